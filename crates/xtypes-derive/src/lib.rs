@@ -1,0 +1,127 @@
+//! `#[derive(DdsType)]`: DDS types written in Rust.
+//!
+//! The macro is documented where it is used: in the crate `peregrine-xtypes`, which re-exports it.
+
+#![forbid(unsafe_code)]
+
+mod attributes;
+mod enumeration;
+mod newtype;
+mod structure;
+mod union;
+
+use proc_macro2::{Span, TokenStream};
+use quote::quote;
+use syn::spanned::Spanned;
+use syn::{Data, DataStruct, DeriveInput, Error, Fields, Ident, Path, Result, Type, parse_quote};
+
+use attributes::Container;
+
+/// Makes a structure, enumeration, union, bitmask or alias a DDS type. See the crate `peregrine-xtypes`.
+#[proc_macro_derive(DdsType, attributes(dds))]
+pub fn derive_dds_type(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
+    run(input, &parse_quote!(::peregrine_xtypes))
+}
+
+/// The same derive macro for users of the crate `peregrine`, which re-exports `peregrine-xtypes` as `xtypes`.
+#[proc_macro_derive(PeregrineDdsType, attributes(dds))]
+pub fn derive_dds_type_in_peregrine(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
+    run(input, &parse_quote!(::peregrine::xtypes))
+}
+
+fn run(input: proc_macro::TokenStream, runtime: &Path) -> proc_macro::TokenStream {
+    let input = syn::parse_macro_input!(input as DeriveInput);
+    let code = expand(&input).unwrap_or_else(|error| error.into_compile_error());
+    quote! {
+        const _: () = {
+            use #runtime as __xt;
+            #code
+        };
+    }
+    .into()
+}
+
+fn expand(input: &DeriveInput) -> Result<TokenStream> {
+    if !input.generics.params.is_empty() {
+        return Err(Error::new_spanned(&input.generics, "a DDS type cannot be generic: IDL has no generic types"));
+    }
+    let container = Container::parse(input)?;
+    match &input.data {
+        Data::Struct(data) => expand_struct(&container, data),
+        Data::Enum(data) => {
+            let unit = data.variants.iter().all(|variant| matches!(variant.fields, Fields::Unit));
+            if unit && container.discriminator.is_none() {
+                enumeration::expand(&container, data)
+            } else {
+                union::expand(&container, data)
+            }
+        }
+        Data::Union(data) => {
+            Err(Error::new(data.union_token.span, "a DDS union is written as a Rust `enum` whose variants hold data"))
+        }
+    }
+}
+
+fn expand_struct(container: &Container, data: &DataStruct) -> Result<TokenStream> {
+    match &data.fields {
+        Fields::Named(fields) => structure::expand(container, fields.named.iter()),
+        Fields::Unit => structure::expand(container, [].into_iter()),
+        Fields::Unnamed(fields) => match (fields.unnamed.first(), fields.unnamed.len()) {
+            (Some(field), 1) => newtype::expand(container, field),
+            _ => Err(Error::new_spanned(
+                fields,
+                "the members of a DDS structure have names; only an alias or a bitmask is a tuple structure, of one field",
+            )),
+        },
+    }
+}
+
+/// Refuses types that no DDS type can stand for, where the compiler's own message would not tell what to do.
+fn check_type(ty: &Type) -> Result<()> {
+    let Some(name) = last_segment(ty) else { return Ok(()) };
+    let message = match name.to_string().as_str() {
+        "f128" | "Float128" | "LongDouble" => {
+            "float128 (IDL `long double`) is not supported: Rust has no such type; use `[u8; 16]` to carry its octets"
+        }
+        "char" => "a Rust `char` has no DDS type: use `Char8`, `Wchar` or `String`",
+        "usize" | "u128" => "this integer has no DDS type: use `u8`, `u16`, `u32` or `u64`",
+        "isize" | "i128" => "this integer has no DDS type: use `i8`, `i16`, `i32` or `i64`",
+        "HashMap" => "a `HashMap` has no stable order to encode: use `BTreeMap` or `BoundedMap`",
+        _ => return Ok(()),
+    };
+    Err(Error::new_spanned(ty, message))
+}
+
+fn last_segment(ty: &Type) -> Option<&Ident> {
+    match ty {
+        Type::Path(path) => path.path.segments.last().map(|segment| &segment.ident),
+        _ => None,
+    }
+}
+
+/// Where generated code that the type determines is blamed, while it stays generated code for lints.
+fn span_of(ty: &Type) -> Span {
+    Span::call_site().located_at(ty.span())
+}
+
+/// The IDL name of a Rust identifier.
+fn idl_name(ident: &Ident) -> String {
+    let name = ident.to_string();
+    name.strip_prefix("r#").map(str::to_owned).unwrap_or(name)
+}
+
+/// A tuple of any number of elements. Tuples of more than 12 implement no traits, so long ones are nested.
+fn tuple(elements: &[TokenStream]) -> TokenStream {
+    const MOST: usize = 12;
+    if elements.len() <= MOST {
+        return quote! { ( #(#elements,)* ) };
+    }
+    let (head, tail) = elements.split_at(MOST - 1);
+    let tail = tuple(tail);
+    quote! { ( #(#head,)* #tail, ) }
+}
+
+/// An error at the container's name.
+fn error_at(span: Span, message: &str) -> Error {
+    Error::new(span, message)
+}

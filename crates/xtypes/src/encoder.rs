@@ -1,0 +1,305 @@
+//! Values to octets: the serialization virtual machine of XTypes 1.3 §7.4.3.
+
+use crate::encapsulation::{Endianness, Extensibility, Representation};
+use crate::error::EncodeError;
+use crate::extent::padding;
+use crate::sink::Sink;
+use crate::types::DdsType;
+
+/// How deep structures and unions may nest, in a payload and in a value.
+pub const MAX_DEPTH: usize = 64;
+
+/// The greatest member id that fits the short XCDR1 parameter header (XTypes 1.3 §7.4.1.2.1).
+pub(crate) const MAX_SHORT_ID: u32 = 0x3eff;
+pub(crate) const PID_EXTENDED: u16 = 0x3f01;
+pub(crate) const PID_LIST_END: u16 = 0x3f02;
+pub(crate) const PID_IGNORE: u16 = 0x3f03;
+pub(crate) const PID_MASK: u16 = 0x3fff;
+pub(crate) const PID_MUST_UNDERSTAND: u16 = 0x4000;
+pub(crate) const LONG_MUST_UNDERSTAND: u32 = 0x4000_0000;
+pub(crate) const MEMBER_ID_MASK: u32 = 0x0fff_ffff;
+pub(crate) const EM_MUST_UNDERSTAND: u32 = 0x8000_0000;
+
+/// Which part of a value is encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// All members.
+    Data,
+    /// The KeyHolder as it is sent when an instance is disposed or unregistered: the extensibility is kept.
+    Key,
+    /// The KeyHolder as it is hashed: everything final, members by ascending id (XTypes 1.3 §7.6.8).
+    KeyHash,
+}
+
+/// How a member's length appears in its XCDR2 header (XTypes 1.3 §7.4.3.4.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LengthCode {
+    /// One octet.
+    One,
+    /// Two octets.
+    Two,
+    /// Four octets.
+    Four,
+    /// Eight octets.
+    Eight,
+    /// The length has a word of its own.
+    Separate,
+    /// The value begins with a word that is the length of the rest.
+    Leading,
+}
+
+impl LengthCode {
+    /// Whether the header is followed by a length word of its own.
+    pub(crate) const fn is_separate(self) -> bool {
+        matches!(self, Self::Separate)
+    }
+}
+
+/// Writes values into a [`Sink`], aligned and in the byte order asked for.
+#[derive(Debug)]
+pub struct Encoder<'s, S: Sink> {
+    sink: &'s mut S,
+    representation: Representation,
+    endianness: Endianness,
+    form: Form,
+    origin: usize,
+    depth: usize,
+}
+
+/// An object whose length is written once it is known.
+#[derive(Debug)]
+#[must_use]
+pub struct Length {
+    at: Option<usize>,
+}
+
+impl<'s, S: Sink> Encoder<'s, S> {
+    /// An encoder that aligns relative to the sink's present position.
+    pub fn new(sink: &'s mut S, representation: Representation, endianness: Endianness, form: Form) -> Self {
+        let origin = sink.position();
+        Self { sink, representation, endianness, form, origin, depth: 0 }
+    }
+
+    /// The part of the value that is encoded.
+    #[inline]
+    pub fn form(&self) -> Form {
+        self.form
+    }
+
+    /// The representation that is written.
+    #[inline]
+    pub fn representation(&self) -> Representation {
+        self.representation
+    }
+
+    /// The byte order that is written.
+    #[inline]
+    pub fn endianness(&self) -> Endianness {
+        self.endianness
+    }
+
+    /// The present offset from the alignment origin.
+    #[inline]
+    pub(crate) fn offset(&self) -> usize {
+        self.sink.position() - self.origin
+    }
+
+    /// Writes padding up to a multiple of `alignment` (a power of two up to 8; the representation may ask for less).
+    ///
+    /// # Errors
+    /// Those of the sink.
+    #[inline]
+    pub fn align(&mut self, alignment: usize) -> Result<(), EncodeError> {
+        const ZEROS: [u8; 8] = [0; 8];
+        let count = padding(self.offset(), alignment.min(self.representation.max_alignment()));
+        match ZEROS.get(..count) {
+            Some(zeros) if count > 0 => self.sink.put(zeros),
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes octets as they are.
+    ///
+    /// # Errors
+    /// Those of the sink.
+    #[inline]
+    pub fn put(&mut self, bytes: &[u8]) -> Result<(), EncodeError> {
+        self.sink.put(bytes)
+    }
+
+    /// Writes an aligned number.
+    ///
+    /// # Errors
+    /// Those of the sink.
+    #[inline]
+    pub fn put_u32(&mut self, value: u32) -> Result<(), EncodeError> {
+        self.align(4)?;
+        self.sink.put(&self.u32_bytes(value))
+    }
+
+    #[inline]
+    fn put_u16(&mut self, value: u16) -> Result<(), EncodeError> {
+        self.align(2)?;
+        match self.endianness {
+            Endianness::Big => self.sink.put(&value.to_be_bytes()),
+            Endianness::Little => self.sink.put(&value.to_le_bytes()),
+        }
+    }
+
+    #[inline]
+    fn u32_bytes(&self, value: u32) -> [u8; 4] {
+        match self.endianness {
+            Endianness::Big => value.to_be_bytes(),
+            Endianness::Little => value.to_le_bytes(),
+        }
+    }
+
+    /// Writes a number of elements or octets.
+    ///
+    /// # Errors
+    /// [`EncodeError::TooLarge`] and those of the sink.
+    #[inline]
+    pub fn put_len(&mut self, len: usize) -> Result<(), EncodeError> {
+        self.put_u32(u32::try_from(len).map_err(|_| EncodeError::TooLarge)?)
+    }
+
+    /// Starts an object that has a DHEADER in XCDR2 when `delimited` (XTypes 1.3 §7.4.3.4.1).
+    ///
+    /// # Errors
+    /// Those of the sink.
+    #[inline]
+    pub fn begin_delimited(&mut self, delimited: bool) -> Result<Length, EncodeError> {
+        if !delimited || self.representation == Representation::Xcdr1 {
+            return Ok(Length { at: None });
+        }
+        self.align(4)?;
+        self.begin_length()
+    }
+
+    fn begin_length(&mut self) -> Result<Length, EncodeError> {
+        let at = self.sink.position();
+        self.sink.put(&[0; 4])?;
+        Ok(Length { at: Some(at) })
+    }
+
+    /// Ends an object: writes its length in front of it.
+    ///
+    /// # Errors
+    /// [`EncodeError::TooLarge`].
+    #[inline]
+    pub fn end_delimited(&mut self, length: Length) -> Result<(), EncodeError> {
+        let Some(at) = length.at else { return Ok(()) };
+        let len = u32::try_from(self.sink.position() - at - 4).map_err(|_| EncodeError::TooLarge)?;
+        self.sink.patch(at, self.u32_bytes(len));
+        Ok(())
+    }
+
+    /// The extensibility with which a type is written: what is hashed is final.
+    #[inline]
+    pub fn effective(&self, extensibility: Extensibility) -> Extensibility {
+        if self.form == Form::KeyHash { Extensibility::Final } else { extensibility }
+    }
+
+    /// Starts a structure or union.
+    ///
+    /// # Errors
+    /// [`EncodeError::TooDeep`] and those of the sink.
+    #[inline]
+    pub fn begin_aggregate(&mut self, extensibility: Extensibility) -> Result<Length, EncodeError> {
+        if self.depth >= MAX_DEPTH {
+            return Err(EncodeError::TooDeep);
+        }
+        self.depth += 1;
+        self.begin_delimited(!extensibility.is_final())
+    }
+
+    /// Ends a structure or union.
+    ///
+    /// # Errors
+    /// [`EncodeError::TooLarge`] and those of the sink.
+    #[inline]
+    pub fn end_aggregate(&mut self, extensibility: Extensibility, length: Length) -> Result<(), EncodeError> {
+        self.depth -= 1;
+        if extensibility == Extensibility::Mutable && self.representation == Representation::Xcdr1 {
+            self.align(4)?;
+            self.put_u16(PID_LIST_END | PID_MUST_UNDERSTAND)?;
+            self.put_u16(0)?;
+        }
+        self.end_delimited(length)
+    }
+
+    /// Writes one member of a mutable structure or union.
+    ///
+    /// # Errors
+    /// [`EncodeError::TooLarge`], those of the value and of the sink.
+    #[inline]
+    pub fn put_parameter<T: DdsType>(&mut self, id: u32, must_understand: bool, value: &T) -> Result<(), EncodeError> {
+        match self.representation {
+            Representation::Xcdr1 => self.put_parameter_xcdr1(id, must_understand, true, |e| value.encode(e)),
+            Representation::Xcdr2 => self.put_parameter_xcdr2(id, must_understand, value),
+        }
+    }
+
+    fn put_parameter_xcdr2<T: DdsType>(
+        &mut self,
+        id: u32,
+        must_understand: bool,
+        value: &T,
+    ) -> Result<(), EncodeError> {
+        let flag = if must_understand { EM_MUST_UNDERSTAND } else { 0 };
+        self.put_u32(flag | (T::LENGTH_CODE as u32) << 28 | id & MEMBER_ID_MASK)?;
+        let length = if T::LENGTH_CODE.is_separate() { self.begin_length()? } else { Length { at: None } };
+        value.encode(self)?;
+        self.end_delimited(length)
+    }
+
+    /// Writes a member with an XCDR1 parameter header, which also is how XCDR1 writes optional members of any structure
+    /// (XTypes 1.3 §7.4.3.5.2). A mutable member's length is `padded` to a multiple of four: older stacks insist on
+    /// it, and the others accept it.
+    pub(crate) fn put_parameter_xcdr1(
+        &mut self,
+        id: u32,
+        must_understand: bool,
+        padded: bool,
+        value: impl FnOnce(&mut Self) -> Result<(), EncodeError>,
+    ) -> Result<(), EncodeError> {
+        self.align(4)?;
+        let header = self.sink.position();
+        let mut long = id > MAX_SHORT_ID;
+        self.sink.put(if long { &[0; 12] } else { &[0; 4] })?;
+        let outer = core::mem::replace(&mut self.origin, self.sink.position());
+        value(self)?;
+        if padded {
+            self.align(4)?;
+        }
+        let len = u32::try_from(self.offset()).map_err(|_| EncodeError::TooLarge)?;
+        // The value does not depend on where it starts, so the rare long one is moved instead of measured beforehand.
+        if !long && len > u32::from(u16::MAX) {
+            long = true;
+            self.sink.open_gap(header + 4, 8)?;
+        }
+        self.origin = outer;
+        self.patch_parameter_header(header, long, id, must_understand, len);
+        Ok(())
+    }
+
+    fn patch_parameter_header(&mut self, at: usize, long: bool, id: u32, must_understand: bool, len: u32) {
+        if long {
+            self.patch_u16_pair(at, PID_EXTENDED | PID_MUST_UNDERSTAND, 8);
+            let flag = if must_understand { LONG_MUST_UNDERSTAND } else { 0 };
+            self.sink.patch(at + 4, self.u32_bytes(flag | id & MEMBER_ID_MASK));
+            self.sink.patch(at + 8, self.u32_bytes(len));
+        } else {
+            let flag = if must_understand { PID_MUST_UNDERSTAND } else { 0 };
+            self.patch_u16_pair(at, flag | id as u16, len as u16);
+        }
+    }
+
+    fn patch_u16_pair(&mut self, at: usize, first: u16, second: u16) {
+        let ([a, b], [c, d]) = match self.endianness {
+            Endianness::Big => (first.to_be_bytes(), second.to_be_bytes()),
+            Endianness::Little => (first.to_le_bytes(), second.to_le_bytes()),
+        };
+        self.sink.patch(at, [a, b, c, d]);
+    }
+}

@@ -1,0 +1,216 @@
+//! Whole payloads: what the functions at the crate root do.
+
+use crate::decoder::Decoder;
+use crate::encapsulation::{Encapsulation, Endianness, Extensibility, Representation};
+use crate::encoder::{Encoder, Form};
+use crate::error::{DecodeError, EncodeError};
+use crate::extent::padding;
+use crate::sink::{CountingSink, KeyHashSink, Sink, SliceSink};
+use crate::types::DdsType;
+
+/// What a payload holds: RTPS flags `D` and `K` of the DATA submessage (RTPS 2.5 §9.4.5.4.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PayloadKind {
+    /// A sample.
+    Data,
+    /// The key of an instance.
+    Key,
+}
+
+impl From<PayloadKind> for Form {
+    fn from(kind: PayloadKind) -> Self {
+        match kind {
+            PayloadKind::Data => Self::Data,
+            PayloadKind::Key => Self::Key,
+        }
+    }
+}
+
+/// The size in octets of the payload that [`encode`] writes: encapsulation header, body, padding to a multiple of 4.
+///
+/// Of a value that has no encoding, the size up to where [`encode`] finds that out: a buffer of this size is always
+/// large enough for `encode` to succeed or to tell what is wrong with the value.
+#[must_use]
+pub fn encoded_len<T: DdsType>(value: &T, representation: Representation) -> usize {
+    count(value, representation, Form::Data)
+}
+
+/// Writes a payload to the start of `buffer` and returns its size in octets. With [`Endianness::NATIVE`], values are
+/// copied instead of swapped. Nothing is allocated.
+///
+/// # Errors
+/// [`EncodeError::BufferTooSmall`] when the buffer has less than [`encoded_len`] octets; the others tell what
+/// the encoding has no form for.
+pub fn encode<T: DdsType>(
+    value: &T,
+    representation: Representation,
+    endianness: Endianness,
+    buffer: &mut [u8],
+) -> Result<usize, EncodeError> {
+    write(value, representation, endianness, Form::Data, buffer)
+}
+
+/// The size in octets of the payload that [`encode_key`] writes, like [`encoded_len`].
+#[must_use]
+pub fn encoded_key_len<T: DdsType>(value: &T, representation: Representation) -> usize {
+    count(value, representation, Form::Key)
+}
+
+/// Writes the serialized key of a sample, as it is sent when an instance is disposed or unregistered: the KeyHolder
+/// with the extensibility of the type (RTPS 2.5 §9.4.5.4.1, XTypes 1.3 §7.6.8).
+///
+/// # Errors
+/// Those of [`encode`].
+pub fn encode_key<T: DdsType>(
+    value: &T,
+    representation: Representation,
+    endianness: Endianness,
+    buffer: &mut [u8],
+) -> Result<usize, EncodeError> {
+    write(value, representation, endianness, Form::Key, buffer)
+}
+
+/// Reads a sample.
+///
+/// # Errors
+/// What is wrong with the payload, and at which offset.
+pub fn decode<T: DdsType>(payload: &[u8]) -> Result<T, DecodeError> {
+    T::decode(&mut Decoder::new(payload, T::EXTENSIBILITY, Form::Data)?)
+}
+
+/// Reads a serialized key into a sample whose other members have their defaults.
+///
+/// # Errors
+/// What is wrong with the payload, and at which offset.
+pub fn decode_key_holder<T: DdsType>(payload: &[u8]) -> Result<T, DecodeError> {
+    let mut decoder = Decoder::new(payload, T::EXTENSIBILITY, Form::Key)?;
+    if T::HAS_KEY { T::decode(&mut decoder) } else { Ok(T::default_value()) }
+}
+
+/// Reads a serialized key.
+///
+/// # Errors
+/// What is wrong with the payload, and at which offset.
+pub fn decode_key<T: DdsType>(payload: &[u8]) -> Result<T::Key, DecodeError> {
+    decode_key_holder::<T>(payload).map(|holder| holder.key())
+}
+
+/// The key of a sample: a tuple of its key members.
+#[must_use]
+pub fn key_of<T: DdsType>(value: &T) -> T::Key {
+    value.key()
+}
+
+/// The key hash of a sample (RTPS 2.5 §9.6.4.8): the KeyHolder in big-endian PLAIN_CDR2, filled with zeros when the
+/// type's greatest key takes at most 16 octets, else its MD5 digest. Zero without a key. A key that [`encode`] refuses
+/// has no meaningful hash: it cannot be sent.
+#[must_use]
+pub fn key_hash<T: DdsType>(value: &T) -> [u8; 16] {
+    if !T::HAS_KEY {
+        return [0; 16];
+    }
+    let mut sink = key_hash_sink::<T>();
+    // An error is that of `encode`, which the caller meets before the hash can matter.
+    let _ = value.encode(&mut Encoder::new(&mut sink, Representation::Xcdr2, Endianness::Big, Form::KeyHash));
+    sink.finish()
+}
+
+/// The key hash of a payload, computed while walking over it. Only a key that holds maps, or collections whose
+/// elements are not primitive, makes this allocate.
+///
+/// # Errors
+/// What is wrong with the payload, as far as it was walked, and at which offset.
+pub fn key_hash_of_payload<T: DdsType>(payload: &[u8], kind: PayloadKind) -> Result<[u8; 16], DecodeError> {
+    let mut decoder = Decoder::new(payload, T::EXTENSIBILITY, kind.into())?;
+    if !T::HAS_KEY {
+        return Ok([0; 16]);
+    }
+    let mut sink = key_hash_sink::<T>();
+    let mut encoder = Encoder::new(&mut sink, Representation::Xcdr2, Endianness::Big, Form::KeyHash);
+    T::transcode_key(&mut decoder, &mut encoder)?;
+    Ok(sink.finish())
+}
+
+fn key_hash_sink<T: DdsType>() -> KeyHashSink {
+    KeyHashSink::new(T::KEY_MAX_SIZE, T::TOPIC_KEY.delimited)
+}
+
+fn count<T: DdsType>(value: &T, representation: Representation, form: Form) -> usize {
+    let mut sink = CountingSink::default();
+    // An error stops `write` at this same position.
+    let _ = put_payload(value, representation, Endianness::NATIVE, form, &mut sink);
+    sink.position()
+}
+
+fn write<T: DdsType>(
+    value: &T,
+    representation: Representation,
+    endianness: Endianness,
+    form: Form,
+    buffer: &mut [u8],
+) -> Result<usize, EncodeError> {
+    let mut sink = SliceSink::new(buffer);
+    put_payload(value, representation, endianness, form, &mut sink)?;
+    Ok(sink.position())
+}
+
+fn put_payload<T: DdsType, S: Sink>(
+    value: &T,
+    representation: Representation,
+    endianness: Endianness,
+    form: Form,
+    sink: &mut S,
+) -> Result<(), EncodeError> {
+    sink.put(&[0; Encapsulation::LEN])?;
+    put_body(value, &mut Encoder::new(sink, representation, endianness, form))?;
+    let padding = padding(sink.position(), 4);
+    sink.put([0; 3].get(..padding).unwrap_or_default())?;
+    sink.patch(0, Encapsulation::new(representation, T::EXTENSIBILITY, endianness, padding).to_bytes());
+    Ok(())
+}
+
+fn put_body<T: DdsType, S: Sink>(value: &T, encoder: &mut Encoder<'_, S>) -> Result<(), EncodeError> {
+    if T::HAS_KEY || encoder.form() == Form::Data {
+        return value.encode(encoder);
+    }
+    let length = encoder.begin_aggregate(T::EXTENSIBILITY)?;
+    encoder.end_aggregate(T::EXTENSIBILITY, length)
+}
+
+/// What a protocol needs to know of a type, without being generic over it.
+#[derive(Clone, Copy, Debug)]
+pub struct TypeSupport {
+    /// [`DdsType::TYPE_NAME`].
+    pub type_name: &'static str,
+    /// [`DdsType::EXTENSIBILITY`].
+    pub extensibility: Extensibility,
+    /// [`DdsType::HAS_KEY`].
+    pub has_key: bool,
+    /// [`DdsType::MAX_SIZE`], in octets.
+    pub max_size: Option<usize>,
+    /// [`DdsType::KEY_MAX_SIZE`], in octets.
+    pub key_max_size: Option<usize>,
+    /// Whether received XCDR1 payloads can be borrowed as values.
+    pub borrowable_xcdr1: bool,
+    /// Whether received XCDR2 payloads can be borrowed as values.
+    pub borrowable_xcdr2: bool,
+    /// [`key_hash_of_payload`].
+    pub key_hash_of_payload: fn(&[u8], PayloadKind) -> Result<[u8; 16], DecodeError>,
+}
+
+impl TypeSupport {
+    /// That of `T`.
+    #[must_use]
+    pub const fn of<T: DdsType>() -> Self {
+        Self {
+            type_name: T::TYPE_NAME,
+            extensibility: T::EXTENSIBILITY,
+            has_key: T::HAS_KEY,
+            max_size: T::MAX_SIZE,
+            key_max_size: T::KEY_MAX_SIZE,
+            borrowable_xcdr1: T::LAYOUT.is_borrowable(Representation::Xcdr1),
+            borrowable_xcdr2: T::LAYOUT.is_borrowable(Representation::Xcdr2),
+            key_hash_of_payload: key_hash_of_payload::<T>,
+        }
+    }
+}

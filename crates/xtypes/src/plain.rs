@@ -1,0 +1,310 @@
+//! Types whose memory is their encoding, so that encoding is one copy or none and received octets can be borrowed.
+//!
+//! This is the only module of the crate with `unsafe` code. What it relies on is in [`Layout`], which only `unsafe`
+//! code can construct. A structure gets its layout from the macro at the end of this file, which has the compiler check
+//! that nothing was left out: what the derive macro writes into the crates of users is safe code.
+#![allow(unsafe_code)]
+
+use alloc::vec::Vec;
+use core::marker::PhantomData;
+use core::mem::MaybeUninit;
+
+use crate::decoder::Decoder;
+use crate::encapsulation::{Encapsulation, Endianness, Extensibility, Representation};
+use crate::encoder::{Encoder, Form};
+use crate::member::Member;
+use crate::primitive::{Char8, Wchar};
+use crate::sink::Sink;
+use crate::types::DdsType;
+
+/// Whether, and in which representations, the memory of a `T` equals its encoding in the native byte order.
+///
+/// Only `unsafe` code can say so for a type of its own.
+#[derive(Debug)]
+pub struct Layout<T> {
+    facts: MemberLayout,
+    of: PhantomData<fn() -> T>,
+}
+
+/// A [`Layout`] without its type: what matters about a member of a structure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MemberLayout {
+    xcdr1: bool,
+    xcdr2: bool,
+    /// Whether any octets are a value: not so for a boolean.
+    any_bits: bool,
+    /// The greatest alignment of a primitive inside, in octets.
+    alignment: usize,
+}
+
+/// A member of a structure where the compiler has placed it.
+#[derive(Clone, Copy, Debug)]
+pub struct PlacedMember {
+    /// From the start of the structure, in octets.
+    offset: usize,
+    /// In octets.
+    size: usize,
+    layout: MemberLayout,
+}
+
+impl PlacedMember {
+    /// The member that `project` borrows, `offset` octets behind the start of a `T`. The type follows from `project`,
+    /// which is never called.
+    #[must_use]
+    pub const fn new<T, M: Member>(offset: usize, _project: fn(&T) -> &M) -> Self {
+        Self { offset, size: size_of::<M>(), layout: M::LAYOUT }
+    }
+}
+
+impl MemberLayout {
+    /// The memory is not the encoding.
+    pub const NONE: Self = Self { xcdr1: false, xcdr2: false, any_bits: false, alignment: 1 };
+
+    const fn is_plain(self, representation: Representation) -> bool {
+        match representation {
+            Representation::Xcdr1 => self.xcdr1,
+            Representation::Xcdr2 => self.xcdr2,
+        }
+    }
+
+    const fn align(self, representation: Representation) -> usize {
+        let most = representation.max_alignment();
+        if self.alignment < most { self.alignment } else { most }
+    }
+}
+
+impl<T> Layout<T> {
+    /// The memory is not the encoding.
+    pub const NONE: Self = Self::from_facts(MemberLayout::NONE);
+
+    const fn from_facts(facts: MemberLayout) -> Self {
+        Self { facts, of: PhantomData }
+    }
+
+    /// The layout of a structure with these members.
+    ///
+    /// # Safety
+    /// `T` is a structure, and `members` are all members of it, in the order in which they are encoded, with their
+    /// offsets and types.
+    #[must_use]
+    #[allow(clippy::indexing_slicing, reason = "evaluated by the compiler, which refuses an index out of bounds")]
+    pub const unsafe fn structure(extensibility: Extensibility, members: &[PlacedMember]) -> Self {
+        let size = size_of::<T>();
+        let mut layout = MemberLayout { xcdr1: true, xcdr2: extensibility.is_final(), any_bits: true, alignment: 1 };
+        let (mut end, mut i) = (0, 0);
+        while i < members.len() {
+            let PlacedMember { offset, size: len, layout: member } = members[i];
+            let contiguous = offset == end;
+            let aligned1 = offset % member.align(Representation::Xcdr1) == 0;
+            let aligned2 = offset % member.align(Representation::Xcdr2) == 0;
+            layout.xcdr1 = layout.xcdr1 && member.xcdr1 && contiguous && aligned1;
+            layout.xcdr2 = layout.xcdr2 && member.xcdr2 && contiguous && aligned2;
+            layout.any_bits = layout.any_bits && member.any_bits;
+            if member.alignment > layout.alignment {
+                layout.alignment = member.alignment;
+            }
+            end = offset + len;
+            i += 1;
+        }
+        let whole = end == size && size > 0 && size.is_multiple_of(layout.alignment);
+        let layout =
+            if whole && !matches!(extensibility, Extensibility::Mutable) { layout } else { MemberLayout::NONE };
+        Self::from_facts(layout)
+    }
+
+    /// The layout without its type, for the layout of a structure.
+    #[must_use]
+    pub const fn erase(&self) -> MemberLayout {
+        self.facts
+    }
+
+    /// Whether the memory of a value is its encoding in `representation`.
+    #[must_use]
+    pub const fn is_plain(&self, representation: Representation) -> bool {
+        self.facts.is_plain(representation)
+    }
+
+    /// Whether, moreover, all octets are valid, so that received ones can be borrowed as a value.
+    #[must_use]
+    pub const fn is_borrowable(&self, representation: Representation) -> bool {
+        self.is_plain(representation) && self.facts.any_bits
+    }
+}
+
+/// Numbers, and transparent wrappers of numbers: all their octets are initialized, and any are a value.
+macro_rules! number {
+    ($($type:ty),*) => {$(
+        impl Layout<$type> {
+            pub(crate) const NUMBER: Self = Self::from_facts(MemberLayout {
+                xcdr1: true,
+                xcdr2: true,
+                any_bits: true,
+                alignment: size_of::<$type>(),
+            });
+        }
+    )*};
+}
+number!(u8, i8, u16, i16, u32, i32, u64, i64, f32, f64, Char8, Wchar);
+
+impl Layout<bool> {
+    /// A boolean's octet is 0 or 1 in memory and on the wire.
+    pub(crate) const BOOL: Self =
+        Self::from_facts(MemberLayout { xcdr1: true, xcdr2: true, any_bits: false, alignment: 1 });
+}
+
+impl<T: DdsType, const N: usize> Layout<[T; N]> {
+    /// An array is as plain as its elements, but for the DHEADER that XCDR2 puts before those that are not primitive.
+    pub(crate) const ARRAY: Self =
+        Self::from_facts(MemberLayout { xcdr2: T::LAYOUT.facts.xcdr2 && T::PRIMITIVE, ..T::LAYOUT.facts });
+}
+
+/// The encoding of `value` in the native byte order, without encapsulation header, when it is the memory of `value`.
+#[must_use]
+pub fn as_bytes<T: DdsType>(value: &T, representation: Representation) -> Option<&[u8]> {
+    T::LAYOUT.is_plain(representation).then(|| bytes_of(core::slice::from_ref(value)))
+}
+
+/// The value in a payload (with encapsulation header), without copying it.
+///
+/// `None` when the type is not plain in the payload's representation or not every octet string is a value of it, when
+/// the byte order is not native, when the length is not that of the type, or when the body is not aligned for `T` in
+/// memory. [`decode`](crate::decode) then still reads the payload, or tells what is wrong with it.
+#[must_use]
+pub fn view<T: DdsType>(payload: &[u8]) -> Option<&T> {
+    let header = Encapsulation::parse(payload).ok()?;
+    let expected = Encapsulation::new(header.representation, T::EXTENSIBILITY, Endianness::NATIVE, 0);
+    let native = header.endianness == Endianness::NATIVE && header.extensibility == expected.extensibility;
+    if !native || !T::LAYOUT.is_borrowable(header.representation) {
+        return None;
+    }
+    let body = payload.get(Encapsulation::LEN..)?;
+    let (size, padding) = (size_of::<T>(), header.padding());
+    let fits = body.len() == size + padding || padding == 0 && body.len() == size.next_multiple_of(4);
+    let pointer = body.as_ptr().cast::<T>();
+    if !fits || !pointer.is_aligned() {
+        return None;
+    }
+    // SAFETY: the pointer is aligned and followed by at least `size_of::<T>()` octets borrowed from `payload`. The
+    // layout says that any octets are a value of `T`.
+    Some(unsafe { &*pointer })
+}
+
+/// The memory of plain values.
+fn bytes_of<T: DdsType>(values: &[T]) -> &[u8] {
+    debug_assert!(T::LAYOUT.facts.xcdr1 || T::LAYOUT.facts.xcdr2);
+    // SAFETY: every caller checked that the layout is plain: primitives follow each other without padding, so all
+    // octets are initialized, and there is no interior mutability in them.
+    unsafe { core::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
+}
+
+/// The encoding of `values` at the encoder's present position, when it is their memory.
+#[inline]
+pub(crate) fn encoded<'v, T: DdsType, S: Sink>(values: &'v [T], encoder: &Encoder<'_, S>) -> Option<&'v [u8]> {
+    let (layout, representation) = (T::LAYOUT.facts, encoder.representation());
+    let fits = layout.is_plain(representation)
+        && (T::PRIMITIVE || encoder.form() == Form::Data)
+        && (layout.alignment == 1 || encoder.endianness() == Endianness::NATIVE)
+        && encoder.offset().is_multiple_of(layout.align(representation));
+    fits.then(|| bytes_of(values))
+}
+
+/// The octets of the next `count` values, when they are the values' memory, whatever octets they are.
+#[inline]
+fn encoded_bytes<'a, T: DdsType>(decoder: &mut Decoder<'a>, count: usize) -> Option<&'a [u8]> {
+    let (layout, representation) = (T::LAYOUT.facts, decoder.representation());
+    let fits = T::LAYOUT.is_borrowable(representation)
+        && (T::PRIMITIVE || decoder.form() == Form::Data)
+        && (layout.alignment == 1 || decoder.endianness() == Endianness::NATIVE)
+        && decoder.offset().is_multiple_of(layout.align(representation));
+    if !fits {
+        return None;
+    }
+    let len = size_of::<T>().checked_mul(count)?;
+    if len > decoder.remaining() { None } else { decoder.take(len).ok() }
+}
+
+/// Reads a plain value by copying it, if that is possible here.
+#[inline]
+pub(crate) fn decoded<T: DdsType>(decoder: &mut Decoder<'_>) -> Option<T> {
+    let bytes = encoded_bytes::<T>(decoder, 1)?;
+    // SAFETY: `bytes` are `size_of::<T>()` octets, and the layout says that any octets are a value of `T`.
+    Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
+}
+
+/// Reads `count` plain values by copying them, if that is possible here.
+#[inline]
+pub(crate) fn decoded_vec<T: DdsType>(decoder: &mut Decoder<'_>, count: usize) -> Option<Vec<T>> {
+    let bytes = encoded_bytes::<T>(decoder, count)?;
+    let mut values = Vec::<T>::with_capacity(count);
+    // SAFETY: the vector has room for `count` values, which `bytes` are, as any octets are values of `T`.
+    unsafe {
+        core::ptr::copy_nonoverlapping(bytes.as_ptr(), values.as_mut_ptr().cast::<u8>(), bytes.len());
+        values.set_len(count);
+    }
+    Some(values)
+}
+
+/// Reads an array of plain values by copying it, if that is possible here.
+#[inline]
+pub(crate) fn decoded_array<T: DdsType, const N: usize>(decoder: &mut Decoder<'_>) -> Option<[T; N]> {
+    let bytes = encoded_bytes::<T>(decoder, N)?;
+    let mut values = MaybeUninit::<[T; N]>::uninit();
+    // SAFETY: `bytes` are `size_of::<[T; N]>()` octets, and any octets are values of `T`.
+    unsafe {
+        core::ptr::copy_nonoverlapping(bytes.as_ptr(), values.as_mut_ptr().cast::<u8>(), bytes.len());
+        Some(values.assume_init())
+    }
+}
+
+/// The layout of a structure with exactly these members, in the order in which they are encoded. For the derive macro.
+///
+/// It is sound whatever it is given. The pattern names every member or does not compile, and matches neither an
+/// enumeration nor a union; the types are inferred from the members, and the compiler tells their offsets.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! plain_layout {
+    ($structure:tt, $extensibility:expr, [$($member:tt),*]) => {{
+        let _ = |value: &$structure| {
+            let $structure { $($member: _),* } = value;
+        };
+        let extensibility: $crate::Extensibility = $extensibility;
+        let members = [$(
+            $crate::plain::PlacedMember::new(
+                ::core::mem::offset_of!($structure, $member),
+                |value: &$structure| &value.$member,
+            )
+        ),*];
+        // SAFETY: the pattern above holds all members, and these are the same, as the compiler placed them.
+        unsafe { $crate::plain::Layout::<$structure>::structure(extensibility, &members) }
+    }};
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BYTE: MemberLayout = MemberLayout { xcdr1: true, xcdr2: true, any_bits: true, alignment: 1 };
+    const LONG: MemberLayout = MemberLayout { alignment: 8, ..BYTE };
+    const OBJECTS: MemberLayout = MemberLayout { xcdr2: false, ..BYTE };
+
+    fn plain<T>(extensibility: Extensibility, members: &[(usize, usize, MemberLayout)]) -> (bool, bool) {
+        let placed = |&(offset, size, layout): &_| PlacedMember { offset, size, layout };
+        let members: Vec<_> = members.iter().map(placed).collect();
+        // SAFETY: no value is read or written with this layout.
+        let layout = unsafe { Layout::<T>::structure(extensibility, &members) };
+        (layout.is_plain(Representation::Xcdr1), layout.is_plain(Representation::Xcdr2))
+    }
+
+    #[test]
+    fn a_structure_is_plain_when_nothing_lies_between_its_members() {
+        use Extensibility::{Appendable, Final, Mutable};
+        assert_eq!(plain::<[u8; 9]>(Final, &[(0, 8, LONG), (8, 1, BYTE)]), (false, false), "size is not aligned");
+        assert_eq!(plain::<[u64; 2]>(Final, &[(0, 8, LONG), (8, 1, BYTE)]), (false, false), "tail padding");
+        assert_eq!(plain::<[u64; 2]>(Final, &[(0, 1, BYTE), (8, 8, LONG)]), (false, false), "inner padding");
+        assert_eq!(plain::<[u64; 2]>(Final, &[(0, 8, LONG), (8, 8, BYTE)]), (true, true));
+        assert_eq!(plain::<[u64; 2]>(Final, &[(0, 8, LONG), (8, 8, OBJECTS)]), (true, false));
+        assert_eq!(plain::<u64>(Appendable, &[(0, 8, LONG)]), (true, false));
+        assert_eq!(plain::<u64>(Mutable, &[(0, 8, LONG)]), (false, false));
+        assert_eq!(plain::<()>(Final, &[]), (false, false));
+    }
+}

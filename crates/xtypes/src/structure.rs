@@ -1,0 +1,189 @@
+//! Structures: what the derive macro generates for their members, and how a structure is made of it.
+
+use crate::decoder::Decoder;
+use crate::encapsulation::Extensibility;
+use crate::encoder::{Encoder, Form};
+use crate::error::{DecodeError, EncodeError};
+use crate::extent::Extents;
+use crate::id_chain::IdChain;
+use crate::plain;
+use crate::sink::Sink;
+use crate::types::DdsType;
+
+/// The members of a structure, a base structure's first. Implemented by the derive macro only.
+pub trait Structure: DdsType {
+    /// One more than the id of the last member.
+    const NEXT_ID: u32;
+    /// The ids of the members, of the base structure too.
+    const IDS: IdChain;
+    /// The greatest size of the members together.
+    const MEMBER_EXTENTS: Extents;
+    /// The least size of the members together.
+    const MEMBER_MIN_SIZE: usize;
+
+    /// Writes all members, in the order that the encoder's form asks for.
+    ///
+    /// # Errors
+    /// Those of the members.
+    fn encode_members<S: Sink>(
+        &self,
+        encoder: &mut Encoder<'_, S>,
+        extensibility: Extensibility,
+    ) -> Result<(), EncodeError>;
+
+    /// Writes the key members, in the order that the encoder's form asks for.
+    ///
+    /// # Errors
+    /// Those of the members.
+    fn encode_key_members<S: Sink>(
+        &self,
+        encoder: &mut Encoder<'_, S>,
+        extensibility: Extensibility,
+    ) -> Result<(), EncodeError>;
+
+    /// Reads all members in order.
+    ///
+    /// # Errors
+    /// Those of the members.
+    fn decode_members(decoder: &mut Decoder<'_>, extensibility: Extensibility) -> Result<Self, DecodeError>;
+
+    /// Reads the key members in order.
+    ///
+    /// # Errors
+    /// Those of the members.
+    fn decode_key_members(
+        &mut self,
+        decoder: &mut Decoder<'_>,
+        extensibility: Extensibility,
+    ) -> Result<(), DecodeError>;
+
+    /// Reads the member `id` of a mutable structure; `false` when there is none.
+    ///
+    /// # Errors
+    /// Those of the member.
+    fn decode_parameter(&mut self, decoder: &mut Decoder<'_>, id: u32) -> Result<bool, DecodeError>;
+
+    /// Moves behind the members: all, or in a key the key members.
+    ///
+    /// # Errors
+    /// Those of the members.
+    fn skip_members(decoder: &mut Decoder<'_>, extensibility: Extensibility) -> Result<(), DecodeError>;
+
+    /// Writes the KeyHolder made of all members. Moves behind what it reads, except in a mutable structure. What
+    /// follows the last member that matters is left when `tail` is false.
+    ///
+    /// # Errors
+    /// Those of the members.
+    fn transcode_all_members<S: Sink>(
+        decoder: &mut Decoder<'_>,
+        extensibility: Extensibility,
+        encoder: &mut Encoder<'_, S>,
+        tail: bool,
+    ) -> Result<(), DecodeError>;
+
+    /// Writes the KeyHolder made of the key members, otherwise like
+    /// [`transcode_all_members`](Self::transcode_all_members).
+    ///
+    /// # Errors
+    /// Those of the members.
+    fn transcode_key_members<S: Sink>(
+        decoder: &mut Decoder<'_>,
+        extensibility: Extensibility,
+        encoder: &mut Encoder<'_, S>,
+        tail: bool,
+    ) -> Result<(), DecodeError>;
+}
+
+/// See [`DdsType::encode`].
+///
+/// # Errors
+/// Those of the members.
+#[inline]
+pub fn encode<T: Structure, S: Sink>(value: &T, encoder: &mut Encoder<'_, S>) -> Result<(), EncodeError> {
+    if let Some(bytes) = plain::encoded(core::slice::from_ref(value), encoder) {
+        return encoder.put(bytes);
+    }
+    let extensibility = encoder.effective(T::EXTENSIBILITY);
+    let length = encoder.begin_aggregate(extensibility)?;
+    if T::HAS_KEY && encoder.form() != Form::Data {
+        value.encode_key_members(encoder, extensibility)?;
+    } else {
+        value.encode_members(encoder, extensibility)?;
+    }
+    encoder.end_aggregate(extensibility, length)
+}
+
+/// See [`DdsType::decode`].
+///
+/// # Errors
+/// Those of the members.
+#[inline]
+pub fn decode<T: Structure>(decoder: &mut Decoder<'_>) -> Result<T, DecodeError> {
+    if let Some(value) = plain::decoded(decoder) {
+        return Ok(value);
+    }
+    let aggregate = decoder.begin_aggregate(T::EXTENSIBILITY)?;
+    let value = if T::EXTENSIBILITY == Extensibility::Mutable {
+        decode_parameters(decoder)?
+    } else if T::HAS_KEY && decoder.form() != Form::Data {
+        let mut value = T::default_value();
+        value.decode_key_members(decoder, T::EXTENSIBILITY)?;
+        value
+    } else {
+        T::decode_members(decoder, T::EXTENSIBILITY)?
+    };
+    decoder.end_aggregate(aggregate);
+    Ok(value)
+}
+
+fn decode_parameters<T: Structure>(decoder: &mut Decoder<'_>) -> Result<T, DecodeError> {
+    let mut value = T::default_value();
+    while let Some(parameter) = decoder.next_parameter()? {
+        if value.decode_parameter(decoder, parameter.id)? {
+            decoder.end_parameter(parameter);
+        } else {
+            decoder.skip_unknown(parameter)?;
+        }
+    }
+    Ok(value)
+}
+
+/// See [`DdsType::skip`].
+///
+/// # Errors
+/// Those of the members.
+#[inline]
+pub fn skip<T: Structure>(decoder: &mut Decoder<'_>) -> Result<(), DecodeError> {
+    let aggregate = decoder.begin_aggregate(T::EXTENSIBILITY)?;
+    if decoder.must_reach_end(&aggregate) {
+        match T::EXTENSIBILITY {
+            Extensibility::Mutable => decoder.skip_parameters()?,
+            extensibility => T::skip_members(decoder, extensibility)?,
+        }
+    }
+    decoder.end_aggregate(aggregate);
+    Ok(())
+}
+
+/// See [`DdsType::transcode_key`].
+///
+/// # Errors
+/// Those of the members.
+#[inline]
+pub fn transcode_key<T: Structure, S: Sink>(
+    decoder: &mut Decoder<'_>,
+    encoder: &mut Encoder<'_, S>,
+) -> Result<(), DecodeError> {
+    let aggregate = decoder.begin_aggregate(T::EXTENSIBILITY)?;
+    let tail = decoder.must_reach_end(&aggregate);
+    if T::HAS_KEY {
+        T::transcode_key_members(decoder, T::EXTENSIBILITY, encoder, tail)?;
+    } else {
+        T::transcode_all_members(decoder, T::EXTENSIBILITY, encoder, tail)?;
+    }
+    if tail && T::EXTENSIBILITY == Extensibility::Mutable {
+        decoder.skip_parameters()?;
+    }
+    decoder.end_aggregate(aggregate);
+    Ok(())
+}

@@ -1,0 +1,157 @@
+//! The trait that makes a Rust type a DDS type.
+
+use crate::decoder::Decoder;
+use crate::encapsulation::Extensibility;
+use crate::encoder::{Encoder, LengthCode};
+use crate::error::{DecodeError, DecodeErrorKind, EncodeError};
+use crate::extent::{Extent, Extents};
+use crate::plain::Layout;
+use crate::sink::Sink;
+
+/// What is known about a type as (part of) a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyFacts {
+    /// The greatest size in the form that is hashed: PLAIN_CDR2.
+    pub extent: Extent,
+    /// Whether a collection with a DHEADER is inside.
+    pub delimited: bool,
+}
+
+impl KeyFacts {
+    /// No key.
+    pub const EMPTY: Self = Self { extent: Extent::EMPTY, delimited: false };
+
+    /// This, followed by `next`.
+    #[must_use]
+    pub const fn then(self, next: Self) -> Self {
+        Self { extent: self.extent.then(next.extent), delimited: self.delimited || next.delimited }
+    }
+
+    /// The greater of this and `other`.
+    #[must_use]
+    pub const fn or(self, other: Self) -> Self {
+        Self { extent: self.extent.or(other.extent), delimited: self.delimited || other.delimited }
+    }
+}
+
+/// A type of the XTypes type system (XTypes 1.3 §7.2): whatever a topic, a member or an element may be.
+///
+/// Structures, unions, enumerations, bitmasks and aliases get it from `#[derive(DdsType)]`; the primitive types,
+/// strings, sequences, arrays and maps have it. The methods are what the derive macro generates and what the
+/// functions at the crate root call; applications need only the constants and the type [`Key`](Self::Key).
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is not a DDS type",
+    label = "not a DDS type",
+    note = "derive it: #[derive(Clone, DdsType)]",
+    note = "text is `String`, `char` is `Char8` or `Wchar`, `usize` is `u64` or `u32`, a map is `BTreeMap`",
+    note = "`Option<T>` is an optional member of a structure, never an element of a collection"
+)]
+pub trait DdsType: Clone + 'static {
+    /// The scoped IDL name, such as `geometry_msgs::msg::dds_::Point_`.
+    const TYPE_NAME: &'static str;
+    /// How the type may evolve. Meaningful for structures and unions.
+    const EXTENSIBILITY: Extensibility = Extensibility::Final;
+    /// Whether samples of a topic of this type are told apart by a key.
+    const HAS_KEY: bool = false;
+    /// Whether this is a primitive type in the sense of XTypes 1.3 §7.2.2.2: collections of others have a DHEADER.
+    const PRIMITIVE: bool = false;
+    /// How the length of a member of this type is written in XCDR2.
+    const LENGTH_CODE: LengthCode = LengthCode::Separate;
+    /// The least size in octets, in any representation, without padding.
+    const MIN_SIZE: usize;
+    /// The greatest sizes.
+    const EXTENTS: Extents;
+    /// The facts of the key of a topic of this type.
+    const TOPIC_KEY: KeyFacts = KeyFacts::EMPTY;
+    /// The facts of this type as a key member.
+    const MEMBER_KEY: KeyFacts;
+    /// Whether and when the memory of a value is its encoding.
+    const LAYOUT: Layout<Self> = Layout::NONE;
+    /// Whether the type only occurs inside others: it is no topic type.
+    const NESTED: bool = false;
+
+    /// The greatest size in octets of a payload, with encapsulation header and padding, in any representation.
+    const MAX_SIZE: Option<usize> = match (Self::EXTENTS.xcdr1.max(), Self::EXTENTS.xcdr2.max()) {
+        (Some(first), Some(second)) => {
+            let body = if first > second { first } else { second };
+            Some(4 + body.next_multiple_of(4))
+        }
+        _ => None,
+    };
+    /// The greatest size in octets of the KeyHolder in PLAIN_CDR2. Up to 16 the key hash is the key itself.
+    const KEY_MAX_SIZE: Option<usize> = Self::TOPIC_KEY.extent.max();
+
+    /// What identifies an instance: a tuple of the owned key members; `()` without a key.
+    type Key;
+    /// What this type contributes to the key of a structure when it is a key member: its own key members, or itself.
+    type MemberKey;
+
+    /// Writes the part of the value that the encoder's form names.
+    ///
+    /// # Errors
+    /// Those of [`EncodeError`].
+    fn encode<S: Sink>(&self, encoder: &mut Encoder<'_, S>) -> Result<(), EncodeError>;
+
+    /// Reads a value. Members that the decoder's form leaves out take their defaults.
+    ///
+    /// # Errors
+    /// Those of [`DecodeErrorKind`](crate::DecodeErrorKind).
+    fn decode(decoder: &mut Decoder<'_>) -> Result<Self, DecodeError>;
+
+    /// Moves behind a value.
+    ///
+    /// # Errors
+    /// Those of [`DecodeErrorKind`](crate::DecodeErrorKind) that concern lengths.
+    fn skip(decoder: &mut Decoder<'_>) -> Result<(), DecodeError>;
+
+    /// Moves behind a value and writes its KeyHolder in the form that is hashed.
+    ///
+    /// # Errors
+    /// Those of [`DecodeErrorKind`](crate::DecodeErrorKind).
+    fn transcode_key<S: Sink>(decoder: &mut Decoder<'_>, encoder: &mut Encoder<'_, S>) -> Result<(), DecodeError>;
+
+    /// The default value of the type (XTypes 1.3 §7.2.2.4.4.4.7, Table 9): zero, empty, the first literal.
+    fn default_value() -> Self;
+
+    /// The key of a sample.
+    fn key(&self) -> Self::Key;
+
+    /// The key of a key member.
+    fn member_key(&self) -> Self::MemberKey;
+
+    /// Sets to their defaults the members that are not part of the key.
+    fn clear_non_key(&mut self) {}
+}
+
+/// Writes a value that was read.
+///
+/// # Errors
+/// The reason why it cannot be written, at the decoder's position.
+pub fn transcode<T: DdsType, S: Sink>(
+    value: &T,
+    decoder: &Decoder<'_>,
+    encoder: &mut Encoder<'_, S>,
+) -> Result<(), DecodeError> {
+    value.encode(encoder).map_err(|error| unwritable(decoder, error))
+}
+
+/// Reads the discriminator of the mutable union whose members start here.
+///
+/// # Errors
+/// [`DecodeErrorKind::UnknownDiscriminator`](crate::DecodeErrorKind) without one, and those of the value.
+pub fn discriminator<T: DdsType>(members: &Decoder<'_>) -> Result<T, DecodeError> {
+    match members.find_parameter(0)? {
+        Some(mut value) => T::decode(&mut value),
+        None => Err(members.error(DecodeErrorKind::UnknownDiscriminator)),
+    }
+}
+
+/// A key that cannot be written again was not well-formed: the sink of a key hash takes every value of the type.
+#[cold]
+pub(crate) fn unwritable(decoder: &Decoder<'_>, error: EncodeError) -> DecodeError {
+    decoder.error(match error {
+        EncodeError::NulInString => DecodeErrorKind::InvalidString,
+        EncodeError::TooDeep => DecodeErrorKind::TooDeep,
+        EncodeError::BufferTooSmall | EncodeError::TooLarge => DecodeErrorKind::InvalidLength,
+    })
+}

@@ -1,0 +1,123 @@
+//! Who has to speak within a period: the DEADLINE policy, per instance (DDS 1.4 §2.2.3.7).
+
+use alloc::collections::BinaryHeap;
+use core::cmp::Reverse;
+
+use hashbrown::HashMap;
+
+use crate::id::KeyHash;
+use crate::time::{Instant, Span};
+
+/// Watches instances for a period without news.
+#[derive(Debug)]
+pub struct DeadlineTracker {
+    period: Span,
+    due: HashMap<KeyHash, Instant, foldhash::quality::FixedState>,
+    /// One entry per watched instance, earliest first. An entry whose instance has spoken since is put back.
+    queue: BinaryHeap<Reverse<(Instant, KeyHash)>>,
+}
+
+impl DeadlineTracker {
+    /// A tracker; an infinite period watches nothing.
+    #[must_use]
+    pub fn new(period: Span, seed: u64) -> Self {
+        let due = HashMap::with_hasher(foldhash::quality::FixedState::with_seed(seed));
+        Self { period, due, queue: BinaryHeap::new() }
+    }
+
+    /// The instance has spoken; starts watching it if need be.
+    pub fn spoke(&mut self, now: Instant, instance: KeyHash) {
+        if self.period.is_infinite() {
+            return;
+        }
+        let due = now + self.period;
+        if self.due.insert(instance, due).is_none() {
+            self.queue.push(Reverse((due, instance)));
+        }
+    }
+
+    /// Stops watching an instance.
+    pub fn forget(&mut self, instance: &KeyHash) {
+        self.due.remove(instance);
+    }
+
+    /// Changes the period. Instances already watched keep the deadline they have, unless there is none any more.
+    pub fn set_period(&mut self, period: Span) {
+        self.period = period;
+        if period.is_infinite() {
+            self.due.clear();
+            self.queue.clear();
+        }
+    }
+
+    /// When to call [`Self::poll_missed`] next.
+    #[must_use]
+    pub fn next_deadline(&self) -> Option<Instant> {
+        self.queue.peek().map(|Reverse((at, _))| *at)
+    }
+
+    /// The next instance that missed its deadline at or before `now`. Its next period starts there and then.
+    pub fn poll_missed(&mut self, now: Instant) -> Option<KeyHash> {
+        while let Some(&Reverse((at, instance))) = self.queue.peek() {
+            if at > now {
+                return None;
+            }
+            self.queue.pop();
+            let Some(due) = self.due.get_mut(&instance) else { continue };
+            if *due > now {
+                self.queue.push(Reverse((*due, instance)));
+                continue;
+            }
+            // A missed period is reported once; periods that passed unseen while nobody looked are not made up for.
+            *due = now + self.period;
+            self.queue.push(Reverse((*due, instance)));
+            return Some(instance);
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: KeyHash = KeyHash([1; 16]);
+    const B: KeyHash = KeyHash([2; 16]);
+
+    #[test]
+    fn reports_each_silent_period_once() {
+        let mut tracker = DeadlineTracker::new(Span(10), 0);
+        tracker.spoke(Instant(0), A);
+        tracker.spoke(Instant(3), B);
+        assert_eq!(tracker.poll_missed(Instant(9)), None);
+        tracker.spoke(Instant(9), A);
+        assert_eq!(tracker.poll_missed(Instant(13)), Some(B));
+        assert_eq!(tracker.poll_missed(Instant(13)), None);
+        assert_eq!(tracker.poll_missed(Instant(19)), Some(A));
+        assert_eq!(tracker.poll_missed(Instant(23)), Some(B));
+        tracker.forget(&B);
+        assert_eq!(tracker.poll_missed(Instant(29)), Some(A));
+        assert_eq!(tracker.poll_missed(Instant(1000)), Some(A));
+        assert_eq!(tracker.poll_missed(Instant(1000)), None);
+    }
+
+    #[test]
+    fn a_period_that_becomes_infinite_is_not_missed_any_more() {
+        let mut tracker = DeadlineTracker::new(Span(10), 0);
+        tracker.spoke(Instant(0), A);
+        tracker.set_period(Span::INFINITE);
+        assert_eq!(tracker.next_deadline(), None);
+        assert_eq!(tracker.poll_missed(Instant(10)), None);
+        tracker.set_period(Span(5));
+        tracker.spoke(Instant(20), A);
+        assert_eq!(tracker.poll_missed(Instant(25)), Some(A));
+    }
+
+    #[test]
+    fn an_infinite_period_watches_nothing() {
+        let mut tracker = DeadlineTracker::new(Span::INFINITE, 0);
+        tracker.spoke(Instant(0), A);
+        assert_eq!(tracker.next_deadline(), None);
+        assert_eq!(tracker.poll_missed(Instant::FAR_FUTURE), None);
+    }
+}

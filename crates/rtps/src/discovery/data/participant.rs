@@ -1,0 +1,192 @@
+//! What a participant says about itself: SPDP.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use super::list::{Cast, emit_list, emit_locators, for_each_parameter, name, parse_list, push_locator};
+use super::{BuiltinEndpointQos, BuiltinEndpointSet, DiscoveryDataError};
+use crate::id::{DomainId, EntityId, Guid, GuidPrefix, KeyHash};
+use crate::locator::Locator;
+use crate::qos::{Properties, UserData, WirePolicy};
+use crate::time::Span;
+use crate::vendor::{ProtocolVersion, Quirks, VendorId};
+use crate::wire::{ParameterId, ValueError, ValueReader};
+
+/// SPDPdiscoveredParticipantData (RTPS 2.5 §8.5.3.2).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ParticipantData {
+    /// Who.
+    pub prefix: GuidPrefix,
+    /// The version it speaks.
+    pub version: ProtocolVersion,
+    /// Who implements it.
+    pub vendor: VendorId,
+    /// Its domain; `None` when it does not say, then it is that of the ports it uses.
+    pub domain: Option<DomainId>,
+    /// Divides a domain further; empty for most.
+    pub domain_tag: String,
+    /// Which built-in endpoints it has.
+    pub builtin_endpoints: BuiltinEndpointSet,
+    /// Which of them have unusual QoS.
+    pub builtin_endpoint_qos: BuiltinEndpointQos,
+    /// How long it may be silent before it is gone.
+    pub lease_duration: Span,
+    /// Where its built-in endpoints listen.
+    pub metatraffic_unicast: Vec<Locator>,
+    /// The groups its built-in endpoints listen to.
+    pub metatraffic_multicast: Vec<Locator>,
+    /// Where its endpoints listen that do not say otherwise.
+    pub default_unicast: Vec<Locator>,
+    /// The groups its endpoints listen to that do not say otherwise.
+    pub default_multicast: Vec<Locator>,
+    /// Its readers want inline QoS.
+    pub expects_inline_qos: bool,
+    /// Its name, for people.
+    pub name: Option<String>,
+    /// See [`UserData`].
+    pub user_data: UserData,
+    /// See [`Properties`].
+    pub properties: Properties,
+}
+
+impl ParticipantData {
+    /// The lease of a participant that does not say (RTPS 2.5 §9.6.3).
+    pub const LEASE_DURATION_DEFAULT: Span = Span::from_secs(100);
+    /// The version of a participant that does not say.
+    const VERSION_DEFAULT: ProtocolVersion = ProtocolVersion { major: 2, minor: 1 };
+
+    /// A participant with nothing but its name and defaults.
+    #[must_use]
+    pub fn new(prefix: GuidPrefix, version: ProtocolVersion, vendor: VendorId) -> Self {
+        Self {
+            prefix,
+            version,
+            vendor,
+            domain: None,
+            domain_tag: String::new(),
+            builtin_endpoints: BuiltinEndpointSet::NONE,
+            builtin_endpoint_qos: BuiltinEndpointQos::NONE,
+            lease_duration: Self::LEASE_DURATION_DEFAULT,
+            metatraffic_unicast: Vec::new(),
+            metatraffic_multicast: Vec::new(),
+            default_unicast: Vec::new(),
+            default_multicast: Vec::new(),
+            expects_inline_qos: false,
+            name: None,
+            user_data: UserData::default(),
+            properties: Properties::default(),
+        }
+    }
+
+    /// The participant as an entity.
+    #[must_use]
+    pub const fn guid(&self) -> Guid {
+        Guid::new(self.prefix, EntityId::PARTICIPANT)
+    }
+
+    /// The key hash of the announcement.
+    #[must_use]
+    pub const fn key_hash(&self) -> KeyHash {
+        KeyHash(self.guid().to_bytes())
+    }
+
+    /// Reads an announcement, encapsulation header included, from a message of this vendor. That the prefix is the
+    /// sender's is for the caller to check.
+    ///
+    /// # Errors
+    /// The announcement must be ignored.
+    pub fn parse(payload: &[u8], vendor: VendorId) -> Result<Self, DiscoveryDataError> {
+        let list = parse_list(payload)?;
+        let endpoint_set_alias = Quirks::of(vendor).builtin_endpoint_set_parameter;
+        let mut data = Self::new(GuidPrefix::UNKNOWN, Self::VERSION_DEFAULT, vendor);
+        let (mut guid, mut endpoints) = (None, None);
+        for_each_parameter(list, |id, value| {
+            match id {
+                ParameterId::PARTICIPANT_GUID => guid = Some(value.guid()?),
+                ParameterId::BUILTIN_ENDPOINT_SET => endpoints = Some(value.u32()?),
+                ParameterId::BUILTIN_ENDPOINT_SET_1X => endpoints = endpoints.or(Some(value.u32()?)),
+                id if Some(id) == endpoint_set_alias => endpoints = endpoints.or(Some(value.u32()?)),
+                id => return data.set(id, value),
+            }
+            Ok(true)
+        })?;
+        let guid = guid.ok_or(DiscoveryDataError::Missing(ParameterId::PARTICIPANT_GUID))?;
+        if guid.entity != EntityId::PARTICIPANT || guid.prefix == GuidPrefix::UNKNOWN {
+            return Err(DiscoveryDataError::WrongEntity(ParameterId::PARTICIPANT_GUID));
+        }
+        data.prefix = guid.prefix;
+        let endpoints = endpoints.ok_or(DiscoveryDataError::Missing(ParameterId::BUILTIN_ENDPOINT_SET))?;
+        data.builtin_endpoints = BuiltinEndpointSet(endpoints);
+        match data.version.major {
+            2 => Ok(data),
+            major => Err(DiscoveryDataError::Version { major }),
+        }
+    }
+
+    /// Appends the announcement, encapsulation header included.
+    pub fn emit(&self, out: &mut Vec<u8>) {
+        emit_list(out, |list| {
+            let ProtocolVersion { major, minor } = self.version;
+            list.parameter(ParameterId::PROTOCOL_VERSION, |value| value.octets(&[major, minor]));
+            list.parameter(ParameterId::VENDORID, |value| value.octets(&self.vendor.0));
+            list.parameter(ParameterId::PARTICIPANT_GUID, |value| value.guid(self.guid()));
+            list.parameter(ParameterId::BUILTIN_ENDPOINT_SET, |value| value.u32(self.builtin_endpoints.0));
+            list.parameter(ParameterId::PARTICIPANT_LEASE_DURATION, |value| value.duration(self.lease_duration));
+            if let Some(domain) = self.domain {
+                list.parameter(ParameterId::DOMAIN_ID, |value| value.u32(domain.0));
+            }
+            // Its must-understand flag makes older peers ignore the whole participant.
+            if !self.domain_tag.is_empty() {
+                list.parameter(ParameterId::DOMAIN_TAG, |value| value.string(&self.domain_tag));
+            }
+            emit_locators(list, ParameterId::METATRAFFIC_UNICAST_LOCATOR, &self.metatraffic_unicast);
+            emit_locators(list, ParameterId::METATRAFFIC_MULTICAST_LOCATOR, &self.metatraffic_multicast);
+            emit_locators(list, ParameterId::DEFAULT_UNICAST_LOCATOR, &self.default_unicast);
+            emit_locators(list, ParameterId::DEFAULT_MULTICAST_LOCATOR, &self.default_multicast);
+            if self.expects_inline_qos {
+                list.parameter(ParameterId::EXPECTS_INLINE_QOS, |value| value.bool(true));
+            }
+            if self.builtin_endpoint_qos != BuiltinEndpointQos::NONE {
+                list.parameter(ParameterId::BUILTIN_ENDPOINT_QOS, |value| value.u32(self.builtin_endpoint_qos.0));
+            }
+            if let Some(name) = &self.name {
+                list.parameter(ParameterId::ENTITY_NAME, |value| value.string(name));
+            }
+            self.user_data.append_unless_default(list);
+            self.properties.append_unless_default(list);
+        });
+    }
+
+    fn set(&mut self, id: ParameterId, value: &mut ValueReader<'_>) -> Result<bool, ValueError> {
+        match id {
+            ParameterId::PROTOCOL_VERSION => {
+                let [major, minor] = value.array()?;
+                self.version = ProtocolVersion { major, minor };
+            }
+            ParameterId::VENDORID => self.vendor = VendorId(value.array()?),
+            ParameterId::DOMAIN_ID => self.domain = Some(DomainId(value.u32()?)),
+            ParameterId::DOMAIN_TAG => self.domain_tag = name(value)?,
+            ParameterId::BUILTIN_ENDPOINT_QOS => self.builtin_endpoint_qos = BuiltinEndpointQos(value.u32()?),
+            ParameterId::PARTICIPANT_LEASE_DURATION => self.lease_duration = value.duration()?,
+            ParameterId::METATRAFFIC_UNICAST_LOCATOR => {
+                return push_locator(&mut self.metatraffic_unicast, value, Cast::Unicast);
+            }
+            ParameterId::METATRAFFIC_MULTICAST_LOCATOR => {
+                return push_locator(&mut self.metatraffic_multicast, value, Cast::Multicast);
+            }
+            ParameterId::DEFAULT_UNICAST_LOCATOR => {
+                return push_locator(&mut self.default_unicast, value, Cast::Unicast);
+            }
+            ParameterId::DEFAULT_MULTICAST_LOCATOR => {
+                return push_locator(&mut self.default_multicast, value, Cast::Multicast);
+            }
+            ParameterId::EXPECTS_INLINE_QOS => self.expects_inline_qos = value.bool()?,
+            // For people only: one that cannot be read is no reason to ignore a participant.
+            ParameterId::ENTITY_NAME => self.name = name(value).ok(),
+            ParameterId::USER_DATA => self.user_data = UserData::read(value)?,
+            ParameterId::PROPERTY_LIST => self.properties = Properties::read(value)?,
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}

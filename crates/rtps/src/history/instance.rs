@@ -1,0 +1,137 @@
+//! Instances as a reader sees them: their state, their writers, their generations (DDS 1.4 §2.2.2.5.1).
+
+use alloc::vec::Vec;
+
+use crate::id::KeyHash;
+use crate::time::{Instant, Timestamp};
+
+/// Whether an instance lives (DDS 1.4 §2.2.2.5.1.3).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum InstanceState {
+    /// Some writer writes it, and nobody has disposed it since.
+    #[default]
+    Alive,
+    /// A writer has disposed it.
+    NotAliveDisposed,
+    /// No writer is left.
+    NotAliveNoWriters,
+}
+
+/// Whether the application has seen an instance since it was born or reborn (DDS 1.4 §2.2.2.5.1.4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ViewState {
+    /// It has not.
+    #[default]
+    New,
+    /// It has.
+    NotNew,
+}
+
+/// A matched writer, as a small number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, PartialOrd, Ord)]
+pub struct WriterSlot(pub u32);
+
+/// The writers of an instance. Nearly always there is one, which costs no allocation.
+#[derive(Debug, Default)]
+pub(super) struct InstanceWriters {
+    first: Option<WriterSlot>,
+    others: Vec<WriterSlot>,
+}
+
+impl InstanceWriters {
+    pub(super) fn add(&mut self, writer: WriterSlot) {
+        match self.first {
+            None => self.first = Some(writer),
+            Some(first) if first == writer || self.others.contains(&writer) => {}
+            Some(_) => self.others.push(writer),
+        }
+    }
+
+    /// Says whether the writer was one of them.
+    pub(super) fn remove(&mut self, writer: WriterSlot) -> bool {
+        if self.first == Some(writer) {
+            self.first = self.others.pop();
+            return true;
+        }
+        let before = self.others.len();
+        self.others.retain(|w| *w != writer);
+        self.others.len() < before
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.first.is_none()
+    }
+}
+
+/// One instance in a reader's cache.
+#[derive(Debug)]
+pub(super) struct Instance {
+    pub(super) key: KeyHash,
+    /// The serialized key, where the reader is asked to keep it.
+    pub(super) key_holder: Option<Vec<u8>>,
+    pub(super) state: InstanceState,
+    pub(super) view: ViewState,
+    pub(super) disposed_generations: u32,
+    pub(super) no_writers_generations: u32,
+    pub(super) writers: InstanceWriters,
+    /// With exclusive ownership: who may write, and how strongly.
+    pub(super) owner: Option<(WriterSlot, i32)>,
+    /// When a sample was last let through the time-based filter.
+    pub(super) last_accepted: Option<Instant>,
+    /// The source time stamp of the newest sample that was taken.
+    pub(super) last_taken: Option<Timestamp>,
+    /// When the samples of an instance that is not alive are thrown away.
+    pub(super) purge_at: Option<Instant>,
+    pub(super) samples: u32,
+    pub(super) head: Option<u32>,
+    pub(super) tail: Option<u32>,
+    /// Marks instances already dealt with by the selection under way.
+    pub(super) visited: u64,
+    /// While ranking: samples of this instance seen so far, and the generation of the newest.
+    pub(super) ranked: u32,
+    pub(super) newest_ranked: u32,
+}
+
+impl Instance {
+    pub(super) fn new(key: KeyHash) -> Self {
+        Self {
+            key,
+            key_holder: None,
+            state: InstanceState::Alive,
+            view: ViewState::New,
+            disposed_generations: 0,
+            no_writers_generations: 0,
+            writers: InstanceWriters::default(),
+            owner: None,
+            last_accepted: None,
+            last_taken: None,
+            purge_at: None,
+            samples: 0,
+            head: None,
+            tail: None,
+            visited: 0,
+            ranked: 0,
+            newest_ranked: 0,
+        }
+    }
+
+    pub(super) const fn generations(&self) -> u32 {
+        self.disposed_generations.saturating_add(self.no_writers_generations)
+    }
+
+    /// A new value brings the instance to life.
+    pub(super) fn revive(&mut self) {
+        match self.state {
+            InstanceState::Alive => return,
+            InstanceState::NotAliveDisposed => {
+                self.disposed_generations = self.disposed_generations.saturating_add(1);
+            }
+            InstanceState::NotAliveNoWriters => {
+                self.no_writers_generations = self.no_writers_generations.saturating_add(1);
+            }
+        }
+        self.state = InstanceState::Alive;
+        self.view = ViewState::New;
+        self.purge_at = None;
+    }
+}

@@ -1,0 +1,564 @@
+//! What a reader holds for the application: samples in order, by instance (DDS 1.4 §2.2.2.5.1).
+
+mod sample;
+mod selection;
+mod slab;
+#[cfg(test)]
+mod tests;
+
+use alloc::vec::Vec;
+
+use hashbrown::HashMap;
+
+pub use sample::{Arrival, FilterReason, Inserted, RejectReason, SampleInfo};
+pub use selection::{Peeked, Selected, Selector};
+use slab::Slab;
+
+use super::instance::{Instance, InstanceState, WriterSlot};
+use super::{ChangeKind, HistoryKind, ResourceLimits};
+use crate::id::{Guid, KeyHash};
+use crate::payload::{BufferPool, Payload};
+use crate::seq::SequenceNumber;
+use crate::time::{Instant, Span, Timestamp};
+
+/// What a reader's cache does with samples. Fixed, except where a method says otherwise.
+#[derive(Clone, Debug)]
+pub struct ReaderHistoryConfig {
+    /// Which samples are kept.
+    pub history: HistoryKind,
+    /// How many.
+    pub limits: ResourceLimits,
+    /// Whether only the strongest writer of an instance is heard (OWNERSHIP EXCLUSIVE).
+    pub exclusive_ownership: bool,
+    /// Whether samples are ordered by source time stamp (DESTINATION_ORDER BY_SOURCE_TIMESTAMP).
+    pub by_source_timestamp: bool,
+    /// Whether a selection keeps samples of all instances in one order (PRESENTATION scope TOPIC or GROUP) instead of
+    /// instance by instance.
+    pub topic_order: bool,
+    /// The least time between two samples of an instance (TIME_BASED_FILTER).
+    pub minimum_separation: Span,
+    /// How long an instance without writers is kept (READER_DATA_LIFECYCLE).
+    pub autopurge_no_writers: Span,
+    /// How long a disposed instance is kept (READER_DATA_LIFECYCLE).
+    pub autopurge_disposed: Span,
+    /// Makes the serialized key of a new instance from its first sample (or, with `true`, from a serialized key), to be
+    /// kept for [`ReaderHistory::key_of`].
+    pub key_holder: Option<KeyHolder>,
+    /// Makes hash tables unpredictable to peers.
+    pub seed: u64,
+}
+
+/// Makes a serialized key of a serialized sample, or with `true` of a serialized key. `None` when it cannot be decoded.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyHolder(pub fn(&[u8], bool) -> Option<Vec<u8>>);
+
+impl Default for ReaderHistoryConfig {
+    fn default() -> Self {
+        Self {
+            history: HistoryKind::KeepLast(1),
+            limits: ResourceLimits::UNLIMITED,
+            exclusive_ownership: false,
+            by_source_timestamp: false,
+            topic_order: false,
+            minimum_separation: Span::ZERO,
+            autopurge_no_writers: Span::INFINITE,
+            autopurge_disposed: Span::INFINITE,
+            key_holder: None,
+            seed: 0,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Cached {
+    arrival: Arrival,
+    read: bool,
+    disposed_generations: u32,
+    no_writers_generations: u32,
+    instance: u32,
+    previous: Option<u32>,
+    next: Option<u32>,
+    previous_of_instance: Option<u32>,
+    next_of_instance: Option<u32>,
+}
+
+/// The samples of one reader.
+///
+/// Every operation is constant in time per sample, whatever else the cache holds, except ordering by source time
+/// stamp (as far as a sample is late). Nothing is allocated once the working size is reached.
+#[derive(Debug)]
+pub struct ReaderHistory {
+    config: ReaderHistoryConfig,
+    samples: Slab<Cached>,
+    instances: Slab<Instance>,
+    by_key: HashMap<KeyHash, u32, foldhash::quality::FixedState>,
+    head: Option<u32>,
+    tail: Option<u32>,
+    not_read: usize,
+    visit: u64,
+    next_expiry: Option<Instant>,
+    next_purge: Option<Instant>,
+    /// Sample and instance of the selection under way.
+    picked: Vec<(u32, u32)>,
+}
+
+impl ReaderHistory {
+    /// An empty cache.
+    #[must_use]
+    pub fn new(config: ReaderHistoryConfig) -> Self {
+        let by_key = HashMap::with_hasher(foldhash::quality::FixedState::with_seed(config.seed));
+        Self {
+            config,
+            samples: Slab::default(),
+            instances: Slab::default(),
+            by_key,
+            head: None,
+            tail: None,
+            not_read: 0,
+            visit: 0,
+            next_expiry: None,
+            next_purge: None,
+            picked: Vec::new(),
+        }
+    }
+
+    /// How many samples are held.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.samples.len
+    }
+
+    /// Whether no sample is held.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.samples.len == 0
+    }
+
+    /// How many samples have not been read.
+    #[must_use]
+    pub const fn not_read(&self) -> usize {
+        self.not_read
+    }
+
+    /// How many instances are known.
+    #[must_use]
+    pub const fn instances(&self) -> usize {
+        self.instances.len
+    }
+
+    /// Changes the READER_DATA_LIFECYCLE delays, for instances that end from now on.
+    pub const fn set_autopurge(&mut self, no_writers: Span, disposed: Span) {
+        self.config.autopurge_no_writers = no_writers;
+        self.config.autopurge_disposed = disposed;
+    }
+
+    /// Changes the TIME_BASED_FILTER separation.
+    pub const fn set_minimum_separation(&mut self, separation: Span) {
+        self.config.minimum_separation = separation;
+    }
+
+    /// Takes a sample in, making room as the history policy says.
+    ///
+    /// # Errors
+    /// Which limit keeps it out; the sample comes back and may be offered again later.
+    pub fn insert(
+        &mut self,
+        now: Instant,
+        arrival: Arrival,
+        pool: &mut BufferPool,
+    ) -> Result<Inserted, (RejectReason, Arrival)> {
+        let filtered = |reason, arrival: Arrival, pool: &mut BufferPool| {
+            pool.recycle(arrival.payload);
+            Ok(Inserted::Filtered(reason))
+        };
+        if arrival.expires_at <= now {
+            return filtered(FilterReason::Expired, arrival, pool);
+        }
+        let known = self.by_key.get(&arrival.instance).copied();
+        if known.is_none() {
+            if matches!(arrival.kind, ChangeKind::Unregistered) {
+                return filtered(FilterReason::NothingChanged, arrival, pool);
+            }
+            if self.instances.len >= self.config.limits.max_instances as usize && !self.forget_one_instance() {
+                return Err((RejectReason::Instances, arrival));
+            }
+        }
+        if let Some(reason) = known.and_then(|i| self.instances.get(i)).and_then(|i| self.filter(now, i, &arrival)) {
+            if let Some(index) = known.filter(|_| arrival.kind.unregisters()) {
+                self.withdraw(index, arrival.slot);
+            }
+            return filtered(reason, arrival, pool);
+        }
+        let instance = match known {
+            Some(index) => index,
+            None => self.add_instance(&arrival),
+        };
+        if let Err(reason) = self.make_room(instance, &arrival, pool) {
+            self.drop_idle_instance(instance);
+            return Err((reason, arrival));
+        }
+        self.apply(now, instance, &arrival);
+        self.link(instance, arrival);
+        Ok(Inserted::Stored)
+    }
+
+    /// A writer is gone or no longer alive: it gives up all its instances. Says whether the application has something
+    /// new to see.
+    pub fn writer_gone(&mut self, now: Instant, writer: Guid, slot: WriterSlot, at: Timestamp) -> bool {
+        let mut news = false;
+        for index in 0..self.instances.slots.len() as u32 {
+            news |= self.give_up(now, index, writer, slot, at);
+        }
+        news
+    }
+
+    /// The stronger or weaker a writer becomes, the ownership of its instances is decided anew at the next sample.
+    pub fn strength_changed(&mut self, slot: WriterSlot, strength: i32) {
+        for instance in self.instances.slots.iter_mut().flatten() {
+            if let Some((owner, held)) = &mut instance.owner
+                && *owner == slot
+            {
+                *held = strength;
+            }
+        }
+    }
+
+    /// The owner of this instance did not write in time: anyone may own it now.
+    pub fn owner_missed_deadline(&mut self, key: &KeyHash) {
+        if let Some(instance) = self.by_key.get(key).copied().and_then(|i| self.instances.get_mut(i)) {
+            instance.owner = None;
+        }
+    }
+
+    /// Whether the instance is known.
+    #[must_use]
+    pub fn knows(&self, key: &KeyHash) -> bool {
+        self.by_key.contains_key(key)
+    }
+
+    /// The serialized key of a known instance, if it has come.
+    #[must_use]
+    pub fn key_of(&self, key: &KeyHash) -> Option<&[u8]> {
+        self.by_key.get(key).and_then(|&i| self.instances.get(i))?.key_holder.as_deref()
+    }
+
+    /// Forgets an instance of which nothing is held, as if nobody had ever written it.
+    pub fn forget_instance(&mut self, key: &KeyHash) {
+        let Some(index) = self.by_key.get(key).copied() else { return };
+        if self.instances.get(index).is_some_and(|i| i.samples == 0) {
+            self.drop_instance(index);
+        }
+    }
+
+    /// Throws away what has outlived its interest; [`Self::next_timeout`] tells when to do it again.
+    pub fn handle_timeout(&mut self, now: Instant, pool: &mut BufferPool) {
+        if self.next_expiry.is_some_and(|at| at <= now) {
+            self.next_expiry = None;
+            let mut at = self.head;
+            while let Some(index) = at {
+                let Some(sample) = self.samples.get(index) else { break };
+                at = sample.next;
+                let expires_at = sample.arrival.expires_at;
+                if expires_at <= now {
+                    self.remove(index, pool);
+                } else {
+                    self.note_expiry(expires_at);
+                }
+            }
+        }
+        if self.next_purge.is_some_and(|at| at <= now) {
+            self.next_purge = None;
+            for index in 0..self.instances.slots.len() as u32 {
+                let Some(purge_at) = self.instances.get(index).and_then(|i| i.purge_at) else { continue };
+                if purge_at <= now {
+                    self.purge(index, pool);
+                } else {
+                    self.next_purge = Some(self.next_purge.map_or(purge_at, |at| at.min(purge_at)));
+                }
+            }
+        }
+    }
+
+    /// When samples or instances outlive their interest.
+    #[must_use]
+    pub fn next_timeout(&self) -> Option<Instant> {
+        [self.next_expiry, self.next_purge].into_iter().flatten().min()
+    }
+
+    fn filter(&self, now: Instant, instance: &Instance, arrival: &Arrival) -> Option<FilterReason> {
+        if self.config.exclusive_ownership
+            && let Some((owner, strength)) = instance.owner
+            && owner != arrival.slot
+            && arrival.strength <= strength
+        {
+            return Some(FilterReason::Ownership);
+        }
+        match arrival.kind {
+            ChangeKind::Alive => {
+                let too_soon = instance.last_accepted.is_some_and(|at| now.since(at) < self.config.minimum_separation);
+                if too_soon && instance.state == InstanceState::Alive {
+                    return Some(FilterReason::TimeBasedFilter);
+                }
+                let old = self.config.by_source_timestamp
+                    && instance.last_taken.is_some_and(|at| arrival.source_timestamp < at);
+                old.then_some(FilterReason::Superseded)
+            }
+            kind if kind.disposes() => None,
+            _ => (instance.state != InstanceState::Alive).then_some(FilterReason::NothingChanged),
+        }
+    }
+
+    fn make_room(&mut self, index: u32, arrival: &Arrival, pool: &mut BufferPool) -> Result<(), RejectReason> {
+        // Room for a change of state is always made: there is at most one such mark per instance and change.
+        if let HistoryKind::KeepLast(depth) = self.config.history {
+            while let Some(instance) = self.instances.get(index)
+                && instance.samples >= depth.max(1)
+                && let Some(oldest) = instance.head
+            {
+                self.remove_keeping_instance(oldest, pool);
+            }
+        }
+        let Some(instance) = self.instances.get(index) else { return Ok(()) };
+        if !arrival.kind.is_alive() {
+            return Ok(());
+        }
+        if instance.samples >= self.config.limits.max_samples_per_instance {
+            return Err(RejectReason::SamplesPerInstance);
+        }
+        if self.samples.len >= self.config.limits.max_samples as usize {
+            return Err(RejectReason::Samples);
+        }
+        Ok(())
+    }
+
+    /// Carries out what the sample does to its instance.
+    fn apply(&mut self, now: Instant, index: u32, arrival: &Arrival) {
+        let Some(instance) = self.instances.get_mut(index) else { return };
+        if arrival.kind.unregisters() {
+            instance.writers.remove(arrival.slot);
+            if instance.owner.is_some_and(|(owner, _)| owner == arrival.slot) {
+                instance.owner = None;
+            }
+        } else {
+            instance.writers.add(arrival.slot);
+            if self.config.exclusive_ownership {
+                instance.owner = Some((arrival.slot, arrival.strength));
+            }
+        }
+        if arrival.kind.is_alive() {
+            instance.revive();
+            instance.last_accepted = Some(now);
+            return;
+        }
+        let delay = if arrival.kind.disposes() {
+            instance.state = InstanceState::NotAliveDisposed;
+            self.config.autopurge_disposed
+        } else if instance.writers.is_empty() {
+            instance.state = InstanceState::NotAliveNoWriters;
+            self.config.autopurge_no_writers
+        } else {
+            return;
+        };
+        self.schedule_purge(index, now + delay);
+    }
+
+    /// A writer gives up an instance without the application having to know.
+    fn withdraw(&mut self, index: u32, slot: WriterSlot) {
+        let Some(instance) = self.instances.get_mut(index) else { return };
+        instance.writers.remove(slot);
+        if instance.owner.is_some_and(|(owner, _)| owner == slot) {
+            instance.owner = None;
+        }
+        self.drop_idle_instance(index);
+    }
+
+    /// One instance loses one writer. Says whether that is news for the application.
+    fn give_up(&mut self, now: Instant, index: u32, writer: Guid, slot: WriterSlot, at: Timestamp) -> bool {
+        let Some(instance) = self.instances.get_mut(index) else { return false };
+        if instance.owner.is_some_and(|(owner, _)| owner == slot) {
+            instance.owner = None;
+        }
+        if !instance.writers.remove(slot) || !instance.writers.is_empty() {
+            return false;
+        }
+        if instance.state != InstanceState::Alive {
+            self.drop_idle_instance(index);
+            return false;
+        }
+        instance.state = InstanceState::NotAliveNoWriters;
+        let key = instance.key;
+        self.schedule_purge(index, now + self.config.autopurge_no_writers);
+        let arrival = Arrival {
+            kind: ChangeKind::Unregistered,
+            instance: key,
+            writer,
+            slot,
+            strength: 0,
+            sequence_number: SequenceNumber::UNKNOWN,
+            source_timestamp: at,
+            reception_timestamp: at,
+            expires_at: Instant::FAR_FUTURE,
+            payload: Payload::default(),
+        };
+        self.link(index, arrival);
+        true
+    }
+
+    fn schedule_purge(&mut self, index: u32, at: Instant) {
+        if at == Instant::FAR_FUTURE {
+            return;
+        }
+        if let Some(instance) = self.instances.get_mut(index) {
+            instance.purge_at = Some(at);
+        }
+        self.next_purge = Some(self.next_purge.map_or(at, |next| next.min(at)));
+    }
+
+    fn purge(&mut self, index: u32, pool: &mut BufferPool) {
+        while let Some(oldest) = self.instances.get(index).and_then(|i| i.head) {
+            self.remove_keeping_instance(oldest, pool);
+        }
+        self.drop_instance(index);
+    }
+
+    fn add_instance(&mut self, arrival: &Arrival) -> u32 {
+        let key = arrival.instance;
+        let mut instance = Instance::new(key);
+        instance.key_holder = self
+            .config
+            .key_holder
+            .filter(|_| !arrival.payload.is_empty())
+            .and_then(|KeyHolder(make)| make(&arrival.payload, !arrival.kind.is_alive()));
+        let index = self.instances.insert(instance);
+        self.by_key.insert(key, index);
+        index
+    }
+
+    fn drop_instance(&mut self, index: u32) {
+        if let Some(instance) = self.instances.remove(index) {
+            self.by_key.remove(&instance.key);
+        }
+    }
+
+    /// An instance that nobody writes and of which nothing is held need not be remembered.
+    fn drop_idle_instance(&mut self, index: u32) {
+        let idle = |i: &Instance| i.samples == 0 && i.writers.is_empty();
+        if self.instances.get(index).is_some_and(idle) {
+            self.drop_instance(index);
+        }
+    }
+
+    /// Makes room for a new instance by forgetting one that is gone. Says whether there was one.
+    fn forget_one_instance(&mut self) -> bool {
+        let gone = |i: &Instance| i.samples == 0 && i.state != InstanceState::Alive;
+        let found = self.instances.slots.iter().position(|i| i.as_ref().is_some_and(gone));
+        found.is_some_and(|index| {
+            self.drop_instance(index as u32);
+            true
+        })
+    }
+
+    fn note_expiry(&mut self, at: Instant) {
+        if at != Instant::FAR_FUTURE {
+            self.next_expiry = Some(self.next_expiry.map_or(at, |next| next.min(at)));
+        }
+    }
+
+    fn link(&mut self, index: u32, arrival: Arrival) {
+        self.note_expiry(arrival.expires_at);
+        let Some(instance) = self.instances.get(index) else { return };
+        let mut after = self.tail;
+        let mut after_of_instance = instance.tail;
+        if self.config.by_source_timestamp {
+            let later = |s: &Cached| s.arrival.source_timestamp > arrival.source_timestamp;
+            while let Some(sample) = after.and_then(|i| self.samples.get(i)).filter(|s| later(s)) {
+                after = sample.previous;
+            }
+            while let Some(sample) = after_of_instance.and_then(|i| self.samples.get(i)).filter(|s| later(s)) {
+                after_of_instance = sample.previous_of_instance;
+            }
+        }
+        let next = match after {
+            None => self.head,
+            Some(i) => self.samples.get(i).and_then(|s| s.next),
+        };
+        let next_of_instance = match after_of_instance {
+            None => instance.head,
+            Some(i) => self.samples.get(i).and_then(|s| s.next_of_instance),
+        };
+        let cached = Cached {
+            read: false,
+            disposed_generations: instance.disposed_generations,
+            no_writers_generations: instance.no_writers_generations,
+            instance: index,
+            previous: after,
+            next,
+            previous_of_instance: after_of_instance,
+            next_of_instance,
+            arrival,
+        };
+        let new = Some(self.samples.insert(cached));
+        self.not_read += 1;
+        self.point_forward(after, new);
+        self.point_backward(next, new);
+        self.point_forward_of_instance(index, after_of_instance, new);
+        self.point_backward_of_instance(index, next_of_instance, new);
+        if let Some(instance) = self.instances.get_mut(index) {
+            instance.samples += 1;
+        }
+    }
+
+    fn unlink(&mut self, index: u32) -> Option<Cached> {
+        let sample = self.samples.remove(index)?;
+        self.not_read -= usize::from(!sample.read);
+        self.point_forward(sample.previous, sample.next);
+        self.point_backward(sample.next, sample.previous);
+        self.point_forward_of_instance(sample.instance, sample.previous_of_instance, sample.next_of_instance);
+        self.point_backward_of_instance(sample.instance, sample.next_of_instance, sample.previous_of_instance);
+        if let Some(instance) = self.instances.get_mut(sample.instance) {
+            instance.samples -= 1;
+        }
+        Some(sample)
+    }
+
+    fn point_forward(&mut self, from: Option<u32>, to: Option<u32>) {
+        match from {
+            None => self.head = to,
+            Some(i) => self.samples.get_mut(i).into_iter().for_each(|s| s.next = to),
+        }
+    }
+
+    fn point_backward(&mut self, from: Option<u32>, to: Option<u32>) {
+        match from {
+            None => self.tail = to,
+            Some(i) => self.samples.get_mut(i).into_iter().for_each(|s| s.previous = to),
+        }
+    }
+
+    fn point_forward_of_instance(&mut self, instance: u32, from: Option<u32>, to: Option<u32>) {
+        match from {
+            None => self.instances.get_mut(instance).into_iter().for_each(|i| i.head = to),
+            Some(i) => self.samples.get_mut(i).into_iter().for_each(|s| s.next_of_instance = to),
+        }
+    }
+
+    fn point_backward_of_instance(&mut self, instance: u32, from: Option<u32>, to: Option<u32>) {
+        match from {
+            None => self.instances.get_mut(instance).into_iter().for_each(|i| i.tail = to),
+            Some(i) => self.samples.get_mut(i).into_iter().for_each(|s| s.previous_of_instance = to),
+        }
+    }
+
+    fn remove_keeping_instance(&mut self, index: u32, pool: &mut BufferPool) {
+        if let Some(sample) = self.unlink(index) {
+            pool.recycle(sample.arrival.payload);
+        }
+    }
+
+    fn remove(&mut self, index: u32, pool: &mut BufferPool) {
+        if let Some(sample) = self.unlink(index) {
+            pool.recycle(sample.arrival.payload);
+            self.drop_idle_instance(sample.instance);
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! A store with stable places.
+
+use alloc::vec::Vec;
+
+/// Values at stable small numbers.
+#[derive(Debug)]
+pub(super) struct Slab<T> {
+    pub(super) slots: Vec<Option<T>>,
+    free: Vec<u32>,
+    pub(super) len: usize,
+}
+
+impl<T> Default for Slab<T> {
+    fn default() -> Self {
+        Self { slots: Vec::new(), free: Vec::new(), len: 0 }
+    }
+}
+
+impl<T> Slab<T> {
+    pub(super) fn get(&self, index: u32) -> Option<&T> {
+        self.slots.get(index as usize)?.as_ref()
+    }
+
+    pub(super) fn get_mut(&mut self, index: u32) -> Option<&mut T> {
+        self.slots.get_mut(index as usize)?.as_mut()
+    }
+
+    pub(super) fn insert(&mut self, value: T) -> u32 {
+        self.len += 1;
+        if let Some(index) = self.free.pop()
+            && let Some(slot) = self.slots.get_mut(index as usize)
+        {
+            *slot = Some(value);
+            return index;
+        }
+        self.slots.push(Some(value));
+        self.slots.len() as u32 - 1
+    }
+
+    pub(super) fn remove(&mut self, index: u32) -> Option<T> {
+        let value = self.slots.get_mut(index as usize)?.take()?;
+        self.free.push(index);
+        self.len -= 1;
+        Some(value)
+    }
+}

@@ -1,0 +1,417 @@
+use super::*;
+use crate::history::ViewState;
+use crate::id::{EntityId, Guid, GuidPrefix, KeyHash};
+use crate::payload::{BufferPool, Payload};
+use crate::seq::SequenceNumber;
+use crate::time::{Instant, Span, Timestamp};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::vec;
+use std::vec::Vec;
+
+struct Cache {
+    history: ReaderHistory,
+    pool: BufferPool,
+    next: i64,
+}
+
+fn key(k: u8) -> KeyHash {
+    KeyHash([k; 16])
+}
+
+fn guid(w: u32) -> Guid {
+    Guid::new(GuidPrefix([w as u8; 12]), EntityId::user_writer(w, true))
+}
+
+impl Cache {
+    fn new(config: ReaderHistoryConfig) -> Self {
+        Self { history: ReaderHistory::new(config), pool: BufferPool::new(1 << 16), next: 0 }
+    }
+
+    fn keep_all() -> Self {
+        Self::new(ReaderHistoryConfig { history: HistoryKind::KeepAll, ..ReaderHistoryConfig::default() })
+    }
+
+    fn arrival(&mut self, kind: ChangeKind, k: u8, writer: u32) -> Arrival {
+        self.next += 1;
+        Arrival {
+            kind,
+            instance: key(k),
+            writer: guid(writer),
+            slot: WriterSlot(writer),
+            strength: writer as i32,
+            sequence_number: SequenceNumber(self.next),
+            source_timestamp: Timestamp::from_unix_nanos(self.next as u64 * 1_000),
+            reception_timestamp: Timestamp::from_unix_nanos(self.next as u64 * 1_000),
+            expires_at: Instant::FAR_FUTURE,
+            payload: Payload::copy_of(&[k]),
+        }
+    }
+
+    fn put(&mut self, at: u64, kind: ChangeKind, k: u8, writer: u32) -> Result<Inserted, RejectReason> {
+        let arrival = self.arrival(kind, k, writer);
+        self.history.insert(Instant(at), arrival, &mut self.pool).map_err(|(reason, _)| reason)
+    }
+
+    fn write(&mut self, k: u8) -> Result<Inserted, RejectReason> {
+        self.put(0, ChangeKind::Alive, k, 1)
+    }
+
+    fn take(&mut self, selector: &Selector) -> Vec<Selected> {
+        let mut out = vec![];
+        self.history.select(selector, true, &mut out);
+        out
+    }
+
+    fn read(&mut self, selector: &Selector) -> Vec<Selected> {
+        let mut out = vec![];
+        self.history.select(selector, false, &mut out);
+        out
+    }
+}
+
+fn numbers(selected: &[Selected]) -> Vec<i64> {
+    selected.iter().map(|s| s.info.sequence_number.0).collect()
+}
+
+#[test]
+fn reading_leaves_samples_and_taking_removes_them() {
+    let mut cache = Cache::keep_all();
+    (0..3).for_each(|_| assert_eq!(cache.write(1), Ok(Inserted::Stored)));
+    assert_eq!(cache.history.not_read(), 3);
+    let first = cache.read(&Selector { max_samples: 2, ..Selector::NOT_READ });
+    assert_eq!(numbers(&first), [1, 2]);
+    assert!(first.iter().all(|s| !s.info.read_before));
+    assert_eq!(numbers(&cache.read(&Selector::NOT_READ)), [3]);
+    let all = cache.take(&Selector::ANY);
+    assert_eq!(numbers(&all), [1, 2, 3]);
+    assert!(all.iter().all(|s| s.info.read_before));
+    assert!(cache.history.is_empty());
+    assert_eq!(cache.history.instances(), 1, "its writer still writes it");
+}
+
+#[test]
+fn samples_come_instance_by_instance_unless_the_topic_is_ordered() {
+    for (topic_order, expected) in [(false, [1, 3, 2, 4]), (true, [1, 2, 3, 4])] {
+        let mut cache = Cache::new(ReaderHistoryConfig {
+            history: HistoryKind::KeepAll,
+            topic_order,
+            ..ReaderHistoryConfig::default()
+        });
+        for k in [1, 2, 1, 2] {
+            cache.write(k).unwrap();
+        }
+        assert_eq!(numbers(&cache.read(&Selector::ANY)), expected);
+        assert_eq!(numbers(&cache.take(&Selector { instance: Some(key(2)), ..Selector::ANY })), [2, 4]);
+    }
+}
+
+#[test]
+fn ranks_count_what_follows_in_the_collection_and_beyond() {
+    let mut cache = Cache::keep_all();
+    cache.write(1).unwrap();
+    cache.put(0, ChangeKind::Disposed, 1, 1).unwrap();
+    cache.write(1).unwrap();
+    cache.write(1).unwrap();
+    let taken = cache.take(&Selector { max_samples: 3, ..Selector::ANY });
+    let ranks: Vec<_> = taken
+        .iter()
+        .map(|s| (s.info.sample_rank, s.info.generation_rank, s.info.absolute_generation_rank, s.info.valid_data))
+        .collect();
+    assert_eq!(ranks, [(2, 1, 1, true), (1, 1, 1, false), (0, 0, 0, true)]);
+    assert_eq!(taken[2].info.disposed_generation_count, 1);
+}
+
+#[test]
+fn view_state_is_new_once_per_life() {
+    let mut cache = Cache::keep_all();
+    cache.write(1).unwrap();
+    assert_eq!(cache.take(&Selector::ANY)[0].info.view_state, ViewState::New);
+    cache.write(1).unwrap();
+    assert_eq!(cache.take(&Selector::ANY)[0].info.view_state, ViewState::NotNew);
+    cache.put(0, ChangeKind::Disposed, 1, 1).unwrap();
+    cache.write(1).unwrap();
+    let taken = cache.take(&Selector::ANY);
+    assert_eq!(taken[1].info.view_state, ViewState::New);
+    assert_eq!(taken[1].info.instance_state, InstanceState::Alive);
+}
+
+#[test]
+fn the_last_writer_leaving_ends_an_instance() {
+    let mut cache = Cache::keep_all();
+    cache.put(0, ChangeKind::Alive, 1, 1).unwrap();
+    cache.put(0, ChangeKind::Alive, 1, 2).unwrap();
+    cache.put(0, ChangeKind::Unregistered, 1, 1).unwrap();
+    assert_eq!(cache.take(&Selector::ANY).last().unwrap().info.instance_state, InstanceState::Alive);
+    assert!(cache.history.writer_gone(Instant(0), guid(2), WriterSlot(2), Timestamp::INVALID));
+    let taken = cache.take(&Selector::ANY);
+    assert_eq!(taken.len(), 1);
+    assert!(!taken[0].info.valid_data);
+    assert_eq!(taken[0].info.instance_state, InstanceState::NotAliveNoWriters);
+    assert_eq!(cache.history.instances(), 0, "nothing is left to remember");
+    assert_eq!(cache.put(0, ChangeKind::Unregistered, 1, 1), Ok(Inserted::Filtered(FilterReason::NothingChanged)));
+}
+
+#[test]
+fn keep_last_replaces_and_keep_all_rejects() {
+    let mut last = Cache::new(ReaderHistoryConfig { history: HistoryKind::KeepLast(2), ..Default::default() });
+    (0..5).for_each(|_| assert_eq!(last.write(1), Ok(Inserted::Stored)));
+    assert_eq!(numbers(&last.take(&Selector::ANY)), [4, 5]);
+
+    let limits = ResourceLimits { max_samples: 3, max_instances: 2, max_samples_per_instance: 2 };
+    let mut all =
+        Cache::new(ReaderHistoryConfig { history: HistoryKind::KeepAll, limits, ..ReaderHistoryConfig::default() });
+    assert_eq!(all.write(1), Ok(Inserted::Stored));
+    assert_eq!(all.write(1), Ok(Inserted::Stored));
+    assert_eq!(all.write(1), Err(RejectReason::SamplesPerInstance));
+    assert_eq!(all.write(2), Ok(Inserted::Stored));
+    assert_eq!(all.write(2), Err(RejectReason::Samples));
+    assert_eq!(all.write(3), Err(RejectReason::Instances));
+    // An instance that is over and taken makes room for another.
+    all.put(0, ChangeKind::DisposedUnregistered, 2, 1).unwrap();
+    all.take(&Selector::ANY);
+    assert_eq!(all.write(3), Ok(Inserted::Stored));
+}
+
+#[test]
+fn a_rejected_sample_leaves_no_instance_behind() {
+    let limits = ResourceLimits { max_samples: 1, ..ResourceLimits::UNLIMITED };
+    let config = ReaderHistoryConfig { history: HistoryKind::KeepAll, limits, ..ReaderHistoryConfig::default() };
+    let mut cache = Cache::new(config);
+    cache.write(1).unwrap();
+    assert_eq!(cache.write(2), Err(RejectReason::Samples));
+    assert_eq!(cache.history.instances(), 1);
+}
+
+#[test]
+fn only_the_strongest_writer_is_heard() {
+    let config = ReaderHistoryConfig { history: HistoryKind::KeepAll, exclusive_ownership: true, ..Default::default() };
+    let mut cache = Cache::new(config);
+    cache.put(0, ChangeKind::Alive, 1, 2).unwrap();
+    assert_eq!(cache.put(0, ChangeKind::Alive, 1, 1), Ok(Inserted::Filtered(FilterReason::Ownership)));
+    assert_eq!(cache.put(0, ChangeKind::Disposed, 1, 1), Ok(Inserted::Filtered(FilterReason::Ownership)));
+    assert_eq!(cache.put(0, ChangeKind::Alive, 1, 3), Ok(Inserted::Stored));
+    assert_eq!(cache.put(0, ChangeKind::Alive, 1, 2), Ok(Inserted::Filtered(FilterReason::Ownership)));
+    cache.history.writer_gone(Instant(0), guid(3), WriterSlot(3), Timestamp::INVALID);
+    assert_eq!(cache.put(0, ChangeKind::Alive, 1, 1), Ok(Inserted::Stored));
+    cache.history.owner_missed_deadline(&key(1));
+    assert_eq!(cache.put(0, ChangeKind::Alive, 1, 1), Ok(Inserted::Stored));
+}
+
+#[test]
+fn source_order_holds_against_late_arrivals() {
+    let config = ReaderHistoryConfig { history: HistoryKind::KeepAll, by_source_timestamp: true, ..Default::default() };
+    let mut cache = Cache::new(config);
+    for nanos in [30_u64, 10, 20] {
+        let mut arrival = cache.arrival(ChangeKind::Alive, 1, 1);
+        arrival.source_timestamp = Timestamp::from_unix_nanos(nanos);
+        cache.history.insert(Instant(0), arrival, &mut cache.pool).unwrap();
+    }
+    assert_eq!(numbers(&cache.take(&Selector { max_samples: 2, ..Selector::ANY })), [2, 3]);
+    let mut arrival = cache.arrival(ChangeKind::Alive, 1, 1);
+    arrival.source_timestamp = Timestamp::from_unix_nanos(15);
+    let outcome = cache.history.insert(Instant(0), arrival, &mut cache.pool).unwrap();
+    assert_eq!(outcome, Inserted::Filtered(FilterReason::Superseded));
+    assert_eq!(numbers(&cache.take(&Selector::ANY)), [1]);
+}
+
+#[test]
+fn the_time_based_filter_spaces_samples_of_an_instance() {
+    let config = ReaderHistoryConfig {
+        history: HistoryKind::KeepAll,
+        minimum_separation: Span(10),
+        ..ReaderHistoryConfig::default()
+    };
+    let mut cache = Cache::new(config);
+    let stored = |r| r == Ok(Inserted::Stored);
+    assert!(stored(cache.put(0, ChangeKind::Alive, 1, 1)));
+    assert!(!stored(cache.put(9, ChangeKind::Alive, 1, 1)));
+    assert!(stored(cache.put(9, ChangeKind::Alive, 2, 1)));
+    assert!(stored(cache.put(10, ChangeKind::Alive, 1, 1)));
+    assert!(stored(cache.put(11, ChangeKind::Disposed, 1, 1)), "changes of state are never filtered by time");
+}
+
+#[test]
+fn lifespans_and_purges_run_out() {
+    let config = ReaderHistoryConfig {
+        history: HistoryKind::KeepAll,
+        autopurge_disposed: Span(100),
+        ..ReaderHistoryConfig::default()
+    };
+    let mut cache = Cache::new(config);
+    for at in [50, 20] {
+        let mut arrival = cache.arrival(ChangeKind::Alive, 1, 1);
+        arrival.expires_at = Instant(at);
+        cache.history.insert(Instant(0), arrival, &mut cache.pool).unwrap();
+    }
+    assert_eq!(cache.history.next_timeout(), Some(Instant(20)));
+    cache.history.handle_timeout(Instant(20), &mut cache.pool);
+    assert_eq!(numbers(&cache.read(&Selector::ANY)), [1]);
+    cache.put(30, ChangeKind::Disposed, 1, 1).unwrap();
+    cache.history.handle_timeout(Instant(50), &mut cache.pool);
+    assert_eq!(cache.history.next_timeout(), Some(Instant(130)));
+    cache.history.handle_timeout(Instant(130), &mut cache.pool);
+    assert!(cache.history.is_empty());
+    assert_eq!(cache.history.instances(), 0);
+}
+
+#[test]
+fn next_instance_walks_all_instances_in_key_order() {
+    let mut cache = Cache::keep_all();
+    for k in [3, 1, 2] {
+        cache.write(k).unwrap();
+    }
+    let mut seen = vec![];
+    let mut at = None;
+    while let Some(next) = cache.history.next_instance(at.as_ref(), &Selector::ANY) {
+        seen.push(next);
+        at = Some(next);
+    }
+    assert_eq!(seen, [key(1), key(2), key(3)]);
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Write(u8),
+    Dispose(u8),
+    Unregister(u8),
+    Read(usize),
+    Take(usize),
+    TakeInstance(u8),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (0u8..4).prop_map(Step::Write),
+        1 => (0u8..4).prop_map(Step::Dispose),
+        1 => (0u8..4).prop_map(Step::Unregister),
+        1 => (0usize..5).prop_map(Step::Read),
+        1 => (0usize..5).prop_map(Step::Take),
+        1 => (0u8..4).prop_map(Step::TakeInstance),
+    ]
+}
+
+proptest! {
+    /// Against the obvious model: a list of samples, in topic order, keep-last by removing the oldest of the instance.
+    #[test]
+    fn behaves_like_a_list(depth in 1u32..4, steps in proptest::collection::vec(step(), 0..200)) {
+        let config = ReaderHistoryConfig {
+            history: HistoryKind::KeepLast(depth),
+            topic_order: true,
+            ..ReaderHistoryConfig::default()
+        };
+        let mut cache = Cache::new(config);
+        let mut model: Vec<(u8, i64, bool)> = vec![];
+        let mut states: BTreeMap<u8, InstanceState> = BTreeMap::new();
+        for step in steps {
+            match step {
+                Step::Write(k) | Step::Dispose(k) | Step::Unregister(k) => {
+                    let kind = match step {
+                        Step::Write(_) => ChangeKind::Alive,
+                        Step::Dispose(_) => ChangeKind::Disposed,
+                        _ => ChangeKind::Unregistered,
+                    };
+                    let stored = cache.put(0, kind, k, 1) == Ok(Inserted::Stored);
+                    let alive = states.get(&k).is_some_and(|s| *s == InstanceState::Alive);
+                    prop_assert_eq!(stored, kind != ChangeKind::Unregistered || alive);
+                    if stored {
+                        if model.iter().filter(|s| s.0 == k).count() >= depth as usize {
+                            let oldest = model.iter().position(|s| s.0 == k).unwrap();
+                            model.remove(oldest);
+                        }
+                        model.push((k, cache.next, false));
+                        states.insert(k, match kind {
+                            ChangeKind::Alive => InstanceState::Alive,
+                            ChangeKind::Disposed => InstanceState::NotAliveDisposed,
+                            _ => InstanceState::NotAliveNoWriters,
+                        });
+                    }
+                }
+                Step::Read(n) => {
+                    let got = cache.read(&Selector { max_samples: n, ..Selector::NOT_READ });
+                    let expected: Vec<_> = model.iter_mut().filter(|s| !s.2).take(n)
+                        .map(|s| { s.2 = true; s.1 }).collect();
+                    prop_assert_eq!(numbers(&got), expected);
+                }
+                Step::Take(n) => {
+                    let got = cache.take(&Selector { max_samples: n, ..Selector::ANY });
+                    let expected: Vec<_> = model.drain(..n.min(model.len())).map(|s| s.1).collect();
+                    prop_assert_eq!(numbers(&got), expected);
+                }
+                Step::TakeInstance(k) => {
+                    let got = cache.take(&Selector { instance: Some(key(k)), ..Selector::ANY });
+                    let expected: Vec<_> = model.iter().filter(|s| s.0 == k).map(|s| s.1).collect();
+                    model.retain(|s| s.0 != k);
+                    prop_assert_eq!(numbers(&got), expected);
+                }
+            }
+            prop_assert_eq!(cache.history.len(), model.len());
+            prop_assert_eq!(cache.history.not_read(), model.iter().filter(|s| !s.2).count());
+            for (k, state) in &states {
+                if let Some(i) = model.iter().rposition(|s| s.0 == *k) {
+                    let got = cache.read(&Selector { instance: Some(key(*k)), ..Selector::ANY });
+                    prop_assert_eq!(got.last().unwrap().info.sequence_number.0, model[i].1);
+                    prop_assert_eq!(got.last().unwrap().info.instance_state, *state);
+                    model.iter_mut().filter(|s| s.0 == *k).for_each(|s| s.2 = true);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_was_peeked_at_can_be_selected_as_long_as_it_is_there() {
+    let mut cache = Cache::keep_all();
+    for k in [1, 2, 1] {
+        cache.write(k).unwrap();
+    }
+    let mut peeked = Vec::new();
+    cache.history.peek(&Selector::ANY, &mut peeked);
+    assert_eq!(cache.history.not_read(), 3, "looking is not reading");
+    peeked.retain(|p| p.selected.info.instance == key(1));
+    let other = cache.take(&Selector { max_samples: 1, ..Selector::ANY });
+    assert_eq!(numbers(&other), [1]);
+    cache.write(3).unwrap();
+    let mut out = Vec::new();
+    cache.history.select_peeked(&peeked, true, &mut out);
+    assert_eq!(numbers(&out), [3], "what has gone meanwhile is not confused with what took its place");
+    assert_eq!(numbers(&cache.take(&Selector::ANY)), [2, 4]);
+}
+
+#[test]
+fn the_serialized_key_of_an_instance_outlives_its_samples() {
+    let key_holder = Some(KeyHolder(|payload, is_key| (!is_key).then(|| payload.to_vec())));
+    let mut cache =
+        Cache::new(ReaderHistoryConfig { history: HistoryKind::KeepAll, key_holder, ..ReaderHistoryConfig::default() });
+    cache.write(1).unwrap();
+    let taken = cache.take(&Selector::ANY);
+    assert_eq!(cache.history.key_of(&key(1)), Some(&*taken[0].payload));
+    assert_eq!(cache.history.key_of(&key(2)), None);
+}
+
+#[test]
+fn an_instance_that_is_disposed_and_then_given_up_is_forgotten() {
+    let mut cache = Cache::keep_all();
+    cache.write(1).unwrap();
+    cache.put(0, ChangeKind::Disposed, 1, 1).unwrap();
+    assert_eq!(cache.take(&Selector::ANY).len(), 2);
+    assert_eq!(cache.history.instances(), 1, "its writer may go on");
+    assert_eq!(cache.put(0, ChangeKind::Unregistered, 1, 1), Ok(Inserted::Filtered(FilterReason::NothingChanged)));
+    assert_eq!(cache.history.instances(), 0);
+}
+
+#[test]
+fn a_weaker_writer_gives_up_an_instance_too() {
+    let config = ReaderHistoryConfig {
+        history: HistoryKind::KeepAll,
+        exclusive_ownership: true,
+        ..ReaderHistoryConfig::default()
+    };
+    let mut cache = Cache::new(config);
+    cache.put(0, ChangeKind::Alive, 1, 1).unwrap();
+    cache.put(0, ChangeKind::Alive, 1, 2).unwrap();
+    assert_eq!(cache.put(0, ChangeKind::Unregistered, 1, 1), Ok(Inserted::Filtered(FilterReason::Ownership)));
+    assert_eq!(cache.put(0, ChangeKind::Unregistered, 1, 2), Ok(Inserted::Stored));
+    let states: Vec<InstanceState> = cache.take(&Selector::ANY).iter().map(|s| s.info.instance_state).collect();
+    assert_eq!(states.last(), Some(&InstanceState::NotAliveNoWriters));
+}

@@ -1,0 +1,538 @@
+//! What a writer still holds: for repair, for late joiners, for whoever has not acknowledged yet.
+
+use alloc::collections::VecDeque;
+
+use hashbrown::HashMap;
+
+use super::{Change, ChangeKind, HistoryKind, ResourceLimits};
+use crate::id::KeyHash;
+use crate::payload::{BufferPool, Payload};
+use crate::seq::SequenceNumber;
+use crate::time::{Instant, Timestamp};
+
+/// A change in a writer's cache.
+#[derive(Debug)]
+pub struct CacheChange {
+    /// Its number.
+    pub sequence_number: SequenceNumber,
+    /// What it does.
+    pub kind: ChangeKind,
+    /// Which instance it is about.
+    pub instance: KeyHash,
+    /// When it happened.
+    pub source_timestamp: Timestamp,
+    /// When it stops being of interest.
+    pub expires_at: Instant,
+    /// The serialized sample or key.
+    pub payload: Payload,
+    /// The payload octets of one DATA_FRAG, or 0 when the sample fits into one DATA. Receivers rebuild samples by it, also
+    /// from repairs: it changes only when a reader comes for which messages have to be smaller.
+    pub fragment_size: u32,
+    /// Payload octets of all changes before this one.
+    offset: u64,
+    next_of_instance: SequenceNumber,
+    live: bool,
+}
+
+/// Why a change was not accepted: which limit is reached. The same change may succeed later.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Full {
+    /// `max_samples`.
+    Samples,
+    /// `max_instances`.
+    Instances,
+    /// `max_samples_per_instance`.
+    SamplesPerInstance,
+}
+
+#[derive(Debug, Default)]
+struct Instance {
+    samples: u32,
+    oldest: SequenceNumber,
+    newest: SequenceNumber,
+    registered: bool,
+}
+
+/// The changes of one writer, ascending by number.
+///
+/// Adding, removing from either end and looking up by number are constant in time while no change was taken out of
+/// the middle, and logarithmic otherwise. Nothing is allocated once the working size is reached.
+#[derive(Debug)]
+pub struct WriterHistory {
+    kind: HistoryKind,
+    limits: ResourceLimits,
+    changes: VecDeque<CacheChange>,
+    live: usize,
+    last: SequenceNumber,
+    bytes: u64,
+    keyless: Instance,
+    instances: HashMap<KeyHash, Instance, foldhash::quality::FixedState>,
+}
+
+impl WriterHistory {
+    /// An empty cache. `seed` makes the instance table's hashes unpredictable to peers.
+    #[must_use]
+    pub fn new(kind: HistoryKind, limits: ResourceLimits, seed: u64) -> Self {
+        Self {
+            kind,
+            limits,
+            changes: VecDeque::new(),
+            live: 0,
+            last: SequenceNumber::ZERO,
+            bytes: 0,
+            keyless: Instance::default(),
+            instances: HashMap::with_hasher(foldhash::quality::FixedState::with_seed(seed)),
+        }
+    }
+
+    /// The number of the newest change ever added.
+    #[must_use]
+    pub const fn last(&self) -> SequenceNumber {
+        self.last
+    }
+
+    /// The number of the oldest change still held; one past the newest when none is.
+    #[must_use]
+    pub fn first(&self) -> SequenceNumber {
+        self.changes.front().map_or(self.last.next(), |c| c.sequence_number)
+    }
+
+    /// How many changes are held.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.live
+    }
+
+    /// Whether no change is held.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.live == 0
+    }
+
+    /// Takes a number for a change that is not held: nobody will ever ask for it.
+    pub const fn skip(&mut self) -> SequenceNumber {
+        self.last = self.last.next();
+        self.last
+    }
+
+    /// Adds a change under the next number, making room as the history policy says.
+    ///
+    /// `acknowledged_below` tells, when a limit is reached, before which number every reader has acknowledged: those
+    /// changes may give way.
+    ///
+    /// # Errors
+    /// Which limit keeps the change out, and the change.
+    pub fn add(
+        &mut self,
+        change: Change,
+        fragment_size: u32,
+        expires_at: Instant,
+        acknowledged_below: impl FnOnce() -> SequenceNumber,
+        pool: &mut BufferPool,
+    ) -> Result<SequenceNumber, (Full, Change)> {
+        if !self.has_room_anyway(&change.instance)
+            && let Err(full) = self.make_room(&change.instance, acknowledged_below(), pool)
+        {
+            return Err((full, change));
+        }
+        let sequence_number = self.last.next();
+        let kind = change.kind;
+        let instance = change.instance;
+        let previous = {
+            let entry = self.instance_entry(instance);
+            let previous = (entry.samples > 0).then_some(entry.newest);
+            debug_assert!(previous.is_none_or(|p| p < sequence_number));
+            if previous.is_none() {
+                entry.oldest = sequence_number;
+            }
+            entry.newest = sequence_number;
+            entry.samples += 1;
+            entry.registered = !kind.unregisters();
+            previous
+        };
+        if let Some(previous) = previous {
+            // With one instance the previous change is the newest of all.
+            let newest = self.changes.back_mut().filter(|c| c.sequence_number == previous);
+            match newest {
+                Some(newest) => newest.next_of_instance = sequence_number,
+                None => {
+                    let index = self.index_of(previous);
+                    let previous = index.and_then(|i| self.changes.get_mut(i));
+                    previous.into_iter().for_each(|p| p.next_of_instance = sequence_number);
+                }
+            }
+        }
+        let offset = self.bytes;
+        self.bytes += change.payload.len() as u64;
+        self.changes.push_back(CacheChange {
+            sequence_number,
+            kind,
+            instance,
+            source_timestamp: change.source_timestamp,
+            expires_at,
+            payload: change.payload,
+            fragment_size,
+            offset,
+            next_of_instance: SequenceNumber::UNKNOWN,
+            live: true,
+        });
+        self.last = sequence_number;
+        self.live += 1;
+        Ok(sequence_number)
+    }
+
+    /// The change with this number, if it is still held.
+    #[must_use]
+    pub fn get(&self, number: SequenceNumber) -> Option<&CacheChange> {
+        self.changes.get(self.index_of(number)?).filter(|c| c.live)
+    }
+
+    /// The first change at or after `number`. Constant in time for the newest one.
+    #[must_use]
+    pub fn next_from(&self, number: SequenceNumber) -> Option<&CacheChange> {
+        match self.changes.back() {
+            Some(newest) if newest.sequence_number == number => Some(newest).filter(|c| c.live),
+            _ => self.iter_from(number).next(),
+        }
+    }
+
+    /// Payload octets of everything held, and of what was let go of after the oldest change held.
+    #[must_use]
+    pub fn bytes_held(&self) -> u64 {
+        self.changes.front().map_or(0, |oldest| self.bytes - oldest.offset)
+    }
+
+    /// The changes from `number` on, ascending.
+    pub fn iter_from(&self, number: SequenceNumber) -> impl Iterator<Item = &CacheChange> {
+        let start = match self.position(number) {
+            Ok(i) | Err(i) => i,
+        };
+        self.changes.range(start..).filter(|c| c.live)
+    }
+
+    /// Payload octets of the changes from `from` up to, not including, `to`; those already let go of count as well
+    /// as long as one before them is held.
+    #[must_use]
+    pub fn bytes_between(&self, from: SequenceNumber, to: SequenceNumber) -> usize {
+        if to <= from {
+            return 0;
+        }
+        usize::try_from(self.offset_of(to).saturating_sub(self.offset_of(from))).unwrap_or(usize::MAX)
+    }
+
+    /// Lets go of everything before `number`.
+    pub fn remove_below(&mut self, number: SequenceNumber, pool: &mut BufferPool) {
+        while self.changes.front().is_some_and(|c| c.sequence_number < number) {
+            self.remove_front(pool);
+        }
+    }
+
+    /// Lets go of changes whose lifespan is over, as far as they stand at the front; returns when to look again.
+    ///
+    /// With one lifespan per writer, changes expire in order.
+    pub fn remove_expired(&mut self, now: Instant, pool: &mut BufferPool) -> Option<Instant> {
+        while let Some(front) = self.changes.front() {
+            if front.live && front.expires_at > now {
+                return (front.expires_at != Instant::FAR_FUTURE).then_some(front.expires_at);
+            }
+            self.remove_front(pool);
+        }
+        None
+    }
+
+    /// Works out anew into how large fragments each change is cut.
+    pub fn refit(&mut self, fragment_size: impl Fn(&CacheChange) -> u32) {
+        for change in self.changes.iter_mut().filter(|c| c.live) {
+            change.fragment_size = fragment_size(change);
+        }
+    }
+
+    /// How many samples of this instance are held.
+    #[must_use]
+    pub fn instance_samples(&self, instance: &KeyHash) -> u32 {
+        self.instance(instance).map_or(0, |i| i.samples)
+    }
+
+    /// Whether this writer has registered the instance (by writing it or explicitly) and not unregistered it since.
+    #[must_use]
+    pub fn is_registered(&self, instance: &KeyHash) -> bool {
+        self.instance(instance).is_some_and(|i| i.registered)
+    }
+
+    /// Notes an instance without writing it.
+    ///
+    /// # Errors
+    /// When `max_instances` is reached.
+    pub fn register(&mut self, instance: KeyHash) -> Result<(), Full> {
+        self.check_instances(&instance)?;
+        self.instance_entry(instance).registered = true;
+        Ok(())
+    }
+
+    /// The instances registered by this writer. The one whose hash is zero, which on a topic without keys is the only
+    /// one, is among them.
+    pub fn registered_instances(&self) -> impl Iterator<Item = KeyHash> {
+        let zero = self.keyless.registered.then_some(KeyHash::NIL);
+        zero.into_iter().chain(self.instances.iter().filter(|(_, i)| i.registered).map(|(key, _)| *key))
+    }
+
+    /// Whether a change of this instance needs nothing to give way: nearly always so, and cheap to find out.
+    fn has_room_anyway(&self, instance: &KeyHash) -> bool {
+        matches!(self.kind, HistoryKind::KeepAll)
+            && *instance == KeyHash::NIL
+            && self.live < self.limits.max_samples as usize
+            && self.keyless.samples < self.limits.max_samples_per_instance
+    }
+
+    /// Whether a change of this instance would be accepted.
+    #[must_use]
+    pub fn has_room(&self, instance: &KeyHash, acknowledged_below: SequenceNumber) -> bool {
+        if self.check_instances(instance).is_err() {
+            return false;
+        }
+        let of_instance = self.instance_samples(instance);
+        let replaces = matches!(self.kind, HistoryKind::KeepLast(depth) if of_instance >= depth.max(1));
+        let oldest = self.instance(instance).map_or(SequenceNumber::UNKNOWN, |i| i.oldest);
+        let room_in_instance = of_instance < self.limits.max_samples_per_instance || oldest < acknowledged_below;
+        let room = self.live < self.limits.max_samples as usize || self.first() < acknowledged_below;
+        replaces || (room_in_instance && room)
+    }
+
+    fn make_room(
+        &mut self,
+        instance: &KeyHash,
+        acknowledged_below: SequenceNumber,
+        pool: &mut BufferPool,
+    ) -> Result<(), Full> {
+        self.check_instances(instance)?;
+        if let HistoryKind::KeepLast(depth) = self.kind {
+            while self.instance_samples(instance) >= depth.max(1) {
+                self.remove_oldest_of(instance, pool);
+            }
+        }
+        if self.instance_samples(instance) >= self.limits.max_samples_per_instance {
+            let oldest = self.instance(instance).map_or(SequenceNumber::UNKNOWN, |i| i.oldest);
+            if oldest >= acknowledged_below {
+                return Err(Full::SamplesPerInstance);
+            }
+            self.remove_oldest_of(instance, pool);
+        }
+        if self.live >= self.limits.max_samples as usize {
+            if self.first() >= acknowledged_below {
+                return Err(Full::Samples);
+            }
+            self.remove_front(pool);
+        }
+        Ok(())
+    }
+
+    fn check_instances(&self, instance: &KeyHash) -> Result<(), Full> {
+        let known = *instance == KeyHash::NIL || self.instances.contains_key(instance);
+        if !known && self.instances.len() >= self.limits.max_instances as usize {
+            return Err(Full::Instances);
+        }
+        Ok(())
+    }
+
+    fn instance(&self, instance: &KeyHash) -> Option<&Instance> {
+        if *instance == KeyHash::NIL { Some(&self.keyless) } else { self.instances.get(instance) }
+    }
+
+    fn instance_entry(&mut self, instance: KeyHash) -> &mut Instance {
+        if instance == KeyHash::NIL { &mut self.keyless } else { self.instances.entry(instance).or_default() }
+    }
+
+    fn remove_oldest_of(&mut self, instance: &KeyHash, pool: &mut BufferPool) {
+        let Some(oldest) = self.instance(instance).filter(|i| i.samples > 0).map(|i| i.oldest) else { return };
+        let Some(index) = self.index_of(oldest) else { return };
+        self.bury(index, pool);
+        self.drop_dead_front();
+        // Dead entries in the middle cost memory until a quarter of the cache is dead; then one pass removes them all,
+        // so that the cost per change stays constant.
+        if self.changes.len() > 64 && self.live * 4 < self.changes.len() * 3 {
+            self.changes.retain(|c| c.live);
+        }
+    }
+
+    fn remove_front(&mut self, pool: &mut BufferPool) {
+        self.bury(0, pool);
+        self.drop_dead_front();
+    }
+
+    fn drop_dead_front(&mut self) {
+        while self.changes.front().is_some_and(|c| !c.live) {
+            self.changes.pop_front();
+        }
+    }
+
+    /// Gives a change's memory back and unlinks it from its instance, whose oldest change it must be.
+    fn bury(&mut self, index: usize, pool: &mut BufferPool) {
+        let Some(change) = self.changes.get_mut(index).filter(|c| c.live) else { return };
+        change.live = false;
+        pool.recycle(core::mem::take(&mut change.payload));
+        let (key, next) = (change.instance, change.next_of_instance);
+        self.live -= 1;
+        let entry = self.instance_entry(key);
+        entry.oldest = next;
+        entry.samples = entry.samples.saturating_sub(1);
+        if entry.samples == 0 && !entry.registered {
+            self.instances.remove(&key);
+        }
+    }
+
+    fn offset_of(&self, number: SequenceNumber) -> u64 {
+        let index = match self.position(number) {
+            Ok(i) | Err(i) => i,
+        };
+        self.changes.get(index).map_or(self.bytes, |c| c.offset)
+    }
+
+    fn index_of(&self, number: SequenceNumber) -> Option<usize> {
+        self.position(number).ok()
+    }
+
+    fn position(&self, number: SequenceNumber) -> Result<usize, usize> {
+        let Some(front) = self.changes.front() else { return Err(0) };
+        if number < front.sequence_number {
+            return Err(0);
+        }
+        // Without holes the number tells the place; with holes it is an upper bound for it.
+        let guess = usize::try_from(number.distance_from(front.sequence_number)).unwrap_or(usize::MAX);
+        if self.changes.get(guess).is_some_and(|c| c.sequence_number == number) {
+            return Ok(guess);
+        }
+        self.changes.binary_search_by_key(&number, |c| c.sequence_number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+    use std::vec::Vec;
+
+    fn change(key: u8, value: u8) -> Change {
+        let mut hash = KeyHash::NIL;
+        hash.0[0] = key;
+        Change {
+            kind: ChangeKind::Alive,
+            instance: hash,
+            source_timestamp: Timestamp::INVALID,
+            payload: Payload::copy_of(&[value]),
+        }
+    }
+
+    fn numbers(history: &WriterHistory) -> Vec<i64> {
+        history.iter_from(SequenceNumber::ZERO).map(|c| c.sequence_number.0).collect()
+    }
+
+    struct Cache {
+        history: WriterHistory,
+        pool: BufferPool,
+    }
+
+    impl Cache {
+        fn new(kind: HistoryKind, limits: ResourceLimits) -> Self {
+            Self { history: WriterHistory::new(kind, limits, 1), pool: BufferPool::new(1 << 16) }
+        }
+        fn add(&mut self, key: u8, acknowledged_below: i64) -> Result<i64, Full> {
+            self.history
+                .add(change(key, key), 0, Instant::FAR_FUTURE, || SequenceNumber(acknowledged_below), &mut self.pool)
+                .map(|n| n.0)
+                .map_err(|(full, _)| full)
+        }
+    }
+
+    #[test]
+    fn keep_last_replaces_the_oldest_of_the_same_instance_only() {
+        let mut cache = Cache::new(HistoryKind::KeepLast(2), ResourceLimits::UNLIMITED);
+        for key in [1, 2, 1, 1, 2, 1] {
+            cache.add(key, 0).unwrap();
+        }
+        assert_eq!(numbers(&cache.history), [2, 4, 5, 6]);
+        assert_eq!(cache.history.first(), SequenceNumber(2));
+        assert!(cache.history.get(SequenceNumber(3)).is_none());
+    }
+
+    #[test]
+    fn keep_all_refuses_until_acknowledged() {
+        let limits = ResourceLimits { max_samples: 2, ..ResourceLimits::UNLIMITED };
+        let mut cache = Cache::new(HistoryKind::KeepAll, limits);
+        assert_eq!(cache.add(0, 0), Ok(1));
+        assert_eq!(cache.add(0, 0), Ok(2));
+        assert_eq!(cache.add(0, 1), Err(Full::Samples));
+        assert_eq!(cache.add(0, 2), Ok(3));
+        assert_eq!(numbers(&cache.history), [2, 3]);
+    }
+
+    #[test]
+    fn instance_limits_hold_and_unregistering_frees_an_instance() {
+        let limits = ResourceLimits { max_instances: 1, max_samples_per_instance: 2, ..ResourceLimits::UNLIMITED };
+        let mut cache = Cache::new(HistoryKind::KeepAll, limits);
+        cache.add(1, 0).unwrap();
+        assert_eq!(cache.add(2, 0), Err(Full::Instances));
+        let mut gone = change(1, 0);
+        gone.kind = ChangeKind::Unregistered;
+        cache.history.add(gone, 0, Instant::FAR_FUTURE, || SequenceNumber::ZERO, &mut cache.pool).unwrap();
+        assert_eq!(cache.add(1, 0), Err(Full::SamplesPerInstance));
+        cache.history.remove_below(SequenceNumber(3), &mut cache.pool);
+        assert!(cache.history.is_empty());
+        assert_eq!(cache.add(2, 0), Ok(3));
+    }
+
+    #[test]
+    fn a_key_whose_hash_is_zero_is_registered_like_any_other() {
+        let mut cache = Cache::new(HistoryKind::KeepLast(1), ResourceLimits::UNLIMITED);
+        cache.add(0, 0).unwrap();
+        cache.add(3, 0).unwrap();
+        let registered: Vec<u8> = cache.history.registered_instances().map(|key| key.0[0]).collect();
+        assert_eq!(registered, [0, 3]);
+    }
+
+    #[test]
+    fn expired_changes_leave_from_the_front() {
+        let mut cache = Cache::new(HistoryKind::KeepAll, ResourceLimits::UNLIMITED);
+        for at in [10, 20, 30] {
+            cache.history.add(change(0, 0), 0, Instant(at), || SequenceNumber::ZERO, &mut cache.pool).unwrap();
+        }
+        assert_eq!(cache.history.remove_expired(Instant(20), &mut cache.pool), Some(Instant(30)));
+        assert_eq!(numbers(&cache.history), [3]);
+        assert_eq!(cache.history.remove_expired(Instant(99), &mut cache.pool), None);
+        assert_eq!(cache.history.first(), SequenceNumber(4));
+    }
+
+    #[test]
+    fn a_silent_instance_does_not_make_the_cache_grow() {
+        let mut cache = Cache::new(HistoryKind::KeepLast(1), ResourceLimits::UNLIMITED);
+        cache.add(1, 0).unwrap();
+        for _ in 0..10_000 {
+            cache.add(2, 0).unwrap();
+        }
+        assert_eq!(numbers(&cache.history), [1, 10_001]);
+        assert!(cache.history.changes.len() <= 128, "{} entries", cache.history.changes.len());
+    }
+
+    proptest! {
+        #[test]
+        fn keep_last_behaves_like_the_obvious_model(depth in 1u32..4, keys in proptest::collection::vec(0u8..5, 0..300)) {
+            let mut cache = Cache::new(HistoryKind::KeepLast(depth), ResourceLimits::UNLIMITED);
+            let mut model: BTreeMap<u8, Vec<i64>> = BTreeMap::new();
+            for key in keys {
+                let number = cache.add(key, 0).unwrap();
+                let kept = model.entry(key).or_default();
+                kept.push(number);
+                if kept.len() > depth as usize {
+                    kept.remove(0);
+                }
+                let mut expected: Vec<i64> = model.values().flatten().copied().collect();
+                expected.sort_unstable();
+                prop_assert_eq!(numbers(&cache.history), expected.clone());
+                prop_assert_eq!(cache.history.len(), expected.len());
+                for n in 0..=number + 1 {
+                    prop_assert_eq!(cache.history.get(SequenceNumber(n)).is_some(), expected.contains(&n));
+                }
+            }
+        }
+    }
+}

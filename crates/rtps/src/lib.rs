@@ -1,0 +1,34 @@
+//! RTPS 2.5 as deterministic state machines.
+//!
+//! Time, randomness and bytes are inputs; bytes, events and the next deadline are outputs. Nothing in this crate reads
+//! a clock, opens a socket, starts a thread, takes a lock or asks the operating system for random numbers: it is
+//! `no_std`, so the compiler keeps it that way.
+
+#![no_std]
+#![forbid(unsafe_code)]
+#![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic))]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+pub mod deadline;
+pub mod discovery;
+pub mod history;
+pub mod id;
+pub mod limits;
+pub mod locator;
+#[cfg(test)]
+mod pair;
+pub mod participant;
+pub mod payload;
+pub mod qos;
+pub mod reader;
+pub mod receiver;
+pub mod round_trip;
+pub mod seq;
+pub mod time;
+pub mod transmit;
+pub mod vendor;
+pub mod wire;
+pub mod writer;

@@ -1,0 +1,118 @@
+//! Every bound of this crate that is not a QoS policy, with its unit and its reason.
+
+use crate::time::Span;
+
+/// Largest UDP payload over IPv4, in octets: 65,535 less the IP and UDP headers.
+pub const MESSAGE_BYTES_MAX: usize = 65_507;
+
+/// Smallest message size a writer is configured with, in octets: room for the headers and a useful fragment.
+pub const MESSAGE_BYTES_MIN: usize = 512;
+
+/// Samples a reader holds per writer while it waits for earlier ones. One acknowledgement can ask for 256.
+pub const REORDER_SAMPLES_MAX: usize = 4096;
+
+/// Samples a reader reassembles per writer at the same time.
+pub const REASSEMBLY_SAMPLES_MAX: usize = 64;
+
+/// Fragments a sample may be cut into: the largest sample in pieces of 1 KiB. Smaller pieces would cost a reader more
+/// for the book-keeping than for the sample.
+pub const FRAGMENTS_PER_SAMPLE_MAX: u32 = 1 << 20;
+
+/// Octets a user reader holds per writer for samples that wait for others, and as many for samples being rebuilt.
+pub const MEMORY_PER_WRITER_MAX: usize = 256 << 20;
+
+/// Octets a user reader holds for all its writers of both kinds.
+pub const MEMORY_PER_READER_MAX: usize = 1 << 30;
+
+/// Octets that all user readers of a participant together hold for the writers of one remote participant. One sample that
+/// is alone always fits.
+pub const MEMORY_PER_PARTICIPANT_MAX: usize = 512 << 20;
+
+/// The same for the built-in readers: what a stranger can make us hold per built-in topic before anything is complete.
+pub const BUILTIN_MEMORY_PER_WRITER_MAX: usize = 1 << 20;
+
+/// Octets a built-in reader holds for all its writers of both kinds.
+pub const BUILTIN_MEMORY_PER_READER_MAX: usize = 64 << 20;
+
+/// Participants known at the same time.
+pub const PARTICIPANTS_MAX: usize = 4096;
+
+/// Participants known at the same time that have not shown that they hear us: their addresses are hearsay.
+pub const PARTICIPANTS_UNVERIFIED_MAX: usize = 512;
+
+/// How long a participant may be silent before it has to give its place to another one when all are taken, whatever its
+/// lease: whoever states an infinite one must not hold a place for ever. Implementations announce themselves every half
+/// minute or more often.
+pub const CROWDED_SILENCE: Span = Span::from_secs(120);
+
+/// Endpoints known of one participant.
+pub const ENDPOINTS_PER_PARTICIPANT_MAX: usize = 8192;
+
+/// Octets of discovery data kept of one participant.
+pub const DISCOVERY_BYTES_PER_PARTICIPANT_MAX: usize = 4 << 20;
+
+/// Announcements sent soon after the start, so that one lost datagram does not cost a period.
+pub const ANNOUNCEMENT_BURST: u32 = 6;
+
+/// The wait between the first two of them; it doubles with each.
+pub const ANNOUNCEMENT_BURST_INTERVAL: Span = Span::from_millis(50);
+
+/// Largest serialized sample a user endpoint accepts, in octets.
+pub const SAMPLE_BYTES_MAX: u32 = 1 << 30;
+
+/// Largest serialized sample of a built-in endpoint, in octets: discovery data with type information.
+pub const BUILTIN_SAMPLE_BYTES_MAX: u32 = 1 << 18;
+
+/// Idle sample buffers an endpoint keeps for its next samples, in octets.
+pub const POOL_BYTES_MAX: usize = 32 << 20;
+
+/// Payloads up to this many octets are copied out of the receive buffer; longer ones are kept by reference.
+///
+/// A copy of this size costs less than sharing the buffer across threads, and a small sample that waits in a cache
+/// would otherwise hold a receive buffer of 64 KiB.
+pub const COPY_PAYLOAD_MAX: usize = 8192;
+
+/// Octets a writer sends again in answer to one acknowledgement; the rest waits for the next one.
+pub const REPAIR_BYTES_MAX: usize = 1 << 20;
+
+/// Octets of unacknowledged samples a writer has under way at first.
+pub const WINDOW_BYTES_START: usize = 1 << 20;
+
+/// Octets of unacknowledged samples a writer has under way at least, however much is lost.
+pub const WINDOW_BYTES_MIN: usize = 64 << 10;
+
+/// Octets of unacknowledged samples a writer has under way at most: below the receive buffers of a tuned host.
+pub const WINDOW_BYTES_MAX: usize = 4 << 20;
+
+/// Round-trip time assumed before any was measured.
+pub const ROUND_TRIP_INITIAL: Span = Span::from_millis(5);
+
+/// The least a writer waits for an acknowledgement it has asked for before it asks again.
+pub const RETRY_MIN: Span = Span::from_millis(1);
+
+/// The same while so many samples are written that others that follow ask anyway: a timer per millisecond would wake
+/// a thread each time to find that out.
+pub const RETRY_IN_FLOW: Span = Span::from_millis(4);
+
+/// The most it waits, however often nobody answered.
+pub const RETRY_MAX: Span = Span::from_secs(1);
+
+/// How many acknowledgement requests in a row a reader may leave unanswered before the writer stops waiting for it.
+/// With the back-off above that is about ten seconds; the reader counts again as soon as it answers.
+pub const UNANSWERED_HEARTBEATS_MAX: u32 = 20;
+
+/// How long a writer keeps samples for readers that never say what they have (positive acknowledgements disabled), where
+/// nothing else bounds them; it lets go after twice as long at the latest. Time for a few requests for repair.
+pub const UNACKNOWLEDGED_KEEP: Span = Span::from_secs(1);
+
+/// Octets it keeps for them at most, so that a fast writer does not hold a second's worth.
+pub const UNACKNOWLEDGED_KEEP_BYTES: usize = 32 << 20;
+
+/// The least a reader waits before it asks for the same samples again.
+pub const NACK_REPEAT_MIN: Span = Span::from_micros(500);
+
+/// The most it waits.
+pub const NACK_REPEAT_MAX: Span = Span::from_millis(200);
+
+/// Matched remote endpoints of one local endpoint.
+pub const MATCHES_MAX: usize = 4096;

@@ -1,0 +1,75 @@
+//! Where a participant can be reached, and what follows when that changes.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use crate::discovery::data::ParticipantData;
+use crate::id::{EntityId, GuidPrefix};
+use crate::locator::Locator;
+use crate::time::{Instant, Timestamp};
+
+use super::{Participant, Paths};
+
+/// Where a participant can be reached, and how it reaches others. It follows the interfaces of the host.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Addresses {
+    /// Where discovery reaches it.
+    pub metatraffic_unicast: Vec<Locator>,
+    /// The groups it listens to for discovery, and announces itself to; empty without multicast.
+    pub metatraffic_multicast: Vec<Locator>,
+    /// Where user data reaches it.
+    pub default_unicast: Vec<Locator>,
+    /// The groups at which user data reaches those of its readers that name no address of their own.
+    pub default_multicast: Vec<Locator>,
+    /// Addresses to announce itself to besides the groups.
+    pub initial_peers: Vec<Locator>,
+    /// The ways out of this host.
+    pub paths: Paths,
+}
+
+impl Participant {
+    /// The addresses of this host have changed: announces the new ones at once, to everybody known, and looks for the
+    /// best way to everybody anew.
+    pub fn set_addresses(&mut self, now: Instant, wall: Timestamp, addresses: Addresses) {
+        self.config.addresses = addresses;
+        let prefixes: Vec<GuidPrefix> = self.remotes.keys().copied().collect();
+        for prefix in prefixes {
+            self.reroute(now, prefix);
+        }
+        let writers: Vec<EntityId> = self.writers.keys().copied().collect();
+        let readers: Vec<EntityId> = self.readers.keys().copied().collect();
+        writers.into_iter().for_each(|writer| self.match_local_writer(writer));
+        readers.into_iter().for_each(|reader| self.match_local_reader(reader));
+        self.announce_afresh(now, wall);
+        self.announce_moved_readers(now, wall);
+    }
+
+    /// Looks for the best way for discovery to reach a participant anew. An old way is kept when there is none.
+    pub(super) fn reroute(&mut self, now: Instant, prefix: GuidPrefix) {
+        let Some(remote) = self.remotes.get_mut(&prefix) else { return };
+        let metatraffic = self.config.addresses.paths.choose(&remote.data.metatraffic_unicast).to;
+        if !metatraffic.is_empty() {
+            remote.metatraffic = metatraffic;
+        }
+        if remote.is_verified {
+            let set = remote.builtin_endpoints();
+            let (to, vendor) = (Arc::clone(&remote.metatraffic), remote.data.vendor);
+            self.builtin.match_participant(now, prefix, set, &to, vendor);
+        }
+    }
+
+    /// Notes on which link the link-local addresses of an announcement are: the one it came by. One that was known
+    /// before stays where it was while that link is in use, because two hosts may share several.
+    pub(super) fn place_on_link(&self, interface: u32, found: &mut ParticipantData) {
+        let known = self.remotes.get(&found.prefix).map(|r| &r.data);
+        let known = known.map(|d| [&d.metatraffic_unicast, &d.default_unicast]);
+        for (place, locators) in [&mut found.metatraffic_unicast, &mut found.default_unicast].into_iter().enumerate() {
+            let before = known.and_then(|lists| lists.get(place).copied());
+            for locator in locators.iter_mut().filter(|l| l.is_link_local_v6()) {
+                let same = before.and_then(|list| list.iter().find(|l| Locator { scope: 0, ..**l } == *locator));
+                let kept = same.map(|l| l.scope).filter(|scope| self.config.addresses.paths.uses_interface(*scope));
+                locator.scope = kept.unwrap_or(interface);
+            }
+        }
+    }
+}

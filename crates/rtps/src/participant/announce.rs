@@ -1,0 +1,344 @@
+//! SPDP: the participant announces itself, and takes in who else does (RTPS 2.5 §8.5.3).
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use crate::discovery::data::{BuiltinEndpointSet, ParticipantData, disposed_participant, emit_participant_key};
+use crate::history::ChangeKind;
+use crate::id::{EntityId, GuidPrefix, KeyHash};
+use crate::limits::{
+    ANNOUNCEMENT_BURST, ANNOUNCEMENT_BURST_INTERVAL, CROWDED_SILENCE, PARTICIPANTS_MAX, PARTICIPANTS_UNVERIFIED_MAX,
+};
+use crate::locator::Locator;
+use crate::reader::{Reception, SampleMeta};
+use crate::receiver::Envelope;
+use crate::seq::SequenceNumber;
+use crate::time::{Instant, Span, Timestamp};
+use crate::vendor::{ProtocolVersion, VendorId};
+use crate::wire::{
+    Data, DataHead, Endianness, Header, InfoDestination, InfoTimestamp, InlineQos, Payload, PayloadKind, StatusInfo,
+};
+
+use super::remote::RemoteParticipant;
+use super::{Addresses, LostReason, Participant, ParticipantEvent};
+
+const ENDIANNESS: Endianness = Endianness::Little;
+
+/// The least time between two answers to one participant: two that answer each other must come to an end.
+const ANSWER_INTERVAL: Span = Span::from_secs(1);
+
+/// When to announce: a burst at the start, then a period with jitter. And as which change: the same words again are the
+/// same change, so that readers which go by its number take notice of other words and of no others.
+#[derive(Debug)]
+pub(super) struct Announcer {
+    next: Instant,
+    last: Option<Instant>,
+    sent: u32,
+    period: Span,
+    random: u64,
+    /// The serialized data of the last announcement, and its number.
+    said: Vec<u8>,
+    number: SequenceNumber,
+}
+
+impl Announcer {
+    pub(super) const fn new(now: Instant, period: Span, seed: u64) -> Self {
+        Self {
+            next: now,
+            last: None,
+            sent: 0,
+            period,
+            random: seed | 1,
+            said: Vec::new(),
+            number: SequenceNumber::ZERO,
+        }
+    }
+
+    fn number_of(&mut self, payload: &[u8]) -> SequenceNumber {
+        if self.said != payload {
+            self.said = payload.to_vec();
+            self.number = self.number.next();
+        }
+        self.number
+    }
+
+    pub(super) const fn next(&self) -> Instant {
+        self.next
+    }
+
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        self.next <= now
+    }
+
+    /// Announces earlier than planned, but never faster than in a burst: what strangers send must not be multiplied.
+    fn hasten(&mut self, now: Instant) {
+        let soonest = self.last.map_or(now, |last| now.max(last + ANNOUNCEMENT_BURST_INTERVAL));
+        self.next = self.next.min(soonest);
+    }
+
+    fn schedule(&mut self, now: Instant) {
+        self.last = Some(now);
+        self.sent = self.sent.saturating_add(1);
+        let wait = if self.sent < ANNOUNCEMENT_BURST {
+            ANNOUNCEMENT_BURST_INTERVAL.times(1 << (self.sent - 1)).0.min(self.period.0)
+        } else {
+            self.period.0
+        };
+        // Up to a tenth earlier, so that participants started together do not stay in step.
+        let jitter = (wait / 10).max(1);
+        self.next = now + Span(wait - self.draw() % jitter);
+    }
+
+    /// Xorshift: any spread will do.
+    const fn draw(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random
+    }
+}
+
+impl Participant {
+    /// What this participant says about itself.
+    #[must_use]
+    pub fn data(&self) -> ParticipantData {
+        let config = &self.config;
+        let mut data = ParticipantData::new(config.prefix, ProtocolVersion::V2_5, VendorId::PEREGRINE);
+        data.domain = Some(config.domain);
+        data.domain_tag.clone_from(&config.domain_tag);
+        data.builtin_endpoints = BuiltinEndpointSet::DISCOVERY_AND_LIVELINESS;
+        data.lease_duration = config.lease;
+        data.metatraffic_unicast.clone_from(&config.addresses.metatraffic_unicast);
+        data.metatraffic_multicast.clone_from(&config.addresses.metatraffic_multicast);
+        data.default_unicast.clone_from(&config.addresses.default_unicast);
+        data.default_multicast.clone_from(&config.addresses.default_multicast);
+        data.name = Some(config.name.clone()).filter(|name| !name.is_empty());
+        data.user_data = config.qos.user_data.clone();
+        data.properties = config.qos.properties.clone();
+        data
+    }
+
+    /// Announces at once instead of at the next period.
+    pub const fn announce_soon(&mut self, now: Instant) {
+        self.announcer.next = now;
+    }
+
+    /// Announces to everybody at once, then a few times more: a way that has just come up loses datagrams easily.
+    pub(super) fn announce_afresh(&mut self, now: Instant, wall: Timestamp) {
+        self.announcer.sent = 0;
+        self.announce_to(now, wall, true);
+    }
+
+    /// Says goodbye: others need not wait for the lease to run out. Nothing is sent afterwards.
+    pub fn leave(&mut self, wall: Timestamp) {
+        let mut payload = Vec::new();
+        emit_participant_key(self.guid(), &mut payload);
+        let status_info = StatusInfo::DISPOSED.with(StatusInfo::UNREGISTERED);
+        let key_hash = Some(KeyHash(self.guid().to_bytes()));
+        let qos = InlineQos { key_hash, status_info, ..InlineQos::default() };
+        let number = self.announcer.number.next();
+        let message = self.message(wall, None, number, &qos, PayloadKind::Key, &payload);
+        self.outbox.push_message(&message, self.everyone(true));
+    }
+
+    pub(super) fn announce(&mut self, now: Instant, wall: Timestamp) {
+        self.announce_to(now, wall, false);
+    }
+
+    /// Announces to the groups and initial peers; with `known`, to each known participant too.
+    fn announce_to(&mut self, now: Instant, wall: Timestamp, known: bool) {
+        self.announcer.schedule(now);
+        let message = self.announcement(wall, None);
+        let to = self.everyone(known || self.config.addresses.metatraffic_multicast.is_empty());
+        if !to.is_empty() {
+            self.outbox.push_message(&message, to);
+        }
+    }
+
+    /// An announcement has come.
+    pub(super) fn handle_announcement(
+        &mut self,
+        rx: &Reception<'_>,
+        envelope: &Envelope,
+        meta: &SampleMeta,
+        data: &Data<'_>,
+        message_len: usize,
+    ) {
+        let sender = envelope.from.prefix;
+        if meta.kind != ChangeKind::Alive {
+            match disposed_participant(data.payload, meta.key_hash) {
+                Ok(guid) if guid.prefix == sender => {
+                    self.remove_participant(rx.now, rx.wall, sender, LostReason::Left);
+                }
+                Ok(_) => self.counters.forged += 1,
+                Err(_) => self.counters.discovery_malformed += 1,
+            }
+            return;
+        }
+        let Payload::Data(payload) = data.payload else {
+            self.counters.discovery_malformed += 1;
+            return;
+        };
+        let Ok(mut found) = ParticipantData::parse(payload, envelope.vendor) else {
+            self.counters.discovery_malformed += 1;
+            return;
+        };
+        self.place_on_link(rx.interface, &mut found);
+        if found.prefix != sender {
+            self.counters.forged += 1;
+            return;
+        }
+        let other_domain = found.domain.is_some_and(|domain| domain != self.config.domain);
+        if other_domain || found.domain_tag != self.config.domain_tag {
+            self.counters.foreign_domain += 1;
+            return;
+        }
+        if self.ignored.contains(&found.guid()) {
+            return;
+        }
+        match self.remotes.get_mut(&sender) {
+            Some(remote) => {
+                if remote.data == found {
+                    remote.renew(rx.now);
+                } else {
+                    self.update_participant(rx.now, found);
+                }
+            }
+            None => self.add_participant(rx, found),
+        }
+        // Whoever addresses us may have lost us and wait for a sign that we hear it, as we do while it is unverified.
+        let is_verified = self.remotes.get(&sender).is_some_and(|r| r.is_verified);
+        if envelope.is_addressed || !is_verified {
+            self.answer(rx, sender, message_len);
+        }
+        if envelope.is_addressed {
+            self.verify(rx.now, sender);
+        }
+        self.schedule_lease_check();
+    }
+
+    /// Announces this participant to one that was just heard of, so that it learns of us at once instead of at our
+    /// next period, and before anything else comes from us. An address that is hearsay is not sent more than came
+    /// from it.
+    fn answer(&mut self, rx: &Reception<'_>, to: GuidPrefix, heard_bytes: usize) {
+        let answer = self.announcement(rx.wall, Some(to));
+        let Some(remote) = self.remotes.get_mut(&to) else { return };
+        if remote.answered_at.is_some_and(|at| rx.now.since(at) < ANSWER_INTERVAL) || remote.metatraffic.is_empty() {
+            return;
+        }
+        if !remote.is_verified && answer.len() > heard_bytes {
+            self.counters.held_back += 1;
+            self.announcer.hasten(rx.now);
+            return;
+        }
+        remote.answered_at = Some(rx.now);
+        self.outbox.push_message(&answer, Arc::clone(&remote.metatraffic));
+    }
+
+    /// The sender has named this participant: it hears us, so its address is no hearsay.
+    pub(super) fn verify(&mut self, now: Instant, sender: GuidPrefix) {
+        let Some(remote) = self.remotes.get_mut(&sender).filter(|r| !r.is_verified) else { return };
+        remote.is_verified = true;
+        let set = remote.builtin_endpoints();
+        let (to, vendor) = (Arc::clone(&remote.metatraffic), remote.data.vendor);
+        self.builtin.match_participant(now, sender, set, &to, vendor);
+    }
+
+    fn add_participant(&mut self, rx: &Reception<'_>, found: ParticipantData) {
+        let unverified = self.remotes.values().filter(|r| !r.is_verified).count();
+        if unverified >= PARTICIPANTS_UNVERIFIED_MAX {
+            // By age: whoever lies about its lease must not outstay an honest newcomer.
+            let oldest = self.remotes.values().filter(|r| !r.is_verified).min_by_key(|r| r.found_at);
+            if let Some(prefix) = oldest.map(|r| r.data.prefix) {
+                self.remove_participant(rx.now, rx.wall, prefix, LostReason::Crowded);
+            }
+        }
+        if self.remotes.len() >= PARTICIPANTS_MAX && !self.give_up_silent(rx) {
+            self.counters.no_room += 1;
+            return;
+        }
+        let prefix = found.prefix;
+        let metatraffic = self.config.addresses.paths.choose(&found.metatraffic_unicast).to;
+        let remote = RemoteParticipant::new(rx.now, found.clone(), metatraffic);
+        self.remotes.insert(prefix, remote);
+        self.events.push_back(ParticipantEvent::ParticipantFound(found));
+    }
+
+    /// All places are taken: whoever was silent for longest gives way, if that was long. Says whether there was one.
+    fn give_up_silent(&mut self, rx: &Reception<'_>) -> bool {
+        let Some(quietest) = self.remotes.values().min_by_key(|r| r.heard_at) else { return false };
+        if rx.now.since(quietest.heard_at) < CROWDED_SILENCE {
+            return false;
+        }
+        let prefix = quietest.data.prefix;
+        self.remove_participant(rx.now, rx.wall, prefix, LostReason::Crowded);
+        true
+    }
+
+    /// A known participant says something new about itself.
+    fn update_participant(&mut self, now: Instant, found: ParticipantData) {
+        let prefix = found.prefix;
+        let Some(remote) = self.remotes.get_mut(&prefix) else { return };
+        let moved = remote.data.default_unicast != found.default_unicast
+            || remote.data.default_multicast != found.default_multicast;
+        remote.data = found.clone();
+        remote.renew(now);
+        self.reroute(now, prefix);
+        if moved {
+            self.rematch_participant(prefix);
+        }
+        self.events.push_back(ParticipantEvent::ParticipantFound(found));
+    }
+
+    /// The groups and initial peers, and if asked for the known participants too.
+    fn everyone(&self, known: bool) -> Arc<[Locator]> {
+        let mut to: Vec<Locator> = Vec::new();
+        let known = self.remotes.values().filter(|_| known).flat_map(|r| r.metatraffic.iter());
+        let Addresses { metatraffic_multicast, initial_peers, .. } = &self.config.addresses;
+        let all = metatraffic_multicast.iter().chain(initial_peers).chain(known);
+        for locator in all {
+            if !to.contains(locator) {
+                to.push(*locator);
+            }
+        }
+        to.into()
+    }
+
+    pub(super) fn announcement(&mut self, wall: Timestamp, to: Option<GuidPrefix>) -> Vec<u8> {
+        let mut payload = Vec::new();
+        self.data().emit(&mut payload);
+        let number = self.announcer.number_of(&payload);
+        self.message(wall, to, number, &InlineQos::default(), PayloadKind::Data, &payload)
+    }
+
+    pub(super) fn message(
+        &self,
+        wall: Timestamp,
+        to: Option<GuidPrefix>,
+        sequence_number: SequenceNumber,
+        qos: &InlineQos,
+        kind: PayloadKind,
+        payload: &[u8],
+    ) -> Vec<u8> {
+        let mut out = Vec::new();
+        Header { version: ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix: self.config.prefix }
+            .emit(&mut out);
+        // To everyone, it is the same as none. It stands there so that the answer to an announcement need not be longer
+        // than the announcement.
+        InfoDestination { prefix: to.unwrap_or(GuidPrefix::UNKNOWN) }.emit(ENDIANNESS, &mut out);
+        InfoTimestamp { timestamp: Some(wall) }.emit(ENDIANNESS, &mut out);
+        let mut inline_qos = Vec::new();
+        qos.emit(ENDIANNESS, &mut inline_qos);
+        let head = DataHead {
+            reader: EntityId::SPDP_READER,
+            writer: EntityId::SPDP_WRITER,
+            sequence_number,
+            inline_qos: &inline_qos,
+            payload: kind,
+        };
+        head.emit(ENDIANNESS, payload.len(), &mut out);
+        out.extend_from_slice(payload);
+        out.resize(out.len().next_multiple_of(4), 0);
+        out
+    }
+}

@@ -1,0 +1,571 @@
+//! SEDP: the endpoints of this participant, those of others, and which of them match (RTPS 2.5 §8.5.4).
+
+use alloc::collections::BTreeSet;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use crate::discovery::data::{
+    DiscoveryDataError, ParticipantMessageData, ParticipantMessageKind, PublicationData, SubscriptionData,
+    emit_endpoint_key,
+};
+use crate::history::{Change, ChangeKind, Selected};
+use crate::id::{EntityId, Guid, GuidPrefix, KeyHash};
+use crate::limits::{DISCOVERY_BYTES_PER_PARTICIPANT_MAX, ENDPOINTS_PER_PARTICIPANT_MAX};
+use crate::locator::Locator;
+use crate::payload::Payload;
+use crate::qos::{Durability, LivelinessKind, NonMatch, ReliabilityKind, check_compatibility};
+use crate::reader::{MatchedWriter, MemoryAccount, Reception};
+use crate::receiver::{Envelope, Input};
+use crate::time::{Instant, Span, Timestamp};
+use crate::vendor::VendorId;
+use crate::writer::{MatchedReader, Writer};
+
+use super::paths::Path;
+use super::remote::RemoteParticipant;
+use super::{Participant, ParticipantEvent};
+
+/// A writer of this participant, as far as discovery needs to know.
+#[derive(Debug)]
+pub(super) struct LocalWriter {
+    pub(super) data: PublicationData,
+    matched: BTreeSet<Guid>,
+    refused: BTreeSet<Guid>,
+}
+
+/// A reader of this participant, as far as discovery needs to know.
+#[derive(Debug)]
+pub(super) struct LocalReader {
+    pub(super) data: SubscriptionData,
+    matched: BTreeSet<Guid>,
+    refused: BTreeSet<Guid>,
+}
+
+impl Participant {
+    /// Announces a writer, or news about it, and finds out whom it matches.
+    pub fn put_writer(&mut self, now: Instant, wall: Timestamp, data: PublicationData) {
+        let mut payload = Vec::new();
+        data.emit(&mut payload);
+        announce(&mut self.builtin.publications.writer, now, wall, data.guid, payload);
+        let entity = data.guid.entity;
+        match self.writers.get_mut(&entity) {
+            Some(known) => known.data = data,
+            None => {
+                let local = LocalWriter { data, matched: BTreeSet::new(), refused: BTreeSet::new() };
+                self.writers.insert(entity, local);
+            }
+        }
+        self.schedule_liveliness(now);
+        self.match_local_writer(entity);
+    }
+
+    /// Announces a reader, or news about it, and finds out whom it matches.
+    pub fn put_reader(&mut self, now: Instant, wall: Timestamp, data: SubscriptionData) {
+        self.announce_reader(now, wall, &data);
+        let entity = data.guid.entity;
+        match self.readers.get_mut(&entity) {
+            Some(known) => known.data = data,
+            None => {
+                let local = LocalReader { data, matched: BTreeSet::new(), refused: BTreeSet::new() };
+                self.readers.insert(entity, local);
+            }
+        }
+        self.match_local_reader(entity);
+    }
+
+    /// Readers that tell addresses of their own tell the new ones of this host.
+    pub(super) fn announce_moved_readers(&mut self, now: Instant, wall: Timestamp) {
+        let moved: Vec<SubscriptionData> =
+            self.readers.values().filter(|r| !r.data.multicast.is_empty()).map(|r| r.data.clone()).collect();
+        moved.iter().for_each(|data| self.announce_reader(now, wall, data));
+    }
+
+    /// A reader that names a group has to name its other addresses too: with any of its own, those of the participant
+    /// no longer stand for it (RTPS 2.5 §8.5.4.3).
+    fn announce_reader(&mut self, now: Instant, wall: Timestamp, data: &SubscriptionData) {
+        let mut payload = Vec::new();
+        if data.unicast.is_empty() && !data.multicast.is_empty() {
+            let unicast = self.config.addresses.default_unicast.clone();
+            SubscriptionData { unicast, ..data.clone() }.emit(&mut payload);
+        } else {
+            data.emit(&mut payload);
+        }
+        announce(&mut self.builtin.subscriptions.writer, now, wall, data.guid, payload);
+    }
+
+    /// The writer exists no more.
+    pub fn remove_writer(&mut self, now: Instant, wall: Timestamp, writer: EntityId) {
+        if self.writers.remove(&writer).is_none() {
+            return;
+        }
+        let guid = Guid::new(self.config.prefix, writer);
+        dispose(&mut self.builtin.publications.writer, now, wall, guid);
+        self.unmatch_writer(guid);
+        self.schedule_liveliness(now);
+    }
+
+    /// The reader exists no more.
+    pub fn remove_reader(&mut self, now: Instant, wall: Timestamp, reader: EntityId) {
+        let Some(local) = self.readers.remove(&reader) else { return };
+        let guid = Guid::new(self.config.prefix, reader);
+        dispose(&mut self.builtin.subscriptions.writer, now, wall, guid);
+        for writer in &local.matched {
+            self.drop_route(writer, reader);
+        }
+        self.unmatch_reader(guid);
+    }
+
+    /// The application has asserted the liveliness of its MANUAL_BY_PARTICIPANT writers, by writing or by saying so.
+    pub const fn assert_liveliness(&mut self) {
+        self.manual_liveliness_asserted = true;
+    }
+
+    pub(super) fn handle_builtin(
+        &mut self,
+        rx: &Reception<'_>,
+        envelope: &Envelope,
+        input: &Input<'_>,
+        message_len: usize,
+    ) {
+        let from = envelope.from;
+        if from.entity == EntityId::SPDP_WRITER {
+            if let Input::Data(meta, data) = input {
+                self.handle_announcement(rx, envelope, meta, data, message_len);
+            }
+            return;
+        }
+        if !self.remotes.contains_key(&from.prefix) {
+            // It knows us although we do not know it yet. Its announcement, repeated, will tell who it is.
+            return;
+        }
+        if envelope.is_addressed {
+            self.verify(rx.now, from.prefix);
+        }
+        if !self.builtin.handle(rx, envelope, input) {
+            self.counters.no_such_endpoint += 1;
+        }
+    }
+
+    /// Takes in what the built-in readers have received.
+    pub(super) fn process_discovery(&mut self, now: Instant, wall: Timestamp) {
+        // What is not kept here is not remembered by the built-in readers either: a peer could name instances forever.
+        for sample in self.builtin.publications.take(now, wall) {
+            if sample.info.valid_data {
+                self.take_publication(&sample);
+            } else {
+                self.take_disposal(now, wall, &sample);
+            }
+            let instance = sample.info.instance;
+            if self.remote_publication(&Guid::from_bytes(instance.0)).is_none() {
+                self.builtin.publications.reader.forget_instance(&instance);
+            }
+        }
+        for sample in self.builtin.subscriptions.take(now, wall) {
+            if sample.info.valid_data {
+                self.take_subscription(&sample);
+            } else {
+                self.take_disposal(now, wall, &sample);
+            }
+            let instance = sample.info.instance;
+            if self.remote_subscription(&Guid::from_bytes(instance.0)).is_none() {
+                self.builtin.subscriptions.reader.forget_instance(&instance);
+            }
+        }
+        for sample in self.builtin.messages.take(now, wall) {
+            if sample.info.valid_data {
+                self.take_message(&sample);
+            }
+            self.builtin.messages.reader.forget_instance(&sample.info.instance);
+        }
+    }
+
+    /// An endpoint is gone, if it is its own participant that says so.
+    fn take_disposal(&mut self, now: Instant, wall: Timestamp, sample: &Selected) {
+        let guid = Guid::from_bytes(sample.info.instance.0);
+        if guid.prefix == sample.info.writer.prefix {
+            self.remove_remote_endpoint(now, wall, guid);
+        } else {
+            self.counters.forged += 1;
+        }
+    }
+
+    pub(super) fn remove_remote_endpoint(&mut self, _now: Instant, _wall: Timestamp, guid: Guid) {
+        if let Some(remote) = self.remotes.get_mut(&guid.prefix) {
+            if remote.publications.remove(&guid.entity).is_some() {
+                self.events.push_back(ParticipantEvent::PublicationLost(guid));
+            }
+            if remote.subscriptions.remove(&guid.entity).is_some() {
+                self.events.push_back(ParticipantEvent::SubscriptionLost(guid));
+            }
+            let freed = remote.kept_bytes.remove(&guid.entity).unwrap_or(0);
+            remote.kept_bytes_total = remote.kept_bytes_total.saturating_sub(freed);
+        }
+        self.unmatch_writer(guid);
+        self.unmatch_reader(guid);
+    }
+
+    /// The addresses of a participant have changed: its endpoints that rely on them have moved.
+    pub(super) fn rematch_participant(&mut self, prefix: GuidPrefix) {
+        let Some(remote) = self.remotes.get(&prefix) else { return };
+        let writers: Vec<_> = remote.publications.keys().copied().collect();
+        let readers: Vec<_> = remote.subscriptions.keys().copied().collect();
+        for entity in writers {
+            self.match_remote_writer(Guid::new(prefix, entity));
+        }
+        for entity in readers {
+            self.match_remote_reader(Guid::new(prefix, entity));
+        }
+    }
+
+    /// A remote or local writer is gone.
+    pub(super) fn unmatch_writer(&mut self, writer: Guid) {
+        self.routes.remove(&writer);
+        for (reader, local) in &mut self.readers {
+            local.refused.remove(&writer);
+            if local.matched.remove(&writer) {
+                self.events.push_back(ParticipantEvent::WriterUnmatched { reader: *reader, writer });
+            }
+        }
+    }
+
+    /// A remote or local reader is gone.
+    pub(super) fn unmatch_reader(&mut self, reader: Guid) {
+        for (writer, local) in &mut self.writers {
+            local.refused.remove(&reader);
+            if local.matched.remove(&reader) {
+                self.events.push_back(ParticipantEvent::ReaderUnmatched { writer: *writer, reader });
+            }
+        }
+    }
+
+    /// Shows that the writers of this participant are alive whose liveliness is the participant's business.
+    pub(super) fn show_liveliness(&mut self, now: Instant, wall: Timestamp) {
+        let kinds = [
+            (LivelinessKind::Automatic, ParticipantMessageKind::AUTOMATIC, true),
+            (
+                LivelinessKind::ManualByParticipant,
+                ParticipantMessageKind::MANUAL_BY_PARTICIPANT,
+                core::mem::take(&mut self.manual_liveliness_asserted),
+            ),
+        ];
+        for (kind, message_kind, is_alive) in kinds {
+            if is_alive && self.shortest_lease(kind).is_some() {
+                let message =
+                    ParticipantMessageData { prefix: self.config.prefix, kind: message_kind, data: Vec::new() };
+                let mut payload = Vec::new();
+                message.emit(&mut payload);
+                let change = Change {
+                    kind: ChangeKind::Alive,
+                    instance: message.key_hash(),
+                    source_timestamp: wall,
+                    payload: Payload::copy_of(&payload),
+                };
+                // A KEEP_LAST writer without limits refuses nothing.
+                drop(self.builtin.messages.writer.write(now, change));
+            }
+        }
+        self.next_liveliness = None;
+        self.schedule_liveliness(now);
+    }
+
+    fn schedule_liveliness(&mut self, now: Instant) {
+        let kinds = [LivelinessKind::Automatic, LivelinessKind::ManualByParticipant];
+        let shortest = kinds.into_iter().filter_map(|kind| self.shortest_lease(kind)).min();
+        // Three times per lease, so that one lost message and one late timer do no harm.
+        let next = shortest.map(|lease| now + lease.divided_by(3));
+        self.next_liveliness = match (self.next_liveliness, next) {
+            (Some(old), Some(new)) => Some(old.min(new)),
+            (_, new) => new,
+        };
+    }
+
+    fn shortest_lease(&self, kind: LivelinessKind) -> Option<Span> {
+        let leases = self.writers.values().map(|w| w.data.qos.liveliness).filter(|l| l.kind == kind);
+        leases.map(|l| l.lease_duration).filter(|lease| !lease.is_infinite()).min()
+    }
+
+    fn take_message(&mut self, sample: &Selected) {
+        let prefix = sample.info.writer.prefix;
+        let Ok(message) = ParticipantMessageData::parse(&sample.payload) else {
+            self.counters.discovery_malformed += 1;
+            return;
+        };
+        if message.prefix != prefix {
+            self.counters.forged += 1;
+            return;
+        }
+        let kind = match message.kind {
+            ParticipantMessageKind::AUTOMATIC => LivelinessKind::Automatic,
+            ParticipantMessageKind::MANUAL_BY_PARTICIPANT => LivelinessKind::ManualByParticipant,
+            _ => return,
+        };
+        let Some(remote) = self.remotes.get(&prefix) else { return };
+        for (entity, data) in remote.publications.iter().filter(|(_, p)| p.qos.liveliness.kind == kind) {
+            if data.qos.liveliness.lease_duration.is_infinite() {
+                continue;
+            }
+            let writer = Guid::new(prefix, *entity);
+            for reader in self.routes.get(&writer).map_or(&[][..], Vec::as_slice) {
+                self.events.push_back(ParticipantEvent::WriterAlive { reader: *reader, writer });
+            }
+        }
+    }
+
+    fn take_publication(&mut self, sample: &Selected) {
+        let Some((remote, data)) = self.take_endpoint(sample, PublicationData::parse, |data| data.guid) else { return };
+        let guid = data.guid;
+        remote.publications.insert(guid.entity, data);
+        self.events.push_back(ParticipantEvent::PublicationFound(guid));
+        self.match_remote_writer(guid);
+    }
+
+    fn take_subscription(&mut self, sample: &Selected) {
+        let Some((remote, data)) = self.take_endpoint(sample, SubscriptionData::parse, |data| data.guid) else {
+            return;
+        };
+        let guid = data.guid;
+        remote.subscriptions.insert(guid.entity, data);
+        self.events.push_back(ParticipantEvent::SubscriptionFound(guid));
+        self.match_remote_reader(guid);
+    }
+
+    /// What a known participant announces of an endpoint of its own, if there is room to keep it.
+    fn take_endpoint<D>(
+        &mut self,
+        sample: &Selected,
+        parse: impl FnOnce(&[u8], VendorId) -> Result<D, DiscoveryDataError>,
+        guid: impl FnOnce(&D) -> Guid,
+    ) -> Option<(&mut RemoteParticipant, D)> {
+        let sender = sample.info.writer.prefix;
+        let remote = self.remotes.get_mut(&sender)?;
+        let Ok(data) = parse(&sample.payload, remote.data.vendor) else {
+            self.counters.discovery_malformed += 1;
+            return None;
+        };
+        let guid = guid(&data);
+        if guid.prefix != sender {
+            self.counters.forged += 1;
+            return None;
+        }
+        if self.ignored.contains(&guid) {
+            return None;
+        }
+        if !remote.has_room(guid.entity, sample.payload.len()) {
+            self.counters.no_room += 1;
+            return None;
+        }
+        Some((remote, data))
+    }
+
+    fn match_remote_writer(&mut self, writer: Guid) {
+        let readers: Vec<EntityId> = self.readers.keys().copied().collect();
+        for reader in readers {
+            self.consider(writer, Guid::new(self.config.prefix, reader));
+        }
+    }
+
+    fn match_remote_reader(&mut self, reader: Guid) {
+        let writers: Vec<EntityId> = self.writers.keys().copied().collect();
+        for writer in writers {
+            self.consider(Guid::new(self.config.prefix, writer), reader);
+        }
+    }
+
+    pub(super) fn match_local_writer(&mut self, writer: EntityId) {
+        let own = self.config.prefix;
+        let local = self.readers.keys().map(|r| Guid::new(own, *r));
+        let remote = self.remotes.iter().flat_map(|(p, r)| r.subscriptions.keys().map(|e| Guid::new(*p, *e)));
+        let readers: Vec<Guid> = local.chain(remote).collect();
+        for reader in readers {
+            self.consider(Guid::new(own, writer), reader);
+        }
+    }
+
+    pub(super) fn match_local_reader(&mut self, reader: EntityId) {
+        let own = self.config.prefix;
+        let local = self.writers.keys().map(|w| Guid::new(own, *w));
+        let remote = self.remotes.iter().flat_map(|(p, r)| r.publications.keys().map(|e| Guid::new(*p, *e)));
+        let writers: Vec<Guid> = local.chain(remote).collect();
+        for writer in writers {
+            self.consider(writer, Guid::new(own, reader));
+        }
+    }
+
+    /// Decides whether a writer and a reader, one of them at least of this participant, match, and tells what changed.
+    fn consider(&mut self, writer: Guid, reader: Guid) {
+        let own = self.config.prefix;
+        let (Some(offered), Some(requested)) = (self.publication(&writer), self.subscription(&reader)) else { return };
+        if offered.topic_name != requested.topic_name {
+            return;
+        }
+        let verdict = check_compatibility(offered, requested);
+        let to_reader = (writer.prefix == own).then(|| self.matched_reader(requested));
+        let to_writer = (reader.prefix == own).then(|| self.matched_writer(offered));
+        match verdict {
+            Ok(()) => {
+                if let (Some(local), Some(matched)) = (self.writers.get_mut(&writer.entity), to_reader) {
+                    local.matched.insert(reader);
+                    local.refused.remove(&reader);
+                    let event = ParticipantEvent::ReaderMatched { writer: writer.entity, reader: matched };
+                    self.events.push_back(event);
+                }
+                if let (Some(local), Some(matched)) = (self.readers.get_mut(&reader.entity), to_writer) {
+                    local.matched.insert(writer);
+                    local.refused.remove(&writer);
+                    let routes = self.routes.entry(writer).or_default();
+                    if !routes.contains(&reader.entity) {
+                        routes.push(reader.entity);
+                    }
+                    let event = ParticipantEvent::WriterMatched { reader: reader.entity, writer: matched };
+                    self.events.push_back(event);
+                }
+            }
+            Err(reason) => self.refuse(writer, reader, &reason),
+        }
+    }
+
+    fn refuse(&mut self, writer: Guid, reader: Guid, reason: &NonMatch) {
+        let own = self.config.prefix;
+        if let Some(local) = self.writers.get_mut(&writer.entity).filter(|_| writer.prefix == own) {
+            if local.matched.remove(&reader) {
+                self.events.push_back(ParticipantEvent::ReaderUnmatched { writer: writer.entity, reader });
+            }
+            if local.refused.insert(reader) {
+                let (local, remote) = (writer.entity, reader);
+                self.events.push_back(ParticipantEvent::NotMatched { local, remote, reason: reason.clone() });
+            }
+        }
+        if let Some(local) = self.readers.get_mut(&reader.entity).filter(|_| reader.prefix == own) {
+            if local.matched.remove(&writer) {
+                self.events.push_back(ParticipantEvent::WriterUnmatched { reader: reader.entity, writer });
+            }
+            if local.refused.insert(writer) {
+                let (local, remote) = (reader.entity, writer);
+                self.events.push_back(ParticipantEvent::NotMatched { local, remote, reason: reason.clone() });
+            }
+            self.drop_route(&writer, reader.entity);
+        }
+    }
+
+    fn drop_route(&mut self, writer: &Guid, reader: EntityId) {
+        if let Some(routes) = self.routes.get_mut(writer) {
+            routes.retain(|r| *r != reader);
+            if routes.is_empty() {
+                self.routes.remove(writer);
+            }
+        }
+    }
+
+    fn publication(&self, guid: &Guid) -> Option<&PublicationData> {
+        if guid.prefix == self.config.prefix {
+            return self.writers.get(&guid.entity).map(|w| &w.data);
+        }
+        self.remote_publication(guid)
+    }
+
+    fn subscription(&self, guid: &Guid) -> Option<&SubscriptionData> {
+        if guid.prefix == self.config.prefix {
+            return self.readers.get(&guid.entity).map(|r| &r.data);
+        }
+        self.remote_subscription(guid)
+    }
+
+    fn matched_reader(&self, data: &SubscriptionData) -> MatchedReader {
+        let (path, vendor) = self.path_to(data.guid.prefix, &data.unicast);
+        let group = self.group_of(data);
+        let max_message_bytes = match group {
+            None => path.max_message_bytes,
+            Some(_) => path.max_message_bytes.min(self.config.addresses.paths.multicast_message_bytes()),
+        };
+        MatchedReader {
+            guid: data.guid,
+            reliable: data.qos.reliability.kind == ReliabilityKind::Reliable,
+            wants_history: data.qos.durability >= Durability::TransientLocal,
+            to: path.to,
+            group,
+            max_message_bytes,
+            expects_inline_qos: data.expects_inline_qos,
+            positive_acks_disabled: data.positive_acks_disabled,
+            vendor,
+        }
+    }
+
+    fn matched_writer(&self, data: &PublicationData) -> MatchedWriter {
+        let (path, vendor) = self.path_to(data.guid.prefix, &data.unicast);
+        MatchedWriter {
+            guid: data.guid,
+            reliable: data.qos.reliability.kind == ReliabilityKind::Reliable,
+            has_history: data.qos.durability >= Durability::TransientLocal,
+            strength: data.qos.ownership_strength.0,
+            lifespan: data.qos.lifespan.duration,
+            liveliness_lease: data.qos.liveliness.lease_duration,
+            to: path.to,
+            max_message_bytes: path.max_message_bytes,
+            vendor,
+            memory: self.memory_of(data.guid.prefix),
+        }
+    }
+
+    /// The account of what readers hold for a remote participant. This one does not bound itself.
+    fn memory_of(&self, prefix: GuidPrefix) -> Arc<MemoryAccount> {
+        self.remotes.get(&prefix).map_or_else(Arc::default, |r| Arc::clone(&r.memory))
+    }
+
+    /// The group a reader listens to: its own, else, when it names no address at all, its participant's.
+    fn group_of(&self, data: &SubscriptionData) -> Option<Locator> {
+        let paths = &self.config.addresses.paths;
+        if !(data.unicast.is_empty() && data.multicast.is_empty()) {
+            return paths.choose_group(&data.multicast);
+        }
+        let remote = self.remotes.get(&data.guid.prefix);
+        paths.choose_group(remote.map_or(&self.config.addresses.default_multicast, |r| &r.data.default_multicast))
+    }
+
+    /// The way to an endpoint: its own addresses, else those of its participant.
+    fn path_to(&self, prefix: GuidPrefix, unicast: &[Locator]) -> (Path, VendorId) {
+        let remote = self.remotes.get(&prefix);
+        let vendor = remote.map_or(VendorId::PEREGRINE, |r| r.data.vendor);
+        let of_participant = remote.map_or(&self.config.addresses.default_unicast, |r| &r.data.default_unicast);
+        let paths = &self.config.addresses.paths;
+        let own = paths.choose(unicast);
+        if own.to.is_empty() { (paths.choose(of_participant), vendor) } else { (own, vendor) }
+    }
+}
+
+impl RemoteParticipant {
+    /// Notes that so much is kept of an endpoint, if that is allowed.
+    fn has_room(&mut self, entity: EntityId, bytes: usize) -> bool {
+        let known = self.kept_bytes.get(&entity).copied();
+        let total = self.kept_bytes_total.saturating_sub(known.unwrap_or(0)).saturating_add(bytes);
+        if total > DISCOVERY_BYTES_PER_PARTICIPANT_MAX
+            || (known.is_none() && self.kept_bytes.len() >= ENDPOINTS_PER_PARTICIPANT_MAX)
+        {
+            return false;
+        }
+        self.kept_bytes.insert(entity, bytes);
+        self.kept_bytes_total = total;
+        true
+    }
+}
+
+fn announce(writer: &mut Writer, now: Instant, wall: Timestamp, guid: Guid, payload: Vec<u8>) {
+    let change = Change {
+        kind: ChangeKind::Alive,
+        instance: KeyHash(guid.to_bytes()),
+        source_timestamp: wall,
+        payload: Payload::copy_of(&payload),
+    };
+    // A KEEP_LAST writer without limits refuses nothing.
+    drop(writer.write(now, change));
+}
+
+fn dispose(writer: &mut Writer, now: Instant, wall: Timestamp, guid: Guid) {
+    let mut payload = Vec::new();
+    emit_endpoint_key(guid, &mut payload);
+    let change = Change {
+        kind: ChangeKind::DisposedUnregistered,
+        instance: KeyHash(guid.to_bytes()),
+        source_timestamp: wall,
+        payload: Payload::copy_of(&payload),
+    };
+    drop(writer.write(now, change));
+}

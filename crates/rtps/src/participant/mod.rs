@@ -1,0 +1,395 @@
+//! One participant: tells for which endpoint a message is, and runs discovery (RTPS 2.5 §8.5).
+//!
+//! The participant does not own the user's endpoints: it says for whom an input is, and which remote endpoints match;
+//! the caller delivers both. Discovery itself uses the ordinary [`Writer`](crate::writer::Writer)
+//! and [`Reader`](crate::reader::Reader).
+//!
+//! Every call that may have put something out is followed by draining [`Participant::poll_event`] and
+//! [`Participant::poll_transmit`], and by asking [`Participant::poll_timeout`] when to come back.
+
+mod addresses;
+mod announce;
+mod builtin;
+mod endpoints;
+mod paths;
+mod remote;
+#[cfg(test)]
+mod tests;
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use hashbrown::HashMap;
+
+pub use addresses::Addresses;
+pub use paths::{LocalAddress, Path, Paths};
+
+use crate::discovery::data::{ParticipantData, PublicationData, SubscriptionData};
+use crate::id::{DomainId, EntityId, Guid, GuidPrefix};
+use crate::qos::{NonMatch, ParticipantQos};
+use crate::reader::{MatchedWriter, Reception};
+use crate::receiver::{DropReason, Envelope, Input, Receive, interpret};
+use crate::time::{Instant, Span, Timestamp};
+use crate::transmit::TransmitBatch;
+use crate::vendor::VendorId;
+use crate::writer::MatchedReader;
+use announce::Announcer;
+use builtin::Builtin;
+use endpoints::{LocalReader, LocalWriter};
+use remote::RemoteParticipant;
+
+/// What a participant is and where it can be reached.
+#[derive(Clone, Debug)]
+pub struct ParticipantConfig {
+    /// Its prefix.
+    pub prefix: GuidPrefix,
+    /// Its domain.
+    pub domain: DomainId,
+    /// Its domain tag; empty for none.
+    pub domain_tag: String,
+    /// Its name, for people.
+    pub name: String,
+    /// Its QoS.
+    pub qos: ParticipantQos,
+    /// How long others keep it without news.
+    pub lease: Span,
+    /// How often it announces itself.
+    pub announce_period: Span,
+    /// Where it can be reached, and how it reaches others.
+    pub addresses: Addresses,
+    /// Randomness: nobody can foretell what follows from it.
+    pub seed: u64,
+}
+
+/// Something that was found out.
+#[derive(Clone, Debug)]
+pub enum ParticipantEvent {
+    /// A participant was found.
+    ParticipantFound(ParticipantData),
+    /// A participant is gone.
+    ParticipantLost(GuidPrefix, LostReason),
+    /// A writer of another participant was found, or there is news about it; see [`Participant::remote_publication`].
+    PublicationFound(Guid),
+    /// A writer of another participant is gone.
+    PublicationLost(Guid),
+    /// A reader of another participant was found, or there is news about it; see
+    /// [`Participant::remote_subscription`].
+    SubscriptionFound(Guid),
+    /// A reader of another participant is gone.
+    SubscriptionLost(Guid),
+    /// A reader matches a local writer, or there is news about one that did.
+    ReaderMatched {
+        /// The local writer.
+        writer: EntityId,
+        /// The reader.
+        reader: MatchedReader,
+    },
+    /// A reader no longer matches a local writer.
+    ReaderUnmatched {
+        /// The local writer.
+        writer: EntityId,
+        /// The reader.
+        reader: Guid,
+    },
+    /// A writer matches a local reader, or there is news about one that did.
+    WriterMatched {
+        /// The local reader.
+        reader: EntityId,
+        /// The writer.
+        writer: MatchedWriter,
+    },
+    /// A writer no longer matches a local reader.
+    WriterUnmatched {
+        /// The local reader.
+        reader: EntityId,
+        /// The writer.
+        writer: Guid,
+    },
+    /// An endpoint of the same topic does not match a local one.
+    NotMatched {
+        /// The local endpoint.
+        local: EntityId,
+        /// The other one.
+        remote: Guid,
+        /// Why not, with both values.
+        reason: NonMatch,
+    },
+    /// A participant has shown that the writers of a kind are alive: this one, which is matched to a local reader.
+    WriterAlive {
+        /// The local reader.
+        reader: EntityId,
+        /// The writer.
+        writer: Guid,
+    },
+}
+
+/// Why a participant is gone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LostReason {
+    /// It said so.
+    Left,
+    /// It was not heard of for the length of its lease.
+    LeaseExpired,
+    /// The application asked to ignore it.
+    Ignored,
+    /// There were too many participants that had not shown that they hear us, or too many altogether and this one had
+    /// been silent for longest.
+    Crowded,
+}
+
+/// What a participant does not do with messages, and why.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ParticipantCounters {
+    /// Messages looked at.
+    pub messages: u64,
+    /// Messages that are not RTPS 2.
+    pub not_rtps: u64,
+    /// Messages invalid from some submessage on.
+    pub malformed: u64,
+    /// Messages whose header extension could not be trusted or understood.
+    pub header_extension: u64,
+    /// Samples whose inline QoS could not be understood.
+    pub inline_qos: u64,
+    /// Protected submessages.
+    pub protected: u64,
+    /// Submessages for endpoints that do not exist.
+    pub no_such_endpoint: u64,
+    /// Discovery data that could not be understood.
+    pub discovery_malformed: u64,
+    /// Announcements of participants of another domain or tag.
+    pub foreign_domain: u64,
+    /// Announcements that claim to be of another participant than their sender.
+    pub forged: u64,
+    /// Participants and endpoints not taken in for lack of room.
+    pub no_room: u64,
+    /// Answers held back because the address they would go to is hearsay.
+    pub held_back: u64,
+}
+
+/// Who is meant by an input, besides the input itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Delivery {
+    /// The local endpoint.
+    pub to: EntityId,
+    /// The remote endpoint.
+    pub from: Guid,
+}
+
+/// One RTPS participant.
+#[derive(Debug)]
+pub struct Participant {
+    config: ParticipantConfig,
+    builtin: Builtin,
+    announcer: Announcer,
+    writers: BTreeMap<EntityId, LocalWriter>,
+    readers: BTreeMap<EntityId, LocalReader>,
+    remotes: BTreeMap<GuidPrefix, RemoteParticipant>,
+    /// For each writer that matches local readers: which.
+    routes: HashMap<Guid, Vec<EntityId>, foldhash::quality::FixedState>,
+    ignored: BTreeSet<Guid>,
+    next_lease_check: Option<Instant>,
+    next_liveliness: Option<Instant>,
+    manual_liveliness_asserted: bool,
+    outbox: TransmitBatch,
+    events: VecDeque<ParticipantEvent>,
+    counters: ParticipantCounters,
+}
+
+impl Participant {
+    /// A participant that begins to announce itself.
+    #[must_use]
+    pub fn new(now: Instant, config: ParticipantConfig) -> Self {
+        let routes = HashMap::with_hasher(foldhash::quality::FixedState::with_seed(config.seed));
+        Self {
+            builtin: Builtin::new(config.prefix, config.seed),
+            announcer: Announcer::new(now, config.announce_period, config.seed),
+            writers: BTreeMap::new(),
+            readers: BTreeMap::new(),
+            remotes: BTreeMap::new(),
+            routes,
+            ignored: BTreeSet::new(),
+            next_lease_check: None,
+            next_liveliness: None,
+            manual_liveliness_asserted: false,
+            outbox: TransmitBatch::default(),
+            events: VecDeque::new(),
+            counters: ParticipantCounters::default(),
+            config,
+        }
+    }
+
+    /// Its prefix.
+    #[must_use]
+    pub const fn prefix(&self) -> GuidPrefix {
+        self.config.prefix
+    }
+
+    /// Its GUID.
+    #[must_use]
+    pub const fn guid(&self) -> Guid {
+        Guid::new(self.config.prefix, EntityId::PARTICIPANT)
+    }
+
+    /// What it is and where it can be reached.
+    #[must_use]
+    pub const fn config(&self) -> &ParticipantConfig {
+        &self.config
+    }
+
+    /// What was dropped so far, and why.
+    #[must_use]
+    pub const fn counters(&self) -> ParticipantCounters {
+        self.counters
+    }
+
+    /// A datagram has come. What concerns user endpoints goes to `deliver`; the rest is discovery and stays here. Says
+    /// whether there was any of that: only then may the participant have something to tell or to send.
+    pub fn handle_datagram(
+        &mut self,
+        rx: &Reception<'_>,
+        message: &[u8],
+        deliver: impl FnMut(&Reception<'_>, Delivery, Input<'_>),
+    ) -> bool {
+        self.counters.messages += 1;
+        let own = self.config.prefix;
+        let mut demultiplexer =
+            Demultiplexer { participant: self, rx, message_len: message.len(), deliver, concerns_discovery: false };
+        interpret(message, own, &mut demultiplexer);
+        let concerns_discovery = demultiplexer.concerns_discovery;
+        if concerns_discovery {
+            self.process_discovery(rx.now, rx.wall);
+        }
+        concerns_discovery
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Instant, wall: Timestamp) {
+        self.builtin.handle_timeout(now, wall);
+        self.process_discovery(now, wall);
+        if self.announcer.is_due(now) {
+            self.announce(now, wall);
+        }
+        if self.next_lease_check.is_some_and(|at| at <= now) {
+            self.expire_leases(now, wall);
+        }
+        if self.next_liveliness.is_some_and(|at| at <= now) {
+            self.show_liveliness(now, wall);
+        }
+    }
+
+    /// When to call [`Self::handle_timeout`] next.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        [self.builtin.poll_timeout(), Some(self.announcer.next()), self.next_lease_check, self.next_liveliness]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Hands over what is to be sent, replacing the contents of `out`, which must be empty. Says whether there is any.
+    pub fn poll_transmit(&mut self, now: Instant, out: &mut TransmitBatch) -> bool {
+        debug_assert!(out.is_empty());
+        if !self.outbox.is_empty() {
+            core::mem::swap(&mut self.outbox, out);
+            return true;
+        }
+        self.builtin.poll_transmit(now, out)
+    }
+
+    /// The next event.
+    pub fn poll_event(&mut self) -> Option<ParticipantEvent> {
+        self.events.pop_front()
+    }
+
+    /// Never again hears of this participant or endpoint (DDS 1.4 §2.2.2.2.1.14 and following).
+    pub fn ignore(&mut self, now: Instant, wall: Timestamp, guid: Guid) {
+        self.ignored.insert(guid);
+        if guid.entity == EntityId::PARTICIPANT {
+            self.remove_participant(now, wall, guid.prefix, LostReason::Ignored);
+        } else {
+            self.remove_remote_endpoint(now, wall, guid);
+        }
+    }
+
+    /// The participants known.
+    pub fn remote_participants(&self) -> impl Iterator<Item = &ParticipantData> {
+        self.remotes.values().map(|r| &r.data)
+    }
+
+    /// What is known of remote writers.
+    pub fn remote_publications(&self) -> impl Iterator<Item = &PublicationData> {
+        self.remotes.values().flat_map(|r| r.publications.values())
+    }
+
+    /// What is known of remote readers.
+    pub fn remote_subscriptions(&self) -> impl Iterator<Item = &SubscriptionData> {
+        self.remotes.values().flat_map(|r| r.subscriptions.values())
+    }
+
+    /// Changes the policies of the participant, and announces them at once.
+    pub fn set_qos(&mut self, now: Instant, wall: Timestamp, qos: ParticipantQos) {
+        self.config.qos = qos;
+        self.announce(now, wall);
+    }
+
+    /// What is known of a remote writer.
+    #[must_use]
+    pub fn remote_publication(&self, guid: &Guid) -> Option<&PublicationData> {
+        self.remotes.get(&guid.prefix)?.publications.get(&guid.entity)
+    }
+
+    /// What is known of a remote reader.
+    #[must_use]
+    pub fn remote_subscription(&self, guid: &Guid) -> Option<&SubscriptionData> {
+        self.remotes.get(&guid.prefix)?.subscriptions.get(&guid.entity)
+    }
+
+    fn note_dropped(&mut self, reason: DropReason) {
+        let counter = match reason {
+            DropReason::Header(_) => &mut self.counters.not_rtps,
+            DropReason::Malformed => &mut self.counters.malformed,
+            DropReason::HeaderExtension => &mut self.counters.header_extension,
+            DropReason::InlineQos => &mut self.counters.inline_qos,
+            DropReason::Protected => &mut self.counters.protected,
+        };
+        *counter += 1;
+    }
+}
+
+struct Demultiplexer<'p, D> {
+    participant: &'p mut Participant,
+    rx: &'p Reception<'p>,
+    message_len: usize,
+    deliver: D,
+    concerns_discovery: bool,
+}
+
+impl<D: FnMut(&Reception<'_>, Delivery, Input<'_>)> Receive for Demultiplexer<'_, D> {
+    #[inline]
+    fn input(&mut self, envelope: Envelope, input: Input<'_>) {
+        let Envelope { from, to, .. } = envelope;
+        if from.entity.is_builtin() {
+            if from.prefix != self.participant.config.prefix {
+                self.concerns_discovery = true;
+                self.participant.handle_builtin(self.rx, &envelope, &input, self.message_len);
+            }
+            return;
+        }
+        if to != EntityId::UNKNOWN {
+            (self.deliver)(self.rx, Delivery { to, from }, input);
+            return;
+        }
+        if !input.is_for_reader() {
+            self.participant.counters.no_such_endpoint += 1;
+            return;
+        }
+        for to in self.participant.routes.get(&from).map_or(&[][..], Vec::as_slice) {
+            (self.deliver)(self.rx, Delivery { to: *to, from }, input);
+        }
+    }
+
+    fn dropped(&mut self, _: VendorId, reason: DropReason) {
+        self.participant.note_dropped(reason);
+    }
+}

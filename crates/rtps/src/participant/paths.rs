@@ -1,0 +1,220 @@
+//! Which of a peer's addresses to use, and how large a message the way there takes.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::net::IpAddr;
+
+use crate::limits::MESSAGE_BYTES_MAX;
+use crate::locator::Locator;
+
+/// An address of this host, as far as the choice of a way needs it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LocalAddress {
+    /// The address.
+    pub ip: IpAddr,
+    /// The number of its interface; 0 when that does not matter.
+    pub interface: u32,
+    /// Leading bits that all addresses of its network share.
+    pub prefix_bits: u8,
+    /// The longest IP packet its interface carries, in octets.
+    pub mtu_bytes: u32,
+    /// Whether it leads back to this host.
+    pub is_loopback: bool,
+    /// Whether this participant uses its interface.
+    pub is_used: bool,
+}
+
+/// A way to a peer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Path {
+    /// The address to send to; none when no address of the peer is usable.
+    pub to: Arc<[Locator]>,
+    /// The largest message the way takes without being cut into IP fragments, in octets.
+    pub max_message_bytes: usize,
+}
+
+/// What this host knows of its own addresses.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Paths {
+    addresses: Vec<LocalAddress>,
+    /// Messages up to this size whatever the way takes, by explicit wish.
+    message_bytes: Option<usize>,
+    has_v4: bool,
+    has_v6: bool,
+}
+
+impl Default for Paths {
+    fn default() -> Self {
+        Self::new(Vec::new(), None)
+    }
+}
+
+impl Paths {
+    /// The ways out of a host with these addresses. `message_bytes` overrules what follows from the MTU.
+    #[must_use]
+    pub const fn new(addresses: Vec<LocalAddress>, message_bytes: Option<usize>) -> Self {
+        Self { addresses, message_bytes, has_v4: true, has_v6: true }
+    }
+
+    /// Uses only these versions of the Internet protocol.
+    #[must_use]
+    pub const fn only(mut self, v4: bool, v6: bool) -> Self {
+        (self.has_v4, self.has_v6) = (v4, v6);
+        self
+    }
+
+    /// The best of a peer's addresses: one on this host, else one in a network this participant is in, else any that
+    /// is not a loopback address, else loopback. A link-local address is of use only when its link is known.
+    #[must_use]
+    pub fn choose(&self, unicast: &[Locator]) -> Path {
+        let candidates = unicast.iter().filter(|l| !l.is_link_local_v6() || l.scope != 0);
+        let candidates = candidates.filter_map(|l| Some((*l, l.to_socket_addr()?.ip())));
+        let usable = candidates.filter(|(_, ip)| !ip.is_multicast() && self.speaks(*ip));
+        let best = usable.min_by_key(|(_, ip)| self.rank(*ip));
+        match best {
+            Some((locator, ip)) => Path { to: Arc::new([locator]), max_message_bytes: self.message_bytes_to(ip) },
+            None => Path { to: Arc::new([]), max_message_bytes: MESSAGE_BYTES_MAX },
+        }
+    }
+
+    /// The group to use of those a reader offers.
+    #[must_use]
+    pub fn choose_group(&self, multicast: &[Locator]) -> Option<Locator> {
+        let is_usable = |l: &&Locator| l.to_socket_addr().is_some_and(|a| a.ip().is_multicast() && self.speaks(a.ip()));
+        multicast.iter().find(is_usable).copied()
+    }
+
+    /// Whether this participant uses the interface of this number.
+    #[must_use]
+    pub fn uses_interface(&self, interface: u32) -> bool {
+        self.addresses.iter().any(|a| a.is_used && a.interface == interface)
+    }
+
+    /// The largest message to a multicast group: what the smallest interface in use takes.
+    #[must_use]
+    pub fn multicast_message_bytes(&self) -> usize {
+        let used = self.addresses.iter().filter(|a| a.is_used);
+        let least = used.map(|a| payload_of(a.mtu_bytes, a.ip.is_ipv4())).min();
+        self.message_bytes.unwrap_or_else(|| least.unwrap_or(MESSAGE_BYTES_MAX))
+    }
+
+    /// Whether the address is one of this host's.
+    #[must_use]
+    pub fn is_own(&self, ip: IpAddr) -> bool {
+        ip.is_loopback() || self.addresses.iter().any(|a| a.ip == ip)
+    }
+
+    const fn speaks(&self, ip: IpAddr) -> bool {
+        if ip.is_ipv4() { self.has_v4 } else { self.has_v6 }
+    }
+
+    fn rank(&self, ip: IpAddr) -> u8 {
+        if ip.is_loopback() {
+            // A peer that announces nothing but loopback is on this host; one that announces more need not be.
+            return 4;
+        }
+        if self.addresses.iter().any(|a| a.ip == ip) {
+            return 0;
+        }
+        let same_network = |a: &&LocalAddress| same_network(a.ip, a.prefix_bits, ip);
+        match self.addresses.iter().filter(same_network).map(|a| a.is_used).max() {
+            Some(true) => 1,
+            Some(false) => 2,
+            None => 3,
+        }
+    }
+
+    fn message_bytes_to(&self, ip: IpAddr) -> usize {
+        if let Some(bytes) = self.message_bytes {
+            return bytes;
+        }
+        if self.is_own(ip) {
+            return MESSAGE_BYTES_MAX;
+        }
+        let near = self.addresses.iter().filter(|a| same_network(a.ip, a.prefix_bits, ip)).map(|a| a.mtu_bytes).min();
+        let used = self.addresses.iter().filter(|a| a.is_used && !a.is_loopback).map(|a| a.mtu_bytes).min();
+        payload_of(near.or(used).unwrap_or(1500), ip.is_ipv4())
+    }
+}
+
+/// The UDP payload that fits into one IP packet of this size.
+fn payload_of(mtu_bytes: u32, is_v4: bool) -> usize {
+    let headers = if is_v4 { 28 } else { 48 };
+    (mtu_bytes as usize).saturating_sub(headers).min(MESSAGE_BYTES_MAX)
+}
+
+fn same_network(ours: IpAddr, prefix_bits: u8, theirs: IpAddr) -> bool {
+    match (ours, theirs) {
+        (IpAddr::V4(a), IpAddr::V4(b)) => {
+            let host_bits = 32_u32.saturating_sub(u32::from(prefix_bits));
+            (a.to_bits() ^ b.to_bits()).checked_shr(host_bits).unwrap_or(0) == 0
+        }
+        (IpAddr::V6(a), IpAddr::V6(b)) => {
+            let host_bits = 128_u32.saturating_sub(u32::from(prefix_bits));
+            (a.to_bits() ^ b.to_bits()).checked_shr(host_bits).unwrap_or(0) == 0
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::SocketAddr;
+    use std::vec;
+
+    fn address(ip: &str, prefix_bits: u8, mtu_bytes: u32, is_used: bool) -> LocalAddress {
+        let ip: IpAddr = ip.parse().unwrap();
+        LocalAddress { ip, interface: 2, prefix_bits, mtu_bytes, is_loopback: ip.is_loopback(), is_used }
+    }
+
+    fn paths() -> Paths {
+        let addresses = vec![
+            address("127.0.0.1", 8, 65536, false),
+            address("10.0.0.5", 24, 1500, true),
+            address("192.168.7.1", 24, 9000, false),
+        ];
+        Paths::new(addresses, None)
+    }
+
+    fn locators(texts: &[&str]) -> Vec<Locator> {
+        texts.iter().map(|t| Locator::from(t.parse::<SocketAddr>().unwrap())).collect()
+    }
+
+    #[test]
+    fn the_nearest_address_wins() {
+        let chosen = |texts: &[&str]| {
+            let path = paths().choose(&locators(texts));
+            (path.to.first().and_then(|l| l.to_socket_addr()).map(|a| a.ip()), path.max_message_bytes)
+        };
+        let ip = |text: &str| Some(text.parse::<IpAddr>().unwrap());
+        assert_eq!(chosen(&["172.16.0.1:1", "10.0.0.9:1"]), (ip("10.0.0.9"), 1472));
+        assert_eq!(chosen(&["10.0.0.9:1", "10.0.0.5:1"]), (ip("10.0.0.5"), MESSAGE_BYTES_MAX));
+        assert_eq!(chosen(&["127.0.0.1:1", "10.0.0.9:1"]), (ip("10.0.0.9"), 1472));
+        assert_eq!(chosen(&["127.0.0.1:1"]), (ip("127.0.0.1"), MESSAGE_BYTES_MAX));
+        assert_eq!(chosen(&["192.168.7.9:1", "172.16.0.1:1"]), (ip("192.168.7.9"), 8972));
+        assert_eq!(chosen(&["[fd00::1]:1"]), (ip("fd00::1"), 1452));
+        assert_eq!(chosen(&["[fe80::1]:1"]), (None, MESSAGE_BYTES_MAX), "on which link?");
+        assert_eq!(chosen(&["[fe80::1%2]:1"]), (ip("fe80::1"), 1452));
+        assert_eq!(chosen(&["239.255.0.1:1"]), (None, MESSAGE_BYTES_MAX));
+    }
+
+    #[test]
+    fn only_what_this_participant_speaks_is_chosen() {
+        let both = locators(&["10.0.0.9:1", "[fd00::9]:1"]);
+        assert_eq!(&*paths().choose(&both).to, &both[..1], "one way, never both");
+        assert_eq!(&*paths().only(false, true).choose(&both).to, &both[1..]);
+        assert_eq!(&*paths().only(true, false).choose(&both[1..]).to, &[]);
+        let groups = locators(&["10.0.0.9:1", "239.255.1.1:1", "[ff02::1:1]:1"]);
+        assert_eq!(paths().choose_group(&groups), Some(groups[1]));
+        assert_eq!(paths().only(false, true).choose_group(&groups), Some(groups[2]));
+        assert_eq!(paths().choose_group(&groups[..1]), None);
+    }
+
+    #[test]
+    fn an_explicit_message_size_overrules_the_way() {
+        let paths = Paths::new(vec![address("10.0.0.5", 24, 1500, true)], Some(65_507));
+        assert_eq!(paths.choose(&locators(&["10.0.0.9:1"])).max_message_bytes, 65_507);
+        assert_eq!(paths.multicast_message_bytes(), 65_507);
+    }
+}

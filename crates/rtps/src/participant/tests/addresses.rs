@@ -1,0 +1,102 @@
+//! Addresses that change, groups, and link-local addresses.
+
+use super::*;
+
+fn locator(text: &str) -> Locator {
+    Locator::from(text.parse::<SocketAddr>().unwrap())
+}
+
+/// The last that a local writer was told of how to reach a reader.
+fn last_match(events: &[ParticipantEvent]) -> Option<MatchedReader> {
+    let reader = |e: &ParticipantEvent| match e {
+        ParticipantEvent::ReaderMatched { reader, .. } => Some(reader.clone()),
+        _ => None,
+    };
+    events.iter().rev().find_map(reader)
+}
+
+#[test]
+fn new_addresses_are_announced_at_once_and_again_in_case_that_is_lost() {
+    let mut domain = Domain::of(&[1, 2]);
+    domain.run(Span::from_secs(60));
+    let (now, wall, before) = (domain.now, domain.wall(), domain.sent.len());
+    let mut addresses = domain.at(2).config().addresses.clone();
+    addresses.default_unicast = vec![Locator::from(address(77, 7411))];
+    domain.at(2).set_addresses(now, wall, addresses.clone());
+    domain.settle();
+    let first = domain.sent[before..].iter().find(|m| m.is_announcement()).unwrap();
+    assert!(first.at == now && first.to.contains(&GROUP) && first.to.contains(&address(1, 7410)), "{:?}", first.to);
+    domain.run(Span::from_millis(500));
+    let announced = domain.sent[before..].iter().filter(|m| m.from == prefix(2) && m.is_announcement()).count();
+    assert!((3..=6).contains(&announced), "{announced}");
+    let known = domain.at(1).remote_participants().next().unwrap().default_unicast.clone();
+    assert_eq!(known, addresses.default_unicast);
+}
+
+#[test]
+fn a_reader_offers_its_group_else_that_of_its_participant() {
+    let mut with_group = config(2);
+    with_group.addresses.default_multicast = vec![locator("239.255.1.1:7401")];
+    let mut domain = Domain::new([(1, config(1)), (2, with_group)]);
+    domain.put_writer(1, publication(1, 1, "topic"));
+    domain.put_reader(2, subscription(2, 1, "topic"));
+    domain.run(Span::from_secs(1));
+    let reader = last_match(&domain.events(1)).unwrap();
+    assert_eq!(
+        (&*reader.to, reader.group),
+        (&[Locator::from(address(2, 7411))][..], Some(locator("239.255.1.1:7401")))
+    );
+
+    let mut own = subscription(2, 1, "topic");
+    own.multicast = vec![locator("239.255.1.2:7401")];
+    domain.put_reader(2, own);
+    domain.run(Span::from_secs(1));
+    let reader = last_match(&domain.events(1)).unwrap();
+    assert_eq!(
+        (&*reader.to, reader.group),
+        (&[Locator::from(address(2, 7411))][..], Some(locator("239.255.1.2:7401")))
+    );
+    let guid = reader.guid;
+    let told = domain.at(1).remote_subscription(&guid).unwrap().unicast.clone();
+    assert_eq!(told, [Locator::from(address(2, 7411))], "with an address of its own, a reader has to tell all");
+
+    let (now, wall) = (domain.now, domain.wall());
+    let mut addresses = domain.at(2).config().addresses.clone();
+    addresses.default_unicast = vec![Locator::from(address(77, 7411))];
+    domain.at(2).set_addresses(now, wall, addresses);
+    domain.run(Span::from_secs(1));
+    let reader = last_match(&domain.events(1)).unwrap();
+    assert_eq!(&*reader.to, &[Locator::from(address(77, 7411))], "and to tell it again when that changes");
+}
+
+#[test]
+fn link_local_addresses_are_on_the_link_the_announcement_came_by() {
+    let local = |interface| LocalAddress {
+        ip: "fe80::5".parse().unwrap(),
+        interface,
+        prefix_bits: 64,
+        mtu_bytes: 1500,
+        is_loopback: false,
+        is_used: true,
+    };
+    let mut here = config(1);
+    here.addresses.paths = Paths::new(vec![local(3), local(4)], None);
+    let mut domain = Domain::new([(1, here)]);
+    let mut other = config(9);
+    other.addresses.metatraffic_unicast = vec![locator("[fe80::9]:7410")];
+    other.addresses.default_unicast = vec![locator("[fe80::9]:7411"), locator("[fd00::9]:7411")];
+    let message = announcement(other, None);
+    let hear = |domain: &mut Domain, interface| {
+        let (now, wall) = (domain.now, domain.wall());
+        let rx = Reception { now, wall, buffer: None, interface };
+        domain.at(1).handle_datagram(&rx, &message, |_, _, _| {});
+        let data = domain.at(1).remote_participants().next().unwrap().clone();
+        (data.default_unicast[0].scope, data.default_unicast[1].scope, domain.events(1).len())
+    };
+    assert_eq!(hear(&mut domain, 4), (4, 0, 1));
+    assert_eq!(hear(&mut domain, 3), (4, 0, 0), "the same host by another link is no news");
+    let (now, wall) = (domain.now, domain.wall());
+    let addresses = Addresses { paths: Paths::new(vec![local(3)], None), ..domain.at(1).config().addresses.clone() };
+    domain.at(1).set_addresses(now, wall, addresses);
+    assert_eq!(hear(&mut domain, 3), (3, 0, 1), "the old link is gone");
+}

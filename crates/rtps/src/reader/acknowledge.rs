@@ -1,0 +1,288 @@
+//! What writers announce, and what the reader answers: acknowledgement and requests for repair.
+
+use crate::id::Guid;
+use crate::limits::{REPAIR_BYTES_MAX, RETRY_MAX};
+use crate::seq::{SET_BITS_MAX, SequenceNumber, SequenceNumberSet};
+use crate::time::{Instant, Span};
+use crate::transmit::TransmitBatch;
+use crate::vendor::{ProtocolVersion, Quirks, VendorId};
+use crate::wire::{AckNack, Endianness, Gap, Header, Heartbeat, HeartbeatFrag, InfoDestination, NackFrag};
+
+use super::proxy::{Asked, Lack, WriterProxy, stretch};
+use super::{Reader, Reception};
+
+const ENDIANNESS: Endianness = Endianness::Little;
+
+/// How long to wait for a writer's first word before asking for it.
+const GREETING_AFTER: Span = Span::from_millis(20);
+
+/// How often a writer is asked for its first word. With doubling waits up to a second: about a quarter of a minute.
+const GREETINGS_MAX: u32 = 20;
+
+impl Reader {
+    /// A writer says what it has (RTPS 2.5 §8.3.8.6).
+    pub fn handle_heartbeat(&mut self, rx: &Reception<'_>, writer: Guid, heartbeat: &Heartbeat) {
+        let Some(index) = self.admit(writer) else { return };
+        let Some(proxy) = self.writers.get_mut(index) else { return };
+        if !proxy.accept_heartbeat(heartbeat.count) {
+            return;
+        }
+        proxy.next_greeting = None;
+        if heartbeat.liveliness {
+            self.note_alive(rx.now, index);
+        }
+        let Some(proxy) = self.writers.get_mut(index) else { return };
+        if !proxy.info.reliable {
+            return;
+        }
+        if !proxy.started {
+            proxy.started = true;
+            proxy.next = if Quirks::of(proxy.info.vendor).volatile_readers_start_after_heartbeat {
+                heartbeat.last.next()
+            } else {
+                // What came while the start was unknown is wanted even if the writer has let go of it since.
+                proxy.first_early().map_or(heartbeat.first, |early| early.min(heartbeat.first))
+            };
+        }
+        proxy.announced = proxy.announced.max(heartbeat.last.min(SequenceNumber::LAST));
+        self.give_up_below(rx, index, heartbeat.first);
+        self.settle_memory(index);
+        let Some(proxy) = self.writers.get_mut(index) else { return };
+        proxy.schedule_pause(rx.now);
+        let missing = || stretch(proxy.next, proxy.announced).any(|number| proxy.lack(number, rx.now) != Lack::Nothing);
+        let asserts_liveliness_only = heartbeat.is_final && heartbeat.liveliness;
+        if !heartbeat.is_final || (!asserts_liveliness_only && missing()) {
+            proxy.owes_acknack = true;
+            self.any_owed = true;
+        }
+    }
+
+    /// A writer says how much of a sample it has sent (RTPS 2.5 §8.3.8.7).
+    pub fn handle_heartbeat_frag(&mut self, rx: &Reception<'_>, writer: Guid, heartbeat: &HeartbeatFrag) {
+        let Some(index) = self.admit(writer) else { return };
+        let Some(proxy) = self.writers.get_mut(index) else { return };
+        if !proxy.info.reliable || !proxy.started || proxy.is_settled(heartbeat.sequence_number) {
+            return;
+        }
+        // Of a sample not begun nobody knows how many fragments it has: that one is asked for when a HEARTBEAT announces
+        // it.
+        proxy.reassembly.announce(heartbeat.sequence_number, heartbeat.last);
+        if proxy.lack(heartbeat.sequence_number, rx.now) != Lack::Nothing {
+            proxy.owes_acknack = true;
+            self.any_owed = true;
+        }
+    }
+
+    /// A writer says what will never come (RTPS 2.5 §8.3.8.5).
+    pub fn handle_gap(&mut self, rx: &Reception<'_>, writer: Guid, gap: &Gap) {
+        let Some(index) = self.admit(writer) else { return };
+        let Some(proxy) = self.writers.get_mut(index) else { return };
+        if !proxy.started {
+            proxy.next = proxy.next.max(gap.list.base());
+            return;
+        }
+        let mut remembered = proxy.mark_irrelevant(gap.start, gap.list.base().previous());
+        for number in gap.list.iter() {
+            remembered &= proxy.mark_irrelevant(number, number);
+        }
+        if !remembered {
+            self.counters.no_room += 1;
+        }
+        for number in gap.list.iter() {
+            proxy.reassembly.forget(number, &mut self.pool);
+        }
+        self.drain(rx.now, rx.wall, index);
+        if let Some(proxy) = self.writers.get_mut(index) {
+            let next = proxy.next;
+            proxy.note_arrival(rx.now, next.previous());
+            proxy.reassembly.forget_below(next, &mut self.pool);
+        }
+        self.settle_memory(index);
+    }
+
+    /// Whether [`Self::poll_transmit`] has anything to hand over.
+    #[must_use]
+    #[inline]
+    pub const fn has_transmit(&self) -> bool {
+        self.any_owed
+    }
+
+    /// Hands over acknowledgements and requests for repair, appending to `out`. Says whether there were any.
+    pub fn poll_transmit(&mut self, now: Instant, out: &mut TransmitBatch) -> bool {
+        if !core::mem::take(&mut self.any_owed) {
+            return false;
+        }
+        let before = out.len();
+        for index in 0..self.writers.len() {
+            let Some(proxy) = self.writers.get_mut(index) else { break };
+            if core::mem::take(&mut proxy.owes_acknack) {
+                self.put_acknack(now, index, out);
+            } else if proxy.greeting_due(now) {
+                self.put_greeting(now, index, out);
+            }
+        }
+        out.len() > before
+    }
+
+    /// The writer no longer has anything before `first`: what has not come by now is lost.
+    fn give_up_below(&mut self, rx: &Reception<'_>, index: usize, first: SequenceNumber) {
+        loop {
+            self.drain(rx.now, rx.wall, index);
+            let Some(proxy) = self.writers.get_mut(index) else { return };
+            if proxy.next >= first {
+                return;
+            }
+            if proxy.early.contains_key(&proxy.next) {
+                // It came, but the application has no room for it yet. It is not lost.
+                return;
+            }
+            let from = proxy.next;
+            let until = proxy.first_early().map_or(first, |early| early.min(first));
+            // Stretches that will never come anyway do not count as lost.
+            let lost = until.distance_from(from).saturating_sub(proxy.irrelevant_between(from, until));
+            proxy.next = until;
+            proxy.reassembly.forget_below(until, &mut self.pool);
+            self.note_lost(lost);
+        }
+    }
+
+    fn put_acknack(&mut self, now: Instant, index: usize, out: &mut TransmitBatch) {
+        let budget = (REPAIR_BYTES_MAX / self.typical_bytes.max(1)).clamp(1, SET_BITS_MAX as usize);
+        let reader = self.config.guid;
+        let Some(proxy) = self.writers.get_mut(index) else { return };
+        let patience = proxy.nack_patience();
+        let asked_lately = proxy.asked.filter(|asked| now.since(asked.at) < patience);
+        let base = proxy.next;
+        let mut state = SequenceNumberSet::empty(base);
+        let mut is_partly_there = false;
+        let mut asked_for = 0;
+        let mut first_asked = None;
+        let mut last_asked = base;
+        for number in stretch(base, proxy.newest_claim()) {
+            if asked_for >= budget {
+                break;
+            }
+            if asked_lately.is_some_and(|a| (a.first..=a.last).contains(&number)) {
+                continue;
+            }
+            match proxy.lack(number, now) {
+                Lack::Nothing => continue,
+                Lack::Sample => _ = state.insert(number),
+                Lack::Fragments(_) => is_partly_there = true,
+            }
+            asked_for += 1;
+            first_asked.get_or_insert(number);
+            last_asked = number;
+        }
+        proxy.schedule_pause(now);
+        if let Some(first) = first_asked {
+            proxy.asked = Some(match asked_lately {
+                // What was asked for lately stays asked for: two stretches in turn would be asked for again and again.
+                Some(lately) => Asked { at: now, last: lately.last.max(last_asked), ..lately.starting_at(first, now) },
+                None => {
+                    let attempts = proxy.asked.filter(|a| first <= a.last).map_or(0, |a| a.attempts);
+                    let attempts = attempts.saturating_add(1);
+                    Asked { at: now, first, first_at: now, last: last_asked, attempts }
+                }
+            });
+        } else if asked_lately.is_none() {
+            // All that was asked for has come, even if it waits for room: there is nothing to repeat.
+            proxy.asked = None;
+        }
+        self.acknack_count = self.acknack_count.next();
+        let acknack =
+            AckNack { reader: reader.entity, writer: proxy.entity(), state, count: self.acknack_count, is_final: true };
+        self.counters.acknowledgements += 1;
+        self.counters.requested += state.len() as u64;
+        open_to(reader, proxy, out);
+        acknack.emit(ENDIANNESS, out.inline());
+        if let Some(first) = first_asked.filter(|_| is_partly_there) {
+            self.put_nack_frags(now, index, (first, last_asked), out);
+        }
+        if let Some(proxy) = self.writers.get(index)
+            && out.is_open()
+        {
+            out.finish(proxy.info.to.clone());
+        }
+    }
+
+    /// Asks for the missing fragments of all samples begun from `first` to `last`.
+    fn put_nack_frags(
+        &mut self,
+        now: Instant,
+        index: usize,
+        (first, last): (SequenceNumber, SequenceNumber),
+        out: &mut TransmitBatch,
+    ) {
+        let reader = self.config.guid;
+        let Some(proxy) = self.writers.get_mut(index) else { return };
+        let mut count = self.nack_frag_count;
+        let mut requested = 0;
+        for number in stretch(first, last) {
+            let Lack::Fragments(due) = proxy.lack(number, now) else { continue };
+            for state in proxy.reassembly.missing(number, due) {
+                count = count.next();
+                requested += state.len() as u64;
+                let nack =
+                    NackFrag { reader: reader.entity, writer: proxy.entity(), sequence_number: number, state, count };
+                if out.open_len() + NACK_FRAG_LEN_MAX > proxy.info.max_message_bytes {
+                    out.finish(proxy.info.to.clone());
+                    open_to(reader, proxy, out);
+                }
+                nack.emit(ENDIANNESS, out.inline());
+                self.counters.acknowledgements += 1;
+            }
+        }
+        self.nack_frag_count = count;
+        self.counters.requested += requested;
+    }
+
+    /// Asks a writer that has not been heard for a heartbeat.
+    fn put_greeting(&mut self, now: Instant, index: usize, out: &mut TransmitBatch) {
+        let reader = self.config.guid;
+        let Some(proxy) = self.writers.get_mut(index) else { return };
+        let wait = GREETING_AFTER.times(1 << proxy.greetings.min(16)).0.min(RETRY_MAX.0);
+        proxy.greetings += 1;
+        proxy.next_greeting = (proxy.greetings < GREETINGS_MAX).then(|| now + Span(wait));
+        self.acknack_count = self.acknack_count.next();
+        let base = SequenceNumber(i64::from(Quirks::of(proxy.info.vendor).preemptive_acknack_base));
+        let acknack = AckNack {
+            reader: reader.entity,
+            writer: proxy.entity(),
+            state: SequenceNumberSet::empty(base),
+            count: self.acknack_count,
+            is_final: false,
+        };
+        self.counters.acknowledgements += 1;
+        open_to(reader, proxy, out);
+        acknack.emit(ENDIANNESS, out.inline());
+        out.finish(proxy.info.to.clone());
+    }
+}
+
+/// Submessage header, fields and 256 bits.
+const NACK_FRAG_LEN_MAX: usize = 4 + 28 + 32;
+
+fn open_to(reader: Guid, proxy: &WriterProxy, out: &mut TransmitBatch) {
+    out.begin();
+    let header = Header { version: ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix: reader.prefix };
+    header.emit(out.inline());
+    InfoDestination { prefix: proxy.info.guid.prefix }.emit(ENDIANNESS, out.inline());
+}
+
+impl WriterProxy {
+    pub(super) fn schedule_greeting(&mut self, now: Instant) {
+        if self.info.reliable {
+            self.next_greeting = Some(now + GREETING_AFTER);
+        }
+    }
+
+    pub(super) fn greeting_due(&self, now: Instant) -> bool {
+        self.next_greeting.is_some_and(|at| at <= now)
+    }
+
+    /// Whether the writer has said what it has.
+    pub(super) const fn was_heard(&self) -> bool {
+        self.next_greeting.is_none()
+    }
+}

@@ -1,0 +1,262 @@
+//! What readers hold before it is the application's: bounded for each reader and for each remote participant.
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::history::WriterSlot;
+use crate::seq::SequenceNumber;
+
+use super::Reader;
+
+/// What all readers of a participant hold for the writers of one remote participant, in octets. Unbounded by default.
+#[derive(Debug)]
+pub struct MemoryAccount {
+    held: AtomicUsize,
+    max: usize,
+}
+
+impl Default for MemoryAccount {
+    fn default() -> Self {
+        Self::new(usize::MAX)
+    }
+}
+
+impl MemoryAccount {
+    /// An account that nothing is charged to yet.
+    #[must_use]
+    pub const fn new(max_bytes: usize) -> Self {
+        Self { held: AtomicUsize::new(0), max: max_bytes }
+    }
+
+    /// What is held.
+    #[must_use]
+    pub fn held_bytes(&self) -> usize {
+        self.held.load(Ordering::Relaxed)
+    }
+
+    /// Whether so much more may be held; whatever it is if nothing else is.
+    fn has_room_for(&self, bytes: usize) -> bool {
+        let held = self.held_bytes();
+        held == 0 || held.saturating_add(bytes) <= self.max
+    }
+
+    pub(super) fn recharge(&self, from: usize, to: usize) {
+        // Whoever charged `from` is the only one who takes it back: this never goes below zero.
+        if to >= from {
+            self.held.fetch_add(to - from, Ordering::Relaxed);
+        } else {
+            self.held.fetch_sub(from - to, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Reader {
+    /// Makes room for `bytes` to be held of the sample `number`. Whoever holds most gives its newest up: it is asked for
+    /// again, or counts as lost if nobody repairs it. `false` when there is no room to be made without taking it from
+    /// writers that hold less than this one would.
+    pub(super) fn make_room(&mut self, index: usize, number: SequenceNumber, bytes: usize) -> bool {
+        loop {
+            let Some(asking) = self.writers.get(index) else { return false };
+            let is_account_full = !asking.info.memory.has_room_for(bytes);
+            let is_reader_full =
+                self.held_bytes > 0 && self.held_bytes.saturating_add(bytes) > self.config.memory_per_reader;
+            if !is_account_full && !is_reader_full {
+                return true;
+            }
+            let (slot, prefix) = (asking.slot, asking.info.guid.prefix);
+            let would_hold = asking.held_bytes().saturating_add(bytes);
+            let others = self.writers.iter().filter(|w| {
+                w.slot != slot && w.held_bytes() > would_hold && (!is_account_full || w.info.guid.prefix == prefix)
+            });
+            let victim = others.max_by_key(|w| w.held_bytes()).map_or(slot, |w| w.slot);
+            if !self.give_up_of(victim, if victim == slot { number } else { SequenceNumber::ZERO }) {
+                self.counters.memory_limited += 1;
+                return false;
+            }
+        }
+    }
+
+    fn give_up_of(&mut self, slot: WriterSlot, after: SequenceNumber) -> bool {
+        let Some(index) = self.writers.iter().position(|w| w.slot == slot) else { return false };
+        let Some(victim) = self.writers.get_mut(index) else { return false };
+        let is_given_up = victim.give_up_one(after, &mut self.pool);
+        self.counters.memory_limited += u64::from(is_given_up);
+        self.settle_memory(index);
+        is_given_up
+    }
+
+    /// Brings the accounts up to what is held for one writer now.
+    pub(super) fn settle_memory(&mut self, index: usize) {
+        let Some(proxy) = self.writers.get_mut(index) else { return };
+        let held = proxy.held_bytes();
+        let charged = core::mem::replace(&mut proxy.charged, held);
+        if held != charged {
+            proxy.info.memory.recharge(charged, held);
+            self.held_bytes = self.held_bytes.saturating_sub(charged).saturating_add(held);
+        }
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        for proxy in &self.writers {
+            proxy.info.memory.recharge(proxy.charged, 0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::{ChangeKind, HistoryKind};
+    use crate::id::{EntityId, Guid, GuidPrefix};
+    use crate::pair::reader_guid;
+    use crate::reader::{MatchedWriter, ReaderConfig, Reception, SampleMeta};
+    use crate::seq::FragmentNumber;
+    use crate::time::{Instant, Span, Timestamp};
+    use crate::vendor::VendorId;
+    use crate::wire::{Data, DataFrag, Payload};
+    use std::sync::Arc;
+    use std::vec;
+
+    const PER_READER: usize = 100_000;
+    /// In a buffer of 16 KiB.
+    const SAMPLE: u32 = 10_000;
+    const RX: Reception<'static> = Reception { now: Instant(1), wall: Timestamp::INVALID, buffer: None, interface: 0 };
+    const META: SampleMeta = SampleMeta {
+        kind: ChangeKind::Alive,
+        key_hash: None,
+        source_timestamp: Timestamp::INVALID,
+        lifespan: None,
+        is_filtered: false,
+        is_directed: false,
+    };
+
+    fn guid(participant: u8, writer: u32) -> Guid {
+        Guid::new(GuidPrefix([participant; 12]), EntityId::user_writer(writer, false))
+    }
+
+    fn reader(writers: &[(Guid, Arc<MemoryAccount>)], reliable: bool) -> Reader {
+        let mut config = ReaderConfig::new(reader_guid(0));
+        config.reliable = reliable;
+        config.wants_history = true;
+        config.cache.history = HistoryKind::KeepAll;
+        config.memory_per_writer = 80_000;
+        config.memory_per_reader = PER_READER;
+        let mut reader = Reader::new(config);
+        for (guid, memory) in writers {
+            let writer = MatchedWriter {
+                guid: *guid,
+                reliable,
+                has_history: true,
+                strength: 0,
+                lifespan: Span::INFINITE,
+                liveliness_lease: Span::INFINITE,
+                to: Arc::new([]),
+                max_message_bytes: 1400,
+                vendor: VendorId::PEREGRINE,
+                memory: Arc::clone(memory),
+            };
+            assert!(reader.match_writer(Instant(0), writer));
+        }
+        reader
+    }
+
+    fn fragment(reader: &mut Reader, from: Guid, number: i64, fragment: u32) {
+        let frag = DataFrag {
+            reader: reader_guid(0).entity,
+            writer: from.entity,
+            sequence_number: SequenceNumber(number),
+            starting: FragmentNumber(fragment),
+            count: 1,
+            fragment_size: 5000,
+            sample_size: SAMPLE,
+            inline_qos: None,
+            is_key: false,
+            non_standard_payload: false,
+            payload: &[0; 5000],
+        };
+        reader.handle_data_frag(&RX, from, META, &frag);
+    }
+
+    fn whole(reader: &mut Reader, from: Guid, number: i64) {
+        let data = Data {
+            reader: reader_guid(0).entity,
+            writer: from.entity,
+            sequence_number: SequenceNumber(number),
+            inline_qos: None,
+            payload: Payload::Data(&[0; 5000]),
+            non_standard_payload: false,
+        };
+        reader.handle_data(&RX, from, META, &data);
+    }
+
+    #[test]
+    fn many_writers_together_hold_no_more_than_the_reader_may() {
+        for reliable in [true, false] {
+            let writers: vec::Vec<_> =
+                (0..50).map(|n| (guid(n, 1), Arc::new(MemoryAccount::new(usize::MAX)))).collect();
+            let mut reader = reader(&writers, reliable);
+            for number in 2..12 {
+                for (writer, _) in &writers {
+                    fragment(&mut reader, *writer, number, 1);
+                    if reliable {
+                        whole(&mut reader, *writer, number + 100);
+                    }
+                    assert!(reader.waiting().bytes <= PER_READER, "{:?}", reader.waiting());
+                    let charged: usize = writers.iter().map(|(_, memory)| memory.held_bytes()).sum();
+                    assert_eq!(charged, reader.waiting().bytes);
+                }
+            }
+            assert!(reader.counters().memory_limited > 0);
+            // Everything is given back.
+            for (writer, memory) in &writers {
+                reader.unmatch_writer(Instant(2), Timestamp::INVALID, *writer);
+                assert_eq!(memory.held_bytes(), 0);
+            }
+            assert_eq!(reader.held_bytes, 0);
+        }
+    }
+
+    #[test]
+    fn the_writers_of_one_participant_hold_no_more_than_it_may_in_all_readers() {
+        let memory = Arc::new(MemoryAccount::new(60_000));
+        let writers: vec::Vec<_> = (0..4).map(|n| (guid(1, n), Arc::clone(&memory))).collect();
+        let mut readers: vec::Vec<_> = (0..3).map(|_| reader(&writers, true)).collect();
+        for number in 2..20 {
+            for reader in &mut readers {
+                for (writer, _) in &writers {
+                    fragment(reader, *writer, number, 1);
+                    assert!(memory.held_bytes() <= 60_000);
+                }
+            }
+        }
+        let held: usize = readers.iter().map(|r| r.waiting().bytes).sum();
+        assert_eq!(memory.held_bytes(), held);
+        assert!(readers.iter().all(|r| r.counters().memory_limited > 0));
+        drop(readers);
+        assert_eq!(memory.held_bytes(), 0);
+    }
+
+    #[test]
+    fn what_is_due_next_finds_room_at_the_expense_of_what_is_not() {
+        let (greedy, modest) = (guid(1, 1), guid(2, 1));
+        let account = || Arc::new(MemoryAccount::new(usize::MAX));
+        let mut reader = reader(&[(greedy, account()), (modest, account())], true);
+        (2..6).for_each(|number| fragment(&mut reader, greedy, number, 1));
+        (2..4).for_each(|number| fragment(&mut reader, modest, number, 1));
+        assert_eq!(reader.waiting().bytes, 6 * 16_384);
+        // Of the other writer's samples the newest go, then its own.
+        (1..=2).for_each(|n| fragment(&mut reader, modest, 1, n));
+        assert_eq!(reader.counters().samples, 1);
+        assert!(reader.counters().memory_limited > 0);
+        (1..=2).for_each(|n| fragment(&mut reader, greedy, 1, n));
+        assert_eq!(reader.counters().samples, 2);
+        // What was thrown away is taken when it comes again.
+        for number in 2..6 {
+            (1..=2).for_each(|n| fragment(&mut reader, greedy, number, n));
+        }
+        (2..4).for_each(|number| (1..=2).for_each(|n| fragment(&mut reader, modest, number, n)));
+        assert_eq!(reader.counters().samples, 8);
+        assert_eq!(reader.held_bytes, 0);
+    }
+}

@@ -1,0 +1,720 @@
+//! The RTPS reader: puts samples into order, asks for what is missing, acknowledges (RTPS 2.5 §8.4.10 to §8.4.12).
+//!
+//! Every call that may have put something out is followed by draining [`Reader::poll_event`] and
+//! [`Reader::poll_transmit`], and by asking [`Reader::poll_timeout`] when to come back. Acknowledgements leave only
+//! through `poll_transmit`, so that the caller can hand data to the application first.
+
+mod acknowledge;
+mod memory;
+mod proxy;
+mod reassembly;
+#[cfg(test)]
+mod tests;
+
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use hashbrown::HashMap;
+
+pub use memory::MemoryAccount;
+pub use proxy::MatchedWriter;
+
+use crate::deadline::DeadlineTracker;
+use crate::history::{
+    Arrival, ChangeKind, FilterReason, Inserted, Peeked, ReaderHistory, ReaderHistoryConfig, RejectReason, Selected,
+    Selector, WriterSlot,
+};
+use crate::id::{Guid, KeyHash};
+use crate::limits::{
+    COPY_PAYLOAD_MAX, MATCHES_MAX, MEMORY_PER_READER_MAX, MEMORY_PER_WRITER_MAX, POOL_BYTES_MAX, SAMPLE_BYTES_MAX,
+};
+use crate::payload::{BufferPool, Payload};
+use crate::seq::{Count, SequenceNumber};
+use crate::time::{Instant, Span, Timestamp, sooner};
+use crate::wire::{Data, DataFrag, InlineQos, Payload as WirePayload};
+use proxy::{Early, WriterProxy};
+use reassembly::Refused;
+
+/// Finds out which instance a serialized sample (or, with `true`, a serialized key) belongs to. `None` when it cannot
+/// be decoded.
+#[derive(Clone, Copy, Debug)]
+pub struct KeyExtractor(pub fn(&[u8], bool) -> Option<KeyHash>);
+
+/// How a reader behaves. Fixed for its lifetime except where a method says otherwise.
+#[derive(Clone, Debug)]
+pub struct ReaderConfig {
+    /// Which reader.
+    pub guid: Guid,
+    /// Whether it wants repair (RELIABILITY).
+    pub reliable: bool,
+    /// Whether it wants what was written before it came (DURABILITY of TRANSIENT_LOCAL or more).
+    pub wants_history: bool,
+    /// What it keeps for the application.
+    pub cache: ReaderHistoryConfig,
+    /// How often each instance has to be heard of (DEADLINE).
+    pub deadline: Span,
+    /// The largest serialized sample it accepts, in octets.
+    pub max_sample_bytes: u32,
+    /// Octets held per writer for samples that wait for others or are being rebuilt. One sample always fits.
+    pub memory_per_writer: usize,
+    /// Octets held for all writers. One sample that is alone always fits.
+    pub memory_per_reader: usize,
+    /// How to tell instances apart; `None` on topics without keys.
+    pub keys: Option<KeyExtractor>,
+}
+
+impl ReaderConfig {
+    /// A best-effort, volatile KEEP_LAST 1 reader of a topic without keys.
+    #[must_use]
+    pub fn new(guid: Guid) -> Self {
+        Self {
+            guid,
+            reliable: false,
+            wants_history: false,
+            cache: ReaderHistoryConfig::default(),
+            deadline: Span::INFINITE,
+            max_sample_bytes: SAMPLE_BYTES_MAX,
+            memory_per_writer: MEMORY_PER_WRITER_MAX,
+            memory_per_reader: MEMORY_PER_READER_MAX,
+            keys: None,
+        }
+    }
+}
+
+/// When and in which buffer something came.
+#[derive(Clone, Copy, Debug)]
+pub struct Reception<'a> {
+    /// On the monotonic clock.
+    pub now: Instant,
+    /// On the wall clock.
+    pub wall: Timestamp,
+    /// The shared buffer the message lies in, if it may be kept by reference.
+    pub buffer: Option<&'a Arc<Vec<u8>>>,
+    /// The number of the interface whose link the sender is on, when its address is a link-local one; else 0.
+    pub interface: u32,
+}
+
+/// What a message says about a sample besides its octets.
+#[derive(Clone, Copy, Debug)]
+pub struct SampleMeta {
+    /// What it does to its instance.
+    pub kind: ChangeKind,
+    /// The instance as the writer tells it.
+    pub key_hash: Option<KeyHash>,
+    /// When it was written.
+    pub source_timestamp: Timestamp,
+    /// How long it is of interest, where that differs from the writer's LIFESPAN.
+    pub lifespan: Option<Span>,
+    /// The writer found that the sample does not pass the reader's content filter: it counts as received and is not
+    /// shown.
+    pub is_filtered: bool,
+    /// The inline QoS names the readers it is meant for.
+    pub is_directed: bool,
+}
+
+/// Something the application may want to know.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReaderEvent {
+    /// There is something new to take.
+    DataAvailable,
+    /// So many samples will never come (SAMPLE_LOST).
+    SampleLost(u64),
+    /// A sample found no room (SAMPLE_REJECTED).
+    SampleRejected(RejectReason, KeyHash),
+    /// An instance was not heard of in time (REQUESTED_DEADLINE_MISSED).
+    DeadlineMissed(KeyHash),
+    /// A writer has come to life or back to life (LIVELINESS_CHANGED).
+    WriterAlive(Guid),
+    /// A writer did not show in time that it is alive, or is gone (LIVELINESS_CHANGED).
+    WriterNotAlive(Guid),
+}
+
+/// Why a reader wants to be called at an instant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ReaderTimer {
+    /// A writer has not been heard yet.
+    Greeting,
+    /// What was asked for has not come.
+    Repair,
+    /// A writer should have been heard of.
+    Liveliness,
+    /// A sample or an instance outlives its interest.
+    Cache,
+    /// An instance should have been heard of.
+    Deadline,
+}
+
+/// What a reader has done so far, and what it did not do and why.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ReaderCounters {
+    /// Samples put into the cache.
+    pub samples: u64,
+    /// Their payload octets.
+    pub bytes: u64,
+    /// Samples that had come before.
+    pub duplicates: u64,
+    /// Fragments that had come before.
+    pub duplicate_fragments: u64,
+    /// Fragments that contradict others of their sample.
+    pub inconsistent_fragments: u64,
+    /// Samples and fragments for which there was no room while they waited for others.
+    pub no_room: u64,
+    /// Samples and parts of samples thrown away or not taken because the reader, or all readers for one remote
+    /// participant, would hold too much. Reliable writers are asked for them again.
+    pub memory_limited: u64,
+    /// Best-effort samples that came after a later one.
+    pub late: u64,
+    /// Samples that will never come.
+    pub lost: u64,
+    /// Samples the application's limits kept out.
+    pub rejected: u64,
+    /// Samples whose key could not be found.
+    pub undecodable: u64,
+    /// Samples the QoS filtered out: by ownership, time, lifespan or order.
+    pub filtered: u64,
+    /// Submessages from writers that are not matched.
+    pub unmatched: u64,
+    /// Requests for repair sent: numbers and fragments asked for.
+    pub requested: u64,
+    /// ACKNACKs and NACK_FRAGs sent.
+    pub acknowledgements: u64,
+}
+
+/// What a reader holds that is not for the application yet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Waiting {
+    /// Samples, whole or in part.
+    pub samples: usize,
+    /// The octets of their buffers.
+    pub bytes: usize,
+}
+
+/// One RTPS reader.
+#[derive(Debug)]
+pub struct Reader {
+    config: ReaderConfig,
+    cache: ReaderHistory,
+    pool: BufferPool,
+    writers: Vec<WriterProxy>,
+    by_guid: HashMap<Guid, usize, foldhash::quality::FixedState>,
+    last_hit: usize,
+    next_slot: u32,
+    deadline: DeadlineTracker,
+    /// Counts run on across writers and matches, so that a writer that still knows an earlier match does not take new
+    /// acknowledgements for old ones.
+    acknack_count: Count,
+    nack_frag_count: Count,
+    any_owed: bool,
+    /// A sample waits because the cache had no room for it.
+    stalled: bool,
+    data_available: bool,
+    typical_bytes: usize,
+    /// The octets held for all writers.
+    held_bytes: usize,
+    events: VecDeque<ReaderEvent>,
+    counters: ReaderCounters,
+}
+
+impl Reader {
+    /// A reader nobody writes to yet.
+    #[must_use]
+    pub fn new(config: ReaderConfig) -> Self {
+        let seed = config.cache.seed;
+        Self {
+            cache: ReaderHistory::new(config.cache.clone()),
+            pool: BufferPool::new(POOL_BYTES_MAX),
+            writers: Vec::new(),
+            by_guid: HashMap::with_hasher(foldhash::quality::FixedState::with_seed(seed)),
+            last_hit: 0,
+            next_slot: 0,
+            deadline: DeadlineTracker::new(config.deadline, seed),
+            acknack_count: Count(0),
+            nack_frag_count: Count(0),
+            any_owed: false,
+            stalled: false,
+            data_available: false,
+            typical_bytes: 0,
+            held_bytes: 0,
+            events: VecDeque::new(),
+            counters: ReaderCounters::default(),
+            config,
+        }
+    }
+
+    /// Which reader this is.
+    #[must_use]
+    pub const fn guid(&self) -> Guid {
+        self.config.guid
+    }
+
+    /// What happened so far.
+    #[must_use]
+    pub const fn counters(&self) -> ReaderCounters {
+        self.counters
+    }
+
+    /// What is held for the application.
+    #[must_use]
+    pub const fn cache(&self) -> &ReaderHistory {
+        &self.cache
+    }
+
+    /// What is held while it waits for earlier samples or for its missing fragments.
+    #[must_use]
+    pub fn waiting(&self) -> Waiting {
+        self.writers.iter().fold(Waiting::default(), |sum, writer| Waiting {
+            samples: sum.samples + writer.early.len() + writer.reassembly.samples(),
+            bytes: sum.bytes + writer.early_bytes + writer.reassembly.bytes(),
+        })
+    }
+
+    /// Discovery has found a writer, or news about one. `false` when the reader has as many as it can take.
+    pub fn match_writer(&mut self, now: Instant, mut writer: MatchedWriter) -> bool {
+        writer.reliable &= self.config.reliable;
+        if let Some(&index) = self.by_guid.get(&writer.guid)
+            && let Some(known) = self.writers.get_mut(index)
+        {
+            if known.info.strength != writer.strength {
+                self.cache.strength_changed(known.slot, writer.strength);
+            }
+            // What is held stays charged where it was.
+            let account = core::mem::replace(&mut known.info, writer).memory;
+            known.info.memory = account;
+            return true;
+        }
+        if self.writers.len() >= MATCHES_MAX {
+            return false;
+        }
+        let guid = writer.guid;
+        let mut proxy = WriterProxy::new(writer, WriterSlot(self.next_slot), self.config.wants_history);
+        self.next_slot = self.next_slot.wrapping_add(1);
+        proxy.schedule_greeting(now);
+        proxy.note_alive(now);
+        self.by_guid.insert(guid, self.writers.len());
+        self.writers.push(proxy);
+        self.events.push_back(ReaderEvent::WriterAlive(guid));
+        true
+    }
+
+    /// The writer is gone. Says whether it was known.
+    pub fn unmatch_writer(&mut self, now: Instant, wall: Timestamp, writer: Guid) -> bool {
+        let Some(index) = self.by_guid.remove(&writer) else { return false };
+        let mut proxy = self.writers.swap_remove(index);
+        if let Some(moved) = self.writers.get(index) {
+            self.by_guid.insert(moved.info.guid, index);
+        }
+        proxy.release(&mut self.pool);
+        proxy.info.memory.recharge(proxy.charged, 0);
+        self.held_bytes = self.held_bytes.saturating_sub(proxy.charged);
+        self.data_available |= self.cache.writer_gone(now, writer, proxy.slot, wall);
+        if proxy.alive {
+            self.events.push_back(ReaderEvent::WriterNotAlive(writer));
+        }
+        true
+    }
+
+    /// The matched writers.
+    pub fn matched_writers(&self) -> impl Iterator<Item = &MatchedWriter> {
+        self.writers.iter().map(|w| &w.info)
+    }
+
+    /// A writer has shown, by other means than data, that it is alive.
+    pub fn writer_alive(&mut self, now: Instant, writer: Guid) {
+        if let Some(index) = self.find(writer) {
+            self.note_alive(now, index);
+        }
+    }
+
+    /// A whole sample has come (RTPS 2.5 §8.3.8.2).
+    pub fn handle_data(&mut self, rx: &Reception<'_>, writer: Guid, meta: SampleMeta, data: &Data<'_>) {
+        let Some(index) = self.admit(writer) else { return };
+        self.note_alive(rx.now, index);
+        if !self.is_wanted(index, data.sequence_number) {
+            return;
+        }
+        let directed_elsewhere =
+            meta.is_directed && data.inline_qos.is_some_and(|list| !InlineQos::is_directed_to(&list, self.config.guid));
+        if meta.is_filtered || directed_elsewhere {
+            self.pass_over(rx, index, data.sequence_number);
+            return;
+        }
+        let bytes = match data.payload {
+            WirePayload::None => &[],
+            WirePayload::Data(bytes) | WirePayload::Key(bytes) => bytes,
+        };
+        let payload = self.hold(bytes, rx.buffer);
+        self.accept(rx.now, rx.wall, index, data.sequence_number, Early { meta, payload });
+        self.settle_memory(index);
+    }
+
+    /// A piece of a sample has come (RTPS 2.5 §8.3.8.3).
+    pub fn handle_data_frag(&mut self, rx: &Reception<'_>, writer: Guid, meta: SampleMeta, frag: &DataFrag<'_>) {
+        let Some(index) = self.admit(writer) else { return };
+        let number = frag.sequence_number;
+        self.note_alive(rx.now, index);
+        if !self.is_wanted(index, number) {
+            return;
+        }
+        let is_begun = self.writers.get(index).is_some_and(|w| w.reassembly.has(number));
+        let may_begin = frag.sample_size <= self.config.max_sample_bytes;
+        if !is_begun && may_begin && !self.make_room(index, number, BufferPool::buffer_len(frag.sample_size as usize)) {
+            return;
+        }
+        let Some(proxy) = self.writers.get_mut(index) else { return };
+        proxy.note_arrival(rx.now, number);
+        let keep_newest = !proxy.info.reliable;
+        let limits = (self.config.max_sample_bytes, self.config.memory_per_writer);
+        match proxy.reassembly.accept(rx.now, frag, meta, limits, keep_newest, &mut self.pool) {
+            Ok(None) => {}
+            Ok(Some(complete)) => {
+                let early = Early { meta: complete.meta, payload: complete.payload };
+                self.accept(rx.now, rx.wall, index, number, early);
+            }
+            Err(Refused::Duplicate) => self.counters.duplicate_fragments += 1,
+            Err(Refused::Inconsistent) => self.counters.inconsistent_fragments += 1,
+            Err(Refused::NoRoom) => self.counters.no_room += 1,
+        }
+        self.settle_memory(index);
+    }
+
+    /// Hands out samples, appending them to `out`; `take` removes them, else they count as read from now on. If samples
+    /// [wait for room](Self::is_stalled), the caller goes on with [`Self::resume`].
+    pub fn select(&mut self, selector: &Selector, take: bool, out: &mut Vec<Selected>) {
+        self.cache.select(selector, take, out);
+    }
+
+    /// Shows what [`Self::select`] would hand out, appending it to `out`, and leaves everything as it is.
+    pub fn peek(&mut self, selector: &Selector, out: &mut Vec<Peeked>) {
+        self.cache.peek(selector, out);
+    }
+
+    /// Hands out samples that [`Self::peek`] has shown, as far as they are still there; see [`Self::select`].
+    pub fn select_peeked(&mut self, peeked: &[Peeked], take: bool, out: &mut Vec<Selected>) {
+        self.cache.select_peeked(peeked, take, out);
+    }
+
+    /// Whether samples that have come wait for the application to make room by taking others.
+    #[must_use]
+    #[inline]
+    pub const fn is_stalled(&self) -> bool {
+        self.stalled
+    }
+
+    /// The application has made room: goes on where it was lacking.
+    pub fn resume(&mut self, now: Instant, wall: Timestamp) {
+        self.stalled = false;
+        for index in 0..self.writers.len() {
+            self.drain(now, wall, index);
+            self.settle_memory(index);
+        }
+    }
+
+    /// Forgets an instance of which nothing is held, as if nobody had ever written it.
+    pub fn forget_instance(&mut self, instance: &KeyHash) {
+        self.cache.forget_instance(instance);
+        self.deadline.forget(instance);
+    }
+
+    /// Gives the buffer of a sample back that was handed out.
+    pub fn recycle(&mut self, payload: Payload) {
+        self.pool.recycle(payload);
+    }
+
+    /// Changes the DEADLINE period.
+    pub fn set_deadline(&mut self, period: Span) {
+        self.deadline.set_period(period);
+    }
+
+    /// Changes the READER_DATA_LIFECYCLE delays, for instances that end from now on.
+    pub const fn set_autopurge(&mut self, no_writers: Span, disposed: Span) {
+        self.cache.set_autopurge(no_writers, disposed);
+    }
+
+    /// Changes the TIME_BASED_FILTER separation.
+    pub const fn set_minimum_separation(&mut self, separation: Span) {
+        self.cache.set_minimum_separation(separation);
+    }
+
+    /// Whether everything known to exist in the matched writers that offer history has come
+    /// (`wait_for_historical_data`).
+    #[must_use]
+    pub fn has_history(&self) -> bool {
+        let mut with_history = self.writers.iter().filter(|w| w.info.has_history && w.info.reliable);
+        with_history.all(|w| w.was_heard() && w.next > w.announced)
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Instant, wall: Timestamp) {
+        self.check_liveliness(now, wall);
+        self.cache.handle_timeout(now, &mut self.pool);
+        while let Some(instance) = self.deadline.poll_missed(now) {
+            if self.cache.knows(&instance) {
+                self.cache.owner_missed_deadline(&instance);
+                self.events.push_back(ReaderEvent::DeadlineMissed(instance));
+            } else {
+                self.deadline.forget(&instance);
+            }
+        }
+        for writer in &mut self.writers {
+            if writer.handle_timeout(now) {
+                writer.owes_acknack = true;
+                self.any_owed = true;
+            }
+            self.any_owed |= writer.greeting_due(now);
+        }
+    }
+
+    /// When to call [`Self::handle_timeout`] next, and what for.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<(Instant, ReaderTimer)> {
+        let mut next = None;
+        for writer in &self.writers {
+            sooner(&mut next, writer.next_greeting, ReaderTimer::Greeting);
+            sooner(&mut next, writer.ask_again_at(), ReaderTimer::Repair);
+            sooner(&mut next, writer.next_pause(), ReaderTimer::Repair);
+            let mortal = writer.alive && writer.alive_until < Instant::FAR_FUTURE;
+            sooner(&mut next, mortal.then_some(writer.alive_until), ReaderTimer::Liveliness);
+        }
+        sooner(&mut next, self.cache.next_timeout(), ReaderTimer::Cache);
+        sooner(&mut next, self.deadline.next_deadline(), ReaderTimer::Deadline);
+        next
+    }
+
+    /// Whether [`Self::poll_event`] has anything to tell.
+    #[must_use]
+    pub fn has_event(&self) -> bool {
+        self.data_available || !self.events.is_empty()
+    }
+
+    /// The next event.
+    pub fn poll_event(&mut self) -> Option<ReaderEvent> {
+        if core::mem::take(&mut self.data_available) {
+            return Some(ReaderEvent::DataAvailable);
+        }
+        self.events.pop_front()
+    }
+
+    fn note_alive(&mut self, now: Instant, index: usize) {
+        let Some(proxy) = self.writers.get_mut(index) else { return };
+        if (!proxy.info.liveliness_lease.is_infinite() || !proxy.alive) && proxy.note_alive(now) {
+            self.events.push_back(ReaderEvent::WriterAlive(proxy.info.guid));
+        }
+    }
+
+    /// Writers that were not heard of within their lease give up their instances.
+    fn check_liveliness(&mut self, now: Instant, wall: Timestamp) {
+        for proxy in &mut self.writers {
+            if proxy.alive && proxy.alive_until <= now {
+                proxy.alive = false;
+                proxy.alive_until = Instant::FAR_FUTURE;
+                self.data_available |= self.cache.writer_gone(now, proxy.info.guid, proxy.slot, wall);
+                self.events.push_back(ReaderEvent::WriterNotAlive(proxy.info.guid));
+            }
+        }
+    }
+
+    fn find(&mut self, writer: Guid) -> Option<usize> {
+        if self.writers.get(self.last_hit).is_some_and(|w| w.info.guid == writer) {
+            return Some(self.last_hit);
+        }
+        self.last_hit = *self.by_guid.get(&writer)?;
+        Some(self.last_hit)
+    }
+
+    fn admit(&mut self, writer: Guid) -> Option<usize> {
+        let found = self.find(writer);
+        self.counters.unmatched += u64::from(found.is_none());
+        found
+    }
+
+    /// Whether a sample with this number is still of interest; settles where a volatile reader starts.
+    fn is_wanted(&mut self, index: usize, number: SequenceNumber) -> bool {
+        let Some(proxy) = self.writers.get_mut(index) else { return false };
+        if !proxy.started && !proxy.awaits_start() {
+            proxy.started = true;
+            proxy.next = number;
+        }
+        if !proxy.is_settled(number) {
+            return true;
+        }
+        if proxy.info.reliable {
+            self.counters.duplicates += 1;
+        } else {
+            self.counters.late += 1;
+        }
+        false
+    }
+
+    /// Small payloads are copied, so that they do not hold a large receive buffer; large ones are referred to.
+    fn hold(&mut self, bytes: &[u8], buffer: Option<&Arc<Vec<u8>>>) -> Payload {
+        self.typical_bytes = bytes.len();
+        if bytes.is_empty() {
+            return Payload::default();
+        }
+        if let Some(buffer) = buffer.filter(|_| bytes.len() > COPY_PAYLOAD_MAX) {
+            let start = (bytes.as_ptr() as usize).wrapping_sub(buffer.as_ptr() as usize);
+            if let Some(payload) = Payload::new(Arc::clone(buffer), start..start.wrapping_add(bytes.len())) {
+                return payload;
+            }
+        }
+        self.pool.copy_of(bytes)
+    }
+
+    /// A complete sample: hands it on if it is its turn, else keeps it until then.
+    fn accept(&mut self, now: Instant, wall: Timestamp, index: usize, number: SequenceNumber, sample: Early) {
+        let Some(proxy) = self.writers.get_mut(index) else { return };
+        if !proxy.info.reliable {
+            let missed = number.distance_from(proxy.next);
+            proxy.next = number.next();
+            proxy.reassembly.forget_below(number, &mut self.pool);
+            self.note_lost(missed);
+            if let Err(refused) = self.deliver(now, wall, index, number, sample) {
+                self.pool.recycle(refused.payload);
+            }
+            return;
+        }
+        proxy.note_arrival(now, number);
+        if number != proxy.next || !proxy.started {
+            self.keep_early(index, number, sample);
+            return;
+        }
+        match self.deliver(now, wall, index, number, sample) {
+            Ok(()) => {
+                if let Some(proxy) = self.writers.get_mut(index) {
+                    proxy.next = number.next();
+                }
+                self.drain(now, wall, index);
+            }
+            Err(refused) => self.stall(index, number, refused),
+        }
+    }
+
+    /// Hands on what came early and is due now.
+    fn drain(&mut self, now: Instant, wall: Timestamp, index: usize) {
+        loop {
+            let Some(proxy) = self.writers.get_mut(index) else { return };
+            proxy.skip_irrelevant();
+            // Parts of a sample that was given up ahead of its turn.
+            proxy.reassembly.forget_below(proxy.next, &mut self.pool);
+            if proxy.early.is_empty() {
+                return;
+            }
+            let number = proxy.next;
+            let Some(early) = proxy.take_early(number) else { return };
+            if let Err(refused) = self.deliver(now, wall, index, number, early) {
+                self.stall(index, number, refused);
+                return;
+            }
+            if let Some(proxy) = self.writers.get_mut(index) {
+                proxy.next = number.next();
+            }
+        }
+    }
+
+    fn stall(&mut self, index: usize, number: SequenceNumber, sample: Early) {
+        self.stalled = true;
+        self.keep_early(index, number, sample);
+    }
+
+    /// Keeps a sample until its turn, if there is room.
+    fn keep_early(&mut self, index: usize, number: SequenceNumber, sample: Early) {
+        // What was just rebuilt is no longer charged for as such.
+        self.settle_memory(index);
+        if !self.make_room(index, number, sample.payload.held_bytes()) {
+            self.pool.recycle(sample.payload);
+            return;
+        }
+        let Some(proxy) = self.writers.get_mut(index) else { return };
+        if let Err(refused) = proxy.keep_early(number, sample, self.config.memory_per_writer) {
+            self.counters.no_room += 1;
+            self.pool.recycle(refused.payload);
+        }
+        self.settle_memory(index);
+    }
+
+    /// Puts a sample into the cache; gives it back when there is no room.
+    fn deliver(
+        &mut self,
+        now: Instant,
+        wall: Timestamp,
+        index: usize,
+        number: SequenceNumber,
+        sample: Early,
+    ) -> Result<(), Early> {
+        let Some(proxy) = self.writers.get(index) else { return Ok(()) };
+        let Early { meta, payload } = sample;
+        let Some(instance) = self.instance_of(&meta, &payload) else {
+            self.counters.undecodable += 1;
+            self.pool.recycle(payload);
+            return Ok(());
+        };
+        let lifespan = meta.lifespan.unwrap_or(proxy.info.lifespan);
+        let arrival = Arrival {
+            kind: meta.kind,
+            instance,
+            writer: proxy.info.guid,
+            slot: proxy.slot,
+            strength: proxy.info.strength,
+            sequence_number: number,
+            source_timestamp: meta.source_timestamp,
+            reception_timestamp: wall,
+            expires_at: expiry(now, wall, meta.source_timestamp, lifespan),
+            payload,
+        };
+        let bytes = arrival.payload.len() as u64;
+        match self.cache.insert(now, arrival, &mut self.pool) {
+            Ok(Inserted::Stored) => {
+                self.counters.samples += 1;
+                self.counters.bytes += bytes;
+                self.data_available = true;
+                self.deadline.spoke(now, instance);
+            }
+            Ok(Inserted::Filtered(reason)) => {
+                self.counters.filtered += 1;
+                if reason == FilterReason::TimeBasedFilter {
+                    self.deadline.spoke(now, instance);
+                }
+            }
+            Err((reason, arrival)) => {
+                if !self.stalled {
+                    self.counters.rejected += 1;
+                    self.events.push_back(ReaderEvent::SampleRejected(reason, instance));
+                }
+                return Err(Early { meta, payload: arrival.payload });
+            }
+        }
+        Ok(())
+    }
+
+    /// The instance by the key itself where that came, for peers compute hashes in more than one way.
+    fn instance_of(&self, meta: &SampleMeta, payload: &Payload) -> Option<KeyHash> {
+        let Some(KeyExtractor(extract)) = self.config.keys else { return Some(KeyHash::NIL) };
+        if payload.is_empty() { meta.key_hash } else { extract(payload, !meta.kind.is_alive()).or(meta.key_hash) }
+    }
+
+    /// A sample that arrived and is none of the application's business.
+    fn pass_over(&mut self, rx: &Reception<'_>, index: usize, number: SequenceNumber) {
+        self.counters.filtered += 1;
+        if let Some(proxy) = self.writers.get_mut(index) {
+            proxy.mark_irrelevant(number, number);
+        }
+        self.drain(rx.now, rx.wall, index);
+    }
+
+    fn note_lost(&mut self, samples: u64) {
+        if samples > 0 {
+            self.counters.lost = self.counters.lost.saturating_add(samples);
+            self.events.push_back(ReaderEvent::SampleLost(samples));
+        }
+    }
+}
+
+/// When a sample's lifespan ends: counted from when it was written, as far as the two wall clocks agree.
+fn expiry(now: Instant, wall: Timestamp, source: Timestamp, lifespan: Span) -> Instant {
+    if lifespan.is_infinite() {
+        return Instant::FAR_FUTURE;
+    }
+    let age = if source.is_valid() { wall.to_unix_nanos().saturating_sub(source.to_unix_nanos()) } else { 0 };
+    now + Span(lifespan.0.saturating_sub(age))
+}

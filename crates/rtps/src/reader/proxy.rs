@@ -1,0 +1,418 @@
+//! What a reader knows of one matched writer: what came, what is missing, what will never come.
+
+use alloc::collections::BTreeMap;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use crate::history::WriterSlot;
+use crate::id::{EntityId, Guid};
+use crate::limits::{NACK_REPEAT_MAX, NACK_REPEAT_MIN, REORDER_SAMPLES_MAX};
+use crate::locator::Locator;
+use crate::payload::{BufferPool, Payload};
+use crate::round_trip::RoundTrip;
+use crate::seq::{Count, SET_BITS_MAX, SequenceNumber};
+use crate::time::{Instant, Span};
+use crate::vendor::{Quirks, VendorId};
+
+use super::SampleMeta;
+use super::memory::MemoryAccount;
+use super::reassembly::Reassembly;
+
+/// A remote writer that discovery has found to match.
+#[derive(Clone, Debug)]
+pub struct MatchedWriter {
+    /// Which writer.
+    pub guid: Guid,
+    /// Whether it repairs.
+    pub reliable: bool,
+    /// Whether it offers what was written before the reader came.
+    pub has_history: bool,
+    /// How strongly it writes (OWNERSHIP_STRENGTH).
+    pub strength: i32,
+    /// How long its samples are of interest (LIFESPAN).
+    pub lifespan: Span,
+    /// How long the writer counts as alive after it was last heard of (LIVELINESS).
+    pub liveliness_lease: Span,
+    /// Where acknowledgements go.
+    pub to: Arc<[Locator]>,
+    /// The largest message the way there takes, in octets.
+    pub max_message_bytes: usize,
+    /// Who made it.
+    pub vendor: VendorId,
+    /// What all readers hold for the writers of its participant.
+    pub memory: Arc<MemoryAccount>,
+}
+
+/// Something that came before its turn.
+#[derive(Debug)]
+pub(super) struct Early {
+    pub(super) meta: SampleMeta,
+    pub(super) payload: Payload,
+}
+
+/// The most stretches of numbers that will never come which are remembered ahead of their turn.
+const IRRELEVANT_RANGES_MAX: usize = 256;
+
+#[derive(Debug)]
+pub(super) struct WriterProxy {
+    pub(super) info: MatchedWriter,
+    pub(super) slot: WriterSlot,
+    /// Everything before this was handed on or will never come.
+    pub(super) next: SequenceNumber,
+    /// Whether `next` is settled: a volatile reader starts wherever it first hears something.
+    pub(super) started: bool,
+    /// The newest number a HEARTBEAT has announced. What came beyond it says nothing about what should have come.
+    pub(super) announced: SequenceNumber,
+    pub(super) early: BTreeMap<SequenceNumber, Early>,
+    pub(super) early_bytes: usize,
+    /// Stretches (first, last) ahead of `next` that will never come; ascending, neither overlapping nor touching.
+    irrelevant: Vec<(SequenceNumber, SequenceNumber)>,
+    pub(super) reassembly: Reassembly,
+    /// What of `held_bytes` was charged to the account.
+    pub(super) charged: usize,
+    pub(super) alive: bool,
+    /// When it stops counting as alive, unless it is heard of before.
+    pub(super) alive_until: Instant,
+    last_heartbeat: Option<Count>,
+    pub(super) owes_acknack: bool,
+    /// How often the writer was asked to speak up before it was heard.
+    pub(super) greetings: u32,
+    pub(super) next_greeting: Option<Instant>,
+    pub(super) asked: Option<Asked>,
+    /// When fragments that may still be under way now count as lost.
+    next_pause: Option<Instant>,
+    pub(super) round_trip: RoundTrip,
+}
+
+/// What can be asked for of one number (RTPS 2.5 §8.4.12): what was announced and is not merely under way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Lack {
+    /// Nothing, or nothing yet.
+    Nothing,
+    /// All of it.
+    Sample,
+    /// The missing ones of so many fragments from the first on.
+    Fragments(u32),
+}
+
+/// The last request for repair.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    pub(super) at: Instant,
+    /// The first and last number asked for.
+    pub(super) first: SequenceNumber,
+    /// When the first one was asked for.
+    pub(super) first_at: Instant,
+    pub(super) last: SequenceNumber,
+    /// How often in a row without anything coming.
+    pub(super) attempts: u32,
+}
+
+impl Asked {
+    /// The same, if it does not begin later than `first`, which was asked for at `now`.
+    pub(super) const fn starting_at(self, first: SequenceNumber, now: Instant) -> Self {
+        if first.0 < self.first.0 { Self { first, first_at: now, ..self } } else { self }
+    }
+}
+
+impl WriterProxy {
+    pub(super) fn new(info: MatchedWriter, slot: WriterSlot, wants_history: bool) -> Self {
+        Self {
+            started: wants_history && info.has_history,
+            info,
+            slot,
+            next: SequenceNumber::FIRST,
+            announced: SequenceNumber::ZERO,
+            early: BTreeMap::new(),
+            early_bytes: 0,
+            irrelevant: Vec::new(),
+            reassembly: Reassembly::default(),
+            charged: 0,
+            alive: true,
+            alive_until: Instant::FAR_FUTURE,
+            last_heartbeat: None,
+            owes_acknack: false,
+            greetings: 0,
+            next_greeting: None,
+            asked: None,
+            next_pause: None,
+            round_trip: RoundTrip::default(),
+        }
+    }
+
+    pub(super) const fn entity(&self) -> EntityId {
+        self.info.guid.entity
+    }
+
+    /// Whether the writer's first heartbeat will tell exactly where a volatile reader starts, so that it is worth
+    /// waiting for.
+    pub(super) const fn awaits_start(&self) -> bool {
+        !self.started && self.info.reliable && !Quirks::of(self.info.vendor).volatile_readers_start_after_heartbeat
+    }
+
+    /// The writer was heard of. Says whether it had counted as dead.
+    pub(super) fn note_alive(&mut self, now: Instant) -> bool {
+        self.alive_until = now + self.info.liveliness_lease;
+        !core::mem::replace(&mut self.alive, true)
+    }
+
+    pub(super) fn accept_heartbeat(&mut self, count: Count) -> bool {
+        let new = self.last_heartbeat.is_none_or(|last| count.is_newer_than(last));
+        if new {
+            self.last_heartbeat = Some(count);
+        }
+        new
+    }
+
+    /// Whether this number was seen, or will never come.
+    pub(super) fn is_settled(&self, number: SequenceNumber) -> bool {
+        number < self.next
+            || number > SequenceNumber::LAST
+            || self.early.contains_key(&number)
+            || self.irrelevant_until(number).is_some()
+    }
+
+    /// If `number` will never come: the last of the stretch it lies in.
+    fn irrelevant_until(&self, number: SequenceNumber) -> Option<SequenceNumber> {
+        let after = self.irrelevant.partition_point(|(first, _)| *first <= number);
+        let (_, last) = self.irrelevant.get(after.checked_sub(1)?)?;
+        (*last >= number).then_some(*last)
+    }
+
+    /// How many numbers from `first` up to, not including, `until` will never come.
+    pub(super) fn irrelevant_between(&self, first: SequenceNumber, until: SequenceNumber) -> u64 {
+        self.irrelevant.iter().map(|(f, l)| l.next().min(until).distance_from((*f).max(first))).sum()
+    }
+
+    /// Notes that `first` to `last` will never come. `false` when there is no room to remember it.
+    pub(super) fn mark_irrelevant(&mut self, first: SequenceNumber, last: SequenceNumber) -> bool {
+        let first = first.max(self.next);
+        if last < first {
+            return true;
+        }
+        // All stretches that overlap or touch the new one melt into it.
+        let from = self.irrelevant.partition_point(|(_, l)| l.next() < first);
+        let to = self.irrelevant.partition_point(|(f, _)| *f <= last.next());
+        let merged = match (self.irrelevant.get(from), to.checked_sub(1).and_then(|i| self.irrelevant.get(i))) {
+            (Some((f, _)), Some((_, l))) if from < to => (first.min(*f), last.max(*l)),
+            _ => (first, last),
+        };
+        if from == to && self.irrelevant.len() >= IRRELEVANT_RANGES_MAX {
+            return false;
+        }
+        self.irrelevant.splice(from..to, [merged]);
+        true
+    }
+
+    /// Moves `next` over everything that will never come, but not past what has come all the same: a writer may let go
+    /// of a sample after sending it.
+    pub(super) fn skip_irrelevant(&mut self) {
+        while let Some((first, last)) = self.irrelevant.first().copied() {
+            if first > self.next {
+                return;
+            }
+            let until = self.first_early().map_or(last.next(), |early| early.min(last.next()));
+            self.next = self.next.max(until);
+            if until <= last {
+                return;
+            }
+            self.irrelevant.remove(0);
+        }
+    }
+
+    /// The octets held for this writer, of both kinds.
+    pub(super) const fn held_bytes(&self) -> usize {
+        self.early_bytes.saturating_add(self.reassembly.bytes())
+    }
+
+    /// Throws something away to make room for `number`: the newest after it, for what comes last can best be asked for
+    /// again; without repair the oldest that is incomplete, for it will hardly be completed. Says whether there was one.
+    pub(super) fn give_up_one(&mut self, number: SequenceNumber, pool: &mut BufferPool) -> bool {
+        if !self.info.reliable {
+            let oldest = self.reassembly.oldest().filter(|oldest| *oldest != number);
+            oldest.into_iter().for_each(|oldest| self.reassembly.forget(oldest, pool));
+            return oldest.is_some();
+        }
+        let early = self.early.last_key_value().map(|(number, _)| *number);
+        let Some(newest) = early.max(self.reassembly.newest()).filter(|newest| *newest > number) else { return false };
+        match self.take_early(newest) {
+            Some(early) => pool.recycle(early.payload),
+            None => self.reassembly.forget(newest, pool),
+        }
+        true
+    }
+
+    /// Keeps a sample until its turn; gives it back when there is no room.
+    pub(super) fn keep_early(&mut self, number: SequenceNumber, early: Early, max_bytes: usize) -> Result<(), Early> {
+        let bytes = early.payload.held_bytes();
+        let full = self.early.len() >= REORDER_SAMPLES_MAX || self.early_bytes.saturating_add(bytes) > max_bytes;
+        // The very next one is what everything else waits for: there is always room for it.
+        if full && number != self.next {
+            return Err(early);
+        }
+        self.early_bytes = self.early_bytes.saturating_add(bytes);
+        self.early.insert(number, early);
+        Ok(())
+    }
+
+    pub(super) fn take_early(&mut self, number: SequenceNumber) -> Option<Early> {
+        let early = self.early.remove(&number)?;
+        self.early_bytes = self.early_bytes.saturating_sub(early.payload.held_bytes());
+        Some(early)
+    }
+
+    /// The next number that came early, if any.
+    pub(super) fn first_early(&self) -> Option<SequenceNumber> {
+        self.early.keys().next().copied()
+    }
+
+    /// Something asked for has come: that measures the way there and back.
+    pub(super) fn note_arrival(&mut self, now: Instant, number: SequenceNumber) {
+        if let Some(asked) = &mut self.asked
+            && (asked.first..=asked.last).contains(&number)
+        {
+            if asked.attempts <= 1 && number == asked.first {
+                self.round_trip.sample(now.since(asked.first_at));
+            }
+            asked.attempts = 1;
+        }
+        if self.asked.is_some_and(|asked| self.next > asked.last) {
+            self.asked = None;
+        }
+    }
+
+    /// How long to wait before asking for the same again.
+    pub(super) fn nack_patience(&self) -> Span {
+        let attempts = self.asked.map_or(0, |a| a.attempts.saturating_sub(1));
+        self.round_trip.patience(attempts, NACK_REPEAT_MIN, NACK_REPEAT_MAX)
+    }
+
+    /// When to ask again for what was asked for.
+    pub(super) fn ask_again_at(&self) -> Option<Instant> {
+        let asked = self.asked?;
+        (self.next <= asked.last).then(|| asked.at + self.nack_patience())
+    }
+
+    /// The newest number of which anything may be asked for.
+    pub(super) fn newest_claim(&self) -> SequenceNumber {
+        self.reassembly.newest_announced().map_or(self.announced, |number| number.max(self.announced))
+    }
+
+    /// What can be asked for of this number now.
+    pub(super) fn lack(&self, number: SequenceNumber, now: Instant) -> Lack {
+        if self.is_settled(number) {
+            return Lack::Nothing;
+        }
+        let is_announced = number <= self.announced;
+        if self.reassembly.has(number) {
+            let due = self.reassembly.due(number, is_announced, now);
+            let any = self.reassembly.missing(number, due).next().is_some();
+            return if any { Lack::Fragments(due) } else { Lack::Nothing };
+        }
+        if is_announced { Lack::Sample } else { Lack::Nothing }
+    }
+
+    /// Comes back when what is under way now should have come.
+    pub(super) fn schedule_pause(&mut self, now: Instant) {
+        self.next_pause = self.reassembly.next_pause(self.announced, now);
+    }
+
+    /// When fragments that may be under way now count as lost.
+    pub(super) const fn next_pause(&self) -> Option<Instant> {
+        self.next_pause
+    }
+
+    /// Whether there is something to ask for, because a train that was under way should have ended or because what was
+    /// asked for has not come.
+    pub(super) fn handle_timeout(&mut self, now: Instant) -> bool {
+        let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        let asks_again = is_due(self.ask_again_at());
+        if !asks_again && !is_due(self.next_pause) {
+            return false;
+        }
+        self.schedule_pause(now);
+        let lacks_any = stretch(self.next, self.newest_claim()).any(|number| self.lack(number, now) != Lack::Nothing);
+        if asks_again && !lacks_any {
+            // All that was asked for has come, even if it waits for room, or is coming: there is nothing to repeat.
+            self.asked = None;
+        }
+        lacks_any
+    }
+
+    pub(super) fn release(&mut self, pool: &mut BufferPool) {
+        for (_, early) in core::mem::take(&mut self.early) {
+            pool.recycle(early.payload);
+        }
+        self.reassembly.forget_below(SequenceNumber::MAX, pool);
+    }
+}
+
+/// The numbers from `first` to `last` that one set of numbers can hold. It ends where numbers end, too: a writer may claim
+/// to be there.
+pub(super) fn stretch(first: SequenceNumber, last: SequenceNumber) -> impl Iterator<Item = SequenceNumber> {
+    core::iter::successors(Some(first), |number| Some(number.next()).filter(|next| next > number))
+        .take_while(move |number| *number <= last)
+        .take(SET_BITS_MAX as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    fn proxy() -> WriterProxy {
+        let info = MatchedWriter {
+            guid: Guid::UNKNOWN,
+            reliable: true,
+            has_history: true,
+            strength: 0,
+            lifespan: Span::INFINITE,
+            liveliness_lease: Span::INFINITE,
+            to: Arc::new([]),
+            max_message_bytes: 1400,
+            vendor: VendorId::PEREGRINE,
+            memory: Arc::default(),
+        };
+        WriterProxy::new(info, WriterSlot(0), true)
+    }
+
+    #[test]
+    fn huge_gaps_are_kept_as_intervals() {
+        let mut proxy = proxy();
+        assert!(proxy.mark_irrelevant(SequenceNumber(5), SequenceNumber(i64::MAX - 1)));
+        assert!(proxy.is_settled(SequenceNumber(1 << 60)));
+        assert!(!proxy.is_settled(SequenceNumber(4)));
+        assert!(proxy.mark_irrelevant(SequenceNumber(1), SequenceNumber(4)));
+        proxy.skip_irrelevant();
+        assert_eq!(proxy.next, SequenceNumber(i64::MAX));
+        assert!(proxy.irrelevant.is_empty());
+    }
+
+    #[test]
+    fn scattered_gaps_are_bounded() {
+        let mut proxy = proxy();
+        let marked = (1..10_000).take_while(|n| proxy.mark_irrelevant(SequenceNumber(2 * n), SequenceNumber(2 * n)));
+        assert_eq!(marked.count(), IRRELEVANT_RANGES_MAX);
+    }
+
+    proptest! {
+        #[test]
+        fn irrelevant_ranges_behave_like_a_set(ranges in proptest::collection::vec((1i64..200, 0i64..20), 0..40)) {
+            let mut proxy = proxy();
+            let mut model = BTreeSet::new();
+            for (first, len) in ranges {
+                proxy.mark_irrelevant(SequenceNumber(first), SequenceNumber(first + len));
+                model.extend(first..=first + len);
+                for n in 1..230 {
+                    prop_assert_eq!(proxy.is_settled(SequenceNumber(n)), model.contains(&n), "{}", n);
+                }
+                let separate = proxy.irrelevant.windows(2).all(|w| w[0].1.next() < w[1].0);
+                prop_assert!(separate, "{:?}", proxy.irrelevant);
+            }
+            proxy.skip_irrelevant();
+            let expected = (1..).find(|n| !model.contains(n)).unwrap();
+            prop_assert_eq!(proxy.next, SequenceNumber(expected));
+        }
+    }
+}

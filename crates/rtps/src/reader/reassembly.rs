@@ -1,0 +1,321 @@
+//! Rebuilds samples from fragments (RTPS 2.5 §8.3.8.3, §8.4.14).
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use crate::limits::{FRAGMENTS_PER_SAMPLE_MAX, NACK_REPEAT_MAX, NACK_REPEAT_MIN, REASSEMBLY_SAMPLES_MAX};
+use crate::payload::{BufferPool, Payload};
+use crate::seq::{FragmentNumber, FragmentNumberSet, SET_BITS_MAX, SequenceNumber};
+use crate::time::{Instant, Span};
+use crate::wire::DataFrag;
+
+use super::SampleMeta;
+
+/// A sample of which some fragments have come.
+#[derive(Debug)]
+struct Partial {
+    sequence_number: SequenceNumber,
+    sample_size: u32,
+    fragment_size: u16,
+    count: u32,
+    received: u32,
+    /// How many fragments there are up to the highest one that came. Those beyond it may still be under way.
+    reached: u32,
+    /// When a fragment beyond all others came last.
+    grew_at: Instant,
+    /// The longest wait for such a fragment so far.
+    longest_pause: Span,
+    /// How many fragments HEARTBEAT_FRAGs have announced.
+    announced: u32,
+    /// One bit per fragment, least significant first.
+    have: Vec<u64>,
+    buffer: Arc<Vec<u8>>,
+    /// From the first fragment; the others need not carry it.
+    meta: Option<SampleMeta>,
+    meta_is_first: bool,
+}
+
+/// Why a fragment was not taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Refused {
+    /// It came before.
+    Duplicate,
+    /// It contradicts what came before.
+    Inconsistent,
+    /// There is no room for another sample, or the sample is larger than allowed.
+    NoRoom,
+}
+
+/// A sample that is complete.
+#[derive(Debug)]
+pub(super) struct Complete {
+    pub(super) meta: SampleMeta,
+    pub(super) payload: Payload,
+}
+
+/// The samples of one writer that are being rebuilt, ascending by number.
+#[derive(Debug, Default)]
+pub(super) struct Reassembly {
+    partials: Vec<Partial>,
+    bytes: usize,
+    spare_bitmaps: Vec<Vec<u64>>,
+}
+
+impl Reassembly {
+    /// Takes one DATA_FRAG in, within limits on the octets of one sample and of all. With `keep_newest`, room for a newer sample is made by giving up the oldest.
+    pub(super) fn accept(
+        &mut self,
+        now: Instant,
+        frag: &DataFrag<'_>,
+        meta: SampleMeta,
+        (max_sample_bytes, max_bytes): (u32, usize),
+        keep_newest: bool,
+        pool: &mut BufferPool,
+    ) -> Result<Option<Complete>, Refused> {
+        if frag.sample_size > max_sample_bytes || fragments_of(frag) > FRAGMENTS_PER_SAMPLE_MAX {
+            return Err(Refused::NoRoom);
+        }
+        let index = match self.partials.binary_search_by_key(&frag.sequence_number, |p| p.sequence_number) {
+            // A writer cuts anew when a reader comes that needs smaller messages: what came before is of no use then.
+            Ok(index) if self.partials.get(index).is_some_and(|p| p.is_cut_differently(frag)) => {
+                self.give_up(index, pool);
+                self.start(index, now, frag, max_bytes, keep_newest, pool)?
+            }
+            Ok(index) => index,
+            Err(index) => self.start(index, now, frag, max_bytes, keep_newest, pool)?,
+        };
+        let partial = self.partials.get_mut(index).ok_or(Refused::NoRoom)?;
+        partial.add(now, frag, meta)?;
+        if partial.received < partial.count {
+            return Ok(None);
+        }
+        let partial = self.partials.remove(index);
+        self.bytes = self.bytes.saturating_sub(partial.buffer.len());
+        self.spare_bitmaps.push(partial.have);
+        let payload = Payload::new(partial.buffer, 0..partial.sample_size as usize);
+        Ok(payload.zip(partial.meta).map(|(payload, meta)| Complete { meta, payload }))
+    }
+
+    /// Whether fragments of this sample have come, but not all.
+    pub(super) fn has(&self, number: SequenceNumber) -> bool {
+        self.find(number).is_some()
+    }
+
+    /// A HEARTBEAT_FRAG says that the fragments of this sample up to `last` were sent.
+    pub(super) fn announce(&mut self, number: SequenceNumber, last: FragmentNumber) {
+        if let Ok(index) = self.partials.binary_search_by_key(&number, |p| p.sequence_number)
+            && let Some(partial) = self.partials.get_mut(index)
+        {
+            partial.announced = partial.announced.max(last.0.min(partial.count));
+        }
+    }
+
+    /// The newest sample of which a HEARTBEAT_FRAG has announced fragments.
+    pub(super) fn newest_announced(&self) -> Option<SequenceNumber> {
+        self.partials.iter().rev().find(|p| p.announced > 0).map(|p| p.sequence_number)
+    }
+
+    /// How many fragments of this sample, from the first on, can be asked for: those that were announced and cannot be
+    /// under way any more. `is_announced`: a HEARTBEAT has announced the sample.
+    pub(super) fn due(&self, number: SequenceNumber, is_announced: bool, now: Instant) -> u32 {
+        self.find(number).map_or(0, |partial| partial.due(is_announced, now))
+    }
+
+    /// When the first of the samples up to `last` has paused for so long that nothing of it can be under way, as far as
+    /// that is later than `now`.
+    pub(super) fn next_pause(&self, last: SequenceNumber, now: Instant) -> Option<Instant> {
+        let announced = self.partials.iter().take_while(|p| p.sequence_number <= last);
+        announced.map(Partial::paused_at).filter(|at| *at > now).min()
+    }
+
+    /// The missing ones of the first `due` fragments of this sample, in sets of up to 256.
+    pub(super) fn missing(&self, number: SequenceNumber, due: u32) -> impl Iterator<Item = FragmentNumberSet> {
+        let mut numbers = self.find(number).into_iter().flat_map(move |partial| partial.missing(due)).peekable();
+        core::iter::from_fn(move || {
+            let first = *numbers.peek()?;
+            let mut set = FragmentNumberSet::empty(first);
+            while let Some(next) = numbers.next_if(|n| n.0.wrapping_sub(first.0) < SET_BITS_MAX) {
+                set.insert(next);
+            }
+            Some(set)
+        })
+    }
+
+    /// Gives up everything before `number`.
+    pub(super) fn forget_below(&mut self, number: SequenceNumber, pool: &mut BufferPool) {
+        while self.partials.first().is_some_and(|p| p.sequence_number < number) {
+            self.give_up(0, pool);
+        }
+    }
+
+    /// Gives up this sample.
+    pub(super) fn forget(&mut self, number: SequenceNumber, pool: &mut BufferPool) {
+        if let Ok(index) = self.partials.binary_search_by_key(&number, |p| p.sequence_number) {
+            self.give_up(index, pool);
+        }
+    }
+
+    /// The oldest sample being rebuilt.
+    pub(super) fn oldest(&self) -> Option<SequenceNumber> {
+        self.partials.first().map(|p| p.sequence_number)
+    }
+
+    /// The newest sample being rebuilt.
+    pub(super) fn newest(&self) -> Option<SequenceNumber> {
+        self.partials.last().map(|p| p.sequence_number)
+    }
+
+    /// How many samples are being rebuilt.
+    pub(super) const fn samples(&self) -> usize {
+        self.partials.len()
+    }
+
+    /// The octets of their buffers.
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn find(&self, number: SequenceNumber) -> Option<&Partial> {
+        let index = self.partials.binary_search_by_key(&number, |p| p.sequence_number).ok()?;
+        self.partials.get(index)
+    }
+
+    fn start(
+        &mut self,
+        index: usize,
+        now: Instant,
+        frag: &DataFrag<'_>,
+        max_bytes: usize,
+        keep_newest: bool,
+        pool: &mut BufferPool,
+    ) -> Result<usize, Refused> {
+        let mut index = index;
+        let size = frag.sample_size as usize;
+        while self.partials.len() >= REASSEMBLY_SAMPLES_MAX
+            || (!self.partials.is_empty() && self.bytes.saturating_add(size) > max_bytes)
+        {
+            // In order, the oldest is wanted next and the newest can best be asked for again; without repair an old
+            // sample that is still incomplete will hardly be completed.
+            let victim = if keep_newest { 0 } else { self.partials.len() - 1 };
+            if index == 0 && keep_newest || index == self.partials.len() && !keep_newest {
+                return Err(Refused::NoRoom);
+            }
+            self.give_up(victim, pool);
+            if victim < index {
+                index -= 1;
+            }
+        }
+        let count = fragments_of(frag);
+        let mut have = self.spare_bitmaps.pop().unwrap_or_default();
+        have.clear();
+        have.resize(count.div_ceil(64) as usize, 0);
+        let buffer = pool.take(size);
+        self.bytes += buffer.len();
+        let partial = Partial {
+            sequence_number: frag.sequence_number,
+            sample_size: frag.sample_size,
+            fragment_size: frag.fragment_size,
+            count,
+            received: 0,
+            reached: 0,
+            grew_at: now,
+            longest_pause: Span::ZERO,
+            announced: 0,
+            have,
+            buffer,
+            meta: None,
+            meta_is_first: false,
+        };
+        self.partials.insert(index, partial);
+        Ok(index)
+    }
+
+    fn give_up(&mut self, index: usize, pool: &mut BufferPool) {
+        if index < self.partials.len() {
+            let partial = self.partials.remove(index);
+            self.bytes = self.bytes.saturating_sub(partial.buffer.len());
+            self.spare_bitmaps.push(partial.have);
+            pool.recycle_buffer(partial.buffer);
+        }
+    }
+}
+
+/// How many fragments the sample of this one has.
+const fn fragments_of(frag: &DataFrag<'_>) -> u32 {
+    let fragment_size = if frag.fragment_size == 0 { 1 } else { frag.fragment_size as u32 };
+    frag.sample_size.div_ceil(fragment_size)
+}
+
+impl Partial {
+    const fn is_cut_differently(&self, frag: &DataFrag<'_>) -> bool {
+        self.sample_size == frag.sample_size && self.fragment_size != frag.fragment_size
+    }
+
+    fn due(&self, is_announced: bool, now: Instant) -> u32 {
+        match is_announced {
+            true if self.paused_at() <= now => self.count,
+            true => self.reached.max(self.announced),
+            false => self.announced,
+        }
+    }
+
+    /// When the train of fragments counts as over if none comes: after twice its longest pause.
+    fn paused_at(&self) -> Instant {
+        let patience = self.longest_pause.times(2).clamp(NACK_REPEAT_MIN, NACK_REPEAT_MAX);
+        self.grew_at + patience
+    }
+
+    fn add(&mut self, now: Instant, frag: &DataFrag<'_>, meta: SampleMeta) -> Result<(), Refused> {
+        if frag.sample_size != self.sample_size || frag.fragment_size != self.fragment_size {
+            return Err(Refused::Inconsistent);
+        }
+        let first = frag.starting.0.checked_sub(1).ok_or(Refused::Inconsistent)?;
+        let count = u32::from(frag.count);
+        if first.checked_add(count).is_none_or(|end| end > self.count) {
+            return Err(Refused::Inconsistent);
+        }
+        let start = first as usize * usize::from(self.fragment_size);
+        let end = (start + count as usize * usize::from(self.fragment_size)).min(self.sample_size as usize);
+        let bytes = frag.payload.get(..end.saturating_sub(start)).ok_or(Refused::Inconsistent)?;
+        let mut fresh = 0;
+        for number in first..first + count {
+            fresh += u32::from(self.mark(number));
+        }
+        if fresh == 0 {
+            return Err(Refused::Duplicate);
+        }
+        let target = Arc::get_mut(&mut self.buffer).and_then(|b| b.get_mut(start..end)).ok_or(Refused::NoRoom)?;
+        target.copy_from_slice(bytes);
+        self.received += fresh;
+        if first + count > self.reached {
+            self.reached = first + count;
+            self.longest_pause = self.longest_pause.max(now.since(self.grew_at));
+            self.grew_at = now;
+        }
+        let is_first = first == 0;
+        if self.meta.is_none() || (is_first && !self.meta_is_first) {
+            self.meta = Some(meta);
+            self.meta_is_first = is_first;
+        }
+        Ok(())
+    }
+
+    /// Says whether the fragment (from 0) is new.
+    fn mark(&mut self, number: u32) -> bool {
+        let Some(word) = self.have.get_mut((number / 64) as usize) else { return false };
+        let bit = 1 << (number % 64);
+        let new = *word & bit == 0;
+        *word |= bit;
+        new
+    }
+
+    fn missing(&self, due: u32) -> impl Iterator<Item = FragmentNumber> {
+        let words = self.have.iter().enumerate().filter(|(_, w)| **w != u64::MAX);
+        let numbers = words.flat_map(|(i, w)| {
+            let base = i as u32 * 64;
+            (0..64).filter(move |b| w & (1 << b) == 0).map(move |b| base + b)
+        });
+        let end = due.min(self.count);
+        numbers.take_while(move |n| *n < end).map(|n| FragmentNumber(n + 1))
+    }
+}

@@ -1,0 +1,535 @@
+use super::*;
+use crate::history::{HistoryKind, ResourceLimits};
+use crate::pair::{Pair, reader_guid, rough, writer_guid};
+use crate::vendor::VendorId;
+use crate::writer::WriterConfig;
+use std::vec;
+
+fn writer() -> WriterConfig {
+    WriterConfig { history: HistoryKind::KeepAll, ..WriterConfig::new(writer_guid()) }
+}
+
+fn reliable() -> ReaderConfig {
+    let mut config = ReaderConfig::new(reader_guid(0));
+    config.reliable = true;
+    config.cache.history = HistoryKind::KeepAll;
+    config
+}
+
+fn plain_meta() -> SampleMeta {
+    SampleMeta {
+        kind: ChangeKind::Alive,
+        key_hash: None,
+        source_timestamp: Timestamp::INVALID,
+        lifespan: None,
+        is_filtered: false,
+        is_directed: false,
+    }
+}
+
+#[test]
+fn best_effort_never_goes_back() {
+    for seed in 1..=30 {
+        let mut config = reliable();
+        config.reliable = false;
+        let mut pair = Pair::new(writer(), vec![config]);
+        pair.seed = seed;
+        pair.fate = rough;
+        pair.match_all(1472);
+        (0..200).for_each(|n| {
+            pair.write(0, &[n]);
+            pair.run(Span::from_micros(300));
+        });
+        pair.run(Span::from_secs(1));
+        let numbers = pair.taken_numbers(0);
+        assert!(numbers.windows(2).all(|w| w[0] < w[1]), "seed {seed}: {numbers:?}");
+        assert!(numbers.len() > 50);
+        let counters = pair.readers[0].counters();
+        let seen = numbers.last().unwrap() - numbers.first().unwrap() + 1;
+        assert_eq!(counters.lost + numbers.len() as u64, seen as u64, "seed {seed}");
+    }
+}
+
+#[test]
+fn a_full_reader_holds_the_writer_back_and_goes_on_when_emptied() {
+    let mut config = reliable();
+    config.cache.limits = ResourceLimits { max_samples: 3, ..ResourceLimits::UNLIMITED };
+    let mut pair = Pair::new(writer(), vec![config]);
+    pair.match_all(1472);
+    (0..10).for_each(|n| _ = pair.write(0, &[n]));
+    pair.run(Span::from_millis(100));
+    let rejected = pair.reader_events[0].iter().filter(|e| matches!(e, ReaderEvent::SampleRejected(..))).count();
+    assert_eq!(rejected, 1, "one sample waits, the others behind it");
+    assert!(!pair.writer.is_acknowledged(SequenceNumber(4)));
+    let mut all = vec![];
+    for _ in 0..10 {
+        all.extend(pair.taken_numbers(0));
+        pair.run(Span::from_millis(100));
+    }
+    assert_eq!(all, (1..=10).collect::<Vec<_>>());
+    assert!(pair.writer.is_acknowledged(SequenceNumber(10)));
+}
+
+#[test]
+fn a_writer_that_was_not_heard_is_greeted() {
+    let mut pair = Pair::new(writer(), vec![reliable()]);
+    // The opening heartbeat is lost, and so is everything for a while.
+    pair.fate = |_, _| vec![];
+    pair.match_all(1472);
+    pair.run(Span::from_millis(100));
+    assert!(!pair.answered.is_empty());
+    assert!(!pair.readers[0].has_history());
+    pair.fate = crate::pair::perfect;
+    pair.run(Span::from_secs(2));
+    assert!(pair.readers[0].has_history());
+    assert_eq!(pair.readers[0].poll_timeout(), None);
+}
+
+#[test]
+fn a_volatile_reader_misses_nothing_from_its_match_on() {
+    for seed in 1..=50 {
+        let mut config = reliable();
+        config.wants_history = false;
+        let mut pair = Pair::new(writer(), vec![config]);
+        pair.seed = seed;
+        pair.fate = rough;
+        pair.match_all(1472);
+        (0..20).for_each(|n| _ = pair.write(0, &[n]));
+        pair.run(Span::from_secs(5));
+        assert_eq!(pair.taken_numbers(0), (1..=20).collect::<Vec<_>>(), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_volatile_reader_of_another_vendor_starts_now() {
+    let mut config = reliable();
+    config.wants_history = false;
+    let mut pair = Pair::new(WriterConfig { durable: true, ..writer() }, vec![config]);
+    (0..5).for_each(|n| _ = pair.write(0, &[n]));
+    pair.match_one_of(0, 1472, VendorId::FAST_DDS, true);
+    pair.run(Span::from_secs(1));
+    assert!(pair.taken_numbers(0).is_empty());
+    pair.write(0, b"new");
+    pair.run(Span::from_secs(1));
+    assert_eq!(pair.taken_numbers(0), [6]);
+}
+
+#[test]
+fn a_writer_that_leaves_ends_its_instances() {
+    let mut config = reliable();
+    config.keys = Some(crate::pair::first_octet());
+    let mut pair = Pair::new(writer(), vec![config]);
+    pair.match_all(1472);
+    pair.write(1, b"");
+    pair.run(Span::from_secs(1));
+    pair.take(0);
+    let (now, wall) = (pair.now, pair.wall());
+    assert!(pair.readers[0].unmatch_writer(now, wall, writer_guid()));
+    assert!(!pair.readers[0].unmatch_writer(now, wall, writer_guid()));
+    pair.pump();
+    assert_eq!(pair.reader_events[0].last(), Some(&ReaderEvent::WriterNotAlive(writer_guid())));
+    let taken = pair.take(0);
+    assert_eq!(taken.len(), 1);
+    assert_eq!(taken[0].info.instance_state, crate::history::InstanceState::NotAliveNoWriters);
+}
+
+#[test]
+fn oversized_samples_cost_no_memory() {
+    let mut config = reliable();
+    config.max_sample_bytes = 1000;
+    let mut pair = Pair::new(writer(), vec![config]);
+    pair.match_all(600);
+    pair.write(0, &[0; 5000]);
+    pair.run(Span::from_millis(200));
+    assert!(pair.take(0).is_empty());
+    assert!(pair.readers[0].counters().no_room > 0);
+}
+
+#[test]
+fn a_sample_in_tiny_pieces_costs_no_memory() {
+    let mut pair = Pair::new(writer(), vec![reliable()]);
+    pair.match_all(1472);
+    let meta = plain_meta();
+    let frag = DataFrag {
+        reader: reader_guid(0).entity,
+        writer: writer_guid().entity,
+        sequence_number: SequenceNumber(1),
+        starting: crate::seq::FragmentNumber(1),
+        count: 1,
+        fragment_size: 1,
+        sample_size: SAMPLE_BYTES_MAX,
+        inline_qos: None,
+        is_key: false,
+        non_standard_payload: false,
+        payload: &[0],
+    };
+    let rx = Reception { now: pair.now, wall: pair.wall(), buffer: None, interface: 0 };
+    pair.readers[0].handle_data_frag(&rx, writer_guid(), meta, &frag);
+    assert_eq!(pair.readers[0].counters().no_room, 1);
+    let frag = DataFrag { fragment_size: 0x400, payload: &[0; 0x400], ..frag };
+    pair.readers[0].handle_data_frag(&rx, writer_guid(), meta, &frag);
+    assert_eq!(pair.readers[0].counters().no_room, 1, "pieces of 1 KiB are taken, whatever the sample's size");
+}
+
+#[test]
+fn a_writer_at_the_end_of_all_numbers_is_answered() {
+    let mut pair = Pair::new(writer(), vec![reliable()]);
+    pair.match_all(1472);
+    pair.run(Span::from_millis(100));
+    let heartbeat = crate::wire::Heartbeat {
+        reader: reader_guid(0).entity,
+        writer: writer_guid().entity,
+        first: SequenceNumber(i64::MAX - 3),
+        last: SequenceNumber::MAX,
+        count: Count(1_000_000),
+        is_final: false,
+        liveliness: false,
+        group: None,
+    };
+    let rx = Reception { now: pair.now, wall: pair.wall(), buffer: None, interface: 0 };
+    pair.readers[0].handle_heartbeat(&rx, writer_guid(), &heartbeat);
+    let before = pair.readers[0].counters().requested;
+    assert!(pair.readers[0].poll_transmit(pair.now, &mut crate::transmit::TransmitBatch::default()));
+    // The very last number is none that a sample can have.
+    assert_eq!(pair.readers[0].counters().requested, before + 3);
+    // Asked for so lately that it is not asked for again.
+    let heartbeat = crate::wire::Heartbeat { count: heartbeat.count.next(), ..heartbeat };
+    pair.readers[0].handle_heartbeat(&rx, writer_guid(), &heartbeat);
+    assert!(pair.readers[0].poll_transmit(pair.now, &mut crate::transmit::TransmitBatch::default()));
+    assert_eq!(pair.readers[0].counters().requested, before + 3);
+}
+
+/// A reader that is sent fragments of four octets by hand.
+struct Fragments {
+    reader: Reader,
+    now: Instant,
+    heartbeats: i32,
+}
+
+impl Fragments {
+    const COUNT: u32 = 10;
+
+    fn new() -> Self {
+        let mut pair = Pair::new(writer(), vec![reliable()]);
+        pair.match_all(1472);
+        pair.run(Span::from_millis(100));
+        Self { reader: pair.readers.remove(0), now: pair.now, heartbeats: 1_000_000 }
+    }
+
+    fn reception(&self) -> Reception<'static> {
+        Reception { now: self.now, wall: Timestamp::INVALID, buffer: None, interface: 0 }
+    }
+
+    fn pass(&mut self, span: Span) {
+        self.now = self.now + span;
+        self.reader.handle_timeout(self.now, Timestamp::INVALID);
+    }
+
+    fn fragment(&mut self, sequence_number: i64, number: u32) {
+        let meta = SampleMeta {
+            kind: ChangeKind::Alive,
+            key_hash: None,
+            source_timestamp: Timestamp::INVALID,
+            lifespan: None,
+            is_filtered: false,
+            is_directed: false,
+        };
+        let frag = DataFrag {
+            reader: reader_guid(0).entity,
+            writer: writer_guid().entity,
+            sequence_number: SequenceNumber(sequence_number),
+            starting: crate::seq::FragmentNumber(number),
+            count: 1,
+            fragment_size: 4,
+            sample_size: 4 * Self::COUNT,
+            inline_qos: None,
+            is_key: false,
+            non_standard_payload: false,
+            payload: &[0; 4],
+        };
+        self.reader.handle_data_frag(&self.reception(), writer_guid(), meta, &frag);
+    }
+
+    fn heartbeat(&mut self, last: i64, is_final: bool) {
+        self.heartbeats += 1;
+        let heartbeat = crate::wire::Heartbeat {
+            reader: reader_guid(0).entity,
+            writer: writer_guid().entity,
+            first: SequenceNumber::FIRST,
+            last: SequenceNumber(last),
+            count: Count(self.heartbeats),
+            is_final,
+            liveliness: false,
+            group: None,
+        };
+        self.reader.handle_heartbeat(&self.reception(), writer_guid(), &heartbeat);
+    }
+
+    fn heartbeat_frag(&mut self, sequence_number: i64, last: u32) {
+        let heartbeat = crate::wire::HeartbeatFrag {
+            reader: reader_guid(0).entity,
+            writer: writer_guid().entity,
+            sequence_number: SequenceNumber(sequence_number),
+            last: crate::seq::FragmentNumber(last),
+            count: Count::FIRST,
+        };
+        self.reader.handle_heartbeat_frag(&self.reception(), writer_guid(), &heartbeat);
+    }
+
+    /// What the reader says now, in short.
+    fn says(&mut self) -> Vec<std::string::String> {
+        let mut batch = crate::transmit::TransmitBatch::default();
+        self.reader.poll_transmit(self.now, &mut batch);
+        let mut said = vec![];
+        for message in batch.messages() {
+            let mut bytes = vec![];
+            message.copy_to(&mut bytes);
+            said.extend(crate::wire::Submessages::new(&bytes[20..]).filter_map(|s| match s.unwrap() {
+                crate::wire::Submessage::AckNack(a) => Some(std::format!("ACKNACK {}", a.state)),
+                crate::wire::Submessage::NackFrag(n) => {
+                    Some(std::format!("NACK_FRAG {} {}", n.sequence_number, n.state))
+                }
+                _ => None,
+            }));
+        }
+        said
+    }
+}
+
+#[test]
+fn what_no_heartbeat_has_announced_is_not_asked_for() {
+    let mut fragments = Fragments::new();
+    (1..=10).for_each(|n| fragments.fragment(1, n));
+    // The next two samples are under way when the heartbeat of the first is answered; a fragment of one was lost.
+    [1, 2, 4].into_iter().for_each(|n| fragments.fragment(2, n));
+    fragments.fragment(4, 1);
+    fragments.heartbeat(1, false);
+    assert_eq!(fragments.says(), ["ACKNACK 2/0:"]);
+    fragments.pass(Span::from_secs(10));
+    assert!(fragments.says().is_empty());
+    assert_eq!(fragments.reader.poll_timeout(), None);
+    // Announced by a HEARTBEAT_FRAG are the fragments it names and no others.
+    fragments.heartbeat_frag(2, 6);
+    assert_eq!(fragments.says(), ["ACKNACK 2/0:", "NACK_FRAG 2 3/4: 3 5 6"]);
+    // The third sample has left no trace.
+    fragments.pass(Span::from_millis(100));
+    fragments.says();
+    fragments.heartbeat(4, false);
+    assert_eq!(fragments.says()[0], "ACKNACK 2/2: 3");
+}
+
+#[test]
+fn a_train_under_way_is_not_asked_for_although_it_was_announced() {
+    let mut fragments = Fragments::new();
+    let between = Span::from_millis(3);
+    fragments.fragment(1, 1);
+    fragments.pass(between);
+    // Peers that send at a measured pace announce a sample before they have sent it.
+    for number in 2..=Fragments::COUNT {
+        fragments.fragment(1, number);
+        let is_final = number % 2 == 0;
+        fragments.heartbeat(1, is_final);
+        let expected: &[&str] = if is_final { &[] } else { &["ACKNACK 1/0:"] };
+        assert_eq!(fragments.says(), expected, "{number}");
+        fragments.pass(between);
+        assert!(fragments.says().is_empty(), "{number}");
+    }
+    assert_eq!(fragments.reader.counters().samples, 1);
+    assert_eq!(fragments.reader.poll_timeout(), None);
+}
+
+#[test]
+fn what_was_announced_and_lost_is_asked_for_at_once_or_when_the_train_has_ended() {
+    let mut fragments = Fragments::new();
+    [1, 2, 4, 5].into_iter().for_each(|n| fragments.fragment(1, n));
+    fragments.heartbeat(1, true);
+    assert_eq!(fragments.says(), ["ACKNACK 1/0:", "NACK_FRAG 1 3/1: 3"], "overtaken: lost");
+    fragments.fragment(1, 3);
+    // Nothing came since: the rest was lost.
+    let (at, timer) = fragments.reader.poll_timeout().unwrap();
+    assert_eq!((at.since(fragments.now), timer), (crate::limits::NACK_REPEAT_MIN, ReaderTimer::Repair));
+    for _ in 0..10 {
+        let Some((at, _)) = fragments.reader.poll_timeout() else { break };
+        fragments.pass(at.since(fragments.now));
+        if let Some(nack) = fragments.says().get(1) {
+            assert_eq!(nack, "NACK_FRAG 1 6/5: 6 7 8 9 10");
+            assert!(fragments.reader.counters().requested >= 6);
+            return;
+        }
+    }
+    panic!("the end of the train was never asked for");
+}
+
+#[test]
+fn what_a_writer_cannot_have_is_asked_for_once_in_a_while_however_often_it_answers() {
+    let mut fragments = Fragments::new();
+    // The samples are so large that one request takes only some of the numbers announced.
+    (1..=10).for_each(|n| fragments.fragment(1, n));
+    fragments.reader.typical_bytes = crate::limits::REPAIR_BYTES_MAX / 8;
+    let before = fragments.reader.counters().requested;
+    for _ in 0..1000 {
+        fragments.heartbeat(i64::MAX, false);
+        fragments.says();
+    }
+    assert_eq!(fragments.reader.counters().requested - before, u64::from(crate::seq::SET_BITS_MAX));
+}
+
+mod extremes {
+    use super::*;
+    use crate::seq::{FragmentNumber, SET_BITS_MAX, SequenceNumberSet};
+    use crate::wire::{Data, Gap, Heartbeat, HeartbeatFrag, Payload as WirePayload};
+    use proptest::prelude::*;
+
+    #[derive(Clone, Debug)]
+    enum Said {
+        Data(i64),
+        Fragment(i64, u32, u16, u32),
+        Heartbeat(i64, i64, bool),
+        HeartbeatFrag(i64, u32),
+        Gap(i64, i64, Vec<u32>),
+        Time(u64),
+    }
+
+    /// Numbers where something may overflow, besides ordinary ones.
+    fn number() -> impl Strategy<Value = i64> {
+        let near = |at: i64| (0i64..300).prop_map(move |n| at.saturating_sub(n));
+        prop_oneof![1i64..300, near(i64::MAX), near(i64::MAX), near(1 << 33), any::<i64>().prop_map(|n| n.max(1))]
+    }
+
+    fn small() -> impl Strategy<Value = u32> {
+        prop_oneof![0u32..20, (0u32..20).prop_map(|n| u32::MAX - n), any::<u32>()]
+    }
+
+    fn said() -> impl Strategy<Value = Said> {
+        prop_oneof![
+            number().prop_map(Said::Data),
+            (number(), small(), any::<u16>(), small()).prop_map(|(n, f, c, s)| Said::Fragment(n, f, c, s)),
+            (number(), number(), any::<bool>()).prop_map(|(a, b, f)| Said::Heartbeat(a, b, f)),
+            (number(), small()).prop_map(|(n, f)| Said::HeartbeatFrag(n, f)),
+            (number(), number(), proptest::collection::vec(0u32..SET_BITS_MAX, 0..9))
+                .prop_map(|(a, b, bits)| Said::Gap(a, b, bits)),
+            (0u64..1_000_000_000).prop_map(Said::Time),
+        ]
+    }
+
+    impl Fragments {
+        /// As a parser lets it through.
+        fn hear(&mut self, said: &Said) {
+            let (reader, writer) = (reader_guid(0).entity, writer_guid().entity);
+            let rx = self.reception();
+            match said {
+                Said::Data(number) => {
+                    let payload = WirePayload::Data(&[0, 1, 0, 0, 1]);
+                    let sequence_number = SequenceNumber(*number);
+                    let non_standard_payload = false;
+                    let data =
+                        Data { reader, writer, sequence_number, inline_qos: None, payload, non_standard_payload };
+                    self.reader.handle_data(&rx, writer_guid(), META, &data);
+                }
+                Said::Fragment(number, starting, count, sample_size) => {
+                    let frag = DataFrag {
+                        reader,
+                        writer,
+                        sequence_number: SequenceNumber(*number),
+                        starting: FragmentNumber(*starting),
+                        count: *count,
+                        fragment_size: 4,
+                        sample_size: *sample_size % 20_000,
+                        inline_qos: None,
+                        is_key: false,
+                        non_standard_payload: false,
+                        payload: &[0; 64],
+                    };
+                    self.reader.handle_data_frag(&rx, writer_guid(), META, &frag);
+                }
+                Said::Heartbeat(a, b, is_final) => {
+                    self.heartbeats = self.heartbeats.wrapping_add(1);
+                    let (first, last) = (SequenceNumber(*a.min(b)), SequenceNumber(*a.max(b)));
+                    let (count, liveliness, is_final) = (Count(self.heartbeats), false, *is_final);
+                    let heartbeat = Heartbeat { reader, writer, first, last, count, is_final, liveliness, group: None };
+                    self.reader.handle_heartbeat(&rx, writer_guid(), &heartbeat);
+                }
+                Said::HeartbeatFrag(number, last) => {
+                    let (sequence_number, last) = (SequenceNumber(*number), FragmentNumber(*last));
+                    let heartbeat = HeartbeatFrag { reader, writer, sequence_number, last, count: Count::FIRST };
+                    self.reader.handle_heartbeat_frag(&rx, writer_guid(), &heartbeat);
+                }
+                Said::Gap(a, b, bits) => {
+                    let (start, base) = (SequenceNumber(*a.min(b)), SequenceNumber(*a.max(b)));
+                    let mut list = SequenceNumberSet::empty(base);
+                    bits.iter().for_each(|bit| _ = list.insert(base.plus(*bit)));
+                    let gap = Gap { reader, writer, start, list, group: None, filtered_count: None };
+                    self.reader.handle_gap(&rx, writer_guid(), &gap);
+                }
+                Said::Time(span) => self.pass(Span(*span)),
+            }
+        }
+    }
+
+    const META: SampleMeta = SampleMeta {
+        kind: ChangeKind::Alive,
+        key_hash: None,
+        source_timestamp: Timestamp::INVALID,
+        lifespan: None,
+        is_filtered: false,
+        is_directed: false,
+    };
+
+    proptest! {
+        #[test]
+        fn no_number_makes_a_reader_work_without_end(all in proptest::collection::vec(said(), 1..60)) {
+            let mut fragments = Fragments::new();
+            let mut next = SequenceNumber::ZERO;
+            for said in &all {
+                fragments.hear(said);
+                let before = fragments.reader.counters();
+                let messages = fragments.says().len();
+                let asked = fragments.reader.counters().requested - before.requested;
+                // One set of numbers, and the fragments of the samples begun, of up to 5,000.
+                prop_assert!(asked <= 256 + 64 * 5_000, "{}", asked);
+                prop_assert!(messages <= 1 + 64 * 20, "{}", messages);
+                let proxy = &fragments.reader.writers[0];
+                prop_assert!(proxy.next >= next, "it never goes back");
+                next = proxy.next;
+            }
+            // Nothing new is delivered twice, at the end of all numbers neither.
+            let stored = fragments.reader.counters().samples;
+            fragments.hear(&Said::Data(i64::MAX));
+            prop_assert_eq!(fragments.reader.counters().samples, stored);
+            // It comes to rest: what was asked for in vain is repeated at a bounded rate.
+            let mut rounds = 0;
+            let end = fragments.now + Span::from_secs(60);
+            while let Some((at, _)) = fragments.reader.poll_timeout().filter(|(at, _)| *at < end) {
+                fragments.pass(at.since(fragments.now));
+                fragments.says();
+                rounds += 1;
+                prop_assert!(rounds < 2000, "a timer goes off again and again");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_sample_nobody_has_written_starts_no_endless_exchange() {
+    let mut pair = Pair::new(writer(), vec![reliable()]);
+    pair.match_all(600);
+    pair.write(1, &[1; 800]);
+    pair.run(Span::from_millis(100));
+    let data = Data {
+        reader: reader_guid(0).entity,
+        writer: writer_guid().entity,
+        sequence_number: SequenceNumber(64_770),
+        inline_qos: None,
+        payload: crate::wire::Payload::Data(&[0, 1, 0, 0, 1, 0, 0, 0]),
+        non_standard_payload: false,
+    };
+    let meta = plain_meta();
+    let rx = Reception { now: pair.now, wall: pair.wall(), buffer: None, interface: 0 };
+    pair.readers[0].handle_data(&rx, writer_guid(), meta, &data);
+    let (sent, answered) = (pair.sent.len(), pair.answered.len());
+    pair.write(1, &[1; 800]);
+    pair.run(Span::from_secs(10));
+    // Without an end to it, each would answer the other every 50 us.
+    assert!(pair.sent.len() < sent + 100, "{} messages", pair.sent.len() - sent);
+    assert!(pair.answered.len() < answered + 100, "{} messages", pair.answered.len() - answered);
+}

@@ -1,0 +1,341 @@
+//! The receiver of RTPS 2.5 §8.3.4: walks one message and says what it means for whom.
+
+use core::fmt;
+
+use crate::history::ChangeKind;
+use crate::id::{EntityId, Guid, GuidPrefix};
+use crate::reader::SampleMeta;
+use crate::time::Timestamp;
+use crate::vendor::VendorId;
+use crate::wire::{
+    AckNack, Data, DataFrag, Gap, Header, HeaderError, HeaderExtension, Heartbeat, HeartbeatFrag, InlineQos, NackFrag,
+    ParameterList, Payload, StatusInfo, Submessage, Submessages,
+};
+
+/// Something a message says to an endpoint.
+#[derive(Clone, Copy, Debug)]
+pub enum Input<'a> {
+    /// To readers: a sample.
+    Data(SampleMeta, Data<'a>),
+    /// To readers: fragments of a sample.
+    DataFrag(SampleMeta, DataFrag<'a>),
+    /// To readers: what the writer has.
+    Heartbeat(Heartbeat),
+    /// To readers: how much of a sample was sent.
+    HeartbeatFrag(HeartbeatFrag),
+    /// To readers: what will never come.
+    Gap(Gap),
+    /// To a writer: what arrived, and what did not.
+    AckNack(AckNack),
+    /// To a writer: which fragments did not arrive.
+    NackFrag(NackFrag),
+}
+
+impl Input<'_> {
+    /// Whether a reader is meant; else it is a writer.
+    #[must_use]
+    pub const fn is_for_reader(&self) -> bool {
+        !matches!(self, Self::AckNack(_) | Self::NackFrag(_))
+    }
+}
+
+/// From whom and for whom an input is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Envelope {
+    /// The remote endpoint that speaks.
+    pub from: Guid,
+    /// The local endpoint it speaks to; [`EntityId::UNKNOWN`] for every matched one.
+    pub to: EntityId,
+    /// Who made the sender.
+    pub vendor: VendorId,
+    /// Whether the sender named this participant, which it can only do after having heard of it.
+    pub is_addressed: bool,
+}
+
+/// Why a message, or the rest of it, was not looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DropReason {
+    /// The header is not one of RTPS 2.
+    Header(HeaderError),
+    /// A submessage is malformed; the rest of the message is invalid.
+    Malformed,
+    /// A header extension says something that must be understood and is not, or its checksum or length is wrong.
+    HeaderExtension,
+    /// An inline QoS says something that must be understood and is not, or is malformed. Only its sample is lost.
+    InlineQos,
+    /// A protected submessage; security is not enabled.
+    Protected,
+}
+
+impl fmt::Display for DropReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Header(error) => fmt::Display::fmt(error, f),
+            Self::Malformed => f.write_str("malformed submessage"),
+            Self::HeaderExtension => f.write_str("header extension not understood, or checksum or length wrong"),
+            Self::InlineQos => f.write_str("inline QoS not understood or malformed"),
+            Self::Protected => f.write_str("protected submessage without security"),
+        }
+    }
+}
+
+/// Takes what a message says.
+pub trait Receive {
+    /// Something for an endpoint of this participant.
+    fn input(&mut self, envelope: Envelope, input: Input<'_>);
+    /// The message, the rest of it or one sample was not looked at.
+    fn dropped(&mut self, vendor: VendorId, reason: DropReason);
+}
+
+/// Walks a message. Returns its header, if it has a valid one.
+pub fn interpret(message: &[u8], own: GuidPrefix, receive: &mut impl Receive) -> Option<Header> {
+    let (header, rest) = match Header::parse(message) {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            receive.dropped(VendorId::UNKNOWN, DropReason::Header(error));
+            return None;
+        }
+    };
+    let mut state = State {
+        own,
+        source: header.prefix,
+        vendor: header.vendor,
+        is_for_us: true,
+        is_addressed: false,
+        timestamp: Timestamp::INVALID,
+    };
+    let mut submessages = Submessages::new(rest);
+    loop {
+        while let Some(data) = submessages.next_data() {
+            state.data(data, receive);
+        }
+        let Some(submessage) = submessages.next() else { break };
+        let Ok(submessage) = submessage else {
+            receive.dropped(state.vendor, DropReason::Malformed);
+            break;
+        };
+        match state.step(submessage) {
+            Step::Nothing => {}
+            Step::Extension(extension) => {
+                let not_understood =
+                    extension.parameters.is_some_and(|list| list.iter().any(|(id, _)| id.must_understand()));
+                if HeaderExtension::verify(message).is_err() || not_understood {
+                    receive.dropped(state.vendor, DropReason::HeaderExtension);
+                    break;
+                }
+            }
+            Step::Dropped(reason) => receive.dropped(state.vendor, reason),
+            Step::Input(remote, to, input) => state.input(remote, to, input, receive),
+        }
+    }
+    Some(header)
+}
+
+struct State {
+    own: GuidPrefix,
+    source: GuidPrefix,
+    vendor: VendorId,
+    is_for_us: bool,
+    is_addressed: bool,
+    timestamp: Timestamp,
+}
+
+enum Step<'a> {
+    Nothing,
+    Extension(HeaderExtension<'a>),
+    Dropped(DropReason),
+    /// The remote endpoint, the local one, and what is said.
+    Input(EntityId, EntityId, Input<'a>),
+}
+
+impl State {
+    #[inline]
+    fn data(&self, data: Data<'_>, receive: &mut impl Receive) {
+        match self.meta(data.inline_qos, matches!(data.payload, Payload::Key(_))) {
+            Ok(meta) => self.input(data.writer, data.reader, Input::Data(meta, data), receive),
+            Err(reason) => receive.dropped(self.vendor, reason),
+        }
+    }
+
+    #[inline]
+    fn input(&self, remote: EntityId, to: EntityId, input: Input<'_>, receive: &mut impl Receive) {
+        if self.is_for_us {
+            let from = Guid::new(self.source, remote);
+            receive.input(Envelope { from, to, vendor: self.vendor, is_addressed: self.is_addressed }, input);
+        }
+    }
+
+    #[inline]
+    fn step<'a>(&mut self, submessage: Submessage<'a>) -> Step<'a> {
+        match submessage {
+            Submessage::Data(data) => match self.meta(data.inline_qos, matches!(data.payload, Payload::Key(_))) {
+                Ok(meta) => Step::Input(data.writer, data.reader, Input::Data(meta, data)),
+                Err(reason) => Step::Dropped(reason),
+            },
+            Submessage::DataFrag(frag) => match self.meta(frag.inline_qos, frag.is_key) {
+                Ok(meta) => Step::Input(frag.writer, frag.reader, Input::DataFrag(meta, frag)),
+                Err(reason) => Step::Dropped(reason),
+            },
+            Submessage::Heartbeat(h) => Step::Input(h.writer, h.reader, Input::Heartbeat(h)),
+            Submessage::HeartbeatFrag(h) => Step::Input(h.writer, h.reader, Input::HeartbeatFrag(h)),
+            Submessage::Gap(gap) => Step::Input(gap.writer, gap.reader, Input::Gap(gap)),
+            Submessage::AckNack(a) => Step::Input(a.reader, a.writer, Input::AckNack(a)),
+            Submessage::NackFrag(n) => Step::Input(n.reader, n.writer, Input::NackFrag(n)),
+            Submessage::InfoTimestamp(info) => {
+                self.timestamp = info.timestamp.unwrap_or(Timestamp::INVALID);
+                Step::Nothing
+            }
+            Submessage::InfoDestination(info) => {
+                self.is_addressed = info.prefix == self.own;
+                self.is_for_us = self.is_addressed || info.prefix == GuidPrefix::UNKNOWN;
+                Step::Nothing
+            }
+            Submessage::InfoSource(info) => {
+                self.source = info.prefix;
+                self.vendor = info.vendor;
+                self.timestamp = Timestamp::INVALID;
+                Step::Nothing
+            }
+            Submessage::HeaderExtension(extension) => Step::Extension(extension),
+            Submessage::Security { .. } => Step::Dropped(DropReason::Protected),
+            // Replies go where discovery says, never where a message says: nobody can redirect them.
+            Submessage::InfoReply(_) | Submessage::InfoReplyIp4(_) => Step::Nothing,
+            _ => Step::Nothing,
+        }
+    }
+
+    #[inline]
+    fn meta(&self, inline_qos: Option<ParameterList<'_>>, is_key: bool) -> Result<SampleMeta, DropReason> {
+        let mut meta = SampleMeta {
+            // A key without a status was an early implementation's way to dispose.
+            kind: if is_key { ChangeKind::Disposed } else { ChangeKind::Alive },
+            key_hash: None,
+            source_timestamp: self.timestamp,
+            lifespan: None,
+            is_filtered: false,
+            is_directed: false,
+        };
+        let Some(list) = inline_qos else { return Ok(meta) };
+        let qos = InlineQos::parse(&list, self.vendor).map_err(|_| DropReason::InlineQos)?;
+        let disposed = qos.status_info.contains(StatusInfo::DISPOSED);
+        let unregistered = qos.status_info.contains(StatusInfo::UNREGISTERED);
+        meta.kind = match (disposed, unregistered) {
+            (true, true) => ChangeKind::DisposedUnregistered,
+            (true, false) => ChangeKind::Disposed,
+            (false, true) => ChangeKind::Unregistered,
+            (false, false) => meta.kind,
+        };
+        meta.key_hash = qos.key_hash;
+        meta.lifespan = qos.lifespan;
+        meta.is_filtered = qos.status_info.contains(StatusInfo::FILTERED);
+        meta.is_directed = qos.is_directed;
+        Ok(meta)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vendor::ProtocolVersion;
+    use crate::wire::{Checksum, DataHead, Endianness, InfoTimestamp, ParameterList, PayloadKind};
+    use std::vec;
+    use std::vec::Vec;
+
+    const SENT: Timestamp = Timestamp { seconds: 1000, fraction: 0 };
+    const WRITTEN: Timestamp = Timestamp { seconds: 900, fraction: 0 };
+
+    #[derive(Default)]
+    struct Heard {
+        /// The source timestamps of the samples.
+        samples: Vec<Timestamp>,
+        dropped: Vec<DropReason>,
+    }
+
+    impl Receive for Heard {
+        fn input(&mut self, _: Envelope, input: Input<'_>) {
+            let Input::Data(meta, _) = input else { panic!("{input:?}") };
+            self.samples.push(meta.source_timestamp);
+        }
+
+        fn dropped(&mut self, _: VendorId, reason: DropReason) {
+            self.dropped.push(reason);
+        }
+    }
+
+    /// A sample before and a sample behind an INFO_TS.
+    fn message(extension: &HeaderExtension<'_>) -> Vec<u8> {
+        let mut out = vec![];
+        let header = Header { version: ProtocolVersion::V2_5, vendor: VendorId::RTI, prefix: GuidPrefix([3; 12]) };
+        header.emit(&mut out);
+        extension.emit(Endianness::Big, &mut out);
+        let head = DataHead {
+            reader: EntityId::UNKNOWN,
+            writer: EntityId::user_writer(1, false),
+            sequence_number: crate::seq::SequenceNumber(1),
+            inline_qos: &[],
+            payload: PayloadKind::None,
+        };
+        head.emit(Endianness::Little, 0, &mut out);
+        InfoTimestamp { timestamp: Some(WRITTEN) }.emit(Endianness::Little, &mut out);
+        head.emit(Endianness::Little, 0, &mut out);
+        extension.seal(Endianness::Big, &mut out);
+        out
+    }
+
+    fn hear(message: &[u8]) -> Heard {
+        let mut heard = Heard::default();
+        interpret(message, GuidPrefix([4; 12]), &mut heard);
+        heard
+    }
+
+    #[test]
+    fn a_header_extension_tells_when_the_message_was_sent_and_not_when_a_sample_was_written() {
+        for checksum in
+            [None, Some(Checksum::Crc32c([0; 4])), Some(Checksum::Crc64([0; 8])), Some(Checksum::Md5([0; 16]))]
+        {
+            let extension = HeaderExtension {
+                message_length: Some(0),
+                send_timestamp: Some(SENT),
+                u_extension: Some([1; 4]),
+                w_extension: Some([2; 8]),
+                checksum,
+                parameters: None,
+            };
+            let heard = hear(&message(&extension));
+            assert_eq!(heard.samples, [Timestamp::INVALID, WRITTEN]);
+            assert!(heard.dropped.is_empty());
+        }
+    }
+
+    #[test]
+    fn nothing_is_heard_of_a_message_whose_header_extension_does_not_hold() {
+        let extension = HeaderExtension {
+            message_length: Some(0),
+            checksum: Some(Checksum::Crc32c([0; 4])),
+            ..HeaderExtension::EMPTY
+        };
+        let good = message(&extension);
+        for at in (28..good.len()).step_by(4) {
+            let mut damaged = good.clone();
+            // The last octet of each word: lengths of submessages included, which must not make a difference.
+            damaged[at + 3] ^= 0x40;
+            let heard = hear(&damaged);
+            assert_eq!(heard.dropped, [DropReason::HeaderExtension], "octet {at}");
+            assert!(heard.samples.is_empty(), "octet {at}");
+        }
+        let heard = hear(&good[..good.len() - 24]);
+        assert_eq!((heard.samples.len(), heard.dropped), (0, vec![DropReason::HeaderExtension]));
+    }
+
+    #[test]
+    fn parameters_of_a_header_extension_are_passed_over_unless_they_must_be_understood() {
+        for (id, is_heard) in [(0x3e01_u16, true), (0x8001, true), (0x7e01, false), (0xc001, false)] {
+            let mut octets = id.to_be_bytes().to_vec();
+            octets.extend_from_slice(&[0, 4, 1, 2, 3, 4, 0, 1, 0, 0]);
+            let parameters = ParameterList::parse_to_end(&octets, Endianness::Big).unwrap();
+            let heard = hear(&message(&HeaderExtension { parameters: Some(parameters), ..HeaderExtension::EMPTY }));
+            assert_eq!(heard.samples.len(), if is_heard { 2 } else { 0 }, "{id:#x}");
+            assert_eq!(heard.dropped.is_empty(), is_heard, "{id:#x}");
+        }
+    }
+}

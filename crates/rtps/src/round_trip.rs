@@ -1,0 +1,73 @@
+//! Round-trip time as measured, and the wait derived from it.
+
+use crate::limits::ROUND_TRIP_INITIAL;
+use crate::time::Span;
+
+/// Smoothed round-trip time and its variation (the estimator of RFC 6298).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct RoundTrip {
+    smoothed: Option<Span>,
+    variation: Span,
+}
+
+impl RoundTrip {
+    /// Takes one measurement into account.
+    pub fn sample(&mut self, measured: Span) {
+        match self.smoothed {
+            None => {
+                self.smoothed = Some(measured);
+                self.variation = measured.divided_by(2);
+            }
+            Some(smoothed) => {
+                let error = Span(smoothed.0.abs_diff(measured.0));
+                self.variation = Span((self.variation.0 / 4).saturating_mul(3).saturating_add(error.0 / 4));
+                self.smoothed = Some(Span((smoothed.0 / 8).saturating_mul(7).saturating_add(measured.0 / 8)));
+            }
+        }
+    }
+
+    /// The smoothed round-trip time, or the initial assumption.
+    #[must_use]
+    pub fn estimate(&self) -> Span {
+        self.smoothed.unwrap_or(ROUND_TRIP_INITIAL)
+    }
+
+    /// How long to wait for an answer before it counts as missing: twice the estimate plus four variations, doubled
+    /// for every attempt that nobody answered, within bounds.
+    #[must_use]
+    pub fn patience(&self, attempts: u32, min: Span, max: Span) -> Span {
+        let once = self.estimate().times(2) + self.variation.times(4);
+        let doubled = once.max(min).times(1 << attempts.min(16));
+        doubled.clamp(min, max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn converges_to_a_steady_value() {
+        let mut rtt = RoundTrip::default();
+        assert_eq!(rtt.estimate(), ROUND_TRIP_INITIAL);
+        for _ in 0..100 {
+            rtt.sample(Span::from_micros(800));
+        }
+        let error = rtt.estimate().0.abs_diff(800_000);
+        assert!(error < 1_000, "{error} ns off");
+        assert!(rtt.patience(0, Span::ZERO, Span::from_secs(1)) < Span::from_micros(1_700));
+    }
+
+    #[test]
+    fn patience_doubles_within_its_bounds() {
+        let mut rtt = RoundTrip::default();
+        rtt.sample(Span::from_micros(10));
+        let min = Span::from_millis(1);
+        let max = Span::from_secs(1);
+        assert_eq!(rtt.patience(0, min, max), min);
+        assert_eq!(rtt.patience(3, min, max), Span::from_millis(8));
+        assert_eq!(rtt.patience(u32::MAX, min, max), max);
+        rtt.sample(Span::INFINITE);
+        assert_eq!(rtt.patience(1, min, max), max);
+    }
+}

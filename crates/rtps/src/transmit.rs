@@ -1,0 +1,267 @@
+//! Messages on their way out: small things written inline, large payloads by reference.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use crate::locator::Locator;
+use crate::payload::{BufferPool, Payload};
+
+/// Payloads up to this many octets are copied into the message; longer ones are referred to.
+///
+/// A copy of this size costs less than a second reference count and a second gather element.
+pub const INLINE_PAYLOAD_MAX: usize = 4096;
+
+/// One stretch of a message.
+#[derive(Debug)]
+enum Part {
+    /// Octets of the batch's own buffer.
+    Inline { start: usize, end: usize },
+    /// Octets of a sample.
+    Payload(Payload),
+}
+
+#[derive(Debug)]
+struct MessageMeta {
+    parts_end: usize,
+    len: usize,
+    to: Arc<[Locator]>,
+}
+
+/// Messages to send, in order. Reused from batch to batch, so that a steady state allocates nothing.
+#[derive(Debug, Default)]
+pub struct TransmitBatch {
+    bytes: Vec<u8>,
+    parts: Vec<Part>,
+    messages: Vec<MessageMeta>,
+    /// Where the inline part being written began.
+    inline_start: usize,
+    /// Octets of the message being written that are already in closed parts.
+    open_len: usize,
+    open: bool,
+}
+
+/// One message of a batch.
+#[derive(Debug, Clone, Copy)]
+pub struct Message<'a> {
+    batch: &'a TransmitBatch,
+    parts: &'a [Part],
+    meta: &'a MessageMeta,
+}
+
+impl TransmitBatch {
+    /// Whether there is nothing to send.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.messages.is_empty()
+    }
+
+    /// How many messages are complete.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.messages.len()
+    }
+
+    /// Octets of all complete messages.
+    #[must_use]
+    pub fn total_bytes(&self) -> usize {
+        self.messages.iter().map(|m| m.len).sum()
+    }
+
+    /// The complete messages, in the order they are to leave.
+    pub fn messages(&self) -> impl Iterator<Item = Message<'_>> {
+        let mut start = 0;
+        self.messages.iter().map(move |meta| {
+            let parts = self.parts.get(start..meta.parts_end).unwrap_or(&[]);
+            start = meta.parts_end;
+            Message { batch: self, parts, meta }
+        })
+    }
+
+    /// Forgets everything, keeping the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.parts.clear();
+        self.messages.clear();
+        self.inline_start = 0;
+        self.open_len = 0;
+        self.open = false;
+    }
+
+    /// Forgets everything; buffers of samples that nobody else holds go back to the pool.
+    pub fn clear_into(&mut self, pool: &mut BufferPool) {
+        for part in self.parts.drain(..) {
+            if let Part::Payload(payload) = part {
+                pool.recycle(payload);
+            }
+        }
+        self.clear();
+    }
+
+    /// Adds a message of already assembled octets.
+    pub fn push_message(&mut self, bytes: &[u8], to: Arc<[Locator]>) {
+        self.begin();
+        self.bytes.extend_from_slice(bytes);
+        self.finish(to);
+    }
+
+    /// Starts a message. The caller writes to [`Self::inline`] and refers to payloads, then calls [`Self::finish`].
+    pub(crate) fn begin(&mut self) {
+        debug_assert!(!self.open, "a message is already being written");
+        self.inline_start = self.bytes.len();
+        self.open_len = 0;
+        self.open = true;
+    }
+
+    /// Whether a message is being written.
+    pub(crate) const fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// The buffer to append to. Submessages are 4-aligned relative to the start of the message because every part is.
+    pub(crate) const fn inline(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    /// Octets of the message being written, so far.
+    pub(crate) fn open_len(&self) -> usize {
+        if self.open { self.open_len + (self.bytes.len() - self.inline_start) } else { 0 }
+    }
+
+    /// Refers to a payload at the current end of the message, or copies it when it is small; pads to a multiple of 4.
+    pub(crate) fn payload(&mut self, payload: &Payload) {
+        let len = payload.len();
+        if len <= INLINE_PAYLOAD_MAX {
+            self.bytes.extend_from_slice(payload);
+        } else {
+            self.close_inline();
+            self.open_len += len;
+            self.parts.push(Part::Payload(payload.clone()));
+            if !len.is_multiple_of(4) {
+                self.bytes.extend_from_slice(padding(len));
+                self.close_inline();
+                // What is written inline next begins at a multiple of 4, in the buffer as in the message.
+                self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
+                self.inline_start = self.bytes.len();
+            }
+            return;
+        }
+        self.bytes.extend_from_slice(padding(len));
+    }
+
+    /// Ends the message being written; it goes to these locators.
+    pub(crate) fn finish(&mut self, to: Arc<[Locator]>) {
+        debug_assert!(self.open, "no message is being written");
+        self.close_inline();
+        self.messages.push(MessageMeta { parts_end: self.parts.len(), len: self.open_len, to });
+        self.open = false;
+        self.inline_start = self.bytes.len();
+    }
+
+    fn close_inline(&mut self) {
+        let end = self.bytes.len();
+        if end > self.inline_start {
+            self.open_len += end - self.inline_start;
+            self.parts.push(Part::Inline { start: self.inline_start, end });
+            self.inline_start = end;
+        }
+    }
+}
+
+impl<'a> Message<'a> {
+    /// Length in octets.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "a message is never empty")]
+    pub const fn len(&self) -> usize {
+        self.meta.len
+    }
+
+    /// Where it goes: the same octets to each of these.
+    #[must_use]
+    pub const fn to(&self) -> &'a Arc<[Locator]> {
+        &self.meta.to
+    }
+
+    /// Its stretches in order, to gather from.
+    pub fn parts(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let batch = self.batch;
+        self.parts.iter().map(move |part| match part {
+            Part::Inline { start, end } => batch.bytes.get(*start..*end).unwrap_or(&[]),
+            Part::Payload(payload) => payload,
+        })
+    }
+
+    /// How many stretches there are.
+    #[must_use]
+    pub const fn part_count(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// All octets in one piece, appended to `out`.
+    pub fn copy_to(&self, out: &mut Vec<u8>) {
+        self.parts().for_each(|part| out.extend_from_slice(part));
+    }
+}
+
+/// The zero octets that bring `len` to a multiple of 4.
+pub(crate) const fn padding(len: usize) -> &'static [u8] {
+    match len % 4 {
+        1 => &[0; 3],
+        2 => &[0; 2],
+        3 => &[0; 1],
+        _ => &[],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec;
+
+    fn assembled(batch: &TransmitBatch) -> Vec<Vec<u8>> {
+        batch
+            .messages()
+            .map(|m| {
+                let mut out = vec![];
+                m.copy_to(&mut out);
+                assert_eq!(out.len(), m.len());
+                out
+            })
+            .collect()
+    }
+
+    #[test]
+    fn small_payloads_are_copied_and_large_ones_referred_to() {
+        let to: Arc<[Locator]> = Arc::new([Locator::INVALID]);
+        let small = Payload::copy_of(&[7; 5]);
+        let large = Payload::copy_of(&[9; INLINE_PAYLOAD_MAX + 2]);
+        let mut batch = TransmitBatch::default();
+        batch.begin();
+        batch.inline().extend_from_slice(&[1, 2, 3, 4]);
+        batch.payload(&small);
+        batch.payload(&large);
+        batch.inline().extend_from_slice(&[5, 6, 7, 8]);
+        assert_eq!(batch.open_len(), 4 + 8 + INLINE_PAYLOAD_MAX + 4 + 4);
+        batch.finish(Arc::clone(&to));
+        batch.push_message(&[1; 8], to);
+
+        let mut expected = vec![1, 2, 3, 4, 7, 7, 7, 7, 7, 0, 0, 0];
+        expected.extend_from_slice(&large);
+        expected.extend_from_slice(&[0, 0, 5, 6, 7, 8]);
+        assert_eq!(assembled(&batch), [expected, vec![1; 8]]);
+        assert_eq!(batch.messages().next().unwrap().part_count(), 4);
+    }
+
+    #[test]
+    fn clearing_gives_buffers_back() {
+        let mut pool = BufferPool::new(1 << 20);
+        let mut batch = TransmitBatch::default();
+        batch.begin();
+        let payload = pool.copy_of(&[0; 10_000]);
+        batch.payload(&payload);
+        drop(payload);
+        batch.finish(Arc::new([]));
+        batch.clear_into(&mut pool);
+        assert_eq!(pool.held_bytes(), 16_384);
+        assert!(batch.is_empty());
+    }
+}

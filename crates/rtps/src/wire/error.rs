@@ -1,0 +1,94 @@
+//! What can be wrong with a submessage.
+
+use core::fmt;
+
+use super::parameter_list::ParameterListError;
+use super::submessage::SubmessageId;
+
+/// A submessage that makes the rest of its message unusable (RTPS 2.5 §8.3.4.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WireError {
+    /// Which submessage; `None` when not even its header is there.
+    pub submessage: Option<SubmessageId>,
+    /// What is wrong with it.
+    pub fault: Fault,
+}
+
+/// What is wrong with a submessage.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The fields need more octets than the submessage has.
+    Truncated,
+    /// The header states more octets than the message has left.
+    LengthExceedsMessage {
+        /// The length stated.
+        stated: usize,
+        /// The octets left.
+        available: usize,
+    },
+    /// The length is not a multiple of 4 although another submessage follows.
+    Misaligned {
+        /// The length stated.
+        stated: usize,
+    },
+    /// A sequence number is 0, negative or unknown.
+    SequenceNumber,
+    /// A set has more than 256 bits, a base below 1, or numbers past the largest.
+    NumberSet,
+    /// The first and last sequence numbers of a HEARTBEAT, or the start and base of a GAP, contradict each other.
+    Range,
+    /// A fragment number, size or range is 0 or lies outside the sample.
+    Fragment,
+    /// octetsToInlineQos points into the fixed fields, out of the submessage or off the 4-octet grid.
+    OctetsToInlineQos {
+        /// The value stated.
+        stated: u16,
+    },
+    /// DATA claims to carry both data and key.
+    DataAndKey,
+    /// HEADER_EXTENSION stands elsewhere than right after the header.
+    ExtensionNotFirst,
+    /// HEADER_EXTENSION states a message length smaller than header and extension, or other than that of the message.
+    MessageLength,
+    /// The parameter list is malformed.
+    ParameterList(ParameterListError),
+}
+
+impl fmt::Display for WireError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.submessage {
+            Some(id) => write!(f, "malformed {id}: {}", self.fault),
+            None => write!(f, "malformed submessage header: {}", self.fault),
+        }
+    }
+}
+
+impl core::error::Error for WireError {}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Truncated => f.write_str("fields are cut off"),
+            Self::LengthExceedsMessage { stated, available } => {
+                write!(f, "states {stated} octets, the message has {available} left")
+            }
+            Self::Misaligned { stated } => write!(f, "length {stated} is no multiple of 4 and more follows"),
+            Self::SequenceNumber => f.write_str("sequence number below 1"),
+            Self::NumberSet => f.write_str("invalid number set"),
+            Self::Range => f.write_str("contradicting sequence number range"),
+            Self::Fragment => f.write_str("invalid fragment number, size or range"),
+            Self::OctetsToInlineQos { stated } => write!(f, "invalid octetsToInlineQos {stated}"),
+            Self::DataAndKey => f.write_str("both data and key flag set"),
+            Self::ExtensionNotFirst => f.write_str("not right after the header"),
+            Self::MessageLength => f.write_str("wrong message length"),
+            Self::ParameterList(error) => fmt::Display::fmt(error, f),
+        }
+    }
+}
+
+impl From<ParameterListError> for Fault {
+    fn from(error: ParameterListError) -> Self {
+        Self::ParameterList(error)
+    }
+}

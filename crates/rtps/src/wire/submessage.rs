@@ -1,0 +1,338 @@
+//! The sequence of submessages in a message.
+
+use core::fmt;
+
+use alloc::vec::Vec;
+
+use super::acknack::AckNack;
+use super::cursor::{Emitter, Endianness};
+use super::data::Data;
+use super::data_frag::DataFrag;
+use super::error::{Fault, WireError};
+use super::gap::Gap;
+use super::header_extension::HeaderExtension;
+use super::heartbeat::Heartbeat;
+use super::heartbeat_frag::HeartbeatFrag;
+use super::info_destination::InfoDestination;
+use super::info_reply::{InfoReply, InfoReplyIp4};
+use super::info_source::InfoSource;
+use super::info_timestamp::InfoTimestamp;
+use super::nack_frag::NackFrag;
+
+/// What kind of submessage follows (RTPS 2.5 §9.4.5.1.1).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SubmessageId(pub u8);
+
+/// One submessage.
+///
+/// ```text
+/// 0               8               16              24              32
+/// +---------------+---------------+---------------+---------------+
+/// |      id       |    flags    |E|      octetsToNextHeader       |
+/// +---------------+---------------+---------------+---------------+
+/// |                             body                              |
+/// ```
+///
+/// E = 1: little endian. A length of 0 means "no body" for PAD and INFO_TS, "to the end of the message" for the others
+/// (RTPS 2.5 §9.4.5.1.3).
+#[derive(Clone, Copy, PartialEq, Debug)]
+#[non_exhaustive]
+pub enum Submessage<'a> {
+    /// HEADER_EXTENSION.
+    HeaderExtension(HeaderExtension<'a>),
+    /// PAD.
+    Pad,
+    /// ACKNACK.
+    AckNack(AckNack),
+    /// HEARTBEAT.
+    Heartbeat(Heartbeat),
+    /// GAP.
+    Gap(Gap),
+    /// INFO_TS.
+    InfoTimestamp(InfoTimestamp),
+    /// INFO_SRC.
+    InfoSource(InfoSource),
+    /// INFO_REPLY_IP4.
+    InfoReplyIp4(InfoReplyIp4),
+    /// INFO_DST.
+    InfoDestination(InfoDestination),
+    /// INFO_REPLY.
+    InfoReply(InfoReply<'a>),
+    /// NACK_FRAG.
+    NackFrag(NackFrag),
+    /// HEARTBEAT_FRAG.
+    HeartbeatFrag(HeartbeatFrag),
+    /// DATA.
+    Data(Data<'a>),
+    /// DATA_FRAG.
+    DataFrag(DataFrag<'a>),
+    /// SEC_BODY, SEC_PREFIX, SEC_POSTFIX, SRTPS_PREFIX or SRTPS_POSTFIX, left to the security plug-ins.
+    Security {
+        /// Which of them.
+        id: SubmessageId,
+        /// The flags.
+        flags: u8,
+        /// The body.
+        body: &'a [u8],
+    },
+    /// Any other id: of a vendor, of the future, or of RTPS 1.x. To be skipped, or to be understood by who knows the
+    /// sender's vendor.
+    Unknown {
+        /// Which.
+        id: SubmessageId,
+        /// The flags.
+        flags: u8,
+        /// The body.
+        body: &'a [u8],
+    },
+}
+
+impl SubmessageId {
+    /// HEADER_EXTENSION.
+    pub const HEADER_EXTENSION: Self = Self(0x00);
+    /// PAD.
+    pub const PAD: Self = Self(0x01);
+    /// ACKNACK.
+    pub const ACKNACK: Self = Self(0x06);
+    /// HEARTBEAT.
+    pub const HEARTBEAT: Self = Self(0x07);
+    /// GAP.
+    pub const GAP: Self = Self(0x08);
+    /// INFO_TS.
+    pub const INFO_TS: Self = Self(0x09);
+    /// INFO_SRC.
+    pub const INFO_SRC: Self = Self(0x0c);
+    /// INFO_REPLY_IP4.
+    pub const INFO_REPLY_IP4: Self = Self(0x0d);
+    /// INFO_DST.
+    pub const INFO_DST: Self = Self(0x0e);
+    /// INFO_REPLY.
+    pub const INFO_REPLY: Self = Self(0x0f);
+    /// NACK_FRAG.
+    pub const NACK_FRAG: Self = Self(0x12);
+    /// HEARTBEAT_FRAG.
+    pub const HEARTBEAT_FRAG: Self = Self(0x13);
+    /// DATA.
+    pub const DATA: Self = Self(0x15);
+    /// DATA_FRAG.
+    pub const DATA_FRAG: Self = Self(0x16);
+    /// SEC_BODY.
+    pub const SEC_BODY: Self = Self(0x30);
+    /// SEC_PREFIX.
+    pub const SEC_PREFIX: Self = Self(0x31);
+    /// SEC_POSTFIX.
+    pub const SEC_POSTFIX: Self = Self(0x32);
+    /// SRTPS_PREFIX.
+    pub const SRTPS_PREFIX: Self = Self(0x33);
+    /// SRTPS_POSTFIX.
+    pub const SRTPS_POSTFIX: Self = Self(0x34);
+
+    /// Whether the id belongs to the vendor of the source (RTPS 2.5 §9.4.5.1.1).
+    #[must_use]
+    pub const fn is_vendor(self) -> bool {
+        self.0 >= 0x80
+    }
+
+    /// The name in the standard, where it has one.
+    #[must_use]
+    pub const fn name(self) -> Option<&'static str> {
+        Some(match self {
+            Self::HEADER_EXTENSION => "HEADER_EXTENSION",
+            Self::PAD => "PAD",
+            Self::ACKNACK => "ACKNACK",
+            Self::HEARTBEAT => "HEARTBEAT",
+            Self::GAP => "GAP",
+            Self::INFO_TS => "INFO_TS",
+            Self::INFO_SRC => "INFO_SRC",
+            Self::INFO_REPLY_IP4 => "INFO_REPLY_IP4",
+            Self::INFO_DST => "INFO_DST",
+            Self::INFO_REPLY => "INFO_REPLY",
+            Self::NACK_FRAG => "NACK_FRAG",
+            Self::HEARTBEAT_FRAG => "HEARTBEAT_FRAG",
+            Self::DATA => "DATA",
+            Self::DATA_FRAG => "DATA_FRAG",
+            Self::SEC_BODY => "SEC_BODY",
+            Self::SEC_PREFIX => "SEC_PREFIX",
+            Self::SEC_POSTFIX => "SEC_POSTFIX",
+            Self::SRTPS_PREFIX => "SRTPS_PREFIX",
+            Self::SRTPS_POSTFIX => "SRTPS_POSTFIX",
+            _ => return None,
+        })
+    }
+
+    /// For these a length of 0 means "no body", not "to the end of the message".
+    const fn may_be_empty(self) -> bool {
+        matches!(self, Self::PAD | Self::INFO_TS)
+    }
+}
+
+impl Submessage<'_> {
+    /// Appends the submessage, payload included and padded to a multiple of 4.
+    ///
+    /// A submessage that borrows encoded values, such as inline QoS, keeps their byte order whatever `endianness` says.
+    pub fn emit(&self, endianness: Endianness, out: &mut Vec<u8>) {
+        match self {
+            Self::HeaderExtension(extension) => extension.emit(endianness, out),
+            Self::Pad => Emitter::begin(out, endianness, SubmessageId::PAD, 0).finish(),
+            Self::AckNack(acknack) => acknack.emit(endianness, out),
+            Self::Heartbeat(heartbeat) => heartbeat.emit(endianness, out),
+            Self::Gap(gap) => gap.emit(endianness, out),
+            Self::InfoTimestamp(info) => info.emit(endianness, out),
+            Self::InfoSource(info) => info.emit(endianness, out),
+            Self::InfoReplyIp4(info) => info.emit(endianness, out),
+            Self::InfoDestination(info) => info.emit(endianness, out),
+            Self::InfoReply(info) => info.emit(endianness, out),
+            Self::NackFrag(nack) => nack.emit(endianness, out),
+            Self::HeartbeatFrag(heartbeat) => heartbeat.emit(endianness, out),
+            Self::Data(data) => data.emit(endianness, out),
+            Self::DataFrag(data) => data.emit(endianness, out),
+            Self::Security { id, flags, body } | Self::Unknown { id, flags, body } => {
+                let stated = Endianness::from_flags(*flags);
+                Emitter::begin(out, stated, *id, *flags).octets(body).finish();
+            }
+        }
+    }
+}
+
+/// The submessages of a message, in order. Ends after the first error: what follows a malformed submessage is not
+/// usable (RTPS 2.5 §8.3.4.1).
+#[derive(Clone, Debug)]
+pub struct Submessages<'a> {
+    rest: &'a [u8],
+    first: bool,
+}
+
+impl<'a> Submessages<'a> {
+    /// The submessages of what [`Header::parse`](super::Header::parse) left over.
+    #[must_use]
+    pub const fn new(rest: &'a [u8]) -> Self {
+        Self { rest, first: true }
+    }
+
+    /// The octets from the next submessage to the end of the message.
+    #[must_use]
+    pub const fn remaining(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// If a DATA comes next, and it is well-formed: that one. It is what nearly all messages consist of, and this way
+    /// spares building a [`Submessage`].
+    #[inline]
+    pub(crate) fn next_data(&mut self) -> Option<Data<'a>> {
+        if *self.rest.first()? != SubmessageId::DATA.0 {
+            return None;
+        }
+        let mut ahead = self.clone();
+        let (_, flags, body) = ahead.split_next().ok()?;
+        let data = Data::parse(flags, body).ok()?;
+        ahead.first = false;
+        *self = ahead;
+        Some(data)
+    }
+
+    #[inline]
+    fn split_next(&mut self) -> Result<(SubmessageId, u8, &'a [u8]), WireError> {
+        let Some((&[id, flags, l0, l1], rest)) = self.rest.split_first_chunk() else {
+            return Err(WireError { submessage: None, fault: Fault::Truncated });
+        };
+        let id = SubmessageId(id);
+        let stated = usize::from(Endianness::from_flags(flags).u16([l0, l1]));
+        let len = if stated == 0 && !id.may_be_empty() { rest.len() } else { stated };
+        let (body, next) = rest.split_at_checked(len).ok_or(WireError {
+            submessage: Some(id),
+            fault: Fault::LengthExceedsMessage { stated, available: rest.len() },
+        })?;
+        if !next.is_empty() && !len.is_multiple_of(4) {
+            return Err(WireError { submessage: Some(id), fault: Fault::Misaligned { stated } });
+        }
+        self.rest = next;
+        Ok((id, flags, body))
+    }
+}
+
+impl<'a> Iterator for Submessages<'a> {
+    type Item = Result<Submessage<'a>, WireError>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let first = core::mem::replace(&mut self.first, false);
+        let result = self.split_next().and_then(|(id, flags, body)| {
+            parse(id, flags, body, first).map_err(|fault| WireError { submessage: Some(id), fault })
+        });
+        if result.is_err() {
+            self.rest = &[];
+        }
+        Some(result)
+    }
+}
+
+impl core::iter::FusedIterator for Submessages<'_> {}
+
+#[inline]
+fn parse(id: SubmessageId, flags: u8, body: &[u8], first: bool) -> Result<Submessage<'_>, Fault> {
+    Ok(match id {
+        SubmessageId::DATA => Submessage::Data(Data::parse(flags, body)?),
+        SubmessageId::DATA_FRAG => Submessage::DataFrag(DataFrag::parse(flags, body)?),
+        SubmessageId::INFO_TS => Submessage::InfoTimestamp(InfoTimestamp::parse(flags, body)?),
+        SubmessageId::INFO_DST => Submessage::InfoDestination(InfoDestination::parse(flags, body)?),
+        SubmessageId::HEARTBEAT => Submessage::Heartbeat(Heartbeat::parse(flags, body)?),
+        SubmessageId::ACKNACK => Submessage::AckNack(AckNack::parse(flags, body)?),
+        SubmessageId::GAP => Submessage::Gap(Gap::parse(flags, body)?),
+        SubmessageId::NACK_FRAG => Submessage::NackFrag(NackFrag::parse(flags, body)?),
+        SubmessageId::HEARTBEAT_FRAG => Submessage::HeartbeatFrag(HeartbeatFrag::parse(flags, body)?),
+        SubmessageId::INFO_SRC => Submessage::InfoSource(InfoSource::parse(flags, body)?),
+        SubmessageId::INFO_REPLY => Submessage::InfoReply(InfoReply::parse(flags, body)?),
+        SubmessageId::INFO_REPLY_IP4 => Submessage::InfoReplyIp4(InfoReplyIp4::parse(flags, body)?),
+        SubmessageId::PAD => Submessage::Pad,
+        SubmessageId::HEADER_EXTENSION if first => Submessage::HeaderExtension(HeaderExtension::parse(flags, body)?),
+        SubmessageId::HEADER_EXTENSION => return Err(Fault::ExtensionNotFirst),
+        SubmessageId::SEC_BODY
+        | SubmessageId::SEC_PREFIX
+        | SubmessageId::SEC_POSTFIX
+        | SubmessageId::SRTPS_PREFIX
+        | SubmessageId::SRTPS_POSTFIX => Submessage::Security { id, flags, body },
+        _ => Submessage::Unknown { id, flags, body },
+    })
+}
+
+impl fmt::Display for SubmessageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            Some(name) => f.write_str(name),
+            None => write!(f, "submessage {:#04x}", self.0),
+        }
+    }
+}
+
+impl fmt::Debug for SubmessageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl fmt::Display for Submessage<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::HeaderExtension(extension) => fmt::Display::fmt(extension, f),
+            Self::Pad => f.write_str("PAD"),
+            Self::AckNack(acknack) => fmt::Display::fmt(acknack, f),
+            Self::Heartbeat(heartbeat) => fmt::Display::fmt(heartbeat, f),
+            Self::Gap(gap) => fmt::Display::fmt(gap, f),
+            Self::InfoTimestamp(info) => fmt::Display::fmt(info, f),
+            Self::InfoSource(info) => fmt::Display::fmt(info, f),
+            Self::InfoReplyIp4(info) => fmt::Display::fmt(info, f),
+            Self::InfoDestination(info) => fmt::Display::fmt(info, f),
+            Self::InfoReply(info) => fmt::Display::fmt(info, f),
+            Self::NackFrag(nack) => fmt::Display::fmt(nack, f),
+            Self::HeartbeatFrag(heartbeat) => fmt::Display::fmt(heartbeat, f),
+            Self::Data(data) => fmt::Display::fmt(data, f),
+            Self::DataFrag(data) => fmt::Display::fmt(data, f),
+            Self::Security { id, flags, body } | Self::Unknown { id, flags, body } => {
+                write!(f, "{id} flags {flags:#04x} {} octets", body.len())
+            }
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! How much may be under way, and when to ask for acknowledgement.
+
+use crate::history::HistoryKind;
+use crate::limits::{RETRY_IN_FLOW, RETRY_MIN, WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, WINDOW_BYTES_START};
+use crate::time::{Instant, Span};
+
+use super::WriterConfig;
+
+/// Window and heartbeat schedule of one writer.
+///
+/// Acknowledgement is asked for by a heartbeat that travels with a sample: when half of the samples that may be held or
+/// a quarter of the octets that may be under way have been sent, which leaves the rest for what is written until the
+/// answer comes, and with any sample that follows a silence. What no later sample carries is asked for by a timer.
+#[derive(Debug)]
+pub(super) struct Flow {
+    /// Octets that may be under way.
+    window: usize,
+    /// Below this the window grows by all that is acknowledged, above by an eighth of it.
+    gentle_from: usize,
+    last_cut: Instant,
+    /// Samples after which acknowledgement is asked for.
+    ask_every: u32,
+    /// Samples held at which it is asked for in any case, because the next write would have to wait.
+    full_at: usize,
+    samples_since_asked: u32,
+    bytes_since_asked: usize,
+    last_asked: Option<Instant>,
+    next_heartbeat: Option<Instant>,
+    /// Acknowledgement was last asked for because much had been sent, not because time had passed, and nobody waits.
+    in_full_flow: bool,
+}
+
+impl Flow {
+    pub(super) fn new(config: &WriterConfig) -> Self {
+        let capacity = match config.history {
+            HistoryKind::KeepAll => config.limits.max_samples.min(config.limits.max_samples_per_instance),
+            HistoryKind::KeepLast(_) => u32::MAX,
+        };
+        Self {
+            window: WINDOW_BYTES_START,
+            gentle_from: WINDOW_BYTES_MAX,
+            last_cut: Instant(0),
+            ask_every: (capacity / 2).clamp(1, 256),
+            full_at: capacity as usize,
+            samples_since_asked: 0,
+            bytes_since_asked: 0,
+            last_asked: None,
+            next_heartbeat: None,
+            in_full_flow: false,
+        }
+    }
+
+    /// Whether the window may be closed when so many octets are held.
+    pub(super) const fn may_be_closed(&self, held: u64) -> bool {
+        held > self.window as u64
+    }
+
+    /// Whether a sample of `len` octets has to wait. One sample may always be under way.
+    pub(super) const fn is_closed(&self, in_flight: usize, len: usize) -> bool {
+        in_flight > 0 && in_flight.saturating_add(len) > self.window
+    }
+
+    pub(super) fn note_sent(&mut self, now: Instant, len: usize, anyone_answers: bool) {
+        self.samples_since_asked = self.samples_since_asked.saturating_add(1);
+        self.bytes_since_asked = self.bytes_since_asked.saturating_add(len);
+        if anyone_answers && self.next_heartbeat.is_none() {
+            self.next_heartbeat = Some(now + self.retry_min());
+        }
+    }
+
+    /// Whether the message about to leave should ask.
+    pub(super) fn wants_acknowledgement(&self, now: Instant, held: usize) -> bool {
+        self.samples_since_asked > 0
+            && (self.has_sent_much()
+                || held >= self.full_at
+                || self.last_asked.is_none_or(|at| now.since(at) >= self.retry_min()))
+    }
+
+    /// Whether a writer that waits for room has to ask although it sends nothing.
+    pub(super) const fn must_ask_for_room(&self) -> bool {
+        self.samples_since_asked > 0
+    }
+
+    pub(super) fn note_asked(&mut self, now: Instant, patience: Span) {
+        self.in_full_flow = self.has_sent_much();
+        self.samples_since_asked = 0;
+        self.bytes_since_asked = 0;
+        self.last_asked = Some(now);
+        self.schedule(now, Some(patience));
+    }
+
+    /// Somebody waits for acknowledgement.
+    pub(super) fn hurry(&mut self, now: Instant) {
+        self.in_full_flow = false;
+        self.next_heartbeat = self.next_heartbeat.map(|at| at.min(now + RETRY_MIN));
+    }
+
+    pub(super) fn heartbeat_due(&self, now: Instant) -> bool {
+        self.next_heartbeat.is_some_and(|at| at <= now)
+    }
+
+    pub(super) const fn next_heartbeat(&self) -> Option<Instant> {
+        self.next_heartbeat
+    }
+
+    /// To ask again after so long; `None` when nobody owes an answer.
+    pub(super) fn schedule(&mut self, now: Instant, wait: Option<Span>) {
+        self.next_heartbeat = wait.map(|wait| now + wait.max(self.retry_min()));
+    }
+
+    /// So much was acknowledged: a little more may be under way.
+    pub(super) fn grow(&mut self, acknowledged: usize) {
+        let step = if self.window < self.gentle_from { acknowledged } else { acknowledged / 8 };
+        self.window = self.window.saturating_add(step).min(WINDOW_BYTES_MAX);
+    }
+
+    /// Something was lost: half as much may be under way, at most once per round trip.
+    pub(super) fn cut(&mut self, now: Instant, round_trip: Span) {
+        self.in_full_flow = false;
+        if now.since(self.last_cut) < round_trip {
+            return;
+        }
+        self.last_cut = now;
+        self.window = (self.window / 2).max(WINDOW_BYTES_MIN);
+        self.gentle_from = self.window;
+    }
+
+    const fn has_sent_much(&self) -> bool {
+        self.samples_since_asked >= self.ask_every || self.bytes_since_asked >= self.window / 4
+    }
+
+    const fn retry_min(&self) -> Span {
+        if self.in_full_flow { RETRY_IN_FLOW } else { RETRY_MIN }
+    }
+}

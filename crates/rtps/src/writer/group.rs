@@ -1,0 +1,111 @@
+//! Where new samples go: one datagram to a multicast group where that replaces several to single addresses.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use crate::locator::Locator;
+
+use super::proxy::MatchedReader;
+
+/// The destinations that together reach all of these readers.
+///
+/// A group stands for its members when it saves a datagram: when they are at two or more addresses that nobody else
+/// needs a datagram at. It is also used for a reader that offers nothing else.
+pub(super) fn destinations<'r>(readers: impl Iterator<Item = &'r MatchedReader> + Clone) -> Vec<Locator> {
+    let alone: BTreeSet<&[Locator]> = readers.clone().filter(|r| r.group.is_none()).map(|r| &*r.to).collect();
+    let mut members: BTreeMap<Locator, BTreeSet<&[Locator]>> = BTreeMap::new();
+    for reader in readers.clone() {
+        if let Some(group) = reader.group
+            && !alone.contains(&*reader.to)
+        {
+            members.entry(group).or_default().insert(&reader.to);
+        }
+    }
+    // Whoever has no address of its own has the empty one, so that its group is worth it by itself.
+    let is_worth_it = |at: &BTreeSet<&[Locator]>| at.len() > 1 || at.iter().any(|to| to.is_empty());
+    members.retain(|_, at| is_worth_it(at));
+    let mut known = BTreeSet::new();
+    let mut to = Vec::new();
+    for reader in readers {
+        let is_member = |group: &Locator| members.contains_key(group) && !alone.contains(&*reader.to);
+        let through: &[Locator] = match &reader.group {
+            Some(group) if is_member(group) => core::slice::from_ref(group),
+            _ => &reader.to,
+        };
+        to.extend(through.iter().copied().filter(|locator| known.insert(*locator)));
+    }
+    to
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::{EntityId, Guid, GuidPrefix};
+    use crate::vendor::VendorId;
+    use alloc::sync::Arc;
+    use core::net::SocketAddr;
+    use std::vec;
+
+    const GROUP: &str = "239.255.1.1:7401";
+    const OTHER_GROUP: &str = "239.255.1.2:7401";
+
+    fn locator(text: &str) -> Locator {
+        Locator::from(text.parse::<SocketAddr>().unwrap())
+    }
+
+    fn reader(to: &str, group: Option<&str>) -> MatchedReader {
+        MatchedReader {
+            guid: Guid::new(GuidPrefix([1; 12]), EntityId::user_reader(1, false)),
+            reliable: true,
+            wants_history: false,
+            to: to.split_whitespace().map(locator).collect::<Vec<_>>().into(),
+            group: group.map(locator),
+            max_message_bytes: 1400,
+            expects_inline_qos: false,
+            positive_acks_disabled: false,
+            vendor: VendorId::PEREGRINE,
+        }
+    }
+
+    fn to(readers: &[MatchedReader]) -> Vec<Locator> {
+        destinations(readers.iter())
+    }
+
+    #[test]
+    fn a_group_replaces_two_addresses_and_not_one() {
+        let (first, second) = (reader("10.0.0.1:7411", Some(GROUP)), reader("10.0.0.2:7411", Some(GROUP)));
+        assert_eq!(to(core::slice::from_ref(&first)), [locator("10.0.0.1:7411")]);
+        assert_eq!(to(&[first.clone(), first.clone()]), [locator("10.0.0.1:7411")], "both are at one address");
+        assert_eq!(to(&[first.clone(), second.clone()]), [locator(GROUP)]);
+        let third = reader("10.0.0.3:7411", None);
+        assert_eq!(to(&[first, third, second]), [locator(GROUP), locator("10.0.0.3:7411")]);
+    }
+
+    #[test]
+    fn whoever_offers_only_a_group_is_reached_by_it() {
+        let (lonely, near) = (reader("", Some(GROUP)), reader("10.0.0.1:7411", Some(GROUP)));
+        assert_eq!(to(core::slice::from_ref(&lonely)), [locator(GROUP)]);
+        assert_eq!(to(&[near, lonely]), [locator(GROUP)]);
+        assert_eq!(to(&[reader("", None)]), []);
+    }
+
+    #[test]
+    fn an_address_that_gets_a_datagram_anyway_is_no_reason_for_a_group() {
+        let member = |at| reader(at, Some(GROUP));
+        let plain = reader("10.0.0.1:7411", None);
+        let expected = vec![locator("10.0.0.1:7411"), locator("10.0.0.2:7411")];
+        assert_eq!(to(&[plain, member("10.0.0.1:7411"), member("10.0.0.2:7411")]), expected);
+    }
+
+    #[test]
+    fn each_group_is_judged_by_its_own_members() {
+        let readers = [
+            reader("10.0.0.1:7411", Some(GROUP)),
+            reader("10.0.0.2:7411", Some(OTHER_GROUP)),
+            reader("10.0.0.3:7411", Some(GROUP)),
+        ];
+        assert_eq!(to(&readers), [locator(GROUP), locator("10.0.0.2:7411")]);
+        let same: Arc<[Locator]> = readers[0].to.clone();
+        assert_eq!(to(&readers[..2]), [same[0], locator("10.0.0.2:7411")]);
+    }
+}

@@ -1,0 +1,739 @@
+//! The RTPS writer: numbers changes, sends them, and repairs what did not arrive (RTPS 2.5 §8.4.7, §8.4.9).
+//!
+//! Every call that may have put something out is followed by draining [`Writer::poll_transmit`] and
+//! [`Writer::poll_event`], and by asking [`Writer::poll_timeout`] when to come back.
+
+mod flow;
+mod group;
+mod pack;
+mod proxy;
+mod repair;
+#[cfg(test)]
+mod tests;
+
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use hashbrown::HashSet;
+
+pub use proxy::MatchedReader;
+
+use crate::deadline::DeadlineTracker;
+use crate::history::{Change, Full, HistoryKind, ResourceLimits, WriterHistory};
+use crate::id::{EntityId, Guid, KeyHash};
+use crate::limits::{
+    MATCHES_MAX, MESSAGE_BYTES_MAX, MESSAGE_BYTES_MIN, POOL_BYTES_MAX, UNACKNOWLEDGED_KEEP, UNACKNOWLEDGED_KEEP_BYTES,
+};
+use crate::locator::Locator;
+use crate::payload::BufferPool;
+use crate::seq::SequenceNumber;
+use crate::time::{Instant, Span, sooner};
+use crate::transmit::TransmitBatch;
+use crate::vendor::{ProtocolVersion, Quirks, VendorId};
+use crate::wire::Header;
+use flow::Flow;
+use pack::{HEARTBEAT_LEN, Outgoing, Packer, fragment_size};
+use proxy::ReaderProxy;
+
+/// How a writer behaves. Fixed for its lifetime except where a method says otherwise.
+#[derive(Clone, Debug)]
+pub struct WriterConfig {
+    /// Which writer.
+    pub guid: Guid,
+    /// Whether readers may ask for repair (RELIABILITY).
+    pub reliable: bool,
+    /// Whether late joiners get what is still held (DURABILITY of TRANSIENT_LOCAL or more).
+    pub durable: bool,
+    /// Which samples are held (HISTORY).
+    pub history: HistoryKind,
+    /// How many (RESOURCE_LIMITS).
+    pub limits: ResourceLimits,
+    /// How long a sample is of interest (LIFESPAN).
+    pub lifespan: Span,
+    /// How often each instance has to be written (DEADLINE).
+    pub deadline: Span,
+    /// How often the writer has to show that it is alive when that is the application's business
+    /// (LIVELINESS of a MANUAL kind); else infinite.
+    pub liveliness_lease: Span,
+    /// Whether several samples are gathered into one message.
+    pub batching: Option<Batching>,
+    /// The largest message to put together, in octets, whatever the way to a reader would take.
+    pub max_message_bytes: usize,
+    /// The message size to plan with for samples written while no reader is matched.
+    pub default_message_bytes: usize,
+    /// Makes hash tables unpredictable to peers.
+    pub seed: u64,
+}
+
+/// When gathered samples leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Batching {
+    /// As soon as one more sample would bring the payloads past this many octets.
+    pub max_bytes: usize,
+    /// At the latest this long after the first one was written. Infinite: only when full or flushed.
+    pub max_delay: Span,
+}
+
+impl WriterConfig {
+    /// A reliable, volatile KEEP_LAST 1 writer without any period.
+    #[must_use]
+    pub const fn new(guid: Guid) -> Self {
+        Self {
+            guid,
+            reliable: true,
+            durable: false,
+            history: HistoryKind::KeepLast(1),
+            limits: ResourceLimits::UNLIMITED,
+            lifespan: Span::INFINITE,
+            deadline: Span::INFINITE,
+            liveliness_lease: Span::INFINITE,
+            batching: None,
+            max_message_bytes: MESSAGE_BYTES_MAX,
+            default_message_bytes: MESSAGE_BYTES_MAX,
+            seed: 0,
+        }
+    }
+}
+
+/// Something the application may want to know.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WriterEvent {
+    /// A write that was refused may succeed now, and acknowledgements waited for may have come.
+    Acknowledged,
+    /// A reader has not answered for so long that nobody waits for it any more.
+    ReaderInactive(Guid),
+    /// It has answered again.
+    ReaderActive(Guid),
+    /// An instance was not written in time (OFFERED_DEADLINE_MISSED).
+    DeadlineMissed(KeyHash),
+    /// The application did not assert the writer's liveliness in time (LIVELINESS_LOST).
+    LivelinessLost,
+}
+
+/// Why a writer wants to be called at an instant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WriterTimer {
+    /// Gathered samples have waited long enough.
+    Batch,
+    /// An acknowledgement is due.
+    Heartbeat,
+    /// A sample's lifespan ends.
+    Lifespan,
+    /// An instance has to be written.
+    Deadline,
+    /// The application has to assert liveliness.
+    Liveliness,
+    /// Samples have been kept long enough for readers that never acknowledge.
+    Retention,
+}
+
+/// What a writer has done so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct WriterCounters {
+    /// Samples sent for the first time.
+    pub samples_sent: u64,
+    /// Payload octets sent for the first time.
+    pub bytes_sent: u64,
+    /// Whole samples sent again.
+    pub samples_repaired: u64,
+    /// Fragments sent again.
+    pub fragments_repaired: u64,
+    /// Heartbeats sent.
+    pub heartbeats: u64,
+    /// ACKNACKs and NACK_FRAGs taken into account.
+    pub acknowledgements: u64,
+    /// Acknowledgements that were ignored: from strangers, or old.
+    pub acknowledgements_ignored: u64,
+}
+
+/// Everyone who gets new samples.
+#[derive(Debug)]
+struct Group {
+    to: Arc<[Locator]>,
+    /// Where readers listen that ask for inline QoS.
+    asking: Arc<[Locator]>,
+    /// Where none of them does.
+    plain: Arc<[Locator]>,
+    max_message: usize,
+    /// What of a message the inline QoS takes that readers ask for.
+    qos_bytes: usize,
+}
+
+impl Group {
+    fn is_mixed(&self) -> bool {
+        !self.asking.is_empty() && !self.plain.is_empty()
+    }
+
+    /// The largest message, less the inline QoS that readers ask for.
+    const fn room(&self) -> usize {
+        self.max_message.saturating_sub(self.qos_bytes)
+    }
+}
+
+/// One RTPS writer.
+#[derive(Debug)]
+pub struct Writer {
+    config: WriterConfig,
+    history: WriterHistory,
+    pool: BufferPool,
+    readers: Vec<ReaderProxy>,
+    group: Group,
+    packer: Packer,
+    flow: Flow,
+    /// The first change that has not been sent.
+    next_to_send: SequenceNumber,
+    /// For readers that never acknowledge: everything before this was sent when samples were last let go of, and goes
+    /// the next time.
+    kept_below: SequenceNumber,
+    let_go_at: Option<Instant>,
+    batch_bytes: usize,
+    batch_deadline: Option<Instant>,
+    next_expiry: Option<Instant>,
+    deadline: DeadlineTracker,
+    liveliness_due: Option<Instant>,
+    acknowledged: bool,
+    events: VecDeque<WriterEvent>,
+    counters: WriterCounters,
+}
+
+impl Writer {
+    /// A writer nobody listens to yet.
+    #[must_use]
+    pub fn new(config: WriterConfig) -> Self {
+        let header = Header { version: ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix: config.guid.prefix };
+        let default_message = config.default_message_bytes.clamp(MESSAGE_BYTES_MIN, MESSAGE_BYTES_MAX);
+        Self {
+            history: WriterHistory::new(config.history, config.limits, config.seed),
+            pool: BufferPool::new(POOL_BYTES_MAX),
+            readers: Vec::new(),
+            group: Group {
+                to: Arc::new([]),
+                asking: Arc::new([]),
+                plain: Arc::new([]),
+                max_message: default_message,
+                qos_bytes: 0,
+            },
+            packer: Packer::new(header, config.guid.entity),
+            flow: Flow::new(&config),
+            next_to_send: SequenceNumber::FIRST,
+            kept_below: SequenceNumber::FIRST,
+            let_go_at: None,
+            batch_bytes: 0,
+            batch_deadline: None,
+            next_expiry: None,
+            deadline: DeadlineTracker::new(config.deadline, config.seed),
+            liveliness_due: None,
+            acknowledged: false,
+            events: VecDeque::new(),
+            counters: WriterCounters::default(),
+            config,
+        }
+    }
+
+    /// Which writer this is.
+    #[must_use]
+    pub const fn guid(&self) -> Guid {
+        self.config.guid
+    }
+
+    /// A buffer for the next sample. It comes back to the writer's pool with the change it was used for.
+    pub fn take_buffer(&mut self, len: usize) -> Arc<Vec<u8>> {
+        self.pool.take(len)
+    }
+
+    /// Adds a change and sends it if the flow allows, batching as configured.
+    ///
+    /// # Errors
+    /// Which limit keeps it out. [`WriterEvent::Acknowledged`] tells when to try again.
+    pub fn write(&mut self, now: Instant, change: Change) -> Result<SequenceNumber, (Full, Change)> {
+        let (instance, kind) = (change.instance, change.kind);
+        let number = if self.config.durable || self.readers.iter().any(|r| r.info.reliable) {
+            self.write_held(now, change)?
+        } else {
+            self.write_once(now, change)
+        };
+        if kind.is_alive() {
+            self.deadline.spoke(now, instance);
+        } else {
+            self.deadline.forget(&instance);
+        }
+        self.note_liveliness(now);
+        Ok(number)
+    }
+
+    /// Whether this change would be accepted now.
+    #[must_use]
+    pub fn has_room_for(&self, change: &Change) -> bool {
+        self.history.has_room(&change.instance, self.acknowledged_below())
+    }
+
+    /// Notes an instance without writing it.
+    ///
+    /// # Errors
+    /// When `max_instances` is reached.
+    pub fn register_instance(&mut self, instance: KeyHash) -> Result<(), Full> {
+        self.history.register(instance)
+    }
+
+    /// Whether this writer has registered the instance and not unregistered it since.
+    #[must_use]
+    pub fn is_registered(&self, instance: &KeyHash) -> bool {
+        self.history.is_registered(instance)
+    }
+
+    /// Sends what has been gathered, and asks for acknowledgement of what nobody was asked for yet.
+    pub fn request_acknowledgement(&mut self, now: Instant) {
+        self.finish_group(now);
+        if self.any_repairs() && self.flow.must_ask_for_room() {
+            self.ask_everyone(now);
+        }
+        self.flow.hurry(now);
+    }
+
+    /// Sends what has been gathered.
+    pub fn flush(&mut self, now: Instant) {
+        self.finish_group(now);
+    }
+
+    /// The application says that this writer is alive (MANUAL_BY_TOPIC): tells the readers.
+    pub fn assert_liveliness(&mut self, now: Instant) {
+        self.note_liveliness(now);
+        if self.readers.is_empty() {
+            return;
+        }
+        self.finish_group(now);
+        self.packer.open();
+        let (first, last) = self.available();
+        self.packer.heartbeat(EntityId::UNKNOWN, first, last, true, true);
+        self.counters.heartbeats += 1;
+        self.packer.close(&self.group.to);
+    }
+
+    /// Discovery has found a reader, or news about one. `false` when the writer has as many as it can take.
+    pub fn match_reader(&mut self, now: Instant, mut reader: MatchedReader) -> bool {
+        self.finish_group(now);
+        reader.reliable &= self.config.reliable;
+        reader.max_message_bytes = reader.max_message_bytes.min(Quirks::of(reader.vendor).max_message_bytes);
+        if let Some(known) = self.readers.iter_mut().find(|r| r.info.guid == reader.guid) {
+            known.set_info(reader);
+            self.regroup();
+            return true;
+        }
+        if self.readers.len() >= MATCHES_MAX {
+            return false;
+        }
+        let history = self.config.durable && reader.wants_history;
+        let first = if history { SequenceNumber::FIRST } else { self.next_to_send };
+        let mut proxy = ReaderProxy::new(reader, first);
+        proxy.joined_at = self.next_to_send;
+        if proxy.info.reliable {
+            // The association is opened by a heartbeat, also when there is nothing to send yet.
+            proxy.owed_heartbeat = true;
+            if proxy.is_kept_for() {
+                self.let_go_at.get_or_insert(now + UNACKNOWLEDGED_KEEP);
+            }
+        } else if history {
+            proxy.push_from = Some(self.history.first());
+        }
+        self.readers.push(proxy);
+        self.regroup();
+        self.serve_readers(now);
+        true
+    }
+
+    /// The reader is gone. Says whether it was known.
+    pub fn unmatch_reader(&mut self, now: Instant, reader: Guid) -> bool {
+        let before = self.readers.len();
+        self.finish_group(now);
+        self.readers.retain(|r| r.info.guid != reader);
+        if self.readers.len() == before {
+            return false;
+        }
+        self.regroup();
+        // What only this reader held back is sent first: it may be nobody's business any more, either.
+        self.pump(now);
+        self.release_acknowledged();
+        true
+    }
+
+    /// The matched readers.
+    pub fn matched_readers(&self) -> impl Iterator<Item = &MatchedReader> {
+        self.readers.iter().map(|r| &r.info)
+    }
+
+    /// Whether every reader that counts has acknowledged everything up to and including `number`.
+    #[must_use]
+    pub fn is_acknowledged(&self, number: SequenceNumber) -> bool {
+        self.acknowledged_below() > number
+    }
+
+    /// The number of the newest change.
+    #[must_use]
+    pub const fn last(&self) -> SequenceNumber {
+        self.history.last()
+    }
+
+    /// What is held.
+    #[must_use]
+    pub const fn history(&self) -> &WriterHistory {
+        &self.history
+    }
+
+    /// What happened so far.
+    #[must_use]
+    pub const fn counters(&self) -> WriterCounters {
+        self.counters
+    }
+
+    /// Changes what readers are told with each sample that ask for inline QoS (RTPS 2.5 §8.7.2, §9.6.4): parameters
+    /// in little endian, without sentinel.
+    pub fn set_inline_qos(&mut self, now: Instant, parameters: &[u8]) {
+        self.finish_group(now);
+        self.packer.set_standing_qos(parameters);
+        self.regroup();
+    }
+
+    /// Changes the DEADLINE period.
+    pub fn set_deadline(&mut self, period: Span) {
+        self.deadline.set_period(period);
+    }
+
+    /// Changes the LIFESPAN of samples written from now on.
+    pub const fn set_lifespan(&mut self, lifespan: Span) {
+        self.config.lifespan = lifespan;
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        if self.batch_deadline.is_some_and(|at| at <= now) {
+            self.finish_group(now);
+        }
+        if self.next_expiry.is_some_and(|at| at <= now) {
+            self.next_expiry = self.history.remove_expired(now, &mut self.pool);
+            self.acknowledged = true;
+        }
+        while let Some(instance) = self.deadline.poll_missed(now) {
+            self.events.push_back(WriterEvent::DeadlineMissed(instance));
+        }
+        if self.liveliness_due.is_some_and(|at| at <= now) {
+            self.liveliness_due = None;
+            self.events.push_back(WriterEvent::LivelinessLost);
+        }
+        if self.let_go_at.is_some_and(|at| at <= now) {
+            self.let_go(now);
+        }
+        if self.flow.heartbeat_due(now) {
+            self.ask_again(now);
+        }
+    }
+
+    /// When to call [`Self::handle_timeout`] next, and what for.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<(Instant, WriterTimer)> {
+        let mut next = None;
+        sooner(&mut next, self.batch_deadline, WriterTimer::Batch);
+        sooner(&mut next, self.flow.next_heartbeat(), WriterTimer::Heartbeat);
+        sooner(&mut next, self.next_expiry, WriterTimer::Lifespan);
+        sooner(&mut next, self.deadline.next_deadline(), WriterTimer::Deadline);
+        sooner(&mut next, self.liveliness_due, WriterTimer::Liveliness);
+        sooner(&mut next, self.let_go_at, WriterTimer::Retention);
+        next
+    }
+
+    /// Hands over what is to be sent, replacing the contents of `out`, which must be empty. Says whether there is any.
+    pub fn poll_transmit(&mut self, out: &mut TransmitBatch) -> bool {
+        debug_assert!(out.is_empty());
+        // A message still gathering samples stays, and so do full ones before it: a batch leaves as a whole.
+        if self.packer.is_open() || self.packer.batch().is_empty() {
+            return false;
+        }
+        core::mem::swap(self.packer.batch(), out);
+        true
+    }
+
+    /// Takes a batch back that has been sent, so that its buffers can be used again.
+    pub fn reclaim(&mut self, batch: &mut TransmitBatch) {
+        batch.clear_into(&mut self.pool);
+    }
+
+    /// The next event.
+    pub fn poll_event(&mut self) -> Option<WriterEvent> {
+        if core::mem::take(&mut self.acknowledged) {
+            return Some(WriterEvent::Acknowledged);
+        }
+        self.events.pop_front()
+    }
+
+    fn write_held(&mut self, now: Instant, change: Change) -> Result<SequenceNumber, (Full, Change)> {
+        let fragment_size = self.plan(&change);
+        let expires_at = now + self.config.lifespan;
+        let (readers, end) = (&self.readers, self.history.last().next());
+        let acknowledged_below = || acknowledged_below(readers, end);
+        let added = self.history.add(change, fragment_size, expires_at, acknowledged_below, &mut self.pool);
+        let number = match added {
+            Ok(number) => number,
+            Err((full, change)) => {
+                // Whoever waits for room must be sure that somebody was asked for it.
+                self.finish_group(now);
+                if self.flow.must_ask_for_room() {
+                    self.ask_everyone(now);
+                }
+                self.flow.hurry(now);
+                return Err((full, change));
+            }
+        };
+        if !self.config.lifespan.is_infinite() && self.next_expiry.is_none() {
+            self.next_expiry = Some(expires_at);
+        }
+        self.pump(now);
+        Ok(number)
+    }
+
+    /// Nobody will ask for this change again: it is sent and forgotten.
+    fn write_once(&mut self, now: Instant, change: Change) -> SequenceNumber {
+        let fragment_size = self.plan(&change);
+        let sequence_number = self.history.skip();
+        self.next_to_send = sequence_number.next();
+        if !self.readers.is_empty() {
+            let outgoing = Outgoing {
+                sequence_number,
+                kind: change.kind,
+                instance: change.instance,
+                source_timestamp: change.source_timestamp,
+                payload: &change.payload,
+                fragment_size,
+            };
+            let len = change.payload.len();
+            send_new(&mut self.packer, &self.group, &outgoing);
+            self.note_sent(now, len);
+            self.finish_group_if_due(now, len);
+        }
+        self.pool.recycle(change.payload);
+        sequence_number
+    }
+
+    /// Sends changes that have not been sent yet, as far as the flow allows.
+    fn pump(&mut self, now: Instant) {
+        let mut last_len = 0;
+        let first = self.next_to_send;
+        while self.next_to_send <= self.history.last() {
+            let Some(change) = self.history.next_from(self.next_to_send) else {
+                self.next_to_send = self.history.last().next();
+                break;
+            };
+            let len = change.payload.len();
+            if !self.readers.is_empty() {
+                // What is held bounds what is under way; only when that is much is it worth counting.
+                if self.flow.may_be_closed(self.history.bytes_held()) && self.flow.is_closed(self.in_flight(), len) {
+                    break;
+                }
+                send_new(&mut self.packer, &self.group, &Outgoing::from(change));
+                self.next_to_send = change.sequence_number.next();
+                self.note_sent(now, len);
+                last_len = len;
+            } else {
+                self.next_to_send = change.sequence_number.next();
+            }
+        }
+        if self.next_to_send > first {
+            self.note_kept(now);
+        }
+        self.finish_group_if_due(now, last_len);
+    }
+
+    /// What was just sent is kept for a while for readers that never acknowledge.
+    fn note_kept(&mut self, now: Instant) {
+        if !self.readers.iter().any(ReaderProxy::is_kept_for) {
+            return;
+        }
+        for reader in self.readers.iter_mut().filter(|r| r.is_kept_for()) {
+            reader.unanswered = 0;
+        }
+        self.let_go_at.get_or_insert(now + UNACKNOWLEDGED_KEEP);
+        if self.history.bytes_between(self.kept_below, self.next_to_send) > UNACKNOWLEDGED_KEEP_BYTES / 2 {
+            self.let_go(now);
+        }
+    }
+
+    fn note_sent(&mut self, now: Instant, len: usize) {
+        self.counters.samples_sent += 1;
+        self.counters.bytes_sent += len as u64;
+        self.batch_bytes += len;
+        self.flow.note_sent(now, len, self.any_repairs());
+    }
+
+    fn finish_group_if_due(&mut self, now: Instant, last_len: usize) {
+        match self.config.batching {
+            Some(batching) if self.packer.is_open() => {
+                if self.batch_bytes.saturating_add(last_len) > batching.max_bytes || batching.max_delay == Span::ZERO {
+                    self.finish_group(now);
+                } else if self.batch_deadline.is_none() && !batching.max_delay.is_infinite() {
+                    self.batch_deadline = Some(now + batching.max_delay);
+                }
+            }
+            _ => self.finish_group(now),
+        }
+    }
+
+    /// Ends the message being gathered, asking for acknowledgement when that is due.
+    fn finish_group(&mut self, now: Instant) {
+        self.batch_bytes = 0;
+        self.batch_deadline = None;
+        let wants = self.any_repairs() && self.flow.wants_acknowledgement(now, self.history.len());
+        if self.packer.is_open() {
+            if wants && self.packer.open_len() + HEARTBEAT_LEN <= self.group.max_message {
+                self.put_heartbeat(now);
+                self.packer.close(&self.group.to);
+                return;
+            }
+            self.packer.close(&self.group.to);
+        }
+        if wants {
+            self.ask_everyone(now);
+        }
+    }
+
+    fn ask_everyone(&mut self, now: Instant) {
+        self.packer.open();
+        self.put_heartbeat(now);
+        self.packer.close(&self.group.to);
+    }
+
+    /// A heartbeat to everyone into the open message; everyone is to answer.
+    fn put_heartbeat(&mut self, now: Instant) {
+        let (first, last) = self.available();
+        self.packer.heartbeat(EntityId::UNKNOWN, first, last, false, false);
+        self.counters.heartbeats += 1;
+        let mut patience = Span::ZERO;
+        for reader in self.readers.iter_mut().filter(|r| r.counts()) {
+            reader.note_asked(now, last);
+            patience = patience.max(reader.patience());
+        }
+        self.flow.note_asked(now, patience);
+    }
+
+    /// The first and last change that can be had, as a heartbeat states them.
+    fn available(&self) -> (SequenceNumber, SequenceNumber) {
+        (self.history.first().min(self.next_to_send), self.next_to_send.previous())
+    }
+
+    /// Whether somebody may ask for repair.
+    fn any_repairs(&self) -> bool {
+        self.readers.iter().any(|r| r.counts() || r.is_kept_for())
+    }
+
+    /// Everything before this number is acknowledged by everyone who counts.
+    fn acknowledged_below(&self) -> SequenceNumber {
+        acknowledged_below(&self.readers, self.history.last().next())
+    }
+
+    /// Octets sent and not acknowledged, leaving aside history that late joiners still fetch.
+    fn in_flight(&self) -> usize {
+        let counting = self.readers.iter().filter(|r| r.counts());
+        match counting.map(|r| r.acknowledged_below.max(r.joined_at)).min() {
+            Some(from) => self.history.bytes_between(from, self.next_to_send),
+            None => 0,
+        }
+    }
+
+    /// Lets go of what everyone has, and tells.
+    fn release_acknowledged(&mut self) {
+        if !self.config.durable {
+            let kept = self.readers.iter().filter(|r| r.is_kept_for()).map(|r| r.acknowledged_below).min();
+            let below = self.acknowledged_below().min(self.next_to_send).min(kept.unwrap_or(self.next_to_send));
+            self.history.remove_below(below, &mut self.pool);
+        }
+        self.acknowledged = true;
+    }
+
+    /// Fragment size for a change, or 0 when it fits into one message.
+    fn plan(&self, change: &Change) -> u32 {
+        let whole = Header::LEN + Packer::sample_len(change.kind, change.payload.len());
+        if whole <= self.group.room() { 0 } else { fragment_size(self.group.room()) }
+    }
+
+    /// Works out anew who gets new samples, and how large a message may be.
+    fn regroup(&mut self) {
+        let to = group::destinations(self.readers.iter().map(|r| &r.info));
+        // Peers say where they listen, and there may be thousands of them.
+        let hasher = foldhash::quality::FixedState::with_seed(self.config.seed);
+        let mut asking: HashSet<Locator, _> = HashSet::with_hasher(hasher);
+        let asks = self.readers.iter().map(|r| &r.info).filter(|info| info.expects_inline_qos);
+        asking.extend(asks.flat_map(|info| info.to.iter().chain(&info.group)));
+        let (asking, plain): (Vec<_>, Vec<_>) = to.iter().copied().partition(|to| asking.contains(to));
+        let smallest = self.readers.iter().map(|r| r.info.max_message_bytes).min();
+        let max_message = smallest
+            .unwrap_or(self.config.default_message_bytes)
+            .min(self.config.max_message_bytes)
+            .clamp(MESSAGE_BYTES_MIN, MESSAGE_BYTES_MAX);
+        let is_asked_for = self.readers.iter().any(|r| r.info.expects_inline_qos);
+        // A sample gets half of the smallest message at least; what then is too long for its way is cut on the way.
+        let qos_bytes = if is_asked_for { self.packer.standing_qos_len() } else { 0 };
+        let qos_bytes = qos_bytes.min(max_message - MESSAGE_BYTES_MIN / 2);
+        let room = max_message - qos_bytes;
+        if room < self.group.room() {
+            self.history.refit(|change| {
+                let whole = Header::LEN + Packer::sample_len(change.kind, change.payload.len());
+                match change.fragment_size {
+                    0 if whole <= room => 0,
+                    size if size != 0 && size <= fragment_size(room) => size,
+                    _ => fragment_size(room),
+                }
+            });
+        }
+        // One message serves them all, so it is as the most particular of them needs it.
+        let mistaken = self.readers.iter().map(|r| Quirks::of(r.info.vendor).mistaken_key_octets).max();
+        self.packer.set_mistaken_key_octets(mistaken.unwrap_or(0));
+        self.group = Group { to: to.into(), asking: asking.into(), plain: plain.into(), max_message, qos_bytes };
+    }
+
+    fn note_liveliness(&mut self, now: Instant) {
+        if !self.config.liveliness_lease.is_infinite() {
+            self.liveliness_due = Some(now + self.config.liveliness_lease);
+        }
+    }
+}
+
+/// Everything before this number is acknowledged by all of these readers that count; `end` when none does.
+fn acknowledged_below(readers: &[ReaderProxy], end: SequenceNumber) -> SequenceNumber {
+    readers.iter().filter(|r| r.counts()).map(|r| r.acknowledged_below).min().unwrap_or(end)
+}
+
+/// Puts a change into the message for everyone, starting and ending messages as needed.
+///
+/// Inline QoS goes where readers listen that ask for it. Whoever shares an address with one of them gets it too; so
+/// everyone gets each sample once.
+fn send_new(packer: &mut Packer, group: &Group, sample: &Outgoing<'_>) {
+    if group.is_mixed() {
+        for (to, is_asked) in [(&group.plain, false), (&group.asking, true)] {
+            packer.close(to);
+            packer.set_asked(is_asked);
+            put_new(packer, group, to, sample);
+            packer.close(to);
+        }
+        return;
+    }
+    packer.set_asked(!group.asking.is_empty());
+    put_new(packer, group, &group.to, sample);
+}
+
+fn put_new(packer: &mut Packer, group: &Group, to: &Arc<[Locator]>, sample: &Outgoing<'_>) {
+    let fragments = sample.fragments(sample.payload.len());
+    if fragments > 0 {
+        packer.close(to);
+        for number in 1..=fragments {
+            packer.close(to);
+            packer.open();
+            packer.fragment(EntityId::UNKNOWN, sample, crate::seq::FragmentNumber(number));
+        }
+        return;
+    }
+    if packer.is_open() && packer.open_len() + Packer::sample_len(sample.kind, sample.payload.len()) > group.room() {
+        packer.close(to);
+    }
+    if !packer.is_open() {
+        packer.open();
+    }
+    packer.sample(EntityId::UNKNOWN, sample);
+}

@@ -1,0 +1,287 @@
+//! Puts submessages of one writer into messages.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use crate::history::{CacheChange, ChangeKind};
+use crate::id::{EntityId, GuidPrefix, KeyHash};
+use crate::locator::Locator;
+use crate::payload::Payload;
+use crate::seq::{Count, FragmentNumber, SequenceNumber, SequenceNumberSet};
+use crate::time::Timestamp;
+use crate::transmit::TransmitBatch;
+use crate::wire::{
+    DataFragHead, DataHead, Endianness, Gap, Header, Heartbeat, InfoDestination, InfoTimestamp, InlineQos,
+    ParameterListWriter, PayloadKind, StatusInfo,
+};
+
+/// What this crate writes. Every machine it runs on reads it without swapping, and every peer reads both.
+const ENDIANNESS: Endianness = Endianness::Little;
+
+pub(super) const HEARTBEAT_LEN: usize = 32;
+/// A GAP without bits.
+pub(super) const GAP_LEN: usize = 32;
+/// Key hash, status info and sentinel.
+const INSTANCE_STATE_LEN: usize = 32;
+
+/// The payload of one DATA_FRAG, so that a message with a time stamp and one fragment fills `max_message` octets.
+///
+/// Only the first fragment's message carries the time stamp; the others are twelve octets shorter than they could
+/// be, which is the price of equal fragments.
+pub(super) const fn fragment_size(max_message: usize) -> u32 {
+    let overhead = Header::LEN + InfoTimestamp::LEN + DataFragHead::LEN;
+    let size = max_message.saturating_sub(overhead) & !3;
+    if size > 0xfffc { 0xfffc } else { size as u32 }
+}
+
+/// A sample as it goes into a message.
+#[derive(Clone, Copy)]
+pub(super) struct Outgoing<'a> {
+    pub(super) sequence_number: SequenceNumber,
+    pub(super) kind: ChangeKind,
+    pub(super) instance: KeyHash,
+    pub(super) source_timestamp: Timestamp,
+    pub(super) payload: &'a Payload,
+    pub(super) fragment_size: u32,
+}
+
+impl<'a> From<&'a CacheChange> for Outgoing<'a> {
+    fn from(change: &'a CacheChange) -> Self {
+        Self {
+            sequence_number: change.sequence_number,
+            kind: change.kind,
+            instance: change.instance,
+            source_timestamp: change.source_timestamp,
+            payload: &change.payload,
+            fragment_size: change.fragment_size,
+        }
+    }
+}
+
+impl Outgoing<'_> {
+    /// How many DATA_FRAGs the sample takes; 0 when it goes as one DATA.
+    pub(super) const fn fragments(&self, payload_len: usize) -> u32 {
+        match self.fragment_size {
+            0 => 0,
+            size => payload_len.div_ceil(size as usize) as u32,
+        }
+    }
+}
+
+/// Writes messages of one writer into a batch.
+#[derive(Debug)]
+pub(super) struct Packer {
+    header: Header,
+    writer: EntityId,
+    batch: TransmitBatch,
+    /// The time stamp in force in the message being written.
+    timestamp: Option<Timestamp>,
+    heartbeat_count: Count,
+    /// Inline QoS for readers that ask for it, without sentinel.
+    standing_qos: Vec<u8>,
+    /// Whether it is for them that samples are being put into messages.
+    is_asked: bool,
+    inline_qos: Vec<u8>,
+    /// Serialized keys up to this length stay out: the key hash says the same.
+    mistaken_key_octets: usize,
+}
+
+impl Packer {
+    pub(super) fn new(header: Header, writer: EntityId) -> Self {
+        Self {
+            header,
+            writer,
+            batch: TransmitBatch::default(),
+            timestamp: None,
+            heartbeat_count: Count(0),
+            standing_qos: Vec::new(),
+            is_asked: false,
+            inline_qos: Vec::new(),
+            mistaken_key_octets: 0,
+        }
+    }
+
+    /// Inline QoS for readers that ask for it, from now on: parameters without the sentinel.
+    pub(super) fn set_standing_qos(&mut self, parameters: &[u8]) {
+        self.standing_qos.clear();
+        self.standing_qos.extend_from_slice(parameters);
+    }
+
+    /// The octets it adds to a sample, with its sentinel.
+    pub(super) const fn standing_qos_len(&self) -> usize {
+        match self.standing_qos.len() {
+            0 => 0,
+            len => len + INSTANCE_STATE_LEN,
+        }
+    }
+
+    /// Whether the samples from now on are for readers that ask for inline QoS.
+    pub(super) const fn set_asked(&mut self, is_asked: bool) {
+        self.is_asked = is_asked;
+    }
+
+    /// Serialized keys up to this length, encapsulation included, stay out from now on.
+    pub(super) const fn set_mistaken_key_octets(&mut self, octets: usize) {
+        self.mistaken_key_octets = octets;
+    }
+
+    pub(super) const fn batch(&mut self) -> &mut TransmitBatch {
+        &mut self.batch
+    }
+
+    pub(super) const fn is_open(&self) -> bool {
+        self.batch.is_open()
+    }
+
+    /// Octets of the message being written.
+    pub(super) fn open_len(&self) -> usize {
+        self.batch.open_len()
+    }
+
+    /// Octets the sample adds to a message that carries no time stamp yet, without the inline QoS that readers ask for.
+    pub(super) const fn sample_len(kind: ChangeKind, payload_len: usize) -> usize {
+        let qos = if kind.is_alive() { 0 } else { INSTANCE_STATE_LEN };
+        InfoTimestamp::LEN + DataHead::LEN + qos + payload_len.next_multiple_of(4)
+    }
+
+    /// Starts a message for everyone who listens.
+    pub(super) fn open(&mut self) {
+        self.batch.begin();
+        self.header.emit(self.batch.inline());
+        self.timestamp = None;
+    }
+
+    /// Starts a message for one participant.
+    pub(super) fn open_to(&mut self, prefix: GuidPrefix) {
+        self.open();
+        InfoDestination { prefix }.emit(ENDIANNESS, self.batch.inline());
+    }
+
+    /// Ends the message being written, if any.
+    pub(super) fn close(&mut self, to: &Arc<[Locator]>) {
+        if self.batch.is_open() {
+            self.batch.finish(Arc::clone(to));
+        }
+    }
+
+    /// A whole sample.
+    pub(super) fn sample(&mut self, reader: EntityId, sample: &Outgoing<'_>) {
+        self.stamp(sample.source_timestamp);
+        self.prepare_inline_qos(sample);
+        let payload = self.payload_kind(sample);
+        let head = DataHead {
+            reader,
+            writer: self.writer,
+            sequence_number: sample.sequence_number,
+            inline_qos: &self.inline_qos,
+            payload,
+        };
+        let len = if payload == PayloadKind::None { 0 } else { sample.payload.len() };
+        head.emit(ENDIANNESS, len, self.batch.inline());
+        if payload != PayloadKind::None {
+            self.batch.payload(sample.payload);
+        }
+    }
+
+    /// One fragment. The first one carries the time stamp and the inline QoS.
+    pub(super) fn fragment(&mut self, reader: EntityId, sample: &Outgoing<'_>, number: FragmentNumber) {
+        let size = sample.fragment_size as usize;
+        let start = (number.0.saturating_sub(1) as usize).saturating_mul(size);
+        let end = start.saturating_add(size).min(sample.payload.len());
+        let Some(part) = sample.payload.slice(start..end) else { return };
+        self.inline_qos.clear();
+        if number.0 == 1 {
+            self.stamp(sample.source_timestamp);
+            self.prepare_inline_qos(sample);
+        }
+        let head = DataFragHead {
+            reader,
+            writer: self.writer,
+            sequence_number: sample.sequence_number,
+            starting: number,
+            count: 1,
+            fragment_size: u16::try_from(sample.fragment_size).unwrap_or(u16::MAX),
+            sample_size: u32::try_from(sample.payload.len()).unwrap_or(u32::MAX),
+            inline_qos: &self.inline_qos,
+            is_key: !sample.kind.is_alive(),
+        };
+        head.emit(ENDIANNESS, part.len(), self.batch.inline());
+        self.batch.payload(&part);
+    }
+
+    /// What is available, and whether an answer is wanted.
+    pub(super) fn heartbeat(
+        &mut self,
+        reader: EntityId,
+        first: SequenceNumber,
+        last: SequenceNumber,
+        is_final: bool,
+        liveliness: bool,
+    ) {
+        self.heartbeat_count = self.heartbeat_count.next();
+        let heartbeat = Heartbeat {
+            reader,
+            writer: self.writer,
+            first,
+            last,
+            count: self.heartbeat_count,
+            is_final,
+            liveliness,
+            group: None,
+        };
+        heartbeat.emit(ENDIANNESS, self.batch.inline());
+    }
+
+    /// Numbers from `start` up to (not including) `end`, and those in `others`, will never come.
+    pub(super) fn gap(&mut self, reader: EntityId, start: SequenceNumber, list: SequenceNumberSet) {
+        let gap = Gap { reader, writer: self.writer, start, list, group: None, filtered_count: None };
+        gap.emit(ENDIANNESS, self.batch.inline());
+    }
+
+    fn payload_kind(&self, sample: &Outgoing<'_>) -> PayloadKind {
+        match sample.kind {
+            _ if sample.payload.is_empty() => PayloadKind::None,
+            ChangeKind::Alive => PayloadKind::Data,
+            _ if sample.payload.len() <= self.mistaken_key_octets => PayloadKind::None,
+            _ => PayloadKind::Key,
+        }
+    }
+
+    fn stamp(&mut self, timestamp: Timestamp) {
+        if self.timestamp == Some(timestamp) {
+            return;
+        }
+        let info = InfoTimestamp { timestamp: timestamp.is_valid().then_some(timestamp) };
+        info.emit(ENDIANNESS, self.batch.inline());
+        self.timestamp = Some(timestamp);
+    }
+
+    fn prepare_inline_qos(&mut self, sample: &Outgoing<'_>) {
+        self.inline_qos.clear();
+        let is_asked = self.is_asked && !self.standing_qos.is_empty();
+        if sample.kind.is_alive() && !is_asked {
+            return;
+        }
+        if is_asked {
+            self.inline_qos.extend_from_slice(&self.standing_qos);
+        }
+        let has_instance = !sample.kind.is_alive() || sample.instance != KeyHash::NIL;
+        let mut state = InlineQos { key_hash: has_instance.then_some(sample.instance), ..InlineQos::default() };
+        if sample.kind.disposes() {
+            state.status_info = state.status_info.with(StatusInfo::DISPOSED);
+        }
+        if sample.kind.unregisters() {
+            state.status_info = state.status_info.with(StatusInfo::UNREGISTERED);
+        }
+        if state.is_empty() {
+            ParameterListWriter::new(&mut self.inline_qos, ENDIANNESS).finish();
+        } else {
+            state.emit(ENDIANNESS, &mut self.inline_qos);
+        }
+    }
+}
+
+/// Room a message to one participant needs before its submessages.
+pub(super) const fn directed_overhead() -> usize {
+    Header::LEN + InfoDestination::LEN
+}

@@ -1,0 +1,196 @@
+//! What a writer knows of one matched reader.
+
+use alloc::sync::Arc;
+
+use crate::id::{EntityId, Guid};
+use crate::limits::{RETRY_MAX, RETRY_MIN, UNANSWERED_HEARTBEATS_MAX};
+use crate::locator::Locator;
+use crate::round_trip::RoundTrip;
+use crate::seq::{Count, SequenceNumber, SequenceNumberSet};
+use crate::time::{Instant, Span};
+use crate::vendor::VendorId;
+
+/// A remote reader that discovery has found to match.
+#[derive(Clone, Debug)]
+pub struct MatchedReader {
+    /// Which reader.
+    pub guid: Guid,
+    /// Whether it acknowledges.
+    pub reliable: bool,
+    /// Whether it wants what was written before it came (TRANSIENT_LOCAL or more).
+    pub wants_history: bool,
+    /// Where it is reached alone, narrowed down to the addresses worth using; empty when a group is all it offers.
+    pub to: Arc<[Locator]>,
+    /// The multicast group it listens to as well. New samples go there instead when that saves a datagram.
+    pub group: Option<Locator>,
+    /// The largest message the way there takes, in octets.
+    pub max_message_bytes: usize,
+    /// Whether it asked for inline QoS.
+    pub expects_inline_qos: bool,
+    /// Whether it only ever says what it misses, never what it has: nobody waits for it, and it is repaired as long as
+    /// the sample is kept.
+    pub positive_acks_disabled: bool,
+    /// Who made it.
+    pub vendor: VendorId,
+}
+
+#[derive(Debug)]
+pub(super) struct ReaderProxy {
+    pub(super) info: MatchedReader,
+    /// Where what concerns it alone goes: repairs, its own heartbeats.
+    pub(super) direct: Arc<[Locator]>,
+    /// Changes before this one are none of its business.
+    pub(super) first_relevant: SequenceNumber,
+    /// Everything before this is acknowledged.
+    pub(super) acknowledged_below: SequenceNumber,
+    /// The first change sent after it came.
+    pub(super) joined_at: SequenceNumber,
+    /// What it asked for and has not been sent since.
+    pub(super) requested: Option<SequenceNumberSet>,
+    /// A best-effort reader that wants history: what to push next.
+    pub(super) push_from: Option<SequenceNumber>,
+    /// It waits for a heartbeat of its own.
+    pub(super) owed_heartbeat: bool,
+    pub(super) unanswered: u32,
+    pub(super) round_trip: RoundTrip,
+    last_acknack: Option<Count>,
+    last_nack_frag: Option<Count>,
+    /// When an acknowledgement was asked for, and up to which change, as long as none came.
+    asked: Option<(Instant, SequenceNumber)>,
+    /// Something before this was lost, or an answer was: until it is acknowledged, answers do not measure the way.
+    unmeasurable_below: SequenceNumber,
+    repaired: Option<(Instant, SequenceNumberSet)>,
+}
+
+impl ReaderProxy {
+    pub(super) fn new(info: MatchedReader, first_relevant: SequenceNumber) -> Self {
+        Self {
+            direct: direct(&info),
+            info,
+            first_relevant,
+            acknowledged_below: first_relevant,
+            joined_at: first_relevant,
+            requested: None,
+            push_from: None,
+            owed_heartbeat: false,
+            unanswered: 0,
+            round_trip: RoundTrip::default(),
+            last_acknack: None,
+            last_nack_frag: None,
+            asked: None,
+            unmeasurable_below: SequenceNumber::ZERO,
+            repaired: None,
+        }
+    }
+
+    /// There is news of the reader.
+    pub(super) fn set_info(&mut self, info: MatchedReader) {
+        self.direct = direct(&info);
+        self.info = info;
+    }
+
+    pub(super) const fn entity(&self) -> EntityId {
+        self.info.guid.entity
+    }
+
+    /// Whether the writer waits for this reader. One that has not answered for long no longer counts, and one that never
+    /// acknowledges never does.
+    pub(super) const fn counts(&self) -> bool {
+        self.info.reliable && !self.info.positive_acks_disabled && !self.is_silent()
+    }
+
+    /// Whether it has left too many questions unanswered.
+    pub(super) const fn is_silent(&self) -> bool {
+        self.unanswered >= UNANSWERED_HEARTBEATS_MAX
+    }
+
+    /// Whether samples are kept for it for a while, because it never acknowledges.
+    pub(super) const fn is_kept_for(&self) -> bool {
+        self.info.reliable && self.info.positive_acks_disabled
+    }
+
+    /// Notes that everybody was asked for an acknowledgement up to `last`.
+    pub(super) fn note_asked(&mut self, now: Instant, last: SequenceNumber) {
+        let is_measurable = self.acknowledged_below >= self.unmeasurable_below;
+        if self.asked.is_none() && is_measurable && self.acknowledged_below <= last {
+            self.asked = Some((now, last));
+        }
+    }
+
+    /// Whether an ACKNACK with this count is new. Cyclone's pre-emptive ones carry 0, again and again.
+    pub(super) fn accept_acknack(&mut self, count: Count) -> bool {
+        accept(&mut self.last_acknack, count)
+    }
+
+    /// Whether a NACK_FRAG with this count is new.
+    pub(super) fn accept_nack_frag(&mut self, count: Count) -> bool {
+        accept(&mut self.last_nack_frag, count)
+    }
+
+    /// Everything before `base` has arrived. Says whether that is news.
+    pub(super) fn acknowledge(&mut self, now: Instant, base: SequenceNumber) -> bool {
+        if self.unanswered > 0 {
+            // It cannot be told which of the questions this answers.
+            self.answered();
+        } else if let Some((at, last)) = self.asked
+            && base > last
+        {
+            self.round_trip.sample(now.since(at));
+            self.asked = None;
+        }
+        if base <= self.acknowledged_below {
+            return false;
+        }
+        self.acknowledged_below = base;
+        true
+    }
+
+    /// It has answered, but not so that it would tell how long the way there and back takes.
+    pub(super) const fn answered(&mut self) {
+        self.unanswered = 0;
+        self.asked = None;
+    }
+
+    /// Something was lost. The answer to come includes the time of its repair, so it says nothing about the way there
+    /// and back; taken for a round trip, it would make the writer ask again later and later.
+    pub(super) fn note_loss(&mut self, sent_below: SequenceNumber) {
+        self.asked = None;
+        self.unmeasurable_below = sent_below;
+    }
+
+    /// What is asked for, less what was sent again so recently that the reader cannot have seen it when it asked.
+    pub(super) fn request(&mut self, now: Instant, wanted: SequenceNumberSet) {
+        let fresh = match &self.repaired {
+            Some((at, sent)) if now.since(*at) < self.round_trip.estimate().divided_by(2) => {
+                SequenceNumberSet::from_ascending(wanted.base(), wanted.iter().filter(|n| !sent.contains(*n)))
+            }
+            _ => wanted,
+        };
+        self.requested = (!fresh.is_empty()).then_some(fresh);
+    }
+
+    pub(super) const fn note_repaired(&mut self, now: Instant, numbers: SequenceNumberSet) {
+        self.repaired = Some((now, numbers));
+    }
+
+    /// How long to wait for its acknowledgement.
+    pub(super) fn patience(&self) -> Span {
+        self.round_trip.patience(self.unanswered, RETRY_MIN, RETRY_MAX)
+    }
+}
+
+/// The reader's own address, else the group, which is then all there is.
+fn direct(info: &MatchedReader) -> Arc<[Locator]> {
+    match info.group {
+        Some(group) if info.to.is_empty() => Arc::new([group]),
+        _ => Arc::clone(&info.to),
+    }
+}
+
+fn accept(last: &mut Option<Count>, count: Count) -> bool {
+    let new = count == Count(0) || last.is_none_or(|last| count.is_newer_than(last));
+    if new {
+        *last = Some(count);
+    }
+    new
+}

@@ -1,0 +1,293 @@
+//! What readers say, and what the writer does about it: repair, heartbeats of their own, history for late joiners.
+
+use crate::id::Guid;
+use crate::limits::{REPAIR_BYTES_MAX, RETRY_MAX, UNACKNOWLEDGED_KEEP, UNANSWERED_HEARTBEATS_MAX};
+use crate::seq::{FragmentNumber, SequenceNumber, SequenceNumberSet};
+use crate::time::Instant;
+use crate::wire::{AckNack, NackFrag};
+
+use super::pack::{GAP_LEN, HEARTBEAT_LEN, Outgoing, directed_overhead};
+use super::proxy::ReaderProxy;
+use super::{Writer, WriterEvent};
+
+impl Writer {
+    /// A reader acknowledges, and may ask for repair (RTPS 2.5 §8.3.8.1).
+    pub fn handle_acknack(&mut self, now: Instant, from: Guid, acknack: &AckNack) {
+        let sent_below = self.next_to_send;
+        let Some(reader) = self.readers.iter_mut().find(|r| r.info.guid == from && r.info.reliable) else {
+            self.counters.acknowledgements_ignored += 1;
+            return;
+        };
+        if !reader.accept_acknack(acknack.count) {
+            self.counters.acknowledgements_ignored += 1;
+            return;
+        }
+        self.counters.acknowledgements += 1;
+        let was_silent = reader.is_silent() && !reader.is_kept_for();
+        let before = reader.acknowledged_below;
+        let base = acknack.state.base();
+        // Base 0 is what several vendors send before they have heard anything: it acknowledges and asks for nothing.
+        let progress = base > SequenceNumber::ZERO && reader.acknowledge(now, base.min(sent_below));
+        reader.unanswered = 0;
+        reader.requested = None;
+        // Of what was never sent there is nothing to say. Whoever asks for it believes a forgery, and would ask again as soon
+        // as a heartbeat answers.
+        let asks = acknack.state.iter().next().is_some_and(|number| number < sent_below);
+        if base > SequenceNumber::ZERO && asks {
+            reader.note_loss(sent_below);
+            reader.request(now, acknack.state);
+        } else if !acknack.is_final {
+            reader.owed_heartbeat = true;
+        }
+        let asks_for_repair = reader.requested.is_some();
+        let round_trip = reader.round_trip.estimate();
+        let live_from = before.max(reader.joined_at);
+        let live_to = reader.acknowledged_below;
+        if was_silent {
+            self.events.push_back(WriterEvent::ReaderActive(from));
+        }
+        if asks_for_repair {
+            self.flow.cut(now, round_trip);
+        } else if progress {
+            self.flow.grow(self.history.bytes_between(live_from, live_to));
+        }
+        if progress {
+            self.release_acknowledged();
+        }
+        self.reschedule(now);
+        self.pump(now);
+        self.serve_readers(now);
+    }
+
+    /// A reader misses fragments of a change (RTPS 2.5 §8.3.8.10).
+    pub fn handle_nack_frag(&mut self, now: Instant, from: Guid, nack: &NackFrag) {
+        let Some(index) = self.readers.iter().position(|r| r.info.guid == from && r.info.reliable) else {
+            self.counters.acknowledgements_ignored += 1;
+            return;
+        };
+        let Some(reader) = self.readers.get_mut(index) else { return };
+        if !reader.accept_nack_frag(nack.count) {
+            self.counters.acknowledgements_ignored += 1;
+            return;
+        }
+        self.counters.acknowledgements += 1;
+        reader.answered();
+        reader.note_loss(self.next_to_send);
+        let round_trip = reader.round_trip.estimate();
+        self.flow.cut(now, round_trip);
+        self.finish_group(now);
+        let number = nack.sequence_number;
+        let whole_or_gone = self.history.get(number).is_none_or(|c| c.fragment_size == 0);
+        if whole_or_gone {
+            let reader = self.readers.get_mut(index);
+            if let Some(reader) = reader.filter(|_| number < self.next_to_send) {
+                reader.requested = Some(SequenceNumberSet::from_ascending(number, [number]));
+            }
+            self.serve_readers(now);
+            return;
+        }
+        self.repair_fragments(index, number, nack.state.iter());
+    }
+
+    /// Sends everything that individual readers are owed.
+    pub(super) fn serve_readers(&mut self, now: Instant) {
+        for index in 0..self.readers.len() {
+            let Some(reader) = self.readers.get_mut(index) else { return };
+            let requested = reader.requested.take();
+            let push_from = reader.push_from.take();
+            let owed = core::mem::take(&mut reader.owed_heartbeat);
+            if requested.is_none() && push_from.is_none() && !owed {
+                continue;
+            }
+            self.finish_group(now);
+            if let Some(requested) = requested {
+                self.repair(now, index, &requested);
+            } else if owed {
+                self.directed_heartbeat(now, index);
+            }
+            if let Some(from) = push_from {
+                self.push_history(index, from);
+            }
+        }
+    }
+
+    /// A timer says that acknowledgements are missing: asks those that owe them.
+    pub(super) fn ask_again(&mut self, now: Instant) {
+        let sent_below = self.next_to_send;
+        for index in 0..self.readers.len() {
+            let Some(reader) = self.readers.get_mut(index) else { return };
+            if !reader.info.reliable || reader.acknowledged_below >= sent_below {
+                continue;
+            }
+            reader.note_loss(sent_below);
+            if reader.unanswered < UNANSWERED_HEARTBEATS_MAX {
+                reader.unanswered += 1;
+                if reader.is_silent() && !reader.is_kept_for() {
+                    let guid = reader.info.guid;
+                    self.events.push_back(WriterEvent::ReaderInactive(guid));
+                    self.release_acknowledged();
+                }
+            }
+            self.finish_group(now);
+            self.directed_heartbeat(now, index);
+        }
+        self.reschedule(now);
+        self.pump(now);
+    }
+
+    /// What was sent long enough ago counts as acknowledged by those that never acknowledge.
+    pub(super) fn let_go(&mut self, now: Instant) {
+        let below = core::mem::replace(&mut self.kept_below, self.next_to_send);
+        for reader in self.readers.iter_mut().filter(|r| r.is_kept_for()) {
+            reader.acknowledged_below = reader.acknowledged_below.max(below);
+        }
+        self.let_go_at = (below < self.next_to_send).then(|| now + UNACKNOWLEDGED_KEEP);
+        self.release_acknowledged();
+        self.reschedule(now);
+    }
+
+    /// Sets the heartbeat timer by who owes an acknowledgement.
+    fn reschedule(&mut self, now: Instant) {
+        let sent_below = self.next_to_send;
+        let owing = self.readers.iter().filter(|r| r.info.reliable && r.acknowledged_below < sent_below);
+        let wait = owing.map(|r| if r.is_silent() { RETRY_MAX } else { r.patience() }).min();
+        self.flow.schedule(now, wait);
+    }
+
+    fn directed_heartbeat(&mut self, now: Instant, index: usize) {
+        let (first, last) = self.available();
+        let Some(reader) = self.readers.get_mut(index) else { return };
+        reader.note_asked(now, last);
+        let first = first.max(reader.first_relevant).min(last.next());
+        self.packer.open_to(reader.info.guid.prefix);
+        // Whoever acknowledges nothing is not asked to.
+        self.packer.heartbeat(reader.entity(), first, last, reader.is_kept_for(), false);
+        self.packer.close(&reader.direct);
+        self.counters.heartbeats += 1;
+    }
+
+    /// Sends again what one reader asked for; tells it what will never come.
+    fn repair(&mut self, now: Instant, index: usize, requested: &SequenceNumberSet) {
+        let Some(reader) = self.readers.get_mut(index) else { return };
+        let max_message = reader.info.max_message_bytes.min(self.group.max_message);
+        let room = max_message.saturating_sub(self.group.qos_bytes);
+        let mut sent = SequenceNumberSet::empty(requested.base());
+        let mut bytes = 0;
+        let mut gone_below = SequenceNumber::ZERO;
+        for number in requested.iter() {
+            if number < gone_below || number >= self.next_to_send {
+                continue;
+            }
+            let held = self.history.get(number).filter(|_| number >= reader.first_relevant);
+            let Some(change) = held else {
+                let next_held = self.history.iter_from(number.max(reader.first_relevant)).next();
+                gone_below = next_held.map_or(self.next_to_send, |c| c.sequence_number).min(self.next_to_send);
+                if self.packer.is_open() && self.packer.open_len() + GAP_LEN > max_message {
+                    self.packer.close(&reader.direct);
+                }
+                if !self.packer.is_open() {
+                    self.packer.open_to(reader.info.guid.prefix);
+                }
+                self.packer.gap(reader.entity(), number, SequenceNumberSet::empty(gone_below));
+                continue;
+            };
+            if bytes > 0 && bytes + change.payload.len() > REPAIR_BYTES_MAX {
+                break;
+            }
+            bytes += change.payload.len();
+            sent.insert(number);
+            self.counters.samples_repaired += 1;
+            put_directed(&mut self.packer, reader, &Outgoing::from(change), room);
+        }
+        reader.note_repaired(now, sent);
+        self.end_repair(now, index, max_message);
+    }
+
+    fn repair_fragments(
+        &mut self,
+        index: usize,
+        number: SequenceNumber,
+        fragments: impl Iterator<Item = FragmentNumber>,
+    ) {
+        let (Some(change), Some(reader)) = (self.history.get(number), self.readers.get(index)) else { return };
+        let outgoing = Outgoing::from(change);
+        let count = outgoing.fragments(outgoing.payload.len());
+        self.packer.set_asked(reader.info.expects_inline_qos);
+        let mut bytes = 0;
+        for fragment in fragments.take_while(|f| f.0 <= count) {
+            if bytes > REPAIR_BYTES_MAX {
+                break;
+            }
+            bytes += change.fragment_size as usize;
+            self.packer.close(&reader.direct);
+            self.packer.open();
+            self.packer.fragment(reader.entity(), &outgoing, fragment);
+            self.counters.fragments_repaired += 1;
+        }
+        if self.packer.is_open() {
+            let to = reader.direct.clone();
+            let (first, last) = self.available();
+            let first = first.max(reader.first_relevant).min(last.next());
+            if self.packer.open_len() + HEARTBEAT_LEN > self.group.max_message {
+                self.packer.close(&to);
+                self.packer.open_to(reader.info.guid.prefix);
+            }
+            self.packer.heartbeat(reader.entity(), first, last, false, false);
+            self.counters.heartbeats += 1;
+            self.packer.close(&to);
+        }
+    }
+
+    /// Every repair ends with a heartbeat, so that the reader says at once whether it arrived.
+    fn end_repair(&mut self, now: Instant, index: usize, max_message: usize) {
+        let Some(reader) = self.readers.get(index) else { return };
+        if self.packer.is_open() && self.packer.open_len() + HEARTBEAT_LEN <= max_message {
+            let (first, last) = self.available();
+            let first = first.max(reader.first_relevant).min(last.next());
+            self.packer.heartbeat(reader.entity(), first, last, false, false);
+            self.counters.heartbeats += 1;
+            self.packer.close(&reader.direct);
+            return;
+        }
+        self.packer.close(&reader.direct);
+        self.directed_heartbeat(now, index);
+    }
+
+    /// A best-effort reader never asks: what it wants of the past is sent when it comes.
+    fn push_history(&mut self, index: usize, from: SequenceNumber) {
+        let Some(reader) = self.readers.get(index) else { return };
+        let max_message = reader.info.max_message_bytes.min(self.group.max_message);
+        let room = max_message.saturating_sub(self.group.qos_bytes);
+        let until = self.next_to_send;
+        for change in self.history.iter_from(from).take_while(|c| c.sequence_number < until) {
+            put_directed(&mut self.packer, reader, &Outgoing::from(change), room);
+        }
+        self.packer.close(&reader.direct);
+    }
+}
+
+/// A sample for one reader, starting and ending messages as needed.
+fn put_directed(packer: &mut super::Packer, reader: &ReaderProxy, sample: &Outgoing<'_>, max_message: usize) {
+    packer.set_asked(reader.info.expects_inline_qos);
+    let fragments = sample.fragments(sample.payload.len());
+    if fragments > 0 {
+        for number in 1..=fragments {
+            packer.close(&reader.direct);
+            packer.open();
+            packer.fragment(reader.entity(), sample, FragmentNumber(number));
+        }
+        return;
+    }
+    let len = super::Packer::sample_len(sample.kind, sample.payload.len());
+    if packer.is_open() && packer.open_len() + len > max_message {
+        packer.close(&reader.direct);
+    }
+    if !packer.is_open() {
+        if directed_overhead() + len <= max_message {
+            packer.open_to(reader.info.guid.prefix);
+        } else {
+            packer.open();
+        }
+    }
+    packer.sample(reader.entity(), sample);
+}

@@ -1,0 +1,726 @@
+use super::*;
+use crate::history::ChangeKind;
+use crate::pair::{Pair, perfect, random, reader_guid, rough, writer_guid};
+use crate::reader::ReaderConfig;
+use crate::seq::{Count, FragmentNumber, FragmentNumberSet, SequenceNumberSet};
+use crate::wire::{AckNack, NackFrag, Submessage, Submessages};
+use std::vec;
+use std::vec::Vec;
+
+fn keep_all(max_samples: u32) -> WriterConfig {
+    WriterConfig {
+        history: HistoryKind::KeepAll,
+        limits: ResourceLimits { max_samples, ..ResourceLimits::UNLIMITED },
+        ..WriterConfig::new(writer_guid())
+    }
+}
+
+fn reader(index: usize) -> ReaderConfig {
+    let mut config = ReaderConfig::new(reader_guid(index));
+    config.reliable = true;
+    config.cache.history = HistoryKind::KeepAll;
+    config
+}
+
+/// The names of the submessages of a message, in short.
+fn shape(message: &[u8]) -> Vec<&'static str> {
+    let submessages = Submessages::new(&message[20..]).map(|s| s.unwrap());
+    submessages
+        .map(|s| match s {
+            Submessage::Data(_) => "DATA",
+            Submessage::DataFrag(_) => "DATA_FRAG",
+            Submessage::Heartbeat(h) if h.is_final => "HEARTBEAT(F)",
+            Submessage::Heartbeat(_) => "HEARTBEAT",
+            Submessage::Gap(_) => "GAP",
+            Submessage::InfoTimestamp(_) => "INFO_TS",
+            Submessage::InfoDestination(_) => "INFO_DST",
+            Submessage::AckNack(_) => "ACKNACK",
+            Submessage::NackFrag(_) => "NACK_FRAG",
+            _ => "other",
+        })
+        .collect()
+}
+
+fn shapes(pair: &Pair) -> Vec<Vec<&'static str>> {
+    pair.sent.iter().map(|(_, m)| shape(m)).collect()
+}
+
+#[test]
+fn an_association_opens_with_a_heartbeat_and_samples_go_out_one_by_one() {
+    let mut pair = Pair::new(keep_all(50), vec![reader(0)]);
+    pair.match_all(1472);
+    assert_eq!(shapes(&pair), [["INFO_DST", "HEARTBEAT"]]);
+    pair.run(Span::from_millis(5));
+    assert_eq!(shape(&pair.answered[0]), ["INFO_DST", "ACKNACK"]);
+    pair.sent.clear();
+    for _ in 0..3 {
+        pair.write(1, b"x");
+    }
+    let expected = [vec!["INFO_TS", "DATA", "HEARTBEAT"], vec!["INFO_TS", "DATA"], vec!["INFO_TS", "DATA"]];
+    assert_eq!(shapes(&pair), expected);
+    pair.run(Span::from_secs(1));
+    assert_eq!(pair.taken_numbers(0), [1, 2, 3]);
+    assert!(pair.writer.is_acknowledged(SequenceNumber(3)));
+    assert!(pair.writer.history().is_empty());
+}
+
+#[test]
+fn silence_costs_nothing() {
+    let mut pair = Pair::new(keep_all(50), vec![reader(0)]);
+    pair.match_all(1472);
+    pair.write(1, b"x");
+    pair.run(Span::from_secs(1));
+    pair.sent.clear();
+    pair.answered.clear();
+    pair.run(Span::from_secs(3600));
+    assert!(pair.sent.is_empty() && pair.answered.is_empty());
+    assert_eq!(pair.writer.poll_timeout(), None);
+    assert_eq!(pair.readers[0].poll_timeout(), None);
+}
+
+#[test]
+fn the_last_sample_of_a_burst_is_asked_for_by_a_timer() {
+    let mut pair = Pair::new(keep_all(1000), vec![reader(0)]);
+    pair.match_all(1472);
+    pair.run(Span::from_millis(10));
+    pair.write(1, b"a");
+    pair.fate = |_, _| vec![];
+    pair.write(1, b"b");
+    pair.fate = perfect;
+    pair.run(Span::from_millis(20));
+    assert_eq!(pair.taken_numbers(0), [1, 2]);
+    assert_eq!(pair.writer.counters().samples_repaired, 1);
+}
+
+#[test]
+fn whoever_waits_for_acknowledgement_need_not_wait_for_a_timer() {
+    let mut pair = Pair::new(keep_all(50), vec![reader(0)]);
+    pair.match_all(1472);
+    pair.run(Span::from_millis(5));
+    pair.write(1, b"asked for, after a silence");
+    pair.run(Span::from_micros(200));
+    let last = pair.write(1, b"not asked for");
+    pair.run(Span::from_micros(200));
+    assert!(!pair.writer.is_acknowledged(last));
+    let heartbeats = pair.writer.counters().heartbeats;
+    pair.writer.request_acknowledgement(pair.now);
+    pair.pump();
+    assert_eq!(pair.writer.counters().heartbeats, heartbeats + 1);
+    pair.run(Span::from_micros(200));
+    assert!(pair.writer.is_acknowledged(last));
+    pair.writer.request_acknowledgement(pair.now);
+    assert_eq!(pair.writer.counters().heartbeats, heartbeats + 1, "nothing is left to ask for");
+}
+
+#[test]
+fn a_writer_in_full_flow_needs_no_timer_each_millisecond() {
+    let mut pair = Pair::new(keep_all(50), vec![reader(0)]);
+    pair.match_all(1472);
+    pair.run(Span::from_millis(5));
+    let mut timers = 0;
+    for _ in 0..4000 {
+        pair.write(1, b"x");
+        let (before, due) = (pair.now, pair.writer.poll_timeout());
+        timers += u32::from(due.is_some_and(|(at, _)| at <= before + Span::from_micros(990)));
+        pair.run(Span::from_micros(10));
+        pair.take(0);
+    }
+    assert!(timers < 100, "{timers} times the next timer was less than a millisecond away");
+    // The end of the stream is asked for by one all the same.
+    let last = pair.writer.last();
+    pair.run(Span::from_millis(5));
+    assert!(pair.writer.is_acknowledged(last));
+}
+
+#[test]
+fn a_full_window_blocks_and_acknowledgement_opens_it() {
+    let mut pair = Pair::new(keep_all(4), vec![reader(0)]);
+    pair.match_all(1472);
+    for n in 0..4 {
+        let change = pair.change(1, &[n]);
+        assert!(pair.writer.write(pair.now, change).is_ok());
+    }
+    let change = pair.change(1, &[4]);
+    let (full, change) = pair.writer.write(pair.now, change).unwrap_err();
+    assert_eq!(full, Full::Samples);
+    pair.pump();
+    pair.run(Span::from_millis(1));
+    assert!(pair.writer_events.contains(&WriterEvent::Acknowledged));
+    assert!(pair.writer.write(pair.now, change).is_ok());
+}
+
+#[test]
+fn batches_leave_when_full_when_late_and_when_flushed() {
+    let mut config = keep_all(1000);
+    config.batching = Some(Batching { max_bytes: 40, max_delay: Span::from_millis(3) });
+    let mut pair = Pair::new(config, vec![reader(0)]);
+    pair.match_all(1472);
+    pair.sent.clear();
+    for _ in 0..4 {
+        pair.write(1, b"12345");
+    }
+    assert_eq!(pair.sent.len(), 1, "10 octets each: the fifth would exceed 40");
+    assert_eq!(shapes(&pair)[0].iter().filter(|s| **s == "DATA").count(), 4);
+    pair.write(1, b"12345");
+    assert_eq!(pair.sent.len(), 1);
+    assert_eq!(pair.writer.poll_timeout().unwrap().1, WriterTimer::Batch);
+    let before = pair.now;
+    while pair.sent.len() == 1 {
+        assert!(pair.step());
+    }
+    assert!(pair.now.since(before) <= Span::from_millis(3));
+    pair.write(1, b"12345");
+    let sent = pair.sent.len();
+    pair.writer.flush(pair.now);
+    pair.pump();
+    assert_eq!(pair.sent.len(), sent + 1);
+    pair.run(Span::from_secs(1));
+    assert_eq!(pair.taken_numbers(0), [1, 2, 3, 4, 5, 6]);
+}
+
+#[test]
+fn a_batch_never_exceeds_a_message() {
+    let mut config = keep_all(1000);
+    config.batching = Some(Batching { max_bytes: 100_000, max_delay: Span::INFINITE });
+    let mut pair = Pair::new(config, vec![reader(0)]);
+    pair.match_all(1472);
+    for n in 0..100 {
+        pair.write(1, &[n; 95]);
+    }
+    pair.writer.flush(pair.now);
+    pair.pump();
+    assert!(pair.sent.iter().all(|(_, m)| m.len() <= 1472));
+    pair.run(Span::from_secs(1));
+    assert_eq!(pair.taken_numbers(0).len(), 100);
+}
+
+#[test]
+fn large_samples_go_as_equal_fragments() {
+    let mut pair = Pair::new(keep_all(10), vec![reader(0)]);
+    pair.match_all(1472);
+    pair.sent.clear();
+    let bytes: Vec<u8> = (0..10_000_u32).map(|i| i as u8).collect();
+    pair.write(1, &bytes);
+    let lengths: Vec<usize> = pair.sent.iter().map(|(_, m)| m.len()).collect();
+    assert_eq!(lengths[0], 1472);
+    assert!(lengths[1..lengths.len() - 1].iter().all(|l| *l == 1460), "{lengths:?}");
+    pair.run(Span::from_secs(1));
+    let taken = pair.take(0);
+    assert_eq!(taken[0].payload[5..], bytes);
+}
+
+#[test]
+fn lost_fragments_are_repaired_one_by_one() {
+    let mut pair = Pair::new(keep_all(10), vec![reader(0)]);
+    pair.match_all(1472);
+    pair.run(Span::from_millis(5));
+    // Every third message to the reader is lost once.
+    pair.fate = |state, to_reader| {
+        *state += 1;
+        if to_reader && *state % 3 == 0 && *state < 40 { vec![] } else { vec![Span::from_micros(50)] }
+    };
+    let bytes: Vec<u8> = (0..40_000_u32).map(|i| (i / 7) as u8).collect();
+    pair.write(1, &bytes);
+    pair.run(Span::from_secs(1));
+    assert_eq!(pair.take(0)[0].payload[5..], bytes);
+    let counters = pair.writer.counters();
+    assert_eq!(counters.samples_repaired, 0);
+    assert!((1..=16).contains(&counters.fragments_repaired), "{counters:?}");
+}
+
+#[test]
+fn a_late_joiner_gets_what_is_still_held() {
+    let mut config = WriterConfig { durable: true, ..WriterConfig::new(writer_guid()) };
+    config.history = HistoryKind::KeepLast(2);
+    let mut late = reader(0);
+    late.wants_history = true;
+    let mut volatile = reader(1);
+    volatile.wants_history = false;
+    let mut pair = Pair::new(config, vec![late, volatile]);
+    for k in [1, 1, 1, 2] {
+        pair.write(k, b"x");
+    }
+    pair.match_all(1472);
+    pair.run(Span::from_secs(1));
+    assert_eq!(pair.taken_numbers(0), [2, 3, 4]);
+    pair.write(1, b"y");
+    pair.run(Span::from_secs(1));
+    assert_eq!(pair.taken_numbers(0), [5]);
+    assert_eq!(pair.readers[0].counters().lost, 1, "the first was replaced before the reader came");
+}
+
+#[test]
+fn a_best_effort_late_joiner_is_sent_the_history_unasked() {
+    let config = WriterConfig { durable: true, history: HistoryKind::KeepAll, ..WriterConfig::new(writer_guid()) };
+    let mut best_effort = reader(0);
+    best_effort.reliable = false;
+    best_effort.wants_history = true;
+    let mut pair = Pair::new(config, vec![best_effort]);
+    (0..5).for_each(|n| _ = pair.write(n, &[n; 3000]));
+    pair.match_one_of(0, 1472, VendorId::CYCLONE, false);
+    pair.run(Span::from_secs(1));
+    assert_eq!(pair.taken_numbers(0), [1, 2, 3, 4, 5]);
+    assert!(pair.answered.is_empty());
+}
+
+#[test]
+fn a_dead_reader_stops_counting_and_counts_again_when_it_answers() {
+    let mut pair = Pair::new(keep_all(2), vec![reader(0), reader(1)]);
+    pair.match_all(1472);
+    pair.run(Span::from_millis(5));
+    // Reader 1 neither hears nor is heard.
+    pair.fate = |_, _| vec![Span::from_micros(50)];
+    let deaf = pair.readers.remove(1);
+    pair.readers.push(crate::reader::Reader::new(ReaderConfig::new(reader_guid(1))));
+    let start = pair.now;
+    for n in 0..20 {
+        pair.write(1, &[n]);
+    }
+    assert!(pair.now.since(start) < Span::from_secs(30), "{} passed", pair.now.since(start));
+    assert!(pair.writer_events.contains(&WriterEvent::ReaderInactive(reader_guid(1))));
+    pair.readers[1] = deaf;
+    pair.run(Span::from_secs(5));
+    assert!(pair.writer_events.contains(&WriterEvent::ReaderActive(reader_guid(1))));
+    assert_eq!(pair.taken_numbers(0).len(), 20);
+}
+
+#[test]
+fn disposal_carries_key_hash_and_key() {
+    let mut pair = Pair::new(keep_all(10), vec![reader(0)]);
+    pair.match_all(1472);
+    pair.sent.clear();
+    let mut change = pair.change(7, b"");
+    change.kind = ChangeKind::Disposed;
+    pair.writer.write(pair.now, change).unwrap();
+    pair.pump();
+    let (_, message) = &pair.sent[0];
+    let data = Submessages::new(&message[20..]).find_map(|s| match s.unwrap() {
+        Submessage::Data(data) => Some(data),
+        _ => None,
+    });
+    let data = data.unwrap();
+    assert!(matches!(data.payload, crate::wire::Payload::Key(bytes) if bytes[..5] == [0, 1, 0, 0, 7]));
+    let qos = crate::wire::InlineQos::parse(&data.inline_qos.unwrap(), VendorId::PEREGRINE).unwrap();
+    assert_eq!(qos.key_hash, Some(crate::pair::key(7)));
+    assert_eq!(qos.status_info, crate::wire::StatusInfo::DISPOSED);
+    pair.run(Span::from_secs(1));
+    let info = pair.take(0)[0].info;
+    assert!(!info.valid_data);
+    assert_eq!(info.instance_state, crate::history::InstanceState::NotAliveDisposed);
+}
+
+/// A reader of this vendor that takes the largest messages.
+fn foreign_reader(index: usize, vendor: VendorId) -> MatchedReader {
+    MatchedReader {
+        guid: reader_guid(index),
+        reliable: true,
+        wants_history: false,
+        to: Arc::new([]),
+        group: None,
+        max_message_bytes: MESSAGE_BYTES_MAX,
+        expects_inline_qos: false,
+        positive_acks_disabled: false,
+        vendor,
+    }
+}
+
+/// The messages that a writer has put out.
+fn sent(writer: &mut Writer) -> Vec<Vec<u8>> {
+    let mut batch = TransmitBatch::default();
+    let mut messages = vec![];
+    while writer.poll_transmit(&mut batch) {
+        messages.extend(batch.messages().map(|m| m.parts().flatten().copied().collect::<Vec<u8>>()));
+        batch.clear();
+    }
+    messages
+}
+
+#[test]
+fn a_key_that_fast_dds_mistakes_is_told_by_the_key_hash_alone_as_long_as_it_listens() {
+    let now = Instant(1);
+    let pair = Pair::new(keep_all(10), vec![]);
+    let key_of_disposal = |readers: &[VendorId], key_octets: usize| {
+        let mut writer = Writer::new(keep_all(10));
+        for (index, vendor) in readers.iter().enumerate() {
+            writer.match_reader(now, foreign_reader(index, *vendor));
+        }
+        drop(sent(&mut writer));
+        let mut change = pair.change(7, b"");
+        change.kind = ChangeKind::Disposed;
+        change.payload = crate::payload::Payload::copy_of(&vec![0; key_octets]);
+        writer.write(now, change).unwrap();
+        let messages = sent(&mut writer);
+        let mut submessages = Submessages::new(&messages[0][20..]);
+        let data = submessages.find_map(|s| match s.unwrap() {
+            Submessage::Data(data) => Some(data),
+            _ => None,
+        });
+        let data = data.unwrap();
+        let qos = crate::wire::InlineQos::parse(&data.inline_qos.unwrap(), VendorId::PEREGRINE).unwrap();
+        assert_eq!(qos.key_hash, Some(crate::pair::key(7)));
+        data.payload.as_bytes().len()
+    };
+    assert_eq!(key_of_disposal(&[VendorId::CYCLONE], 8), 8);
+    assert_eq!(key_of_disposal(&[VendorId::FAST_DDS], 8), 0);
+    assert_eq!(key_of_disposal(&[VendorId::CYCLONE, VendorId::FAST_DDS], 16), 0);
+    assert_eq!(key_of_disposal(&[VendorId::FAST_DDS], 20), 20);
+}
+
+#[test]
+fn messages_to_fast_dds_fit_into_its_receive_buffer() {
+    let longest = |vendor| {
+        let now = Instant(1);
+        let mut writer = Writer::new(keep_all(10));
+        writer.match_reader(now, foreign_reader(0, vendor));
+        let payload = crate::payload::Payload::copy_of(&[0; 200_000]);
+        let change = Change { payload, ..Pair::new(keep_all(1), vec![]).change(7, b"") };
+        writer.write(now, change).unwrap();
+        sent(&mut writer).iter().map(Vec::len).max().unwrap()
+    };
+    assert!(longest(VendorId::FAST_DDS) <= 65_500);
+    assert!(longest(VendorId::CYCLONE) > 65_500);
+}
+
+#[test]
+fn what_only_a_reader_that_left_held_back_is_not_kept() {
+    let now = Instant(1);
+    let mut writer = Writer::new(keep_all(100));
+    writer.match_reader(now, foreign_reader(0, VendorId::CYCLONE));
+    writer.match_reader(now, MatchedReader { reliable: false, ..foreign_reader(1, VendorId::CYCLONE) });
+    let payload = crate::payload::Payload::copy_of(&[0; 200_000]);
+    let change = || Change { payload: payload.clone(), ..Pair::new(keep_all(1), vec![]).change(7, b"") };
+    (0..20).for_each(|_| _ = writer.write(now, change()).unwrap());
+    assert!(writer.counters().samples_sent < 20, "the window is closed before the last");
+    assert!(writer.unmatch_reader(now, reader_guid(0)));
+    assert_eq!(writer.counters().samples_sent, 20);
+    assert!(writer.history().is_empty());
+}
+
+#[test]
+fn what_was_repaired_or_asked_twice_does_not_count_as_a_round_trip() {
+    let acknack = |base, count| AckNack {
+        reader: reader_guid(0).entity,
+        writer: writer_guid().entity,
+        state: SequenceNumberSet::empty(SequenceNumber(base)),
+        count: Count(count),
+        is_final: true,
+    };
+    let nack_frag = NackFrag {
+        reader: reader_guid(0).entity,
+        writer: writer_guid().entity,
+        sequence_number: SequenceNumber(1),
+        state: FragmentNumberSet::from_ascending(FragmentNumber(2), [FragmentNumber(2)]),
+        count: Count(1),
+    };
+    let started = Instant(1_000_000_000);
+    for is_repaired in [true, false] {
+        let mut now = started;
+        let mut writer = Writer::new(keep_all(10));
+        writer.match_reader(now, foreign_reader(0, VendorId::CYCLONE));
+        let payload = crate::payload::Payload::copy_of(&[0; 200_000]);
+        let change = || Change { payload: payload.clone(), ..Pair::new(keep_all(1), vec![]).change(7, b"") };
+        writer.write(now, change()).unwrap();
+        now = now + Span::from_secs(5);
+        if is_repaired {
+            writer.handle_nack_frag(now, reader_guid(0), &nack_frag);
+        } else {
+            writer.handle_timeout(now);
+        }
+        writer.handle_acknack(now, reader_guid(0), &acknack(2, 1));
+        assert!(writer.is_acknowledged(SequenceNumber(1)));
+        writer.write(now, change()).unwrap();
+        let (again, timer) = writer.poll_timeout().unwrap();
+        assert_eq!(timer, WriterTimer::Heartbeat);
+        assert!(again.since(now) < Span::from_millis(100), "{is_repaired} {}", again.since(now));
+    }
+}
+
+#[test]
+fn acknowledgements_from_strangers_and_of_the_future_change_nothing() {
+    let mut pair = Pair::new(keep_all(10), vec![reader(0)]);
+    pair.match_all(1472);
+    pair.fate = |_, _| vec![];
+    pair.write(1, b"x");
+    let acknack = |base: i64, count: i32| AckNack {
+        reader: reader_guid(0).entity,
+        writer: writer_guid().entity,
+        state: SequenceNumberSet::empty(SequenceNumber(base)),
+        count: Count(count),
+        is_final: true,
+    };
+    let stranger = Guid::new(crate::id::GuidPrefix([99; 12]), reader_guid(0).entity);
+    pair.writer.handle_acknack(pair.now, stranger, &acknack(2, 1));
+    assert!(!pair.writer.is_acknowledged(SequenceNumber(1)));
+    pair.writer.handle_acknack(pair.now, reader_guid(0), &acknack(i64::MAX, 1));
+    assert!(pair.writer.is_acknowledged(SequenceNumber(1)));
+    pair.write(1, b"y");
+    assert!(!pair.writer.is_acknowledged(SequenceNumber(2)), "what was not sent then is not acknowledged now");
+}
+
+#[test]
+fn nothing_is_lost_or_doubled_or_out_of_order_whatever_the_network_does() {
+    for seed in 1..=60 {
+        let mut pair = Pair::new(keep_all(20), vec![reader(0), reader(1)]);
+        pair.seed = seed;
+        pair.fate = rough;
+        pair.match_all(600);
+        let mut expected = vec![];
+        let mut sizes = seed;
+        for n in 0..60_u32 {
+            let len = random(&mut sizes) as usize % 3000;
+            pair.write((n % 3) as u8, &vec![n as u8; len]);
+            expected.push((n as u8, len));
+        }
+        pair.run(Span::from_secs(20));
+        assert!(pair.writer.is_acknowledged(SequenceNumber(60)), "seed {seed}");
+        for index in 0..2 {
+            let taken = pair.take(index);
+            let numbers: Vec<i64> = taken.iter().map(|s| s.info.sequence_number.0).collect();
+            assert_eq!(numbers, (1..=60).collect::<Vec<_>>(), "seed {seed} reader {index}");
+            for (sample, (value, len)) in taken.iter().zip(&expected) {
+                // A whole sample arrives padded to a multiple of four.
+                assert_eq!(sample.payload.len().next_multiple_of(4), (5 + len).next_multiple_of(4));
+                assert!(sample.payload[5..5 + len].iter().all(|b| b == value));
+            }
+        }
+    }
+}
+
+#[test]
+fn keep_last_leaves_the_last_of_each_instance_whatever_the_network_does() {
+    for seed in 1..=30 {
+        let mut config = keep_all(u32::MAX);
+        config.history = HistoryKind::KeepLast(1);
+        let mut last = reader(0);
+        last.cache.history = HistoryKind::KeepLast(1);
+        last.keys = Some(crate::pair::first_octet());
+        let mut pair = Pair::new(config, vec![last]);
+        pair.seed = seed;
+        pair.fate = rough;
+        pair.match_all(1472);
+        for n in 0..100_u8 {
+            pair.write(n % 5, &[n]);
+        }
+        pair.run(Span::from_secs(20));
+        let mut values: Vec<u8> = pair.take(0).iter().map(|s| s.payload[5]).collect();
+        values.sort_unstable();
+        assert_eq!(values, [95, 96, 97, 98, 99], "seed {seed}");
+    }
+}
+
+#[test]
+fn nobody_waits_for_a_reader_that_never_acknowledges() {
+    let mut now = Instant(1_000_000_000);
+    let mut writer = Writer::new(keep_all(4));
+    let silent = MatchedReader { positive_acks_disabled: true, ..foreign_reader(0, VendorId::RTI) };
+    assert!(writer.match_reader(now, silent));
+    drop(sent(&mut writer));
+    let pair = Pair::new(keep_all(1), vec![]);
+    for n in 1..=10 {
+        let number = writer.write(now, pair.change(7, &[n])).unwrap();
+        assert!(writer.is_acknowledged(number));
+    }
+    assert_eq!(writer.counters().samples_sent, 10, "no window for those that never acknowledge");
+    assert_eq!(writer.history().len(), 4, "kept as far as RESOURCE_LIMITS allows");
+    drop(sent(&mut writer));
+    // It says what it misses, and gets it as long as it is there.
+    let state = SequenceNumberSet::from_ascending(SequenceNumber(3), [SequenceNumber(3), SequenceNumber(8)]);
+    let (reader, writer_id) = (reader_guid(0).entity, writer_guid().entity);
+    let acknack = AckNack { reader, writer: writer_id, state, count: Count(1), is_final: true };
+    writer.handle_acknack(now, reader_guid(0), &acknack);
+    let repair = sent(&mut writer).concat();
+    let message: Vec<_> = Submessages::new(&repair[20..]).map(|s| s.unwrap()).collect();
+    assert!(message.iter().any(|s| matches!(s, Submessage::Gap(gap) if gap.start == SequenceNumber(3))));
+    assert!(message.iter().any(|s| matches!(s, Submessage::Data(data) if data.sequence_number == SequenceNumber(8))));
+    // It is reminded of what there is until that is let go of, and never asked for an answer.
+    let started = now;
+    let mut reminders = 0;
+    while let Some((at, _)) = writer.poll_timeout() {
+        now = at;
+        writer.handle_timeout(now);
+        for message in sent(&mut writer) {
+            assert_eq!(shape(&message), ["INFO_DST", "HEARTBEAT(F)"]);
+            reminders += 1;
+        }
+        assert!(now.since(started) <= UNACKNOWLEDGED_KEEP.times(2), "timers without end");
+    }
+    assert!((5..30).contains(&reminders), "{reminders}");
+    assert!(now.since(started) >= UNACKNOWLEDGED_KEEP);
+    assert!(writer.history().is_empty());
+    let events: Vec<_> = core::iter::from_fn(|| writer.poll_event()).collect();
+    assert!(events.iter().all(|e| *e == WriterEvent::Acknowledged), "{events:?}");
+}
+
+#[test]
+fn what_is_kept_for_readers_that_never_acknowledge_is_bounded() {
+    let now = Instant(1);
+    let mut writer = Writer::new(keep_all(u32::MAX));
+    writer.match_reader(now, MatchedReader { positive_acks_disabled: true, ..foreign_reader(0, VendorId::RTI) });
+    let payload = crate::payload::Payload::copy_of(&[0; 1 << 20]);
+    for _ in 0..100 {
+        let change = Change { payload: payload.clone(), ..Pair::new(keep_all(1), vec![]).change(7, b"") };
+        writer.write(now, change).unwrap();
+        drop(sent(&mut writer));
+        let held = writer.history().bytes_held();
+        assert!(held <= (UNACKNOWLEDGED_KEEP_BYTES + (2 << 20)) as u64, "{held}");
+    }
+}
+
+#[test]
+fn a_reader_that_acknowledges_is_waited_for_beside_one_that_does_not() {
+    let mut pair = Pair::new(keep_all(5), vec![reader(0)]);
+    pair.match_all(1472);
+    let silent = MatchedReader { positive_acks_disabled: true, ..foreign_reader(7, VendorId::RTI) };
+    pair.writer.match_reader(pair.now, silent);
+    let number = pair.write(1, b"x");
+    assert!(!pair.writer.is_acknowledged(number));
+    pair.run(Span::from_millis(100));
+    assert!(pair.writer.is_acknowledged(number));
+    assert_eq!(pair.writer.history().len(), 1, "kept for the other");
+    pair.run(Span::from_secs(5));
+    assert!(pair.writer.history().is_empty());
+}
+
+/// Whether the samples of a message carry a topic name inline.
+fn says_topic(message: &[u8]) -> Vec<bool> {
+    let lists = Submessages::new(&message[20..]).filter_map(|s| match s.unwrap() {
+        Submessage::Data(data) => Some(data.inline_qos),
+        Submessage::DataFrag(frag) if frag.starting.0 == 1 => Some(frag.inline_qos),
+        _ => None,
+    });
+    lists.map(|list| list.is_some_and(|l| l.find(crate::wire::ParameterId::TOPIC_NAME).is_some())).collect()
+}
+
+#[test]
+fn inline_qos_goes_to_readers_that_ask_for_it_and_to_no_others() {
+    let mut pair = Pair::new(keep_all(50), vec![reader(0), reader(1), reader(2)]);
+    let mut data = crate::discovery::data::PublicationData::new(writer_guid(), "topic".into(), "Type".into());
+    data.publisher.partition.0.push("x".repeat(200));
+    pair.writer.set_inline_qos(pair.now, &data.inline_qos());
+    pair.match_all(1000);
+    // The second one asks.
+    let asking = |reader: &MatchedReader| MatchedReader { expects_inline_qos: true, ..reader.clone() };
+    let second = pair.writer.matched_readers().nth(1).map(asking).unwrap();
+    pair.writer.match_reader(pair.now, second);
+    pair.run(Span::from_millis(100));
+    pair.sent.clear();
+    for len in [10, 600, 5000] {
+        pair.write(1, &vec![0; len]);
+    }
+    // One message is lost to each: repairs are no different.
+    pair.fate = |state, _| if random(state).is_multiple_of(4) { vec![] } else { perfect(state, true) };
+    (0..20).for_each(|n| _ = pair.write(1, &vec![0; n * 200]));
+    pair.run(Span::from_secs(5));
+    let mut seen = [0; 3];
+    for (to, message) in &pair.sent {
+        assert!(message.len() <= 1000, "{}", message.len());
+        for is_said in says_topic(message) {
+            for locator in to {
+                let index = locator.port as usize - 1000;
+                assert_eq!(is_said, index == 1, "to reader {index}");
+                seen[index] += 1;
+            }
+        }
+    }
+    assert!(seen.iter().all(|n| *n >= 23), "{seen:?}");
+    (0..3).for_each(|index| assert_eq!(pair.taken_numbers(index), (1..=23).collect::<Vec<_>>()));
+    assert!(pair.writer.counters().samples_repaired + pair.writer.counters().fragments_repaired > 0);
+}
+
+#[test]
+fn inline_qos_follows_the_policies_and_stays_out_when_nobody_asks() {
+    let now = Instant(1);
+    let lists = |asks: bool| {
+        let mut writer = Writer::new(keep_all(50));
+        let mut data = crate::discovery::data::PublicationData::new(writer_guid(), "topic".into(), "Type".into());
+        let to: Arc<[Locator]> = Arc::new([Locator { kind: Locator::UDP_V4, port: 1, address: [9; 16], scope: 0 }]);
+        writer.match_reader(now, MatchedReader { expects_inline_qos: asks, to, ..foreign_reader(0, VendorId::RTI) });
+        drop(sent(&mut writer));
+        let mut strengths = vec![];
+        for strength in [3, 4] {
+            data.qos.ownership_strength.0 = strength;
+            writer.set_inline_qos(now, &data.inline_qos());
+            // A topic without keys has no key hash to tell.
+            let change = Change { instance: KeyHash::NIL, ..Pair::new(keep_all(1), vec![]).change(7, b"x") };
+            writer.write(now, change).unwrap();
+            for message in sent(&mut writer) {
+                strengths.extend(Submessages::new(&message[20..]).filter_map(|s| match s.unwrap() {
+                    Submessage::Data(data) => Some(data.inline_qos.map(|list| {
+                        let qos = crate::wire::InlineQos::parse(&list, VendorId::PEREGRINE).unwrap();
+                        (qos.ownership_strength, qos.key_hash)
+                    })),
+                    _ => None,
+                }));
+            }
+        }
+        strengths
+    };
+    assert_eq!(lists(true), [Some((Some(3), None)), Some((Some(4), None))]);
+    assert_eq!(lists(false), [None, None]);
+}
+
+#[test]
+fn what_follows_a_payload_of_any_length_is_aligned() {
+    // Up to 4096 octets are copied into the message, more are referred to.
+    for len in (90..100).chain(4080..4110).chain(6000..6008) {
+        let mut pair = Pair::new(keep_all(50), vec![reader(0)]);
+        pair.match_all(9000);
+        pair.run(Span::from_millis(100));
+        for _ in 0..3 {
+            pair.sent.clear();
+            pair.write(1, &vec![0; len]);
+            let (_, message) = &pair.sent[0];
+            assert_eq!(shape(message), ["INFO_TS", "DATA", "HEARTBEAT"], "{len}");
+            assert_eq!(message.len(), 20 + 12 + 24 + (5 + len).next_multiple_of(4) + 32, "{len}");
+            pair.run(Span::from_millis(100));
+        }
+        assert_eq!(pair.taken_numbers(0), [1, 2, 3]);
+    }
+}
+
+mod extremes {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn number() -> impl Strategy<Value = i64> {
+        prop_oneof![0i64..30, (0i64..300).prop_map(|n| i64::MAX - n), any::<i64>()]
+    }
+
+    fn fragment() -> impl Strategy<Value = u32> {
+        prop_oneof![1u32..30, (0u32..300).prop_map(|n| u32::MAX - n), 1..=u32::MAX]
+    }
+
+    proptest! {
+        #[test]
+        fn no_number_makes_a_writer_work_without_end(
+            all in proptest::collection::vec((number(), fragment(), any::<[u32; 8]>(), any::<bool>()), 1..30),
+        ) {
+            let now = Instant(1);
+            let mut writer = Writer::new(keep_all(100));
+            writer.match_reader(now, foreign_reader(0, VendorId::CYCLONE));
+            let change = |len: usize| {
+                let payload = crate::payload::Payload::copy_of(&vec![0; len]);
+                Change { payload, ..Pair::new(keep_all(1), vec![]).change(7, b"") }
+            };
+            (0..10).for_each(|n| _ = writer.write(now, change(n * 20_000)).unwrap());
+            drop(sent(&mut writer));
+            let (reader, writer_id) = (reader_guid(0).entity, writer_guid().entity);
+            for (index, (number, first, words, is_acknack)) in all.into_iter().enumerate() {
+                let count = Count(index as i32 + 1);
+                if is_acknack {
+                    let state = SequenceNumberSet::from_words(SequenceNumber(number), 256, words).unwrap();
+                    let acknack = AckNack { reader, writer: writer_id, state, count, is_final: false };
+                    writer.handle_acknack(now, reader_guid(0), &acknack);
+                } else {
+                    let state = FragmentNumberSet::from_words(FragmentNumber(first), 256, words).unwrap();
+                    let sequence_number = SequenceNumber(number);
+                    let nack = NackFrag { reader, writer: writer_id, sequence_number, state, count };
+                    writer.handle_nack_frag(now, reader_guid(0), &nack);
+                }
+                let answer = sent(&mut writer);
+                prop_assert!(answer.len() <= 600, "{} messages", answer.len());
+                prop_assert!(writer.last() == SequenceNumber(10));
+            }
+        }
+    }
+}

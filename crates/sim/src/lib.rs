@@ -1,0 +1,10 @@
+//! A whole RTPS domain in one process: virtual clock, faulty network, checkers.
+//!
+//! Everything that happens follows from a seed, so that a failing run replays exactly.
+
+#![forbid(unsafe_code)]
+
+pub mod network;
+pub mod policy;
+pub mod scenario;
+pub mod world;

@@ -1,0 +1,262 @@
+//! A network with faults: datagrams between nodes, lost, doubled, delayed, reordered, cut off.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::{BTreeMap, BinaryHeap};
+use std::net::SocketAddr;
+
+use peregrine_rtps::time::{Instant, Span};
+
+/// A machine of the simulated world.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct NodeId(pub u32);
+
+/// What a network does to datagrams.
+#[derive(Clone, Copy, Debug)]
+pub struct Faults {
+    /// Share of datagrams lost, 0 to 1.
+    pub loss: f64,
+    /// Share of datagrams that arrive twice.
+    pub duplication: f64,
+    /// Shortest way.
+    pub delay_min: Span,
+    /// Longest way. Datagrams overtake each other within the difference.
+    pub delay_max: Span,
+}
+
+impl Faults {
+    /// A network that loses nothing and keeps the order.
+    pub const NONE: Self =
+        Self { loss: 0.0, duplication: 0.0, delay_min: Span::from_micros(50), delay_max: Span::from_micros(50) };
+}
+
+/// A link between any two nodes that takes its time.
+#[derive(Clone, Copy, Debug)]
+pub struct Link {
+    /// Octets a second in each direction. What comes faster waits.
+    pub octets_per_second: u64,
+    /// A node looks for datagrams this often, and then finds all that have come, as hosts do under load.
+    pub wake_every: Span,
+}
+
+/// A datagram on its way.
+#[derive(Clone, Debug)]
+pub struct Datagram {
+    /// Who sent it.
+    pub from: NodeId,
+    /// The sender's address.
+    pub source: SocketAddr,
+    /// Where it goes.
+    pub to: NodeId,
+    /// The port it goes to.
+    pub port: u16,
+    /// Its octets.
+    pub bytes: Vec<u8>,
+}
+
+#[derive(Debug)]
+struct InFlight {
+    at: Instant,
+    order: u64,
+    datagram: Datagram,
+}
+
+impl PartialEq for InFlight {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+impl Eq for InFlight {}
+impl PartialOrd for InFlight {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for InFlight {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.at, self.order).cmp(&(other.at, other.order))
+    }
+}
+
+/// What a network has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NetworkCounters {
+    /// Datagrams given to the network.
+    pub sent: u64,
+    /// Datagrams it lost by chance.
+    pub lost: u64,
+    /// Datagrams that found the way cut.
+    pub cut: u64,
+    /// Datagrams it doubled.
+    pub duplicated: u64,
+    /// Octets given to the network.
+    pub bytes: u64,
+}
+
+/// The network between the nodes.
+#[derive(Debug)]
+pub struct Network {
+    rng: fastrand::Rng,
+    faults: Faults,
+    link: Option<Link>,
+    /// Until when the link from one node to another is busy.
+    busy_until: BTreeMap<(NodeId, NodeId), Instant>,
+    /// Nodes of different sides do not hear each other.
+    sides: Vec<u8>,
+    in_flight: BinaryHeap<Reverse<InFlight>>,
+    order: u64,
+    counters: NetworkCounters,
+}
+
+impl Network {
+    /// A network whose faults follow from the seed.
+    #[must_use]
+    pub fn new(seed: u64, faults: Faults) -> Self {
+        Self {
+            rng: fastrand::Rng::with_seed(seed),
+            faults,
+            link: None,
+            busy_until: BTreeMap::new(),
+            sides: Vec::new(),
+            in_flight: BinaryHeap::new(),
+            order: 0,
+            counters: NetworkCounters::default(),
+        }
+    }
+
+    /// Changes what happens to datagrams sent from now on.
+    pub const fn set_faults(&mut self, faults: Faults) {
+        self.faults = faults;
+    }
+
+    /// Makes all ways slow from now on.
+    pub const fn set_link(&mut self, link: Link) {
+        self.link = Some(link);
+    }
+
+    /// Cuts the network: a node hears only nodes of its own side. Nodes beyond the list are on side 0.
+    pub fn partition(&mut self, sides: &[u8]) {
+        self.sides = sides.to_vec();
+    }
+
+    /// Joins the sides again.
+    pub fn heal(&mut self) {
+        self.sides.clear();
+    }
+
+    /// Sends a datagram.
+    pub fn send(&mut self, now: Instant, datagram: Datagram) {
+        self.counters.sent += 1;
+        self.counters.bytes += datagram.bytes.len() as u64;
+        if self.side(datagram.from) != self.side(datagram.to) {
+            self.counters.cut += 1;
+            return;
+        }
+        if self.rng.f64() < self.faults.loss {
+            self.counters.lost += 1;
+            return;
+        }
+        if self.rng.f64() < self.faults.duplication {
+            self.counters.duplicated += 1;
+            self.launch(now, datagram.clone());
+        }
+        self.launch(now, datagram);
+    }
+
+    /// When the next datagram arrives.
+    #[must_use]
+    pub fn next_arrival(&self) -> Option<Instant> {
+        self.in_flight.peek().map(|Reverse(f)| f.at)
+    }
+
+    /// The next datagram that has arrived by now.
+    pub fn receive(&mut self, now: Instant) -> Option<Datagram> {
+        if self.next_arrival()? > now {
+            return None;
+        }
+        self.in_flight.pop().map(|Reverse(f)| f.datagram)
+    }
+
+    /// What happened so far.
+    #[must_use]
+    pub const fn counters(&self) -> NetworkCounters {
+        self.counters
+    }
+
+    fn side(&self, node: NodeId) -> u8 {
+        self.sides.get(node.0 as usize).copied().unwrap_or(0)
+    }
+
+    fn launch(&mut self, now: Instant, datagram: Datagram) {
+        let spread = self.faults.delay_max.0.saturating_sub(self.faults.delay_min.0);
+        let delay = Span(self.faults.delay_min.0 + self.rng.u64(0..=spread));
+        let mut at = now + delay;
+        if let Some(link) = self.link {
+            let busy_until = self.busy_until.entry((datagram.from, datagram.to)).or_insert(now);
+            let span = datagram.bytes.len() as u64 * 1_000_000_000 / link.octets_per_second.max(1);
+            *busy_until = now.max(*busy_until) + Span(span);
+            at = *busy_until + delay;
+            at = Instant(at.0.next_multiple_of(link.wake_every.0.max(1)));
+        }
+        self.order += 1;
+        self.in_flight.push(Reverse(InFlight { at, order: self.order, datagram }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn datagram(from: u32, to: u32, tag: u8) -> Datagram {
+        let source = "10.0.0.1:7411".parse().unwrap();
+        Datagram { from: NodeId(from), source, to: NodeId(to), port: 7411, bytes: vec![tag] }
+    }
+
+    fn run(seed: u64) -> (Vec<u8>, NetworkCounters) {
+        let faults = Faults { loss: 0.3, duplication: 0.2, delay_min: Span(10), delay_max: Span(1000) };
+        let mut network = Network::new(seed, faults);
+        for tag in 0..200 {
+            network.send(Instant(u64::from(tag)), datagram(0, 1, tag));
+        }
+        let arrived = std::iter::from_fn(|| network.receive(Instant::FAR_FUTURE)).map(|d| d.bytes[0]).collect();
+        (arrived, network.counters())
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_faults() {
+        assert_eq!(run(7), run(7));
+        assert_ne!(run(7).0, run(8).0);
+    }
+
+    #[test]
+    fn faults_happen_about_as_often_as_asked() {
+        let (arrived, counters) = run(1);
+        assert!((30..90).contains(&counters.lost), "{counters:?}");
+        assert_eq!(arrived.len() as u64, 200 - counters.lost + counters.duplicated);
+        assert!(arrived.windows(2).any(|w| w[0] > w[1]), "nothing was reordered");
+    }
+
+    #[test]
+    fn a_slow_link_keeps_the_order_and_takes_its_time() {
+        let mut network = Network::new(0, Faults { delay_min: Span(7), delay_max: Span(7), ..Faults::NONE });
+        network.set_link(Link { octets_per_second: 1_000_000, wake_every: Span(100) });
+        (0..3).for_each(|tag| network.send(Instant(0), datagram(0, 1, tag)));
+        network.send(Instant(0), datagram(1, 0, 3));
+        let arrivals: Vec<_> =
+            std::iter::from_fn(|| Some((network.next_arrival()?.0, network.receive(Instant::FAR_FUTURE)?.bytes[0])))
+                .collect();
+        assert_eq!(arrivals, [(1100, 0), (1100, 3), (2100, 1), (3100, 2)]);
+    }
+
+    #[test]
+    fn sides_of_a_partition_do_not_hear_each_other() {
+        let mut network = Network::new(0, Faults::NONE);
+        network.partition(&[0, 1]);
+        network.send(Instant(0), datagram(0, 1, 1));
+        network.heal();
+        network.send(Instant(0), datagram(0, 1, 2));
+        let arrived: Vec<u8> =
+            std::iter::from_fn(|| network.receive(Instant::FAR_FUTURE)).map(|d| d.bytes[0]).collect();
+        assert_eq!(arrived, [2]);
+        assert_eq!(network.counters().cut, 1);
+    }
+}

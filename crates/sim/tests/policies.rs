@@ -1,0 +1,32 @@
+//! What each policy promises, in many worlds. One of them again:
+//! `PEREGRINE_SIM_SEED=7 cargo test -p peregrine-sim --test policies`.
+
+use peregrine_sim::policy::{Policy, run};
+
+const SEEDS: u64 = 60;
+
+#[test]
+fn policies_hold_in_every_world() {
+    let only = std::env::var("PEREGRINE_SIM_SEED").ok().map(|s| s.parse::<u64>().expect("a seed is a number"));
+    let seeds: Vec<u64> = only.map_or_else(|| (1..=SEEDS).collect(), |seed| vec![seed]);
+    let mut failures = Vec::new();
+    for policy in Policy::ALL {
+        let mut taken = 0;
+        for seed in &seeds {
+            match run(policy, *seed) {
+                Ok(samples) => taken += samples,
+                Err(why) => failures.push(format!("{policy:?}, seed {seed}: {why}")),
+            }
+        }
+        println!("{policy:?}: {taken} samples taken in {} worlds", seeds.len());
+        assert!(taken > 0 || !failures.is_empty(), "{policy:?} tests nothing");
+    }
+    assert!(failures.is_empty(), "{} worlds failed\n{}", failures.len(), failures.join("\n"));
+}
+
+#[test]
+fn a_seed_replays_exactly() {
+    for policy in Policy::ALL {
+        assert_eq!(run(policy, 7), run(policy, 7));
+    }
+}

@@ -1,0 +1,46 @@
+//! A thousand worlds. One of them again: `PEREGRINE_SIM_SEED=7 cargo test -p peregrine-sim --release --test seeds`.
+
+use peregrine_sim::scenario::{Outcome, run};
+
+const SEEDS: u64 = 1000;
+
+#[test]
+fn promises_hold_in_every_world() {
+    let only = std::env::var("PEREGRINE_SIM_SEED").ok().map(|s| s.parse::<u64>().expect("a seed is a number"));
+    let seeds: Vec<u64> = only.map_or_else(|| (1..=SEEDS).collect(), |seed| vec![seed]);
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let results: Vec<(u64, Result<Outcome, String>)> = std::thread::scope(|scope| {
+        let handles: Vec<_> = (0..threads)
+            .map(|t| {
+                let mine: Vec<u64> = seeds.iter().copied().skip(t).step_by(threads).collect();
+                scope.spawn(move || mine.into_iter().map(|seed| (seed, run(seed))).collect::<Vec<_>>())
+            })
+            .collect();
+        handles.into_iter().flat_map(|h| h.join().expect("a world panicked")).collect()
+    });
+    let failures: Vec<String> =
+        results.iter().filter_map(|(seed, r)| r.as_ref().err().map(|e| format!("seed {seed}: {e}"))).collect();
+    assert!(failures.is_empty(), "{} of {} worlds failed\n{}", failures.len(), seeds.len(), failures.join("\n"));
+    let outcomes: Vec<Outcome> = results.into_iter().filter_map(|(_, r)| r.ok()).collect();
+    let sum = |f: fn(&Outcome) -> u64| outcomes.iter().map(f).sum::<u64>();
+    println!(
+        "{} worlds: {} samples written, {} received, {} strict pairs, {} datagrams, {} of them lost",
+        outcomes.len(),
+        sum(|o| o.written),
+        sum(|o| o.received),
+        sum(|o| o.strict_pairs),
+        sum(|o| o.datagrams),
+        sum(|o| o.lost),
+    );
+    if only.is_none() {
+        assert!(sum(|o| o.strict_pairs) > 1000, "the scenarios no longer test anything");
+        assert!(sum(|o| o.lost) > 10_000, "the network no longer loses anything");
+    }
+}
+
+#[test]
+fn a_seed_replays_exactly() {
+    for seed in [3, 14, 159] {
+        assert_eq!(run(seed), run(seed));
+    }
+}

@@ -1,0 +1,171 @@
+//! How much traffic reliability costs, by loss and by size of the samples.
+
+use peregrine_rtps::history::{Change, ChangeKind, HistoryKind};
+use peregrine_rtps::id::{Guid, KeyHash};
+use peregrine_rtps::payload::Payload;
+use peregrine_rtps::qos::Reliability;
+use peregrine_rtps::reader::ReaderCounters;
+use peregrine_rtps::seq::SequenceNumber;
+use peregrine_rtps::time::Span;
+use peregrine_rtps::writer::WriterCounters;
+use peregrine_sim::network::{Faults, Link, NodeId};
+use peregrine_sim::world::{World, WorldConfig};
+
+const SAMPLES: usize = 200;
+const FROM: NodeId = NodeId(0);
+const TO: NodeId = NodeId(1);
+
+fn world(loss: f64) -> World {
+    let faults =
+        Faults { loss, duplication: 0.0, delay_min: Span::from_micros(100), delay_max: Span::from_micros(200) };
+    let (lease, announce_period) = (Span::from_secs(600), Span::from_secs(200));
+    World::new(WorldConfig { seed: 1, faults, lease, announce_period, mtu_bytes: 1500 })
+}
+
+fn pass(world: &mut World, span: Span) {
+    let end = world.now() + span;
+    while world.run_until(end) {
+        world.happenings();
+    }
+}
+
+/// A writer and a reader that know each other.
+fn pair(world: &mut World) -> (Guid, Guid) {
+    world.start(FROM);
+    world.start(TO);
+    let describe = |reliability: &mut Reliability| *reliability = Reliability::RELIABLE;
+    let writer = world.add_writer(
+        FROM,
+        "topic",
+        false,
+        |data| describe(&mut data.qos.reliability),
+        |config| {
+            config.history = HistoryKind::KeepAll;
+            config.default_message_bytes = 1472;
+        },
+    );
+    let reader = world.add_reader(
+        TO,
+        "topic",
+        false,
+        |data| describe(&mut data.qos.reliability),
+        |config| {
+            config.reliable = true;
+            config.cache.history = HistoryKind::KeepAll;
+        },
+    );
+    pass(world, Span::from_secs(5));
+    (writer.unwrap(), reader.unwrap())
+}
+
+fn write(world: &mut World, writer: Guid, value: u8, bytes: usize) {
+    let change = Change {
+        kind: ChangeKind::Alive,
+        instance: KeyHash::NIL,
+        source_timestamp: world.wall(),
+        payload: Payload::copy_of(&vec![value; bytes]),
+    };
+    world.write(FROM, writer.entity, change).unwrap();
+}
+
+/// Datagrams per sample, with everything that goes to and fro until the last one is acknowledged, and the fragments a
+/// sample has.
+fn cost(loss: f64, bytes: usize, pause: Span) -> (f64, f64) {
+    let mut world = world(0.0);
+    let (writer, reader) = pair(&mut world);
+    world.network().set_faults(Faults { loss, ..CLEAN });
+    let before = world.network().counters().sent;
+    for n in 0..SAMPLES {
+        write(&mut world, writer, n as u8, bytes);
+        pass(&mut world, pause);
+    }
+    pass(&mut world, Span::from_secs(60));
+    assert_eq!(world.take(TO, reader.entity).len(), SAMPLES);
+    let sent = world.network().counters().sent - before;
+    let fragments = if bytes > 1400 { (bytes as f64 / 1344.0).ceil() } else { 1.0 };
+    (sent as f64 / SAMPLES as f64, fragments)
+}
+
+/// Sends samples of many fragments over a link of 100 Mbit/s that loses this share of the datagrams. The counters of
+/// both ends, and how long it took until everything was acknowledged.
+fn over_a_slow_link(loss: f64, bytes: usize) -> (WriterCounters, ReaderCounters, Span) {
+    let mut world = world(0.0);
+    let (writer, reader) = pair(&mut world);
+    world.network().set_faults(Faults { loss, duplication: 0.0, ..Faults::NONE });
+    world.network().set_link(Link { octets_per_second: 12_500_000, wake_every: Span::from_micros(400) });
+    let started = world.now();
+    // Samples of one packet between those of many, so that heartbeats travel between the trains.
+    for n in 0..SAMPLES {
+        write(&mut world, writer, n as u8, if n % 3 == 0 { 100 } else { bytes });
+        pass(&mut world, Span::from_micros(700));
+    }
+    for _ in 0..60_000 {
+        let node = world.node(FROM).unwrap();
+        if node.writers[&writer.entity].is_acknowledged(SequenceNumber(SAMPLES as i64)) {
+            break;
+        }
+        pass(&mut world, Span::from_millis(1));
+    }
+    let took = world.now().since(started);
+    let numbers: Vec<i64> = world.take(TO, reader.entity).iter().map(|s| s.info.sequence_number.0).collect();
+    assert_eq!(numbers, (1..=SAMPLES as i64).collect::<Vec<_>>());
+    let sent = world.node(FROM).unwrap().writers[&writer.entity].counters();
+    let heard = world.node(TO).unwrap().readers[&reader.entity].counters();
+    (sent, heard, took)
+}
+
+#[test]
+fn without_loss_nothing_is_asked_for_on_a_slow_link() {
+    for bytes in [4096, 16_384, 63_000, 250_000] {
+        let (sent, heard, _) = over_a_slow_link(0.0, bytes);
+        assert_eq!((heard.requested, heard.duplicate_fragments, heard.duplicates), (0, 0, 0), "{bytes}");
+        assert_eq!((sent.fragments_repaired, sent.samples_repaired), (0, 0), "{bytes}");
+    }
+}
+
+#[test]
+fn with_loss_everything_arrives_promptly_over_a_slow_link() {
+    for bytes in [4096, 16_384, 63_000] {
+        let (_, _, clean) = over_a_slow_link(0.0, bytes);
+        for loss in [0.01, 0.05, 0.2] {
+            let (_, heard, took) = over_a_slow_link(loss, bytes);
+            assert!(heard.requested > 0);
+            // Retransmissions take their share of the link, and the last repairs some round trips, whose questions and
+            // answers may be lost in turn.
+            let bound = clean.times(4) + Span::from_millis(250);
+            assert!(took < bound, "{bytes} octets, loss {loss}: {took} instead of {clean}");
+        }
+    }
+}
+
+const CLEAN: Faults =
+    Faults { loss: 0.0, duplication: 0.0, delay_min: Span::from_micros(100), delay_max: Span::from_micros(200) };
+
+#[test]
+fn traffic_grows_with_loss_and_no_faster() {
+    println!("datagrams per fragment   loss 0 %   5 %   20 %   30 %");
+    let mut worst = Vec::new();
+    for (name, bytes, pause) in [
+        ("100 B, one at a time", 100, Span::from_millis(2)),
+        ("100 B, back to back", 100, Span::ZERO),
+        ("40 kB, one at a time", 40_000, Span::from_millis(5)),
+        ("40 kB, back to back", 40_000, Span::ZERO),
+    ] {
+        let row: Vec<f64> = [0.0, 0.05, 0.2, 0.3]
+            .into_iter()
+            .map(|loss| {
+                let (sent, fragments) = cost(loss, bytes, pause);
+                let per_fragment = sent / fragments;
+                // A datagram has to be sent 1 / (1 - loss) times; acknowledgements and requests for repair come on top,
+                // at most two for each, themselves repeated.
+                let bound = 3.0 / (1.0 - loss) / (1.0 - loss);
+                if per_fragment > bound {
+                    worst.push(format!("{name}, loss {loss}: {per_fragment:.2} datagrams, more than {bound:.2}"));
+                }
+                per_fragment
+            })
+            .collect();
+        println!("{name:<24} {:8.2} {:5.2} {:6.2} {:6.2}", row[0], row[1], row[2], row[3]);
+    }
+    assert!(worst.is_empty(), "{}", worst.join("\n"));
+}

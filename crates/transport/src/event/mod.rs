@@ -1,0 +1,154 @@
+//! Waiting on several descriptors until a deadline, with a waker and a timer that any thread may use.
+//!
+//! ```
+//! use peregrine_transport::clock::MonotonicNs;
+//! use peregrine_transport::event::{Poller, Timer, Token, Waker};
+//!
+//! let (waker, timer) = (Waker::new()?, Timer::new()?);
+//! let mut poller = Poller::new()?;
+//! poller.add(&waker, Token(0))?;
+//! poller.add(&timer, Token(1))?;
+//! timer.set(Some(MonotonicNs::now()));
+//! for token in poller.wait(None)? {
+//!     assert_eq!(token, Token(1));
+//! }
+//! # Ok::<(), std::io::Error>(())
+//! ```
+
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(target_os = "linux")]
+pub use linux::{Poller, Timer, Waker};
+
+#[cfg(not(target_os = "linux"))]
+mod portable;
+#[cfg(not(target_os = "linux"))]
+pub use portable::{Poller, Timer, Waker};
+
+use crate::clock::MonotonicNs;
+use crate::sys;
+use std::io;
+use std::os::fd::{AsRawFd as _, BorrowedFd};
+use std::time::Duration;
+
+/// Tells the descriptors of a [`Poller`] apart; the caller chooses the numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Token(pub u64);
+
+/// Waits until something can be read from `fd`, or until `deadline`. Whether something can be read is the answer; after
+/// a signal the answer may be a wrong yes.
+///
+/// # Errors
+/// Those of `ppoll`, on a system short of memory.
+pub fn wait_readable(fd: BorrowedFd<'_>, deadline: MonotonicNs) -> io::Result<bool> {
+    let mut request = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    poll(std::slice::from_mut(&mut request), Some(remaining(deadline)))
+}
+
+fn remaining(deadline: MonotonicNs) -> Duration {
+    deadline.since(MonotonicNs::now())
+}
+
+/// Waits for any of `requests`; `None` waits for ever. An interruption counts as an event.
+fn poll(requests: &mut [libc::pollfd], timeout: Option<Duration>) -> io::Result<bool> {
+    let count = requests.len() as libc::nfds_t;
+    #[cfg(any(target_os = "linux", target_os = "freebsd"))]
+    let result = {
+        let timeout = timeout.map(sys::timespec_of);
+        let timeout = timeout.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        // SAFETY: `requests` is writable and has `count` members; `timeout` is null or lives across the call.
+        unsafe { libc::ppoll(requests.as_mut_ptr(), count, timeout, std::ptr::null()) }
+    };
+    #[cfg(not(any(target_os = "linux", target_os = "freebsd")))]
+    let result = {
+        // Rounded up, lest the caller be woken early and turn in a circle.
+        let round_up =
+            |timeout: Duration| timeout.as_nanos().div_ceil(1_000_000).try_into().unwrap_or(libc::c_int::MAX);
+        // SAFETY: `requests` is writable and has `count` members.
+        unsafe { libc::poll(requests.as_mut_ptr(), count, timeout.map_or(-1, round_up)) }
+    };
+    match sys::check(result) {
+        Ok(ready) => Ok(ready > 0),
+        Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd as _;
+    use std::sync::Arc;
+    use std::thread;
+
+    #[test]
+    fn a_waker_wakes_and_its_wakes_add_up_to_one() {
+        let waker = Arc::new(Waker::new().unwrap());
+        let mut poller = Poller::new().unwrap();
+        poller.add(&*waker, Token(7)).unwrap();
+        let other = Arc::clone(&waker);
+        let thread = thread::spawn(move || {
+            other.wake();
+            other.wake();
+        });
+        assert_eq!(poller.wait(None).unwrap().collect::<Vec<_>>(), [Token(7)]);
+        thread.join().unwrap();
+        waker.clear();
+        assert_eq!(poller.wait(Some(MonotonicNs::now())).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_deadline_ends_the_wait_and_never_early() {
+        let mut poller = Poller::new().unwrap();
+        let deadline = MonotonicNs::now().after(Duration::from_micros(300));
+        assert_eq!(poller.wait(Some(deadline)).unwrap().count(), 0);
+        assert!(MonotonicNs::now() >= deadline);
+        assert_eq!(poller.wait(Some(MonotonicNs(0))).unwrap().count(), 0, "a deadline in the past does not wait");
+    }
+
+    #[test]
+    fn any_thread_may_arm_disarm_and_rearm_the_timer() {
+        let timer = Arc::new(Timer::new().unwrap());
+        let mut poller = Poller::new().unwrap();
+        poller.add(&*timer, Token(1)).unwrap();
+
+        timer.set(Some(MonotonicNs::now()));
+        timer.set(None);
+        assert_eq!(poller.wait(Some(MonotonicNs::now())).unwrap().count(), 0, "disarmed");
+
+        timer.set(Some(MonotonicNs(u64::MAX)));
+        let deadline = MonotonicNs::now().after(Duration::from_micros(200));
+        let other = Arc::clone(&timer);
+        let thread = thread::spawn(move || other.set(Some(deadline)));
+        assert_eq!(poller.wait(None).unwrap().collect::<Vec<_>>(), [Token(1)]);
+        assert!(MonotonicNs::now() >= deadline);
+        thread.join().unwrap();
+
+        timer.set(Some(MonotonicNs(0)));
+        assert_eq!(poller.wait(None).unwrap().count(), 1, "a time in the past rings at once");
+        timer.clear();
+        assert_eq!(poller.wait(Some(MonotonicNs::now())).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_removed_descriptor_is_silent() {
+        let (first, second) = (Waker::new().unwrap(), Waker::new().unwrap());
+        let mut poller = Poller::new().unwrap();
+        poller.add(&first, Token(1)).unwrap();
+        poller.add(&second, Token(2)).unwrap();
+        first.wake();
+        second.wake();
+        assert_eq!(poller.wait(None).unwrap().count(), 2);
+        poller.remove(&first).unwrap();
+        assert_eq!(poller.wait(None).unwrap().collect::<Vec<_>>(), [Token(2)]);
+        assert!(poller.remove(&first).is_err());
+    }
+
+    #[test]
+    fn readability_is_awaited() {
+        let waker = Waker::new().unwrap();
+        assert!(!wait_readable(waker.as_fd(), MonotonicNs::now()).unwrap());
+        waker.wake();
+        assert!(wait_readable(waker.as_fd(), MonotonicNs(u64::MAX)).unwrap());
+    }
+}

@@ -1,0 +1,193 @@
+//! `poll`, and socket pairs as wakers.
+
+use super::{Token, poll, remaining};
+use crate::clock::MonotonicNs;
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, RawFd};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+/// Waits on several descriptors until one can be read or has failed, or until a deadline.
+///
+/// Level-triggered: a descriptor is reported by every wait until it has been read empty.
+#[derive(Debug)]
+pub struct Poller {
+    sources: Mutex<Vec<(RawFd, Token)>>,
+}
+
+impl Poller {
+    /// A poller without descriptors.
+    ///
+    /// # Errors
+    /// None on this system.
+    pub fn new() -> io::Result<Self> {
+        Ok(Self { sources: Mutex::default() })
+    }
+
+    /// Begins to wait for `source`. It must be [removed](Self::remove) before it is closed.
+    ///
+    /// # Errors
+    /// It is here already.
+    pub fn add(&self, source: &impl AsFd, token: Token) -> io::Result<()> {
+        let fd = source.as_fd().as_raw_fd();
+        let mut sources = lock(&self.sources);
+        if sources.iter().any(|(known, _)| *known == fd) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        sources.push((fd, token));
+        Ok(())
+    }
+
+    /// Ceases to wait for `source`.
+    ///
+    /// # Errors
+    /// It is not here.
+    pub fn remove(&self, source: &impl AsFd) -> io::Result<()> {
+        let fd = source.as_fd().as_raw_fd();
+        let mut sources = lock(&self.sources);
+        let index = sources.iter().position(|(known, _)| *known == fd).ok_or(io::ErrorKind::NotFound)?;
+        sources.swap_remove(index);
+        Ok(())
+    }
+
+    /// Waits until at least one descriptor can be read, or until `deadline` (`None`: for ever), and returns the tokens
+    /// of those that can. None: the deadline has passed, or a signal has come.
+    ///
+    /// # Errors
+    /// Those of the system call, on a system short of memory.
+    pub fn wait(&mut self, deadline: Option<MonotonicNs>) -> io::Result<impl Iterator<Item = Token> + '_> {
+        let sources = lock(&self.sources).clone();
+        let request = |(fd, _): &(RawFd, Token)| libc::pollfd { fd: *fd, events: libc::POLLIN, revents: 0 };
+        let mut requests: Vec<_> = sources.iter().map(request).collect();
+        poll(&mut requests, deadline.map(remaining))?;
+        let ready = sources.into_iter().zip(requests).filter(|(_, request)| request.revents != 0);
+        Ok(ready.map(|((_, token), _)| token))
+    }
+}
+
+/// Wakes the thread that waits for it, from any thread. Wakes that nobody has waited for yet add up to one.
+#[derive(Debug)]
+pub struct Waker {
+    near: UnixStream,
+    far: UnixStream,
+}
+
+impl Waker {
+    /// A waker that has not been used.
+    ///
+    /// # Errors
+    /// The process or the system has too many descriptors.
+    pub fn new() -> io::Result<Self> {
+        let (near, far) = UnixStream::pair()?;
+        near.set_nonblocking(true)?;
+        far.set_nonblocking(true)?;
+        Ok(Self { near, far })
+    }
+
+    /// Makes the descriptor readable.
+    pub fn wake(&self) {
+        // A failure means that so many wakes are pending that the buffer is full: then it is readable too.
+        let _ = (&self.far).write(&[1]);
+    }
+
+    /// Makes the descriptor unreadable again, until the next [`Self::wake`].
+    pub fn clear(&self) {
+        let mut octets = [0; 4096];
+        // What a thousand reads have not emptied is being filled by somebody, and may stay readable.
+        for _ in 0..1000 {
+            if !matches!((&self.near).read(&mut octets), Ok(1..)) {
+                break;
+            }
+        }
+    }
+}
+
+impl AsFd for Waker {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.near.as_fd()
+    }
+}
+
+/// Becomes readable at a moment that any thread may set and change. A thread of its own keeps the time.
+#[derive(Debug)]
+pub struct Timer {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+    bell: Waker,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    deadline: Option<MonotonicNs>,
+    ended: bool,
+}
+
+impl Timer {
+    /// A timer that is not armed.
+    ///
+    /// # Errors
+    /// The process or the system has too many descriptors or threads.
+    pub fn new() -> io::Result<Self> {
+        let shared = Arc::new(Shared { state: Mutex::default(), changed: Condvar::new(), bell: Waker::new()? });
+        let keeper = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("timer".into()).spawn(move || keeper.keep_time())?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// Rings at `deadline`, at once when that is past, and no more at any deadline set before. `None`: does not ring.
+    pub fn set(&self, deadline: Option<MonotonicNs>) {
+        let mut state = lock(&self.shared.state);
+        self.shared.bell.clear();
+        state.deadline = deadline;
+        self.shared.changed.notify_one();
+    }
+
+    /// Makes the descriptor unreadable again after it has rung.
+    pub fn clear(&self) {
+        self.shared.bell.clear();
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        lock(&self.shared.state).ended = true;
+        self.shared.changed.notify_one();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl AsFd for Timer {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.shared.bell.as_fd()
+    }
+}
+
+impl Shared {
+    fn keep_time(&self) {
+        let mut state = lock(&self.state);
+        while !state.ended {
+            state = match state.deadline.map(remaining) {
+                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(rest) if rest.is_zero() => {
+                    state.deadline = None;
+                    self.bell.wake();
+                    state
+                }
+                Some(rest) => self.changed.wait_timeout(state, rest).unwrap_or_else(PoisonError::into_inner).0,
+            };
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

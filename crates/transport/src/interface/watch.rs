@@ -1,0 +1,64 @@
+//! Noticing that interfaces or their addresses have changed.
+
+use crate::sys;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
+
+/// How many notices one call takes at most; the others are taken by the next.
+const MAX_NOTICES: u32 = 256;
+
+/// Becomes readable when an interface or an address of one has come, gone or changed (rtnetlink).
+#[derive(Debug)]
+pub struct InterfaceWatcher {
+    netlink: OwnedFd,
+}
+
+impl InterfaceWatcher {
+    /// Watches the interfaces of this network namespace from now on.
+    ///
+    /// # Errors
+    /// The process has too many descriptors, or may not open a netlink socket (sandboxes forbid it).
+    pub fn new() -> io::Result<Self> {
+        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+        // SAFETY: no pointers are involved.
+        let fd = sys::check(unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE) })
+            .map_err(|error| sys::in_operation("opening a netlink socket to watch the interfaces", &error))?;
+        // SAFETY: a descriptor just made, which nobody else owns.
+        let netlink = unsafe { OwnedFd::from_raw_fd(fd) };
+        // SAFETY: plain integers, for which all-zero octets are a value.
+        let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
+        address.nl_family = libc::AF_NETLINK as libc::sa_family_t;
+        address.nl_groups = (libc::RTMGRP_LINK | libc::RTMGRP_IPV4_IFADDR | libc::RTMGRP_IPV6_IFADDR) as u32;
+        let size = size_of::<libc::sockaddr_nl>() as libc::socklen_t;
+        // SAFETY: `address` lives across the call and `size` is its length.
+        sys::check(unsafe { libc::bind(netlink.as_raw_fd(), (&raw const address).cast(), size) })
+            .map_err(|error| sys::in_operation("binding the netlink socket that watches the interfaces", &error))?;
+        Ok(Self { netlink })
+    }
+
+    /// Whether something has changed since the last call. What, is told by [`list`](super::list).
+    pub fn changed(&self) -> bool {
+        let mut changed = false;
+        for _ in 0..MAX_NOTICES {
+            // The content does not matter, so one octet of each notice is enough; the rest is cut off.
+            let mut octet = 0_u8;
+            let place = (&raw mut octet).cast();
+            // SAFETY: `place` is writable memory of one octet.
+            match sys::check_length(unsafe { libc::recv(self.netlink.as_raw_fd(), place, 1, 0) }) {
+                Ok(_) => changed = true,
+                // Notices were lost, so there were some.
+                Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => changed = true,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => break,
+            }
+        }
+        changed
+    }
+}
+
+impl AsFd for InterfaceWatcher {
+    /// For waiting until something has changed ([`Poller`](crate::event::Poller)).
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.netlink.as_fd()
+    }
+}

@@ -1,0 +1,289 @@
+//! UDP over IPv4 and IPv6, unicast and multicast.
+//!
+//! A [`Socket`] is shared by any number of threads: each may send ([`Socket::send`]); whoever has a [`Receiver`] may
+//! receive. One [`Receiver`] per receiving thread holds the buffers and serves any number of sockets.
+//!
+//! # System calls
+//! * One datagram to send is one `sendmsg`; several are one `sendmmsg`; a train of equal segments is one `sendmsg` that the
+//!   kernel or the NIC cuts (`UDP_SEGMENT`).
+//! * Waiting for a datagram is one blocking `recvmsg`. While more than one is there at a time, one `recvmmsg` takes up to
+//!   [`ReceiverOptions::batch`]; what the kernel or the NIC has joined (`UDP_GRO`) is handed out as ordinary datagrams.
+//!
+//! # Faults of the network
+//! No datagram, ICMP message or drop makes a call here fail for good: they are counted in [`Statistics`].
+
+mod address;
+mod connected;
+mod counters;
+mod message;
+mod options;
+mod pool;
+mod receive;
+mod send;
+mod split;
+
+pub use connected::ConnectedSockets;
+pub use counters::{SendErrors, Statistics};
+pub use options::{BufferShortfall, Direction, Fragmentation, OpenError, SocketOptions};
+pub use receive::{Datagram, Datagrams, ReceiveError, Receiver, ReceiverOptions, Wait};
+pub use send::{SendFailure, Sent, Transmit};
+
+use crate::interface::InterfaceIndex;
+use crate::sys;
+use counters::Counters;
+use socket2::InterfaceIndexOrAddress;
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The longest payload of one UDP datagram over IPv4.
+pub const MAX_DATAGRAM_BYTES: usize = 65_507;
+
+/// The most octets of one train of datagrams ([`Transmit::segment_bytes`]).
+///
+/// Linux hands a super-datagram to the device whole only while it is shorter than 65,536 octets with its Ethernet, IPv6
+/// and UDP headers; a longer one is cut early, at the cost the offload is to save.
+pub const MAX_TRAIN_BYTES: usize = 65_535 - 62;
+
+/// The most segments of one super-datagram.
+pub const MAX_SEGMENTS: usize = 64;
+
+/// The most slices of one [`Transmit`] (`UIO_MAXIOV`).
+pub const MAX_SLICES: usize = 1024;
+
+/// Octets of the IP and UDP headers of a datagram to this address, without options: a segment and they fit into the MTU together.
+#[must_use]
+pub const fn header_bytes(destination: IpAddr) -> usize {
+    if destination.is_ipv4() { 28 } else { 48 }
+}
+
+/// A UDP socket, shared by any number of threads.
+pub struct Socket {
+    socket: socket2::Socket,
+    local_address: SocketAddr,
+    /// Where the socket is connected to.
+    peer: Option<SocketAddr>,
+    /// Whether super-datagrams are given to the kernel whole. Turned off for good when it refuses one.
+    segmentation_offload: AtomicBool,
+    receive_offload: bool,
+    buffers: [BufferShortfall; 2],
+    shut_down: AtomicBool,
+    counters: Counters,
+}
+
+impl Socket {
+    /// Opens a socket that alone has this address and port. Port 0 lets the system choose.
+    ///
+    /// # Errors
+    /// [`OpenError::PortInUse`] when another socket has it, so that the caller can try the next; the other variants
+    /// for what they say.
+    pub fn unicast(address: SocketAddr, options: &SocketOptions) -> Result<Self, OpenError> {
+        Self::open(address, false, options)
+    }
+
+    /// Opens a socket to receive multicast. Other sockets that also allow it may have the same port.
+    ///
+    /// It receives the groups it [joins](Self::join), no matter what others have joined. `address` is usually
+    /// unspecified (`0.0.0.0`, `::`), with the port of the groups.
+    ///
+    /// # Errors
+    /// [`OpenError::PortInUse`] when another socket has the port for itself; the other variants for what they say.
+    pub fn multicast(address: SocketAddr, options: &SocketOptions) -> Result<Self, OpenError> {
+        Self::open(address, true, options)
+    }
+
+    /// Opens a socket for one destination only: sending saves the look-up of the route, a tenth of its cost or more. Its port is chosen
+    /// by the system. It receives only what comes from `destination`.
+    ///
+    /// The address it sends from is that of the interface by which the route leads now; when the interfaces change,
+    /// open it anew.
+    ///
+    /// # Errors
+    /// [`OpenError::Io`] when there is no route to `destination`; the other variants for what they say.
+    pub fn connected(destination: SocketAddr, options: &SocketOptions) -> Result<Self, OpenError> {
+        let unspecified = match destination {
+            SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
+            SocketAddr::V6(_) => SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)),
+        };
+        let mut socket = Self::open(unspecified, false, options)?;
+        let failed = |operation| move |error| OpenError::new(operation, destination, error);
+        socket.socket.connect(&destination.into()).map_err(failed("connect"))?;
+        socket.local_address = socket.read_local_address().map_err(failed("reading the local address"))?;
+        socket.peer = Some(destination);
+        Ok(socket)
+    }
+
+    fn open(address: SocketAddr, shared: bool, options: &SocketOptions) -> Result<Self, OpenError> {
+        let opened = options::open(address, shared, options)?;
+        let buffer = |direction, asked: Option<usize>, granted_bytes| BufferShortfall {
+            direction,
+            asked_bytes: asked.unwrap_or(0),
+            granted_bytes,
+        };
+        let mut socket = Self {
+            local_address: address,
+            peer: None,
+            segmentation_offload: AtomicBool::new(opened.segmentation_offload),
+            receive_offload: opened.receive_offload,
+            buffers: [
+                buffer(Direction::Receive, options.receive_buffer_bytes, opened.granted_receive_bytes),
+                buffer(Direction::Send, options.send_buffer_bytes, opened.granted_send_bytes),
+            ],
+            shut_down: AtomicBool::new(false),
+            counters: Counters::default(),
+            socket: opened.socket,
+        };
+        socket.local_address =
+            socket.read_local_address().map_err(|error| OpenError::new("reading the local address", address, error))?;
+        Ok(socket)
+    }
+
+    fn read_local_address(&self) -> io::Result<SocketAddr> {
+        self.socket.local_addr()?.as_socket().ok_or_else(|| io::ErrorKind::Unsupported.into())
+    }
+
+    /// The address and port of this socket.
+    #[must_use]
+    pub const fn local_address(&self) -> SocketAddr {
+        self.local_address
+    }
+
+    /// Where the socket is connected to, when it is.
+    #[must_use]
+    pub const fn peer(&self) -> Option<SocketAddr> {
+        self.peer
+    }
+
+    /// Begins to receive what is sent to `group` and arrives by `interface`.
+    ///
+    /// # Errors
+    /// The system's, naming the group and the interface: the interface is gone or cannot multicast, the group is joined
+    /// already (`EADDRINUSE`), or there are too many groups (`ENOBUFS`, see `net.ipv4.igmp_max_memberships`).
+    pub fn join(&self, group: IpAddr, interface: InterfaceIndex) -> io::Result<()> {
+        match group {
+            IpAddr::V4(group) => self.socket.join_multicast_v4_n(&group, &InterfaceIndexOrAddress::Index(interface.0)),
+            IpAddr::V6(group) => self.socket.join_multicast_v6(&group, interface.0),
+        }
+        .map_err(|error| sys::in_operation(format_args!("joining {group} on interface {}", interface.0), &error))
+    }
+
+    /// Ceases to receive what is sent to `group` and arrives by `interface`.
+    ///
+    /// # Errors
+    /// The system's, naming the group and the interface, above all when the group was not joined there.
+    pub fn leave(&self, group: IpAddr, interface: InterfaceIndex) -> io::Result<()> {
+        match group {
+            IpAddr::V4(group) => self.socket.leave_multicast_v4_n(&group, &InterfaceIndexOrAddress::Index(interface.0)),
+            IpAddr::V6(group) => self.socket.leave_multicast_v6(&group, interface.0),
+        }
+        .map_err(|error| sys::in_operation(format_args!("leaving {group} on interface {}", interface.0), &error))
+    }
+
+    /// Lets multicast leave by `interface` from now on.
+    ///
+    /// # Errors
+    /// The system's, naming the interface, above all when there is none of this index.
+    pub fn set_multicast_interface(&self, interface: InterfaceIndex) -> io::Result<()> {
+        options::set_multicast_interface(&self.socket, self.local_address.is_ipv4(), interface)
+            .map_err(|error| sys::in_operation(format_args!("sending multicast by interface {}", interface.0), &error))
+    }
+
+    /// Whether the kernel or the NIC cuts super-datagrams; otherwise they are cut here.
+    #[must_use]
+    pub fn segmentation_offload(&self) -> bool {
+        self.segmentation_offload.load(Ordering::Relaxed)
+    }
+
+    /// Whether the kernel may hand over several datagrams as one super-datagram.
+    #[must_use]
+    pub const fn receive_offload(&self) -> bool {
+        self.receive_offload
+    }
+
+    /// Octets of receive buffer the system has granted.
+    #[must_use]
+    pub const fn receive_buffer_bytes(&self) -> usize {
+        self.buffers[0].granted_bytes
+    }
+
+    /// Octets of send buffer the system has granted.
+    #[must_use]
+    pub const fn send_buffer_bytes(&self) -> usize {
+        self.buffers[1].granted_bytes
+    }
+
+    /// The buffers of which the system has granted less than was asked for.
+    pub fn shortfalls(&self) -> impl Iterator<Item = BufferShortfall> + '_ {
+        self.buffers.iter().filter(|buffer| buffer.granted_bytes < buffer.asked_bytes).copied()
+    }
+
+    /// Ends receiving for good: a thread that is blocked in [`Receiver::receive`] returns
+    /// [`ReceiveError::ShutDown`], as does every later call. Sending is still possible. The port is free when the socket is
+    /// dropped.
+    pub fn shut_down(&self) {
+        self.shut_down.store(true, Ordering::Release);
+        // Linux says `ENOTCONN` and wakes the receivers all the same.
+        let _ = self.socket.shutdown(Shutdown::Read);
+        #[cfg(not(target_os = "linux"))]
+        self.wake_by_datagram();
+    }
+
+    /// Whether [`Self::shut_down`] was called.
+    #[must_use]
+    pub fn is_shut_down(&self) -> bool {
+        self.shut_down.load(Ordering::Acquire)
+    }
+
+    /// What this socket has done so far.
+    #[must_use]
+    pub fn statistics(&self) -> Statistics {
+        #[cfg(target_os = "linux")]
+        self.update_kernel_drops();
+        self.counters.snapshot()
+    }
+
+    /// Asks the kernel how many datagrams it has dropped: with a datagram it tells only of the drops before that one, so the last of them
+    /// would stay unknown until another arrives.
+    #[cfg(target_os = "linux")]
+    fn update_kernel_drops(&self) {
+        use std::os::fd::AsRawFd as _;
+        let mut values = [0_u32; 9];
+        let mut size = size_of_val(&values) as libc::socklen_t;
+        let fd = self.socket.as_raw_fd();
+        let place = values.as_mut_ptr().cast();
+        // SAFETY: `place` is writable memory of `size` octets.
+        let result = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_MEMINFO, place, &raw mut size) };
+        // The ninth value is the number of drops (`SK_MEMINFO_DROPS`); older kernels have fewer values.
+        if result == 0 && size as usize == size_of_val(&values) {
+            self.counters.received.update_kernel_drops(values[8]);
+        }
+    }
+
+    /// Wakes a blocked receiver where `shutdown` does not: it finds the socket shut down before it looks at the datagram.
+    #[cfg(not(target_os = "linux"))]
+    fn wake_by_datagram(&self) {
+        let mut address = self.local_address;
+        if address.ip().is_unspecified() {
+            address.set_ip(match address.ip() {
+                IpAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+                IpAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+            });
+        }
+        let _ = self.socket.send_to(&[], &address.into());
+    }
+}
+
+impl AsFd for Socket {
+    /// For waiting until something has arrived ([`Poller`](crate::event::Poller)), and for options this crate does not know.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl fmt::Debug for Socket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Socket").field("local_address", &self.local_address).finish_non_exhaustive()
+    }
+}

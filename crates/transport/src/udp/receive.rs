@@ -1,0 +1,409 @@
+//! Receiving: many datagrams per call, into buffers that are handed out by reference and reused when let go.
+
+use super::Socket;
+use super::counters::{ReceiveCounters, add};
+use super::message::{Incoming, ReceiveMessages};
+use super::pool::Pool;
+use crate::clock::MonotonicNs;
+use crate::event::wait_readable;
+use std::fmt;
+use std::io;
+use std::iter::FusedIterator;
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::sync::Arc;
+
+/// How many ICMP errors, interruptions and truncated datagrams in a row one call passes over before it returns nothing.
+const MAX_FRUITLESS_CALLS: u32 = 64;
+
+/// While datagrams come one at a time, every so many calls one asks for several, to notice that a burst has begun.
+#[cfg(target_os = "linux")]
+const BURST_PROBE_CALLS: u32 = 64;
+
+/// How long to wait for a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// Until one arrives or the socket is shut down. The fastest way to wait: one system call per datagram.
+    Block,
+    /// Not at all.
+    NonBlocking,
+    /// Until this moment at the latest.
+    Until(MonotonicNs),
+}
+
+/// Why nothing can be received any more.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ReceiveError {
+    /// [`Socket::shut_down`] was called.
+    ShutDown,
+    /// The operating system refused; the socket is unusable.
+    Io(io::Error),
+}
+
+impl fmt::Display for ReceiveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ShutDown => f.write_str("the socket has been shut down"),
+            Self::Io(error) => write!(f, "cannot receive: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for ReceiveError {}
+
+/// How a [`Receiver`] works.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReceiverOptions {
+    /// Datagrams or super-datagrams received by one system call at most: 1 to 1024.
+    pub batch: usize,
+    /// Length of each buffer in octets: 1 to 65,536. The default, 65,536, holds every datagram and super-datagram there can be; a longer
+    /// datagram is dropped and counted.
+    pub buffer_bytes: usize,
+    /// Buffers in existence at most, free or held by readers; at least `batch`. When all are held, what arrives is
+    /// copied out of one private buffer at its exact length, and counted ([`Statistics::pool_exhaustions`]).
+    ///
+    /// [`Statistics::pool_exhaustions`]: super::Statistics::pool_exhaustions
+    pub max_buffers: usize,
+}
+
+impl Default for ReceiverOptions {
+    /// 16 per call; up to 256 buffers of 64 KiB, which is 16 MiB. Memory is only used once datagrams have filled it.
+    fn default() -> Self {
+        Self { batch: 16, buffer_bytes: 1 << 16, max_buffers: 256 }
+    }
+}
+
+/// Receives from any number of sockets, on one thread at a time.
+///
+/// Datagrams are handed out by reference. Whoever wants to keep the octets clones the [`Datagram::buffer`]; the receiver reuses
+/// the buffer when the last clone is gone. In the steady state nothing is allocated.
+pub struct Receiver {
+    pool: Pool,
+    /// The buffers to receive into next; message `i` of `messages` points to buffer `i`.
+    slots: Vec<Arc<Vec<u8>>>,
+    messages: ReceiveMessages,
+    /// Received by the last call. Only these buffers can be held by readers, so only these are checked.
+    received: Vec<Received>,
+    /// Messages touched by the last call; the others are still prepared.
+    touched: usize,
+    batch: usize,
+    /// Where a datagram is received while every buffer is held, and the copy of it.
+    private: Vec<u8>,
+    copy: Option<Arc<Vec<u8>>>,
+    #[cfg(target_os = "linux")]
+    burst: Burst,
+}
+
+/// One received message: a datagram, or a super-datagram of several.
+struct Received {
+    slot: usize,
+    bytes: usize,
+    segment_bytes: usize,
+    source: SocketAddr,
+}
+
+impl Received {
+    fn datagrams(&self) -> usize {
+        self.bytes.div_ceil(self.segment_bytes).max(1)
+    }
+}
+
+/// One received datagram.
+#[derive(Clone, Debug)]
+pub struct Datagram<'a> {
+    /// The buffer in which it lies, perhaps among others. Clone it to keep the octets; they never change while a clone exists.
+    pub buffer: &'a Arc<Vec<u8>>,
+    /// Where in the buffer it lies.
+    pub range: Range<usize>,
+    /// Who sent it.
+    pub source: SocketAddr,
+}
+
+impl<'a> Datagram<'a> {
+    /// Its octets.
+    #[must_use]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.buffer.get(self.range.clone()).unwrap_or_default()
+    }
+}
+
+impl Receiver {
+    /// A receiver with empty buffers. Values of `options` outside their limits are moved to the nearest one inside.
+    #[must_use]
+    pub fn new(options: &ReceiverOptions) -> Self {
+        let batch = options.batch.clamp(1, 1024);
+        let buffer_bytes = options.buffer_bytes.clamp(1, 1 << 16);
+        let mut receiver = Self {
+            pool: Pool::new(options.max_buffers.max(batch), buffer_bytes),
+            slots: Vec::with_capacity(batch),
+            messages: ReceiveMessages::new(batch),
+            received: Vec::with_capacity(batch),
+            touched: 0,
+            batch,
+            private: vec![0; buffer_bytes],
+            copy: None,
+            #[cfg(target_os = "linux")]
+            burst: Burst::default(),
+        };
+        receiver.add_slots();
+        receiver
+    }
+
+    /// Receives what has arrived at `socket`, or waits for it.
+    ///
+    /// Returns no datagrams when `wait` ran out, and also, rarely, after a long row of ICMP errors or signals. ICMP
+    /// errors are counted, never returned. The datagrams of the call before are gone, but for clones of their buffers.
+    ///
+    /// # Errors
+    /// [`ReceiveError::ShutDown`] once [`Socket::shut_down`] was called; [`ReceiveError::Io`] when the socket is unusable.
+    pub fn receive(&mut self, socket: &Socket, wait: Wait) -> Result<Datagrams<'_>, ReceiveError> {
+        self.recycle();
+        self.received.clear();
+        self.copy = None;
+        for _ in 0..MAX_FRUITLESS_CALLS {
+            if socket.is_shut_down() {
+                return Err(ReceiveError::ShutDown);
+            }
+            match self.call(socket, wait) {
+                Ok(messages) => self.collect(messages, &socket.counters.received),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let Wait::Until(deadline) = wait else { break };
+                    if !wait_readable(socket.as_fd(), deadline).map_err(ReceiveError::Io)? {
+                        break;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if is_transient(&error) => add(&socket.counters.received.errors, 1),
+                Err(error) => return Err(ReceiveError::Io(error)),
+            }
+            if !self.received.is_empty() {
+                break;
+            }
+            self.recycle();
+        }
+        if self.received.is_empty() && socket.is_shut_down() {
+            return Err(ReceiveError::ShutDown);
+        }
+        Ok(self.datagrams())
+    }
+
+    /// The datagrams of the last call once more.
+    #[must_use]
+    pub fn datagrams(&self) -> Datagrams<'_> {
+        Datagrams { receiver: self, message: 0, offset: 0, left: self.received.iter().map(Received::datagrams).sum() }
+    }
+
+    /// One system call. Returns how many messages it received.
+    fn call(&mut self, socket: &Socket, wait: Wait) -> io::Result<usize> {
+        let counters = &socket.counters.received;
+        add(&counters.calls, 1);
+        let fd = socket.as_fd().as_raw_fd();
+        let flags = if wait == Wait::Block { 0 } else { libc::MSG_DONTWAIT };
+        if self.slots.is_empty() {
+            add(&counters.exhaustions, 1);
+            self.messages.prepare(0, &mut self.private);
+        }
+        #[cfg(target_os = "linux")]
+        if !self.slots.is_empty() {
+            let asked = self.burst.ask(self.slots.len());
+            if asked > 1 {
+                self.touched = asked;
+                // SAFETY: messages 0 to `slots.len() - 1` point to `slots`: `add_slots` and `recycle` prepare each of
+                // them whenever its buffer changes or was received into, and leave only buffers nobody else holds.
+                let result = unsafe { self.messages.receive_many(fd, asked, flags) };
+                self.burst.received(asked, *result.as_ref().unwrap_or(&0));
+                self.touched = *result.as_ref().unwrap_or(&0);
+                return result;
+            }
+        }
+        self.touched = 1;
+        // SAFETY: message 0 points to slot 0, as above, or to `private`, which nobody else can hold.
+        unsafe { self.messages.receive_one(fd, flags) }
+    }
+
+    /// Takes over what the kernel has written about the first `messages` messages.
+    fn collect(&mut self, messages: usize, counters: &ReceiveCounters) {
+        for slot in 0..messages {
+            let Some(incoming) = self.messages.incoming(slot) else { continue };
+            if let Some(kernel_drops) = incoming.kernel_drops {
+                counters.update_kernel_drops(kernel_drops);
+            }
+            let Incoming { bytes, source: Some(source), truncated, segment_bytes, .. } = incoming else { continue };
+            if truncated {
+                add(&counters.truncated, 1);
+                continue;
+            }
+            let segment_bytes = segment_bytes.filter(|&segment| segment > 0).unwrap_or(bytes.max(1));
+            let received = Received { slot, bytes, segment_bytes, source };
+            let datagrams = received.datagrams();
+            add(&counters.datagrams, datagrams as u64);
+            add(&counters.bytes, bytes as u64);
+            if datagrams > 1 {
+                add(&counters.super_datagrams, 1);
+            }
+            self.received.push(received);
+        }
+        if self.slots.is_empty()
+            && let Some(received) = self.received.first()
+        {
+            self.copy = self.private.get(..received.bytes).map(|bytes| Arc::new(bytes.to_vec()));
+        }
+    }
+
+    /// Makes the messages touched by the last call ready again, exchanging the buffers that readers have kept.
+    fn recycle(&mut self) {
+        for index in (0..self.touched.min(self.slots.len())).rev() {
+            let Some(slot) = self.slots.get_mut(index) else { continue };
+            if Arc::get_mut(slot).is_none() {
+                match self.pool.take() {
+                    Some(free) => self.pool.put_back(std::mem::replace(slot, free)),
+                    None => {
+                        let kept = self.slots.swap_remove(index);
+                        self.pool.put_back(kept);
+                    }
+                }
+            }
+            self.prepare(index);
+        }
+        self.touched = 0;
+        if self.slots.len() < self.batch {
+            self.add_slots();
+        }
+    }
+
+    /// Fills up the slots as far as there are free buffers.
+    fn add_slots(&mut self) {
+        while self.slots.len() < self.batch {
+            let Some(free) = self.pool.take() else { break };
+            self.slots.push(free);
+            self.prepare(self.slots.len() - 1);
+        }
+    }
+
+    /// Points message `index` to its slot, when there is such a slot.
+    fn prepare(&mut self, index: usize) {
+        if let Some(buffer) = self.slots.get_mut(index).and_then(Arc::get_mut) {
+            self.messages.prepare(index, buffer);
+        }
+    }
+}
+
+impl fmt::Debug for Receiver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receiver").field("batch", &self.batch).field("free", &self.slots.len()).finish_non_exhaustive()
+    }
+}
+
+/// Errors that say something about one datagram, not about the socket.
+fn is_transient(error: &io::Error) -> bool {
+    let code = error.raw_os_error().unwrap_or(0);
+    [
+        libc::ECONNREFUSED,
+        libc::ECONNRESET,
+        libc::EHOSTUNREACH,
+        libc::EHOSTDOWN,
+        libc::ENETUNREACH,
+        libc::ENETDOWN,
+        libc::EMSGSIZE,
+        libc::EPROTO,
+        libc::ENOPROTOOPT,
+        libc::EACCES,
+        libc::ENOBUFS,
+        libc::ENOMEM,
+    ]
+    .contains(&code)
+}
+
+/// Decides when to ask for several messages at once.
+///
+/// `recvmmsg` looks for a second message after the first, which is time lost when there is none. So it is used while it
+/// finds more than one, and every [`BURST_PROBE_CALLS`] calls to find out.
+#[cfg(target_os = "linux")]
+#[derive(Default)]
+struct Burst {
+    running: bool,
+    single_calls: u32,
+}
+
+#[cfg(target_os = "linux")]
+impl Burst {
+    /// How many messages to ask for when there is room for `room`.
+    fn ask(&mut self, room: usize) -> usize {
+        if self.running || self.single_calls >= BURST_PROBE_CALLS {
+            self.single_calls = 0;
+            return room;
+        }
+        self.single_calls += 1;
+        1
+    }
+
+    fn received(&mut self, asked: usize, received: usize) {
+        self.running = asked > 1 && received > 1;
+    }
+}
+
+/// The datagrams of one [`Receiver::receive`], in the order of their arrival.
+#[derive(Clone)]
+pub struct Datagrams<'a> {
+    receiver: &'a Receiver,
+    message: usize,
+    /// Where the next segment begins in the message.
+    offset: usize,
+    left: usize,
+}
+
+impl<'a> Iterator for Datagrams<'a> {
+    type Item = Datagram<'a>;
+
+    fn next(&mut self) -> Option<Datagram<'a>> {
+        let message = self.receiver.received.get(self.message)?;
+        let buffer = match &self.receiver.copy {
+            Some(copy) => copy,
+            None => self.receiver.slots.get(message.slot)?,
+        };
+        let end = self.offset.saturating_add(message.segment_bytes).min(message.bytes);
+        let range = self.offset..end;
+        if end >= message.bytes {
+            self.message += 1;
+            self.offset = 0;
+        } else {
+            self.offset = end;
+        }
+        self.left -= 1;
+        Some(Datagram { buffer, range, source: message.source })
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl ExactSizeIterator for Datagrams<'_> {}
+impl FusedIterator for Datagrams<'_> {}
+
+impl fmt::Debug for Datagrams<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Datagrams").field("left", &self.left).finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn several_messages_are_asked_for_while_there_are_several_and_now_and_then() {
+        let mut burst = Burst::default();
+        for _ in 0..BURST_PROBE_CALLS {
+            assert_eq!(burst.ask(16), 1);
+            burst.received(1, 1);
+        }
+        assert_eq!(burst.ask(16), 16, "a probe");
+        burst.received(16, 9);
+        assert_eq!(burst.ask(16), 16, "the burst goes on");
+        burst.received(16, 1);
+        assert_eq!(burst.ask(16), 1, "it is over");
+    }
+}

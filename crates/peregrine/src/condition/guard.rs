@@ -1,0 +1,55 @@
+//! Conditions that the application sets itself (DDS 1.4 §2.2.2.1.8).
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Waker;
+
+use super::Trigger;
+use crate::driver::domain::Domain;
+use crate::driver::wakers::Wakers;
+
+/// A condition that is true when the application says so. Clones are the same condition.
+#[derive(Clone, Debug, Default)]
+pub struct GuardCondition {
+    pub(super) inner: Arc<Inner>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Inner {
+    is_set: AtomicBool,
+    wakers: Mutex<Wakers>,
+}
+
+impl GuardCondition {
+    /// A condition that is not true.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Makes it true, or no longer true.
+    pub fn set_trigger_value(&self, value: bool) {
+        self.inner.is_set.store(value, Ordering::Release);
+        if value {
+            self.inner.wakers.lock().unwrap_or_else(PoisonError::into_inner).wake_all();
+        }
+    }
+}
+
+impl Trigger for Inner {
+    fn is_triggered(&self) -> bool {
+        self.is_set.load(Ordering::Acquire)
+    }
+
+    fn watch(&self, waker: Waker) -> u64 {
+        self.wakers.lock().unwrap_or_else(PoisonError::into_inner).add(crate::StatusMask::NONE, waker)
+    }
+
+    fn unwatch(&self, id: u64) {
+        self.wakers.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+    }
+
+    fn domain(&self) -> Option<&Arc<Domain>> {
+        None
+    }
+}

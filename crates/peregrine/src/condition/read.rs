@@ -1,0 +1,188 @@
+//! Conditions on the samples of a reader (DDS 1.4 §2.2.2.5.8, §2.2.2.5.9).
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::task::Waker;
+
+use peregrine_rtps::history::{Peeked, Selector};
+use peregrine_rtps::id::{Guid, KeyHash};
+use peregrine_xtypes::{DdsType, decode};
+
+use super::Trigger;
+use crate::driver::domain::Domain;
+use crate::driver::reader::ReaderCore;
+use crate::status::StatusMask;
+
+/// True while a reader has samples in these states. Clones are the same condition.
+pub struct ReadCondition<T: DdsType> {
+    pub(super) inner: Arc<States<T>>,
+}
+
+/// True while a reader has samples in these states with values that a query accepts. Clones are the same condition.
+///
+/// Whether it holds is found by decoding the samples in these states, each time it is asked.
+pub struct QueryCondition<T: DdsType> {
+    pub(super) inner: Arc<Query<T>>,
+}
+
+pub(super) struct States<T> {
+    core: Arc<ReaderCore>,
+    selector: Selector,
+    marker: PhantomData<fn() -> T>,
+}
+
+pub(super) struct Query<T> {
+    states: States<T>,
+    accepts: Box<dyn Fn(&T) -> bool + Send + Sync>,
+}
+
+/// A condition whose samples [`DataReader::take_w_condition`](crate::DataReader::take_w_condition) hands out:
+/// [`ReadCondition`] or [`QueryCondition`].
+pub trait SampleCondition<T: DdsType>: sealed::Choose {}
+
+impl<T: DdsType> SampleCondition<T> for ReadCondition<T> {}
+impl<T: DdsType> SampleCondition<T> for QueryCondition<T> {}
+
+pub(crate) mod sealed {
+    use super::{Guid, KeyHash, Peeked, Selector};
+
+    /// Which samples satisfy a condition.
+    pub trait Choose {
+        fn reader(&self) -> Guid;
+
+        fn selector(&self) -> Selector;
+
+        /// The samples, of one instance if so asked; `None` when the selector says it all.
+        fn choose(&self, instance: Option<KeyHash>) -> Option<Vec<Peeked>>;
+    }
+}
+
+impl<T: DdsType> ReadCondition<T> {
+    pub(crate) fn new(core: Arc<ReaderCore>, selector: Selector) -> Self {
+        Self { inner: Arc::new(States { core, selector, marker: PhantomData }) }
+    }
+
+    /// The states it asks for.
+    #[must_use]
+    pub fn selector(&self) -> &Selector {
+        &self.inner.selector
+    }
+}
+
+impl<T: DdsType> QueryCondition<T> {
+    pub(crate) fn new(
+        core: Arc<ReaderCore>,
+        selector: Selector,
+        accepts: Box<dyn Fn(&T) -> bool + Send + Sync>,
+    ) -> Self {
+        Self { inner: Arc::new(Query { states: States { core, selector, marker: PhantomData }, accepts }) }
+    }
+
+    /// The states it asks for.
+    #[must_use]
+    pub fn selector(&self) -> &Selector {
+        &self.inner.states.selector
+    }
+}
+
+impl<T: DdsType> Query<T> {
+    /// The samples in these states that the query accepts. It runs without any lock held.
+    fn matches(&self, instance: Option<KeyHash>) -> Vec<Peeked> {
+        let States { core, selector, .. } = &self.states;
+        let selector = Selector { instance: instance.or(selector.instance), max_samples: usize::MAX, ..*selector };
+        let mut found = Vec::new();
+        core.lock().reader.peek(&selector, &mut found);
+        found.retain(|Peeked { selected, .. }| {
+            selected.info.valid_data && decode::<T>(&selected.payload).is_ok_and(|value| (self.accepts)(&value))
+        });
+        found
+    }
+}
+
+impl<T: DdsType> sealed::Choose for ReadCondition<T> {
+    fn reader(&self) -> Guid {
+        self.inner.core.guid
+    }
+
+    fn selector(&self) -> Selector {
+        self.inner.selector
+    }
+
+    fn choose(&self, _: Option<KeyHash>) -> Option<Vec<Peeked>> {
+        None
+    }
+}
+
+impl<T: DdsType> sealed::Choose for QueryCondition<T> {
+    fn reader(&self) -> Guid {
+        self.inner.states.core.guid
+    }
+
+    fn selector(&self) -> Selector {
+        self.inner.states.selector
+    }
+
+    fn choose(&self, instance: Option<KeyHash>) -> Option<Vec<Peeked>> {
+        Some(self.inner.matches(instance))
+    }
+}
+
+impl<T: DdsType> Trigger for States<T> {
+    fn is_triggered(&self) -> bool {
+        self.core.lock().reader.cache().has_any(&self.selector)
+    }
+
+    fn watch(&self, waker: Waker) -> u64 {
+        self.core.lock().wakers.add(StatusMask::DATA_AVAILABLE, waker)
+    }
+
+    fn unwatch(&self, id: u64) {
+        self.core.lock().wakers.remove(id);
+    }
+
+    fn domain(&self) -> Option<&Arc<Domain>> {
+        Some(&self.core.domain)
+    }
+}
+
+impl<T: DdsType> Trigger for Query<T> {
+    fn is_triggered(&self) -> bool {
+        !self.matches(None).is_empty()
+    }
+
+    fn watch(&self, waker: Waker) -> u64 {
+        self.states.watch(waker)
+    }
+
+    fn unwatch(&self, id: u64) {
+        self.states.unwatch(id);
+    }
+
+    fn domain(&self) -> Option<&Arc<Domain>> {
+        self.states.domain()
+    }
+}
+
+impl<T: DdsType> Clone for ReadCondition<T> {
+    fn clone(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner) }
+    }
+}
+
+impl<T: DdsType> Clone for QueryCondition<T> {
+    fn clone(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner) }
+    }
+}
+
+impl<T: DdsType> std::fmt::Debug for ReadCondition<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ReadCondition").field("selector", self.selector()).finish_non_exhaustive()
+    }
+}
+
+impl<T: DdsType> std::fmt::Debug for QueryCondition<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("QueryCondition").field("selector", self.selector()).finish_non_exhaustive()
+    }
+}

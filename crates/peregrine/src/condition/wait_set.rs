@@ -1,0 +1,191 @@
+//! Waiting for conditions (DDS 1.4 §2.2.2.1.6).
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Wake, Waker};
+use std::thread::ThreadId;
+use std::time::Duration;
+
+use super::Condition;
+use crate::driver::domain::Domain;
+use crate::driver::{Parker, now};
+use crate::error::Error;
+
+/// Waits until one of the conditions attached to it is true.
+///
+/// Waking a thread that waits costs one system call, waking one that is about to wait none; neither allocates.
+pub struct WaitSet {
+    signal: Arc<Signal>,
+    /// Replaced as a whole, so that no lock is held while conditions are looked at.
+    attached: Mutex<Arc<[Attached]>>,
+    is_waiting: AtomicBool,
+}
+
+#[derive(Clone)]
+struct Attached {
+    condition: Condition,
+    watch: u64,
+}
+
+/// What conditions wake.
+struct Signal {
+    is_set: AtomicBool,
+    sleeper: Mutex<Option<Sleeper>>,
+}
+
+/// Who waits, and how.
+enum Sleeper {
+    Parked(Arc<Parker>),
+    /// This thread, which needs no waking by what it receives itself.
+    Polling(Arc<Domain>, ThreadId),
+}
+
+impl WaitSet {
+    /// A wait set without conditions.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            signal: Arc::new(Signal { is_set: AtomicBool::new(false), sleeper: Mutex::new(None) }),
+            attached: Mutex::new(Arc::new([])),
+            is_waiting: AtomicBool::new(false),
+        }
+    }
+
+    /// Attaches a condition; a wait under way waits for it too. One that is attached already stays so.
+    pub fn attach(&self, condition: impl Into<Condition>) {
+        let condition = condition.into();
+        let mut attached = self.lock();
+        if attached.iter().any(|a| a.condition == condition) {
+            return;
+        }
+        let watch = condition.0.watch(Waker::from(Arc::clone(&self.signal)));
+        *attached = attached.iter().cloned().chain([Attached { condition, watch }]).collect();
+        drop(attached);
+        self.signal.set();
+    }
+
+    /// Detaches a condition.
+    ///
+    /// # Errors
+    /// [`Error::PreconditionNotMet`] when it is not attached.
+    pub fn detach(&self, condition: impl Into<Condition>) -> Result<(), Error> {
+        let condition = condition.into();
+        let mut attached = self.lock();
+        let Some(found) = attached.iter().find(|a| a.condition == condition) else {
+            return Err(Error::PreconditionNotMet("the condition is not attached to this wait set".to_owned()));
+        };
+        condition.0.unwatch(found.watch);
+        *attached = attached.iter().filter(|a| a.condition != condition).cloned().collect();
+        Ok(())
+    }
+
+    /// The conditions attached.
+    #[must_use]
+    pub fn conditions(&self) -> Vec<Condition> {
+        self.lock().iter().map(|a| a.condition.clone()).collect()
+    }
+
+    /// Waits until at least one condition is true, and tells which are.
+    ///
+    /// # Errors
+    /// [`Error::Timeout`]; [`Error::PreconditionNotMet`] when another thread waits already.
+    pub fn wait(&self, timeout: Duration) -> Result<Vec<Condition>, Error> {
+        let mut active = Vec::new();
+        self.wait_into(&mut active, timeout)?;
+        Ok(active)
+    }
+
+    /// The same, into a vector of the caller's, which is emptied first: with enough capacity nothing is allocated.
+    ///
+    /// # Errors
+    /// See [`Self::wait`].
+    pub fn wait_into(&self, active: &mut Vec<Condition>, timeout: Duration) -> Result<(), Error> {
+        if self.is_waiting.swap(true, Ordering::AcqRel) {
+            return Err(Error::PreconditionNotMet("another thread waits on this wait set already".to_owned()));
+        }
+        let found = self.wait_alone(active, timeout);
+        *self.signal.sleeper.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.is_waiting.store(false, Ordering::Release);
+        if found {
+            return Ok(());
+        }
+        let conditions = self.lock().len();
+        Err(Error::Timeout(format!("none of {conditions} conditions became true within {timeout:?}")))
+    }
+
+    fn wait_alone(&self, active: &mut Vec<Condition>, timeout: Duration) -> bool {
+        let end = now() + timeout.into();
+        let parker = Parker::of_this_thread();
+        loop {
+            let attached = Arc::clone(&self.lock());
+            let polled = attached.iter().filter_map(|a| a.condition.0.domain()).find(|d| d.is_polled());
+            let sleeper = polled.map_or_else(
+                || Sleeper::Parked(Arc::clone(&parker)),
+                |domain| Sleeper::Polling(Arc::clone(domain), std::thread::current().id()),
+            );
+            *self.signal.sleeper.lock().unwrap_or_else(PoisonError::into_inner) = Some(sleeper);
+            // What becomes true from here on sets the signal again.
+            self.signal.is_set.store(false, Ordering::SeqCst);
+            active.clear();
+            active.extend(attached.iter().map(|a| &a.condition).filter(|c| c.trigger_value()).cloned());
+            if !active.is_empty() {
+                return true;
+            }
+            let left = end.since(now());
+            if left.0 == 0 {
+                return false;
+            }
+            match polled {
+                Some(domain) => domain.poll(Duration::from_nanos(left.0)),
+                None => parker.park_until(end),
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Arc<[Attached]>> {
+        self.attached.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Signal {
+    fn set(&self) {
+        if self.is_set.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        match &*self.sleeper.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(Sleeper::Parked(parker)) => parker.unpark(),
+            Some(Sleeper::Polling(domain, thread)) if *thread != std::thread::current().id() => domain.interrupt_poll(),
+            Some(Sleeper::Polling(..)) | None => {}
+        }
+    }
+}
+
+impl Wake for Signal {
+    fn wake(self: Arc<Self>) {
+        self.set();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.set();
+    }
+}
+
+impl Default for WaitSet {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for WaitSet {
+    fn drop(&mut self) {
+        for Attached { condition, watch } in self.lock().iter() {
+            condition.0.unwatch(*watch);
+        }
+    }
+}
+
+impl std::fmt::Debug for WaitSet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WaitSet").field("conditions", &self.conditions()).finish()
+    }
+}

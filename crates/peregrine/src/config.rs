@@ -1,0 +1,279 @@
+//! How a process takes part in a domain: transports, interfaces, peers, threads.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs};
+use std::str::FromStr;
+use std::time::Duration;
+
+use peregrine_rtps::id::DomainId;
+use peregrine_rtps::limits::{MESSAGE_BYTES_MAX, MESSAGE_BYTES_MIN};
+use peregrine_rtps::locator::Ports;
+use peregrine_transport::interface;
+pub use peregrine_transport::interface::Selection as InterfaceSelection;
+pub use peregrine_transport::thread::Scheduling;
+
+use crate::error::Error;
+
+/// How receive threads wait for data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WaitStrategy {
+    /// Asleep in the kernel.
+    #[default]
+    Block,
+    /// Looking again and again for so long, then asleep. Costs a processor core while it looks.
+    SpinThenBlock(Duration),
+    /// There are no receive threads: [`DomainParticipant::poll`](crate::DomainParticipant::poll) receives and runs timers
+    /// and listeners on the thread that calls it, which has to do so often.
+    Poll,
+}
+
+/// The receive threads of a domain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadSettings {
+    /// What their names begin with, as `pg` in `pg-data-0-0` and `pg-ctrl-0`. Linux shows 15 octets of a name.
+    pub name_prefix: String,
+    /// The processors they may run on; `None` for all.
+    pub affinity: Option<Vec<usize>>,
+    /// How they are scheduled; `None` for the default.
+    pub scheduling: Option<Scheduling>,
+    /// Octets of stack; listeners run on it.
+    pub stack_bytes: usize,
+}
+
+impl Default for ThreadSettings {
+    fn default() -> Self {
+        Self { name_prefix: "pg".to_owned(), affinity: None, scheduling: None, stack_bytes: 2 << 20 }
+    }
+}
+
+/// How a process takes part in a domain. Participants with the same configuration share sockets and threads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DomainConfig {
+    /// Which network interfaces to use.
+    pub interfaces: InterfaceSelection,
+    /// UDP over IPv4.
+    pub udp_v4: bool,
+    /// UDP over IPv6.
+    pub udp_v6: bool,
+    /// Whether participants are looked for by multicast.
+    pub multicast: bool,
+    /// Multicast groups by which user data reaches the readers that [name none](crate::DataReaderBuilder::multicast).
+    /// Writers use a group where that saves datagrams.
+    pub multicast_groups: Vec<IpAddr>,
+    /// Addresses to look for participants at, besides multicast.
+    pub peers: Vec<Peer>,
+    /// The largest message, in octets. `None`: what the way to each peer takes without IP fragmentation.
+    pub message_bytes: Option<usize>,
+    /// Octets of socket receive buffer to ask for.
+    pub receive_buffer_bytes: usize,
+    /// Octets of socket send buffer to ask for; `None` for the system's default.
+    pub send_buffer_bytes: Option<usize>,
+    /// Buffers of 64 KiB that readers may hold by reference; past that, samples are copied.
+    pub receive_buffers: usize,
+    /// Differentiated services code point of everything sent, 0 to 63.
+    pub dscp: u8,
+    /// Routers a multicast datagram may pass, plus one.
+    pub multicast_ttl: u8,
+    /// How receive threads wait.
+    pub wait: WaitStrategy,
+    /// The receive threads.
+    pub threads: ThreadSettings,
+}
+
+impl Default for DomainConfig {
+    fn default() -> Self {
+        Self {
+            interfaces: InterfaceSelection::Default,
+            udp_v4: true,
+            udp_v6: false,
+            multicast: true,
+            multicast_groups: Vec::new(),
+            peers: Vec::new(),
+            message_bytes: None,
+            receive_buffer_bytes: 8 << 20,
+            send_buffer_bytes: None,
+            receive_buffers: 256,
+            dscp: 0,
+            multicast_ttl: 1,
+            wait: WaitStrategy::Block,
+            threads: ThreadSettings::default(),
+        }
+    }
+}
+
+impl DomainConfig {
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        if let Some(bytes) = self.message_bytes
+            && !(MESSAGE_BYTES_MIN..=MESSAGE_BYTES_MAX).contains(&bytes)
+        {
+            let range = format!("{MESSAGE_BYTES_MIN} to {MESSAGE_BYTES_MAX}");
+            return Err(Error::bad_parameter(format!("message_bytes is {bytes}, permitted are {range}")));
+        }
+        if self.threads.name_prefix.contains('\0') {
+            return Err(Error::bad_parameter("threads.name_prefix has a NUL character, no thread name can".to_owned()));
+        }
+        if self.dscp > 63 {
+            return Err(Error::bad_parameter(format!("dscp is {}, permitted are 0 to 63", self.dscp)));
+        }
+        for group in &self.multicast_groups {
+            let is_spoken = if group.is_ipv4() { self.udp_v4 } else { self.udp_v6 };
+            if !group.is_multicast() || !is_spoken {
+                let text = format!("multicast_groups: {group} is not a multicast group of a transport in use");
+                return Err(Error::bad_parameter(text));
+            }
+        }
+        Ok(())
+    }
+
+    /// The names and addresses of [`Self::interfaces`] that no usable interface of this host has now. They are used
+    /// as soon as they come, provided that something else could be used until then.
+    ///
+    /// # Errors
+    /// The system does not list its interfaces.
+    pub fn missing_interfaces(&self) -> Result<Vec<String>, Error> {
+        let all = interface::list().map_err(Error::system)?;
+        Ok(self.interfaces.unmatched(&all).into_iter().cloned().collect())
+    }
+}
+
+/// Where to look for participants: `[index@][udpv4://|udpv6://]host[:port]`.
+///
+/// An IPv6 address with a port is in brackets. A link-local one names its interface, as in `[fe80::1%eth0]:7410`.
+///
+/// Without a port, the discovery ports of participant indices 0 to `index` (4 if not given) are tried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Peer {
+    host: String,
+    port: Option<u16>,
+    max_index: u32,
+}
+
+/// Participant indices tried at a peer that does not say otherwise.
+const MAX_INDEX_DEFAULT: u32 = 4;
+
+impl FromStr for Peer {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self, Error> {
+        let bad = |why: &str| Error::bad_parameter(format!("peer \"{text}\": {why}; write [index@]address[:port]"));
+        let (max_index, rest) = match text.split_once('@') {
+            None => (MAX_INDEX_DEFAULT, text),
+            Some((index, rest)) => {
+                let index = index.parse().ok().filter(|i| *i < 120);
+                (index.ok_or_else(|| bad("the index before '@' is not a number from 0 to 119"))?, rest)
+            }
+        };
+        let rest = match rest.split_once("://") {
+            None => rest,
+            Some(("udpv4" | "udpv6" | "_udp" | "UDPv4" | "UDPv6", rest)) => rest,
+            Some((transport, _)) => return Err(bad(&format!("transport \"{transport}\" is not available"))),
+        };
+        if let Ok(address) = rest.parse::<SocketAddr>() {
+            let host = match address {
+                SocketAddr::V6(v6) if v6.scope_id() != 0 => format!("{}%{}", v6.ip(), v6.scope_id()),
+                _ => address.ip().to_string(),
+            };
+            return Ok(Self { host, port: Some(address.port()), max_index });
+        }
+        let bare = rest.trim_start_matches('[').trim_end_matches(']');
+        if is_v6(bare) || bare.parse::<IpAddr>().is_ok() {
+            return Ok(Self { host: bare.to_owned(), port: None, max_index });
+        }
+        let (host, port) = match rest.rsplit_once(':') {
+            None => (rest, None),
+            Some((host, port)) => (host, Some(port.parse().map_err(|_| bad("the port is not a number"))?)),
+        };
+        let bracketed = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).filter(|host| is_v6(host));
+        let host = bracketed.unwrap_or(host);
+        if host.is_empty() || host.contains(char::is_whitespace) {
+            return Err(bad("there is no host"));
+        }
+        Ok(Self { host: host.to_owned(), port, max_index })
+    }
+}
+
+/// Whether this is an IPv6 address, with or without an interface.
+fn is_v6(text: &str) -> bool {
+    let (address, interface) = text.split_once('%').unwrap_or((text, "0"));
+    address.parse::<Ipv6Addr>().is_ok() && !interface.is_empty() && !interface.contains([']', ':', '/'])
+}
+
+impl Peer {
+    pub(crate) fn resolve(&self, domain: DomainId) -> Result<Vec<SocketAddr>, Error> {
+        let unresolved = |error| Error::bad_parameter(format!("peer \"{}\" cannot be resolved: {error}", self.host));
+        let addresses: Vec<SocketAddr> = (self.host.as_str(), 0).to_socket_addrs().map_err(unresolved)?.collect();
+        let is_lost = |address: &SocketAddr| matches!(address, SocketAddr::V6(v6) if v6.ip().is_unicast_link_local() && v6.scope_id() == 0);
+        if addresses.iter().any(is_lost) {
+            let text = format!("peer \"{0}\" is link-local; name its interface, as in \"{0}%eth0\"", self.host);
+            return Err(Error::bad_parameter(text));
+        }
+        let ports = Ports::of(domain);
+        Ok(addresses
+            .into_iter()
+            .flat_map(|mut address| {
+                let ip = address.ip();
+                let ports: Vec<u16> = match self.port {
+                    Some(port) => vec![port],
+                    None if ip.is_multicast() => ports.metatraffic_multicast().into_iter().collect(),
+                    None => (0..=self.max_index).filter_map(|i| ports.metatraffic_unicast(i)).collect(),
+                };
+                ports.into_iter().map(move |port| {
+                    address.set_port(port);
+                    address
+                })
+            })
+            .collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolved(text: &str) -> Vec<String> {
+        text.parse::<Peer>().unwrap().resolve(DomainId(1)).unwrap().iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn peers_are_written_as_elsewhere() {
+        assert_eq!(resolved("10.1.2.3").len(), 5);
+        assert_eq!(resolved("1@10.1.2.3"), ["10.1.2.3:7660", "10.1.2.3:7662"]);
+        assert_eq!(resolved("0@udpv4://127.1.2.3"), ["127.1.2.3:7660"]);
+        assert_eq!(resolved("10.1.2.3:9000"), ["10.1.2.3:9000"]);
+        assert_eq!(resolved("[fd00::1]:9000"), ["[fd00::1]:9000"]);
+        assert_eq!(resolved("[fe80::1%1]:9000"), ["[fe80::1%1]:9000"]);
+        assert_eq!(resolved("[fe80::1%lo]:9000"), ["[fe80::1%1]:9000"]);
+        assert_eq!(resolved("0@fe80::1%lo"), ["[fe80::1%1]:7660"]);
+        assert_eq!(resolved("0@::1"), ["[::1]:7660"]);
+        assert_eq!(resolved("239.255.0.1"), ["239.255.0.1:7650"]);
+        assert_eq!(resolved("_udp://127.1.2.3:1"), ["127.1.2.3:1"]);
+    }
+
+    #[test]
+    fn a_link_local_peer_needs_its_interface() {
+        let error = "[fe80::1]:9000".parse::<Peer>().unwrap().resolve(DomainId(1)).unwrap_err().to_string();
+        assert!(error.contains("fe80::1%eth0"), "{error}");
+    }
+
+    #[test]
+    fn groups_are_checked() {
+        let with = |group: &str| {
+            let mut config = DomainConfig::default();
+            config.multicast_groups.push(group.parse().unwrap());
+            config.check()
+        };
+        assert!(with("239.255.1.1").is_ok());
+        assert!(with("10.0.0.1").unwrap_err().to_string().contains("10.0.0.1"));
+        assert!(with("ff02::1:1").unwrap_err().to_string().contains("transport in use"));
+    }
+
+    #[test]
+    fn wrong_peers_are_explained() {
+        for (text, part) in
+            [("500@10.1.2.3", "index"), ("tcpv4_lan://127.1.2.3", "tcpv4_lan"), ("", "no host"), ("host:port", "port")]
+        {
+            let error = text.parse::<Peer>().unwrap_err().to_string();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,592 @@
+//! The sockets, threads and timers that all participants of this process in one domain share.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use peregrine_rtps::id::DomainId;
+use peregrine_rtps::locator::Locator;
+use peregrine_rtps::participant::Addresses;
+use peregrine_rtps::time::Instant;
+use peregrine_rtps::transmit::TransmitBatch;
+use peregrine_transport::clock::MonotonicNs;
+use peregrine_transport::event::{Poller, Timer, Token, Waker};
+use peregrine_transport::interface::InterfaceWatcher;
+use peregrine_transport::thread;
+use peregrine_transport::udp::{Datagrams, ReceiveError, Receiver, ReceiverOptions, Socket, Wait};
+
+use super::network::Network;
+use super::open::{self, Opened};
+use super::participant::ParticipantCore;
+use super::reader::ReaderCore;
+use super::send::{Route, SendSockets};
+use super::topic::TopicCore;
+use super::writer::WriterCore;
+use super::{NEVER, now, wall};
+use crate::config::{DomainConfig, WaitStrategy};
+use crate::error::Error;
+
+/// How often the control thread drains one socket before it looks at the others.
+const DRAIN_MAX: usize = 64;
+
+const TIMER: Token = Token(0);
+const WAKER: Token = Token(1);
+const INTERFACES: Token = Token(2);
+const FIRST_SOCKET: u64 = 3;
+
+/// The shared part of a domain in this process.
+pub(crate) struct Domain {
+    pub(crate) id: DomainId,
+    pub(crate) config: DomainConfig,
+    network: Network,
+    /// Tells when the interfaces of the host change; `None` where the system has nothing of the kind.
+    watcher: Option<InterfaceWatcher>,
+    sockets: SendSockets,
+    data_sockets: Vec<Arc<Socket>>,
+    control_sockets: Vec<Arc<Socket>>,
+    /// Those that receive user data sent to groups; there are none before the first group.
+    group_sockets: Mutex<Vec<Arc<Socket>>>,
+    group_sockets_so_far: AtomicUsize,
+    participants: RwLock<Arc<[Arc<ParticipantCore>]>>,
+    timer: Timer,
+    waker: Waker,
+    next_wake: AtomicU64,
+    timer_lock: Mutex<()>,
+    /// Kept from time to time, so that timers allocate nothing.
+    due: Mutex<Touched>,
+    closing: AtomicBool,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Under `Poll`: the receiver that the polling thread uses.
+    polled: Mutex<Option<PollState>>,
+}
+
+struct PollState {
+    receiver: Receiver,
+    poller: Poller,
+    /// Everything that receives user data.
+    data_sockets: Vec<Arc<Socket>>,
+    group_sockets: usize,
+    touched: Touched,
+    rounds: u32,
+}
+
+/// Keeps a domain's threads alive; the last one to go ends them.
+pub(crate) struct DomainHandle(Arc<Domain>);
+
+static DOMAINS: Mutex<Vec<Weak<DomainHandle>>> = Mutex::new(Vec::new());
+
+impl DomainHandle {
+    /// The domain with this configuration, opened if this process has not done so yet.
+    pub(crate) fn get(id: DomainId, config: &DomainConfig) -> Result<Arc<Self>, Error> {
+        let mut domains = DOMAINS.lock().unwrap_or_else(PoisonError::into_inner);
+        domains.retain(|d| d.strong_count() > 0);
+        let known = domains.iter().filter_map(Weak::upgrade).find(|d| d.0.id == id && d.0.config == *config);
+        if let Some(known) = known {
+            return Ok(known);
+        }
+        let handle = Arc::new(Self(Domain::open(id, config)?));
+        domains.push(Arc::downgrade(&handle));
+        Ok(handle)
+    }
+
+    pub(crate) const fn domain(&self) -> &Arc<Domain> {
+        &self.0
+    }
+}
+
+impl Drop for DomainHandle {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+impl Domain {
+    fn open(id: DomainId, config: &DomainConfig) -> Result<Arc<Self>, Error> {
+        // Before the interfaces are looked at, so that no change is missed.
+        let watcher = InterfaceWatcher::new()
+            .inspect_err(|error| tracing::warn!(%error, "new addresses of this host will not be noticed"))
+            .ok();
+        let Opened { network, sockets, data_sockets, control_sockets } = open::open(id, config)?;
+        let (timer, waker) = (Timer::new().map_err(Error::system)?, Waker::new().map_err(Error::system)?);
+        let domain = Arc::new(Self {
+            id,
+            config: config.clone(),
+            network,
+            watcher,
+            sockets,
+            data_sockets,
+            control_sockets,
+            group_sockets: Mutex::new(Vec::new()),
+            group_sockets_so_far: AtomicUsize::new(0),
+            participants: RwLock::new(Arc::new([])),
+            timer,
+            waker,
+            next_wake: AtomicU64::new(NEVER),
+            timer_lock: Mutex::new(()),
+            due: Mutex::new(Touched::default()),
+            closing: AtomicBool::new(false),
+            threads: Mutex::new(Vec::new()),
+            polled: Mutex::new(None),
+        });
+        if domain.is_polled() {
+            *domain.polled.lock().unwrap_or_else(PoisonError::into_inner) = Some(domain.poll_state()?);
+        } else {
+            domain.start_threads()?;
+        }
+        for group in &config.multicast_groups {
+            // The whole domain wants it, so it is never left.
+            if let Err(error) = domain.join(*group) {
+                domain.close();
+                return Err(error);
+            }
+        }
+        Ok(domain)
+    }
+
+    /// Whether the application's threads do the receiving.
+    pub(crate) fn is_polled(&self) -> bool {
+        self.config.wait == WaitStrategy::Poll
+    }
+
+    pub(crate) fn send(&self, batch: &TransmitBatch) {
+        self.sockets.send(batch, &mut Route::default());
+    }
+
+    /// The same for a sender who mostly sends to the same place.
+    pub(crate) fn send_by(&self, route: &mut Route, batch: &TransmitBatch) {
+        self.sockets.send(batch, route);
+    }
+
+    pub(crate) fn add(&self, participant: &Arc<ParticipantCore>) {
+        let mut participants = self.participants.write().unwrap_or_else(PoisonError::into_inner);
+        *participants = participants.iter().chain([participant]).cloned().collect();
+    }
+
+    pub(crate) fn remove(&self, participant: &ParticipantCore) {
+        let mut participants = self.participants.write().unwrap_or_else(PoisonError::into_inner);
+        *participants = participants.iter().filter(|p| p.prefix != participant.prefix).cloned().collect();
+    }
+
+    /// Somebody wants to be called at `deadline`: makes sure the control thread is awake then.
+    ///
+    /// Costs one load as long as the control thread wakes up earlier anyway, which is nearly always.
+    #[inline]
+    pub(crate) fn arm(&self, deadline: u64) {
+        if deadline < self.next_wake.load(Ordering::SeqCst) {
+            self.arm_earlier(deadline);
+        }
+    }
+
+    #[cold]
+    fn arm_earlier(&self, deadline: u64) {
+        let _lock = self.timer_lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let earliest = self.next_wake.fetch_min(deadline, Ordering::SeqCst).min(deadline);
+        self.timer.set((earliest != NEVER).then_some(MonotonicNs(earliest)));
+    }
+
+    fn snapshot(&self) -> Arc<[Arc<ParticipantCore>]> {
+        Arc::clone(&self.participants.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn start_threads(self: &Arc<Self>) -> Result<(), Error> {
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        for (index, socket) in self.data_sockets.iter().enumerate() {
+            let (domain, socket) = (Arc::clone(self), Arc::clone(socket));
+            let name = format!("data-{}-{index}", self.id);
+            threads.push(self.spawn(name, move || domain.receive_data(&socket))?);
+        }
+        let poller = self.control_poller()?;
+        let domain = Arc::clone(self);
+        threads.push(self.spawn(format!("ctrl-{}", self.id), move || domain.control(poller))?);
+        Ok(())
+    }
+
+    fn spawn(&self, name: String, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Error> {
+        let settings = self.config.threads.clone();
+        let name = format!("{}-{name}", settings.name_prefix);
+        let builder = std::thread::Builder::new().name(name).stack_size(settings.stack_bytes);
+        let run = move || {
+            if let Some(cpus) = &settings.affinity
+                && let Err(error) = thread::set_affinity(cpus)
+            {
+                tracing::warn!(?cpus, %error, "cannot pin a receive thread");
+            }
+            if let Some(scheduling) = settings.scheduling
+                && let Err(error) = thread::set_scheduling(scheduling)
+            {
+                tracing::warn!(?scheduling, %error, "cannot set the scheduling of a receive thread");
+            }
+            body();
+        };
+        builder.spawn(run).map_err(Error::system)
+    }
+
+    fn control_poller(&self) -> Result<Poller, Error> {
+        let poller = Poller::new().map_err(Error::system)?;
+        poller.add(&self.timer, TIMER).map_err(Error::system)?;
+        poller.add(&self.waker, WAKER).map_err(Error::system)?;
+        if let Some(watcher) = &self.watcher {
+            poller.add(watcher, INTERFACES).map_err(Error::system)?;
+        }
+        for (index, socket) in self.control_sockets.iter().enumerate() {
+            poller.add(&**socket, Token(FIRST_SOCKET + index as u64)).map_err(Error::system)?;
+        }
+        Ok(poller)
+    }
+
+    /// The data thread: everything user data needs, and nothing else.
+    fn receive_data(&self, socket: &Socket) {
+        let mut receiver = Receiver::new(&self.receiver_options());
+        let mut touched = Touched::default();
+        loop {
+            match self.wait_for_data(&mut receiver, socket) {
+                Ok(datagrams) => self.process(&datagrams, &mut touched),
+                Err(ReceiveError::ShutDown) => return,
+                Err(error) => {
+                    tracing::error!(%error, address = %socket.local_address(), "receiving has ended");
+                    return;
+                }
+            }
+        }
+    }
+
+    fn wait_for_data<'r>(&self, receiver: &'r mut Receiver, socket: &Socket) -> Result<Datagrams<'r>, ReceiveError> {
+        if let WaitStrategy::SpinThenBlock(spin) = self.config.wait {
+            let until = MonotonicNs::now().after(spin);
+            loop {
+                if receiver.receive(socket, Wait::NonBlocking)?.len() > 0 {
+                    return Ok(receiver.datagrams());
+                }
+                if MonotonicNs::now() >= until {
+                    break;
+                }
+                std::hint::spin_loop();
+            }
+        }
+        receiver.receive(socket, Wait::Block)
+    }
+
+    fn receiver_options(&self) -> ReceiverOptions {
+        ReceiverOptions { max_buffers: self.config.receive_buffers, ..ReceiverOptions::default() }
+    }
+
+    /// The control thread: discovery and timers.
+    fn control(&self, mut poller: Poller) {
+        let mut receiver = Receiver::new(&ReceiverOptions { batch: 4, ..self.receiver_options() });
+        let mut touched = Touched::default();
+        let mut ready: Vec<Token> = Vec::new();
+        while !self.closing.load(Ordering::Acquire) {
+            ready.clear();
+            match poller.wait(None) {
+                Ok(tokens) => ready.extend(tokens),
+                Err(error) => {
+                    tracing::error!(%error, "waiting for discovery and timers has ended");
+                    return;
+                }
+            }
+            for token in &ready {
+                match *token {
+                    TIMER => self.handle_timers(),
+                    WAKER => self.waker.clear(),
+                    INTERFACES => self.follow_interfaces(),
+                    Token(socket) => {
+                        let index = usize::try_from(socket - FIRST_SOCKET).unwrap_or(usize::MAX);
+                        if let Some(socket) = self.control_sockets.get(index) {
+                            self.drain(&mut receiver, socket, &mut touched);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn drain(&self, receiver: &mut Receiver, socket: &Socket, touched: &mut Touched) -> bool {
+        let mut received = 0;
+        while received < DRAIN_MAX && self.receive_once(receiver, socket, touched) {
+            received += 1;
+        }
+        received > 0
+    }
+
+    fn receive_once(&self, receiver: &mut Receiver, socket: &Socket, touched: &mut Touched) -> bool {
+        match receiver.receive(socket, Wait::NonBlocking) {
+            Ok(datagrams) if datagrams.len() > 0 => {
+                self.process(&datagrams, touched);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Hands datagrams to the participants, then tells the endpoints they concerned.
+    fn process(&self, datagrams: &Datagrams<'_>, touched: &mut Touched) {
+        let now = now();
+        for participant in self.snapshot().iter() {
+            participant.handle_datagrams(datagrams.clone(), now, touched);
+        }
+        touched.after(now);
+    }
+
+    /// Calls everyone whose deadline has come, and sets the timer to the next one.
+    fn handle_timers(&self) {
+        self.timer.clear();
+        // Whoever arms from here on sees that nothing is set and sets the timer itself.
+        self.next_wake.store(NEVER, Ordering::SeqCst);
+        let now = now();
+        let mut due = std::mem::take(&mut *self.due.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut earliest = NEVER;
+        for participant in self.snapshot().iter() {
+            if participant.deadline() <= now.0 {
+                participant.handle_timeout(now);
+            }
+            participant.collect_due(now, &mut due);
+            for writer in due.writers.drain(..) {
+                writer.handle_timeout(now);
+            }
+            for reader in due.readers.drain(..) {
+                reader.handle_timeout(now, wall());
+            }
+            earliest = earliest.min(participant.earliest_deadline());
+        }
+        *self.due.lock().unwrap_or_else(PoisonError::into_inner) = due;
+        self.arm_earlier(earliest);
+    }
+
+    /// Where participants can be reached now.
+    pub(crate) fn addresses(&self) -> Arc<Addresses> {
+        self.network.addresses()
+    }
+
+    /// Receives user data sent to this group, until as many have left it as have joined.
+    pub(crate) fn join(self: &Arc<Self>, group: IpAddr) -> Result<Locator, Error> {
+        let (locator, opened) = self.network.join(group)?;
+        if let Some(socket) = opened {
+            self.group_sockets().push(Arc::clone(&socket));
+            self.group_sockets_so_far.fetch_add(1, Ordering::Release);
+            if self.is_polled() {
+                self.waker.wake();
+            } else {
+                let domain = Arc::clone(self);
+                let name = format!("group-{}", self.id);
+                let thread = self.spawn(name, move || domain.receive_data(&socket))?;
+                self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+            }
+        }
+        Ok(locator)
+    }
+
+    pub(crate) fn leave(&self, group: IpAddr) {
+        self.network.leave(group);
+    }
+
+    fn group_sockets(&self) -> MutexGuard<'_, Vec<Arc<Socket>>> {
+        self.group_sockets.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Under `Poll`: the thread that polls takes up the sockets opened for groups since it last looked.
+    fn take_up_groups(&self, state: &mut PollState) {
+        if self.group_sockets_so_far.load(Ordering::Acquire) == state.group_sockets {
+            return;
+        }
+        for socket in self.group_sockets().iter().skip(state.group_sockets) {
+            let token = Token(FIRST_SOCKET + (self.control_sockets.len() + state.data_sockets.len()) as u64);
+            if let Err(error) = state.poller.add(&**socket, token) {
+                tracing::error!(%error, "data sent to groups wakes nobody");
+            }
+            state.data_sockets.push(Arc::clone(socket));
+            state.group_sockets += 1;
+        }
+    }
+
+    /// If the interfaces of the host have changed: takes up the new addresses, lets go of the old ones, and has every
+    /// participant announce it.
+    fn follow_interfaces(&self) {
+        if !self.watcher.as_ref().is_some_and(InterfaceWatcher::changed) {
+            return;
+        }
+        let Some(addresses) = self.network.refresh(&self.sockets) else { return };
+        // Each has the address it was connected from.
+        self.sockets.connected.clear();
+        for participant in self.snapshot().iter() {
+            participant.move_to(&addresses);
+        }
+    }
+
+    fn poll_state(&self) -> Result<PollState, Error> {
+        let poller = self.control_poller()?;
+        for (index, socket) in self.data_sockets.iter().enumerate() {
+            let token = Token(FIRST_SOCKET + (self.control_sockets.len() + index) as u64);
+            poller.add(&**socket, token).map_err(Error::system)?;
+        }
+        Ok(PollState {
+            receiver: Receiver::new(&self.receiver_options()),
+            poller,
+            data_sockets: self.data_sockets.clone(),
+            group_sockets: 0,
+            touched: Touched::default(),
+            rounds: 0,
+        })
+    }
+
+    /// Under `Poll`: receives, runs timers and listeners on the calling thread, until something has come or `timeout`
+    /// is over. With a zero timeout it looks once and never sleeps.
+    pub(crate) fn poll(&self, timeout: Duration) {
+        let Ok(mut polled) = self.polled.try_lock() else {
+            // Another thread of the application is polling; it does our work too.
+            std::thread::yield_now();
+            return;
+        };
+        let Some(state) = polled.as_mut() else { return };
+        self.take_up_groups(state);
+        let PollState { receiver, poller, data_sockets, touched, rounds, .. } = state;
+        let until = now() + timeout.into();
+        loop {
+            // The application is to have what has come at once: whether there is more, the next call finds out.
+            let mut any = false;
+            for socket in &*data_sockets {
+                any |= self.receive_once(receiver, socket, touched);
+            }
+            *rounds = rounds.wrapping_add(1);
+            // Discovery and timers are looked at now and then while data is what keeps us here.
+            let looks_around = rounds.is_multiple_of(64);
+            if any && !looks_around {
+                return;
+            }
+            let now = now();
+            if !any || looks_around {
+                if self.next_wake.load(Ordering::Relaxed) <= now.0 {
+                    self.handle_timers();
+                }
+                if rounds.is_multiple_of(16) || !timeout.is_zero() {
+                    for socket in &self.control_sockets {
+                        any |= self.drain(receiver, socket, touched);
+                    }
+                    self.follow_interfaces();
+                }
+            }
+            if any || now >= until {
+                return;
+            }
+            let wake = until.0.min(self.next_wake.load(Ordering::Relaxed));
+            match poller.wait(Some(MonotonicNs(wake))) {
+                Ok(mut tokens) => {
+                    if tokens.any(|token| token == WAKER) {
+                        self.waker.clear();
+                        return;
+                    }
+                }
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Under `Poll`: ends the sleep of the thread that is polling, if one is.
+    pub(crate) fn interrupt_poll(&self) {
+        self.waker.wake();
+    }
+
+    /// Whether the caller is one of the receive threads.
+    pub(crate) fn is_own_thread(&self) -> bool {
+        let me = std::thread::current().id();
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|thread| thread.thread().id() == me)
+    }
+
+    fn close(&self) {
+        self.closing.store(true, Ordering::Release);
+        self.data_sockets.iter().chain(&self.control_sockets).for_each(|socket| socket.shut_down());
+        self.group_sockets().iter().for_each(|socket| socket.shut_down());
+        self.waker.wake();
+        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        let me = std::thread::current().id();
+        for thread in threads {
+            // The last participant may be dropped by a listener, on one of these threads, which then ends by itself.
+            if thread.thread().id() != me && thread.join().is_err() {
+                tracing::error!("a thread of the domain has panicked");
+            }
+        }
+    }
+
+    /// What the sockets have done so far, by their addresses. Port 0 stands for all sockets connected to one peer each.
+    pub(crate) fn statistics(&self) -> Vec<(std::net::SocketAddr, peregrine_transport::udp::Statistics)> {
+        let (groups, senders) = (self.group_sockets().clone(), self.sockets.multicast());
+        let receiving = self.data_sockets.iter().chain(&self.control_sockets).chain(&groups);
+        let all = receiving.chain(senders.iter().map(|sender| &sender.socket));
+        let nowhere = [Ipv4Addr::UNSPECIFIED.into(), Ipv6Addr::UNSPECIFIED.into()].map(|ip: IpAddr| (ip, 0).into());
+        let connected = nowhere.into_iter().zip(self.sockets.connected.statistics());
+        all.map(|socket| (socket.local_address(), socket.statistics())).chain(connected).collect()
+    }
+}
+
+/// A multicast group whose user data this process receives as long as this exists.
+#[derive(Debug)]
+pub(crate) struct Membership {
+    domain: Arc<Domain>,
+    group: IpAddr,
+    locator: Locator,
+}
+
+impl Membership {
+    pub(crate) fn new(domain: &Arc<Domain>, group: IpAddr) -> Result<Self, Error> {
+        Ok(Self { locator: domain.join(group)?, domain: Arc::clone(domain), group })
+    }
+
+    /// Where to send to.
+    pub(crate) const fn locator(&self) -> Locator {
+        self.locator
+    }
+}
+
+impl Drop for Membership {
+    fn drop(&mut self) {
+        self.domain.leave(self.group);
+    }
+}
+
+/// The endpoints that some datagrams concerned, each once.
+#[derive(Default)]
+pub(crate) struct Touched {
+    readers: Vec<Arc<ReaderCore>>,
+    writers: Vec<Arc<WriterCore>>,
+    topics: Vec<Arc<TopicCore>>,
+}
+
+impl Touched {
+    pub(crate) fn topic(&mut self, core: &Arc<TopicCore>) {
+        if !self.topics.iter().any(|t| Arc::ptr_eq(t, core)) {
+            self.topics.push(Arc::clone(core));
+        }
+    }
+
+    pub(crate) fn reader(&mut self, core: &Arc<ReaderCore>) {
+        if !self.readers.iter().any(|r| Arc::ptr_eq(r, core)) {
+            self.readers.push(Arc::clone(core));
+        }
+    }
+
+    pub(crate) fn writer(&mut self, core: &Arc<WriterCore>) {
+        if !self.writers.iter().any(|w| Arc::ptr_eq(w, core)) {
+            self.writers.push(Arc::clone(core));
+        }
+    }
+
+    /// Tells them. User code runs here, without any lock.
+    pub(crate) fn after(&mut self, now: Instant) {
+        while let Some(reader) = self.readers.pop() {
+            reader.after(now);
+        }
+        while let Some(writer) = self.writers.pop() {
+            writer.after();
+        }
+        while let Some(topic) = self.topics.pop() {
+            topic.after();
+        }
+    }
+}
+
+impl std::fmt::Debug for Domain {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Domain").field("id", &self.id).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,179 @@
+//! The only threads and locks: sockets on one side, the state machines of `peregrine-rtps` on the other.
+//!
+//! # Threads
+//! One set of sockets and threads per process and domain:
+//! - a **data** thread for each socket that receives user data, blocked in one `recvmsg`. It delivers to readers, runs
+//!   their listeners, and sends their acknowledgements;
+//! - one **control** thread for discovery and for all timers, asleep until the next deadline.
+//!
+//! Nobody else is needed to send: whoever writes, sends.
+//!
+//! # Locks
+//! Always in this order: a participant's, then an endpoint's. No lock is held across a system call or while user code
+//! runs.
+
+pub(crate) mod domain;
+mod due;
+mod groups;
+mod network;
+mod open;
+pub(crate) mod participant;
+pub(crate) mod reader;
+mod send;
+mod telling;
+pub(crate) mod topic;
+pub(crate) mod wakers;
+pub(crate) mod writer;
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, MutexGuard};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::Duration;
+
+use peregrine_rtps::time::{Instant, Span, Timestamp};
+use peregrine_transport::clock::{MonotonicNs, RealtimeNs};
+
+use crate::status::StatusMask;
+use wakers::Wakers;
+
+/// A deadline that never comes.
+const NEVER: u64 = u64::MAX;
+
+pub(crate) fn now() -> Instant {
+    Instant(MonotonicNs::now().0)
+}
+
+pub(crate) fn wall() -> Timestamp {
+    Timestamp::from_unix_nanos(RealtimeNs::now().0)
+}
+
+/// A part of an entity that somebody may wait for, with the lock that its news happen under.
+pub(crate) trait Watched {
+    /// What is under the lock.
+    type State;
+
+    fn domain(&self) -> &Arc<domain::Domain>;
+
+    fn state(&self) -> MutexGuard<'_, Self::State>;
+
+    fn wakers(state: &mut Self::State) -> &mut Wakers;
+}
+
+/// Waits until `check` has an answer, or `None` when `timeout` is over. It is asked again whenever there is news of the
+/// kinds in `interest`. Under `Poll`, this thread does the receiving.
+pub(crate) fn wait_until<C: Watched, R>(
+    core: &C,
+    timeout: Duration,
+    interest: StatusMask,
+    mut check: impl FnMut(&mut C::State) -> Option<R>,
+) -> Option<R> {
+    let end = now() + timeout.into();
+    let parker = Parker::of_this_thread();
+    let id = {
+        let mut state = core.state();
+        if let Some(answer) = check(&mut state) {
+            return Some(answer);
+        }
+        C::wakers(&mut state).add(interest, Waker::from(Arc::clone(&parker)))
+    };
+    loop {
+        let is_over = now() >= end;
+        if core.domain().is_polled() {
+            core.domain().poll(Duration::from_nanos(end.since(now()).0));
+        } else {
+            parker.park_until(end);
+        }
+        let mut state = core.state();
+        let answer = check(&mut state);
+        if answer.is_some() || is_over {
+            C::wakers(&mut state).remove(id);
+            return answer;
+        }
+    }
+}
+
+/// A future that is ready when `check` has an answer. Dropping it takes its waker back.
+pub(crate) struct Until<C: Watched, F> {
+    core: Arc<C>,
+    interest: StatusMask,
+    check: F,
+    waiting: Option<u64>,
+}
+
+impl<C: Watched, F> Until<C, F> {
+    pub(crate) const fn new(core: Arc<C>, interest: StatusMask, check: F) -> Self {
+        Self { core, interest, check, waiting: None }
+    }
+}
+
+impl<C: Watched, R, F: FnMut(&mut C::State) -> Option<R> + Unpin> Future for Until<C, F> {
+    type Output = R;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<R> {
+        let Self { core, interest, check, waiting } = &mut *self;
+        let mut state = core.state();
+        if let Some(answer) = check(&mut state) {
+            return Poll::Ready(answer);
+        }
+        *waiting = Some(C::wakers(&mut state).renew(*waiting, *interest, context.waker()));
+        Poll::Pending
+    }
+}
+
+impl<C: Watched, F> Drop for Until<C, F> {
+    fn drop(&mut self) {
+        if let Some(id) = self.waiting {
+            C::wakers(&mut self.core.state()).remove(id);
+        }
+    }
+}
+
+/// A thread that sleeps until it is woken. Waking it costs a system call only while it sleeps.
+pub(crate) struct Parker {
+    thread: Thread,
+    woken: AtomicBool,
+}
+
+impl Parker {
+    /// That of the calling thread.
+    pub(crate) fn of_this_thread() -> Arc<Self> {
+        thread_local! {
+            static PARKER: Arc<Parker> = Arc::new(Parker::new());
+        }
+        // While the thread ends, what belongs to it may be gone already.
+        PARKER.try_with(Arc::clone).unwrap_or_else(|_| Arc::new(Self::new()))
+    }
+
+    fn new() -> Self {
+        Self { thread: std::thread::current(), woken: AtomicBool::new(false) }
+    }
+
+    /// Sleeps until woken, or until `end`. To be called on its own thread.
+    pub(crate) fn park_until(&self, end: Instant) {
+        while !self.woken.swap(false, Ordering::Acquire) {
+            let left = end.since(now());
+            if left == Span::ZERO {
+                return;
+            }
+            std::thread::park_timeout(Duration::from_nanos(left.0));
+        }
+    }
+
+    pub(crate) fn unpark(&self) {
+        if !self.woken.swap(true, Ordering::AcqRel) {
+            self.thread.unpark();
+        }
+    }
+}
+
+impl Wake for Parker {
+    fn wake(self: Arc<Self>) {
+        self.unpark();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.unpark();
+    }
+}

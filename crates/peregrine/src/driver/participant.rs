@@ -1,0 +1,445 @@
+//! A participant as the driver holds it: discovery and the endpoints, under one lock.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use peregrine_rtps::discovery::data::{ParticipantData, PublicationData, SubscriptionData};
+use peregrine_rtps::id::{EntityId, Guid, GuidPrefix};
+use peregrine_rtps::participant::{Addresses, Delivery, LostReason, Participant, ParticipantEvent};
+use peregrine_rtps::qos::TopicQos;
+use peregrine_rtps::reader::Reception;
+use peregrine_rtps::receiver::Input;
+use peregrine_rtps::time::{Instant, Span};
+use peregrine_rtps::transmit::TransmitBatch;
+use peregrine_transport::udp::Datagram;
+
+use super::domain::{Domain, Touched};
+use super::due::Due;
+use super::reader::{ReaderCore, ReaderState};
+use super::topic::TopicCore;
+use super::wakers::Wakers;
+use super::writer::{WriterCore, WriterHook};
+use super::{Watched, now, wait_until, wall};
+use crate::discovery::{DiscoveryEvent, Observer};
+use crate::error::Error;
+use crate::status::StatusMask;
+
+pub(crate) struct Locked {
+    pub(crate) rtps: Participant,
+    pub(crate) writers: BTreeMap<EntityId, Arc<WriterCore>>,
+    pub(crate) readers: BTreeMap<EntityId, Arc<ReaderCore>>,
+    /// Told of everything found or lost, and of writers that are gone for good.
+    pub(crate) wakers: Wakers,
+    /// Who follows what is found and lost.
+    pub(crate) observers: Vec<Observer>,
+    observers_so_far: u64,
+    topics: BTreeMap<String, Weak<TopicCore>>,
+    /// Deleted writers whose last samples readers still have to acknowledge, and how long that is waited for.
+    lingering: Vec<(Instant, Arc<WriterCore>)>,
+}
+
+/// How long a deleted writer stays for its readers to get the last samples.
+const LINGER: Span = Span::from_secs(1);
+
+/// One participant.
+pub(crate) struct ParticipantCore {
+    pub(crate) domain: Arc<Domain>,
+    pub(crate) prefix: GuidPrefix,
+    locked: Mutex<Locked>,
+    due: Due,
+    next_key: AtomicU32,
+}
+
+impl ParticipantCore {
+    pub(crate) fn new(domain: Arc<Domain>, rtps: Participant) -> Self {
+        let prefix = rtps.prefix();
+        let locked = Locked {
+            rtps,
+            writers: BTreeMap::new(),
+            readers: BTreeMap::new(),
+            wakers: Wakers::default(),
+            observers: Vec::new(),
+            observers_so_far: 0,
+            topics: BTreeMap::new(),
+            lingering: Vec::new(),
+        };
+        Self { domain, prefix, locked: Mutex::new(locked), due: Due::never(), next_key: AtomicU32::new(1) }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Locked> {
+        self.locked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn deadline(&self) -> u64 {
+        self.due.get()
+    }
+
+    /// A number for the next entity, unique within the participant.
+    pub(crate) fn next_key(&self) -> u32 {
+        self.next_key.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Announces a writer, or news about one.
+    pub(crate) fn put_writer(&self, core: &Arc<WriterCore>, data: PublicationData) {
+        let mut locked = self.lock();
+        let mut state = core.lock();
+        if state.closed {
+            return;
+        }
+        state.writer.set_inline_qos(now(), &data.inline_qos());
+        drop(state);
+        locked.writers.insert(core.guid.entity, Arc::clone(core));
+        locked.rtps.put_writer(now(), wall(), data);
+        self.finish(locked);
+    }
+
+    /// Announces a reader, or news about one.
+    pub(crate) fn put_reader(&self, core: &Arc<ReaderCore>, data: SubscriptionData) {
+        let mut locked = self.lock();
+        if core.lock().closed {
+            return;
+        }
+        locked.readers.insert(core.guid.entity, Arc::clone(core));
+        locked.rtps.put_reader(now(), wall(), data);
+        self.finish(locked);
+    }
+
+    /// A writer takes no more samples. It goes when its readers have acknowledged the last ones.
+    pub(crate) fn retire_writer(self: &Arc<Self>, core: &Arc<WriterCore>) {
+        let linger = Linger { participant: Arc::downgrade(self), writer: Arc::downgrade(core) };
+        if core.close(Arc::new(linger)) {
+            self.remove_writer(core);
+            return;
+        }
+        let mut locked = self.lock();
+        locked.lingering.push((now() + LINGER, Arc::clone(core)));
+        self.finish(locked);
+        // The last acknowledgement may have come before anybody was told to wait for it.
+        if core.is_settled() {
+            self.remove_writer(core);
+        }
+    }
+
+    fn remove_writer(&self, core: &WriterCore) {
+        let mut locked = self.lock();
+        locked.lingering.retain(|(_, lingering)| lingering.guid != core.guid);
+        locked.rtps.remove_writer(now(), wall(), core.guid.entity);
+        locked.writers.remove(&core.guid.entity);
+        locked.wakers.wake_all();
+        self.finish(locked);
+    }
+
+    pub(crate) fn remove_reader(&self, core: &ReaderCore) {
+        core.close();
+        let mut locked = self.lock();
+        locked.rtps.remove_reader(now(), wall(), core.guid.entity);
+        locked.readers.remove(&core.guid.entity);
+        self.finish(locked);
+    }
+
+    /// Waits for deleted writers to be gone for good, within bounds.
+    pub(crate) fn settle(&self) {
+        // These threads are the ones that the acknowledgements come by.
+        if self.domain.is_own_thread() {
+            return;
+        }
+        let _ = wait_until(self, Duration::from_nanos(LINGER.0), StatusMask::ALL, |locked| {
+            locked.lingering.is_empty().then_some(())
+        });
+    }
+
+    /// The topic of this name, made if there is none.
+    pub(crate) fn topic(
+        &self,
+        name: &str,
+        type_name: &'static str,
+        qos: Option<TopicQos>,
+    ) -> Result<Arc<TopicCore>, Error> {
+        let mut locked = self.lock();
+        locked.topics.retain(|_, topic| topic.strong_count() > 0);
+        let Some(known) = locked.topics.get(name).and_then(Weak::upgrade) else {
+            let domain = Arc::clone(&self.domain);
+            let topic = Arc::new(TopicCore::new(domain, name.to_owned(), type_name, qos.unwrap_or_default()));
+            locked.topics.insert(name.to_owned(), Arc::downgrade(&topic));
+            return Ok(topic);
+        };
+        if known.type_name != type_name {
+            return Err(Error::PreconditionNotMet(format!(
+                "topic \"{name}\" exists with type {}, it cannot have type {type_name} as well",
+                known.type_name
+            )));
+        }
+        if qos.is_some_and(|qos| known.lock().qos != qos) {
+            return Err(Error::PreconditionNotMet(format!("topic \"{name}\" exists with other policies; use set_qos")));
+        }
+        Ok(known)
+    }
+
+    pub(crate) fn topics(&self) -> Vec<Arc<TopicCore>> {
+        self.lock().topics.values().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Says goodbye.
+    pub(crate) fn leave(&self) {
+        let mut locked = self.lock();
+        locked.rtps.leave(wall());
+        self.finish(locked);
+    }
+
+    /// The participants known.
+    pub(crate) fn remote_participants(&self) -> Vec<ParticipantData> {
+        self.lock().rtps.remote_participants().cloned().collect()
+    }
+
+    /// Datagrams have come. The endpoints they concern are noted in `touched`.
+    pub(crate) fn handle_datagrams<'d>(
+        &self,
+        datagrams: impl Iterator<Item = Datagram<'d>>,
+        now: Instant,
+        touched: &mut Touched,
+    ) {
+        let wall = wall();
+        let mut locked = self.lock();
+        let Locked { rtps, writers, readers, .. } = &mut *locked;
+        let (writers, readers) = (&*writers, &*readers);
+        // Most inputs in a row are for the same reader: its lock is taken once for all of them.
+        let mut held: Option<(EntityId, MutexGuard<'_, ReaderState>)> = None;
+        let mut concerns_discovery = false;
+        for datagram in datagrams {
+            let rx = Reception { now, wall, buffer: Some(datagram.buffer), interface: interface_of(datagram.source) };
+            concerns_discovery |= rtps.handle_datagram(&rx, datagram.bytes(), |rx, delivery, input| {
+                let Delivery { to, from } = delivery;
+                if !input.is_for_reader() {
+                    held = None;
+                    if let Some(writer) = writers.get(&to) {
+                        acknowledge(writer, rx.now, from, &input);
+                        touched.writer(writer);
+                    }
+                    return;
+                }
+                if held.as_ref().is_none_or(|(entity, _)| *entity != to) {
+                    held = None;
+                    let Some(reader) = readers.get(&to) else { return };
+                    touched.reader(reader);
+                    held = Some((to, reader.lock()));
+                }
+                if let Some((_, reader)) = &mut held {
+                    reader.handle(rx, from, &input);
+                }
+            });
+        }
+        drop(held);
+        if concerns_discovery {
+            self.finish(locked);
+        }
+    }
+
+    /// The addresses of this host have changed.
+    pub(crate) fn move_to(&self, addresses: &Addresses) {
+        let mut locked = self.lock();
+        if locked.rtps.config().addresses != *addresses {
+            locked.rtps.set_addresses(now(), wall(), addresses.clone());
+        }
+        self.finish(locked);
+    }
+
+    pub(crate) fn handle_timeout(&self, now: Instant) {
+        let mut locked = self.lock();
+        locked.rtps.handle_timeout(now, wall());
+        let over: Vec<_> = locked.lingering.extract_if(.., |(until, _)| *until <= now).collect();
+        self.finish(locked);
+        for (_, writer) in over {
+            tracing::warn!(writer = %writer.guid, "a deleted writer goes although readers miss its last samples");
+            self.remove_writer(&writer);
+        }
+    }
+
+    /// Notes the endpoints whose deadline has come.
+    pub(crate) fn collect_due(&self, now: Instant, due: &mut Touched) {
+        let locked = self.lock();
+        locked.writers.values().filter(|w| w.deadline() <= now.0).for_each(|writer| due.writer(writer));
+        locked.readers.values().filter(|r| r.deadline() <= now.0).for_each(|reader| due.reader(reader));
+    }
+
+    /// The next deadline of the participant and its endpoints.
+    pub(crate) fn earliest_deadline(&self) -> u64 {
+        let locked = self.lock();
+        let writers = locked.writers.values().map(|w| w.deadline());
+        let readers = locked.readers.values().map(|r| r.deadline());
+        writers.chain(readers).fold(self.deadline(), u64::min)
+    }
+
+    /// Carries out what discovery has found, sends what it has put out, and tells whom it concerns.
+    pub(crate) fn finish<'c>(&'c self, mut locked: MutexGuard<'c, Locked>) {
+        let mut touched = Touched::default();
+        let now = now();
+        let mut batch = TransmitBatch::default();
+        loop {
+            while let Some(event) = locked.rtps.poll_event() {
+                locked.apply(now, &event, &mut touched);
+            }
+            if !locked.rtps.poll_transmit(now, &mut batch) {
+                break;
+            }
+            drop(locked);
+            self.domain.send(&batch);
+            batch.clear();
+            locked = self.lock();
+        }
+        let lingering = locked.lingering.iter().map(|(until, _)| *until);
+        let deadline = self.due.set(lingering.chain(locked.rtps.poll_timeout()).min());
+        drop(locked);
+        self.domain.arm(deadline);
+        touched.after(now);
+    }
+}
+
+/// The interface whose link the sender is on, when its address tells.
+const fn interface_of(source: SocketAddr) -> u32 {
+    match source {
+        SocketAddr::V4(_) => 0,
+        SocketAddr::V6(v6) => v6.scope_id(),
+    }
+}
+
+fn acknowledge(writer: &WriterCore, now: Instant, from: Guid, input: &Input<'_>) {
+    let mut state = writer.lock();
+    match input {
+        Input::AckNack(acknack) => state.writer.handle_acknack(now, from, acknack),
+        Input::NackFrag(nack) => state.writer.handle_nack_frag(now, from, nack),
+        _ => {}
+    }
+}
+
+impl Watched for ParticipantCore {
+    type State = Locked;
+
+    fn domain(&self) -> &Arc<Domain> {
+        &self.domain
+    }
+
+    fn state(&self) -> MutexGuard<'_, Locked> {
+        self.lock()
+    }
+
+    fn wakers(state: &mut Locked) -> &mut Wakers {
+        &mut state.wakers
+    }
+}
+
+/// Removes a deleted writer as soon as its readers have acknowledged the last samples.
+struct Linger {
+    participant: Weak<ParticipantCore>,
+    writer: Weak<WriterCore>,
+}
+
+impl WriterHook for Linger {
+    fn changed(&self, _: StatusMask) {
+        let (Some(participant), Some(writer)) = (self.participant.upgrade(), self.writer.upgrade()) else { return };
+        if writer.is_settled() {
+            participant.remove_writer(&writer);
+        }
+    }
+}
+
+impl Locked {
+    pub(crate) const fn next_observer(&mut self) -> u64 {
+        self.observers_so_far += 1;
+        self.observers_so_far
+    }
+
+    /// Tells those who follow what is found and lost.
+    fn observe(&mut self, event: impl FnOnce(&Participant) -> Option<DiscoveryEvent>) {
+        self.wakers.wake_all();
+        if self.observers.is_empty() {
+            return;
+        }
+        if let Some(event) = event(&self.rtps) {
+            self.observers.iter_mut().for_each(|observer| observer.push(event.clone()));
+        }
+    }
+
+    fn apply(&mut self, now: Instant, event: &ParticipantEvent, touched: &mut Touched) {
+        match event {
+            ParticipantEvent::ReaderMatched { writer, reader } => {
+                let Some(core) = self.writers.get(writer) else { return };
+                tracing::debug!(writer = %core.guid, reader = %reader.guid, to = ?reader.to, "matched");
+                core.match_reader(now, reader.clone());
+                touched.writer(core);
+            }
+            ParticipantEvent::ReaderUnmatched { writer, reader } => {
+                let Some(core) = self.writers.get(writer) else { return };
+                core.unmatch_reader(now, *reader);
+                touched.writer(core);
+            }
+            ParticipantEvent::WriterMatched { reader, writer } => {
+                let Some(core) = self.readers.get(reader) else { return };
+                tracing::debug!(reader = %core.guid, writer = %writer.guid, "matched");
+                core.match_writer(now, writer.clone());
+                touched.reader(core);
+            }
+            ParticipantEvent::WriterUnmatched { reader, writer } => {
+                let Some(core) = self.readers.get(reader) else { return };
+                core.unmatch_writer(now, wall(), *writer);
+                touched.reader(core);
+            }
+            ParticipantEvent::WriterAlive { reader, writer } => {
+                let Some(core) = self.readers.get(reader) else { return };
+                core.writer_alive(now, *writer);
+                touched.reader(core);
+            }
+            ParticipantEvent::NotMatched { local, remote, reason } => {
+                tracing::info!(%local, %remote, %reason, "endpoints of the same topic do not match");
+                let topic = if let Some(core) = self.writers.get(local) {
+                    core.refused(*remote, reason);
+                    touched.writer(core);
+                    &core.topic
+                } else if let Some(core) = self.readers.get(local) {
+                    core.refused(*remote, reason);
+                    touched.reader(core);
+                    &core.topic
+                } else {
+                    return;
+                };
+                if reason.is_inconsistent_topic() {
+                    topic.note_inconsistent();
+                    touched.topic(topic);
+                }
+            }
+            ParticipantEvent::PublicationFound(guid) => {
+                self.observe(|rtps| rtps.remote_publication(guid).cloned().map(DiscoveryEvent::PublicationFound));
+            }
+            ParticipantEvent::PublicationLost(guid) => {
+                self.observe(|_| Some(DiscoveryEvent::PublicationLost(*guid)));
+            }
+            ParticipantEvent::SubscriptionFound(guid) => {
+                self.observe(|rtps| rtps.remote_subscription(guid).cloned().map(DiscoveryEvent::SubscriptionFound));
+            }
+            ParticipantEvent::SubscriptionLost(guid) => {
+                self.observe(|_| Some(DiscoveryEvent::SubscriptionLost(*guid)));
+            }
+            ParticipantEvent::ParticipantFound(data) => {
+                tracing::debug!(participant = %data.prefix, vendor = %data.vendor, "participant found");
+                self.observe(|_| Some(DiscoveryEvent::ParticipantFound(data.clone())));
+            }
+            ParticipantEvent::ParticipantLost(prefix, reason) => {
+                match reason {
+                    LostReason::LeaseExpired => {
+                        tracing::warn!(participant = %prefix, "participant lost: its lease ran out");
+                    }
+                    reason => tracing::debug!(participant = %prefix, ?reason, "participant gone"),
+                }
+                self.observe(|_| Some(DiscoveryEvent::ParticipantLost(*prefix, *reason)));
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for ParticipantCore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ParticipantCore").field("prefix", &self.prefix).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,329 @@
+//! A reader as the driver holds it: the state machine under its lock, and who is told of news.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arrayvec::ArrayVec;
+use peregrine_rtps::history::{Peeked, Selected, Selector};
+use peregrine_rtps::id::Guid;
+use peregrine_rtps::qos::NonMatch;
+use peregrine_rtps::reader::{MatchedWriter, Reader, ReaderEvent, Reception};
+use peregrine_rtps::receiver::Input;
+use peregrine_rtps::time::{Instant, Timestamp};
+use peregrine_rtps::transmit::TransmitBatch;
+
+use super::domain::Domain;
+use super::due::Due;
+use super::telling::Telling;
+use super::topic::TopicCore;
+use super::wakers::Wakers;
+use super::{Watched, now, wall};
+use crate::condition::StatusState;
+use crate::status::{
+    IncompatibleQosStatus, LivelinessChangedStatus, MatchedStatus, RequestedDeadlineMissedStatus, SampleLostStatus,
+    SampleRejectedStatus, StatusMask,
+};
+
+/// How many collections are kept for the next selections: so many threads and loans at a time allocate nothing.
+const COLLECTIONS_MAX: usize = 8;
+
+/// What a listener of a reader is told. Called without any lock held.
+pub(crate) trait ReaderHook: Send + Sync {
+    /// These statuses have changed.
+    fn changed(&self, statuses: StatusMask);
+
+    /// There is something to take, whatever the mask of the subscriber's listener says.
+    fn notify(&self);
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct ReaderStatuses {
+    pub(crate) matched: MatchedStatus,
+    pub(crate) incompatible_qos: IncompatibleQosStatus,
+    pub(crate) deadline_missed: RequestedDeadlineMissedStatus,
+    pub(crate) liveliness: LivelinessChangedStatus,
+    pub(crate) lost: SampleLostStatus,
+    pub(crate) rejected: SampleRejectedStatus,
+    pub(crate) changed: StatusMask,
+}
+
+pub(crate) struct ReaderState {
+    pub(crate) reader: Reader,
+    pub(crate) statuses: ReaderStatuses,
+    pub(crate) matched: Vec<Guid>,
+    pub(crate) last_non_match: Option<(Guid, NonMatch)>,
+    /// Who is told, and of which statuses.
+    pub(crate) hook: Option<(Arc<dyn ReaderHook>, StatusMask)>,
+    pub(crate) wakers: Wakers,
+    /// Collections that come back from the application, so that a steady state allocates nothing.
+    collections: ArrayVec<Vec<Selected>, COLLECTIONS_MAX>,
+    /// Samples handed out whose octets were no value of the reader's type.
+    pub(crate) undecodable: u64,
+    spare: TransmitBatch,
+    pub(crate) closed: bool,
+}
+
+/// One reader.
+pub(crate) struct ReaderCore {
+    pub(crate) guid: Guid,
+    pub(crate) topic: Arc<TopicCore>,
+    pub(crate) domain: Arc<Domain>,
+    pub(crate) telling: Telling,
+    state: Mutex<ReaderState>,
+    due: Due,
+}
+
+impl ReaderCore {
+    pub(crate) fn new(domain: Arc<Domain>, topic: Arc<TopicCore>, reader: Reader) -> Self {
+        let state = ReaderState {
+            reader,
+            statuses: ReaderStatuses::default(),
+            matched: Vec::new(),
+            last_non_match: None,
+            hook: None,
+            wakers: Wakers::default(),
+            collections: ArrayVec::new(),
+            undecodable: 0,
+            spare: TransmitBatch::default(),
+            closed: false,
+        };
+        Self {
+            guid: state.reader.guid(),
+            topic,
+            domain,
+            telling: Telling::default(),
+            state: Mutex::new(state),
+            due: Due::never(),
+        }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, ReaderState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn deadline(&self) -> u64 {
+        self.due.get()
+    }
+
+    /// The samples selected, to be given back.
+    pub(crate) fn collect<'c>(
+        &'c self,
+        mut guard: MutexGuard<'c, ReaderState>,
+        selector: &Selector,
+        take: bool,
+    ) -> Vec<Selected> {
+        let mut collection = guard.collections.pop().unwrap_or_default();
+        guard.reader.select(selector, take, &mut collection);
+        self.collected(guard);
+        collection
+    }
+
+    /// The samples that were peeked at, as far as they are still there, to be given back.
+    pub(crate) fn collect_peeked<'c>(
+        &'c self,
+        mut guard: MutexGuard<'c, ReaderState>,
+        peeked: &[Peeked],
+        take: bool,
+    ) -> Vec<Selected> {
+        let mut collection = guard.collections.pop().unwrap_or_default();
+        guard.reader.select_peeked(peeked, take, &mut collection);
+        self.collected(guard);
+        collection
+    }
+
+    fn collected<'c>(&'c self, mut guard: MutexGuard<'c, ReaderState>) {
+        guard.statuses.changed.remove(StatusMask::DATA_AVAILABLE);
+        if guard.reader.is_stalled() {
+            let now = now();
+            guard.reader.resume(now, wall());
+            self.acknowledge(guard, now);
+        }
+    }
+
+    pub(crate) fn give_back(&self, mut collection: Vec<Selected>) {
+        let mut guard = self.lock();
+        for leftover in collection.drain(..) {
+            guard.reader.recycle(leftover.payload);
+        }
+        // Past the bound, the collection is let go of.
+        drop(guard.collections.try_push(collection));
+    }
+
+    pub(crate) fn handle_timeout(&self, now: Instant, wall: Timestamp) {
+        let mut guard = self.lock();
+        guard.reader.handle_timeout(now, wall);
+        drop(guard);
+        self.after(now);
+    }
+
+    pub(crate) fn match_writer(&self, now: Instant, writer: MatchedWriter) {
+        let mut guard = self.lock();
+        let guid = writer.guid;
+        if !guard.reader.match_writer(now, writer) {
+            tracing::warn!(reader = %self.guid, writer = %guid, "no room for another matched writer");
+            return;
+        }
+        if !guard.matched.contains(&guid) {
+            guard.matched.push(guid);
+            guard.statuses.matched.gained(guid);
+            guard.statuses.changed |= StatusMask::SUBSCRIPTION_MATCHED;
+        }
+    }
+
+    pub(crate) fn unmatch_writer(&self, now: Instant, wall: Timestamp, writer: Guid) {
+        let mut guard = self.lock();
+        guard.reader.unmatch_writer(now, wall, writer);
+        if guard.matched.contains(&writer) {
+            guard.matched.retain(|w| *w != writer);
+            guard.statuses.matched.lost(writer);
+            guard.statuses.changed |= StatusMask::SUBSCRIPTION_MATCHED;
+        }
+    }
+
+    pub(crate) fn writer_alive(&self, now: Instant, writer: Guid) {
+        self.lock().reader.writer_alive(now, writer);
+    }
+
+    pub(crate) fn refused(&self, writer: Guid, reason: &NonMatch) {
+        let mut guard = self.lock();
+        guard.last_non_match = Some((writer, reason.clone()));
+        if let Some(policy) = reason.policy_id().filter(|_| reason.is_incompatible_qos()) {
+            guard.statuses.incompatible_qos.count(policy);
+            guard.statuses.changed |= StatusMask::REQUESTED_INCOMPATIBLE_QOS;
+        }
+    }
+
+    /// After the state machine was given something: tells whom it concerns, then acknowledges.
+    ///
+    /// The application comes first: an acknowledgement is never what somebody waits for most.
+    pub(crate) fn after(&self, now: Instant) {
+        let mut guard = self.lock();
+        while let Some(event) = guard.reader.poll_event() {
+            guard.note(event);
+        }
+        let changed = guard.statuses.changed.take_untold();
+        guard.wakers.wake(changed | StatusMask::HISTORY);
+        if !changed.is_empty() {
+            let hook = guard.hook.as_ref().filter(|(_, mask)| mask.intersects(changed)).cloned();
+            if let Some((hook, mask)) = hook {
+                // DDS 1.4 §2.2.4.2.2: what a listener is told of is no news any more. A subscriber's listener is told of
+                // DATA_ON_READERS instead, and may pass it on.
+                if !mask.intersects(StatusMask::DATA_ON_READERS) {
+                    guard.statuses.changed.remove(mask & StatusMask::DATA_AVAILABLE);
+                }
+                drop(guard);
+                let mut hook = Some(hook);
+                self.telling.tell(changed, |news| {
+                    if let Some(hook) = hook.take().or_else(|| self.hook_for(news)) {
+                        hook.changed(news);
+                    }
+                });
+                guard = self.lock();
+            }
+        }
+        self.acknowledge(guard, now);
+    }
+
+    fn hook_for(&self, news: StatusMask) -> Option<Arc<dyn ReaderHook>> {
+        self.lock().hook.as_ref().filter(|(_, mask)| mask.intersects(news)).map(|(hook, _)| Arc::clone(hook))
+    }
+
+    /// No more news.
+    pub(crate) fn close(&self) {
+        let mut guard = self.lock();
+        guard.closed = true;
+        guard.hook = None;
+        guard.wakers.wake_all();
+    }
+
+    fn acknowledge<'c>(&'c self, mut guard: MutexGuard<'c, ReaderState>, now: Instant) {
+        if guard.reader.has_transmit() {
+            let mut batch = std::mem::take(&mut guard.spare);
+            while guard.reader.poll_transmit(now, &mut batch) {
+                drop(guard);
+                self.domain.send(&batch);
+                batch.clear();
+                guard = self.lock();
+            }
+            guard.spare = batch;
+        }
+        // What a take has made room for is told by the control thread: it may be a listener that is taking.
+        let next = if guard.reader.has_event() { Some(now) } else { guard.reader.poll_timeout().map(|(at, _)| at) };
+        let deadline = self.due.set(next);
+        drop(guard);
+        self.domain.arm(deadline);
+    }
+}
+
+impl Watched for ReaderCore {
+    type State = ReaderState;
+
+    fn domain(&self) -> &Arc<Domain> {
+        &self.domain
+    }
+
+    fn state(&self) -> MutexGuard<'_, ReaderState> {
+        self.lock()
+    }
+
+    fn wakers(state: &mut ReaderState) -> &mut Wakers {
+        &mut state.wakers
+    }
+}
+
+impl StatusState for ReaderState {
+    fn changed(&self) -> StatusMask {
+        self.statuses.changed
+    }
+}
+
+impl ReaderState {
+    /// Whether there is a writer to have history from, and all of it has come.
+    pub(crate) fn has_history(&self) -> bool {
+        !self.matched.is_empty() && self.reader.has_history()
+    }
+
+    #[inline]
+    pub(crate) fn handle(&mut self, rx: &Reception<'_>, from: Guid, input: &Input<'_>) {
+        match input {
+            Input::Data(meta, data) => self.reader.handle_data(rx, from, *meta, data),
+            Input::DataFrag(meta, frag) => self.reader.handle_data_frag(rx, from, *meta, frag),
+            Input::Heartbeat(heartbeat) => self.reader.handle_heartbeat(rx, from, heartbeat),
+            Input::HeartbeatFrag(heartbeat) => self.reader.handle_heartbeat_frag(rx, from, heartbeat),
+            Input::Gap(gap) => self.reader.handle_gap(rx, from, gap),
+            Input::AckNack(_) | Input::NackFrag(_) => {}
+        }
+    }
+
+    fn note(&mut self, event: ReaderEvent) {
+        let statuses = &mut self.statuses;
+        statuses.changed |= match event {
+            ReaderEvent::DataAvailable => StatusMask::DATA_AVAILABLE,
+            ReaderEvent::SampleLost(samples) => {
+                statuses.lost.count(samples);
+                StatusMask::SAMPLE_LOST
+            }
+            ReaderEvent::SampleRejected(reason, instance) => {
+                statuses.rejected.count(reason, instance);
+                StatusMask::SAMPLE_REJECTED
+            }
+            ReaderEvent::DeadlineMissed(instance) => {
+                statuses.deadline_missed.count(instance);
+                StatusMask::REQUESTED_DEADLINE_MISSED
+            }
+            ReaderEvent::WriterAlive(writer) => {
+                statuses.liveliness.gained(writer);
+                StatusMask::LIVELINESS_CHANGED
+            }
+            ReaderEvent::WriterNotAlive(writer) => {
+                statuses.liveliness.lost(writer, self.matched.contains(&writer));
+                StatusMask::LIVELINESS_CHANGED
+            }
+        };
+    }
+}
+
+impl std::fmt::Debug for ReaderCore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ReaderCore").field("guid", &self.guid).finish_non_exhaustive()
+    }
+}

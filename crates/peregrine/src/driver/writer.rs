@@ -1,0 +1,367 @@
+//! A writer as the driver holds it: the state machine under its lock, and the token of whoever sends.
+
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use peregrine_rtps::history::{Change, Full};
+use peregrine_rtps::id::Guid;
+use peregrine_rtps::qos::NonMatch;
+use peregrine_rtps::seq::SequenceNumber;
+use peregrine_rtps::time::Instant;
+use peregrine_rtps::transmit::TransmitBatch;
+use peregrine_rtps::writer::{MatchedReader, Writer, WriterEvent};
+
+use super::domain::Domain;
+use super::due::Due;
+use super::send::Route;
+use super::telling::Telling;
+use super::topic::TopicCore;
+use super::wakers::Wakers;
+use super::{Watched, now};
+use crate::condition::StatusState;
+use crate::status::{
+    IncompatibleQosStatus, LivelinessLostStatus, MatchedStatus, OfferedDeadlineMissedStatus, StatusMask,
+};
+
+/// What a listener of a writer is told. Called without any lock held.
+pub(crate) trait WriterHook: Send + Sync {
+    /// These statuses have changed.
+    fn changed(&self, statuses: StatusMask);
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct WriterStatuses {
+    pub(crate) matched: MatchedStatus,
+    pub(crate) incompatible_qos: IncompatibleQosStatus,
+    pub(crate) deadline_missed: OfferedDeadlineMissedStatus,
+    pub(crate) liveliness_lost: LivelinessLostStatus,
+    pub(crate) changed: StatusMask,
+}
+
+pub(crate) struct WriterState {
+    pub(crate) writer: Writer,
+    pub(crate) statuses: WriterStatuses,
+    pub(crate) matched: Vec<Guid>,
+    pub(crate) last_non_match: Option<(Guid, NonMatch)>,
+    /// Who is told, and of which statuses.
+    pub(crate) hook: Option<(Arc<dyn WriterHook>, StatusMask)>,
+    pub(crate) wakers: Wakers,
+    /// Somebody is sending; what others put out meanwhile, that one sends too.
+    sending: bool,
+    /// What it sends by, while nobody is sending.
+    outbox: Option<Box<Outbox>>,
+    /// Threads that wait for room or for acknowledgement.
+    waiting: usize,
+    pub(crate) closed: bool,
+}
+
+#[derive(Debug, Default)]
+struct Outbox {
+    batch: TransmitBatch,
+    route: Route,
+}
+
+/// One writer.
+pub(crate) struct WriterCore {
+    pub(crate) guid: Guid,
+    pub(crate) topic: Arc<TopicCore>,
+    pub(crate) domain: Arc<Domain>,
+    pub(crate) telling: Telling,
+    state: Mutex<WriterState>,
+    acknowledged: Condvar,
+    due: Due,
+}
+
+/// Why a write did not succeed.
+#[derive(Debug)]
+pub(crate) enum WriteFailure {
+    /// There was no room in time.
+    Full(Full),
+    /// The writer is being deleted.
+    Closed,
+}
+
+impl WriterCore {
+    pub(crate) fn new(domain: Arc<Domain>, topic: Arc<TopicCore>, writer: Writer) -> Self {
+        let state = WriterState {
+            writer,
+            statuses: WriterStatuses::default(),
+            matched: Vec::new(),
+            last_non_match: None,
+            hook: None,
+            wakers: Wakers::default(),
+            sending: false,
+            outbox: None,
+            waiting: 0,
+            closed: false,
+        };
+        Self {
+            guid: state.writer.guid(),
+            topic,
+            domain,
+            telling: Telling::default(),
+            state: Mutex::new(state),
+            acknowledged: Condvar::new(),
+            due: Due::never(),
+        }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, WriterState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn deadline(&self) -> u64 {
+        self.due.get()
+    }
+
+    /// Writes, waiting for room until `give_up_at`.
+    pub(crate) fn write<'c>(
+        &'c self,
+        mut guard: MutexGuard<'c, WriterState>,
+        mut change: Change,
+        give_up_at: impl FnOnce() -> Option<Instant>,
+    ) -> Result<SequenceNumber, WriteFailure> {
+        let mut give_up_at = Some(give_up_at);
+        let mut deadline = None;
+        loop {
+            if guard.closed {
+                return Err(WriteFailure::Closed);
+            }
+            match guard.writer.write(now(), change) {
+                Ok(number) => {
+                    self.transmit(guard);
+                    return Ok(number);
+                }
+                Err((full, refused)) => {
+                    change = refused;
+                    if let Some(give_up_at) = give_up_at.take() {
+                        deadline = give_up_at();
+                    }
+                    self.transmit(guard);
+                    guard = match self.wait(deadline, |s| s.closed || s.writer.has_room_for(&change)) {
+                        Some(guard) => guard,
+                        None => return Err(WriteFailure::Full(full)),
+                    };
+                }
+            }
+        }
+    }
+
+    /// Writes if there is room; else the change comes back.
+    pub(crate) fn try_write<'c>(
+        &'c self,
+        mut guard: MutexGuard<'c, WriterState>,
+        change: Change,
+    ) -> Result<SequenceNumber, (WriteFailure, Change)> {
+        if guard.closed {
+            return Err((WriteFailure::Closed, change));
+        }
+        let written = guard.writer.write(now(), change);
+        // Whoever is refused has asked for acknowledgement by that.
+        self.transmit(guard);
+        written.map_err(|(full, change)| (WriteFailure::Full(full), change))
+    }
+
+    /// Waits until `ready`, or `None` at the deadline. Under `Poll`, this thread does the receiving meanwhile.
+    pub(crate) fn wait(
+        &self,
+        deadline: Option<Instant>,
+        ready: impl Fn(&WriterState) -> bool,
+    ) -> Option<MutexGuard<'_, WriterState>> {
+        let mut guard = self.lock();
+        while !ready(&guard) {
+            let left = match deadline {
+                None => None,
+                Some(at) => match at.since(now()).0 {
+                    0 => return None,
+                    left => Some(Duration::from_nanos(left)),
+                },
+            };
+            if self.domain.is_polled() {
+                drop(guard);
+                self.domain.poll(left.unwrap_or(Duration::MAX));
+                guard = self.lock();
+                continue;
+            }
+            guard.waiting += 1;
+            guard = match left {
+                None => self.acknowledged.wait(guard).unwrap_or_else(PoisonError::into_inner),
+                Some(left) => self.acknowledged.wait_timeout(guard, left).unwrap_or_else(PoisonError::into_inner).0,
+            };
+            guard.waiting -= 1;
+        }
+        Some(guard)
+    }
+
+    /// Sends what the writer has put out. If somebody is sending already, that one sends it.
+    pub(crate) fn transmit<'c>(&'c self, mut guard: MutexGuard<'c, WriterState>) {
+        if !guard.sending {
+            guard.sending = true;
+            let mut outbox = guard.outbox.take().unwrap_or_default();
+            while guard.writer.poll_transmit(&mut outbox.batch) {
+                drop(guard);
+                self.domain.send_by(&mut outbox.route, &outbox.batch);
+                guard = self.lock();
+                guard.writer.reclaim(&mut outbox.batch);
+            }
+            guard.outbox = Some(outbox);
+            guard.sending = false;
+        }
+        let deadline = self.due.set(guard.writer.poll_timeout().map(|(at, _)| at));
+        drop(guard);
+        self.domain.arm(deadline);
+    }
+
+    pub(crate) fn handle_timeout(&self, now: Instant) {
+        let mut guard = self.lock();
+        guard.writer.handle_timeout(now);
+        drop(guard);
+        self.after();
+    }
+
+    pub(crate) fn match_reader(&self, now: Instant, reader: MatchedReader) {
+        let mut guard = self.lock();
+        let guid = reader.guid;
+        if !guard.writer.match_reader(now, reader) {
+            tracing::warn!(writer = %self.guid, reader = %guid, "no room for another matched reader");
+            return;
+        }
+        if !guard.matched.contains(&guid) {
+            guard.matched.push(guid);
+            guard.statuses.matched.gained(guid);
+            guard.statuses.changed |= StatusMask::PUBLICATION_MATCHED;
+        }
+    }
+
+    pub(crate) fn unmatch_reader(&self, now: Instant, reader: Guid) {
+        let mut guard = self.lock();
+        guard.writer.unmatch_reader(now, reader);
+        if guard.matched.contains(&reader) {
+            guard.matched.retain(|r| *r != reader);
+            guard.statuses.matched.lost(reader);
+            guard.statuses.changed |= StatusMask::PUBLICATION_MATCHED;
+        }
+        // Whoever waited for it need not any more.
+        self.acknowledged.notify_all();
+    }
+
+    pub(crate) fn refused(&self, reader: Guid, reason: &NonMatch) {
+        let mut guard = self.lock();
+        guard.last_non_match = Some((reader, reason.clone()));
+        if let Some(policy) = reason.policy_id().filter(|_| reason.is_incompatible_qos()) {
+            guard.statuses.incompatible_qos.count(policy);
+            guard.statuses.changed |= StatusMask::OFFERED_INCOMPATIBLE_QOS;
+        }
+    }
+
+    /// After the state machine was given something: tells whom it concerns, and sends.
+    pub(crate) fn after(&self) {
+        let mut guard = self.lock();
+        let mut acknowledged = false;
+        while let Some(event) = guard.writer.poll_event() {
+            match event {
+                WriterEvent::Acknowledged => acknowledged = true,
+                WriterEvent::ReaderInactive(reader) => {
+                    acknowledged = true;
+                    tracing::warn!(writer = %self.guid, %reader, "a reliable reader does not answer; going on without it");
+                }
+                WriterEvent::ReaderActive(reader) => {
+                    tracing::info!(writer = %self.guid, %reader, "a reader that did not answer is back");
+                }
+                WriterEvent::DeadlineMissed(instance) => {
+                    guard.statuses.deadline_missed.count(instance);
+                    guard.statuses.changed |= StatusMask::OFFERED_DEADLINE_MISSED;
+                }
+                WriterEvent::LivelinessLost => {
+                    guard.statuses.liveliness_lost.count();
+                    guard.statuses.changed |= StatusMask::LIVELINESS_LOST;
+                }
+            }
+        }
+        if acknowledged && guard.waiting > 0 {
+            self.acknowledged.notify_all();
+        }
+        let changed = guard.statuses.take_news();
+        let news = if acknowledged { changed | StatusMask::ACKNOWLEDGED } else { changed };
+        if !news.is_empty() {
+            guard.wakers.wake(news);
+        }
+        let hook = guard.hook.as_ref().filter(|(_, mask)| mask.intersects(news)).map(|(hook, _)| Arc::clone(hook));
+        let is_closed = guard.closed;
+        self.transmit(guard);
+        if let Some(hook) = hook {
+            if is_closed {
+                // No listener of the application any more, but whoever waits for the last acknowledgements.
+                hook.changed(news);
+                return;
+            }
+            let mut hook = Some(hook);
+            self.telling.tell(news, |news| {
+                if let Some(hook) = hook.take().or_else(|| self.hook_for(news)) {
+                    hook.changed(news);
+                }
+            });
+        }
+    }
+
+    fn hook_for(&self, news: StatusMask) -> Option<Arc<dyn WriterHook>> {
+        self.lock().hook.as_ref().filter(|(_, mask)| mask.intersects(news)).map(|(hook, _)| Arc::clone(hook))
+    }
+
+    /// No more writes; whoever waits is told, and `hook` of what readers still acknowledge. Says whether they have
+    /// acknowledged everything.
+    pub(crate) fn close(&self, hook: Arc<dyn WriterHook>) -> bool {
+        let mut guard = self.lock();
+        guard.closed = true;
+        guard.hook = Some((hook, StatusMask::ACKNOWLEDGED));
+        guard.wakers.wake_all();
+        self.acknowledged.notify_all();
+        guard.is_settled()
+    }
+
+    /// Whether the readers have acknowledged everything.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.lock().is_settled()
+    }
+}
+
+impl Watched for WriterCore {
+    type State = WriterState;
+
+    fn domain(&self) -> &Arc<Domain> {
+        &self.domain
+    }
+
+    fn state(&self) -> MutexGuard<'_, WriterState> {
+        self.lock()
+    }
+
+    fn wakers(state: &mut WriterState) -> &mut Wakers {
+        &mut state.wakers
+    }
+}
+
+impl WriterState {
+    fn is_settled(&self) -> bool {
+        self.writer.is_acknowledged(self.writer.last())
+    }
+}
+
+impl StatusState for WriterState {
+    fn changed(&self) -> StatusMask {
+        self.statuses.changed
+    }
+}
+
+impl WriterStatuses {
+    /// The statuses that changed since a listener was last told.
+    fn take_news(&mut self) -> StatusMask {
+        self.changed.take_untold()
+    }
+}
+
+impl std::fmt::Debug for WriterCore {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("WriterCore").field("guid", &self.guid).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,93 @@
+//! What the handles of writers and of readers have in common.
+
+use std::sync::Arc;
+
+use crate::driver::topic::Listening;
+use crate::status::StatusMask;
+
+/// What can be done with a handle of an endpoint, with its type (`$typed`) and without (`$any`).
+macro_rules! endpoint_handles {
+    ($typed:ident, $any:ident) => {
+        impl $any {
+            /// Its GUID.
+            #[must_use]
+            pub fn guid(&self) -> Guid {
+                self.0.core().guid
+            }
+
+            /// The name of its topic.
+            #[must_use]
+            pub fn topic_name(&self) -> &str {
+                &self.0.core().topic.name
+            }
+
+            /// The name of its type.
+            #[must_use]
+            pub fn type_name(&self) -> &'static str {
+                self.0.core().topic.type_name
+            }
+
+            /// The same with its type, if that is `T`.
+            #[must_use]
+            pub fn downcast<T: DdsType>(&self) -> Option<$typed<T>> {
+                let any: Arc<dyn Any + Send + Sync> = Arc::clone(&self.0) as _;
+                any.downcast().ok().map(|inner| $typed { inner })
+            }
+        }
+
+        impl<T: DdsType> From<&$typed<T>> for $any {
+            fn from(typed: &$typed<T>) -> Self {
+                Self(Arc::clone(&typed.inner) as _)
+            }
+        }
+
+        impl std::fmt::Debug for $any {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_struct(stringify!($any)).field("guid", &self.guid()).field("topic", &self.topic_name()).finish()
+            }
+        }
+
+        impl<T: DdsType> Clone for $typed<T> {
+            fn clone(&self) -> Self {
+                Self { inner: Arc::clone(&self.inner) }
+            }
+        }
+
+        impl<T: DdsType> Drop for $typed<T> {
+            /// The last one waits for the listener, if that is running on another thread.
+            fn drop(&mut self) {
+                self.inner.core.telling.settle(|running| Arc::strong_count(&self.inner) <= running + 1);
+            }
+        }
+
+        impl<T: DdsType> std::fmt::Debug for $typed<T> {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                let topic = self.inner.topic.name();
+                f.debug_struct(stringify!($typed)).field("guid", &self.guid()).field("topic", &topic).finish()
+            }
+        }
+    };
+}
+pub(crate) use endpoint_handles;
+
+/// Tells whoever is nearest of each status that has changed, with its value.
+macro_rules! tell {
+    ($hook:ident, $endpoint:ident as $any:ident, $statuses:ident: $($status:ident: $told:ident($read:ident),)*) => {$(
+        if $statuses.contains(StatusMask::$status) {
+            if let Some(own) = nearest(StatusMask::$status, [&$hook.own]) {
+                own.$told(&$endpoint, $endpoint.$read());
+            } else if let Some(upper) = nearest(StatusMask::$status, &$hook.upper) {
+                upper.$told(&$any::from(&$endpoint), $endpoint.$read());
+            }
+        }
+    )*};
+}
+pub(crate) use tell;
+
+/// The first listener that is to be told of this status.
+pub(crate) fn nearest<'l, L: ?Sized + 'l>(
+    status: StatusMask,
+    listeners: impl IntoIterator<Item = &'l Listening<L>>,
+) -> Option<&'l Arc<L>> {
+    listeners.into_iter().flatten().find(|(_, mask)| mask.contains(status)).map(|(listener, _)| listener)
+}

@@ -1,0 +1,123 @@
+//! From policies to the configuration of the state machines.
+
+use peregrine_rtps::history::{HistoryKind, KeyHolder, ReaderHistoryConfig, ResourceLimits};
+use peregrine_rtps::id::{Guid, KeyHash};
+use peregrine_rtps::qos::{
+    AccessScope, DataReaderQos, DataRepresentation, DataWriterQos, DestinationOrder, Durability, History, Limit,
+    LivelinessKind, Ownership, Presentation, ReliabilityKind, RepresentationId, ResourceLimits as LimitsQos,
+};
+use peregrine_rtps::reader::{KeyExtractor, ReaderConfig};
+use peregrine_rtps::time::Span;
+use peregrine_rtps::writer::{Batching, WriterConfig};
+use peregrine_transport::random;
+use peregrine_xtypes::{
+    DdsType, EncodeError, Endianness, PayloadKind, Representation, decode, decode_key_holder, encode_key,
+    encoded_key_len, key_hash, key_hash_of_payload,
+};
+
+use crate::error::Error;
+
+/// A number nobody can foretell.
+pub(crate) fn random_u64() -> Result<u64, Error> {
+    let mut bytes = [0; 8];
+    random::fill(&mut bytes).map_err(Error::system)?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+pub(crate) fn writer_config(
+    guid: Guid,
+    qos: &DataWriterQos,
+    batching: Option<Batching>,
+    default_message_bytes: usize,
+) -> Result<WriterConfig, Error> {
+    let manual = qos.liveliness.kind != LivelinessKind::Automatic;
+    Ok(WriterConfig {
+        reliable: qos.reliability.kind == ReliabilityKind::Reliable,
+        durable: qos.durability >= Durability::TransientLocal,
+        history: history(qos.history),
+        limits: limits(&qos.resource_limits),
+        lifespan: qos.lifespan.duration,
+        deadline: qos.deadline.period,
+        liveliness_lease: if manual { qos.liveliness.lease_duration } else { Span::INFINITE },
+        batching,
+        default_message_bytes,
+        seed: random_u64()?,
+        ..WriterConfig::new(guid)
+    })
+}
+
+pub(crate) fn reader_config<T: DdsType>(
+    guid: Guid,
+    qos: &DataReaderQos,
+    presentation: &Presentation,
+) -> Result<ReaderConfig, Error> {
+    let mut config = ReaderConfig::new(guid);
+    config.reliable = qos.reliability.kind == ReliabilityKind::Reliable;
+    config.wants_history = qos.durability >= Durability::TransientLocal;
+    config.deadline = qos.deadline.period;
+    config.keys = T::HAS_KEY.then_some(KeyExtractor(key_of_payload::<T>));
+    config.cache = ReaderHistoryConfig {
+        history: history(qos.history),
+        limits: limits(&qos.resource_limits),
+        exclusive_ownership: qos.ownership == Ownership::Exclusive,
+        by_source_timestamp: qos.destination_order == DestinationOrder::BySourceTimestamp,
+        topic_order: presentation.ordered && presentation.scope >= AccessScope::Topic,
+        minimum_separation: qos.time_based_filter.minimum_separation,
+        autopurge_no_writers: qos.reader_data_lifecycle.autopurge_nowriter_samples_delay,
+        autopurge_disposed: qos.reader_data_lifecycle.autopurge_disposed_samples_delay,
+        key_holder: T::HAS_KEY.then_some(KeyHolder(key_holder_of_payload::<T>)),
+        seed: random_u64()?,
+    };
+    Ok(config)
+}
+
+/// What a writer writes: the first representation it names.
+pub(crate) fn representation(qos: &DataRepresentation) -> Representation {
+    match qos.effective().first() {
+        Some(&RepresentationId::XCDR2) => Representation::Xcdr2,
+        _ => Representation::Xcdr1,
+    }
+}
+
+fn key_of_payload<T: DdsType>(payload: &[u8], is_key: bool) -> Option<KeyHash> {
+    let kind = if is_key { PayloadKind::Key } else { PayloadKind::Data };
+    key_hash_of_payload::<T>(payload, kind).ok().map(KeyHash)
+}
+
+fn key_holder_of_payload<T: DdsType>(payload: &[u8], is_key: bool) -> Option<Vec<u8>> {
+    let value = if is_key { decode_key_holder::<T>(payload) } else { decode::<T>(payload) };
+    serialized_key(&value.ok()?).ok()
+}
+
+/// The serialized key of a value, in the form that [`decode_key_holder`] reads.
+pub(crate) fn serialized_key<T: DdsType>(value: &T) -> Result<Vec<u8>, EncodeError> {
+    let mut bytes = vec![0; encoded_key_len(value, Representation::Xcdr2)];
+    encode_key(value, Representation::Xcdr2, Endianness::NATIVE, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// The instance a value belongs to.
+pub(crate) fn instance_of<T: DdsType>(value: &T) -> KeyHash {
+    if T::HAS_KEY { KeyHash(key_hash(value)) } else { KeyHash::NIL }
+}
+
+const fn history(qos: History) -> HistoryKind {
+    match qos {
+        History::KeepLast { depth } => HistoryKind::KeepLast(depth),
+        History::KeepAll => HistoryKind::KeepAll,
+    }
+}
+
+const fn limits(qos: &LimitsQos) -> ResourceLimits {
+    const fn limit(limit: Limit) -> u32 {
+        match limit {
+            Limit::At(n) => n,
+            Limit::Unlimited => u32::MAX,
+        }
+    }
+    ResourceLimits {
+        max_samples: limit(qos.max_samples),
+        max_instances: limit(qos.max_instances),
+        max_samples_per_instance: limit(qos.max_samples_per_instance),
+    }
+}

@@ -1,0 +1,78 @@
+//! Publish and subscribe to typed data with the OMG Data Distribution Service over RTPS.
+//!
+#![doc = concat!("```no_run\n", include_str!("../examples/hello.rs"), "```")]
+#![forbid(unsafe_code)]
+
+// What the derive macro generates names this crate.
+#[cfg(test)]
+extern crate self as peregrine;
+
+mod condition;
+pub mod config;
+mod discovery;
+mod driver;
+mod endpoint;
+mod entity;
+mod error;
+mod listener;
+mod participant;
+mod publisher;
+pub mod qos;
+mod reader;
+pub mod status;
+mod subscriber;
+mod topic;
+mod writer;
+
+use std::fmt;
+
+pub use condition::{
+    Condition, GuardCondition, QueryCondition, ReadCondition, SampleCondition, StatusCondition, WaitSet,
+};
+pub use config::{DomainConfig, InterfaceSelection, Peer, Scheduling, ThreadSettings, WaitStrategy};
+pub use discovery::{DiscoveryEvent, DiscoveryEvents};
+pub use error::Error;
+pub use listener::{
+    DataReaderListener, DataWriterListener, DomainParticipantListener, PublisherListener, SubscriberListener,
+    TopicListener,
+};
+pub use participant::{DomainParticipant, ParticipantBuilder};
+pub use peregrine_rtps::discovery::data::{ParticipantData, PublicationData, SubscriptionData};
+pub use peregrine_rtps::history::{InstanceState, SampleInfo, Selector, ViewState};
+pub use peregrine_rtps::id::{DomainId, Guid, GuidPrefix};
+pub use peregrine_rtps::participant::LostReason;
+pub use peregrine_rtps::seq::SequenceNumber;
+pub use peregrine_rtps::time::Timestamp;
+pub use peregrine_rtps::vendor::VendorId;
+pub use peregrine_xtypes as xtypes;
+pub use peregrine_xtypes::facade::DdsType;
+pub use publisher::Publisher;
+pub use reader::{AnyDataReader, DataReader, DataReaderBuilder, Loan, LoanedSample, Sample, SampleStream};
+pub use status::StatusMask;
+pub use subscriber::Subscriber;
+pub use topic::Topic;
+pub use writer::{AnyDataWriter, DataWriter, DataWriterBuilder};
+
+pub use peregrine_rtps::id::KeyHash;
+
+/// Stands for an instance of a topic with keys: equal keys, equal handles, everywhere in the domain.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct InstanceHandle(pub KeyHash);
+
+impl InstanceHandle {
+    /// The only instance of a topic without keys.
+    pub const NIL: Self = Self(KeyHash::NIL);
+
+    /// The instance with this key hash (RTPS 2.5 §9.6.4.8): of a key that fits, its octets in big-endian CDR with zeros
+    /// behind them.
+    #[must_use]
+    pub const fn from_key_hash(hash: [u8; 16]) -> Self {
+        Self(KeyHash(hash))
+    }
+}
+
+impl fmt::Debug for InstanceHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "InstanceHandle({})", self.0)
+    }
+}

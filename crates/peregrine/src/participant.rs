@@ -1,0 +1,363 @@
+//! Participants (DDS 1.4 §2.2.2.2).
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use peregrine_rtps::discovery::data::{ParticipantData, PublicationData, SubscriptionData};
+use peregrine_rtps::id::{DomainId, Guid, GuidPrefix};
+use peregrine_rtps::participant::{Addresses, Participant, ParticipantConfig, ParticipantCounters};
+use peregrine_rtps::qos::{ParticipantQos, PublisherQos, SubscriberQos, TopicQos};
+use peregrine_rtps::time::Span;
+use peregrine_rtps::vendor::VendorId;
+use peregrine_transport::random;
+use peregrine_transport::udp::Statistics;
+use peregrine_xtypes::DdsType;
+
+use crate::condition::{NoStatuses, StatusCondition};
+use crate::config::DomainConfig;
+use crate::discovery::DiscoveryEvents;
+use crate::driver::domain::DomainHandle;
+use crate::driver::participant::ParticipantCore;
+use crate::driver::topic::{Listening, TopicCore};
+use crate::driver::{now, wall};
+use crate::entity::random_u64;
+use crate::error::Error;
+use crate::listener::{DomainParticipantListener, TopicListener};
+use crate::publisher::{Publisher, PublisherInner};
+use crate::status::StatusMask;
+use crate::subscriber::{Subscriber, SubscriberInner};
+use crate::topic::Topic;
+
+/// How long a participant counts as present without news of it.
+const LEASE_DEFAULT: Duration = Duration::from_secs(20);
+
+/// Announcements per lease: two may be lost without harm.
+const ANNOUNCEMENTS_PER_LEASE: u64 = 3;
+
+/// A member of a domain. Clones are the same participant; it leaves the domain when the last of them, and of everything
+/// created from it, is gone.
+#[derive(Clone)]
+pub struct DomainParticipant {
+    pub(crate) inner: Arc<ParticipantInner>,
+}
+
+pub(crate) struct ParticipantInner {
+    pub(crate) core: Arc<ParticipantCore>,
+    handle: Arc<DomainHandle>,
+    condition: StatusCondition,
+    state: Mutex<State>,
+}
+
+struct State {
+    qos: ParticipantQos,
+    publishers: Vec<Weak<PublisherInner>>,
+    subscribers: Vec<Weak<SubscriberInner>>,
+    listener: Listening<dyn DomainParticipantListener>,
+}
+
+/// Creates a participant that is not all defaults.
+#[derive(Clone, Debug)]
+pub struct ParticipantBuilder {
+    domain: DomainId,
+    domain_tag: String,
+    name: String,
+    qos: ParticipantQos,
+    config: DomainConfig,
+    lease: Duration,
+}
+
+impl DomainParticipant {
+    /// A participant with default settings.
+    ///
+    /// # Errors
+    /// The domain is not between 0 and 232, or the system refuses sockets or threads.
+    pub fn new(domain: u32) -> Result<Self, Error> {
+        Self::builder(domain).build()
+    }
+
+    /// A participant to be described further.
+    #[must_use]
+    pub fn builder(domain: u32) -> ParticipantBuilder {
+        ParticipantBuilder {
+            domain: DomainId(domain),
+            domain_tag: String::new(),
+            name: String::new(),
+            qos: ParticipantQos::default(),
+            config: DomainConfig::default(),
+            lease: LEASE_DEFAULT,
+        }
+    }
+
+    /// Its GUID.
+    #[must_use]
+    pub fn guid(&self) -> Guid {
+        Guid::new(self.inner.core.prefix, peregrine_rtps::id::EntityId::PARTICIPANT)
+    }
+
+    /// Its domain.
+    #[must_use]
+    pub fn domain(&self) -> DomainId {
+        self.inner.core.domain.id
+    }
+
+    /// Its policies.
+    #[must_use]
+    pub fn qos(&self) -> ParticipantQos {
+        self.inner.lock().qos.clone()
+    }
+
+    /// Changes policies. New USER_DATA is announced at once.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for properties, which are fixed.
+    pub fn set_qos(&self, qos: ParticipantQos) -> Result<(), Error> {
+        let mut state = self.inner.lock();
+        if state.qos.properties != qos.properties {
+            return Err(Error::Unsupported("properties of a participant cannot change once it exists".to_owned()));
+        }
+        state.qos = qos.clone();
+        drop(state);
+        let core = &self.inner.core;
+        let mut locked = core.lock();
+        locked.rtps.set_qos(now(), wall(), qos);
+        core.finish(locked);
+        Ok(())
+    }
+
+    /// A topic of this name with values of type `T`, with default policies unless it exists already.
+    ///
+    /// # Errors
+    /// The name is empty or longer than 256 octets; [`Error::PreconditionNotMet`] when this participant has a topic of
+    /// this name with another type.
+    pub fn topic<T: DdsType>(&self, name: &str) -> Result<Topic<T>, Error> {
+        Topic::new(self, name, None)
+    }
+
+    /// A topic with these policies.
+    ///
+    /// # Errors
+    /// See [`Self::topic`]; policies contradict each other or are not available yet; the topic exists with other
+    /// policies.
+    pub fn topic_with_qos<T: DdsType>(&self, name: &str, qos: TopicQos) -> Result<Topic<T>, Error> {
+        Topic::new(self, name, Some(qos))
+    }
+
+    /// A publisher with these policies.
+    #[must_use]
+    pub fn publisher(&self, qos: PublisherQos) -> Publisher {
+        let mut state = self.inner.lock();
+        let publisher = Publisher::new(self, qos, state.qos.entity_factory.autoenable_created_entities);
+        state.publishers.retain(|p| p.strong_count() > 0);
+        state.publishers.push(Arc::downgrade(publisher.inner()));
+        publisher
+    }
+
+    /// A subscriber with these policies.
+    #[must_use]
+    pub fn subscriber(&self, qos: SubscriberQos) -> Subscriber {
+        let mut state = self.inner.lock();
+        let subscriber = Subscriber::new(self, qos, state.qos.entity_factory.autoenable_created_entities);
+        state.subscribers.retain(|s| s.strong_count() > 0);
+        state.subscribers.push(Arc::downgrade(subscriber.inner()));
+        subscriber
+    }
+
+    /// Deletes its writers and readers: from now on their calls fail with [`Error::AlreadyDeleted`].
+    pub fn delete_contained_entities(&self) {
+        self.inner.publishers().iter().for_each(|publisher| publisher.delete_contained());
+        self.inner.subscribers().iter().for_each(|subscriber| subscriber.delete_contained());
+    }
+
+    /// The condition on its statuses, of which the standard gives it none.
+    #[must_use]
+    pub fn status_condition(&self) -> &StatusCondition {
+        &self.inner.condition
+    }
+
+    /// Who is told of these statuses of everything in it from now on, where no other listener is; `None` for nobody.
+    pub fn set_listener(&self, listener: Option<Arc<dyn DomainParticipantListener>>, mask: StatusMask) {
+        self.inner.lock().listener = listener.map(|listener| (listener, mask));
+        self.inner.publishers().iter().for_each(|publisher| publisher.refresh());
+        self.inner.subscribers().iter().for_each(|subscriber| subscriber.refresh());
+        self.inner.core.topics().iter().for_each(|topic| self.refresh_topic(topic));
+    }
+
+    /// The participants known besides this one.
+    #[must_use]
+    pub fn discovered_participants(&self) -> Vec<ParticipantData> {
+        self.inner.core.remote_participants()
+    }
+
+    /// The writers known of other participants (builtin topic DCPSPublication).
+    #[must_use]
+    pub fn discovered_publications(&self) -> Vec<PublicationData> {
+        self.inner.core.lock().rtps.remote_publications().cloned().collect()
+    }
+
+    /// The readers known of other participants (builtin topic DCPSSubscription).
+    #[must_use]
+    pub fn discovered_subscriptions(&self) -> Vec<SubscriptionData> {
+        self.inner.core.lock().rtps.remote_subscriptions().cloned().collect()
+    }
+
+    /// What is found and lost in the domain from now on; what is known already comes first.
+    #[must_use]
+    pub fn discovery_events(&self) -> DiscoveryEvents {
+        DiscoveryEvents::new(Arc::clone(&self.inner.core))
+    }
+
+    /// Never again hears of this participant or endpoint.
+    pub fn ignore(&self, guid: Guid) {
+        let mut locked = self.inner.core.lock();
+        locked.rtps.ignore(now(), wall(), guid);
+        self.inner.core.finish(locked);
+    }
+
+    /// Asserts the liveliness of all writers with LIVELINESS MANUAL_BY_PARTICIPANT.
+    pub fn assert_liveliness(&self) {
+        self.inner.core.lock().rtps.assert_liveliness();
+    }
+
+    /// Under [`WaitStrategy::Poll`](crate::WaitStrategy::Poll): receives, runs timers and listeners on this thread, until
+    /// something has come or `timeout` is over. With a zero timeout it looks once and does not sleep. Otherwise it does
+    /// nothing: other threads do all that.
+    pub fn poll(&self, timeout: Duration) {
+        self.inner.core.domain.poll(timeout);
+    }
+
+    /// What this participant did not look at, and why.
+    #[must_use]
+    pub fn counters(&self) -> ParticipantCounters {
+        self.inner.core.lock().rtps.counters()
+    }
+
+    /// What the sockets of this domain have done so far, each with its address.
+    #[must_use]
+    pub fn transport_statistics(&self) -> Vec<(std::net::SocketAddr, Statistics)> {
+        self.inner.core.domain.statistics()
+    }
+}
+
+impl ParticipantBuilder {
+    /// Divides the domain: only participants with the same tag meet.
+    #[must_use]
+    pub fn domain_tag(mut self, tag: impl Into<String>) -> Self {
+        self.domain_tag = tag.into();
+        self
+    }
+
+    /// A name, for people.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.name = name.into();
+        self
+    }
+
+    /// Policies.
+    #[must_use]
+    pub fn qos(mut self, qos: ParticipantQos) -> Self {
+        self.qos = qos;
+        self
+    }
+
+    /// Transports, interfaces, peers, threads.
+    #[must_use]
+    pub fn config(mut self, config: DomainConfig) -> Self {
+        self.config = config;
+        self
+    }
+
+    /// How long others keep this participant without news of it.
+    #[must_use]
+    pub const fn lease(mut self, lease: Duration) -> Self {
+        self.lease = lease;
+        self
+    }
+
+    /// Joins the domain.
+    ///
+    /// # Errors
+    /// The domain or a setting is out of range, an interface does not exist, a peer cannot be resolved, or the system
+    /// refuses sockets or threads.
+    pub fn build(self) -> Result<DomainParticipant, Error> {
+        self.config.check()?;
+        if self.domain_tag.len() > 256 || self.name.len() > 256 {
+            return Err(Error::bad_parameter("a name or domain tag is longer than 256 octets".to_owned()));
+        }
+        let handle = DomainHandle::get(self.domain, &self.config)?;
+        let domain = Arc::clone(handle.domain());
+        let mut unique = [0; 10];
+        random::fill(&mut unique).map_err(Error::system)?;
+        let lease = Span::from(self.lease);
+        let config = ParticipantConfig {
+            prefix: GuidPrefix::new(VendorId::PEREGRINE, unique),
+            domain: self.domain,
+            domain_tag: self.domain_tag,
+            name: self.name,
+            qos: self.qos.clone(),
+            lease,
+            announce_period: lease.divided_by(ANNOUNCEMENTS_PER_LEASE),
+            addresses: Addresses::clone(&domain.addresses()),
+            seed: random_u64()?,
+        };
+        let rtps = Participant::new(now(), config);
+        let core = Arc::new(ParticipantCore::new(Arc::clone(&domain), rtps));
+        domain.add(&core);
+        // They may have changed before it was among those that are told.
+        core.move_to(&domain.addresses());
+        // The first announcement leaves at once.
+        core.handle_timeout(now());
+        let state = State { qos: self.qos, publishers: Vec::new(), subscribers: Vec::new(), listener: None };
+        let condition = StatusCondition::new(Arc::new(NoStatuses(domain)));
+        let inner = ParticipantInner { core, handle, condition, state: Mutex::new(state) };
+        Ok(DomainParticipant { inner: Arc::new(inner) })
+    }
+}
+
+impl DomainParticipant {
+    pub(crate) fn listener(&self) -> Listening<dyn DomainParticipantListener> {
+        self.inner.lock().listener.clone()
+    }
+
+    /// Lets a topic know of the participant's listener.
+    pub(crate) fn refresh_topic(&self, topic: &TopicCore) {
+        let upper = self.listener().map(|(listener, mask)| (listener as Arc<dyn TopicListener>, mask));
+        topic.lock().upper = upper;
+    }
+
+    /// The policies of a topic have changed.
+    pub(crate) fn announce_endpoints_of(&self, topic: &Arc<TopicCore>) {
+        let writers = self.inner.publishers().into_iter().flat_map(|p| p.writers());
+        writers.filter(|w| Arc::ptr_eq(&w.core().topic, topic)).for_each(|w| w.announce());
+        let readers = self.inner.subscribers().into_iter().flat_map(|s| s.readers());
+        readers.filter(|r| Arc::ptr_eq(&r.core().topic, topic)).for_each(|r| r.announce());
+    }
+}
+
+impl ParticipantInner {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn publishers(&self) -> Vec<Arc<PublisherInner>> {
+        self.lock().publishers.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    fn subscribers(&self) -> Vec<Arc<SubscriberInner>> {
+        self.lock().subscribers.iter().filter_map(Weak::upgrade).collect()
+    }
+}
+
+impl Drop for ParticipantInner {
+    fn drop(&mut self) {
+        self.core.settle();
+        self.core.leave();
+        self.handle.domain().remove(&self.core);
+    }
+}
+
+impl std::fmt::Debug for DomainParticipant {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("DomainParticipant").field("guid", &self.guid()).field("domain", &self.domain()).finish()
+    }
+}

@@ -1,0 +1,159 @@
+//! Publishers (DDS 1.4 §2.2.2.4.1).
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use peregrine_rtps::qos::PublisherQos;
+use peregrine_xtypes::DdsType;
+
+use crate::condition::{NoStatuses, StatusCondition};
+use crate::driver::topic::Listening;
+use crate::error::Error;
+use crate::listener::PublisherListener;
+use crate::participant::DomainParticipant;
+use crate::qos;
+use crate::status::StatusMask;
+use crate::topic::Topic;
+use crate::writer::{AnyWriter, DataWriterBuilder};
+
+/// Groups writers that share policies. Clones are the same publisher.
+#[derive(Clone)]
+pub struct Publisher {
+    inner: Arc<PublisherInner>,
+}
+
+pub(crate) struct PublisherInner {
+    participant: DomainParticipant,
+    condition: StatusCondition,
+    state: Mutex<State>,
+}
+
+struct State {
+    qos: PublisherQos,
+    is_enabled: bool,
+    writers: Vec<Weak<dyn AnyWriter>>,
+    listener: Listening<dyn PublisherListener>,
+}
+
+impl Publisher {
+    pub(crate) fn new(participant: &DomainParticipant, qos: PublisherQos, is_enabled: bool) -> Self {
+        let state = State { qos, is_enabled, writers: Vec::new(), listener: None };
+        let condition = StatusCondition::new(Arc::new(NoStatuses(Arc::clone(&participant.inner.core.domain))));
+        Self {
+            inner: Arc::new(PublisherInner { participant: participant.clone(), condition, state: Mutex::new(state) }),
+        }
+    }
+
+    /// Its participant.
+    #[must_use]
+    pub fn participant(&self) -> &DomainParticipant {
+        &self.inner.participant
+    }
+
+    /// Its policies.
+    #[must_use]
+    pub fn qos(&self) -> PublisherQos {
+        self.inner.lock().qos.clone()
+    }
+
+    /// Changes policies. Its writers are announced anew, and matched anew where PARTITION has changed.
+    ///
+    /// # Errors
+    /// [`Error::ImmutablePolicy`] once it is enabled; [`Error::Unsupported`] for what is not available yet.
+    pub fn set_qos(&self, qos: PublisherQos) -> Result<(), Error> {
+        qos::check_presentation(&qos.presentation)?;
+        let mut state = self.inner.lock();
+        let immutable = state.qos.immutable_change(&qos).filter(|_| state.is_enabled);
+        if let Some(policy) = immutable {
+            return Err(Error::ImmutablePolicy(policy));
+        }
+        state.qos = qos;
+        drop(state);
+        self.inner.writers().iter().for_each(|writer| writer.announce());
+        Ok(())
+    }
+
+    /// A writer of this topic, to be described further.
+    pub fn writer<T: DdsType>(&self, topic: &Topic<T>) -> DataWriterBuilder<T> {
+        DataWriterBuilder::new(self.clone(), topic.clone())
+    }
+
+    /// Lets it take part in communication, and its writers unless ENTITY_FACTORY says otherwise.
+    ///
+    /// # Errors
+    /// Those of [`DataWriter::enable`](crate::DataWriter::enable).
+    pub fn enable(&self) -> Result<(), Error> {
+        let autoenable = {
+            let mut state = self.inner.lock();
+            state.is_enabled = true;
+            state.qos.entity_factory.autoenable_created_entities
+        };
+        if autoenable {
+            self.inner.writers().iter().try_for_each(|writer| writer.enable())?;
+        }
+        Ok(())
+    }
+
+    /// Whether it takes part in communication.
+    #[must_use]
+    pub fn is_enabled(&self) -> bool {
+        self.inner.lock().is_enabled
+    }
+
+    /// Deletes its writers: from now on their calls fail with [`Error::AlreadyDeleted`].
+    pub fn delete_contained_entities(&self) {
+        self.inner.delete_contained();
+    }
+
+    /// The condition on its statuses, of which the standard gives it none.
+    #[must_use]
+    pub fn status_condition(&self) -> &StatusCondition {
+        &self.inner.condition
+    }
+
+    /// Who is told of these statuses of its writers from now on, where their own listeners are not; `None` for nobody.
+    pub fn set_listener(&self, listener: Option<Arc<dyn PublisherListener>>, mask: StatusMask) {
+        self.inner.lock().listener = listener.map(|listener| (listener, mask));
+        self.inner.refresh();
+    }
+
+    pub(crate) fn inner(&self) -> &Arc<PublisherInner> {
+        &self.inner
+    }
+
+    /// Takes a writer in. Says whether it is enabled from the start.
+    pub(crate) fn adopt(&self, writer: Weak<dyn AnyWriter>) -> bool {
+        let mut state = self.inner.lock();
+        state.writers.retain(|w| w.strong_count() > 0);
+        state.writers.push(writer);
+        state.is_enabled && state.qos.entity_factory.autoenable_created_entities
+    }
+
+    pub(crate) fn listener(&self) -> Listening<dyn PublisherListener> {
+        self.inner.lock().listener.clone()
+    }
+}
+
+impl PublisherInner {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn writers(&self) -> Vec<Arc<dyn AnyWriter>> {
+        self.lock().writers.iter().filter_map(Weak::upgrade).collect()
+    }
+
+    pub(crate) fn delete_contained(&self) {
+        self.writers().iter().for_each(|writer| writer.delete());
+    }
+
+    /// A listener above the writers has changed.
+    pub(crate) fn refresh(&self) {
+        self.writers().into_iter().for_each(AnyWriter::refresh);
+    }
+}
+
+impl std::fmt::Debug for Publisher {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Publisher").field("qos", &self.qos()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,152 @@
+//! How a reader is described and made.
+
+use std::net::IpAddr;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, Weak};
+
+use peregrine_rtps::id::{EntityId, Guid};
+use peregrine_rtps::qos::{
+    DataReaderQos, DataRepresentation, Durability, History, Reliability, RepresentationId, ResourceLimits,
+};
+use peregrine_rtps::reader::Reader;
+use peregrine_xtypes::DdsType;
+
+use super::{AnyReader, DataReader, ReaderInner};
+use crate::condition::StatusCondition;
+use crate::driver::domain::Membership;
+use crate::driver::reader::ReaderCore;
+use crate::driver::topic::Listening;
+use crate::entity::reader_config;
+use crate::error::Error;
+use crate::listener::DataReaderListener;
+use crate::qos;
+use crate::status::StatusMask;
+use crate::subscriber::Subscriber;
+use crate::topic::Topic;
+
+/// Describes a reader.
+#[must_use]
+pub struct DataReaderBuilder<T: DdsType> {
+    subscriber: Subscriber,
+    topic: Topic<T>,
+    qos: DataReaderQos,
+    groups: Vec<IpAddr>,
+    listener: Listening<dyn DataReaderListener<T>>,
+}
+
+impl<T: DdsType> DataReaderBuilder<T> {
+    pub(crate) fn new(subscriber: Subscriber, topic: Topic<T>) -> Self {
+        Self { subscriber, topic, qos: DataReaderQos::default(), groups: Vec::new(), listener: None }
+    }
+
+    /// All policies at once.
+    pub fn qos(mut self, qos: DataReaderQos) -> Self {
+        self.qos = qos;
+        self
+    }
+
+    /// Takes over the policies of the topic that a reader has too.
+    pub fn copy_from_topic_qos(mut self) -> Self {
+        qos::copy_to_reader(&self.topic.qos(), &mut self.qos);
+        self
+    }
+
+    /// Lost samples are asked for again.
+    pub const fn reliable(mut self) -> Self {
+        self.qos.reliability.kind = Reliability::RELIABLE.kind;
+        self
+    }
+
+    /// What is lost is lost. The default.
+    pub const fn best_effort(mut self) -> Self {
+        self.qos.reliability.kind = Reliability::BEST_EFFORT.kind;
+        self
+    }
+
+    /// Only the last samples of each instance are kept.
+    pub const fn keep_last(mut self, depth: u32) -> Self {
+        self.qos.history = History::KeepLast { depth };
+        self
+    }
+
+    /// No sample is replaced before it was taken.
+    pub const fn keep_all(mut self) -> Self {
+        self.qos.history = History::KeepAll;
+        self
+    }
+
+    /// How many samples may be kept.
+    pub const fn resource_limits(mut self, limits: ResourceLimits) -> Self {
+        self.qos.resource_limits = limits;
+        self
+    }
+
+    /// Gets what writers have kept from before.
+    pub const fn transient_local(mut self) -> Self {
+        self.qos.durability = Durability::TransientLocal;
+        self
+    }
+
+    /// A multicast group by which data may reach this reader too, at the domain's port for it (RTPS 2.5 §9.6.2.4.2).
+    ///
+    /// The reader joins it on every interface in use and announces it. Writers send to the group where that saves them
+    /// datagrams, and to the reader alone otherwise, as with repairs. Several groups may be given, of either version of
+    /// the Internet protocol; a writer uses the first one it can.
+    pub fn multicast(mut self, group: IpAddr) -> Self {
+        self.groups.push(group);
+        self
+    }
+
+    /// Who is told of these statuses.
+    pub fn listener(mut self, listener: impl DataReaderListener<T> + 'static, mask: StatusMask) -> Self {
+        self.listener = Some((Arc::new(listener), mask));
+        self
+    }
+
+    /// Calls `f` whenever there is something new to take.
+    pub fn on_data(self, f: impl Fn(&DataReader<T>) + Send + Sync + 'static) -> Self {
+        self.listener(f, StatusMask::DATA_AVAILABLE)
+    }
+
+    /// Creates the reader.
+    ///
+    /// # Errors
+    /// Policies contradict each other or are not available yet; a group is not one of a transport in use, or the port of
+    /// groups is taken.
+    pub fn build(self) -> Result<DataReader<T>, Error> {
+        let Self { subscriber, topic, qos, groups, listener } = self;
+        let qos = normalized(qos);
+        let presentation = subscriber.qos().presentation;
+        qos::check_reader(&qos, &presentation)?;
+        let participant = &subscriber.participant().inner.core;
+        let join = |group: &IpAddr| Membership::new(&participant.domain, *group);
+        let groups = groups.iter().map(join).collect::<Result<_, _>>()?;
+        let guid = Guid::new(participant.prefix, EntityId::user_reader(participant.next_key(), T::HAS_KEY));
+        let reader = Reader::new(reader_config::<T>(guid, &qos, &presentation)?);
+        let core = Arc::new(ReaderCore::new(Arc::clone(&participant.domain), Arc::clone(&topic.core), reader));
+        let inner = Arc::new(ReaderInner {
+            condition: StatusCondition::new(Arc::clone(&core) as Arc<_>),
+            core,
+            subscriber,
+            topic,
+            qos: Mutex::new(qos),
+            groups,
+            listener: Mutex::new(listener),
+            is_enabled: AtomicBool::new(false),
+        });
+        Arc::clone(&inner).refresh();
+        let member: Weak<dyn AnyReader> = Arc::downgrade(&inner) as _;
+        if inner.subscriber.adopt(&inner.core, member) {
+            inner.enable()?;
+        }
+        Ok(DataReader { inner })
+    }
+}
+
+/// A reader that does not say takes both versions of XCDR.
+pub(super) fn normalized(mut qos: DataReaderQos) -> DataReaderQos {
+    if qos.data_representation.0.is_empty() {
+        qos.data_representation = DataRepresentation(vec![RepresentationId::XCDR1, RepresentationId::XCDR2]);
+    }
+    qos
+}

@@ -1,0 +1,583 @@
+//! Data readers (DDS 1.4 §2.2.2.5.3).
+
+mod any;
+mod builder;
+mod sample;
+mod stream;
+#[cfg(test)]
+mod tests;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use peregrine_rtps::discovery::data::SubscriptionData;
+use peregrine_rtps::history::{Selected, Selector};
+use peregrine_rtps::id::{Guid, KeyHash};
+use peregrine_rtps::qos::{DataReaderQos, Durability, NonMatch};
+use peregrine_rtps::reader::ReaderCounters;
+use peregrine_xtypes::{DdsType, decode_key_holder};
+
+pub use any::AnyDataReader;
+pub(crate) use any::AnyReader;
+pub use builder::DataReaderBuilder;
+pub use sample::{Loan, LoanedSample, Sample};
+pub use stream::SampleStream;
+
+use crate::condition::{Choose, QueryCondition, ReadCondition, SampleCondition, StatusCondition};
+use crate::driver::domain::Membership;
+use crate::driver::participant::ParticipantCore;
+use crate::driver::reader::{ReaderCore, ReaderState};
+use crate::driver::topic::Listening;
+use crate::driver::{now, wait_until};
+use crate::entity::instance_of;
+use crate::error::Error;
+use crate::listener::DataReaderListener;
+use crate::status::{
+    IncompatibleQosStatus, LivelinessChangedStatus, MatchedStatus, RequestedDeadlineMissedStatus, SampleLostStatus,
+    SampleRejectedStatus, StatusMask,
+};
+use crate::subscriber::Subscriber;
+use crate::topic::Topic;
+use crate::{InstanceHandle, qos};
+
+/// Reads values of a topic. Clones are the same reader; it is deleted when the last of them is gone.
+/// That one waits for the listener to return, if it is running on another thread.
+pub struct DataReader<T: DdsType> {
+    inner: Arc<ReaderInner<T>>,
+}
+
+pub(crate) struct ReaderInner<T: DdsType> {
+    core: Arc<ReaderCore>,
+    subscriber: Subscriber,
+    topic: Topic<T>,
+    qos: Mutex<DataReaderQos>,
+    groups: Vec<Membership>,
+    listener: Mutex<Listening<dyn DataReaderListener<T>>>,
+    condition: StatusCondition,
+    is_enabled: AtomicBool,
+}
+
+impl<T: DdsType> DataReader<T> {
+    /// Its GUID.
+    #[must_use]
+    pub fn guid(&self) -> Guid {
+        self.inner.core.guid
+    }
+
+    /// Its policies.
+    #[must_use]
+    pub fn qos(&self) -> DataReaderQos {
+        lock(&self.inner.qos).clone()
+    }
+
+    /// Changes policies, and announces them.
+    ///
+    /// # Errors
+    /// [`Error::ImmutablePolicy`] names a policy that cannot change once the reader is enabled; others contradict each
+    /// other or are not available.
+    pub fn set_qos(&self, qos: DataReaderQos) -> Result<(), Error> {
+        let qos = builder::normalized(qos);
+        qos::check_reader(&qos, &self.inner.subscriber.qos().presentation)?;
+        let mut held = lock(&self.inner.qos);
+        if let Some(policy) = held.immutable_change(&qos).filter(|_| self.is_enabled()) {
+            return Err(Error::ImmutablePolicy(policy));
+        }
+        let mut state = self.inner.open()?;
+        let purge = qos.reader_data_lifecycle;
+        state.reader.set_deadline(qos.deadline.period);
+        state.reader.set_minimum_separation(qos.time_based_filter.minimum_separation);
+        state.reader.set_autopurge(purge.autopurge_nowriter_samples_delay, purge.autopurge_disposed_samples_delay);
+        drop(state);
+        *held = qos;
+        drop(held);
+        self.inner.announce();
+        self.inner.core.after(now());
+        Ok(())
+    }
+
+    /// Lets it take part in communication, where its subscriber's ENTITY_FACTORY left that to the application.
+    ///
+    /// # Errors
+    /// [`Error::PreconditionNotMet`] when its subscriber is not enabled; [`Error::AlreadyDeleted`].
+    pub fn enable(&self) -> Result<(), Error> {
+        self.inner.enable()
+    }
+
+    /// Whether it takes part in communication.
+    #[must_use]
+    pub fn is_enabled(&self) -> bool {
+        self.inner.is_enabled.load(Ordering::Acquire)
+    }
+
+    /// Its topic.
+    #[must_use]
+    pub fn topic(&self) -> &Topic<T> {
+        &self.inner.topic
+    }
+
+    /// Its subscriber.
+    #[must_use]
+    pub fn subscriber(&self) -> &Subscriber {
+        &self.inner.subscriber
+    }
+
+    /// Takes everything there is.
+    ///
+    /// # Errors
+    /// [`Error::NotEnabled`], [`Error::AlreadyDeleted`]. A sample that is not a value of this type is no error of the
+    /// call: see [`Sample::error`].
+    pub fn take(&self) -> Result<Vec<Sample<T>>, Error> {
+        self.take_selected(&Selector::ANY)
+    }
+
+    /// Reads everything there is; it stays.
+    ///
+    /// # Errors
+    /// See [`Self::take`].
+    pub fn read(&self) -> Result<Vec<Sample<T>>, Error> {
+        self.read_selected(&Selector::ANY)
+    }
+
+    /// Takes the next sample not read yet.
+    ///
+    /// # Errors
+    /// See [`Self::take`].
+    pub fn take_next(&self) -> Result<Option<Sample<T>>, Error> {
+        Ok(self.take_selected(&Selector { max_samples: 1, ..Selector::NOT_READ })?.pop())
+    }
+
+    /// Reads the next sample not read yet.
+    ///
+    /// # Errors
+    /// See [`Self::take`].
+    pub fn read_next(&self) -> Result<Option<Sample<T>>, Error> {
+        Ok(self.read_selected(&Selector { max_samples: 1, ..Selector::NOT_READ })?.pop())
+    }
+
+    /// Takes the samples selected.
+    ///
+    /// # Errors
+    /// See [`Self::take`].
+    pub fn take_selected(&self, selector: &Selector) -> Result<Vec<Sample<T>>, Error> {
+        Ok(self.decode_all(self.inner.collect(selector, true)?))
+    }
+
+    /// Reads the samples selected.
+    ///
+    /// # Errors
+    /// See [`Self::take`].
+    pub fn read_selected(&self, selector: &Selector) -> Result<Vec<Sample<T>>, Error> {
+        Ok(self.decode_all(self.inner.collect(selector, false)?))
+    }
+
+    /// Takes samples of one instance.
+    ///
+    /// # Errors
+    /// See [`Self::take`]; [`Error::BadParameter`] when the reader does not know the instance.
+    pub fn take_instance(&self, instance: InstanceHandle, selector: &Selector) -> Result<Vec<Sample<T>>, Error> {
+        self.take_selected(&self.of_instance(instance, selector)?)
+    }
+
+    /// Reads samples of one instance.
+    ///
+    /// # Errors
+    /// See [`Self::take_instance`].
+    pub fn read_instance(&self, instance: InstanceHandle, selector: &Selector) -> Result<Vec<Sample<T>>, Error> {
+        self.read_selected(&self.of_instance(instance, selector)?)
+    }
+
+    /// Takes samples of the next instance that has any: the one after `previous` in the order of handles, which need
+    /// not be known any more, or the first one. None when there is no such instance.
+    ///
+    /// # Errors
+    /// See [`Self::take`].
+    pub fn take_next_instance(
+        &self,
+        previous: Option<InstanceHandle>,
+        selector: &Selector,
+    ) -> Result<Vec<Sample<T>>, Error> {
+        match self.next_instance(previous, selector)? {
+            Some(next) => self.take_selected(&next),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Reads samples of the next instance that has any; see [`Self::take_next_instance`].
+    ///
+    /// # Errors
+    /// See [`Self::take`].
+    pub fn read_next_instance(
+        &self,
+        previous: Option<InstanceHandle>,
+        selector: &Selector,
+    ) -> Result<Vec<Sample<T>>, Error> {
+        match self.next_instance(previous, selector)? {
+            Some(next) => self.read_selected(&next),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Takes at most `max_samples` of the samples that make a condition of this reader true.
+    ///
+    /// # Errors
+    /// See [`Self::take`]; [`Error::PreconditionNotMet`] when the condition is another reader's.
+    pub fn take_w_condition<C: SampleCondition<T>>(
+        &self,
+        condition: &C,
+        max_samples: usize,
+    ) -> Result<Vec<Sample<T>>, Error> {
+        self.inner.select_w_condition(condition, None, max_samples, true).map(|found| self.decode_all(found))
+    }
+
+    /// Reads at most `max_samples` of the samples that make a condition of this reader true.
+    ///
+    /// # Errors
+    /// See [`Self::take_w_condition`].
+    pub fn read_w_condition<C: SampleCondition<T>>(
+        &self,
+        condition: &C,
+        max_samples: usize,
+    ) -> Result<Vec<Sample<T>>, Error> {
+        self.inner.select_w_condition(condition, None, max_samples, false).map(|found| self.decode_all(found))
+    }
+
+    /// Takes samples of the next instance that makes a condition of this reader true; see
+    /// [`Self::take_next_instance`].
+    ///
+    /// # Errors
+    /// See [`Self::take_w_condition`].
+    pub fn take_next_instance_w_condition<C: SampleCondition<T>>(
+        &self,
+        previous: Option<InstanceHandle>,
+        condition: &C,
+        max_samples: usize,
+    ) -> Result<Vec<Sample<T>>, Error> {
+        let Some(next) = self.inner.next_instance_w_condition(previous, condition)? else { return Ok(Vec::new()) };
+        self.inner.select_w_condition(condition, Some(next), max_samples, true).map(|found| self.decode_all(found))
+    }
+
+    /// Reads samples of the next instance that makes a condition of this reader true; see
+    /// [`Self::take_next_instance`].
+    ///
+    /// # Errors
+    /// See [`Self::take_w_condition`].
+    pub fn read_next_instance_w_condition<C: SampleCondition<T>>(
+        &self,
+        previous: Option<InstanceHandle>,
+        condition: &C,
+        max_samples: usize,
+    ) -> Result<Vec<Sample<T>>, Error> {
+        let Some(next) = self.inner.next_instance_w_condition(previous, condition)? else { return Ok(Vec::new()) };
+        self.inner.select_w_condition(condition, Some(next), max_samples, false).map(|found| self.decode_all(found))
+    }
+
+    /// Takes the samples selected and shows each in its serialized form, without copying or allocating. Says how many
+    /// there were.
+    pub fn take_each(&self, selector: &Selector, look: impl FnMut(&LoanedSample<T>)) -> usize {
+        let core = &self.inner.core;
+        let loan = Loan::new(Arc::clone(core), core.collect(core.lock(), selector, true));
+        loan.iter().for_each(look);
+        loan.len()
+    }
+
+    /// Takes the samples selected on loan, in their serialized form.
+    ///
+    /// # Errors
+    /// See [`Self::take`].
+    pub fn take_loaned(&self, selector: &Selector) -> Result<Loan<T>, Error> {
+        Ok(Loan::new(Arc::clone(&self.inner.core), self.inner.collect(selector, true)?))
+    }
+
+    /// Reads the samples selected on loan, in their serialized form; they stay.
+    ///
+    /// # Errors
+    /// See [`Self::take`].
+    pub fn read_loaned(&self, selector: &Selector) -> Result<Loan<T>, Error> {
+        Ok(Loan::new(Arc::clone(&self.inner.core), self.inner.collect(selector, false)?))
+    }
+
+    /// The key of an instance, in a value whose other members have their defaults.
+    ///
+    /// # Errors
+    /// [`Error::BadParameter`] when the reader does not know the instance, or its key never came.
+    pub fn get_key_value(&self, instance: InstanceHandle) -> Result<T, Error> {
+        let state = self.inner.core.lock();
+        let key = state.reader.cache().key_of(&instance.0);
+        let key = key.ok_or_else(|| Error::bad_parameter(format!("{instance:?}: the reader knows no key of it")))?;
+        Ok(decode_key_holder(key)?)
+    }
+
+    /// The handle of an instance this reader knows.
+    #[must_use]
+    pub fn lookup_instance(&self, key_holder: &T) -> Option<InstanceHandle> {
+        let instance = instance_of(key_holder);
+        self.inner.core.lock().reader.cache().knows(&instance).then_some(InstanceHandle(instance))
+    }
+
+    /// A condition that is true while there are samples in these states.
+    #[must_use]
+    pub fn read_condition(&self, states: Selector) -> ReadCondition<T> {
+        ReadCondition::new(Arc::clone(&self.inner.core), states)
+    }
+
+    /// A condition that is true while there are samples in these states with a value that `query` accepts.
+    #[must_use]
+    pub fn query_condition(
+        &self,
+        states: Selector,
+        query: impl Fn(&T) -> bool + Send + Sync + 'static,
+    ) -> QueryCondition<T> {
+        QueryCondition::new(Arc::clone(&self.inner.core), states, Box::new(query))
+    }
+
+    /// The condition on its statuses.
+    #[must_use]
+    pub fn status_condition(&self) -> &StatusCondition {
+        &self.inner.condition
+    }
+
+    /// Waits for a sample and takes it.
+    ///
+    /// # Errors
+    /// [`Error::Timeout`], and see [`Self::take`].
+    pub fn wait_and_take(&self, timeout: Duration) -> Result<Sample<T>, Error> {
+        self.wait_for_data(timeout);
+        self.take_selected(&Selector { max_samples: 1, ..Selector::ANY })?.pop().ok_or_else(|| {
+            Error::Timeout(format!("no sample of topic \"{}\" within {timeout:?}", self.inner.topic.name()))
+        })
+    }
+
+    /// Waits until there is a sample to take, and says whether there is. It stays.
+    pub fn wait_for_data(&self, timeout: Duration) -> bool {
+        let waited = wait_until(&*self.inner.core, timeout, StatusMask::DATA_AVAILABLE, |state| {
+            let ready = state.reader.cache().has_any(&Selector::ANY);
+            (ready || state.closed).then_some(ready)
+        });
+        waited.unwrap_or(false)
+    }
+
+    /// Waits until at least so many writers match.
+    ///
+    /// # Errors
+    /// [`Error::Timeout`], which tells how many do.
+    pub fn wait_for_writers(&self, writers: usize, timeout: Duration) -> Result<(), Error> {
+        let core = &*self.inner.core;
+        let matched = |state: &mut ReaderState| (state.matched.len() >= writers).then_some(());
+        wait_until(core, timeout, StatusMask::SUBSCRIPTION_MATCHED, matched).ok_or_else(|| {
+            let found = core.lock().matched.len();
+            let topic = self.inner.topic.name();
+            Error::Timeout(format!("topic \"{topic}\" has {found} of {writers} writers after {timeout:?}"))
+        })
+    }
+
+    /// Waits until a writer has matched and everything that the matched ones had kept from before has come (DDS 1.4
+    /// §2.2.2.5.3.34). A writer that is found later is not waited for: [`Self::wait_for_writers`] first, where the
+    /// application knows how many there are.
+    ///
+    /// # Errors
+    /// [`Error::Timeout`]; [`Error::PreconditionNotMet`] on a VOLATILE reader, which gets nothing from before.
+    pub fn wait_for_historical_data(&self, timeout: Duration) -> Result<(), Error> {
+        if lock(&self.inner.qos).durability < Durability::TransientLocal {
+            let problem = "a reader with DURABILITY VOLATILE gets nothing from before; make it TRANSIENT_LOCAL";
+            return Err(Error::PreconditionNotMet(problem.to_owned()));
+        }
+        let is_complete = |state: &mut ReaderState| state.has_history().then_some(());
+        wait_until(&*self.inner.core, timeout, StatusMask::HISTORY, is_complete).ok_or_else(|| {
+            let writers = self.inner.core.lock().matched.len();
+            Error::Timeout(format!("historical data of {writers} matched writers is not complete after {timeout:?}"))
+        })
+    }
+
+    /// Whether a writer has matched and everything that the matched ones had kept from before has come.
+    #[must_use]
+    pub fn has_historical_data(&self) -> bool {
+        self.inner.core.lock().has_history()
+    }
+
+    /// The matched writers.
+    #[must_use]
+    pub fn matched_publications(&self) -> Vec<Guid> {
+        self.inner.core.lock().matched.clone()
+    }
+
+    /// The last writer of this topic that was found not to match, and why not.
+    #[must_use]
+    pub fn last_non_match(&self) -> Option<(Guid, NonMatch)> {
+        self.inner.core.lock().last_non_match.clone()
+    }
+
+    /// SUBSCRIPTION_MATCHED.
+    #[must_use]
+    pub fn subscription_matched_status(&self) -> MatchedStatus {
+        self.read_status(StatusMask::SUBSCRIPTION_MATCHED, |s| s.statuses.matched.read())
+    }
+
+    /// REQUESTED_INCOMPATIBLE_QOS.
+    #[must_use]
+    pub fn requested_incompatible_qos_status(&self) -> IncompatibleQosStatus {
+        self.read_status(StatusMask::REQUESTED_INCOMPATIBLE_QOS, |s| s.statuses.incompatible_qos.read())
+    }
+
+    /// REQUESTED_DEADLINE_MISSED.
+    #[must_use]
+    pub fn requested_deadline_missed_status(&self) -> RequestedDeadlineMissedStatus {
+        self.read_status(StatusMask::REQUESTED_DEADLINE_MISSED, |s| s.statuses.deadline_missed.read())
+    }
+
+    /// LIVELINESS_CHANGED.
+    #[must_use]
+    pub fn liveliness_changed_status(&self) -> LivelinessChangedStatus {
+        self.read_status(StatusMask::LIVELINESS_CHANGED, |s| s.statuses.liveliness.read())
+    }
+
+    /// SAMPLE_LOST.
+    #[must_use]
+    pub fn sample_lost_status(&self) -> SampleLostStatus {
+        self.read_status(StatusMask::SAMPLE_LOST, |s| s.statuses.lost.read())
+    }
+
+    /// SAMPLE_REJECTED.
+    #[must_use]
+    pub fn sample_rejected_status(&self) -> SampleRejectedStatus {
+        self.read_status(StatusMask::SAMPLE_REJECTED, |s| s.statuses.rejected.read())
+    }
+
+    /// The statuses that have changed since they were last read.
+    #[must_use]
+    pub fn status_changes(&self) -> StatusMask {
+        self.inner.core.lock().statuses.changed
+    }
+
+    /// What this reader has done so far, and what it did not do and why.
+    #[must_use]
+    pub fn counters(&self) -> ReaderCounters {
+        self.inner.core.lock().reader.counters()
+    }
+
+    /// How many samples handed out were not values of this type; see [`Sample::error`].
+    #[must_use]
+    pub fn undecodable_samples(&self) -> u64 {
+        self.inner.core.lock().undecodable
+    }
+
+    /// Who is told of these statuses from now on; `None` for nobody.
+    pub fn set_listener(&self, listener: Option<Arc<dyn DataReaderListener<T>>>, mask: StatusMask) {
+        *lock(&self.inner.listener) = listener.map(|listener| (listener, mask));
+        Arc::clone(&self.inner).refresh();
+    }
+
+    fn read_status<R>(&self, status: StatusMask, read: impl FnOnce(&mut ReaderState) -> R) -> R {
+        let mut guard = self.inner.core.lock();
+        guard.statuses.changed.remove(status);
+        read(&mut guard)
+    }
+
+    fn of_instance(&self, instance: InstanceHandle, selector: &Selector) -> Result<Selector, Error> {
+        if !self.inner.open()?.reader.cache().knows(&instance.0) {
+            return Err(Error::bad_parameter(format!("{instance:?} is not known to this reader")));
+        }
+        Ok(Selector { instance: Some(instance.0), ..*selector })
+    }
+
+    fn next_instance(&self, previous: Option<InstanceHandle>, selector: &Selector) -> Result<Option<Selector>, Error> {
+        let previous = previous.map(|handle| handle.0);
+        let next = self.inner.open()?.reader.cache().next_instance(previous.as_ref(), selector);
+        Ok(next.map(|instance| Selector { instance: Some(instance), ..*selector }))
+    }
+
+    fn decode_all(&self, selected: Vec<Selected>) -> Vec<Sample<T>> {
+        let samples: Vec<Sample<T>> = selected.iter().map(Sample::decode).collect();
+        self.inner.core.give_back(selected);
+        let undecodable = samples.iter().filter(|s| s.error.is_some()).count() as u64;
+        if undecodable > 0 {
+            self.inner.core.lock().undecodable += undecodable;
+        }
+        samples
+    }
+}
+
+impl<T: DdsType> ReaderInner<T> {
+    fn participant(&self) -> &Arc<ParticipantCore> {
+        &self.subscriber.participant().inner.core
+    }
+
+    /// Its state, if it may be used.
+    fn open(&self) -> Result<MutexGuard<'_, ReaderState>, Error> {
+        let state = self.core.lock();
+        if state.closed {
+            return Err(Error::AlreadyDeleted);
+        }
+        Ok(state)
+    }
+
+    fn collect(&self, selector: &Selector, take: bool) -> Result<Vec<Selected>, Error> {
+        let state = self.open()?;
+        if !self.is_enabled.load(Ordering::Relaxed) {
+            return Err(Error::NotEnabled);
+        }
+        Ok(self.core.collect(state, selector, take))
+    }
+
+    fn select_w_condition(
+        &self,
+        condition: &impl Choose,
+        instance: Option<KeyHash>,
+        max_samples: usize,
+        take: bool,
+    ) -> Result<Vec<Selected>, Error> {
+        self.check_condition(condition)?;
+        let selector = condition.selector();
+        let selector = Selector { instance: instance.or(selector.instance), max_samples, ..selector };
+        match condition.choose(selector.instance) {
+            None => self.collect(&selector, take),
+            Some(mut chosen) => {
+                chosen.truncate(max_samples);
+                Ok(self.core.collect_peeked(self.open()?, &chosen, take))
+            }
+        }
+    }
+
+    fn next_instance_w_condition(
+        &self,
+        previous: Option<InstanceHandle>,
+        condition: &impl Choose,
+    ) -> Result<Option<KeyHash>, Error> {
+        self.check_condition(condition)?;
+        let previous = previous.map(|handle| handle.0);
+        Ok(match condition.choose(None) {
+            None => self.open()?.reader.cache().next_instance(previous.as_ref(), &condition.selector()),
+            Some(chosen) => {
+                let instances = chosen.iter().map(|peeked| peeked.selected.info.instance);
+                instances.filter(|instance| previous.is_none_or(|previous| *instance > previous)).min()
+            }
+        })
+    }
+
+    fn check_condition(&self, condition: &impl Choose) -> Result<(), Error> {
+        if condition.reader() == self.core.guid {
+            return Ok(());
+        }
+        Err(Error::PreconditionNotMet("the condition belongs to another reader".to_owned()))
+    }
+
+    fn announcement(&self) -> SubscriptionData {
+        let topic = &self.topic;
+        let mut data = SubscriptionData::new(self.core.guid, topic.name().to_owned(), T::TYPE_NAME.to_owned());
+        data.qos = lock(&self.qos).clone();
+        data.subscriber = self.subscriber.qos();
+        data.topic_data = topic.qos().topic_data;
+        data.multicast = self.groups.iter().map(Membership::locator).collect();
+        data
+    }
+}
+
+pub(crate) fn lock<V>(mutex: &Mutex<V>) -> MutexGuard<'_, V> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl<T: DdsType> Drop for ReaderInner<T> {
+    fn drop(&mut self) {
+        self.participant().remove_reader(&self.core);
+    }
+}

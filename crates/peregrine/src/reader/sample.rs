@@ -1,0 +1,154 @@
+//! Samples as a reader hands them out.
+
+use std::borrow::Cow;
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::sync::Arc;
+
+use peregrine_rtps::history::{SampleInfo, Selected};
+use peregrine_xtypes::{DdsType, DecodeError, decode, plain};
+
+use crate::driver::reader::ReaderCore;
+use crate::error::Error;
+
+/// A value, and what there is to know about it.
+#[derive(Clone, Debug)]
+pub struct Sample<T> {
+    /// The value; `None` when only the state of its instance has changed, or when `error` tells why there is none.
+    pub data: Option<T>,
+    /// About the sample.
+    pub info: SampleInfo,
+    /// Why the octets that came are not a value of the reader's type. Other samples are not affected.
+    pub error: Option<DecodeError>,
+}
+
+/// A sample in its serialized form, as it is lent.
+pub struct LoanedSample<T> {
+    selected: Selected,
+    marker: PhantomData<fn() -> T>,
+}
+
+/// Samples lent by a reader in their serialized form: a slice of them, in order. Dropping it returns the loan.
+///
+/// Nothing is copied or allocated for a loan in a steady state.
+///
+/// ```no_run
+/// # fn main() -> Result<(), peregrine::Error> {
+/// # let reader = peregrine::DomainParticipant::new(0)?.topic::<u32>("numbers")?.reader()?;
+/// let loan = reader.take_loaned(&peregrine::Selector::ANY)?;
+/// for sample in &loan {
+///     if sample.info().valid_data {
+///         println!("{} of {}: {}", sample.info().sequence_number, loan.len(), sample.value()?);
+///     }
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub struct Loan<T> {
+    core: Arc<ReaderCore>,
+    samples: Vec<LoanedSample<T>>,
+}
+
+impl<T: DdsType> Sample<T> {
+    pub(super) fn decode(selected: &Selected) -> Self {
+        let info = selected.info;
+        match info.valid_data.then(|| decode(&selected.payload)) {
+            None => Self { data: None, info, error: None },
+            Some(Ok(data)) => Self { data: Some(data), info, error: None },
+            Some(Err(error)) => Self { data: None, info, error: Some(error) },
+        }
+    }
+}
+
+impl<T> LoanedSample<T> {
+    /// About the sample.
+    #[must_use]
+    pub const fn info(&self) -> &SampleInfo {
+        &self.selected.info
+    }
+
+    /// Its octets with encapsulation header. Without `valid_data`: the serialized key, if that came.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.selected.payload
+    }
+}
+
+impl<T: DdsType> LoanedSample<T> {
+    /// The value: in place where that is possible, else decoded.
+    ///
+    /// It is possible if the type is [plain](peregrine_xtypes#plain-types), if the sample came in the byte order of this
+    /// machine, and if it lies aligned in memory. The reader sees to that for samples of up to 8 KiB; longer ones stay
+    /// where they were received, and the sender's headers tell whether that is aligned.
+    ///
+    /// # Errors
+    /// [`Error::Decode`]: the octets are not a value of this type; [`Error::PreconditionNotMet`] without `valid_data`.
+    pub fn value(&self) -> Result<Cow<'_, T>, Error> {
+        match self.borrow() {
+            Some(value) => Ok(Cow::Borrowed(value)),
+            None => self.decode().map(Cow::Owned),
+        }
+    }
+
+    /// The value, decoded.
+    ///
+    /// # Errors
+    /// See [`Self::value`].
+    pub fn decode(&self) -> Result<T, Error> {
+        if !self.selected.info.valid_data {
+            let problem = "the sample has no value, only the state of its instance has changed: look at valid_data";
+            return Err(Error::PreconditionNotMet(problem.to_owned()));
+        }
+        Ok(decode(&self.selected.payload)?)
+    }
+
+    /// The value in place, if there is one and it is possible; see [`Self::value`].
+    #[must_use]
+    pub fn borrow(&self) -> Option<&T> {
+        if self.selected.info.valid_data { plain::view(&self.selected.payload) } else { None }
+    }
+}
+
+impl<T> Loan<T> {
+    pub(super) fn new(core: Arc<ReaderCore>, samples: Vec<Selected>) -> Self {
+        // In place: both kinds of element have the same layout.
+        let samples = samples.into_iter().map(|selected| LoanedSample { selected, marker: PhantomData }).collect();
+        Self { core, samples }
+    }
+}
+
+impl<T> Deref for Loan<T> {
+    type Target = [LoanedSample<T>];
+
+    fn deref(&self) -> &[LoanedSample<T>] {
+        &self.samples
+    }
+}
+
+impl<'l, T> IntoIterator for &'l Loan<T> {
+    type Item = &'l LoanedSample<T>;
+    type IntoIter = std::slice::Iter<'l, LoanedSample<T>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.samples.iter()
+    }
+}
+
+impl<T> Drop for Loan<T> {
+    fn drop(&mut self) {
+        let samples = std::mem::take(&mut self.samples).into_iter();
+        self.core.give_back(samples.map(|sample| sample.selected).collect());
+    }
+}
+
+impl<T> std::fmt::Debug for LoanedSample<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.selected.fmt(f)
+    }
+}
+
+impl<T> std::fmt::Debug for Loan<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(&self.samples).finish()
+    }
+}

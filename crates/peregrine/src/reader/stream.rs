@@ -1,0 +1,95 @@
+//! Samples for asynchronous programs, whatever runs them.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use futures_core::Stream;
+use peregrine_rtps::history::Selector;
+use peregrine_xtypes::DdsType;
+
+use super::{DataReader, Sample};
+use crate::driver::Until;
+use crate::driver::reader::ReaderState;
+use crate::error::Error;
+use crate::status::StatusMask;
+
+const ONE: Selector = Selector { max_samples: 1, ..Selector::ANY };
+
+/// The samples of a reader, each taken when it is its turn. Ends when the reader is deleted.
+#[derive(Debug)]
+pub struct SampleStream<T: DdsType> {
+    reader: DataReader<T>,
+    waiting: Option<u64>,
+}
+
+/// Under [`WaitStrategy::Poll`](crate::WaitStrategy::Poll), a thread of the application has to keep polling for futures
+/// and streams to make progress. A future that is dropped leaves nothing behind.
+impl<T: DdsType> DataReader<T> {
+    /// Takes the next sample as soon as there is one.
+    ///
+    /// # Errors
+    /// [`Error::AlreadyDeleted`], [`Error::NotEnabled`].
+    pub async fn next(&self) -> Result<Sample<T>, Error> {
+        loop {
+            if let Some(sample) = self.take_selected(&ONE)?.pop() {
+                return Ok(sample);
+            }
+            let core = Arc::clone(&self.inner.core);
+            Until::new(core, StatusMask::DATA_AVAILABLE, |state: &mut ReaderState| {
+                (state.closed || state.reader.cache().has_any(&ONE)).then_some(())
+            })
+            .await;
+        }
+    }
+
+    /// All samples, one after the other.
+    #[must_use]
+    pub fn stream(&self) -> SampleStream<T> {
+        SampleStream { reader: self.clone(), waiting: None }
+    }
+
+    /// Waits until at least so many writers match.
+    ///
+    /// # Errors
+    /// [`Error::AlreadyDeleted`].
+    pub fn wait_for_writers_async(&self, writers: usize) -> impl Future<Output = Result<(), Error>> + Send + use<T> {
+        Until::new(Arc::clone(&self.inner.core), StatusMask::SUBSCRIPTION_MATCHED, move |state: &mut ReaderState| {
+            if state.closed {
+                return Some(Err(Error::AlreadyDeleted));
+            }
+            (state.matched.len() >= writers).then_some(Ok(()))
+        })
+    }
+}
+
+impl<T: DdsType> Stream for SampleStream<T> {
+    type Item = Sample<T>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Sample<T>>> {
+        let Self { reader, waiting } = &mut *self;
+        loop {
+            match reader.take_selected(&ONE) {
+                Err(_) => return Poll::Ready(None),
+                Ok(mut samples) => {
+                    if let Some(sample) = samples.pop() {
+                        return Poll::Ready(Some(sample));
+                    }
+                }
+            }
+            let mut state = reader.inner.core.lock();
+            if !state.closed && !state.reader.cache().has_any(&ONE) {
+                *waiting = Some(state.wakers.renew(*waiting, StatusMask::DATA_AVAILABLE, context.waker()));
+                return Poll::Pending;
+            }
+        }
+    }
+}
+
+impl<T: DdsType> Drop for SampleStream<T> {
+    fn drop(&mut self) {
+        if let Some(id) = self.waiting {
+            self.reader.inner.core.lock().wakers.remove(id);
+        }
+    }
+}

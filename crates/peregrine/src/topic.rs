@@ -1,0 +1,154 @@
+//! Topics (DDS 1.4 §2.2.2.3).
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use peregrine_rtps::discovery::data::NAME_OCTETS_MAX;
+use peregrine_rtps::qos::{PublisherQos, SubscriberQos, TopicQos};
+use peregrine_xtypes::DdsType;
+
+use crate::condition::StatusCondition;
+use crate::driver::topic::TopicCore;
+use crate::error::Error;
+use crate::listener::TopicListener;
+use crate::participant::DomainParticipant;
+use crate::qos;
+use crate::reader::{DataReader, DataReaderBuilder};
+use crate::status::{InconsistentTopicStatus, StatusMask};
+use crate::writer::{DataWriter, DataWriterBuilder};
+
+/// A name for values of type `T`. Topics of the same name of one participant are the same topic.
+pub struct Topic<T> {
+    pub(crate) core: Arc<TopicCore>,
+    participant: DomainParticipant,
+    condition: StatusCondition,
+    marker: PhantomData<fn() -> T>,
+}
+
+impl<T: DdsType> Topic<T> {
+    pub(crate) fn new(participant: &DomainParticipant, name: &str, qos: Option<TopicQos>) -> Result<Self, Error> {
+        if name.is_empty() || name.len() > NAME_OCTETS_MAX {
+            let problem =
+                format!("topic name \"{name}\" has {} octets, permitted are 1 to {NAME_OCTETS_MAX}", name.len());
+            return Err(Error::bad_parameter(problem));
+        }
+        if let Some(qos) = &qos {
+            qos::check_topic(qos)?;
+        }
+        let core = participant.inner.core.topic(name, T::TYPE_NAME, qos)?;
+        participant.refresh_topic(&core);
+        let condition = core.condition();
+        Ok(Self { core, participant: participant.clone(), condition, marker: PhantomData })
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.core.name
+    }
+
+    /// The name of its type.
+    #[must_use]
+    pub const fn type_name(&self) -> &'static str {
+        T::TYPE_NAME
+    }
+
+    /// Its participant.
+    #[must_use]
+    pub const fn participant(&self) -> &DomainParticipant {
+        &self.participant
+    }
+
+    /// Its policies. Writers and readers take them over only where asked to (`copy_from_topic_qos`).
+    #[must_use]
+    pub fn qos(&self) -> TopicQos {
+        self.core.lock().qos.clone()
+    }
+
+    /// Changes policies. New TOPIC_DATA is announced with all endpoints of the topic.
+    ///
+    /// # Errors
+    /// [`Error::ImmutablePolicy`] names a policy that cannot change; others contradict each other or are not available.
+    pub fn set_qos(&self, qos: TopicQos) -> Result<(), Error> {
+        qos::check_topic(&qos)?;
+        let mut state = self.core.lock();
+        if let Some(policy) = state.qos.immutable_change(&qos) {
+            return Err(Error::ImmutablePolicy(policy));
+        }
+        let has_news = state.qos.topic_data != qos.topic_data;
+        state.qos = qos;
+        drop(state);
+        if has_news {
+            self.participant.announce_endpoints_of(&self.core);
+        }
+        Ok(())
+    }
+
+    /// A writer with default policies.
+    ///
+    /// # Errors
+    /// See [`DataWriterBuilder::build`].
+    pub fn writer(&self) -> Result<DataWriter<T>, Error> {
+        self.writer_builder().build()
+    }
+
+    /// A writer to be described further.
+    pub fn writer_builder(&self) -> DataWriterBuilder<T> {
+        self.participant.publisher(PublisherQos::default()).writer(self)
+    }
+
+    /// A reader with default policies.
+    ///
+    /// # Errors
+    /// See [`DataReaderBuilder::build`].
+    pub fn reader(&self) -> Result<DataReader<T>, Error> {
+        self.reader_builder().build()
+    }
+
+    /// A reader to be described further.
+    pub fn reader_builder(&self) -> DataReaderBuilder<T> {
+        self.participant.subscriber(SubscriberQos::default()).reader(self)
+    }
+
+    /// INCONSISTENT_TOPIC.
+    #[must_use]
+    pub fn inconsistent_topic_status(&self) -> InconsistentTopicStatus {
+        let mut state = self.core.lock();
+        state.changed.remove(StatusMask::INCONSISTENT_TOPIC);
+        state.inconsistent.read()
+    }
+
+    /// The statuses that have changed since they were last read.
+    #[must_use]
+    pub fn status_changes(&self) -> StatusMask {
+        self.core.lock().changed
+    }
+
+    /// The condition on its statuses.
+    #[must_use]
+    pub const fn status_condition(&self) -> &StatusCondition {
+        &self.condition
+    }
+
+    /// Who is told of these statuses from now on; `None` for nobody.
+    pub fn set_listener(&self, listener: Option<Arc<dyn TopicListener>>, mask: StatusMask) {
+        self.core.lock().own = listener.map(|listener| (listener, mask));
+    }
+}
+
+impl<T> Clone for Topic<T> {
+    fn clone(&self) -> Self {
+        Self {
+            core: Arc::clone(&self.core),
+            participant: self.participant.clone(),
+            condition: self.condition.clone(),
+            marker: PhantomData,
+        }
+    }
+}
+
+impl<T> std::fmt::Debug for Topic<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Topic").field("name", &self.core.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,113 @@
+//! Writers whatever their type, and who is told of their news.
+
+use std::any::Any;
+use std::sync::{Arc, Weak};
+
+use peregrine_rtps::id::Guid;
+use peregrine_xtypes::DdsType;
+
+use super::builder::machine;
+use super::{DataWriter, Enabled, WriterInner};
+use crate::driver::topic::Listening;
+use crate::driver::writer::{WriterCore, WriterHook};
+use crate::endpoint::{endpoint_handles, nearest, tell};
+use crate::entity::representation;
+use crate::error::Error;
+use crate::listener::{DataWriterListener, PublisherListener};
+use crate::reader::lock;
+use crate::status::StatusMask;
+
+/// A writer of any type.
+#[derive(Clone)]
+pub struct AnyDataWriter(Arc<dyn AnyWriter>);
+
+/// What can be done with a writer without knowing its type.
+pub(crate) trait AnyWriter: Any + Send + Sync {
+    fn core(&self) -> &Arc<WriterCore>;
+    fn enable(&self) -> Result<(), Error>;
+    /// Its policies, or those of its topic or publisher, have changed.
+    fn announce(&self);
+    fn delete(&self);
+    /// Its listener, or one above it, has changed.
+    fn refresh(self: Arc<Self>);
+}
+
+endpoint_handles!(DataWriter, AnyDataWriter);
+
+impl<T: DdsType> AnyWriter for WriterInner<T> {
+    fn core(&self) -> &Arc<WriterCore> {
+        &self.core
+    }
+
+    fn enable(&self) -> Result<(), Error> {
+        if !self.publisher.is_enabled() {
+            return Err(Error::PreconditionNotMet("the publisher of this writer is not enabled".to_owned()));
+        }
+        let qos = lock(&self.qos);
+        let mut state = self.core.lock();
+        if state.closed {
+            return Err(Error::AlreadyDeleted);
+        }
+        if self.enabled.get().is_some() {
+            return Ok(());
+        }
+        // Until now every policy could change.
+        state.writer = machine(&self.core.domain, self.core.guid, &qos, self.batching)?;
+        self.enabled.get_or_init(|| Enabled {
+            representation: representation(&qos.data_representation),
+            max_blocking_time: qos.reliability.max_blocking_time,
+            liveliness: qos.liveliness.kind,
+        });
+        drop(state);
+        drop(qos);
+        self.announce();
+        Ok(())
+    }
+
+    fn announce(&self) {
+        if self.enabled.get().is_some() {
+            self.participant().put_writer(&self.core, self.announcement());
+        }
+    }
+
+    fn delete(&self) {
+        self.retire();
+    }
+
+    fn refresh(self: Arc<Self>) {
+        let own = lock(&self.listener).clone();
+        let publisher = self.publisher.listener();
+        let participant = self.publisher.participant().listener();
+        let participant = participant.map(|(listener, mask)| (listener as Arc<dyn PublisherListener>, mask));
+        let upper = [publisher, participant];
+        let mut mask = own.as_ref().map_or(StatusMask::NONE, |(_, mask)| *mask);
+        upper.iter().flatten().for_each(|(_, upper)| mask |= *upper);
+        let core = Arc::clone(&self.core);
+        let hook = Hook { writer: Arc::downgrade(&self), own, upper };
+        let mut state = core.lock();
+        if !state.closed {
+            state.hook = (!mask.is_empty()).then(|| (Arc::new(hook) as _, mask));
+        }
+    }
+}
+
+/// The listeners of a writer, the nearest first.
+struct Hook<T: DdsType> {
+    writer: Weak<WriterInner<T>>,
+    own: Listening<dyn DataWriterListener<T>>,
+    upper: [Listening<dyn PublisherListener>; 2],
+}
+
+impl<T: DdsType> WriterHook for Hook<T> {
+    fn changed(&self, statuses: StatusMask) {
+        let Some(inner) = self.writer.upgrade() else { return };
+        let writer = DataWriter { inner };
+        tell!(
+            self, writer as AnyDataWriter, statuses:
+            PUBLICATION_MATCHED: on_publication_matched(publication_matched_status),
+            OFFERED_INCOMPATIBLE_QOS: on_offered_incompatible_qos(offered_incompatible_qos_status),
+            OFFERED_DEADLINE_MISSED: on_offered_deadline_missed(offered_deadline_missed_status),
+            LIVELINESS_LOST: on_liveliness_lost(liveliness_lost_status),
+        );
+    }
+}

@@ -1,0 +1,82 @@
+//! Writing and waiting for asynchronous programs, whatever runs them.
+
+use std::sync::Arc;
+
+use peregrine_rtps::history::Change;
+use peregrine_rtps::seq::SequenceNumber;
+use peregrine_xtypes::DdsType;
+
+use super::DataWriter;
+use crate::driver::writer::{WriteFailure, WriterState};
+use crate::driver::{Until, wall};
+use crate::error::Error;
+use crate::status::StatusMask;
+
+/// Under [`WaitStrategy::Poll`](crate::WaitStrategy::Poll), a thread of the application has to keep polling for futures
+/// to make progress. A future that is dropped leaves nothing behind; a sample it has not written yet is not written.
+impl<T: DdsType> DataWriter<T> {
+    /// Writes a value, as soon as KEEP_ALL and the resource limits leave room. There is no time limit:
+    /// `max_blocking_time` is for threads, a future can be dropped.
+    ///
+    /// # Errors
+    /// See [`DataWriter::write`]; never [`Error::Timeout`].
+    pub async fn write_async(&self, value: &T) -> Result<SequenceNumber, Error> {
+        let inner = &*self.inner;
+        let mut change = {
+            let (mut state, change) = inner.encode(value, wall())?;
+            inner.check_usable(&mut state)?;
+            drop(state);
+            change
+        };
+        loop {
+            let (failure, refused) = match inner.core.try_write(inner.core.lock(), change) {
+                Ok(number) => {
+                    inner.assert_liveliness_by_writing();
+                    return Ok(number);
+                }
+                Err(refused) => refused,
+            };
+            if matches!(failure, WriteFailure::Closed) {
+                return Err(Error::AlreadyDeleted);
+            }
+            change = self.room_for(refused).await;
+        }
+    }
+
+    /// Waits until every matched reliable reader has acknowledged everything written so far.
+    ///
+    /// # Errors
+    /// [`Error::AlreadyDeleted`].
+    pub fn wait_for_acknowledgments_async(&self) -> impl Future<Output = Result<(), Error>> + Send + use<T> {
+        let last = self.inner.request_acknowledgement();
+        Until::new(Arc::clone(&self.inner.core), StatusMask::ACKNOWLEDGED, move |state: &mut WriterState| {
+            if state.closed {
+                return Some(Err(Error::AlreadyDeleted));
+            }
+            state.writer.is_acknowledged(last).then_some(Ok(()))
+        })
+    }
+
+    /// Waits until at least so many readers match.
+    ///
+    /// # Errors
+    /// [`Error::AlreadyDeleted`].
+    pub fn wait_for_readers_async(&self, readers: usize) -> impl Future<Output = Result<(), Error>> + Send + use<T> {
+        Until::new(Arc::clone(&self.inner.core), StatusMask::PUBLICATION_MATCHED, move |state: &mut WriterState| {
+            if state.closed {
+                return Some(Err(Error::AlreadyDeleted));
+            }
+            (state.matched.len() >= readers).then_some(Ok(()))
+        })
+    }
+
+    /// Gives the change back when there is room for it, or nothing to wait for any more.
+    fn room_for(&self, change: Change) -> impl Future<Output = Change> + Send + use<T> {
+        let mut held = Some(change);
+        let interest = StatusMask::ACKNOWLEDGED | StatusMask::PUBLICATION_MATCHED;
+        Until::new(Arc::clone(&self.inner.core), interest, move |state: &mut WriterState| {
+            let has_room = held.as_ref().is_none_or(|change| state.writer.has_room_for(change));
+            if state.closed || has_room { held.take() } else { None }
+        })
+    }
+}

@@ -1,0 +1,166 @@
+//! How a writer is described and made.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::time::Duration;
+
+use peregrine_rtps::id::{EntityId, Guid};
+use peregrine_rtps::limits::MESSAGE_BYTES_MAX;
+use peregrine_rtps::qos::{
+    DataRepresentation, DataWriterQos, Durability, History, Reliability, RepresentationId, ResourceLimits,
+};
+use peregrine_rtps::writer::{Batching, Writer};
+use peregrine_xtypes::DdsType;
+
+use super::{AnyWriter, DataWriter, WriterInner};
+use crate::condition::StatusCondition;
+use crate::driver::domain::Domain;
+use crate::driver::topic::Listening;
+use crate::driver::writer::WriterCore;
+use crate::entity::writer_config;
+use crate::error::Error;
+use crate::listener::DataWriterListener;
+use crate::publisher::Publisher;
+use crate::qos;
+use crate::status::StatusMask;
+use crate::topic::Topic;
+
+/// Describes a writer.
+#[must_use]
+pub struct DataWriterBuilder<T: DdsType> {
+    publisher: Publisher,
+    topic: Topic<T>,
+    qos: DataWriterQos,
+    batching: Option<Batching>,
+    listener: Listening<dyn DataWriterListener<T>>,
+}
+
+impl<T: DdsType> DataWriterBuilder<T> {
+    pub(crate) fn new(publisher: Publisher, topic: Topic<T>) -> Self {
+        Self { publisher, topic, qos: DataWriterQos::default(), batching: None, listener: None }
+    }
+
+    /// All policies at once.
+    pub fn qos(mut self, qos: DataWriterQos) -> Self {
+        self.qos = qos;
+        self
+    }
+
+    /// Takes over the policies of the topic that a writer has too.
+    pub fn copy_from_topic_qos(mut self) -> Self {
+        qos::copy_to_writer(&self.topic.qos(), &mut self.qos);
+        self
+    }
+
+    /// Readers may ask for lost samples again. The default.
+    pub const fn reliable(mut self) -> Self {
+        self.qos.reliability.kind = Reliability::RELIABLE.kind;
+        self
+    }
+
+    /// What is lost is lost.
+    pub const fn best_effort(mut self) -> Self {
+        self.qos.reliability.kind = Reliability::BEST_EFFORT.kind;
+        self
+    }
+
+    /// How long [`DataWriter::write`] waits for room.
+    pub fn max_blocking_time(mut self, time: Duration) -> Self {
+        self.qos.reliability.max_blocking_time = time.into();
+        self
+    }
+
+    /// Only the last samples of each instance are kept.
+    pub const fn keep_last(mut self, depth: u32) -> Self {
+        self.qos.history = History::KeepLast { depth };
+        self
+    }
+
+    /// No sample is replaced before it was acknowledged.
+    pub const fn keep_all(mut self) -> Self {
+        self.qos.history = History::KeepAll;
+        self
+    }
+
+    /// How many samples may be kept.
+    pub const fn resource_limits(mut self, limits: ResourceLimits) -> Self {
+        self.qos.resource_limits = limits;
+        self
+    }
+
+    /// Readers that come late get what is kept.
+    pub const fn transient_local(mut self) -> Self {
+        self.qos.durability = Durability::TransientLocal;
+        self
+    }
+
+    /// Samples are encoded this way.
+    pub fn representation(mut self, id: RepresentationId) -> Self {
+        self.qos.data_representation = DataRepresentation(vec![id]);
+        self
+    }
+
+    /// Gathers samples into messages until their payloads reach `max_bytes`, for at most `max_delay`.
+    /// [`DataWriter::flush`] sends what was gathered.
+    pub fn batching(mut self, max_bytes: usize, max_delay: Duration) -> Self {
+        self.batching = Some(Batching { max_bytes, max_delay: max_delay.into() });
+        self
+    }
+
+    /// Who is told of these statuses.
+    pub fn listener(mut self, listener: impl DataWriterListener<T> + 'static, mask: StatusMask) -> Self {
+        self.listener = Some((Arc::new(listener), mask));
+        self
+    }
+
+    /// Creates the writer.
+    ///
+    /// # Errors
+    /// Policies contradict each other or are not available yet.
+    pub fn build(self) -> Result<DataWriter<T>, Error> {
+        let Self { publisher, topic, qos, batching, listener } = self;
+        let qos = normalized(qos);
+        qos::check_writer(&qos, &publisher.qos().presentation)?;
+        let participant = &publisher.participant().inner.core;
+        let guid = Guid::new(participant.prefix, EntityId::user_writer(participant.next_key(), T::HAS_KEY));
+        let writer = machine(&participant.domain, guid, &qos, batching)?;
+        let core = Arc::new(WriterCore::new(Arc::clone(&participant.domain), Arc::clone(&topic.core), writer));
+        let inner = Arc::new(WriterInner {
+            condition: StatusCondition::new(Arc::clone(&core) as Arc<_>),
+            core,
+            publisher,
+            topic,
+            qos: Mutex::new(qos),
+            keys: Mutex::new(HashMap::new()),
+            listener: Mutex::new(listener),
+            batching,
+            enabled: OnceLock::new(),
+        });
+        Arc::clone(&inner).refresh();
+        let member: Weak<dyn AnyWriter> = Arc::downgrade(&inner) as _;
+        if inner.publisher.adopt(member) {
+            inner.enable()?;
+        }
+        Ok(DataWriter { inner })
+    }
+}
+
+/// The state machine of a writer with these policies.
+pub(super) fn machine(
+    domain: &Domain,
+    guid: Guid,
+    qos: &DataWriterQos,
+    batching: Option<Batching>,
+) -> Result<Writer, Error> {
+    // Kept samples may have to go anywhere some day, so they are cut for the narrowest way out.
+    let narrowest = domain.addresses().paths.multicast_message_bytes().min(MESSAGE_BYTES_MAX);
+    Ok(Writer::new(writer_config(guid, qos, batching, narrowest)?))
+}
+
+/// A writer that does not say writes XCDR version 1.
+pub(super) fn normalized(mut qos: DataWriterQos) -> DataWriterQos {
+    if qos.data_representation.0.is_empty() {
+        qos.data_representation = DataRepresentation(vec![RepresentationId::XCDR1]);
+    }
+    qos
+}

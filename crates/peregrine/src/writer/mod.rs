@@ -1,0 +1,509 @@
+//! Data writers (DDS 1.4 §2.2.2.4.2).
+
+mod any;
+mod asynchronous;
+mod builder;
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::Duration;
+
+use peregrine_rtps::discovery::data::PublicationData;
+use peregrine_rtps::history::{Change, ChangeKind};
+use peregrine_rtps::id::{Guid, KeyHash};
+use peregrine_rtps::payload::Payload;
+use peregrine_rtps::qos::{DataWriterQos, LivelinessKind, NonMatch};
+use peregrine_rtps::seq::SequenceNumber;
+use peregrine_rtps::time::{Span, Timestamp};
+use peregrine_rtps::writer::{Batching, WriterCounters};
+use peregrine_xtypes::{
+    DdsType, Endianness, Representation, decode_key_holder, encode, encode_key, encoded_key_len, encoded_len,
+};
+
+pub use any::AnyDataWriter;
+pub(crate) use any::AnyWriter;
+pub use builder::DataWriterBuilder;
+
+use crate::condition::StatusCondition;
+use crate::driver::participant::ParticipantCore;
+use crate::driver::topic::Listening;
+use crate::driver::writer::{WriteFailure, WriterCore, WriterState};
+use crate::driver::{now, wait_until, wall};
+use crate::entity::{instance_of, serialized_key};
+use crate::error::Error;
+use crate::listener::DataWriterListener;
+use crate::publisher::Publisher;
+use crate::reader::lock;
+use crate::status::{
+    IncompatibleQosStatus, LivelinessLostStatus, MatchedStatus, OfferedDeadlineMissedStatus, StatusMask,
+};
+use crate::topic::Topic;
+use crate::{InstanceHandle, qos};
+
+/// Samples up to this many octets are encoded under the writer's lock, which saves taking it twice.
+const ENCODE_LOCKED_MAX: usize = 1024;
+
+/// Representation identifier and options.
+const ENCAPSULATION_OCTETS: usize = 4;
+
+/// Writes values of a topic. Clones are the same writer; it is deleted when the last of them is gone, which disposes the
+/// instances it has registered unless WRITER_DATA_LIFECYCLE says otherwise. That one waits for the listener to return, if it
+/// is running on another thread.
+pub struct DataWriter<T: DdsType> {
+    inner: Arc<WriterInner<T>>,
+}
+
+pub(crate) struct WriterInner<T: DdsType> {
+    core: Arc<WriterCore>,
+    publisher: Publisher,
+    topic: Topic<T>,
+    qos: Mutex<DataWriterQos>,
+    /// Serialized keys of the instances registered.
+    keys: Mutex<HashMap<KeyHash, Vec<u8>>>,
+    listener: Mutex<Listening<dyn DataWriterListener<T>>>,
+    condition: StatusCondition,
+    batching: Option<Batching>,
+    enabled: OnceLock<Enabled>,
+}
+
+/// What of the policies writing needs. It cannot change once the writer is enabled.
+struct Enabled {
+    representation: Representation,
+    max_blocking_time: Span,
+    liveliness: LivelinessKind,
+}
+
+impl<T: DdsType> DataWriter<T> {
+    /// Its GUID.
+    #[must_use]
+    pub fn guid(&self) -> Guid {
+        self.inner.core.guid
+    }
+
+    /// Its policies.
+    #[must_use]
+    pub fn qos(&self) -> DataWriterQos {
+        lock(&self.inner.qos).clone()
+    }
+
+    /// Changes policies, and announces them.
+    ///
+    /// # Errors
+    /// [`Error::ImmutablePolicy`] names a policy that cannot change once the writer is enabled; others contradict each
+    /// other or are not available.
+    pub fn set_qos(&self, qos: DataWriterQos) -> Result<(), Error> {
+        let qos = builder::normalized(qos);
+        qos::check_writer(&qos, &self.inner.publisher.qos().presentation)?;
+        let mut held = lock(&self.inner.qos);
+        if let Some(policy) = held.immutable_change(&qos).filter(|_| self.is_enabled()) {
+            return Err(Error::ImmutablePolicy(policy));
+        }
+        let mut state = self.inner.core.lock();
+        if state.closed {
+            return Err(Error::AlreadyDeleted);
+        }
+        state.writer.set_deadline(qos.deadline.period);
+        state.writer.set_lifespan(qos.lifespan.duration);
+        drop(state);
+        *held = qos;
+        drop(held);
+        self.inner.announce();
+        self.inner.core.after();
+        Ok(())
+    }
+
+    /// Lets it take part in communication, where its publisher's ENTITY_FACTORY left that to the application.
+    ///
+    /// # Errors
+    /// [`Error::PreconditionNotMet`] when its publisher is not enabled; [`Error::AlreadyDeleted`].
+    pub fn enable(&self) -> Result<(), Error> {
+        self.inner.enable()
+    }
+
+    /// Whether it takes part in communication.
+    #[must_use]
+    pub fn is_enabled(&self) -> bool {
+        self.inner.enabled.get().is_some()
+    }
+
+    /// The condition on its statuses.
+    #[must_use]
+    pub fn status_condition(&self) -> &StatusCondition {
+        &self.inner.condition
+    }
+
+    /// Its topic.
+    #[must_use]
+    pub fn topic(&self) -> &Topic<T> {
+        &self.inner.topic
+    }
+
+    /// Its publisher.
+    #[must_use]
+    pub fn publisher(&self) -> &Publisher {
+        &self.inner.publisher
+    }
+
+    /// Writes a value. Blocks for at most `max_blocking_time` while KEEP_ALL or a resource limit leaves no room.
+    ///
+    /// # Errors
+    /// [`Error::Encode`]; [`Error::Timeout`] when there was no room in time; [`Error::OutOfResources`] for an instance
+    /// past `max_instances`; [`Error::NotEnabled`]; [`Error::AlreadyDeleted`].
+    pub fn write(&self, value: &T) -> Result<SequenceNumber, Error> {
+        self.write_at(value, wall())
+    }
+
+    /// Writes a value with a source time stamp of the application's choosing.
+    ///
+    /// # Errors
+    /// See [`Self::write`].
+    pub fn write_at(&self, value: &T, source_timestamp: Timestamp) -> Result<SequenceNumber, Error> {
+        let (guard, change) = self.inner.encode(value, source_timestamp)?;
+        self.inner.put(guard, change)
+    }
+
+    /// Writes a sample that the caller serializes: `fill` is given exactly `len` octets of whatever content, and writes
+    /// all of them, the encapsulation header first (RTPS 2.5 §10.2). Nothing is copied or checked after it, so what it
+    /// writes has to be a value of the topic's type in the representation the writer offers, padded to a multiple of
+    /// four octets. `instance` is what [`Self::register_instance`] told, [`InstanceHandle::NIL`] on a topic without keys.
+    ///
+    /// # Errors
+    /// [`Error::BadParameter`] for a `len` without room for the header; else see [`Self::write`].
+    pub fn write_serialized(
+        &self,
+        instance: InstanceHandle,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<SequenceNumber, Error> {
+        if len < ENCAPSULATION_OCTETS {
+            return Err(Error::bad_parameter(format!("len is {len}, the encapsulation header alone has 4 octets")));
+        }
+        let fill = |bytes: &mut [u8]| {
+            fill(bytes);
+            Ok(())
+        };
+        let (guard, payload) = self.inner.fill_payload(len, fill)?;
+        let change = Change { kind: ChangeKind::Alive, instance: instance.0, source_timestamp: wall(), payload };
+        self.inner.put(guard, change)
+    }
+
+    /// Notes an instance ahead of writing it, and tells its handle.
+    ///
+    /// # Errors
+    /// [`Error::OutOfResources`] past `max_instances`; [`Error::Encode`] for a key that has no encoding.
+    pub fn register_instance(&self, key_holder: &T) -> Result<InstanceHandle, Error> {
+        let instance = instance_of(key_holder);
+        let mut state = self.inner.core.lock();
+        self.inner.check_usable(&mut state)?;
+        self.inner.note_instance(&state, instance, key_holder)?;
+        let registered = state.writer.register_instance(instance);
+        registered.map_err(|_| Error::OutOfResources("max_instances is reached".to_owned()))?;
+        Ok(InstanceHandle(instance))
+    }
+
+    /// The handle of an instance this writer has registered or written.
+    #[must_use]
+    pub fn lookup_instance(&self, key_holder: &T) -> Option<InstanceHandle> {
+        let instance = instance_of(key_holder);
+        lock(&self.inner.keys).contains_key(&instance).then_some(InstanceHandle(instance))
+    }
+
+    /// The key of an instance this writer has registered or written, in a value whose other members have their defaults.
+    ///
+    /// # Errors
+    /// [`Error::BadParameter`] when the writer does not write the instance.
+    pub fn get_key_value(&self, instance: InstanceHandle) -> Result<T, Error> {
+        let keys = lock(&self.inner.keys);
+        let unknown = || Error::bad_parameter(format!("{instance:?} is not registered with this writer"));
+        Ok(decode_key_holder(keys.get(&instance.0).ok_or_else(unknown)?)?)
+    }
+
+    /// Disposes the instance: it exists no more.
+    ///
+    /// # Errors
+    /// See [`Self::write`]; [`Error::PreconditionNotMet`] on a topic without keys.
+    pub fn dispose(&self, key_holder: &T) -> Result<SequenceNumber, Error> {
+        self.end(key_holder, ChangeKind::Disposed)
+    }
+
+    /// Unregisters the instance: this writer writes it no more. With `autodispose_unregistered_instances`, which is
+    /// the default, it is disposed as well.
+    ///
+    /// # Errors
+    /// See [`Self::dispose`].
+    pub fn unregister_instance(&self, key_holder: &T) -> Result<SequenceNumber, Error> {
+        let autodispose = self.inner.autodispose();
+        self.end(key_holder, if autodispose { ChangeKind::DisposedUnregistered } else { ChangeKind::Unregistered })
+    }
+
+    /// Sends what batching has gathered.
+    pub fn flush(&self) {
+        let mut guard = self.inner.core.lock();
+        guard.writer.flush(now());
+        self.inner.core.transmit(guard);
+    }
+
+    /// Waits until every matched reliable reader has acknowledged everything written so far.
+    ///
+    /// # Errors
+    /// [`Error::Timeout`].
+    pub fn wait_for_acknowledgments(&self, timeout: Duration) -> Result<(), Error> {
+        let last = self.inner.request_acknowledgement();
+        let deadline = now() + timeout.into();
+        let acknowledged = self.inner.core.wait(Some(deadline), |s| s.writer.is_acknowledged(last) || s.closed);
+        acknowledged.map(drop).ok_or_else(|| {
+            let readers = self.inner.core.lock().matched.len();
+            Error::Timeout(format!("not all of {readers} readers have acknowledged within {timeout:?}"))
+        })
+    }
+
+    /// Waits until at least so many readers match.
+    ///
+    /// # Errors
+    /// [`Error::Timeout`], which tells how many do.
+    pub fn wait_for_readers(&self, readers: usize, timeout: Duration) -> Result<(), Error> {
+        let core = &*self.inner.core;
+        let matched = |state: &mut WriterState| (state.matched.len() >= readers).then_some(());
+        wait_until(core, timeout, StatusMask::PUBLICATION_MATCHED, matched).ok_or_else(|| {
+            let found = core.lock().matched.len();
+            let topic = self.inner.topic.name();
+            Error::Timeout(format!("topic \"{topic}\" has {found} of {readers} readers after {timeout:?}"))
+        })
+    }
+
+    /// Says that this writer is alive (LIVELINESS MANUAL_BY_TOPIC, MANUAL_BY_PARTICIPANT).
+    pub fn assert_liveliness(&self) {
+        self.inner.assert_liveliness_by_writing();
+        let mut guard = self.inner.core.lock();
+        guard.writer.assert_liveliness(now());
+        self.inner.core.transmit(guard);
+    }
+
+    /// The matched readers.
+    #[must_use]
+    pub fn matched_subscriptions(&self) -> Vec<Guid> {
+        self.inner.core.lock().matched.clone()
+    }
+
+    /// The last reader of this topic that was found not to match, and why not.
+    #[must_use]
+    pub fn last_non_match(&self) -> Option<(Guid, NonMatch)> {
+        self.inner.core.lock().last_non_match.clone()
+    }
+
+    /// PUBLICATION_MATCHED.
+    #[must_use]
+    pub fn publication_matched_status(&self) -> MatchedStatus {
+        self.read_status(StatusMask::PUBLICATION_MATCHED, |s| s.statuses.matched.read())
+    }
+
+    /// OFFERED_INCOMPATIBLE_QOS.
+    #[must_use]
+    pub fn offered_incompatible_qos_status(&self) -> IncompatibleQosStatus {
+        self.read_status(StatusMask::OFFERED_INCOMPATIBLE_QOS, |s| s.statuses.incompatible_qos.read())
+    }
+
+    /// OFFERED_DEADLINE_MISSED.
+    #[must_use]
+    pub fn offered_deadline_missed_status(&self) -> OfferedDeadlineMissedStatus {
+        self.read_status(StatusMask::OFFERED_DEADLINE_MISSED, |s| s.statuses.deadline_missed.read())
+    }
+
+    /// LIVELINESS_LOST.
+    #[must_use]
+    pub fn liveliness_lost_status(&self) -> LivelinessLostStatus {
+        self.read_status(StatusMask::LIVELINESS_LOST, |s| s.statuses.liveliness_lost.read())
+    }
+
+    /// The statuses that have changed since they were last read.
+    #[must_use]
+    pub fn status_changes(&self) -> StatusMask {
+        self.inner.core.lock().statuses.changed
+    }
+
+    /// What this writer has done so far.
+    #[must_use]
+    pub fn counters(&self) -> WriterCounters {
+        self.inner.core.lock().writer.counters()
+    }
+
+    /// Who is told of these statuses from now on; `None` for nobody.
+    pub fn set_listener(&self, listener: Option<Arc<dyn DataWriterListener<T>>>, mask: StatusMask) {
+        *lock(&self.inner.listener) = listener.map(|listener| (listener, mask));
+        Arc::clone(&self.inner).refresh();
+    }
+
+    fn end(&self, key_holder: &T, kind: ChangeKind) -> Result<SequenceNumber, Error> {
+        if !T::HAS_KEY {
+            let problem = format!("topic \"{}\" has no keys, hence no instances to end", self.inner.topic.name());
+            return Err(Error::PreconditionNotMet(problem));
+        }
+        let instance = instance_of(key_holder);
+        let key = self.inner.serialized_key(key_holder)?;
+        let guard = self.inner.core.lock();
+        let number = self.inner.put(guard, ending(kind, instance, key))?;
+        if kind.unregisters() {
+            lock(&self.inner.keys).remove(&instance);
+        }
+        Ok(number)
+    }
+
+    fn read_status<R>(&self, status: StatusMask, read: impl FnOnce(&mut WriterState) -> R) -> R {
+        let mut guard = self.inner.core.lock();
+        guard.statuses.changed.remove(status);
+        read(&mut guard)
+    }
+}
+
+impl<T: DdsType> WriterInner<T> {
+    fn participant(&self) -> &Arc<ParticipantCore> {
+        &self.publisher.participant().inner.core
+    }
+
+    /// Makes a change of a value. The writer is locked afterwards.
+    fn encode(&self, value: &T, source_timestamp: Timestamp) -> Result<(MutexGuard<'_, WriterState>, Change), Error> {
+        let representation = self.enabled()?.representation;
+        let instance = instance_of(value);
+        let (guard, payload) = self.fill_payload(encoded_len(value, representation), |bytes| {
+            encode(value, representation, Endianness::NATIVE, bytes)?;
+            Ok(())
+        })?;
+        if T::HAS_KEY {
+            self.note_instance(&guard, instance, value)?;
+        }
+        Ok((guard, Change { kind: ChangeKind::Alive, instance, source_timestamp, payload }))
+    }
+
+    /// Has a buffer of the writer filled, outside its lock if it is large. The writer is locked afterwards.
+    fn fill_payload(
+        &self,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]) -> Result<(), Error>,
+    ) -> Result<(MutexGuard<'_, WriterState>, Payload), Error> {
+        let mut guard = self.core.lock();
+        let mut buffer = guard.writer.take_buffer(len);
+        let fill_into =
+            |buffer: &mut Arc<Vec<u8>>| fill(Arc::get_mut(buffer).and_then(|b| b.get_mut(..len)).unwrap_or_default());
+        if len <= ENCODE_LOCKED_MAX {
+            fill_into(&mut buffer)?;
+        } else {
+            drop(guard);
+            fill_into(&mut buffer)?;
+            guard = self.core.lock();
+        }
+        Ok((guard, Payload::new(buffer, 0..len).unwrap_or_default()))
+    }
+
+    /// Remembers the key of an instance that is new to the writer.
+    fn note_instance(&self, state: &WriterState, instance: KeyHash, value: &T) -> Result<(), Error> {
+        if !T::HAS_KEY || state.writer.is_registered(&instance) {
+            return Ok(());
+        }
+        // What nobody may ask for again, the history does not know either.
+        if let Entry::Vacant(vacant) = lock(&self.keys).entry(instance) {
+            vacant.insert(serialized_key(value)?);
+        }
+        Ok(())
+    }
+
+    fn put(&self, mut guard: MutexGuard<'_, WriterState>, change: Change) -> Result<SequenceNumber, Error> {
+        self.check_usable(&mut guard)?;
+        let blocking = self.enabled()?.max_blocking_time;
+        let give_up_at = || (!blocking.is_infinite()).then(|| now() + blocking);
+        let number = self.core.write(guard, change, give_up_at).map_err(|failure| match failure {
+            WriteFailure::Closed => Error::AlreadyDeleted,
+            WriteFailure::Full(full) => Error::Timeout(format!(
+                "no room for a sample of topic \"{}\" within {blocking}: {full:?} limit reached; {} samples are held",
+                self.topic.name(),
+                self.core.lock().writer.history().len(),
+            )),
+        })?;
+        self.assert_liveliness_by_writing();
+        Ok(number)
+    }
+
+    /// Asks the readers to acknowledge everything written so far, and tells its last number.
+    fn request_acknowledgement(&self) -> SequenceNumber {
+        let mut state = self.core.lock();
+        state.writer.request_acknowledgement(now());
+        let last = state.writer.last();
+        self.core.transmit(state);
+        last
+    }
+
+    fn check_usable(&self, state: &mut WriterState) -> Result<(), Error> {
+        if state.closed {
+            return Err(Error::AlreadyDeleted);
+        }
+        self.enabled().map(drop)
+    }
+
+    fn enabled(&self) -> Result<&Enabled, Error> {
+        self.enabled.get().ok_or(Error::NotEnabled)
+    }
+
+    fn assert_liveliness_by_writing(&self) {
+        if self.enabled.get().is_some_and(|enabled| enabled.liveliness == LivelinessKind::ManualByParticipant) {
+            self.publisher.participant().assert_liveliness();
+        }
+    }
+
+    fn autodispose(&self) -> bool {
+        lock(&self.qos).writer_data_lifecycle.autodispose_unregistered_instances
+    }
+
+    /// The serialized key as it is sent.
+    fn serialized_key(&self, key_holder: &T) -> Result<Vec<u8>, Error> {
+        let representation = self.enabled()?.representation;
+        let mut bytes = vec![0; encoded_key_len(key_holder, representation)];
+        encode_key(key_holder, representation, Endianness::NATIVE, &mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn announcement(&self) -> PublicationData {
+        let topic = &self.topic;
+        let mut data = PublicationData::new(self.core.guid, topic.name().to_owned(), T::TYPE_NAME.to_owned());
+        data.qos = lock(&self.qos).clone();
+        data.publisher = self.publisher.qos();
+        data.topic_data = topic.qos().topic_data;
+        data.type_max_size_serialized = T::MAX_SIZE.and_then(|size| u32::try_from(size).ok());
+        data
+    }
+
+    /// Unregisters all instances, which disposes them unless WRITER_DATA_LIFECYCLE says otherwise, and takes the writer
+    /// out of the domain (DDS 1.4 §2.2.3.21).
+    fn retire(&self) {
+        // Whoever changes policies holds their lock, then takes that of the state.
+        let disposes = T::HAS_KEY && self.autodispose();
+        let mut state = self.core.lock();
+        if state.closed {
+            return;
+        }
+        // Being unmatched unregisters them; only disposing them takes samples.
+        if disposes {
+            for (instance, key) in std::mem::take(&mut *lock(&self.keys)) {
+                let key = decode_key_holder::<T>(&key).ok().and_then(|holder| self.serialized_key(&holder).ok());
+                let change = key.map(|key| ending(ChangeKind::DisposedUnregistered, instance, key));
+                // Where there is no room any more, readers see the instance lose its writer.
+                drop(change.map(|change| state.writer.write(now(), change)));
+            }
+        }
+        state.writer.request_acknowledgement(now());
+        self.core.transmit(state);
+        self.participant().retire_writer(&self.core);
+    }
+}
+
+/// A change that ends an instance.
+fn ending(kind: ChangeKind, instance: KeyHash, key: Vec<u8>) -> Change {
+    let len = key.len();
+    let payload = Payload::new(Arc::new(key), 0..len).unwrap_or_default();
+    Change { kind, instance, source_timestamp: wall(), payload }
+}
+
+impl<T: DdsType> Drop for WriterInner<T> {
+    fn drop(&mut self) {
+        self.retire();
+    }
+}

@@ -1,0 +1,59 @@
+//! What the tests of the DCPS API share.
+#![allow(dead_code, unreachable_pub, reason = "each test binary is a crate of its own and uses a part of it")]
+
+use std::time::{Duration, Instant};
+
+use peregrine::{DdsType, DomainConfig, DomainParticipant, InterfaceSelection, WaitStrategy};
+
+/// How long anything may take that is going to happen.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How long a test waits to see that something does not happen.
+pub const GLANCE: Duration = Duration::from_millis(50);
+
+#[derive(Clone, Debug, PartialEq, DdsType)]
+#[dds(extensibility = "final")]
+pub struct Reading {
+    #[dds(key)]
+    pub id: u32,
+    pub value: u32,
+}
+
+impl Reading {
+    pub const fn new(id: u32, value: u32) -> Self {
+        Self { id, value }
+    }
+}
+
+/// A key that does not fit into a key hash.
+#[derive(Clone, Debug, PartialEq, DdsType)]
+pub struct Named {
+    #[dds(key)]
+    pub name: String,
+    pub value: u64,
+}
+
+pub fn config() -> DomainConfig {
+    let mut config = DomainConfig::default();
+    config.interfaces = InterfaceSelection::Only(vec!["lo".to_owned()]);
+    config
+}
+
+pub fn polled() -> DomainConfig {
+    let mut config = config();
+    config.wait = WaitStrategy::Poll;
+    config
+}
+
+pub fn participant(domain: u32) -> DomainParticipant {
+    DomainParticipant::builder(domain).config(config()).build().unwrap()
+}
+
+/// Waits for something that nobody tells of.
+pub fn eventually(what: &str, mut happened: impl FnMut() -> bool) {
+    let end = Instant::now() + PATIENCE;
+    while !happened() {
+        assert!(Instant::now() < end, "{what}: not within {PATIENCE:?}");
+        std::thread::yield_now();
+    }
+}

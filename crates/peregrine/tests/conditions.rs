@@ -1,0 +1,162 @@
+//! Wait sets and conditions, over real sockets.
+
+mod common;
+
+use std::slice::from_ref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::{GLANCE, PATIENCE, Reading, config, participant, polled};
+use peregrine::{
+    DataReader, DataWriter, DomainConfig, DomainParticipant, Error, GuardCondition, Selector, StatusMask, WaitSet,
+};
+
+struct Pair {
+    writer: DataWriter<Reading>,
+    reader: DataReader<Reading>,
+}
+
+fn pair(domain: u32, config: DomainConfig) -> Pair {
+    let participant = DomainParticipant::builder(domain).config(config).build().unwrap();
+    let topic = participant.topic::<Reading>("readings").unwrap();
+    let writer = topic.writer_builder().reliable().keep_all().build().unwrap();
+    let reader = topic.reader_builder().reliable().keep_all().build().unwrap();
+    writer.wait_for_readers(1, PATIENCE).unwrap();
+    reader.wait_for_writers(1, PATIENCE).unwrap();
+    Pair { writer, reader }
+}
+
+#[test]
+fn a_read_condition_is_true_while_there_are_samples_in_its_states() {
+    for (domain, config) in [(160, config()), (161, polled())] {
+        let Pair { writer, reader } = pair(domain, config);
+        let (fresh, any) = (reader.read_condition(Selector::NOT_READ), reader.read_condition(Selector::ANY));
+        let set = WaitSet::new();
+        set.attach(&fresh);
+        assert!(matches!(set.wait(Duration::ZERO), Err(Error::Timeout(_))));
+        for n in 0..20 {
+            writer.write(&Reading::new(1, n)).unwrap();
+            assert_eq!(set.wait(PATIENCE).unwrap(), from_ref(&fresh));
+            let read = reader.read_w_condition(&fresh, usize::MAX).unwrap();
+            assert_eq!(read[0].data, Some(Reading::new(1, n)));
+            assert!(!fresh.trigger_value() && any.trigger_value());
+        }
+        set.attach(&any);
+        assert_eq!(set.wait(PATIENCE).unwrap(), from_ref(&any));
+        assert_eq!(reader.take_w_condition(&any, 5).unwrap().len(), 5);
+        set.detach(&any).unwrap();
+        assert!(matches!(set.detach(&any), Err(Error::PreconditionNotMet(_))));
+        assert!(set.wait(GLANCE).is_err());
+    }
+}
+
+#[test]
+fn a_query_condition_looks_at_values() {
+    let Pair { writer, reader } = pair(162, config());
+    let high = reader.query_condition(Selector::ANY, |reading: &Reading| reading.value >= 100);
+    let set = WaitSet::new();
+    set.attach(&high);
+    for value in [1, 100, 2, 300] {
+        writer.write(&Reading::new(value % 2, value)).unwrap();
+    }
+    writer.wait_for_acknowledgments(PATIENCE).unwrap();
+    assert_eq!(set.wait(PATIENCE).unwrap(), from_ref(&high));
+    let next = reader.take_next_instance_w_condition(None, &high, usize::MAX).unwrap();
+    let taken: Vec<_> = next.into_iter().map(|s| s.data.unwrap().value).collect();
+    assert_eq!(taken, [100, 300]);
+    assert!(!high.trigger_value());
+    assert!(reader.take_w_condition(&high, usize::MAX).unwrap().is_empty());
+    assert_eq!(reader.take().unwrap().len(), 2);
+    let other = reader.topic().reader().unwrap();
+    assert!(matches!(other.take_w_condition(&high, 1), Err(Error::PreconditionNotMet(_))));
+}
+
+#[test]
+fn a_guard_condition_ends_a_wait_in_another_thread() {
+    for (domain, config) in [(163, config()), (164, polled())] {
+        let Pair { reader, .. } = pair(domain, config);
+        let guard = GuardCondition::new();
+        let set = Arc::new(WaitSet::new());
+        set.attach(&guard);
+        set.attach(&reader.read_condition(Selector::ANY));
+        let waiting = {
+            let set = Arc::clone(&set);
+            std::thread::spawn(move || set.wait(PATIENCE))
+        };
+        guard.set_trigger_value(true);
+        assert_eq!(waiting.join().unwrap().unwrap(), from_ref(&guard));
+        guard.set_trigger_value(false);
+        assert!(set.wait(Duration::ZERO).is_err());
+    }
+}
+
+#[test]
+fn one_thread_at_a_time_waits() {
+    let set = Arc::new(WaitSet::new());
+    let guard = GuardCondition::new();
+    set.attach(&guard);
+    let waiting = {
+        let set = Arc::clone(&set);
+        // It may come while the other one has a glance.
+        std::thread::spawn(move || {
+            loop {
+                match set.wait(PATIENCE) {
+                    Err(Error::PreconditionNotMet(_)) => std::thread::yield_now(),
+                    outcome => return outcome,
+                }
+            }
+        })
+    };
+    common::eventually("the other thread waits", || {
+        matches!(set.wait(Duration::ZERO), Err(Error::PreconditionNotMet(_)))
+    });
+    guard.set_trigger_value(true);
+    waiting.join().unwrap().unwrap();
+}
+
+#[test]
+fn status_conditions_follow_the_statuses_they_are_asked_for() {
+    let Pair { writer, reader } = pair(165, config());
+    let (of_writer, of_reader) = (writer.status_condition(), reader.status_condition());
+    assert_eq!(of_writer.enabled_statuses(), StatusMask::ALL);
+    of_writer.set_enabled_statuses(StatusMask::PUBLICATION_MATCHED);
+    of_reader.set_enabled_statuses(StatusMask::SUBSCRIPTION_MATCHED);
+    let set = WaitSet::new();
+    set.attach(of_writer);
+    assert_eq!(set.wait(PATIENCE).unwrap(), from_ref(of_writer));
+    assert_eq!(writer.publication_matched_status().current_count, 1);
+    assert!(!of_writer.trigger_value());
+
+    let of_subscriber = reader.subscriber().status_condition();
+    set.attach(of_subscriber);
+    assert!(set.wait(Duration::ZERO).is_err());
+    writer.write(&Reading::new(1, 1)).unwrap();
+    assert_eq!(set.wait(PATIENCE).unwrap(), from_ref(of_subscriber));
+    assert_eq!(reader.subscriber().readers(&Selector::ANY).len(), 1);
+    assert_eq!(reader.take().unwrap().len(), 1);
+    assert!(!of_subscriber.trigger_value());
+
+    drop(reader);
+    assert_eq!(set.wait(PATIENCE).unwrap(), from_ref(of_writer));
+    assert_eq!(writer.publication_matched_status().current_count, 0);
+}
+
+#[test]
+fn a_type_of_another_name_makes_the_topic_inconsistent() {
+    #[derive(Clone, Debug, peregrine::DdsType)]
+    struct Other {
+        #[dds(key)]
+        id: u32,
+    }
+    let (a, b) = (participant(166), participant(166));
+    let topic = a.topic::<Reading>("readings").unwrap();
+    let _writer = topic.writer().unwrap();
+    assert!(matches!(a.topic::<Other>("readings"), Err(Error::PreconditionNotMet(_))));
+    let _reader = b.topic::<Other>("readings").unwrap().reader().unwrap();
+    let set = WaitSet::new();
+    set.attach(topic.status_condition());
+    set.wait(PATIENCE).unwrap();
+    assert_eq!(topic.inconsistent_topic_status().total_count, 1);
+    assert_eq!(a.topic::<Reading>("readings").unwrap().inconsistent_topic_status().total_count_change, 0);
+    assert_eq!(Other { id: 1 }.clone().id, 1);
+}

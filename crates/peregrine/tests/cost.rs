@@ -1,0 +1,183 @@
+//! What a sample, and what silence, costs in system calls: counted by the sockets themselves, over loopback.
+
+use std::time::{Duration, Instant};
+
+use peregrine::{DataReader, DataWriter, DdsType, DomainConfig, DomainParticipant, InterfaceSelection};
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// No announcement but those at the start falls into a test.
+const LEASE: Duration = Duration::from_secs(24 * 3600);
+
+#[derive(Clone, Debug, PartialEq, DdsType)]
+#[dds(extensibility = "final")]
+struct Blob {
+    number: u32,
+    octets: Vec<u8>,
+}
+
+/// Two sides with sockets of their own, as two processes have: participants with different settings share nothing.
+fn sides(domain: u32) -> [DomainParticipant; 2] {
+    [255, 256].map(|receive_buffers| {
+        let mut config = DomainConfig::default();
+        config.interfaces = InterfaceSelection::Only(vec!["lo".to_owned()]);
+        config.receive_buffers = receive_buffers;
+        DomainParticipant::builder(domain).config(config).lease(LEASE).build().unwrap()
+    })
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Calls {
+    sent: u64,
+    received: u64,
+    datagrams_sent: u64,
+}
+
+impl Calls {
+    fn of(participant: &DomainParticipant) -> Self {
+        participant.transport_statistics().iter().fold(Self::default(), |sum, (_, s)| Self {
+            sent: sum.sent + s.send_calls,
+            received: sum.received + s.receive_calls,
+            datagrams_sent: sum.datagrams_sent + s.datagrams_sent,
+        })
+    }
+
+    fn since(self, earlier: Self) -> Self {
+        Self {
+            sent: self.sent - earlier.sent,
+            received: self.received - earlier.received,
+            datagrams_sent: self.datagrams_sent - earlier.datagrams_sent,
+        }
+    }
+
+    fn all(self) -> u64 {
+        self.sent + self.received
+    }
+}
+
+/// Waits until the burst of announcements is over: nothing is sent or received for longer than its last pause.
+fn settle(sides: &[DomainParticipant; 2]) {
+    let end = Instant::now() + PATIENCE;
+    let mut before = sides.each_ref().map(Calls::of);
+    loop {
+        std::thread::sleep(Duration::from_millis(1100));
+        let now = sides.each_ref().map(Calls::of);
+        if now == before {
+            return;
+        }
+        before = now;
+        assert!(Instant::now() < end, "the participants never fall silent");
+    }
+}
+
+fn pair(sides: &[DomainParticipant; 2], reliable: bool) -> (DataWriter<Blob>, DataReader<Blob>) {
+    let writer = sides[0].topic::<Blob>("blobs").unwrap().writer_builder().keep_all();
+    let reader = sides[1].topic::<Blob>("blobs").unwrap().reader_builder().keep_all();
+    let (writer, reader) =
+        if reliable { (writer.reliable(), reader.reliable()) } else { (writer.best_effort(), reader.best_effort()) };
+    let (writer, reader) = (writer.build().unwrap(), reader.build().unwrap());
+    writer.wait_for_readers(1, PATIENCE).unwrap();
+    reader.wait_for_writers(1, PATIENCE).unwrap();
+    (writer, reader)
+}
+
+fn exchange(writer: &DataWriter<Blob>, reader: &DataReader<Blob>, blob: &Blob) {
+    writer.write(blob).unwrap();
+    assert_eq!(reader.wait_and_take(PATIENCE).unwrap().data.as_ref(), Some(blob));
+}
+
+#[test]
+fn a_sample_costs_its_writer_one_system_call() {
+    let sides = sides(170);
+    let (writer, reader) = pair(&sides, false);
+    settle(&sides);
+    let before = Calls::of(&sides[0]);
+    for number in 0..1000 {
+        exchange(&writer, &reader, &Blob { number, octets: vec![7; 100] });
+    }
+    let calls = Calls::of(&sides[0]).since(before);
+    assert_eq!((calls.sent, calls.datagrams_sent), (1000, 1000));
+    assert_eq!(calls.received, 0, "nothing comes back from a best-effort reader");
+}
+
+/// Heartbeats ride on samples. On a machine so busy that an acknowledgement takes longer than the writer's patience it
+/// asks again, so the quietest of some rounds counts.
+#[test]
+fn a_reliable_sample_costs_its_writer_one_system_call() {
+    let sides = sides(171);
+    let (writer, reader) = pair(&sides, true);
+    settle(&sides);
+    let rounds = (0..10).map(|round| {
+        let before = Calls::of(&sides[0]);
+        for number in 0..100 {
+            exchange(&writer, &reader, &Blob { number: round * 100 + number, octets: vec![7; 100] });
+        }
+        let calls = Calls::of(&sides[0]).since(before);
+        writer.wait_for_acknowledgments(PATIENCE).unwrap();
+        calls.sent
+    });
+    assert_eq!(rounds.min(), Some(100));
+}
+
+#[test]
+fn a_large_reliable_sample_costs_each_side_forty_system_calls_at_most() {
+    let sides = sides(172);
+    let (writer, reader) = pair(&sides, true);
+    settle(&sides);
+    let rounds: Vec<[u64; 2]> = (0..10)
+        .map(|number| {
+            let before = sides.each_ref().map(Calls::of);
+            exchange(&writer, &reader, &Blob { number, octets: vec![number as u8; 1_000_000] });
+            writer.wait_for_acknowledgments(PATIENCE).unwrap();
+            let after = sides.each_ref().map(Calls::of);
+            [after[0].since(before[0]).all(), after[1].since(before[1]).all()]
+        })
+        .collect();
+    let mut totals: Vec<u64> = rounds.iter().map(|[a, b]| *a.max(b)).collect();
+    totals.sort_unstable();
+    assert!(totals[5] <= 40, "system calls of the two sides, round by round: {rounds:?}");
+}
+
+/// How often the threads of domains have fallen asleep.
+#[cfg(target_os = "linux")]
+fn sleeps_of_threads(domain: u32) -> Vec<(String, u64)> {
+    let mut all = Vec::new();
+    for task in std::fs::read_dir("/proc/self/task").unwrap() {
+        let Ok(status) = std::fs::read_to_string(task.unwrap().path().join("status")) else { continue };
+        let field = |name: &str| status.lines().find_map(|l| l.strip_prefix(name)).map(str::trim);
+        let name = field("Name:").unwrap_or_default().to_owned();
+        let is_ours = name == format!("pg-ctrl-{domain}") || name.starts_with(&format!("pg-data-{domain}-"));
+        if is_ours {
+            all.push((name, field("voluntary_ctxt_switches:").unwrap().parse().unwrap()));
+        }
+    }
+    all.sort();
+    all
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_idle_participant_with_ten_readers_does_nothing_at_all() {
+    let sides = sides(173);
+    let topic = |side: usize, number: u32| sides[side].topic::<Blob>(&format!("topic{number}")).unwrap();
+    let readers: Vec<_> = (0..10).map(|n| topic(1, n).reader_builder().reliable().build().unwrap()).collect();
+    let writers: Vec<_> = (0..10).map(|n| topic(0, n).writer_builder().reliable().build().unwrap()).collect();
+    for (writer, reader) in writers.iter().zip(&readers) {
+        writer.wait_for_readers(1, PATIENCE).unwrap();
+        reader.wait_for_writers(1, PATIENCE).unwrap();
+    }
+    settle(&sides);
+    // Another participant of the machine on this domain may disturb one window, never all of them.
+    let mut seen = Vec::new();
+    for _ in 0..10 {
+        let before = (sides.each_ref().map(Calls::of), sleeps_of_threads(173));
+        assert_eq!(before.1.len(), 4, "a data and a control thread on each side: {:?}", before.1);
+        std::thread::sleep(Duration::from_secs(3));
+        let after = (sides.each_ref().map(Calls::of), sleeps_of_threads(173));
+        if after == before {
+            return;
+        }
+        seen.push((before, after));
+    }
+    panic!("no window of three seconds was idle: {seen:?}");
+}

@@ -1,0 +1,266 @@
+//! A participant under attack goes on with its work, in bounded memory.
+//!
+//! Without security nobody can stop a sender that speaks in the name of a matched writer from saying that its samples
+//! are over. So two kinds of attackers are told apart: strangers and hostile members of the domain, who must not be able
+//! to disturb others, and impostors, who may disturb those they imitate and nobody else.
+#![cfg(target_os = "linux")]
+
+#[path = "support/forge.rs"]
+mod forge;
+#[path = "support/mutate.rs"]
+mod mutate;
+
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use forge::Forge;
+use mutate::mutate;
+use peregrine::qos::{Limit, ResourceLimits};
+use peregrine::{
+    DataReader, DataWriter, DdsType, DomainConfig, DomainParticipant, Guid, GuidPrefix, InterfaceSelection,
+};
+use peregrine_rtps::id::{DomainId, EntityId};
+use peregrine_rtps::vendor::VendorId;
+
+const DOMAIN: u32 = 165;
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Packets thrown by strangers and hostile members, and by impostors.
+const STRANGE_PACKETS: u64 = 800_000;
+const IMPOSTOR_PACKETS: u64 = 200_000;
+
+/// By how much the attack may make the process grow, in octets. What a stranger can fill is: 512 unverified
+/// participants with their announcements, 4 MiB of discovery data of each hostile member, the samples the reader's
+/// limits let in (10,000 of up to 1,500 octets, twice), what waits in order behind a missing sample (4,096 per writer),
+/// 64 samples under reassembly per writer, and the pools of receive buffers (16 MiB per socket). Measured: 9 MiB.
+const GROWTH_MAX_BYTES: u64 = 64 << 20;
+
+#[derive(Clone, Debug, PartialEq, DdsType)]
+#[dds(extensibility = "final")]
+struct Counter {
+    #[dds(key)]
+    id: u32,
+    value: u64,
+    octets: Vec<u8>,
+}
+
+/// Participants with different settings share no sockets.
+fn participant(receive_buffers: usize) -> DomainParticipant {
+    let mut config = DomainConfig::default();
+    config.interfaces = InterfaceSelection::Only(vec!["lo".to_owned()]);
+    config.receive_buffers = receive_buffers;
+    DomainParticipant::builder(DOMAIN).config(config).build().unwrap()
+}
+
+/// A reader and a writer that talk to their counterparts: one sends, the other sends it back.
+struct Side {
+    reader: DataReader<Counter>,
+    writer: DataWriter<Counter>,
+}
+
+impl Side {
+    fn new(participant: &DomainParticipant, heard: &str, said: &str) -> Self {
+        let limits = ResourceLimits {
+            max_samples: Limit::At(10_000),
+            max_instances: Limit::At(1_000),
+            max_samples_per_instance: Limit::At(10_000),
+        };
+        let heard = participant.topic::<Counter>(heard).unwrap();
+        let said = participant.topic::<Counter>(said).unwrap();
+        Self {
+            reader: heard.reader_builder().reliable().keep_all().resource_limits(limits).build().unwrap(),
+            writer: said.writer_builder().reliable().keep_last(4).build().unwrap(),
+        }
+    }
+
+    /// The next value of this writer, whatever others have said meanwhile.
+    fn hear(&self, from: Guid, patience: Duration) -> Option<Counter> {
+        let end = Instant::now() + patience;
+        while Instant::now() < end {
+            let Ok(sample) = self.reader.wait_and_take(Duration::from_millis(100)) else { continue };
+            if sample.info.writer == from
+                && let Some(counter) = sample.data
+            {
+                return Some(counter);
+            }
+        }
+        None
+    }
+
+    /// Says something and waits until it comes back.
+    fn exchange(&self, from: Guid, value: u64) {
+        let sent = Counter { id: (value % 4) as u32, value, octets: vec![value as u8; (value * 37 % 4000) as usize] };
+        self.writer.write(&sent).unwrap();
+        let back = self.hear(from, PATIENCE);
+        assert_eq!(back.as_ref(), Some(&sent), "the exchange has come to an end");
+    }
+}
+
+/// Sends back what comes from `from` until told to stop.
+fn echo(side: &Side, from: Guid, stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
+        if let Some(counter) = side.hear(from, Duration::from_millis(200)) {
+            side.writer.write(&counter).unwrap();
+        }
+    }
+}
+
+fn resident_bytes() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+    statm.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 4096
+}
+
+/// Where a participant listens.
+fn targets(victim: &DomainParticipant) -> Vec<SocketAddr> {
+    let listening = victim.transport_statistics();
+    // Discovery, its group, and user data; what comes to a group's port by unicast is taken as well.
+    listening.iter().map(|(address, _)| SocketAddr::new(Ipv4Addr::LOCALHOST.into(), address.port())).collect()
+}
+
+fn received(victim: &DomainParticipant) -> u64 {
+    victim.transport_statistics().iter().map(|(_, s)| s.datagrams_received + s.kernel_drops).sum()
+}
+
+/// Throws mutated messages at the victim, never so fast that the kernel has to drop most of them.
+fn attack(victim: &DomainParticipant, seed: u64, packets: u64, forges: &[Forge], peak: &AtomicU64) {
+    let mut rng = fastrand::Rng::with_seed(seed);
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let targets = targets(victim);
+    let known: Vec<Vec<u8>> = forges.iter().flat_map(Forge::messages).collect();
+    for packet in 0..packets {
+        let bytes = if rng.u8(0..20) == 0 {
+            let mut newcomer = forges[rng.usize(0..forges.len())].clone();
+            newcomer.prefix = GuidPrefix::new(VendorId::CYCLONE, std::array::from_fn(|_| rng.u8(..)));
+            newcomer.domain = if rng.u8(0..10) == 0 { DomainId(0) } else { newcomer.domain };
+            let to = (rng.u8(0..10) == 0).then_some(newcomer.victim);
+            newcomer.announcement(to)
+        } else {
+            mutate(&mut rng, &known)
+        };
+        // What the kernel refuses does not arrive, which is as good as lost.
+        drop(socket.send_to(&bytes, targets[rng.usize(0..targets.len())]));
+        if packet % 64 == 63 {
+            let before = received(victim);
+            let end = Instant::now() + Duration::from_millis(1);
+            while received(victim) < before + 48 && Instant::now() < end {
+                std::thread::yield_now();
+            }
+        }
+        if packet % 4096 == 0 {
+            peak.fetch_max(resident_bytes(), Ordering::Relaxed);
+        }
+    }
+    peak.fetch_max(resident_bytes(), Ordering::Relaxed);
+}
+
+fn forge(victim: &DomainParticipant, side: &Side, prefix: GuidPrefix, ids: (EntityId, EntityId)) -> (Forge, UdpSocket) {
+    // Nobody reads what is sent there.
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let mut sample = vec![0, 1, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0];
+    sample.extend_from_slice(&7_u64.to_le_bytes());
+    sample.extend_from_slice(&[4, 0, 0, 0, 1, 2, 3, 4]);
+    let forge = Forge {
+        prefix,
+        victim: victim.guid().prefix,
+        domain: DomainId(DOMAIN),
+        address: socket.local_addr().unwrap(),
+        topics: [side.reader.topic().name().to_owned(), side.writer.topic().name().to_owned()],
+        type_name: Counter::TYPE_NAME.to_owned(),
+        writer: ids.0,
+        reader: ids.1,
+        victim_reader: side.reader.guid().entity,
+        victim_writer: side.writer.guid().entity,
+        sample,
+    };
+    (forge, socket)
+}
+
+#[test]
+fn a_million_hostile_packets_change_nothing_for_others() {
+    let (victim, partner) = (participant(256), participant(255));
+    let at_victim = Side::new(&victim, "question", "answer");
+    let at_partner = Side::new(&partner, "answer", "question");
+    at_partner.writer.wait_for_readers(1, PATIENCE).unwrap();
+    at_victim.writer.wait_for_readers(1, PATIENCE).unwrap();
+
+    let stop = AtomicBool::new(false);
+    let peak = Arc::new(AtomicU64::new(0));
+    let exchanges = std::thread::scope(|scope| {
+        scope.spawn(|| echo(&at_victim, at_partner.writer.guid(), &stop));
+        (0..100).for_each(|n| at_partner.exchange(at_victim.writer.guid(), n));
+        let (before, resident) = (received(&victim), resident_bytes());
+
+        let attackers: Vec<_> = (0..2_u8)
+            .map(|attacker| {
+                let forges: Vec<(Forge, UdpSocket)> = (0..2)
+                    .map(|member| {
+                        let prefix = GuidPrefix::new(VendorId::PEREGRINE, [attacker * 2 + member + 1; 10]);
+                        let ids = (EntityId::user_writer(9, true), EntityId::user_reader(10, true));
+                        forge(&victim, &at_victim, prefix, ids)
+                    })
+                    .collect();
+                let (victim, peak) = (victim.clone(), Arc::clone(&peak));
+                scope.spawn(move || {
+                    let (forges, _sockets): (Vec<Forge>, Vec<UdpSocket>) = forges.into_iter().unzip();
+                    attack(&victim, u64::from(attacker), STRANGE_PACKETS / 2, &forges, &peak);
+                })
+            })
+            .collect();
+        let mut value = 100;
+        while attackers.iter().any(|a| !a.is_finished()) {
+            at_partner.exchange(at_victim.writer.guid(), value);
+            value += 1;
+        }
+        (0..100).for_each(|n| at_partner.exchange(at_victim.writer.guid(), value + n));
+        attackers.into_iter().for_each(|a| a.join().unwrap());
+        stop.store(true, Ordering::Relaxed);
+
+        let arrived = received(&victim) - before;
+        assert!(arrived > STRANGE_PACKETS / 2, "only {arrived} packets reached the victim");
+        let growth = peak.load(Ordering::Relaxed).saturating_sub(resident);
+        println!("{arrived} packets, {value} exchanges, {} KiB more, {:?}", growth >> 10, victim.counters());
+        assert!(growth < GROWTH_MAX_BYTES, "the process grew by {growth} octets");
+        value
+    });
+    assert!(exchanges > 200, "only {exchanges} exchanges during the attack");
+    let counters = victim.counters();
+    for (reason, count) in [
+        ("not RTPS", counters.not_rtps),
+        ("malformed", counters.malformed),
+        ("header extension", counters.header_extension),
+        ("inline QoS", counters.inline_qos),
+        ("protected", counters.protected),
+        ("discovery data", counters.discovery_malformed),
+        ("foreign domain", counters.foreign_domain),
+        ("forged", counters.forged),
+    ] {
+        assert!(count > 0, "nothing was dropped for this reason: {reason}; {counters:?}");
+    }
+
+    impostors(&victim, &partner, &at_victim, &at_partner);
+}
+
+/// Whoever speaks in the name of the partner may end its exchange with the victim, but nobody else's, and not grow it.
+fn impostors(victim: &DomainParticipant, partner: &DomainParticipant, at_victim: &Side, at_partner: &Side) {
+    let ids = (at_partner.writer.guid().entity, at_partner.reader.guid().entity);
+    let (impostor, _socket) = forge(victim, at_victim, partner.guid().prefix, ids);
+    let resident = resident_bytes();
+    let peak = AtomicU64::new(0);
+    attack(victim, 99, IMPOSTOR_PACKETS, &[impostor], &peak);
+    let growth = peak.load(Ordering::Relaxed).saturating_sub(resident);
+    println!("impostors: {} KiB more, {:?}", growth >> 10, victim.counters());
+    assert!(growth < GROWTH_MAX_BYTES, "the process grew by {growth} octets");
+
+    let newcomer = participant(254);
+    let (at_victim, at_newcomer) = (Side::new(victim, "ask", "tell"), Side::new(&newcomer, "tell", "ask"));
+    at_newcomer.writer.wait_for_readers(1, PATIENCE).unwrap();
+    at_victim.writer.wait_for_readers(1, PATIENCE).unwrap();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| echo(&at_victim, at_newcomer.writer.guid(), &stop));
+        (0..100).for_each(|n| at_newcomer.exchange(at_victim.writer.guid(), n));
+        stop.store(true, Ordering::Relaxed);
+    });
+}

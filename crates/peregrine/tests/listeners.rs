@@ -1,0 +1,163 @@
+//! Listeners, over real sockets.
+
+mod common;
+
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
+
+use common::{PATIENCE, Reading, participant};
+use peregrine::status::{InconsistentTopicStatus, MatchedStatus};
+use peregrine::{
+    AnyDataReader, AnyDataWriter, DataReader, DataReaderListener, DataWriter, PublisherListener, StatusMask,
+    Subscriber, SubscriberListener, TopicListener,
+};
+
+/// A listener that does everything an application could think of.
+struct Busy {
+    told: SyncSender<u32>,
+    answers: DataWriter<Reading>,
+    created: Mutex<Vec<DataReader<Reading>>>,
+}
+
+impl DataReaderListener<Reading> for Busy {
+    fn on_data_available(&self, reader: &DataReader<Reading>) {
+        for sample in reader.take().unwrap() {
+            let Some(reading) = sample.data else { continue };
+            self.answers.write(&reading).unwrap();
+            let participant = reader.subscriber().participant();
+            let topic = participant.topic::<Reading>("made by a listener").unwrap();
+            drop(topic.writer().unwrap());
+            let mut created = self.created.lock().unwrap();
+            created.pop();
+            created.push(topic.reader().unwrap());
+            assert_eq!(reader.subscription_matched_status().current_count, 1);
+            self.told.send(reading.value).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_listener_may_write_take_create_and_delete() {
+    let (a, b) = (participant(190), participant(190));
+    let (told, calls) = sync_channel(100);
+    let questions = a.topic::<Reading>("questions").unwrap().writer_builder().reliable().keep_all().build().unwrap();
+    let answers = a.topic::<Reading>("answers").unwrap().reader_builder().reliable().keep_all().build().unwrap();
+    let writer = b.topic::<Reading>("answers").unwrap().writer_builder().reliable().keep_all().build().unwrap();
+    writer.wait_for_readers(1, PATIENCE).unwrap();
+    let listener = Busy { told, answers: writer, created: Mutex::new(Vec::new()) };
+    let topic = b.topic::<Reading>("questions").unwrap();
+    let reader =
+        topic.reader_builder().reliable().keep_all().listener(listener, StatusMask::DATA_AVAILABLE).build().unwrap();
+    questions.wait_for_readers(1, PATIENCE).unwrap();
+    answers.wait_for_writers(1, PATIENCE).unwrap();
+    for value in 0..20 {
+        questions.write(&Reading::new(1, value)).unwrap();
+    }
+    for value in 0..20 {
+        assert_eq!(calls.recv_timeout(PATIENCE).unwrap(), value);
+        assert_eq!(answers.wait_and_take(PATIENCE).unwrap().data, Some(Reading::new(1, value)));
+    }
+    drop(reader);
+}
+
+#[test]
+fn a_listener_may_let_go_of_the_last_participant() {
+    let a = participant(191);
+    let writer = a.topic::<Reading>("readings").unwrap().writer_builder().reliable().build().unwrap();
+    let (told, ended) = sync_channel(1);
+    let own: Arc<Mutex<Option<DataReader<Reading>>>> = Arc::default();
+    {
+        // Sockets and threads of its own.
+        let mut config = common::config();
+        config.receive_buffers = 17;
+        let b = peregrine::DomainParticipant::builder(191).config(config).build().unwrap();
+        let held = Arc::clone(&own);
+        let reader = b
+            .topic::<Reading>("readings")
+            .unwrap()
+            .reader_builder()
+            .reliable()
+            .on_data(move |_: &DataReader<Reading>| {
+                drop(held.lock().unwrap().take());
+                told.send(()).unwrap();
+            })
+            .build()
+            .unwrap();
+        *own.lock().unwrap() = Some(reader);
+    }
+    writer.wait_for_readers(1, PATIENCE).unwrap();
+    writer.write(&Reading::new(1, 1)).unwrap();
+    ended.recv_timeout(PATIENCE).unwrap();
+    common::eventually("the participant has left", || writer.matched_subscriptions().is_empty());
+}
+
+/// Tells which listener was told of what.
+#[derive(Clone)]
+struct Witness(&'static str, SyncSender<(&'static str, String)>);
+
+impl Witness {
+    fn say(&self, what: &str) {
+        self.1.send((self.0, what.to_owned())).unwrap();
+    }
+}
+
+impl TopicListener for Witness {
+    fn on_inconsistent_topic(&self, topic_name: &str, _: InconsistentTopicStatus) {
+        self.say(&format!("inconsistent {topic_name}"));
+    }
+}
+
+impl PublisherListener for Witness {
+    fn on_publication_matched(&self, writer: &AnyDataWriter, _: MatchedStatus) {
+        assert!(writer.downcast::<Reading>().is_some() && writer.downcast::<common::Named>().is_none());
+        self.say("publication matched");
+    }
+}
+
+impl SubscriberListener for Witness {
+    fn on_data_on_readers(&self, subscriber: &Subscriber) {
+        self.say("data on readers");
+        subscriber.notify_readers();
+    }
+
+    fn on_data_available(&self, reader: &AnyDataReader) {
+        assert_eq!(reader.topic_name(), "readings");
+        let samples = reader.downcast::<Reading>().unwrap().take().unwrap();
+        self.say(&format!("{} samples", samples.len()));
+    }
+
+    fn on_subscription_matched(&self, _: &AnyDataReader, _: MatchedStatus) {
+        self.say("subscription matched");
+    }
+}
+
+#[test]
+fn the_nearest_listener_is_told() {
+    let participant = participant(192);
+    let (tell, told) = sync_channel(100);
+    let witness = |who| Arc::new(Witness(who, tell.clone()));
+    participant.set_listener(Some(witness("participant")), StatusMask::ALL);
+    let topic = participant.topic::<Reading>("readings").unwrap();
+    let subscriber = participant.subscriber(peregrine::qos::SubscriberQos::default());
+    subscriber.set_listener(Some(witness("subscriber")), StatusMask::SUBSCRIPTION_MATCHED);
+    let reader = subscriber.reader(&topic).reliable().build().unwrap();
+    let writer = topic.writer_builder().reliable().build().unwrap();
+    let next = || told.recv_timeout(PATIENCE).unwrap();
+    let mut matched = [next(), next()];
+    matched.sort();
+    let expected = [("participant", "publication matched"), ("subscriber", "subscription matched")];
+    assert_eq!(matched, expected.map(|(who, what)| (who, what.to_owned())));
+
+    writer.write(&Reading::new(1, 1)).unwrap();
+    assert_eq!(next(), ("participant", "data on readers".to_owned()));
+    assert_eq!(next(), ("participant", "1 samples".to_owned()));
+    subscriber.set_listener(Some(witness("subscriber")), StatusMask::DATA_AVAILABLE);
+    participant.set_listener(None, StatusMask::NONE);
+    writer.write(&Reading::new(1, 2)).unwrap();
+    assert_eq!(next(), ("subscriber", "1 samples".to_owned()));
+    reader.set_listener(Some(Arc::new(|_: &DataReader<Reading>| {})), StatusMask::DATA_AVAILABLE);
+    writer.write(&Reading::new(1, 3)).unwrap();
+    writer.wait_for_acknowledgments(PATIENCE).unwrap();
+    assert_eq!(reader.wait_and_take(PATIENCE).unwrap().data, Some(Reading::new(1, 3)));
+    assert!(told.try_recv().is_err(), "the reader's own listener keeps it from the subscriber's");
+}

@@ -1,0 +1,153 @@
+//! User data by multicast: one datagram for all who listen, whichever way the application receives.
+
+mod common;
+
+use std::net::IpAddr;
+
+use common::{PATIENCE, Reading, config, eventually};
+use peregrine::{DataReader, DataWriter, DomainConfig, DomainParticipant, Error, WaitStrategy};
+
+const GROUP: &str = "239.255.7.9";
+
+fn group() -> IpAddr {
+    GROUP.parse().unwrap()
+}
+
+/// A participant with sockets of its own: no other here has the same configuration.
+fn apart(domain: u32, number: usize, mut config: DomainConfig) -> DomainParticipant {
+    config.receive_buffers = 100 + number;
+    DomainParticipant::builder(domain).config(config).build().unwrap()
+}
+
+fn writer(participant: &DomainParticipant) -> DataWriter<Reading> {
+    let topic = participant.topic::<Reading>("multicast").unwrap();
+    topic.writer_builder().reliable().keep_all().build().unwrap()
+}
+
+fn reader(participant: &DomainParticipant, group: Option<IpAddr>) -> DataReader<Reading> {
+    let topic = participant.topic::<Reading>("multicast").unwrap();
+    let builder = topic.reader_builder().reliable().keep_all();
+    group.into_iter().fold(builder, |builder, group| builder.multicast(group)).build().unwrap()
+}
+
+/// Datagrams sent by all sockets of this participant.
+fn sent(participant: &DomainParticipant) -> u64 {
+    participant.transport_statistics().iter().map(|(_, statistics)| statistics.datagrams_sent).sum()
+}
+
+/// Takes `count` samples; `poll` lets the reader's participant receive, where nobody else does.
+fn take(reader: &DataReader<Reading>, count: usize, poll: impl Fn()) -> Vec<u32> {
+    let mut values = Vec::new();
+    eventually("samples", || {
+        poll();
+        values.extend(reader.take().unwrap().into_iter().filter_map(|s| s.data).map(|r| r.value));
+        values.len() >= count
+    });
+    values
+}
+
+/// How many datagrams the writer's process sends for 200 samples to so many readers, each in a process of its own as far
+/// as sockets go.
+fn datagrams(domain: u32, readers: usize, by_group: bool) -> u64 {
+    let here = apart(domain, 0, config());
+    let writer = writer(&here);
+    let there: Vec<_> = (1..=readers).map(|number| apart(domain, number, config())).collect();
+    let listening: Vec<_> = there.iter().map(|p| reader(p, by_group.then(group))).collect();
+    writer.wait_for_readers(readers, PATIENCE).unwrap();
+    listening.iter().for_each(|r| r.wait_for_writers(1, PATIENCE).unwrap());
+    let before = sent(&here);
+    for value in 0..200 {
+        writer.write(&Reading::new(1, value)).unwrap();
+    }
+    writer.wait_for_acknowledgments(PATIENCE).unwrap();
+    let sent = sent(&here) - before;
+    for reader in &listening {
+        assert_eq!(take(reader, 200, || ()), (0..200).collect::<Vec<_>>(), "each sample once and in order");
+    }
+    sent
+}
+
+#[test]
+fn what_is_sent_does_not_grow_with_those_who_listen() {
+    let (one, two, five) = (datagrams(141, 1, true), datagrams(142, 2, true), datagrams(143, 5, true));
+    let unicast = datagrams(144, 5, false);
+    assert!((200..300).contains(&one), "{one}");
+    assert!((200..300).contains(&two), "{two}");
+    assert!((200..350).contains(&five), "{five}");
+    assert!(unicast >= 1000, "{unicast}");
+}
+
+#[test]
+fn a_group_of_the_domain_serves_readers_that_name_none() {
+    let mut config = config();
+    config.multicast_groups = vec![group()];
+    let here = apart(145, 0, common::config());
+    let there: Vec<_> = (1..=3).map(|number| apart(145, number, config.clone())).collect();
+    let writer = writer(&here);
+    let listening: Vec<_> = there.iter().map(|p| reader(p, None)).collect();
+    writer.wait_for_readers(3, PATIENCE).unwrap();
+    let before = sent(&here);
+    for value in 0..100 {
+        writer.write(&Reading::new(1, value)).unwrap();
+    }
+    writer.wait_for_acknowledgments(PATIENCE).unwrap();
+    let sent = sent(&here) - before;
+    assert!((100..200).contains(&sent), "{sent}");
+    for reader in &listening {
+        assert_eq!(take(reader, 100, || ()).len(), 100);
+    }
+}
+
+#[test]
+fn a_group_is_received_without_threads_too() {
+    let mut polled = config();
+    polled.wait = WaitStrategy::Poll;
+    let here = apart(146, 0, config());
+    let writer = writer(&here);
+    let there = [apart(146, 1, polled.clone()), apart(146, 2, polled)];
+    let listening = there.each_ref().map(|p| reader(p, Some(group())));
+    let poll = || there.iter().for_each(|p| p.poll(std::time::Duration::from_millis(1)));
+    eventually("matching", || {
+        poll();
+        writer.matched_subscriptions().len() == 2
+    });
+    let group_received = |p: &DomainParticipant| {
+        let statistics = p.transport_statistics();
+        let of_group = statistics.iter().filter(|(address, _)| address.port() == 7401 + 250 * 146);
+        of_group.map(|(_, statistics)| statistics.datagrams_received).sum::<u64>()
+    };
+    for value in 0..20 {
+        writer.write(&Reading::new(1, value)).unwrap();
+    }
+    for (participant, reader) in there.iter().zip(&listening) {
+        assert_eq!(take(reader, 20, poll).len(), 20);
+        assert!(group_received(participant) > 0);
+    }
+}
+
+#[test]
+fn a_group_is_left_with_its_last_reader_and_can_be_joined_again() {
+    let here = apart(147, 0, config());
+    let there = [apart(147, 1, config()), apart(147, 2, config())];
+    let writer = writer(&here);
+    for round in 0..3 {
+        let listening = there.each_ref().map(|p| reader(p, Some(group())));
+        writer.wait_for_readers(2, PATIENCE).unwrap();
+        writer.write(&Reading::new(1, round)).unwrap();
+        for reader in &listening {
+            assert_eq!(take(reader, 1, || ()), [round]);
+        }
+        drop(listening);
+        eventually("leaving", || writer.matched_subscriptions().is_empty());
+    }
+}
+
+#[test]
+fn what_is_no_group_is_refused() {
+    let participant = apart(148, 0, config());
+    let topic = participant.topic::<Reading>("multicast").unwrap();
+    for (group, part) in [("10.0.0.1", "not a multicast group"), ("ff02::1:9", "not of a transport in use")] {
+        let result = topic.reader_builder().multicast(group.parse().unwrap()).build();
+        assert!(matches!(&result, Err(Error::BadParameter(text)) if text.contains(part)), "{group}: {result:?}");
+    }
+}

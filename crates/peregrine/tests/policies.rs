@@ -1,0 +1,390 @@
+//! Policies end to end, over real sockets.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{GLANCE, PATIENCE, Reading, eventually, participant};
+use peregrine::qos::{
+    AccessScope, DataReaderQos, DataRepresentation, DataWriterQos, Deadline, DestinationOrder, Durability, History,
+    Lifespan, Liveliness, LivelinessKind, Ownership, OwnershipStrength, Partition, PolicyId, Presentation,
+    PublisherQos, ReaderDataLifecycle, Reliability, RepresentationId, Span, SubscriberQos, TimeBasedFilter, TopicData,
+    TopicQos, UserData, WriterDataLifecycle,
+};
+use peregrine::xtypes::{Encapsulation, Representation};
+use peregrine::{
+    DataReader, DataWriter, DiscoveryEvent, DomainParticipant, Error, InstanceState, Selector, StatusMask, Timestamp,
+    WaitSet,
+};
+
+fn writer_qos() -> DataWriterQos {
+    DataWriterQos { history: History::KeepAll, ..DataWriterQos::default() }
+}
+
+fn reader_qos() -> DataReaderQos {
+    DataReaderQos { reliability: Reliability::RELIABLE, history: History::KeepAll, ..DataReaderQos::default() }
+}
+
+fn write_to(participant: &DomainParticipant, qos: DataWriterQos) -> DataWriter<Reading> {
+    participant.topic("readings").unwrap().writer_builder().qos(qos).build().unwrap()
+}
+
+fn read_from(participant: &DomainParticipant, qos: DataReaderQos) -> DataReader<Reading> {
+    participant.topic("readings").unwrap().reader_builder().qos(qos).build().unwrap()
+}
+
+fn values(reader: &DataReader<Reading>) -> Vec<u32> {
+    reader.take().unwrap().into_iter().filter_map(|s| s.data).map(|r| r.value).collect()
+}
+
+/// Waits until the statuses asked for have changed.
+fn wait_for(condition: &peregrine::StatusCondition, mask: StatusMask) {
+    condition.set_enabled_statuses(mask);
+    let set = WaitSet::new();
+    set.attach(condition);
+    set.wait(PATIENCE).unwrap();
+}
+
+#[test]
+fn a_missed_deadline_is_reported_on_both_sides() {
+    let participant = participant(176);
+    let deadline = Deadline { period: Span::from_millis(30) };
+    let writer = write_to(&participant, DataWriterQos { deadline, ..writer_qos() });
+    let reader = read_from(&participant, DataReaderQos { deadline, ..reader_qos() });
+    writer.wait_for_readers(1, PATIENCE).unwrap();
+    let instance = writer.register_instance(&Reading::new(1, 0)).unwrap();
+    writer.write(&Reading::new(1, 0)).unwrap();
+    wait_for(reader.status_condition(), StatusMask::REQUESTED_DEADLINE_MISSED);
+    wait_for(writer.status_condition(), StatusMask::OFFERED_DEADLINE_MISSED);
+    assert_eq!(reader.requested_deadline_missed_status().last_instance, Some(instance));
+    assert_eq!(writer.offered_deadline_missed_status().last_instance, Some(instance));
+
+    // A deadline may change; with none, none is missed.
+    writer.set_qos(DataWriterQos { deadline: Deadline::default(), ..writer_qos() }).unwrap();
+    let policy = || reader.requested_incompatible_qos_status().last_policy;
+    eventually("the pair no longer matches", || policy() == Some(PolicyId::Deadline));
+    assert_eq!(reader.subscription_matched_status().current_count, 0);
+    let missed = writer.offered_deadline_missed_status().total_count;
+    std::thread::sleep(GLANCE);
+    assert_eq!(writer.offered_deadline_missed_status().total_count, missed);
+}
+
+#[test]
+fn a_writer_that_does_not_assert_itself_counts_as_dead() {
+    let participant = participant(177);
+    let liveliness = Liveliness { kind: LivelinessKind::ManualByTopic, lease_duration: Span::from_millis(40) };
+    let writer = write_to(&participant, DataWriterQos { liveliness, ..writer_qos() });
+    let reader = read_from(&participant, DataReaderQos { liveliness, ..reader_qos() });
+    reader.wait_for_writers(1, PATIENCE).unwrap();
+    writer.write(&Reading::new(1, 1)).unwrap();
+    wait_for(writer.status_condition(), StatusMask::LIVELINESS_LOST);
+    assert_eq!(writer.liveliness_lost_status().total_count, 1);
+    eventually("the writer counts as dead", || reader.liveliness_changed_status().not_alive_count == 1);
+    eventually("its instance has no writer", || {
+        reader.take().unwrap().last().is_some_and(|s| s.info.instance_state == InstanceState::NotAliveNoWriters)
+    });
+    writer.assert_liveliness();
+    eventually("the writer is back", || reader.liveliness_changed_status().alive_count == 1);
+    assert_eq!(reader.liveliness_changed_status().not_alive_count, 0);
+}
+
+#[test]
+fn the_stronger_writer_owns_an_instance_and_strength_may_change() {
+    let participant = participant(178);
+    let strong = |strength| DataWriterQos {
+        ownership: Ownership::Exclusive,
+        ownership_strength: OwnershipStrength(strength),
+        ..writer_qos()
+    };
+    let (weak, strong_writer) = (write_to(&participant, strong(1)), write_to(&participant, strong(2)));
+    let reader = read_from(&participant, DataReaderQos { ownership: Ownership::Exclusive, ..reader_qos() });
+    reader.wait_for_writers(2, PATIENCE).unwrap();
+    let write = |writer: &DataWriter<Reading>, value| {
+        writer.wait_for_readers(1, PATIENCE).unwrap();
+        writer.write(&Reading::new(1, value)).unwrap();
+        writer.wait_for_acknowledgments(PATIENCE).unwrap();
+    };
+    write(&weak, 1);
+    write(&strong_writer, 2);
+    write(&weak, 3);
+    assert_eq!(values(&reader), [1, 2]);
+    weak.set_qos(strong(3)).unwrap();
+    write(&weak, 4);
+    write(&strong_writer, 5);
+    assert_eq!(values(&reader), [4]);
+    drop(weak);
+    reader.wait_for_writers(1, PATIENCE).unwrap();
+    eventually("the other writer takes over", || {
+        write(&strong_writer, 6);
+        values(&reader).contains(&6)
+    });
+}
+
+#[test]
+fn time_based_filter_and_lifespan_drop_what_is_of_no_use() {
+    let participant = participant(179);
+    let lifespan = Lifespan { duration: Span::from_millis(60) };
+    let writer = write_to(&participant, DataWriterQos { lifespan, ..writer_qos() });
+    let rare = TimeBasedFilter { minimum_separation: Span::from_secs(3600) };
+    let filtered = read_from(&participant, DataReaderQos { time_based_filter: rare, ..reader_qos() });
+    let all = read_from(&participant, reader_qos());
+    writer.wait_for_readers(2, PATIENCE).unwrap();
+    for value in 0..5 {
+        writer.write(&Reading::new(1, value)).unwrap();
+    }
+    writer.wait_for_acknowledgments(PATIENCE).unwrap();
+    let received = (all.counters().samples, filtered.counters().samples, filtered.counters().filtered);
+    assert_eq!(received, (5, 1, 4));
+    eventually("all samples have expired", || all.read().unwrap().is_empty() && filtered.read().unwrap().is_empty());
+}
+
+#[test]
+fn samples_can_be_ordered_by_when_they_were_written() {
+    let participant = participant(180);
+    let destination_order = DestinationOrder::BySourceTimestamp;
+    let early = write_to(&participant, DataWriterQos { destination_order, ..writer_qos() });
+    let late = write_to(&participant, DataWriterQos { destination_order, ..writer_qos() });
+    let reader = read_from(&participant, DataReaderQos { destination_order, ..reader_qos() });
+    reader.wait_for_writers(2, PATIENCE).unwrap();
+    for (writer, at, value) in [(&late, 20, 2), (&early, 10, 1), (&late, 30, 3)] {
+        writer.wait_for_readers(1, PATIENCE).unwrap();
+        writer.write_at(&Reading::new(1, value), Timestamp { seconds: at, fraction: 0 }).unwrap();
+        writer.wait_for_acknowledgments(PATIENCE).unwrap();
+    }
+    assert_eq!(values(&reader), [1, 2, 3]);
+}
+
+#[test]
+fn a_deleted_writer_disposes_its_instances_unless_told_otherwise() {
+    let (a, b) = (participant(181), participant(181));
+    let reader = read_from(&b, reader_qos());
+    for (autodispose, expected) in [(true, InstanceState::NotAliveDisposed), (false, InstanceState::NotAliveNoWriters)]
+    {
+        let lifecycle = WriterDataLifecycle { autodispose_unregistered_instances: autodispose };
+        let writer = write_to(&a, DataWriterQos { writer_data_lifecycle: lifecycle, ..writer_qos() });
+        writer.wait_for_readers(1, PATIENCE).unwrap();
+        for id in 0..50 {
+            writer.write(&Reading::new(id, 1)).unwrap();
+        }
+        drop(writer);
+        let mut values = 0;
+        let mut ended = 0;
+        eventually("all instances have ended", || {
+            for sample in reader.take().unwrap() {
+                values += usize::from(sample.info.valid_data);
+                ended += usize::from(!sample.info.valid_data && sample.info.instance_state == expected);
+            }
+            ended == 50
+        });
+        assert_eq!(values, 50, "what was written last is not lost with the writer");
+    }
+}
+
+#[test]
+fn a_reader_forgets_instances_that_ended_long_ago() {
+    let participant = participant(182);
+    let reader_data_lifecycle = ReaderDataLifecycle {
+        autopurge_disposed_samples_delay: Span::from_millis(30),
+        ..ReaderDataLifecycle::default()
+    };
+    let writer = write_to(&participant, writer_qos());
+    let reader = read_from(&participant, reader_qos());
+    reader.set_qos(DataReaderQos { reader_data_lifecycle, ..reader_qos() }).unwrap();
+    writer.wait_for_readers(1, PATIENCE).unwrap();
+    writer.write(&Reading::new(1, 1)).unwrap();
+    writer.dispose(&Reading::new(1, 0)).unwrap();
+    writer.wait_for_acknowledgments(PATIENCE).unwrap();
+    eventually("the instance is forgotten", || reader.lookup_instance(&Reading::new(1, 0)).is_none());
+    assert!(reader.read().unwrap().is_empty());
+}
+
+#[test]
+fn partitions_may_change() {
+    let participant = participant(183);
+    let partition = |names: &[&str]| Partition(names.iter().map(|n| (*n).to_owned()).collect());
+    let publisher = participant.publisher(PublisherQos { partition: partition(&["left"]), ..PublisherQos::default() });
+    let subscriber =
+        participant.subscriber(SubscriberQos { partition: partition(&["r*"]), ..SubscriberQos::default() });
+    let topic = participant.topic::<Reading>("readings").unwrap();
+    let writer = publisher.writer(&topic).build().unwrap();
+    let reader = subscriber.reader(&topic).build().unwrap();
+    assert!(reader.matched_publications().is_empty());
+    publisher.set_qos(PublisherQos { partition: partition(&["right"]), ..PublisherQos::default() }).unwrap();
+    reader.wait_for_writers(1, PATIENCE).unwrap();
+    writer.wait_for_readers(1, PATIENCE).unwrap();
+    subscriber.set_qos(SubscriberQos::default()).unwrap();
+    eventually("they part again", || writer.matched_subscriptions().is_empty());
+}
+
+#[test]
+fn what_cannot_change_says_so() {
+    let participant = participant(184);
+    let (writer, reader) = (write_to(&participant, writer_qos()), read_from(&participant, reader_qos()));
+    let history = DataWriterQos::default();
+    assert!(matches!(writer.set_qos(history), Err(Error::ImmutablePolicy(PolicyId::History))));
+    let reliability = DataReaderQos { reliability: Reliability::BEST_EFFORT, ..reader_qos() };
+    assert!(matches!(reader.set_qos(reliability), Err(Error::ImmutablePolicy(PolicyId::Reliability))));
+    let mut unsupported = writer_qos();
+    unsupported.transport_priority.0 = 1;
+    assert!(matches!(writer.set_qos(unsupported), Err(Error::Unsupported(_))));
+    let mut contradiction = reader_qos();
+    contradiction.time_based_filter.minimum_separation = Span::from_secs(2);
+    contradiction.deadline.period = Span::from_secs(1);
+    assert!(matches!(reader.set_qos(contradiction), Err(Error::InconsistentPolicy(_))));
+    assert_eq!((writer.qos().history, reader.qos().reliability), (History::KeepAll, Reliability::RELIABLE));
+}
+
+#[test]
+fn a_topic_lends_its_policies_and_announces_its_data() {
+    let (a, b) = (participant(185), participant(185));
+    let qos = TopicQos { reliability: Reliability::RELIABLE, history: History::KeepAll, ..TopicQos::default() };
+    let topic = a.topic_with_qos::<Reading>("readings", qos.clone()).unwrap();
+    let reader = topic.reader_builder().copy_from_topic_qos().build().unwrap();
+    assert_eq!((reader.qos().reliability, reader.qos().history), (Reliability::RELIABLE, History::KeepAll));
+    assert!(matches!(a.topic_with_qos::<Reading>("readings", TopicQos::default()), Err(Error::PreconditionNotMet(_))));
+    let mut immutable = qos.clone();
+    immutable.history = History::default();
+    assert!(matches!(topic.set_qos(immutable), Err(Error::ImmutablePolicy(PolicyId::History))));
+
+    let mut events = b.discovery_events();
+    topic.set_qos(TopicQos { topic_data: TopicData(vec![1, 2]), ..qos }).unwrap();
+    a.set_qos(peregrine::qos::ParticipantQos { user_data: UserData(vec![3]), ..a.qos() }).unwrap();
+    let (mut topic_data, mut user_data) = (false, false);
+    while !(topic_data && user_data) {
+        match events.wait_next(PATIENCE).expect("the news do not come") {
+            DiscoveryEvent::SubscriptionFound(data) if data.guid == reader.guid() => {
+                topic_data |= data.topic_data == TopicData(vec![1, 2]);
+            }
+            DiscoveryEvent::ParticipantFound(data) if data.guid() == a.guid() => {
+                user_data |= data.user_data == UserData(vec![3]);
+            }
+            _ => {}
+        }
+    }
+    let guid = reader.guid();
+    assert!(b.discovered_subscriptions().iter().any(|s| s.guid == guid));
+    drop(reader);
+    loop {
+        let event = events.wait_next(PATIENCE).expect("the reader is not gone");
+        if matches!(event, DiscoveryEvent::SubscriptionLost(lost) if lost == guid) {
+            break;
+        }
+    }
+    assert_eq!(events.missed(), 0);
+    assert!(b.discovered_subscriptions().is_empty());
+}
+
+#[test]
+fn a_late_reader_waits_for_what_was_written_before() {
+    let (a, b) = (participant(186), participant(186));
+    let topic = a.topic::<Reading>("readings").unwrap();
+    let writer = topic.writer_builder().reliable().keep_all().transient_local().build().unwrap();
+    for value in 0..200 {
+        writer.write(&Reading::new(1, value)).unwrap();
+    }
+    let topic = b.topic::<Reading>("readings").unwrap();
+    let reader = topic.reader_builder().reliable().keep_all().transient_local().build().unwrap();
+    reader.wait_for_historical_data(PATIENCE).unwrap();
+    assert!(reader.has_historical_data());
+    assert_eq!(reader.take().unwrap().len(), 200);
+    let nobodys = b.topic::<Reading>("nobody writes it").unwrap();
+    let lonely = nobodys.reader_builder().reliable().transient_local().build().unwrap();
+    assert!(!lonely.has_historical_data(), "nobody is known to have had nothing to say");
+    assert!(matches!(lonely.wait_for_historical_data(GLANCE), Err(Error::Timeout(_))));
+    let volatile = topic.reader().unwrap();
+    assert!(matches!(volatile.wait_for_historical_data(Duration::ZERO), Err(Error::PreconditionNotMet(_))));
+}
+
+#[test]
+fn every_policy_may_change_until_the_entity_is_enabled() {
+    let participant = participant(193);
+    let topic = participant.topic::<Reading>("readings").unwrap();
+    let mut participant_qos = participant.qos();
+    participant_qos.entity_factory.autoenable_created_entities = false;
+    participant.set_qos(participant_qos).unwrap();
+    let publisher = participant.publisher(PublisherQos::default());
+    let subscriber = participant.subscriber(SubscriberQos::default());
+    let writer = publisher.writer(&topic).best_effort().build().unwrap();
+    let reader = subscriber.reader(&topic).build().unwrap();
+
+    let writer_qos = DataWriterQos {
+        durability: Durability::TransientLocal,
+        history: History::KeepAll,
+        data_representation: DataRepresentation(vec![RepresentationId::XCDR2]),
+        ..DataWriterQos::default()
+    };
+    writer.set_qos(writer_qos.clone()).unwrap();
+    let reader_qos = DataReaderQos {
+        durability: Durability::TransientLocal,
+        reliability: Reliability::RELIABLE,
+        history: History::KeepAll,
+        ..DataReaderQos::default()
+    };
+    reader.set_qos(reader_qos.clone()).unwrap();
+    let presentation = Presentation { scope: AccessScope::Topic, ordered: true, ..Presentation::default() };
+    publisher.set_qos(PublisherQos { presentation, ..PublisherQos::default() }).unwrap();
+    subscriber.set_qos(SubscriberQos { presentation, ..SubscriberQos::default() }).unwrap();
+
+    publisher.enable().unwrap();
+    for (id, value) in [(1, 0), (2, 1), (1, 2)] {
+        writer.write(&Reading::new(id, value)).unwrap();
+    }
+    subscriber.enable().unwrap();
+    reader.wait_for_historical_data(PATIENCE).unwrap();
+    let loan = reader.take_loaned(&Selector::ANY).unwrap();
+    let values: Vec<_> = loan.iter().map(|sample| sample.value().unwrap().value).collect();
+    assert_eq!(values, [0, 1, 2], "in the order of the topic, with all that was written before");
+    let encapsulation = Encapsulation::parse(loan[0].bytes()).unwrap();
+    assert_eq!(encapsulation.representation, Representation::Xcdr2);
+
+    let fixed = Err(PolicyId::History);
+    let changed = writer.set_qos(DataWriterQos { history: History::KeepLast { depth: 1 }, ..writer_qos });
+    assert_eq!(immutable(changed), fixed);
+    let changed = reader.set_qos(DataReaderQos { history: History::KeepLast { depth: 1 }, ..reader_qos });
+    assert_eq!(immutable(changed), fixed);
+}
+
+/// The policy that could not change.
+fn immutable(result: Result<(), Error>) -> Result<(), PolicyId> {
+    match result {
+        Err(Error::ImmutablePolicy(policy)) => Err(policy),
+        other => {
+            other.unwrap();
+            Ok(())
+        }
+    }
+}
+
+#[test]
+fn entities_may_wait_to_be_enabled() {
+    let participant = participant(187);
+    let mut publisher_qos = PublisherQos::default();
+    publisher_qos.entity_factory.autoenable_created_entities = false;
+    let publisher = participant.publisher(publisher_qos);
+    let topic = participant.topic::<Reading>("readings").unwrap();
+    let writer = publisher.writer(&topic).build().unwrap();
+    let reader = topic.reader().unwrap();
+    assert!(!writer.is_enabled() && reader.is_enabled());
+    assert!(matches!(writer.write(&Reading::new(1, 1)), Err(Error::NotEnabled)));
+    assert!(reader.wait_for_writers(1, GLANCE).is_err());
+    writer.enable().unwrap();
+    reader.wait_for_writers(1, PATIENCE).unwrap();
+    writer.wait_for_readers(1, PATIENCE).unwrap();
+    writer.write(&Reading::new(1, 1)).unwrap();
+    assert_eq!(reader.wait_and_take(PATIENCE).unwrap().data, Some(Reading::new(1, 1)));
+
+    let mut participant_qos = participant.qos();
+    participant_qos.entity_factory.autoenable_created_entities = false;
+    participant.set_qos(participant_qos).unwrap();
+    let subscriber = participant.subscriber(SubscriberQos::default());
+    let reader = subscriber.reader(&topic).build().unwrap();
+    assert!(matches!(reader.enable(), Err(Error::PreconditionNotMet(_))));
+    assert!(matches!(reader.take(), Err(Error::NotEnabled)));
+    subscriber.enable().unwrap();
+    reader.wait_for_writers(1, PATIENCE).unwrap();
+
+    participant.delete_contained_entities();
+    assert!(matches!(writer.write(&Reading::new(1, 1)), Err(Error::AlreadyDeleted)));
+    assert!(matches!(reader.take(), Err(Error::AlreadyDeleted)));
+    assert!(matches!(reader.enable(), Err(Error::AlreadyDeleted)));
+}

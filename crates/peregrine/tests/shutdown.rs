@@ -1,0 +1,94 @@
+//! Nothing is left of a participant: no thread, no descriptor.
+
+mod common;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use common::{PATIENCE, Reading, config, polled};
+use peregrine::{DomainConfig, DomainParticipant, Selector, WaitSet};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Level, Metadata, Subscriber};
+
+/// Counts the warnings given.
+struct Warnings;
+
+static WARNINGS: AtomicUsize = AtomicUsize::new(0);
+
+impl Subscriber for Warnings {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        *metadata.level() <= Level::WARN
+    }
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn event(&self, event: &Event<'_>) {
+        eprintln!("{event:?}");
+        WARNINGS.fetch_add(1, Ordering::Relaxed);
+    }
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+fn entries(folder: &str) -> usize {
+    std::fs::read_dir(folder).unwrap().count()
+}
+
+fn live_and_die(domain: u32, config: DomainConfig) {
+    let (a, b) = (
+        DomainParticipant::builder(domain).config(config.clone()).build().unwrap(),
+        DomainParticipant::builder(domain).config(config).build().unwrap(),
+    );
+    let writer = a.topic::<Reading>("readings").unwrap().writer_builder().reliable().build().unwrap();
+    let reader = b.topic::<Reading>("readings").unwrap().reader_builder().reliable().build().unwrap();
+    writer.wait_for_readers(1, PATIENCE).unwrap();
+    let set = WaitSet::new();
+    set.attach(&reader.read_condition(Selector::ANY));
+    set.attach(writer.status_condition());
+    let events = a.discovery_events();
+    writer.write(&Reading::new(1, 1)).unwrap();
+    assert_eq!(reader.wait_and_take(PATIENCE).unwrap().data, Some(Reading::new(1, 1)));
+    // In an order that nobody would choose. The readers are still there to acknowledge the writer's last words.
+    let warnings = WARNINGS.load(Ordering::Relaxed);
+    drop((a, writer, b));
+    assert_eq!(
+        WARNINGS.load(Ordering::Relaxed),
+        warnings,
+        "the writer has not waited for its acknowledgements in vain"
+    );
+    assert!(reader.take_next().unwrap().is_none() || set.wait(Duration::ZERO).is_ok());
+    drop((reader, events, set));
+}
+
+fn thread_names() -> Vec<String> {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let names = tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")).ok());
+    names.map(|name| name.trim_end().to_owned()).collect()
+}
+
+/// One test, for threads of other tests would count.
+#[test]
+fn threads_and_descriptors_are_given_back() {
+    tracing::subscriber::set_global_default(Warnings).unwrap();
+    let mut named = config();
+    named.threads.name_prefix = "arm".to_owned();
+    let participant = DomainParticipant::builder(176).config(named.clone()).build().unwrap();
+    common::eventually("threads have their names", || {
+        let names = thread_names();
+        ["arm-ctrl-176", "arm-data-176-0"].iter().all(|name| names.iter().any(|n| n == name))
+    });
+    drop(participant);
+    named.threads.name_prefix = "a\0b".to_owned();
+    assert!(DomainParticipant::builder(176).config(named).build().unwrap_err().to_string().contains("name_prefix"));
+    common::eventually("those threads have ended", || !thread_names().iter().any(|name| name.starts_with("arm")));
+    let (threads, descriptors) = (entries("/proc/self/task"), entries("/proc/self/fd"));
+    for round in 0..3 {
+        live_and_die(174, config());
+        live_and_die(175, polled());
+        // A thread that was joined may stay listed for a moment.
+        common::eventually("all threads have ended", || entries("/proc/self/task") == threads);
+        assert_eq!(entries("/proc/self/fd"), descriptors, "round {round}");
+    }
+}

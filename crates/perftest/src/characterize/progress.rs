@@ -1,0 +1,58 @@
+//! How far the measurement is: a bar on a terminal, a line per pair of processes elsewhere.
+
+use std::io::IsTerminal;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use peregrine_report::record::Test;
+
+/// Shown on stderr, so that stdout holds nothing but the result.
+pub(super) struct Progress {
+    bar: ProgressBar,
+    plain: bool,
+}
+
+impl Progress {
+    /// `total` is the number of steps.
+    pub(super) fn start(total: usize) -> Self {
+        let plain = !std::io::stderr().is_terminal();
+        let target = if plain { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
+        let bar = ProgressBar::with_draw_target(Some(total as u64), target);
+        let style = ProgressStyle::with_template("{bar:32} {pos}/{len}  {msg}  {elapsed} of about {duration}")
+            .unwrap_or_else(|_| ProgressStyle::default_bar());
+        bar.set_style(style);
+        Self { bar, plain }
+    }
+
+    /// The next pair of processes begins.
+    pub(super) fn begin(&self, series: &str, test: Test, repetition: u32) {
+        let test = match test {
+            Test::Latency => "latency",
+            Test::Throughput => "throughput",
+        };
+        let text = format!("{series}, {test}, repetition {}", repetition + 1);
+        if self.plain {
+            eprintln!("{text} ({} of {} done)", self.bar.position(), self.bar.length().unwrap_or(0));
+        } else {
+            self.bar.set_message(text);
+        }
+    }
+
+    /// One size is done.
+    pub(super) fn step(&self) {
+        self.bar.inc(1);
+    }
+
+    /// A line that stays.
+    pub(super) fn message(&self, text: &str) {
+        if self.plain {
+            eprintln!("{text}");
+        } else {
+            self.bar.println(text);
+        }
+    }
+
+    /// Removes the bar.
+    pub(super) fn end(&self) {
+        self.bar.finish_and_clear();
+    }
+}

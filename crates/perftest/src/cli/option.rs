@@ -1,0 +1,279 @@
+//! What one command-line option is: the vocabulary of [`super::table`].
+
+use std::time::Duration;
+
+/// The heading under which `-help` and the compatibility document list an option.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Group {
+    /// Options that both sides take.
+    General,
+    /// Options that only a publisher takes.
+    Publisher,
+    /// Options that only a subscriber takes.
+    Subscriber,
+    /// Which network, which addresses.
+    Transport,
+    /// Plain sockets in place of a middleware.
+    RawTransport,
+    /// DDS Security; known so that they are refused by name.
+    Security,
+    /// Options that RTI Perftest does not have.
+    Own,
+}
+
+impl Group {
+    /// Every group, in the order in which help lists them.
+    pub const ALL: [Self; 7] = [
+        Self::General,
+        Self::Publisher,
+        Self::Subscriber,
+        Self::Transport,
+        Self::RawTransport,
+        Self::Own,
+        Self::Security,
+    ];
+
+    /// The heading.
+    pub fn title(self) -> &'static str {
+        match self {
+            Self::General => "General (both sides)",
+            Self::Publisher => "Publisher only",
+            Self::Subscriber => "Subscriber only",
+            Self::Transport => "Transport (both sides)",
+            Self::RawTransport => "Raw sockets",
+            Self::Security => "Security (both sides)",
+            Self::Own => "Not in RTI Perftest",
+        }
+    }
+}
+
+/// On which side of a test an option means something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// Publisher and subscriber.
+    Both,
+    /// Refused together with `-sub`.
+    Publisher,
+    /// Refused together with `-pub`.
+    Subscriber,
+}
+
+/// What follows an option, and its permitted values.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Argument {
+    /// Nothing follows.
+    Flag,
+    /// A whole number in `min..=max`; the suffixes k, M, G, Ki, Mi, Gi are understood.
+    Integer {
+        /// What help calls the value.
+        label: &'static str,
+        /// Smallest permitted value.
+        min: u64,
+        /// Largest permitted value.
+        max: u64,
+    },
+    /// As `Integer`, and the value may be left out.
+    OptionalInteger {
+        /// What help calls the value.
+        label: &'static str,
+        /// Smallest permitted value.
+        min: u64,
+        /// Largest permitted value.
+        max: u64,
+    },
+    /// Seconds, or a number with the suffix `ms` or `s`; at least `min_ms` milliseconds.
+    Seconds {
+        /// Smallest permitted value in milliseconds.
+        min_ms: u64,
+    },
+    /// One of a fixed set of words; upper and lower case differ, as in RTI Perftest.
+    Choice {
+        /// What help calls the value.
+        label: &'static str,
+        /// The words that work.
+        permitted: &'static [&'static str],
+        /// Words that are known and cannot be served yet.
+        not_yet: &'static [&'static str],
+    },
+    /// Any text that does not begin with a dash.
+    Text {
+        /// What help calls the value.
+        label: &'static str,
+    },
+    /// As `Text`; the option may be given several times.
+    Repeated {
+        /// What help calls the value.
+        label: &'static str,
+        /// How often at most.
+        max: usize,
+    },
+    /// `n[:spin|sleep]` in `1..=max` per second.
+    Rate {
+        /// What help calls the number.
+        label: &'static str,
+        /// Largest permitted value.
+        max: u64,
+    },
+    /// `main:receive:event` scheduling priorities: numbers, or `h`, `n`, `l`.
+    Priorities,
+    /// `main:receive:event:database` core lists such as `0,2-4`.
+    Affinity,
+    /// Sizes joined by colons; may be left out.
+    Sizes {
+        /// Smallest permitted size in bytes.
+        min: u64,
+        /// Largest permitted size in bytes.
+        max: u64,
+    },
+}
+
+/// Whether an option does its work in this version.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Availability {
+    /// It works.
+    Now,
+    /// It is recognised, checked, and refused with a line that says it is not available yet.
+    NotYet,
+    /// RTI Perftest itself removed it. It is recognised only when written in full.
+    Removed,
+}
+
+/// One row of the option table.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct OptionDescriptor {
+    /// Official spelling without the dash.
+    pub name: &'static str,
+    /// What follows it.
+    pub argument: Argument,
+    /// The value when the option is absent, as help prints it; empty when there is none to speak of.
+    pub default: &'static str,
+    /// The heading it is listed under.
+    pub group: Group,
+    /// The side it belongs to.
+    pub side: Side,
+    /// Whether it may be combined with `-rawTransport`.
+    pub raw: bool,
+    /// Whether it works in this version.
+    pub availability: Availability,
+    /// One sentence.
+    pub help: &'static str,
+}
+
+/// How the publisher waits for the next scheduled send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WaitMethod {
+    /// Busy wait: exact, one core is used up.
+    Spin,
+    /// `clock_nanosleep` to an absolute time: the core is free, the wake-up may be late.
+    Sleep,
+}
+
+/// A rate limit from `-pubRate` or `-pubRatebps`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RateLimit {
+    /// Samples or bits per second, by the option it came from.
+    pub per_second: u64,
+    /// How to wait.
+    pub method: WaitMethod,
+}
+
+/// One thread's scheduling priority.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Priority {
+    /// A `SCHED_FIFO` priority.
+    Number(u8),
+    /// `h`
+    High,
+    /// `n`
+    Normal,
+    /// `l`
+    Low,
+}
+
+/// `-threadPriorities`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ThreadPriorities {
+    /// Main (sending) thread.
+    pub main: Priority,
+    /// Receive threads.
+    pub receive: Priority,
+    /// Event and timer threads.
+    pub event: Priority,
+}
+
+/// `-threadCPUAffinity`: core numbers per kind of thread; an empty list leaves that thread alone.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ThreadAffinity {
+    /// Main (sending) thread.
+    pub main: Vec<usize>,
+    /// Receive threads.
+    pub receive: Vec<usize>,
+    /// Event and timer threads.
+    pub event: Vec<usize>,
+    /// Database thread of RTI Connext. Accepted; Peregrine has no such thread.
+    pub database: Vec<usize>,
+}
+
+/// A value that passed its option's checks.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Value {
+    /// A flag, or an option whose optional value was left out.
+    Present,
+    /// From `Integer` and `OptionalInteger`.
+    Integer(u64),
+    /// From `Seconds`.
+    Duration(Duration),
+    /// From `Text` and `Repeated`.
+    Text(String),
+    /// From `Choice`.
+    Choice(&'static str),
+    /// From `Rate`.
+    Rate(RateLimit),
+    /// From `Priorities`.
+    Priorities(ThreadPriorities),
+    /// From `Affinity`.
+    Affinity(ThreadAffinity),
+    /// From `Sizes`.
+    Sizes(Vec<u64>),
+}
+
+impl Argument {
+    /// The argument as help prints it: empty for a flag, `<label>` or `[<label>]` otherwise.
+    pub fn placeholder(&self) -> String {
+        match self {
+            Self::Flag => String::new(),
+            Self::Integer { label, .. } | Self::Text { label } | Self::Repeated { label, .. } => format!("<{label}>"),
+            Self::OptionalInteger { label, .. } => format!("[<{label}>]"),
+            Self::Seconds { .. } => "<seconds>".into(),
+            Self::Choice { label, .. } => format!("<{label}>"),
+            Self::Rate { label, .. } => format!("<{label}[:method]>"),
+            Self::Priorities => "<X:Y:Z>".into(),
+            Self::Affinity => "<A:B:C:D>".into(),
+            Self::Sizes { .. } => "[<size:size:...>]".into(),
+        }
+    }
+
+    /// The permitted values as help, errors and the compatibility document print them.
+    pub fn range(&self) -> String {
+        match self {
+            Self::Flag => "flag".into(),
+            Self::Integer { min, max, .. } | Self::OptionalInteger { min, max, .. } => integer_range(*min, *max),
+            Self::Seconds { min_ms } if min_ms.is_multiple_of(1000) => format!("at least {}", min_ms / 1000),
+            Self::Seconds { min_ms } => format!("at least {min_ms}ms"),
+            Self::Choice { permitted, not_yet: [], .. } => permitted.join(", "),
+            Self::Choice { permitted, not_yet, .. } => {
+                format!("{} (not yet: {})", permitted.join(", "), not_yet.join(", "))
+            }
+            Self::Text { .. } => "text".into(),
+            Self::Repeated { max, .. } => format!("text, repeatable up to {max} times"),
+            Self::Rate { max, .. } => format!("1 to {max}, method spin (default) or sleep"),
+            Self::Priorities => "1 to 99, h, n or l, each".into(),
+            Self::Affinity => "core, list or range, each".into(),
+            Self::Sizes { min, max } => format!("{min} to {max}, each"),
+        }
+    }
+}
+
+fn integer_range(min: u64, max: u64) -> String {
+    if max >= i64::MAX as u64 { format!("at least {min}") } else { format!("{min} to {max}") }
+}

@@ -1,0 +1,194 @@
+use super::*;
+use crate::cli::option::WaitMethod;
+
+fn run(line: &str) -> ParsedOptions {
+    let words: Vec<_> = line.split_whitespace().collect();
+    match parse(&words) {
+        Ok(Invocation::Run(options)) => options,
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+fn errors(line: &str) -> Vec<String> {
+    let words: Vec<_> = line.split_whitespace().collect();
+    match parse(&words) {
+        Err(error) => error.lines,
+        other => panic!("{line}: {other:?}"),
+    }
+}
+
+#[test]
+fn names_are_unique_and_sorted_ranges_are_not_empty() {
+    for (index, option) in OPTIONS.iter().enumerate() {
+        let twin = OPTIONS[index + 1..].iter().find(|other| other.name.eq_ignore_ascii_case(option.name));
+        assert_eq!(twin, None, "-{} is listed twice", option.name);
+        assert!(!option.help.is_empty(), "-{} has no help", option.name);
+        if let Argument::Integer { min, max, .. } | Argument::OptionalInteger { min, max, .. } = option.argument {
+            assert!(min < max, "-{} permits nothing", option.name);
+        }
+    }
+}
+
+#[test]
+fn every_option_is_found_by_its_full_name_in_any_case() {
+    for option in OPTIONS {
+        for spelling in [option.name.to_owned(), option.name.to_uppercase(), option.name.to_lowercase()] {
+            assert_eq!(resolve(&format!("-{spelling}")).unwrap().name, option.name);
+        }
+    }
+}
+
+#[test]
+fn the_short_forms_of_existing_scripts_mean_what_they_meant() {
+    for (typed, name) in [
+        ("-exec", "executionTime"),
+        ("-ex", "executionTime"),
+        ("-raw", "rawTransport"),
+        ("-noPrint", "noPrintIntervals"),
+        ("-noPr", "noPrintIntervals"),
+        ("-datalen", "dataLen"),
+        ("-sendqueuesize", "sendQueueSize"),
+        ("-sendQ", "sendQueueSize"),
+        ("-receivequeue", "receiveQueueSize"),
+        ("-latencytest", "latencyTest"),
+        ("-zerocopy", "zeroCopy"),
+        ("-be", "bestEffort"),
+        ("-dom", "domain"),
+        ("-key", "keyed"),
+        ("-ni", "nic"),
+        ("-pub", "pub"),
+        ("-sub", "sub"),
+        ("-instances", "instances"),
+    ] {
+        assert_eq!(resolve(typed).map(|option| option.name), Ok(name), "{typed}");
+    }
+}
+
+#[test]
+fn other_ambiguous_beginnings_list_their_candidates() {
+    assert_eq!(errors("-latency"), ["'-latency' is ambiguous: -latencyCount, -latencyTest, -latencyFile"]);
+    assert_eq!(errors("-send 10")[0], "'-send' is ambiguous: -sendQueueSize, -sendBufferSize");
+    assert_eq!(errors("-instance 100")[0], "'-instance' is ambiguous: -instances, -instanceHashBuckets");
+}
+
+#[test]
+fn scripts_of_the_raspberry_pi_characterization() {
+    let publisher = run("-pub -peer 10.45.3.119 -nic eth0 -raw -noPrint -exec 20 -datalen 64 -batchSize 0");
+    assert!(publisher.has("pub") && publisher.has("rawTransport") && publisher.has("noPrintIntervals"));
+    assert_eq!(publisher.texts("peer"), ["10.45.3.119"]);
+    assert_eq!(publisher.text("nic"), Some("eth0"));
+    assert_eq!(publisher.duration("executionTime"), Some(Duration::from_secs(20)));
+    assert_eq!(publisher.integer("dataLen"), Some(64));
+    assert_eq!(publisher.integer("batchSize"), Some(0));
+
+    let subscriber = run("-sub -peer 10.45.3.120 -nic eth0 -raw -noPrint -datalen 64");
+    assert!(subscriber.has("sub") && subscriber.has("rawTransport"));
+
+    let scan = run("-pub -nic eth0 -noPrint -exec 20 -scan -latencyTest");
+    assert!(scan.has("scan") && scan.has("latencyTest"));
+    assert_eq!(scan.sizes("scan"), None);
+    assert!(run("-pub -nic eth0 -noPrint -exec 20 -scan -batchSize 0").has("scan"));
+}
+
+#[test]
+fn scripts_of_the_large_data_comparison_are_refused_by_name() {
+    let lines = errors(
+        "-pub -noPrint -transport SHMEM -exec 23 -zerocopy -datalen 63001 -sendqueuesize 5 -receivequeue 1 -latencytest",
+    );
+    assert_eq!(lines, ["-transport SHMEM is not available yet", "-zeroCopy is not available yet"]);
+    let lines = errors("-pub -nic eth0 -noPrint -exec 23 -flatData -datalen 63001 -sendqueuesize 5");
+    assert_eq!(lines, ["-flatData is not available yet"]);
+}
+
+#[test]
+fn scripts_of_the_benchmark_pages() {
+    let options =
+        run("-pub -domain 55 -dataLen 1024 -transport UDPv4 -nic enp1s0 -noPrintIntervals -executionTime 20 \
+         -latencyTest -bestEffort -keyed -instances 100000 -noOutputHeaders -outputFile tmp");
+    assert_eq!(options.integer("domain"), Some(55));
+    assert_eq!(options.choice("transport"), Some("UDPv4"));
+    assert_eq!(options.integer("instances"), Some(100_000));
+    assert_eq!(options.text("outputFile"), Some("tmp"));
+    assert!(options.has("noOutputHeaders") && options.has("bestEffort") && options.has("keyed"));
+
+    let tuned = run("-sub -threadCPUAffinity 0:1,2 -threadPriorities h:80:n");
+    assert_eq!(tuned.affinity().unwrap().receive, [1, 2]);
+    assert!(tuned.priorities().is_some());
+    assert_eq!(errors("-sub -secureGovernanceFile g.xml"), ["-secureGovernanceFile is not available yet"]);
+}
+
+#[test]
+fn values_are_checked_against_the_table() {
+    assert_eq!(errors("-dataLen 27"), ["Bad value for -dataLen: 27 is out of range; permitted: 28 to 2147482620"]);
+    assert_eq!(errors("-domain 251"), ["Bad value for -domain: 251 is out of range; permitted: 0 to 250"]);
+    assert_eq!(
+        errors("-transport udpv4"),
+        ["Bad value for -transport: 'udpv4' is none of them; \
+          permitted: UDPv4, UDPv6 (not yet: SHMEM, TCP, TLS, DTLS, WAN, UDPv4_WAN)"]
+    );
+    assert_eq!(errors("-outputFormat CSV").len(), 1);
+    assert!(errors("-numIter 12abc")[0].contains("'abc' after the number"));
+    assert_eq!(errors("-pub -pubRate 0").len(), 1);
+}
+
+#[test]
+fn a_rate_may_leave_out_its_method() {
+    let expected = RateLimit { per_second: 1000, method: WaitMethod::Spin };
+    assert_eq!(run("-pub -pubRate 1000").rate("pubRate"), Some(expected));
+    assert_eq!(run("-pub -pubRatebps 10M:sleep").rate("pubRatebps").unwrap().method, WaitMethod::Sleep);
+}
+
+#[test]
+fn a_missing_argument_ends_parsing_at_once() {
+    assert_eq!(errors("-dataLen"), ["Missing <bytes> after -dataLen"]);
+    assert_eq!(errors("-dataLen -pub -nonsense"), ["Missing <bytes> after -dataLen"]);
+}
+
+#[test]
+fn every_unknown_word_is_reported() {
+    let lines = errors("-pub nonsense -alsoNonsense - -dataLen 1");
+    assert_eq!(lines.len(), 4, "{lines:?}");
+    assert!(lines[0].starts_with("Cannot parse 'nonsense'"));
+    assert!(lines[2].starts_with("Cannot parse '-'"));
+}
+
+#[test]
+fn help_wins_wherever_it_stands() {
+    assert_eq!(parse(&["-pub", "-dataLen", "-help"]), Ok(Invocation::Help));
+    assert_eq!(parse(&["-h"]), Ok(Invocation::Help));
+    assert_eq!(errors("-HELPX").len(), 1);
+}
+
+#[test]
+fn sides_exclude_each_other() {
+    assert_eq!(errors("-pub -sub"), ["-pub is a publisher option; it cannot go with -sub"]);
+    assert_eq!(errors("-sub -latencyTest"), ["-latencyTest is a publisher option; it cannot go with -sub"]);
+    assert_eq!(errors("-pub -numPublishers 2"), ["-numPublishers is a subscriber option; it cannot go with -pub"]);
+    // With neither flag the process is a subscriber and the rule does not apply.
+    assert!(run("-latencyTest").has("latencyTest"));
+}
+
+#[test]
+fn raw_sockets_exclude_what_they_cannot_do() {
+    assert_eq!(errors("-pub -raw -keyed -bestEffort"), ["-bestEffort is not supported by raw sockets (-rawTransport)"]);
+}
+
+#[test]
+fn scalars_keep_the_last_value_and_peers_add_up() {
+    assert_eq!(run("-dataLen 64 -dataLen 128").integer("dataLen"), Some(128));
+    assert_eq!(run("-peer b -peer a").texts("peer"), ["b", "a"]);
+    let many = "-peer a ".repeat(1025);
+    assert_eq!(errors(&many), vec!["-peer is given more than 1023 times"; 2]);
+}
+
+#[test]
+fn unbounded_may_leave_out_its_threshold() {
+    assert!(run("-unbounded -pub").has("unbounded"));
+    assert_eq!(run("-unbounded 1000 -pub").integer("unbounded"), Some(1000));
+}
+
+#[test]
+fn removed_options_answer_only_to_their_full_name() {
+    assert!(errors("-enableTCP")[0].contains("-transport TCP"));
+    assert_eq!(resolve("-enableTu").unwrap().name, "enableTurboMode");
+}

@@ -1,0 +1,270 @@
+//! The one list of options. Parsing, `-help` and `docs/perftest-compatibility.md` are all derived from it.
+
+use super::option::Argument::{
+    Affinity, Choice, Flag, Integer, OptionalInteger, Priorities, Rate, Repeated, Seconds, Sizes, Text,
+};
+use super::option::{Argument, Availability, Group, OptionDescriptor, Side};
+
+/// Largest sample that any RTI Perftest sends.
+pub const MAX_DATA_LEN: u64 = 2_147_482_620;
+/// Serialized length of everything in a sample but the payload octets.
+pub const OVERHEAD_LEN: u64 = 28;
+/// Largest payload of the bounded type.
+pub const MAX_BOUNDED_PAYLOAD_LEN: u64 = 65_470;
+/// Upper bound for plain counts.
+const ANY: u64 = i64::MAX as u64;
+const INT: u64 = i32::MAX as u64;
+
+/// Every option, in the order in which help lists them inside their group.
+#[rustfmt::skip]
+pub static OPTIONS: &[OptionDescriptor] = &[
+    // General
+    general("help", Flag, "", "print this text and end"),
+    general("bestEffort", Flag, "off", "best-effort instead of reliable delivery; give it on both sides").no_raw(),
+    general("dataLen", integer("bytes", OVERHEAD_LEN, MAX_DATA_LEN), "100", "serialized size of one sample"),
+    general("verbosity", integer("level", 0, 3), "1", "messages: 0 none, 1 errors, 2 warnings, 3 everything"),
+    general("domain", integer("id", 0, 250), "1", "DDS domain; pairs in different domains do not meet"),
+    general("durability", integer("kind", 0, 3), "0", "0 volatile, 1 transient local, 2 transient, 3 persistent").no_raw(),
+    general("keyed", Flag, "off", "use the keyed type; give it on both sides").no_raw(),
+    general("instances", integer("count", 1, INT), "1", "instances written in turn").no_raw(),
+    general("useReadThread", Flag, "off", "receive in a loop on a WaitSet instead of in a listener").no_raw(),
+    general("waitsetDelayUsec", integer("us", 0, 10_000_000), "0, 100 with waitsetEventCount", "how long a WaitSet gathers samples").no_raw(),
+    general("waitsetEventCount", integer("count", 1, INT), "1, any with waitsetDelayUsec", "1: a WaitSet gathers nothing").no_raw(),
+    general("unbounded", optional_integer("bytes", OVERHEAD_LEN, MAX_BOUNDED_PAYLOAD_LEN), "off", "use the unbounded type; implied above 65470 bytes").no_raw(),
+    general("messageSizeMax", integer("bytes", 0, MAX_DATA_LEN), "by interface", "largest RTPS message").no_raw(),
+    general("sendQueueSize", integer("count", 1, INT), "50", "samples, or batches, that may await acknowledgement"),
+    general("receiveQueueSize", integer("count", 1, INT), "128", "samples the reader holds from the start"),
+    general("noPrintIntervals", Flag, "off", "print the summary only"),
+    general("noOutputHeaders", Flag, "off", "print no titles and no column headings"),
+    general("outputFormat", choice("format", &["csv", "json", "legacy"], &[]), "csv", "form of the results"),
+    general("outputFile", Text { label: "file" }, "stdout", "append the results to this file"),
+    general("cpu", Flag, "off", "add the process's CPU use, as a share of all cores"),
+    general("threadPriorities", Priorities, "unset", "real-time priorities: main, receive and event threads"),
+    general("threadCPUAffinity", Affinity, "unset", "cores: main, receive, event and database threads"),
+    general("pinMemory", Flag, "off", "lock all memory (mlockall)"),
+    general("dynamicData", Flag, "off", "dynamic data API").no_raw().not_yet(),
+    general("instanceHashBuckets", integer("count", 1, 1_000_000), "= instances", "hash buckets for instances").no_raw().not_yet(),
+    general("noDirectCommunication", Flag, "off", "only through a persistence service").no_raw().not_yet(),
+    general("noPositiveAcks", Flag, "off", "negative acknowledgements only").no_raw().not_yet(),
+    general("keepDurationUsec", integer("us", 1, 31_536_000_000_000), "100", "how long samples are kept with noPositiveAcks").no_raw().not_yet(),
+    general("qosFile", Text { label: "file" }, "perftest_qos_profiles.xml", "QoS profiles in XML").no_raw().not_yet(),
+    general("qosLibrary", Text { label: "name" }, "PerftestQosLibrary", "QoS library in the file").no_raw().not_yet(),
+    general("noXmlQos", Flag, "off", "use the built-in QoS").no_raw().not_yet(),
+    general("asynchronous", Flag, "off", "asynchronous publish mode").no_raw().not_yet(),
+    general("flowController", choice("name", &["default", "1Gbps", "10Gbps"], &[]), "default", "flow controller of asynchronous writers").no_raw().not_yet(),
+    general("flatData", Flag, "off", "FlatData type; give it on both sides").no_raw().not_yet(),
+    general("zeroCopy", Flag, "off", "zero copy over shared memory").no_raw().not_yet(),
+    general("checkConsistency", Flag, "off", "check zero-copy samples after use").no_raw().not_yet(),
+    general("networkCapture", Flag, "off", "capture the traffic").no_raw().not_yet(),
+    general("doNotDropNetworkCapture", Flag, "off", "keep the capture file").no_raw().not_yet(),
+    general("crc", Flag, "off", "RTPS message checksum").no_raw().not_yet(),
+    general("crcKind", choice("kind", &["CRC_32_CUSTOM", "CRC_32_LEGACY"], &[]), "CRC_32_CUSTOM", "kind of checksum").no_raw().not_yet(),
+    general("enable-message-length", Flag, "off", "message length in the RTPS header extension").no_raw().not_yet(),
+    general("preallocateFragmentedSamples", Flag, "off", "reader fragment buffers ahead of need").no_raw().not_yet(),
+    general("receiveBufferSize", integer("bytes", 1, INT), "2097152", "socket receive buffer (Connext Micro)").no_raw().not_yet(),
+    general("sendBufferSize", integer("bytes", 1, INT), "524288", "socket send buffer (Connext Micro)").no_raw().not_yet(),
+    general("showResourceLimits", Flag, "off", "print the resource limits of each endpoint").not_yet(),
+    general("cacheStats", Flag, "off", "print queue levels and resent samples").no_raw().not_yet(),
+    general("compressionId", choice("id", &["MASK_NONE", "ZLIB", "LZ4", "BZIP2"], &[]), "MASK_NONE", "payload compression").no_raw().not_yet(),
+    general("compressionLevel", integer("level", 0, 10), "10", "compression effort").no_raw().not_yet(),
+    general("compressionThreshold", integer("bytes", 0, INT), "0", "smallest sample that is compressed").no_raw().not_yet(),
+    general("enableInstanceStateRecovery", Flag, "off", "instance state consistency").no_raw().not_yet(),
+    general("enableMonitoring2", Flag, "off", "monitoring library").no_raw().not_yet(),
+    general("collectorPeer", repeated("address", 1023), "", "monitoring collector").no_raw().not_yet(),
+    general("loaningSendReceive", Flag, "off", "loaned samples (Connext TSS)").no_raw().not_yet(),
+    general("fastQueue", Flag, "off", "fast queue (Connext, private)").no_raw().not_yet(),
+    // Publisher
+    publisher("pub", Flag, "", "act as publisher"),
+    publisher("batchSize", integer("bytes", 0, 2_147_482_619), "8192", "samples are sent in batches of this size; 0 for none"),
+    publisher("latencyCount", integer("count", 1, ANY), "10000, 1 with latencyTest", "one ping in this many samples or batches"),
+    publisher("executionTime", Seconds { min_ms: 10 }, "unset", "length of the test; also of each size of a scan"),
+    publisher("initialBurstSize", integer("count", 0, INT), "computed", "samples sent before the test starts"),
+    publisher("latencyTest", Flag, "off", "ping-pong: one sample at a time, each answered"),
+    publisher("numIter", integer("count", 1, ANY), "100000000, 10000000 with latencyTest", "samples to send"),
+    publisher("numSubscribers", integer("count", 1, INT), "1", "subscribers to wait for"),
+    publisher("pidMultiPubTest", integer("id", 0, INT), "0", "this publisher's number when there are several"),
+    publisher("pubRate", rate("n", 10_000_000), "unlimited", "samples per second"),
+    publisher("pubRatebps", rate("bits", ANY), "unlimited", "bits per second"),
+    publisher("sleep", integer("ms", 1, INT), "0", "sleep before each send"),
+    publisher("spin", integer("count", 1, ANY), "0", "turns of an empty loop before each send"),
+    publisher("writeInstance", integer("index", 0, INT), "in turn", "write this instance only").no_raw(),
+    publisher("latencyFile", Text { label: "file" }, "off", "append every latency sample to this file"),
+    publisher("scan", sizes(OVERHEAD_LEN, MAX_BOUNDED_PAYLOAD_LEN), "32:64:...:32768:63000", "test several sizes, one after the other"),
+    publisher("enableAutoThrottle", Flag, "off", "adapt the rate to the readers").no_raw().not_yet(),
+    publisher("enableTurboMode", Flag, "off", "adapt the batch size to the rate").no_raw().not_yet(),
+    publisher("writerStats", Flag, "off", "print resent samples").no_raw().not_yet(),
+    publisher("lowResolutionClock", Flag, "off", "one clock reading for the whole test").no_raw().not_yet(),
+    publisher("showSerializationTime", Flag, "off", "measure serialization after the test").no_raw().not_yet(),
+    publisher("loadDataFromFile", Text { label: "file" }, "off", "payload from a file").not_yet(),
+    publisher("maximumAllocableBufferSize", integer("bytes", 1, ANY), "1073741824", "memory cap for that file").not_yet(),
+    // Subscriber
+    subscriber("sub", Flag, "", "act as subscriber; so does an absent -pub"),
+    subscriber("sidMultiSubTest", integer("id", 0, INT), "0", "this subscriber's number when there are several"),
+    subscriber("numPublishers", integer("count", 1, INT), "1", "publishers to wait for"),
+    subscriber("cft", Text { label: "start[:end]" }, "off", "content filter on the key").no_raw().not_yet(),
+    // Transport
+    transport("transport", choice("kind", &["UDPv4", "UDPv6"], &["SHMEM", "TCP", "TLS", "DTLS", "WAN", "UDPv4_WAN"]), "UDPv4", "which network"),
+    transport("nic", Text { label: "ip or name[,...]" }, "all; loopback for raw", "interfaces to use, one for raw"),
+    transport("allowInterfaces", Text { label: "ip or name[,...]" }, "", "another name of -nic; wins over it"),
+    transport("peer", repeated("address", 1023), "multicast; loopback for raw", "partner's address; for raw addr[:id[-id2]]"),
+    transport("multicast", Flag, "off", "data by multicast"),
+    transport("multicastAddr", Text { label: "a[,b,c]" }, "239.255.1.1,239.255.1.2,239.255.1.100", "groups for throughput, latency, announcement; implies -multicast"),
+    transport("transportVerbosity", Text { label: "level" }, "0", "messages of the transport").not_yet(),
+    transport("transportServerBindPort", integer("port", 0, 65_535), "7400", "TCP server port").no_raw().not_yet(),
+    transport("transportWan", Flag, "off", "TCP in WAN mode").no_raw().not_yet(),
+    transport("transportPublicAddress", Text { label: "ip:port" }, "", "public address of a WAN server").not_yet(),
+    transport("transportHostPort", integer("port", 0, 65_535), "public port", "UDPv4_WAN port mapping").no_raw().not_yet(),
+    transport("transportWanServerAddress", Text { label: "address" }, "", "WAN server").no_raw().not_yet(),
+    transport("transportWanServerPort", integer("port", 0, 65_535), "3478", "WAN server port").no_raw().not_yet(),
+    transport("transportWanId", Text { label: "id" }, "", "WAN identity").no_raw().not_yet(),
+    transport("transportSecureWan", Flag, "off", "secure WAN").no_raw().not_yet(),
+    transport("transportCertAuthority", Text { label: "file" }, "", "TLS certificate authority").no_raw().not_yet(),
+    transport("transportCertFile", Text { label: "file" }, "", "TLS certificate").no_raw().not_yet(),
+    transport("transportPrivateKey", Text { label: "file" }, "", "TLS private key").no_raw().not_yet(),
+    // Raw sockets
+    raw("rawTransport", Flag, "off", "plain UDP sockets instead of DDS: the floor to compare with"),
+    raw("noBlockingSockets", Flag, "off", "never wait for room in the send buffer; drop instead"),
+    // Own
+    own("nsResolution", Flag, "off", "print times in microseconds with three decimals"),
+    own("discoveryTimeout", Seconds { min_ms: 1 }, "120", "longest wait for the partners to appear"),
+    own("partnerTimeout", Seconds { min_ms: 1 }, "10", "longest silence of a partner before the test is given up"),
+    own("startDelay", Seconds { min_ms: 0 }, "1", "rest between the initial burst and the first sample"),
+    own("waitStrategy", Text { label: "strategy" }, "block", "how threads wait for data: block, spin:<us> or poll"),
+    own("recordFile", Text { label: "file" }, "off", "append every result with its histogram as one JSON line"),
+    // Security
+    security("secureGovernanceFile", Text { label: "file" }, "", "governance document"),
+    security("securePermissionsFile", Text { label: "file" }, "by role", "permissions document"),
+    security("secureCertAuthority", Text { label: "file" }, "cacert.pem", "certificate authority"),
+    security("secureCertFile", Text { label: "file" }, "by role", "identity certificate"),
+    security("securePrivateKey", Text { label: "file" }, "by role", "private key"),
+    security("secureEncryptionAlgorithm", Text { label: "name" }, "aes-128-gcm", "cipher"),
+    security("secureEnableAAD", Flag, "off", "additional authenticated data"),
+    security("secureLibrary", Text { label: "file" }, "", "security library"),
+    security("lightWeightSecurity", Flag, "off", "pre-shared keys only"),
+    security("securePSK", Text { label: "seed" }, "off", "pre-shared key"),
+    security("securePSKAlgorithm", Text { label: "name" }, "AES256+GCM", "cipher of the pre-shared key"),
+    security("secureRtpsHmacOnly", Text { label: "key" }, "off", "message authentication only"),
+    security("secureDebug", integer("level", 0, 7), "1", "messages of the security plug-ins"),
+    // Removed by RTI Perftest itself, alive in old scripts
+    removed("secureSign", "-secureGovernanceFile"),
+    removed("secureEncryptBoth", "-secureGovernanceFile"),
+    removed("secureEncryptData", "-secureGovernanceFile"),
+    removed("secureEncryptDiscovery", "-secureGovernanceFile"),
+    removed("secureEncryptSM", "-secureGovernanceFile"),
+    removed("enableTCP", "-transport TCP"),
+    removed("enableUDPv6", "-transport UDPv6"),
+    removed("enableSharedMemory", "-transport SHMEM"),
+    removed("useLegacyDynamicData", "nothing"),
+    removed("heartbeatPeriod", "nothing"),
+    removed("fastHeartbeatPeriod", "nothing"),
+    removed("qosProfile", "nothing"),
+    removed("debug", "-verbosity 3"),
+    removed("nomulticast", "nothing; multicast is off by default"),
+];
+
+/// The row with exactly this official name.
+pub fn descriptor(name: &str) -> Option<&'static OptionDescriptor> {
+    OPTIONS.iter().find(|option| option.name == name)
+}
+
+const fn integer(label: &'static str, min: u64, max: u64) -> Argument {
+    Integer { label, min, max }
+}
+
+const fn optional_integer(label: &'static str, min: u64, max: u64) -> Argument {
+    OptionalInteger { label, min, max }
+}
+
+const fn choice(label: &'static str, permitted: &'static [&'static str], not_yet: &'static [&'static str]) -> Argument {
+    Choice { label, permitted, not_yet }
+}
+
+const fn repeated(label: &'static str, max: usize) -> Argument {
+    Repeated { label, max }
+}
+
+const fn rate(label: &'static str, max: u64) -> Argument {
+    Rate { label, max }
+}
+
+const fn sizes(min: u64, max: u64) -> Argument {
+    Sizes { min, max }
+}
+
+const fn general(
+    name: &'static str,
+    argument: Argument,
+    default: &'static str,
+    help: &'static str,
+) -> OptionDescriptor {
+    OptionDescriptor {
+        name,
+        argument,
+        default,
+        group: Group::General,
+        side: Side::Both,
+        raw: true,
+        availability: Availability::Now,
+        help,
+    }
+}
+
+const fn publisher(
+    name: &'static str,
+    argument: Argument,
+    default: &'static str,
+    help: &'static str,
+) -> OptionDescriptor {
+    let row = general(name, argument, default, help);
+    OptionDescriptor { group: Group::Publisher, side: Side::Publisher, ..row }
+}
+
+const fn subscriber(
+    name: &'static str,
+    argument: Argument,
+    default: &'static str,
+    help: &'static str,
+) -> OptionDescriptor {
+    let row = general(name, argument, default, help);
+    OptionDescriptor { group: Group::Subscriber, side: Side::Subscriber, ..row }
+}
+
+const fn transport(
+    name: &'static str,
+    argument: Argument,
+    default: &'static str,
+    help: &'static str,
+) -> OptionDescriptor {
+    OptionDescriptor { group: Group::Transport, ..general(name, argument, default, help) }
+}
+
+const fn raw(name: &'static str, argument: Argument, default: &'static str, help: &'static str) -> OptionDescriptor {
+    OptionDescriptor { group: Group::RawTransport, ..general(name, argument, default, help) }
+}
+
+const fn own(name: &'static str, argument: Argument, default: &'static str, help: &'static str) -> OptionDescriptor {
+    OptionDescriptor { group: Group::Own, ..general(name, argument, default, help) }
+}
+
+const fn security(
+    name: &'static str,
+    argument: Argument,
+    default: &'static str,
+    help: &'static str,
+) -> OptionDescriptor {
+    OptionDescriptor { group: Group::Security, ..general(name, argument, default, help).no_raw().not_yet() }
+}
+
+const fn removed(name: &'static str, instead: &'static str) -> OptionDescriptor {
+    OptionDescriptor { availability: Availability::Removed, ..general(name, Flag, "", instead) }
+}
+
+impl OptionDescriptor {
+    const fn no_raw(self) -> Self {
+        Self { raw: false, ..self }
+    }
+
+    const fn not_yet(self) -> Self {
+        Self { availability: Availability::NotYet, ..self }
+    }
+}

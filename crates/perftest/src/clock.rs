@@ -1,0 +1,58 @@
+//! The one clock of all measurements: `CLOCK_MONOTONIC`, in nanoseconds.
+
+use std::time::Duration;
+
+use rustix::thread::{ClockId, Timespec};
+
+/// Nanoseconds since an arbitrary start; shared by all processes of this machine until it restarts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct MonotonicNs(pub u64);
+
+impl MonotonicNs {
+    /// The present.
+    #[inline]
+    pub fn now() -> Self {
+        let time = rustix::time::clock_gettime(ClockId::Monotonic);
+        Self(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+    }
+
+    /// Nanoseconds since `earlier`; 0 when that lies in the future.
+    #[inline]
+    pub fn since_ns(self, earlier: Self) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+
+    /// A later time.
+    #[must_use]
+    pub fn plus(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)))
+    }
+
+    /// The time that is left until then; zero when it has passed.
+    pub fn remaining(self) -> Duration {
+        Duration::from_nanos(self.since_ns(Self::now()))
+    }
+
+    /// Sleeps until then. Signals do not end it early.
+    pub fn sleep_until(self) {
+        let request = Timespec { tv_sec: (self.0 / 1_000_000_000) as i64, tv_nsec: (self.0 % 1_000_000_000) as i64 };
+        while rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic, &request) == Err(rustix::io::Errno::INTR) {}
+    }
+
+    /// Keeps the processor busy until then, and returns the first reading at or after it.
+    pub fn spin_until(self) -> Self {
+        loop {
+            let now = Self::now();
+            if now >= self {
+                return now;
+            }
+            std::hint::spin_loop();
+        }
+    }
+}
+
+/// Processor time of the whole process so far, in nanoseconds.
+pub fn process_cpu_ns() -> u64 {
+    let time = rustix::time::clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}

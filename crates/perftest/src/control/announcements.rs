@@ -1,0 +1,247 @@
+//! The publisher's view of its subscribers, made from their announcements.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::{ControlCounter, Sentinel, Stop, StopReason};
+use crate::clock::MonotonicNs;
+use crate::error::Error;
+use crate::messaging::Sample;
+
+/// How often a wait looks at the request to stop.
+const STOP_POLL: Duration = Duration::from_millis(50);
+
+/// Who has announced what. One per publisher; written by the announcement listener, read by the main thread.
+#[derive(Debug)]
+pub struct AnnouncementBoard {
+    expected: u32,
+    state: Mutex<State>,
+    changed: Condvar,
+    stop: Arc<Stop>,
+}
+
+/// How a wait ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Waited {
+    /// What was waited for has happened.
+    Done,
+    /// The time is over.
+    TimeOver,
+    /// The run shall end.
+    Stopped(StopReason),
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// Subscribers that are there, and the number that tells their processes apart.
+    present: BTreeMap<u32, u64>,
+    /// Subscribers that have confirmed a round of LENGTH_CHANGED, by their latest.
+    confirmed: BTreeMap<u32, u32>,
+    /// Whether every expected subscriber has been present at some time.
+    complete: bool,
+    /// Whether the end has been announced, so that leaving is no surprise.
+    ending: bool,
+    fault: Option<String>,
+}
+
+impl AnnouncementBoard {
+    /// Expects subscribers `0..expected`. Asks `stop` to end the run when all of them have left.
+    pub fn new(expected: u32, stop: Arc<Stop>) -> Self {
+        Self { expected, state: Mutex::default(), changed: Condvar::new(), stop }
+    }
+
+    /// Takes note of an announcement.
+    pub fn on_announcement(&self, sample: &Sample<'_>) {
+        let Some(sentinel) = Sentinel::of_payload_len(sample.payload.len()) else { return };
+        let mut state = self.lock();
+        let subscriber = match u32::try_from(sample.entity_id) {
+            Ok(subscriber) if subscriber < self.expected => subscriber,
+            _ => {
+                state.fault = Some(format!(
+                    "Subscriber {} has announced itself, but with -numSubscribers {} the subscribers must be numbered \
+                     0 to {} by -sidMultiSubTest.",
+                    sample.entity_id,
+                    self.expected,
+                    self.expected - 1
+                ));
+                self.changed.notify_all();
+                return;
+            }
+        };
+        match sentinel {
+            Sentinel::Initialize => state.arrive(subscriber, sample.timestamp, self.expected),
+            Sentinel::LengthChanged => {
+                state.confirmed.insert(subscriber, ControlCounter::from_timestamp(sample.timestamp).round);
+            }
+            Sentinel::Finished => {
+                state.present.remove(&subscriber);
+                if state.complete && !state.ending && state.present.is_empty() {
+                    self.stop.request(StopReason::PartnersLeft);
+                }
+            }
+        }
+        self.changed.notify_all();
+    }
+
+    /// Waits until every subscriber is there.
+    pub fn wait_for_all(&self, timeout: Duration) -> Result<Waited, Error> {
+        self.wait(timeout, |state| state.complete)
+    }
+
+    /// Waits until every subscriber that is still there has confirmed that round of LENGTH_CHANGED.
+    pub fn wait_for_confirmation(&self, round: u32, timeout: Duration) -> Result<Waited, Error> {
+        self.wait(timeout, |state| {
+            state.present.keys().all(|subscriber| state.confirmed.get(subscriber) == Some(&round))
+        })
+    }
+
+    /// From now on a subscriber that leaves confirms the end, and does not ask the run to stop.
+    pub fn expect_departures(&self) {
+        self.lock().ending = true;
+    }
+
+    /// Waits until every subscriber has confirmed the end, or has left. A request to stop does not end this wait: it
+    /// is short, and after Ctrl-C the subscribers shall learn of the end as well.
+    pub fn wait_until_all_have_left(&self, timeout: Duration) -> bool {
+        let end = MonotonicNs::now().plus(timeout);
+        let mut state = self.lock();
+        while !state.present.is_empty() {
+            let left = end.remaining();
+            if left.is_zero() {
+                return false;
+            }
+            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        true
+    }
+
+    /// Subscribers that are there, by number.
+    pub fn present(&self) -> BTreeSet<u32> {
+        self.lock().present.keys().copied().collect()
+    }
+
+    fn wait(&self, timeout: Duration, done: impl Fn(&State) -> bool) -> Result<Waited, Error> {
+        let end = MonotonicNs::now().plus(timeout);
+        let mut state = self.lock();
+        loop {
+            if let Some(fault) = &state.fault {
+                return Err(Error::Partner(fault.clone()));
+            }
+            if done(&state) {
+                return Ok(Waited::Done);
+            }
+            if let Some(reason) = self.stop.reason() {
+                return Ok(Waited::Stopped(reason));
+            }
+            let left = end.remaining();
+            if left.is_zero() {
+                return Ok(Waited::TimeOver);
+            }
+            state = self.changed.wait_timeout(state, left.min(STOP_POLL)).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// `process` is 0 when the subscriber does not tell its processes apart, as RTI Perftest does not.
+    fn arrive(&mut self, subscriber: u32, process: u64, expected: u32) {
+        match self.present.insert(subscriber, process) {
+            Some(earlier) if earlier != process && earlier != 0 && process != 0 => {
+                self.fault = Some(format!(
+                    "Two subscribers announce themselves as number {subscriber}; give each its own -sidMultiSubTest."
+                ));
+            }
+            _ => {}
+        }
+        self.complete |= self.present.len() == expected as usize;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOON: Duration = Duration::from_secs(20);
+
+    fn board(expected: u32) -> AnnouncementBoard {
+        AnnouncementBoard::new(expected, Arc::default())
+    }
+
+    fn announce(board: &AnnouncementBoard, sentinel: Sentinel, subscriber: u32, counter: u64) {
+        board.on_announcement(&sentinel.sample(subscriber, 0, counter));
+    }
+
+    #[test]
+    fn waits_for_every_distinct_subscriber() {
+        let board = board(2);
+        announce(&board, Sentinel::Initialize, 1, 5);
+        announce(&board, Sentinel::Initialize, 1, 5);
+        assert_eq!(board.wait_for_all(Duration::ZERO), Ok(Waited::TimeOver));
+        announce(&board, Sentinel::Initialize, 0, 6);
+        assert_eq!(board.wait_for_all(SOON), Ok(Waited::Done));
+    }
+
+    #[test]
+    fn names_a_number_used_twice() {
+        let board = board(2);
+        announce(&board, Sentinel::Initialize, 0, 5);
+        announce(&board, Sentinel::Initialize, 0, 6);
+        assert!(matches!(board.wait_for_all(SOON), Err(Error::Partner(text)) if text.contains("as number 0")));
+    }
+
+    #[test]
+    fn a_subscriber_may_leave_and_come_back_before_the_start() {
+        let board = board(2);
+        announce(&board, Sentinel::Initialize, 0, 5);
+        announce(&board, Sentinel::Finished, 0, 0);
+        announce(&board, Sentinel::Initialize, 0, 6);
+        announce(&board, Sentinel::Initialize, 1, 7);
+        assert_eq!(board.wait_for_all(SOON), Ok(Waited::Done));
+    }
+
+    #[test]
+    fn names_a_number_out_of_range() {
+        let board = board(1);
+        announce(&board, Sentinel::Initialize, 1, 5);
+        assert!(matches!(board.wait_for_all(SOON), Err(Error::Partner(text)) if text.contains("Subscriber 1")));
+    }
+
+    #[test]
+    fn a_round_counts_only_its_own_confirmations() {
+        let board = board(1);
+        announce(&board, Sentinel::Initialize, 0, 5);
+        announce(&board, Sentinel::LengthChanged, 0, ControlCounter { round: 1, attempt: 7 }.to_timestamp());
+        assert_eq!(board.wait_for_confirmation(1, SOON), Ok(Waited::Done));
+        assert_eq!(board.wait_for_confirmation(2, Duration::ZERO), Ok(Waited::TimeOver));
+    }
+
+    #[test]
+    fn leaving_after_the_end_is_no_surprise() {
+        let stop = Arc::<Stop>::default();
+        let board = AnnouncementBoard::new(1, Arc::clone(&stop));
+        announce(&board, Sentinel::Initialize, 0, 5);
+        board.expect_departures();
+        announce(&board, Sentinel::Finished, 0, 0);
+        assert!(board.wait_until_all_have_left(Duration::ZERO));
+        assert_eq!(stop.reason(), None);
+    }
+
+    #[test]
+    fn the_last_one_to_leave_ends_the_run() {
+        let stop = Arc::<Stop>::default();
+        let board = AnnouncementBoard::new(2, Arc::clone(&stop));
+        announce(&board, Sentinel::Initialize, 0, 5);
+        announce(&board, Sentinel::Initialize, 1, 6);
+        announce(&board, Sentinel::Finished, 0, 0);
+        assert_eq!((stop.reason(), board.present()), (None, BTreeSet::from([1])));
+        assert!(!board.wait_until_all_have_left(Duration::ZERO));
+        announce(&board, Sentinel::Finished, 1, 0);
+        assert_eq!(stop.reason(), Some(StopReason::PartnersLeft));
+        assert!(board.wait_until_all_have_left(Duration::ZERO));
+    }
+}

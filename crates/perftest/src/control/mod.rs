@@ -1,0 +1,9 @@
+//! The protocol between publisher and subscriber: who is there, what has begun, what has ended.
+
+mod announcements;
+mod sentinel;
+mod stop;
+
+pub use announcements::{AnnouncementBoard, Waited};
+pub use sentinel::{CONTROL_KEY, ControlCounter, Sentinel};
+pub use stop::{Stop, StopReason, watch_signals};

@@ -1,0 +1,106 @@
+//! Control messages are samples whose payload has one of three particular lengths.
+
+use std::fmt;
+
+use crate::messaging::Sample;
+
+/// Key of every control sample of a publisher, so that each content filter can let it through.
+pub const CONTROL_KEY: [u8; 4] = [0xff, 0xff, 0, 0];
+
+/// What a control message says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sentinel {
+    /// From a publisher: warm up. From a subscriber: I have discovered everybody.
+    Initialize,
+    /// From a publisher: the test is over. From a subscriber: I have seen the end, or I leave.
+    Finished,
+    /// From a publisher: the next sample begins a new size. From a subscriber: I am ready for it.
+    LengthChanged,
+}
+
+const PAYLOAD: [u8; 1236] = [0; 1236];
+
+impl Sentinel {
+    /// The length that says it.
+    pub const fn payload_len(self) -> usize {
+        match self {
+            Self::Initialize => 1234,
+            Self::Finished => 1235,
+            Self::LengthChanged => 1236,
+        }
+    }
+
+    /// What a payload of this length says; `None` for data.
+    #[inline]
+    pub const fn of_payload_len(len: usize) -> Option<Self> {
+        match len {
+            1234 => Some(Self::Initialize),
+            1235 => Some(Self::Finished),
+            1236 => Some(Self::LengthChanged),
+            _ => None,
+        }
+    }
+
+    /// A control sample of publisher or subscriber `entity_id`.
+    ///
+    /// `seq_num` is that of the last data sample. `counter` travels in the field that carries the clock in data; what
+    /// it counts depends on the message: see [`ControlCounter`], and for INITIALIZE of a subscriber the number that
+    /// tells its processes apart.
+    pub fn sample(self, entity_id: u32, seq_num: u32, counter: u64) -> Sample<'static> {
+        Sample {
+            key: CONTROL_KEY,
+            entity_id: entity_id as i32,
+            seq_num,
+            timestamp: counter,
+            latency_ping: Sample::NO_PING,
+            payload: &PAYLOAD[..self.payload_len()],
+        }
+    }
+}
+
+/// What FINISHED and LENGTH_CHANGED carry in the clock's field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ControlCounter {
+    /// Number of sizes that have ended before, and so the number of this message's round.
+    pub round: u32,
+    /// How often this message has been sent before.
+    pub attempt: u32,
+}
+
+impl ControlCounter {
+    /// The value of the field.
+    pub fn to_timestamp(self) -> u64 {
+        u64::from(self.round) << 32 | u64::from(self.attempt)
+    }
+
+    /// From the value of the field.
+    pub fn from_timestamp(timestamp: u64) -> Self {
+        Self { round: (timestamp >> 32) as u32, attempt: timestamp as u32 }
+    }
+}
+
+impl fmt::Display for Sentinel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Initialize => "INITIALIZE",
+            Self::Finished => "FINISHED",
+            Self::LengthChanged => "LENGTH_CHANGED",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_say_what_they_say() {
+        for sentinel in [Sentinel::Initialize, Sentinel::Finished, Sentinel::LengthChanged] {
+            let sample = sentinel.sample(7, 9, 1);
+            assert_eq!(Sentinel::of_payload_len(sample.payload.len()), Some(sentinel));
+            assert_eq!((sample.entity_id, sample.seq_num, sample.key), (7, 9, [0xff, 0xff, 0, 0]));
+        }
+        assert_eq!(Sentinel::of_payload_len(1233), None);
+        assert_eq!(Sentinel::of_payload_len(1237), None);
+    }
+}

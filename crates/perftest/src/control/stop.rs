@@ -1,0 +1,118 @@
+//! Ending a run before its time.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
+
+use crate::clock::MonotonicNs;
+use crate::error::Error;
+
+/// Why a run ends before its time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopReason {
+    /// Ctrl-C or SIGTERM.
+    Interrupted,
+    /// Every subscriber has left.
+    PartnersLeft,
+}
+
+const RUNNING: u8 = 0;
+const INTERRUPTED: u8 = 1;
+const PARTNERS_LEFT: u8 = 2;
+
+/// A request to end, seen by every loop and every wait of a run. The first reason stays.
+#[derive(Debug, Default)]
+pub struct Stop {
+    reason: AtomicU8,
+    lock: Mutex<()>,
+    requested: Condvar,
+}
+
+impl Stop {
+    /// Whether, and why, the run shall end. One relaxed load: the send loop asks before every sample.
+    #[inline]
+    pub fn reason(&self) -> Option<StopReason> {
+        match self.reason.load(Ordering::Relaxed) {
+            RUNNING => None,
+            INTERRUPTED => Some(StopReason::Interrupted),
+            _ => Some(StopReason::PartnersLeft),
+        }
+    }
+
+    /// Asks the run to end.
+    pub fn request(&self, reason: StopReason) {
+        let value = match reason {
+            StopReason::Interrupted => INTERRUPTED,
+            StopReason::PartnersLeft => PARTNERS_LEFT,
+        };
+        let _guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = self.reason.compare_exchange(RUNNING, value, Ordering::Relaxed, Ordering::Relaxed);
+        self.requested.notify_all();
+    }
+
+    /// Sleeps until then, or until the run shall end.
+    pub fn sleep_until(&self, end: MonotonicNs) {
+        let mut guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        while self.reason().is_none() {
+            let left = end.remaining();
+            if left.is_zero() {
+                return;
+            }
+            guard = self.requested.wait_timeout(guard, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+
+    /// Sleeps so long, or until the run shall end.
+    pub fn sleep(&self, duration: Duration) {
+        self.sleep_until(MonotonicNs::now().plus(duration));
+    }
+}
+
+/// Turns the first Ctrl-C or SIGTERM into a request to stop; the second ends the process at once with status 130.
+pub fn watch_signals() -> Result<Arc<Stop>, Error> {
+    let stop = Arc::new(Stop::default());
+    let mut signals =
+        Signals::new([SIGINT, SIGTERM]).map_err(|error| Error::Setup(format!("Cannot watch for Ctrl-C: {error}")))?;
+    let watched = Arc::clone(&stop);
+    let watch = move || {
+        for (count, _) in signals.forever().enumerate() {
+            if count > 0 {
+                #[expect(clippy::disallowed_methods, reason = "whoever asks twice wants no farewell")]
+                std::process::exit(Error::Interrupted.exit_code().into());
+            }
+            watched.request(StopReason::Interrupted);
+        }
+    };
+    std::thread::Builder::new()
+        .name("signals".into())
+        .spawn(watch)
+        .map_err(|error| Error::Setup(format!("Cannot start a thread: {error}")))?;
+    Ok(stop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_reason_stays_and_ends_every_sleep() {
+        let stop = Arc::new(Stop::default());
+        assert_eq!(stop.reason(), None);
+        let sleeper = std::thread::spawn({
+            let stop = Arc::clone(&stop);
+            move || stop.sleep(Duration::from_secs(3600))
+        });
+        stop.request(StopReason::PartnersLeft);
+        stop.request(StopReason::Interrupted);
+        sleeper.join().unwrap();
+        assert_eq!(stop.reason(), Some(StopReason::PartnersLeft));
+    }
+
+    #[test]
+    fn a_sleep_ends_by_itself() {
+        Stop::default().sleep_until(MonotonicNs(0));
+    }
+}

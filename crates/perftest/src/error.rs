@@ -1,0 +1,51 @@
+//! Why a run failed, and with which exit status.
+
+use std::fmt;
+
+use crate::cli::UsageError;
+
+/// Why a run ended without its result, or with a doubtful one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Error {
+    /// The command line is wrong. Nothing was started.
+    Usage(UsageError),
+    /// Something the run needs could not be had: a port, an interface, a file, a privilege.
+    Setup(String),
+    /// A partner did not appear, or fell silent. What was measured until then has been printed.
+    Partner(String),
+    /// The test ended without a single sample.
+    NoData(String),
+    /// The network or the middleware refused to go on.
+    Transfer(String),
+    /// Ctrl-C. What was measured until then has been printed.
+    Interrupted,
+}
+
+impl Error {
+    /// 255 when nothing was started, as RTI Perftest ends; 130 after Ctrl-C; 1 otherwise.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Usage(_) | Self::Setup(_) => 255,
+            Self::Interrupted => 130,
+            Self::Partner(_) | Self::NoData(_) | Self::Transfer(_) => 1,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Usage(error) => f.write_str(&error.lines.join("\n")),
+            Self::Setup(text) | Self::Partner(text) | Self::NoData(text) | Self::Transfer(text) => f.write_str(text),
+            Self::Interrupted => f.write_str("Interrupted; the results cover what was measured until then."),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<UsageError> for Error {
+    fn from(error: UsageError) -> Self {
+        Self::Usage(error)
+    }
+}

@@ -1,0 +1,62 @@
+//! Keeping idle cores awake.
+//!
+//! A core that sleeps deeply takes tens of microseconds to wake, many times what a datagram takes. As long as a process
+//! holds `/dev/cpu_dma_latency` open with 0 written to it, Linux lets no core sleep that deeply.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::Path;
+
+const DEVICE: &str = "/dev/cpu_dma_latency";
+
+/// Whether idle cores are kept awake, for as long as this value lives.
+#[derive(Debug)]
+pub enum IdleStates {
+    /// By this process.
+    Disabled {
+        /// Closing it gives the cores back their sleep.
+        _device: File,
+    },
+    /// Not by this process, and why not.
+    Allowed(String),
+}
+
+impl IdleStates {
+    /// Keeps idle cores awake, if this process may.
+    pub fn disable() -> Self {
+        match Self::open() {
+            Ok(device) => Self::Disabled { _device: device },
+            Err(error) => Self::Allowed(format!("{DEVICE}: {error}")),
+        }
+    }
+
+    fn open() -> io::Result<File> {
+        let mut device = OpenOptions::new().write(true).open(DEVICE)?;
+        device.write_all(&0_i32.to_ne_bytes())?;
+        Ok(device)
+    }
+}
+
+/// Other processes that hold the device, as `name (pid)`; those that this process may look into.
+pub fn cpu_dma_latency_holders() -> Vec<String> {
+    let own = std::process::id().to_string();
+    let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };
+    processes
+        .flatten()
+        .filter_map(|process| {
+            let pid = process.file_name().into_string().ok()?;
+            if pid == own || !pid.bytes().all(|digit| digit.is_ascii_digit()) || !holds_device(&process.path()) {
+                return None;
+            }
+            let name = fs::read_to_string(process.path().join("comm")).unwrap_or_default();
+            Some(format!("{} ({pid})", name.trim()))
+        })
+        .collect()
+}
+
+fn holds_device(process: &Path) -> bool {
+    let Ok(descriptors) = fs::read_dir(process.join("fd")) else { return false };
+    descriptors
+        .flatten()
+        .any(|descriptor| fs::read_link(descriptor.path()).is_ok_and(|target| target == Path::new(DEVICE)))
+}

@@ -1,0 +1,71 @@
+//! `perftest`: how a machine and its network move DDS samples, measured against the raw-socket floor.
+//!
+//! A command line ([`cli`]) becomes a plan ([`plan`]). The workload sends or receives samples over whatever implements
+//! [`messaging`], follows the protocol of [`control`], and hands what it measured to [`output`].
+#![forbid(unsafe_code)]
+
+pub mod characterize;
+pub mod cli;
+pub mod clock;
+pub mod control;
+pub mod error;
+pub mod host;
+pub mod messaging;
+pub mod output;
+pub mod pace;
+pub mod plan;
+pub mod recorder;
+pub mod threads;
+pub mod workload;
+
+use std::sync::Arc;
+
+use tracing_subscriber::filter::LevelFilter;
+
+use crate::cli::{Invocation, parse};
+use crate::control::Stop;
+use crate::error::Error;
+use crate::messaging::Messaging;
+use crate::messaging::dds::{DdsMessaging, TestData, TestDataKeyed, TestDataKeyedLarge, TestDataLarge};
+use crate::messaging::raw::RawMessaging;
+use crate::output::{Output, banner};
+use crate::plan::TestPlan;
+
+/// Runs RTI Perftest's command line: the words after the program's name.
+pub fn run_command_line(words: &[String], stop: &Arc<Stop>) -> Result<(), Error> {
+    let options = match parse(words)? {
+        Invocation::Help => return output::print_text(&cli::usage()),
+        Invocation::Run(options) => options,
+    };
+    let plan = plan::resolve(&options)?;
+    threads::apply_to_process(&plan.threads)?;
+    if plan.transport.raw {
+        return run_plan(&plan, &RawMessaging::new(&plan)?, stop);
+    }
+    show_messages(plan.verbosity);
+    match (plan.data.keyed, plan.data.unbounded) {
+        (false, None) => run_plan(&plan, &DdsMessaging::<TestData>::new(&plan)?, stop),
+        (true, None) => run_plan(&plan, &DdsMessaging::<TestDataKeyed>::new(&plan)?, stop),
+        (false, Some(_)) => run_plan(&plan, &DdsMessaging::<TestDataLarge>::new(&plan)?, stop),
+        (true, Some(_)) => run_plan(&plan, &DdsMessaging::<TestDataKeyedLarge>::new(&plan)?, stop),
+    }
+}
+
+/// Messages of the middleware go to stderr.
+fn show_messages(verbosity: u8) {
+    let level = match verbosity {
+        0 => LevelFilter::OFF,
+        1 => LevelFilter::ERROR,
+        2 => LevelFilter::WARN,
+        _ => LevelFilter::TRACE,
+    };
+    // Somebody who uses this crate as a library may have decided where messages go.
+    let _ = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).with_ansi(false).try_init();
+}
+
+fn run_plan<M: Messaging>(plan: &TestPlan, messaging: &M, stop: &Arc<Stop>) -> Result<(), Error> {
+    let output = Output::open(&plan.output)?;
+    eprintln!("{}", banner::version_line(&messaging.name()));
+    eprint!("{}", banner::configuration_block(plan, &messaging.configuration()));
+    workload::run(plan, messaging, output, stop)
+}

@@ -1,0 +1,375 @@
+//! DDS over RTPS: the topics, types and policies of RTI Perftest on the `peregrine` crate.
+//!
+//! Samples are serialized straight into the buffer they are sent from, and parsed where they were received: neither way
+//! copies a payload twice or allocates.
+
+mod poller;
+mod settings;
+mod types;
+
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use peregrine::qos::NonMatch;
+use peregrine::status::{MatchedStatus, StatusMask};
+use peregrine::{
+    DataReader, DataWriter, DataWriterListener, DomainParticipant, Guid, InstanceHandle, LoanedSample, Selector,
+};
+
+use self::poller::Poller;
+pub use self::types::{TestData, TestDataKeyed, TestDataKeyedLarge, TestDataLarge, TestType};
+use super::{Configuration, Messaging, Sample, SampleReader, SampleWriter, Topic, WriteError};
+use crate::clock::MonotonicNs;
+use crate::control::CONTROL_KEY;
+use crate::error::Error;
+use crate::plan::{Role, TestPlan, Wait};
+use crate::threads::{self, ThreadKind};
+
+/// How the participant calls itself.
+const PARTICIPANT_NAME: &str = "Perftest Participant";
+/// A partner without a sign of life counts as gone after this at the earliest: a busy host may be late.
+const SHORTEST_LEASE: Duration = Duration::from_secs(2);
+/// A partner whose settings contradict has this long to be joined by one whose settings do not.
+const MISMATCH_PATIENCE: Duration = Duration::from_secs(2);
+/// How often a read thread looks at the request to end.
+const CLOSE_POLL: Duration = Duration::from_millis(20);
+
+/// One DomainParticipant, and the type of all its topics.
+#[derive(Debug)]
+pub struct DdsMessaging<T> {
+    participant: DomainParticipant,
+    plan: Arc<TestPlan>,
+    poller: Option<Arc<Poller>>,
+    marker: PhantomData<fn() -> T>,
+}
+
+impl<T: TestType> DdsMessaging<T> {
+    /// Joins the domain.
+    pub fn new(plan: &TestPlan) -> Result<Self, Error> {
+        threads::check_receive_threads(&plan.threads)?;
+        let participant = DomainParticipant::builder(plan.data.domain)
+            .name(PARTICIPANT_NAME)
+            .config(settings::domain_config(plan)?)
+            .lease(plan.timeouts.partner.max(SHORTEST_LEASE))
+            .build()
+            .map_err(|error| setup(&error))?;
+        let busy = matches!(plan.role, Role::Subscriber(_));
+        let poller = match plan.receive.wait {
+            Wait::Poll => Some(Arc::new(Poller::start(&participant, &plan.threads, busy)?)),
+            Wait::Block | Wait::Spin(_) => None,
+        };
+        Ok(Self { participant, plan: Arc::new(plan.clone()), poller, marker: PhantomData })
+    }
+}
+
+impl<T: TestType> Messaging for DdsMessaging<T> {
+    type Writer = DdsWriter<T>;
+    type Reader = DdsReader<T>;
+
+    fn name(&self) -> String {
+        format!("Peregrine DDS {}", env!("CARGO_PKG_VERSION"))
+    }
+
+    fn configuration(&self) -> Configuration {
+        let message_len = match self.plan.data.max_message_len {
+            Some(len) => format!("{len} bytes"),
+            None => "by interface".into(),
+        };
+        Configuration {
+            perftest: vec![("Middleware".into(), "DDS".into()), ("Type".into(), T::TYPE_NAME.into())],
+            transport: vec![("Message Size Max".into(), message_len)],
+            warnings: Vec::new(),
+        }
+    }
+
+    fn initial_burst(&self, samples_per_batch: u64) -> u64 {
+        u64::from(self.plan.data.send_queue_len).saturating_mul(samples_per_batch)
+    }
+
+    fn create_writer(&self, topic: Topic) -> Result<DdsWriter<T>, Error> {
+        let dds_topic = self.participant.topic::<T>(&topic.to_string()).map_err(|error| setup(&error))?;
+        let mut builder = self.participant.publisher(settings::publisher_qos()).writer(&dds_topic);
+        builder = builder.qos(settings::writer_qos(&self.plan, topic));
+        let batch_len = if topic == Topic::Throughput { settings::batch_len(&self.plan) } else { None };
+        if let Some(len) = batch_len {
+            // As with RTI Perftest no timer ends a batch.
+            builder = builder.batching(len, Duration::MAX);
+        }
+        let readers = Arc::<Readers>::default();
+        builder = builder.listener(Watch(Arc::clone(&readers)), StatusMask::PUBLICATION_MATCHED);
+        let writer = builder.build().map_err(|error| setup(&error))?;
+        if T::HAS_KEY {
+            for index in 0..self.plan.data.instances {
+                register(&writer, index.to_le_bytes())?;
+            }
+            register(&writer, CONTROL_KEY)?;
+        }
+        Ok(DdsWriter { writer, topic, batch_len, readers, mismatch: Mismatch::default() })
+    }
+
+    fn create_reader(&self, topic: Topic) -> Result<DdsReader<T>, Error> {
+        let dds_topic = self.participant.topic::<T>(&topic.to_string()).map_err(|error| setup(&error))?;
+        let mut builder = self.participant.subscriber(settings::subscriber_qos()).reader(&dds_topic);
+        if let Some(groups) = self.plan.transport.multicast {
+            builder = builder.multicast(groups.of(topic));
+        }
+        let reader = builder.qos(settings::reader_qos(&self.plan, topic)).build().map_err(|error| setup(&error))?;
+        let (plan, poller) = (Arc::clone(&self.plan), self.poller.clone());
+        let participant = self.participant.clone();
+        Ok(DdsReader { reader, topic, plan, participant, poller, mismatch: Mismatch::default() })
+    }
+}
+
+fn register<T: TestType>(writer: &DataWriter<T>, key: [u8; 4]) -> Result<(), Error> {
+    writer.register_instance(&T::with_key(key)).map(drop).map_err(|error| setup(&error))
+}
+
+fn setup(error: &peregrine::Error) -> Error {
+    Error::Setup(error.to_string())
+}
+
+/// Who listens to a writer. Read before every write.
+#[derive(Debug, Default)]
+struct Readers {
+    matched: AtomicU32,
+    ever: AtomicBool,
+}
+
+impl Readers {
+    #[inline]
+    fn have_left(&self) -> bool {
+        self.matched.load(Ordering::Relaxed) == 0 && self.ever.load(Ordering::Relaxed)
+    }
+}
+
+/// Keeps [`Readers`] up to date.
+struct Watch(Arc<Readers>);
+
+impl<T: TestType> DataWriterListener<T> for Watch {
+    fn on_publication_matched(&self, _: &DataWriter<T>, status: MatchedStatus) {
+        self.0.matched.store(status.current_count, Ordering::Relaxed);
+        self.0.ever.store(status.total_count > 0, Ordering::Relaxed);
+    }
+}
+
+/// Tells a partner with other settings, unless one with the right settings appears as well.
+#[derive(Debug, Default)]
+struct Mismatch {
+    since: Option<MonotonicNs>,
+}
+
+impl Mismatch {
+    fn check(&mut self, topic: Topic, found: Option<(Guid, NonMatch)>) -> Result<(), Error> {
+        let Some((partner, reason)) = found else { return Ok(()) };
+        let since = *self.since.get_or_insert_with(MonotonicNs::now);
+        if MonotonicNs::now().since_ns(since) < MISMATCH_PATIENCE.as_nanos() as u64 {
+            return Ok(());
+        }
+        Err(Error::Partner(format!(
+            "Topic {topic} of this process and of its partner ({partner}) do not match: {reason}. Give both sides the \
+             same options (-keyed, -bestEffort, -durability, -unbounded, -dataLen)."
+        )))
+    }
+}
+
+/// Writes samples of one topic.
+#[derive(Debug)]
+pub struct DdsWriter<T: TestType> {
+    writer: DataWriter<T>,
+    topic: Topic,
+    /// Octets that end a batch; `None` without batches.
+    batch_len: Option<usize>,
+    readers: Arc<Readers>,
+    mismatch: Mismatch,
+}
+
+impl<T: TestType> SampleWriter for DdsWriter<T> {
+    #[inline]
+    fn write(&mut self, sample: &Sample<'_>) -> Result<(), WriteError> {
+        if self.readers.have_left() {
+            return Err(WriteError::PartnerGone(format!("Every reader of topic {} has left.", self.topic)));
+        }
+        let instance = if T::HAS_KEY { instance_of(sample.key) } else { InstanceHandle::NIL };
+        let len = sample.serialized_len();
+        match self.writer.write_serialized(instance, len, |buffer| sample.serialize_into(buffer)) {
+            Ok(_) => Ok(()),
+            Err(peregrine::Error::Timeout(text)) => {
+                Err(WriteError::PartnerGone(format!("Nobody acknowledges: {text}.")))
+            }
+            Err(error) => Err(WriteError::Failed(error.to_string())),
+        }
+    }
+
+    fn flush(&mut self) -> Result<(), WriteError> {
+        if self.batch_len.is_some() {
+            self.writer.flush();
+        }
+        Ok(())
+    }
+
+    fn wait_for_readers(&mut self, count: u32, timeout: Duration) -> Result<bool, Error> {
+        if self.writer.wait_for_readers(count as usize, timeout).is_ok() {
+            return Ok(true);
+        }
+        self.mismatch.check(self.topic, self.writer.last_non_match()).map(|()| false)
+    }
+
+    fn wait_for_acknowledgments(&mut self, timeout: Duration) -> Result<bool, Error> {
+        Ok(self.writer.wait_for_acknowledgments(timeout).is_ok())
+    }
+}
+
+/// The key is shorter than a key hash, and so it is the key hash.
+#[inline]
+fn instance_of(key: [u8; 4]) -> InstanceHandle {
+    let mut hash = [0; 16];
+    hash[..4].copy_from_slice(&key);
+    InstanceHandle::from_key_hash(hash)
+}
+
+/// Reads samples of one topic.
+#[derive(Debug)]
+pub struct DdsReader<T: TestType> {
+    reader: DataReader<T>,
+    topic: Topic,
+    plan: Arc<TestPlan>,
+    participant: DomainParticipant,
+    poller: Option<Arc<Poller>>,
+    mismatch: Mismatch,
+}
+
+impl<T: TestType> SampleReader for DdsReader<T> {
+    type Listening = DdsListening;
+
+    fn wait_for_writers(&mut self, count: u32, timeout: Duration) -> Result<bool, Error> {
+        if self.reader.wait_for_writers(count as usize, timeout).is_ok() {
+            return Ok(true);
+        }
+        self.mismatch.check(self.topic, self.reader.last_non_match()).map(|()| false)
+    }
+
+    fn listen<F>(self, on_sample: F) -> Result<DdsListening, Error>
+    where
+        F: FnMut(&Sample<'_>) + Send + 'static,
+    {
+        // Without threads of DDS, the poller runs the listener.
+        if self.plan.receive.read_thread && self.poller.is_none() {
+            return self.listen_on_read_thread(on_sample);
+        }
+        Ok(self.listen_on_receive_thread(on_sample))
+    }
+
+    fn receive<F>(&mut self, timeout: Duration, mut on_sample: F) -> Result<usize, Error>
+    where
+        F: FnMut(&Sample<'_>),
+    {
+        let count = deliver(&self.reader, &mut on_sample);
+        if count > 0 {
+            return Ok(count);
+        }
+        let Some(poller) = &self.poller else {
+            return Ok(if self.reader.wait_for_data(timeout) { deliver(&self.reader, &mut on_sample) } else { 0 });
+        };
+        poller.note_other();
+        let end = MonotonicNs::now().plus(timeout);
+        loop {
+            self.participant.poll(Duration::ZERO);
+            let count = deliver(&self.reader, &mut on_sample);
+            if count > 0 || end.remaining().is_zero() {
+                return Ok(count);
+            }
+        }
+    }
+}
+
+impl<T: TestType> DdsReader<T> {
+    fn listen_on_receive_thread<F>(self, on_sample: F) -> DdsListening
+    where
+        F: FnMut(&Sample<'_>) + Send + 'static,
+    {
+        // The lock keeps what has arrived before apart from what the listener is told, and `None` is the end.
+        let on_sample = Arc::new(Mutex::new(Some(on_sample)));
+        let take = {
+            let on_sample = Arc::clone(&on_sample);
+            move |reader: &DataReader<T>| {
+                if let Some(on_sample) = on_sample.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
+                    deliver(reader, on_sample);
+                }
+            }
+        };
+        self.reader.set_listener(Some(Arc::new(take.clone())), StatusMask::DATA_AVAILABLE);
+        take(&self.reader);
+        let (reader, poller) = (self.reader, self.poller);
+        let end = move || {
+            reader.set_listener(None, StatusMask::NONE);
+            *on_sample.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            drop(poller);
+        };
+        DdsListening { end: Some(Box::new(end)) }
+    }
+
+    fn listen_on_read_thread<F>(self, mut on_sample: F) -> Result<DdsListening, Error>
+    where
+        F: FnMut(&Sample<'_>) + Send + 'static,
+    {
+        let closing = Arc::new(AtomicBool::new(false));
+        let run = {
+            let closing = Arc::clone(&closing);
+            move || {
+                // Tried before, when the participant was created.
+                let _ = threads::apply_to_current_thread(&self.plan.threads, ThreadKind::Receive);
+                let gather = self.plan.receive.gather;
+                while !closing.load(Ordering::Acquire) {
+                    if !self.reader.wait_for_data(CLOSE_POLL) {
+                        continue;
+                    }
+                    if !gather.is_zero() {
+                        std::thread::sleep(gather);
+                    }
+                    deliver(&self.reader, &mut on_sample);
+                }
+            }
+        };
+        let thread: JoinHandle<()> = std::thread::Builder::new()
+            .name("read".into())
+            .spawn(run)
+            .map_err(|error| Error::Setup(format!("Cannot start a read thread: {error}")))?;
+        let end = move || {
+            closing.store(true, Ordering::Release);
+            let _ = thread.join();
+        };
+        Ok(DdsListening { end: Some(Box::new(end)) })
+    }
+}
+
+/// Hands on every sample there is.
+#[inline]
+fn deliver<T: TestType>(reader: &DataReader<T>, on_sample: &mut impl FnMut(&Sample<'_>)) -> usize {
+    let mut count = 0;
+    reader.take_each(&Selector::ANY, |view: &LoanedSample<T>| {
+        // What is not a sample of this test, such as the news that an instance has no writer, is passed over.
+        if view.info().valid_data
+            && let Ok(sample) = Sample::from_serialized(view.bytes())
+        {
+            on_sample(&sample);
+            count += 1;
+        }
+    });
+    count
+}
+
+/// A delivery that is going on.
+pub struct DdsListening {
+    end: Option<Box<dyn FnOnce() + Send>>,
+}
+
+impl Drop for DdsListening {
+    fn drop(&mut self) {
+        if let Some(end) = self.end.take() {
+            end();
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The thread that receives when `-waitStrategy poll` leaves DDS without one of its own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use peregrine::DomainParticipant;
+
+use crate::error::Error;
+use crate::plan::ThreadPlan;
+use crate::threads::{self, ThreadKind};
+
+/// How long a poller that need not be fast sleeps in the kernel at most; it wakes up when something comes.
+const NAP: Duration = Duration::from_millis(5);
+
+/// Receives until dropped. While another thread polls as well, as the send loop of a latency test does, it steps back.
+#[derive(Debug)]
+pub(super) struct Poller {
+    state: Arc<State>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    closing: AtomicBool,
+    /// Polls of other threads.
+    others: AtomicU64,
+}
+
+impl Poller {
+    /// `busy`: never sleeps. That is for a process whose other threads have little to do.
+    pub(super) fn start(participant: &DomainParticipant, plan: &ThreadPlan, busy: bool) -> Result<Self, Error> {
+        let state = Arc::<State>::default();
+        let (participant, plan, shared) = (participant.clone(), plan.clone(), Arc::clone(&state));
+        let run = move || {
+            if let Err(error) = threads::apply_to_current_thread(&plan, ThreadKind::Receive) {
+                eprintln!("{error}");
+            }
+            let mut others = 0;
+            while !shared.closing.load(Ordering::Acquire) {
+                let others_now = shared.others.load(Ordering::Relaxed);
+                if others_now == others {
+                    participant.poll(if busy { Duration::ZERO } else { NAP });
+                } else {
+                    others = others_now;
+                    std::thread::sleep(NAP);
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("poll".into()).spawn(run);
+        let thread = thread.map_err(|error| Error::Setup(format!("Cannot start a receive thread: {error}")))?;
+        Ok(Self { state, thread: Some(thread) })
+    }
+
+    /// Another thread polls.
+    pub(super) fn note_other(&self) {
+        // One thread at a time does; a lost count would do no harm.
+        self.state.others.store(self.state.others.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+}
+
+impl Drop for Poller {
+    fn drop(&mut self) {
+        self.state.closing.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

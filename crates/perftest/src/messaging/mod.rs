@@ -1,0 +1,137 @@
+//! The seam between the test and what carries its samples.
+//!
+//! The workload, the protocol and the output are written once against these traits; plain sockets ([`raw`]) and a DDS
+//! are two bodies of them. The traits are generic rather than dynamic so that a body's write path is inlined into the
+//! send loop, and the seam costs nothing that the measurement could see.
+
+pub mod dds;
+mod interface;
+pub mod raw;
+mod sample;
+
+use std::fmt;
+use std::time::Duration;
+
+pub use sample::{ENCAPSULATION_LEN, HEADER_LEN, MalformedSample, Sample};
+
+use crate::error::Error;
+use interface::missing_interface;
+
+/// The three topics of the test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Topic {
+    /// Publisher to subscriber: data, pings, INITIALIZE, FINISHED, LENGTH_CHANGED.
+    Throughput,
+    /// Subscriber to publisher 0: every ping, sent back whole.
+    Latency,
+    /// Subscriber to every publisher: readiness and end-of-test acknowledgement. Always reliable and transient local
+    /// where the middleware offers that.
+    Announcement,
+}
+
+impl fmt::Display for Topic {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Throughput => "Throughput",
+            Self::Latency => "Latency",
+            Self::Announcement => "Announcement",
+        })
+    }
+}
+
+/// `Label: value` lines that only the body can tell, for the configuration block on stderr.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Configuration {
+    /// At the end of the section `Perftest Configuration`.
+    pub perftest: Vec<(String, String)>,
+    /// At the end of the section `Transport Configuration`.
+    pub transport: Vec<(String, String)>,
+    /// Remarks about this machine, such as small socket buffers and the command that enlarges them.
+    pub warnings: Vec<String>,
+}
+
+/// One process's part in one domain: a DomainParticipant, or a set of sockets.
+pub trait Messaging {
+    /// Sends samples of one topic.
+    type Writer: SampleWriter;
+    /// Receives samples of one topic.
+    type Reader: SampleReader;
+
+    /// Name and version of what carries the samples, for the version line.
+    fn name(&self) -> String;
+
+    /// What the configuration block shall say beyond the options.
+    fn configuration(&self) -> Configuration;
+
+    /// How many INITIALIZE samples warm the path up, when samples go in batches of `samples_per_batch`.
+    fn initial_burst(&self, samples_per_batch: u64) -> u64;
+
+    /// Creates the writer of a topic.
+    fn create_writer(&self, topic: Topic) -> Result<Self::Writer, Error>;
+
+    /// Creates the reader of a topic. It keeps what arrives before [`SampleReader::listen`] or
+    /// [`SampleReader::receive`] is called, within its queue.
+    fn create_reader(&self, topic: Topic) -> Result<Self::Reader, Error>;
+}
+
+/// Sends samples of one topic.
+pub trait SampleWriter: Send + 'static {
+    /// Sends one sample, or adds it to the batch. Blocks while the send queue is full, unless told not to.
+    fn write(&mut self, sample: &Sample<'_>) -> Result<(), WriteError>;
+
+    /// Sends what a batch holds back.
+    fn flush(&mut self) -> Result<(), WriteError>;
+
+    /// Waits until `count` readers are matched; `false` when the time is over first. Sockets cannot tell and return
+    /// `true` at once.
+    fn wait_for_readers(&mut self, count: u32, timeout: Duration) -> Result<bool, Error>;
+
+    /// Waits until every matched reader has acknowledged everything; `false` when the time is over first. Where
+    /// nothing is acknowledged (best effort, sockets) it returns `true` at once.
+    fn wait_for_acknowledgments(&mut self, timeout: Duration) -> Result<bool, Error>;
+}
+
+/// Receives samples of one topic, by exactly one of two ways.
+pub trait SampleReader: Send + 'static {
+    /// Keeps the delivery going; dropping it ends the delivery, and when `drop` returns the listener is not running
+    /// and will not run again.
+    type Listening: Send;
+
+    /// Waits until `count` writers are matched; `false` when the time is over first. Sockets cannot tell and return
+    /// `true` at once.
+    fn wait_for_writers(&mut self, count: u32, timeout: Duration) -> Result<bool, Error>;
+
+    /// Delivers every sample to `on_sample` on a thread of the body: its listener thread, or a read thread of its own
+    /// when `-useReadThread` asks for that.
+    fn listen<F>(self, on_sample: F) -> Result<Self::Listening, Error>
+    where
+        F: FnMut(&Sample<'_>) + Send + 'static;
+
+    /// Waits on the calling thread for at least one sample and delivers what has arrived; returns how many, 0 when the
+    /// time is over first.
+    fn receive<F>(&mut self, timeout: Duration, on_sample: F) -> Result<usize, Error>
+    where
+        F: FnMut(&Sample<'_>);
+}
+
+/// Why a sample was not sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WriteError {
+    /// There was no room and the writer was told not to wait. The sample is dropped.
+    WouldBlock,
+    /// Nobody receives there any more.
+    PartnerGone(String),
+    /// The network or the middleware refused.
+    Failed(String),
+}
+
+impl fmt::Display for WriteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::WouldBlock => f.write_str("the send buffer is full"),
+            Self::PartnerGone(text) | Self::Failed(text) => f.write_str(text),
+        }
+    }
+}
+
+impl std::error::Error for WriteError {}

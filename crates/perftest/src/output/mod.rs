@@ -1,0 +1,256 @@
+//! Results on stdout or in a file, in the forms of RTI Perftest.
+//!
+//! A format turns measurements into text and knows nothing of files; [`Output`] writes that text and knows nothing of
+//! columns.
+
+pub mod banner;
+mod csv;
+mod json;
+mod legacy;
+
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+
+use peregrine_report::record::{SideResult, ThroughputResult};
+use peregrine_report::stats::{LatencyResult, Moments};
+
+use crate::error::Error;
+use crate::plan::{OutputFormat, OutputPlan};
+
+/// Prints text on stdout. A reader that has gone, such as `head`, has had enough: that is no error.
+pub fn print_text(text: &str) -> Result<(), Error> {
+    let mut stdout = io::stdout();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Error::Transfer(format!("Cannot write to stdout: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// One pong, and the statistics up to it.
+#[derive(Debug, Clone, Copy)]
+pub struct LatencyInterval<'a> {
+    /// This latency.
+    pub latency_ns: u64,
+    /// All latencies of this size so far.
+    pub so_far: &'a Moments,
+    /// Processor time since the last row as a share of all cores.
+    pub cpu_percent: f64,
+}
+
+/// One second of receiving.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct ThroughputInterval {
+    /// Size of a sample in bytes.
+    pub data_len: usize,
+    /// Samples of this size so far.
+    pub total_samples: u64,
+    /// Samples per second in this interval.
+    pub samples_per_s: u64,
+    /// Mean of the intervals so far.
+    pub mean_samples_per_s: f64,
+    /// Megabits (10⁶) per second in this interval.
+    pub mbit_per_s: f64,
+    /// Mean of the intervals so far.
+    pub mean_mbit_per_s: f64,
+    /// Samples of this size lost so far.
+    pub lost: u64,
+    /// The same as a percentage of those sent.
+    pub lost_percent: f64,
+    /// Processor time since the last row as a share of all cores.
+    pub cpu_percent: f64,
+}
+
+/// What is measured, which decides titles and columns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Quantity {
+    /// The publisher's table.
+    Latency,
+    /// The subscriber's table.
+    Throughput,
+}
+
+/// Turns measurements into text. The calls come in this order: `start`; per size `begin`, any number of intervals, one
+/// summary; `end`.
+trait Format: Send {
+    fn start(&mut self) -> String;
+    fn begin(&mut self, quantity: Quantity, data_len: usize) -> String;
+    fn latency_interval(&mut self, data_len: usize, interval: &LatencyInterval<'_>) -> String;
+    fn throughput_interval(&mut self, interval: &ThroughputInterval) -> String;
+    fn latency_summary(&mut self, data_len: usize, latency: &LatencyResult, cpu_percent: f64) -> String;
+    fn throughput_summary(&mut self, data_len: usize, throughput: &ThroughputResult, cpu_percent: f64) -> String;
+    fn end(&mut self) -> String;
+}
+
+/// What a format prints and what it leaves out.
+#[derive(Debug, Clone, Copy)]
+struct Columns {
+    intervals: bool,
+    headers: bool,
+    cpu: bool,
+    /// Decimals of a time in microseconds: 3 or 0.
+    ns_resolution: bool,
+}
+
+impl Columns {
+    /// A measured time in microseconds: whole, cut off, unless three decimals are wanted.
+    fn time(self, time_ns: u64) -> String {
+        if self.ns_resolution { format!("{:.3}", time_ns as f64 / 1e3) } else { (time_ns / 1000).to_string() }
+    }
+
+    /// A computed time in microseconds with `decimals`, or with three.
+    fn computed_time(self, time_ns: f64, decimals: usize) -> String {
+        let decimals = if self.ns_resolution { 3 } else { decimals };
+        format!("{:.decimals$}", time_ns / 1e3)
+    }
+
+    /// Mean, deviation, least and greatest so far.
+    fn of_moments(self, so_far: &Moments) -> [String; 4] {
+        [
+            self.computed_time(so_far.mean(), 0),
+            self.computed_time(so_far.std(), 1),
+            self.time(so_far.min()),
+            self.time(so_far.max()),
+        ]
+    }
+
+    /// Mean, deviation, least, greatest; 50, 90, 99, 99.99 and 99.9999 percent.
+    fn of_latency(self, latency: &LatencyResult) -> [String; 9] {
+        let LatencyResult { p50_ns, p90_ns, p99_ns, p99_99_ns, p99_9999_ns, .. } = *latency;
+        let [min, max] = [latency.min_ns, latency.max_ns].map(|time_ns| self.time(time_ns));
+        let [p50, p90, p99, p99_99, p99_9999] =
+            [p50_ns, p90_ns, p99_ns, p99_99_ns, p99_9999_ns].map(|time_ns| self.time(time_ns));
+        let (mean, std) = (self.computed_time(latency.mean_ns, 0), self.computed_time(latency.std_ns, 1));
+        [mean, std, min, max, p50, p90, p99, p99_99, p99_9999]
+    }
+}
+
+/// The place where results go.
+pub struct Output {
+    format: Box<dyn Format>,
+    intervals: bool,
+    sink: Box<dyn Write + Send>,
+    record: Option<Box<dyn Write + Send>>,
+    failure: Option<io::Error>,
+    begun: Option<usize>,
+}
+
+impl Output {
+    /// Opens the files that the plan names, and starts the document.
+    pub fn open(plan: &OutputPlan) -> Result<Self, Error> {
+        let append = |path: &std::path::Path| -> Result<Box<dyn Write + Send>, Error> {
+            match OpenOptions::new().append(true).create(true).open(path) {
+                Ok(file) => Ok(Box::new(file)),
+                Err(error) => Err(Error::Setup(format!("Cannot append to {}: {error}", path.display()))),
+            }
+        };
+        let sink = match &plan.file {
+            Some(path) => append(path)?,
+            None => Box::new(io::stdout()),
+        };
+        let record = plan.record_file.as_deref().map(append).transpose()?;
+        Ok(Self::new(plan, sink, record))
+    }
+
+    fn new(plan: &OutputPlan, sink: Box<dyn Write + Send>, record: Option<Box<dyn Write + Send>>) -> Self {
+        let columns = Columns {
+            intervals: plan.intervals,
+            headers: plan.headers,
+            cpu: plan.cpu,
+            ns_resolution: plan.ns_resolution,
+        };
+        let format: Box<dyn Format> = match plan.format {
+            OutputFormat::Csv => Box::new(csv::Csv::new(columns)),
+            OutputFormat::Json => Box::new(json::Json::new(columns)),
+            OutputFormat::Legacy => Box::new(legacy::Legacy::new(columns)),
+        };
+        let mut output = Self { format, intervals: plan.intervals, sink, record, failure: None, begun: None };
+        let text = output.format.start();
+        output.write(&text);
+        output
+    }
+
+    /// Whether interval rows are wanted; when not, the caller need not make them.
+    pub fn wants_intervals(&self) -> bool {
+        self.intervals
+    }
+
+    /// Begins a size, unless it has begun.
+    pub fn begin(&mut self, quantity: Quantity, data_len: usize) {
+        if self.begun != Some(data_len) {
+            self.begun = Some(data_len);
+            let text = self.format.begin(quantity, data_len);
+            self.write(&text);
+        }
+    }
+
+    /// Prints one pong.
+    pub fn latency_interval(&mut self, data_len: usize, interval: &LatencyInterval<'_>) {
+        if self.intervals {
+            let text = self.format.latency_interval(data_len, interval);
+            self.write(&text);
+        }
+    }
+
+    /// Prints one second.
+    pub fn throughput_interval(&mut self, interval: &ThroughputInterval) {
+        if self.intervals {
+            let text = self.format.throughput_interval(interval);
+            self.write(&text);
+        }
+    }
+
+    /// Ends a size, and begins it first when nothing has.
+    pub fn summary(&mut self, quantity: Quantity, result: &SideResult) {
+        let data_len = result.data_len as usize;
+        self.begin(quantity, data_len);
+        self.begun = None;
+        let text = match quantity {
+            Quantity::Latency => {
+                let latency = result.latency.clone().unwrap_or_default();
+                self.format.latency_summary(data_len, &latency, result.cpu_percent)
+            }
+            Quantity::Throughput => {
+                let throughput = result.throughput.clone().unwrap_or_default();
+                self.format.throughput_summary(data_len, &throughput, result.cpu_percent)
+            }
+        };
+        self.write(&text);
+    }
+
+    /// Appends a result to the record file, when there is one.
+    pub fn record(&mut self, result: &SideResult) {
+        let Some(record) = &mut self.record else { return };
+        let written = serde_json::to_vec(result).map_err(io::Error::from).and_then(|mut line| {
+            line.push(b'\n');
+            record.write_all(&line)?;
+            record.flush()
+        });
+        if let Err(error) = written {
+            self.failure.get_or_insert(error);
+        }
+    }
+
+    /// Ends the document. Tells the first thing that could not be written.
+    pub fn end(&mut self) -> Result<(), Error> {
+        let text = self.format.end();
+        self.write(&text);
+        match self.failure.take() {
+            None => Ok(()),
+            Some(error) => Err(Error::Transfer(format!("The results could not be written: {error}"))),
+        }
+    }
+
+    fn write(&mut self, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        if let Err(error) = self.sink.write_all(text.as_bytes()).and_then(|()| self.sink.flush()) {
+            self.failure.get_or_insert(error);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

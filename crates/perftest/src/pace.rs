@@ -1,0 +1,225 @@
+//! When the next sample leaves.
+//!
+//! A rate is an absolute schedule: sample n is due at `start + n / rate`, whatever happened to those before it. After
+//! a stall the samples that are due leave at once, and each records how late it is. A delay from one sample to the
+//! next would let a stall hide the samples it held up (coordinated omission).
+
+use std::time::Duration;
+
+use crate::cli::option::WaitMethod;
+use crate::clock::MonotonicNs;
+use crate::control::Stop;
+use crate::plan::Pace;
+use crate::recorder::LatencyRecorder;
+
+/// The times at which the samples of one run are due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Schedule {
+    start: MonotonicNs,
+    samples_per_second: u64,
+}
+
+impl Schedule {
+    /// Sample 0 is due at `start`; `samples_per_second` must be at least 1.
+    pub fn new(start: MonotonicNs, samples_per_second: u64) -> Self {
+        Self { start, samples_per_second: samples_per_second.max(1) }
+    }
+
+    /// When sample `index` is due.
+    #[inline]
+    pub fn due(&self, index: u64) -> MonotonicNs {
+        let offset_ns = u128::from(index) * 1_000_000_000 / u128::from(self.samples_per_second);
+        MonotonicNs(self.start.0.saturating_add(u64::try_from(offset_ns).unwrap_or(u64::MAX)))
+    }
+}
+
+/// Holds the send loop back before each sample.
+#[derive(Debug)]
+pub enum Pacer {
+    /// No schedule.
+    Unlimited {
+        /// Pause before each sample.
+        sleep: Duration,
+        /// Turns of an empty loop before each sample.
+        spin_count: u64,
+    },
+    /// An absolute schedule.
+    Scheduled {
+        /// When each sample is due.
+        schedule: Schedule,
+        /// How to wait.
+        method: WaitMethod,
+        /// How late each sample left.
+        delay: Box<LatencyRecorder>,
+    },
+}
+
+impl Pacer {
+    /// Starts now, for samples of `data_len` bytes.
+    pub fn start(pace: Pace, data_len: usize) -> Self {
+        let samples_per_second = pace.samples_per_second(data_len).unwrap_or(1);
+        match pace {
+            Pace::Unlimited { sleep, spin_count } => Self::Unlimited { sleep, spin_count },
+            Pace::Samples(rate) | Pace::Bits(rate) => Self::Scheduled {
+                schedule: Schedule::new(MonotonicNs::now(), samples_per_second),
+                method: rate.method,
+                delay: Box::new(LatencyRecorder::new(0)),
+            },
+        }
+    }
+
+    /// Waits until sample `index` may leave.
+    #[inline]
+    pub fn wait(&mut self, index: u64, stop: &Stop) {
+        match self {
+            Self::Unlimited { sleep, spin_count } => {
+                if *spin_count > 0 {
+                    spin(*spin_count);
+                }
+                if !sleep.is_zero() {
+                    stop.sleep(*sleep);
+                }
+            }
+            Self::Scheduled { schedule, method, delay } => {
+                let due = schedule.due(index);
+                let now = match method {
+                    WaitMethod::Spin => due.spin_until(),
+                    WaitMethod::Sleep => {
+                        due.sleep_until();
+                        MonotonicNs::now()
+                    }
+                };
+                delay.record(now.since_ns(due));
+            }
+        }
+    }
+
+    /// The schedule, when there is one.
+    pub fn schedule(&self) -> Option<Schedule> {
+        match self {
+            Self::Unlimited { .. } => None,
+            Self::Scheduled { schedule, .. } => Some(*schedule),
+        }
+    }
+
+    /// How late the samples left, when there is a schedule.
+    pub fn delay(&self) -> Option<&LatencyRecorder> {
+        match self {
+            Self::Unlimited { .. } => None,
+            Self::Scheduled { delay, .. } => Some(delay),
+        }
+    }
+}
+
+fn spin(count: u64) {
+    for turn in 0..count {
+        std::hint::black_box(turn);
+    }
+}
+
+/// Tells a busy loop the time without asking the clock at every turn.
+///
+/// Turns that follow each other within microseconds share one reading, up to 64 of them; slow turns are each read.
+#[derive(Debug)]
+pub struct SparseClock {
+    last: MonotonicNs,
+    stride: u32,
+    turns_left: u32,
+}
+
+impl SparseClock {
+    const LONGEST_STRIDE: u32 = 64;
+    /// A stride that took longer than this is halved.
+    const TARGET_NS: u64 = 50_000;
+
+    /// Reads the clock.
+    pub fn new() -> Self {
+        Self { last: MonotonicNs::now(), stride: 1, turns_left: 1 }
+    }
+
+    /// The time of this turn, or of one a little earlier.
+    #[inline]
+    pub fn turn(&mut self) -> MonotonicNs {
+        self.turns_left -= 1;
+        if self.turns_left == 0 {
+            self.read(MonotonicNs::now());
+        }
+        self.last
+    }
+
+    fn read(&mut self, now: MonotonicNs) {
+        self.stride = if now.since_ns(self.last) < Self::TARGET_NS {
+            (self.stride * 2).min(Self::LONGEST_STRIDE)
+        } else {
+            (self.stride / 2).max(1)
+        };
+        self.turns_left = self.stride;
+        self.last = now;
+    }
+}
+
+impl Default for SparseClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::option::RateLimit;
+
+    #[test]
+    fn due_times_do_not_drift() {
+        let schedule = Schedule::new(MonotonicNs(5_000), 3);
+        assert_eq!(schedule.due(0), MonotonicNs(5_000));
+        assert_eq!(schedule.due(1), MonotonicNs(333_338_333));
+        assert_eq!(schedule.due(3), MonotonicNs(1_000_005_000));
+        // Ten years on, still exact.
+        let index = 3 * 3_600 * 24 * 3_650;
+        assert_eq!(schedule.due(index), MonotonicNs(5_000 + index / 3 * 1_000_000_000));
+        assert_eq!(schedule.due(u64::MAX), MonotonicNs(u64::MAX));
+    }
+
+    #[test]
+    fn scheduled_samples_leave_no_earlier_than_due() {
+        for method in [WaitMethod::Spin, WaitMethod::Sleep] {
+            let mut pacer = Pacer::start(Pace::Samples(RateLimit { per_second: 10_000, method }), 100);
+            let schedule = pacer.schedule().unwrap();
+            let stop = Stop::default();
+            for index in 0..20 {
+                pacer.wait(index, &stop);
+                assert!(MonotonicNs::now() >= schedule.due(index));
+            }
+            assert_eq!(pacer.delay().unwrap().moments().count(), 20);
+        }
+    }
+
+    #[test]
+    fn lateness_is_recorded_against_the_schedule() {
+        let mut pacer = Pacer::Scheduled {
+            schedule: Schedule::new(MonotonicNs(0), 1),
+            method: WaitMethod::Spin,
+            delay: Box::new(LatencyRecorder::new(0)),
+        };
+        let before = MonotonicNs::now().0;
+        pacer.wait(0, &Stop::default());
+        assert!(pacer.delay().unwrap().moments().min() >= before);
+    }
+
+    #[test]
+    fn a_sparse_clock_reads_rarely_in_a_fast_loop_and_always_in_a_slow_one() {
+        let mut clock = SparseClock { last: MonotonicNs(0), stride: 1, turns_left: 1 };
+        let strides: Vec<_> = (1..=8)
+            .map(|reading| {
+                clock.read(MonotonicNs(reading * 1_000));
+                clock.turns_left
+            })
+            .collect();
+        assert_eq!(strides, [2, 4, 8, 16, 32, 64, 64, 64]);
+        for reading in 1..=7 {
+            clock.read(MonotonicNs(reading * 1_000_000));
+        }
+        assert_eq!(clock.turns_left, 1);
+    }
+}

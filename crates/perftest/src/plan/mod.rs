@@ -1,0 +1,314 @@
+//! What one run will do: every option resolved, every rule between options applied, nothing left to look up.
+
+mod resolve;
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::cli::option::{RateLimit, ThreadAffinity, ThreadPriorities};
+use crate::messaging::Topic;
+
+pub use resolve::resolve;
+
+/// Serialized length of a sample without its payload octets.
+pub const OVERHEAD_LEN: usize = crate::cli::table::OVERHEAD_LEN as usize;
+/// Above this payload length the bounded type no longer serves.
+pub const MAX_BOUNDED_LEN: usize = crate::cli::table::MAX_BOUNDED_PAYLOAD_LEN as usize;
+/// Largest sample that travels unfragmented, and so the largest that may be batched.
+pub const MAX_UNFRAGMENTED_LEN: usize = 64_969;
+/// Largest UDP payload over IPv4.
+pub const MAX_DATAGRAM_LEN: usize = 65_507;
+/// Sizes of a scan without a list.
+pub const SCAN_SIZES: [usize; 12] = [32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16_384, 32_768, 63_000];
+
+/// One run of one side.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TestPlan {
+    /// Publisher or subscriber, and what only that side needs.
+    pub role: Role,
+    /// What both sides must agree on.
+    pub data: DataPlan,
+    /// Which network, which addresses.
+    pub transport: TransportPlan,
+    /// How samples are received.
+    pub receive: ReceivePlan,
+    /// Priorities, cores, memory.
+    pub threads: ThreadPlan,
+    /// Where and how results are printed.
+    pub output: OutputPlan,
+    /// Bounds of every wait.
+    pub timeouts: Timeouts,
+    /// Middleware messages: 0 none, 1 errors, 2 warnings, 3 everything.
+    pub verbosity: u8,
+    /// Remarks for the user that are not errors.
+    pub notes: Vec<String>,
+}
+
+/// Which side this process plays.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Role {
+    /// Sends data and measures latency.
+    Publisher(PublisherPlan),
+    /// Receives data and measures throughput.
+    Subscriber(SubscriberPlan),
+}
+
+/// What only a publisher needs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PublisherPlan {
+    /// Number of this publisher; 0 is the one that measures latency.
+    pub id: u32,
+    /// Subscribers to wait for; their numbers are `0..subscribers`.
+    pub subscribers: u32,
+    /// Sizes to test, one after the other; one entry unless `scan`.
+    pub sizes: Vec<usize>,
+    /// Whether `-scan` was given: sizes are then separated by LENGTH_CHANGED.
+    pub scan: bool,
+    /// Ping-pong instead of throughput.
+    pub latency_test: bool,
+    /// One ping in this many samples, or batches.
+    pub latency_count: u64,
+    /// Batching, as asked for; [`Batching::bytes_for`] decides per size.
+    pub batching: Batching,
+    /// The run, or each size of a scan, ends after this many samples.
+    pub max_samples: u64,
+    /// The run, or each size of a scan, ends after this time.
+    pub execution_time: Option<Duration>,
+    /// Overrides the computed number of INITIALIZE samples.
+    pub initial_burst: Option<u64>,
+    /// When to send the next sample.
+    pub pace: Pace,
+    /// Write only this instance instead of all in turn.
+    pub write_instance: Option<u32>,
+    /// Every latency sample is appended here.
+    pub latency_file: Option<PathBuf>,
+}
+
+/// What only a subscriber needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SubscriberPlan {
+    /// Number of this subscriber.
+    pub id: u32,
+    /// Publishers to wait for; their numbers are `0..publishers`.
+    pub publishers: u32,
+}
+
+/// What both sides must be started with alike; the protocol negotiates nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DataPlan {
+    /// DDS domain, which also selects the ports of raw sockets.
+    pub domain: u32,
+    /// Largest sample of the run in bytes, without its encapsulation header.
+    pub max_len: usize,
+    /// Reliable or best-effort delivery. Raw sockets are never reliable.
+    pub reliable: bool,
+    /// Keyed type.
+    pub keyed: bool,
+    /// Instances written in turn.
+    pub instances: u32,
+    /// Unbounded type, and the size from which its memory is taken on demand.
+    pub unbounded: Option<usize>,
+    /// 0 volatile, 1 transient local, 2 transient, 3 persistent.
+    pub durability: u8,
+    /// Samples or batches that may await acknowledgement.
+    pub send_queue_len: u32,
+    /// Whether the length of the send queue was given rather than assumed.
+    pub send_queue_given: bool,
+    /// Samples that the reader holds from the start.
+    pub receive_queue_len: u32,
+    /// Largest RTPS message; `None` leaves it to the interface.
+    pub max_message_len: Option<usize>,
+}
+
+/// Samples put together before they are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Batching {
+    /// Every sample is sent by itself.
+    Off,
+    /// `-batchSize` was not given: up to this many bytes, where two samples fit.
+    Implicit(usize),
+    /// `-batchSize` was given: up to this many bytes, where two samples fit.
+    Explicit(usize),
+}
+
+/// When the publisher sends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pace {
+    /// As fast as it can, after an optional pause and an optional busy loop before each sample.
+    Unlimited {
+        /// Pause before each sample.
+        sleep: Duration,
+        /// Turns of an empty loop before each sample.
+        spin_count: u64,
+    },
+    /// On an absolute schedule of so many samples per second.
+    Samples(RateLimit),
+    /// On an absolute schedule of so many bits of sample data per second.
+    Bits(RateLimit),
+}
+
+/// Which network.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TransportPlan {
+    /// UDPv4 or UDPv6.
+    pub kind: TransportKind,
+    /// Plain sockets instead of DDS.
+    pub raw: bool,
+    /// Whether a full send buffer blocks the sender; always so unless raw.
+    pub blocking_send: bool,
+    /// Names or addresses of the interfaces to use; all when there are none.
+    pub interfaces: Vec<String>,
+    /// Partners' addresses as typed.
+    pub peers: Vec<String>,
+    /// Multicast groups when data goes by multicast.
+    pub multicast: Option<MulticastGroups>,
+}
+
+/// Kind of network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TransportKind {
+    /// UDP over IPv4.
+    UdpV4,
+    /// UDP over IPv6.
+    UdpV6,
+}
+
+/// One group per topic.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MulticastGroups {
+    /// Data and pings.
+    pub throughput: IpAddr,
+    /// Pongs.
+    pub latency: IpAddr,
+    /// Readiness and end of test.
+    pub announcement: IpAddr,
+}
+
+/// How samples are received.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReceivePlan {
+    /// In a loop on a WaitSet instead of in a listener.
+    pub read_thread: bool,
+    /// How long a read thread gathers samples after the first of them; zero unless asked for.
+    pub gather: Duration,
+    /// How threads wait for data.
+    pub wait: Wait,
+}
+
+/// How threads wait for data.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// Asleep in the kernel.
+    Block,
+    /// Looking again and again for so long, then asleep.
+    Spin(Duration),
+    /// Looking again and again.
+    Poll,
+}
+
+/// Priorities, cores, memory.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ThreadPlan {
+    /// Real-time priorities.
+    pub priorities: Option<ThreadPriorities>,
+    /// Cores.
+    pub affinity: Option<ThreadAffinity>,
+    /// Lock all memory.
+    pub pin_memory: bool,
+}
+
+/// Form of the results.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutputFormat {
+    /// Comma-separated columns of fixed width.
+    Csv,
+    /// One JSON document.
+    Json,
+    /// The only form of RTI Perftest 3.0.
+    Legacy,
+}
+
+/// Where and how results are printed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OutputPlan {
+    /// Form of the results.
+    pub format: OutputFormat,
+    /// Append to this file instead of writing to stdout.
+    pub file: Option<PathBuf>,
+    /// Print interval rows.
+    pub intervals: bool,
+    /// Print titles and column headings.
+    pub headers: bool,
+    /// Add the CPU column.
+    pub cpu: bool,
+    /// Three decimals of a microsecond instead of none.
+    pub ns_resolution: bool,
+    /// Append each result with its histogram as one JSON line.
+    pub record_file: Option<PathBuf>,
+}
+
+/// Bounds of every wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeouts {
+    /// Longest wait for the partners to appear.
+    pub discovery: Duration,
+    /// Longest silence of a partner.
+    pub partner: Duration,
+    /// Rest between the initial burst and the first sample.
+    pub start_delay: Duration,
+}
+
+impl MulticastGroups {
+    /// That of one topic.
+    pub const fn of(self, topic: Topic) -> IpAddr {
+        match topic {
+            Topic::Throughput => self.throughput,
+            Topic::Latency => self.latency,
+            Topic::Announcement => self.announcement,
+        }
+    }
+}
+
+impl Batching {
+    /// Bytes per batch for samples of `data_len` bytes; 0 when they are sent one by one, because two must fit.
+    pub fn bytes_for(self, data_len: usize) -> usize {
+        match self {
+            Self::Implicit(bytes) | Self::Explicit(bytes)
+                if data_len <= MAX_UNFRAGMENTED_LEN && bytes >= data_len.saturating_mul(2) =>
+            {
+                bytes
+            }
+            _ => 0,
+        }
+    }
+
+    /// Samples per batch for samples of `data_len` bytes; 1 when they are sent one by one.
+    pub fn samples_for(self, data_len: usize) -> u64 {
+        (self.bytes_for(data_len) / data_len.max(1)).max(1) as u64
+    }
+}
+
+impl Pace {
+    /// Samples per second for samples of `data_len` bytes, when there is a schedule.
+    pub fn samples_per_second(self, data_len: usize) -> Option<u64> {
+        match self {
+            Self::Unlimited { .. } => None,
+            Self::Samples(rate) => Some(rate.per_second),
+            Self::Bits(rate) => Some((rate.per_second / (8 * data_len.max(1) as u64)).max(1)),
+        }
+    }
+}
+
+impl TestPlan {
+    /// Number of this process among its kind, as `entity_id` carries it.
+    pub fn entity_id(&self) -> u32 {
+        match &self.role {
+            Role::Publisher(publisher) => publisher.id,
+            Role::Subscriber(subscriber) => subscriber.id,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

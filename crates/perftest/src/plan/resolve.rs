@@ -1,0 +1,339 @@
+//! The rules between options.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::{
+    Batching, DataPlan, MAX_BOUNDED_LEN, MAX_DATAGRAM_LEN, MAX_UNFRAGMENTED_LEN, MulticastGroups, OVERHEAD_LEN,
+    OutputFormat, OutputPlan, Pace, PublisherPlan, ReceivePlan, Role, SCAN_SIZES, SubscriberPlan, TestPlan, ThreadPlan,
+    Timeouts, TransportKind, TransportPlan, Wait,
+};
+use crate::cli::{ParsedOptions, UsageError};
+use crate::control::Sentinel;
+use crate::messaging::ENCAPSULATION_LEN;
+
+const DEFAULT_DATA_LEN: u64 = 100;
+const DEFAULT_BATCH_BYTES: usize = 8192;
+const DEFAULT_LATENCY_COUNT: u64 = 10_000;
+const DEFAULT_SAMPLES: u64 = 100_000_000;
+const DEFAULT_LATENCY_TEST_SAMPLES: u64 = 10_000_000;
+const DEFAULT_SCAN_TIME: Duration = Duration::from_secs(60);
+
+/// Largest first address of three consecutive IPv4 groups.
+const LAST_MULTICAST_BASE: Ipv4Addr = Ipv4Addr::new(239, 255, 255, 253);
+
+/// Applies every default and every rule.
+pub fn resolve(options: &ParsedOptions) -> Result<TestPlan, UsageError> {
+    let mut remarks = Remarks::default();
+    let sizes = sizes(options, &mut remarks);
+    let role = if options.has("pub") {
+        Role::Publisher(publisher(options, &sizes, &mut remarks))
+    } else {
+        Role::Subscriber(SubscriberPlan {
+            id: u32_option(options, "sidMultiSubTest", 0),
+            publishers: u32_option(options, "numPublishers", 1),
+        })
+    };
+    let wait = wait(options, &mut remarks);
+    let plan = TestPlan {
+        role,
+        data: data(options, &sizes, &mut remarks),
+        transport: transport(options, &mut remarks),
+        receive: ReceivePlan {
+            read_thread: options.has("useReadThread") || options.has("rawTransport") || wait == Wait::Poll,
+            gather: gather(options),
+            wait,
+        },
+        threads: ThreadPlan {
+            priorities: options.priorities(),
+            affinity: options.affinity().cloned(),
+            pin_memory: options.has("pinMemory"),
+        },
+        output: output(options),
+        timeouts: Timeouts {
+            discovery: options.duration("discoveryTimeout").unwrap_or(Duration::from_secs(120)),
+            partner: options.duration("partnerTimeout").unwrap_or(Duration::from_secs(10)),
+            start_delay: options.duration("startDelay").unwrap_or(Duration::from_secs(1)),
+        },
+        verbosity: options.integer("verbosity").unwrap_or(1) as u8,
+        notes: remarks.notes,
+    };
+    if remarks.errors.is_empty() { Ok(plan) } else { Err(UsageError { lines: remarks.errors }) }
+}
+
+#[derive(Default)]
+struct Remarks {
+    errors: Vec<String>,
+    notes: Vec<String>,
+}
+
+fn sizes(options: &ParsedOptions, remarks: &mut Remarks) -> Vec<usize> {
+    let scan = options.has("scan");
+    let sizes: Vec<usize> = if scan {
+        match options.sizes("scan") {
+            Some(sizes) => sizes.iter().map(|size| *size as usize).collect(),
+            None => SCAN_SIZES.to_vec(),
+        }
+    } else {
+        vec![options.integer("dataLen").unwrap_or(DEFAULT_DATA_LEN) as usize]
+    };
+    for size in &sizes {
+        let sentinel = Sentinel::of_payload_len(size.saturating_sub(OVERHEAD_LEN));
+        if let Some(sentinel) = sentinel.filter(|sentinel| scan || *sentinel != Sentinel::LengthChanged) {
+            remarks.errors.push(format!(
+                "A sample of {size} bytes cannot be told from the {sentinel} message, whose payload has the same \
+                 length; choose another {}",
+                if scan { "-scan size" } else { "-dataLen" }
+            ));
+        }
+        if options.has("rawTransport") && size + ENCAPSULATION_LEN > MAX_DATAGRAM_LEN {
+            remarks.errors.push(format!(
+                "-dataLen {size} does not fit into one datagram; raw sockets take up to {} bytes",
+                MAX_DATAGRAM_LEN - ENCAPSULATION_LEN
+            ));
+        }
+    }
+    sizes
+}
+
+fn publisher(options: &ParsedOptions, sizes: &[usize], remarks: &mut Remarks) -> PublisherPlan {
+    let latency_test = options.has("latencyTest");
+    let scan = options.has("scan");
+    let id = u32_option(options, "pidMultiPubTest", 0);
+    if latency_test && id != 0 {
+        remarks.errors.push("-latencyTest measures at publisher 0 only; leave -pidMultiPubTest out".into());
+    }
+    let latency_count = options.integer("latencyCount").unwrap_or(if latency_test { 1 } else { DEFAULT_LATENCY_COUNT });
+    let mut execution_time = options.duration("executionTime");
+    let max_samples = match options.integer("numIter") {
+        Some(samples) => {
+            if samples < latency_count {
+                remarks.errors.push(format!("-numIter {samples} must not be less than -latencyCount {latency_count}"));
+            }
+            samples
+        }
+        None if execution_time.is_some() => u64::MAX,
+        None if scan => {
+            execution_time = Some(DEFAULT_SCAN_TIME);
+            u64::MAX
+        }
+        None if latency_test => DEFAULT_LATENCY_TEST_SAMPLES,
+        None => DEFAULT_SAMPLES,
+    };
+    let write_instance = options.integer("writeInstance");
+    let instances = u64::from(u32_option(options, "instances", 1));
+    if write_instance.is_some_and(|index| index >= instances) {
+        remarks.errors.push(format!("-writeInstance must be below -instances ({instances})"));
+    }
+    PublisherPlan {
+        id,
+        subscribers: u32_option(options, "numSubscribers", 1),
+        sizes: sizes.to_vec(),
+        scan,
+        latency_test,
+        latency_count,
+        batching: batching(options, sizes, remarks),
+        max_samples,
+        execution_time,
+        initial_burst: options.integer("initialBurstSize"),
+        pace: pace(options, remarks),
+        write_instance: write_instance.map(|index| index as u32),
+        latency_file: options.text("latencyFile").map(PathBuf::from),
+    }
+}
+
+fn batching(options: &ParsedOptions, sizes: &[usize], remarks: &mut Remarks) -> Batching {
+    let largest = sizes.iter().copied().max().unwrap_or(0);
+    let has_rate = options.has("pubRate") || options.has("pubRatebps");
+    let Some(bytes) = options.integer("batchSize").map(|bytes| bytes as usize) else {
+        let off = options.has("latencyTest") || options.has("rawTransport") || has_rate;
+        return if off { Batching::Off } else { Batching::Implicit(DEFAULT_BATCH_BYTES) };
+    };
+    if bytes == 0 {
+        return Batching::Off;
+    }
+    if options.has("latencyTest") {
+        remarks.errors.push("-batchSize cannot go with -latencyTest: each ping waits for its answer".into());
+    }
+    if largest > MAX_UNFRAGMENTED_LEN {
+        remarks.errors.push(format!(
+            "-batchSize cannot go with samples above {MAX_UNFRAGMENTED_LEN} bytes, which travel in fragments"
+        ));
+    }
+    if options.has("rawTransport") && bytes > MAX_DATAGRAM_LEN {
+        remarks.errors.push(format!("-batchSize {bytes} does not fit into one datagram ({MAX_DATAGRAM_LEN} bytes)"));
+    }
+    if sizes.iter().any(|size| bytes < 2 * size) {
+        remarks.notes.push(format!("Batching is disabled where fewer than two samples fit into {bytes} bytes."));
+    }
+    Batching::Explicit(bytes)
+}
+
+fn pace(options: &ParsedOptions, remarks: &mut Remarks) -> Pace {
+    let scheduled = match (options.rate("pubRate"), options.rate("pubRatebps")) {
+        (Some(_), Some(_)) => {
+            remarks.errors.push("-pubRate and -pubRatebps exclude each other".into());
+            None
+        }
+        (Some(samples), None) => Some(Pace::Samples(samples)),
+        (None, bits) => bits.map(Pace::Bits),
+    };
+    let sleep = Duration::from_millis(options.integer("sleep").unwrap_or(0));
+    let spin_count = options.integer("spin").unwrap_or(0);
+    match scheduled {
+        Some(pace) => {
+            if !sleep.is_zero() || spin_count > 0 {
+                remarks.notes.push("-sleep and -spin are ignored, because a publication rate is set.".into());
+            }
+            pace
+        }
+        None => Pace::Unlimited { sleep, spin_count },
+    }
+}
+
+fn data(options: &ParsedOptions, sizes: &[usize], remarks: &mut Remarks) -> DataPlan {
+    let max_len = sizes.iter().copied().max().unwrap_or(OVERHEAD_LEN);
+    let unbounded = if let Some(threshold) = options.integer("unbounded") {
+        Some(threshold as usize)
+    } else if options.has("unbounded") || max_len > MAX_BOUNDED_LEN {
+        Some((2 * max_len).min(MAX_BOUNDED_LEN))
+    } else {
+        None
+    };
+    if unbounded.is_some() && !options.has("unbounded") {
+        remarks.notes.push(format!("[IMPORTANT]: samples above {MAX_BOUNDED_LEN} bytes use the unbounded type."));
+    }
+    DataPlan {
+        domain: u32_option(options, "domain", 1),
+        max_len,
+        reliable: !options.has("bestEffort") && !options.has("rawTransport"),
+        keyed: options.has("keyed"),
+        instances: u32_option(options, "instances", 1),
+        unbounded,
+        durability: options.integer("durability").unwrap_or(0) as u8,
+        send_queue_len: u32_option(options, "sendQueueSize", 50),
+        send_queue_given: options.has("sendQueueSize"),
+        receive_queue_len: u32_option(options, "receiveQueueSize", 128),
+        max_message_len: options.integer("messageSizeMax").filter(|len| *len > 0).map(|len| len as usize),
+    }
+}
+
+fn transport(options: &ParsedOptions, remarks: &mut Remarks) -> TransportPlan {
+    let kind = match options.choice("transport") {
+        Some("UDPv6") => TransportKind::UdpV6,
+        _ => TransportKind::UdpV4,
+    };
+    let raw = options.has("rawTransport");
+    if options.has("noBlockingSockets") && !raw {
+        remarks.errors.push("-noBlockingSockets needs -rawTransport".into());
+    }
+    let multicast = match options.text("multicastAddr") {
+        Some(text) => multicast_groups(text, kind).map_err(|line| remarks.errors.push(line)).ok(),
+        None if options.has("multicast") && kind == TransportKind::UdpV6 => {
+            remarks.errors.push("-multicast has no built-in groups for UDPv6; give -multicastAddr a,b,c".into());
+            None
+        }
+        None => options.has("multicast").then_some(MulticastGroups {
+            throughput: IpAddr::V4(Ipv4Addr::new(239, 255, 1, 1)),
+            latency: IpAddr::V4(Ipv4Addr::new(239, 255, 1, 2)),
+            announcement: IpAddr::V4(Ipv4Addr::new(239, 255, 1, 100)),
+        }),
+    };
+    TransportPlan {
+        kind,
+        raw,
+        blocking_send: !options.has("noBlockingSockets"),
+        interfaces: interfaces(options, raw, remarks),
+        peers: options.texts("peer").into_iter().map(str::to_owned).collect(),
+        multicast,
+    }
+}
+
+/// `-nic`, several of them with commas between. Raw sockets are bound to one address.
+fn interfaces(options: &ParsedOptions, raw: bool, remarks: &mut Remarks) -> Vec<String> {
+    let Some(text) = options.text("allowInterfaces").or_else(|| options.text("nic")) else { return Vec::new() };
+    let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
+    if names.iter().any(String::is_empty) {
+        remarks.errors.push(format!("-nic: '{text}' has an empty name"));
+    }
+    if raw && names.len() > 1 {
+        remarks.errors.push(format!("-nic: raw sockets use one interface, not {}", names.len()));
+    }
+    names
+}
+
+/// A WaitSet hands over each sample as it comes, unless asked to gather several.
+fn gather(options: &ParsedOptions) -> Duration {
+    let asked = options.has("waitsetDelayUsec") || options.has("waitsetEventCount");
+    if !asked || options.integer("waitsetEventCount") == Some(1) {
+        return Duration::ZERO;
+    }
+    Duration::from_micros(options.integer("waitsetDelayUsec").unwrap_or(100))
+}
+
+fn wait(options: &ParsedOptions, remarks: &mut Remarks) -> Wait {
+    let text = options.text("waitStrategy").unwrap_or("block");
+    let spin_us = text.strip_prefix("spin:").and_then(|us| us.parse().ok());
+    match (text, spin_us) {
+        ("block", _) => Wait::Block,
+        ("poll", _) => Wait::Poll,
+        (_, Some(us)) => Wait::Spin(Duration::from_micros(us)),
+        _ => {
+            remarks.errors.push(format!("-waitStrategy: '{text}' is none of block, spin:<us>, poll"));
+            Wait::Block
+        }
+    }
+}
+
+fn multicast_groups(text: &str, kind: TransportKind) -> Result<MulticastGroups, String> {
+    let addresses: Vec<IpAddr> = text
+        .split(',')
+        .map(|part| part.trim().parse().map_err(|_| format!("-multicastAddr: '{part}' is not an IP address")))
+        .collect::<Result<_, _>>()?;
+    let groups = match addresses[..] {
+        [base] => {
+            if matches!(base, IpAddr::V4(base) if base > LAST_MULTICAST_BASE) {
+                return Err(format!("-multicastAddr: {base} must not be above {LAST_MULTICAST_BASE}"));
+            }
+            [base, next_address(base, 1), next_address(base, 2)]
+        }
+        [throughput, latency, announcement] => [throughput, latency, announcement],
+        _ => return Err(format!("-multicastAddr takes one address or three, not {}", addresses.len())),
+    };
+    for address in groups {
+        if !address.is_multicast() || address.is_ipv4() != (kind == TransportKind::UdpV4) {
+            return Err(format!("-multicastAddr: {address} is not a multicast address of this transport"));
+        }
+    }
+    let [throughput, latency, announcement] = groups;
+    Ok(MulticastGroups { throughput, latency, announcement })
+}
+
+fn next_address(base: IpAddr, step: u8) -> IpAddr {
+    match base {
+        IpAddr::V4(base) => Ipv4Addr::from_bits(base.to_bits().wrapping_add(step.into())).into(),
+        IpAddr::V6(base) => Ipv6Addr::from_bits(base.to_bits().wrapping_add(step.into())).into(),
+    }
+}
+
+fn output(options: &ParsedOptions) -> OutputPlan {
+    OutputPlan {
+        format: match options.choice("outputFormat") {
+            Some("json") => OutputFormat::Json,
+            Some("legacy") => OutputFormat::Legacy,
+            _ => OutputFormat::Csv,
+        },
+        file: options.text("outputFile").map(PathBuf::from),
+        intervals: !options.has("noPrintIntervals"),
+        headers: !options.has("noOutputHeaders"),
+        cpu: options.has("cpu"),
+        ns_resolution: options.has("nsResolution"),
+        record_file: options.text("recordFile").map(PathBuf::from),
+    }
+}
+
+/// The table bounds these options to 31 bits.
+fn u32_option(options: &ParsedOptions, name: &'static str, default: u32) -> u32 {
+    options.integer(name).map_or(default, |number| number as u32)
+}

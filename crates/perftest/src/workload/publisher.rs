@@ -1,0 +1,500 @@
+//! The sending side: discovery, warm-up, the send loop, the end.
+
+use std::collections::BTreeSet;
+use std::fs::OpenOptions;
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use peregrine_report::record::{SendResult, Side, SideResult};
+
+use super::latency::PingBook;
+use super::turns::{Keys, PingSchedule};
+use super::{STOP_POLL, SharedOutput, discover, status};
+use crate::clock::MonotonicNs;
+use crate::control::{AnnouncementBoard, ControlCounter, Sentinel, Stop, StopReason, Waited};
+use crate::error::Error;
+use crate::messaging::{Messaging, Sample, SampleReader, SampleWriter, Topic, WriteError};
+use crate::output::Quantity;
+use crate::pace::{Pacer, SparseClock};
+use crate::plan::{OVERHEAD_LEN, PublisherPlan, TestPlan};
+use crate::recorder::LatencyRecorder;
+
+/// How often the end of the test is sent at most.
+const FINISHED_ATTEMPTS: u32 = 50;
+/// Time between two of them.
+const END_RETRY: Duration = Duration::from_millis(100);
+/// How long a best-effort ping waits for its answer before the next is sent.
+const BEST_EFFORT_ANSWER: Duration = Duration::from_millis(200);
+
+/// Runs a publisher to its end.
+pub(super) fn run<M: Messaging>(
+    plan: &TestPlan,
+    publisher: &PublisherPlan,
+    messaging: &M,
+    output: &SharedOutput,
+    stop: &Arc<Stop>,
+) -> Result<(), Error> {
+    let measures_latency = publisher.id == 0;
+    let mut writer = messaging.create_writer(Topic::Throughput)?;
+    let mut pong_reader = measures_latency.then(|| messaging.create_reader(Topic::Latency)).transpose()?;
+    let mut announcement_reader = messaging.create_reader(Topic::Announcement)?;
+
+    status(&format!("Waiting to discover {} subscribers ...", publisher.subscribers));
+    let deadline = MonotonicNs::now().plus(plan.timeouts.discovery);
+    let subscribers = publisher.subscribers;
+    let mut discovered = discover(deadline, stop, |step| writer.wait_for_readers(subscribers, step))?;
+    if let Some(reader) = &mut pong_reader {
+        discovered = discovered && discover(deadline, stop, |step| reader.wait_for_writers(subscribers, step))?;
+    }
+    discovered =
+        discovered && discover(deadline, stop, |step| announcement_reader.wait_for_writers(subscribers, step))?;
+    if !discovered {
+        return Err(nobody_there(plan, publisher, &BTreeSet::new()));
+    }
+
+    let board = Arc::new(AnnouncementBoard::new(publisher.subscribers, Arc::clone(stop)));
+    let _announcements = {
+        let board = Arc::clone(&board);
+        announcement_reader.listen(move |sample| board.on_announcement(sample))?
+    };
+    status("Waiting for subscribers announcement ...");
+    match board.wait_for_all(deadline.remaining())? {
+        Waited::Done => {}
+        Waited::TimeOver => return Err(nobody_there(plan, publisher, &board.present())),
+        Waited::Stopped(reason) => return Err(stopped(reason)),
+    }
+
+    let intervals = (measures_latency && output.lock().wants_intervals()).then(|| output.clone());
+    let book = Arc::new(PingBook::new(publisher.id, intervals));
+    let pongs = Pongs::start(plan, publisher, pong_reader, &book)?;
+    let mut run = PublisherRun {
+        plan,
+        publisher,
+        writer,
+        pongs,
+        book,
+        board,
+        output,
+        stop,
+        last_seq_num: u32::MAX,
+        silence: Duration::ZERO,
+    };
+    run.warm_up(messaging)?;
+    run.test()
+}
+
+/// How answers to pings are received.
+enum Pongs<R: SampleReader> {
+    /// This publisher has none.
+    None,
+    /// By the send loop itself, which waits for each.
+    Inline(R),
+    /// By a thread of the messaging body.
+    Listening { _listening: R::Listening },
+}
+
+impl<R: SampleReader> Pongs<R> {
+    fn start(
+        plan: &TestPlan,
+        publisher: &PublisherPlan,
+        reader: Option<R>,
+        book: &Arc<PingBook>,
+    ) -> Result<Self, Error> {
+        let Some(reader) = reader else { return Ok(Self::None) };
+        if publisher.latency_test && plan.receive.read_thread {
+            return Ok(Self::Inline(reader));
+        }
+        let book = Arc::clone(book);
+        let awaiting = publisher.latency_test;
+        let listening = reader.listen(move |sample| book.on_pong(sample, awaiting))?;
+        Ok(Self::Listening { _listening: listening })
+    }
+}
+
+struct PublisherRun<'a, M: Messaging> {
+    plan: &'a TestPlan,
+    publisher: &'a PublisherPlan,
+    writer: M::Writer,
+    pongs: Pongs<M::Reader>,
+    book: Arc<PingBook>,
+    board: Arc<AnnouncementBoard>,
+    output: &'a SharedOutput,
+    stop: &'a Stop,
+    /// Of the last data sample of the current size.
+    last_seq_num: u32,
+    /// Time spent in vain since the last answer.
+    silence: Duration,
+}
+
+/// What the send loop did at one size.
+#[derive(Debug, Default)]
+struct Sent {
+    samples: u64,
+    dropped: u64,
+    pings: u64,
+    unanswered: u64,
+    duration_ns: u64,
+}
+
+impl<M: Messaging> PublisherRun<'_, M> {
+    fn warm_up(&mut self, messaging: &M) -> Result<(), Error> {
+        let largest = self.publisher.sizes.iter().copied().max().unwrap_or(OVERHEAD_LEN);
+        let computed = messaging.initial_burst(self.publisher.batching.samples_for(largest));
+        let count = self.publisher.initial_burst.unwrap_or(computed.max(self.plan.data.instances.into()));
+        status(&format!("Sending {count} initialization pings ..."));
+        for _ in 0..count {
+            if self.stop.reason().is_some() {
+                break;
+            }
+            self.write_control(Sentinel::Initialize, 0)?;
+        }
+        self.writer.flush().or_else(tolerate_full).map_err(transfer)?;
+        status("Sending data ...");
+        self.stop.sleep(self.plan.timeouts.start_delay);
+        Ok(())
+    }
+
+    /// Every size, and the end. What was measured is printed whatever happens; a size without data fails the run, and
+    /// does not end it.
+    fn test(&mut self) -> Result<(), Error> {
+        let mut result = Ok(());
+        for (round, data_len) in self.publisher.sizes.iter().enumerate() {
+            let is_last = round + 1 == self.publisher.sizes.len();
+            let size_result = self.test_size(*data_len, round as u32, is_last);
+            let ends = !matches!(size_result, Ok(()) | Err(Error::NoData(_)));
+            result = if ends { size_result } else { result.and(size_result) };
+            if ends {
+                break;
+            }
+        }
+        let timed = self.publisher.execution_time.is_some();
+        status(if timed { "Finishing test due to timer..." } else { "Finishing test..." });
+        status("Test ended.");
+        result
+    }
+
+    fn test_size(&mut self, data_len: usize, round: u32, is_last: bool) -> Result<(), Error> {
+        self.announce_size(data_len);
+        let mut pacer = Pacer::start(self.publisher.pace, data_len);
+        let raw_values = if self.publisher.latency_file.is_some() { u64::MAX } else { 0 };
+        self.book.begin(data_len, pacer.schedule(), raw_values);
+        let (sent, sent_result) = self.send_loop(data_len, &mut pacer);
+        let sent_result = sent_result.and(self.writer.flush().or_else(tolerate_full).map_err(transfer));
+        let stopped = self.stop.reason().map_or(Ok(()), |reason| Err(stopped(reason)));
+        let cut_short = sent_result.is_err() || stopped.is_err();
+        // In a throughput test the answers to the last pings arrive while the end is being confirmed.
+        let ended = if is_last || cut_short { self.finish(round) } else { self.change_length(round) };
+        let reported = self.report(data_len, &sent, &pacer, cut_short);
+        stopped.and(sent_result).and(ended).and(reported)
+    }
+
+    fn announce_size(&self, data_len: usize) {
+        if self.publisher.scan {
+            status(&format!("Sending samples of {data_len} bytes ..."));
+        }
+        if let Some(rate) = self.publisher.pace.samples_per_second(data_len) {
+            status(&format!("Publication rate: {rate} samples/s of {data_len} bytes"));
+        }
+    }
+
+    fn send_loop(&mut self, data_len: usize, pacer: &mut Pacer) -> (Sent, Result<(), Error>) {
+        let payload = vec![0; data_len - OVERHEAD_LEN];
+        let mut sample = Sample {
+            key: [0; 4],
+            entity_id: self.publisher.id as i32,
+            seq_num: 0,
+            timestamp: 0,
+            latency_ping: Sample::NO_PING,
+            payload: &payload,
+        };
+        let mut keys = Keys::new(self.plan.data.instances, self.publisher.write_instance);
+        let mut pings = PingSchedule::new(self.publisher, data_len);
+        let mut sent = Sent::default();
+        let mut result = Ok(());
+        self.last_seq_num = u32::MAX;
+        let start = MonotonicNs::now();
+        let end = self.publisher.execution_time.map_or(MonotonicNs(u64::MAX), |time| start.plus(time));
+        let mut clock = SparseClock::new();
+        for index in 0..self.publisher.max_samples {
+            if self.stop.reason().is_some() || clock.turn() >= end {
+                break;
+            }
+            pacer.wait(index, self.stop);
+            sample.seq_num = index as u32;
+            sample.key = keys.next_key();
+            let ping = pings.subscriber_to_ping(index);
+            sample.latency_ping = ping.map_or(Sample::NO_PING, |subscriber| subscriber as i32);
+            let step = if ping.is_some() {
+                self.send_ping(&mut sample, &mut sent)
+            } else {
+                sent.count(self.writer.write(&sample))
+            };
+            self.last_seq_num = sample.seq_num;
+            if let Err(error) = step {
+                result = Err(error);
+                break;
+            }
+        }
+        sent.duration_ns = MonotonicNs::now().since_ns(start);
+        (sent, result)
+    }
+
+    /// Stamps and sends a ping; in a latency test also waits for its answer.
+    #[inline]
+    fn send_ping(&mut self, sample: &mut Sample<'_>, sent: &mut Sent) -> Result<(), Error> {
+        sent.pings += 1;
+        if !self.publisher.latency_test {
+            sample.timestamp = MonotonicNs::now().0;
+            return sent.count(self.writer.write(sample));
+        }
+        self.book.expect(sample.seq_num);
+        let dropped_before = sent.dropped;
+        sample.timestamp = MonotonicNs::now().0;
+        sent.count(self.writer.write(sample))?;
+        if sent.dropped > dropped_before {
+            self.book.give_up();
+            return Ok(());
+        }
+        if !self.wait_for_answer()? {
+            sent.unanswered += 1;
+        }
+        Ok(())
+    }
+
+    /// `false` when a best-effort ping stays unanswered, or the run shall end.
+    fn wait_for_answer(&mut self) -> Result<bool, Error> {
+        let partner = self.plan.timeouts.partner;
+        let timeout = if self.plan.data.reliable { partner } else { BEST_EFFORT_ANSWER.min(partner) };
+        if self.receive_answer(timeout)? {
+            self.silence = Duration::ZERO;
+            return Ok(true);
+        }
+        self.book.give_up();
+        self.silence += timeout;
+        if self.silence < partner || self.stop.reason().is_some() {
+            return Ok(false);
+        }
+        Err(Error::Partner(format!(
+            "No subscriber has answered for {} s (-partnerTimeout); the test is given up.",
+            partner.as_secs_f64()
+        )))
+    }
+
+    #[inline]
+    fn receive_answer(&mut self, timeout: Duration) -> Result<bool, Error> {
+        let step = timeout.min(STOP_POLL);
+        let mut waited = Duration::ZERO;
+        while waited < timeout && self.stop.reason().is_none() {
+            let book = &self.book;
+            let idle = match &mut self.pongs {
+                Pongs::None => return Ok(true),
+                Pongs::Listening { .. } => !book.wait_for_answer(step),
+                Pongs::Inline(reader) => reader.receive(step, |sample| book.on_pong(sample, true))? == 0,
+            };
+            if book.is_answered() {
+                return Ok(true);
+            }
+            // A stale answer ends a receive before its time; it may add a step, never a silence.
+            if idle {
+                waited += step;
+            }
+        }
+        Ok(false)
+    }
+
+    /// Tells every subscriber that the test is over until each has confirmed it.
+    fn finish(&mut self, round: u32) -> Result<(), Error> {
+        self.board.expect_departures();
+        let retries = self.plan.timeouts.partner.as_millis() / END_RETRY.as_millis();
+        let attempts = FINISHED_ATTEMPTS.min(u32::try_from(retries).unwrap_or(u32::MAX)).max(1);
+        for attempt in 0..attempts {
+            if self.board.present().is_empty() {
+                return Ok(());
+            }
+            self.write_end(Sentinel::Finished, ControlCounter { round, attempt })?;
+            if self.board.wait_until_all_have_left(END_RETRY) {
+                return Ok(());
+            }
+        }
+        Err(not_confirmed("the end of the test", &self.board.present()))
+    }
+
+    /// Tells every subscriber that the next size follows until each has confirmed it.
+    fn change_length(&mut self, round: u32) -> Result<(), Error> {
+        let deadline = MonotonicNs::now().plus(self.plan.timeouts.partner);
+        let mut attempt = 0;
+        while !deadline.remaining().is_zero() {
+            self.write_end(Sentinel::LengthChanged, ControlCounter { round, attempt })?;
+            match self.board.wait_for_confirmation(round, END_RETRY)? {
+                Waited::Done => return Ok(()),
+                Waited::TimeOver => attempt += 1,
+                Waited::Stopped(reason) => {
+                    let _ = self.finish(round + 1);
+                    return Err(stopped(reason));
+                }
+            }
+        }
+        Err(not_confirmed("the change of size", &self.board.present()))
+    }
+
+    /// A full buffer, or a subscriber that has gone after its confirmation, is no reason to give up.
+    fn write_end(&mut self, sentinel: Sentinel, counter: ControlCounter) -> Result<(), Error> {
+        let sample = sentinel.sample(self.publisher.id, self.last_seq_num, counter.to_timestamp());
+        let written = self.writer.write(&sample).and_then(|()| self.writer.flush());
+        match written {
+            Ok(()) | Err(WriteError::WouldBlock | WriteError::PartnerGone(_)) => Ok(()),
+            Err(error) => Err(transfer(error)),
+        }
+    }
+
+    fn report(&mut self, data_len: usize, sent: &Sent, pacer: &Pacer, cut_short: bool) -> Result<(), Error> {
+        let pings = self.book.lock();
+        let measures_latency = self.publisher.id == 0;
+        let result = SideResult {
+            side: Side::Publisher,
+            data_len: data_len as u64,
+            cut_short,
+            cpu_percent: pings.cpu.total_percent(),
+            latency: measures_latency.then(|| pings.latency.result()),
+            scheduled_latency: pings.scheduled_latency.as_ref().map(|(_, recorder)| recorder.result()),
+            send: Some(SendResult {
+                samples: sent.samples,
+                dropped: sent.dropped,
+                unanswered_pings: sent.unanswered,
+                duration_ns: sent.duration_ns,
+                delay: pacer.delay().map(LatencyRecorder::result),
+            }),
+            throughput: None,
+        };
+        let dumped = match &self.publisher.latency_file {
+            Some(path) if measures_latency => dump(path, &pings.latency, self.plan.output.ns_resolution),
+            _ => Ok(()),
+        };
+        let (stale, skewed) = (pings.stale, pings.skewed);
+        drop(pings);
+        let mut output = self.output.lock();
+        if measures_latency {
+            output.summary(Quantity::Latency, &result);
+        } else {
+            status("Latency results are only shown for publisher 0.");
+        }
+        output.record(&result);
+        drop(output);
+        remark(sent, stale, skewed, &result);
+        let answers = result.latency.as_ref().map_or(0, |latency| latency.count);
+        if measures_latency && answers == 0 && !self.publisher.latency_test {
+            status("No latency was measured: fewer than two pings were answered. Lower -latencyCount for more pings.");
+        }
+        if !cut_short && (sent.samples == 0 || (self.publisher.latency_test && answers == 0)) {
+            let text = format!("{} samples of {data_len} bytes were sent, and no ping was answered.", sent.samples);
+            return dumped.and(Err(Error::NoData(text)));
+        }
+        dumped
+    }
+
+    fn write_control(&mut self, sentinel: Sentinel, counter: u64) -> Result<(), Error> {
+        let sample = sentinel.sample(self.publisher.id, 0, counter);
+        self.writer.write(&sample).or_else(tolerate_full).map_err(transfer)
+    }
+}
+
+impl Sent {
+    /// Counts what became of a sample.
+    #[inline]
+    fn count(&mut self, written: Result<(), WriteError>) -> Result<(), Error> {
+        match written {
+            Ok(()) => self.samples += 1,
+            Err(WriteError::WouldBlock) => self.dropped += 1,
+            Err(error) => return Err(transfer(error)),
+        }
+        Ok(())
+    }
+}
+
+fn remark(sent: &Sent, stale: u64, skewed: u64, result: &SideResult) {
+    if sent.dropped > 0 {
+        status(&format!("{} samples found the send buffer full and were dropped.", sent.dropped));
+    }
+    if sent.unanswered > 0 {
+        status(&format!("{} pings were not answered in time.", sent.unanswered));
+    }
+    if stale > 0 {
+        status(&format!("{stale} answers came too late, or were not meant for this test, and were ignored."));
+    }
+    if skewed > 0 {
+        status(&format!("Clock skew suspected: {skewed} answers seem to have come before their ping."));
+    }
+    let delay = result.send.as_ref().and_then(|send| send.delay.as_ref());
+    if let Some(delay) = delay.filter(|delay| delay.count > 0) {
+        status(&format!(
+            "Sends behind schedule by (us): 50% {:.3}, 99% {:.3}, max {:.3}",
+            delay.p50_ns as f64 / 1e3,
+            delay.p99_ns as f64 / 1e3,
+            delay.max_ns as f64 / 1e3
+        ));
+    }
+    let scheduled = result.scheduled_latency.as_ref().filter(|latency| latency.count > 0);
+    if let Some(latency) = scheduled {
+        status(&format!(
+            "Latency from the scheduled send (us): 50% {:.3}, 99% {:.3}, max {:.3}",
+            latency.p50_ns as f64 / 1e3,
+            latency.p99_ns as f64 / 1e3,
+            latency.max_ns as f64 / 1e3
+        ));
+    }
+}
+
+/// Appends every latency in the order of arrival.
+fn dump(path: &Path, recorder: &LatencyRecorder, ns_resolution: bool) -> Result<(), Error> {
+    let write = || -> std::io::Result<()> {
+        let mut file = BufWriter::new(OpenOptions::new().append(true).create(true).open(path)?);
+        writeln!(file, "Sample Number, Value")?;
+        for (number, value_ns) in recorder.raw_values().iter().enumerate() {
+            if ns_resolution {
+                writeln!(file, "{number}, {:.3}", *value_ns as f64 / 1e3)?;
+            } else {
+                writeln!(file, "{number}, {}", value_ns / 1000)?;
+            }
+        }
+        writeln!(file)?;
+        file.flush()
+    };
+    if recorder.raw_dropped() > 0 {
+        status(&format!("The last {} latencies are not in {}.", recorder.raw_dropped(), path.display()));
+    }
+    write().map_err(|error| Error::Transfer(format!("-latencyFile {}: {error}", path.display())))
+}
+
+fn tolerate_full(error: WriteError) -> Result<(), WriteError> {
+    if error == WriteError::WouldBlock { Ok(()) } else { Err(error) }
+}
+
+fn transfer(error: WriteError) -> Error {
+    match error {
+        WriteError::PartnerGone(text) => Error::Partner(text),
+        other => Error::Transfer(other.to_string()),
+    }
+}
+
+fn stopped(reason: StopReason) -> Error {
+    match reason {
+        StopReason::Interrupted => Error::Interrupted,
+        StopReason::PartnersLeft => Error::Partner("Every subscriber has left before the end of the test.".into()),
+    }
+}
+
+fn nobody_there(plan: &TestPlan, publisher: &PublisherPlan, present: &BTreeSet<u32>) -> Error {
+    let missing: Vec<_> = (0..publisher.subscribers).filter(|id| !present.contains(id)).take(10).collect();
+    Error::Partner(format!(
+        "Subscribers {missing:?} have not announced themselves within {} s (-discoveryTimeout). Are they running, in \
+         domain {}, with the same transport and addresses?",
+        plan.timeouts.discovery.as_secs_f64(),
+        plan.data.domain
+    ))
+}
+
+fn not_confirmed(what: &str, present: &BTreeSet<u32>) -> Error {
+    Error::Partner(format!("Subscribers {present:?} have not confirmed {what}; their results may be incomplete."))
+}

@@ -1,0 +1,274 @@
+//! The receiving side's main thread: discovery, announcements, the report of every second, the end.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use peregrine_report::record::{Side, SideResult};
+
+use super::meter::{CpuMeter, IntervalMeter};
+use super::reception::{Event, Progress, Reception, SizeResult};
+use super::{STOP_POLL, SharedOutput, discover, status};
+use crate::clock::MonotonicNs;
+use crate::control::{ControlCounter, Sentinel, Stop};
+use crate::error::Error;
+use crate::messaging::{Messaging, SampleReader, SampleWriter, Topic, WriteError};
+use crate::output::Quantity;
+use crate::plan::{SubscriberPlan, TestPlan};
+
+/// Time between two interval rows.
+const INTERVAL: Duration = Duration::from_secs(1);
+/// Time to the second announcement; it doubles from one to the next, up to [`LAST_ANNOUNCEMENT_GAP`].
+const FIRST_ANNOUNCEMENT_GAP: Duration = Duration::from_millis(20);
+const LAST_ANNOUNCEMENT_GAP: Duration = Duration::from_secs(1);
+/// After the end: for so long no publisher may ask again before the subscriber leaves. Longer than the time between
+/// two of a publisher's attempts.
+const LINGER_QUIET: Duration = Duration::from_millis(150);
+/// The longest that a subscriber stays after the end.
+const LINGER_TOTAL: Duration = Duration::from_secs(2);
+
+/// Runs a subscriber to its end.
+pub(super) fn run<M: Messaging>(
+    plan: &TestPlan,
+    subscriber: SubscriberPlan,
+    messaging: &M,
+    output: &SharedOutput,
+    stop: &Stop,
+) -> Result<(), Error> {
+    let mut pong_writer = messaging.create_writer(Topic::Latency)?;
+    let mut reader = messaging.create_reader(Topic::Throughput)?;
+    let mut announcer = messaging.create_writer(Topic::Announcement)?;
+
+    status(&format!("Waiting to discover {} publishers ...", subscriber.publishers));
+    let deadline = MonotonicNs::now().plus(plan.timeouts.discovery);
+    let publishers = subscriber.publishers;
+    let discovered = discover(deadline, stop, |step| reader.wait_for_writers(publishers, step))?
+        && discover(deadline, stop, |step| pong_writer.wait_for_readers(1, step))?
+        && discover(deadline, stop, |step| announcer.wait_for_readers(publishers, step))?;
+    if !discovered {
+        return Err(nobody_there(plan, subscriber));
+    }
+
+    let progress = Arc::new(Progress::default());
+    let mut reception = Reception::new(subscriber, pong_writer, Arc::clone(&progress));
+    let _listening = reader.listen(move |sample| reception.on_sample(sample))?;
+    status("Waiting for data ...");
+    let now = MonotonicNs::now();
+    let mut run = SubscriberRun {
+        plan,
+        subscriber,
+        announcer,
+        progress,
+        output,
+        stop,
+        intervals: IntervalMeter::default(),
+        cpu: CpuMeter::start(),
+        measured: 0,
+        cut_short: false,
+        last_arrivals: 0,
+        last_sign_of_life: now,
+        discovery_deadline: deadline,
+    };
+    let result = run.receive();
+    status("Finishing test...");
+    status("Test ended.");
+    result
+}
+
+struct SubscriberRun<'a, W> {
+    plan: &'a TestPlan,
+    subscriber: SubscriberPlan,
+    announcer: W,
+    progress: Arc<Progress>,
+    output: &'a SharedOutput,
+    stop: &'a Stop,
+    intervals: IntervalMeter,
+    cpu: CpuMeter,
+    /// Samples of all sizes that have ended.
+    measured: u64,
+    cut_short: bool,
+    last_arrivals: u64,
+    last_sign_of_life: MonotonicNs,
+    discovery_deadline: MonotonicNs,
+}
+
+impl<W: SampleWriter> SubscriberRun<'_, W> {
+    fn receive(&mut self) -> Result<(), Error> {
+        let mut announcements = Announcements::new();
+        let mut next_interval = MonotonicNs::now().plus(INTERVAL);
+        loop {
+            // A publisher may have started before another was there to hear an announcement.
+            let heard = self.progress.publishers_heard() == u64::from(self.subscriber.publishers);
+            if !heard && announcements.is_due() {
+                self.announce(Sentinel::Initialize, announcements.process)?;
+            }
+            let wake =
+                next_interval.min(MonotonicNs::now().plus(if heard { STOP_POLL } else { FIRST_ANNOUNCEMENT_GAP }));
+            match self.progress.wait_until(wake) {
+                Some(Event::Fault(text)) => status(&text),
+                Some(Event::EndedAgain { sentinel, round }) => self.confirm(sentinel, round)?,
+                Some(Event::Ended { sentinel: Sentinel::Finished, round, result }) => {
+                    return self.finish(round, &result);
+                }
+                Some(Event::Ended { sentinel, round, result }) => {
+                    self.report(&result);
+                    self.confirm(sentinel, round)?;
+                }
+                None => {}
+            }
+            if self.stop.reason().is_some() {
+                return self.give_up(Error::Interrupted);
+            }
+            if let Err(error) = self.check_silence() {
+                return self.give_up(error);
+            }
+            let now = MonotonicNs::now();
+            if now >= next_interval {
+                next_interval = next_interval.plus(INTERVAL).max(now);
+                self.print_interval(now);
+            }
+        }
+    }
+
+    /// The regular end: prints the result, and stays until every publisher knows.
+    fn finish(&mut self, round: u32, result: &SizeResult) -> Result<(), Error> {
+        self.report(result);
+        self.confirm(Sentinel::Finished, round)?;
+        self.announcer.wait_for_acknowledgments(LINGER_TOTAL)?;
+        let end = MonotonicNs::now().plus(LINGER_TOTAL);
+        while !end.remaining().is_zero() {
+            let quiet = MonotonicNs::now().plus(LINGER_QUIET).min(end);
+            match self.progress.wait_until(quiet) {
+                Some(Event::EndedAgain { sentinel, round }) => self.confirm(sentinel, round)?,
+                Some(_) => {}
+                None => break,
+            }
+        }
+        if self.measured == 0 {
+            return Err(Error::NoData("No sample was received.".into()));
+        }
+        Ok(())
+    }
+
+    /// The end before its time: prints what there is, and tells the publishers that this subscriber leaves.
+    fn give_up(&mut self, error: Error) -> Result<(), Error> {
+        self.cut_short = true;
+        let result = self.progress.result_so_far();
+        if result.throughput.samples > 0 || self.measured == 0 {
+            self.report(&result);
+        }
+        // The reason for giving up matters more than whether the farewell could be sent.
+        let _ = self.announce(Sentinel::Finished, 0);
+        Err(error)
+    }
+
+    fn report(&mut self, size: &SizeResult) {
+        let nothing = size.throughput.samples == 0;
+        self.measured += size.throughput.samples;
+        let result = SideResult {
+            side: Side::Subscriber,
+            data_len: if nothing { self.plan.data.max_len } else { size.data_len } as u64,
+            cut_short: self.cut_short,
+            cpu_percent: self.cpu.total_percent(),
+            latency: None,
+            scheduled_latency: None,
+            send: None,
+            throughput: Some(size.throughput.clone()),
+        };
+        let mut output = self.output.lock();
+        output.summary(Quantity::Throughput, &result);
+        output.record(&result);
+        drop(output);
+        let (duplicate, reordered) = (size.throughput.duplicate, size.throughput.reordered);
+        if duplicate > 0 || reordered > 0 {
+            status(&format!("{duplicate} samples arrived twice, {reordered} after a later one."));
+        }
+        self.intervals = IntervalMeter::default();
+        self.cpu = CpuMeter::start();
+    }
+
+    fn print_interval(&mut self, now: MonotonicNs) {
+        let totals = self.progress.totals();
+        let cpu_percent = self.cpu.interval_percent();
+        let row = self.intervals.tick(now, totals, cpu_percent);
+        if totals.samples == 0 {
+            return;
+        }
+        let mut output = self.output.lock();
+        output.begin(Quantity::Throughput, totals.data_len);
+        if let Some(row) = row {
+            output.throughput_interval(&row);
+        }
+    }
+
+    /// A publisher that is not there, or not there any more, does not keep the subscriber for ever.
+    fn check_silence(&mut self) -> Result<(), Error> {
+        let now = MonotonicNs::now();
+        let arrivals = self.progress.arrivals();
+        if arrivals != self.last_arrivals {
+            self.last_arrivals = arrivals;
+            self.last_sign_of_life = now;
+        }
+        let heard = self.progress.publishers_heard();
+        if heard < u64::from(self.subscriber.publishers) && (arrivals == 0 || heard > 0) {
+            return if now < self.discovery_deadline { Ok(()) } else { Err(nobody_there(self.plan, self.subscriber)) };
+        }
+        let partner = self.plan.timeouts.partner;
+        // Between the warm-up and the first sample the publisher rests.
+        let patience = if heard > 0 { partner } else { partner + self.plan.timeouts.start_delay };
+        if now.since_ns(self.last_sign_of_life) > patience.as_nanos() as u64 {
+            return Err(Error::Partner(format!(
+                "No publisher has sent anything for {} s (-partnerTimeout), nor announced the end.",
+                patience.as_secs_f64()
+            )));
+        }
+        Ok(())
+    }
+
+    fn confirm(&mut self, sentinel: Sentinel, round: u32) -> Result<(), Error> {
+        self.announce(sentinel, ControlCounter { round, attempt: 0 }.to_timestamp())
+    }
+
+    /// A publisher that is not there yet, or not any more, is no error: announcements are repeated.
+    fn announce(&mut self, sentinel: Sentinel, counter: u64) -> Result<(), Error> {
+        let sample = sentinel.sample(self.subscriber.id, 0, counter);
+        match self.announcer.write(&sample).and_then(|()| self.announcer.flush()) {
+            Ok(()) | Err(WriteError::WouldBlock | WriteError::PartnerGone(_)) => Ok(()),
+            Err(WriteError::Failed(text)) => Err(Error::Transfer(text)),
+        }
+    }
+}
+
+/// When this subscriber announces itself again.
+struct Announcements {
+    /// Tells this process from another one with the same number.
+    process: u64,
+    next: MonotonicNs,
+    gap: Duration,
+}
+
+impl Announcements {
+    fn new() -> Self {
+        let now = MonotonicNs::now();
+        let process = now.0 << 22 | u64::from(std::process::id() & 0x003f_ffff);
+        Self { process, next: now, gap: FIRST_ANNOUNCEMENT_GAP }
+    }
+
+    fn is_due(&mut self) -> bool {
+        let due = MonotonicNs::now() >= self.next;
+        if due {
+            self.next = MonotonicNs::now().plus(self.gap);
+            self.gap = (self.gap * 2).min(LAST_ANNOUNCEMENT_GAP);
+        }
+        due
+    }
+}
+
+fn nobody_there(plan: &TestPlan, subscriber: SubscriberPlan) -> Error {
+    Error::Partner(format!(
+        "{} publishers have not appeared within {} s (-discoveryTimeout). Are they running, in domain {}, with the same \
+         transport and addresses?",
+        subscriber.publishers,
+        plan.timeouts.discovery.as_secs_f64(),
+        plan.data.domain
+    ))
+}

@@ -1,0 +1,71 @@
+//! The program without options: processes, record, table, page.
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::io::BufReader;
+
+use common::{Folder, run, start};
+use peregrine_report::record::{Record, Test};
+
+fn read(folder: &Folder) -> Record {
+    let file = std::fs::File::open(folder.path("out/record.jsonl")).unwrap();
+    Record::read(BufReader::new(file)).unwrap()
+}
+
+#[test]
+fn every_size_is_measured_kept_and_shown() {
+    let folder = Folder::new("characterize");
+    let out = folder.path("out");
+    let outcome = run(&format!("characterize --sizes 64,1024 --repetitions 2 --time 30 --out {out}"));
+    assert_eq!(outcome.code, 0, "{outcome:?}");
+    let record = read(&folder);
+    assert!(record.end.as_ref().is_some_and(|end| end.complete));
+    assert_eq!(record.header.data_lens, [64, 1024]);
+    assert!(!record.host.kernel.is_empty());
+    for test in [Test::Latency, Test::Throughput] {
+        let of_test: Vec<_> = record.measurements.iter().filter(|measurement| measurement.test == test).collect();
+        let series = of_test.iter().map(|measurement| measurement.series.as_str()).collect::<BTreeSet<_>>();
+        assert_eq!(series.len(), if test == Test::Latency { 3 } else { 5 });
+        assert_eq!(of_test.len(), series.len() * 4);
+        for measurement in of_test {
+            assert!(measurement.subscriber.throughput.as_ref().unwrap().samples > 0);
+            let latency = measurement.publisher.latency.as_ref().unwrap();
+            assert_eq!(latency.histogram.iter().map(|bucket| bucket.1).sum::<u64>(), latency.count);
+            assert!(test == Test::Throughput || latency.count > 0);
+        }
+    }
+    let rows = outcome.stdout.iter().filter(|line| line.contains("raw UDP")).count();
+    assert_eq!(rows, 2, "{:?}", outcome.stdout);
+    let page = std::fs::read_to_string(folder.path("out/report.html")).unwrap();
+    assert!(page.contains("</html>"));
+
+    // Rendering the record again gives the same, and measuring again into the same folder is refused.
+    std::fs::remove_file(folder.path("out/report.html")).unwrap();
+    let again = run(&format!("report {out}"));
+    assert_eq!((again.code, again.stdout), (0, outcome.stdout));
+    assert_eq!(std::fs::read_to_string(folder.path("out/report.html")).unwrap(), page);
+    assert_eq!(run(&format!("--out {out}")).code, 255);
+}
+
+#[test]
+fn ctrl_c_keeps_what_was_measured() {
+    let folder = Folder::new("interrupted");
+    let out = folder.path("out");
+    let process = start(&format!("--sizes 64 --repetitions 1000 --time 20 --out {out}"));
+    process.wait_for_stderr(|line| line.contains("repetition 2"));
+    process.interrupt();
+    let outcome = process.finish();
+    assert_eq!(outcome.code, 130, "{outcome:?}");
+    let record = read(&folder);
+    assert!(record.end.as_ref().is_some_and(|end| !end.complete && end.reason.contains("Interrupted")));
+    assert!(record.measurements.len() >= 2);
+    assert!(outcome.stdout.iter().any(|line| line.contains("raw UDP")));
+}
+
+#[test]
+fn a_record_that_is_not_there_is_named() {
+    let outcome = run("report /nowhere/at/all");
+    assert_eq!(outcome.code, 255);
+    assert!(outcome.stderr.contains("/nowhere/at/all/record.jsonl"), "{}", outcome.stderr);
+}

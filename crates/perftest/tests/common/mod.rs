@@ -1,0 +1,154 @@
+//! Starting the program and waiting for it, always within a bound.
+
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::time::Duration;
+
+/// No process of these tests may take longer.
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A running process whose output is read as it comes.
+pub(crate) struct Process {
+    child: Child,
+    stdout: Receiver<String>,
+    stderr: Receiver<String>,
+}
+
+/// What a process left behind.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) code: i32,
+    pub(crate) stdout: Vec<String>,
+    pub(crate) stderr: String,
+}
+
+/// The program under test.
+pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_perftest");
+
+/// Starts the program with the words of `line`.
+pub(crate) fn start(line: &str) -> Process {
+    start_command(Command::new(PROGRAM), line)
+}
+
+/// Starts a command that runs the program, with the words of `line` behind its own.
+pub(crate) fn start_command(mut command: Command, line: &str) -> Process {
+    let mut child = command
+        .args(line.split_whitespace())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let stdout = lines_of(child.stdout.take().unwrap());
+    let stderr = lines_of(child.stderr.take().unwrap());
+    Process { child, stdout, stderr }
+}
+
+/// Runs the program to its end.
+pub(crate) fn run(line: &str) -> Outcome {
+    start(line).finish()
+}
+
+fn lines_of(pipe: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, receiver) = sync_channel(100_000);
+    std::thread::spawn(move || {
+        for line in BufReader::new(pipe).lines().map_while(Result::ok) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+impl Process {
+    /// Waits for a line on stdout that satisfies `wanted`, and returns it.
+    pub(crate) fn wait_for_stdout(&self, wanted: impl Fn(&str) -> bool) -> String {
+        wait_for(&self.stdout, wanted)
+    }
+
+    /// Waits for a line on stderr that satisfies `wanted`, and returns it.
+    pub(crate) fn wait_for_stderr(&self, wanted: impl Fn(&str) -> bool) -> String {
+        wait_for(&self.stderr, wanted)
+    }
+
+    /// Ctrl-C.
+    pub(crate) fn interrupt(&self) {
+        self.signal(rustix::process::Signal::INT);
+    }
+
+    /// Ends without a chance to say anything.
+    pub(crate) fn kill(&self) {
+        self.signal(rustix::process::Signal::KILL);
+    }
+
+    fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_raw(self.child.id() as i32).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    /// Waits for the end, and takes what has not been read yet.
+    pub(crate) fn finish(mut self) -> Outcome {
+        let pid = rustix::process::Pid::from_raw(self.child.id() as i32).unwrap();
+        let (sender, ended) = sync_channel(1);
+        let waiting = std::thread::spawn(move || {
+            let status: ExitStatus = self.child.wait().unwrap();
+            let _ = sender.send(());
+            status
+        });
+        if ended.recv_timeout(LIMIT).is_err() {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            panic!("the process did not end: {}", collect(&self.stderr).join("\n"));
+        }
+        let status = waiting.join().unwrap();
+        Outcome {
+            code: status.code().unwrap_or(-1),
+            stdout: collect(&self.stdout),
+            stderr: collect(&self.stderr).join("\n"),
+        }
+    }
+}
+
+fn wait_for(lines: &Receiver<String>, wanted: impl Fn(&str) -> bool) -> String {
+    loop {
+        match lines.recv_timeout(LIMIT) {
+            Ok(line) if wanted(&line) => return line,
+            Ok(_) => {}
+            Err(error) => panic!("the awaited line did not come: {error}"),
+        }
+    }
+}
+
+fn collect(lines: &Receiver<String>) -> Vec<String> {
+    std::iter::from_fn(|| lines.recv_timeout(LIMIT).ok()).collect()
+}
+
+/// The columns of a row of results.
+pub(crate) fn columns(row: &str) -> Vec<f64> {
+    row.split(',').map(|column| column.trim().parse().unwrap_or_else(|_| panic!("'{row}' is not a row"))).collect()
+}
+
+/// A folder for one test, removed at its end.
+pub(crate) struct Folder(pub(crate) std::path::PathBuf);
+
+impl Folder {
+    pub(crate) fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("perftest-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        std::fs::create_dir_all(&path).unwrap();
+        Self(path)
+    }
+
+    pub(crate) fn path(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,208 @@
+//! Publisher and subscriber as two processes over DDS on loopback. Each test has its own domain.
+
+mod common;
+
+use common::{Outcome, Process, columns, run, start};
+
+/// Enough for a short test, and the settings of all of them.
+const QUICK: &str = "-nic 127.0.0.1 -startDelay 0 -discoveryTimeout 30 -partnerTimeout 20 -noPrint -noOutputHeaders";
+
+/// Runs both sides to their end: the publisher's outcome and the subscriber's, which must both be content.
+fn pair(domain: u32, both: &str, publisher: &str) -> (Outcome, Outcome) {
+    let subscriber = start(&format!("-sub {QUICK} -domain {domain} {both}"));
+    let publisher = run(&format!("-pub {QUICK} -domain {domain} {both} {publisher}"));
+    let subscriber = subscriber.finish();
+    assert_eq!((publisher.code, subscriber.code), (0, 0), "{publisher:?} {subscriber:?}");
+    (publisher, subscriber)
+}
+
+/// The subscriber's only row: nothing of so many samples is lost.
+fn assert_all_arrived(subscriber: &Outcome, samples: f64) {
+    assert_eq!(subscriber.stdout.len(), 1, "{subscriber:?}");
+    let row = columns(&subscriber.stdout[0]);
+    assert_eq!((row[1], row[4]), (samples, 0.0), "{subscriber:?}");
+    assert!(!subscriber.stderr.contains("arrived twice"), "{subscriber:?}");
+}
+
+#[test]
+fn a_latency_test_measures_every_ping_but_the_first() {
+    let (publisher, subscriber) = pair(110, "", "-latencyTest -dataLen 64 -numIter 500 -nsResolution -cpu");
+    assert_all_arrived(&subscriber, 500.0);
+    let row = columns(&publisher.stdout[0]);
+    assert_eq!((row.len(), row[0]), (11, 64.0));
+    assert!(0.0 < row[3] && row[3] <= row[5] && row[5] <= row[4], "{row:?}");
+}
+
+#[test]
+fn reliable_samples_arrive_as_fast_as_they_can_be_sent() {
+    let (_, subscriber) = pair(111, "", "-dataLen 200 -numIter 20000 -batchSize 0");
+    assert_all_arrived(&subscriber, 20_000.0);
+}
+
+#[test]
+fn the_last_batch_is_sent_although_it_is_not_full() {
+    let (publisher, subscriber) = pair(112, "", "-dataLen 100 -numIter 20001 -batchSize 8192 -latencyCount 10");
+    assert!(publisher.stderr.contains("Batching: 8192 bytes"));
+    assert_all_arrived(&subscriber, 20_001.0);
+}
+
+#[test]
+fn keyed_samples_of_several_instances_arrive_in_their_order() {
+    let (_, subscriber) = pair(113, "-keyed -instances 7", "-numIter 5000 -latencyCount 100");
+    assert!(subscriber.stderr.contains("TestDataKeyed_t"), "{}", subscriber.stderr);
+    assert_all_arrived(&subscriber, 5000.0);
+}
+
+#[test]
+fn best_effort_samples_that_are_paced_arrive() {
+    let (_, subscriber) = pair(114, "-bestEffort", "-numIter 1000 -latencyCount 100 -pubRate 2000:sleep");
+    assert_all_arrived(&subscriber, 1000.0);
+}
+
+#[test]
+fn two_subscribers_get_every_sample_each() {
+    let second = start(&format!("-sub {QUICK} -domain 115 -sidMultiSubTest 1"));
+    let (_, first) = pair(115, "", "-numSubscribers 2 -latencyTest -numIter 100");
+    assert_all_arrived(&first, 100.0);
+    let second = second.finish();
+    assert_eq!(second.code, 0, "{second:?}");
+    assert_all_arrived(&second, 100.0);
+}
+
+#[test]
+fn two_publishers_are_summed() {
+    let subscriber = start(&format!("-sub {QUICK} -domain 116 -numPublishers 2"));
+    let line = format!("-pub {QUICK} -domain 116 -numIter 1000 -latencyCount 100 -batchSize 0");
+    let second = start(&format!("{line} -pidMultiPubTest 1"));
+    let (first, second, subscriber) = (run(&line), second.finish(), subscriber.finish());
+    assert_eq!((first.code, second.code, subscriber.code), (0, 0, 0), "{first:?} {second:?} {subscriber:?}");
+    assert_all_arrived(&subscriber, 2000.0);
+}
+
+#[test]
+fn a_scan_over_batched_and_unbatched_sizes_gives_a_row_for_each() {
+    let (publisher, subscriber) = pair(117, "", "-scan 32:4096:4200:63000 -numIter 300 -latencyCount 1");
+    for outcome in [&publisher, &subscriber] {
+        let sizes: Vec<_> = outcome.stdout.iter().map(|row| columns(row)[0]).collect();
+        assert_eq!(sizes, [32.0, 4096.0, 4200.0, 63_000.0], "{outcome:?}");
+    }
+    assert!(subscriber.stdout.iter().all(|row| columns(row)[1] == 300.0), "{subscriber:?}");
+}
+
+#[test]
+fn a_megabyte_uses_the_unbounded_type() {
+    let (publisher, subscriber) = pair(118, "-dataLen 1000000", "-latencyTest -numIter 20");
+    assert!(publisher.stderr.contains("TestDataLarge_t"), "{}", publisher.stderr);
+    assert_all_arrived(&subscriber, 20.0);
+}
+
+#[test]
+fn each_way_of_waiting_delivers() {
+    let ways = ["-useReadThread", "-useReadThread -waitsetDelayUsec 50", "-waitStrategy spin:20", "-waitStrategy poll"];
+    for (domain, way) in (119..).zip(ways) {
+        let (publisher, subscriber) = pair(domain, way, "-latencyTest -numIter 200");
+        assert_all_arrived(&subscriber, 200.0);
+        assert!(columns(&publisher.stdout[0])[3] > 0.0, "{way}: {publisher:?}");
+    }
+}
+
+#[test]
+fn ipv6_peers_and_small_messages_work_together() {
+    let both = "-transport UDPv6 -nic ::1 -peer ::1 -messageSizeMax 1400 -durability 1 -verbosity 2";
+    let (_, subscriber) = pair(123, both, "-dataLen 20000 -numIter 200 -latencyTest");
+    assert_all_arrived(&subscriber, 200.0);
+}
+
+#[test]
+fn json_tells_the_same() {
+    let subscriber = start(&format!("-sub {QUICK} -domain 124 -outputFormat json"));
+    let publisher = run(&format!("-pub {QUICK} -domain 124 -outputFormat json -latencyTest -numIter 20"));
+    let subscriber = subscriber.finish();
+    assert_eq!((publisher.code, subscriber.code), (0, 0), "{publisher:?} {subscriber:?}");
+    let document =
+        |outcome: &Outcome| -> serde_json::Value { serde_json::from_str(&outcome.stdout.join("\n")).unwrap() };
+    assert!(document(&publisher)["perftest"][0]["summary"]["latency_50"].is_number());
+    assert_eq!(document(&subscriber)["perftest"][0]["summary"]["packets"], 20);
+}
+
+/// Both sides end by themselves, and both say what is different.
+fn assert_mismatch(domain: u32, publisher: &str, subscriber: &str, reason: &str) {
+    let started = start(&format!("-sub {QUICK} -domain {domain} {subscriber}"));
+    let sides = [run(&format!("-pub {QUICK} -domain {domain} {publisher}")), started.finish()];
+    for side in sides {
+        assert_eq!(side.code, 1, "{side:?}");
+        assert!(side.stderr.contains("do not match") && side.stderr.contains(reason), "{}", side.stderr);
+    }
+}
+
+#[test]
+fn settings_that_disagree_end_both_sides_with_the_reason() {
+    assert_mismatch(125, "-keyed", "", "WITH_KEY");
+    assert_mismatch(126, "-bestEffort", "", "RELIABILITY");
+    // Samples would match, their echoes do not.
+    assert_mismatch(127, "", "-bestEffort", "RELIABILITY");
+    assert_mismatch(128, "-dataLen 70000", "", "TestDataLarge_t");
+}
+
+fn running_pair(domain: u32, publisher: &str) -> (Process, Process) {
+    let quick = QUICK.replace("-partnerTimeout 20", "-partnerTimeout 3").replace("-noPrint", "");
+    let subscriber = start(&format!("-sub {quick} -domain {domain}"));
+    let publisher = start(&format!("-pub {quick} -domain {domain} {publisher}"));
+    subscriber.wait_for_stdout(|line| line.contains(','));
+    (publisher, subscriber)
+}
+
+#[test]
+fn a_subscriber_that_dies_ends_a_latency_test() {
+    let (publisher, subscriber) = running_pair(129, "-latencyTest");
+    subscriber.kill();
+    let outcome = publisher.finish();
+    assert_eq!(outcome.code, 1, "{}", outcome.stderr);
+    assert_eq!(subscriber.finish().code, -1);
+}
+
+#[test]
+fn a_subscriber_that_dies_ends_a_throughput_test() {
+    for (domain, options) in [(130, "-pubRate 1000:sleep"), (131, "-pubRate 1000:sleep -batchSize 0")] {
+        let (publisher, subscriber) = running_pair(domain, options);
+        subscriber.kill();
+        let outcome = publisher.finish();
+        assert_eq!(outcome.code, 1, "{}", outcome.stderr);
+        assert!(outcome.stderr.contains("has left") || outcome.stderr.contains("Nobody acknowledges"), "{outcome:?}");
+        assert_eq!(subscriber.finish().code, -1);
+    }
+}
+
+#[test]
+fn a_publisher_that_dies_ends_the_subscriber_with_its_results() {
+    let (publisher, subscriber) = running_pair(132, "-pubRate 1000:sleep");
+    publisher.kill();
+    let outcome = subscriber.finish();
+    assert_eq!(outcome.code, 1, "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("No publisher has sent anything"), "{}", outcome.stderr);
+    assert!(columns(outcome.stdout.last().unwrap())[1] > 0.0);
+    assert_eq!(publisher.finish().code, -1);
+}
+
+#[test]
+fn ctrl_c_ends_a_wait_for_partners_and_a_test() {
+    let lonely = start(&format!("-pub {QUICK} -domain 133"));
+    lonely.wait_for_stderr(|line| line.contains("Waiting to discover"));
+    lonely.interrupt();
+    assert_eq!(lonely.finish().code, 130);
+
+    let (publisher, subscriber) = running_pair(134, "-pubRate 1000:sleep");
+    publisher.interrupt();
+    let (publisher, subscriber) = (publisher.finish(), subscriber.finish());
+    assert_eq!((publisher.code, subscriber.code), (130, 0), "{} {}", publisher.stderr, subscriber.stderr);
+}
+
+#[test]
+fn what_is_not_available_over_dds_is_said() {
+    for (options, expected) in [("-durability 3", "PERSISTENT"), ("-waitStrategy doze", "spin:<us>")] {
+        let outcome = run(&format!("-pub {QUICK} -domain 135 {options}"));
+        assert_eq!(outcome.code, 255, "{outcome:?}");
+        assert!(outcome.stderr.contains(expected), "{}", outcome.stderr);
+    }
+    assert!(run("-sub -domain 135 -nic nowhere0").stderr.contains("nowhere0"));
+}

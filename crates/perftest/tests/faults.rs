@@ -1,0 +1,110 @@
+//! Wrong command lines, missing and dying partners, Ctrl-C: a clear line, the right status, in time.
+
+mod common;
+
+use std::net::UdpSocket;
+
+use common::{columns, run, start};
+
+const QUICK: &str = "-raw -startDelay 0 -discoveryTimeout 20";
+
+#[test]
+fn a_wrong_command_line_ends_with_255_and_names_every_mistake() {
+    let outcome = run("-pub -nonsense -dataLen 5 -flatData");
+    assert_eq!((outcome.code, outcome.stdout.len()), (255, 0), "{outcome:?}");
+    for expected in ["Cannot parse '-nonsense'", "-dataLen: 5 is out of range", "-flatData is not available yet"] {
+        assert!(outcome.stderr.contains(expected), "{}", outcome.stderr);
+    }
+}
+
+#[test]
+fn help_goes_to_stdout_with_status_0() {
+    let outcome = run("-pub -help");
+    assert_eq!(outcome.code, 0);
+    assert!(outcome.stdout.iter().any(|line| line.contains("-latencyTest")));
+    assert_eq!(run("--help").code, 0);
+    assert_eq!(run("--nonsense").code, 255);
+}
+
+#[test]
+fn what_cannot_be_had_is_named() {
+    let outcome = run("-sub -raw -nic nowhere0");
+    assert_eq!(outcome.code, 255);
+    assert!(outcome.stderr.contains("nowhere0") && outcome.stderr.contains("lo (127.0.0.1)"), "{}", outcome.stderr);
+
+    let _holder = UdpSocket::bind("127.0.0.1:49912").unwrap();
+    let outcome = run("-sub -raw -domain 170");
+    assert_eq!(outcome.code, 255);
+    assert!(outcome.stderr.contains("127.0.0.1:49912") && outcome.stderr.contains("in use"), "{}", outcome.stderr);
+
+    let outcome = run("-sub -raw -domain 175 -outputFile /nowhere/at/all");
+    assert_eq!(outcome.code, 255);
+    assert!(outcome.stderr.contains("/nowhere/at/all"), "{}", outcome.stderr);
+}
+
+#[test]
+fn a_partner_that_never_comes_ends_the_wait() {
+    let outcome = run("-pub -raw -domain 171 -discoveryTimeout 100ms");
+    assert_eq!(outcome.code, 1, "{outcome:?}");
+    assert!(
+        outcome.stderr.contains("Subscribers [0] have not announced themselves within 0.1 s"),
+        "{}",
+        outcome.stderr
+    );
+
+    let outcome = run("-sub -raw -domain 171 -discoveryTimeout 100ms -noPrint -noOutputHeaders");
+    assert_eq!(outcome.code, 1, "{outcome:?}");
+    assert!(outcome.stderr.contains("1 publishers have not appeared within 0.1 s"), "{}", outcome.stderr);
+    assert_eq!(columns(&outcome.stdout[0]), [100.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
+}
+
+#[test]
+fn a_subscriber_that_dies_ends_the_publisher_with_its_results() {
+    let subscriber = start(&format!("-sub {QUICK} -domain 172"));
+    let publisher = start(&format!("-pub {QUICK} -domain 172 -latencyTest -noOutputHeaders -partnerTimeout 1"));
+    publisher.wait_for_stdout(|line| line.contains(','));
+    subscriber.kill();
+    let outcome = publisher.finish();
+    assert_eq!(outcome.code, 1, "{}", outcome.stderr);
+    assert_eq!(columns(outcome.stdout.last().unwrap()).len(), 10);
+    assert_eq!(subscriber.finish().code, -1);
+}
+
+#[test]
+fn a_publisher_that_dies_ends_the_subscriber_with_its_results() {
+    let subscriber = start(&format!("-sub {QUICK} -domain 173 -noPrint -noOutputHeaders -partnerTimeout 1"));
+    let publisher = start(&format!("-pub {QUICK} -domain 173 -latencyTest -noOutputHeaders"));
+    publisher.wait_for_stdout(|line| line.contains(','));
+    publisher.kill();
+    let outcome = subscriber.finish();
+    assert_eq!(outcome.code, 1, "{outcome:?}");
+    assert!(outcome.stderr.contains("No publisher has sent anything"), "{}", outcome.stderr);
+    assert!(columns(&outcome.stdout[0])[1] > 0.0);
+    assert_eq!(publisher.finish().code, -1);
+}
+
+#[test]
+fn ctrl_c_at_the_publisher_ends_both_with_their_results() {
+    let subscriber = start(&format!("-sub {QUICK} -domain 174 -noPrint -noOutputHeaders"));
+    let publisher = start(&format!("-pub {QUICK} -domain 174 -latencyTest -noOutputHeaders"));
+    publisher.wait_for_stdout(|line| line.contains(','));
+    publisher.interrupt();
+    let (publisher, subscriber) = (publisher.finish(), subscriber.finish());
+    assert_eq!((publisher.code, subscriber.code), (130, 0), "{} {}", publisher.stderr, subscriber.stderr);
+    assert_eq!(columns(publisher.stdout.last().unwrap()).len(), 10);
+    assert!(publisher.stderr.contains("Interrupted"));
+    assert!(columns(&subscriber.stdout[0])[1] > 0.0);
+}
+
+#[test]
+fn ctrl_c_at_the_subscriber_ends_both_with_their_results() {
+    let subscriber = start(&format!("-sub {QUICK} -domain 176 -noPrint -noOutputHeaders"));
+    let publisher = start(&format!("-pub {QUICK} -domain 176 -latencyTest -noOutputHeaders"));
+    publisher.wait_for_stdout(|line| line.contains(','));
+    subscriber.interrupt();
+    let (publisher, subscriber) = (publisher.finish(), subscriber.finish());
+    assert_eq!((publisher.code, subscriber.code), (1, 130), "{} {}", publisher.stderr, subscriber.stderr);
+    assert!(publisher.stderr.contains("Every subscriber has left") || publisher.stderr.contains("Nobody receives"));
+    assert!(columns(&subscriber.stdout[0])[1] > 0.0);
+    assert_eq!(columns(publisher.stdout.last().unwrap()).len(), 10);
+}

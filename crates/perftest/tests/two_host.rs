@@ -1,0 +1,171 @@
+//! Publisher and subscriber on two hosts: a link of 100 Mbit/s, and links that lose packets.
+
+mod common;
+
+use common::{Outcome, PROGRAM, columns, start_command};
+use peregrine_interop::{Link, Rate, TwoHosts};
+
+const QUICK: &str =
+    "-domain 1 -startDelay 100ms -discoveryTimeout 40 -partnerTimeout 20 -noPrintIntervals -noOutputHeaders";
+
+/// 100 Mbit/s of Ethernet frames. What a sender is granted at once and what may wait are less than a socket's send
+/// buffer, so that the sender is slowed down and nothing is dropped.
+const FAST_ETHERNET: Rate = Rate { bits_per_second: 100_000_000, burst_bytes: 16 << 10, queue_bytes: 4 << 20 };
+
+/// Runs the publisher on host a and the subscriber on host b to their end; both must be content.
+fn pair(hosts: &TwoHosts, both: &str, publisher: &str) -> (Outcome, Outcome) {
+    let [a, b] = TwoHosts::ADDRESSES;
+    let started = start_command(hosts.b.command(PROGRAM), &format!("-sub {QUICK} {both} -nic {b} -peer {a}"));
+    let line = format!("-pub {QUICK} {both} -nic {a} -peer {b} {publisher}");
+    let publisher = start_command(hosts.a.command(PROGRAM), &line).finish();
+    let subscriber = started.finish();
+    assert_eq!((publisher.code, subscriber.code), (0, 0), "{publisher:?} {subscriber:?}");
+    (publisher, subscriber)
+}
+
+/// Every size reaches so many Mbit/s of payload, and nothing is lost.
+fn assert_fills_the_link(both: &str, at_least_mbit_per_s: f64) {
+    let hosts = TwoHosts::joined_by(&Link { rate: Some(FAST_ETHERNET), ..Link::default() }).unwrap();
+    let (_, subscriber) = pair(&hosts, both, "-batchSize 0 -scan 4096:16384:63000 -executionTime 5");
+    assert_eq!(subscriber.stdout.len(), 3, "{subscriber:?}");
+    for row in &subscriber.stdout {
+        let row = columns(row);
+        assert_eq!(row[4], 0.0, "{subscriber:?}");
+        assert!(row[3] >= at_least_mbit_per_s, "{row:?}");
+    }
+}
+
+#[test]
+fn messages_of_one_packet_fill_a_slow_link() {
+    assert_fills_the_link("", 92.0);
+}
+
+#[test]
+fn messages_of_many_packets_fill_a_slow_link_further() {
+    assert_fills_the_link("-messageSizeMax 65507", 95.0);
+}
+
+#[test]
+fn a_megabyte_fills_a_slow_link() {
+    let hosts = TwoHosts::joined_by(&Link { rate: Some(FAST_ETHERNET), ..Link::default() }).unwrap();
+    let (_, subscriber) = pair(&hosts, "-dataLen 1000000", "-executionTime 3");
+    let row = columns(&subscriber.stdout[0]);
+    assert!(row[3] >= 92.0 && row[4] == 0.0, "{row:?}");
+}
+
+/// Sizes of one packet and of many, batched where two fit, with this share of the packets lost in each direction.
+fn assert_nothing_is_missing(permille: u32, samples: u32) {
+    let hosts = TwoHosts::joined_by(&Link::default()).unwrap();
+    hosts.drop_randomly(permille).unwrap();
+    for (both, options) in [
+        ("", format!("-scan 32:1024:16384 -numIter {samples} -latencyCount {samples}")),
+        ("-dataLen 63000", format!("-numIter {} -latencyCount 10", samples / 10)),
+        ("-dataLen 1000000", format!("-numIter {} -latencyCount 1", samples / 100)),
+    ] {
+        let (_, subscriber) = pair(&hosts, both, &options);
+        let sent: f64 =
+            options.split("-numIter ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap().parse().unwrap();
+        for row in &subscriber.stdout {
+            let row = columns(row);
+            assert_eq!((row[1], row[4]), (sent, 0.0), "{subscriber:?}");
+        }
+        // Said of samples that came twice or out of order.
+        assert!(!subscriber.stderr.contains("arrived twice"), "{}", subscriber.stderr);
+    }
+}
+
+#[test]
+fn every_sample_arrives_once_and_in_order_with_1_percent_lost() {
+    assert_nothing_is_missing(10, 5000);
+}
+
+#[test]
+fn every_sample_arrives_once_and_in_order_with_5_percent_lost() {
+    assert_nothing_is_missing(50, 2000);
+}
+
+#[test]
+fn every_sample_arrives_once_and_in_order_with_20_percent_lost() {
+    assert_nothing_is_missing(200, 500);
+}
+
+/// Starts so many subscribers on host b, runs the publisher on host a, and returns all outcomes; all must be content.
+fn one_to_many(hosts: &TwoHosts, subscribers: usize, both: &str, publisher: &str) -> Vec<Outcome> {
+    let interface = TwoHosts::INTERFACE;
+    let subscriber = |number| {
+        let line = format!("-sub {QUICK} {both} -nic {interface} -sidMultiSubTest {number}");
+        start_command(hosts.b.command(PROGRAM), &line)
+    };
+    let started: Vec<_> = (0..subscribers).map(subscriber).collect();
+    let line = format!("-pub {QUICK} {both} -nic {interface} -numSubscribers {subscribers} {publisher}");
+    let mut outcomes = vec![start_command(hosts.a.command(PROGRAM), &line).finish()];
+    outcomes.extend(started.into_iter().map(|subscriber| subscriber.finish()));
+    assert!(outcomes.iter().all(|outcome| outcome.code == 0), "{outcomes:?}");
+    outcomes
+}
+
+/// Every subscriber has received every sample; returns how many packets the publisher's host put on the link.
+fn packets_for(hosts: &TwoHosts, subscribers: usize, both: &str, samples: u32) -> u64 {
+    let before = TwoHosts::packets_sent(&hosts.a).unwrap();
+    let options = format!("-dataLen 1000 -batchSize 0 -numIter {samples} -latencyCount 1000");
+    let outcomes = one_to_many(hosts, subscribers, both, &options);
+    for subscriber in &outcomes[1..] {
+        let row = columns(&subscriber.stdout[0]);
+        assert_eq!((row[1], row[4]), (samples.into(), 0.0), "{subscriber:?}");
+        assert!(!subscriber.stderr.contains("arrived twice"), "{}", subscriber.stderr);
+    }
+    TwoHosts::packets_sent(&hosts.a).unwrap() - before
+}
+
+#[test]
+fn data_by_multicast_costs_the_same_for_four_as_for_one() {
+    let hosts = TwoHosts::joined_by(&Link::default()).unwrap();
+    let samples = 5000;
+    for groups in
+        ["-multicast", "-multicastAddr 239.255.9.1", "-transport UDPv6 -multicastAddr ff02::9:1,ff02::9:2,ff02::9:3"]
+    {
+        let one = packets_for(&hosts, 1, groups, samples);
+        let four = packets_for(&hosts, 4, groups, samples);
+        // Discovery, heartbeats and the burst at the start come on top; each further copy would be one more per sample.
+        assert!(four < one + u64::from(samples) / 2, "{groups}: {one} packets for one, {four} for four");
+    }
+    let unicast = packets_for(&hosts, 4, "", samples);
+    assert!(unicast > 4 * u64::from(samples), "{unicast}");
+}
+
+#[test]
+fn data_by_multicast_arrives_with_5_percent_lost() {
+    let hosts = TwoHosts::joined_by(&Link::default()).unwrap();
+    hosts.drop_randomly(50).unwrap();
+    packets_for(&hosts, 3, "-multicast", 2000);
+}
+
+#[test]
+fn data_by_multicast_goes_with_peers_found_by_address() {
+    let hosts = TwoHosts::joined_by(&Link::default()).unwrap();
+    let [a, b] = TwoHosts::ADDRESSES;
+    packets_for(&hosts, 3, &format!("-multicast -peer {a} -peer {b}"), 1000);
+}
+
+#[test]
+fn hosts_meet_over_ipv6() {
+    let hosts = TwoHosts::joined_by(&Link::default()).unwrap();
+    let [a, b] = TwoHosts::ADDRESSES_V6;
+    for peers in [String::new(), format!("-peer {a} -peer {b}")] {
+        packets_for(&hosts, 1, &format!("-transport UDPv6 {peers}"), 2000);
+    }
+}
+
+/// Of addresses that mean something on their link only, found by multicast there, and named with the interface.
+#[test]
+fn hosts_meet_by_link_local_addresses() {
+    let hosts = TwoHosts::joined_by(&Link::default()).unwrap();
+    let interface = TwoHosts::INTERFACE;
+    for (host, address) in [(&hosts.a, TwoHosts::ADDRESSES_V6[0]), (&hosts.b, TwoHosts::ADDRESSES_V6[1])] {
+        host.ip(&["address", "del", &format!("{address}/64"), "dev", interface]).unwrap();
+    }
+    let [a, b] = [&hosts.a, &hosts.b].map(|host| TwoHosts::link_local(host).unwrap());
+    for peers in [String::new(), format!("-peer {a}%{interface} -peer [{b}%{interface}]:7660")] {
+        packets_for(&hosts, 1, &format!("-transport UDPv6 {peers}"), 2000);
+    }
+}

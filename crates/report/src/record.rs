@@ -1,0 +1,348 @@
+//! The result record: JSON lines, one object per line, each with a `kind`.
+//!
+//! The first line is a [`Header`], which names the version of the schema. A reader refuses a version it does not know,
+//! and an end line tells a finished record from one that was cut off.
+
+use std::fmt;
+use std::io::{self, BufRead, Write};
+
+use serde::{Deserialize, Serialize};
+
+use crate::stats::LatencyResult;
+
+/// Version of the schema that this crate writes and reads.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// One line of a record.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Line {
+    /// First line.
+    Header(Header),
+    /// The machine.
+    Host(HostFacts),
+    /// One measurement.
+    Measurement(Box<Measurement>),
+    /// Something that lowers the worth of the numbers.
+    Warning(Warning),
+    /// Last line.
+    End(End),
+}
+
+/// Who measured, when, with which settings.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    /// [`SCHEMA_VERSION`] of the writer.
+    pub schema: u32,
+    /// Name of the tool.
+    pub tool: String,
+    /// Version of the tool.
+    pub version: String,
+    /// Start, UTC, `YYYY-MM-DDThh:mm:ssZ`.
+    pub created_utc: String,
+    /// The command line as typed.
+    pub command_line: Vec<String>,
+    /// The series in the order in which they are to be shown.
+    pub series: Vec<Series>,
+    /// Sizes in bytes.
+    pub data_lens: Vec<u64>,
+    /// Repetitions of every measurement.
+    pub repetitions: u32,
+    /// Length of one measurement in milliseconds.
+    pub measurement_ms: u64,
+    /// Cores that publisher and subscriber were bound to; empty when they were not.
+    pub pinned_cores: Vec<usize>,
+    /// Whether the tool held `/dev/cpu_dma_latency` at 0.
+    pub idle_states_disabled: bool,
+}
+
+/// One way of moving samples.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// Short name, unique in the record.
+    pub id: String,
+    /// Name for readers.
+    pub label: String,
+    /// Whether the other series are compared with this one.
+    pub floor: bool,
+    /// Options common to both sides.
+    pub options: Vec<String>,
+}
+
+/// One run of a publisher and a subscriber at one size.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Measurement {
+    /// [`Series::id`]
+    pub series: String,
+    /// What the run was for.
+    pub test: Test,
+    /// Size of a sample in bytes.
+    pub data_len: u64,
+    /// Number of the repetition, from 0.
+    pub repetition: u32,
+    /// What the publisher saw.
+    pub publisher: SideResult,
+    /// What the subscriber saw.
+    pub subscriber: SideResult,
+}
+
+/// Kind of run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Test {
+    /// Ping-pong, one sample at a time.
+    Latency,
+    /// As many samples as will go.
+    Throughput,
+}
+
+/// What one process measured at one size.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SideResult {
+    /// Which side.
+    pub side: Side,
+    /// Size of a sample in bytes.
+    pub data_len: u64,
+    /// Whether the run ended before its time.
+    pub cut_short: bool,
+    /// Processor time of the process as a share of all cores.
+    pub cpu_percent: f64,
+    /// Half round trips, from the actual send. Publisher 0 only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<LatencyResult>,
+    /// Half round trips, from the scheduled send. Publisher 0 with a rate only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduled_latency: Option<LatencyResult>,
+    /// What was sent. Publisher only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub send: Option<SendResult>,
+    /// What was received. Subscriber only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throughput: Option<ThroughputResult>,
+}
+
+/// Which side of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Side {
+    /// The sending process.
+    Publisher,
+    /// The receiving process.
+    Subscriber,
+}
+
+/// What a publisher sent.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SendResult {
+    /// Samples handed over.
+    pub samples: u64,
+    /// Samples that found no room and were dropped by the sender.
+    pub dropped: u64,
+    /// Pings without an answer.
+    pub unanswered_pings: u64,
+    /// From the first to the last send.
+    pub duration_ns: u64,
+    /// Lateness of each send against its schedule, when there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay: Option<LatencyResult>,
+}
+
+/// What a subscriber received.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ThroughputResult {
+    /// Different samples received.
+    pub samples: u64,
+    /// Their bytes, `data_len` each.
+    pub bytes: u64,
+    /// From the first sample to the end of the test.
+    pub duration_ns: u64,
+    /// Samples that never arrived.
+    pub lost: u64,
+    /// Samples that arrived more than once.
+    pub duplicate: u64,
+    /// Samples that arrived after a later one.
+    pub reordered: u64,
+}
+
+impl ThroughputResult {
+    /// Samples per second; 0 when nothing was received.
+    pub fn samples_per_s(&self) -> f64 {
+        if self.duration_ns == 0 { 0.0 } else { self.samples as f64 * 1e9 / self.duration_ns as f64 }
+    }
+
+    /// Megabits (10⁶) per second; 0 when nothing was received.
+    pub fn mbit_per_s(&self) -> f64 {
+        if self.duration_ns == 0 { 0.0 } else { self.bytes as f64 * 8e3 / self.duration_ns as f64 }
+    }
+
+    /// Lost samples as a percentage of those sent; 0 when nothing was sent.
+    pub fn lost_percent(&self) -> f64 {
+        let sent = self.samples + self.lost;
+        if sent == 0 { 0.0 } else { self.lost as f64 * 100.0 / sent as f64 }
+    }
+}
+
+/// Something that lowers the worth of the numbers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Warning {
+    /// What it is, and what to do about it.
+    pub text: String,
+}
+
+/// How the record ends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct End {
+    /// Whether everything that was planned was measured.
+    pub complete: bool,
+    /// Why not, when not.
+    pub reason: String,
+}
+
+/// The machine a record was made on. Text is empty, and a number absent, where the system does not tell.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct HostFacts {
+    /// Processor model.
+    pub cpu_model: String,
+    /// Cores the process may use.
+    pub cores: usize,
+    /// Threads per core.
+    pub threads_per_core: Option<u32>,
+    /// Frequency governor.
+    pub governor: String,
+    /// Driver of idle states.
+    pub idle_driver: String,
+    /// Governor of idle states.
+    pub idle_governor: String,
+    /// Processes, other than this one, that hold `/dev/cpu_dma_latency`.
+    pub cpu_dma_latency_holders: Vec<String>,
+    /// Kernel name, release, build.
+    pub kernel: String,
+    /// Kernel command line options that concern timing.
+    pub kernel_options: Vec<String>,
+    /// Mitigations in force, `name: state`.
+    pub mitigations: Vec<String>,
+    /// Clock source.
+    pub clock_source: String,
+    /// Hypervisor or `none`.
+    pub virtualisation: String,
+    /// Installed memory in bytes.
+    pub memory_bytes: Option<u64>,
+    /// Network interfaces.
+    pub interfaces: Vec<Interface>,
+    /// Socket limits, `name = value`.
+    pub socket_limits: Vec<String>,
+    /// Load averages over 1, 5 and 15 minutes.
+    pub load: String,
+}
+
+/// One network interface.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interface {
+    /// Name.
+    pub name: String,
+    /// Largest packet in bytes.
+    pub mtu: Option<u32>,
+    /// Nominal speed.
+    pub speed_mbit_per_s: Option<u32>,
+    /// `up`, `down` or `unknown`.
+    pub state: String,
+    /// Driver, empty for virtual ones.
+    pub driver: String,
+    /// Largest GSO packet in bytes.
+    pub gso_max_bytes: Option<u32>,
+    /// Addresses.
+    pub addresses: Vec<String>,
+}
+
+/// A whole record.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Record {
+    /// First line.
+    pub header: Header,
+    /// The machine.
+    pub host: HostFacts,
+    /// In the order of measuring.
+    pub measurements: Vec<Measurement>,
+    /// In the order of noticing.
+    pub warnings: Vec<Warning>,
+    /// Last line; absent when the record was cut off.
+    pub end: Option<End>,
+}
+
+/// Why a record could not be read.
+#[derive(Debug)]
+pub enum ReadError {
+    /// The file could not be read.
+    Io(io::Error),
+    /// A line is not what the schema says.
+    Line {
+        /// Counted from 1.
+        number: usize,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+impl fmt::Display for ReadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Io(error) => write!(f, "cannot read the record: {error}"),
+            Self::Line { number, reason } => write!(f, "line {number} of the record: {reason}"),
+        }
+    }
+}
+
+impl std::error::Error for ReadError {}
+
+impl Line {
+    /// Writes the line and its line feed.
+    pub fn write_to(&self, output: &mut impl Write) -> io::Result<()> {
+        serde_json::to_writer(&mut *output, self)?;
+        output.write_all(b"\n")
+    }
+}
+
+impl Record {
+    /// Reads a record. One that was cut off in the middle of its last line is read up to the line before.
+    pub fn read(input: impl BufRead) -> Result<Self, ReadError> {
+        let lines: Vec<String> = input.lines().collect::<Result<_, _>>().map_err(ReadError::Io)?;
+        let mut record = Self::default();
+        let count = lines.len();
+        for (index, text) in lines.into_iter().enumerate() {
+            let number = index + 1;
+            let line = match serde_json::from_str(&text) {
+                Ok(line) => line,
+                Err(error) if error.is_eof() && number == count && number > 1 => break,
+                Err(error) => return Err(ReadError::Line { number, reason: error.to_string() }),
+            };
+            if matches!(line, Line::Header(_)) != (number == 1) {
+                return Err(ReadError::Line {
+                    number,
+                    reason: "the header must be the first line, and only that".into(),
+                });
+            }
+            record.add(line).map_err(|reason| ReadError::Line { number, reason })?;
+        }
+        if record.header.schema == 0 {
+            return Err(ReadError::Line { number: 1, reason: "the record is empty".into() });
+        }
+        Ok(record)
+    }
+
+    fn add(&mut self, line: Line) -> Result<(), String> {
+        match line {
+            Line::Header(header) if header.schema != SCHEMA_VERSION => {
+                return Err(format!("schema version {} is not supported, only {SCHEMA_VERSION}", header.schema));
+            }
+            Line::Header(header) => self.header = header,
+            Line::Host(host) => self.host = host,
+            Line::Measurement(measurement) => self.measurements.push(*measurement),
+            Line::Warning(warning) => self.warnings.push(warning),
+            Line::End(end) => self.end = Some(end),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,90 @@
+use super::*;
+
+fn lines() -> Vec<Line> {
+    let side = |side| SideResult {
+        side,
+        data_len: 64,
+        cut_short: false,
+        cpu_percent: 12.5,
+        latency: None,
+        scheduled_latency: None,
+        send: None,
+        throughput: None,
+    };
+    vec![
+        Line::Header(Header { schema: SCHEMA_VERSION, tool: "perftest".into(), ..Header::default() }),
+        Line::Host(HostFacts { cores: 2, ..HostFacts::default() }),
+        Line::Measurement(Box::new(Measurement {
+            series: "raw".into(),
+            test: Test::Latency,
+            data_len: 64,
+            repetition: 1,
+            publisher: SideResult {
+                latency: Some(LatencyResult { count: 1, histogram: vec![(5, 1)], ..LatencyResult::default() }),
+                ..side(Side::Publisher)
+            },
+            subscriber: SideResult {
+                throughput: Some(ThroughputResult { samples: 3, lost: 1, ..ThroughputResult::default() }),
+                ..side(Side::Subscriber)
+            },
+        })),
+        Line::Warning(Warning { text: "loud neighbours".into() }),
+        Line::End(End { complete: true, reason: String::new() }),
+    ]
+}
+
+fn text(lines: &[Line]) -> String {
+    let mut bytes = Vec::new();
+    for line in lines {
+        line.write_to(&mut bytes).unwrap();
+    }
+    String::from_utf8(bytes).unwrap()
+}
+
+#[test]
+fn a_record_survives_being_written_and_read() {
+    let lines = lines();
+    let record = Record::read(text(&lines).as_bytes()).unwrap();
+    assert_eq!(Line::Header(record.header), lines[0]);
+    assert_eq!(Line::Host(record.host), lines[1]);
+    assert_eq!(record.measurements.into_iter().map(Box::new).map(Line::Measurement).collect::<Vec<_>>(), lines[2..3]);
+    assert_eq!(record.warnings[0].text, "loud neighbours");
+    assert_eq!(record.end, Some(End { complete: true, reason: String::new() }));
+}
+
+#[test]
+fn the_first_line_names_kind_and_schema() {
+    assert!(text(&lines()).starts_with(r#"{"kind":"header","schema":1,"tool":"perftest","#));
+}
+
+#[test]
+fn a_record_that_was_cut_off_keeps_its_whole_lines() {
+    let whole = text(&lines());
+    let record = Record::read(&whole.as_bytes()[..whole.len() - 10]).unwrap();
+    assert_eq!(record.measurements.len(), 1);
+    assert_eq!(record.end, None);
+}
+
+#[test]
+fn damaged_and_foreign_records_are_refused_by_line() {
+    let read = |text: &str| Record::read(text.as_bytes()).unwrap_err().to_string();
+    assert_eq!(read(""), "line 1 of the record: the record is empty");
+    assert!(read("{").starts_with("line 1 of the record"));
+    let mut lines = lines();
+    lines.swap(0, 1);
+    assert!(read(&text(&lines)).contains("line 1 of the record: the header must be the first line"));
+    let header = Line::Header(Header { schema: 2, ..Header::default() });
+    assert!(read(&text(&[header])).contains("schema version 2 is not supported"));
+    assert!(read("{\"kind\":\"poem\"}\n").contains("poem"));
+}
+
+#[test]
+fn rates_and_shares_by_hand() {
+    let result =
+        ThroughputResult { samples: 300, bytes: 30_000, duration_ns: 2_000_000_000, lost: 100, ..Default::default() };
+    assert_eq!(result.samples_per_s(), 150.0);
+    assert_eq!(result.mbit_per_s(), 0.12);
+    assert_eq!(result.lost_percent(), 25.0);
+    let nothing = ThroughputResult::default();
+    assert_eq!((nothing.samples_per_s(), nothing.mbit_per_s(), nothing.lost_percent()), (0.0, 0.0, 0.0));
+}

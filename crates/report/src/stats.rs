@@ -1,0 +1,293 @@
+//! Moments, distributions, medians.
+
+use serde::{Deserialize, Serialize};
+
+/// Count, mean, population standard deviation and extremes, updated one value at a time in constant memory.
+///
+/// The sums are integers, so no order of arrival and no number of values costs precision.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Moments {
+    count: u64,
+    sum: u128,
+    sum_of_squares: u128,
+    min: u64,
+    max: u64,
+}
+
+impl Moments {
+    /// Adds one value.
+    pub fn add(&mut self, value: u64) {
+        self.min = if self.count == 0 { value } else { self.min.min(value) };
+        self.max = self.max.max(value);
+        self.count += 1;
+        self.sum += u128::from(value);
+        self.sum_of_squares = self.sum_of_squares.saturating_add(u128::from(value) * u128::from(value));
+    }
+
+    /// Number of values.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Smallest value; 0 when there is none.
+    pub fn min(&self) -> u64 {
+        self.min
+    }
+
+    /// Largest value; 0 when there is none.
+    pub fn max(&self) -> u64 {
+        self.max
+    }
+
+    /// Arithmetic mean; 0 when there is no value.
+    pub fn mean(&self) -> f64 {
+        if self.count == 0 { 0.0 } else { self.sum as f64 / self.count as f64 }
+    }
+
+    /// Population standard deviation, sqrt(E\[x²\] − mean²); 0 when there is no value.
+    pub fn std(&self) -> f64 {
+        if self.count == 0 {
+            return 0.0;
+        }
+        let count = u128::from(self.count);
+        // Exact in integers: count² times the variance.
+        let exact = self.sum_of_squares.checked_mul(count).zip(self.sum.checked_mul(self.sum));
+        match exact {
+            Some((squares, square)) => (squares.saturating_sub(square) as f64).sqrt() / self.count as f64,
+            None => (self.sum_of_squares as f64 / self.count as f64 - self.mean().powi(2)).max(0.0).sqrt(),
+        }
+    }
+}
+
+/// A distribution of latencies in nanoseconds.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct LatencyResult {
+    /// Number of values.
+    pub count: u64,
+    /// Smallest value, exact.
+    pub min_ns: u64,
+    /// Largest value, exact.
+    pub max_ns: u64,
+    /// Arithmetic mean, exact.
+    pub mean_ns: f64,
+    /// Population standard deviation, exact.
+    pub std_ns: f64,
+    /// Median.
+    pub p50_ns: u64,
+    /// 90th percentile.
+    pub p90_ns: u64,
+    /// 99th percentile.
+    pub p99_ns: u64,
+    /// 99.99th percentile.
+    pub p99_99_ns: u64,
+    /// 99.9999th percentile.
+    pub p99_9999_ns: u64,
+    /// `[largest value of the bucket, number of values]`, ascending, without empty buckets.
+    pub histogram: Vec<(u64, u64)>,
+}
+
+impl LatencyResult {
+    /// Puts exact moments and a histogram of the same values together.
+    pub fn new(moments: &Moments, histogram: Vec<(u64, u64)>) -> Self {
+        Self::with_percentiles(
+            moments.count(),
+            (moments.min(), moments.max()),
+            (moments.mean(), moments.std()),
+            histogram,
+        )
+    }
+
+    fn with_percentiles(
+        count: u64,
+        (min_ns, max_ns): (u64, u64),
+        (mean_ns, std_ns): (f64, f64),
+        histogram: Vec<(u64, u64)>,
+    ) -> Self {
+        let at = |fraction| value_at(&histogram, count, fraction).clamp(min_ns, max_ns);
+        Self {
+            count,
+            min_ns,
+            max_ns,
+            mean_ns,
+            std_ns,
+            p50_ns: at(0.5),
+            p90_ns: at(0.9),
+            p99_ns: at(0.99),
+            p99_99_ns: at(0.9999),
+            p99_9999_ns: at(0.999_999),
+            histogram,
+        }
+    }
+
+    /// The value below which `fraction` of all values lie: the value at index floor(count × fraction) in ascending
+    /// order, as RTI Perftest counts.
+    pub fn value_at(&self, fraction: f64) -> u64 {
+        value_at(&self.histogram, self.count, fraction).clamp(self.min_ns, self.max_ns)
+    }
+
+    /// Whether at least ten values lie above that fraction; below that a percentile says little.
+    pub fn supports(&self, fraction: f64) -> bool {
+        self.count as f64 * (1.0 - fraction) >= 10.0
+    }
+
+    /// Both distributions as one.
+    pub fn merged(&self, other: &Self) -> Self {
+        if self.count == 0 || other.count == 0 {
+            return if self.count == 0 { other.clone() } else { self.clone() };
+        }
+        let (n, m) = (self.count as f64, other.count as f64);
+        let mean_ns = (self.mean_ns * n + other.mean_ns * m) / (n + m);
+        let delta = self.mean_ns - other.mean_ns;
+        let variance = (self.std_ns.powi(2) * n + other.std_ns.powi(2) * m + delta * delta * n * m / (n + m)) / (n + m);
+        Self::with_percentiles(
+            self.count + other.count,
+            (self.min_ns.min(other.min_ns), self.max_ns.max(other.max_ns)),
+            (mean_ns, variance.sqrt()),
+            merge_histograms(&self.histogram, &other.histogram),
+        )
+    }
+}
+
+fn value_at(histogram: &[(u64, u64)], count: u64, fraction: f64) -> u64 {
+    let index = (count as f64 * fraction).floor() as u64;
+    let mut seen = 0;
+    for (value, values) in histogram {
+        seen += values;
+        if seen > index {
+            return *value;
+        }
+    }
+    histogram.last().map_or(0, |(value, _)| *value)
+}
+
+fn merge_histograms(left: &[(u64, u64)], right: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    let mut all: Vec<_> = left.iter().chain(right).copied().collect();
+    all.sort_unstable();
+    all.dedup_by(|next, kept| {
+        let same = next.0 == kept.0;
+        if same {
+            kept.1 += next.1;
+        }
+        same
+    });
+    all
+}
+
+/// What several repetitions of one measurement gave.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    /// The middle value; the mean of the two middle values when their number is even.
+    pub median: f64,
+    /// The smallest value.
+    pub min: f64,
+    /// The largest value.
+    pub max: f64,
+}
+
+impl Spread {
+    /// Of at least one value; `None` of none.
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let mut values: Vec<_> = values.into_iter().collect();
+        values.sort_unstable_by(f64::total_cmp);
+        let (min, max) = (*values.first()?, *values.last()?);
+        let middle = values.len() / 2;
+        let median =
+            if values.len().is_multiple_of(2) { (values[middle - 1] + values[middle]) / 2.0 } else { values[middle] };
+        Some(Self { median, min, max })
+    }
+
+    /// Half the distance between the extremes, as a share of the median; 0 when the median is 0.
+    pub fn relative_half_width(&self) -> f64 {
+        if self.median == 0.0 { 0.0 } else { (self.max - self.min) / 2.0 / self.median }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn result(values: &[u64]) -> LatencyResult {
+        let mut moments = Moments::default();
+        let mut histogram: Vec<(u64, u64)> = Vec::new();
+        for value in values {
+            moments.add(*value);
+            histogram = merge_histograms(&histogram, &[(*value, 1)]);
+        }
+        LatencyResult::new(&moments, histogram)
+    }
+
+    #[test]
+    fn moments_of_a_small_set_by_hand() {
+        // 2 4 4 4 5 5 7 9: mean 5, population variance 4.
+        let result = result(&[2, 4, 4, 4, 5, 5, 7, 9]);
+        assert_eq!((result.count, result.min_ns, result.max_ns), (8, 2, 9));
+        assert_eq!((result.mean_ns, result.std_ns), (5.0, 2.0));
+    }
+
+    #[test]
+    fn deviation_keeps_its_precision_far_from_zero() {
+        let mut moments = Moments::default();
+        for value in [1_000_000_000_000, 1_000_000_000_002] {
+            moments.add(value);
+        }
+        assert_eq!(moments.std(), 1.0);
+    }
+
+    #[test]
+    fn deviation_of_the_largest_values() {
+        let mut moments = Moments::default();
+        for value in [0, 1 << 63] {
+            moments.add(value);
+        }
+        assert!((moments.std() / (1_u64 << 62) as f64 - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn percentiles_take_the_index_floor_of_n_times_p() {
+        let ten: Vec<u64> = (1..=10).collect();
+        let ten = result(&ten);
+        // floor(10 × 0.5) = index 5 of 0..=9, the sixth value.
+        assert_eq!(ten.p50_ns, 6);
+        assert_eq!(ten.p90_ns, 10);
+        assert_eq!(ten.p99_9999_ns, 10);
+        assert_eq!(result(&[7]).p50_ns, 7);
+        assert_eq!(result(&[1, 2]).p50_ns, 2);
+        let hundred: Vec<u64> = (1..=100).collect();
+        assert_eq!(result(&hundred).p99_ns, 100);
+        assert_eq!(result(&hundred).p90_ns, 91);
+    }
+
+    #[test]
+    fn no_values_give_zeros() {
+        let nothing = result(&[]);
+        assert_eq!(nothing, LatencyResult::default());
+        assert_eq!(Moments::default().std(), 0.0);
+        assert_eq!(Spread::of([]), None);
+    }
+
+    #[test]
+    fn merging_equals_measuring_together() {
+        let together = result(&[1, 2, 3, 10, 20, 30]);
+        let merged = result(&[1, 20, 3]).merged(&result(&[2, 10, 30]));
+        assert_eq!(merged.histogram, together.histogram);
+        assert_eq!((merged.p50_ns, merged.min_ns, merged.max_ns), (10, 1, 30));
+        assert!((merged.mean_ns - together.mean_ns).abs() < 1e-9);
+        assert!((merged.std_ns - together.std_ns).abs() < 1e-9);
+        assert_eq!(result(&[]).merged(&together), together);
+    }
+
+    #[test]
+    fn a_percentile_needs_ten_values_above_it() {
+        let thousand: Vec<u64> = (0..1000).collect();
+        let thousand = result(&thousand);
+        assert!(thousand.supports(0.99));
+        assert!(!thousand.supports(0.9999));
+    }
+
+    #[test]
+    fn spread_of_repetitions() {
+        assert_eq!(Spread::of([3.0, 1.0, 2.0]), Some(Spread { median: 2.0, min: 1.0, max: 3.0 }));
+        assert_eq!(Spread::of([1.0, 2.0]).unwrap().median, 1.5);
+        assert_eq!(Spread::of([9.0, 10.0, 11.0]).unwrap().relative_half_width(), 0.1);
+    }
+}

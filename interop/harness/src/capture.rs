@@ -1,0 +1,216 @@
+//! What went over the wire, and what an independent decoder says to it.
+
+use std::env;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::error::{Error, Result};
+use crate::lab::NetNs;
+
+const START_LIMIT: Duration = Duration::from_secs(20);
+const STOP_LIMIT: Duration = Duration::from_secs(20);
+/// The kernel gathers packets for up to 250 ms before the recorder sees them, and nothing tells that it has seen all.
+const GATHERING: Duration = Duration::from_millis(400);
+/// Memory of the kernel for packets that the recorder has not written yet.
+const BUFFER_MIB: &str = "256";
+
+/// Packets that are no RTPS although nothing else speaks on these networks, that the decoder calls malformed, or to
+/// which it has something to say of severity warning or error. Notes and chats are not complaints, nor are datagrams of
+/// a single octet: by these, Cyclone DDS wakes its own receive threads when it leaves.
+const COMPLAINTS: &str = "udp.length > 9 && (!rtps || _ws.malformed || _ws.expert.severity >= 0x00600000)";
+
+/// A running recording of an interface.
+#[derive(Debug)]
+pub struct Capture {
+    recorder: Child,
+    /// The recorder's own messages; the sender is dropped when it ends.
+    messages: Receiver<String>,
+    file: PathBuf,
+}
+
+/// A finished recording; its file is deleted on drop.
+#[derive(Debug)]
+pub struct Decoded {
+    file: PathBuf,
+}
+
+/// A packet that the decoder does not like.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Complaint {
+    /// The number of the packet in the recording, from 1.
+    pub frame: u64,
+    /// The submessages in it.
+    pub summary: String,
+    /// What is wrong.
+    pub reason: String,
+}
+
+impl Capture {
+    /// Starts to record an interface of a host; returns when it records.
+    ///
+    /// # Errors
+    /// When `dumpcap` (of Wireshark) cannot be started, or does not start to record.
+    pub fn start(host: &NetNs, interface: &str) -> Result<Self> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("{}-{}.pcapng", host.name(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let file = env::temp_dir().join(name);
+        let mut recorder = host
+            .command("dumpcap")
+            .args(["-q", "-B", BUFFER_MIB, "-i", interface, "-w"])
+            .arg(&file)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|cause| Error::Start { command: "dumpcap".to_owned(), cause })?;
+        let messages = lines_of(recorder.stderr.take());
+        let capture = Self { recorder, messages, file };
+        // It names the file once the interface is open.
+        loop {
+            match capture.messages.recv_timeout(START_LIMIT) {
+                Ok(line) if line.starts_with("File:") => return Ok(capture),
+                Ok(_) => {}
+                Err(_) => return Err(tool_error("dumpcap", "it does not record")),
+            }
+        }
+    }
+
+    /// Ends the recording and waits until its file is complete.
+    ///
+    /// # Errors
+    /// When the recorder does not end in time, or has lost packets.
+    pub fn stop(mut self) -> Result<Decoded> {
+        thread::sleep(GATHERING);
+        let file = std::mem::take(&mut self.file);
+        let decoded = Decoded { file };
+        if let Some(pid) = i32::try_from(self.recorder.id()).ok().and_then(Pid::from_raw) {
+            kill_process(pid, Signal::INT).map_err(|error| tool_error("dumpcap", &error.to_string()))?;
+        }
+        loop {
+            match self.messages.recv_timeout(STOP_LIMIT) {
+                Ok(line) if has_lost_packets(&line) => return Err(tool_error("dumpcap", &line)),
+                Ok(_) => {}
+                Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => break,
+                Err(_) => return Err(tool_error("dumpcap", "it does not end")),
+            }
+        }
+        Ok(decoded)
+    }
+}
+
+impl Drop for Capture {
+    fn drop(&mut self) {
+        let _ = self.recorder.kill();
+        let _ = self.recorder.wait();
+        if !self.file.as_os_str().is_empty() {
+            let _ = fs::remove_file(&self.file);
+        }
+    }
+}
+
+impl Decoded {
+    /// How many packets carry RTPS.
+    ///
+    /// # Errors
+    /// When `tshark` fails.
+    pub fn rtps_packets(&self) -> Result<usize> {
+        Ok(self.fields("rtps", &["frame.number"])?.lines().count())
+    }
+
+    /// Every packet that the decoder does not like; none is the verdict to demand.
+    ///
+    /// # Errors
+    /// When `tshark` fails.
+    pub fn complaints(&self) -> Result<Vec<Complaint>> {
+        let fields = ["frame.number", "_ws.col.Info", "_ws.malformed", "_ws.expert.message"];
+        Ok(self.fields(COMPLAINTS, &fields)?.lines().map(complaint).collect())
+    }
+
+    /// The recording, for a closer look while it exists.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    fn fields(&self, filter: &str, fields: &[&str]) -> Result<String> {
+        let mut command = Command::new("tshark");
+        command.arg("-r").arg(&self.file).args(["-Y", filter, "-T", "fields", "-E", "separator=/t"]);
+        for field in fields {
+            command.args(["-e", field]);
+        }
+        let output = command.output().map_err(|cause| Error::Start { command: "tshark".to_owned(), cause })?;
+        if !output.status.success() {
+            return Err(tool_error("tshark", &String::from_utf8_lossy(&output.stderr)));
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+}
+
+impl Drop for Decoded {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.file);
+    }
+}
+
+fn complaint(line: &str) -> Complaint {
+    let mut columns = line.split('\t').map(str::to_owned);
+    let mut next = || columns.next().unwrap_or_default();
+    let frame = next().parse().unwrap_or(0);
+    let summary = next();
+    let [malformed, expert] = [next(), next()];
+    let reason = [malformed, expert].into_iter().filter(|reason| !reason.is_empty()).collect::<Vec<_>>().join("; ");
+    Complaint { frame, summary, reason: if reason.is_empty() { "is not RTPS".to_owned() } else { reason } }
+}
+
+/// `Packets received/dropped on interface 'Loopback: lo': 210/0 (pcap:0/dumpcap:0/flushed:0/ps_ifdrop:0) (100.0%)`
+fn has_lost_packets(line: &str) -> bool {
+    line.strip_prefix("Packets received/dropped on interface")
+        .and_then(|rest| rest.split_once("': "))
+        .and_then(|(_, counts)| counts.split([' ', '/']).nth(1))
+        .is_some_and(|dropped| dropped != "0")
+}
+
+fn lines_of(stream: Option<ChildStderr>) -> Receiver<String> {
+    let (sender, receiver) = sync_channel(16);
+    thread::spawn(move || {
+        for line in stream.into_iter().flat_map(|stream| BufReader::new(stream).lines()).map_while(|line| line.ok()) {
+            if sender.send(line).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+fn tool_error(command: &str, output: &str) -> Error {
+    Error::Tool { command: command.to_owned(), output: output.trim().to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{complaint, has_lost_packets};
+
+    #[test]
+    fn lost_packets_are_read_from_the_recorders_last_words() {
+        let line = |counts| {
+            format!("Packets received/dropped on interface 'Loopback: lo': {counts} (pcap:0/dumpcap:0) (100.0%)")
+        };
+        assert!(!has_lost_packets(&line("210/0")));
+        assert!(has_lost_packets(&line("210/3")));
+        assert!(!has_lost_packets("Capturing on 'lo'"));
+    }
+
+    #[test]
+    fn a_complaint_names_its_reason() {
+        assert_eq!(complaint("7\tINFO_TS, DATA\t\tbad length").reason, "bad length");
+        assert_eq!(complaint("7\tUDP\t\t").reason, "is not RTPS");
+        assert_eq!(complaint("7\tDATA\tMalformed Packet\t").frame, 7);
+    }
+}

@@ -1,0 +1,423 @@
+//! What two peers go through together, whoever made them.
+//!
+//! A scenario starts one peer that writes and one that reads, and returns [`Error::Violated`] with what it saw when they
+//! do not do what the standard demands. It waits for events and not for time to pass.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use crate::error::{Error, Result};
+use crate::lab::NetNs;
+use crate::peer::{InstanceState, Participant, Peer, Program, Received, Write};
+use crate::qos::{DataType, Durability, History, Liveliness, Ownership, PolicyId, Qos, Reliability, Representation};
+
+/// For one thing that needs discovery or repair; far more than it takes.
+const LIMIT: Duration = Duration::from_secs(20);
+/// The participant lease where a peer's death is to be noticed.
+const LEASE_MS: u32 = 2000;
+const TOPIC: &str = "Topic";
+/// What is written to see whether a pair is connected, apart from everything else that is written.
+const FIRST_PROBE_SEQ: u32 = 1_000_000;
+const PROBES: u32 = 20;
+
+/// Fails the scenario, with a message, unless the condition holds.
+macro_rules! demand {
+    ($condition:expr, $($message:tt)+) => {
+        if !$condition {
+            return Err(Error::Violated(format!($($message)+)));
+        }
+    };
+}
+
+/// One of the two peers: what it is and where it runs.
+#[derive(Clone, Debug)]
+pub struct Side<'a> {
+    /// Whose.
+    pub program: &'a Program,
+    /// On which host.
+    pub host: &'a NetNs,
+    /// How it joins domain 0.
+    pub participant: Participant,
+}
+
+/// The two peers of a scenario.
+#[derive(Clone, Debug)]
+pub struct Pair<'a> {
+    /// The peer that writes.
+    pub writer: Side<'a>,
+    /// The peer that reads.
+    pub reader: Side<'a>,
+}
+
+/// What a writer writes in an exchange.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Load {
+    /// The length of `data`.
+    pub size_bytes: u32,
+    /// How many samples.
+    pub count: u32,
+    /// Pause after each.
+    pub period_us: u32,
+    /// How long the reader may take for all of them.
+    pub limit: Duration,
+}
+
+impl Load {
+    /// Small, some fragments' worth, and a thousand fragments' worth.
+    pub const ALL: [Self; 3] = [
+        Self { size_bytes: 32, count: 100, period_us: 0, limit: LIMIT },
+        Self { size_bytes: 4096, count: 50, period_us: 0, limit: LIMIT },
+        Self { size_bytes: 1_000_000, count: 5, period_us: 20_000, limit: LIMIT },
+    ];
+}
+
+impl<'a> Pair<'a> {
+    /// Both on one host, found by multicast.
+    pub fn on_one_host(writer: &'a Program, reader: &'a Program, host: &'a NetNs) -> Self {
+        let side = |program| Side { program, host, participant: Participant::default() };
+        Self { writer: side(writer), reader: side(reader) }
+    }
+
+    /// Starts both, with their participants.
+    fn start(&self) -> Result<(Peer, Peer)> {
+        Ok((self.writer.start()?, self.reader.start()?))
+    }
+
+    fn with_lease(&self, lease_ms: u32) -> Self {
+        let mut pair = self.clone();
+        pair.writer.participant.lease_ms = Some(lease_ms);
+        pair.reader.participant.lease_ms = Some(lease_ms);
+        pair
+    }
+}
+
+impl Side<'_> {
+    fn start(&self) -> Result<Peer> {
+        let mut peer = Peer::start(self.program, self.host)?;
+        peer.participant(0, &self.participant)?;
+        Ok(peer)
+    }
+}
+
+/// Reliable, without a key: every load arrives complete, in order, each octet right.
+pub fn reliable_unkeyed(pair: &Pair<'_>) -> Result<()> {
+    exchange(pair, DataType::Sample, &Qos::default(), &Load::ALL)
+}
+
+/// Reliable, with a key.
+pub fn reliable_keyed(pair: &Pair<'_>) -> Result<()> {
+    exchange(pair, DataType::KeyedSample, &Qos::default(), &Load::ALL)
+}
+
+/// Best effort, without a key: what arrives is right, in order and no duplicate.
+pub fn best_effort_unkeyed(pair: &Pair<'_>) -> Result<()> {
+    exchange(pair, DataType::Sample, &best_effort(), &Load::ALL)
+}
+
+/// Best effort, with a key.
+pub fn best_effort_keyed(pair: &Pair<'_>) -> Result<()> {
+    exchange(pair, DataType::KeyedSample, &best_effort(), &Load::ALL)
+}
+
+/// Reliable, of an appendable type in XCDR2; for pairs that both have it.
+pub fn reliable_appendable_xcdr2(pair: &Pair<'_>) -> Result<()> {
+    exchange(pair, DataType::AppendableSample, &xcdr2(), &Load::ALL)
+}
+
+/// Found by unicast at the loopback address, without multicast.
+pub fn unicast_discovery(pair: &Pair<'_>) -> Result<()> {
+    let mut pair = pair.clone();
+    pair.writer.participant.unicast_peers = vec!["127.0.0.1".to_owned()];
+    pair.reader.participant.unicast_peers = vec!["127.0.0.1".to_owned()];
+    exchange(&pair, DataType::KeyedSample, &Qos::default(), &Load::ALL[..1])
+}
+
+/// Writes each load and demands what the reliability promises: everything in order, or at least no corruption,
+/// duplicate or change of order.
+pub fn exchange(pair: &Pair<'_>, data_type: DataType, qos: &Qos, loads: &[Load]) -> Result<()> {
+    let (mut writer, mut reader) = pair.start()?;
+    writer.writer("w", TOPIC, data_type, qos)?;
+    reader.reader("r", TOPIC, data_type, qos)?;
+    connect_with(&mut writer, &mut reader, qos.reliability)?;
+    let mut first_seq = 1;
+    for load in loads {
+        let Load { size_bytes, count, period_us, limit } = *load;
+        writer.write("w", &Write { key: 7, first_seq, size_bytes, count, period_us })?;
+        let received = match qos.reliability {
+            Reliability::Reliable => reader.take("r", count, limit)?,
+            Reliability::BestEffort => take_best_effort(&mut reader, count)?,
+        };
+        check_octets(&received, size_bytes)?;
+        let seqs: Vec<u32> = received.iter().map(|sample| sample.seq).collect();
+        let all: Vec<u32> = (first_seq..first_seq + count).collect();
+        if qos.reliability == Reliability::Reliable {
+            demand!(seqs == all, "{count} samples of {size_bytes} B: of {first_seq}.. the reader got {seqs:?}");
+            writer.wait_acknowledged("w", limit)?;
+        } else {
+            demand!(!seqs.is_empty(), "none of {count} samples of {size_bytes} B arrived");
+            demand!(seqs.is_sorted_by(|a, b| a < b), "duplicates or another order: {seqs:?}");
+            demand!(seqs.iter().all(|seq| all.contains(seq)), "of {first_seq}.. the reader got {seqs:?}");
+        }
+        first_seq += count;
+    }
+    Ok(())
+}
+
+/// Disposed and unregistered instances are seen as such, others are not touched, and a disposed one can live again.
+pub fn end_of_instances(pair: &Pair<'_>) -> Result<()> {
+    end_of_instances_of(pair, DataType::KeyedSample, &Qos::default())
+}
+
+/// The same with an appendable type in XCDR2, whose serialized key looks different; for pairs that both have it.
+pub fn end_of_instances_xcdr2(pair: &Pair<'_>) -> Result<()> {
+    end_of_instances_of(pair, DataType::AppendableSample, &xcdr2())
+}
+
+fn end_of_instances_of(pair: &Pair<'_>, data_type: DataType, qos: &Qos) -> Result<()> {
+    let (mut writer, mut reader) = pair.start()?;
+    writer.writer("w", TOPIC, data_type, qos)?;
+    reader.reader("r", TOPIC, data_type, qos)?;
+    connect(&mut writer, &mut reader)?;
+    for key in 1..=3 {
+        writer.write("w", &one(key, key))?;
+    }
+    let born = reader.take("r", 3, LIMIT)?;
+    demand!(born.iter().all(|sample| sample.instance == InstanceState::Alive && sample.valid), "at first: {born:?}");
+    writer.dispose("w", 1)?;
+    writer.unregister("w", 2)?;
+    let ends = [(1, InstanceState::Disposed), (2, InstanceState::NoWriters)];
+    let seen = take_until(&mut reader, |states| ends.iter().all(|(key, state)| states.get(key) == Some(state)))?;
+    demand!(seen == BTreeMap::from(ends), "disposed 1 and unregistered 2, but the reader saw {seen:?}");
+    writer.write("w", &one(1, 9))?;
+    let reborn = reader.take("r", 1, LIMIT)?;
+    demand!(
+        matches!(reborn[..], [Received { key: 1, seq: 9, valid: true, instance: InstanceState::Alive, .. }]),
+        "written again after its disposal: {reborn:?}"
+    );
+    Ok(())
+}
+
+/// A reader that comes late to a transient-local writer gets the last samples of each instance, in order, and then
+/// what is written from then on.
+pub fn late_joiner(pair: &Pair<'_>) -> Result<()> {
+    let (mut writer, mut reader) = pair.start()?;
+    let offered = Qos { durability: Durability::TransientLocal, history: History::KeepLast(3), ..Qos::default() };
+    let requested = Qos { durability: Durability::TransientLocal, ..Qos::default() };
+    writer.writer("w", TOPIC, DataType::KeyedSample, &offered)?;
+    writer.write("w", &Write { count: 5, ..one(1, 1) })?;
+    writer.write("w", &Write { count: 2, ..one(2, 11) })?;
+    reader.reader("r", TOPIC, DataType::KeyedSample, &requested)?;
+    let history = reader.take("r", 5, LIMIT)?;
+    let seqs_of = |key| history.iter().filter(|s| s.key == key).map(|s| s.seq).collect::<Vec<_>>();
+    demand!(seqs_of(1) == [3, 4, 5] && seqs_of(2) == [11, 12], "the last 3 of each instance: {history:?}");
+    writer.write("w", &one(1, 6))?;
+    let live = reader.take("r", 1, LIMIT)?;
+    demand!(matches!(live[..], [Received { seq: 6, .. }]), "written after the reader came: {live:?}");
+    Ok(())
+}
+
+/// A reader that comes late to a volatile writer gets nothing of what was before.
+pub fn late_joiner_of_volatile(pair: &Pair<'_>) -> Result<()> {
+    let (mut writer, mut reader) = pair.start()?;
+    writer.writer("w", TOPIC, DataType::Sample, &Qos::default())?;
+    writer.write("w", &Write { count: 5, ..one(0, 1) })?;
+    reader.reader("r", TOPIC, DataType::Sample, &Qos::default())?;
+    connect(&mut writer, &mut reader)?;
+    writer.write("w", &one(0, 6))?;
+    let received = reader.take("r", 1, LIMIT)?;
+    demand!(matches!(received[..], [Received { seq: 6, .. }]), "only what came after: {received:?}");
+    Ok(())
+}
+
+/// Each policy that does not fit keeps the two from matching, and both are told which it was.
+pub fn incompatible_qos(pair: &Pair<'_>) -> Result<()> {
+    let (mut writer, mut reader) = pair.start()?;
+    let plain = Qos::default;
+    let cases = [
+        (best_effort(), plain(), PolicyId::RELIABILITY),
+        (plain(), Qos { durability: Durability::TransientLocal, ..plain() }, PolicyId::DURABILITY),
+        (Qos { deadline_ms: Some(2000), ..plain() }, Qos { deadline_ms: Some(1000), ..plain() }, PolicyId::DEADLINE),
+        (plain(), Qos { ownership: Ownership::Exclusive(0), ..plain() }, PolicyId::OWNERSHIP),
+        (plain(), Qos { liveliness: Liveliness::ManualByTopic, ..plain() }, PolicyId::LIVELINESS),
+    ];
+    for (index, (offered, requested, policy)) in cases.iter().enumerate() {
+        let [topic, w, r] = [format!("Topic{index}"), format!("w{index}"), format!("r{index}")];
+        writer.writer(&w, &topic, DataType::Sample, offered)?;
+        reader.reader(&r, &topic, DataType::Sample, requested)?;
+        for (peer, endpoint) in [(&mut writer, &w), (&mut reader, &r)] {
+            let status = peer.wait(endpoint, "incompatible_qos >= 1", LIMIT)?;
+            demand!(
+                status.incompatible_policy() == *policy,
+                "{endpoint} blames another policy than {policy:?}: {status:?}"
+            );
+            demand!(status.matched_total == 0, "{endpoint} matched in spite of {policy:?}: {status:?}");
+        }
+    }
+    Ok(())
+}
+
+/// Partitions match by name and by pattern, and keep apart what does not match.
+pub fn partitions(pair: &Pair<'_>) -> Result<()> {
+    let (mut writer, mut reader) = pair.start()?;
+    let within = |name: &str| Qos { partitions: vec![name.to_owned()], ..Qos::default() };
+    writer.writer("apart", "Apart", DataType::Sample, &within("alpha"))?;
+    reader.reader("apart", "Apart", DataType::Sample, &within("beta"))?;
+    // Announced after the others: once these match, the others have been looked at.
+    writer.writer("w", TOPIC, DataType::Sample, &within("alpha"))?;
+    reader.reader("r", TOPIC, DataType::Sample, &within("al*"))?;
+    connect(&mut writer, &mut reader)?;
+    for peer in [&mut writer, &mut reader] {
+        let status = peer.status("apart")?;
+        demand!(status.matched_total == 0, "matched across partitions: {status:?}");
+    }
+    writer.write("w", &one(0, 1))?;
+    let received = reader.take("r", 1, LIMIT)?;
+    demand!(received.len() == 1, "partition matched by pattern, but got {received:?}");
+    Ok(())
+}
+
+/// A deleted reader, and then a deleted writer, is gone for the other side at once.
+pub fn deleted_endpoints(pair: &Pair<'_>) -> Result<()> {
+    let (mut writer, mut reader) = pair.start()?;
+    writer.writer("w", TOPIC, DataType::Sample, &Qos::default())?;
+    reader.reader("r", TOPIC, DataType::Sample, &Qos::default())?;
+    connect(&mut writer, &mut reader)?;
+    reader.delete("r")?;
+    writer.wait_matched("w", 0, before_lease())?;
+    reader.reader("r", TOPIC, DataType::Sample, &Qos::default())?;
+    connect(&mut writer, &mut reader)?;
+    writer.delete("w")?;
+    reader.wait_matched("r", 0, before_lease())
+}
+
+/// A participant that says good-bye is gone for the other side at once, whichever of the two it is.
+pub fn clean_leave(pair: &Pair<'_>) -> Result<()> {
+    let (mut writer, mut reader) = pair.start()?;
+    writer.writer("w", TOPIC, DataType::Sample, &Qos::default())?;
+    reader.reader("r", TOPIC, DataType::Sample, &Qos::default())?;
+    connect(&mut writer, &mut reader)?;
+    reader.leave();
+    writer.wait_matched("w", 0, before_lease())?;
+    let mut second = pair.reader.start()?;
+    second.reader("r", TOPIC, DataType::Sample, &Qos::default())?;
+    connect(&mut writer, &mut second)?;
+    writer.leave();
+    second.wait_matched("r", 0, before_lease())
+}
+
+/// A killed reader is gone for the writer when its lease ends, and the writer goes on with others.
+pub fn killed_reader(pair: &Pair<'_>) -> Result<()> {
+    let pair = pair.with_lease(LEASE_MS);
+    let (mut writer, mut reader) = pair.start()?;
+    writer.writer("w", TOPIC, DataType::KeyedSample, &Qos::default())?;
+    reader.reader("r", TOPIC, DataType::KeyedSample, &Qos::default())?;
+    connect(&mut writer, &mut reader)?;
+    reader.kill()?;
+    writer.wait_matched("w", 0, LIMIT)?;
+    let mut second = pair.reader.start()?;
+    second.reader("r", TOPIC, DataType::KeyedSample, &Qos::default())?;
+    connect(&mut writer, &mut second)?;
+    writer.write("w", &one(1, 1))?;
+    let received = second.take("r", 1, LIMIT)?;
+    demand!(received.len() == 1, "written after a reader was killed: {received:?}");
+    Ok(())
+}
+
+/// A killed writer is gone for the reader when its lease ends, and its instances have no writer any more.
+pub fn killed_writer(pair: &Pair<'_>) -> Result<()> {
+    let pair = pair.with_lease(LEASE_MS);
+    let (mut writer, mut reader) = pair.start()?;
+    writer.writer("w", TOPIC, DataType::KeyedSample, &Qos::default())?;
+    reader.reader("r", TOPIC, DataType::KeyedSample, &Qos::default())?;
+    connect(&mut writer, &mut reader)?;
+    writer.write("w", &one(1, 1))?;
+    let received = reader.take("r", 1, LIMIT)?;
+    demand!(received.len() == 1, "before the writer was killed: {received:?}");
+    writer.kill()?;
+    reader.wait_matched("r", 0, LIMIT)?;
+    let states = take_until(&mut reader, |states| states.get(&1) == Some(&InstanceState::NoWriters))?;
+    demand!(states.get(&1) == Some(&InstanceState::NoWriters), "after its writer was killed: {states:?}");
+    Ok(())
+}
+
+fn xcdr2() -> Qos {
+    Qos { representation: Some(Representation::Xcdr2), ..Qos::default() }
+}
+
+fn best_effort() -> Qos {
+    Qos { reliability: Reliability::BestEffort, ..Qos::default() }
+}
+
+fn one(key: u32, seq: u32) -> Write {
+    Write { key, first_seq: seq, size_bytes: 32, count: 1, period_us: 0 }
+}
+
+/// Well below the lease of 10 s that a participant has by default, so that it is not the lease that is seen to end.
+fn before_lease() -> Duration {
+    Duration::from_secs(6)
+}
+
+/// [`connect_with`] both reliable.
+fn connect(writer: &mut Peer, reader: &mut Peer) -> Result<()> {
+    connect_with(writer, reader, Reliability::Reliable)
+}
+
+/// Waits until `w` and `r` have each matched exactly one, and until what `w` writes arrives.
+///
+/// To have matched is not enough: Cyclone DDS counts a reliable writer as matched before its first HEARTBEAT, and until
+/// then treats it as a best-effort one. An acknowledgement tells that it has seen one.
+fn connect_with(writer: &mut Peer, reader: &mut Peer, reliability: Reliability) -> Result<()> {
+    writer.wait_matched("w", 1, LIMIT)?;
+    reader.wait_matched("r", 1, LIMIT)?;
+    for seq in FIRST_PROBE_SEQ..FIRST_PROBE_SEQ + PROBES {
+        writer.write("w", &one(0, seq))?;
+        let mut received = reader.take("r", 1, Duration::from_millis(500))?;
+        // From the first that arrives on, a reliable reader gets every one.
+        while let Some(sample) = received.pop() {
+            demand!(sample.seq >= FIRST_PROBE_SEQ, "written before the reader came: {sample:?}");
+            if sample.seq == seq {
+                return match reliability {
+                    Reliability::Reliable => writer.wait_acknowledged("w", LIMIT),
+                    Reliability::BestEffort => Ok(()),
+                };
+            }
+            received = reader.take("r", 1, Duration::from_millis(500))?;
+        }
+    }
+    Err(Error::Violated(format!("matched, but {PROBES} samples in a row did not arrive")))
+}
+
+/// What arrives until nothing comes any more; only loss makes it wait at all.
+fn take_best_effort(reader: &mut Peer, count: u32) -> Result<Vec<Received>> {
+    let mut received = Vec::new();
+    while received.len() < count as usize {
+        let more = reader.take("r", 1, Duration::from_secs(1))?;
+        if more.is_empty() {
+            break;
+        }
+        received.extend(more);
+    }
+    Ok(received)
+}
+
+fn check_octets(received: &[Received], size_bytes: u32) -> Result<()> {
+    let is_right = |sample: &Received| sample.valid && sample.intact && sample.size_bytes == size_bytes as usize;
+    let wrong: Vec<&Received> = received.iter().filter(|sample| !is_right(sample)).collect();
+    demand!(wrong.is_empty(), "not what was written, {size_bytes} B: {wrong:?}");
+    Ok(())
+}
+
+/// Takes until the last seen states of the instances are as wanted, or time is over; returns them.
+fn take_until(
+    reader: &mut Peer,
+    is_wanted: impl Fn(&BTreeMap<u32, InstanceState>) -> bool,
+) -> Result<BTreeMap<u32, InstanceState>> {
+    let deadline = Instant::now() + LIMIT;
+    let mut states = BTreeMap::new();
+    while !is_wanted(&states) {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let Some(sample) = reader.take("r", 1, left)?.pop() else { break };
+        states.insert(sample.key, sample.instance);
+    }
+    Ok(states)
+}

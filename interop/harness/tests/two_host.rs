@@ -1,0 +1,171 @@
+//! Two hosts joined by a link that drops packets, is slow, or both.
+
+#![forbid(unsafe_code)]
+
+use std::time::Duration;
+
+use peregrine_interop::scenario::{Load, Pair, Side, exchange};
+use peregrine_interop::{
+    Capture, DataType, Link, NetNs, Participant, Peer, Program, Qos, Rate, Result, TwoHosts, Write,
+};
+
+/// What an Ethernet packet holds of a UDP datagram, so that a lost packet is one lost message.
+const MESSAGE_SIZE_MAX_BYTES: u32 = 1400;
+
+type Maker = fn() -> Result<Program>;
+
+/// Samples of one packet and of many, with a time limit that repair at 20 % of loss in both directions needs.
+const LOADS: [Load; 3] = [
+    Load { size_bytes: 32, count: 200, period_us: 1000, limit: Duration::from_secs(60) },
+    Load { size_bytes: 4096, count: 50, period_us: 1000, limit: Duration::from_secs(60) },
+    Load { size_bytes: 1_000_000, count: 2, period_us: 0, limit: Duration::from_secs(120) },
+];
+
+/// Reliable exchange from host a to host b while this share of the packets is lost in each direction.
+fn exchange_with_loss(writer: Maker, reader: Maker, permille: u32, loads: &[Load]) -> Result<()> {
+    let hosts = TwoHosts::joined_by(&Link::default())?;
+    hosts.drop_randomly(permille)?;
+    exchange_between(&hosts, writer, reader, loads)
+}
+
+fn exchange_between(hosts: &TwoHosts, writer: Maker, reader: Maker, loads: &[Load]) -> Result<()> {
+    let participant = || Participant { message_size_max_bytes: Some(MESSAGE_SIZE_MAX_BYTES), ..Participant::default() };
+    let [writer, reader] = [writer()?, reader()?];
+    let pair = Pair {
+        writer: Side { program: &writer, host: &hosts.a, participant: participant() },
+        reader: Side { program: &reader, host: &hosts.b, participant: participant() },
+    };
+    exchange(&pair, DataType::KeyedSample, &Qos::default(), loads)
+}
+
+macro_rules! pairs {
+    ($($pair:ident: $writer:ident => $reader:ident;)*) => {
+        $(mod $pair {
+            use super::*;
+
+            #[test]
+            fn every_sample_arrives_with_1_percent_lost() {
+                exchange_with_loss(Program::$writer, Program::$reader, 10, &LOADS).unwrap();
+            }
+
+            #[test]
+            fn every_sample_arrives_with_5_percent_lost() {
+                exchange_with_loss(Program::$writer, Program::$reader, 50, &LOADS).unwrap();
+            }
+
+            #[test]
+            fn every_sample_arrives_with_20_percent_lost() {
+                exchange_with_loss(Program::$writer, Program::$reader, 200, &LOADS).unwrap();
+            }
+        })*
+    };
+}
+
+pairs! {
+    cyclone_to_fast: cyclone_dds => fast_dds;
+    fast_to_cyclone: fast_dds => cyclone_dds;
+    cyclone_to_cyclone_11: cyclone_dds => cyclone_dds_11;
+    cyclone_11_to_cyclone: cyclone_dds_11 => cyclone_dds;
+    peregrine_to_cyclone: peregrine => cyclone_dds;
+    cyclone_to_peregrine: cyclone_dds => peregrine;
+    peregrine_to_fast: peregrine => fast_dds;
+    fast_to_peregrine: fast_dds => peregrine;
+    peregrine_to_cyclone_11: peregrine => cyclone_dds_11;
+    cyclone_11_to_peregrine: cyclone_dds_11 => peregrine;
+    peregrine_to_peregrine: peregrine => peregrine;
+}
+
+fn a_slow_link_carries_everything_and_decodes(writer: Maker, reader: Maker) {
+    let rate = Rate { bits_per_second: 100_000_000, burst_bytes: 64 << 10, queue_bytes: 16 << 20 };
+    let hosts = TwoHosts::joined_by(&Link { rate: Some(rate), ..Link::default() }).unwrap();
+    let capture = Capture::start(&hosts.b, TwoHosts::INTERFACE).unwrap();
+    exchange_between(&hosts, writer, reader, &LOADS).unwrap();
+    let decoded = capture.stop().unwrap();
+    assert!(decoded.rtps_packets().unwrap() > 0);
+    assert_eq!(decoded.complaints().unwrap(), []);
+}
+
+#[test]
+fn a_slow_link_between_cyclones() {
+    a_slow_link_carries_everything_and_decodes(Program::cyclone_dds, Program::cyclone_dds);
+}
+
+#[test]
+fn a_slow_link_between_peregrines() {
+    a_slow_link_carries_everything_and_decodes(Program::peregrine, Program::peregrine);
+}
+
+/// How long anything may take that is going to happen.
+const PATIENCE: Duration = Duration::from_secs(30);
+const DOMAIN: u32 = 5;
+
+/// A writer on one host and a reader on the other.
+struct Stream {
+    writer: Peer,
+    reader: Peer,
+    next_seq: u32,
+}
+
+impl Stream {
+    fn start(writer_host: &NetNs, reader_host: &NetNs) -> Result<Self> {
+        let program = Program::peregrine()?;
+        let peer = |host| {
+            let mut peer = Peer::start(&program, host)?;
+            peer.participant(DOMAIN, &Participant::default())?;
+            Result::Ok(peer)
+        };
+        let (mut writer, mut reader) = (peer(writer_host)?, peer(reader_host)?);
+        writer.writer("w", "moving", DataType::KeyedSample, &Qos::default())?;
+        reader.reader("r", "moving", DataType::KeyedSample, &Qos::default())?;
+        Ok(Self { writer, reader, next_seq: 1 })
+    }
+
+    /// Writes ten samples, all of which arrive.
+    fn exchange(&mut self) -> Result<()> {
+        const COUNT: u32 = 10;
+        let first_seq = self.next_seq;
+        self.next_seq += COUNT;
+        self.writer.write("w", &Write { key: 1, first_seq, size_bytes: 3000, count: COUNT, period_us: 0 })?;
+        self.writer.wait_acknowledged("w", PATIENCE)?;
+        let samples = self.reader.take("r", COUNT, PATIENCE)?;
+        let numbers: Vec<u32> = samples.iter().map(|sample| sample.seq).collect();
+        assert_eq!(numbers, (first_seq..self.next_seq).collect::<Vec<_>>());
+        assert!(samples.iter().all(|sample| sample.intact), "{samples:?}");
+        Ok(())
+    }
+}
+
+/// Both begin with nothing but loopback. Then there is a link; then the host of the writer, or of the reader, gets
+/// another address in place of its own, in another network; then the link is gone for a while.
+fn peers_follow_the_addresses_of(moving: fn(&TwoHosts) -> &NetNs) -> Result<()> {
+    let hosts = TwoHosts::apart()?;
+    let mut stream = Stream::start(&hosts.a, &hosts.b)?;
+    hosts.join(&Link::default())?;
+    stream.writer.wait_matched("w", 1, PATIENCE)?;
+    stream.reader.wait_matched("r", 1, PATIENCE)?;
+    stream.exchange()?;
+
+    for host in [&hosts.a, &hosts.b] {
+        host.ip(&["route", "add", "10.84.0.0/24", "dev", TwoHosts::INTERFACE])?;
+    }
+    let host = moving(&hosts);
+    host.ip(&["-4", "address", "flush", "dev", TwoHosts::INTERFACE])?;
+    host.ip(&["address", "add", "10.84.0.7/24", "dev", TwoHosts::INTERFACE])?;
+    host.ip(&["route", "replace", "10.83.0.0/24", "dev", TwoHosts::INTERFACE])?;
+    host.ip(&["route", "replace", "224.0.0.0/4", "dev", TwoHosts::INTERFACE])?;
+    stream.exchange()?;
+
+    hosts.a.ip(&["link", "delete", TwoHosts::INTERFACE])?;
+    hosts.join(&Link::default())?;
+    stream.exchange()
+}
+
+#[test]
+fn a_writer_that_moves_is_followed() {
+    peers_follow_the_addresses_of(|hosts| &hosts.a).unwrap();
+}
+
+#[test]
+fn a_reader_that_moves_is_followed() {
+    peers_follow_the_addresses_of(|hosts| &hosts.b).unwrap();
+}

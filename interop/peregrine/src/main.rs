@@ -1,0 +1,140 @@
+//! Peregrine as an interoperability peer. The protocol on standard input and output is described in
+//! `interop/README.md`.
+
+#![forbid(unsafe_code)]
+
+mod answer;
+mod command;
+mod endpoint;
+mod news;
+mod qos;
+mod types;
+
+use std::collections::HashMap;
+use std::io::{self, BufRead, Write};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use peregrine::{DomainConfig, DomainParticipant};
+
+use crate::answer::Answer;
+use crate::command::Command;
+use crate::endpoint::{Endpoint, Load};
+use crate::qos::EndpointQos;
+
+/// What the other vendors' peers have when they are not told.
+const LEASE_DEFAULT: Duration = Duration::from_secs(10);
+
+fn main() -> io::Result<()> {
+    let mut session = Session::default();
+    say(&Answer::greeting(format!("Peregrine {}", env!("CARGO_PKG_VERSION"))))?;
+    for line in io::stdin().lock().lines() {
+        let line = line?;
+        let command = Command::parse(&line);
+        if command.name() == "quit" {
+            break;
+        }
+        say(&session.run(&command).unwrap_or_else(|error| Answer::refused(&error)))?;
+    }
+    drop(session);
+    say(&Answer::DONE)
+}
+
+fn say(answer: &Answer) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    serde_json::to_writer(&mut out, answer)?;
+    out.write_all(b"\n")?;
+    out.flush()
+}
+
+/// Everything that commands have created. Endpoints go before their participant.
+#[derive(Default)]
+struct Session {
+    endpoints: HashMap<String, Endpoint>,
+    participant: Option<DomainParticipant>,
+}
+
+impl Session {
+    fn run(&mut self, command: &Command<'_>) -> Result<Answer> {
+        match command.name() {
+            "participant" => self.create_participant(command)?,
+            "writer" | "reader" => self.create_endpoint(command)?,
+            "write" => self.named(command)?.as_writer()?.write(&load(command)?)?,
+            "dispose" => self.named(command)?.as_writer()?.dispose(command.number(2)?)?,
+            "unregister" => self.named(command)?.as_writer()?.unregister(command.number(2)?)?,
+            "wait-acked" => self.named(command)?.as_writer()?.wait_acknowledged(command.millis(2)?)?,
+            "take" => {
+                let samples = self.named(command)?.as_reader()?.take(command.number(2)?, command.millis(3)?)?;
+                return Ok(Answer::samples(samples));
+            }
+            "wait" => return wait(self.named(command)?, command),
+            "status" => return Ok(Answer::statuses(self.named(command)?.status(), true)),
+            "delete" => {
+                self.named(command)?;
+                self.endpoints.remove(command.word(1)?);
+            }
+            other => bail!("no command {other}"),
+        }
+        Ok(Answer::DONE)
+    }
+
+    fn create_participant(&mut self, command: &Command<'_>) -> Result<()> {
+        if self.participant.is_some() {
+            bail!("there is a participant already");
+        }
+        let mut config = DomainConfig::default();
+        if let Some(peers) = command.option("peers") {
+            config.peers = peers.split(',').map(str::parse).collect::<Result<_, _>>()?;
+            config.multicast = false;
+        }
+        config.message_bytes = command.option_number("message_size_max")?;
+        let participant = DomainParticipant::builder(command.number(1)?)
+            .lease(command.option_millis("lease_ms")?.unwrap_or(LEASE_DEFAULT))
+            .config(config)
+            .build()?;
+        self.participant = Some(participant);
+        Ok(())
+    }
+
+    fn create_endpoint(&mut self, command: &Command<'_>) -> Result<()> {
+        let participant = self.participant.as_ref().context("there is no participant yet")?;
+        let [name, topic, type_name] = [command.word(1)?, command.word(2)?, command.word(3)?];
+        if self.endpoints.contains_key(name) {
+            bail!("{name} exists already");
+        }
+        let create = if command.name() == "writer" { Endpoint::writer } else { Endpoint::reader };
+        let endpoint = create(participant, topic, type_name, EndpointQos::parse(command)?)?;
+        self.endpoints.insert(name.to_owned(), endpoint);
+        Ok(())
+    }
+
+    fn named(&self, command: &Command<'_>) -> Result<&Endpoint> {
+        let name = command.word(1)?;
+        self.endpoints.get(name).with_context(|| format!("no endpoint {name}"))
+    }
+}
+
+/// `write NAME KEY SEQ SIZE COUNT [PERIOD_US]`
+fn load(command: &Command<'_>) -> Result<Load> {
+    Ok(Load {
+        key: command.number(2)?,
+        first_seq: command.number(3)?,
+        size_bytes: command.number(4)?,
+        count: command.number(5)?,
+        period: Duration::from_micros(command.number_or(6, 0)?),
+    })
+}
+
+/// `wait NAME FIELD OP VALUE TIMEOUT_MS`
+fn wait(endpoint: &Endpoint, command: &Command<'_>) -> Result<Answer> {
+    let [field, operator] = [command.word(2)?, command.word(3)?];
+    let (value, limit) = (command.number(4)?, command.millis(5)?);
+    let reached = endpoint.news().wait(limit, || {
+        let status = endpoint.status();
+        status.holds(field, operator, value).then_some(status)
+    });
+    Ok(match reached {
+        Some(status) => Answer::statuses(status, true),
+        None => Answer::statuses(endpoint.status(), false),
+    })
+}

@@ -1,0 +1,68 @@
+//! Any octets may stand where an announcement should: nothing panics, the limits hold, and an announcement that was
+//! understood means the same when it is made again. The first two octets are the vendor of the sender.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use peregrine_rtps::discovery::data::{
+    LOCATORS_MAX, NAME_OCTETS_MAX, ParticipantData, ParticipantMessageData, PublicationData, SubscriptionData,
+};
+use peregrine_rtps::qos::check_compatibility;
+use peregrine_rtps::vendor::VendorId;
+
+fuzz_target!(|octets: &[u8]| {
+    let Some((&vendor, payload)) = octets.split_first_chunk() else { return };
+    let vendor = VendorId(vendor);
+    if let Ok(data) = ParticipantData::parse(payload, vendor) {
+        assert!(data.metatraffic_unicast.len() <= LOCATORS_MAX && data.default_multicast.len() <= LOCATORS_MAX);
+        assert!(data.domain_tag.len() <= NAME_OCTETS_MAX);
+        let mut out = Vec::new();
+        data.emit(&mut out);
+        assert_eq!(ParticipantData::parse(&out, VendorId::UNKNOWN), Ok(data));
+    }
+    let publication = PublicationData::parse(payload, vendor).map(check_publication);
+    let subscription = SubscriptionData::parse(payload, vendor).map(check_subscription);
+    // One list cannot be both, so that each meets what it is when it has the kind of the other.
+    if let Ok(mut offered) = publication {
+        let mut requested = SubscriptionData::new(offered.guid, offered.topic_name.clone(), offered.type_name.clone());
+        requested.subscriber.partition = offered.publisher.partition.clone();
+        let _ = check_compatibility(&offered, &requested).map_err(|reason| reason.to_string());
+        offered.publisher.partition.0.reverse();
+        let _ = offered.publisher.partition.meets(&requested.subscriber.partition);
+    }
+    if let Ok(requested) = subscription {
+        let offered = PublicationData::new(requested.guid, requested.topic_name.clone(), requested.type_name.clone());
+        let _ = check_compatibility(&offered, &requested).map_err(|reason| reason.to_string());
+    }
+    if let Ok(data) = ParticipantMessageData::parse(payload) {
+        let mut out = Vec::new();
+        data.emit(&mut out);
+        assert_eq!(ParticipantMessageData::parse(&out), Ok(data));
+    }
+});
+
+fn check_publication(mut data: PublicationData) -> PublicationData {
+    assert!(data.unicast.len() <= LOCATORS_MAX && data.topic_name.len() <= NAME_OCTETS_MAX);
+    pad(&mut data.type_information);
+    let mut out = Vec::new();
+    data.emit(&mut out);
+    assert_eq!(PublicationData::parse(&out, VendorId::UNKNOWN).as_ref(), Ok(&data));
+    data
+}
+
+fn check_subscription(mut data: SubscriptionData) -> SubscriptionData {
+    assert!(data.unicast.len() <= LOCATORS_MAX && data.topic_name.len() <= NAME_OCTETS_MAX);
+    pad(&mut data.type_information);
+    // Said with a parameter of the vendor only.
+    data.positive_acks_disabled = false;
+    let mut out = Vec::new();
+    data.emit(&mut out);
+    assert_eq!(SubscriptionData::parse(&out, VendorId::UNKNOWN).as_ref(), Ok(&data));
+    data
+}
+
+/// Values are padded when they are written.
+fn pad(octets: &mut Option<Vec<u8>>) {
+    if let Some(octets) = octets {
+        octets.resize(octets.len().next_multiple_of(4), 0);
+    }
+}

@@ -1,0 +1,132 @@
+//! One run of `perftest`: a publisher and a subscriber, each on its core, and the number that comes out.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+use peregrine_interop::{Link, TwoHosts};
+use peregrine_report::record::SideResult;
+
+use super::rows::{Case, Measure, Place};
+
+/// Length of one run's measurement.
+const MEASUREMENT: &str = "700ms";
+/// No run takes longer.
+const LIMIT: Duration = Duration::from_secs(40);
+/// Domains used in turn, so that no run meets what an earlier one left behind.
+const DOMAINS: std::ops::Range<u32> = 60..100;
+
+/// Runs pairs of processes.
+pub(super) struct Pairs {
+    program: PathBuf,
+    /// Of the publisher, and of the subscriber.
+    cores: [usize; 2],
+    /// Why there is none is told by the rows that need it.
+    two_hosts: Result<TwoHosts, String>,
+    runs: u32,
+}
+
+impl Pairs {
+    pub(super) fn new(program: PathBuf, cores: [usize; 2]) -> Self {
+        let link = Link { segments_offloaded: true, ..Link::default() };
+        let two_hosts = TwoHosts::joined_by(&link).map_err(|error| error.to_string());
+        Self { program, cores, two_hosts, runs: 0 }
+    }
+
+    /// Latency in microseconds, or throughput in Mbit/s. Reliable samples that are lost are an error.
+    pub(super) fn run(&mut self, case: &Case, measure: Measure, place: Place) -> Result<f64> {
+        let domain = DOMAINS.start + self.runs % (DOMAINS.end - DOMAINS.start);
+        self.runs += 1;
+        let mut subscriber = self.start(case, place, 1, domain, &["-sub", "-dataLen", &case.data_len.to_string()])?;
+        let mut words = vec!["-pub", "-executionTime", MEASUREMENT];
+        let data_len = case.data_len.to_string();
+        words.extend(["-dataLen", &data_len]);
+        words.extend(case.publisher);
+        if measure == Measure::Latency {
+            words.push("-latencyTest");
+        }
+        let publisher = self.start(case, place, 0, domain, &words);
+        let publisher = publisher.and_then(|mut publisher| publisher.result());
+        if publisher.is_err() {
+            subscriber.kill();
+        }
+        let (publisher, subscriber) = (publisher?, subscriber.result()?);
+        let received = subscriber.throughput.context("the subscriber has measured no throughput")?;
+        let is_raw = case.both.contains(&"-raw");
+        ensure!(is_raw || received.lost == 0, "{} reliable samples were lost", received.lost);
+        match measure {
+            Measure::Latency => {
+                let latency = publisher.latency.context("the publisher has measured no latency")?;
+                Ok(latency.p50_ns as f64 / 1e3)
+            }
+            Measure::Throughput => Ok(received.mbit_per_s()),
+        }
+    }
+
+    fn start(&self, case: &Case, place: Place, side: usize, domain: u32, words: &[&str]) -> Result<Running> {
+        let (mut command, network) = match place {
+            Place::Loopback => (Command::new(&self.program), vec!["-nic", "127.0.0.1"]),
+            Place::TwoHosts => {
+                let hosts = self.two_hosts.as_ref().map_err(|error| anyhow::anyhow!("no two hosts: {error}"))?;
+                let host = [&hosts.a, &hosts.b][side];
+                let [own, other] = [TwoHosts::ADDRESSES[side], TwoHosts::ADDRESSES[1 - side]];
+                (host.command(&self.program), vec!["-nic", own, "-peer", other])
+            }
+        };
+        command.args(words).args(case.both).args(network);
+        command.args(["-domain", &domain.to_string(), "-threadCPUAffinity", &self.cores[side].to_string()]);
+        command.args(["-noPrintIntervals", "-outputFile", "/dev/null", "-recordFile", "/dev/stdout"]);
+        command.args(["-startDelay", "50ms", "-discoveryTimeout", "10", "-partnerTimeout", "10"]);
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        Ok(Running { child: child.with_context(|| format!("cannot start {}", self.program.display()))? })
+    }
+}
+
+struct Running {
+    child: Child,
+}
+
+impl Running {
+    /// Waits for the end, and reads the record the process has written. It is one line, which any pipe holds.
+    fn result(&mut self) -> Result<SideResult> {
+        let deadline = Instant::now() + LIMIT;
+        let status = loop {
+            if let Some(status) = self.child.try_wait()? {
+                break status;
+            }
+            if Instant::now() >= deadline {
+                self.kill();
+                bail!("a run did not end within {} s", LIMIT.as_secs());
+            }
+            thread::sleep(Duration::from_millis(5));
+        };
+        let read = |pipe: Option<&mut dyn std::io::Read>| -> Result<String> {
+            let mut text = String::new();
+            if let Some(pipe) = pipe {
+                pipe.read_to_string(&mut text)?;
+            }
+            Ok(text)
+        };
+        let stdout = read(self.child.stdout.as_mut().map(|pipe| pipe as _))?;
+        let stderr = read(self.child.stderr.as_mut().map(|pipe| pipe as _))?;
+        if !status.success() {
+            let told = stderr.lines().rev().find(|line| !line.trim().is_empty() && !line.starts_with("Test ended"));
+            bail!("{}", told.unwrap_or("the process failed without a word"));
+        }
+        let line = stdout.lines().last().context("a process has written no record")?;
+        serde_json::from_str(line).context("a record cannot be read")
+    }
+
+    fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

@@ -1,0 +1,69 @@
+//! `cargo xtask`: every check of the project as one command, and each of them alone.
+//!
+//! `cargo xtask test` is the whole of continuous integration; `.ci/run` only calls it.
+
+#![forbid(unsafe_code)]
+
+mod bench;
+mod peers;
+mod prerequisites;
+mod process;
+mod stage;
+mod stages;
+mod tidy;
+mod workspace;
+
+use std::env;
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+use crate::stage::STAGES;
+use crate::workspace::Workspace;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match dispatch(&words) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn dispatch(words: &[&str]) -> Result<()> {
+    let workspace = Workspace::load()?;
+    match words {
+        [] | ["help" | "-h" | "--help"] => {
+            print_usage();
+            Ok(())
+        }
+        ["test"] => {
+            prerequisites::ensure()?;
+            stage::run_all(&workspace)
+        }
+        ["prerequisites"] => prerequisites::list(),
+        ["prerequisites", "--install"] => prerequisites::ensure(),
+        ["bench", "floor"] => bench::floor(&workspace),
+        ["peers"] => peers::build(&workspace).map(|_| ()),
+        [name] => match STAGES.iter().find(|stage| stage.name == *name) {
+            Some(stage) => stage::run_one(stage, &workspace),
+            None => bail!("no task is called `{name}`; `cargo xtask help` lists them"),
+        },
+        _ => bail!("unexpected arguments `{}`; `cargo xtask help` lists the tasks", words.join(" ")),
+    }
+}
+
+fn print_usage() {
+    println!("usage: cargo xtask <task>\n");
+    println!("  {:<26} every stage below, in this order; the first failure stops", "test");
+    for stage in STAGES {
+        println!("    {:<24} {}", stage.name, stage.about);
+    }
+    println!("  {:<26} what the stages need from the system, and whether it is there", "prerequisites");
+    println!("  {:<26} install what is missing (Debian, as root)", "prerequisites --install");
+    println!("  {:<26} speed as ratios to raw UDP sockets; fails never because something is slow", "bench floor");
+    println!("  {:<26} build the interoperability peers into target/interop", "peers");
+}

@@ -1,0 +1,110 @@
+//! What the stages need from the system: shown, and installed on Debian as root.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::process::{output, run, succeeds};
+
+/// A Debian 12 package and what it is for.
+struct SystemPackage {
+    name: &'static str,
+    purpose: &'static str,
+}
+
+const SYSTEM_PACKAGES: &[SystemPackage] = &[
+    SystemPackage { name: "cyclonedds-dev", purpose: "interop peer: Cyclone DDS 0.10.2, library and headers" },
+    SystemPackage { name: "cyclonedds-tools", purpose: "interop peer: idlc, the type compiler" },
+    SystemPackage { name: "libfastrtps-dev", purpose: "interop peer: Fast DDS 2.9.1, library and headers" },
+    SystemPackage { name: "g++", purpose: "compiling the C and C++ peers" },
+    SystemPackage { name: "python3-venv", purpose: "interop peer: Cyclone DDS 11 from its Python wheel" },
+    SystemPackage { name: "iproute2", purpose: "network namespaces, veth pairs, rate limits" },
+    SystemPackage { name: "nftables", purpose: "packet loss between network namespaces" },
+    SystemPackage { name: "tshark", purpose: "capturing and decoding what went over the wire" },
+];
+
+const CARGO_FUZZ: &str = "cargo-fuzz";
+
+/// Prints each prerequisite and whether it is there.
+pub(crate) fn list() -> Result<()> {
+    for package in SYSTEM_PACKAGES {
+        let state = if is_installed(package.name) { "installed" } else { "missing" };
+        println!("{:<18} {state:<10} {}", package.name, package.purpose);
+    }
+    let state = |present: bool| if present { "installed" } else { "missing" };
+    println!("{:<18} {:<10} fuzz-smoke", "rust nightly", state(has_nightly()));
+    println!("{CARGO_FUZZ:<18} {:<10} fuzz-smoke; installed when that stage first runs", state(has_cargo_fuzz()));
+    println!("{:<18} {:<10} deny; optional, never installed from here", "cargo-deny", state(has_cargo_deny()));
+    Ok(())
+}
+
+/// Installs the missing Debian packages as root; otherwise fails and says what to run.
+pub(crate) fn ensure() -> Result<()> {
+    let missing: Vec<&str> =
+        SYSTEM_PACKAGES.iter().map(|package| package.name).filter(|name| !is_installed(name)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let command_line = format!("apt-get install --yes --no-install-recommends {}", missing.join(" "));
+    if !Path::new("/usr/bin/apt-get").exists() {
+        bail!("these Debian packages, or what corresponds to them here, are missing: {}", missing.join(", "));
+    }
+    if !is_root() {
+        bail!("packages are missing; as root, run: {command_line}");
+    }
+    println!("==> prerequisites: installing {}", missing.join(", "));
+    apt_get(&["update"])?;
+    let mut words = vec!["install", "--yes", "--no-install-recommends"];
+    words.extend(&missing);
+    apt_get(&words)
+}
+
+/// The nightly toolchain and cargo-fuzz, installed when they are missing.
+pub(crate) fn ensure_cargo_fuzz() -> Result<()> {
+    if !has_nightly() {
+        run(Command::new("rustup").args(["toolchain", "install", "nightly", "--profile", "minimal"]))
+            .context("fuzzing needs the nightly toolchain")?;
+    }
+    if !has_cargo_fuzz() {
+        run(Command::new("cargo").args(["install", "--locked", CARGO_FUZZ]).env_remove("CARGO"))?;
+    }
+    Ok(())
+}
+
+/// Fails, naming the reason, unless this process is root.
+pub(crate) fn require_root(reason: &str) -> Result<()> {
+    if is_root() {
+        return Ok(());
+    }
+    bail!("this needs root, for {reason}");
+}
+
+fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+fn is_installed(package: &str) -> bool {
+    output(Command::new("dpkg-query").args(["--show", "--showformat=${db:Status-Status}", package]))
+        .is_ok_and(|status| status == "installed")
+}
+
+fn apt_get(words: &[&str]) -> Result<()> {
+    run(Command::new("apt-get")
+        .args(["-o", "DPkg::Lock::Timeout=600", "--quiet=2"])
+        .args(words)
+        .env("DEBIAN_FRONTEND", "noninteractive"))
+}
+
+fn has_nightly() -> bool {
+    output(Command::new("rustup").args(["toolchain", "list"]))
+        .is_ok_and(|list| list.lines().any(|line| line.starts_with("nightly")))
+}
+
+fn has_cargo_fuzz() -> bool {
+    succeeds(Command::new(CARGO_FUZZ).arg("--version"))
+}
+
+fn has_cargo_deny() -> bool {
+    succeeds(Command::new("cargo-deny").arg("--version"))
+}

@@ -1,0 +1,152 @@
+//! The stages that run cargo or one of its subcommands.
+
+use std::env;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use crate::peers;
+use crate::prerequisites;
+use crate::process::{output, run, succeeds};
+use crate::stage::Outcome;
+use crate::workspace::Workspace;
+
+/// Time that each fuzz target searches in `fuzz-smoke`; long searches are run by hand.
+const FUZZ_SECONDS: u32 = 10;
+/// An input on which one target needs longer than this counts as a hang.
+const FUZZ_INPUT_TIMEOUT_SECONDS: u32 = 10;
+
+const SIM: &str = "peregrine-sim";
+/// Integration test targets that need root, network namespaces and peers carry these names in every package.
+const INTEROP_TEST: &str = "interop";
+const TWO_HOST_TEST: &str = "two_host";
+/// The feature that such targets require, so that plain `cargo test` does not build them.
+const LAB_FEATURE: &str = "lab";
+
+pub(crate) fn fmt(workspace: &Workspace) -> Result<Outcome> {
+    run(cargo(workspace).args(["fmt", "--all", "--check"]))?;
+    Ok(Outcome::Passed)
+}
+
+pub(crate) fn clippy(workspace: &Workspace) -> Result<Outcome> {
+    run(cargo(workspace)
+        .args(["clippy", "--workspace", "--all-targets", "--all-features", "--locked"])
+        .args(["--", "-D", "warnings"]))?;
+    Ok(Outcome::Passed)
+}
+
+pub(crate) fn doc(workspace: &Workspace) -> Result<Outcome> {
+    run(cargo(workspace).args(["doc", "--workspace", "--no-deps", "--locked"]).env("RUSTDOCFLAGS", "-D warnings"))?;
+    Ok(Outcome::Passed)
+}
+
+/// Licences, sources and banned words are held by `tidy` without any tool; cargo-deny takes minutes to compile
+/// and adds the advisory database, so it is used where it is installed and never installed from here.
+pub(crate) fn deny(workspace: &Workspace) -> Result<Outcome> {
+    if !succeeds(cargo(workspace).args(["deny", "--version"])) {
+        return Ok(Outcome::Absent("cargo-deny is not installed (tidy has checked licences and sources)".to_owned()));
+    }
+    run(cargo(workspace).args(["deny", "--offline", "check", "licenses", "bans", "sources"]))?;
+    let have_database = env::var_os("CARGO_HOME")
+        .map(Into::into)
+        .or_else(|| env::home_dir().map(|home| home.join(".cargo")))
+        .is_some_and(|home| home.join("advisory-dbs").is_dir());
+    if have_database {
+        run(cargo(workspace).args(["deny", "--offline", "check", "advisories"]))?;
+    } else {
+        println!("note: no advisory database on this machine; `cargo deny fetch db` gets it");
+    }
+    Ok(Outcome::Passed)
+}
+
+pub(crate) fn unit(workspace: &Workspace) -> Result<Outcome> {
+    let mut command = cargo(workspace);
+    command.args(["test", "--workspace", "--locked"]);
+    if workspace.has_package(SIM) {
+        // Its seeds are many: the next stage runs them optimised.
+        command.args(["--exclude", SIM]);
+    }
+    run(&mut command)?;
+    Ok(Outcome::Passed)
+}
+
+pub(crate) fn sim(workspace: &Workspace) -> Result<Outcome> {
+    if !workspace.has_package(SIM) {
+        return Ok(Outcome::Absent(format!("no package {SIM} in the tree yet")));
+    }
+    run(cargo(workspace).args(["test", "--package", SIM, "--profile", "checked", "--locked"]))?;
+    Ok(Outcome::Passed)
+}
+
+pub(crate) fn fuzz_smoke(workspace: &Workspace) -> Result<Outcome> {
+    let folder = workspace.root().join("fuzz");
+    if !folder.join("Cargo.toml").is_file() {
+        return Ok(Outcome::Absent("no folder fuzz in the tree yet".to_owned()));
+    }
+    prerequisites::ensure_cargo_fuzz()?;
+    let targets = output(fuzz(workspace).arg("list"))?;
+    run(fuzz(workspace).arg("build"))?;
+    for target in targets.lines() {
+        replay_and_search(workspace, &folder, target).with_context(|| format!("fuzz target {target}"))?;
+    }
+    Ok(Outcome::Passed)
+}
+
+/// The committed corpus is only read; what the search finds goes to a folder of its own under `target`.
+fn replay_and_search(workspace: &Workspace, folder: &Path, target: &str) -> Result<()> {
+    let found = workspace.metadata.target_directory.as_std_path().join("fuzz-corpus").join(target);
+    std::fs::create_dir_all(&found)?;
+    let mut command = fuzz(workspace);
+    command.args(["run", target]).arg(&found);
+    let committed = folder.join("corpus").join(target);
+    if committed.is_dir() {
+        command.arg(committed);
+    }
+    command.args([
+        "--".to_owned(),
+        format!("-max_total_time={FUZZ_SECONDS}"),
+        format!("-timeout={FUZZ_INPUT_TIMEOUT_SECONDS}"),
+        "-print_final_stats=1".to_owned(),
+        "-verbosity=0".to_owned(),
+    ]);
+    run(&mut command)
+}
+
+pub(crate) fn interop(workspace: &Workspace) -> Result<Outcome> {
+    lab_test(workspace, INTEROP_TEST)
+}
+
+pub(crate) fn two_host(workspace: &Workspace) -> Result<Outcome> {
+    lab_test(workspace, TWO_HOST_TEST)
+}
+
+/// Runs this test target in every package that has it, with the peers built and their folder in the environment.
+fn lab_test(workspace: &Workspace, test: &str) -> Result<Outcome> {
+    let packages = workspace.packages_with_test(test);
+    if packages.is_empty() {
+        return Ok(Outcome::Absent(format!("no test target called {test} in the tree yet")));
+    }
+    prerequisites::require_root("network namespaces")?;
+    let peers = peers::build(workspace)?;
+    for package in packages {
+        run(cargo(workspace)
+            .args(["test", "--locked", "--profile", "checked", "--package", package.name.as_str()])
+            .args(["--features", LAB_FEATURE, "--test", test])
+            .env("PEREGRINE_INTEROP_DIR", &peers))?;
+    }
+    Ok(Outcome::Passed)
+}
+
+fn cargo(workspace: &Workspace) -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(workspace.root());
+    command
+}
+
+/// `cargo fuzz` of the nightly toolchain, whichever toolchain this process was started by.
+fn fuzz(workspace: &Workspace) -> Command {
+    let mut command = Command::new("rustup");
+    command.args(["run", "nightly", "cargo", "fuzz"]).current_dir(workspace.root()).env_remove("CARGO");
+    command
+}

@@ -1,0 +1,163 @@
+//! Rules on every tracked file: size, paths of one machine, addresses on the network, words, relative links.
+
+use std::path::Path;
+
+use super::code::has_word;
+use super::{Findings, TrackedFile};
+
+const SIZE_LIMIT_BYTES: usize = 1 << 20;
+
+/// The rules below name what they forbid.
+const SELF: &str = "xtask/src/tidy/text.rs";
+
+/// Places that exist on one person's machine only.
+const MACHINE_PATHS: &[&str] = &["/home/", "/root/", "/Users/", "/work/", "/tmp/"];
+
+/// Words about how work was organised or left unfinished; a reader wants to know what is.
+const FOREIGN_WORDS: &[&str] =
+    &["FIXME", "XXX", "HACK", "worktree", "co-authored-by", "language model", "as discussed"];
+
+/// Hosts that tracked files may point to: the standards, the language, the peers and where code is published.
+const HOSTS: &[&str] = &[
+    "bugs.debian.org",
+    "choosealicense.com",
+    "crates.io",
+    "cyclonedds.io",
+    "doc.rust-lang.org",
+    "docs.rs",
+    "fast-dds.docs.eprosima.com",
+    "github.com",
+    "keepachangelog.com",
+    "opensource.org",
+    "rust-lang.org",
+    "semver.org",
+    "www.apache.org",
+    "www.omg.org",
+    "www.rfc-editor.org",
+    "www.w3.org",
+    "www.wireshark.org",
+];
+
+/// Checks one file of any kind; `root` resolves relative links.
+pub(super) fn check(file: &TrackedFile, root: &Path, findings: &mut Findings) {
+    if file.bytes.len() > SIZE_LIMIT_BYTES {
+        findings
+            .error(&file.path, format!("{} bytes; a tracked file has at most {SIZE_LIMIT_BYTES}", file.bytes.len()));
+    }
+    let Some(text) = file.text() else { return };
+    if file.path != SELF {
+        for (index, line) in text.lines().enumerate() {
+            check_line(&format!("{}:{}", file.path, index + 1), line, findings);
+        }
+    }
+    if file.path.ends_with(".md") {
+        check_links(&file.path, text, root, findings);
+    }
+}
+
+fn check_line(place: &str, line: &str, findings: &mut Findings) {
+    for path in MACHINE_PATHS.iter().filter(|path| has_absolute(line, path)) {
+        findings.error(place, format!("`{path}` is a place on one machine"));
+    }
+    for word in FOREIGN_WORDS.iter().filter(|word| has_word(line, word)) {
+        findings.error(place, format!("`{word}` does not belong into the project"));
+    }
+    for host in hosts(line).filter(|host| !HOSTS.contains(host) && !is_local(host)) {
+        findings.error(place, format!("`{host}` is not among the hosts the project points to (xtask/src/tidy)"));
+    }
+}
+
+/// Whether `path` starts a path here, rather than going on inside one such as `src/work/`.
+fn has_absolute(line: &str, path: &str) -> bool {
+    line.match_indices(path)
+        .any(|(start, _)| !line[..start].ends_with(|c: char| c.is_alphanumeric() || "_.-}>~*".contains(c)))
+}
+
+/// The host names of the `http` addresses in a line.
+fn hosts(line: &str) -> impl Iterator<Item = &str> {
+    line.split("://").skip(1).map(|rest| {
+        let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '.' || c == '-')).unwrap_or(rest.len());
+        &rest[..end]
+    })
+}
+
+/// Numbers, names reserved for documentation (RFC 2606), and patterns that are no address at all.
+fn is_local(host: &str) -> bool {
+    host.is_empty()
+        || host == "localhost"
+        || host.starts_with("127.")
+        || host.ends_with("example.org")
+        || !host.contains('.')
+}
+
+fn check_links(path: &str, text: &str, root: &Path, findings: &mut Findings) {
+    let folder = root.join(path).parent().map(Path::to_path_buf).unwrap_or_default();
+    for (index, line) in outside_code_fences(text) {
+        for target in link_targets(line) {
+            let file = target.split('#').next().unwrap_or_default();
+            if file.is_empty() || file.contains("://") || file.starts_with("mailto:") {
+                continue;
+            }
+            if !folder.join(file).exists() {
+                findings.error(format!("{path}:{}", index + 1), format!("link to `{file}`, which does not exist"));
+            }
+        }
+    }
+}
+
+fn outside_code_fences(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let mut in_fence = false;
+    text.lines().enumerate().filter(move |(_, line)| {
+        let is_fence = line.trim_start().starts_with("```");
+        in_fence ^= is_fence;
+        !in_fence && !is_fence
+    })
+}
+
+/// What stands in the parentheses of `[text](target)`.
+fn link_targets(line: &str) -> impl Iterator<Item = &str> {
+    line.split("](").skip(1).filter_map(|rest| rest.split([')', ' ']).next())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::{Findings, TrackedFile, check, hosts, link_targets};
+
+    fn errors(path: &str, text: &str) -> Vec<String> {
+        let mut findings = Findings::default();
+        check(&TrackedFile { path: path.to_owned(), bytes: text.into() }, Path::new("/nonexistent"), &mut findings);
+        findings.errors
+    }
+
+    #[test]
+    fn places_on_one_machine_are_found() {
+        assert_eq!(errors("a.txt", "see /home/someone/x").len(), 1);
+        assert!(errors("a.txt", "crates/work/x and ../tmp/x and ~/work/").is_empty());
+    }
+
+    #[test]
+    fn addresses_are_found_unless_listed() {
+        assert_eq!(
+            hosts("see https://docs.rs/x and http://a.b-c.net:80/").collect::<Vec<_>>(),
+            ["docs.rs", "a.b-c.net"]
+        );
+        assert_eq!(errors("a.txt", "https://registry.invalid-host.net/x").len(), 1);
+        assert!(errors("a.txt", "https://docs.rs/x http://127.0.0.1:80 udp://peer").is_empty());
+    }
+
+    #[test]
+    fn links_into_nothing_are_found_outside_code() {
+        assert_eq!(link_targets("[a](b.md) and [c](d/e.md#f)").collect::<Vec<_>>(), ["b.md", "d/e.md#f"]);
+        assert_eq!(errors("a.md", "[a](b.md)\n```\n[a](c.md)\n```\n[d](#here)\n").len(), 1);
+    }
+
+    #[test]
+    fn large_files_are_found_also_when_binary() {
+        let mut findings = Findings::default();
+        let file = TrackedFile { path: "a.bin".to_owned(), bytes: vec![0xFF; (1 << 20) + 1] };
+        check(&file, Path::new("/nonexistent"), &mut findings);
+        assert_eq!(findings.errors.len(), 1);
+    }
+}

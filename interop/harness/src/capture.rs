@@ -27,6 +27,10 @@ const BUFFER_MIB: &str = "256";
 /// a single octet: by these, Cyclone DDS wakes its own receive threads when it leaves.
 const COMPLAINTS: &str = "udp.length > 9 && (!rtps || _ws.malformed || _ws.expert.severity >= 0x00600000)";
 
+/// What a datagram is, is told by its content, not by its ports: a source port that the kernel chose may well be the
+/// registered one of another protocol.
+const CONTENT_FIRST: [&str; 2] = ["-o", "udp.try_heuristic_first:TRUE"];
+
 /// A running recording of an interface.
 #[derive(Debug)]
 pub struct Capture {
@@ -141,7 +145,14 @@ impl Decoded {
 
     fn fields(&self, filter: &str, fields: &[&str]) -> Result<String> {
         let mut command = Command::new("tshark");
-        command.arg("-r").arg(&self.file).args(["-Y", filter, "-T", "fields", "-E", "separator=/t"]);
+        command.arg("-r").arg(&self.file).args(CONTENT_FIRST).args([
+            "-Y",
+            filter,
+            "-T",
+            "fields",
+            "-E",
+            "separator=/t",
+        ]);
         for field in fields {
             command.args(["-e", field]);
         }
@@ -195,7 +206,7 @@ fn tool_error(command: &str, output: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use super::{complaint, has_lost_packets};
+    use super::{Decoded, complaint, has_lost_packets};
 
     #[test]
     fn lost_packets_are_read_from_the_recorders_last_words() {
@@ -212,5 +223,40 @@ mod tests {
         assert_eq!(complaint("7\tINFO_TS, DATA\t\tbad length").reason, "bad length");
         assert_eq!(complaint("7\tUDP\t\t").reason, "is not RTPS");
         assert_eq!(complaint("7\tDATA\tMalformed Packet\t").frame, 7);
+    }
+
+    /// 41170 and 1900 belong to Manolito and SSDP; as an ephemeral port, the former is a participant's once in a while.
+    #[test]
+    fn a_message_from_the_port_of_another_protocol_is_rtps() {
+        let heartbeat = [
+            b"RTPS\x02\x05\x01\x03ABCDEFGHIJKL".as_slice(),
+            &[7, 1, 28, 0, 0, 0, 0, 0xc7, 0, 0, 3, 0xc2],
+            &[0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0, 0],
+        ]
+        .concat();
+        let packets = [(41_170, heartbeat.as_slice()), (1_900, &heartbeat), (41_170, b"this is no RTPS message")];
+        let file = std::env::temp_dir().join(format!("ports-{}.pcap", std::process::id()));
+        std::fs::write(&file, recording(&packets)).expect("a temporary file is written");
+        let decoded = Decoded { file };
+        assert_eq!(decoded.rtps_packets().expect("tshark runs"), 2);
+        let frames: Vec<_> = decoded.complaints().expect("tshark runs").iter().map(|found| found.frame).collect();
+        assert_eq!(frames, [3]);
+    }
+
+    /// A pcap file of UDP datagrams over IPv4, each from the given port to 7413.
+    fn recording(packets: &[(u16, &[u8])]) -> Vec<u8> {
+        const RAW_IP: u32 = 101;
+        let mut file = [0xa1b2_c3d4_u32, 0x0002_0004, 0, 0, 65_535, RAW_IP].map(u32::to_be_bytes).concat();
+        for (port, payload) in packets {
+            let udp_length = 8 + u16::try_from(payload.len()).expect("a short payload");
+            let ip_length = 20 + udp_length;
+            file.extend([0, 0, u32::from(ip_length), u32::from(ip_length)].map(u32::to_be_bytes).concat());
+            file.extend([0x45, 0]);
+            file.extend(ip_length.to_be_bytes());
+            file.extend([0, 0, 0x40, 0, 64, 17, 0, 0, 127, 0, 0, 1, 127, 0, 0, 1]);
+            file.extend([*port, 7413, udp_length, 0].map(u16::to_be_bytes).concat());
+            file.extend(*payload);
+        }
+        file
     }
 }

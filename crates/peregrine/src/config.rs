@@ -16,7 +16,8 @@ use crate::error::Error;
 /// How receive threads wait for data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WaitStrategy {
-    /// Asleep in the kernel.
+    /// Asleep in the kernel. A thread of the application that waits for data again and again, or writes as fast as
+    /// readers acknowledge, receives in place of the receive threads, but never runs listeners.
     #[default]
     Block,
     /// Looking again and again for so long, then asleep. Costs a processor core while it looks.
@@ -31,9 +32,9 @@ pub enum WaitStrategy {
 pub struct ThreadSettings {
     /// What their names begin with, as `pg` in `pg-data-0-0` and `pg-ctrl-0`. Linux shows 15 octets of a name.
     pub name_prefix: String,
-    /// The processors they may run on; `None` for all.
+    /// The processors they may run on; `None` for all. The application's own threads run where they did.
     pub affinity: Option<Vec<usize>>,
-    /// How they are scheduled; `None` for the default.
+    /// How they are scheduled; `None` for the default. If set, no thread of the application receives in their place.
     pub scheduling: Option<Scheduling>,
     /// Octets of stack; listeners run on it.
     pub stack_bytes: usize,

@@ -2,10 +2,13 @@
 
 mod common;
 
+use std::collections::HashSet;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
+use std::thread::{self, ThreadId};
 
-use common::{PATIENCE, Reading, participant};
+use common::{PATIENCE, Reading, eventually, participant};
+use peregrine::qos::{Limit, ResourceLimits};
 use peregrine::status::{InconsistentTopicStatus, MatchedStatus};
 use peregrine::{
     AnyDataReader, AnyDataWriter, DataReader, DataReaderListener, DataWriter, PublisherListener, StatusMask,
@@ -88,7 +91,7 @@ fn a_listener_may_let_go_of_the_last_participant() {
     writer.wait_for_readers(1, PATIENCE).unwrap();
     writer.write(&Reading::new(1, 1)).unwrap();
     ended.recv_timeout(PATIENCE).unwrap();
-    common::eventually("the participant has left", || writer.matched_subscriptions().is_empty());
+    eventually("the participant has left", || writer.matched_subscriptions().is_empty());
 }
 
 /// Tells which listener was told of what.
@@ -160,4 +163,37 @@ fn the_nearest_listener_is_told() {
     writer.wait_for_acknowledgments(PATIENCE).unwrap();
     assert_eq!(reader.wait_and_take(PATIENCE).unwrap().data, Some(Reading::new(1, 3)));
     assert!(told.try_recv().is_err(), "the reader's own listener keeps it from the subscriber's");
+}
+
+/// A thread that waits may receive in place of the receive threads, but not run listeners: one may want a lock that this
+/// thread holds.
+#[test]
+fn no_listener_runs_on_a_thread_that_waits() {
+    struct Noting(Arc<Mutex<(u32, HashSet<ThreadId>)>>);
+    impl DataReaderListener<Reading> for Noting {
+        fn on_data_available(&self, reader: &DataReader<Reading>) {
+            let mut noted = self.0.lock().unwrap();
+            noted.1.insert(thread::current().id());
+            for sample in reader.take().unwrap() {
+                noted.0 = sample.data.map_or(noted.0, |reading| reading.value);
+            }
+        }
+    }
+    const SAMPLES: u32 = 3_000;
+    let participant = participant(191);
+    let topic = participant.topic::<Reading>("listened to").unwrap();
+    let noted = Arc::new(Mutex::default());
+    let reader = topic.reader_builder().reliable().keep_all();
+    let reader = reader.listener(Noting(Arc::clone(&noted)), StatusMask::DATA_AVAILABLE).build().unwrap();
+    let limits = ResourceLimits { max_samples: Limit::At(4), ..ResourceLimits::default() };
+    let writer = topic.writer_builder().reliable().keep_all().resource_limits(limits);
+    let writer = writer.max_blocking_time(PATIENCE).build().unwrap();
+    writer.wait_for_readers(1, PATIENCE).unwrap();
+    reader.wait_for_writers(1, PATIENCE).unwrap();
+    for value in 1..=SAMPLES {
+        writer.write(&Reading::new(1, value)).unwrap();
+    }
+    writer.wait_for_acknowledgments(PATIENCE).unwrap();
+    eventually("the last sample is told of", || noted.lock().unwrap().0 == SAMPLES);
+    assert!(!noted.lock().unwrap().1.contains(&thread::current().id()));
 }

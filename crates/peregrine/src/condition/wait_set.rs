@@ -118,7 +118,8 @@ impl WaitSet {
         let parker = Parker::of_this_thread();
         loop {
             let attached = Arc::clone(&self.lock());
-            let polled = attached.iter().filter_map(|a| a.condition.0.domain()).find(|d| d.is_polled());
+            let domains = || attached.iter().filter_map(|a| a.condition.0.domain());
+            let polled = domains().find(|domain| domain.is_polled());
             let sleeper = polled.map_or_else(
                 || Sleeper::Parked(Arc::clone(&parker)),
                 |domain| Sleeper::Polling(Arc::clone(domain), std::thread::current().id()),
@@ -131,12 +132,11 @@ impl WaitSet {
             if !active.is_empty() {
                 return true;
             }
-            let left = end.since(now());
-            if left.0 == 0 {
+            if now() >= end {
                 return false;
             }
-            match polled {
-                Some(domain) => domain.poll(Duration::from_nanos(left.0)),
+            match polled.or_else(|| domains().next()) {
+                Some(domain) => domain.park(&parker, end),
                 None => parker.park_until(end),
             }
         }

@@ -19,8 +19,10 @@ use peregrine_transport::udp::{Datagrams, ReceiveError, Receiver, ReceiverOption
 
 use super::network::Network;
 use super::open::{self, Opened};
+use super::parker::Parker;
 use super::participant::ParticipantCore;
 use super::reader::ReaderCore;
+use super::reception::{self, Process, Reception};
 use super::send::{Route, SendSockets};
 use super::topic::TopicCore;
 use super::writer::WriterCore;
@@ -46,6 +48,8 @@ pub(crate) struct Domain {
     sockets: SendSockets,
     data_sockets: Vec<Arc<Socket>>,
     control_sockets: Vec<Arc<Socket>>,
+    /// Where threads that wait may take the place of the data thread.
+    reception: Option<Reception<Touched>>,
     /// Those that receive user data sent to groups; there are none before the first group.
     group_sockets: Mutex<Vec<Arc<Socket>>>,
     group_sockets_so_far: AtomicUsize,
@@ -109,6 +113,10 @@ impl Domain {
             .inspect_err(|error| tracing::warn!(%error, "new addresses of this host will not be noticed"))
             .ok();
         let Opened { network, sockets, data_sockets, control_sockets } = open::open(id, config)?;
+        let reception = shared_socket(config, &data_sockets)
+            .map(|socket| Reception::new(Arc::clone(socket), Receiver::new(&receiver_options(config))))
+            .transpose()
+            .map_err(Error::system)?;
         let (timer, waker) = (Timer::new().map_err(Error::system)?, Waker::new().map_err(Error::system)?);
         let domain = Arc::new(Self {
             id,
@@ -118,6 +126,7 @@ impl Domain {
             sockets,
             data_sockets,
             control_sockets,
+            reception,
             group_sockets: Mutex::new(Vec::new()),
             group_sockets_so_far: AtomicUsize::new(0),
             participants: RwLock::new(Arc::new([])),
@@ -195,7 +204,11 @@ impl Domain {
         for (index, socket) in self.data_sockets.iter().enumerate() {
             let (domain, socket) = (Arc::clone(self), Arc::clone(socket));
             let name = format!("data-{}-{index}", self.id);
-            threads.push(self.spawn(name, move || domain.receive_data(&socket))?);
+            let is_shared = index == 0 && self.reception.is_some();
+            threads.push(self.spawn(name, move || match &domain.reception {
+                Some(reception) if is_shared => reception.run(&*domain),
+                _ => domain.receive_data(&socket),
+            })?);
         }
         let poller = self.control_poller()?;
         let domain = Arc::clone(self);
@@ -238,7 +251,7 @@ impl Domain {
 
     /// The data thread: everything user data needs, and nothing else.
     fn receive_data(&self, socket: &Socket) {
-        let mut receiver = Receiver::new(&self.receiver_options());
+        let mut receiver = Receiver::new(&receiver_options(&self.config));
         let mut touched = Touched::default();
         loop {
             match self.wait_for_data(&mut receiver, socket) {
@@ -268,13 +281,9 @@ impl Domain {
         receiver.receive(socket, Wait::Block)
     }
 
-    fn receiver_options(&self) -> ReceiverOptions {
-        ReceiverOptions { max_buffers: self.config.receive_buffers, ..ReceiverOptions::default() }
-    }
-
     /// The control thread: discovery and timers.
     fn control(&self, mut poller: Poller) {
-        let mut receiver = Receiver::new(&ReceiverOptions { batch: 4, ..self.receiver_options() });
+        let mut receiver = Receiver::new(&ReceiverOptions { batch: 4, ..receiver_options(&self.config) });
         let mut touched = Touched::default();
         let mut ready: Vec<Token> = Vec::new();
         while !self.closing.load(Ordering::Acquire) {
@@ -322,11 +331,8 @@ impl Domain {
 
     /// Hands datagrams to the participants, then tells the endpoints they concerned.
     fn process(&self, datagrams: &Datagrams<'_>, touched: &mut Touched) {
-        let now = now();
-        for participant in self.snapshot().iter() {
-            participant.handle_datagrams(datagrams.clone(), now, touched);
-        }
-        touched.after(now);
+        let now = self.handle(datagrams, touched);
+        self.tell(touched, now);
     }
 
     /// Calls everyone whose deadline has come, and sets the timer to the next one.
@@ -421,7 +427,7 @@ impl Domain {
             poller.add(&**socket, token).map_err(Error::system)?;
         }
         Ok(PollState {
-            receiver: Receiver::new(&self.receiver_options()),
+            receiver: Receiver::new(&receiver_options(&self.config)),
             poller,
             data_sockets: self.data_sockets.clone(),
             group_sockets: 0,
@@ -482,6 +488,43 @@ impl Domain {
         }
     }
 
+    /// Sleeps until `parker`, that of the calling thread, is woken, or until `end`; perhaps not so long. Meanwhile this
+    /// thread may do the receiving; under `Poll` it does.
+    pub(crate) fn park(&self, parker: &Parker, end: Instant) {
+        if self.is_polled() {
+            self.poll(Duration::from_nanos(end.since(now()).0));
+        } else if !self.reception.as_ref().is_some_and(|reception| reception.visit(parker, end, self)) {
+            parker.park_until(end);
+        }
+        parker.visits.note_left(now());
+    }
+
+    /// A writer has filled a good part of its window, and asked for acknowledgement.
+    pub(crate) fn note_filled(&self, now: Instant) {
+        if let Some(reception) = &self.reception {
+            reception.note_filled(now);
+        }
+    }
+
+    /// A writer has as much under way as if there was an acknowledgement to receive.
+    pub(crate) fn glance(&self) {
+        if let Some(reception) = &self.reception {
+            reception.glance(self);
+        }
+    }
+
+    /// Whether the calling thread is one of the application's that must not run listeners.
+    pub(crate) fn must_tell_later(&self) -> bool {
+        self.reception.is_some() && reception::is_visiting()
+    }
+
+    /// Has the data thread tell a listener, soon.
+    pub(crate) fn tell_later(&self, tell: impl FnOnce() + Send + 'static) {
+        if let Some(reception) = &self.reception {
+            reception.tell_later(tell);
+        }
+    }
+
     /// Under `Poll`: ends the sleep of the thread that is polling, if one is.
     pub(crate) fn interrupt_poll(&self) {
         self.waker.wake();
@@ -498,6 +541,9 @@ impl Domain {
         self.data_sockets.iter().chain(&self.control_sockets).for_each(|socket| socket.shut_down());
         self.group_sockets().iter().for_each(|socket| socket.shut_down());
         self.waker.wake();
+        if let Some(reception) = &self.reception {
+            reception.close();
+        }
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         let me = std::thread::current().id();
         for thread in threads {
@@ -517,6 +563,32 @@ impl Domain {
         let connected = nowhere.into_iter().zip(self.sockets.connected.statistics());
         all.map(|socket| (socket.local_address(), socket.statistics())).chain(connected).collect()
     }
+}
+
+impl Process for Domain {
+    type Touched = Touched;
+
+    fn handle(&self, datagrams: &Datagrams<'_>, touched: &mut Touched) -> Instant {
+        let now = now();
+        for participant in self.snapshot().iter() {
+            participant.handle_datagrams(datagrams.clone(), now, touched);
+        }
+        now
+    }
+
+    fn tell(&self, touched: &mut Touched, now: Instant) {
+        touched.after(now);
+    }
+}
+
+/// The socket at which threads that wait receive themselves. Where receive threads are scheduled in a special way, they
+/// are to do it all: the application's threads may have to wait for others.
+fn shared_socket<'s>(config: &DomainConfig, data_sockets: &'s [Arc<Socket>]) -> Option<&'s Arc<Socket>> {
+    data_sockets.first().filter(|_| config.wait == WaitStrategy::Block && config.threads.scheduling.is_none())
+}
+
+fn receiver_options(config: &DomainConfig) -> ReceiverOptions {
+    ReceiverOptions { max_buffers: config.receive_buffers, ..ReceiverOptions::default() }
 }
 
 /// A multicast group whose user data this process receives as long as this exists.

@@ -6,7 +6,8 @@
 //!   their listeners, and sends their acknowledgements;
 //! - one **control** thread for discovery and for all timers, asleep until the next deadline.
 //!
-//! Nobody else is needed to send: whoever writes, sends.
+//! Nobody else is needed to send: whoever writes, sends. Whoever waits again and again receives itself, in place of the
+//! data thread: see [`reception`].
 //!
 //! # Locks
 //! Always in this order: a participant's, then an endpoint's. No lock is held across a system call or while user code
@@ -17,8 +18,10 @@ mod due;
 mod groups;
 mod network;
 mod open;
+mod parker;
 pub(crate) mod participant;
 pub(crate) mod reader;
+mod reception;
 mod send;
 mod telling;
 pub(crate) mod topic;
@@ -26,16 +29,15 @@ pub(crate) mod wakers;
 pub(crate) mod writer;
 
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard};
-use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use peregrine_rtps::time::{Instant, Span, Timestamp};
+use peregrine_rtps::time::{Instant, Timestamp};
 use peregrine_transport::clock::{MonotonicNs, RealtimeNs};
 
 use crate::status::StatusMask;
+pub(crate) use parker::Parker;
 use wakers::Wakers;
 
 /// A deadline that never comes.
@@ -67,29 +69,33 @@ pub(crate) fn wait_until<C: Watched, R>(
     core: &C,
     timeout: Duration,
     interest: StatusMask,
-    mut check: impl FnMut(&mut C::State) -> Option<R>,
+    check: impl FnMut(&mut C::State) -> Option<R>,
 ) -> Option<R> {
-    let end = now() + timeout.into();
+    wait_locked(core, now() + timeout.into(), interest, check).map(|(answer, _)| answer)
+}
+
+/// The same, until `end`. The lock under which there was an answer is still held.
+pub(crate) fn wait_locked<C: Watched, R>(
+    core: &C,
+    end: Instant,
+    interest: StatusMask,
+    mut check: impl FnMut(&mut C::State) -> Option<R>,
+) -> Option<(R, MutexGuard<'_, C::State>)> {
+    let mut state = core.state();
+    if let Some(answer) = check(&mut state) {
+        return Some((answer, state));
+    }
     let parker = Parker::of_this_thread();
-    let id = {
-        let mut state = core.state();
-        if let Some(answer) = check(&mut state) {
-            return Some(answer);
-        }
-        C::wakers(&mut state).add(interest, Waker::from(Arc::clone(&parker)))
-    };
+    let id = C::wakers(&mut state).add(interest, Waker::from(Arc::clone(&parker)));
     loop {
+        drop(state);
         let is_over = now() >= end;
-        if core.domain().is_polled() {
-            core.domain().poll(Duration::from_nanos(end.since(now()).0));
-        } else {
-            parker.park_until(end);
-        }
-        let mut state = core.state();
+        core.domain().park(&parker, end);
+        state = core.state();
         let answer = check(&mut state);
         if answer.is_some() || is_over {
             C::wakers(&mut state).remove(id);
-            return answer;
+            return answer.map(|answer| (answer, state));
         }
     }
 }
@@ -127,53 +133,5 @@ impl<C: Watched, F> Drop for Until<C, F> {
         if let Some(id) = self.waiting {
             C::wakers(&mut self.core.state()).remove(id);
         }
-    }
-}
-
-/// A thread that sleeps until it is woken. Waking it costs a system call only while it sleeps.
-pub(crate) struct Parker {
-    thread: Thread,
-    woken: AtomicBool,
-}
-
-impl Parker {
-    /// That of the calling thread.
-    pub(crate) fn of_this_thread() -> Arc<Self> {
-        thread_local! {
-            static PARKER: Arc<Parker> = Arc::new(Parker::new());
-        }
-        // While the thread ends, what belongs to it may be gone already.
-        PARKER.try_with(Arc::clone).unwrap_or_else(|_| Arc::new(Self::new()))
-    }
-
-    fn new() -> Self {
-        Self { thread: std::thread::current(), woken: AtomicBool::new(false) }
-    }
-
-    /// Sleeps until woken, or until `end`. To be called on its own thread.
-    pub(crate) fn park_until(&self, end: Instant) {
-        while !self.woken.swap(false, Ordering::Acquire) {
-            let left = end.since(now());
-            if left == Span::ZERO {
-                return;
-            }
-            std::thread::park_timeout(Duration::from_nanos(left.0));
-        }
-    }
-
-    pub(crate) fn unpark(&self) {
-        if !self.woken.swap(true, Ordering::AcqRel) {
-            self.thread.unpark();
-        }
-    }
-}
-
-impl Wake for Parker {
-    fn wake(self: Arc<Self>) {
-        self.unpark();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.unpark();
     }
 }

@@ -148,7 +148,7 @@ impl ReaderCore {
         drop(guard.collections.try_push(collection));
     }
 
-    pub(crate) fn handle_timeout(&self, now: Instant, wall: Timestamp) {
+    pub(crate) fn handle_timeout(self: &Arc<Self>, now: Instant, wall: Timestamp) {
         let mut guard = self.lock();
         guard.reader.handle_timeout(now, wall);
         drop(guard);
@@ -195,32 +195,42 @@ impl ReaderCore {
     /// After the state machine was given something: tells whom it concerns, then acknowledges.
     ///
     /// The application comes first: an acknowledgement is never what somebody waits for most.
-    pub(crate) fn after(&self, now: Instant) {
+    pub(crate) fn after(self: &Arc<Self>, now: Instant) {
         let mut guard = self.lock();
         while let Some(event) = guard.reader.poll_event() {
             guard.note(event);
         }
         let changed = guard.statuses.changed.take_untold();
         guard.wakers.wake(changed | StatusMask::HISTORY);
-        if !changed.is_empty() {
-            let hook = guard.hook.as_ref().filter(|(_, mask)| mask.intersects(changed)).cloned();
-            if let Some((hook, mask)) = hook {
-                // DDS 1.4 §2.2.4.2.2: what a listener is told of is no news any more. A subscriber's listener is told of
-                // DATA_ON_READERS instead, and may pass it on.
-                if !mask.intersects(StatusMask::DATA_ON_READERS) {
-                    guard.statuses.changed.remove(mask & StatusMask::DATA_AVAILABLE);
-                }
-                drop(guard);
-                let mut hook = Some(hook);
-                self.telling.tell(changed, |news| {
-                    if let Some(hook) = hook.take().or_else(|| self.hook_for(news)) {
-                        hook.changed(news);
-                    }
-                });
-                guard = self.lock();
+        let hook = guard.hook.as_ref().filter(|(_, mask)| mask.intersects(changed));
+        if hook.is_some() {
+            if self.domain.must_tell_later() {
+                let core = Arc::clone(self);
+                self.domain.tell_later(move || drop(core.tell(core.lock(), changed)));
+            } else {
+                guard = self.tell(guard, changed);
             }
         }
         self.acknowledge(guard, now);
+    }
+
+    /// Runs the listener, without the lock.
+    fn tell<'c>(&'c self, mut guard: MutexGuard<'c, ReaderState>, news: StatusMask) -> MutexGuard<'c, ReaderState> {
+        let hook = guard.hook.as_ref().filter(|(_, mask)| mask.intersects(news)).cloned();
+        let Some((hook, mask)) = hook else { return guard };
+        // DDS 1.4 §2.2.4.2.2: what a listener is told of is no news any more. A subscriber's listener is told of
+        // DATA_ON_READERS instead, and may pass it on.
+        if !mask.intersects(StatusMask::DATA_ON_READERS) {
+            guard.statuses.changed.remove(mask & StatusMask::DATA_AVAILABLE);
+        }
+        drop(guard);
+        let mut hook = Some(hook);
+        self.telling.tell(news, |news| {
+            if let Some(hook) = hook.take().or_else(|| self.hook_for(news)) {
+                hook.changed(news);
+            }
+        });
+        self.lock()
     }
 
     fn hook_for(&self, news: StatusMask) -> Option<Arc<dyn ReaderHook>> {

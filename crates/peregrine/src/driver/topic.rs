@@ -70,13 +70,25 @@ impl TopicCore {
     }
 
     /// Tells whom it concerns. To be called without any lock.
-    pub(crate) fn after(&self) {
+    pub(crate) fn after(self: &Arc<Self>) {
         let mut state = self.lock();
         let news = state.changed.take_untold();
         if news.is_empty() {
             return;
         }
         state.wakers.wake(news);
+        drop(state);
+        if self.domain.must_tell_later() {
+            let core = Arc::clone(self);
+            self.domain.tell_later(move || core.tell(news));
+        } else {
+            self.tell(news);
+        }
+    }
+
+    /// Runs the listener. To be called without any lock.
+    fn tell(&self, news: StatusMask) {
+        let mut state = self.lock();
         let listens = |l: &Listening<dyn TopicListener>| {
             l.as_ref().filter(|(_, mask)| mask.intersects(news)).map(|(listener, _)| Arc::clone(listener))
         };

@@ -1,7 +1,6 @@
 //! A writer as the driver holds it: the state machine under its lock, and the token of whoever sends.
 
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use peregrine_rtps::history::{Change, Full};
 use peregrine_rtps::id::Guid;
@@ -17,7 +16,7 @@ use super::send::Route;
 use super::telling::Telling;
 use super::topic::TopicCore;
 use super::wakers::Wakers;
-use super::{Watched, now};
+use super::{NEVER, Watched, now, wait_locked};
 use crate::condition::StatusState;
 use crate::status::{
     IncompatibleQosStatus, LivelinessLostStatus, MatchedStatus, OfferedDeadlineMissedStatus, StatusMask,
@@ -50,8 +49,8 @@ pub(crate) struct WriterState {
     sending: bool,
     /// What it sends by, while nobody is sending.
     outbox: Option<Box<Outbox>>,
-    /// Threads that wait for room or for acknowledgement.
-    waiting: usize,
+    /// How often the window had been filled at the last write.
+    windows_filled: u64,
     pub(crate) closed: bool,
 }
 
@@ -68,7 +67,6 @@ pub(crate) struct WriterCore {
     pub(crate) domain: Arc<Domain>,
     pub(crate) telling: Telling,
     state: Mutex<WriterState>,
-    acknowledged: Condvar,
     due: Due,
 }
 
@@ -92,7 +90,7 @@ impl WriterCore {
             wakers: Wakers::default(),
             sending: false,
             outbox: None,
-            waiting: 0,
+            windows_filled: 0,
             closed: false,
         };
         Self {
@@ -101,7 +99,6 @@ impl WriterCore {
             domain,
             telling: Telling::default(),
             state: Mutex::new(state),
-            acknowledged: Condvar::new(),
             due: Due::never(),
         }
     }
@@ -129,7 +126,7 @@ impl WriterCore {
             }
             match guard.writer.write(now(), change) {
                 Ok(number) => {
-                    self.transmit(guard);
+                    self.transmit_in_flow(guard);
                     return Ok(number);
                 }
                 Err((full, refused)) => {
@@ -158,7 +155,7 @@ impl WriterCore {
         }
         let written = guard.writer.write(now(), change);
         // Whoever is refused has asked for acknowledgement by that.
-        self.transmit(guard);
+        self.transmit_in_flow(guard);
         written.map_err(|(full, change)| (WriteFailure::Full(full), change))
     }
 
@@ -168,29 +165,23 @@ impl WriterCore {
         deadline: Option<Instant>,
         ready: impl Fn(&WriterState) -> bool,
     ) -> Option<MutexGuard<'_, WriterState>> {
-        let mut guard = self.lock();
-        while !ready(&guard) {
-            let left = match deadline {
-                None => None,
-                Some(at) => match at.since(now()).0 {
-                    0 => return None,
-                    left => Some(Duration::from_nanos(left)),
-                },
-            };
-            if self.domain.is_polled() {
-                drop(guard);
-                self.domain.poll(left.unwrap_or(Duration::MAX));
-                guard = self.lock();
-                continue;
-            }
-            guard.waiting += 1;
-            guard = match left {
-                None => self.acknowledged.wait(guard).unwrap_or_else(PoisonError::into_inner),
-                Some(left) => self.acknowledged.wait_timeout(guard, left).unwrap_or_else(PoisonError::into_inner).0,
-            };
-            guard.waiting -= 1;
+        let ready = |state: &mut WriterState| ready(state).then_some(());
+        let end = deadline.unwrap_or(Instant(NEVER));
+        wait_locked(self, end, StatusMask::ACKNOWLEDGED, ready).map(|((), guard)| guard)
+    }
+
+    /// The same after a write. A writer in full flow looks itself whether its readers have acknowledged.
+    fn transmit_in_flow<'c>(&'c self, mut guard: MutexGuard<'c, WriterState>) {
+        let filled = guard.writer.windows_filled();
+        let has_filled = std::mem::replace(&mut guard.windows_filled, filled) != filled;
+        let expects = guard.writer.expects_acknowledgement();
+        self.transmit(guard);
+        if has_filled {
+            self.domain.note_filled(now());
         }
-        Some(guard)
+        if expects {
+            self.domain.glance();
+        }
     }
 
     /// Sends what the writer has put out. If somebody is sending already, that one sends it.
@@ -212,7 +203,7 @@ impl WriterCore {
         self.domain.arm(deadline);
     }
 
-    pub(crate) fn handle_timeout(&self, now: Instant) {
+    pub(crate) fn handle_timeout(self: &Arc<Self>, now: Instant) {
         let mut guard = self.lock();
         guard.writer.handle_timeout(now);
         drop(guard);
@@ -242,7 +233,7 @@ impl WriterCore {
             guard.statuses.changed |= StatusMask::PUBLICATION_MATCHED;
         }
         // Whoever waited for it need not any more.
-        self.acknowledged.notify_all();
+        guard.wakers.wake(StatusMask::ACKNOWLEDGED);
     }
 
     pub(crate) fn refused(&self, reader: Guid, reason: &NonMatch) {
@@ -255,7 +246,7 @@ impl WriterCore {
     }
 
     /// After the state machine was given something: tells whom it concerns, and sends.
-    pub(crate) fn after(&self) {
+    pub(crate) fn after(self: &Arc<Self>) {
         let mut guard = self.lock();
         let mut acknowledged = false;
         while let Some(event) = guard.writer.poll_event() {
@@ -278,34 +269,43 @@ impl WriterCore {
                 }
             }
         }
-        if acknowledged && guard.waiting > 0 {
-            self.acknowledged.notify_all();
-        }
         let changed = guard.statuses.take_news();
         let news = if acknowledged { changed | StatusMask::ACKNOWLEDGED } else { changed };
         if !news.is_empty() {
             guard.wakers.wake(news);
         }
-        let hook = guard.hook.as_ref().filter(|(_, mask)| mask.intersects(news)).map(|(hook, _)| Arc::clone(hook));
-        let is_closed = guard.closed;
+        let has_hook = guard.hook.as_ref().is_some_and(|(_, mask)| mask.intersects(news));
         self.transmit(guard);
-        if let Some(hook) = hook {
-            if is_closed {
-                // No listener of the application any more, but whoever waits for the last acknowledgements.
-                hook.changed(news);
-                return;
+        if has_hook {
+            if self.domain.must_tell_later() {
+                let core = Arc::clone(self);
+                self.domain.tell_later(move || core.tell(news));
+            } else {
+                self.tell(news);
             }
-            let mut hook = Some(hook);
-            self.telling.tell(news, |news| {
-                if let Some(hook) = hook.take().or_else(|| self.hook_for(news)) {
-                    hook.changed(news);
-                }
-            });
         }
     }
 
-    fn hook_for(&self, news: StatusMask) -> Option<Arc<dyn WriterHook>> {
-        self.lock().hook.as_ref().filter(|(_, mask)| mask.intersects(news)).map(|(hook, _)| Arc::clone(hook))
+    /// Runs the listener. To be called without any lock.
+    fn tell(&self, news: StatusMask) {
+        let Some((hook, is_closed)) = self.hook_for(news) else { return };
+        if is_closed {
+            // No listener of the application any more, but whoever waits for the last acknowledgements.
+            hook.changed(news);
+            return;
+        }
+        let mut hook = Some(hook);
+        self.telling.tell(news, |news| {
+            if let Some(hook) = hook.take().or_else(|| self.hook_for(news).map(|(hook, _)| hook)) {
+                hook.changed(news);
+            }
+        });
+    }
+
+    fn hook_for(&self, news: StatusMask) -> Option<(Arc<dyn WriterHook>, bool)> {
+        let guard = self.lock();
+        let hook = guard.hook.as_ref().filter(|(_, mask)| mask.intersects(news));
+        hook.map(|(hook, _)| (Arc::clone(hook), guard.closed))
     }
 
     /// No more writes; whoever waits is told, and `hook` of what readers still acknowledge. Says whether they have
@@ -315,7 +315,6 @@ impl WriterCore {
         guard.closed = true;
         guard.hook = Some((hook, StatusMask::ACKNOWLEDGED));
         guard.wakers.wake_all();
-        self.acknowledged.notify_all();
         guard.is_settled()
     }
 

@@ -28,6 +28,10 @@ pub(super) struct Flow {
     next_heartbeat: Option<Instant>,
     /// Acknowledgement was last asked for because much had been sent, not because time had passed, and nobody waits.
     in_full_flow: bool,
+    /// How often it was asked for because much had been sent.
+    filled: u64,
+    /// Not everyone who was asked has answered.
+    is_owed: bool,
 }
 
 impl Flow {
@@ -47,6 +51,8 @@ impl Flow {
             last_asked: None,
             next_heartbeat: None,
             in_full_flow: false,
+            filled: 0,
+            is_owed: false,
         }
     }
 
@@ -83,10 +89,21 @@ impl Flow {
 
     pub(super) fn note_asked(&mut self, now: Instant, patience: Span) {
         self.in_full_flow = self.has_sent_much();
+        self.filled += u64::from(self.in_full_flow);
+        self.is_owed = true;
         self.samples_since_asked = 0;
         self.bytes_since_asked = 0;
         self.last_asked = Some(now);
         self.schedule(now, Some(patience));
+    }
+
+    pub(super) const fn filled(&self) -> u64 {
+        self.filled
+    }
+
+    /// Whether so much was sent since acknowledgement was asked for that the answer ought to be here.
+    pub(super) const fn expects_answer(&self) -> bool {
+        self.is_owed && (self.samples_since_asked >= self.ask_every / 2 || self.bytes_since_asked >= self.window / 8)
     }
 
     /// Somebody waits for acknowledgement.
@@ -105,6 +122,7 @@ impl Flow {
 
     /// To ask again after so long; `None` when nobody owes an answer.
     pub(super) fn schedule(&mut self, now: Instant, wait: Option<Span>) {
+        self.is_owed = wait.is_some();
         self.next_heartbeat = wait.map(|wait| now + wait.max(self.retry_min()));
     }
 

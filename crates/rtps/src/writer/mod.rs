@@ -268,6 +268,19 @@ impl Writer {
         self.history.has_room(&change.instance, self.acknowledged_below())
     }
 
+    /// How often so much had been sent that acknowledgement was asked for.
+    #[must_use]
+    pub const fn windows_filled(&self) -> u64 {
+        self.flow.filled()
+    }
+
+    /// Whether acknowledgement was asked for so many samples or octets ago that it ought to be here. It is worth a look
+    /// whether it is, before the writer has to wait for it.
+    #[must_use]
+    pub const fn expects_acknowledgement(&self) -> bool {
+        self.flow.expects_answer()
+    }
+
     /// Notes an instance without writing it.
     ///
     /// # Errors

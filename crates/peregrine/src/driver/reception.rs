@@ -1,0 +1,430 @@
+//! Who receives user data: the data thread, or a thread of the application that would only wait for it.
+//!
+//! A thread that waits for data and is woken by the data thread pays for two wake-ups, one of them on the way of the
+//! data. One that receives by itself pays for one. So whoever waits again and again, with little in between, becomes a
+//! *visitor*: it receives in place of the data thread, which sleeps meanwhile. A writer that has much under way looks
+//! for its acknowledgements by itself, so that they wake nobody.
+//!
+//! # Who has the turn
+//! Whoever holds [`Reception::hands`] receives; nothing else is needed for correctness. The rest is about who is to try:
+//! - The data thread holds it while it is blocked in `recvmsg`, and keeps off it until [`Reception::lease`] is over.
+//! - A visitor only ever tries. If the data thread is there, it says that it would have liked to and sleeps as usual;
+//!   the data thread, when it has woken somebody, then leaves it the next turn.
+//! - Each visit ends with a lease of [`LEASE`]: so long, nobody may be there. Therefore a thread is a visitor only as long as
+//!   it comes back within [`SHORT`].
+//!
+//! # User code
+//! A visitor may hold locks of the application that a listener wants too. It runs none: the data thread does
+//! ([`Reception::tell_later`]).
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
+
+use peregrine_rtps::time::{Instant, Span};
+use peregrine_transport::clock::MonotonicNs;
+use peregrine_transport::event::{Poller, Token, Waker};
+use peregrine_transport::udp::{Datagrams, ReceiveError, Receiver, Socket, Wait};
+
+use super::{NEVER, Parker, now};
+
+/// How long nobody may be there after a visit. The data thread looks about so often while there are visits.
+const LEASE: Span = Span::from_millis(1);
+/// Who comes back to wait within this time is worth leaving the turn to.
+const SHORT: Span = Span::from_micros(300);
+/// How many waits it sits out whose visit was of use to others and not to itself.
+const EXCLUSION: u32 = 64;
+/// After so many windows filled in a row, none longer than a lease, a writer is in full flow.
+const STREAK: u32 = 8;
+
+const SOCKET: Token = Token(0);
+const WAKER: Token = Token(1);
+
+thread_local! {
+    /// This thread receives in place of the data thread.
+    static IS_VISITING: Cell<bool> = const { Cell::new(false) };
+    /// How many other threads this one has woken.
+    static OTHERS_WOKEN: Cell<u32> = const { Cell::new(0) };
+}
+
+/// The calling thread has woken another.
+pub(super) fn note_woken() {
+    OTHERS_WOKEN.set(OTHERS_WOKEN.get().wrapping_add(1));
+}
+
+/// Whether the calling thread must leave listeners to the data thread.
+pub(super) fn is_visiting() -> bool {
+    IS_VISITING.get()
+}
+
+/// What was received is handed over, and whom it concerns is told.
+pub(crate) trait Process {
+    type Touched;
+
+    fn handle(&self, datagrams: &Datagrams<'_>, touched: &mut Self::Touched) -> Instant;
+
+    fn tell(&self, touched: &mut Self::Touched, now: Instant);
+}
+
+/// The receiving at one socket for user data.
+pub(super) struct Reception<T> {
+    socket: Arc<Socket>,
+    hands: Mutex<Hands<T>>,
+    /// Until when the data thread keeps away, [`NEVER`] excluded.
+    lease: AtomicU64,
+    /// Visits so far.
+    visits: AtomicU64,
+    /// Somebody waits for the data thread who would rather have come.
+    is_wanted: AtomicBool,
+    /// The data thread sleeps until a visit ends.
+    is_asleep: AtomicBool,
+    data_thread: OnceLock<Arc<Parker>>,
+    /// Ends the sleep of the visitor.
+    waker: Arc<Waker>,
+    news: Mutex<Vec<Telling>>,
+    has_news: AtomicBool,
+    is_closing: AtomicBool,
+    flow: Flow,
+}
+
+/// What one receives with.
+struct Hands<T> {
+    receiver: Receiver,
+    /// What visitors wait with, once there have been any.
+    poller: Option<Poller>,
+    touched: T,
+}
+
+/// Tells a listener something.
+type Telling = Box<dyn FnOnce() + Send>;
+
+/// How a visit went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Visit {
+    OfUse,
+    OfNoUse,
+    /// Nothing can be received this way.
+    Impossible,
+}
+
+/// What a visitor was woken by.
+#[derive(Clone, Copy, Default)]
+struct Ready {
+    socket: bool,
+    waker: bool,
+}
+
+impl Ready {
+    fn with(self, token: Token) -> Self {
+        Self { socket: self.socket || token == SOCKET, waker: self.waker || token == WAKER }
+    }
+}
+
+/// Whether writers keep filling their windows.
+#[derive(Default)]
+struct Flow {
+    last_filled: AtomicU64,
+    streak: AtomicU32,
+}
+
+impl<T: Default> Reception<T> {
+    pub(super) fn new(socket: Arc<Socket>, receiver: Receiver) -> std::io::Result<Self> {
+        Ok(Self {
+            socket,
+            hands: Mutex::new(Hands { receiver, poller: None, touched: T::default() }),
+            lease: AtomicU64::new(0),
+            visits: AtomicU64::new(0),
+            is_wanted: AtomicBool::new(false),
+            is_asleep: AtomicBool::new(false),
+            data_thread: OnceLock::new(),
+            waker: Arc::new(Waker::new()?),
+            news: Mutex::new(Vec::new()),
+            has_news: AtomicBool::new(false),
+            is_closing: AtomicBool::new(false),
+            flow: Flow::default(),
+        })
+    }
+
+    /// What the data thread does, until the socket is shut down.
+    pub(super) fn run(&self, by: &impl Process<Touched = T>) {
+        let parker = Parker::of_this_thread();
+        let _ = self.data_thread.set(Arc::clone(&parker));
+        let mut touched = T::default();
+        let mut seen = 0;
+        while !self.is_closing() {
+            self.tell_news();
+            let lease = self.lease.load(Ordering::SeqCst);
+            if lease > now().0 {
+                parker.park_until(Instant(lease));
+                continue;
+            }
+            let Some(hands) = self.try_hands() else {
+                let visits = self.visits.load(Ordering::Relaxed);
+                if std::mem::replace(&mut seen, visits) == visits {
+                    self.sleep_through_visit(&parker);
+                } else {
+                    parker.park_until(now() + LEASE);
+                }
+                continue;
+            };
+            if let Err(error) = self.receive_here(hands, by, &mut touched) {
+                if !matches!(error, ReceiveError::ShutDown) {
+                    tracing::error!(%error, address = %self.socket.local_address(), "receiving has ended");
+                }
+                return;
+            }
+            if self.is_wanted.swap(false, Ordering::Relaxed) {
+                self.extend_lease(now());
+            }
+        }
+    }
+
+    fn receive_here(
+        &self,
+        mut hands: MutexGuard<'_, Hands<T>>,
+        by: &impl Process<Touched = T>,
+        touched: &mut T,
+    ) -> Result<(), ReceiveError> {
+        let datagrams = hands.receiver.receive(&self.socket, Wait::Block)?;
+        let now = by.handle(&datagrams, touched);
+        // Listeners may take long, and may wait themselves.
+        drop(hands);
+        by.tell(touched, now);
+        Ok(())
+    }
+
+    /// The visitor has been there for as long as a lease: the data thread leaves it alone until it goes.
+    fn sleep_through_visit(&self, parker: &Parker) {
+        self.is_asleep.store(true, Ordering::SeqCst);
+        // The visitor goes first, then looks at `is_asleep`.
+        fence(Ordering::SeqCst);
+        if self.try_hands().is_none() {
+            parker.park_until(Instant(NEVER));
+        }
+        self.is_asleep.store(false, Ordering::SeqCst);
+    }
+
+    /// Receives on the calling thread until `parker` is woken or `end` has come. `false`: it is not its turn, and it is
+    /// to sleep.
+    pub(super) fn visit(&self, parker: &Parker, end: Instant, by: &impl Process<Touched = T>) -> bool {
+        let Some(hands) = self.begin_visit(parker) else { return false };
+        let ended = self.receive_until_woken(hands, parker, end, by);
+        parker.is_awake();
+        let lease = if ended == Visit::OfUse { now() + LEASE } else { Instant(0) };
+        self.lease.store(lease.0, Ordering::SeqCst);
+        self.let_go(ended != Visit::OfUse);
+        ended != Visit::Impossible
+    }
+
+    /// To be called by whoever has held [`Self::hands`] in place of the data thread, once the lock is free.
+    fn let_go(&self, wants_data_thread: bool) {
+        // The data thread says that it sleeps, then looks whether somebody is still there.
+        fence(Ordering::SeqCst);
+        if wants_data_thread || self.is_asleep.load(Ordering::SeqCst) {
+            self.wake_data_thread();
+        }
+    }
+
+    fn begin_visit(&self, parker: &Parker) -> Option<MutexGuard<'_, Hands<T>>> {
+        let now = now();
+        let is_welcome = parker.visits.was_back_within(SHORT, now) || self.lease.load(Ordering::SeqCst) > now.0;
+        if !is_welcome || parker.visits.is_excluded() || self.is_closing() {
+            return None;
+        }
+        let hands = self.try_hands();
+        if hands.is_none() {
+            self.is_wanted.store(true, Ordering::Relaxed);
+        }
+        hands
+    }
+
+    fn receive_until_woken(
+        &self,
+        mut hands: MutexGuard<'_, Hands<T>>,
+        parker: &Parker,
+        end: Instant,
+        by: &impl Process<Touched = T>,
+    ) -> Visit {
+        let Hands { receiver, poller, touched } = &mut *hands;
+        let Some(poller) = self.poller(poller) else { return Visit::Impossible };
+        self.visits.fetch_add(1, Ordering::Relaxed);
+        let others_woken = OTHERS_WOKEN.get();
+        parker.receives_at(&self.waker);
+        while !parker.is_woken_before_sleep() {
+            let ready = match poller.wait((end.0 != NEVER).then_some(MonotonicNs(end.0))) {
+                Ok(tokens) => tokens.fold(Ready::default(), Ready::with),
+                Err(error) => {
+                    tracing::error!(%error, "cannot wait for data in place of the data thread");
+                    return Visit::Impossible;
+                }
+            };
+            parker.is_awake();
+            if ready.waker {
+                self.waker.clear();
+            }
+            if ready.socket {
+                if !self.receive_visiting(receiver, touched, by) {
+                    return Visit::Impossible;
+                }
+                if OTHERS_WOKEN.get() != others_woken && !parker.is_woken() {
+                    // What comes is for others, for whom this is a detour.
+                    parker.visits.exclude(EXCLUSION);
+                    return Visit::OfNoUse;
+                }
+            } else if now() >= end {
+                break;
+            }
+        }
+        Visit::OfUse
+    }
+
+    /// Looks for what has come, and is back at once. For writers that expect acknowledgement.
+    pub(super) fn glance(&self, by: &impl Process<Touched = T>) {
+        let Some(mut guard) = self.try_hands() else { return };
+        let hands = &mut *guard;
+        self.receive_visiting(&mut hands.receiver, &mut hands.touched, by);
+        drop(guard);
+        self.let_go(false);
+    }
+
+    /// A writer has filled a good part of its window. Whoever goes on like that looks for acknowledgements itself.
+    pub(super) fn note_filled(&self, now: Instant) {
+        let last = self.flow.last_filled.swap(now.0, Ordering::Relaxed);
+        if now.0.saturating_sub(last) > LEASE.0 {
+            self.flow.streak.store(0, Ordering::Relaxed);
+        } else if self.flow.streak.load(Ordering::Relaxed) >= STREAK {
+            self.extend_lease(now);
+        } else {
+            self.flow.streak.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Has the data thread tell a listener, soon.
+    pub(super) fn tell_later(&self, tell: impl FnOnce() + Send + 'static) {
+        self.news().push(Box::new(tell));
+        self.has_news.store(true, Ordering::SeqCst);
+        self.wake_data_thread();
+        if self.is_closing() {
+            // Nobody will come for it any more.
+            let forgotten = std::mem::take(&mut *self.news());
+            drop(forgotten);
+        }
+    }
+
+    /// The domain is being closed; its sockets are shut down.
+    pub(super) fn close(&self) {
+        self.is_closing.store(true, Ordering::SeqCst);
+        let forgotten = std::mem::take(&mut *self.news());
+        drop(forgotten);
+        self.wake_data_thread();
+    }
+
+    fn tell_news(&self) {
+        if self.has_news.swap(false, Ordering::SeqCst) {
+            let news = std::mem::take(&mut *self.news());
+            news.into_iter().for_each(|tell| tell());
+        }
+    }
+
+    fn news(&self) -> MutexGuard<'_, Vec<Telling>> {
+        self.news.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_closing(&self) -> bool {
+        self.is_closing.load(Ordering::SeqCst)
+    }
+
+    fn wake_data_thread(&self) {
+        if let Some(parker) = self.data_thread.get() {
+            parker.unpark();
+        }
+    }
+
+    /// `false` when nothing can be received any more.
+    fn receive_visiting(&self, receiver: &mut Receiver, touched: &mut T, by: &impl Process<Touched = T>) -> bool {
+        let Ok(datagrams) = receiver.receive(&self.socket, Wait::NonBlocking) else { return false };
+        if datagrams.len() > 0 {
+            let visiting = Visiting::begin();
+            let now = by.handle(&datagrams, touched);
+            by.tell(touched, now);
+            drop(visiting);
+        }
+        true
+    }
+
+    fn poller<'p>(&self, poller: &'p mut Option<Poller>) -> Option<&'p mut Poller> {
+        if poller.is_none() {
+            let made = Poller::new().and_then(|made| {
+                made.add(&*self.socket, SOCKET)?;
+                made.add(&*self.waker, WAKER)?;
+                Ok(made)
+            });
+            match made {
+                Ok(made) => *poller = Some(made),
+                Err(error) => tracing::warn!(%error, "threads that wait for data will not receive it themselves"),
+            }
+        }
+        poller.as_mut()
+    }
+
+    fn extend_lease(&self, now: Instant) {
+        self.lease.store((now + LEASE).0, Ordering::SeqCst);
+    }
+
+    fn try_hands(&self) -> Option<MutexGuard<'_, Hands<T>>> {
+        match self.hands.try_lock() {
+            Ok(hands) => Some(hands),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+}
+
+/// The calling thread visits, as long as this exists.
+struct Visiting;
+
+impl Visiting {
+    fn begin() -> Self {
+        IS_VISITING.set(true);
+        Self
+    }
+}
+
+impl Drop for Visiting {
+    fn drop(&mut self) {
+        IS_VISITING.set(false);
+    }
+}
+
+/// What is known of a thread as a visitor. Only that thread uses it.
+#[derive(Default)]
+pub(super) struct Visits {
+    /// When it last ceased to wait.
+    left: AtomicU64,
+    /// How many waits it sits out.
+    excluded: AtomicU32,
+}
+
+impl Visits {
+    /// It waits no more, for now.
+    pub(super) fn note_left(&self, now: Instant) {
+        self.left.store(now.0, Ordering::Relaxed);
+    }
+
+    fn was_back_within(&self, time: Span, now: Instant) -> bool {
+        now.0.saturating_sub(self.left.load(Ordering::Relaxed)) <= time.0
+    }
+
+    fn exclude(&self, waits: u32) {
+        self.excluded.store(waits, Ordering::Relaxed);
+    }
+
+    fn is_excluded(&self) -> bool {
+        let left = self.excluded.load(Ordering::Relaxed);
+        self.excluded.store(left.saturating_sub(1), Ordering::Relaxed);
+        left > 0
+    }
+}
+
+#[cfg(test)]
+mod tests;

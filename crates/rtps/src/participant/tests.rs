@@ -120,6 +120,16 @@ impl Domain {
         Self::new(hosts.iter().map(|host| (*host, config(*host))))
     }
 
+    /// Host 1 with a writer and host 2 with a reader that have found each other; nothing else has happened to host 1.
+    fn of_a_pair() -> Self {
+        let mut domain = Self::of(&[1, 2]);
+        domain.put_writer(1, publication(1, 1, "topic"));
+        domain.put_reader(2, subscription(2, 1, "topic"));
+        domain.run(Span::from_secs(1));
+        domain.events(1);
+        domain
+    }
+
     fn wall(&self) -> Timestamp {
         Timestamp::from_unix_nanos(self.now.0 + 1_700_000_000_000_000_000)
     }

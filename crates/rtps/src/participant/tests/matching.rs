@@ -80,11 +80,7 @@ fn another_topic_is_nobodys_business() {
 
 #[test]
 fn a_removed_endpoint_is_unmatched_by_its_peers() {
-    let mut domain = Domain::of(&[1, 2]);
-    domain.put_writer(1, publication(1, 1, "topic"));
-    domain.put_reader(2, subscription(2, 1, "topic"));
-    domain.run(Span::from_secs(1));
-    domain.events(1);
+    let mut domain = Domain::of_a_pair();
     let (now, wall) = (domain.now, domain.wall());
     let (writer, gone) = (publication(1, 1, "topic").guid.entity, subscription(2, 1, "topic").guid);
     domain.at(2).remove_reader(now, wall, gone.entity);

@@ -104,11 +104,7 @@ fn who_comes_back_is_found_again() {
 
 #[test]
 fn an_ignored_participant_does_not_exist() {
-    let mut domain = Domain::of(&[1, 2]);
-    domain.put_writer(1, publication(1, 1, "topic"));
-    domain.put_reader(2, subscription(2, 1, "topic"));
-    domain.run(Span::from_secs(1));
-    domain.events(1);
+    let mut domain = Domain::of_a_pair();
     let (now, wall) = (domain.now, domain.wall());
     domain.at(1).ignore(now, wall, Guid::new(prefix(2), EntityId::PARTICIPANT));
     let events = domain.events(1);
@@ -141,11 +137,7 @@ fn an_ignored_endpoint_does_not_match() {
 
 #[test]
 fn new_addresses_are_passed_on_to_matched_endpoints() {
-    let mut domain = Domain::of(&[1, 2]);
-    domain.put_writer(1, publication(1, 1, "topic"));
-    domain.put_reader(2, subscription(2, 1, "topic"));
-    domain.run(Span::from_secs(1));
-    domain.events(1);
+    let mut domain = Domain::of_a_pair();
     let (now, wall) = (domain.now, domain.wall());
     let mut addresses = domain.at(2).config().addresses.clone();
     addresses.default_unicast = vec![Locator::from(address(77, 7411))];

@@ -61,6 +61,11 @@ pub struct DomainConfig {
     /// Multicast groups by which user data reaches the readers that [name none](crate::DataReaderBuilder::multicast).
     /// Writers use a group where that saves datagrams.
     pub multicast_groups: Vec<IpAddr>,
+    /// Whether writers send to the multicast groups that readers announce, where that saves datagrams. Without, each
+    /// address of readers is sent to for itself, and whoever announces nothing but a group is not reached: for networks
+    /// that must not carry multicast, whatever peers ask for. That participants are looked for by multicast is
+    /// [`Self::multicast`].
+    pub send_to_groups: bool,
     /// Addresses to look for participants at, besides multicast.
     pub peers: Vec<Peer>,
     /// The largest message, in octets. `None`: what the way to each peer takes without IP fragmentation.
@@ -89,6 +94,7 @@ impl Default for DomainConfig {
             udp_v6: false,
             multicast: true,
             multicast_groups: Vec::new(),
+            send_to_groups: true,
             peers: Vec::new(),
             message_bytes: None,
             receive_buffer_bytes: 8 << 20,

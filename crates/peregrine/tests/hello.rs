@@ -98,10 +98,10 @@ fn a_listener_is_told_of_what_its_own_takes_make_room_for() {
 fn every_write_is_acknowledged_whatever_it_meets() {
     let participant = participant(189);
     let topic = participant.topic::<Counter>("acknowledged").unwrap();
-    let _reader = topic.reader_builder().reliable().keep_last(1).build().unwrap();
+    let reader = topic.reader_builder().reliable().keep_last(1).build().unwrap();
+    let writers: Vec<_> = (0..4).map(|_| topic.writer_builder().reliable().keep_last(1).build().unwrap()).collect();
     std::thread::scope(|scope| {
-        for id in 0..4 {
-            let writer = topic.writer_builder().reliable().keep_last(1).build().unwrap();
+        for (id, writer) in (0..).zip(&writers) {
             scope.spawn(move || {
                 writer.wait_for_readers(1, PATIENCE).unwrap();
                 for value in 0..500 {
@@ -111,6 +111,8 @@ fn every_write_is_acknowledged_whatever_it_meets() {
             });
         }
     });
+    let last: Vec<_> = reader.take().unwrap().into_iter().map(|s| s.data.unwrap().value).collect();
+    assert_eq!(last, [499; 4], "what was acknowledged is there");
 }
 
 #[test]

@@ -49,7 +49,11 @@ fn take(reader: &DataReader<Reading>, count: usize, poll: impl Fn()) -> Vec<u32>
 /// How many datagrams the writer's process sends for 200 samples to so many readers, each in a process of its own as far
 /// as sockets go.
 fn datagrams(domain: u32, readers: usize, by_group: bool) -> u64 {
-    let here = apart(domain, 0, config());
+    datagrams_of(apart(domain, 0, config()), readers, by_group)
+}
+
+fn datagrams_of(here: DomainParticipant, readers: usize, by_group: bool) -> u64 {
+    let domain = here.domain().0;
     let writer = writer(&here);
     let there: Vec<_> = (1..=readers).map(|number| apart(domain, number, config())).collect();
     let listening: Vec<_> = there.iter().map(|p| reader(p, by_group.then(group))).collect();
@@ -75,6 +79,15 @@ fn what_is_sent_does_not_grow_with_those_who_listen() {
     assert!((200..300).contains(&two), "{two}");
     assert!((200..350).contains(&five), "{five}");
     assert!(unicast >= 1000, "{unicast}");
+}
+
+#[test]
+fn nothing_is_sent_to_a_group_where_that_is_forbidden() {
+    let mut forbidding = config();
+    forbidding.send_to_groups = false;
+    let here = apart(139, 0, forbidding);
+    let datagrams = datagrams_of(here, 3, true);
+    assert!(datagrams >= 600, "each of three readers is sent 200 samples by itself: {datagrams}");
 }
 
 #[test]

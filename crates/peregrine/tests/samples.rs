@@ -127,17 +127,6 @@ fn a_sample_that_cannot_be_decoded_does_not_take_others_with_it() {
     assert_eq!(reader.undecodable_samples(), 1);
 }
 
-#[test]
-fn every_sample_is_acknowledged_however_soon_it_follows_the_acknowledgement_of_another() {
-    let participant = participant(196);
-    let (writer, reader) = pair::<Reading>(&participant);
-    for value in 0..500 {
-        writer.write(&Reading::new(1, value)).unwrap();
-        writer.wait_for_acknowledgments(PATIENCE).unwrap();
-    }
-    assert_eq!(reader.take().unwrap().len(), 500);
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, DdsType)]
 #[dds(extensibility = "final")]
 #[repr(C)]

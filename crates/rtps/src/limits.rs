@@ -114,5 +114,8 @@ pub const NACK_REPEAT_MIN: Span = Span::from_micros(500);
 /// The most it waits.
 pub const NACK_REPEAT_MAX: Span = Span::from_millis(200);
 
+/// The first step by which a reader waits longer for what may only be late, when asking at once was in vain.
+pub const REORDERING_MIN: Span = Span::from_micros(100);
+
 /// Matched remote endpoints of one local endpoint.
 pub const MATCHES_MAX: usize = 4096;

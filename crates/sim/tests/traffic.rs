@@ -169,3 +169,89 @@ fn traffic_grows_with_loss_and_no_faster() {
     }
     assert!(worst.is_empty(), "{}", worst.join("\n"));
 }
+
+/// A network on which datagrams overtake each other, and loses none.
+const REORDERING: Faults =
+    Faults { loss: 0.0, duplication: 0.0, delay_min: Span::from_micros(100), delay_max: Span::from_micros(400) };
+
+/// Sends samples over such a network, so many with a pause after each: what both ends have counted.
+fn overtaken(bytes: usize, samples: usize, pause: Span) -> (WriterCounters, ReaderCounters) {
+    let mut world = world(0.0);
+    let (writer, reader) = pair(&mut world);
+    world.network().set_faults(REORDERING);
+    for n in 0..samples {
+        write(&mut world, writer, n as u8, bytes);
+        pass(&mut world, pause);
+    }
+    pass(&mut world, Span::from_secs(10));
+    assert_eq!(world.take(TO, reader.entity).len(), samples);
+    let sent = world.node(FROM).unwrap().writers[&writer.entity].counters();
+    (sent, world.node(TO).unwrap().readers[&reader.entity].counters())
+}
+
+#[test]
+fn what_is_merely_overtaken_is_hardly_ever_asked_for() {
+    println!("asked for and repaired per thousand datagrams   samples  fragments");
+    let mut worst = Vec::new();
+    for (bytes, pause_us) in [
+        (100, 5),
+        (100, 50),
+        (100, 400),
+        (100, 1500),
+        (5000, 50),
+        (5000, 1500),
+        (40_000, 100),
+        (40_000, 3000),
+        (250_000, 5000),
+    ] {
+        let (sent, heard) = overtaken(bytes, 2000, Span::from_micros(pause_us));
+        let datagrams = 2000.0 * (bytes as f64 / 1344.0).ceil();
+        let per_thousand = |count: u64| count as f64 * 1000.0 / datagrams;
+        let repaired = per_thousand(sent.samples_repaired + sent.fragments_repaired);
+        println!("{bytes:>8} B, every {pause_us:>5} us: {:8.2} {repaired:8.2}", per_thousand(heard.requested));
+        if repaired > 1.0 {
+            worst.push(format!("{bytes} B, every {pause_us} us: {repaired:.1} repairs per thousand datagrams"));
+        }
+    }
+    assert!(worst.is_empty(), "{}", worst.join("\n"));
+}
+
+/// The mean time until a burst of twenty samples has come in full, on a network with this loss.
+fn burst_time(faults: Faults, loss: f64, bytes: usize) -> Span {
+    const BURSTS: u64 = 300;
+    let mut world = world(0.0);
+    let (writer, reader) = pair(&mut world);
+    world.network().set_faults(Faults { loss, ..faults });
+    let mut sum = Span::ZERO;
+    for _ in 0..BURSTS {
+        let started = world.now();
+        (0..20).for_each(|n| write(&mut world, writer, n, bytes));
+        let mut taken = 0;
+        for _ in 0..100_000 {
+            pass(&mut world, Span::from_micros(10));
+            taken += world.take(TO, reader.entity).len();
+            if taken == 20 {
+                break;
+            }
+        }
+        assert_eq!(taken, 20);
+        sum = sum + world.now().since(started);
+        pass(&mut world, Span::from_millis(20));
+    }
+    sum.divided_by(BURSTS)
+}
+
+#[test]
+fn what_is_lost_is_repaired_as_soon_where_datagrams_overtake_each_other() {
+    let in_order = Faults { delay_min: Span::from_micros(250), delay_max: Span::from_micros(250), ..REORDERING };
+    println!("mean time of a burst, us   in order   reordered");
+    for bytes in [100, 5000] {
+        for loss in [0.0, 0.01, 0.05, 0.2] {
+            let [ordered, reordered] = [in_order, REORDERING].map(|faults| burst_time(faults, loss, bytes));
+            println!("{bytes:>6} B, loss {loss:4}: {:8} {:8}", ordered.0 / 1000, reordered.0 / 1000);
+            // Of many datagrams one takes the longest way, and as long is waited before anything is asked for.
+            let bound = ordered.times(2);
+            assert!(reordered < bound, "{bytes} octets, loss {loss}: {reordered} instead of {ordered}");
+        }
+    }
+}

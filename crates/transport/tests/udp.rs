@@ -487,6 +487,10 @@ fn connected_sockets_are_shared_and_bounded() {
     drop(second);
     assert_eq!(table.get(destinations[2]).unwrap().unwrap().peer(), Some(destinations[2]), "room was made");
     assert_eq!(table.statistics()[0].bytes_sent, 7, "also of sockets that are closed");
+    table.remove(&first);
+    let anew = table.get(destinations[0]).unwrap().unwrap();
+    assert!(!Arc::ptr_eq(&first, &anew), "what has failed is not handed out again");
+    assert!(table.get(destinations[2]).unwrap().is_some(), "others stay");
     table.clear();
-    assert!(!Arc::ptr_eq(&first, &table.get(destinations[0]).unwrap().unwrap()));
+    assert!(!Arc::ptr_eq(&anew, &table.get(destinations[0]).unwrap().unwrap()));
 }

@@ -24,6 +24,14 @@ impl Extensibility {
             Self::Mutable => quote!(__xt::Extensibility::Mutable),
         }
     }
+
+    /// Where a type of this kind has its length as a member of a mutable one.
+    pub(crate) fn length_code(self) -> TokenStream {
+        match self {
+            Self::Final => quote!(__xt::LengthCode::Separate),
+            Self::Appendable | Self::Mutable => quote!(__xt::LengthCode::Leading),
+        }
+    }
 }
 
 /// The attributes of a type.

@@ -118,10 +118,7 @@ impl<'c> Structure<'c> {
     fn dds_type(&self) -> TokenStream {
         let (ident, name) = (&self.container.ident, &self.container.name);
         let (extensibility, nested) = (self.container.extensibility().tokens(), self.container.nested);
-        let length_code = match self.container.extensibility() {
-            Extensibility::Final => quote!(Separate),
-            Extensibility::Appendable | Extensibility::Mutable => quote!(Leading),
-        };
+        let length_code = self.container.extensibility().length_code();
         let (layout, key, defaults, clear) =
             (self.layout(), self.key_items(), self.default_value(), self.clear_non_key());
         quote! {
@@ -130,7 +127,7 @@ impl<'c> Structure<'c> {
                 const TYPE_NAME: &'static str = #name;
                 const EXTENSIBILITY: __xt::Extensibility = #extensibility;
                 const NESTED: bool = #nested;
-                const LENGTH_CODE: __xt::LengthCode = __xt::LengthCode::#length_code;
+                const LENGTH_CODE: __xt::LengthCode = #length_code;
                 const MIN_SIZE: usize = __xt::private::facts::min_size(
                     #extensibility,
                     <Self as __xt::Structure>::MEMBER_MIN_SIZE,

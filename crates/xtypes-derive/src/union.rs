@@ -153,10 +153,7 @@ impl<'c> Union<'c> {
         let (ident, name, nested) = (&self.container.ident, &self.container.name, self.container.nested);
         let extensibility = self.container.extensibility().tokens();
         let disc = self.discriminator_path();
-        let length_code = match self.container.extensibility() {
-            Extensibility::Final => quote!(Separate),
-            Extensibility::Appendable | Extensibility::Mutable => quote!(Leading),
-        };
+        let length_code = self.container.extensibility().length_code();
         let (disc_type, facts) = (&self.discriminator, self.facts());
         let (key, encode, decode, walk) = (self.key_items(), self.encode_fn(), self.decode_fn(), self.walk_fns());
         let first = &self.cases[0];
@@ -167,7 +164,7 @@ impl<'c> Union<'c> {
                 const TYPE_NAME: &'static str = #name;
                 const EXTENSIBILITY: __xt::Extensibility = #extensibility;
                 const NESTED: bool = #nested;
-                const LENGTH_CODE: __xt::LengthCode = __xt::LengthCode::#length_code;
+                const LENGTH_CODE: __xt::LengthCode = #length_code;
                 const MIN_SIZE: usize = __xt::private::facts::min_size(#extensibility, #disc::MIN_SIZE);
                 const EXTENTS: __xt::Extents = __xt::private::facts::union_extents(
                     #extensibility,

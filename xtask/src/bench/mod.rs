@@ -3,7 +3,9 @@
 //! Every row is measured as floor, ours, ours, floor, so that what changes on the machine meets both. The table sets
 //! target and measurement side by side; the command fails when it cannot measure, never because something is slow.
 
+mod callgrind;
 mod idle;
+mod instructions;
 mod pair;
 mod rows;
 
@@ -14,6 +16,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+pub(crate) use self::instructions::print as instructions;
 use self::pair::Pairs;
 use self::rows::{Measure, ROWS, Row, Target};
 use crate::process::run;

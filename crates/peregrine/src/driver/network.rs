@@ -185,7 +185,9 @@ impl Network {
 
     fn find_addresses(&self, families: &[Family], all: &[Interface], used: &[&Interface]) -> Addresses {
         let has = |is_v4| families.iter().any(|f| f.is_v4 == is_v4);
-        let paths = Paths::new(local_addresses(all, used), self.config.message_bytes).only(has(true), has(false));
+        let paths = Paths::new(local_addresses(all, used), self.config.message_bytes)
+            .only(has(true), has(false))
+            .with_groups(self.config.send_to_groups);
         let mut addresses = Addresses { paths, initial_peers: self.peers.clone(), ..Addresses::default() };
         for family in families {
             let at = |port| used.iter().flat_map(|i| family.addresses_of(i)).map(move |ip| locator(ip, port));

@@ -41,6 +41,7 @@ pub struct Paths {
     message_bytes: Option<usize>,
     has_v4: bool,
     has_v6: bool,
+    uses_groups: bool,
 }
 
 impl Default for Paths {
@@ -53,13 +54,21 @@ impl Paths {
     /// The ways out of a host with these addresses. `message_bytes` overrules what follows from the MTU.
     #[must_use]
     pub const fn new(addresses: Vec<LocalAddress>, message_bytes: Option<usize>) -> Self {
-        Self { addresses, message_bytes, has_v4: true, has_v6: true }
+        Self { addresses, message_bytes, has_v4: true, has_v6: true, uses_groups: true }
     }
 
     /// Uses only these versions of the Internet protocol.
     #[must_use]
     pub const fn only(mut self, v4: bool, v6: bool) -> Self {
         (self.has_v4, self.has_v6) = (v4, v6);
+        self
+    }
+
+    /// Whether anything is sent to the multicast groups that readers offer. Without, whoever offers nothing else is not
+    /// reached.
+    #[must_use]
+    pub const fn with_groups(mut self, uses_groups: bool) -> Self {
+        self.uses_groups = uses_groups;
         self
     }
 
@@ -81,7 +90,7 @@ impl Paths {
     #[must_use]
     pub fn choose_group(&self, multicast: &[Locator]) -> Option<Locator> {
         let is_usable = |l: &&Locator| l.to_socket_addr().is_some_and(|a| a.ip().is_multicast() && self.speaks(a.ip()));
-        multicast.iter().find(is_usable).copied()
+        multicast.iter().find(is_usable).copied().filter(|_| self.uses_groups)
     }
 
     /// Whether this participant uses the interface of this number.
@@ -209,6 +218,7 @@ mod tests {
         assert_eq!(paths().choose_group(&groups), Some(groups[1]));
         assert_eq!(paths().only(false, true).choose_group(&groups), Some(groups[2]));
         assert_eq!(paths().choose_group(&groups[..1]), None);
+        assert_eq!(paths().with_groups(false).choose_group(&groups), None);
     }
 
     #[test]

@@ -44,14 +44,17 @@ impl Reader {
                 proxy.first_early().map_or(heartbeat.first, |early| early.min(heartbeat.first))
             };
         }
-        proxy.announced = proxy.announced.max(heartbeat.last.min(SequenceNumber::LAST));
+        proxy.tolerance.fade();
+        proxy.announced.raise(heartbeat.last.min(SequenceNumber::LAST), rx.now, proxy.tolerance);
         self.give_up_below(rx, index, heartbeat.first);
         self.settle_memory(index);
         let Some(proxy) = self.writers.get_mut(index) else { return };
         proxy.schedule_pause(rx.now);
-        let missing = || stretch(proxy.next, proxy.announced).any(|number| proxy.lack(number, rx.now) != Lack::Nothing);
-        let asserts_liveliness_only = heartbeat.is_final && heartbeat.liveliness;
-        if !heartbeat.is_final || (!asserts_liveliness_only && missing()) {
+        let is_answered = match heartbeat.is_final {
+            true => !heartbeat.liveliness && proxy.lacks_any(proxy.announced.newest(), rx.now),
+            false => !proxy.postpone_answer(rx.now),
+        };
+        if is_answered {
             proxy.owes_acknack = true;
             self.any_owed = true;
         }
@@ -66,7 +69,8 @@ impl Reader {
         }
         // Of a sample not begun nobody knows how many fragments it has: that one is asked for when a HEARTBEAT announces
         // it.
-        proxy.reassembly.announce(heartbeat.sequence_number, heartbeat.last);
+        proxy.reassembly.announce(heartbeat.sequence_number, heartbeat.last, rx.now, proxy.tolerance);
+        proxy.schedule_pause(rx.now);
         if proxy.lack(heartbeat.sequence_number, rx.now) != Lack::Nothing {
             proxy.owes_acknack = true;
             self.any_owed = true;
@@ -174,8 +178,10 @@ impl Reader {
             first_asked.get_or_insert(number);
             last_asked = number;
         }
+        proxy.answer_at = None;
         proxy.schedule_pause(now);
         if let Some(first) = first_asked {
+            proxy.note_asked(first, last_asked);
             proxy.asked = Some(match asked_lately {
                 // What was asked for lately stays asked for: two stretches in turn would be asked for again and again.
                 Some(lately) => Asked { at: now, last: lately.last.max(last_asked), ..lately.starting_at(first, now) },

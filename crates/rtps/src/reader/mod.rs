@@ -8,6 +8,7 @@ mod acknowledge;
 mod memory;
 mod proxy;
 mod reassembly;
+mod reordering;
 #[cfg(test)]
 mod tests;
 
@@ -34,7 +35,7 @@ use crate::seq::{Count, SequenceNumber};
 use crate::time::{Instant, Span, Timestamp, sooner};
 use crate::wire::{Data, DataFrag, InlineQos, Payload as WirePayload};
 use proxy::{Early, WriterProxy};
-use reassembly::Refused;
+use reassembly::{Refused, Room};
 
 /// Finds out which instance a serialized sample (or, with `true`, a serialized key) belongs to. `None` when it cannot
 /// be decoded.
@@ -344,7 +345,7 @@ impl Reader {
             WirePayload::Data(bytes) | WirePayload::Key(bytes) => bytes,
         };
         let payload = self.hold(bytes, rx.buffer);
-        self.accept(rx.now, rx.wall, index, data.sequence_number, Early { meta, payload });
+        self.accept(rx.now, rx.wall, index, data.sequence_number, Early { at: rx.now, meta, payload });
         self.settle_memory(index);
     }
 
@@ -362,16 +363,23 @@ impl Reader {
             return;
         }
         let Some(proxy) = self.writers.get_mut(index) else { return };
+        proxy.note_overtaken_fragment(rx.now, frag);
         proxy.note_arrival(rx.now, number);
-        let keep_newest = !proxy.info.reliable;
-        let limits = (self.config.max_sample_bytes, self.config.memory_per_writer);
-        match proxy.reassembly.accept(rx.now, frag, meta, limits, keep_newest, &mut self.pool) {
+        let room = Room {
+            max_sample_bytes: self.config.max_sample_bytes,
+            max_bytes: self.config.memory_per_writer,
+            keep_newest: !proxy.info.reliable,
+        };
+        match proxy.reassembly.accept(rx.now, frag, meta, room, proxy.tolerance, &mut self.pool) {
             Ok(None) => {}
             Ok(Some(complete)) => {
-                let early = Early { meta: complete.meta, payload: complete.payload };
+                let early = Early { at: rx.now, meta: complete.meta, payload: complete.payload };
                 self.accept(rx.now, rx.wall, index, number, early);
             }
-            Err(Refused::Duplicate) => self.counters.duplicate_fragments += 1,
+            Err(Refused::Duplicate) => {
+                proxy.note_duplicate(number);
+                self.counters.duplicate_fragments += 1;
+            }
             Err(Refused::Inconsistent) => self.counters.inconsistent_fragments += 1,
             Err(Refused::NoRoom) => self.counters.no_room += 1,
         }
@@ -441,7 +449,7 @@ impl Reader {
     #[must_use]
     pub fn has_history(&self) -> bool {
         let mut with_history = self.writers.iter().filter(|w| w.info.has_history && w.info.reliable);
-        with_history.all(|w| w.was_heard() && w.next > w.announced)
+        with_history.all(|w| w.was_heard() && w.next > w.announced.newest())
     }
 
     /// Time has passed.
@@ -539,6 +547,7 @@ impl Reader {
             return true;
         }
         if proxy.info.reliable {
+            proxy.note_duplicate(number);
             self.counters.duplicates += 1;
         } else {
             self.counters.late += 1;
@@ -574,6 +583,7 @@ impl Reader {
             }
             return;
         }
+        proxy.note_overtaken(now, number);
         proxy.note_arrival(now, number);
         if number != proxy.next || !proxy.started {
             self.keep_early(index, number, sample);
@@ -585,6 +595,10 @@ impl Reader {
                     proxy.next = number.next();
                 }
                 self.drain(now, wall, index);
+                if let Some(proxy) = self.writers.get_mut(index).filter(|proxy| proxy.may_answer_now()) {
+                    proxy.owes_acknack = true;
+                    self.any_owed = true;
+                }
             }
             Err(refused) => self.stall(index, number, refused),
         }
@@ -643,7 +657,7 @@ impl Reader {
         sample: Early,
     ) -> Result<(), Early> {
         let Some(proxy) = self.writers.get(index) else { return Ok(()) };
-        let Early { meta, payload } = sample;
+        let Early { at, meta, payload } = sample;
         let Some(instance) = self.instance_of(&meta, &payload) else {
             self.counters.undecodable += 1;
             self.pool.recycle(payload);
@@ -681,7 +695,7 @@ impl Reader {
                     self.counters.rejected += 1;
                     self.events.push_back(ReaderEvent::SampleRejected(reason, instance));
                 }
-                return Err(Early { meta, payload: arrival.payload });
+                return Err(Early { at, meta, payload: arrival.payload });
             }
         }
         Ok(())

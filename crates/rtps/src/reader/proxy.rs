@@ -13,10 +13,12 @@ use crate::round_trip::RoundTrip;
 use crate::seq::{Count, SET_BITS_MAX, SequenceNumber};
 use crate::time::{Instant, Span};
 use crate::vendor::{Quirks, VendorId};
+use crate::wire::DataFrag;
 
 use super::SampleMeta;
 use super::memory::MemoryAccount;
 use super::reassembly::Reassembly;
+use super::reordering::{Reach, Tolerance};
 
 /// A remote writer that discovery has found to match.
 #[derive(Clone, Debug)]
@@ -46,6 +48,8 @@ pub struct MatchedWriter {
 /// Something that came before its turn.
 #[derive(Debug)]
 pub(super) struct Early {
+    /// When it came.
+    pub(super) at: Instant,
     pub(super) meta: SampleMeta,
     pub(super) payload: Payload,
 }
@@ -61,8 +65,10 @@ pub(super) struct WriterProxy {
     pub(super) next: SequenceNumber,
     /// Whether `next` is settled: a volatile reader starts wherever it first hears something.
     pub(super) started: bool,
-    /// The newest number a HEARTBEAT has announced. What came beyond it says nothing about what should have come.
-    pub(super) announced: SequenceNumber,
+    /// How far HEARTBEATs have announced. What came beyond it says nothing about what should have come.
+    pub(super) announced: Reach<SequenceNumber>,
+    /// How late what is merely overtaken may come.
+    pub(super) tolerance: Tolerance,
     pub(super) early: BTreeMap<SequenceNumber, Early>,
     pub(super) early_bytes: usize,
     /// Stretches (first, last) ahead of `next` that will never come; ascending, neither overlapping nor touching.
@@ -79,7 +85,13 @@ pub(super) struct WriterProxy {
     pub(super) greetings: u32,
     pub(super) next_greeting: Option<Instant>,
     pub(super) asked: Option<Asked>,
-    /// When fragments that may still be under way now count as lost.
+    /// The first and last number of the last request, if it was asked for once only.
+    asked_once: Option<(SequenceNumber, SequenceNumber)>,
+    /// The newest number ever asked for.
+    asked_until: SequenceNumber,
+    /// When a heartbeat is answered that announced what may still come.
+    pub(super) answer_at: Option<Instant>,
+    /// When what may still be under way now counts as lost.
     next_pause: Option<Instant>,
     pub(super) round_trip: RoundTrip,
 }
@@ -122,7 +134,8 @@ impl WriterProxy {
             info,
             slot,
             next: SequenceNumber::FIRST,
-            announced: SequenceNumber::ZERO,
+            announced: Reach::new(SequenceNumber::ZERO, Instant(0)),
+            tolerance: Tolerance::default(),
             early: BTreeMap::new(),
             early_bytes: 0,
             irrelevant: Vec::new(),
@@ -135,6 +148,9 @@ impl WriterProxy {
             greetings: 0,
             next_greeting: None,
             asked: None,
+            asked_once: None,
+            asked_until: SequenceNumber::ZERO,
+            answer_at: None,
             next_pause: None,
             round_trip: RoundTrip::default(),
         }
@@ -281,6 +297,45 @@ impl WriterProxy {
         }
     }
 
+    /// A new sample has come. If others had overtaken it and it was not asked for, that tells how late things may come
+    /// that are not lost.
+    pub(super) fn note_overtaken(&mut self, now: Instant, number: SequenceNumber) {
+        if self.early.is_empty() && number > self.announced.newest() || number <= self.asked_until {
+            return;
+        }
+        let successor = self.early.range(number..).next().map(|(_, early)| now.since(early.at));
+        if let Some(late) = successor.max(self.announced.passed_since(number, now)) {
+            self.note_late(late);
+        }
+    }
+
+    /// The same for a fragment.
+    pub(super) fn note_overtaken_fragment(&mut self, now: Instant, frag: &DataFrag<'_>) {
+        if frag.sequence_number > self.asked_until
+            && let Some(late) = self.reassembly.overtaken_since(frag, now)
+        {
+            self.note_late(late);
+        }
+    }
+
+    fn note_late(&mut self, late: Span) {
+        // No longer than it would take to ask again.
+        self.tolerance.note_late(late, self.round_trip.patience(0, NACK_REPEAT_MIN, NACK_REPEAT_MAX));
+    }
+
+    /// Numbers from `first` to `last` are being asked for.
+    pub(super) fn note_asked(&mut self, first: SequenceNumber, last: SequenceNumber) {
+        self.asked_once = (first > self.asked_until).then_some((first, last));
+        self.asked_until = self.asked_until.max(last);
+    }
+
+    /// Something has come that had come before. If it was asked for only once, it had not been lost.
+    pub(super) fn note_duplicate(&mut self, number: SequenceNumber) {
+        if self.asked_once.take_if(|(first, last)| (*first..=*last).contains(&number)).is_some() {
+            self.tolerance.note_asked_in_vain(self.round_trip.estimate());
+        }
+    }
+
     /// How long to wait before asking for the same again.
     pub(super) fn nack_patience(&self) -> Span {
         let attempts = self.asked.map_or(0, |a| a.attempts.saturating_sub(1));
@@ -295,7 +350,8 @@ impl WriterProxy {
 
     /// The newest number of which anything may be asked for.
     pub(super) fn newest_claim(&self) -> SequenceNumber {
-        self.reassembly.newest_announced().map_or(self.announced, |number| number.max(self.announced))
+        let announced = self.announced.newest();
+        self.reassembly.newest_announced().map_or(announced, |number| number.max(announced))
     }
 
     /// What can be asked for of this number now.
@@ -303,40 +359,78 @@ impl WriterProxy {
         if self.is_settled(number) {
             return Lack::Nothing;
         }
-        let is_announced = number <= self.announced;
         if self.reassembly.has(number) {
-            let due = self.reassembly.due(number, is_announced, now);
+            let is_announced = number <= self.announced.newest();
+            let due = self.reassembly.due(number, is_announced, now, self.tolerance);
             let any = self.reassembly.missing(number, due).next().is_some();
             return if any { Lack::Fragments(due) } else { Lack::Nothing };
         }
-        if is_announced { Lack::Sample } else { Lack::Nothing }
+        let is_due = number <= self.announced.due(now, self.tolerance)
+            || (number <= self.announced.newest() && self.was_passed_long_ago(number, now));
+        if is_due { Lack::Sample } else { Lack::Nothing }
+    }
+
+    /// Whether a later sample came longer ago than this one may be late.
+    fn was_passed_long_ago(&self, number: SequenceNumber, now: Instant) -> bool {
+        self.early.range(number..).next().is_some_and(|(_, early)| early.at + self.tolerance.span() <= now)
+    }
+
+    /// Whether anything up to `last` can be asked for.
+    pub(super) fn lacks_any(&self, last: SequenceNumber, now: Instant) -> bool {
+        stretch(self.next, last).any(|number| self.lack(number, now) != Lack::Nothing)
+    }
+
+    /// Whether a heartbeat is better answered a little later, because something that it announces is late: the writer
+    /// would learn nothing, and take the answer to its next question for one to this.
+    pub(super) fn postpone_answer(&mut self, now: Instant) -> bool {
+        let tolerance = self.tolerance.span();
+        let is_postponed = tolerance > Span::ZERO && self.awaits_any() && !self.lacks_any(self.announced.newest(), now);
+        if is_postponed {
+            self.answer_at.get_or_insert(now + tolerance);
+            self.schedule_pause(now);
+        }
+        is_postponed
+    }
+
+    /// Whether an answer was postponed and all that was announced has come.
+    pub(super) fn may_answer_now(&self) -> bool {
+        self.answer_at.is_some() && !self.awaits_any()
+    }
+
+    /// Whether something that was announced has neither come nor will never come.
+    fn awaits_any(&self) -> bool {
+        stretch(self.next, self.announced.newest()).any(|number| !self.is_settled(number))
     }
 
     /// Comes back when what is under way now should have come.
     pub(super) fn schedule_pause(&mut self, now: Instant) {
-        self.next_pause = self.reassembly.next_pause(self.announced, now);
+        let fragments = self.reassembly.next_pause(self.announced.newest(), now, self.tolerance);
+        let awaits_samples = self.next <= self.announced.newest();
+        let samples = self.announced.next_due(now, self.tolerance).filter(|_| awaits_samples);
+        self.next_pause = fragments.into_iter().chain(samples).chain(self.answer_at).min();
     }
 
-    /// When fragments that may be under way now count as lost.
+    /// When what may be under way now counts as lost.
     pub(super) const fn next_pause(&self) -> Option<Instant> {
         self.next_pause
     }
 
-    /// Whether there is something to ask for, because a train that was under way should have ended or because what was
-    /// asked for has not come.
+    /// Whether there is something to say: because what was under way should have come, because what was asked for has not,
+    /// or because an answer was put off till now.
     pub(super) fn handle_timeout(&mut self, now: Instant) -> bool {
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         let asks_again = is_due(self.ask_again_at());
         if !asks_again && !is_due(self.next_pause) {
             return false;
         }
+        let owes_answer = self.answer_at.take_if(|at| *at <= now).is_some();
         self.schedule_pause(now);
-        let lacks_any = stretch(self.next, self.newest_claim()).any(|number| self.lack(number, now) != Lack::Nothing);
+        let lacks_any = self.lacks_any(self.newest_claim(), now);
         if asks_again && !lacks_any {
             // All that was asked for has come, even if it waits for room, or is coming: there is nothing to repeat.
             self.asked = None;
         }
-        lacks_any
+        lacks_any || owes_answer
     }
 
     pub(super) fn release(&mut self, pool: &mut BufferPool) {

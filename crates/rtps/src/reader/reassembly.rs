@@ -10,6 +10,7 @@ use crate::time::{Instant, Span};
 use crate::wire::DataFrag;
 
 use super::SampleMeta;
+use super::reordering::{Reach, Tolerance};
 
 /// A sample of which some fragments have come.
 #[derive(Debug)]
@@ -20,13 +21,11 @@ struct Partial {
     count: u32,
     received: u32,
     /// How many fragments there are up to the highest one that came. Those beyond it may still be under way.
-    reached: u32,
-    /// When a fragment beyond all others came last.
-    grew_at: Instant,
+    reached: Reach<u32>,
     /// The longest wait for such a fragment so far.
     longest_pause: Span,
     /// How many fragments HEARTBEAT_FRAGs have announced.
-    announced: u32,
+    announced: Reach<u32>,
     /// One bit per fragment, least significant first.
     have: Vec<u64>,
     buffer: Arc<Vec<u8>>,
@@ -46,6 +45,17 @@ pub(super) enum Refused {
     NoRoom,
 }
 
+/// What may be held.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room {
+    /// The largest sample, in octets.
+    pub(super) max_sample_bytes: u32,
+    /// Octets of all samples.
+    pub(super) max_bytes: usize,
+    /// Whether room for a newer sample is made by giving up the oldest.
+    pub(super) keep_newest: bool,
+}
+
 /// A sample that is complete.
 #[derive(Debug)]
 pub(super) struct Complete {
@@ -62,30 +72,30 @@ pub(super) struct Reassembly {
 }
 
 impl Reassembly {
-    /// Takes one DATA_FRAG in, within limits on the octets of one sample and of all. With `keep_newest`, room for a newer sample is made by giving up the oldest.
+    /// Takes one DATA_FRAG in.
     pub(super) fn accept(
         &mut self,
         now: Instant,
         frag: &DataFrag<'_>,
         meta: SampleMeta,
-        (max_sample_bytes, max_bytes): (u32, usize),
-        keep_newest: bool,
+        room: Room,
+        tolerance: Tolerance,
         pool: &mut BufferPool,
     ) -> Result<Option<Complete>, Refused> {
-        if frag.sample_size > max_sample_bytes || fragments_of(frag) > FRAGMENTS_PER_SAMPLE_MAX {
+        if frag.sample_size > room.max_sample_bytes || fragments_of(frag) > FRAGMENTS_PER_SAMPLE_MAX {
             return Err(Refused::NoRoom);
         }
         let index = match self.partials.binary_search_by_key(&frag.sequence_number, |p| p.sequence_number) {
             // A writer cuts anew when a reader comes that needs smaller messages: what came before is of no use then.
             Ok(index) if self.partials.get(index).is_some_and(|p| p.is_cut_differently(frag)) => {
                 self.give_up(index, pool);
-                self.start(index, now, frag, max_bytes, keep_newest, pool)?
+                self.start(index, now, frag, room, pool)?
             }
             Ok(index) => index,
-            Err(index) => self.start(index, now, frag, max_bytes, keep_newest, pool)?,
+            Err(index) => self.start(index, now, frag, room, pool)?,
         };
         let partial = self.partials.get_mut(index).ok_or(Refused::NoRoom)?;
-        partial.add(now, frag, meta)?;
+        partial.add(now, frag, meta, tolerance)?;
         if partial.received < partial.count {
             return Ok(None);
         }
@@ -102,30 +112,42 @@ impl Reassembly {
     }
 
     /// A HEARTBEAT_FRAG says that the fragments of this sample up to `last` were sent.
-    pub(super) fn announce(&mut self, number: SequenceNumber, last: FragmentNumber) {
+    pub(super) fn announce(
+        &mut self,
+        number: SequenceNumber,
+        last: FragmentNumber,
+        now: Instant,
+        tolerance: Tolerance,
+    ) {
         if let Ok(index) = self.partials.binary_search_by_key(&number, |p| p.sequence_number)
             && let Some(partial) = self.partials.get_mut(index)
         {
-            partial.announced = partial.announced.max(last.0.min(partial.count));
+            partial.announced.raise(last.0.min(partial.count), now, tolerance);
         }
     }
 
     /// The newest sample of which a HEARTBEAT_FRAG has announced fragments.
     pub(super) fn newest_announced(&self) -> Option<SequenceNumber> {
-        self.partials.iter().rev().find(|p| p.announced > 0).map(|p| p.sequence_number)
+        self.partials.iter().rev().find(|p| p.announced.newest() > 0).map(|p| p.sequence_number)
     }
 
     /// How many fragments of this sample, from the first on, can be asked for: those that were announced and cannot be
     /// under way any more. `is_announced`: a HEARTBEAT has announced the sample.
-    pub(super) fn due(&self, number: SequenceNumber, is_announced: bool, now: Instant) -> u32 {
-        self.find(number).map_or(0, |partial| partial.due(is_announced, now))
+    pub(super) fn due(&self, number: SequenceNumber, is_announced: bool, now: Instant, tolerance: Tolerance) -> u32 {
+        self.find(number).map_or(0, |partial| partial.due(is_announced, now, tolerance))
     }
 
-    /// When the first of the samples up to `last` has paused for so long that nothing of it can be under way, as far as
-    /// that is later than `now`.
-    pub(super) fn next_pause(&self, last: SequenceNumber, now: Instant) -> Option<Instant> {
-        let announced = self.partials.iter().take_while(|p| p.sequence_number <= last);
-        announced.map(Partial::paused_at).filter(|at| *at > now).min()
+    /// When, after `now`, more of a sample can be asked for, of those that HEARTBEATs have announced up to `last` or
+    /// HEARTBEAT_FRAGs have.
+    pub(super) fn next_pause(&self, last: SequenceNumber, now: Instant, tolerance: Tolerance) -> Option<Instant> {
+        self.partials.iter().filter_map(|p| p.next_due(p.sequence_number <= last, now, tolerance)).min()
+    }
+
+    /// For how long at least this fragment has been overtaken, if it has not come.
+    pub(super) fn overtaken_since(&self, frag: &DataFrag<'_>, now: Instant) -> Option<Span> {
+        let partial = self.find(frag.sequence_number)?;
+        let is_missing = !partial.has(frag.starting.0.checked_sub(1)?);
+        partial.reached.passed_since(frag.starting.0, now).filter(|_| is_missing)
     }
 
     /// The missing ones of the first `due` fragments of this sample, in sets of up to 256.
@@ -185,19 +207,18 @@ impl Reassembly {
         index: usize,
         now: Instant,
         frag: &DataFrag<'_>,
-        max_bytes: usize,
-        keep_newest: bool,
+        room: Room,
         pool: &mut BufferPool,
     ) -> Result<usize, Refused> {
         let mut index = index;
         let size = frag.sample_size as usize;
         while self.partials.len() >= REASSEMBLY_SAMPLES_MAX
-            || (!self.partials.is_empty() && self.bytes.saturating_add(size) > max_bytes)
+            || (!self.partials.is_empty() && self.bytes.saturating_add(size) > room.max_bytes)
         {
             // In order, the oldest is wanted next and the newest can best be asked for again; without repair an old
             // sample that is still incomplete will hardly be completed.
-            let victim = if keep_newest { 0 } else { self.partials.len() - 1 };
-            if index == 0 && keep_newest || index == self.partials.len() && !keep_newest {
+            let victim = if room.keep_newest { 0 } else { self.partials.len() - 1 };
+            if index == 0 && room.keep_newest || index == self.partials.len() && !room.keep_newest {
                 return Err(Refused::NoRoom);
             }
             self.give_up(victim, pool);
@@ -217,10 +238,9 @@ impl Reassembly {
             fragment_size: frag.fragment_size,
             count,
             received: 0,
-            reached: 0,
-            grew_at: now,
+            reached: Reach::new(0, now),
             longest_pause: Span::ZERO,
-            announced: 0,
+            announced: Reach::new(0, Instant(0)),
             have,
             buffer,
             meta: None,
@@ -251,21 +271,38 @@ impl Partial {
         self.sample_size == frag.sample_size && self.fragment_size != frag.fragment_size
     }
 
-    fn due(&self, is_announced: bool, now: Instant) -> u32 {
+    fn due(&self, is_announced: bool, now: Instant, tolerance: Tolerance) -> u32 {
+        let announced = self.announced.due(now, tolerance);
         match is_announced {
-            true if self.paused_at() <= now => self.count,
-            true => self.reached.max(self.announced),
-            false => self.announced,
+            true if self.paused_at(tolerance) <= now => self.count,
+            true => self.reached.due(now, tolerance).max(announced),
+            false => announced,
         }
     }
 
-    /// When the train of fragments counts as over if none comes: after twice its longest pause.
-    fn paused_at(&self) -> Instant {
-        let patience = self.longest_pause.times(2).clamp(NACK_REPEAT_MIN, NACK_REPEAT_MAX);
-        self.grew_at + patience
+    /// When that becomes more by itself.
+    fn next_due(&self, is_announced: bool, now: Instant, tolerance: Tolerance) -> Option<Instant> {
+        let train = || {
+            let paused_at = Some(self.paused_at(tolerance)).filter(|at| *at > now);
+            paused_at.into_iter().chain(self.reached.next_due(now, tolerance)).min()
+        };
+        let announced = self.announced.next_due(now, tolerance);
+        announced.into_iter().chain(is_announced.then(train).flatten()).min()
     }
 
-    fn add(&mut self, now: Instant, frag: &DataFrag<'_>, meta: SampleMeta) -> Result<(), Refused> {
+    /// When the train of fragments counts as over if none comes: after twice its longest pause.
+    fn paused_at(&self, tolerance: Tolerance) -> Instant {
+        let patience = self.longest_pause.times(2).clamp(NACK_REPEAT_MIN, NACK_REPEAT_MAX);
+        self.reached.grew_at() + patience.max(tolerance.span())
+    }
+
+    fn add(
+        &mut self,
+        now: Instant,
+        frag: &DataFrag<'_>,
+        meta: SampleMeta,
+        tolerance: Tolerance,
+    ) -> Result<(), Refused> {
         if frag.sample_size != self.sample_size || frag.fragment_size != self.fragment_size {
             return Err(Refused::Inconsistent);
         }
@@ -287,10 +324,9 @@ impl Partial {
         let target = Arc::get_mut(&mut self.buffer).and_then(|b| b.get_mut(start..end)).ok_or(Refused::NoRoom)?;
         target.copy_from_slice(bytes);
         self.received += fresh;
-        if first + count > self.reached {
-            self.reached = first + count;
-            self.longest_pause = self.longest_pause.max(now.since(self.grew_at));
-            self.grew_at = now;
+        let pause = now.since(self.reached.grew_at());
+        if self.reached.raise(first + count, now, tolerance) {
+            self.longest_pause = self.longest_pause.max(pause);
         }
         let is_first = first == 0;
         if self.meta.is_none() || (is_first && !self.meta_is_first) {
@@ -298,6 +334,11 @@ impl Partial {
             self.meta_is_first = is_first;
         }
         Ok(())
+    }
+
+    /// Whether the fragment (from 0) has come.
+    fn has(&self, number: u32) -> bool {
+        self.have.get((number / 64) as usize).is_some_and(|word| word & (1 << (number % 64)) != 0)
     }
 
     /// Says whether the fragment (from 0) is new.

@@ -52,6 +52,11 @@ impl ConnectedSockets {
         Ok(Some(socket))
     }
 
+    /// Forgets this socket, so that [`Self::get`] opens a new one for its destination: for when sending by it has failed.
+    pub fn remove(&self, socket: &Arc<Socket>) {
+        self.lock().close(|known| Arc::ptr_eq(known, socket));
+    }
+
     /// Forgets all sockets, so that [`Self::get`] opens new ones: for when interfaces or addresses have changed.
     pub fn clear(&self) {
         self.lock().close(|_| true);

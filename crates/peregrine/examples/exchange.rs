@@ -1,0 +1,106 @@
+//! Samples of 32 octets from a reliable writer to a reader, each taken before the next is written: the subject of
+//! `cargo xtask bench instructions`. Its parts stay functions of their own, so that a profile tells them apart.
+//!
+//! `exchange each|flow COUNT`: every sample asks for its acknowledgement, or as many as usual.
+
+#![forbid(unsafe_code)]
+
+use std::hint::black_box;
+use std::time::{Duration, Instant};
+
+use peregrine::qos::{Limit, ResourceLimits};
+use peregrine::{DataReader, DataWriter, DdsType, DomainConfig, DomainParticipant, InterfaceSelection, WaitStrategy};
+
+const DOMAIN: u32 = 120;
+/// No announcement but those at the start is due in a run.
+const LEASE: Duration = Duration::from_secs(24 * 3600);
+/// Exchanges before anything is counted, so that every pool has its buffers.
+const ROUNDS_BEFORE: u32 = 2000;
+/// No run takes longer, under callgrind neither.
+const LIMIT: Duration = Duration::from_secs(120);
+
+#[derive(Clone, Copy, Debug, PartialEq, DdsType)]
+#[dds(extensibility = "final")]
+struct Blob {
+    number: u64,
+    octets: [u8; 24],
+}
+
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
+
+fn main() -> Result<()> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let (asks_each, count) = match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["each", count] => (true, count.parse::<u64>()?),
+        ["flow", count] => (false, count.parse::<u64>()?),
+        _ => return Err("usage: exchange each|flow COUNT".into()),
+    };
+    let [a, b] = [255, 256].map(side);
+    let (a, b) = (a?, b?);
+    let writer = a.topic::<Blob>("blobs")?.writer_builder().reliable().keep_all();
+    // A writer that may hold two samples asks with each.
+    let limits = ResourceLimits { max_samples: Limit::At(2), ..ResourceLimits::default() };
+    let writer = if asks_each { writer.resource_limits(limits) } else { writer }.build()?;
+    let reader = b.topic::<Blob>("blobs")?.reader_builder().reliable().keep_all().build()?;
+    let end = Instant::now() + LIMIT;
+    while writer.matched_subscriptions().is_empty() || reader.matched_publications().is_empty() {
+        if Instant::now() >= end {
+            return Err("the two sides do not find each other".into());
+        }
+        a.poll(Duration::from_millis(1));
+        b.poll(Duration::from_millis(1));
+    }
+    for number in 0..u64::from(ROUNDS_BEFORE) + count {
+        let blob = Blob { number, octets: [7; 24] };
+        write(&writer, &blob)?;
+        receive(&b);
+        let mut taken = take(&reader)?;
+        while taken.is_none() {
+            if Instant::now() >= end {
+                return Err("a sample that was written does not come".into());
+            }
+            receive(&b);
+            taken = take(&reader)?;
+        }
+        if taken != Some(blob) {
+            return Err("a sample came that was not written".into());
+        }
+        hear_acknowledgement(&a);
+    }
+    println!("{} {}", writer.counters().samples_sent, writer.counters().acknowledgements);
+    Ok(())
+}
+
+/// Participants with different settings share nothing, as two processes do.
+fn side(receive_buffers: usize) -> Result<DomainParticipant> {
+    let mut config = DomainConfig::default();
+    config.interfaces = InterfaceSelection::Only(vec!["lo".to_owned()]);
+    config.multicast = false;
+    config.peers = vec!["3@127.0.0.1".parse()?];
+    config.wait = WaitStrategy::Poll;
+    config.receive_buffers = receive_buffers;
+    let tag = format!("exchange-{}", std::process::id());
+    Ok(DomainParticipant::builder(DOMAIN).config(config).domain_tag(tag).lease(LEASE).build()?)
+}
+
+#[inline(never)]
+fn write(writer: &DataWriter<Blob>, blob: &Blob) -> Result<()> {
+    writer.write(black_box(blob))?;
+    Ok(())
+}
+
+#[inline(never)]
+fn receive(participant: &DomainParticipant) {
+    participant.poll(Duration::ZERO);
+}
+
+#[inline(never)]
+fn take(reader: &DataReader<Blob>) -> Result<Option<Blob>> {
+    Ok(reader.take_next()?.and_then(|sample| black_box(sample.data)))
+}
+
+/// Not the same code as [`receive`], lest the compiler make one function of them.
+#[inline(never)]
+fn hear_acknowledgement(participant: &DomainParticipant) {
+    participant.poll(black_box(Duration::ZERO));
+}

@@ -1,0 +1,63 @@
+//! How liveliness is asserted and heard of.
+
+use super::*;
+
+const WRITER_LEASE: Span = Span::from_millis(300);
+
+fn domain(kind: LivelinessKind) -> Domain {
+    let mut domain = Domain::of(&[1, 2]);
+    let mut offered = publication(1, 1, "topic");
+    offered.qos.liveliness = Liveliness { kind, lease_duration: WRITER_LEASE };
+    domain.put_writer(1, offered);
+    domain.put_reader(2, subscription(2, 1, "topic"));
+    domain.run(Span::from_secs(1));
+    domain.events(2);
+    domain
+}
+
+fn signs(domain: &mut Domain) -> usize {
+    let writer = publication(1, 1, "topic").guid;
+    let events = domain.events(2);
+    let is_sign = |e: &&ParticipantEvent| matches!(e, ParticipantEvent::WriterAlive { writer: w, .. } if *w == writer);
+    events.iter().filter(is_sign).count()
+}
+
+#[test]
+fn automatic_liveliness_is_shown_three_times_per_lease() {
+    let mut domain = domain(LivelinessKind::Automatic);
+    domain.run(WRITER_LEASE.times(10));
+    let signs = signs(&mut domain);
+    assert!((28..=31).contains(&signs), "{signs}");
+}
+
+#[test]
+fn manual_liveliness_is_shown_when_it_was_asserted_and_only_then() {
+    let mut domain = domain(LivelinessKind::ManualByParticipant);
+    domain.run(WRITER_LEASE.times(10));
+    assert_eq!(signs(&mut domain), 0);
+    domain.at(1).assert_liveliness();
+    domain.run(WRITER_LEASE);
+    assert_eq!(signs(&mut domain), 1);
+    domain.run(WRITER_LEASE.times(10));
+    assert_eq!(signs(&mut domain), 0);
+}
+
+#[test]
+fn asserting_shows_nothing_for_writers_of_another_kind() {
+    let mut domain = domain(LivelinessKind::ManualByTopic);
+    domain.at(1).assert_liveliness();
+    domain.run(WRITER_LEASE.times(10));
+    assert_eq!(signs(&mut domain), 0);
+}
+
+#[test]
+fn without_writers_that_need_it_nothing_is_shown() {
+    let mut domain = domain(LivelinessKind::Automatic);
+    let (now, wall) = (domain.now, domain.wall());
+    domain.at(1).remove_writer(now, wall, EntityId::user_writer(1, false));
+    domain.run(Span::from_millis(100));
+    let before = domain.sent.len();
+    domain.run(Span::from_secs(30));
+    let since = &domain.sent[before..];
+    assert!(since.iter().all(Sent::is_announcement), "{since:?}");
+}

@@ -1,0 +1,93 @@
+//! Which endpoints find each other, and why others do not.
+
+use super::*;
+
+#[test]
+fn a_change_of_qos_makes_and_breaks_a_match_and_names_both_values() {
+    let mut domain = Domain::of(&[1, 2]);
+    let mut offered = publication(1, 1, "topic");
+    let mut requested = subscription(2, 1, "topic");
+    offered.qos.reliability = Reliability::BEST_EFFORT;
+    requested.qos.reliability = Reliability::RELIABLE;
+    domain.put_writer(1, offered.clone());
+    domain.put_reader(2, requested.clone());
+    domain.run(Span::from_secs(1));
+    let expected = NonMatch::Reliability { offered: ReliabilityKind::BestEffort, requested: ReliabilityKind::Reliable };
+    for host in [1, 2] {
+        let events = domain.events(host);
+        assert_eq!(reasons(&events), core::slice::from_ref(&expected), "host {host}");
+        assert!(matched_readers(&events).is_empty() && matched_writers(&events).is_empty());
+    }
+    assert_eq!(expected.to_string(), "RELIABILITY: offered BEST_EFFORT, requested RELIABLE");
+
+    offered.qos.reliability = Reliability::RELIABLE;
+    domain.put_writer(1, offered.clone());
+    domain.run(Span::from_millis(100));
+    assert_eq!(matched_readers(&domain.events(1)), [requested.guid]);
+    assert_eq!(matched_writers(&domain.events(2)), [offered.guid]);
+
+    offered.publisher.partition = Partition(vec!["elsewhere".to_string()]);
+    domain.put_writer(1, offered.clone());
+    domain.run(Span::from_millis(100));
+    let (at_writer, at_reader) = (domain.events(1), domain.events(2));
+    assert!(at_writer.iter().any(|e| matches!(e, ParticipantEvent::ReaderUnmatched { .. })), "{at_writer:?}");
+    assert!(at_reader.iter().any(|e| matches!(e, ParticipantEvent::WriterUnmatched { .. })), "{at_reader:?}");
+    assert!(matches!(&reasons(&at_reader)[..], [NonMatch::Partition { .. }]), "{at_reader:?}");
+}
+
+#[test]
+fn a_refusal_is_told_once() {
+    let mut domain = Domain::of(&[1, 2]);
+    let mut offered = publication(1, 1, "topic");
+    offered.qos.reliability = Reliability::BEST_EFFORT;
+    let mut requested = subscription(2, 1, "topic");
+    requested.qos.reliability = Reliability::RELIABLE;
+    domain.put_reader(2, requested);
+    for _ in 0..3 {
+        domain.put_writer(1, offered.clone());
+        domain.run(Span::from_secs(1));
+    }
+    assert_eq!(reasons(&domain.events(1)).len(), 1);
+    assert_eq!(reasons(&domain.events(2)).len(), 1);
+}
+
+#[test]
+fn endpoints_of_the_same_participant_match() {
+    let mut domain = Domain::of(&[1]);
+    let (offered, requested) = (publication(1, 1, "topic"), subscription(1, 2, "topic"));
+    domain.put_writer(1, offered.clone());
+    domain.put_reader(1, requested.clone());
+    let events = domain.events(1);
+    assert_eq!(matched_readers(&events), [requested.guid]);
+    assert_eq!(matched_writers(&events), [offered.guid]);
+    let (now, wall) = (domain.now, domain.wall());
+    domain.at(1).remove_writer(now, wall, offered.guid.entity);
+    let events = domain.events(1);
+    assert!(matches!(&events[..], [ParticipantEvent::WriterUnmatched { writer, .. }] if *writer == offered.guid));
+    domain.at(1).remove_reader(now, wall, requested.guid.entity);
+    assert!(domain.events(1).is_empty());
+}
+
+#[test]
+fn another_topic_is_nobodys_business() {
+    let mut domain = Domain::of(&[1, 2]);
+    domain.put_writer(1, publication(1, 1, "topic"));
+    domain.put_reader(2, subscription(2, 1, "another"));
+    domain.run(Span::from_secs(1));
+    let events = domain.events(1);
+    assert!(matched_readers(&events).is_empty() && reasons(&events).is_empty(), "{events:?}");
+}
+
+#[test]
+fn a_removed_endpoint_is_unmatched_by_its_peers() {
+    let mut domain = Domain::of_a_pair();
+    let (now, wall) = (domain.now, domain.wall());
+    let (writer, gone) = (publication(1, 1, "topic").guid.entity, subscription(2, 1, "topic").guid);
+    domain.at(2).remove_reader(now, wall, gone.entity);
+    domain.run(Span::from_millis(100));
+    let events = domain.events(1);
+    let expected =
+        [ParticipantEvent::SubscriptionLost(gone), ParticipantEvent::ReaderUnmatched { writer, reader: gone }];
+    assert_eq!(std::format!("{events:?}"), std::format!("{expected:?}"));
+    assert!(domain.at(1).remote_subscription(&subscription(2, 1, "topic").guid).is_none());
+}

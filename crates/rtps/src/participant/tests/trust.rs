@@ -1,0 +1,120 @@
+//! What is believed of participants that have not shown that they hear us.
+
+use super::*;
+
+#[test]
+fn built_in_endpoints_are_joined_only_after_we_were_named() {
+    let mut domain = Domain::of(&[1]);
+    domain.put_writer(1, publication(1, 1, "topic"));
+    domain.hear(1, &announcement(config(9), None));
+    domain.run(Span::from_secs(5));
+    assert!(domain.knows(1, 9));
+    assert!(domain.sent_to(1, 9).iter().all(Sent::is_announcement), "discovery data went to a hearsay address");
+    domain.hear(1, &announcement(config(9), Some(prefix(1))));
+    domain.run(Span::from_millis(10));
+    assert!(domain.sent_to(1, 9).iter().any(|m| !m.is_announcement()), "the association was not opened");
+}
+
+#[test]
+fn naming_somebody_else_proves_nothing() {
+    let mut domain = Domain::of(&[1]);
+    domain.hear(1, &announcement(config(9), Some(prefix(5))));
+    assert!(!domain.knows(1, 9), "a message for somebody else was listened to");
+    domain.hear(1, &announcement(config(9), None));
+    domain.run(Span::from_secs(5));
+    assert!(domain.sent_to(1, 9).iter().all(Sent::is_announcement));
+}
+
+#[test]
+fn an_announcement_for_somebody_else_is_forged() {
+    let mut domain = Domain::of(&[1]);
+    let mut bytes = announcement(config(9), None);
+    bytes[8..20].copy_from_slice(&prefix(8).0);
+    domain.hear(1, &bytes);
+    assert_eq!(domain.counters(1).forged, 1);
+    assert!(!domain.knows(1, 9) && !domain.knows(1, 8));
+}
+
+#[test]
+fn nobody_takes_leave_for_another() {
+    let mut domain = Domain::of(&[1, 2]);
+    domain.run(Span::from_secs(1));
+    let mallory = stranger(config(9));
+    let mut key = vec![];
+    emit_participant_key(Guid::new(prefix(2), EntityId::PARTICIPANT), &mut key);
+    let qos = InlineQos { status_info: StatusInfo::DISPOSED, ..InlineQos::default() };
+    let leave = mallory.message(domain.wall(), None, SequenceNumber(2), &qos, PayloadKind::Key, &key);
+    domain.hear(1, &leave);
+    assert_eq!(domain.counters(1).forged, 1);
+    assert!(domain.knows(1, 2));
+}
+
+/// Host 2 goes bad and says something about an endpoint it does not have.
+fn say(domain: &mut Domain, guid: Guid, kind: ChangeKind, payload: &[u8]) {
+    let (now, wall) = (domain.now, domain.wall());
+    let change =
+        Change { kind, instance: KeyHash(guid.to_bytes()), source_timestamp: wall, payload: Payload::copy_of(payload) };
+    domain.at(2).builtin.publications.writer.write(now, change).unwrap();
+    domain.run(Span::from_millis(50));
+}
+
+#[test]
+fn nobody_announces_or_disposes_the_endpoints_of_another() {
+    let mut domain = Domain::of(&[1, 2, 3]);
+    domain.put_reader(1, subscription(1, 1, "topic"));
+    domain.put_writer(3, publication(3, 1, "topic"));
+    domain.put_writer(1, publication(1, 2, "topic"));
+    domain.run(Span::from_secs(2));
+    let (own, others) = (publication(1, 2, "topic").guid, publication(3, 1, "topic").guid);
+    assert_eq!(matched_writers(&domain.events(1)), [others, own]);
+    for (number, victim) in [own, others].into_iter().enumerate() {
+        let mut payload = vec![];
+        crate::discovery::data::emit_endpoint_key(victim, &mut payload);
+        say(&mut domain, victim, ChangeKind::DisposedUnregistered, &payload);
+        assert_eq!(domain.counters(1).forged, number as u64 + 1);
+    }
+    let mut payload = vec![];
+    publication(3, 7, "topic").emit(&mut payload);
+    say(&mut domain, publication(3, 7, "topic").guid, ChangeKind::Alive, &payload);
+    assert_eq!(domain.counters(1).forged, 3);
+    assert!(domain.events(1).is_empty(), "a forgery changed something");
+    assert!(domain.at(1).remote_publication(&others).is_some());
+}
+
+#[test]
+fn endpoints_that_are_not_kept_leave_nothing_behind() {
+    let mut domain = Domain::of(&[1, 2]);
+    domain.run(Span::from_secs(1));
+    for key in 0..500 {
+        let mut payload = vec![];
+        publication(3, key, "topic").emit(&mut payload);
+        say(&mut domain, publication(3, key, "topic").guid, ChangeKind::Alive, &payload);
+    }
+    assert_eq!(domain.counters(1).forged, 500);
+    assert_eq!(domain.at(1).builtin.publications.reader.cache().instances(), 0);
+}
+
+#[test]
+fn what_is_kept_of_one_participant_is_bounded() {
+    let mut domain = Domain::of(&[1, 2]);
+    domain.run(Span::from_secs(1));
+    for key in 0..100 {
+        let mut data = publication(2, key, "topic");
+        data.qos.user_data = UserData(vec![0; 60_000]);
+        domain.put_writer(2, data);
+        domain.run(Span::from_millis(50));
+    }
+    let kept = domain.at(1).remotes[&prefix(2)].publications.len();
+    assert_eq!(kept, DISCOVERY_BYTES_PER_PARTICIPANT_MAX / 60_000 - usize::from(kept < 69));
+    assert_eq!(domain.counters(1).no_room, 100 - kept as u64);
+    // What goes away makes room.
+    let (now, wall) = (domain.now, domain.wall());
+    for key in 0..10 {
+        domain.at(2).remove_writer(now, wall, EntityId::user_writer(key, false));
+    }
+    let mut data = publication(2, 1000, "topic");
+    data.qos.user_data = UserData(vec![0; 60_000]);
+    domain.put_writer(2, data.clone());
+    domain.run(Span::from_millis(50));
+    assert!(domain.at(1).remote_publication(&data.guid).is_some());
+}

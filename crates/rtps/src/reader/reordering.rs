@@ -1,0 +1,175 @@
+//! Telling what is late from what is lost, on networks where datagrams overtake each other.
+
+use crate::limits::{NACK_REPEAT_MAX, REORDERING_MIN};
+use crate::time::{Instant, Span};
+
+/// How much later than its successors something may come before it counts as lost: nothing on a network that keeps the
+/// order, and as much as was seen on one that does not.
+///
+/// The idea is that of TCP's RACK (RFC 8985 §3.3): the order is trusted until something speaks against it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tolerance {
+    span: Span,
+    /// Heartbeats since the last sign that so much is needed.
+    unneeded_for: u8,
+}
+
+/// After so many heartbeats without such a sign it fades.
+const HEARTBEATS_REMEMBERED: u8 = 32;
+
+impl Tolerance {
+    pub(super) const fn span(self) -> Span {
+        self.span
+    }
+
+    /// Something came by itself, so much after it was seen to be missing. Nothing is waited for longer than `at_most`: what
+    /// comes as late as that may have been sent late, as history is that some writers send after newer samples.
+    pub(super) fn note_late(&mut self, by: Span, at_most: Span) {
+        if by.times(2) >= self.span {
+            self.unneeded_for = 0;
+        }
+        let with_margin = Span(by.0.saturating_add(by.0 / 4));
+        self.span = self.span.max(with_margin.min(at_most));
+    }
+
+    /// What was asked for once came twice, so it was not lost: asking has to wait longer, a round trip at most.
+    pub(super) fn note_asked_in_vain(&mut self, round_trip: Span) {
+        self.unneeded_for = 0;
+        let longer = self.span.times(2).max(REORDERING_MIN).min(round_trip.max(REORDERING_MIN));
+        self.span = self.span.max(longer.min(NACK_REPEAT_MAX));
+    }
+
+    /// A heartbeat has come. One stray datagram is not remembered for ever.
+    pub(super) fn fade(&mut self) {
+        if self.unneeded_for < HEARTBEATS_REMEMBERED {
+            self.unneeded_for += 1;
+        } else {
+            self.span = Span(self.span.0 - self.span.0.div_ceil(64));
+        }
+    }
+}
+
+/// How far something has got that only grows, and how far it had got some time ago.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reach<N> {
+    newest: N,
+    grew_at: Instant,
+    /// Reached at `marked_at`.
+    marked: N,
+    marked_at: Instant,
+    /// Reached before `marked_at` by more than what was tolerated then.
+    settled: N,
+}
+
+impl<N: Copy + Ord> Reach<N> {
+    pub(super) const fn new(start: N, now: Instant) -> Self {
+        Self { newest: start, grew_at: now, marked: start, marked_at: Instant(0), settled: start }
+    }
+
+    /// How far it has got.
+    pub(super) const fn newest(&self) -> N {
+        self.newest
+    }
+
+    /// When it last went on.
+    pub(super) const fn grew_at(&self) -> Instant {
+        self.grew_at
+    }
+
+    /// It has got to `to`. Says whether that is further than before.
+    pub(super) fn raise(&mut self, to: N, now: Instant, tolerance: Tolerance) -> bool {
+        if to <= self.newest {
+            return false;
+        }
+        if self.marked_at + tolerance.span() <= now {
+            self.settled = self.marked;
+            (self.marked, self.marked_at) = (to, now);
+        }
+        (self.newest, self.grew_at) = (to, now);
+        true
+    }
+
+    /// How far it had got longer ago than is tolerated: what is missing up to there is lost. It lags behind by twice the
+    /// tolerance at most.
+    pub(super) fn due(&self, now: Instant, tolerance: Tolerance) -> N {
+        if self.grew_at + tolerance.span() <= now {
+            self.newest
+        } else if self.marked_at + tolerance.span() <= now {
+            self.marked
+        } else {
+            self.settled
+        }
+    }
+
+    /// When [`Self::due`] gets further by itself.
+    pub(super) fn next_due(&self, now: Instant, tolerance: Tolerance) -> Option<Instant> {
+        [self.marked_at, self.grew_at].into_iter().map(|at| at + tolerance.span()).find(|at| *at > now)
+    }
+
+    /// For how long at least `what` has been overtaken.
+    pub(super) fn passed_since(&self, what: N, now: Instant) -> Option<Span> {
+        let at = if what <= self.marked { self.marked_at } else { self.grew_at };
+        (what <= self.newest).then(|| now.since(at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tolerance(span: Span) -> Tolerance {
+        Tolerance { span, unneeded_for: 0 }
+    }
+
+    #[test]
+    fn without_tolerance_everything_reached_is_due_at_once() {
+        let mut reach = Reach::new(0, Instant(0));
+        for number in 1..10 {
+            assert!(reach.raise(number, Instant(5), Tolerance::default()));
+            assert_eq!(reach.due(Instant(5), Tolerance::default()), number);
+        }
+        assert!(!reach.raise(9, Instant(6), Tolerance::default()));
+        assert_eq!(reach.next_due(Instant(5), Tolerance::default()), None);
+    }
+
+    #[test]
+    fn what_was_reached_becomes_due_within_twice_the_tolerance_even_if_it_goes_on_and_on() {
+        let tolerance = tolerance(Span(100));
+        let mut reach = Reach::new(0, Instant(0));
+        for now in 1000..5000_u64 {
+            reach.raise(now, Instant(now), tolerance);
+            let due = reach.due(Instant(now), tolerance);
+            assert!(due + 100 <= now, "not before its time");
+            assert!(due + 200 >= now || now < 1200, "{due} at {now}");
+            assert!(reach.next_due(Instant(now), tolerance).is_some_and(|at| at <= Instant(now + 100)));
+        }
+        assert_eq!(reach.due(Instant(5099), tolerance), 4999);
+        assert_eq!(reach.next_due(Instant(5099), tolerance), None);
+    }
+
+    #[test]
+    fn a_stray_datagram_is_forgotten_and_a_steady_disorder_is_not() {
+        let mut tolerance = Tolerance::default();
+        tolerance.note_late(Span::from_secs(100), Span::from_millis(10));
+        assert_eq!(tolerance.span(), Span::from_millis(10));
+        (0..2000).for_each(|_| tolerance.fade());
+        assert_eq!(tolerance.span(), Span::ZERO);
+        tolerance.note_late(Span(800), Span(5000));
+        for n in 0..2000 {
+            tolerance.fade();
+            if n % 30 == 0 {
+                tolerance.note_late(Span(500), Span(5000));
+            }
+        }
+        assert_eq!(tolerance.span(), Span(1000));
+    }
+
+    #[test]
+    fn asking_in_vain_is_answered_by_more_time_up_to_a_round_trip() {
+        let mut tolerance = Tolerance::default();
+        tolerance.note_asked_in_vain(Span::from_micros(350));
+        assert_eq!(tolerance.span(), REORDERING_MIN);
+        (0..5).for_each(|_| tolerance.note_asked_in_vain(Span::from_micros(350)));
+        assert_eq!(tolerance.span(), Span::from_micros(350));
+    }
+}

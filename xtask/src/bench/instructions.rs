@@ -1,0 +1,107 @@
+//! `cargo xtask bench instructions`: how many instructions one sample takes from `write` to `take`, by part and by place.
+//!
+//! Two runs that differ only in the number of samples are counted by callgrind; the difference is what samples cost. The
+//! kernel's work is not in it. Where every sample is acknowledged, the numbers are the same in every run but for a few
+//! instructions; in the usual flow, acknowledgement is asked for by the clock too.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use super::callgrind::Profile;
+use crate::process::{output, run, succeeds};
+use crate::workspace::Workspace;
+
+/// Samples of the two runs.
+const COUNTS: [u64; 2] = [1000, 3000];
+/// Rows of a table.
+const ROWS: usize = 20;
+/// The parts of an exchange, by the example's functions.
+const PARTS: [(&str, &str); 4] = [
+    ("exchange::write", "write: encode, store, pack, send"),
+    ("exchange::receive", "receive: to the reader's cache, and answer"),
+    ("exchange::take", "take: out of the cache, decode"),
+    ("exchange::hear_acknowledgement", "the writer's side looks for an answer"),
+];
+
+/// Counts, and prints the tables.
+pub(crate) fn print(workspace: &Workspace) -> Result<()> {
+    if !succeeds(Command::new("valgrind").arg("--version")) {
+        bail!("valgrind does not start; install the Debian package `valgrind`");
+    }
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(workspace.root()).args(["build", "--release", "--locked", "--package", "peregrine"]);
+    run(cargo.args(["--example", "exchange"]))?;
+    let target = workspace.metadata.target_directory.as_std_path();
+    let program = target.join("release/examples/exchange");
+    println!("\nInstructions per sample of 32 octets, reliable, one process, WaitStrategy::Poll");
+    for (mode, what) in
+        [("each", "every sample is acknowledged"), ("flow", "acknowledged as usual: this depends on the clock")]
+    {
+        let few = count(&program, target, mode, COUNTS[0])?;
+        let many = count(&program, target, mode, COUNTS[1])?;
+        println!(
+            "\n{what}: {:.3} acknowledgements per sample",
+            per_sample(few.acknowledgements, many.acknowledgements)
+        );
+        print_tables(&few.profile, &many.profile);
+    }
+    Ok(())
+}
+
+struct Counted {
+    profile: Profile,
+    acknowledgements: u64,
+}
+
+fn count(program: &Path, target: &Path, mode: &str, samples: u64) -> Result<Counted> {
+    let file = target.join(format!("exchange-{mode}-{samples}.callgrind"));
+    let mut command = Command::new("valgrind");
+    command.args(["--quiet", "--tool=callgrind", "--dump-line=no", "--compress-strings=no", "--compress-pos=no"]);
+    command.arg(format!("--callgrind-out-file={}", file.display())).arg(program).args([mode, &samples.to_string()]);
+    let told = output(&mut command)?;
+    let acknowledgements = told.split_whitespace().nth(1).and_then(|number| number.parse().ok());
+    let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+    fs::remove_file(&file).with_context(|| format!("cannot remove {}", file.display()))?;
+    Ok(Counted {
+        profile: Profile::parse(&text),
+        acknowledgements: acknowledgements.context("the example has not told how many acknowledgements came")?,
+    })
+}
+
+fn per_sample(few: u64, many: u64) -> f64 {
+    (many as f64 - few as f64) / (COUNTS[1] - COUNTS[0]) as f64
+}
+
+fn print_tables(few: &Profile, many: &Profile) {
+    let total = per_sample(few.functions.values().sum(), many.functions.values().sum());
+    println!("  {total:>8.1}  everything");
+    let of = |profile: &Profile, name: &str| profile.inclusive.get(name).copied().unwrap_or(0);
+    for (name, what) in PARTS {
+        println!("  {:>8.1}  {what}", per_sample(of(few, name), of(many, name)));
+    }
+    print_top("function, with what the compiler has put into it", &few.functions, &many.functions);
+    print_top("function, with all that it calls", &few.inclusive, &many.inclusive);
+    print_top("source file, wherever the compiler has put its code", &few.files, &many.files);
+}
+
+fn print_top(what: &str, few: &BTreeMap<String, u64>, many: &BTreeMap<String, u64>) {
+    let names: BTreeSet<&String> = few.keys().chain(many.keys()).collect();
+    let of = |map: &BTreeMap<String, u64>, name| map.get(name).copied().unwrap_or(0);
+    let mut rows: Vec<(f64, &String)> =
+        names.into_iter().map(|name| (per_sample(of(few, name), of(many, name)), name)).collect();
+    rows.sort_by(|(a, _), (b, _)| b.total_cmp(a));
+    println!("  by {what}:");
+    for (cost, name) in rows.into_iter().take(ROWS).filter(|(cost, _)| *cost >= 0.5) {
+        println!("  {cost:>8.1}    {}", short(name));
+    }
+}
+
+/// A path from its last directory that says which crate it is of.
+fn short(name: &str) -> &str {
+    let starts = ["/crates/", "/registry/src/", "/library/"];
+    starts.iter().find_map(|start| name.rfind(start).map(|at| &name[at + 1..])).unwrap_or(name)
+}

@@ -126,6 +126,11 @@ fn collect(lines: &Receiver<String>) -> Vec<String> {
     std::iter::from_fn(|| lines.recv_timeout(LIMIT).ok()).collect()
 }
 
+/// A core that this process may use.
+pub(crate) fn first_core() -> usize {
+    perftest::threads::allowed_cores()[0]
+}
+
 /// The columns of a row of results.
 pub(crate) fn columns(row: &str) -> Vec<f64> {
     row.split(',').map(|column| column.trim().parse().unwrap_or_else(|_| panic!("'{row}' is not a row"))).collect()

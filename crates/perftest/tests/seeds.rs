@@ -139,6 +139,46 @@ fn tutorial_latency_scan() {
     assert_rows(&sides, &SIZES, true, true);
 }
 
+/// What the tutorial shows on stderr, line after line; only the file of QoS profiles is built in here.
+#[test]
+fn tutorial_configuration_block() {
+    let sides = run_pair("-pub -nic eth0 -noPrint -exec 20 -scan 32:64 -batchSize 0", "-sub -nic eth0 -noPrint", false);
+    let shown: Vec<_> = sides.0.stderr.lines().map(str::trim).collect();
+    let mut rest = &shown[..];
+    for line in [
+        "Mode: THROUGHPUT TEST",
+        "(Use \"-latencyTest\" for Latency Mode)",
+        "Perftest Configuration:",
+        "Reliability: Reliable",
+        "Keyed: No",
+        "Publisher ID: 0",
+        "Latency count: 1 latency sample every 50 samples",
+        "Data Size: 32, 64",
+        "(Set the data size on the subscriber to the maximum data size to achieve best performance)",
+        "Batching: No (Use \"-batchSize\" to setup batching)",
+        "Publication Rate: Unlimited (Not set)",
+        "Execution time: 20 seconds",
+        "Receive using: Listeners",
+        "Dynamic Data: No",
+        "FlatData: No",
+        "Zero Copy: No",
+        "Asynchronous Publishing: No",
+        "XML File: No (built-in QoS)",
+        "Transport Configuration:",
+        "Kind: UDPv4",
+        "Nic: lo",
+        "Use Multicast: False",
+        "Waiting to discover 1 subscribers ...",
+        "Waiting for subscribers announcement ...",
+        "Sending data ...",
+        "Finishing test due to timer...",
+        "Test ended.",
+    ] {
+        let place = rest.iter().position(|shown| *shown == line);
+        rest = &rest[place.unwrap_or_else(|| panic!("'{line}' is not in its place: {}", sides.0.stderr)) + 1..];
+    }
+}
+
 // The benchmark script.
 
 /// How the benchmark script is called, and so which words it puts on a line.

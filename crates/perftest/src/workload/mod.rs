@@ -1,10 +1,13 @@
 //! What the two sides do, whatever carries their samples.
 
+mod diagnostics;
 mod latency;
 mod meter;
+mod payload;
 mod publisher;
 mod reception;
 mod sequence;
+mod serialization;
 mod subscriber;
 mod turns;
 

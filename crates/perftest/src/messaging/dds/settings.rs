@@ -42,6 +42,10 @@ pub(super) fn domain_config(plan: &TestPlan) -> Result<DomainConfig, Error> {
     let is_group = |peer: &String| peer.parse().is_ok_and(|ip: IpAddr| ip.is_multicast());
     config.multicast = transport.peers.is_empty() || transport.peers.iter().any(is_group);
     config.message_bytes = plan.data.max_message_len.map(|len| len.min(MAX_DATAGRAM_LEN));
+    if let Some(len) = plan.data.receive_buffer_len {
+        config.receive_buffer_bytes = len;
+    }
+    config.send_buffer_bytes = plan.data.send_buffer_len;
     config.wait = match plan.receive.wait {
         Wait::Block => peregrine::WaitStrategy::Block,
         Wait::Spin(time) => peregrine::WaitStrategy::SpinThenBlock(time),
@@ -222,5 +226,7 @@ mod tests {
             domain_config(&plan("-sub -transport UDPv6 -messageSizeMax 1000000 -threadCPUAffinity 0:1")).unwrap();
         assert_eq!((config.udp_v4, config.udp_v6, config.message_bytes), (false, true, Some(MAX_DATAGRAM_LEN)));
         assert_eq!(config.threads.affinity, Some(vec![1]));
+        let config = domain_config(&plan("-sub -receiveBufferSize 100000 -sendBufferSize 50k")).unwrap();
+        assert_eq!((config.receive_buffer_bytes, config.send_buffer_bytes), (100_000, Some(50_000)));
     }
 }

@@ -47,6 +47,8 @@ fn counters_and_limits_go_to_stderr() {
     let sent = number(&publisher.stderr, "Cache statistics:\n\tDataWriter of Throughput:", "Samples sent");
     let received = number(&subscriber.stderr, "Cache statistics:", "Samples received");
     assert!(sent > 500 && received > 500, "{sent} {received}");
+    assert!(number(&subscriber.stderr, "\tSockets of the domain:", "Datagrams received") > 0);
+    assert_eq!(number(&subscriber.stderr, "\tSockets of the domain:", "Not understood"), 0);
     let pulled = publisher.stderr.lines().find(|line| line.starts_with("Pulled (sent again): "));
     assert!(pulled.is_some_and(|line| line.ends_with(" fragments")), "{}", publisher.stderr);
     assert_eq!((columns(&publisher.stdout[1]).len(), columns(&subscriber.stdout[1]).len()), (10, 7));
@@ -69,6 +71,16 @@ fn samples_of_1264_bytes_are_data() {
         let (_, subscriber) = pair(domain, kind, options, "-dataLen 1264");
         let row = columns(&subscriber.stdout[1]);
         assert_eq!((row[0], row[1], row[4]), (1264.0, 300.0, 0.0), "{subscriber:?}");
+    }
+}
+
+#[test]
+fn a_subscriber_need_not_know_how_many_instances_there_are() {
+    for (domain, options) in [(66, "-latencyTest"), (67, "-latencyCount 1 -batchSize 0")] {
+        let options = format!("-instances 70 -numIter 300 {options}");
+        let (publisher, subscriber) = pair(domain, "-keyed", &options, "");
+        assert_eq!((columns(&subscriber.stdout[1])[1], columns(&subscriber.stdout[1])[4]), (300.0, 0.0));
+        assert!(columns(&publisher.stdout[1])[4] > 0.0, "{publisher:?}");
     }
 }
 

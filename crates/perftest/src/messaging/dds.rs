@@ -112,7 +112,9 @@ impl<T: TestType> Messaging for DdsMessaging<T> {
     }
 
     fn counters(&self) -> Vec<EndpointReport> {
-        self.endpoints().counters()
+        let mut reports = self.endpoints().counters();
+        reports.push(reports::of_domain(&self.participant));
+        reports
     }
 
     fn resent(&self) -> Option<Resent> {
@@ -131,14 +133,15 @@ impl<T: TestType> Messaging for DdsMessaging<T> {
         let readers = Arc::<Readers>::default();
         builder = builder.listener(Watch(Arc::clone(&readers)), StatusMask::PUBLICATION_MATCHED);
         let writer = builder.build().map_err(|error| setup(&error))?;
+        let instances = self.plan.data.instances;
         if T::HAS_KEY {
-            for index in 0..self.plan.data.instances {
+            for index in 0..instances {
                 register(&writer, index.to_le_bytes())?;
             }
             register(&writer, CONTROL_KEY)?;
         }
         self.endpoints().add_writer(topic, &writer, batch_len);
-        Ok(DdsWriter { writer, topic, batch_len, readers, mismatch: Mismatch::default() })
+        Ok(DdsWriter { writer, topic, instances, batch_len, readers, mismatch: Mismatch::default() })
     }
 
     fn create_reader(&self, topic: Topic) -> Result<DdsReader<T>, Error> {
@@ -212,6 +215,8 @@ impl Mismatch {
 pub struct DdsWriter<T: TestType> {
     writer: DataWriter<T>,
     topic: Topic,
+    /// The instances `0..instances` were registered, and that of control messages.
+    instances: u32,
     /// Octets that end a batch; `None` without batches.
     batch_len: Option<usize>,
     readers: Arc<Readers>,
@@ -224,7 +229,7 @@ impl<T: TestType> SampleWriter for DdsWriter<T> {
         if self.readers.have_left() {
             return Err(WriteError::PartnerGone(format!("Every reader of topic {} has left.", self.topic)));
         }
-        let instance = if T::HAS_KEY { instance_of(sample.key) } else { InstanceHandle::NIL };
+        let instance = if T::HAS_KEY { self.instance(sample.key)? } else { InstanceHandle::NIL };
         let len = sample.serialized_len();
         match self.writer.write_serialized(instance, len, |buffer| sample.serialize_into(buffer)) {
             Ok(_) => Ok(()),
@@ -251,6 +256,17 @@ impl<T: TestType> SampleWriter for DdsWriter<T> {
 
     fn wait_for_acknowledgments(&mut self, timeout: Duration) -> Result<bool, Error> {
         Ok(self.writer.wait_for_acknowledgments(timeout).is_ok())
+    }
+}
+
+impl<T: TestType> DdsWriter<T> {
+    /// Echoes may be of instances that this side was not told of.
+    #[inline]
+    fn instance(&self, key: [u8; 4]) -> Result<InstanceHandle, WriteError> {
+        if u32::from_le_bytes(key) < self.instances || key == CONTROL_KEY {
+            return Ok(instance_of(key));
+        }
+        self.writer.register_instance(&T::with_key(key)).map_err(|error| WriteError::Failed(error.to_string()))
     }
 }
 

@@ -124,6 +124,8 @@ pub struct DataPlan {
     pub keyed: bool,
     /// Instances written in turn.
     pub instances: u32,
+    /// Whether their number was given rather than assumed; without, any number may come.
+    pub instances_given: bool,
     /// Unbounded type, and the size from which its memory is taken on demand.
     pub unbounded: Option<usize>,
     /// 0 volatile, 1 transient local, 2 transient, 3 persistent.

@@ -290,6 +290,7 @@ fn data(options: &ParsedOptions, sizes: &[usize], remarks: &mut Remarks) -> Data
         reliable: !options.has("bestEffort") && !options.has("rawTransport"),
         keyed: options.has("keyed"),
         instances: u32_option(options, "instances", 1),
+        instances_given: options.has("instances"),
         unbounded,
         durability: options.integer("durability").unwrap_or(0) as u8,
         send_queue_len: u32_option(options, "sendQueueSize", 50),

@@ -201,10 +201,11 @@ fn a_content_filter_is_checked_before_it_is_refused() {
 }
 
 #[test]
-fn what_is_known_and_not_there_takes_its_value_along() {
-    let with_value = |option: &&OptionDescriptor| requires_value(option) && option.availability != Availability::Now;
-    for option in OPTIONS.iter().filter(with_value) {
+fn what_is_known_and_not_there_is_refused_in_one_line_with_its_value() {
+    let is_refused = |option: &&OptionDescriptor| !matches!(option.availability, Availability::Now | Availability::Old);
+    for option in OPTIONS.iter().filter(is_refused) {
         let value = match option.argument {
+            Argument::Flag => String::new(),
             Argument::Integer { min, .. } => min.to_string(),
             Argument::Choice { permitted, .. } => permitted[0].to_owned(),
             _ => "1".to_owned(),
@@ -212,6 +213,13 @@ fn what_is_known_and_not_there_takes_its_value_along() {
         let lines = errors(&format!("-{} {value}", option.name));
         assert_eq!(lines.len(), 1, "{lines:?}");
         assert!(lines[0].starts_with(&format!("-{} ", option.name)), "{lines:?}");
+    }
+    let Argument::Choice { not_yet, .. } = table::descriptor("transport").unwrap().argument else { panic!() };
+    for transport in not_yet {
+        assert_eq!(
+            errors(&format!("-transport {transport}")),
+            [format!("-transport {transport} is not available yet")]
+        );
     }
 }
 

@@ -1,7 +1,7 @@
 //! What the endpoints of this process have to say of themselves.
 
 use peregrine::qos::{Limit, ResourceLimits};
-use peregrine::{DataReader, DataWriter};
+use peregrine::{DataReader, DataWriter, DomainParticipant};
 
 use super::TestType;
 use crate::messaging::{EndpointReport, Resent, Topic};
@@ -77,6 +77,27 @@ impl<T: TestType> Endpoints<T> {
             }
         })
     }
+}
+
+/// What the sockets of the domain have done, and what was not understood of it.
+pub(super) fn of_domain(participant: &DomainParticipant) -> EndpointReport {
+    let mut counts = [
+        ("Datagrams sent", 0),
+        ("Datagrams received", 0),
+        ("Dropped by the kernel (receive buffer full)", 0),
+        ("Not sent because of errors", 0),
+        ("Not understood", 0),
+    ];
+    for (_, socket) in participant.transport_statistics() {
+        let of_socket =
+            [socket.datagrams_sent, socket.datagrams_received, socket.kernel_drops, socket.send_errors.total()];
+        for ((_, count), more) in counts.iter_mut().zip(of_socket) {
+            *count = u64::saturating_add(*count, more);
+        }
+    }
+    let counters = participant.counters();
+    counts[4].1 = counters.not_rtps.saturating_add(counters.malformed);
+    report("Sockets of the domain".into(), &counts)
 }
 
 fn report(title: String, counts: &[(&'static str, u64)]) -> EndpointReport {

@@ -148,10 +148,10 @@ fn durability(plan: &TestPlan, topic: Topic) -> Durability {
     }
 }
 
-/// One instance more than is written: the one of control messages.
+/// One instance more than is written: the one of control messages. A subscriber that was not told takes any number.
 fn limits(plan: &TestPlan, max_samples: Limit) -> ResourceLimits {
-    let max_instances =
-        if plan.data.keyed { Limit::At(plan.data.instances.saturating_add(1)) } else { Limit::Unlimited };
+    let is_known = plan.data.keyed && plan.data.instances_given;
+    let max_instances = if is_known { Limit::At(plan.data.instances.saturating_add(1)) } else { Limit::Unlimited };
     ResourceLimits { max_samples, max_instances, max_samples_per_instance: max_samples }
 }
 

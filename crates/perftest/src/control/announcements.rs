@@ -73,6 +73,8 @@ impl AnnouncementBoard {
             }
         };
         match sentinel {
+            // It waits for the next test.
+            Sentinel::Initialize if state.ending => {}
             Sentinel::Initialize => {
                 if state.arrive(subscriber, ProcessNumber::of_introduction(sample), self.expected) {
                     let fault = format!(
@@ -233,6 +235,19 @@ mod tests {
         announce(&board, Sentinel::Initialize, 0, 5);
         announce(&board, Sentinel::Initialize, 0, 6);
         assert_eq!(board.wait_for_all(SOON), Ok(Waited::Done));
+    }
+
+    #[test]
+    fn a_subscriber_that_comes_after_the_end_is_not_waited_for() {
+        let stop = Arc::<Stop>::default();
+        let board = AnnouncementBoard::new(1, Arc::clone(&stop));
+        arrive(&board, ProcessNumber::of_this_process(), 0);
+        board.expect_departures();
+        arrive(&board, ProcessNumber::of_this_process(), 0);
+        assert_eq!((stop.reason(), board.fault()), (None, None));
+        announce(&board, Sentinel::Finished, 0, 0);
+        arrive(&board, ProcessNumber::of_this_process(), 0);
+        assert!(board.wait_until_all_have_left(Duration::ZERO));
     }
 
     #[test]

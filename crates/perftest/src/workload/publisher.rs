@@ -63,7 +63,11 @@ pub(super) fn run<M: Messaging>(
     };
     status("Waiting for subscribers announcement ...");
     let all_there = match board.wait_for_all(deadline.remaining()) {
-        Ok(Waited::Done) => Ok(()),
+        // Those discovered at first may have been of an earlier test.
+        Ok(Waited::Done) => match discover(deadline, stop, |step| writer.wait_for_readers(subscribers, step)) {
+            Ok(false) => Err(nobody_there(plan, publisher, &board.present())),
+            found => found.map(drop),
+        },
         Ok(Waited::TimeOver) => Err(nobody_there(plan, publisher, &board.present())),
         Ok(Waited::Stopped(reason)) => Err(stopped(reason, &board)),
         Err(fault) => Err(fault),

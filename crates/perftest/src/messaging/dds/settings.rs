@@ -77,7 +77,8 @@ pub(super) fn writer_qos(plan: &TestPlan, topic: Topic) -> DataWriterQos {
     DataWriterQos {
         durability: durability(plan, topic),
         reliability: Reliability { kind: reliability(plan, topic), max_blocking_time: plan.timeouts.partner.into() },
-        history: History::KeepAll,
+        // Of announcements the latest counts: who comes later must not take a subscriber for present that has left.
+        history: if topic == Topic::Announcement { History::KeepLast { depth: 1 } } else { History::KeepAll },
         resource_limits: limits(plan, max_samples),
         data_representation: DataRepresentation(vec![RepresentationId::XCDR1]),
         ..DataWriterQos::default()
@@ -198,6 +199,7 @@ mod tests {
         assert_eq!(announcement.reliability.kind, ReliabilityKind::Reliable);
         assert_eq!(announcement.durability, Durability::TransientLocal);
         assert_eq!(writer_qos(&plan, Topic::Latency).durability, Durability::Volatile);
+        assert_eq!(writer_qos(&plan, Topic::Announcement).history, History::KeepLast { depth: 1 });
         assert_eq!(publisher_qos().presentation.scope, AccessScope::Topic);
     }
 

@@ -278,6 +278,8 @@ class SubscriberSide:
         self.reader = self.endpoints.reader("Throughput")
         self.announcer = self.endpoints.writer("Announcement")
         self.numbers = []
+        # How many samples there are, once the publisher has told.
+        self.sent = None
         self.last_of_instance = {}
         self.in_order = True
         self.pings = 0
@@ -291,24 +293,28 @@ class SubscriberSide:
             if not self.numbers and time.monotonic() >= next_announcement:
                 self.announcer.write(self.endpoints.control(INITIALIZE))
                 next_announcement = time.monotonic() + 1
-            for sample in self.reader.take(min(0.1, deadline.left())):
-                if self.on_sample(sample):
-                    return self.end(sample.seq_num, deadline)
-            deadline.check("the publisher has not ended its test")
+            taken = self.reader.take(min(0.1, deadline.left()))
+            for sample in taken:
+                self.on_sample(sample)
+            # The end may be handed over before data of other instances.
+            is_complete = len(self.numbers) == self.sent or (self.options.best_effort and not taken)
+            if self.sent is not None and is_complete:
+                return self.end(deadline)
+            deadline.check(f"the publisher has not ended its test ({len(self.numbers)} of {self.sent} samples)")
 
     def on_sample(self, sample):
-        """Whether it is the end of the test."""
         if sample.entity_id != 0:
             raise Failure(f"a sample of publisher {sample.entity_id}")
         length = len(sample.bin_data)
         if length in (INITIALIZE, FINISHED) and list(sample.key) != CONTROL_KEY:
             raise Failure(f"a message of length {length} has the key {sample.key}")
         if length == FINISHED:
-            return True
+            self.sent = sample.seq_num + 1
+            return
         if length == INITIALIZE:
             self.initializations += 1
             self.pong_writer.write(sample)
-            return False
+            return
         if length + OVERHEAD != self.options.size:
             raise Failure(f"a sample of {length + OVERHEAD} bytes")
         if list(sample.key) != key_of(sample.seq_num, self.options):
@@ -323,9 +329,8 @@ class SubscriberSide:
         self.in_order = self.in_order and sample.seq_num > self.last_of_instance.get(instance, -1)
         self.last_of_instance[instance] = sample.seq_num
         self.numbers.append(sample.seq_num)
-        return False
 
-    def end(self, last, deadline):
+    def end(self, deadline):
         self.announcer.write(self.endpoints.control(FINISHED))
         if not self.announcer.wait_for_acks(duration(seconds=max(1, int(deadline.left())))):
             raise Failure("the publisher does not acknowledge the end")
@@ -337,7 +342,7 @@ class SubscriberSide:
         return {
             "received": len(self.numbers),
             "in_order": self.in_order,
-            "last": last,
+            "last": self.sent - 1,
             "pings": self.pings,
             "initializations": self.initializations,
         }

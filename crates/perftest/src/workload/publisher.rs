@@ -65,7 +65,10 @@ pub(super) fn run<M: Messaging>(
     let all_there = match board.wait_for_all(deadline.remaining()) {
         // Those discovered at first may have been of an earlier test.
         Ok(Waited::Done) => match discover(deadline, stop, |step| writer.wait_for_readers(subscribers, step)) {
-            Ok(false) => Err(nobody_there(plan, publisher, &board.present())),
+            Ok(false) => Err(match stop.reason() {
+                Some(reason) => stopped(reason, &board),
+                None => nobody_there(plan, publisher, &board.present()),
+            }),
             found => found.map(drop),
         },
         Ok(Waited::TimeOver) => Err(nobody_there(plan, publisher, &board.present())),
@@ -171,12 +174,23 @@ impl<M: Messaging> PublisherRun<'_, M> {
             if self.stop.reason().is_some() {
                 break;
             }
-            self.writer.write(&introduction).or_else(tolerate_full).map_err(transfer)?;
+            match self.writer.write(&introduction).or_else(tolerate_full) {
+                // Those who have left may have been of an earlier test.
+                Err(WriteError::PartnerGone(_)) if self.wait_for_others()? => {}
+                written => written.map_err(transfer)?,
+            }
         }
         self.writer.flush().or_else(tolerate_full).map_err(transfer)?;
         status("Sending data ...");
         self.stop.sleep(self.plan.timeouts.start_delay);
         Ok(())
+    }
+
+    /// Whether there are as many readers as subscribers, after some have left.
+    fn wait_for_others(&mut self) -> Result<bool, Error> {
+        let deadline = MonotonicNs::now().plus(self.plan.timeouts.partner);
+        let (writer, subscribers) = (&mut self.writer, self.publisher.subscribers);
+        discover(deadline, self.stop, |step| writer.wait_for_readers(subscribers, step))
     }
 
     /// Every size, and the end. What was measured is printed whatever happens; a size without data fails the run, and

@@ -138,7 +138,19 @@ impl<W: SampleWriter> SubscriberRun<'_, W> {
     fn finish(&mut self, round: u32, result: &SizeResult) -> Result<(), Error> {
         self.report(result);
         self.confirm(Sentinel::Finished, round)?;
-        self.announcer.wait_for_acknowledgments(LINGER_TOTAL)?;
+        let acknowledged = self.announcer.wait_for_acknowledgments(LINGER_TOTAL)?;
+        // Sockets cannot tell. With DDS, who stays longer than he must is found by the next publisher of a script.
+        if self.plan.transport.raw || !acknowledged {
+            self.linger()?;
+        }
+        if self.measured == 0 {
+            return Err(Error::NoData("No sample was received.".into()));
+        }
+        Ok(())
+    }
+
+    /// Stays until no publisher has asked again for a while.
+    fn linger(&mut self) -> Result<(), Error> {
         let end = MonotonicNs::now().plus(LINGER_TOTAL);
         while !end.remaining().is_zero() {
             let quiet = MonotonicNs::now().plus(LINGER_QUIET).min(end);
@@ -147,9 +159,6 @@ impl<W: SampleWriter> SubscriberRun<'_, W> {
                 Some(_) => {}
                 None => break,
             }
-        }
-        if self.measured == 0 {
-            return Err(Error::NoData("No sample was received.".into()));
         }
         Ok(())
     }

@@ -70,7 +70,7 @@ fn assert_nothing_is_missing(permille: u32, samples: u32) {
             assert_eq!((row[1], row[4]), (sent, 0.0), "{subscriber:?}");
         }
         // Said of samples that came twice or out of order.
-        assert!(!subscriber.stderr.contains("arrived twice"), "{}", subscriber.stderr);
+        assert!(!subscriber.stderr.contains("Duplicate samples"), "{}", subscriber.stderr);
     }
 }
 
@@ -112,7 +112,7 @@ fn packets_for(hosts: &TwoHosts, subscribers: usize, both: &str, samples: u32) -
     for subscriber in &outcomes[1..] {
         let row = columns(&subscriber.stdout[0]);
         assert_eq!((row[1], row[4]), (samples.into(), 0.0), "{subscriber:?}");
-        assert!(!subscriber.stderr.contains("arrived twice"), "{}", subscriber.stderr);
+        assert!(!subscriber.stderr.contains("Duplicate samples"), "{}", subscriber.stderr);
     }
     TwoHosts::packets_sent(&hosts.a).unwrap() - before
 }
@@ -167,5 +167,50 @@ fn hosts_meet_by_link_local_addresses() {
     let [a, b] = [&hosts.a, &hosts.b].map(|host| TwoHosts::link_local(host).unwrap());
     for peers in [String::new(), format!("-peer {a}%{interface} -peer [{b}%{interface}]:7660")] {
         packets_for(&hosts, 1, &format!("-transport UDPv6 {peers}"), 2000);
+    }
+}
+
+/// Two hosts as those of the tutorial: the same interface, the same addresses.
+fn hosts_of_the_tutorial() -> TwoHosts {
+    let hosts = TwoHosts::joined_by(&Link::default()).unwrap();
+    for (host, address) in [(&hosts.a, "10.45.3.120/24"), (&hosts.b, "10.45.3.119/24")] {
+        host.ip(&["link", "set", TwoHosts::INTERFACE, "down"]).unwrap();
+        host.ip(&["link", "set", TwoHosts::INTERFACE, "name", "eth0"]).unwrap();
+        host.ip(&["address", "flush", "dev", "eth0"]).unwrap();
+        host.ip(&["address", "add", address, "dev", "eth0"]).unwrap();
+        host.ip(&["link", "set", "eth0", "up"]).unwrap();
+        host.ip(&["route", "add", "224.0.0.0/4", "dev", "eth0"]).unwrap();
+    }
+    hosts
+}
+
+/// The lines of the tutorial on characterizing two machines, to the letter but for their length, each pair in its turn.
+#[test]
+fn the_lines_of_the_tutorial_run_as_written() {
+    let hosts = hosts_of_the_tutorial();
+    for (publisher, subscriber, sizes) in [
+        (
+            "-pub -peer 10.45.3.119 -nic eth0 -raw -noPrint -exec 20 -datalen 1024 -batchSize 0",
+            "-sub -peer 10.45.3.120 -nic eth0 -raw -noPrint -datalen 1024",
+            1,
+        ),
+        (
+            "-pub -peer 10.45.3.119 -nic eth0 -raw -noPrint -exec 20 -datalen 63000 -latencyTest",
+            "-sub -peer 10.45.3.120 -nic eth0 -raw -noPrint -datalen 63000",
+            1,
+        ),
+        ("-pub -nic eth0 -noPrint -exec 20 -scan -batchSize 0", "-sub -nic eth0 -noPrint", 12),
+        ("-pub -nic eth0 -noPrint -exec 20 -scan -latencyTest", "-sub -nic eth0 -noPrint", 12),
+        ("-pub -nic eth0 -noPrint -exec 20 -scan", "-sub -nic eth0 -noPrint", 12),
+    ] {
+        let started = start_command(hosts.b.command(PROGRAM), subscriber);
+        let line = format!("{publisher} -exec 300ms");
+        let publisher = start_command(hosts.a.command(PROGRAM), &line).finish();
+        let subscriber = started.finish();
+        assert_eq!((publisher.code, subscriber.code), (0, 0), "{line}: {publisher:?} {subscriber:?}");
+        for outcome in [&publisher, &subscriber] {
+            assert_eq!(outcome.stdout.len(), sizes + 1, "{line}: {outcome:?}");
+        }
+        assert!(subscriber.stdout[1..].iter().all(|row| columns(row)[1] > 0.0), "{line}: {subscriber:?}");
     }
 }

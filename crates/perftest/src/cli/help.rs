@@ -61,23 +61,33 @@ pub fn markdown() -> String {
         }
         text.push('\n');
     }
-    let removed: Vec<_> = OPTIONS.iter().filter(|option| option.availability == Availability::Removed).collect();
-    text.push_str("### Removed from RTI Perftest\n\n| Option | Instead |\n|---|---|\n");
-    for option in removed {
-        let _ = writeln!(text, "| `-{}` | {} |", option.name, option.help);
+    text.push_str("### Removed from RTI Perftest\n\n| Option | Instead | State |\n|---|---|---|\n");
+    for option in OPTIONS.iter().filter(|option| is_history(option)) {
+        let argument = option.argument.placeholder();
+        let separator = if argument.is_empty() { "" } else { " " };
+        let state = if option.availability == Availability::Old { "works" } else { "refused" };
+        let _ = writeln!(text, "| `-{}{separator}{argument}` | {} | {state} |", option.name, option.help);
     }
     text
 }
 
+/// Whether RTI Perftest no longer has it.
+fn is_history(option: &OptionDescriptor) -> bool {
+    matches!(option.availability, Availability::Old | Availability::Removed)
+}
+
 fn listed(group: Group) -> impl Iterator<Item = &'static OptionDescriptor> {
-    OPTIONS.iter().filter(move |option| option.group == group && option.availability != Availability::Removed)
+    OPTIONS.iter().filter(move |option| option.group == group && !is_history(option))
 }
 
 fn push_option(text: &mut String, option: &OptionDescriptor) {
     let head = format!("-{} {}", option.name, option.argument.placeholder());
     let head = head.trim_end();
     let _ = write!(text, "  {head:<NAME_WIDTH$} {}", option.help);
-    if !matches!(option.argument, Argument::Flag | Argument::Text { .. } | Argument::Repeated { .. }) {
+    if !matches!(
+        option.argument,
+        Argument::Flag | Argument::Text { .. } | Argument::OptionalText { .. } | Argument::Repeated { .. }
+    ) {
         let _ = write!(text, "; {}", option.argument.range());
     }
     if !option.default.is_empty() {
@@ -93,7 +103,7 @@ mod tests {
     #[test]
     fn help_names_every_option_that_is_not_removed() {
         let text = usage();
-        for option in OPTIONS.iter().filter(|option| option.availability != Availability::Removed) {
+        for option in OPTIONS.iter().filter(|option| !is_history(option)) {
             assert!(text.contains(&format!("-{}", option.name)), "-{} is missing", option.name);
         }
         assert!(text.contains("-dataLen <bytes>"));

@@ -1,5 +1,6 @@
 //! Numbers and small structured values as they are typed on the command line.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::option::{Priority, RateLimit, ThreadAffinity, ThreadPriorities, WaitMethod};
@@ -53,6 +54,13 @@ pub(super) fn parse_sizes(text: &str) -> Result<Vec<u64>, String> {
     sizes.sort_unstable();
     sizes.dedup();
     Ok(sizes)
+}
+
+/// Reads one number, or two with a colon between: the first and the last of a range.
+pub(super) fn parse_span(text: &str) -> Result<RangeInclusive<u64>, String> {
+    let (first, last) = text.split_once(':').unwrap_or((text, text));
+    let (first, last) = (parse_integer(first)?, parse_integer(last)?);
+    if first > last { Err(format!("the range '{text}' runs backwards")) } else { Ok(first..=last) }
 }
 
 /// Reads `main:receive:event`.
@@ -133,6 +141,14 @@ mod tests {
         assert_eq!(parse_duration("20s"), Ok(Duration::from_secs(20)));
         assert_eq!(parse_duration("250ms"), Ok(Duration::from_millis(250)));
         assert!(parse_duration("250us").is_err());
+    }
+
+    #[test]
+    fn a_span_is_one_number_or_runs_forwards() {
+        assert_eq!(parse_span("7"), Ok(7..=7));
+        assert_eq!(parse_span("7:9"), Ok(7..=9));
+        assert!(parse_span("9:7").unwrap_err().contains("runs backwards"));
+        assert!(parse_span("1:").is_err() && parse_span("1:2:3").is_err());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! What one command-line option is: the vocabulary of [`super::table`].
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// The heading under which `-help` and the compatibility document list an option.
@@ -100,6 +101,18 @@ pub enum Argument {
         /// What help calls the value.
         label: &'static str,
     },
+    /// As `Text`; the text may be left out.
+    OptionalText {
+        /// What help calls the value.
+        label: &'static str,
+    },
+    /// One number in `0..=max`, or the first and the last of a range, with a colon between.
+    Span {
+        /// What help calls the value.
+        label: &'static str,
+        /// Largest permitted number.
+        max: u64,
+    },
     /// As `Text`; the option may be given several times.
     Repeated {
         /// What help calls the value.
@@ -134,7 +147,9 @@ pub enum Availability {
     Now,
     /// It is recognised, checked, and refused with a line that says it is not available yet.
     NotYet,
-    /// RTI Perftest itself removed it. It is recognised only when written in full.
+    /// RTI Perftest itself removed it. It still does its work, when written in full.
+    Old,
+    /// RTI Perftest itself removed it. It is recognised when written in full, and refused with what replaces it.
     Removed,
 }
 
@@ -223,7 +238,7 @@ pub enum Value {
     Integer(u64),
     /// From `Seconds`.
     Duration(Duration),
-    /// From `Text` and `Repeated`.
+    /// From `Text`, `OptionalText` and `Repeated`.
     Text(String),
     /// From `Choice`.
     Choice(&'static str),
@@ -235,6 +250,8 @@ pub enum Value {
     Affinity(ThreadAffinity),
     /// From `Sizes`.
     Sizes(Vec<u64>),
+    /// From `Span`.
+    Span(RangeInclusive<u64>),
 }
 
 impl Argument {
@@ -242,8 +259,11 @@ impl Argument {
     pub fn placeholder(&self) -> String {
         match self {
             Self::Flag => String::new(),
-            Self::Integer { label, .. } | Self::Text { label } | Self::Repeated { label, .. } => format!("<{label}>"),
-            Self::OptionalInteger { label, .. } => format!("[<{label}>]"),
+            Self::Integer { label, .. }
+            | Self::Text { label }
+            | Self::Span { label, .. }
+            | Self::Repeated { label, .. } => format!("<{label}>"),
+            Self::OptionalInteger { label, .. } | Self::OptionalText { label } => format!("[<{label}>]"),
             Self::Seconds { .. } => "<seconds>".into(),
             Self::Choice { label, .. } => format!("<{label}>"),
             Self::Rate { label, .. } => format!("<{label}[:method]>"),
@@ -265,6 +285,8 @@ impl Argument {
                 format!("{} (not yet: {})", permitted.join(", "), not_yet.join(", "))
             }
             Self::Text { .. } => "text".into(),
+            Self::OptionalText { label } => (*label).into(),
+            Self::Span { max, .. } => format!("0 to {max}, the first not above the last"),
             Self::Repeated { max, .. } => format!("text, repeatable up to {max} times"),
             Self::Rate { max, .. } => format!("1 to {max}, method spin (default) or sleep"),
             Self::Priorities => "1 to 99, h, n or l, each".into(),

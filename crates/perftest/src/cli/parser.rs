@@ -134,7 +134,7 @@ impl ParsedOptions {
 
     fn add(&mut self, option: &'static OptionDescriptor, value: Value, errors: &mut Vec<String>) {
         match option.availability {
-            Availability::Now => {}
+            Availability::Now | Availability::Old => {}
             Availability::NotYet => errors.push(format!("-{} is not available yet", option.name)),
             Availability::Removed => {
                 errors.push(format!("-{} was removed from RTI Perftest; instead use: {}", option.name, option.help));
@@ -182,7 +182,7 @@ fn resolve(word: &str) -> Result<&'static OptionDescriptor, String> {
         return Ok(exact);
     }
     let begins = |option: &&OptionDescriptor| {
-        option.availability != Availability::Removed
+        !matches!(option.availability, Availability::Old | Availability::Removed)
             && option.name.get(..typed.len()).is_some_and(|start| start.eq_ignore_ascii_case(typed))
     };
     let candidates: Vec<_> = OPTIONS.iter().filter(begins).collect();
@@ -201,7 +201,10 @@ fn takes_value(option: &OptionDescriptor) -> bool {
 }
 
 fn requires_value(option: &OptionDescriptor) -> bool {
-    !matches!(option.argument, Argument::Flag | Argument::OptionalInteger { .. } | Argument::Sizes { .. })
+    !matches!(
+        option.argument,
+        Argument::Flag | Argument::OptionalInteger { .. } | Argument::OptionalText { .. } | Argument::Sizes { .. }
+    )
 }
 
 fn check_value(option: &OptionDescriptor, text: Option<&str>) -> Result<Value, String> {
@@ -232,7 +235,14 @@ fn check_value(option: &OptionDescriptor, text: Option<&str>) -> Result<Value, S
             }
             Err(refuse(format!("'{text}' is none of them")))
         }
-        Argument::Text { .. } | Argument::Repeated { .. } => Ok(Value::Text(text.to_owned())),
+        Argument::Text { .. } | Argument::OptionalText { .. } | Argument::Repeated { .. } => {
+            Ok(Value::Text(text.to_owned()))
+        }
+        Argument::Span { max, .. } => {
+            let span = number::parse_span(text).map_err(refuse)?;
+            within(*span.end(), 0, max)?;
+            Ok(Value::Span(span))
+        }
         Argument::Rate { max, .. } => {
             let rate = number::parse_rate(text).map_err(refuse)?;
             within(rate.per_second, 1, max)?;

@@ -1,7 +1,8 @@
 //! The one list of options. Parsing, `-help` and `docs/perftest-compatibility.md` are all derived from it.
 
 use super::option::Argument::{
-    Affinity, Choice, Flag, Integer, OptionalInteger, Priorities, Rate, Repeated, Seconds, Sizes, Text,
+    Affinity, Choice, Flag, Integer, OptionalInteger, OptionalText, Priorities, Rate, Repeated, Seconds, Sizes, Span,
+    Text,
 };
 use super::option::{Argument, Availability, Group, OptionDescriptor, Side};
 
@@ -49,7 +50,7 @@ pub static OPTIONS: &[OptionDescriptor] = &[
     general("keepDurationUsec", integer("us", 1, 31_536_000_000_000), "100", "how long samples are kept with noPositiveAcks").no_raw().not_yet(),
     general("qosFile", Text { label: "file" }, "perftest_qos_profiles.xml", "QoS profiles in XML").no_raw().not_yet(),
     general("qosLibrary", Text { label: "name" }, "PerftestQosLibrary", "QoS library in the file").no_raw().not_yet(),
-    general("noXmlQos", Flag, "off", "use the built-in QoS").no_raw().not_yet(),
+    general("noXmlQos", Flag, "on", "use the built-in QoS, as this program always does").no_raw(),
     general("asynchronous", Flag, "off", "asynchronous publish mode").no_raw().not_yet(),
     general("flowController", choice("name", &["default", "1Gbps", "10Gbps"], &[]), "default", "flow controller of asynchronous writers").no_raw().not_yet(),
     general("flatData", Flag, "off", "FlatData type; give it on both sides").no_raw().not_yet(),
@@ -61,10 +62,10 @@ pub static OPTIONS: &[OptionDescriptor] = &[
     general("crcKind", choice("kind", &["CRC_32_CUSTOM", "CRC_32_LEGACY"], &[]), "CRC_32_CUSTOM", "kind of checksum").no_raw().not_yet(),
     general("enable-message-length", Flag, "off", "message length in the RTPS header extension").no_raw().not_yet(),
     general("preallocateFragmentedSamples", Flag, "off", "reader fragment buffers ahead of need").no_raw().not_yet(),
-    general("receiveBufferSize", integer("bytes", 1, INT), "2097152", "socket receive buffer (Connext Micro)").no_raw().not_yet(),
-    general("sendBufferSize", integer("bytes", 1, INT), "524288", "socket send buffer (Connext Micro)").no_raw().not_yet(),
-    general("showResourceLimits", Flag, "off", "print the resource limits of each endpoint").not_yet(),
-    general("cacheStats", Flag, "off", "print queue levels and resent samples").no_raw().not_yet(),
+    general("receiveBufferSize", integer("bytes", 1, INT), "8388608", "socket receive buffer to ask for").no_raw(),
+    general("sendBufferSize", integer("bytes", 1, INT), "the system's", "socket send buffer to ask for").no_raw(),
+    general("showResourceLimits", Flag, "off", "print the resource limits of each endpoint on stderr"),
+    general("cacheStats", Flag, "off", "print resent samples and the counters of each endpoint on stderr").no_raw(),
     general("compressionId", choice("id", &["MASK_NONE", "ZLIB", "LZ4", "BZIP2"], &[]), "MASK_NONE", "payload compression").no_raw().not_yet(),
     general("compressionLevel", integer("level", 0, 10), "10", "compression effort").no_raw().not_yet(),
     general("compressionThreshold", integer("bytes", 0, INT), "0", "smallest sample that is compressed").no_raw().not_yet(),
@@ -87,27 +88,27 @@ pub static OPTIONS: &[OptionDescriptor] = &[
     publisher("pubRatebps", rate("bits", ANY), "unlimited", "bits per second"),
     publisher("sleep", integer("ms", 1, INT), "0", "sleep before each send"),
     publisher("spin", integer("count", 1, ANY), "0", "turns of an empty loop before each send"),
-    publisher("writeInstance", integer("index", 0, INT), "in turn", "write this instance only").no_raw(),
+    publisher("writeInstance", integer("index", 0, INT), "in turn", "write this instance only"),
     publisher("latencyFile", Text { label: "file" }, "off", "append every latency sample to this file"),
     publisher("scan", sizes(OVERHEAD_LEN, MAX_BOUNDED_PAYLOAD_LEN), "32:64:...:32768:63000", "test several sizes, one after the other"),
     publisher("enableAutoThrottle", Flag, "off", "adapt the rate to the readers").no_raw().not_yet(),
     publisher("enableTurboMode", Flag, "off", "adapt the batch size to the rate").no_raw().not_yet(),
-    publisher("writerStats", Flag, "off", "print resent samples").no_raw().not_yet(),
-    publisher("lowResolutionClock", Flag, "off", "one clock reading for the whole test").no_raw().not_yet(),
-    publisher("showSerializationTime", Flag, "off", "measure serialization after the test").no_raw().not_yet(),
-    publisher("loadDataFromFile", Text { label: "file" }, "off", "payload from a file").not_yet(),
-    publisher("maximumAllocableBufferSize", integer("bytes", 1, ANY), "1073741824", "memory cap for that file").not_yet(),
+    publisher("writerStats", Flag, "off", "print resent samples on stderr").no_raw(),
+    publisher("lowResolutionClock", Flag, "off", "also time the ping-pong as a whole; needs latencyCount 1").no_raw(),
+    publisher("showSerializationTime", Flag, "off", "time 1000 serializations after the test, in three more columns").no_raw(),
+    publisher("loadDataFromFile", Text { label: "file" }, "off", "payload from this file, over and over"),
+    publisher("maximumAllocableBufferSize", integer("bytes", 1, ANY), "1073741824", "how much of that file is loaded at most"),
     // Subscriber
     subscriber("sub", Flag, "", "act as subscriber; so does an absent -pub"),
     subscriber("sidMultiSubTest", integer("id", 0, INT), "0", "this subscriber's number when there are several"),
     subscriber("numPublishers", integer("count", 1, INT), "1", "publishers to wait for"),
-    subscriber("cft", Text { label: "start[:end]" }, "off", "content filter on the key").no_raw().not_yet(),
+    subscriber("cft", Span { label: "start[:end]", max: 65_534 }, "off", "content filter on the key").no_raw().not_yet(),
     // Transport
     transport("transport", choice("kind", &["UDPv4", "UDPv6"], &["SHMEM", "TCP", "TLS", "DTLS", "WAN", "UDPv4_WAN"]), "UDPv4", "which network"),
     transport("nic", Text { label: "ip or name[,...]" }, "all; loopback for raw", "interfaces to use, one for raw"),
     transport("allowInterfaces", Text { label: "ip or name[,...]" }, "", "another name of -nic; wins over it"),
     transport("peer", repeated("address", 1023), "multicast; loopback for raw", "partner's address; for raw addr[:id[-id2]]"),
-    transport("multicast", Flag, "off", "data by multicast"),
+    transport("multicast", OptionalText { label: "a[,b,c]" }, "off", "data by multicast; an address, as in 2.x, is one of -multicastAddr"),
     transport("multicastAddr", Text { label: "a[,b,c]" }, "239.255.1.1,239.255.1.2,239.255.1.100", "groups for throughput, latency, announcement; implies -multicast"),
     transport("transportVerbosity", Text { label: "level" }, "0", "messages of the transport").not_yet(),
     transport("transportServerBindPort", integer("port", 0, 65_535), "7400", "TCP server port").no_raw().not_yet(),
@@ -146,20 +147,20 @@ pub static OPTIONS: &[OptionDescriptor] = &[
     security("secureRtpsHmacOnly", Text { label: "key" }, "off", "message authentication only"),
     security("secureDebug", integer("level", 0, 7), "1", "messages of the security plug-ins"),
     // Removed by RTI Perftest itself, alive in old scripts
-    removed("secureSign", "-secureGovernanceFile"),
-    removed("secureEncryptBoth", "-secureGovernanceFile"),
-    removed("secureEncryptData", "-secureGovernanceFile"),
-    removed("secureEncryptDiscovery", "-secureGovernanceFile"),
-    removed("secureEncryptSM", "-secureGovernanceFile"),
-    removed("enableTCP", "-transport TCP"),
-    removed("enableUDPv6", "-transport UDPv6"),
-    removed("enableSharedMemory", "-transport SHMEM"),
-    removed("useLegacyDynamicData", "nothing"),
-    removed("heartbeatPeriod", "nothing"),
-    removed("fastHeartbeatPeriod", "nothing"),
-    removed("qosProfile", "nothing"),
-    removed("debug", "-verbosity 3"),
-    removed("nomulticast", "nothing; multicast is off by default"),
+    old("enableUDPv6", "-transport UDPv6"),
+    old("debug", "-verbosity 3"),
+    old("nomulticast", "nothing; multicast is off by default"),
+    removed("enableTCP", Flag, "-transport TCP"),
+    removed("enableSharedMemory", Flag, "-transport SHMEM"),
+    removed("secureSign", Flag, "-secureGovernanceFile"),
+    removed("secureEncryptBoth", Flag, "-secureGovernanceFile"),
+    removed("secureEncryptData", Flag, "-secureGovernanceFile"),
+    removed("secureEncryptDiscovery", Flag, "-secureGovernanceFile"),
+    removed("secureEncryptSM", Flag, "-secureGovernanceFile"),
+    removed("useLegacyDynamicData", Flag, "nothing"),
+    removed("heartbeatPeriod", Text { label: "sec:nanosec" }, "nothing"),
+    removed("fastHeartbeatPeriod", Text { label: "sec:nanosec" }, "nothing"),
+    removed("qosProfile", Text { label: "name" }, "nothing"),
 ];
 
 /// The row with exactly this official name.
@@ -255,8 +256,13 @@ const fn security(
     OptionDescriptor { group: Group::Security, ..general(name, argument, default, help).no_raw().not_yet() }
 }
 
-const fn removed(name: &'static str, instead: &'static str) -> OptionDescriptor {
-    OptionDescriptor { availability: Availability::Removed, ..general(name, Flag, "", instead) }
+/// Removed by RTI Perftest and served here; `now` is what it is called since.
+const fn old(name: &'static str, now: &'static str) -> OptionDescriptor {
+    OptionDescriptor { availability: Availability::Old, ..general(name, Flag, "", now) }
+}
+
+const fn removed(name: &'static str, argument: Argument, instead: &'static str) -> OptionDescriptor {
+    OptionDescriptor { availability: Availability::Removed, ..general(name, argument, "", instead) }
 }
 
 impl OptionDescriptor {

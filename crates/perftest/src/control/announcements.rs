@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::{ControlCounter, Sentinel, Stop, StopReason};
+use super::{ControlCounter, ProcessNumber, Sentinel, Stop, StopReason};
 use crate::clock::MonotonicNs;
 use crate::error::Error;
 use crate::messaging::Sample;
@@ -34,8 +34,8 @@ pub enum Waited {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Subscribers that are there, and the number that tells their processes apart.
-    present: BTreeMap<u32, u64>,
+    /// Subscribers that are there, and which process each of them is.
+    present: BTreeMap<u32, Option<ProcessNumber>>,
     /// Subscribers that have confirmed a round of LENGTH_CHANGED, by their latest.
     confirmed: BTreeMap<u32, u32>,
     /// Whether every expected subscriber has been present at some time.
@@ -46,7 +46,8 @@ struct State {
 }
 
 impl AnnouncementBoard {
-    /// Expects subscribers `0..expected`. Asks `stop` to end the run when all of them have left.
+    /// Expects subscribers `0..expected`. Asks `stop` to end the run when all of them have left, or when one more than
+    /// them has come.
     pub fn new(expected: u32, stop: Arc<Stop>) -> Self {
         Self { expected, state: Mutex::default(), changed: Condvar::new(), stop }
     }
@@ -58,19 +59,31 @@ impl AnnouncementBoard {
         let subscriber = match u32::try_from(sample.entity_id) {
             Ok(subscriber) if subscriber < self.expected => subscriber,
             _ => {
-                state.fault = Some(format!(
-                    "Subscriber {} has announced itself, but with -numSubscribers {} the subscribers must be numbered \
-                     0 to {} by -sidMultiSubTest.",
-                    sample.entity_id,
-                    self.expected,
-                    self.expected - 1
-                ));
-                self.changed.notify_all();
+                if !state.ending {
+                    let fault = format!(
+                        "Subscriber {} has announced itself, but with -numSubscribers {} the subscribers must be \
+                         numbered 0 to {} by -sidMultiSubTest.",
+                        sample.entity_id,
+                        self.expected,
+                        self.expected.saturating_sub(1)
+                    );
+                    self.conflict(&mut state, fault);
+                }
                 return;
             }
         };
         match sentinel {
-            Sentinel::Initialize => state.arrive(subscriber, sample.timestamp, self.expected),
+            // It waits for the next test.
+            Sentinel::Initialize if state.ending => {}
+            Sentinel::Initialize => {
+                if state.arrive(subscriber, ProcessNumber::of_introduction(sample), self.expected) {
+                    let fault = format!(
+                        "Two subscribers announce themselves as number {subscriber}; give each its own \
+                         -sidMultiSubTest."
+                    );
+                    self.conflict(&mut state, fault);
+                }
+            }
             Sentinel::LengthChanged => {
                 state.confirmed.insert(subscriber, ControlCounter::from_timestamp(sample.timestamp).round);
             }
@@ -116,9 +129,20 @@ impl AnnouncementBoard {
         true
     }
 
+    /// What is wrong with the subscribers, when [`StopReason::Conflict`] is the reason to end.
+    pub fn fault(&self) -> Option<String> {
+        self.lock().fault.clone()
+    }
+
     /// Subscribers that are there, by number.
     pub fn present(&self) -> BTreeSet<u32> {
         self.lock().present.keys().copied().collect()
+    }
+
+    fn conflict(&self, state: &mut State, fault: String) {
+        state.fault.get_or_insert(fault);
+        self.stop.request(StopReason::Conflict);
+        self.changed.notify_all();
     }
 
     fn wait(&self, timeout: Duration, done: impl Fn(&State) -> bool) -> Result<Waited, Error> {
@@ -148,17 +172,11 @@ impl AnnouncementBoard {
 }
 
 impl State {
-    /// `process` is 0 when the subscriber does not tell its processes apart, as RTI Perftest does not.
-    fn arrive(&mut self, subscriber: u32, process: u64, expected: u32) {
-        match self.present.insert(subscriber, process) {
-            Some(earlier) if earlier != process && earlier != 0 && process != 0 => {
-                self.fault = Some(format!(
-                    "Two subscribers announce themselves as number {subscriber}; give each its own -sidMultiSubTest."
-                ));
-            }
-            _ => {}
-        }
+    /// Whether another process with this number is there.
+    fn arrive(&mut self, subscriber: u32, process: Option<ProcessNumber>, expected: u32) -> bool {
+        let earlier = self.present.insert(subscriber, process).flatten();
         self.complete |= self.present.len() == expected as usize;
+        earlier.is_some() && process.is_some() && earlier != process
     }
 }
 
@@ -176,6 +194,10 @@ mod tests {
         board.on_announcement(&sentinel.sample(subscriber, 0, counter));
     }
 
+    fn arrive(board: &AnnouncementBoard, process: ProcessNumber, subscriber: u32) {
+        board.on_announcement(&process.introduce(subscriber));
+    }
+
     #[test]
     fn waits_for_every_distinct_subscriber() {
         let board = board(2);
@@ -189,8 +211,11 @@ mod tests {
     #[test]
     fn names_a_number_used_twice() {
         let board = board(2);
-        announce(&board, Sentinel::Initialize, 0, 5);
-        announce(&board, Sentinel::Initialize, 0, 6);
+        let process = ProcessNumber::of_this_process();
+        arrive(&board, process, 0);
+        arrive(&board, process, 0);
+        assert_eq!(board.wait_for_all(Duration::ZERO), Ok(Waited::TimeOver));
+        arrive(&board, ProcessNumber::of_this_process(), 0);
         assert!(matches!(board.wait_for_all(SOON), Err(Error::Partner(text)) if text.contains("as number 0")));
     }
 
@@ -202,6 +227,38 @@ mod tests {
         announce(&board, Sentinel::Initialize, 0, 6);
         announce(&board, Sentinel::Initialize, 1, 7);
         assert_eq!(board.wait_for_all(SOON), Ok(Waited::Done));
+    }
+
+    #[test]
+    fn subscribers_without_a_process_number_are_believed() {
+        let board = board(1);
+        announce(&board, Sentinel::Initialize, 0, 5);
+        announce(&board, Sentinel::Initialize, 0, 6);
+        assert_eq!(board.wait_for_all(SOON), Ok(Waited::Done));
+    }
+
+    #[test]
+    fn a_subscriber_that_comes_after_the_end_is_not_waited_for() {
+        let stop = Arc::<Stop>::default();
+        let board = AnnouncementBoard::new(1, Arc::clone(&stop));
+        arrive(&board, ProcessNumber::of_this_process(), 0);
+        board.expect_departures();
+        arrive(&board, ProcessNumber::of_this_process(), 0);
+        assert_eq!((stop.reason(), board.fault()), (None, None));
+        announce(&board, Sentinel::Finished, 0, 0);
+        arrive(&board, ProcessNumber::of_this_process(), 0);
+        assert!(board.wait_until_all_have_left(Duration::ZERO));
+    }
+
+    #[test]
+    fn one_more_than_expected_ends_a_run() {
+        let stop = Arc::<Stop>::default();
+        let board = AnnouncementBoard::new(1, Arc::clone(&stop));
+        arrive(&board, ProcessNumber::of_this_process(), 0);
+        assert_eq!((stop.reason(), board.fault()), (None, None));
+        arrive(&board, ProcessNumber::of_this_process(), 0);
+        assert_eq!(stop.reason(), Some(StopReason::Conflict));
+        assert!(board.fault().unwrap().contains("-sidMultiSubTest"));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use crate::clock::MonotonicNs;
 use crate::messaging::Sample;
 
 /// Key of every control sample of a publisher, so that each content filter can let it through.
@@ -30,7 +31,18 @@ impl Sentinel {
         }
     }
 
-    /// What a payload of this length says; `None` for data.
+    /// What a sample says; `None` for data.
+    ///
+    /// Data may have the length of LENGTH_CHANGED, which not every partner knows: then the key decides.
+    #[inline]
+    pub fn of_sample(sample: &Sample<'_>) -> Option<Self> {
+        match Self::of_payload_len(sample.payload.len()) {
+            Some(Self::LengthChanged) if sample.key != CONTROL_KEY => None,
+            sentinel => sentinel,
+        }
+    }
+
+    /// What a payload of this length can say; `None` for data.
     #[inline]
     pub const fn of_payload_len(len: usize) -> Option<Self> {
         match len {
@@ -43,9 +55,8 @@ impl Sentinel {
 
     /// A control sample of publisher or subscriber `entity_id`.
     ///
-    /// `seq_num` is that of the last data sample. `counter` travels in the field that carries the clock in data; what
-    /// it counts depends on the message: see [`ControlCounter`], and for INITIALIZE of a subscriber the number that
-    /// tells its processes apart.
+    /// `seq_num` is that of the last data sample. `counter` travels in the field that carries the clock in data, see
+    /// [`ControlCounter`]. INITIALIZE is made by [`ProcessNumber::introduce`].
     pub fn sample(self, entity_id: u32, seq_num: u32, counter: u64) -> Sample<'static> {
         Sample {
             key: CONTROL_KEY,
@@ -55,6 +66,31 @@ impl Sentinel {
             latency_ping: Sample::NO_PING,
             payload: &PAYLOAD[..self.payload_len()],
         }
+    }
+}
+
+/// Tells apart processes that give themselves the same number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProcessNumber(u64);
+
+impl ProcessNumber {
+    /// Stands in the field of the sequence number, which INITIALIZE of RTI Perftest leaves at 0: what the clock's field
+    /// carries there is not this number.
+    const MARK: u32 = 0x5047_5054;
+
+    /// That of this process.
+    pub fn of_this_process() -> Self {
+        Self(MonotonicNs::now().0 << 22 | u64::from(std::process::id() & 0x003f_ffff))
+    }
+
+    /// INITIALIZE of publisher or subscriber `entity_id` in this process.
+    pub fn introduce(self, entity_id: u32) -> Sample<'static> {
+        Sentinel::Initialize.sample(entity_id, Self::MARK, self.0)
+    }
+
+    /// The number in an INITIALIZE; `None` of those who have none, as RTI Perftest.
+    pub fn of_introduction(sample: &Sample<'_>) -> Option<Self> {
+        (sample.seq_num == Self::MARK).then_some(Self(sample.timestamp))
     }
 }
 
@@ -102,5 +138,22 @@ mod tests {
         }
         assert_eq!(Sentinel::of_payload_len(1233), None);
         assert_eq!(Sentinel::of_payload_len(1237), None);
+    }
+
+    #[test]
+    fn data_may_be_as_long_as_length_changed() {
+        let control = Sentinel::LengthChanged.sample(0, 1, 0);
+        assert_eq!(Sentinel::of_sample(&control), Some(Sentinel::LengthChanged));
+        assert_eq!(Sentinel::of_sample(&Sample { key: [0; 4], ..control }), None);
+        let finished = Sample { key: [0; 4], ..Sentinel::Finished.sample(0, 1, 0) };
+        assert_eq!(Sentinel::of_sample(&finished), Some(Sentinel::Finished));
+    }
+
+    #[test]
+    fn an_introduction_tells_its_process() {
+        let process = ProcessNumber::of_this_process();
+        assert_ne!(process, ProcessNumber::of_this_process());
+        assert_eq!(ProcessNumber::of_introduction(&process.introduce(3)), Some(process));
+        assert_eq!(ProcessNumber::of_introduction(&Sentinel::Initialize.sample(3, 0, 77)), None);
     }
 }

@@ -17,11 +17,14 @@ pub enum StopReason {
     Interrupted,
     /// Every subscriber has left.
     PartnersLeft,
+    /// The partners contradict each other or the command line.
+    Conflict,
 }
 
 const RUNNING: u8 = 0;
 const INTERRUPTED: u8 = 1;
 const PARTNERS_LEFT: u8 = 2;
+const CONFLICT: u8 = 3;
 
 /// A request to end, seen by every loop and every wait of a run. The first reason stays.
 #[derive(Debug, Default)]
@@ -38,7 +41,8 @@ impl Stop {
         match self.reason.load(Ordering::Relaxed) {
             RUNNING => None,
             INTERRUPTED => Some(StopReason::Interrupted),
-            _ => Some(StopReason::PartnersLeft),
+            PARTNERS_LEFT => Some(StopReason::PartnersLeft),
+            _ => Some(StopReason::Conflict),
         }
     }
 
@@ -47,6 +51,7 @@ impl Stop {
         let value = match reason {
             StopReason::Interrupted => INTERRUPTED,
             StopReason::PartnersLeft => PARTNERS_LEFT,
+            StopReason::Conflict => CONFLICT,
         };
         let _guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = self.reason.compare_exchange(RUNNING, value, Ordering::Relaxed, Ordering::Relaxed);

@@ -4,12 +4,12 @@
 //! copies a payload twice or allocates.
 
 mod poller;
+mod reports;
 mod settings;
 mod types;
 
-use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -20,8 +20,9 @@ use peregrine::{
 };
 
 use self::poller::Poller;
+use self::reports::Endpoints;
 pub use self::types::{TestData, TestDataKeyed, TestDataKeyedLarge, TestDataLarge, TestType};
-use super::{Configuration, Messaging, Sample, SampleReader, SampleWriter, Topic, WriteError};
+use super::{Configuration, EndpointReport, Messaging, Resent, Sample, SampleReader, SampleWriter, Topic, WriteError};
 use crate::clock::MonotonicNs;
 use crate::control::CONTROL_KEY;
 use crate::error::Error;
@@ -39,11 +40,11 @@ const CLOSE_POLL: Duration = Duration::from_millis(20);
 
 /// One DomainParticipant, and the type of all its topics.
 #[derive(Debug)]
-pub struct DdsMessaging<T> {
+pub struct DdsMessaging<T: TestType> {
     participant: DomainParticipant,
     plan: Arc<TestPlan>,
     poller: Option<Arc<Poller>>,
-    marker: PhantomData<fn() -> T>,
+    endpoints: Mutex<Endpoints<T>>,
 }
 
 impl<T: TestType> DdsMessaging<T> {
@@ -61,7 +62,24 @@ impl<T: TestType> DdsMessaging<T> {
             Wait::Poll => Some(Arc::new(Poller::start(&participant, &plan.threads, busy)?)),
             Wait::Block | Wait::Spin(_) => None,
         };
-        Ok(Self { participant, plan: Arc::new(plan.clone()), poller, marker: PhantomData })
+        Ok(Self { participant, plan: Arc::new(plan.clone()), poller, endpoints: Mutex::default() })
+    }
+}
+
+impl<T: TestType> DdsMessaging<T> {
+    /// What the block of RTI Perftest says as well, of features that are known and not there.
+    fn perftest_lines(&self) -> Vec<(String, String)> {
+        let mut lines = vec![("Middleware", "DDS"), ("Type", T::TYPE_NAME)];
+        lines.extend([("Dynamic Data", "No"), ("FlatData", "No"), ("Zero Copy", "No")]);
+        if matches!(self.plan.role, Role::Publisher(_)) {
+            lines.push(("Asynchronous Publishing", "No"));
+        }
+        lines.push(("XML File", "No (built-in QoS)"));
+        lines.into_iter().map(|(label, value)| (label.to_owned(), value.to_owned())).collect()
+    }
+
+    fn endpoints(&self) -> MutexGuard<'_, Endpoints<T>> {
+        self.endpoints.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -79,7 +97,7 @@ impl<T: TestType> Messaging for DdsMessaging<T> {
             None => "by interface".into(),
         };
         Configuration {
-            perftest: vec![("Middleware".into(), "DDS".into()), ("Type".into(), T::TYPE_NAME.into())],
+            perftest: self.perftest_lines(),
             transport: vec![("Message Size Max".into(), message_len)],
             warnings: Vec::new(),
         }
@@ -87,6 +105,20 @@ impl<T: TestType> Messaging for DdsMessaging<T> {
 
     fn initial_burst(&self, samples_per_batch: u64) -> u64 {
         u64::from(self.plan.data.send_queue_len).saturating_mul(samples_per_batch)
+    }
+
+    fn resource_limits(&self) -> Vec<EndpointReport> {
+        self.endpoints().resource_limits()
+    }
+
+    fn counters(&self) -> Vec<EndpointReport> {
+        let mut reports = self.endpoints().counters();
+        reports.push(reports::of_domain(&self.participant));
+        reports
+    }
+
+    fn resent(&self) -> Option<Resent> {
+        Some(self.endpoints().resent())
     }
 
     fn create_writer(&self, topic: Topic) -> Result<DdsWriter<T>, Error> {
@@ -101,13 +133,15 @@ impl<T: TestType> Messaging for DdsMessaging<T> {
         let readers = Arc::<Readers>::default();
         builder = builder.listener(Watch(Arc::clone(&readers)), StatusMask::PUBLICATION_MATCHED);
         let writer = builder.build().map_err(|error| setup(&error))?;
+        let instances = self.plan.data.instances;
         if T::HAS_KEY {
-            for index in 0..self.plan.data.instances {
+            for index in 0..instances {
                 register(&writer, index.to_le_bytes())?;
             }
             register(&writer, CONTROL_KEY)?;
         }
-        Ok(DdsWriter { writer, topic, batch_len, readers, mismatch: Mismatch::default() })
+        self.endpoints().add_writer(topic, &writer, batch_len);
+        Ok(DdsWriter { writer, topic, instances, batch_len, readers, mismatch: Mismatch::default() })
     }
 
     fn create_reader(&self, topic: Topic) -> Result<DdsReader<T>, Error> {
@@ -117,6 +151,7 @@ impl<T: TestType> Messaging for DdsMessaging<T> {
             builder = builder.multicast(groups.of(topic));
         }
         let reader = builder.qos(settings::reader_qos(&self.plan, topic)).build().map_err(|error| setup(&error))?;
+        self.endpoints().add_reader(topic, &reader);
         let (plan, poller) = (Arc::clone(&self.plan), self.poller.clone());
         let participant = self.participant.clone();
         Ok(DdsReader { reader, topic, plan, participant, poller, mismatch: Mismatch::default() })
@@ -180,6 +215,8 @@ impl Mismatch {
 pub struct DdsWriter<T: TestType> {
     writer: DataWriter<T>,
     topic: Topic,
+    /// The instances `0..instances` were registered, and that of control messages.
+    instances: u32,
     /// Octets that end a batch; `None` without batches.
     batch_len: Option<usize>,
     readers: Arc<Readers>,
@@ -192,7 +229,7 @@ impl<T: TestType> SampleWriter for DdsWriter<T> {
         if self.readers.have_left() {
             return Err(WriteError::PartnerGone(format!("Every reader of topic {} has left.", self.topic)));
         }
-        let instance = if T::HAS_KEY { instance_of(sample.key) } else { InstanceHandle::NIL };
+        let instance = if T::HAS_KEY { self.instance(sample.key)? } else { InstanceHandle::NIL };
         let len = sample.serialized_len();
         match self.writer.write_serialized(instance, len, |buffer| sample.serialize_into(buffer)) {
             Ok(_) => Ok(()),
@@ -219,6 +256,17 @@ impl<T: TestType> SampleWriter for DdsWriter<T> {
 
     fn wait_for_acknowledgments(&mut self, timeout: Duration) -> Result<bool, Error> {
         Ok(self.writer.wait_for_acknowledgments(timeout).is_ok())
+    }
+}
+
+impl<T: TestType> DdsWriter<T> {
+    /// Echoes may be of instances that this side was not told of.
+    #[inline]
+    fn instance(&self, key: [u8; 4]) -> Result<InstanceHandle, WriteError> {
+        if u32::from_le_bytes(key) < self.instances || key == CONTROL_KEY {
+            return Ok(instance_of(key));
+        }
+        self.writer.register_instance(&T::with_key(key)).map_err(|error| WriteError::Failed(error.to_string()))
     }
 }
 

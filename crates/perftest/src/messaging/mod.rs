@@ -50,6 +50,24 @@ pub struct Configuration {
     pub warnings: Vec<String>,
 }
 
+/// `Label: value` lines about one endpoint.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EndpointReport {
+    /// Which endpoint.
+    pub title: String,
+    /// What there is to say of it.
+    pub lines: Vec<(&'static str, String)>,
+}
+
+/// What was sent a second time because somebody had missed it, by all writers of this process.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Resent {
+    /// Whole samples.
+    pub samples: u64,
+    /// Fragments of samples.
+    pub fragments: u64,
+}
+
 /// One process's part in one domain: a DomainParticipant, or a set of sockets.
 pub trait Messaging {
     /// Sends samples of one topic.
@@ -65,6 +83,15 @@ pub trait Messaging {
 
     /// How many INITIALIZE samples warm the path up, when samples go in batches of `samples_per_batch`.
     fn initial_burst(&self, samples_per_batch: u64) -> u64;
+
+    /// The resource limits of the endpoints created so far.
+    fn resource_limits(&self) -> Vec<EndpointReport>;
+
+    /// What the endpoints created so far have counted.
+    fn counters(&self) -> Vec<EndpointReport>;
+
+    /// What was sent again; `None` where nothing ever is.
+    fn resent(&self) -> Option<Resent>;
 
     /// Creates the writer of a topic.
     fn create_writer(&self, topic: Topic) -> Result<Self::Writer, Error>;

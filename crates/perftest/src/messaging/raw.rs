@@ -21,7 +21,9 @@ use rustix::net::RecvFlags;
 use socket2::{SockRef, Socket};
 
 use self::address::Addresses;
-use super::{Configuration, HEADER_LEN, Messaging, Sample, SampleReader, SampleWriter, Topic, WriteError};
+use super::{
+    Configuration, EndpointReport, HEADER_LEN, Messaging, Resent, Sample, SampleReader, SampleWriter, Topic, WriteError,
+};
 use crate::clock::MonotonicNs;
 use crate::error::Error;
 use crate::plan::{Batching, MAX_DATAGRAM_LEN, Role, TestPlan, ThreadPlan, Wait};
@@ -100,6 +102,19 @@ impl Messaging for RawMessaging {
 
     fn initial_burst(&self, _: u64) -> u64 {
         0
+    }
+
+    fn resource_limits(&self) -> Vec<EndpointReport> {
+        let lines = vec![("Receive buffer", format!("{} bytes", self.granted_receive_buffer_len))];
+        vec![EndpointReport { title: "Each receiving socket".into(), lines }]
+    }
+
+    fn counters(&self) -> Vec<EndpointReport> {
+        Vec::new()
+    }
+
+    fn resent(&self) -> Option<Resent> {
+        None
     }
 
     fn create_writer(&self, topic: Topic) -> Result<RawWriter, Error> {

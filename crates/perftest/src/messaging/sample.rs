@@ -56,6 +56,18 @@ impl<'a> Sample<'a> {
     /// Value of `latency_ping` in a sample that wants no answer.
     pub const NO_PING: i32 = -1;
 
+    /// The first sample of a publisher, which asks nobody for an answer.
+    pub fn data(publisher: u32, payload: &'a [u8]) -> Self {
+        Self {
+            key: [0; 4],
+            entity_id: publisher as i32,
+            seq_num: 0,
+            timestamp: 0,
+            latency_ping: Self::NO_PING,
+            payload,
+        }
+    }
+
     /// Everything before the payload.
     #[inline]
     pub fn header(&self) -> [u8; HEADER_LEN] {

@@ -1,13 +1,12 @@
 //! Comma-separated columns of fixed width.
 
+use super::{Columns, Format, LatencyInterval, LatencySummary, Quantity, SerializationTime, ThroughputInterval};
 use peregrine_report::record::ThroughputResult;
-use peregrine_report::stats::LatencyResult;
-
-use super::{Columns, Format, LatencyInterval, Quantity, ThroughputInterval};
 
 const LATENCY_INTERVAL: &str = "Length (Bytes), Latency (μs), Ave (μs), Std (μs), Min (μs), Max (μs)";
 const LATENCY_SUMMARY: &str = "Sample Size (Bytes), Ave (μs), Std (μs), Min (μs), Max (μs), \
                                50% (μs), 90% (μs), 99% (μs), 99.99% (μs), 99.9999% (μs)";
+const SERIALIZATION: &str = ", Serialization (μs), Deserialization (μs), Total (μs)";
 const THROUGHPUT_INTERVAL: &str = "Length (Bytes), Total Samples,  Samples/s, Avg Samples/s,     Mbps,  Avg Mbps, \
                                    Lost Samples, Lost Samples (%)";
 const THROUGHPUT_SUMMARY: &str =
@@ -36,13 +35,13 @@ impl Csv {
         text
     }
 
-    fn summary_header(&mut self, title: &str, header: &str) -> String {
+    fn summary_header(&mut self, title: &str, header: &str, more: &str) -> String {
         if !self.columns.headers || (!self.columns.intervals && self.summary_header_printed) {
             return String::new();
         }
         self.summary_header_printed = true;
         let title = if self.columns.intervals { format!("\n{title}\n") } else { String::new() };
-        title + &self.header(header)
+        title + &self.header(&format!("{header}{more}"))
     }
 }
 
@@ -84,12 +83,18 @@ impl Format for Csv {
         self.row(text, interval.cpu_percent)
     }
 
-    fn latency_summary(&mut self, data_len: usize, latency: &LatencyResult, cpu_percent: f64) -> String {
+    fn latency_summary(&mut self, summary: &LatencySummary<'_>) -> String {
+        let &LatencySummary { data_len, latency, serialization, cpu_percent } = summary;
         let [mean, std, min, max, p50, p90, p99, p99_99, p99_9999] = self.columns.of_latency(latency);
-        let text = format!(
+        let mut text = format!(
             "{data_len:19},{mean:>9},{std:>9},{min:>9},{max:>9},{p50:>9},{p90:>9},{p99:>9},{p99_99:>12},{p99_9999:>14}"
         );
-        self.summary_header("One-way Latency Summary:", LATENCY_SUMMARY) + &self.row(text, cpu_percent)
+        let mut more = "";
+        if let Some([serialize, deserialize, total]) = serialization.map(SerializationTime::in_us) {
+            more = SERIALIZATION;
+            text += &format!(",{serialize:19.3},{deserialize:21.3},{total:11.3}");
+        }
+        self.summary_header("One-way Latency Summary:", LATENCY_SUMMARY, more) + &self.row(text, cpu_percent)
     }
 
     fn throughput_summary(&mut self, data_len: usize, throughput: &ThroughputResult, cpu_percent: f64) -> String {
@@ -101,7 +106,7 @@ impl Format for Csv {
             throughput.lost,
             throughput.lost_percent(),
         );
-        self.summary_header("Throughput Summary:", THROUGHPUT_SUMMARY) + &self.row(text, cpu_percent)
+        self.summary_header("Throughput Summary:", THROUGHPUT_SUMMARY, "") + &self.row(text, cpu_percent)
     }
 
     fn end(&mut self) -> String {

@@ -1,9 +1,7 @@
 //! One JSON document per run: `{"perftest": [ {per size} ... ]}`, written as it is measured.
 
+use super::{Columns, Format, LatencyInterval, LatencySummary, Quantity, SerializationTime, ThroughputInterval};
 use peregrine_report::record::ThroughputResult;
-use peregrine_report::stats::LatencyResult;
-
-use super::{Columns, Format, LatencyInterval, Quantity, ThroughputInterval};
 
 pub(super) struct Json {
     columns: Columns,
@@ -73,9 +71,9 @@ impl Format for Json {
         self.interval(&members, interval.cpu_percent)
     }
 
-    fn latency_summary(&mut self, _: usize, latency: &LatencyResult, cpu_percent: f64) -> String {
-        let columns = self.columns;
-        let members = [
+    fn latency_summary(&mut self, summary: &LatencySummary<'_>) -> String {
+        let (columns, latency) = (self.columns, summary.latency);
+        let mut members = vec![
             ("latency_ave", columns.computed_time(latency.mean_ns, 2)),
             ("latency_std", columns.computed_time(latency.std_ns, 2)),
             ("latency_min", columns.time(latency.min_ns)),
@@ -86,7 +84,11 @@ impl Format for Json {
             ("latency_99.99", columns.time(latency.p99_99_ns)),
             ("latency_99.9999", columns.time(latency.p99_9999_ns)),
         ];
-        self.summary(&members, cpu_percent)
+        if let Some(times) = summary.serialization.map(SerializationTime::in_us) {
+            let names = ["serialize", "deserialize", "total_s"];
+            members.extend(names.into_iter().zip(times.map(|time| format!("{time:.3}"))));
+        }
+        self.summary(&members, summary.cpu_percent)
     }
 
     fn throughput_summary(&mut self, _: usize, throughput: &ThroughputResult, cpu_percent: f64) -> String {

@@ -1,9 +1,7 @@
 //! The lines of RTI Perftest 3.0.
 
+use super::{Columns, Format, LatencyInterval, LatencySummary, Quantity, SerializationTime, ThroughputInterval};
 use peregrine_report::record::ThroughputResult;
-use peregrine_report::stats::LatencyResult;
-
-use super::{Columns, Format, LatencyInterval, Quantity, ThroughputInterval};
 
 pub(super) struct Legacy {
     columns: Columns,
@@ -59,13 +57,19 @@ impl Format for Legacy {
         self.line(text, interval.cpu_percent)
     }
 
-    fn latency_summary(&mut self, data_len: usize, latency: &LatencyResult, cpu_percent: f64) -> String {
+    fn latency_summary(&mut self, summary: &LatencySummary<'_>) -> String {
+        let &LatencySummary { data_len, latency, serialization, cpu_percent } = summary;
         let [mean, std, min, max, p50, p90, p99, p99_99, p99_9999] = self.columns.of_latency(latency);
         let text = format!(
             "Length: {data_len:5}  Latency: Ave {mean:>6} us  Std {std:>6} us  Min {min:>6} us  Max {max:>6} us  \
              50% {p50:>6} us  90% {p90:>6} us  99% {p99:>6} us  99.99% {p99_99:>6} us  99.9999% {p99_9999:>6} us"
         );
-        self.line(text, cpu_percent)
+        let mut text = self.line(text, cpu_percent);
+        if let Some([serialize, deserialize, total]) = serialization.map(SerializationTime::in_us) {
+            let times = format!("{serialize:.3} us / {deserialize:.3} us / TOTAL: {total:.3} us");
+            text += &format!("Serialization/Deserialization: {times}\n");
+        }
+        text
     }
 
     fn throughput_summary(&mut self, data_len: usize, throughput: &ThroughputResult, cpu_percent: f64) -> String {

@@ -62,6 +62,22 @@ pub struct ThroughputInterval {
     pub cpu_percent: f64,
 }
 
+/// How long one sample takes to serialize and to read again, in memory.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SerializationTime {
+    /// Mean time to serialize.
+    pub serialize_ns: f64,
+    /// Mean time to read what was serialized.
+    pub deserialize_ns: f64,
+}
+
+impl SerializationTime {
+    /// Serializing, reading and both, in microseconds.
+    fn in_us(self) -> [f64; 3] {
+        [self.serialize_ns, self.deserialize_ns, self.serialize_ns + self.deserialize_ns].map(|time_ns| time_ns / 1e3)
+    }
+}
+
 /// What is measured, which decides titles and columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quantity {
@@ -71,6 +87,15 @@ pub enum Quantity {
     Throughput,
 }
 
+/// What the publisher measured at one size.
+#[derive(Debug, Clone, Copy)]
+struct LatencySummary<'a> {
+    data_len: usize,
+    latency: &'a LatencyResult,
+    serialization: Option<SerializationTime>,
+    cpu_percent: f64,
+}
+
 /// Turns measurements into text. The calls come in this order: `start`; per size `begin`, any number of intervals, one
 /// summary; `end`.
 trait Format: Send {
@@ -78,7 +103,7 @@ trait Format: Send {
     fn begin(&mut self, quantity: Quantity, data_len: usize) -> String;
     fn latency_interval(&mut self, data_len: usize, interval: &LatencyInterval<'_>) -> String;
     fn throughput_interval(&mut self, interval: &ThroughputInterval) -> String;
-    fn latency_summary(&mut self, data_len: usize, latency: &LatencyResult, cpu_percent: f64) -> String;
+    fn latency_summary(&mut self, summary: &LatencySummary<'_>) -> String;
     fn throughput_summary(&mut self, data_len: usize, throughput: &ThroughputResult, cpu_percent: f64) -> String;
     fn end(&mut self) -> String;
 }
@@ -201,21 +226,25 @@ impl Output {
         }
     }
 
-    /// Ends a size, and begins it first when nothing has.
-    pub fn summary(&mut self, quantity: Quantity, result: &SideResult) {
+    /// Ends a size of the publisher, and begins it first when nothing has.
+    pub fn latency_summary(&mut self, result: &SideResult, serialization: Option<SerializationTime>) {
         let data_len = result.data_len as usize;
-        self.begin(quantity, data_len);
+        self.begin(Quantity::Latency, data_len);
         self.begun = None;
-        let text = match quantity {
-            Quantity::Latency => {
-                let latency = result.latency.clone().unwrap_or_default();
-                self.format.latency_summary(data_len, &latency, result.cpu_percent)
-            }
-            Quantity::Throughput => {
-                let throughput = result.throughput.clone().unwrap_or_default();
-                self.format.throughput_summary(data_len, &throughput, result.cpu_percent)
-            }
-        };
+        let latency = result.latency.clone().unwrap_or_default();
+        let cpu_percent = result.cpu_percent;
+        let text =
+            self.format.latency_summary(&LatencySummary { data_len, latency: &latency, serialization, cpu_percent });
+        self.write(&text);
+    }
+
+    /// Ends a size of the subscriber, and begins it first when nothing has.
+    pub fn throughput_summary(&mut self, result: &SideResult) {
+        let data_len = result.data_len as usize;
+        self.begin(Quantity::Throughput, data_len);
+        self.begun = None;
+        let throughput = result.throughput.clone().unwrap_or_default();
+        let text = self.format.throughput_summary(data_len, &throughput, result.cpu_percent);
         self.write(&text);
     }
 

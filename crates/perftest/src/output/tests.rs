@@ -21,7 +21,8 @@ fn print(format: OutputFormat, quantity: Quantity, options: &str) -> String {
     let sink = Sink::default();
     let mut output = Output::new(&plan, Box::new(sink.clone()), None);
     if quantity == Latency {
-        print_latency(&mut output);
+        let time = SerializationTime { serialize_ns: 1234.6, deserialize_ns: 20.0 };
+        print_latency(&mut output, has("showSerializationTime").then_some(time));
     } else {
         print_throughput(&mut output);
     }
@@ -29,7 +30,7 @@ fn print(format: OutputFormat, quantity: Quantity, options: &str) -> String {
     String::from_utf8(sink.0.lock().unwrap().clone()).unwrap()
 }
 
-fn print_latency(output: &mut Output) {
+fn print_latency(output: &mut Output, serialization: Option<SerializationTime>) {
     let mut moments = Moments::default();
     for value in [15_400, 20_600] {
         moments.add(value);
@@ -53,7 +54,7 @@ fn print_latency(output: &mut Output) {
         histogram: Vec::new(),
     };
     for data_len in [64, 128] {
-        output.summary(Latency, &SideResult { latency: Some(latency.clone()), ..result(data_len) });
+        output.latency_summary(&SideResult { latency: Some(latency.clone()), ..result(data_len) }, serialization);
     }
 }
 
@@ -81,7 +82,7 @@ fn print_throughput(output: &mut Output) {
         reordered: 2,
     };
     for data_len in [64, 128] {
-        output.summary(Throughput, &SideResult { throughput: Some(throughput.clone()), ..result(data_len) });
+        output.throughput_summary(&SideResult { throughput: Some(throughput.clone()), ..result(data_len) });
     }
 }
 
@@ -176,6 +177,23 @@ Sample Size (Bytes), Ave (μs), Std (μs), Min (μs), Max (μs), 50% (μs), 90% 
                 128,   18.500,    1.249,   15.400,   41.999,   18.001,   19.002,   22.003,      38.004,        41.005,   37.13
 "
     );
+}
+
+#[test]
+fn serialization_times_are_three_more_columns() {
+    assert_eq!(
+        print(Csv, Latency, "noPrintIntervals showSerializationTime cpu").lines().take(2).collect::<Vec<_>>(),
+        [
+            "Sample Size (Bytes), Ave (μs), Std (μs), Min (μs), Max (μs), 50% (μs), 90% (μs), 99% (μs), 99.99% (μs), 99.9999% (μs), Serialization (μs), Deserialization (μs), Total (μs), CPU (%)",
+            "                 64,       18,      1.2,       15,       41,       18,       19,       22,          38,            41,              1.235,                0.020,      1.255,   37.13",
+        ]
+    );
+    assert!(
+        print(Legacy, Latency, "noPrintIntervals showSerializationTime")
+            .contains("us\nSerialization/Deserialization: 1.235 us / 0.020 us / TOTAL: 1.255 us\n")
+    );
+    let document: serde_json::Value = serde_json::from_str(&print(Json, Latency, "showSerializationTime")).unwrap();
+    assert_eq!(document["perftest"][1]["summary"]["total_s"], 1.255);
 }
 
 #[test]
@@ -331,8 +349,8 @@ fn no_data_is_a_row_of_zeros() {
         record_file: None,
     };
     let mut output = Output::new(&plan, Box::new(sink.clone()), None);
-    output.summary(Latency, &result(64));
-    output.summary(Throughput, &result(64));
+    output.latency_summary(&result(64), None);
+    output.throughput_summary(&result(64));
     assert_eq!(
         String::from_utf8(sink.0.lock().unwrap().clone()).unwrap(),
         "                 64,        0,      0.0,        0,        0,        0,        0,        0,           0,             0
@@ -362,6 +380,6 @@ fn a_full_disk_is_reported_once_and_does_not_panic() {
         record_file: None,
     };
     let mut output = Output::new(&plan, Box::new(Full), None);
-    print_latency(&mut output);
+    print_latency(&mut output, None);
     assert!(matches!(output.end(), Err(Error::Transfer(text)) if text.contains("could not be written")));
 }

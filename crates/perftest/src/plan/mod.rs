@@ -37,6 +37,8 @@ pub struct TestPlan {
     pub threads: ThreadPlan,
     /// Where and how results are printed.
     pub output: OutputPlan,
+    /// What is told of the middleware.
+    pub diagnostics: Diagnostics,
     /// Bounds of every wait.
     pub timeouts: Timeouts,
     /// Middleware messages: 0 none, 1 errors, 2 warnings, 3 everything.
@@ -83,6 +85,21 @@ pub struct PublisherPlan {
     pub write_instance: Option<u32>,
     /// Every latency sample is appended here.
     pub latency_file: Option<PathBuf>,
+    /// Where the payload comes from; zeros when there is no file.
+    pub payload_file: Option<PayloadFile>,
+    /// Time the ping-pong as a whole as well, by two readings of the clock.
+    pub low_resolution_clock: bool,
+    /// Time so many serializations after the test.
+    pub serialization_rounds: u32,
+}
+
+/// A file whose octets are sent over and over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PayloadFile {
+    /// The file.
+    pub path: PathBuf,
+    /// Octets of it that are loaded at most.
+    pub max_bytes: u64,
 }
 
 /// What only a subscriber needs.
@@ -107,6 +124,8 @@ pub struct DataPlan {
     pub keyed: bool,
     /// Instances written in turn.
     pub instances: u32,
+    /// Whether their number was given rather than assumed; without, any number may come.
+    pub instances_given: bool,
     /// Unbounded type, and the size from which its memory is taken on demand.
     pub unbounded: Option<usize>,
     /// 0 volatile, 1 transient local, 2 transient, 3 persistent.
@@ -119,6 +138,10 @@ pub struct DataPlan {
     pub receive_queue_len: u32,
     /// Largest RTPS message; `None` leaves it to the interface.
     pub max_message_len: Option<usize>,
+    /// Octets of socket receive buffer to ask for; `None` for the middleware's own choice.
+    pub receive_buffer_len: Option<usize>,
+    /// Octets of socket send buffer to ask for; `None` for the system's default.
+    pub send_buffer_len: Option<usize>,
 }
 
 /// Samples put together before they are sent.
@@ -246,6 +269,17 @@ pub struct OutputPlan {
     pub ns_resolution: bool,
     /// Append each result with its histogram as one JSON line.
     pub record_file: Option<PathBuf>,
+}
+
+/// What is told of the middleware, on stderr.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Diagnostics {
+    /// The resource limits of each endpoint.
+    pub resource_limits: bool,
+    /// The counters of each endpoint, at the end of each size.
+    pub counters: bool,
+    /// Of these, those of samples sent again only.
+    pub resent: bool,
 }
 
 /// Bounds of every wait.

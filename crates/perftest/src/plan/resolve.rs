@@ -5,12 +5,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{
-    Batching, DataPlan, MAX_BOUNDED_LEN, MAX_DATAGRAM_LEN, MAX_UNFRAGMENTED_LEN, MulticastGroups, OVERHEAD_LEN,
-    OutputFormat, OutputPlan, Pace, PublisherPlan, ReceivePlan, Role, SCAN_SIZES, SubscriberPlan, TestPlan, ThreadPlan,
-    Timeouts, TransportKind, TransportPlan, Wait,
+    Batching, DataPlan, Diagnostics, MAX_BOUNDED_LEN, MAX_DATAGRAM_LEN, MAX_UNFRAGMENTED_LEN, MulticastGroups,
+    OVERHEAD_LEN, OutputFormat, OutputPlan, Pace, PayloadFile, PublisherPlan, ReceivePlan, Role, SCAN_SIZES,
+    SubscriberPlan, TestPlan, ThreadPlan, Timeouts, TransportKind, TransportPlan, Wait,
 };
+use crate::cli::option::{Availability, Side};
+use crate::cli::table::OPTIONS;
 use crate::cli::{ParsedOptions, UsageError};
-use crate::control::Sentinel;
+use crate::control::{CONTROL_KEY, Sentinel};
 use crate::messaging::ENCAPSULATION_LEN;
 
 const DEFAULT_DATA_LEN: u64 = 100;
@@ -19,6 +21,10 @@ const DEFAULT_LATENCY_COUNT: u64 = 10_000;
 const DEFAULT_SAMPLES: u64 = 100_000_000;
 const DEFAULT_LATENCY_TEST_SAMPLES: u64 = 10_000_000;
 const DEFAULT_SCAN_TIME: Duration = Duration::from_secs(60);
+const DEFAULT_PAYLOAD_FILE_BYTES: u64 = 1 << 30;
+const SERIALIZATION_ROUNDS: u32 = 1000;
+/// The instance that control messages share.
+const CONTROL_INSTANCE: u64 = u32::from_le_bytes(CONTROL_KEY) as u64;
 
 /// Largest first address of three consecutive IPv4 groups.
 const LAST_MULTICAST_BASE: Ipv4Addr = Ipv4Addr::new(239, 255, 255, 253);
@@ -56,10 +62,45 @@ pub fn resolve(options: &ParsedOptions) -> Result<TestPlan, UsageError> {
             partner: options.duration("partnerTimeout").unwrap_or(Duration::from_secs(10)),
             start_delay: options.duration("startDelay").unwrap_or(Duration::from_secs(1)),
         },
-        verbosity: options.integer("verbosity").unwrap_or(1) as u8,
-        notes: remarks.notes,
+        diagnostics: Diagnostics {
+            resource_limits: options.has("showResourceLimits"),
+            counters: options.has("cacheStats"),
+            resent: options.has("writerStats"),
+        },
+        verbosity: verbosity(options),
+        notes: remarks.notes.into_iter().chain(old_names(options)).chain(without_effect(options)).collect(),
     };
     if remarks.errors.is_empty() { Ok(plan) } else { Err(UsageError { lines: remarks.errors }) }
+}
+
+/// Scripts with options that RTI Perftest no longer has will not run there.
+fn old_names(options: &ParsedOptions) -> impl Iterator<Item = String> {
+    let old = OPTIONS.iter().filter(|option| option.availability == Availability::Old && options.has(option.name));
+    old.map(|option| format!("-{} was removed from RTI Perftest; instead use: {}", option.name, option.help))
+}
+
+/// What is accepted, as RTI Perftest does, and changes nothing.
+fn without_effect(options: &ParsedOptions) -> Vec<String> {
+    let mut notes = Vec::new();
+    if !options.has("pub") && !options.has("sub") {
+        let given = OPTIONS.iter().filter(|option| option.side == Side::Publisher && options.has(option.name));
+        notes.extend(
+            given.map(|option| format!("-{} has no effect: without -pub this process is a subscriber.", option.name)),
+        );
+    }
+    if options.affinity().is_some_and(|affinity| !affinity.event.is_empty() || !affinity.database.is_empty()) {
+        notes.push(
+            "-threadCPUAffinity: only the first two lists have an effect; all threads of the middleware take the second."
+                .into(),
+        );
+    }
+    if options.priorities().is_some_and(|priorities| priorities.event != priorities.receive) {
+        notes.push(
+            "-threadPriorities: only the first two have an effect; all threads of the middleware take the second."
+                .into(),
+        );
+    }
+    notes
 }
 
 #[derive(Default)]
@@ -80,7 +121,9 @@ fn sizes(options: &ParsedOptions, remarks: &mut Remarks) -> Vec<usize> {
     };
     for size in &sizes {
         let sentinel = Sentinel::of_payload_len(size.saturating_sub(OVERHEAD_LEN));
-        if let Some(sentinel) = sentinel.filter(|sentinel| scan || *sentinel != Sentinel::LengthChanged) {
+        let takes_control_key = options.integer("instances").is_some_and(|instances| instances > CONTROL_INSTANCE);
+        let is_taken = |sentinel: &Sentinel| scan || takes_control_key || *sentinel != Sentinel::LengthChanged;
+        if let Some(sentinel) = sentinel.filter(is_taken) {
             remarks.errors.push(format!(
                 "A sample of {size} bytes cannot be told from the {sentinel} message, whose payload has the same \
                  length; choose another {}",
@@ -140,7 +183,44 @@ fn publisher(options: &ParsedOptions, sizes: &[usize], remarks: &mut Remarks) ->
         pace: pace(options, remarks),
         write_instance: write_instance.map(|index| index as u32),
         latency_file: options.text("latencyFile").map(PathBuf::from),
+        payload_file: payload_file(options, remarks),
+        low_resolution_clock: low_resolution_clock(options, latency_count, remarks),
+        serialization_rounds: if options.has("showSerializationTime") { SERIALIZATION_ROUNDS } else { 0 },
     }
+}
+
+fn payload_file(options: &ParsedOptions, remarks: &mut Remarks) -> Option<PayloadFile> {
+    let max_bytes = options.integer("maximumAllocableBufferSize");
+    let Some(path) = options.text("loadDataFromFile") else {
+        if max_bytes.is_some() {
+            remarks.errors.push("-maximumAllocableBufferSize needs -loadDataFromFile".into());
+        }
+        return None;
+    };
+    Some(PayloadFile { path: path.into(), max_bytes: max_bytes.unwrap_or(DEFAULT_PAYLOAD_FILE_BYTES) })
+}
+
+/// With two readings of the clock the whole time must belong to round trips.
+fn low_resolution_clock(options: &ParsedOptions, latency_count: u64, remarks: &mut Remarks) -> bool {
+    if !options.has("lowResolutionClock") {
+        return false;
+    }
+    if !options.has("latencyTest") {
+        remarks.errors.push("-lowResolutionClock needs -latencyTest: it times round trips".into());
+    }
+    if latency_count != 1 {
+        remarks.errors.push(format!("-lowResolutionClock needs -latencyCount 1, not {latency_count}"));
+    }
+    for pause in ["sleep", "spin", "pubRate", "pubRatebps"].into_iter().filter(|pause| options.has(pause)) {
+        remarks.errors.push(format!("-lowResolutionClock cannot go with -{pause}: it would time the pauses as well"));
+    }
+    true
+}
+
+/// `-debug` is an old name of the highest.
+fn verbosity(options: &ParsedOptions) -> u8 {
+    let default = if options.has("debug") { 3 } else { 1 };
+    options.integer("verbosity").unwrap_or(default) as u8
 }
 
 fn batching(options: &ParsedOptions, sizes: &[usize], remarks: &mut Remarks) -> Batching {
@@ -210,25 +290,35 @@ fn data(options: &ParsedOptions, sizes: &[usize], remarks: &mut Remarks) -> Data
         reliable: !options.has("bestEffort") && !options.has("rawTransport"),
         keyed: options.has("keyed"),
         instances: u32_option(options, "instances", 1),
+        instances_given: options.has("instances"),
         unbounded,
         durability: options.integer("durability").unwrap_or(0) as u8,
         send_queue_len: u32_option(options, "sendQueueSize", 50),
         send_queue_given: options.has("sendQueueSize"),
         receive_queue_len: u32_option(options, "receiveQueueSize", 128),
         max_message_len: options.integer("messageSizeMax").filter(|len| *len > 0).map(|len| len as usize),
+        receive_buffer_len: options.integer("receiveBufferSize").map(|len| len as usize),
+        send_buffer_len: options.integer("sendBufferSize").map(|len| len as usize),
     }
 }
 
 fn transport(options: &ParsedOptions, remarks: &mut Remarks) -> TransportPlan {
     let kind = match options.choice("transport") {
         Some("UDPv6") => TransportKind::UdpV6,
+        None if options.has("enableUDPv6") => TransportKind::UdpV6,
         _ => TransportKind::UdpV4,
     };
+    if options.has("enableUDPv6") && kind != TransportKind::UdpV6 {
+        remarks.errors.push("-enableUDPv6 contradicts -transport UDPv4".into());
+    }
     let raw = options.has("rawTransport");
     if options.has("noBlockingSockets") && !raw {
         remarks.errors.push("-noBlockingSockets needs -rawTransport".into());
     }
-    let multicast = match options.text("multicastAddr") {
+    if options.has("nomulticast") && (options.has("multicast") || options.has("multicastAddr")) {
+        remarks.errors.push("-nomulticast contradicts -multicast and -multicastAddr".into());
+    }
+    let multicast = match options.text("multicastAddr").or_else(|| options.text("multicast")) {
         Some(text) => multicast_groups(text, kind).map_err(|line| remarks.errors.push(line)).ok(),
         None if options.has("multicast") && kind == TransportKind::UdpV6 => {
             remarks.errors.push("-multicast has no built-in groups for UDPv6; give -multicastAddr a,b,c".into());

@@ -92,6 +92,7 @@ fn sentinel_lengths_are_refused() {
     assert!(error("-sub -dataLen 1263").contains("FINISHED"));
     assert_eq!(plan("-pub -dataLen 1264").data.max_len, 1264);
     assert!(error("-pub -scan 1264").contains("LENGTH_CHANGED"));
+    assert!(error("-sub -dataLen 1264 -keyed -instances 100000").contains("LENGTH_CHANGED"));
 }
 
 #[test]
@@ -149,6 +150,60 @@ fn multicast_groups_follow_from_one_address_or_three() {
     assert!(error("-sub -multicastAddr ff02::1").contains("of this transport"));
     assert!(error("-sub -multicastAddr 239.0.0.1,239.0.0.2").contains("one address or three"));
     assert!(error("-sub -multicastAddr here").contains("not an IP address"));
+}
+
+#[test]
+fn an_address_after_multicast_names_the_groups() {
+    let groups = plan("-sub -multicast 239.255.3.1 -nic lo").transport.multicast.unwrap();
+    assert_eq!(groups.announcement.to_string(), "239.255.3.3");
+    assert!(error("-sub -nomulticast -multicast").contains("-nomulticast contradicts"));
+    assert_eq!(plan("-sub -nomulticast").transport.multicast, None);
+}
+
+#[test]
+fn old_names_do_their_work_and_are_told_apart() {
+    let old = plan("-sub -enableUDPv6 -debug");
+    assert_eq!((old.transport.kind, old.verbosity), (TransportKind::UdpV6, 3));
+    assert!(old.notes[0].contains("-transport UDPv6") && old.notes[1].contains("-verbosity 3"), "{:?}", old.notes);
+    assert_eq!(plan("-sub -debug -verbosity 0").verbosity, 0);
+    assert!(error("-sub -enableUDPv6 -transport UDPv4").contains("contradicts"));
+}
+
+#[test]
+fn what_has_no_effect_is_said() {
+    let notes = |line: &str| plan(line).notes;
+    assert_eq!(notes("-latencyTest"), ["-latencyTest has no effect: without -pub this process is a subscriber."]);
+    assert_eq!(notes("-sub -threadCPUAffinity 0:1").len(), 0);
+    assert!(notes("-sub -threadCPUAffinity 0:1:2")[0].contains("the first two lists"));
+    assert!(notes("-sub -threadPriorities h:n:l")[0].contains("the first two have"));
+    assert_eq!(notes("-sub -threadPriorities h:n:n").len(), 0);
+}
+
+#[test]
+fn a_low_resolution_clock_times_round_trips_and_nothing_else() {
+    assert!(publisher("-pub -latencyTest -lowResolutionClock").low_resolution_clock);
+    assert!(error("-pub -lowResolutionClock").contains("needs -latencyTest"));
+    assert!(error("-pub -latencyTest -latencyCount 2 -lowResolutionClock").contains("needs -latencyCount 1"));
+    for pause in ["-sleep 1", "-spin 1", "-pubRate 1", "-pubRatebps 1"] {
+        let line = format!("-pub -latencyTest -lowResolutionClock {pause}");
+        assert!(error(&line).contains(pause.split(' ').next().unwrap()), "{line}");
+    }
+}
+
+#[test]
+fn a_payload_file_has_a_cap() {
+    let file = publisher("-pub -loadDataFromFile f -maximumAllocableBufferSize 1Ki").payload_file.unwrap();
+    assert_eq!((file.path.to_str(), file.max_bytes), (Some("f"), 1024));
+    assert_eq!(publisher("-pub -loadDataFromFile f").payload_file.unwrap().max_bytes, 1 << 30);
+    assert!(error("-pub -maximumAllocableBufferSize 5").contains("needs -loadDataFromFile"));
+}
+
+#[test]
+fn what_shall_be_told_of_the_middleware() {
+    assert_eq!(plan("-sub").diagnostics, Diagnostics::default());
+    let all = Diagnostics { resource_limits: true, counters: true, resent: true };
+    assert_eq!(plan("-pub -showResourceLimits -cacheStats -writerStats").diagnostics, all);
+    assert_eq!(publisher("-pub -showSerializationTime").serialization_rounds, 1000);
 }
 
 #[test]

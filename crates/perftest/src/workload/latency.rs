@@ -113,7 +113,7 @@ impl PingBook {
 impl Pings {
     /// Returns whether the send loop may go on.
     fn on_pong(&mut self, sample: &Sample<'_>, now: MonotonicNs, awaiting: bool) -> bool {
-        if Sentinel::of_payload_len(sample.payload.len()).is_some() {
+        if Sentinel::of_sample(sample).is_some() {
             return false;
         }
         let of_this_size = sample.payload.len() + OVERHEAD_LEN == self.data_len;

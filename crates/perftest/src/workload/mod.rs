@@ -1,10 +1,13 @@
 //! What the two sides do, whatever carries their samples.
 
+mod diagnostics;
 mod latency;
 mod meter;
+mod payload;
 mod publisher;
 mod reception;
 mod sequence;
+mod serialization;
 mod subscriber;
 mod turns;
 
@@ -12,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::clock::MonotonicNs;
-use crate::control::Stop;
+use crate::control::{Stop, StopReason};
 use crate::error::Error;
 use crate::messaging::Messaging;
 use crate::output::Output;
@@ -33,7 +36,7 @@ pub fn run<M: Messaging>(plan: &TestPlan, messaging: &M, output: Output, stop: &
 /// How often a wait looks at the request to stop.
 const STOP_POLL: Duration = Duration::from_millis(50);
 
-/// Waits in short steps until `is_there` says so; `false` at the deadline.
+/// Waits in short steps until `is_there` says so; `false` at the deadline, and when the partners give a reason to end.
 fn discover(
     deadline: MonotonicNs,
     stop: &Stop,
@@ -43,10 +46,11 @@ fn discover(
         if is_there(deadline.remaining().min(STOP_POLL))? {
             return Ok(true);
         }
-        if stop.reason().is_some() {
+        let stopped = stop.reason();
+        if stopped == Some(StopReason::Interrupted) {
             return Err(Error::Interrupted);
         }
-        if deadline.remaining().is_zero() {
+        if stopped.is_some() || deadline.remaining().is_zero() {
             return Ok(false);
         }
     }

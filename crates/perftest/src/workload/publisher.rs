@@ -10,13 +10,13 @@ use std::time::Duration;
 use peregrine_report::record::{SendResult, Side, SideResult};
 
 use super::latency::PingBook;
+use super::payload::PayloadSource;
 use super::turns::{Keys, PingSchedule};
-use super::{STOP_POLL, SharedOutput, discover, status};
+use super::{STOP_POLL, SharedOutput, diagnostics, discover, serialization, status};
 use crate::clock::MonotonicNs;
-use crate::control::{AnnouncementBoard, ControlCounter, Sentinel, Stop, StopReason, Waited};
+use crate::control::{AnnouncementBoard, ControlCounter, ProcessNumber, Sentinel, Stop, StopReason, Waited};
 use crate::error::Error;
 use crate::messaging::{Messaging, Sample, SampleReader, SampleWriter, Topic, WriteError};
-use crate::output::Quantity;
 use crate::pace::{Pacer, SparseClock};
 use crate::plan::{OVERHEAD_LEN, PublisherPlan, TestPlan};
 use crate::recorder::LatencyRecorder;
@@ -37,9 +37,11 @@ pub(super) fn run<M: Messaging>(
     stop: &Arc<Stop>,
 ) -> Result<(), Error> {
     let measures_latency = publisher.id == 0;
+    let payload = PayloadSource::open(publisher.payload_file.as_ref())?;
     let mut writer = messaging.create_writer(Topic::Throughput)?;
     let mut pong_reader = measures_latency.then(|| messaging.create_reader(Topic::Latency)).transpose()?;
     let mut announcement_reader = messaging.create_reader(Topic::Announcement)?;
+    diagnostics::tell_limits(plan.diagnostics, messaging);
 
     status(&format!("Waiting to discover {} subscribers ...", publisher.subscribers));
     let deadline = MonotonicNs::now().plus(plan.timeouts.discovery);
@@ -60,10 +62,22 @@ pub(super) fn run<M: Messaging>(
         announcement_reader.listen(move |sample| board.on_announcement(sample))?
     };
     status("Waiting for subscribers announcement ...");
-    match board.wait_for_all(deadline.remaining())? {
-        Waited::Done => {}
-        Waited::TimeOver => return Err(nobody_there(plan, publisher, &board.present())),
-        Waited::Stopped(reason) => return Err(stopped(reason)),
+    let all_there = match board.wait_for_all(deadline.remaining()) {
+        // Those discovered at first may have been of an earlier test.
+        Ok(Waited::Done) => match discover(deadline, stop, |step| writer.wait_for_readers(subscribers, step)) {
+            Ok(false) => Err(match stop.reason() {
+                Some(reason) => stopped(reason, &board),
+                None => nobody_there(plan, publisher, &board.present()),
+            }),
+            found => found.map(drop),
+        },
+        Ok(Waited::TimeOver) => Err(nobody_there(plan, publisher, &board.present())),
+        Ok(Waited::Stopped(reason)) => Err(stopped(reason, &board)),
+        Err(fault) => Err(fault),
+    };
+    if let Err(error) = all_there {
+        call_off(&mut writer, publisher);
+        return Err(error);
     }
 
     let intervals = (measures_latency && output.lock().wants_intervals()).then(|| output.clone());
@@ -72,6 +86,8 @@ pub(super) fn run<M: Messaging>(
     let mut run = PublisherRun {
         plan,
         publisher,
+        messaging,
+        payload,
         writer,
         pongs,
         book,
@@ -81,8 +97,15 @@ pub(super) fn run<M: Messaging>(
         last_seq_num: u32::MAX,
         silence: Duration::ZERO,
     };
-    run.warm_up(messaging)?;
+    run.warm_up()?;
     run.test()
+}
+
+/// The subscribers that are there need not wait for a test that will not be. The reason for it has been found: whether
+/// they hear of it makes no difference to that.
+fn call_off(writer: &mut impl SampleWriter, publisher: &PublisherPlan) {
+    let _ = writer.write(&Sentinel::Finished.sample(publisher.id, u32::MAX, 0)).and_then(|()| writer.flush());
+    let _ = writer.wait_for_acknowledgments(END_RETRY);
 }
 
 /// How answers to pings are received.
@@ -116,6 +139,8 @@ impl<R: SampleReader> Pongs<R> {
 struct PublisherRun<'a, M: Messaging> {
     plan: &'a TestPlan,
     publisher: &'a PublisherPlan,
+    messaging: &'a M,
+    payload: PayloadSource,
     writer: M::Writer,
     pongs: Pongs<M::Reader>,
     book: Arc<PingBook>,
@@ -139,21 +164,33 @@ struct Sent {
 }
 
 impl<M: Messaging> PublisherRun<'_, M> {
-    fn warm_up(&mut self, messaging: &M) -> Result<(), Error> {
+    fn warm_up(&mut self) -> Result<(), Error> {
         let largest = self.publisher.sizes.iter().copied().max().unwrap_or(OVERHEAD_LEN);
-        let computed = messaging.initial_burst(self.publisher.batching.samples_for(largest));
+        let computed = self.messaging.initial_burst(self.publisher.batching.samples_for(largest));
         let count = self.publisher.initial_burst.unwrap_or(computed.max(self.plan.data.instances.into()));
         status(&format!("Sending {count} initialization pings ..."));
+        let introduction = ProcessNumber::of_this_process().introduce(self.publisher.id);
         for _ in 0..count {
             if self.stop.reason().is_some() {
                 break;
             }
-            self.write_control(Sentinel::Initialize, 0)?;
+            match self.writer.write(&introduction).or_else(tolerate_full) {
+                // Those who have left may have been of an earlier test.
+                Err(WriteError::PartnerGone(_)) if self.wait_for_others()? => {}
+                written => written.map_err(transfer)?,
+            }
         }
         self.writer.flush().or_else(tolerate_full).map_err(transfer)?;
         status("Sending data ...");
         self.stop.sleep(self.plan.timeouts.start_delay);
         Ok(())
+    }
+
+    /// Whether there are as many readers as subscribers, after some have left.
+    fn wait_for_others(&mut self) -> Result<bool, Error> {
+        let deadline = MonotonicNs::now().plus(self.plan.timeouts.partner);
+        let (writer, subscribers) = (&mut self.writer, self.publisher.subscribers);
+        discover(deadline, self.stop, |step| writer.wait_for_readers(subscribers, step))
     }
 
     /// Every size, and the end. What was measured is printed whatever happens; a size without data fails the run, and
@@ -182,11 +219,12 @@ impl<M: Messaging> PublisherRun<'_, M> {
         self.book.begin(data_len, pacer.schedule(), raw_values);
         let (sent, sent_result) = self.send_loop(data_len, &mut pacer);
         let sent_result = sent_result.and(self.writer.flush().or_else(tolerate_full).map_err(transfer));
-        let stopped = self.stop.reason().map_or(Ok(()), |reason| Err(stopped(reason)));
+        let stopped = self.stop.reason().map_or(Ok(()), |reason| Err(stopped(reason, &self.board)));
         let cut_short = sent_result.is_err() || stopped.is_err();
         // In a throughput test the answers to the last pings arrive while the end is being confirmed.
         let ended = if is_last || cut_short { self.finish(round) } else { self.change_length(round) };
         let reported = self.report(data_len, &sent, &pacer, cut_short);
+        diagnostics::tell_counters(self.plan.diagnostics, self.messaging);
         stopped.and(sent_result).and(ended).and(reported)
     }
 
@@ -200,15 +238,8 @@ impl<M: Messaging> PublisherRun<'_, M> {
     }
 
     fn send_loop(&mut self, data_len: usize, pacer: &mut Pacer) -> (Sent, Result<(), Error>) {
-        let payload = vec![0; data_len - OVERHEAD_LEN];
-        let mut sample = Sample {
-            key: [0; 4],
-            entity_id: self.publisher.id as i32,
-            seq_num: 0,
-            timestamp: 0,
-            latency_ping: Sample::NO_PING,
-            payload: &payload,
-        };
+        let mut payloads = self.payload.payloads(data_len - OVERHEAD_LEN);
+        let mut timestamp = 0;
         let mut keys = Keys::new(self.plan.data.instances, self.publisher.write_instance);
         let mut pings = PingSchedule::new(self.publisher, data_len);
         let mut sent = Sent::default();
@@ -222,15 +253,22 @@ impl<M: Messaging> PublisherRun<'_, M> {
                 break;
             }
             pacer.wait(index, self.stop);
-            sample.seq_num = index as u32;
-            sample.key = keys.next_key();
             let ping = pings.subscriber_to_ping(index);
-            sample.latency_ping = ping.map_or(Sample::NO_PING, |subscriber| subscriber as i32);
+            let mut sample = Sample {
+                key: keys.next_key(),
+                entity_id: self.publisher.id as i32,
+                seq_num: index as u32,
+                timestamp,
+                latency_ping: ping.map_or(Sample::NO_PING, |subscriber| subscriber as i32),
+                payload: payloads.next(),
+            };
             let step = if ping.is_some() {
                 self.send_ping(&mut sample, &mut sent)
             } else {
                 sent.count(self.writer.write(&sample))
             };
+            // The time of the last ping stays in those that follow.
+            timestamp = sample.timestamp;
             self.last_seq_num = sample.seq_num;
             if let Err(error) = step {
                 result = Err(error);
@@ -332,7 +370,7 @@ impl<M: Messaging> PublisherRun<'_, M> {
                 Waited::TimeOver => attempt += 1,
                 Waited::Stopped(reason) => {
                     let _ = self.finish(round + 1);
-                    return Err(stopped(reason));
+                    return Err(stopped(reason, &self.board));
                 }
             }
         }
@@ -376,13 +414,21 @@ impl<M: Messaging> PublisherRun<'_, M> {
         drop(pings);
         let mut output = self.output.lock();
         if measures_latency {
-            output.summary(Quantity::Latency, &result);
+            let serialization = serialization::measure(&self.payload, data_len, self.publisher.serialization_rounds);
+            output.latency_summary(&result, serialization);
         } else {
             status("Latency results are only shown for publisher 0.");
         }
         output.record(&result);
         drop(output);
         remark(sent, stale, skewed, &result);
+        if self.publisher.low_resolution_clock && sent.samples > 0 {
+            let one_way_us = sent.duration_ns as f64 / 2e3 / sent.samples as f64;
+            status(&format!(
+                "Latency from two clock readings around all {} round trips (us): {one_way_us:.3}",
+                sent.samples
+            ));
+        }
         let answers = result.latency.as_ref().map_or(0, |latency| latency.count);
         if measures_latency && answers == 0 && !self.publisher.latency_test {
             status("No latency was measured: fewer than two pings were answered. Lower -latencyCount for more pings.");
@@ -392,11 +438,6 @@ impl<M: Messaging> PublisherRun<'_, M> {
             return dumped.and(Err(Error::NoData(text)));
         }
         dumped
-    }
-
-    fn write_control(&mut self, sentinel: Sentinel, counter: u64) -> Result<(), Error> {
-        let sample = sentinel.sample(self.publisher.id, 0, counter);
-        self.writer.write(&sample).or_else(tolerate_full).map_err(transfer)
     }
 }
 
@@ -478,8 +519,9 @@ fn transfer(error: WriteError) -> Error {
     }
 }
 
-fn stopped(reason: StopReason) -> Error {
+fn stopped(reason: StopReason, board: &AnnouncementBoard) -> Error {
     match reason {
+        StopReason::Conflict => Error::Partner(board.fault().unwrap_or_default()),
         StopReason::Interrupted => Error::Interrupted,
         StopReason::PartnersLeft => Error::Partner("Every subscriber has left before the end of the test.".into()),
     }

@@ -1,6 +1,6 @@
 //! What a subscriber does with each sample, on the thread that receives it.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
@@ -9,7 +9,7 @@ use peregrine_report::record::ThroughputResult;
 use super::meter::Totals;
 use super::sequence::{Arrival, SequenceWindow};
 use crate::clock::MonotonicNs;
-use crate::control::{ControlCounter, Sentinel};
+use crate::control::{ControlCounter, ProcessNumber, Sentinel};
 use crate::messaging::{Sample, SampleWriter, WriteError};
 use crate::pace::SparseClock;
 use crate::plan::{OVERHEAD_LEN, SubscriberPlan};
@@ -23,6 +23,8 @@ pub(super) enum Event {
     EndedAgain { sentinel: Sentinel, round: u32 },
     /// Something is wrong that does not end the test.
     Fault(String),
+    /// Two publishers have the same number: nothing that is counted means anything.
+    Conflict(String),
 }
 
 /// What was received of one size.
@@ -133,6 +135,8 @@ pub(super) struct Reception<W> {
     clock: SparseClock,
     progress: Arc<Progress>,
     fault_told: bool,
+    /// Which process each publisher is, of those that say so.
+    processes: BTreeMap<u32, ProcessNumber>,
 }
 
 /// What only this thread needs to know of the current size.
@@ -158,6 +162,7 @@ impl<W: SampleWriter> Reception<W> {
             clock: SparseClock::new(),
             progress,
             fault_told: false,
+            processes: BTreeMap::new(),
         }
     }
 
@@ -166,14 +171,14 @@ impl<W: SampleWriter> Reception<W> {
     pub(super) fn on_sample(&mut self, sample: &Sample<'_>) {
         self.size.arrivals += 1;
         self.progress.arrivals.store(self.size.arrivals, Ordering::Relaxed);
-        match Sentinel::of_payload_len(sample.payload.len()) {
+        match Sentinel::of_sample(sample) {
             None => {
                 if sample.latency_ping == self.subscriber {
                     self.answer(sample);
                 }
                 self.on_data(sample);
             }
-            Some(Sentinel::Initialize) => self.answer(sample),
+            Some(Sentinel::Initialize) => self.on_initialize(sample),
             Some(sentinel) => self.on_end(sentinel, sample),
         }
     }
@@ -234,6 +239,22 @@ impl<W: SampleWriter> Reception<W> {
         }
     }
 
+    fn on_initialize(&mut self, sample: &Sample<'_>) {
+        self.answer(sample);
+        let Some(publisher) = self.publisher_number(sample.entity_id) else { return self.on_foreign(sample.entity_id) };
+        let Some(process) = ProcessNumber::of_introduction(sample) else { return };
+        if *self.processes.entry(publisher).or_insert(process) != process {
+            self.progress.tell(Event::Conflict(format!(
+                "Two publishers announce themselves as number {publisher}; give each its own -pidMultiPubTest."
+            )));
+        }
+    }
+
+    /// The publisher's number, when one is expected that has it.
+    fn publisher_number(&self, entity_id: i32) -> Option<u32> {
+        u32::try_from(entity_id).ok().filter(|publisher| (*publisher as usize) < self.publishers.len())
+    }
+
     fn on_end(&mut self, sentinel: Sentinel, sample: &Sample<'_>) {
         let arrival = MonotonicNs::now();
         let ControlCounter { round, attempt } = ControlCounter::from_timestamp(sample.timestamp);
@@ -242,10 +263,7 @@ impl<W: SampleWriter> Reception<W> {
             self.progress.tell(Event::EndedAgain { sentinel, round });
             return;
         }
-        let publisher = match u32::try_from(sample.entity_id) {
-            Ok(publisher) if (publisher as usize) < self.publishers.len() => publisher,
-            _ => return self.on_foreign(sample.entity_id),
-        };
+        let Some(publisher) = self.publisher_number(sample.entity_id) else { return self.on_foreign(sample.entity_id) };
         if !self.ended.insert(publisher) {
             return;
         }
@@ -408,6 +426,20 @@ mod tests {
         bench.end(9, 0, Sentinel::Finished, 0);
         assert!(matches!(bench.event(), Some(Event::Fault(text)) if text.contains("publisher 1 ")));
         assert_eq!((bench.event(), bench.progress.totals().samples), (None, 0));
+    }
+
+    #[test]
+    fn two_processes_with_one_number_are_a_conflict() {
+        let mut bench = bench(2);
+        let processes = [ProcessNumber::of_this_process(), ProcessNumber::of_this_process()];
+        for (process, publisher) in [(processes[0], 0), (processes[1], 1), (processes[0], 0)] {
+            bench.reception.on_sample(&process.introduce(publisher));
+        }
+        // RTI Perftest introduces nobody.
+        bench.reception.on_sample(&Sentinel::Initialize.sample(0, 0, 99));
+        assert_eq!(bench.event(), None);
+        bench.reception.on_sample(&processes[1].introduce(0));
+        assert!(matches!(bench.event(), Some(Event::Conflict(text)) if text.contains("as number 0")));
     }
 
     #[test]

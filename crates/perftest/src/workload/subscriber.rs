@@ -7,11 +7,11 @@ use peregrine_report::record::{Side, SideResult};
 
 use super::meter::{CpuMeter, IntervalMeter};
 use super::reception::{Event, Progress, Reception, SizeResult};
-use super::{STOP_POLL, SharedOutput, discover, status};
+use super::{STOP_POLL, SharedOutput, diagnostics, discover, status};
 use crate::clock::MonotonicNs;
-use crate::control::{ControlCounter, Sentinel, Stop};
+use crate::control::{ControlCounter, ProcessNumber, Sentinel, Stop};
 use crate::error::Error;
-use crate::messaging::{Messaging, SampleReader, SampleWriter, Topic, WriteError};
+use crate::messaging::{Messaging, Sample, SampleReader, SampleWriter, Topic, WriteError};
 use crate::output::Quantity;
 use crate::plan::{SubscriberPlan, TestPlan};
 
@@ -37,6 +37,7 @@ pub(super) fn run<M: Messaging>(
     let mut pong_writer = messaging.create_writer(Topic::Latency)?;
     let mut reader = messaging.create_reader(Topic::Throughput)?;
     let mut announcer = messaging.create_writer(Topic::Announcement)?;
+    diagnostics::tell_limits(plan.diagnostics, messaging);
 
     status(&format!("Waiting to discover {} publishers ...", subscriber.publishers));
     let deadline = MonotonicNs::now().plus(plan.timeouts.discovery);
@@ -69,6 +70,7 @@ pub(super) fn run<M: Messaging>(
         discovery_deadline: deadline,
     };
     let result = run.receive();
+    diagnostics::tell_counters(plan.diagnostics, messaging);
     status("Finishing test...");
     status("Test ended.");
     result
@@ -94,17 +96,20 @@ struct SubscriberRun<'a, W> {
 impl<W: SampleWriter> SubscriberRun<'_, W> {
     fn receive(&mut self) -> Result<(), Error> {
         let mut announcements = Announcements::new();
+        // Also to a publisher whose data is coming already: it has to know that somebody is there.
+        self.announce(&announcements.process.introduce(self.subscriber.id))?;
         let mut next_interval = MonotonicNs::now().plus(INTERVAL);
         loop {
             // A publisher may have started before another was there to hear an announcement.
             let heard = self.progress.publishers_heard() == u64::from(self.subscriber.publishers);
             if !heard && announcements.is_due() {
-                self.announce(Sentinel::Initialize, announcements.process)?;
+                self.announce(&announcements.process.introduce(self.subscriber.id))?;
             }
             let wake =
                 next_interval.min(MonotonicNs::now().plus(if heard { STOP_POLL } else { FIRST_ANNOUNCEMENT_GAP }));
             match self.progress.wait_until(wake) {
                 Some(Event::Fault(text)) => status(&text),
+                Some(Event::Conflict(text)) => return self.give_up(Error::Partner(text)),
                 Some(Event::EndedAgain { sentinel, round }) => self.confirm(sentinel, round)?,
                 Some(Event::Ended { sentinel: Sentinel::Finished, round, result }) => {
                     return self.finish(round, &result);
@@ -133,7 +138,19 @@ impl<W: SampleWriter> SubscriberRun<'_, W> {
     fn finish(&mut self, round: u32, result: &SizeResult) -> Result<(), Error> {
         self.report(result);
         self.confirm(Sentinel::Finished, round)?;
-        self.announcer.wait_for_acknowledgments(LINGER_TOTAL)?;
+        let acknowledged = self.announcer.wait_for_acknowledgments(LINGER_TOTAL)?;
+        // Sockets cannot tell. With DDS, who stays longer than he must is found by the next publisher of a script.
+        if self.plan.transport.raw || !acknowledged {
+            self.linger()?;
+        }
+        if self.measured == 0 {
+            return Err(Error::NoData("No sample was received.".into()));
+        }
+        Ok(())
+    }
+
+    /// Stays until no publisher has asked again for a while.
+    fn linger(&mut self) -> Result<(), Error> {
         let end = MonotonicNs::now().plus(LINGER_TOTAL);
         while !end.remaining().is_zero() {
             let quiet = MonotonicNs::now().plus(LINGER_QUIET).min(end);
@@ -142,9 +159,6 @@ impl<W: SampleWriter> SubscriberRun<'_, W> {
                 Some(_) => {}
                 None => break,
             }
-        }
-        if self.measured == 0 {
-            return Err(Error::NoData("No sample was received.".into()));
         }
         Ok(())
     }
@@ -157,7 +171,7 @@ impl<W: SampleWriter> SubscriberRun<'_, W> {
             self.report(&result);
         }
         // The reason for giving up matters more than whether the farewell could be sent.
-        let _ = self.announce(Sentinel::Finished, 0);
+        let _ = self.announce(&Sentinel::Finished.sample(self.subscriber.id, 0, 0));
         Err(error)
     }
 
@@ -175,12 +189,12 @@ impl<W: SampleWriter> SubscriberRun<'_, W> {
             throughput: Some(size.throughput.clone()),
         };
         let mut output = self.output.lock();
-        output.summary(Quantity::Throughput, &result);
+        output.throughput_summary(&result);
         output.record(&result);
         drop(output);
         let (duplicate, reordered) = (size.throughput.duplicate, size.throughput.reordered);
         if duplicate > 0 || reordered > 0 {
-            status(&format!("{duplicate} samples arrived twice, {reordered} after a later one."));
+            status(&format!("Duplicate samples: {duplicate}, reordered samples: {reordered}"));
         }
         self.intervals = IntervalMeter::default();
         self.cpu = CpuMeter::start();
@@ -225,32 +239,34 @@ impl<W: SampleWriter> SubscriberRun<'_, W> {
     }
 
     fn confirm(&mut self, sentinel: Sentinel, round: u32) -> Result<(), Error> {
-        self.announce(sentinel, ControlCounter { round, attempt: 0 }.to_timestamp())
+        let counter = ControlCounter { round, attempt: 0 }.to_timestamp();
+        self.announce(&sentinel.sample(self.subscriber.id, 0, counter))
     }
 
     /// A publisher that is not there yet, or not any more, is no error: announcements are repeated.
-    fn announce(&mut self, sentinel: Sentinel, counter: u64) -> Result<(), Error> {
-        let sample = sentinel.sample(self.subscriber.id, 0, counter);
-        match self.announcer.write(&sample).and_then(|()| self.announcer.flush()) {
+    fn announce(&mut self, sample: &Sample<'_>) -> Result<(), Error> {
+        match self.announcer.write(sample).and_then(|()| self.announcer.flush()) {
             Ok(()) | Err(WriteError::WouldBlock | WriteError::PartnerGone(_)) => Ok(()),
             Err(WriteError::Failed(text)) => Err(Error::Transfer(text)),
         }
     }
 }
 
-/// When this subscriber announces itself again.
+/// When this subscriber announces itself again, after the first time.
 struct Announcements {
     /// Tells this process from another one with the same number.
-    process: u64,
+    process: ProcessNumber,
     next: MonotonicNs,
     gap: Duration,
 }
 
 impl Announcements {
     fn new() -> Self {
-        let now = MonotonicNs::now();
-        let process = now.0 << 22 | u64::from(std::process::id() & 0x003f_ffff);
-        Self { process, next: now, gap: FIRST_ANNOUNCEMENT_GAP }
+        Self {
+            process: ProcessNumber::of_this_process(),
+            next: MonotonicNs::now().plus(FIRST_ANNOUNCEMENT_GAP),
+            gap: FIRST_ANNOUNCEMENT_GAP * 2,
+        }
     }
 
     fn is_due(&mut self) -> bool {

@@ -92,6 +92,9 @@ mod tests {
             pace: Pace::Unlimited { sleep: Duration::ZERO, spin_count: 0 },
             write_instance: None,
             latency_file: None,
+            payload_file: None,
+            low_resolution_clock: false,
+            serialization_rounds: 0,
         }
     }
 

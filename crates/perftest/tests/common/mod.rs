@@ -7,12 +7,16 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
+
 /// No process of these tests may take longer.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A running process whose output is read as it comes.
 pub(crate) struct Process {
-    child: Child,
+    /// Gone once [`Self::finish`] waits for it.
+    child: Option<Child>,
+    id: Pid,
     stdout: Receiver<String>,
     stderr: Receiver<String>,
 }
@@ -44,7 +48,8 @@ pub(crate) fn start_command(mut command: Command, line: &str) -> Process {
         .unwrap();
     let stdout = lines_of(child.stdout.take().unwrap());
     let stderr = lines_of(child.stderr.take().unwrap());
-    Process { child, stdout, stderr }
+    let id = Pid::from_child(&child);
+    Process { child: Some(child), id, stdout, stderr }
 }
 
 /// Runs the program to its end.
@@ -77,30 +82,29 @@ impl Process {
 
     /// Ctrl-C.
     pub(crate) fn interrupt(&self) {
-        self.signal(rustix::process::Signal::INT);
+        self.signal(Signal::INT);
     }
 
     /// Ends without a chance to say anything.
     pub(crate) fn kill(&self) {
-        self.signal(rustix::process::Signal::KILL);
+        self.signal(Signal::KILL);
     }
 
-    fn signal(&self, signal: rustix::process::Signal) {
-        let pid = rustix::process::Pid::from_raw(self.child.id() as i32).unwrap();
-        rustix::process::kill_process(pid, signal).unwrap();
+    fn signal(&self, signal: Signal) {
+        kill_process(self.id, signal).unwrap();
     }
 
     /// Waits for the end, and takes what has not been read yet.
     pub(crate) fn finish(mut self) -> Outcome {
-        let pid = rustix::process::Pid::from_raw(self.child.id() as i32).unwrap();
+        let mut child = self.child.take().unwrap();
         let (sender, ended) = sync_channel(1);
         let waiting = std::thread::spawn(move || {
-            let status: ExitStatus = self.child.wait().unwrap();
+            let status: ExitStatus = child.wait().unwrap();
             let _ = sender.send(());
             status
         });
         if ended.recv_timeout(LIMIT).is_err() {
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+            let _ = kill_process(self.id, Signal::KILL);
             panic!("the process did not end: {}", collect(&self.stderr).join("\n"));
         }
         let status = waiting.join().unwrap();
@@ -108,6 +112,16 @@ impl Process {
             code: status.code().unwrap_or(-1),
             stdout: collect(&self.stdout),
             stderr: collect(&self.stderr).join("\n"),
+        }
+    }
+}
+
+/// A test that has failed leaves nothing running.
+impl Drop for Process {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
         }
     }
 }
@@ -124,6 +138,11 @@ fn wait_for(lines: &Receiver<String>, wanted: impl Fn(&str) -> bool) -> String {
 
 fn collect(lines: &Receiver<String>) -> Vec<String> {
     std::iter::from_fn(|| lines.recv_timeout(LIMIT).ok()).collect()
+}
+
+/// A core that this process may use.
+pub(crate) fn first_core() -> usize {
+    perftest::threads::allowed_cores()[0]
 }
 
 /// The columns of a row of results.

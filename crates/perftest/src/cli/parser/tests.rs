@@ -188,7 +188,49 @@ fn unbounded_may_leave_out_its_threshold() {
 }
 
 #[test]
+fn multicast_may_name_an_address() {
+    assert_eq!(run("-sub -multicast 239.255.1.1").text("multicast"), Some("239.255.1.1"));
+    assert!(run("-sub -multicast -keyed").has("multicast"));
+}
+
+#[test]
+fn a_content_filter_is_checked_before_it_is_refused() {
+    assert_eq!(errors("-sub -cft 1:5"), ["-cft is not available yet"]);
+    assert!(errors("-sub -cft 5:1")[0].contains("runs backwards"));
+    assert!(errors("-sub -cft 65535")[0].contains("out of range"));
+}
+
+#[test]
+fn what_is_known_and_not_there_is_refused_in_one_line_with_its_value() {
+    let is_refused = |option: &&OptionDescriptor| !matches!(option.availability, Availability::Now | Availability::Old);
+    for option in OPTIONS.iter().filter(is_refused) {
+        let value = match option.argument {
+            Argument::Flag => String::new(),
+            Argument::Integer { min, .. } => min.to_string(),
+            Argument::Choice { permitted, .. } => permitted[0].to_owned(),
+            _ => "1".to_owned(),
+        };
+        let lines = errors(&format!("-{} {value}", option.name));
+        assert_eq!(lines.len(), 1, "{lines:?}");
+        assert!(lines[0].starts_with(&format!("-{} ", option.name)), "{lines:?}");
+    }
+    let Argument::Choice { not_yet, .. } = table::descriptor("transport").unwrap().argument else { panic!() };
+    for transport in not_yet {
+        assert_eq!(
+            errors(&format!("-transport {transport}")),
+            [format!("-transport {transport} is not available yet")]
+        );
+    }
+}
+
+#[test]
 fn removed_options_answer_only_to_their_full_name() {
+    assert!(run("-sub -nomulticast -debug").has("debug"));
+    assert_eq!(errors("-sub -nomultica").len(), 1);
+    assert_eq!(
+        errors("-sub -heartbeatPeriod 0:1000000"),
+        ["-heartbeatPeriod was removed from RTI Perftest; instead use: nothing"]
+    );
     assert!(errors("-enableTCP")[0].contains("-transport TCP"));
     assert_eq!(resolve("-enableTu").unwrap().name, "enableTurboMode");
 }

@@ -42,6 +42,10 @@ pub(super) fn domain_config(plan: &TestPlan) -> Result<DomainConfig, Error> {
     let is_group = |peer: &String| peer.parse().is_ok_and(|ip: IpAddr| ip.is_multicast());
     config.multicast = transport.peers.is_empty() || transport.peers.iter().any(is_group);
     config.message_bytes = plan.data.max_message_len.map(|len| len.min(MAX_DATAGRAM_LEN));
+    if let Some(len) = plan.data.receive_buffer_len {
+        config.receive_buffer_bytes = len;
+    }
+    config.send_buffer_bytes = plan.data.send_buffer_len;
     config.wait = match plan.receive.wait {
         Wait::Block => peregrine::WaitStrategy::Block,
         Wait::Spin(time) => peregrine::WaitStrategy::SpinThenBlock(time),
@@ -73,7 +77,8 @@ pub(super) fn writer_qos(plan: &TestPlan, topic: Topic) -> DataWriterQos {
     DataWriterQos {
         durability: durability(plan, topic),
         reliability: Reliability { kind: reliability(plan, topic), max_blocking_time: plan.timeouts.partner.into() },
-        history: History::KeepAll,
+        // Of announcements the latest counts: who comes later must not take a subscriber for present that has left.
+        history: if topic == Topic::Announcement { History::KeepLast { depth: 1 } } else { History::KeepAll },
         resource_limits: limits(plan, max_samples),
         data_representation: DataRepresentation(vec![RepresentationId::XCDR1]),
         ..DataWriterQos::default()
@@ -144,10 +149,10 @@ fn durability(plan: &TestPlan, topic: Topic) -> Durability {
     }
 }
 
-/// One instance more than is written: the one of control messages.
+/// One instance more than is written: the one of control messages. A subscriber that was not told takes any number.
 fn limits(plan: &TestPlan, max_samples: Limit) -> ResourceLimits {
-    let max_instances =
-        if plan.data.keyed { Limit::At(plan.data.instances.saturating_add(1)) } else { Limit::Unlimited };
+    let is_known = plan.data.keyed && plan.data.instances_given;
+    let max_instances = if is_known { Limit::At(plan.data.instances.saturating_add(1)) } else { Limit::Unlimited };
     ResourceLimits { max_samples, max_instances, max_samples_per_instance: max_samples }
 }
 
@@ -194,6 +199,7 @@ mod tests {
         assert_eq!(announcement.reliability.kind, ReliabilityKind::Reliable);
         assert_eq!(announcement.durability, Durability::TransientLocal);
         assert_eq!(writer_qos(&plan, Topic::Latency).durability, Durability::Volatile);
+        assert_eq!(writer_qos(&plan, Topic::Announcement).history, History::KeepLast { depth: 1 });
         assert_eq!(publisher_qos().presentation.scope, AccessScope::Topic);
     }
 
@@ -222,5 +228,7 @@ mod tests {
             domain_config(&plan("-sub -transport UDPv6 -messageSizeMax 1000000 -threadCPUAffinity 0:1")).unwrap();
         assert_eq!((config.udp_v4, config.udp_v6, config.message_bytes), (false, true, Some(MAX_DATAGRAM_LEN)));
         assert_eq!(config.threads.affinity, Some(vec![1]));
+        let config = domain_config(&plan("-sub -receiveBufferSize 100000 -sendBufferSize 50k")).unwrap();
+        assert_eq!((config.receive_buffer_bytes, config.send_buffer_bytes), (100_000, Some(50_000)));
     }
 }

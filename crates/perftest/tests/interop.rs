@@ -1,0 +1,138 @@
+//! An independent partner on another DDS speaks the protocol of RTI Perftest with the program: both roles, both tests.
+//!
+//! The partner is `interop/cyclonedds-py/perftest.py`. It checks each sample it gets, and tells what it got.
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+
+use common::{Outcome, PROGRAM, columns, start_command};
+use peregrine_interop::NetNs;
+use serde_json::Value;
+
+const QUICK: &str = "-domain 1 -nic lo -startDelay 0 -discoveryTimeout 40 -partnerTimeout 20 -noPrint -noOutputHeaders";
+
+/// The program and its partner on a host of their own.
+struct Pair {
+    host: NetNs,
+}
+
+impl Pair {
+    fn new() -> Self {
+        Self { host: NetNs::isolated().unwrap() }
+    }
+
+    /// The partner, from the environment that `cargo xtask peers` makes.
+    fn partner(&self) -> Command {
+        let folder = std::env::var_os("PEREGRINE_INTEROP_DIR").expect("cargo xtask interop says where the peers are");
+        let mut command = self.host.command(Path::new(&folder).join("venv/bin/python"));
+        command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../../interop/cyclonedds-py/perftest.py"));
+        command
+    }
+
+    /// The program publishes; returns its only row and what the partner has to say.
+    fn publish(&self, options: &str, partner: &str) -> (Vec<f64>, Value) {
+        let subscriber = start_command(self.partner(), &format!("sub {partner}"));
+        let publisher = start_command(self.host.command(PROGRAM), &format!("-pub {QUICK} {options}")).finish();
+        both_content(&publisher, &subscriber.finish())
+    }
+
+    /// The program subscribes; returns its only row and what the partner has to say.
+    fn subscribe(&self, options: &str, partner: &str) -> (Vec<f64>, Value) {
+        let subscriber = start_command(self.host.command(PROGRAM), &format!("-sub {QUICK} {options}"));
+        let publisher = start_command(self.partner(), &format!("pub {partner}")).finish();
+        both_content(&subscriber.finish(), &publisher)
+    }
+}
+
+fn both_content(program: &Outcome, partner: &Outcome) -> (Vec<f64>, Value) {
+    assert_eq!((program.code, partner.code), (0, 0), "{program:?} {partner:?}");
+    assert_eq!((program.stdout.len(), partner.stdout.len()), (1, 1), "{program:?} {partner:?}");
+    (columns(&program.stdout[0]), serde_json::from_str(&partner.stdout[0]).unwrap())
+}
+
+/// As publisher of a latency test: each ping is answered, and the partner has got every sample in order.
+fn assert_publishes_latency(both: &str, options: &str, partner: &str) {
+    let (row, told) = Pair::new().publish(&format!("{both} {options} -latencyTest -numIter 200"), partner);
+    assert_eq!(row.len(), 10);
+    assert!(0.0 < row[3] && row[3] <= row[5] && row[5] <= row[4], "{row:?}");
+    assert_eq!((&told["received"], &told["pings"], &told["last"]), (&200.into(), &200.into(), &199.into()), "{told}");
+    assert_eq!((&told["in_order"], told["initializations"].as_u64() >= Some(1)), (&true.into(), true), "{told}");
+}
+
+#[test]
+fn publisher_of_a_latency_test() {
+    assert_publishes_latency("-dataLen 100", "", "--size 100");
+    assert_publishes_latency("-dataLen 1000 -keyed -instances 300", "", "--size 1000 --keyed --instances 300");
+}
+
+#[test]
+fn publisher_of_a_latency_test_of_a_large_type() {
+    assert_publishes_latency("-dataLen 100000", "-initialBurstSize 5", "--size 100000");
+    assert_publishes_latency("-dataLen 70000 -keyed", "-initialBurstSize 5", "--size 70000 --keyed");
+}
+
+#[test]
+fn publisher_of_a_latency_test_without_reliability() {
+    let (row, told) = Pair::new().publish("-bestEffort -latencyTest -numIter 200", "--best-effort");
+    assert!(row[3] > 0.0, "{row:?}");
+    assert_eq!((&told["last"], &told["in_order"]), (&199.into(), &true.into()), "{told}");
+}
+
+#[test]
+fn publisher_of_a_throughput_test() {
+    for (options, partner) in [
+        ("-batchSize 0", ""),
+        // Batches are DATA submessages in one message, which any DDS reads.
+        ("-batchSize 8192 -initialBurstSize 100", ""),
+        ("-keyed -instances 7 -initialBurstSize 100", "--keyed --instances 7"),
+    ] {
+        let (_, told) = Pair::new().publish(&format!("{options} -numIter 1000 -latencyCount 10"), partner);
+        assert_eq!((&told["received"], &told["last"], &told["in_order"]), (&1000.into(), &999.into(), &true.into()));
+        assert!(told["pings"].as_u64() > Some(0), "{told}");
+    }
+}
+
+/// As subscriber of a latency test: it answers everything and misses nothing.
+fn assert_subscribes_latency(options: &str, partner: &str) {
+    let (row, told) = Pair::new().subscribe(options, &format!("{partner} --latency --count 200"));
+    assert_eq!((row[1], row[4]), (200.0, 0.0), "{row:?}");
+    assert_eq!((&told["pings"], &told["echoed"]), (&200.into(), &200.into()), "{told}");
+    assert_eq!(told["initialize_echoes"], 50, "{told}");
+}
+
+#[test]
+fn subscriber_of_a_latency_test() {
+    assert_subscribes_latency("", "");
+    assert_subscribes_latency("-keyed -instances 5 -dataLen 2000", "--keyed --instances 5 --size 2000");
+    assert_subscribes_latency("-dataLen 100000", "--size 100000");
+    assert_subscribes_latency("-useReadThread", "");
+}
+
+#[test]
+fn subscriber_of_a_throughput_test() {
+    for (options, partner) in [("", ""), ("-keyed -instances 7", "--keyed --instances 7")] {
+        let (row, told) = Pair::new().subscribe(options, &format!("{partner} --count 1000"));
+        assert_eq!((row[0], row[1], row[4]), (100.0, 1000.0, 0.0), "{row:?}");
+        assert_eq!(told["pings"], 100, "{told}");
+    }
+    let (row, _) = Pair::new().subscribe("-bestEffort", "--best-effort --count 1000");
+    assert_eq!(row[1] + row[4], 1000.0, "{row:?}");
+}
+
+/// Of any two settings that differ, the partner just does not match. The program says which.
+#[test]
+fn a_partner_with_other_settings_is_named() {
+    for (partner, reason) in
+        [("--keyed", "WITH_KEY"), ("--best-effort", "RELIABILITY"), ("--size 70000", "TestDataLarge_t")]
+    {
+        let pair = Pair::new();
+        let publisher = start_command(pair.partner(), &format!("pub {partner}"));
+        let subscriber = start_command(pair.host.command(PROGRAM), &format!("-sub {QUICK}")).finish();
+        assert_eq!(subscriber.code, 1, "{subscriber:?}");
+        assert!(subscriber.stderr.contains("do not match") && subscriber.stderr.contains(reason), "{subscriber:?}");
+        publisher.kill();
+        assert_eq!(publisher.finish().code, -1);
+    }
+}

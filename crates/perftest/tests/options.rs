@@ -1,0 +1,93 @@
+//! Options that change what is told or how it is measured, between two processes over DDS. Each test has its own domain.
+
+mod common;
+
+use common::{Outcome, columns, run, start};
+
+const QUICK: &str = "-nic 127.0.0.1 -startDelay 0 -discoveryTimeout 40 -partnerTimeout 20 -noPrint";
+
+fn pair(domain: u32, both: &str, publisher: &str, subscriber: &str) -> (Outcome, Outcome) {
+    let started = start(&format!("-sub {QUICK} -domain {domain} {both} {subscriber}"));
+    let publisher = run(&format!("-pub {QUICK} -domain {domain} {both} {publisher}"));
+    let subscriber = started.finish();
+    assert_eq!((publisher.code, subscriber.code), (0, 0), "{publisher:?} {subscriber:?}");
+    assert_eq!((publisher.stdout.len(), subscriber.stdout.len()), (2, 2), "{publisher:?} {subscriber:?}");
+    (publisher, subscriber)
+}
+
+/// The number behind a label, in the part of `text` that follows `title`.
+fn number(text: &str, title: &str, label: &str) -> u64 {
+    let part = text.split_once(title).unwrap_or_else(|| panic!("no {title} in {text}")).1;
+    let rest = part.split_once(&format!("{label}: ")).unwrap_or_else(|| panic!("no {label} in {part}")).1;
+    rest.split_whitespace().next().unwrap().parse().unwrap()
+}
+
+#[test]
+fn serialization_is_timed_in_three_more_columns() {
+    let (publisher, _) = pair(60, "", "-latencyTest -numIter 50 -showSerializationTime -cpu -dataLen 63000", "");
+    assert!(publisher.stdout[0].ends_with(", Serialization (μs), Deserialization (μs), Total (μs), CPU (%)"));
+    let row = columns(&publisher.stdout[1]);
+    assert_eq!(row.len(), 14);
+    let (serialize, deserialize, total) = (row[10], row[11], row[12]);
+    assert!(serialize > 0.0 && (total - serialize - deserialize).abs() < 0.002, "{row:?}");
+}
+
+#[test]
+fn counters_and_limits_go_to_stderr() {
+    let both = "-cacheStats -showResourceLimits -keyed -instances 7";
+    let options = "-numIter 500 -latencyCount 100 -batchSize 1000 -sendQueueSize 20 -writerStats";
+    let (publisher, subscriber) = pair(61, both, options, "-cpu");
+    let limits = "Resource limits:\n\tDataWriter of Throughput:";
+    // Twenty batches of ten samples of 100 bytes each.
+    assert_eq!(number(&publisher.stderr, limits, "Samples (max)"), 200);
+    assert_eq!(number(&publisher.stderr, limits, "Instances (max)"), 8);
+    assert_eq!(number(&publisher.stderr, limits, "Batch"), 1040);
+    assert_eq!(number(&subscriber.stderr, "\tDataReader of Throughput:", "Samples (max)"), 10_000);
+
+    let sent = number(&publisher.stderr, "Cache statistics:\n\tDataWriter of Throughput:", "Samples sent");
+    let received = number(&subscriber.stderr, "Cache statistics:", "Samples received");
+    assert!(sent > 500 && received > 500, "{sent} {received}");
+    assert!(number(&subscriber.stderr, "\tSockets of the domain:", "Datagrams received") > 0);
+    assert_eq!(number(&subscriber.stderr, "\tSockets of the domain:", "Not understood"), 0);
+    let pulled = publisher.stderr.lines().find(|line| line.starts_with("Pulled (sent again): "));
+    assert!(pulled.is_some_and(|line| line.ends_with(" fragments")), "{}", publisher.stderr);
+    assert_eq!((columns(&publisher.stdout[1]).len(), columns(&subscriber.stdout[1]).len()), (10, 7));
+}
+
+#[test]
+fn a_low_resolution_clock_times_all_round_trips_at_once() {
+    let (publisher, _) = pair(62, "", "-latencyTest -numIter 100 -lowResolutionClock -nsResolution", "");
+    let line = publisher.stderr.lines().find(|line| line.contains("two clock readings around all 100 round trips"));
+    let mean_us: f64 = line.unwrap().rsplit(' ').next().unwrap().parse().unwrap();
+    // It covers what happens between round trips, so it cannot be less than the least of them.
+    assert!(mean_us >= columns(&publisher.stdout[1])[3], "{line:?} {:?}", publisher.stdout);
+}
+
+/// Its payload has the length of a control message that only partners of the same kind have.
+#[test]
+fn samples_of_1264_bytes_are_data() {
+    for (domain, kind) in [(63, "-keyed"), (64, "-raw -nic lo")] {
+        let options = "-numIter 300 -latencyCount 100 -pubRate 20000 -dataLen 1264";
+        let (_, subscriber) = pair(domain, kind, options, "-dataLen 1264");
+        let row = columns(&subscriber.stdout[1]);
+        assert_eq!((row[0], row[1], row[4]), (1264.0, 300.0, 0.0), "{subscriber:?}");
+    }
+}
+
+#[test]
+fn a_subscriber_need_not_know_how_many_instances_there_are() {
+    for (domain, options) in [(66, "-latencyTest"), (67, "-latencyCount 1 -batchSize 0")] {
+        let options = format!("-instances 70 -numIter 300 {options}");
+        let (publisher, subscriber) = pair(domain, "-keyed", &options, "");
+        assert_eq!((columns(&subscriber.stdout[1])[1], columns(&subscriber.stdout[1])[4]), (300.0, 0.0));
+        assert!(columns(&publisher.stdout[1])[4] > 0.0, "{publisher:?}");
+    }
+}
+
+#[test]
+fn what_changes_nothing_else_works() {
+    let both = "-receiveBufferSize 300000 -sendBufferSize 200k -noXmlQos -debug -verbosity 1";
+    let (publisher, subscriber) = pair(65, both, "-numIter 300 -latencyCount 100", "");
+    assert!(publisher.stderr.contains("-debug was removed from RTI Perftest; instead use: -verbosity 3"));
+    assert_eq!(columns(&subscriber.stdout[1])[1], 300.0);
+}

@@ -29,6 +29,8 @@ pub(super) struct Pings {
     pub(super) scheduled_latency: Option<(Schedule, LatencyRecorder)>,
     /// The ping that the send loop waits for.
     awaited: Option<u32>,
+    /// Whether the send loop sleeps until another thread has received the answer.
+    is_waiting: bool,
     /// Whether the first answer of this size has come; it is not counted.
     warmed_up: bool,
     /// Answers to pings that are no longer waited for.
@@ -48,6 +50,7 @@ impl PingBook {
             latency: LatencyRecorder::new(0),
             scheduled_latency: None,
             awaited: None,
+            is_waiting: false,
             warmed_up: false,
             stale: 0,
             skewed: 0,
@@ -84,9 +87,11 @@ impl PingBook {
 
     /// Waits for the answer on another thread than the one that receives it.
     pub(super) fn wait_for_answer(&self, timeout: Duration) -> bool {
-        let pings = self.lock();
+        let mut pings = self.lock();
+        pings.is_waiting = true;
         let waited = self.answered.wait_timeout_while(pings, timeout, |pings| pings.awaited.is_some());
-        let (pings, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let (mut pings, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        pings.is_waiting = false;
         pings.awaited.is_none()
     }
 
@@ -99,7 +104,8 @@ impl PingBook {
     pub(super) fn on_pong(&self, sample: &Sample<'_>, awaiting: bool) {
         let now = MonotonicNs::now();
         let mut pings = self.lock();
-        if pings.on_pong(sample, now, awaiting) {
+        // Notifying is a system call even when nobody waits.
+        if pings.on_pong(sample, now, awaiting) && pings.is_waiting {
             drop(pings);
             self.answered.notify_one();
         }

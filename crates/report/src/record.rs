@@ -32,7 +32,7 @@ pub enum Line {
     /// First line.
     Header(Header),
     /// The machine.
-    Host(HostFacts),
+    Host(Box<HostFacts>),
     /// One measurement.
     Measurement(Box<Measurement>),
     /// A search for the highest rate that a path sustains.
@@ -405,7 +405,7 @@ impl Record {
                 ));
             }
             Line::Header(header) => self.header = header,
-            Line::Host(host) => self.host = host,
+            Line::Host(host) => self.host = *host,
             Line::Measurement(measurement) => self.measurements.push(*measurement),
             Line::Search(search) => self.searches.push(*search),
             Line::Warning(warning) => self.warnings.push(warning),

@@ -366,7 +366,8 @@ impl<M: Messaging> PublisherRun<'_, M> {
                 duration_ns: sent.duration_ns,
                 delay: pacer.delay().map(LatencyRecorder::result),
             }),
-            throughput: None,
+            resources: Some(pings.cpu.resources()),
+            ..SideResult::default()
         };
         let dumped = match &self.publisher.latency_file {
             Some(path) if measures_latency => dump(path, &pings.latency, self.plan.output.ns_resolution),

@@ -169,10 +169,9 @@ impl<W: SampleWriter> SubscriberRun<'_, W> {
             data_len: if nothing { self.plan.data.max_len } else { size.data_len } as u64,
             cut_short: self.cut_short,
             cpu_percent: self.cpu.total_percent(),
-            latency: None,
-            scheduled_latency: None,
-            send: None,
             throughput: Some(size.throughput.clone()),
+            resources: Some(self.cpu.resources()),
+            ..SideResult::default()
         };
         let mut output = self.output.lock();
         output.summary(Quantity::Throughput, &result);

@@ -4,7 +4,7 @@ fn lines() -> Vec<Line> {
     let side = |side| SideResult { side, data_len: 64, cpu_percent: 12.5, ..SideResult::default() };
     vec![
         Line::Header(Header { schema: SCHEMA_VERSION, tool: "perftest".into(), ..Header::default() }),
-        Line::Host(HostFacts { cores: 2, ..HostFacts::default() }),
+        Line::Host(Box::new(HostFacts { cores: 2, ..HostFacts::default() })),
         Line::Measurement(Box::new(Measurement {
             series: "raw".into(),
             test: Test::Latency,
@@ -39,7 +39,7 @@ fn a_record_survives_being_written_and_read() {
     let lines = lines();
     let record = Record::read(text(&lines).as_bytes()).unwrap();
     assert_eq!(Line::Header(record.header), lines[0]);
-    assert_eq!(Line::Host(record.host), lines[1]);
+    assert_eq!(Line::Host(Box::new(record.host)), lines[1]);
     assert_eq!(record.measurements.into_iter().map(Box::new).map(Line::Measurement).collect::<Vec<_>>(), lines[2..3]);
     assert_eq!(record.searches[0].rate_per_s, 5e4);
     assert_eq!(record.warnings[0].text, "loud neighbours");

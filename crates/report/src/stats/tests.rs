@@ -104,6 +104,18 @@ proptest! {
     }
 
     #[test]
+    fn moments_merge_as_if_added_one_by_one(left in prop::collection::vec(any::<u64>(), 0..20), right in prop::collection::vec(any::<u64>(), 0..20)) {
+        let moments = |values: &[u64]| {
+            let mut moments = Moments::default();
+            values.iter().for_each(|value| moments.add(*value));
+            moments
+        };
+        let mut merged = moments(&left);
+        merged.merge(&moments(&right));
+        prop_assert_eq!(merged, moments(&[left, right].concat()));
+    }
+
+    #[test]
     fn percentiles_never_fall(
         values in prop::collection::vec(any::<u32>(), 1..100),
         one in 0.0..=1.0_f64,

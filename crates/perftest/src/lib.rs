@@ -13,6 +13,7 @@ pub mod doctor;
 pub mod error;
 pub mod host;
 pub mod messaging;
+pub mod open_loop;
 pub mod output;
 pub mod pace;
 pub mod payload;

@@ -3,6 +3,7 @@
 //! Every row is measured as floor, ours, ours, floor, so that what changes on the machine meets both. The table sets
 //! target and measurement side by side; the command fails when it cannot measure, never because something is slow.
 
+mod agreement;
 mod idle;
 mod pair;
 mod rows;
@@ -14,6 +15,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+pub(crate) use self::agreement::agreement;
 use self::pair::Pairs;
 use self::rows::{Measure, ROWS, Row, Target};
 use crate::process::run;
@@ -34,6 +36,12 @@ pub(crate) fn floor(workspace: &Workspace) -> Result<()> {
         }
     }
     idle::print(&program.join("examples/idle"))
+}
+
+/// Prints what measuring itself costs.
+pub(crate) fn recorder(workspace: &Workspace) -> Result<()> {
+    let program = build(workspace)?;
+    run(Command::new(program.join("perftest")).arg("selftest"))
 }
 
 fn build(workspace: &Workspace) -> Result<PathBuf> {

@@ -1,7 +1,7 @@
 //! `perftest` alone: measures this machine with publishers and subscribers as real processes, and reports.
 
 mod keeper;
-mod pair;
+pub(crate) mod pair;
 mod progress;
 mod series;
 mod turns;

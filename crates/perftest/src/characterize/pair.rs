@@ -245,7 +245,7 @@ impl Side {
 }
 
 /// A domain whose ports nobody uses here. Processes that look at the same time begin at different domains.
-fn free_domain() -> Result<u32, Error> {
+pub(crate) fn free_domain() -> Result<u32, Error> {
     let offset = std::process::id();
     let count = DOMAINS.end - DOMAINS.start;
     let is_free = |domain: &u32| {

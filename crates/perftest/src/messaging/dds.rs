@@ -19,9 +19,11 @@ use peregrine::{
     DataReader, DataWriter, DataWriterListener, DomainParticipant, Guid, InstanceHandle, LoanedSample, Selector,
 };
 
+use peregrine_report::record::WireUse;
+
 use self::poller::Poller;
 pub use self::types::{TestData, TestDataKeyed, TestDataKeyedLarge, TestDataLarge, TestType};
-use super::{Configuration, Messaging, Sample, SampleReader, SampleWriter, Topic, WriteError};
+use super::{Configuration, Messaging, Sample, SampleReader, SampleWriter, Topic, WireCounter, WriteError};
 use crate::clock::MonotonicNs;
 use crate::control::CONTROL_KEY;
 use crate::error::Error;
@@ -85,6 +87,11 @@ impl<T: TestType> Messaging for DdsMessaging<T> {
         }
     }
 
+    fn wire_counter(&self) -> Option<WireCounter> {
+        let participant = self.participant.clone();
+        Some(Box::new(move || wire_use(&participant)))
+    }
+
     fn initial_burst(&self, samples_per_batch: u64) -> u64 {
         u64::from(self.plan.data.send_queue_len).saturating_mul(samples_per_batch)
     }
@@ -121,6 +128,28 @@ impl<T: TestType> Messaging for DdsMessaging<T> {
         let participant = self.participant.clone();
         Ok(DdsReader { reader, topic, plan, participant, poller, mismatch: Mismatch::default() })
     }
+}
+
+/// The sum of all sockets, and which of them were used.
+fn wire_use(participant: &DomainParticipant) -> WireUse {
+    let mut wire = WireUse::default();
+    for (address, socket) in participant.transport_statistics() {
+        wire.send_calls += socket.send_calls;
+        wire.receive_calls += socket.receive_calls;
+        wire.datagrams_sent += socket.datagrams_sent;
+        wire.datagrams_received += socket.datagrams_received;
+        wire.bytes_sent += socket.bytes_sent;
+        wire.bytes_received += socket.bytes_received;
+        wire.kernel_drops += socket.kernel_drops;
+        wire.send_errors += socket.send_errors.total();
+        if socket.datagrams_sent > 0 || socket.datagrams_received > 0 {
+            wire.path.push(format!(
+                "{address}: {} datagrams sent, {} received",
+                socket.datagrams_sent, socket.datagrams_received
+            ));
+        }
+    }
+    wire
 }
 
 fn register<T: TestType>(writer: &DataWriter<T>, key: [u8; 4]) -> Result<(), Error> {

@@ -14,6 +14,8 @@ use std::time::Duration;
 
 pub use sample::{ENCAPSULATION_LEN, HEADER_LEN, MalformedSample, Sample};
 
+use peregrine_report::record::WireUse;
+
 use crate::error::Error;
 use interface::missing_interface;
 
@@ -50,6 +52,9 @@ pub struct Configuration {
     pub warnings: Vec<String>,
 }
 
+/// Reads what the sockets of this process have carried so far.
+pub type WireCounter = Box<dyn Fn() -> WireUse + Send>;
+
 /// One process's part in one domain: a DomainParticipant, or a set of sockets.
 pub trait Messaging {
     /// Sends samples of one topic.
@@ -62,6 +67,11 @@ pub trait Messaging {
 
     /// What the configuration block shall say beyond the options.
     fn configuration(&self) -> Configuration;
+
+    /// What reads the counters of the sockets; `None` where nobody counts.
+    fn wire_counter(&self) -> Option<WireCounter> {
+        None
+    }
 
     /// How many INITIALIZE samples warm the path up, when samples go in batches of `samples_per_batch`.
     fn initial_burst(&self, samples_per_batch: u64) -> u64;

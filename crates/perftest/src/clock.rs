@@ -77,6 +77,11 @@ impl Clock for SystemClock {
         match how {
             WaitMethod::Spin => time.spin_until(),
             WaitMethod::Sleep => {
+                // Who is late already does not ask the kernel to be woken at once.
+                let now = MonotonicNs::now();
+                if now >= time {
+                    return now;
+                }
                 time.sleep_until();
                 MonotonicNs::now()
             }

@@ -22,6 +22,7 @@ pub mod recorder;
 pub mod resources;
 pub mod selftest;
 pub mod threads;
+mod wire;
 pub mod workload;
 
 use std::sync::Arc;

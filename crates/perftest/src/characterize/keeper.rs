@@ -33,6 +33,11 @@ impl Keeper {
         Ok(Self { path, file: BufWriter::new(file) })
     }
 
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Writes one line to the disk.
     pub fn keep(&mut self, line: &Line) -> Result<(), Error> {
         line.write_to(&mut self.file).and_then(|()| self.file.flush()).map_err(|error| self.failed(&error))

@@ -96,7 +96,8 @@ pub fn report(folder: &Path) -> Result<(), Error> {
     let page = folder.join("report.html");
     fs::write(&page, render::html(&record))
         .map_err(|error| Error::Setup(format!("Cannot write {}: {error}", page.display())))?;
-    let mut text = render::text(&table);
+    let mut text = if table.rows.is_empty() { String::new() } else { render::text(&table) };
+    text += &render::load_text(&record);
     for doubt in table.doubts() {
         text += &format!("\n{doubt}\n");
     }

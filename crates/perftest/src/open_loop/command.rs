@@ -24,7 +24,7 @@ use crate::messaging::Messaging;
 use crate::output::print_text;
 use crate::plan::TestPlan;
 
-/// Silence before the first run, which is not counted.
+/// Length of a run before the first, which is not counted.
 const WARM_UP: Duration = Duration::from_millis(100);
 /// How much longer a try lasts that confirms a search.
 const CONFIRMATION_FACTOR: u32 = 3;
@@ -286,7 +286,9 @@ impl RecordOfRuns {
     fn end(&mut self, result: &Result<(), Error>) -> Result<(), Error> {
         let reason = result.as_ref().err().map_or_else(String::new, Error::to_string);
         self.keep(&Line::End(End { complete: result.is_ok(), reason }))?;
-        self.keeper.as_mut().map_or(Ok(()), Keeper::finish)
+        let Some(keeper) = &mut self.keeper else { return Ok(()) };
+        eprintln!("Record: {}", keeper.path().display());
+        keeper.finish()
     }
 }
 

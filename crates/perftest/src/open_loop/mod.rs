@@ -13,13 +13,11 @@ mod sender;
 mod session;
 mod stamp;
 mod summary;
-mod wire;
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 pub use self::command::{LoadOptions, RespondOptions, SearchOptions, load, respond, search};
-use self::wire::WireMeter;
 use crate::cli::{Invocation, UsageError, parse};
 use crate::error::Error;
 use crate::messaging::Messaging;
@@ -27,6 +25,7 @@ use crate::messaging::dds::{DdsMessaging, TestData, TestDataKeyed, TestDataKeyed
 use crate::messaging::raw::RawMessaging;
 use crate::plan::{self, TestPlan};
 use crate::threads;
+use crate::wire::WireMeter;
 
 /// Something to do with whatever carries the samples.
 trait Task {

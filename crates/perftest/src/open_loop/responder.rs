@@ -7,7 +7,6 @@ use peregrine_report::record::{PayloadUse, Side, SideResult, ThroughputResult, W
 
 use super::seen::Seen;
 use super::stamp::{Kind, STAMP_LEN, Stamp};
-use super::wire::{WireMeter, spent};
 use super::{clock_identity, wire_meter};
 use crate::clock::MonotonicNs;
 use crate::control::Stop;
@@ -16,6 +15,7 @@ use crate::messaging::{Messaging, Sample, SampleReader, SampleWriter, Topic, Wri
 use crate::payload;
 use crate::plan::{OVERHEAD_LEN, TestPlan};
 use crate::resources::ResourceMeter;
+use crate::wire::{WireMeter, spent};
 
 /// How often the main thread looks after resources and the end.
 const TICK: Duration = Duration::from_millis(100);
@@ -55,6 +55,7 @@ pub(super) fn serve<M: Messaging>(
         pongs,
         checks,
         clock: clock_identity(),
+        session: None,
         run: Run::default(),
         answer: Vec::new(),
         wire,
@@ -86,6 +87,8 @@ struct Responder<W> {
     pongs: W,
     checks: bool,
     clock: u64,
+    /// Each sender numbers its runs from 1.
+    session: Option<u64>,
     run: Run,
     answer: Vec<u8>,
     wire: WireMeter,
@@ -114,7 +117,13 @@ impl<W: SampleWriter> Responder<W> {
         let Some(stamp) = Stamp::read_from(sample.payload) else { return };
         match stamp.kind {
             Kind::Data => self.on_data(sample, &stamp, now),
-            Kind::Hello => self.reply(sample, &Stamp { received_ns: self.clock, ..stamp }, &[]),
+            Kind::Hello => {
+                // A question that is repeated does not begin anything.
+                if self.session.replace(stamp.intended_ns) != Some(stamp.intended_ns) {
+                    self.run = Run::default();
+                }
+                self.reply(sample, &Stamp { received_ns: self.clock, ..stamp }, &[]);
+            }
             Kind::Report => self.on_report(sample, &stamp),
             Kind::Bye => {
                 self.with_shared(|shared| shared.has_left = true);
@@ -253,6 +262,7 @@ mod tests {
             pongs: answers.clone(),
             checks: true,
             clock: 55,
+            session: None,
             run: Run::default(),
             answer: Vec::new(),
             wire: WireMeter::new(None, Vec::new(), 100),
@@ -306,6 +316,32 @@ mod tests {
         assert_eq!((throughput.samples, throughput.bytes, throughput.duplicate), (3, 300, 1));
         assert_eq!((throughput.reordered, report.payload.unwrap().corrupt), (1, 1));
         assert!(report.resources.is_some());
+    }
+
+    #[test]
+    fn a_new_sender_begins_anew_and_a_repeated_question_does_not() {
+        let (mut responder, answers) = responder();
+        let hello = |responder: &mut Responder<Answers>, session| {
+            let mut octets = [0; STAMP_LEN];
+            Stamp::new(Kind::Hello, 0, session).write_to(&mut octets);
+            responder.on_sample(&Sample {
+                key: [0; 4],
+                entity_id: 0,
+                seq_num: 0,
+                timestamp: 0,
+                latency_ping: 0,
+                payload: &octets,
+            });
+        };
+        hello(&mut responder, 1);
+        send(&mut responder, Kind::Data, 1, 0, false, false);
+        send(&mut responder, Kind::Data, 2, 0, false, false);
+        hello(&mut responder, 1);
+        assert_eq!((responder.run.number, responder.run.seen.count()), (2, 1));
+        hello(&mut responder, 2);
+        send(&mut responder, Kind::Data, 1, 0, true, false);
+        assert_eq!((responder.run.number, responder.run.seen.count()), (1, 1));
+        assert_eq!(answers.0.lock().unwrap().len(), 4);
     }
 
     #[test]

@@ -4,14 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use peregrine_report::record::{PayloadUse, ProbeOutcome, SendResult, Side, SideResult};
+use peregrine_report::record::{PayloadUse, ProbeOutcome, ResourceUse, SendResult, Side, SideResult};
 
 use super::book::{Answers, Book};
 use super::offset::one_way;
 use super::seen::MAX_SAMPLES;
 use super::sender::{Load, Outgoing, Sent, send_all};
 use super::stamp::{Kind, STAMP_LEN, Stamp};
-use super::wire::{WireMeter, spent};
 use super::{clock_identity, wire_meter};
 use crate::cli::option::WaitMethod;
 use crate::clock::{MonotonicNs, SystemClock, process_cpu_ns};
@@ -25,6 +24,7 @@ use crate::recorder::{Collector, LatencyRecorder};
 use crate::resources::ResourceMeter;
 use crate::selftest;
 use crate::threads::online_cores;
+use crate::wire::{WireMeter, spent};
 
 /// Time between two questions that get no answer.
 const RETRY: Duration = Duration::from_millis(50);
@@ -34,6 +34,8 @@ const DRAIN: Duration = Duration::from_secs(2);
 const QUIET: Duration = Duration::from_millis(200);
 /// Between the call of a run and its first sample.
 const LEAD: Duration = Duration::from_millis(5);
+/// Until then a thread that has values has handed them over; what comes later counts for the next line.
+const HAND_OVER: Duration = Duration::from_millis(20);
 /// Time between two lines about a run that lasts.
 const INTERVAL: Duration = Duration::from_secs(1);
 
@@ -57,6 +59,8 @@ pub(super) struct Session<'a, M: Messaging> {
     data_len: usize,
     /// Whether payloads are written and checked.
     patterns: bool,
+    /// The same for records, with what it costs.
+    payload: PayloadUse,
     run: u32,
     stop: &'a Stop,
 }
@@ -86,11 +90,13 @@ impl<'a, M: Messaging> Session<'a, M> {
             same_clock: false,
             data_len,
             patterns,
+            payload: payload_use(patterns, data_len),
             run: 0,
             stop,
         };
+        let number = MonotonicNs::now().0;
         let clock = loop {
-            session.ask(Kind::Hello, 0)?;
+            session.ask(Kind::Hello, number)?;
             if let Some(clock) = session.book.wait_for_hello(RETRY) {
                 break clock;
             }
@@ -122,25 +128,12 @@ impl<'a, M: Messaging> Session<'a, M> {
         let (cpu_ns, wall_ns) = (process_cpu_ns() - cpu_before, MonotonicNs::now().since_ns(start));
         let report = self.drain(sent.probes)?;
         let Some(answers) = self.book.end() else { return Err(Error::Transfer("the run was lost".into())) };
-        let (answered, stale, corrupt) = (answers.answered(), answers.stale, answers.corrupt);
-        let (from_actual, one_way) = (answers.from_actual.result(), one_way(&answers.times, self.same_clock));
-        // The last values are handed over by dropping their recorder.
-        drop(answers);
-        let from_intended = intended.into_total().result();
-
-        let cost = self.patterns.then(|| selftest::pattern_cost(self.data_len - OVERHEAD_LEN - STAMP_LEN));
-        let payload = PayloadUse {
-            written: self.patterns,
-            checked: self.patterns,
-            corrupt,
-            write_ns: cost.map_or(0.0, |cost| cost.write_ns),
-            check_ns: cost.map_or(0.0, |cost| cost.check_ns),
-        };
-        let seconds = sent.duration_ns as f64 / 1e9;
+        let payload = PayloadUse { corrupt: answers.corrupt, ..self.payload };
+        let answered = answers.answered();
+        let one_way = one_way(&answers.times, self.same_clock);
         let publisher = SideResult {
             side: Side::Publisher,
             data_len: self.data_len as u64,
-            cut_short: self.stop.reason().is_some(),
             cpu_percent: cpu_ns as f64 * 100.0 / wall_ns.max(1) as f64 / online_cores() as f64,
             send: Some(SendResult {
                 samples: sent.samples,
@@ -149,36 +142,32 @@ impl<'a, M: Messaging> Session<'a, M> {
                 duration_ns: sent.duration_ns,
                 delay: Some(sent.delay.result()),
             }),
-            probes: Some(ProbeOutcome {
-                offered_per_s: plan.rate_per_s,
-                achieved_per_s: if seconds > 0.0 { sent.samples as f64 / seconds } else { 0.0 },
-                probe_every: load.probe_every,
-                sent: sent.probes,
-                answered,
-                stale,
-                from_intended,
-                from_actual,
-            }),
+            probes: Some(outcome(plan, &load, &sent, answers, intended)),
             one_way,
-            resources: Some(resources.result()),
+            resources: Some(resources),
             wire: Some(spent(&wire_before, self.wire.read(sent.samples, answered))),
             payload: Some(payload),
             ..SideResult::default()
         };
+        Ok((publisher, self.completed(report, &sent)))
+    }
+
+    /// The responder's report, with what only the sender knows.
+    fn completed(&self, report: SideResult, sent: &Sent) -> SideResult {
         let mut subscriber = SideResult { data_len: self.data_len as u64, ..report };
         if let Some(received) = &mut subscriber.throughput {
             received.lost = sent.samples.saturating_sub(received.samples);
         }
         if let Some(theirs) = &mut subscriber.payload {
-            *theirs = PayloadUse { corrupt: theirs.corrupt, checked: theirs.checked, ..payload };
+            *theirs = PayloadUse { corrupt: theirs.corrupt, checked: theirs.checked, ..self.payload };
         }
-        Ok((publisher, subscriber))
+        subscriber
     }
 
     /// Tells the responder that this sender leaves. A responder that does not hear it ends by itself.
     pub(super) fn close(mut self) {
         for _ in 0..2 {
-            let _ = self.ask(Kind::Bye, self.run);
+            let _ = self.ask(Kind::Bye, 0);
         }
         let _ = self.writer.wait_for_acknowledgments(QUIET);
     }
@@ -188,7 +177,7 @@ impl<'a, M: Messaging> Session<'a, M> {
         load: &Load,
         collector: Collector,
         resources: ResourceMeter,
-    ) -> Result<(Sent, ResourceMeter, Intervals), Error> {
+    ) -> Result<(Sent, ResourceUse, Intervals), Error> {
         let done = AtomicBool::new(false);
         let mut intervals = Intervals { collector, total: LatencyRecorder::new(0), resources };
         let (run, patterns, stop) = (self.run, self.patterns, self.stop);
@@ -222,8 +211,8 @@ impl<'a, M: Messaging> Session<'a, M> {
             sent
         });
         self.writer.flush().map_err(|error| Error::Transfer(error.to_string()))?;
-        let Intervals { resources, .. } = &mut intervals;
-        let resources = std::mem::replace(resources, ResourceMeter::of_this_process());
+        // Before anything is done with the results, which would count as well.
+        let resources = intervals.resources.result();
         Ok((sent?, resources, intervals))
     }
 
@@ -242,7 +231,7 @@ impl<'a, M: Messaging> Session<'a, M> {
         }
         let deadline = MonotonicNs::now().plus(DRAIN);
         while !deadline.remaining().is_zero() && self.stop.reason().is_none() {
-            self.ask(Kind::Report, self.run)?;
+            self.ask(Kind::Report, 0)?;
             if let Some(report) = self.book.wait_for_report(self.run, RETRY) {
                 return Ok(report);
             }
@@ -254,14 +243,42 @@ impl<'a, M: Messaging> Session<'a, M> {
     }
 
     /// A full buffer, or nobody there yet, is no error: questions are repeated.
-    fn ask(&mut self, kind: Kind, run: u32) -> Result<(), Error> {
+    fn ask(&mut self, kind: Kind, number: u64) -> Result<(), Error> {
         let mut octets = vec![0; self.data_len - OVERHEAD_LEN];
-        Stamp::new(kind, run, 0).write_to(&mut octets);
+        Stamp::new(kind, self.run, number).write_to(&mut octets);
         let sample = Sample { key: [0; 4], entity_id: 0, seq_num: 0, timestamp: 0, latency_ping: 0, payload: &octets };
         match self.writer.write(&sample).and_then(|()| self.writer.flush()) {
             Ok(()) | Err(WriteError::WouldBlock | WriteError::PartnerGone(_)) => Ok(()),
             Err(WriteError::Failed(text)) => Err(Error::Transfer(text)),
         }
+    }
+}
+
+fn payload_use(patterns: bool, data_len: usize) -> PayloadUse {
+    let cost = patterns.then(|| selftest::pattern_cost(data_len - OVERHEAD_LEN - STAMP_LEN));
+    PayloadUse {
+        written: patterns,
+        checked: patterns,
+        corrupt: 0,
+        write_ns: cost.map_or(0.0, |cost| cost.write_ns),
+        check_ns: cost.map_or(0.0, |cost| cost.check_ns),
+    }
+}
+
+fn outcome(plan: &RunPlan, load: &Load, sent: &Sent, answers: Answers, intended: Intervals) -> ProbeOutcome {
+    let seconds = sent.duration_ns as f64 / 1e9;
+    let (answered, stale, from_actual) = (answers.answered(), answers.stale, answers.from_actual.result());
+    // The last values are handed over by dropping their recorder.
+    drop(answers);
+    ProbeOutcome {
+        offered_per_s: plan.rate_per_s,
+        achieved_per_s: if seconds > 0.0 { sent.samples as f64 / seconds } else { 0.0 },
+        probe_every: load.probe_every,
+        sent: sent.probes,
+        answered,
+        stale,
+        from_intended: intended.into_total().result(),
+        from_actual,
     }
 }
 
@@ -287,14 +304,14 @@ impl Intervals {
             }
             next = next.plus(INTERVAL);
             self.resources.tick();
-            // What is asked for now is handed over until the next time.
-            let interval = self.collector.take();
             self.collector.ask();
+            std::thread::sleep(HAND_OVER);
+            let interval = self.collector.take();
             let result = interval.result();
             if result.count > 0 {
                 eprintln!(
                     "{:>4} s: {} answers, round trip from the intended send (us): p50 {:.1}, p99 {:.1}, max {:.1}",
-                    MonotonicNs::now().since_ns(start) / 1_000_000_000 - 1,
+                    MonotonicNs::now().since_ns(start) / 1_000_000_000,
                     result.count,
                     result.p50_ns as f64 / 1e3,
                     result.p99_ns as f64 / 1e3,

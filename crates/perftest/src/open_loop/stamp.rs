@@ -23,7 +23,8 @@ pub(super) const SHORTEST: usize = OVERHEAD_LEN + STAMP_LEN;
 pub(super) enum Kind {
     /// Part of the load; it is answered if it is a ping.
     Data,
-    /// Asks whether anybody is there. The answer tells the responder's clock in the field of the receipt.
+    /// Asks whether anybody is there, with a number of the sender's session in place of the intended send. The answer tells
+    /// the responder's clock in the field of the receipt.
     Hello,
     /// Asks for what was received of a run. The answer holds it behind the stamp.
     Report,

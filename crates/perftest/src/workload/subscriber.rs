@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::messaging::{Messaging, SampleReader, SampleWriter, Topic, WriteError};
 use crate::output::Quantity;
 use crate::plan::{SubscriberPlan, TestPlan};
+use crate::wire::WireSpan;
 
 /// Time between two interval rows.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -67,6 +68,7 @@ pub(super) fn run<M: Messaging>(
         last_arrivals: 0,
         last_sign_of_life: now,
         discovery_deadline: deadline,
+        wire: WireSpan::new(messaging.wire_counter(), messaging.name()),
     };
     let result = run.receive();
     status("Finishing test...");
@@ -89,6 +91,7 @@ struct SubscriberRun<'a, W> {
     last_arrivals: u64,
     last_sign_of_life: MonotonicNs,
     discovery_deadline: MonotonicNs,
+    wire: WireSpan,
 }
 
 impl<W: SampleWriter> SubscriberRun<'_, W> {
@@ -171,6 +174,7 @@ impl<W: SampleWriter> SubscriberRun<'_, W> {
             cpu_percent: self.cpu.total_percent(),
             throughput: Some(size.throughput.clone()),
             resources: Some(self.cpu.resources()),
+            wire: self.wire.spent(),
             ..SideResult::default()
         };
         let mut output = self.output.lock();
@@ -183,6 +187,7 @@ impl<W: SampleWriter> SubscriberRun<'_, W> {
         }
         self.intervals = IntervalMeter::default();
         self.cpu = CpuMeter::start();
+        self.wire.begin();
     }
 
     fn print_interval(&mut self, now: MonotonicNs) {

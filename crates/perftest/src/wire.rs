@@ -6,7 +6,7 @@ use crate::messaging::WireCounter;
 use crate::resources::socket_drops;
 
 /// Reads the counters of whatever carries the samples; for plain sockets it knows them from the samples.
-pub(super) struct WireMeter {
+pub(crate) struct WireMeter {
     counter: Option<WireCounter>,
     path: Vec<String>,
     sample_len: u64,
@@ -14,13 +14,13 @@ pub(super) struct WireMeter {
 
 impl WireMeter {
     /// `path` is what is known of the path besides. Samples are of `sample_len` octets on a plain socket.
-    pub(super) fn new(counter: Option<WireCounter>, path: Vec<String>, sample_len: usize) -> Self {
+    pub(crate) fn new(counter: Option<WireCounter>, path: Vec<String>, sample_len: usize) -> Self {
         Self { counter, path, sample_len: sample_len as u64 }
     }
 
     /// Everything so far. `sent` and `received` are the caller's samples: plain sockets make one datagram and one system
     /// call of each.
-    pub(super) fn read(&self, sent: u64, received: u64) -> WireUse {
+    pub(crate) fn read(&self, sent: u64, received: u64) -> WireUse {
         let mut wire = self.counter.as_ref().map_or_else(
             || WireUse {
                 send_calls: sent,
@@ -40,8 +40,34 @@ impl WireMeter {
     }
 }
 
+/// What sockets carry during one measurement after the other, where somebody counts.
+pub(crate) struct WireSpan {
+    meter: Option<WireMeter>,
+    before: WireUse,
+}
+
+impl WireSpan {
+    /// `name` is that of what carries the samples.
+    pub(crate) fn new(counter: Option<WireCounter>, name: String) -> Self {
+        let meter = counter.map(|counter| WireMeter::new(Some(counter), vec![name], 0));
+        let mut span = Self { meter, before: WireUse::default() };
+        span.begin();
+        span
+    }
+
+    /// Begins a measurement.
+    pub(crate) fn begin(&mut self) {
+        self.before = self.meter.as_ref().map_or_else(WireUse::default, |meter| meter.read(0, 0));
+    }
+
+    /// What was carried since it began.
+    pub(crate) fn spent(&self) -> Option<WireUse> {
+        Some(spent(&self.before, self.meter.as_ref()?.read(0, 0)))
+    }
+}
+
 /// What was used between two readings; the path is that of the later one.
-pub(super) fn spent(before: &WireUse, after: WireUse) -> WireUse {
+pub(crate) fn spent(before: &WireUse, after: WireUse) -> WireUse {
     WireUse {
         send_calls: after.send_calls.saturating_sub(before.send_calls),
         receive_calls: after.receive_calls.saturating_sub(before.receive_calls),
@@ -69,5 +95,19 @@ mod tests {
         let counted = WireMeter::new(Some(Box::new(counter)), vec!["dds".into()], 100).read(10, 10);
         assert_eq!((counted.send_calls, counted.datagrams_sent), (5, 0));
         assert_eq!(counted.path, ["dds", "port"]);
+    }
+
+    #[test]
+    fn a_span_tells_what_was_carried_since_it_began_or_nothing() {
+        let calls = std::sync::atomic::AtomicU64::new(0);
+        let counter = move || WireUse {
+            send_calls: calls.fetch_add(10, std::sync::atomic::Ordering::Relaxed),
+            ..WireUse::default()
+        };
+        let mut span = WireSpan::new(Some(Box::new(counter)), "dds".into());
+        assert_eq!(span.spent().unwrap().send_calls, 10);
+        span.begin();
+        assert_eq!(span.spent().unwrap().send_calls, 10);
+        assert!(WireSpan::new(None, "raw".into()).spent().is_none());
     }
 }

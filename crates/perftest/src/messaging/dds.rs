@@ -23,7 +23,7 @@ use peregrine_report::record::WireUse;
 
 use self::poller::Poller;
 pub use self::types::{TestData, TestDataKeyed, TestDataKeyedLarge, TestDataLarge, TestType};
-use super::{Configuration, Messaging, Sample, SampleReader, SampleWriter, Topic, WireCounter, WriteError};
+use super::{Configuration, Messaging, Sample, SampleReader, SampleWriter, Topic, WriteError};
 use crate::clock::MonotonicNs;
 use crate::control::CONTROL_KEY;
 use crate::error::Error;
@@ -87,7 +87,7 @@ impl<T: TestType> Messaging for DdsMessaging<T> {
         }
     }
 
-    fn wire_counter(&self) -> Option<WireCounter> {
+    fn wire_counter(&self) -> Option<super::WireCounter> {
         let participant = self.participant.clone();
         Some(Box::new(move || wire_use(&participant)))
     }

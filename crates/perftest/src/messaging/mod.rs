@@ -52,9 +52,6 @@ pub struct Configuration {
     pub warnings: Vec<String>,
 }
 
-/// Reads what the sockets of this process have carried so far.
-pub type WireCounter = Box<dyn Fn() -> WireUse + Send>;
-
 /// One process's part in one domain: a DomainParticipant, or a set of sockets.
 pub trait Messaging {
     /// Sends samples of one topic.
@@ -123,6 +120,9 @@ pub trait SampleReader: Send + 'static {
     where
         F: FnMut(&Sample<'_>);
 }
+
+/// Reads what the sockets of this process have carried so far.
+pub type WireCounter = Box<dyn Fn() -> WireUse + Send>;
 
 /// Why a sample was not sent.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -69,15 +69,16 @@ int main(int argc, char **argv) {
         return 0;
     }
     pin(atoi(argv[3]));
-    uint64_t end = now_ns() + (uint64_t)atoi(argv[2]) * 1000000u;
-    for (int i = 0; i < WARM_UP || (now_ns() < end && count < MAX_TRIPS); i++) {
+    uint64_t end = UINT64_MAX;
+    for (int i = 0; now_ns() < end && count < MAX_TRIPS; i++) {
         uint64_t start = now_ns();
+        if (i == WARM_UP) end = start + (uint64_t)atoi(argv[2]) * 1000000u;
         check(send(ends[0], data, len, 0) == (ssize_t)len, "send");
         check(recv(ends[0], data, sizeof data, 0) == (ssize_t)len, "recv");
         if (i >= WARM_UP) trips[count++] = now_ns() - start;
     }
     kill(child, SIGKILL);
     qsort(trips, count, sizeof trips[0], by_value);
-    printf("%llu\n", count ? (unsigned long long)trips[count / 2] / 2 : 0);
-    return count ? 0 : 1;
+    printf("%llu\n", (unsigned long long)trips[count / 2] / 2);
+    return 0;
 }

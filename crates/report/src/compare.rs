@@ -12,13 +12,19 @@ use serde::Serialize;
 
 pub use self::records::{Compared, Metric, Pairing, compare, render};
 
-/// Fewer blocks than this give no verdict: the extremes of five blocks enclose the true median with 94 % only.
-pub const FEWEST_BLOCKS: usize = 6;
+/// Fewer blocks than this give no verdict: even their extremes say little.
+pub const FEWEST_BLOCKS: usize = 8;
 /// Fewer repetitions on either side than this give no verdict.
-pub const FEWEST_REPETITIONS: usize = 5;
-/// How sure an interval is to hold the true ratio.
+pub const FEWEST_REPETITIONS: usize = 8;
+/// How sure an interval is to hold the true ratio, about.
 pub const CONFIDENCE: f64 = 0.95;
 
+/// Share of the resamplings beyond either end of an interval. Half of 5 % each would make it too narrow: resampled medians
+/// of few values scatter less than medians do.
+const TAIL: f64 = 0.0125;
+/// Up to so many blocks, an interval is never narrower than the order statistics that hold the median whatever the shape of
+/// the noise. Beyond, the bootstrap is as good.
+const MAX_EXACT: usize = 60;
 /// Resamplings of a bootstrap.
 const RESAMPLES: usize = 4000;
 /// The bootstrap draws the same numbers every time, so that one record has one comparison.
@@ -107,16 +113,17 @@ impl Ratio {
         let mut random = Random(SEED);
         let mut scratch = Vec::with_capacity(logs.len());
         let samples = (0..RESAMPLES).map(|_| random.resampled_median(logs, &mut scratch)).collect();
-        Some(Self::from_bootstrap(centre, samples, logs.len()))
+        let bootstrap = Self::from_bootstrap(centre, samples, logs.len());
+        let (low, high) = exact_interval(logs).unwrap_or((centre, centre));
+        Some(Self { low: bootstrap.low.min(low.exp()), high: bootstrap.high.max(high.exp()), ..bootstrap })
     }
 
     /// Percentiles of the resampled medians.
     fn from_bootstrap(centre: f64, mut samples: Vec<f64>, count: usize) -> Self {
         samples.sort_unstable_by(f64::total_cmp);
-        let tail = (1.0 - CONFIDENCE) / 2.0;
         let last = samples.len() - 1;
         let at = |fraction: f64| samples[((last as f64 * fraction).round() as usize).min(last)];
-        Self { median: centre.exp(), low: at(tail).exp(), high: at(1.0 - tail).exp(), count }
+        Self { median: centre.exp(), low: at(TAIL).exp(), high: at(1.0 - TAIL).exp(), count }
     }
 
     /// Whether the interval holds 1.
@@ -146,6 +153,29 @@ fn median_in_place(values: &mut [f64]) -> Option<f64> {
     let middle = values.len() / 2;
     let upper = *values.get(middle)?;
     Some(if values.len().is_multiple_of(2) { (values[middle - 1] + upper) / 2.0 } else { upper })
+}
+
+/// The narrowest order statistics that enclose the median with [`CONFIDENCE`]: each value lies below it as a coin falls.
+/// Without enough values for any, their extremes; `None` of no values, and of so many that nobody needs it.
+fn exact_interval(values: &[f64]) -> Option<(f64, f64)> {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable_by(f64::total_cmp);
+    let count = sorted.len();
+    if count > MAX_EXACT {
+        return None;
+    }
+    // The chance that fewer than `outside + 1` values lie below the median.
+    let mut term = 0.5_f64.powi(count as i32);
+    let (mut chance, mut outside) = (term, 0);
+    while outside + 1 < count / 2 {
+        term *= (count - outside) as f64 / (outside + 1) as f64;
+        if 2.0 * (chance + term) > 1.0 - CONFIDENCE {
+            break;
+        }
+        chance += term;
+        outside += 1;
+    }
+    Some((*sorted.get(outside)?, *sorted.get(count.checked_sub(1 + outside)?)?))
 }
 
 /// SplitMix64: small, and the same on every machine and in every version.

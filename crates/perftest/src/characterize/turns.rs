@@ -35,7 +35,7 @@ pub struct TurnsOptions {
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(28..=63_000))]
     size: usize,
     /// Blocks of A, B, B, A, each followed by one of A, A, A, A
-    #[arg(long, value_name = "COUNT", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "COUNT", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=1000))]
     blocks: u32,
     /// Length of one measurement in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 100, value_parser = clap::value_parser!(u64).range(10..=600_000))]

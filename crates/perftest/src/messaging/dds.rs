@@ -143,10 +143,9 @@ fn wire_use(participant: &DomainParticipant) -> WireUse {
         wire.kernel_drops += socket.kernel_drops;
         wire.send_errors += socket.send_errors.total();
         if socket.datagrams_sent > 0 || socket.datagrams_received > 0 {
-            wire.path.push(format!(
-                "{address}: {} datagrams sent, {} received",
-                socket.datagrams_sent, socket.datagrams_received
-            ));
+            // Sockets of their own for each destination have no port to name.
+            let is_connected = address.port() == 0;
+            wire.path.push(if is_connected { "connected sockets".into() } else { format!("socket {address}") });
         }
     }
     wire

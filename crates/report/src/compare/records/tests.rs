@@ -24,7 +24,7 @@ fn record(repetitions: u32, factor: f64) -> Record {
 
 #[test]
 fn records_are_compared_series_by_series() {
-    let compared = compare(&record(6, 1.0), &record(6, 2.0), None);
+    let compared = compare(&record(8, 1.0), &record(8, 2.0), None);
     assert!(compared.iter().all(|one| one.series_a == one.series_b && one.pairing == Pairing::Separate));
     let p50: Vec<_> = compared.iter().filter(|one| one.metric == Metric::LatencyP50).collect();
     assert_eq!(p50.len(), 4);
@@ -51,7 +51,7 @@ fn few_repetitions_give_no_verdict() {
 
 #[test]
 fn two_series_of_one_record_are_paired_by_repetition() {
-    let record = record(6, 1.0);
+    let record = record(8, 1.0);
     let compared = compare(&record, &record, Some(("raw", "dds")));
     assert_eq!(compared.len(), 4);
     assert!(compared.iter().all(|one| one.pairing == Pairing::SameRecord));
@@ -69,7 +69,7 @@ fn blocks_of_a_record_are_compared_with_their_control() {
     };
     let (a, b) = (of("raw"), of("dds"));
     record.measurements.clear();
-    for number in 0..6 {
+    for number in 0..8 {
         for (place, role) in [Role::A, Role::B, Role::B, Role::A].into_iter().enumerate() {
             for control in [false, true] {
                 let run = if role == Role::B && !control { &b } else { &a };
@@ -81,14 +81,14 @@ fn blocks_of_a_record_are_compared_with_their_control() {
     let compared = compare(&record, &record, None);
     let [one] = &compared[..] else { panic!("{compared:?}") };
     assert_eq!((one.series_a.as_str(), one.series_b.as_str(), one.pairing), ("raw", "dds", Pairing::Interleaved));
-    assert_eq!((one.ratio.count, one.verdict), (6, Verdict::Lower));
+    assert_eq!((one.ratio.count, one.verdict), (8, Verdict::Lower));
     assert!((one.ratio.median - 0.5).abs() < 1e-12);
-    assert!(one.control.is_some_and(|control| control.spans_one() && control.count == 6));
-    assert!(render(&compared).contains("A/A 1.000 [1.000, 1.000] of 6: worse by 50.0 %"), "{}", render(&compared));
+    assert!(one.control.is_some_and(|control| control.spans_one() && control.count == 8));
+    assert!(render(&compared).contains("A/A 1.000 [1.000, 1.000] of 8: worse by 50.0 %"), "{}", render(&compared));
 
     // A block that was cut off does not count, and then there are too few.
     record.measurements.pop();
     record.measurements.pop();
     let compared = compare(&record, &record, None);
-    assert_eq!((compared[0].ratio.count, compared[0].verdict), (5, Verdict::TooFew));
+    assert_eq!((compared[0].ratio.count, compared[0].verdict), (7, Verdict::TooFew));
 }

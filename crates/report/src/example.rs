@@ -49,21 +49,13 @@ fn measurement(series: &str, test: Test, data_len: u64, repetition: u32, factor:
     let mut moments = Moments::default();
     (0..100).for_each(|_| moments.add(p50_ns));
     let samples = 100 / factor;
-    let side = |side| SideResult {
-        side,
-        data_len,
-        cut_short: false,
-        cpu_percent: 50.0,
-        latency: None,
-        scheduled_latency: None,
-        send: None,
-        throughput: None,
-    };
+    let side = |side| SideResult { side, data_len, cpu_percent: 50.0, ..SideResult::default() };
     Measurement {
         series: series.into(),
         test,
         data_len,
         repetition,
+        block: None,
         publisher: SideResult {
             latency: (test == Test::Latency).then(|| LatencyResult::new(&moments, vec![(p50_ns, 100)])),
             send: Some(SendResult { samples: 100, ..SendResult::default() }),

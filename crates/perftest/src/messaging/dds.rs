@@ -19,6 +19,8 @@ use peregrine::{
     DataReader, DataWriter, DataWriterListener, DomainParticipant, Guid, InstanceHandle, LoanedSample, Selector,
 };
 
+use peregrine_report::record::WireUse;
+
 use self::poller::Poller;
 use self::reports::Endpoints;
 pub use self::types::{TestData, TestDataKeyed, TestDataKeyedLarge, TestDataLarge, TestType};
@@ -103,6 +105,11 @@ impl<T: TestType> Messaging for DdsMessaging<T> {
         }
     }
 
+    fn wire_counter(&self) -> Option<super::WireCounter> {
+        let participant = self.participant.clone();
+        Some(Box::new(move || wire_use(&participant)))
+    }
+
     fn initial_burst(&self, samples_per_batch: u64) -> u64 {
         u64::from(self.plan.data.send_queue_len).saturating_mul(samples_per_batch)
     }
@@ -156,6 +163,27 @@ impl<T: TestType> Messaging for DdsMessaging<T> {
         let participant = self.participant.clone();
         Ok(DdsReader { reader, topic, plan, participant, poller, mismatch: Mismatch::default() })
     }
+}
+
+/// The sum of all sockets, and which of them were used.
+fn wire_use(participant: &DomainParticipant) -> WireUse {
+    let mut wire = WireUse::default();
+    for (address, socket) in participant.transport_statistics() {
+        wire.send_calls += socket.send_calls;
+        wire.receive_calls += socket.receive_calls;
+        wire.datagrams_sent += socket.datagrams_sent;
+        wire.datagrams_received += socket.datagrams_received;
+        wire.bytes_sent += socket.bytes_sent;
+        wire.bytes_received += socket.bytes_received;
+        wire.kernel_drops += socket.kernel_drops;
+        wire.send_errors += socket.send_errors.total();
+        if socket.datagrams_sent > 0 || socket.datagrams_received > 0 {
+            // Sockets of their own for each destination have no port to name.
+            let is_connected = address.port() == 0;
+            wire.path.push(if is_connected { "connected sockets".into() } else { format!("socket {address}") });
+        }
+    }
+    wire
 }
 
 fn register<T: TestType>(writer: &DataWriter<T>, key: [u8; 4]) -> Result<(), Error> {

@@ -77,6 +77,7 @@ pub(crate) fn spent(before: &WireUse, after: WireUse) -> WireUse {
         bytes_received: after.bytes_received.saturating_sub(before.bytes_received),
         kernel_drops: after.kernel_drops.saturating_sub(before.kernel_drops),
         send_errors: after.send_errors.saturating_sub(before.send_errors),
+        repairs: after.repairs.map(|repairs| repairs.saturating_sub(before.repairs.unwrap_or(0))),
         ..after
     }
 }
@@ -91,10 +92,12 @@ mod tests {
         let used = spent(&raw.read(3, 1), raw.read(10, 4));
         assert_eq!((used.datagrams_sent, used.receive_calls, used.bytes_sent), (7, 3, 700));
         assert_eq!(used.path, ["raw"]);
-        let counter = || WireUse { send_calls: 5, path: vec!["port".into()], ..WireUse::default() };
+        let counter = || WireUse { send_calls: 5, repairs: Some(7), path: vec!["port".into()], ..WireUse::default() };
         let counted = WireMeter::new(Some(Box::new(counter)), vec!["dds".into()], 100).read(10, 10);
         assert_eq!((counted.send_calls, counted.datagrams_sent), (5, 0));
         assert_eq!(counted.path, ["dds", "port"]);
+        let earlier = WireUse { repairs: Some(2), ..WireUse::default() };
+        assert_eq!((spent(&earlier, counted).repairs, used.repairs), (Some(5), None));
     }
 
     #[test]

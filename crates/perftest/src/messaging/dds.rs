@@ -46,7 +46,7 @@ pub struct DdsMessaging<T: TestType> {
     participant: DomainParticipant,
     plan: Arc<TestPlan>,
     poller: Option<Arc<Poller>>,
-    endpoints: Mutex<Endpoints<T>>,
+    endpoints: Arc<Mutex<Endpoints<T>>>,
 }
 
 impl<T: TestType> DdsMessaging<T> {
@@ -64,7 +64,7 @@ impl<T: TestType> DdsMessaging<T> {
             Wait::Poll => Some(Arc::new(Poller::start(&participant, &plan.threads, busy)?)),
             Wait::Block | Wait::Spin(_) => None,
         };
-        Ok(Self { participant, plan: Arc::new(plan.clone()), poller, endpoints: Mutex::default() })
+        Ok(Self { participant, plan: Arc::new(plan.clone()), poller, endpoints: Arc::default() })
     }
 }
 
@@ -107,7 +107,14 @@ impl<T: TestType> Messaging for DdsMessaging<T> {
 
     fn wire_counter(&self) -> Option<super::WireCounter> {
         let participant = self.participant.clone();
-        Some(Box::new(move || wire_use(&participant)))
+        let endpoints = Arc::downgrade(&self.endpoints);
+        Some(Box::new(move || WireUse {
+            repairs: endpoints.upgrade().map(|endpoints| {
+                let resent = endpoints.lock().unwrap_or_else(PoisonError::into_inner).resent();
+                resent.samples.saturating_add(resent.fragments)
+            }),
+            ..wire_use(&participant)
+        }))
     }
 
     fn initial_burst(&self, samples_per_batch: u64) -> u64 {

@@ -16,7 +16,8 @@ use std::time::Duration;
 use peregrine::qos::NonMatch;
 use peregrine::status::{MatchedStatus, StatusMask};
 use peregrine::{
-    DataReader, DataWriter, DataWriterListener, DomainParticipant, Guid, InstanceHandle, LoanedSample, Selector,
+    DataReader, DataWriter, DataWriterListener, DomainParticipant, Guid, InstanceHandle, LoanedSample, PublishMode,
+    Selector,
 };
 
 use peregrine_report::record::WireUse;
@@ -46,6 +47,8 @@ pub struct DdsMessaging<T: TestType> {
     participant: DomainParticipant,
     plan: Arc<TestPlan>,
     poller: Option<Arc<Poller>>,
+    /// All writers share its flow controller, if they are asynchronous.
+    publish_mode: PublishMode,
     endpoints: Arc<Mutex<Endpoints<T>>>,
 }
 
@@ -64,7 +67,8 @@ impl<T: TestType> DdsMessaging<T> {
             Wait::Poll => Some(Arc::new(Poller::start(&participant, &plan.threads, busy)?)),
             Wait::Block | Wait::Spin(_) => None,
         };
-        Ok(Self { participant, plan: Arc::new(plan.clone()), poller, endpoints: Arc::default() })
+        let publish_mode = settings::publish_mode(plan)?;
+        Ok(Self { participant, plan: Arc::new(plan.clone()), poller, publish_mode, endpoints: Arc::default() })
     }
 }
 
@@ -74,7 +78,10 @@ impl<T: TestType> DdsMessaging<T> {
         let mut lines = vec![("Middleware", "DDS"), ("Type", T::TYPE_NAME)];
         lines.extend([("Dynamic Data", "No"), ("FlatData", "No"), ("Zero Copy", "No")]);
         if matches!(self.plan.role, Role::Publisher(_)) {
-            lines.push(("Asynchronous Publishing", "No"));
+            match self.plan.data.asynchronous {
+                None => lines.push(("Asynchronous Publishing", "No")),
+                Some(flow) => lines.extend([("Asynchronous Publishing", "Yes"), ("Flow Controller", flow.name())]),
+            }
         }
         lines.push(("XML File", "No (built-in QoS)"));
         lines.into_iter().map(|(label, value)| (label.to_owned(), value.to_owned())).collect()
@@ -138,7 +145,7 @@ impl<T: TestType> Messaging for DdsMessaging<T> {
     fn create_writer(&self, topic: Topic) -> Result<DdsWriter<T>, Error> {
         let dds_topic = self.participant.topic::<T>(&topic.to_string()).map_err(|error| setup(&error))?;
         let mut builder = self.participant.publisher(settings::publisher_qos()).writer(&dds_topic);
-        builder = builder.qos(settings::writer_qos(&self.plan, topic));
+        builder = builder.qos(settings::writer_qos(&self.plan, topic)).publish_mode(self.publish_mode.clone());
         let batch_len = if topic == Topic::Throughput { settings::batch_len(&self.plan) } else { None };
         if let Some(len) = batch_len {
             // As with RTI Perftest no timer ends a batch.

@@ -191,11 +191,11 @@ fn a_writer_that_is_deleted_sends_what_is_queued() {
         let writer = topic.writer_builder().keep_all().reliable().publish_mode(rate(5_000_000)).build().unwrap();
         let reader = b.topic::<Reading>("deleted").unwrap().reader_builder().keep_all().reliable().build().unwrap();
         writer.wait_for_readers(1, PATIENCE).unwrap();
-        for value in 0..3000 {
+        for value in 0..1000 {
             writer.write(&Reading::new(1, value)).unwrap();
         }
         drop((writer, topic, a));
-        expect(&reader, (0..3000).map(|value| Reading::new(1, value)));
+        expect(&reader, (0..1000).map(|value| Reading::new(1, value)));
     }
 }
 

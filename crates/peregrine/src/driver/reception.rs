@@ -279,7 +279,9 @@ impl<T: Default> Reception<T> {
                     parker.visits.exclude(EXCLUSION);
                     return Visit::OfNoUse;
                 }
-            } else if now() >= end {
+            }
+            // What keeps coming may concern nobody.
+            if !parker.is_woken() && now() >= end {
                 break;
             }
         }

@@ -8,7 +8,13 @@ use crate::stats::{LatencyResult, Moments};
 
 /// Two series, two sizes, three repetitions; `dds` takes twice the time of `raw`.
 pub(crate) fn record() -> Record {
-    let series = |id: &str, label: &str, floor| Series { id: id.into(), label: label.into(), floor, options: vec![] };
+    let series = |id: &str, label: &str, floor| Series {
+        id: id.into(),
+        label: label.into(),
+        floor,
+        options: vec![],
+        peer: None,
+    };
     let mut record = Record {
         header: Header {
             schema: SCHEMA_VERSION,
@@ -22,6 +28,7 @@ pub(crate) fn record() -> Record {
             measurement_ms: 100,
             pinned_cores: vec![0, 1],
             idle_states_disabled: true,
+            plan: None,
         },
         host: HostFacts {
             cpu_model: "Example CPU".into(),
@@ -56,6 +63,8 @@ fn measurement(series: &str, test: Test, data_len: u64, repetition: u32, factor:
         data_len,
         repetition,
         block: None,
+        case: None,
+        others: Vec::new(),
         publisher: SideResult {
             latency: (test == Test::Latency).then(|| LatencyResult::new(&moments, vec![(p50_ns, 100)])),
             send: Some(SendResult { samples: 100, ..SendResult::default() }),

@@ -5,23 +5,27 @@
 //!
 //! Version 2 adds to version 1, and takes nothing away: open-loop measurements, blocks of interleaved comparisons, what
 //! the process and the wire were used for, whether payloads were checked, times one way, searches, and more about the
-//! host. A record of version 1 is read as one that does not tell these.
+//! host. Version 3 adds campaigns: the plan, the middleware behind a series, what each measurement varies, further
+//! publishers and subscribers, measurements that could not be made. An older record is read as one that does not tell
+//! these.
 
 use std::fmt;
 use std::io::{self, BufRead, Write};
 
 use serde::{Deserialize, Serialize};
 
+pub use self::campaign::{Case, Delivery, PeerFacts, PlanFacts, Publishing, Reliability, Skipped};
 pub use self::detail::{
     BlockPlace, ClockOffset, Interval, OneWay, PayloadUse, ProbeOutcome, ResourceUse, Role, SearchResult, SearchStep,
     WireUse,
 };
 use crate::stats::LatencyResult;
 
+mod campaign;
 mod detail;
 
 /// Version of the schema that this crate writes.
-pub const SCHEMA_VERSION: u32 = 2;
+pub const SCHEMA_VERSION: u32 = 3;
 /// Oldest version of the schema that this crate reads.
 pub const OLDEST_SCHEMA_VERSION: u32 = 1;
 
@@ -37,6 +41,8 @@ pub enum Line {
     Measurement(Box<Measurement>),
     /// A search for the highest rate that a path sustains.
     Search(Box<SearchResult>),
+    /// A measurement that was planned and could not be made.
+    Skipped(Box<Skipped>),
     /// Something that lowers the worth of the numbers.
     Warning(Warning),
     /// Last line.
@@ -68,6 +74,9 @@ pub struct Header {
     pub pinned_cores: Vec<usize>,
     /// Whether the tool held `/dev/cpu_dma_latency` at 0.
     pub idle_states_disabled: bool,
+    /// The plan, when there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Box<PlanFacts>>,
 }
 
 /// One way of moving samples.
@@ -81,6 +90,9 @@ pub struct Series {
     pub floor: bool,
     /// Options common to both sides.
     pub options: Vec<String>,
+    /// The middleware, when the record compares several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer: Option<Box<PeerFacts>>,
 }
 
 /// One run of a publisher and a subscriber at one size.
@@ -97,10 +109,16 @@ pub struct Measurement {
     /// Its place among interleaved runs, when it was one of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block: Option<BlockPlace>,
-    /// What the publisher saw.
+    /// What the campaign varies, when it belongs to one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub case: Option<Box<Case>>,
+    /// What the first publisher saw.
     pub publisher: SideResult,
-    /// What the subscriber saw.
+    /// What the first subscriber saw.
     pub subscriber: SideResult,
+    /// What further publishers and subscribers saw.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<SideResult>,
 }
 
 /// Kind of run.
@@ -330,6 +348,8 @@ pub struct Record {
     pub measurements: Vec<Measurement>,
     /// In the order of searching.
     pub searches: Vec<SearchResult>,
+    /// In the order of planning.
+    pub skipped: Vec<Skipped>,
     /// In the order of noticing.
     pub warnings: Vec<Warning>,
     /// Last line; absent when the record was cut off.
@@ -408,6 +428,7 @@ impl Record {
             Line::Host(host) => self.host = *host,
             Line::Measurement(measurement) => self.measurements.push(*measurement),
             Line::Search(search) => self.searches.push(*search),
+            Line::Skipped(skipped) => self.skipped.push(*skipped),
             Line::Warning(warning) => self.warnings.push(warning),
             Line::End(end) => self.end = Some(end),
         }

@@ -74,6 +74,7 @@ pub fn run(options: &Options, command_line: Vec<String>, stop: &Stop) -> Result<
         measurement_ms: time.as_millis() as u64,
         pinned_cores: cores.map_or_else(Vec::new, |(publisher, subscriber)| vec![publisher, subscriber]),
         idle_states_disabled: matches!(idle_states, IdleStates::Disabled { .. }),
+        plan: None,
     };
     keeper.keep(&Line::Header(header))?;
     for line in host_lines {
@@ -172,6 +173,8 @@ impl Campaign<'_> {
                 data_len: publisher.data_len,
                 repetition,
                 block: None,
+                case: None,
+                others: Vec::new(),
                 publisher,
                 subscriber,
             })))?;
@@ -187,6 +190,7 @@ impl SeriesSpec {
             label: self.label.into(),
             floor: self.floor,
             options: self.options.iter().chain(self.publisher_options).map(|option| (*option).into()).collect(),
+            peer: None,
         }
     }
 }

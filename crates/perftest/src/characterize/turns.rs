@@ -64,6 +64,7 @@ pub fn run_turns(options: &TurnsOptions, command_line: Vec<String>, stop: &Stop)
         label: format!("{id}: {words}"),
         floor: id == A,
         options: words.split_whitespace().map(String::from).collect(),
+        peer: None,
     };
     keeper.keep(&Line::Header(Header {
         schema: SCHEMA_VERSION,
@@ -77,6 +78,7 @@ pub fn run_turns(options: &TurnsOptions, command_line: Vec<String>, stop: &Stop)
         measurement_ms: options.time,
         pinned_cores: cores.map_or_else(Vec::new, |(publisher, subscriber)| vec![publisher, subscriber]),
         idle_states_disabled: matches!(idle_states, IdleStates::Disabled { .. }),
+        plan: None,
     }))?;
     for line in host_lines {
         keeper.keep(&line)?;
@@ -151,6 +153,8 @@ impl Turns<'_> {
                 data_len: publisher.data_len,
                 repetition: place.number,
                 block: Some(place),
+                case: None,
+                others: Vec::new(),
                 publisher,
                 subscriber,
             })))?;

@@ -265,12 +265,14 @@ impl RecordOfRuns {
                     label: "open loop".into(),
                     floor: false,
                     options: options.words.clone(),
+                    peer: None,
                 }],
                 data_lens: vec![options.size as u64],
                 repetitions,
                 measurement_ms,
                 pinned_cores: Vec::new(),
                 idle_states_disabled: matches!(idle_states, IdleStates::Disabled { .. }),
+                plan: None,
             }))?;
             for line in host_lines {
                 keeper.keep(&line)?;
@@ -320,6 +322,8 @@ impl Task for Load<'_> {
                 data_len: publisher.data_len,
                 repetition,
                 block: None,
+                case: None,
+                others: Vec::new(),
                 publisher,
                 subscriber,
             })))?;

@@ -11,6 +11,8 @@ fn lines() -> Vec<Line> {
             data_len: 64,
             repetition: 1,
             block: Some(BlockPlace { number: 3, place: 2, role: Role::B, control: false }),
+            case: None,
+            others: Vec::new(),
             publisher: SideResult {
                 latency: Some(LatencyResult { count: 1, histogram: vec![(5, 1)], ..LatencyResult::default() }),
                 ..side(Side::Publisher)
@@ -48,7 +50,7 @@ fn a_record_survives_being_written_and_read() {
 
 #[test]
 fn the_first_line_names_kind_and_schema() {
-    assert!(text(&lines()).starts_with(r#"{"kind":"header","schema":2,"tool":"perftest","#));
+    assert!(text(&lines()).starts_with(r#"{"kind":"header","schema":3,"tool":"perftest","#));
 }
 
 #[test]
@@ -67,8 +69,8 @@ fn damaged_and_foreign_records_are_refused_by_line() {
     let mut lines = lines();
     lines.swap(0, 1);
     assert!(read(&text(&lines)).contains("line 1 of the record: the header must be the first line"));
-    let header = Line::Header(Header { schema: 3, ..Header::default() });
-    assert!(read(&text(&[header])).contains("schema version 3 is not supported, only 1 to 2"));
+    let header = Line::Header(Header { schema: SCHEMA_VERSION + 1, ..Header::default() });
+    assert!(read(&text(&[header])).contains("schema version 4 is not supported, only 1 to 3"));
     assert!(read("{\"kind\":\"poem\"}\n").contains("poem"));
 }
 
@@ -116,6 +118,44 @@ fn what_version_2_adds_survives_being_written_and_read() {
         Line::Measurement(Box::new(measurement.clone())),
     ];
     assert_eq!(Record::read(text(&lines).as_bytes()).unwrap().measurements, [measurement]);
+}
+
+#[test]
+fn what_version_3_adds_survives_being_written_and_read() {
+    let measurement = crate::example::record().measurements.swap_remove(0);
+    let case = Case {
+        rate_per_s: Some(300.0),
+        publishers: 1,
+        subscribers: 3,
+        topics: 1,
+        delivery: Delivery::TwoHosts,
+        ..Case::default()
+    };
+    let header = Header {
+        schema: SCHEMA_VERSION,
+        series: vec![Series {
+            id: "other".into(),
+            label: "Other".into(),
+            floor: false,
+            options: vec![],
+            peer: Some(Box::new(PeerFacts { name: "Other".into(), ..PeerFacts::default() })),
+        }],
+        plan: Some(Box::new(PlanFacts { name: "all".into(), ..PlanFacts::default() })),
+        ..Header::default()
+    };
+    let measurement = Measurement {
+        case: Some(Box::new(case.clone())),
+        others: vec![SideResult { side: Side::Subscriber, ..SideResult::default() }],
+        ..measurement
+    };
+    let skipped = Skipped { series: "other".into(), data_len: 32, case, reason: "it cannot".into() };
+    let lines = [
+        Line::Header(header.clone()),
+        Line::Measurement(Box::new(measurement.clone())),
+        Line::Skipped(Box::new(skipped.clone())),
+    ];
+    let record = Record::read(text(&lines).as_bytes()).unwrap();
+    assert_eq!((record.header, record.measurements, record.skipped), (header, vec![measurement], vec![skipped]));
 }
 
 #[test]

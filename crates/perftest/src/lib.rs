@@ -13,6 +13,7 @@ pub mod host;
 pub mod messaging;
 pub mod output;
 pub mod pace;
+pub mod peers;
 pub mod plan;
 pub mod recorder;
 pub mod threads;

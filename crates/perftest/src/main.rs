@@ -11,6 +11,7 @@ use clap::{Parser, Subcommand};
 use perftest::characterize;
 use perftest::control::{Stop, watch_signals};
 use perftest::error::Error;
+use perftest::peers;
 
 /// Measures how this machine moves samples. For RTI Perftest's options see: perftest -help
 #[derive(Debug, Parser)]
@@ -26,6 +27,8 @@ struct CommandLine {
 enum OwnCommand {
     /// Measure latency and throughput of this machine, both sides at once (the default)
     Characterize(characterize::Options),
+    /// List other middleware to compare with, build what speaks for it, or measure it
+    Peers(peers::Options),
     /// Render a kept record again
     Report {
         /// The folder that holds record.jsonl
@@ -57,6 +60,7 @@ fn run_own(words: &[String], stop: &Arc<Stop>) -> Result<(), Error> {
     match command_line.command {
         None => characterize::run(&command_line.characterize, words.to_vec(), stop),
         Some(OwnCommand::Characterize(options)) => characterize::run(&options, words.to_vec(), stop),
+        Some(OwnCommand::Peers(options)) => peers::run(&options, stop),
         Some(OwnCommand::Report { dir }) => characterize::report(&dir),
     }
 }

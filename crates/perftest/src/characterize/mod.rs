@@ -1,6 +1,7 @@
 //! `perftest` alone: measures this machine with publishers and subscribers as real processes, and reports.
 
-mod pair;
+mod cell;
+pub(crate) mod pair;
 mod progress;
 mod series;
 
@@ -13,6 +14,7 @@ use peregrine_report::record::{End, Header, Line, Measurement, Record, SCHEMA_VE
 use peregrine_report::render;
 use peregrine_report::table::Table;
 
+pub(crate) use self::cell::measure_cell;
 use self::pair::Pair;
 use self::progress::Progress;
 use self::series::{SERIES, SeriesSpec};
@@ -157,7 +159,7 @@ impl Campaign<'_> {
         progress: &Progress,
     ) -> Result<(), Error> {
         progress.begin(series.label, test, repetition);
-        let mut pair = Pair::start(series, test, self.sizes, self.time, self.cores)?;
+        let mut pair = Pair::start(&series.case(), test, self.sizes, self.time, self.cores)?;
         while let Some((publisher, subscriber)) = pair.next_size(self.stop)? {
             progress.step();
             keeper.keep(&Line::Measurement(Box::new(Measurement {
@@ -216,7 +218,7 @@ impl SeriesSpec {
 }
 
 /// A core for each side, on different physical cores when there are any.
-fn two_cores(allowed: &[usize]) -> Option<(usize, usize)> {
+pub(crate) fn two_cores(allowed: &[usize]) -> Option<(usize, usize)> {
     let first = *allowed.first()?;
     let siblings = fs::read_to_string(format!("/sys/devices/system/cpu/cpu{first}/topology/thread_siblings_list"))
         .unwrap_or_default();

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use peregrine_report::record::{SideResult, Test};
 
-use super::series::SeriesSpec;
 use crate::clock::MonotonicNs;
 use crate::control::Stop;
 use crate::error::Error;
@@ -31,6 +30,15 @@ const MAX_MESSAGES_LEN: u64 = 16 * 1024;
 /// Domains whose raw ports exist.
 const DOMAINS: std::ops::Range<u32> = 180..230;
 
+/// Options of the two processes, beyond those that every pair has.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Case {
+    /// Of both sides.
+    pub(super) both: Vec<String>,
+    /// Of the publisher in a throughput test.
+    pub(super) publisher: Vec<String>,
+}
+
 /// Two processes that test every size in turn.
 pub(super) struct Pair {
     publisher: Side,
@@ -50,7 +58,7 @@ struct Side {
 impl Pair {
     /// Starts both processes, each on its core.
     pub(super) fn start(
-        series: &SeriesSpec,
+        case: &Case,
         test: Test,
         sizes: &[usize],
         time: Duration,
@@ -58,7 +66,7 @@ impl Pair {
     ) -> Result<Self, Error> {
         let domain = free_domain()?.to_string();
         let common = |core: Option<usize>| {
-            let mut words: Vec<String> = series.options.iter().map(|option| (*option).into()).collect();
+            let mut words = case.both.clone();
             let fixed = [
                 "-domain",
                 &domain,
@@ -89,7 +97,7 @@ impl Pair {
         publisher.extend(["-executionTime".into(), format!("{}ms", time.as_millis())]);
         match test {
             Test::Latency => publisher.push("-latencyTest".into()),
-            Test::Throughput => publisher.extend(series.publisher_options.iter().map(|option| (*option).into())),
+            Test::Throughput => publisher.extend(case.publisher.clone()),
         }
         Ok(Self {
             subscriber: Side::start("subscriber", &subscriber)?,
@@ -237,7 +245,7 @@ impl Side {
 }
 
 /// A domain whose ports nobody uses here. Processes that look at the same time begin at different domains.
-fn free_domain() -> Result<u32, Error> {
+pub(crate) fn free_domain() -> Result<u32, Error> {
     let offset = std::process::id();
     let count = DOMAINS.end - DOMAINS.start;
     let is_free = |domain: &u32| {

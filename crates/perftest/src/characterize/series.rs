@@ -2,6 +2,8 @@
 
 use peregrine_report::record::Test;
 
+use super::pair::Case;
+
 /// One way of moving samples, as options of this program.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SeriesSpec {
@@ -17,6 +19,14 @@ pub(super) struct SeriesSpec {
     pub(super) tests: &'static [Test],
     /// Further options of the publisher in a throughput test.
     pub(super) publisher_options: &'static [&'static str],
+}
+
+impl SeriesSpec {
+    /// The options of its processes.
+    pub(super) fn case(&self) -> Case {
+        let words = |options: &[&str]| options.iter().map(|option| (*option).into()).collect();
+        Case { both: words(self.options), publisher: words(self.publisher_options) }
+    }
 }
 
 /// Every series, in the order of the tables.

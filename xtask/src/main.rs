@@ -48,6 +48,8 @@ fn dispatch(words: &[&str]) -> Result<()> {
         ["prerequisites", "--install"] => prerequisites::ensure(),
         ["bench", "floor"] => bench::floor(&workspace),
         ["bench", "instructions"] => bench::instructions(&workspace),
+        ["bench", "agreement"] => bench::agreement(&workspace),
+        ["bench", "recorder"] => bench::recorder(&workspace),
         ["peers"] => peers::build(&workspace).map(|_| ()),
         [name] => match STAGES.iter().find(|stage| stage.name == *name) {
             Some(stage) => stage::run_one(stage, &workspace),
@@ -67,5 +69,7 @@ fn print_usage() {
     println!("  {:<26} install what is missing (Debian, as root)", "prerequisites --install");
     println!("  {:<26} speed as ratios to raw UDP sockets; fails never because something is slow", "bench floor");
     println!("  {:<26} instructions per sample, by part, function and file; takes valgrind", "bench instructions");
+    println!("  {:<26} whether perftest's raw UDP agrees with an independent ping-pong in C", "bench agreement");
+    println!("  {:<26} what measuring itself costs: the clock, the recorder, the patterns", "bench recorder");
     println!("  {:<26} build the interoperability peers into target/interop", "peers");
 }

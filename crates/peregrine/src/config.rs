@@ -27,7 +27,7 @@ pub enum WaitStrategy {
     Poll,
 }
 
-/// The receive threads of a domain.
+/// The threads of a domain: those that receive, and that of asynchronous writers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadSettings {
     /// What their names begin with, as `pg` in `pg-data-0-0` and `pg-ctrl-0`. Linux shows 15 octets of a name.
@@ -82,7 +82,7 @@ pub struct DomainConfig {
     pub multicast_ttl: u8,
     /// How receive threads wait.
     pub wait: WaitStrategy,
-    /// The receive threads.
+    /// The domain's own threads.
     pub threads: ThreadSettings,
 }
 

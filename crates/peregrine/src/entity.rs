@@ -28,6 +28,7 @@ pub(crate) fn writer_config(
     guid: Guid,
     qos: &DataWriterQos,
     batching: Option<Batching>,
+    asynchronous: bool,
     default_message_bytes: usize,
 ) -> Result<WriterConfig, Error> {
     let manual = qos.liveliness.kind != LivelinessKind::Automatic;
@@ -40,6 +41,7 @@ pub(crate) fn writer_config(
         deadline: qos.deadline.period,
         liveliness_lease: if manual { qos.liveliness.lease_duration } else { Span::INFINITE },
         batching,
+        asynchronous,
         default_message_bytes,
         seed: random_u64()?,
         ..WriterConfig::new(guid)

@@ -44,6 +44,7 @@ pub use peregrine_rtps::participant::LostReason;
 pub use peregrine_rtps::seq::SequenceNumber;
 pub use peregrine_rtps::time::Timestamp;
 pub use peregrine_rtps::vendor::VendorId;
+pub use peregrine_rtps::writer::pace::TokenBucketConfig;
 pub use peregrine_xtypes as xtypes;
 pub use peregrine_xtypes::facade::DdsType;
 pub use publisher::Publisher;
@@ -51,7 +52,7 @@ pub use reader::{AnyDataReader, DataReader, DataReaderBuilder, Loan, LoanedSampl
 pub use status::StatusMask;
 pub use subscriber::Subscriber;
 pub use topic::Topic;
-pub use writer::{AnyDataWriter, DataWriter, DataWriterBuilder};
+pub use writer::{AnyDataWriter, DataWriter, DataWriterBuilder, FlowController, PublishMode};
 
 pub use peregrine_rtps::id::KeyHash;
 

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{PATIENCE, config, polled};
-use peregrine::{DdsType, DomainConfig, DomainParticipant, Selector, WaitSet};
+use peregrine::{DdsType, DomainConfig, DomainParticipant, FlowController, PublishMode, Selector, WaitSet};
 
 #[global_allocator]
 static ALLOCATOR: dhat::Alloc = dhat::Alloc;
@@ -19,10 +19,10 @@ struct Plain {
 }
 
 /// Blocks allocated while `samples` go from a writer through the sockets and a wait set to an application that borrows them.
-fn exchange(domain: u32, config: DomainConfig, warm_up: u32, samples: u32) -> u64 {
+fn exchange(domain: u32, config: DomainConfig, mode: PublishMode, warm_up: u32, samples: u32) -> u64 {
     let participant = DomainParticipant::builder(domain).config(config).build().unwrap();
     let topic = participant.topic::<Plain>("plain").unwrap();
-    let writer = topic.writer_builder().reliable().keep_last(16).build().unwrap();
+    let writer = topic.writer_builder().reliable().keep_last(16).publish_mode(mode).build().unwrap();
     let reader = topic.reader_builder().reliable().keep_last(16).build().unwrap();
     writer.wait_for_readers(1, PATIENCE).unwrap();
     reader.wait_for_writers(1, PATIENCE).unwrap();
@@ -56,8 +56,14 @@ fn exchange(domain: u32, config: DomainConfig, warm_up: u32, samples: u32) -> u6
 fn nothing_is_allocated_per_sample() {
     const SAMPLES: u32 = 4000;
     let _profiler = dhat::Profiler::builder().testing().build();
-    for (domain, config) in [(172, config()), (173, polled())] {
-        let allocations = exchange(domain, config, 2000, SAMPLES);
+    let asynchronous = || PublishMode::Asynchronous { flow: FlowController::fast() };
+    for (domain, config, mode) in [
+        (172, config(), PublishMode::Synchronous),
+        (173, polled(), PublishMode::Synchronous),
+        (192, config(), asynchronous()),
+        (193, polled(), asynchronous()),
+    ] {
+        let allocations = exchange(domain, config, mode, 2000, SAMPLES);
         // Discovery of strangers and timers may allocate meanwhile, samples not.
         assert!(dhat::HeapStats::get().total_blocks > 0, "nothing is counted");
         assert!(allocations < u64::from(SAMPLES) / 10, "{allocations} allocations for {SAMPLES} samples");

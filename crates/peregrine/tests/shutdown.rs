@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use common::{PATIENCE, Reading, config, polled};
-use peregrine::{DomainConfig, DomainParticipant, Selector, WaitSet};
+use peregrine::{DomainConfig, DomainParticipant, FlowController, PublishMode, Selector, WaitSet};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
@@ -50,9 +50,17 @@ fn live_and_die(domain: u32, config: DomainConfig) {
     let events = a.discovery_events();
     writer.write(&Reading::new(1, 1)).unwrap();
     assert_eq!(reader.wait_and_take(PATIENCE).unwrap().data, Some(Reading::new(1, 1)));
+    // What it has queued leaves before it goes.
+    let flow = FlowController::bits_per_second(1_000_000).unwrap();
+    let asynchronous = a.topic::<Reading>("readings").unwrap().writer_builder().reliable().keep_all();
+    let asynchronous = asynchronous.publish_mode(PublishMode::Asynchronous { flow }).build().unwrap();
+    asynchronous.wait_for_readers(1, PATIENCE).unwrap();
+    for value in 0..100 {
+        asynchronous.write(&Reading::new(2, value)).unwrap();
+    }
     // In an order that nobody would choose. The readers are still there to acknowledge the writer's last words.
     let warnings = WARNINGS.load(Ordering::Relaxed);
-    drop((a, writer, b));
+    drop((a, writer, asynchronous, b));
     assert_eq!(
         WARNINGS.load(Ordering::Relaxed),
         warnings,
@@ -75,11 +83,14 @@ fn threads_and_descriptors_are_given_back() {
     let mut named = config();
     named.threads.name_prefix = "arm".to_owned();
     let participant = DomainParticipant::builder(176).config(named.clone()).build().unwrap();
+    let topic = participant.topic::<Reading>("readings").unwrap();
+    let mode = PublishMode::Asynchronous { flow: FlowController::fast() };
+    let writer = topic.writer_builder().publish_mode(mode).build().unwrap();
     common::eventually("threads have their names", || {
         let names = thread_names();
-        ["arm-ctrl-176", "arm-data-176-0"].iter().all(|name| names.iter().any(|n| n == name))
+        ["arm-ctrl-176", "arm-data-176-0", "arm-pub-176"].iter().all(|name| names.iter().any(|n| n == name))
     });
-    drop(participant);
+    drop((writer, topic, participant));
     named.threads.name_prefix = "a\0b".to_owned();
     assert!(DomainParticipant::builder(176).config(named).build().unwrap_err().to_string().contains("name_prefix"));
     common::eventually("those threads have ended", || !thread_names().iter().any(|name| name.starts_with("arm")));

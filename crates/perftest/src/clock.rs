@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use rustix::thread::{ClockId, Timespec};
 
+use crate::cli::option::WaitMethod;
+
 /// Nanoseconds since an arbitrary start; shared by all processes of this machine until it restarts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MonotonicNs(pub u64);
@@ -47,6 +49,42 @@ impl MonotonicNs {
                 return now;
             }
             std::hint::spin_loop();
+        }
+    }
+}
+
+/// Time as the sender of an open loop needs it: the system's, or one that a test moves.
+pub trait Clock {
+    /// The present.
+    fn now(&self) -> MonotonicNs;
+
+    /// Waits until then; returns a reading at or after it, at once when it has passed.
+    fn wait_until(&self, time: MonotonicNs, how: WaitMethod) -> MonotonicNs;
+}
+
+/// `CLOCK_MONOTONIC`.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    #[inline]
+    fn now(&self) -> MonotonicNs {
+        MonotonicNs::now()
+    }
+
+    #[inline]
+    fn wait_until(&self, time: MonotonicNs, how: WaitMethod) -> MonotonicNs {
+        match how {
+            WaitMethod::Spin => time.spin_until(),
+            WaitMethod::Sleep => {
+                // Who is late already does not ask the kernel to be woken at once.
+                let now = MonotonicNs::now();
+                if now >= time {
+                    return now;
+                }
+                time.sleep_until();
+                MonotonicNs::now()
+            }
         }
     }
 }

@@ -7,16 +7,23 @@
 pub mod characterize;
 pub mod cli;
 pub mod clock;
+pub mod compare;
 pub mod control;
+pub mod doctor;
 pub mod error;
 pub mod host;
 pub mod messaging;
+pub mod open_loop;
 pub mod output;
 pub mod pace;
 pub mod peers;
+pub mod payload;
 pub mod plan;
 pub mod recorder;
+pub mod resources;
+pub mod selftest;
 pub mod threads;
+mod wire;
 pub mod workload;
 
 use std::sync::Arc;

@@ -8,10 +8,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{Parser, Subcommand};
-use perftest::characterize;
 use perftest::control::{Stop, watch_signals};
 use perftest::error::Error;
-use perftest::peers;
+use perftest::{characterize, compare, doctor, open_loop, peers, selftest};
 
 /// Measures how this machine moves samples. For RTI Perftest's options see: perftest -help
 #[derive(Debug, Parser)]
@@ -27,6 +26,20 @@ struct CommandLine {
 enum OwnCommand {
     /// Measure latency and throughput of this machine, both sides at once (the default)
     Characterize(characterize::Options),
+    /// Let two alternatives take turns, and tell whether they differ
+    Ab(characterize::TurnsOptions),
+    /// Tell whether two kept records differ, or the blocks or series of one
+    Compare(compare::Options),
+    /// Send on a schedule that waits for nobody, and measure from when samples were due
+    Load(open_loop::LoadOptions),
+    /// Find the highest rate without loss and with a bounded 99th percentile
+    Search(open_loop::SearchOptions),
+    /// Answer a 'load' or a 'search' on another host
+    Respond(open_loop::RespondOptions),
+    /// Tell what about this machine would spoil a measurement, and the command that mends it
+    Doctor,
+    /// Tell what measuring itself costs here: the clock, the recorder, the patterns
+    Selftest,
     /// List other middleware to compare with, build what speaks for it, or measure it
     Peers(peers::Options),
     /// Render a kept record again
@@ -60,6 +73,13 @@ fn run_own(words: &[String], stop: &Arc<Stop>) -> Result<(), Error> {
     match command_line.command {
         None => characterize::run(&command_line.characterize, words.to_vec(), stop),
         Some(OwnCommand::Characterize(options)) => characterize::run(&options, words.to_vec(), stop),
+        Some(OwnCommand::Ab(options)) => characterize::run_turns(&options, words.to_vec(), stop),
+        Some(OwnCommand::Compare(options)) => compare::run(&options),
+        Some(OwnCommand::Load(options)) => open_loop::load(&options, words.to_vec(), stop),
+        Some(OwnCommand::Search(options)) => open_loop::search(&options, words.to_vec(), stop),
+        Some(OwnCommand::Respond(options)) => open_loop::respond(&options, stop),
+        Some(OwnCommand::Doctor) => doctor::run(),
+        Some(OwnCommand::Selftest) => selftest::run(),
         Some(OwnCommand::Peers(options)) => peers::run(&options, stop),
         Some(OwnCommand::Report { dir }) => characterize::report(&dir),
     }

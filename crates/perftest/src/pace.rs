@@ -16,19 +16,25 @@ use crate::recorder::LatencyRecorder;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Schedule {
     start: MonotonicNs,
-    samples_per_second: u64,
+    /// In thousandths, so that slow and odd rates are exact enough.
+    samples_per_1000_s: u64,
 }
 
 impl Schedule {
     /// Sample 0 is due at `start`; `samples_per_second` must be at least 1.
     pub fn new(start: MonotonicNs, samples_per_second: u64) -> Self {
-        Self { start, samples_per_second: samples_per_second.max(1) }
+        Self { start, samples_per_1000_s: samples_per_second.max(1).saturating_mul(1000) }
+    }
+
+    /// As [`Self::new`], of a rate that need not be whole; a thousandth of a sample per second at least.
+    pub fn of_rate(start: MonotonicNs, samples_per_second: f64) -> Self {
+        Self { start, samples_per_1000_s: (samples_per_second * 1000.0).round().max(1.0) as u64 }
     }
 
     /// When sample `index` is due.
     #[inline]
     pub fn due(&self, index: u64) -> MonotonicNs {
-        let offset_ns = u128::from(index) * 1_000_000_000 / u128::from(self.samples_per_second);
+        let offset_ns = u128::from(index) * 1_000_000_000_000 / u128::from(self.samples_per_1000_s);
         MonotonicNs(self.start.0.saturating_add(u64::try_from(offset_ns).unwrap_or(u64::MAX)))
     }
 }
@@ -179,6 +185,8 @@ mod tests {
         let index = 3 * 3_600 * 24 * 3_650;
         assert_eq!(schedule.due(index), MonotonicNs(5_000 + index / 3 * 1_000_000_000));
         assert_eq!(schedule.due(u64::MAX), MonotonicNs(u64::MAX));
+        assert_eq!(Schedule::of_rate(MonotonicNs(0), 0.5).due(3), MonotonicNs(6_000_000_000));
+        assert_eq!(Schedule::of_rate(MonotonicNs(0), 0.0).due(1), MonotonicNs(1_000_000_000_000));
     }
 
     #[test]

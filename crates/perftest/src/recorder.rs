@@ -1,4 +1,11 @@
 //! Records latencies without allocating: exact moments, a histogram, and optionally every value.
+//!
+//! Every thread has a recorder of its own; what it has recorded is put together on another thread, which asks for it and
+//! waits for nobody. The recording thread looks at one number per value to know that it was asked, and hands its recorder
+//! over in exchange for an empty one.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
 use hdrhistogram::Histogram;
 use peregrine_report::stats::{LatencyResult, Moments};
@@ -48,6 +55,17 @@ impl LatencyRecorder {
         }
     }
 
+    /// Adds what another one has recorded; its values one by one as far as there is room.
+    pub fn merge(&mut self, other: &Self) {
+        self.moments.merge(&other.moments);
+        // Both cover the same values with the same precision, and grow as they need to.
+        let _ = self.histogram.add(&other.histogram);
+        let room = self.raw_capacity - self.raw.len();
+        let kept = other.raw.len().min(room);
+        self.raw.extend_from_slice(&other.raw[..kept]);
+        self.raw_dropped += other.raw_dropped + (other.raw.len() - kept) as u64;
+    }
+
     /// Count, mean, deviation and extremes so far.
     pub fn moments(&self) -> &Moments {
         &self.moments
@@ -69,6 +87,111 @@ impl LatencyRecorder {
             (self.histogram.highest_equivalent(step.value_iterated_to()), step.count_since_last_iteration())
         });
         LatencyResult::new(&self.moments, buckets.collect())
+    }
+}
+
+/// What the threads of one measurement record, put together.
+#[derive(Debug)]
+pub struct Collector {
+    shared: Arc<Shared>,
+    threads: u64,
+}
+
+/// The recorder of one thread. What it holds is handed over when it is asked for, and when it is dropped.
+#[derive(Debug)]
+pub struct ThreadRecorder {
+    shared: Arc<Shared>,
+    round: u64,
+    current: LatencyRecorder,
+}
+
+#[derive(Debug)]
+struct Shared {
+    /// How often the threads have been asked.
+    round: AtomicU64,
+    exchange: Mutex<Exchange>,
+    raw_values: u64,
+}
+
+#[derive(Debug, Default)]
+struct Exchange {
+    full: Vec<LatencyRecorder>,
+    empty: Vec<LatencyRecorder>,
+}
+
+impl Collector {
+    /// Every thread keeps its first `raw_values` values one by one, up to a fixed limit.
+    pub fn new(raw_values: u64) -> Self {
+        let shared = Shared { round: AtomicU64::new(0), exchange: Mutex::default(), raw_values };
+        Self { shared: Arc::new(shared), threads: 0 }
+    }
+
+    /// The recorder of a further thread.
+    pub fn recorder(&mut self) -> ThreadRecorder {
+        self.threads += 1;
+        ThreadRecorder {
+            shared: Arc::clone(&self.shared),
+            round: self.shared.round.load(Ordering::Relaxed),
+            current: LatencyRecorder::new(self.shared.raw_values),
+        }
+    }
+
+    /// Asks every thread for what it has recorded. Each hands it over with its next value.
+    pub fn ask(&mut self) {
+        let mut exchange = self.shared.lock();
+        let lacking = self.threads.saturating_sub(exchange.empty.len() as u64);
+        exchange.empty.extend((0..lacking).map(|_| LatencyRecorder::new(self.shared.raw_values)));
+        drop(exchange);
+        self.shared.round.fetch_add(1, Ordering::Release);
+    }
+
+    /// Everything that was handed over since the last call.
+    pub fn take(&mut self) -> LatencyRecorder {
+        let full = std::mem::take(&mut self.shared.lock().full);
+        let mut all = LatencyRecorder::new(self.shared.raw_values.saturating_mul(self.threads.max(1)));
+        for recorder in full {
+            all.merge(&recorder);
+        }
+        all
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Exchange> {
+        self.exchange.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ThreadRecorder {
+    /// Takes in one value.
+    #[inline]
+    pub fn record(&mut self, latency_ns: u64) {
+        if self.shared.round.load(Ordering::Acquire) != self.round {
+            self.hand_over();
+        }
+        self.current.record(latency_ns);
+    }
+
+    /// While somebody else holds the lock, recording goes on and the next value tries again.
+    #[cold]
+    fn hand_over(&mut self) {
+        let mut exchange = match self.shared.exchange.try_lock() {
+            Ok(exchange) => exchange,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return,
+        };
+        self.round = self.shared.round.load(Ordering::Acquire);
+        if let Some(empty) = exchange.empty.pop() {
+            let full = std::mem::replace(&mut self.current, empty);
+            exchange.full.push(full);
+        }
+    }
+}
+
+impl Drop for ThreadRecorder {
+    fn drop(&mut self) {
+        let full = std::mem::replace(&mut self.current, LatencyRecorder::new(0));
+        self.shared.lock().full.push(full);
     }
 }
 
@@ -114,5 +237,60 @@ mod tests {
         }
         assert_eq!(recorder.raw_values(), [9, 7, 8]);
         assert_eq!(recorder.raw_dropped(), 1);
+    }
+
+    #[test]
+    fn merging_gives_what_one_recorder_would_have() {
+        let (mut one, mut left, mut right) =
+            (LatencyRecorder::new(9), LatencyRecorder::new(9), LatencyRecorder::new(9));
+        for value in 0..10_000_u64 {
+            let value = value * value % 777_777;
+            one.record(value);
+            if value.is_multiple_of(2) { left.record(value) } else { right.record(value) }
+        }
+        left.merge(&right);
+        assert_eq!(left.result(), one.result());
+        assert_eq!((left.raw_values().len(), left.raw_dropped()), (9, one.raw_dropped()));
+    }
+
+    #[test]
+    fn threads_hand_over_when_asked_and_when_they_end() {
+        let mut collector = Collector::new(100);
+        let (mut first, mut second) = (collector.recorder(), collector.recorder());
+        first.record(1);
+        second.record(2);
+        assert_eq!(collector.take().moments().count(), 0, "nobody was asked");
+        collector.ask();
+        first.record(3);
+        let taken = collector.take();
+        assert_eq!(taken.raw_values(), [1], "a thread that records nothing hands nothing over");
+        second.record(4);
+        assert_eq!(collector.take().raw_values(), [2]);
+        drop((first, second));
+        let rest = collector.take();
+        assert_eq!((rest.moments().count(), rest.moments().min(), rest.moments().max()), (2, 3, 4));
+    }
+
+    #[test]
+    fn nothing_is_lost_or_counted_twice_between_threads() {
+        const VALUES: u64 = 100_000;
+        let mut collector = Collector::new(0);
+        let mut all = LatencyRecorder::new(0);
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..2)
+                .map(|_| {
+                    let mut recorder = collector.recorder();
+                    scope.spawn(move || (1..=VALUES).for_each(|value| recorder.record(value)))
+                })
+                .collect();
+            while !threads.iter().all(std::thread::ScopedJoinHandle::is_finished) {
+                collector.ask();
+                all.merge(&collector.take());
+            }
+        });
+        all.merge(&collector.take());
+        assert_eq!(all.moments().count(), 2 * VALUES);
+        assert_eq!(all.result().histogram.iter().map(|bucket| bucket.1).sum::<u64>(), 2 * VALUES);
+        assert_eq!(all.moments().mean(), (VALUES + 1) as f64 / 2.0);
     }
 }

@@ -30,6 +30,12 @@ fn every_size_is_measured_kept_and_shown() {
         assert_eq!(of_test.len(), series.len() * 4);
         for measurement in of_test {
             assert!(measurement.subscriber.throughput.as_ref().unwrap().samples > 0);
+            for side in [&measurement.publisher, &measurement.subscriber] {
+                assert!(side.resources.as_ref().unwrap().total.cpu_ns() > 0);
+                // Plain sockets do not count; DDS does.
+                assert_eq!(side.wire.is_some(), measurement.series != "raw-udp");
+            }
+            assert!(measurement.publisher.wire.as_ref().is_none_or(|wire| wire.datagrams_sent > 0));
             let latency = measurement.publisher.latency.as_ref().unwrap();
             assert_eq!(latency.histogram.iter().map(|bucket| bucket.1).sum::<u64>(), latency.count);
             assert!(test == Test::Throughput || latency.count > 0);

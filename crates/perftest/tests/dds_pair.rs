@@ -60,6 +60,23 @@ fn best_effort_samples_that_are_paced_arrive() {
 }
 
 #[test]
+fn asynchronous_writers_send_everything() {
+    for (domain, both, line) in [
+        (141, "-asynchronous -dataLen 100", "-numIter 20001 -latencyCount 1000"),
+        (142, "-asynchronous -dataLen 1000", "-numIter 5000 -latencyCount 1000 -batchSize 0 -flowController 1Gbps"),
+        (143, "-asynchronous -dataLen 300000", "-numIter 50 -latencyCount 10 -flowController 10Gbps"),
+        (144, "-asynchronous -dataLen 64", "-numIter 300 -latencyTest"),
+    ] {
+        let (publisher, subscriber) = pair(domain, both, line);
+        assert!(publisher.stderr.contains("Asynchronous Publishing: Yes"), "{}", publisher.stderr);
+        let flow = line.rsplit_once("-flowController ").map_or("default", |(_, name)| name);
+        assert!(publisher.stderr.contains(&format!("Flow Controller: {flow}")), "{}", publisher.stderr);
+        let count = line.split_once("-numIter ").unwrap().1.split(' ').next().unwrap();
+        assert_all_arrived(&subscriber, count.parse().unwrap());
+    }
+}
+
+#[test]
 fn two_subscribers_get_every_sample_each() {
     let second = start(&format!("-sub {QUICK} -domain 115 -sidMultiSubTest 1"));
     let (_, first) = pair(115, "", "-numSubscribers 2 -latencyTest -numIter 100");

@@ -8,7 +8,13 @@ use crate::stats::{LatencyResult, Moments};
 
 /// Two series, two sizes, three repetitions; `dds` takes twice the time of `raw`.
 pub(crate) fn record() -> Record {
-    let series = |id: &str, label: &str, floor| Series { id: id.into(), label: label.into(), floor, options: vec![] };
+    let series = |id: &str, label: &str, floor| Series {
+        id: id.into(),
+        label: label.into(),
+        floor,
+        options: vec![],
+        peer: None,
+    };
     let mut record = Record {
         header: Header {
             schema: SCHEMA_VERSION,
@@ -22,6 +28,7 @@ pub(crate) fn record() -> Record {
             measurement_ms: 100,
             pinned_cores: vec![0, 1],
             idle_states_disabled: true,
+            plan: None,
         },
         host: HostFacts {
             cpu_model: "Example CPU".into(),
@@ -49,21 +56,15 @@ fn measurement(series: &str, test: Test, data_len: u64, repetition: u32, factor:
     let mut moments = Moments::default();
     (0..100).for_each(|_| moments.add(p50_ns));
     let samples = 100 / factor;
-    let side = |side| SideResult {
-        side,
-        data_len,
-        cut_short: false,
-        cpu_percent: 50.0,
-        latency: None,
-        scheduled_latency: None,
-        send: None,
-        throughput: None,
-    };
+    let side = |side| SideResult { side, data_len, cpu_percent: 50.0, ..SideResult::default() };
     Measurement {
         series: series.into(),
         test,
         data_len,
         repetition,
+        block: None,
+        case: None,
+        others: Vec::new(),
         publisher: SideResult {
             latency: (test == Test::Latency).then(|| LatencyResult::new(&moments, vec![(p50_ns, 100)])),
             send: Some(SendResult { samples: 100, ..SendResult::default() }),

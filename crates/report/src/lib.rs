@@ -5,6 +5,7 @@
 //! sample travels.
 #![forbid(unsafe_code)]
 
+pub mod compare;
 #[cfg(test)]
 mod example;
 pub mod record;

@@ -2,16 +2,32 @@
 //!
 //! The first line is a [`Header`], which names the version of the schema. A reader refuses a version it does not know,
 //! and an end line tells a finished record from one that was cut off.
+//!
+//! Version 2 adds to version 1, and takes nothing away: open-loop measurements, blocks of interleaved comparisons, what
+//! the process and the wire were used for, whether payloads were checked, times one way, searches, and more about the
+//! host. Version 3 adds campaigns: the plan, the middleware behind a series, what each measurement varies, further
+//! publishers and subscribers, measurements that could not be made. An older record is read as one that does not tell
+//! these.
 
 use std::fmt;
 use std::io::{self, BufRead, Write};
 
 use serde::{Deserialize, Serialize};
 
+pub use self::campaign::{Case, Delivery, PeerFacts, PlanFacts, Publishing, Reliability, Skipped};
+pub use self::detail::{
+    BlockPlace, ClockOffset, Interval, OneWay, PayloadUse, ProbeOutcome, ResourceUse, Role, SearchResult, SearchStep,
+    WireUse,
+};
 use crate::stats::LatencyResult;
 
-/// Version of the schema that this crate writes and reads.
-pub const SCHEMA_VERSION: u32 = 1;
+mod campaign;
+mod detail;
+
+/// Version of the schema that this crate writes.
+pub const SCHEMA_VERSION: u32 = 3;
+/// Oldest version of the schema that this crate reads.
+pub const OLDEST_SCHEMA_VERSION: u32 = 1;
 
 /// One line of a record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -20,9 +36,13 @@ pub enum Line {
     /// First line.
     Header(Header),
     /// The machine.
-    Host(HostFacts),
+    Host(Box<HostFacts>),
     /// One measurement.
     Measurement(Box<Measurement>),
+    /// A search for the highest rate that a path sustains.
+    Search(Box<SearchResult>),
+    /// A measurement that was planned and could not be made.
+    Skipped(Box<Skipped>),
     /// Something that lowers the worth of the numbers.
     Warning(Warning),
     /// Last line.
@@ -54,6 +74,9 @@ pub struct Header {
     pub pinned_cores: Vec<usize>,
     /// Whether the tool held `/dev/cpu_dma_latency` at 0.
     pub idle_states_disabled: bool,
+    /// The plan, when there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Box<PlanFacts>>,
 }
 
 /// One way of moving samples.
@@ -67,6 +90,9 @@ pub struct Series {
     pub floor: bool,
     /// Options common to both sides.
     pub options: Vec<String>,
+    /// The middleware, when the record compares several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub peer: Option<Box<PeerFacts>>,
 }
 
 /// One run of a publisher and a subscriber at one size.
@@ -80,10 +106,19 @@ pub struct Measurement {
     pub data_len: u64,
     /// Number of the repetition, from 0.
     pub repetition: u32,
-    /// What the publisher saw.
+    /// Its place among interleaved runs, when it was one of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block: Option<BlockPlace>,
+    /// What the campaign varies, when it belongs to one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub case: Option<Box<Case>>,
+    /// What the first publisher saw.
     pub publisher: SideResult,
-    /// What the subscriber saw.
+    /// What the first subscriber saw.
     pub subscriber: SideResult,
+    /// What further publishers and subscribers saw.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<SideResult>,
 }
 
 /// Kind of run.
@@ -94,10 +129,12 @@ pub enum Test {
     Latency,
     /// As many samples as will go.
     Throughput,
+    /// Samples on an absolute schedule, whatever became of those before them; some or all of them answered.
+    OpenLoop,
 }
 
 /// What one process measured at one size.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SideResult {
     /// Which side.
     pub side: Side,
@@ -119,13 +156,29 @@ pub struct SideResult {
     /// What was received. Subscriber only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throughput: Option<ThroughputResult>,
+    /// What became of the answers. Open loop only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probes: Option<ProbeOutcome>,
+    /// Times of the two ways of a round trip. Open loop only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_way: Option<OneWay>,
+    /// Processor, memory and scheduling of the process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<ResourceUse>,
+    /// What went over the sockets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wire: Option<WireUse>,
+    /// Whether payloads were written and checked; absent when nobody did either.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload: Option<PayloadUse>,
 }
 
 /// Which side of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
     /// The sending process.
+    #[default]
     Publisher,
     /// The receiving process.
     Subscriber,
@@ -233,6 +286,27 @@ pub struct HostFacts {
     pub socket_limits: Vec<String>,
     /// Load averages over 1, 5 and 15 minutes.
     pub load: String,
+    /// Idle states of the first core, `name: exit latency`, and `disabled` where it is.
+    #[serde(default)]
+    pub idle_states: Vec<String>,
+    /// Longest wake-up that `/dev/cpu_dma_latency` allowed, in microseconds, before this tool asked for less.
+    #[serde(default)]
+    pub cpu_dma_latency_us: Option<u32>,
+    /// Frequency beyond the nominal one: `on`, `off`, or empty where it is not visible.
+    #[serde(default)]
+    pub turbo: String,
+    /// Microcode revision.
+    #[serde(default)]
+    pub microcode: String,
+    /// Transparent huge pages: `always`, `madvise` or `never`.
+    #[serde(default)]
+    pub transparent_huge_pages: String,
+    /// Limit of memory or processor set by a control group, `name = value`.
+    #[serde(default)]
+    pub group_limits: Vec<String>,
+    /// Processor time that the hypervisor gave to others since the start of the machine, in percent.
+    #[serde(default)]
+    pub stolen_percent: Option<f64>,
 }
 
 /// One network interface.
@@ -252,6 +326,15 @@ pub struct Interface {
     pub gso_max_bytes: Option<u32>,
     /// Addresses.
     pub addresses: Vec<String>,
+    /// Offloads that are on, as `ethtool -k` names them; empty where it is not installed.
+    #[serde(default)]
+    pub offloads: Vec<String>,
+    /// Packets that wait for the interface at most.
+    #[serde(default)]
+    pub transmit_queue_len: Option<u32>,
+    /// Receive queues.
+    #[serde(default)]
+    pub receive_queues: Option<u32>,
 }
 
 /// A whole record.
@@ -263,6 +346,10 @@ pub struct Record {
     pub host: HostFacts,
     /// In the order of measuring.
     pub measurements: Vec<Measurement>,
+    /// In the order of searching.
+    pub searches: Vec<SearchResult>,
+    /// In the order of planning.
+    pub skipped: Vec<Skipped>,
     /// In the order of noticing.
     pub warnings: Vec<Warning>,
     /// Last line; absent when the record was cut off.
@@ -331,12 +418,17 @@ impl Record {
 
     fn add(&mut self, line: Line) -> Result<(), String> {
         match line {
-            Line::Header(header) if header.schema != SCHEMA_VERSION => {
-                return Err(format!("schema version {} is not supported, only {SCHEMA_VERSION}", header.schema));
+            Line::Header(header) if !(OLDEST_SCHEMA_VERSION..=SCHEMA_VERSION).contains(&header.schema) => {
+                return Err(format!(
+                    "schema version {} is not supported, only {OLDEST_SCHEMA_VERSION} to {SCHEMA_VERSION}",
+                    header.schema
+                ));
             }
             Line::Header(header) => self.header = header,
-            Line::Host(host) => self.host = host,
+            Line::Host(host) => self.host = *host,
             Line::Measurement(measurement) => self.measurements.push(*measurement),
+            Line::Search(search) => self.searches.push(*search),
+            Line::Skipped(skipped) => self.skipped.push(*skipped),
             Line::Warning(warning) => self.warnings.push(warning),
             Line::End(end) => self.end = Some(end),
         }

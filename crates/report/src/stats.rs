@@ -24,6 +24,18 @@ impl Moments {
         self.sum_of_squares = self.sum_of_squares.saturating_add(u128::from(value) * u128::from(value));
     }
 
+    /// Adds the values of another one.
+    pub fn merge(&mut self, other: &Self) {
+        if other.count == 0 {
+            return;
+        }
+        self.min = if self.count == 0 { other.min } else { self.min.min(other.min) };
+        self.max = self.max.max(other.max);
+        self.count += other.count;
+        self.sum += other.sum;
+        self.sum_of_squares = self.sum_of_squares.saturating_add(other.sum_of_squares);
+    }
+
     /// Number of values.
     pub fn count(&self) -> u64 {
         self.count
@@ -203,91 +215,4 @@ impl Spread {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn result(values: &[u64]) -> LatencyResult {
-        let mut moments = Moments::default();
-        let mut histogram: Vec<(u64, u64)> = Vec::new();
-        for value in values {
-            moments.add(*value);
-            histogram = merge_histograms(&histogram, &[(*value, 1)]);
-        }
-        LatencyResult::new(&moments, histogram)
-    }
-
-    #[test]
-    fn moments_of_a_small_set_by_hand() {
-        // 2 4 4 4 5 5 7 9: mean 5, population variance 4.
-        let result = result(&[2, 4, 4, 4, 5, 5, 7, 9]);
-        assert_eq!((result.count, result.min_ns, result.max_ns), (8, 2, 9));
-        assert_eq!((result.mean_ns, result.std_ns), (5.0, 2.0));
-    }
-
-    #[test]
-    fn deviation_keeps_its_precision_far_from_zero() {
-        let mut moments = Moments::default();
-        for value in [1_000_000_000_000, 1_000_000_000_002] {
-            moments.add(value);
-        }
-        assert_eq!(moments.std(), 1.0);
-    }
-
-    #[test]
-    fn deviation_of_the_largest_values() {
-        let mut moments = Moments::default();
-        for value in [0, 1 << 63] {
-            moments.add(value);
-        }
-        assert!((moments.std() / (1_u64 << 62) as f64 - 1.0).abs() < 1e-9);
-    }
-
-    #[test]
-    fn percentiles_take_the_index_floor_of_n_times_p() {
-        let ten: Vec<u64> = (1..=10).collect();
-        let ten = result(&ten);
-        // floor(10 × 0.5) = index 5 of 0..=9, the sixth value.
-        assert_eq!(ten.p50_ns, 6);
-        assert_eq!(ten.p90_ns, 10);
-        assert_eq!(ten.p99_9999_ns, 10);
-        assert_eq!(result(&[7]).p50_ns, 7);
-        assert_eq!(result(&[1, 2]).p50_ns, 2);
-        let hundred: Vec<u64> = (1..=100).collect();
-        assert_eq!(result(&hundred).p99_ns, 100);
-        assert_eq!(result(&hundred).p90_ns, 91);
-    }
-
-    #[test]
-    fn no_values_give_zeros() {
-        let nothing = result(&[]);
-        assert_eq!(nothing, LatencyResult::default());
-        assert_eq!(Moments::default().std(), 0.0);
-        assert_eq!(Spread::of([]), None);
-    }
-
-    #[test]
-    fn merging_equals_measuring_together() {
-        let together = result(&[1, 2, 3, 10, 20, 30]);
-        let merged = result(&[1, 20, 3]).merged(&result(&[2, 10, 30]));
-        assert_eq!(merged.histogram, together.histogram);
-        assert_eq!((merged.p50_ns, merged.min_ns, merged.max_ns), (10, 1, 30));
-        assert!((merged.mean_ns - together.mean_ns).abs() < 1e-9);
-        assert!((merged.std_ns - together.std_ns).abs() < 1e-9);
-        assert_eq!(result(&[]).merged(&together), together);
-    }
-
-    #[test]
-    fn a_percentile_needs_ten_values_above_it() {
-        let thousand: Vec<u64> = (0..1000).collect();
-        let thousand = result(&thousand);
-        assert!(thousand.supports(0.99));
-        assert!(!thousand.supports(0.9999));
-    }
-
-    #[test]
-    fn spread_of_repetitions() {
-        assert_eq!(Spread::of([3.0, 1.0, 2.0]), Some(Spread { median: 2.0, min: 1.0, max: 3.0 }));
-        assert_eq!(Spread::of([1.0, 2.0]).unwrap().median, 1.5);
-        assert_eq!(Spread::of([9.0, 10.0, 11.0]).unwrap().relative_half_width(), 0.1);
-    }
-}
+mod tests;

@@ -77,6 +77,8 @@ pub(crate) struct Pair {
     pub(crate) seed: u64,
     in_flight: BTreeMap<(Instant, u64), (Option<usize>, Vec<u8>)>,
     order: u64,
+    /// So many octets of queued samples at once; `None` where the test does it.
+    pub(crate) publishes: Option<usize>,
     pub(crate) writer_events: Vec<WriterEvent>,
     pub(crate) reader_events: Vec<Vec<ReaderEvent>>,
     /// Messages that left the writer, newest last.
@@ -98,6 +100,7 @@ impl Pair {
             order: 0,
             writer_events: vec![],
             reader_events,
+            publishes: Some(1 << 16),
             sent: VecDeque::new(),
             answered: VecDeque::new(),
         }
@@ -176,7 +179,7 @@ impl Pair {
     /// Collects what writer and readers have to say.
     pub(crate) fn pump(&mut self) {
         let mut batch = TransmitBatch::default();
-        while self.writer.poll_transmit(&mut batch) {
+        while self.poll_writer(&mut batch) {
             let messages: Vec<_> = batch
                 .messages()
                 .map(|m| {
@@ -217,6 +220,15 @@ impl Pair {
                 }
             }
         }
+    }
+
+    /// An asynchronous writer publishes at once, unless the test does it.
+    fn poll_writer(&mut self, batch: &mut TransmitBatch) -> bool {
+        if self.writer.has_to_publish() {
+            let Some(octets) = self.publishes else { return false };
+            self.writer.publish(self.now, octets);
+        }
+        self.writer.poll_transmit(batch)
     }
 
     fn launch(&mut self, to: Option<usize>, bytes: &[u8]) {

@@ -68,7 +68,7 @@ impl TransmitBatch {
     }
 
     /// The complete messages, in the order they are to leave.
-    pub fn messages(&self) -> impl Iterator<Item = Message<'_>> {
+    pub fn messages(&self) -> impl ExactSizeIterator<Item = Message<'_>> {
         let mut start = 0;
         self.messages.iter().map(move |meta| {
             let parts = self.parts.get(start..meta.parts_end).unwrap_or(&[]);

@@ -3,6 +3,7 @@
 //! Every row is measured as floor, ours, ours, floor, so that what changes on the machine meets both. The table sets
 //! target and measurement side by side; the command fails when it cannot measure, never because something is slow.
 
+mod agreement;
 mod callgrind;
 mod idle;
 mod instructions;
@@ -16,6 +17,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+pub(crate) use self::agreement::agreement;
 pub(crate) use self::instructions::print as instructions;
 use self::pair::Pairs;
 use self::rows::{Measure, ROWS, Row, Target};
@@ -37,6 +39,12 @@ pub(crate) fn floor(workspace: &Workspace) -> Result<()> {
         }
     }
     idle::print(&program.join("examples/idle"))
+}
+
+/// Prints what measuring itself costs.
+pub(crate) fn recorder(workspace: &Workspace) -> Result<()> {
+    let program = build(workspace)?;
+    run(Command::new(program.join("perftest")).arg("selftest"))
 }
 
 fn build(workspace: &Workspace) -> Result<PathBuf> {

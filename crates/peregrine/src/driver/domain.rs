@@ -10,7 +10,7 @@ use peregrine_rtps::id::DomainId;
 use peregrine_rtps::locator::Locator;
 use peregrine_rtps::participant::Addresses;
 use peregrine_rtps::time::Instant;
-use peregrine_rtps::transmit::TransmitBatch;
+use peregrine_rtps::transmit::{Message, TransmitBatch};
 use peregrine_transport::clock::MonotonicNs;
 use peregrine_transport::event::{Poller, Timer, Token, Waker};
 use peregrine_transport::interface::InterfaceWatcher;
@@ -21,6 +21,7 @@ use super::network::Network;
 use super::open::{self, Opened};
 use super::parker::Parker;
 use super::participant::ParticipantCore;
+use super::publishing::Publishing;
 use super::reader::ReaderCore;
 use super::reception::{self, Process, Reception};
 use super::send::{Route, SendSockets};
@@ -53,6 +54,8 @@ pub(crate) struct Domain {
     /// Those that receive user data sent to groups; there are none before the first group.
     group_sockets: Mutex<Vec<Arc<Socket>>>,
     group_sockets_so_far: AtomicUsize,
+    /// Asynchronous writers that have something to send.
+    publishing: Publishing,
     participants: RwLock<Arc<[Arc<ParticipantCore>]>>,
     timer: Timer,
     waker: Waker,
@@ -129,6 +132,7 @@ impl Domain {
             reception,
             group_sockets: Mutex::new(Vec::new()),
             group_sockets_so_far: AtomicUsize::new(0),
+            publishing: Publishing::default(),
             participants: RwLock::new(Arc::new([])),
             timer,
             waker,
@@ -166,6 +170,37 @@ impl Domain {
     /// The same for a sender who mostly sends to the same place.
     pub(crate) fn send_by(&self, route: &mut Route, batch: &TransmitBatch) {
         self.sockets.send(batch, route);
+    }
+
+    /// The same for messages that leave by and by.
+    pub(crate) fn send_messages<'m>(&self, route: &mut Route, messages: impl ExactSizeIterator<Item = Message<'m>>) {
+        self.sockets.send_messages(messages, route);
+    }
+
+    /// There is going to be an asynchronous writer: somebody has to publish what it writes.
+    pub(crate) fn start_publishing(self: &Arc<Self>) -> Result<(), Error> {
+        if self.is_polled() {
+            return Ok(());
+        }
+        self.publishing.start(|| {
+            let domain = Arc::clone(self);
+            let thread = self.spawn(format!("pub-{}", self.id), move || domain.publishing.run())?;
+            self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+            Ok(())
+        })
+    }
+
+    /// An asynchronous writer has something to send.
+    pub(crate) fn publish(&self, writer: Arc<WriterCore>) {
+        self.publishing.add(writer);
+        if self.is_polled() {
+            self.arm(now().0);
+        }
+    }
+
+    /// An asynchronous writer is gone for good.
+    pub(crate) fn stop_publishing(&self, writer: &WriterCore) {
+        self.publishing.remove(writer);
     }
 
     pub(crate) fn add(&self, participant: &Arc<ParticipantCore>) {
@@ -224,12 +259,12 @@ impl Domain {
             if let Some(cpus) = &settings.affinity
                 && let Err(error) = thread::set_affinity(cpus)
             {
-                tracing::warn!(?cpus, %error, "cannot pin a receive thread");
+                tracing::warn!(?cpus, %error, "cannot pin a thread of the domain");
             }
             if let Some(scheduling) = settings.scheduling
                 && let Err(error) = thread::set_scheduling(scheduling)
             {
-                tracing::warn!(?scheduling, %error, "cannot set the scheduling of a receive thread");
+                tracing::warn!(?scheduling, %error, "cannot set the scheduling of a thread of the domain");
             }
             body();
         };
@@ -449,6 +484,7 @@ impl Domain {
         let PollState { receiver, poller, data_sockets, touched, rounds, .. } = state;
         let until = now() + timeout.into();
         loop {
+            let next_turn = if self.publishing.has_turns() { self.publishing.go_round() } else { NEVER };
             // The application is to have what has come at once: whether there is more, the next call finds out.
             let mut any = false;
             for socket in &*data_sockets {
@@ -475,7 +511,10 @@ impl Domain {
             if any || now >= until {
                 return;
             }
-            let wake = until.0.min(self.next_wake.load(Ordering::Relaxed));
+            if next_turn <= now.0 {
+                continue;
+            }
+            let wake = until.0.min(self.next_wake.load(Ordering::Relaxed)).min(next_turn);
             match poller.wait(Some(MonotonicNs(wake))) {
                 Ok(mut tokens) => {
                     if tokens.any(|token| token == WAKER) {
@@ -530,7 +569,7 @@ impl Domain {
         self.waker.wake();
     }
 
-    /// Whether the caller is one of the receive threads.
+    /// Whether the caller is one of the domain's threads.
     pub(crate) fn is_own_thread(&self) -> bool {
         let me = std::thread::current().id();
         self.threads.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|thread| thread.thread().id() == me)
@@ -541,6 +580,7 @@ impl Domain {
         self.data_sockets.iter().chain(&self.control_sockets).for_each(|socket| socket.shut_down());
         self.group_sockets().iter().for_each(|socket| socket.shut_down());
         self.waker.wake();
+        self.publishing.close();
         if let Some(reception) = &self.reception {
             reception.close();
         }

@@ -6,7 +6,8 @@
 //!   their listeners, and sends their acknowledgements;
 //! - one **control** thread for discovery and for all timers, asleep until the next deadline.
 //!
-//! Nobody else is needed to send: whoever writes, sends. Whoever waits again and again receives itself, in place of the
+//! Nobody else is needed to send: whoever writes, sends; but a **publishing** thread for writers that are asynchronous,
+//! started with the first of them ([`publishing`]). Whoever waits again and again receives itself, in place of the
 //! data thread: see [`reception`].
 //!
 //! # Locks
@@ -20,6 +21,7 @@ mod network;
 mod open;
 mod parker;
 pub(crate) mod participant;
+mod publishing;
 pub(crate) mod reader;
 mod reception;
 mod send;

@@ -130,6 +130,7 @@ impl ParticipantCore {
         locked.writers.remove(&core.guid.entity);
         locked.wakers.wake_all();
         self.finish(locked);
+        core.end();
     }
 
     pub(crate) fn remove_reader(&self, core: &ReaderCore) {

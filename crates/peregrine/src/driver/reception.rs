@@ -37,6 +37,9 @@ const EXCLUSION: u32 = 64;
 /// After so many windows filled in a row, none longer than a lease, a writer is in full flow.
 const STREAK: u32 = 8;
 
+/// There is no lease.
+const NONE: u64 = 0;
+
 const SOCKET: Token = Token(0);
 const WAKER: Token = Token(1);
 
@@ -70,7 +73,7 @@ pub(crate) trait Process {
 pub(super) struct Reception<T> {
     socket: Arc<Socket>,
     hands: Mutex<Hands<T>>,
-    /// Until when the data thread keeps away, [`NEVER`] excluded.
+    /// Until when the data thread keeps away.
     lease: AtomicU64,
     /// Visits so far.
     visits: AtomicU64,
@@ -132,7 +135,7 @@ impl<T: Default> Reception<T> {
         Ok(Self {
             socket,
             hands: Mutex::new(Hands { receiver, poller: None, touched: T::default() }),
-            lease: AtomicU64::new(0),
+            lease: AtomicU64::new(NONE),
             visits: AtomicU64::new(0),
             is_wanted: AtomicBool::new(false),
             is_asleep: AtomicBool::new(false),
@@ -154,8 +157,13 @@ impl<T: Default> Reception<T> {
         while !self.is_closing() {
             self.tell_news();
             let lease = self.lease.load(Ordering::SeqCst);
-            if lease > now().0 {
-                parker.park_until(Instant(lease));
+            if lease != NONE {
+                if lease > now().0 {
+                    parker.park_until(Instant(lease));
+                } else {
+                    // Unless it has been extended meanwhile.
+                    let _ = self.lease.compare_exchange(lease, NONE, Ordering::SeqCst, Ordering::SeqCst);
+                }
                 continue;
             }
             let Some(hands) = self.try_hands() else {
@@ -210,8 +218,8 @@ impl<T: Default> Reception<T> {
         let Some(hands) = self.begin_visit(parker) else { return false };
         let ended = self.receive_until_woken(hands, parker, end, by);
         parker.is_awake();
-        let lease = if ended == Visit::OfUse { now() + LEASE } else { Instant(0) };
-        self.lease.store(lease.0, Ordering::SeqCst);
+        let lease = if ended == Visit::OfUse { (now() + LEASE).0 } else { NONE };
+        self.lease.store(lease, Ordering::SeqCst);
         self.let_go(ended != Visit::OfUse);
         ended != Visit::Impossible
     }
@@ -271,7 +279,9 @@ impl<T: Default> Reception<T> {
                     parker.visits.exclude(EXCLUSION);
                     return Visit::OfNoUse;
                 }
-            } else if now() >= end {
+            }
+            // What keeps coming may concern nobody.
+            if !parker.is_woken() && now() >= end {
                 break;
             }
         }
@@ -320,7 +330,8 @@ impl<T: Default> Reception<T> {
     }
 
     fn tell_news(&self) {
-        if self.has_news.swap(false, Ordering::SeqCst) {
+        if self.has_news.load(Ordering::SeqCst) {
+            self.has_news.store(false, Ordering::SeqCst);
             let news = std::mem::take(&mut *self.news());
             news.into_iter().for_each(|tell| tell());
         }

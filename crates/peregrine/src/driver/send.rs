@@ -97,9 +97,18 @@ impl SendSockets {
 
     /// Sends every message of the batch to each of its destinations. What the system refuses is counted by the sockets.
     pub(crate) fn send(&self, batch: &TransmitBatch, route: &mut Route) {
-        let mut messages = batch.messages();
+        self.send_messages(batch.messages(), route);
+    }
+
+    /// Sends these messages, each to each of its destinations.
+    pub(crate) fn send_messages<'a>(
+        &self,
+        mut messages: impl ExactSizeIterator<Item = Message<'a>>,
+        route: &mut Route,
+    ) {
+        let is_alone = messages.len() == 1;
         let mut next = messages.next();
-        if batch.len() == 1
+        if is_alone
             && let Some(only) = next
             && only.part_count() <= FEW_SLICES
             && let Some(destination) = only_address(only.to())

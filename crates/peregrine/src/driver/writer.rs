@@ -1,6 +1,6 @@
 //! A writer as the driver holds it: the state machine under its lock, and the token of whoever sends.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use peregrine_rtps::history::{Change, Full};
 use peregrine_rtps::id::Guid;
@@ -12,6 +12,7 @@ use peregrine_rtps::writer::{MatchedReader, Writer, WriterEvent};
 
 use super::domain::Domain;
 use super::due::Due;
+use super::publishing::Turn;
 use super::send::Route;
 use super::telling::Telling;
 use super::topic::TopicCore;
@@ -21,6 +22,7 @@ use crate::condition::StatusState;
 use crate::status::{
     IncompatibleQosStatus, LivelinessLostStatus, MatchedStatus, OfferedDeadlineMissedStatus, StatusMask,
 };
+use crate::writer::FlowController;
 
 /// What a listener of a writer is told. Called without any lock held.
 pub(crate) trait WriterHook: Send + Sync {
@@ -52,11 +54,20 @@ pub(crate) struct WriterState {
     /// How often the window had been filled at the last write.
     windows_filled: u64,
     pub(crate) closed: bool,
+    /// It is among the writers that have something to send.
+    is_publishing: bool,
+    /// Nothing is sent any more.
+    has_ended: bool,
 }
+
+/// Octets of samples that an asynchronous writer puts together at once: a train of datagrams.
+const PUBLISH_OCTETS: usize = 1 << 16;
 
 #[derive(Debug, Default)]
 struct Outbox {
     batch: TransmitBatch,
+    /// Messages of it that have left already.
+    sent: usize,
     route: Route,
 }
 
@@ -66,6 +77,9 @@ pub(crate) struct WriterCore {
     pub(crate) topic: Arc<TopicCore>,
     pub(crate) domain: Arc<Domain>,
     pub(crate) telling: Telling,
+    /// Of an asynchronous writer: how fast it sends.
+    flow: Option<FlowController>,
+    me: Weak<Self>,
     state: Mutex<WriterState>,
     due: Due,
 }
@@ -80,7 +94,13 @@ pub(crate) enum WriteFailure {
 }
 
 impl WriterCore {
-    pub(crate) fn new(domain: Arc<Domain>, topic: Arc<TopicCore>, writer: Writer) -> Self {
+    /// With a flow controller, of an asynchronous writer.
+    pub(crate) fn new(
+        domain: Arc<Domain>,
+        topic: Arc<TopicCore>,
+        writer: Writer,
+        flow: Option<FlowController>,
+    ) -> Arc<Self> {
         let state = WriterState {
             writer,
             statuses: WriterStatuses::default(),
@@ -92,15 +112,19 @@ impl WriterCore {
             outbox: None,
             windows_filled: 0,
             closed: false,
+            is_publishing: false,
+            has_ended: false,
         };
-        Self {
+        Arc::new_cyclic(|me| Self {
             guid: state.writer.guid(),
             topic,
             domain,
             telling: Telling::default(),
+            flow,
+            me: Weak::clone(me),
             state: Mutex::new(state),
             due: Due::never(),
-        }
+        })
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, WriterState> {
@@ -186,6 +210,10 @@ impl WriterCore {
 
     /// Sends what the writer has put out. If somebody is sending already, that one sends it.
     pub(crate) fn transmit<'c>(&'c self, mut guard: MutexGuard<'c, WriterState>) {
+        if self.flow.is_some() {
+            self.hand_over(guard);
+            return;
+        }
         if !guard.sending {
             guard.sending = true;
             let mut outbox = guard.outbox.take().unwrap_or_default();
@@ -201,6 +229,52 @@ impl WriterCore {
         let deadline = self.due.set(guard.writer.poll_timeout().map(|(at, _)| at));
         drop(guard);
         self.domain.arm(deadline);
+    }
+
+    /// The same of an asynchronous writer: sees to it that it is going to be sent.
+    fn hand_over<'c>(&'c self, mut guard: MutexGuard<'c, WriterState>) {
+        let must_add = guard.writer.has_to_publish() && !guard.is_publishing && !guard.has_ended;
+        guard.is_publishing |= must_add;
+        let deadline = self.due.set(guard.writer.poll_timeout().map(|(at, _)| at));
+        drop(guard);
+        self.domain.arm(deadline);
+        if must_add && let Some(me) = self.me.upgrade() {
+            self.domain.publish(me);
+        }
+    }
+
+    /// Its turn to send has come: as much as its flow controller lets leave.
+    pub(super) fn publish(self: &Arc<Self>) -> Turn {
+        let Some(flow) = &self.flow else { return Turn::Over };
+        let mut guard = self.lock();
+        if guard.has_ended {
+            return Turn::Over;
+        }
+        let mut outbox = guard.outbox.take().unwrap_or_default();
+        if outbox.batch.is_empty() {
+            guard.writer.publish(now(), PUBLISH_OCTETS);
+            guard.writer.poll_transmit(&mut outbox.batch);
+        }
+        drop(guard);
+        let (allowed, next) = flow.allow(now(), outbox.batch.messages().skip(outbox.sent));
+        let leaving = outbox.batch.messages().skip(outbox.sent).take(allowed);
+        self.domain.send_messages(&mut outbox.route, leaving);
+        outbox.sent += allowed;
+        guard = self.lock();
+        if !outbox.batch.is_empty() && outbox.sent == outbox.batch.len() {
+            guard.writer.reclaim(&mut outbox.batch);
+            outbox.sent = 0;
+        }
+        guard.outbox = Some(outbox);
+        let turn = match next {
+            Some(at) => Turn::At(at),
+            None if guard.writer.has_to_publish() => Turn::Again,
+            None => Turn::Over,
+        };
+        guard.is_publishing = turn != Turn::Over;
+        drop(guard);
+        self.after();
+        turn
     }
 
     pub(crate) fn handle_timeout(self: &Arc<Self>, now: Instant) {
@@ -318,7 +392,15 @@ impl WriterCore {
         guard.is_settled()
     }
 
-    /// Whether the readers have acknowledged everything.
+    /// It is gone for good, and what has not been sent is not.
+    pub(super) fn end(&self) {
+        if self.flow.is_some() {
+            self.lock().has_ended = true;
+            self.domain.stop_publishing(self);
+        }
+    }
+
+    /// Whether everything has left and the readers have acknowledged it.
     pub(crate) fn is_settled(&self) -> bool {
         self.lock().is_settled()
     }
@@ -342,7 +424,7 @@ impl Watched for WriterCore {
 
 impl WriterState {
     fn is_settled(&self) -> bool {
-        self.writer.is_acknowledged(self.writer.last())
+        self.writer.is_published() && self.writer.is_acknowledged(self.writer.last())
     }
 }
 

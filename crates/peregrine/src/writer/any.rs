@@ -52,7 +52,7 @@ impl<T: DdsType> AnyWriter for WriterInner<T> {
             return Ok(());
         }
         // Until now every policy could change.
-        state.writer = machine(&self.core.domain, self.core.guid, &qos, self.batching)?;
+        state.writer = machine(&self.core.domain, self.core.guid, &qos, self.batching, &self.publish_mode)?;
         self.enabled.get_or_init(|| Enabled {
             representation: representation(&qos.data_representation),
             max_blocking_time: qos.reliability.max_blocking_time,

@@ -12,7 +12,7 @@ use peregrine_rtps::qos::{
 use peregrine_rtps::writer::{Batching, Writer};
 use peregrine_xtypes::DdsType;
 
-use super::{AnyWriter, DataWriter, WriterInner};
+use super::{AnyWriter, DataWriter, PublishMode, WriterInner};
 use crate::condition::StatusCondition;
 use crate::driver::domain::Domain;
 use crate::driver::topic::Listening;
@@ -32,12 +32,14 @@ pub struct DataWriterBuilder<T: DdsType> {
     topic: Topic<T>,
     qos: DataWriterQos,
     batching: Option<Batching>,
+    publish_mode: PublishMode,
     listener: Listening<dyn DataWriterListener<T>>,
 }
 
 impl<T: DdsType> DataWriterBuilder<T> {
     pub(crate) fn new(publisher: Publisher, topic: Topic<T>) -> Self {
-        Self { publisher, topic, qos: DataWriterQos::default(), batching: None, listener: None }
+        let publish_mode = PublishMode::Synchronous;
+        Self { publisher, topic, qos: DataWriterQos::default(), batching: None, publish_mode, listener: None }
     }
 
     /// All policies at once.
@@ -107,6 +109,12 @@ impl<T: DdsType> DataWriterBuilder<T> {
         self
     }
 
+    /// Who sends what is written, and how fast. It concerns this writer alone and cannot change.
+    pub fn publish_mode(mut self, mode: PublishMode) -> Self {
+        self.publish_mode = mode;
+        self
+    }
+
     /// Who is told of these statuses.
     pub fn listener(mut self, listener: impl DataWriterListener<T> + 'static, mask: StatusMask) -> Self {
         self.listener = Some((Arc::new(listener), mask));
@@ -118,13 +126,18 @@ impl<T: DdsType> DataWriterBuilder<T> {
     /// # Errors
     /// Policies contradict each other or are not available yet.
     pub fn build(self) -> Result<DataWriter<T>, Error> {
-        let Self { publisher, topic, qos, batching, listener } = self;
+        let Self { publisher, topic, qos, batching, publish_mode, listener } = self;
         let qos = normalized(qos);
         qos::check_writer(&qos, &publisher.qos().presentation)?;
         let participant = &publisher.participant().inner.core;
         let guid = Guid::new(participant.prefix, EntityId::user_writer(participant.next_key(), T::HAS_KEY));
-        let writer = machine(&participant.domain, guid, &qos, batching)?;
-        let core = Arc::new(WriterCore::new(Arc::clone(&participant.domain), Arc::clone(&topic.core), writer));
+        let domain = &participant.domain;
+        let writer = machine(domain, guid, &qos, batching, &publish_mode)?;
+        let flow = publish_mode.flow().cloned();
+        if flow.is_some() {
+            domain.start_publishing()?;
+        }
+        let core = WriterCore::new(Arc::clone(domain), Arc::clone(&topic.core), writer, flow);
         let inner = Arc::new(WriterInner {
             condition: StatusCondition::new(Arc::clone(&core) as Arc<_>),
             core,
@@ -134,6 +147,7 @@ impl<T: DdsType> DataWriterBuilder<T> {
             keys: Mutex::new(HashMap::new()),
             listener: Mutex::new(listener),
             batching,
+            publish_mode,
             enabled: OnceLock::new(),
         });
         Arc::clone(&inner).refresh();
@@ -151,10 +165,11 @@ pub(super) fn machine(
     guid: Guid,
     qos: &DataWriterQos,
     batching: Option<Batching>,
+    mode: &PublishMode,
 ) -> Result<Writer, Error> {
     // Kept samples may have to go anywhere some day, so they are cut for the narrowest way out.
     let narrowest = domain.addresses().paths.multicast_message_bytes().min(MESSAGE_BYTES_MAX);
-    Ok(Writer::new(writer_config(guid, qos, batching, narrowest)?))
+    Ok(Writer::new(writer_config(guid, qos, batching, mode.flow().is_some(), narrowest)?))
 }
 
 /// A writer that does not say writes XCDR version 1.

@@ -3,6 +3,7 @@
 mod any;
 mod asynchronous;
 mod builder;
+mod publish_mode;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -24,6 +25,7 @@ use peregrine_xtypes::{
 pub use any::AnyDataWriter;
 pub(crate) use any::AnyWriter;
 pub use builder::DataWriterBuilder;
+pub use publish_mode::{FlowController, PublishMode};
 
 use crate::condition::StatusCondition;
 use crate::driver::participant::ParticipantCore;
@@ -64,6 +66,7 @@ pub(crate) struct WriterInner<T: DdsType> {
     listener: Mutex<Listening<dyn DataWriterListener<T>>>,
     condition: StatusCondition,
     batching: Option<Batching>,
+    publish_mode: PublishMode,
     enabled: OnceLock<Enabled>,
 }
 
@@ -143,6 +146,12 @@ impl<T: DdsType> DataWriter<T> {
     #[must_use]
     pub fn publisher(&self) -> &Publisher {
         &self.inner.publisher
+    }
+
+    /// Who sends what it writes.
+    #[must_use]
+    pub fn publish_mode(&self) -> PublishMode {
+        self.inner.publish_mode.clone()
     }
 
     /// Writes a value. Blocks for at most `max_blocking_time` while KEEP_ALL or a resource limit leaves no room.
@@ -237,14 +246,16 @@ impl<T: DdsType> DataWriter<T> {
         self.end(key_holder, if autodispose { ChangeKind::DisposedUnregistered } else { ChangeKind::Unregistered })
     }
 
-    /// Sends what batching has gathered.
+    /// Sends what batching has gathered; of an asynchronous writer, ends the batch, which is then sent as its flow controller
+    /// lets it.
     pub fn flush(&self) {
         let mut guard = self.inner.core.lock();
         guard.writer.flush(now());
         self.inner.core.transmit(guard);
     }
 
-    /// Waits until every matched reliable reader has acknowledged everything written so far.
+    /// Waits until every matched reliable reader has acknowledged everything written so far, and an asynchronous writer has
+    /// taken it from its queue.
     ///
     /// # Errors
     /// [`Error::Timeout`].

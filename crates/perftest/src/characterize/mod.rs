@@ -1,12 +1,14 @@
 //! `perftest` alone: measures this machine with publishers and subscribers as real processes, and reports.
 
 mod cell;
+mod keeper;
 pub(crate) mod pair;
 mod progress;
 mod series;
+mod turns;
 
 use std::fs::{self, File};
-use std::io::{BufReader, BufWriter, Write};
+use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -15,18 +17,18 @@ use peregrine_report::render;
 use peregrine_report::table::Table;
 
 pub(crate) use self::cell::measure_cell;
+pub use self::keeper::Keeper;
 use self::pair::Pair;
 use self::progress::Progress;
 use self::series::{SERIES, SeriesSpec};
+pub use self::turns::{TurnsOptions, run_turns};
 use crate::control::Stop;
+use crate::doctor;
 use crate::error::Error;
 use crate::host::{self, IdleStates};
 use crate::output::print_text;
 use crate::plan::SCAN_SIZES;
 use crate::threads::allowed_cores;
-
-/// A load above this, per core, disturbs a measurement.
-const DISTURBING_LOAD: f64 = 0.3;
 
 /// What to measure, and where to keep it.
 #[derive(Debug, Clone, clap::Args)]
@@ -56,10 +58,10 @@ pub fn run(options: &Options, command_line: Vec<String>, stop: &Stop) -> Result<
     sizes.dedup();
     let time = Duration::from_millis(options.time.unwrap_or(if options.quick { 100 } else { 200 }));
     let created_utc = host::utc_text(SystemTime::now());
-    let folder =
-        options.out.clone().unwrap_or_else(|| Path::new("perftest-results").join(created_utc.replace(':', "-")));
+    let folder = keeper::folder(options.out.as_deref(), &created_utc);
     let mut keeper = Keeper::create(&folder)?;
 
+    let host_lines = host_lines();
     let idle_states = IdleStates::disable();
     let cores = two_cores(&allowed_cores());
     let header = Header {
@@ -74,14 +76,12 @@ pub fn run(options: &Options, command_line: Vec<String>, stop: &Stop) -> Result<
         measurement_ms: time.as_millis() as u64,
         pinned_cores: cores.map_or_else(Vec::new, |(publisher, subscriber)| vec![publisher, subscriber]),
         idle_states_disabled: matches!(idle_states, IdleStates::Disabled { .. }),
+        plan: None,
     };
     keeper.keep(&Line::Header(header))?;
-    let facts = host::gather();
-    for text in conditions(&facts, &idle_states, cores.is_some()) {
-        eprintln!("Note: {text}");
-        keeper.keep(&Line::Warning(Warning { text }))?;
+    for line in host_lines {
+        keeper.keep(&line)?;
     }
-    keeper.keep(&Line::Host(facts))?;
 
     let campaign = Campaign { sizes: &sizes, time, cores, stop, repetitions: options.repetitions };
     let result = campaign.run(&mut keeper);
@@ -94,20 +94,27 @@ pub fn run(options: &Options, command_line: Vec<String>, stop: &Stop) -> Result<
 
 /// Renders a kept record again: the table on stdout, and the page beside the record.
 pub fn report(folder: &Path) -> Result<(), Error> {
-    let path = folder.join("record.jsonl");
-    let file = File::open(&path).map_err(|error| Error::Setup(format!("Cannot open {}: {error}", path.display())))?;
-    let record =
-        Record::read(BufReader::new(file)).map_err(|error| Error::Setup(format!("{}: {error}", path.display())))?;
+    let (record, path) = read_record(folder)?;
     let table = Table::of(&record);
     let page = folder.join("report.html");
     fs::write(&page, render::html(&record))
         .map_err(|error| Error::Setup(format!("Cannot write {}: {error}", page.display())))?;
-    let mut text = render::text(&table);
+    let mut text = if table.rows.is_empty() { String::new() } else { render::text(&table) };
+    text += &render::load_text(&record);
     for doubt in table.doubts() {
         text += &format!("\n{doubt}\n");
     }
     text += &format!("\nRecord: {}\nReport: {}\n", path.display(), page.display());
     print_text(&text)
+}
+
+/// The record that a folder holds, and its path.
+pub fn read_record(folder: &Path) -> Result<(Record, PathBuf), Error> {
+    let path = folder.join("record.jsonl");
+    let file = File::open(&path).map_err(|error| Error::Setup(format!("Cannot open {}: {error}", path.display())))?;
+    let record =
+        Record::read(BufReader::new(file)).map_err(|error| Error::Setup(format!("{}: {error}", path.display())))?;
+    Ok((record, path))
 }
 
 /// The measurements of one record.
@@ -167,42 +174,14 @@ impl Campaign<'_> {
                 test,
                 data_len: publisher.data_len,
                 repetition,
+                block: None,
+                case: None,
+                others: Vec::new(),
                 publisher,
                 subscriber,
             })))?;
         }
         pair.finish()
-    }
-}
-
-/// The record on disk, written line by line so that nothing measured is lost.
-struct Keeper {
-    path: PathBuf,
-    file: BufWriter<File>,
-}
-
-impl Keeper {
-    fn create(folder: &Path) -> Result<Self, Error> {
-        let path = folder.join("record.jsonl");
-        let refuse = |what: &str, error: std::io::Error| Error::Setup(format!("Cannot {what}: {error}"));
-        fs::create_dir_all(folder).map_err(|error| refuse(&format!("make the folder {}", folder.display()), error))?;
-        let file = File::create_new(&path).map_err(|error| {
-            let hint = if path.exists() { "; choose another --out" } else { "" };
-            Error::Setup(format!("Cannot make {}: {error}{hint}", path.display()))
-        })?;
-        Ok(Self { path, file: BufWriter::new(file) })
-    }
-
-    fn keep(&mut self, line: &Line) -> Result<(), Error> {
-        line.write_to(&mut self.file).and_then(|()| self.file.flush()).map_err(|error| self.failed(&error))
-    }
-
-    fn finish(&mut self) -> Result<(), Error> {
-        self.file.get_ref().sync_all().map_err(|error| self.failed(&error))
-    }
-
-    fn failed(&self, error: &std::io::Error) -> Error {
-        Error::Transfer(format!("Cannot write {}: {error}", self.path.display()))
     }
 }
 
@@ -213,6 +192,7 @@ impl SeriesSpec {
             label: self.label.into(),
             floor: self.floor,
             options: self.options.iter().chain(self.publisher_options).map(|option| (*option).into()).collect(),
+            peer: None,
         }
     }
 }
@@ -228,41 +208,23 @@ pub(crate) fn two_cores(allowed: &[usize]) -> Option<(usize, usize)> {
     Some((first, *second))
 }
 
-/// What about this machine lowers the worth of the numbers, and what to do about it.
-fn conditions(
-    facts: &peregrine_report::record::HostFacts,
-    idle_states: &IdleStates,
-    has_two_cores: bool,
-) -> Vec<String> {
-    let mut texts = Vec::new();
-    if cfg!(debug_assertions) {
-        texts.push("this is a debug build; use cargo run --release".into());
+/// The facts of the host, and what about it lowers the worth of the numbers, told and kept. To be called before anything
+/// is done to the host for the time of the measurement.
+pub(crate) fn host_lines() -> Vec<Line> {
+    let facts = host::gather();
+    let findings = doctor::examine(&facts, &doctor::Circumstances::of_this_process());
+    let mut lines = Vec::new();
+    for finding in findings {
+        eprintln!("Note: {finding}");
+        lines.push(Line::Warning(Warning { text: finding.to_string() }));
     }
-    if let IdleStates::Allowed(reason) = idle_states {
-        texts.push(format!(
-            "idle cores may sleep deeply ({reason}), and each wake-up adds tens of microseconds; run as root to prevent it"
-        ));
-    }
-    if !has_two_cores {
-        texts.push("publisher and subscriber share one core; the numbers say little about two".into());
-    }
-    let load: Option<f64> = facts.load.split(' ').next().and_then(|load| load.parse().ok());
-    if let Some(load) = load.filter(|load| *load > DISTURBING_LOAD * facts.cores.max(1) as f64) {
-        texts.push(format!("the machine is busy (load {load:.2}); stop what else is running"));
-    }
-    if !facts.governor.is_empty() && facts.governor != "performance" {
-        texts.push(format!(
-            "the frequency governor is {}; for steady numbers: cpupower frequency-set -g performance",
-            facts.governor
-        ));
-    }
-    texts
+    lines.push(Line::Host(Box::new(facts)));
+    lines
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use peregrine_report::record::HostFacts;
 
     #[test]
     fn each_side_gets_its_core() {
@@ -272,30 +234,11 @@ mod tests {
     }
 
     #[test]
-    fn conditions_name_what_to_do() {
-        let busy =
-            HostFacts { cores: 2, load: "1.50 0.2 0.1".into(), governor: "powersave".into(), ..HostFacts::default() };
-        let texts = conditions(&busy, &IdleStates::Allowed("permission denied".into()), false).join("\n");
-        for expected in ["load 1.50", "powersave", "permission denied", "share one core"] {
-            assert!(texts.contains(expected), "{texts}");
-        }
-    }
-
-    #[test]
     fn there_is_exactly_one_floor_and_names_are_unique() {
         assert_eq!(SERIES.iter().filter(|series| series.floor).count(), 1);
         let mut names: Vec<_> = SERIES.iter().map(|series| series.id).collect();
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), SERIES.len());
-    }
-
-    #[test]
-    fn a_record_is_never_overwritten() {
-        let folder = std::env::temp_dir().join(format!("perftest-keeper-{}", std::process::id()));
-        drop(Keeper::create(&folder).unwrap());
-        let error = Keeper::create(&folder).err().unwrap().to_string();
-        assert!(error.contains("choose another --out"), "{error}");
-        fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -97,7 +97,7 @@ impl Pair {
         publisher.extend(["-executionTime".into(), format!("{}ms", time.as_millis())]);
         match test {
             Test::Latency => publisher.push("-latencyTest".into()),
-            Test::Throughput => publisher.extend(case.publisher.clone()),
+            Test::Throughput | Test::OpenLoop => publisher.extend(case.publisher.clone()),
         }
         Ok(Self {
             subscriber: Side::start("subscriber", &subscriber)?,

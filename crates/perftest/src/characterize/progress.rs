@@ -28,6 +28,7 @@ impl Progress {
         let test = match test {
             Test::Latency => "latency",
             Test::Throughput => "throughput",
+            Test::OpenLoop => "open loop",
         };
         let text = format!("{series}, {test}, repetition {}", repetition + 1);
         if self.plain {

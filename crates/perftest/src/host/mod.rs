@@ -2,8 +2,14 @@
 
 mod facts;
 mod idle;
+mod system;
 mod time;
 
 pub use facts::gather;
+#[cfg(test)]
+pub(crate) use facts::gather_from;
 pub use idle::{IdleStates, cpu_dma_latency_holders};
+pub use system::System;
+#[cfg(test)]
+pub(crate) use system::fake;
 pub use time::utc_text;

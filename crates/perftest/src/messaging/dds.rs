@@ -16,8 +16,11 @@ use std::time::Duration;
 use peregrine::qos::NonMatch;
 use peregrine::status::{MatchedStatus, StatusMask};
 use peregrine::{
-    DataReader, DataWriter, DataWriterListener, DomainParticipant, Guid, InstanceHandle, LoanedSample, Selector,
+    DataReader, DataWriter, DataWriterListener, DomainParticipant, Guid, InstanceHandle, LoanedSample, PublishMode,
+    Selector,
 };
+
+use peregrine_report::record::WireUse;
 
 use self::poller::Poller;
 use self::reports::Endpoints;
@@ -44,7 +47,9 @@ pub struct DdsMessaging<T: TestType> {
     participant: DomainParticipant,
     plan: Arc<TestPlan>,
     poller: Option<Arc<Poller>>,
-    endpoints: Mutex<Endpoints<T>>,
+    /// All writers share its flow controller, if they are asynchronous.
+    publish_mode: PublishMode,
+    endpoints: Arc<Mutex<Endpoints<T>>>,
 }
 
 impl<T: TestType> DdsMessaging<T> {
@@ -62,7 +67,8 @@ impl<T: TestType> DdsMessaging<T> {
             Wait::Poll => Some(Arc::new(Poller::start(&participant, &plan.threads, busy)?)),
             Wait::Block | Wait::Spin(_) => None,
         };
-        Ok(Self { participant, plan: Arc::new(plan.clone()), poller, endpoints: Mutex::default() })
+        let publish_mode = settings::publish_mode(plan)?;
+        Ok(Self { participant, plan: Arc::new(plan.clone()), poller, publish_mode, endpoints: Arc::default() })
     }
 }
 
@@ -72,7 +78,10 @@ impl<T: TestType> DdsMessaging<T> {
         let mut lines = vec![("Middleware", "DDS"), ("Type", T::TYPE_NAME)];
         lines.extend([("Dynamic Data", "No"), ("FlatData", "No"), ("Zero Copy", "No")]);
         if matches!(self.plan.role, Role::Publisher(_)) {
-            lines.push(("Asynchronous Publishing", "No"));
+            match self.plan.data.asynchronous {
+                None => lines.push(("Asynchronous Publishing", "No")),
+                Some(flow) => lines.extend([("Asynchronous Publishing", "Yes"), ("Flow Controller", flow.name())]),
+            }
         }
         lines.push(("XML File", "No (built-in QoS)"));
         lines.into_iter().map(|(label, value)| (label.to_owned(), value.to_owned())).collect()
@@ -103,6 +112,18 @@ impl<T: TestType> Messaging for DdsMessaging<T> {
         }
     }
 
+    fn wire_counter(&self) -> Option<super::WireCounter> {
+        let participant = self.participant.clone();
+        let endpoints = Arc::downgrade(&self.endpoints);
+        Some(Box::new(move || WireUse {
+            repairs: endpoints.upgrade().map(|endpoints| {
+                let resent = endpoints.lock().unwrap_or_else(PoisonError::into_inner).resent();
+                resent.samples.saturating_add(resent.fragments)
+            }),
+            ..wire_use(&participant)
+        }))
+    }
+
     fn initial_burst(&self, samples_per_batch: u64) -> u64 {
         u64::from(self.plan.data.send_queue_len).saturating_mul(samples_per_batch)
     }
@@ -124,7 +145,7 @@ impl<T: TestType> Messaging for DdsMessaging<T> {
     fn create_writer(&self, topic: Topic) -> Result<DdsWriter<T>, Error> {
         let dds_topic = self.participant.topic::<T>(&topic.to_string()).map_err(|error| setup(&error))?;
         let mut builder = self.participant.publisher(settings::publisher_qos()).writer(&dds_topic);
-        builder = builder.qos(settings::writer_qos(&self.plan, topic));
+        builder = builder.qos(settings::writer_qos(&self.plan, topic)).publish_mode(self.publish_mode.clone());
         let batch_len = if topic == Topic::Throughput { settings::batch_len(&self.plan) } else { None };
         if let Some(len) = batch_len {
             // As with RTI Perftest no timer ends a batch.
@@ -156,6 +177,27 @@ impl<T: TestType> Messaging for DdsMessaging<T> {
         let participant = self.participant.clone();
         Ok(DdsReader { reader, topic, plan, participant, poller, mismatch: Mismatch::default() })
     }
+}
+
+/// The sum of all sockets, and which of them were used.
+fn wire_use(participant: &DomainParticipant) -> WireUse {
+    let mut wire = WireUse::default();
+    for (address, socket) in participant.transport_statistics() {
+        wire.send_calls += socket.send_calls;
+        wire.receive_calls += socket.receive_calls;
+        wire.datagrams_sent += socket.datagrams_sent;
+        wire.datagrams_received += socket.datagrams_received;
+        wire.bytes_sent += socket.bytes_sent;
+        wire.bytes_received += socket.bytes_received;
+        wire.kernel_drops += socket.kernel_drops;
+        wire.send_errors += socket.send_errors.total();
+        if socket.datagrams_sent > 0 || socket.datagrams_received > 0 {
+            // Sockets of their own for each destination have no port to name.
+            let is_connected = address.port() == 0;
+            wire.path.push(if is_connected { "connected sockets".into() } else { format!("socket {address}") });
+        }
+    }
+    wire
 }
 
 fn register<T: TestType>(writer: &DataWriter<T>, key: [u8; 4]) -> Result<(), Error> {

@@ -14,6 +14,8 @@ use std::time::Duration;
 
 pub use sample::{ENCAPSULATION_LEN, HEADER_LEN, MalformedSample, Sample};
 
+use peregrine_report::record::WireUse;
+
 use crate::error::Error;
 use interface::missing_interface;
 
@@ -81,6 +83,11 @@ pub trait Messaging {
     /// What the configuration block shall say beyond the options.
     fn configuration(&self) -> Configuration;
 
+    /// What reads the counters of the sockets; `None` where nobody counts.
+    fn wire_counter(&self) -> Option<WireCounter> {
+        None
+    }
+
     /// How many INITIALIZE samples warm the path up, when samples go in batches of `samples_per_batch`.
     fn initial_burst(&self, samples_per_batch: u64) -> u64;
 
@@ -140,6 +147,9 @@ pub trait SampleReader: Send + 'static {
     where
         F: FnMut(&Sample<'_>);
 }
+
+/// Reads what the sockets of this process have carried so far.
+pub type WireCounter = Box<dyn Fn() -> WireUse + Send>;
 
 /// Why a sample was not sent.
 #[derive(Debug, Clone, PartialEq, Eq)]

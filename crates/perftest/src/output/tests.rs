@@ -87,16 +87,7 @@ fn print_throughput(output: &mut Output) {
 }
 
 fn result(data_len: u64) -> SideResult {
-    SideResult {
-        side: Side::Publisher,
-        data_len,
-        cut_short: false,
-        cpu_percent: 37.128,
-        latency: None,
-        scheduled_latency: None,
-        send: None,
-        throughput: None,
-    }
+    SideResult { side: Side::Publisher, data_len, cpu_percent: 37.128, ..SideResult::default() }
 }
 
 #[derive(Clone, Default)]

@@ -142,6 +142,33 @@ pub struct DataPlan {
     pub receive_buffer_len: Option<usize>,
     /// Octets of socket send buffer to ask for; `None` for the system's default.
     pub send_buffer_len: Option<usize>,
+    /// How fast writers send that only queue what is written; `None` where whoever writes sends.
+    pub asynchronous: Option<FlowController>,
+}
+
+/// How fast the asynchronous writers of a process send, all of them together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FlowController {
+    /// As fast as they can.
+    Default,
+    /// So many bits of UDP payload per second.
+    BitsPerSecond {
+        /// What `-flowController` calls it.
+        name: &'static str,
+        /// How many.
+        rate: u64,
+    },
+}
+
+impl FlowController {
+    /// What `-flowController` calls it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Default => "default",
+            Self::BitsPerSecond { name, .. } => name,
+        }
+    }
 }
 
 /// Samples put together before they are sent.

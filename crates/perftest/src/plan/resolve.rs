@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{
-    Batching, DataPlan, Diagnostics, MAX_BOUNDED_LEN, MAX_DATAGRAM_LEN, MAX_UNFRAGMENTED_LEN, MulticastGroups,
-    OVERHEAD_LEN, OutputFormat, OutputPlan, Pace, PayloadFile, PublisherPlan, ReceivePlan, Role, SCAN_SIZES,
-    SubscriberPlan, TestPlan, ThreadPlan, Timeouts, TransportKind, TransportPlan, Wait,
+    Batching, DataPlan, Diagnostics, FlowController, MAX_BOUNDED_LEN, MAX_DATAGRAM_LEN, MAX_UNFRAGMENTED_LEN,
+    MulticastGroups, OVERHEAD_LEN, OutputFormat, OutputPlan, Pace, PayloadFile, PublisherPlan, ReceivePlan, Role,
+    SCAN_SIZES, SubscriberPlan, TestPlan, ThreadPlan, Timeouts, TransportKind, TransportPlan, Wait,
 };
 use crate::cli::option::{Availability, Side};
 use crate::cli::table::OPTIONS;
@@ -299,7 +299,23 @@ fn data(options: &ParsedOptions, sizes: &[usize], remarks: &mut Remarks) -> Data
         max_message_len: options.integer("messageSizeMax").filter(|len| *len > 0).map(|len| len as usize),
         receive_buffer_len: options.integer("receiveBufferSize").map(|len| len as usize),
         send_buffer_len: options.integer("sendBufferSize").map(|len| len as usize),
+        asynchronous: asynchronous(options, remarks),
     }
+}
+
+fn asynchronous(options: &ParsedOptions, remarks: &mut Remarks) -> Option<FlowController> {
+    let flow = match options.choice("flowController") {
+        Some(name @ "1Gbps") => FlowController::BitsPerSecond { name, rate: 1_000_000_000 },
+        Some(name @ "10Gbps") => FlowController::BitsPerSecond { name, rate: 10_000_000_000 },
+        _ => FlowController::Default,
+    };
+    if options.has("asynchronous") {
+        return Some(flow);
+    }
+    if options.has("flowController") {
+        remarks.errors.push("-flowController needs -asynchronous: whoever writes sends without".into());
+    }
+    None
 }
 
 fn transport(options: &ParsedOptions, remarks: &mut Remarks) -> TransportPlan {

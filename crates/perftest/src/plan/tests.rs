@@ -46,6 +46,19 @@ fn without_pub_or_sub_the_process_subscribes() {
 }
 
 #[test]
+fn a_flow_controller_is_for_asynchronous_writers() {
+    let asynchronous = |line: &str| plan(line).data.asynchronous;
+    assert_eq!(asynchronous("-pub"), None);
+    assert_eq!(asynchronous("-pub -asynchronous"), Some(FlowController::Default));
+    assert_eq!(asynchronous("-sub -asynchronous -flowController default"), Some(FlowController::Default));
+    for (name, rate) in [("1Gbps", 1_000_000_000), ("10Gbps", 10_000_000_000)] {
+        let flow = asynchronous(&format!("-pub -asynchronous -flowController {name}")).unwrap();
+        assert_eq!((flow, flow.name()), (FlowController::BitsPerSecond { name, rate }, name));
+    }
+    assert!(error("-pub -flowController 1Gbps").contains("-flowController needs -asynchronous"));
+}
+
+#[test]
 fn a_latency_test_pings_each_sample_and_does_not_batch() {
     let publisher = publisher("-pub -latencyTest");
     assert_eq!(publisher.latency_count, 1);

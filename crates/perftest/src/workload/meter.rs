@@ -1,27 +1,38 @@
 //! Rates over time: of the processor, and of what a subscriber receives.
 
+use peregrine_report::record::ResourceUse;
+
 use crate::clock::{MonotonicNs, process_cpu_ns};
 use crate::output::ThroughputInterval;
+use crate::resources::ResourceMeter;
 use crate::threads::online_cores;
 
-/// Processor time of this process as a share of all cores.
+/// Processor time of this process as a share of all cores, and what else it uses.
 #[derive(Debug)]
 pub(super) struct CpuMeter {
     cores: usize,
     start: (MonotonicNs, u64),
     last: (MonotonicNs, u64),
+    resources: ResourceMeter,
 }
 
 impl CpuMeter {
     pub(super) fn start() -> Self {
+        let resources = ResourceMeter::of_this_process();
         let now = (MonotonicNs::now(), process_cpu_ns());
-        Self { cores: online_cores(), start: now, last: now }
+        Self { cores: online_cores(), start: now, last: now, resources }
+    }
+
+    /// Everything that was used since the start.
+    pub(super) fn resources(&self) -> ResourceUse {
+        self.resources.result()
     }
 
     /// Since the last call, in percent.
     pub(super) fn interval_percent(&mut self) -> f64 {
         let now = (MonotonicNs::now(), process_cpu_ns());
         let since = std::mem::replace(&mut self.last, now);
+        self.resources.tick();
         self.percent(since, now)
     }
 

@@ -20,6 +20,7 @@ use crate::messaging::{Messaging, Sample, SampleReader, SampleWriter, Topic, Wri
 use crate::pace::{Pacer, SparseClock};
 use crate::plan::{OVERHEAD_LEN, PublisherPlan, TestPlan};
 use crate::recorder::LatencyRecorder;
+use crate::wire::WireSpan;
 
 /// How often the end of the test is sent at most.
 const FINISHED_ATTEMPTS: u32 = 50;
@@ -96,6 +97,7 @@ pub(super) fn run<M: Messaging>(
         stop,
         last_seq_num: u32::MAX,
         silence: Duration::ZERO,
+        wire: WireSpan::new(messaging.wire_counter(), messaging.name()),
     };
     run.warm_up()?;
     run.test()
@@ -151,6 +153,7 @@ struct PublisherRun<'a, M: Messaging> {
     last_seq_num: u32,
     /// Time spent in vain since the last answer.
     silence: Duration,
+    wire: WireSpan,
 }
 
 /// What the send loop did at one size.
@@ -217,6 +220,7 @@ impl<M: Messaging> PublisherRun<'_, M> {
         let mut pacer = Pacer::start(self.publisher.pace, data_len);
         let raw_values = if self.publisher.latency_file.is_some() { u64::MAX } else { 0 };
         self.book.begin(data_len, pacer.schedule(), raw_values);
+        self.wire.begin();
         let (sent, sent_result) = self.send_loop(data_len, &mut pacer);
         let sent_result = sent_result.and(self.writer.flush().or_else(tolerate_full).map_err(transfer));
         let stopped = self.stop.reason().map_or(Ok(()), |reason| Err(stopped(reason, &self.board)));
@@ -404,7 +408,9 @@ impl<M: Messaging> PublisherRun<'_, M> {
                 duration_ns: sent.duration_ns,
                 delay: pacer.delay().map(LatencyRecorder::result),
             }),
-            throughput: None,
+            resources: Some(pings.cpu.resources()),
+            wire: self.wire.spent(),
+            ..SideResult::default()
         };
         let dumped = match &self.publisher.latency_file {
             Some(path) if measures_latency => dump(path, &pings.latency, self.plan.output.ns_resolution),

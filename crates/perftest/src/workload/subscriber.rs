@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::messaging::{Messaging, Sample, SampleReader, SampleWriter, Topic, WriteError};
 use crate::output::Quantity;
 use crate::plan::{SubscriberPlan, TestPlan};
+use crate::wire::WireSpan;
 
 /// Time between two interval rows.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -68,6 +69,7 @@ pub(super) fn run<M: Messaging>(
         last_arrivals: 0,
         last_sign_of_life: now,
         discovery_deadline: deadline,
+        wire: WireSpan::new(messaging.wire_counter(), messaging.name()),
     };
     let result = run.receive();
     diagnostics::tell_counters(plan.diagnostics, messaging);
@@ -91,6 +93,7 @@ struct SubscriberRun<'a, W> {
     last_arrivals: u64,
     last_sign_of_life: MonotonicNs,
     discovery_deadline: MonotonicNs,
+    wire: WireSpan,
 }
 
 impl<W: SampleWriter> SubscriberRun<'_, W> {
@@ -183,10 +186,10 @@ impl<W: SampleWriter> SubscriberRun<'_, W> {
             data_len: if nothing { self.plan.data.max_len } else { size.data_len } as u64,
             cut_short: self.cut_short,
             cpu_percent: self.cpu.total_percent(),
-            latency: None,
-            scheduled_latency: None,
-            send: None,
             throughput: Some(size.throughput.clone()),
+            resources: Some(self.cpu.resources()),
+            wire: self.wire.spent(),
+            ..SideResult::default()
         };
         let mut output = self.output.lock();
         output.throughput_summary(&result);
@@ -198,6 +201,7 @@ impl<W: SampleWriter> SubscriberRun<'_, W> {
         }
         self.intervals = IntervalMeter::default();
         self.cpu = CpuMeter::start();
+        self.wire.begin();
     }
 
     fn print_interval(&mut self, now: MonotonicNs) {

@@ -1,24 +1,18 @@
 use super::*;
 
 fn lines() -> Vec<Line> {
-    let side = |side| SideResult {
-        side,
-        data_len: 64,
-        cut_short: false,
-        cpu_percent: 12.5,
-        latency: None,
-        scheduled_latency: None,
-        send: None,
-        throughput: None,
-    };
+    let side = |side| SideResult { side, data_len: 64, cpu_percent: 12.5, ..SideResult::default() };
     vec![
         Line::Header(Header { schema: SCHEMA_VERSION, tool: "perftest".into(), ..Header::default() }),
-        Line::Host(HostFacts { cores: 2, ..HostFacts::default() }),
+        Line::Host(Box::new(HostFacts { cores: 2, ..HostFacts::default() })),
         Line::Measurement(Box::new(Measurement {
             series: "raw".into(),
             test: Test::Latency,
             data_len: 64,
             repetition: 1,
+            block: Some(BlockPlace { number: 3, place: 2, role: Role::B, control: false }),
+            case: None,
+            others: Vec::new(),
             publisher: SideResult {
                 latency: Some(LatencyResult { count: 1, histogram: vec![(5, 1)], ..LatencyResult::default() }),
                 ..side(Side::Publisher)
@@ -28,6 +22,7 @@ fn lines() -> Vec<Line> {
                 ..side(Side::Subscriber)
             },
         })),
+        Line::Search(Box::new(SearchResult { rate_per_s: 5e4, ..SearchResult::default() })),
         Line::Warning(Warning { text: "loud neighbours".into() }),
         Line::End(End { complete: true, reason: String::new() }),
     ]
@@ -46,15 +41,16 @@ fn a_record_survives_being_written_and_read() {
     let lines = lines();
     let record = Record::read(text(&lines).as_bytes()).unwrap();
     assert_eq!(Line::Header(record.header), lines[0]);
-    assert_eq!(Line::Host(record.host), lines[1]);
+    assert_eq!(Line::Host(Box::new(record.host)), lines[1]);
     assert_eq!(record.measurements.into_iter().map(Box::new).map(Line::Measurement).collect::<Vec<_>>(), lines[2..3]);
+    assert_eq!(record.searches[0].rate_per_s, 5e4);
     assert_eq!(record.warnings[0].text, "loud neighbours");
     assert_eq!(record.end, Some(End { complete: true, reason: String::new() }));
 }
 
 #[test]
 fn the_first_line_names_kind_and_schema() {
-    assert!(text(&lines()).starts_with(r#"{"kind":"header","schema":1,"tool":"perftest","#));
+    assert!(text(&lines()).starts_with(r#"{"kind":"header","schema":3,"tool":"perftest","#));
 }
 
 #[test]
@@ -73,8 +69,8 @@ fn damaged_and_foreign_records_are_refused_by_line() {
     let mut lines = lines();
     lines.swap(0, 1);
     assert!(read(&text(&lines)).contains("line 1 of the record: the header must be the first line"));
-    let header = Line::Header(Header { schema: 2, ..Header::default() });
-    assert!(read(&text(&[header])).contains("schema version 2 is not supported"));
+    let header = Line::Header(Header { schema: SCHEMA_VERSION + 1, ..Header::default() });
+    assert!(read(&text(&[header])).contains("schema version 4 is not supported, only 1 to 3"));
     assert!(read("{\"kind\":\"poem\"}\n").contains("poem"));
 }
 
@@ -87,4 +83,84 @@ fn rates_and_shares_by_hand() {
     assert_eq!(result.lost_percent(), 25.0);
     let nothing = ThroughputResult::default();
     assert_eq!((nothing.samples_per_s(), nothing.mbit_per_s(), nothing.lost_percent()), (0.0, 0.0, 0.0));
+}
+
+/// As version 0.1.0 of the tool wrote it, on another machine.
+const VERSION_1: &str = include_str!("fixtures/version-1.jsonl");
+
+#[test]
+fn a_record_of_version_1_is_read_and_rendered() {
+    let record = Record::read(VERSION_1.as_bytes()).unwrap();
+    assert_eq!((record.header.schema, record.measurements.len()), (1, 2));
+    let first = &record.measurements[0];
+    assert_eq!((first.block, first.publisher.resources.as_ref(), first.publisher.payload), (None, None, None));
+    assert_eq!(first.publisher.latency.as_ref().unwrap().value_at(0.5), 3000);
+    assert_eq!((record.host.cpu_dma_latency_us, record.host.interfaces[0].offloads.len()), (None, 0));
+    let table = crate::table::Table::of(&record);
+    assert_eq!(table.rows[1].latency.as_ref().unwrap().ratio_to_floor, Some(1.5));
+    assert!(crate::render::html(&record).contains("Example CPU"));
+}
+
+#[test]
+fn what_version_2_adds_survives_being_written_and_read() {
+    let mut measurement = crate::example::record().measurements.swap_remove(0);
+    measurement.test = Test::OpenLoop;
+    measurement.publisher = SideResult {
+        probes: Some(ProbeOutcome { offered_per_s: 1e4, answered: 5, ..ProbeOutcome::default() }),
+        one_way: Some(OneWay { clock: ClockOffset { offset_ns: -5, ..ClockOffset::default() }, ..OneWay::default() }),
+        resources: Some(ResourceUse { intervals: vec![Interval::default()], ..ResourceUse::default() }),
+        wire: Some(WireUse { repairs: Some(3), path: vec!["UDPv4".into()], ..WireUse::default() }),
+        payload: Some(PayloadUse { written: true, ..PayloadUse::default() }),
+        ..measurement.publisher
+    };
+    let lines = [
+        Line::Header(Header { schema: SCHEMA_VERSION, ..Header::default() }),
+        Line::Measurement(Box::new(measurement.clone())),
+    ];
+    assert_eq!(Record::read(text(&lines).as_bytes()).unwrap().measurements, [measurement]);
+}
+
+#[test]
+fn what_version_3_adds_survives_being_written_and_read() {
+    let measurement = crate::example::record().measurements.swap_remove(0);
+    let case = Case {
+        rate_per_s: Some(300.0),
+        publishers: 1,
+        subscribers: 3,
+        topics: 1,
+        delivery: Delivery::TwoHosts,
+        ..Case::default()
+    };
+    let header = Header {
+        schema: SCHEMA_VERSION,
+        series: vec![Series {
+            id: "other".into(),
+            label: "Other".into(),
+            floor: false,
+            options: vec![],
+            peer: Some(Box::new(PeerFacts { name: "Other".into(), ..PeerFacts::default() })),
+        }],
+        plan: Some(Box::new(PlanFacts { name: "all".into(), ..PlanFacts::default() })),
+        ..Header::default()
+    };
+    let measurement = Measurement {
+        case: Some(Box::new(case.clone())),
+        others: vec![SideResult { side: Side::Subscriber, ..SideResult::default() }],
+        ..measurement
+    };
+    let skipped = Skipped { series: "other".into(), data_len: 32, case, reason: "it cannot".into() };
+    let lines = [
+        Line::Header(header.clone()),
+        Line::Measurement(Box::new(measurement.clone())),
+        Line::Skipped(Box::new(skipped.clone())),
+    ];
+    let record = Record::read(text(&lines).as_bytes()).unwrap();
+    assert_eq!((record.header, record.measurements, record.skipped), (header, vec![measurement], vec![skipped]));
+}
+
+#[test]
+fn processor_time_by_hand() {
+    let interval = Interval { wall_ns: 2_000, user_ns: 300, system_ns: 700, ..Interval::default() };
+    assert_eq!((interval.cpu_ns(), interval.cpu_percent_of_core()), (1_000, 50.0));
+    assert_eq!(Interval::default().cpu_percent_of_core(), 0.0);
 }

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::chart::{Axis, COLOURS, Line, Scale, line_chart, short};
+use super::load::load_html;
 use super::{grouped, microseconds};
 use crate::record::{HostFacts, Interface, Record};
 use crate::table::{Row, Table};
@@ -17,6 +18,7 @@ pub fn html(record: &Record) -> String {
     page.throughput_charts();
     page.distribution_charts();
     page.tables();
+    page.text += &load_html(record);
     page.host();
     page.method();
     page.text.push_str("</main>\n</body>\n</html>\n");
@@ -360,6 +362,19 @@ fn host_facts(host: &HostFacts) -> Vec<(&'static str, String)> {
         ("Mitigations", host.mitigations.join("; ")),
         ("Socket limits", host.socket_limits.join("; ")),
         ("Load average", host.load.clone()),
+        ("Idle states of a core", host.idle_states.join("; ")),
+        (
+            "Longest wake-up allowed before",
+            host.cpu_dma_latency_us.map_or_else(String::new, |latency| format!("{latency} us (/dev/cpu_dma_latency)")),
+        ),
+        ("Turbo", host.turbo.clone()),
+        ("Microcode", host.microcode.clone()),
+        ("Transparent huge pages", host.transparent_huge_pages.clone()),
+        ("Limits of control groups", host.group_limits.join("; ")),
+        (
+            "Time given to others by the hypervisor",
+            host.stolen_percent.map_or_else(String::new, |percent| format!("{percent:.2} % since the start")),
+        ),
         ("Interfaces", host.interfaces.iter().map(interface_text).collect::<Vec<_>>().join("; ")),
     ]
 }
@@ -377,6 +392,12 @@ fn interface_text(interface: &Interface) -> String {
     }
     if let Some(len) = interface.gso_max_bytes {
         let _ = write!(text, ", GSO up to {len} B");
+    }
+    if let Some(queues) = interface.receive_queues {
+        let _ = write!(text, ", {queues} receive queues");
+    }
+    if !interface.offloads.is_empty() {
+        let _ = write!(text, ", offloads {}", interface.offloads.join(" "));
     }
     text
 }

@@ -2,9 +2,11 @@
 
 mod chart;
 mod html;
+mod load;
 mod text;
 
 pub use html::html;
+pub use load::load_text;
 pub use text::{csv, json, text};
 
 /// Microseconds with a sensible number of decimals.

@@ -5,8 +5,10 @@
 
 mod flow;
 mod group;
+pub mod pace;
 mod pack;
 mod proxy;
+mod queue;
 mod repair;
 #[cfg(test)]
 mod tests;
@@ -35,6 +37,7 @@ use crate::wire::Header;
 use flow::Flow;
 use pack::{HEARTBEAT_LEN, Outgoing, Packer, fragment_size};
 use proxy::ReaderProxy;
+use queue::Backlog;
 
 /// How a writer behaves. Fixed for its lifetime except where a method says otherwise.
 #[derive(Clone, Debug)]
@@ -58,6 +61,8 @@ pub struct WriterConfig {
     pub liveliness_lease: Span,
     /// Whether several samples are gathered into one message.
     pub batching: Option<Batching>,
+    /// Whether samples are only queued when they are written, until [`Writer::publish`] sends them.
+    pub asynchronous: bool,
     /// The largest message to put together, in octets, whatever the way to a reader would take.
     pub max_message_bytes: usize,
     /// The message size to plan with for samples written while no reader is matched.
@@ -89,6 +94,7 @@ impl WriterConfig {
             deadline: Span::INFINITE,
             liveliness_lease: Span::INFINITE,
             batching: None,
+            asynchronous: false,
             max_message_bytes: MESSAGE_BYTES_MAX,
             default_message_bytes: MESSAGE_BYTES_MAX,
             seed: 0,
@@ -181,6 +187,7 @@ pub struct Writer {
     group: Group,
     packer: Packer,
     flow: Flow,
+    backlog: Backlog,
     /// The first change that has not been sent.
     next_to_send: SequenceNumber,
     /// For readers that never acknowledge: everything before this was sent when samples were last let go of, and goes
@@ -216,6 +223,7 @@ impl Writer {
             },
             packer: Packer::new(header, config.guid.entity),
             flow: Flow::new(&config),
+            backlog: Backlog::default(),
             next_to_send: SequenceNumber::FIRST,
             kept_below: SequenceNumber::FIRST,
             let_go_at: None,
@@ -242,13 +250,14 @@ impl Writer {
         self.pool.take(len)
     }
 
-    /// Adds a change and sends it if the flow allows, batching as configured.
+    /// Adds a change and sends it if the flow allows, batching as configured. An asynchronous writer only adds it.
     ///
     /// # Errors
     /// Which limit keeps it out. [`WriterEvent::Acknowledged`] tells when to try again.
     pub fn write(&mut self, now: Instant, change: Change) -> Result<SequenceNumber, (Full, Change)> {
         let (instance, kind) = (change.instance, change.kind);
-        let number = if self.config.durable || self.readers.iter().any(|r| r.info.reliable) {
+        let number = if self.config.durable || self.readers.iter().any(|r| r.info.reliable || self.config.asynchronous)
+        {
             self.write_held(now, change)?
         } else {
             self.write_once(now, change)
@@ -312,7 +321,7 @@ impl Writer {
     /// The application says that this writer is alive (MANUAL_BY_TOPIC): tells the readers.
     pub fn assert_liveliness(&mut self, now: Instant) {
         self.note_liveliness(now);
-        if self.readers.is_empty() {
+        if self.readers.is_empty() || self.must_wait_to_assert() {
             return;
         }
         self.finish_group(now);
@@ -437,7 +446,7 @@ impl Writer {
             self.let_go(now);
         }
         if self.flow.heartbeat_due(now) {
-            self.ask_again(now);
+            if self.is_backed_up() { self.reschedule(now) } else { self.ask_again(now) }
         }
     }
 
@@ -462,12 +471,14 @@ impl Writer {
             return false;
         }
         core::mem::swap(self.packer.batch(), out);
+        self.note_leaving();
         true
     }
 
     /// Takes a batch back that has been sent, so that its buffers can be used again.
     pub fn reclaim(&mut self, batch: &mut TransmitBatch) {
         batch.clear_into(&mut self.pool);
+        self.note_left();
     }
 
     /// The next event.
@@ -481,7 +492,7 @@ impl Writer {
     fn write_held(&mut self, now: Instant, change: Change) -> Result<SequenceNumber, (Full, Change)> {
         let fragment_size = self.plan(&change);
         let expires_at = now + self.config.lifespan;
-        let (readers, end) = (&self.readers, self.history.last().next());
+        let (readers, end) = (&self.readers, self.end_of_waiting());
         let acknowledged_below = || acknowledged_below(readers, end);
         let added = self.history.add(change, fragment_size, expires_at, acknowledged_below, &mut self.pool);
         let number = match added {
@@ -499,7 +510,9 @@ impl Writer {
         if !self.config.lifespan.is_infinite() && self.next_expiry.is_none() {
             self.next_expiry = Some(expires_at);
         }
-        self.pump(now);
+        if !self.only_queues() {
+            self.send_held(now, usize::MAX);
+        }
         Ok(number)
     }
 
@@ -526,11 +539,21 @@ impl Writer {
         sequence_number
     }
 
-    /// Sends changes that have not been sent yet, as far as the flow allows.
+    /// Something has changed by which changes may be sent that could not before.
     fn pump(&mut self, now: Instant) {
+        if self.only_queues() {
+            self.backlog.note_change();
+        } else {
+            self.send_held(now, usize::MAX);
+        }
+    }
+
+    /// Sends changes that have not been sent yet, as far as the flow allows, until they are so many octets.
+    fn send_held(&mut self, now: Instant, max_octets: usize) {
         let mut last_len = 0;
+        let mut octets = 0_usize;
         let first = self.next_to_send;
-        while self.next_to_send <= self.history.last() {
+        while octets < max_octets && self.next_to_send <= self.history.last() {
             let Some(change) = self.history.next_from(self.next_to_send) else {
                 self.next_to_send = self.history.last().next();
                 break;
@@ -539,18 +562,25 @@ impl Writer {
             if !self.readers.is_empty() {
                 // What is held bounds what is under way; only when that is much is it worth counting.
                 if self.flow.may_be_closed(self.history.bytes_held()) && self.flow.is_closed(self.in_flight(), len) {
+                    self.backlog.note_window_closed();
                     break;
                 }
                 send_new(&mut self.packer, &self.group, &Outgoing::from(change));
                 self.next_to_send = change.sequence_number.next();
                 self.note_sent(now, len);
+                octets = octets.saturating_add(len);
                 last_len = len;
+                if self.config.asynchronous && self.config.batching.is_some() {
+                    // Many may have been queued, and a batch holds so many and no more.
+                    self.finish_group_if_due(now, len);
+                }
             } else {
                 self.next_to_send = change.sequence_number.next();
             }
         }
         if self.next_to_send > first {
             self.note_kept(now);
+            self.let_go_of_published();
         }
         self.finish_group_if_due(now, last_len);
     }
@@ -593,7 +623,7 @@ impl Writer {
     fn finish_group(&mut self, now: Instant) {
         self.batch_bytes = 0;
         self.batch_deadline = None;
-        let wants = self.any_repairs() && self.flow.wants_acknowledgement(now, self.history.len());
+        let wants = self.any_repairs() && self.flow.wants_acknowledgement(now, self.held_and_sent());
         if self.packer.is_open() {
             if wants && self.packer.open_len() + HEARTBEAT_LEN <= self.group.max_message {
                 self.put_heartbeat(now);
@@ -638,7 +668,7 @@ impl Writer {
 
     /// Everything before this number is acknowledged by everyone who counts.
     fn acknowledged_below(&self) -> SequenceNumber {
-        acknowledged_below(&self.readers, self.history.last().next())
+        acknowledged_below(&self.readers, self.end_of_waiting())
     }
 
     /// Octets sent and not acknowledged, leaving aside history that late joiners still fetch.

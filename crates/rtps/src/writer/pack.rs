@@ -133,6 +133,11 @@ impl Packer {
         self.batch.is_open()
     }
 
+    /// Whether there are messages that nothing keeps from leaving.
+    pub(super) fn has_complete(&self) -> bool {
+        !self.batch.is_open() && !self.batch.is_empty()
+    }
+
     /// Octets of the message being written.
     pub(super) fn open_len(&self) -> usize {
         self.batch.open_len()

@@ -56,7 +56,7 @@ impl Writer {
         }
         self.reschedule(now);
         self.pump(now);
-        self.serve_readers(now);
+        self.serve_or_note(now);
     }
 
     /// A reader misses fragments of a change (RTPS 2.5 §8.3.8.10).
@@ -75,6 +75,11 @@ impl Writer {
         reader.note_loss(self.next_to_send);
         let round_trip = reader.round_trip.estimate();
         self.flow.cut(now, round_trip);
+        if self.is_backed_up() {
+            // It is asked again what it misses when the way is free.
+            self.owe_heartbeat(index);
+            return;
+        }
         self.finish_group(now);
         let number = nack.sequence_number;
         let whole_or_gone = self.history.get(number).is_none_or(|c| c.fragment_size == 0);
@@ -147,7 +152,7 @@ impl Writer {
     }
 
     /// Sets the heartbeat timer by who owes an acknowledgement.
-    fn reschedule(&mut self, now: Instant) {
+    pub(super) fn reschedule(&mut self, now: Instant) {
         let sent_below = self.next_to_send;
         let owing = self.readers.iter().filter(|r| r.info.reliable && r.acknowledged_below < sent_below);
         let wait = owing.map(|r| if r.is_silent() { RETRY_MAX } else { r.patience() }).min();

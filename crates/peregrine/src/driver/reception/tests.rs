@@ -33,7 +33,9 @@ impl Process for Noted {
     type Touched = Octets;
 
     fn handle(&self, datagrams: &Datagrams<'_>, touched: &mut Self::Touched) -> Instant {
-        if let Some(reception) = &*self.reception.lock().unwrap() {
+        // Not under the lock, which the data thread takes too.
+        let reception = self.reception.lock().unwrap().clone();
+        if let Some(reception) = reception {
             while is_visiting() && self.stays.load(Ordering::SeqCst) && !reception.is_asleep.load(Ordering::SeqCst) {
                 thread::yield_now();
             }
@@ -44,7 +46,8 @@ impl Process for Noted {
 
     fn tell(&self, touched: &mut Self::Touched, _: Instant) {
         for octets in touched.drain(..) {
-            self.received.send((thread::current().id(), octets)).unwrap();
+            // Of a flood nobody looks at everything.
+            let _ = self.received.try_send((thread::current().id(), octets));
         }
         if let Some(parker) = &*self.wakes.lock().unwrap() {
             parker.unpark();
@@ -205,6 +208,25 @@ fn a_visit_ends_in_time() {
     world.visit(&parker, || now() + Span::from_millis(20));
     assert!(now().since(begin) >= Span::from_millis(20), "nobody has woken it");
     assert_eq!(world.receiver_of(b"after the visit"), world.data_thread_id());
+}
+
+#[test]
+fn a_visit_ends_in_time_whatever_keeps_coming_for_nobody() {
+    let world = World::new();
+    let is_over = AtomicBool::new(false);
+    let was_stopped = thread::scope(|scope| {
+        let flood = scope.spawn(|| {
+            let end = now() + PATIENCE.into();
+            while !is_over.load(Ordering::SeqCst) && now() < end {
+                world.sender.send(b"for nobody").unwrap();
+            }
+            is_over.load(Ordering::SeqCst)
+        });
+        world.visit(&Parker::of_this_thread(), || now() + Span::from_millis(20));
+        is_over.store(true, Ordering::SeqCst);
+        flood.join().unwrap()
+    });
+    assert!(was_stopped, "the visit lasted as long as the flood");
 }
 
 #[test]

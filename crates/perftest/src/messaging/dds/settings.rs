@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use peregrine::PublishMode;
 use peregrine::config::{DomainConfig, InterfaceSelection, Peer, Scheduling};
 use peregrine::qos::{
     AccessScope, DataReaderQos, DataRepresentation, DataWriterQos, Durability, History, Limit, Presentation,
@@ -10,7 +11,7 @@ use peregrine::qos::{
 
 use crate::error::Error;
 use crate::messaging::{HEADER_LEN, Topic, missing_interface};
-use crate::plan::{Batching, MAX_DATAGRAM_LEN, OVERHEAD_LEN, Role, TestPlan, TransportKind, Wait};
+use crate::plan::{Batching, FlowController, MAX_DATAGRAM_LEN, OVERHEAD_LEN, Role, TestPlan, TransportKind, Wait};
 use crate::threads;
 
 /// Samples that the reader of a topic holds at most.
@@ -99,6 +100,17 @@ pub(super) fn reader_qos(plan: &TestPlan, topic: Topic) -> DataReaderQos {
         resource_limits: limits(plan, Limit::At(max_samples)),
         ..DataReaderQos::default()
     }
+}
+
+/// Who sends what writers write, and how fast.
+pub(super) fn publish_mode(plan: &TestPlan) -> Result<PublishMode, Error> {
+    let flow = match plan.data.asynchronous {
+        None => return Ok(PublishMode::Synchronous),
+        Some(FlowController::Default) => peregrine::FlowController::fast(),
+        Some(FlowController::BitsPerSecond { rate, .. }) => peregrine::FlowController::bits_per_second(rate)
+            .map_err(|error| Error::Setup(format!("-flowController: {error}")))?,
+    };
+    Ok(PublishMode::Asynchronous { flow })
 }
 
 /// How many octets of payload make a batch, when samples are batched at all: as many samples as fit into `-batchSize`,

@@ -1,0 +1,329 @@
+//! `perftest doctor`: what about this machine would spoil a measurement, and the command that mends it.
+
+use std::fmt;
+
+use peregrine_report::record::HostFacts;
+
+use crate::characterize::two_cores;
+use crate::error::Error;
+use crate::host;
+use crate::output::print_text;
+use crate::threads::allowed_cores;
+
+/// A load above this, per core, disturbs a measurement.
+const DISTURBING_LOAD: f64 = 0.3;
+/// An idle state that takes longer than this to leave shows in a latency.
+const DISTURBING_WAKEUP_US: u32 = 5;
+/// Share of the processor that a hypervisor may give to others.
+const DISTURBING_STEAL_PERCENT: f64 = 0.5;
+/// Receive buffer that survives a burst of large samples.
+const RECEIVE_BUFFER_LEN: u64 = 8 << 20;
+/// Packets that may wait between loopback's two halves.
+const BACKLOG: u64 = 10_000;
+/// Clock sources that are read without a system call, and in nanoseconds.
+const FAST_CLOCKS: [&str; 5] =
+    ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter", "riscv_clocksource"];
+
+/// Something that lowers the worth of the numbers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    /// What it is, and what it does to a measurement.
+    pub what: String,
+    /// The command that mends it, or what to do where no command can.
+    pub fix: String,
+}
+
+/// What is known besides the facts of the host.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Circumstances {
+    /// Whether the two sides can have a core each.
+    pub two_cores: bool,
+    /// Whether the tool has not been optimised.
+    pub debug_build: bool,
+    /// Why this tool cannot keep idle cores awake; empty when it can, and does while it measures.
+    pub idle_refusal: String,
+    /// Whether this process may exceed the limits of socket buffers.
+    pub may_exceed_limits: bool,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}. Do: {}", self.what, self.fix)
+    }
+}
+
+impl Circumstances {
+    /// Those of this process.
+    pub fn of_this_process() -> Self {
+        let idle_refusal = match host::IdleStates::disable() {
+            host::IdleStates::Disabled { .. } => String::new(),
+            host::IdleStates::Allowed(reason) => reason,
+        };
+        Self {
+            two_cores: two_cores(&allowed_cores()).is_some(),
+            debug_build: cfg!(debug_assertions),
+            idle_refusal,
+            may_exceed_limits: rustix::process::geteuid().is_root(),
+        }
+    }
+}
+
+/// Prints every finding with its command. What is found is no failure: the machine may be all there is.
+pub fn run() -> Result<(), Error> {
+    let findings = examine(&host::gather(), &Circumstances::of_this_process());
+    let mut text = String::new();
+    for (number, finding) in findings.iter().enumerate() {
+        text += &format!("{}. {}\n   {}\n", number + 1, finding.what, finding.fix);
+    }
+    text += &match findings.len() {
+        0 => "Nothing was found that would spoil a measurement.\n".to_owned(),
+        count => format!("\n{count} findings. They are also kept in every record that is made here.\n"),
+    };
+    print_text(&text)
+}
+
+/// Everything that would spoil a measurement on this machine.
+pub fn examine(facts: &HostFacts, circumstances: &Circumstances) -> Vec<Finding> {
+    let checks: [&dyn Fn() -> Option<Finding>; 13] = [
+        &|| circumstances.debug_build.then(|| finding("this is a debug build", "cargo run --release --bin perftest")),
+        &|| deep_sleep(facts, circumstances),
+        &|| (!circumstances.two_cores).then(one_core),
+        &|| busy(facts),
+        &|| governor(facts),
+        &|| turbo(facts),
+        &|| shared_cores(facts),
+        &|| clock_source(facts),
+        &|| stolen(facts),
+        &|| group_limit(facts),
+        &|| receive_buffer(facts, circumstances),
+        &|| backlog(facts),
+        &|| offloads(facts),
+    ];
+    checks.iter().filter_map(|check| check()).collect()
+}
+
+fn finding(what: impl Into<String>, fix: impl Into<String>) -> Finding {
+    Finding { what: what.into(), fix: fix.into() }
+}
+
+fn deep_sleep(facts: &HostFacts, circumstances: &Circumstances) -> Option<Finding> {
+    let allowed_us = facts.cpu_dma_latency_us.unwrap_or(u32::MAX);
+    let never_sleeps = facts.kernel_options.iter().any(|option| option == "idle=poll");
+    if circumstances.idle_refusal.is_empty() || never_sleeps || allowed_us <= DISTURBING_WAKEUP_US {
+        return None;
+    }
+    Some(finding(
+        format!(
+            "idle cores may sleep deeply ({}), and each wake-up adds up to tens of microseconds",
+            circumstances.idle_refusal
+        ),
+        "run perftest as root, which then holds /dev/cpu_dma_latency at 0: sudo perftest",
+    ))
+}
+
+fn one_core() -> Finding {
+    finding(
+        "publisher and subscriber share one core; the numbers say little about two",
+        "give this process two cores: taskset -c 0,1 perftest",
+    )
+}
+
+fn busy(facts: &HostFacts) -> Option<Finding> {
+    let load: f64 = facts.load.split(' ').next()?.parse().ok()?;
+    (load > DISTURBING_LOAD * facts.cores.max(1) as f64).then(|| {
+        finding(
+            format!("the machine is busy (load {load:.2})"),
+            "find out by whom, and stop it: ps -eo pid,pcpu,comm --sort=-pcpu | head",
+        )
+    })
+}
+
+fn governor(facts: &HostFacts) -> Option<Finding> {
+    (!facts.governor.is_empty() && facts.governor != "performance").then(|| {
+        finding(
+            format!("the frequency governor is {}: the clock rate follows the load with delay", facts.governor),
+            "cpupower frequency-set -g performance",
+        )
+    })
+}
+
+fn turbo(facts: &HostFacts) -> Option<Finding> {
+    (facts.turbo == "on").then(|| {
+        finding(
+            "the clock rate may exceed the nominal one as temperature and other cores allow (turbo)",
+            "echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo, or echo 0 > /sys/devices/system/cpu/cpufreq/boost",
+        )
+    })
+}
+
+fn shared_cores(facts: &HostFacts) -> Option<Finding> {
+    facts.threads_per_core.filter(|threads| *threads > 1).map(|threads| {
+        finding(
+            format!("each core has {threads} threads, which take time from each other"),
+            "echo off > /sys/devices/system/cpu/smt/control",
+        )
+    })
+}
+
+fn clock_source(facts: &HostFacts) -> Option<Finding> {
+    let source = facts.clock_source.as_str();
+    (!source.is_empty() && !FAST_CLOCKS.contains(&source)).then(|| {
+        finding(
+            format!("the clock source is {source}: each reading of the clock is a slow system call"),
+            "echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource",
+        )
+    })
+}
+
+fn stolen(facts: &HostFacts) -> Option<Finding> {
+    let percent = facts.stolen_percent.filter(|percent| *percent > DISTURBING_STEAL_PERCENT)?;
+    Some(finding(
+        format!("the hypervisor has given {percent:.1} % of this machine's time to others"),
+        "watch the column st of: vmstat 1; and measure on a host of its own",
+    ))
+}
+
+fn group_limit(facts: &HostFacts) -> Option<Finding> {
+    let limit = facts.group_limits.iter().find(|limit| limit.contains("cpu.max"))?;
+    Some(finding(
+        format!("a control group limits the processor time ({limit}): the process is stopped when it is used up"),
+        "run outside of the group: systemd-run --scope --slice=system.slice perftest",
+    ))
+}
+
+fn receive_buffer(facts: &HostFacts, circumstances: &Circumstances) -> Option<Finding> {
+    let limit = socket_limit(facts, "rmem_max")?;
+    (limit < RECEIVE_BUFFER_LEN && !circumstances.may_exceed_limits).then(|| {
+        finding(
+            format!("receive buffers are {limit} bytes at most: a fast sender overflows them"),
+            format!("sysctl -w net.core.rmem_max={RECEIVE_BUFFER_LEN}"),
+        )
+    })
+}
+
+fn backlog(facts: &HostFacts) -> Option<Finding> {
+    let limit = socket_limit(facts, "netdev_max_backlog")?;
+    (limit < BACKLOG).then(|| {
+        finding(
+            format!("only {limit} packets may wait for a core, on loopback too: bursts of large samples are dropped"),
+            format!("sysctl -w net.core.netdev_max_backlog={BACKLOG}"),
+        )
+    })
+}
+
+fn offloads(facts: &HostFacts) -> Option<Finding> {
+    let lacking = facts.interfaces.iter().find(|interface| {
+        let is_on = |name: &str| interface.offloads.iter().any(|offload| offload == name);
+        interface.name != "lo"
+            && interface.state == "up"
+            && !interface.offloads.is_empty()
+            && !(is_on("generic-receive-offload") && is_on("generic-segmentation-offload"))
+    })?;
+    Some(finding(
+        format!(
+            "{} does not put datagrams together (GRO, GSO): large samples cost several times as much",
+            lacking.name
+        ),
+        format!("ethtool -K {} gro on gso on", lacking.name),
+    ))
+}
+
+fn socket_limit(facts: &HostFacts, name: &str) -> Option<u64> {
+    let value = |limit: &String| limit.strip_prefix("net.core.")?.strip_prefix(name)?.strip_prefix(" = ")?.parse().ok();
+    facts.socket_limits.iter().find_map(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::{fake::Fake, gather_from};
+    use peregrine_report::record::Interface;
+
+    fn good() -> Circumstances {
+        Circumstances { two_cores: true, ..Circumstances::default() }
+    }
+
+    fn findings(facts: &HostFacts, circumstances: &Circumstances) -> Vec<String> {
+        examine(facts, circumstances).iter().map(Finding::to_string).collect()
+    }
+
+    #[test]
+    fn a_machine_made_ready_has_no_findings() {
+        let fake = Fake::new(
+            "ready",
+            &[
+                ("proc/loadavg", "0.10 0.10 0.10 1/100 1\n"),
+                ("proc/stat", "cpu  10 0 10 1000 0 0 0 0 0 0\n"),
+                ("proc/sys/net/core/rmem_max", "33554432\n"),
+                ("proc/sys/net/core/netdev_max_backlog", "30000\n"),
+                ("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "performance\n"),
+                ("sys/devices/system/cpu/intel_pstate/no_turbo", "1\n"),
+                ("sys/devices/system/cpu/cpu0/topology/thread_siblings_list", "0\n"),
+                ("sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc\n"),
+                ("dev/cpu_dma_latency", "\0\0\0\0"),
+            ],
+        );
+        let refused = Circumstances { idle_refusal: "permission denied".into(), ..good() };
+        assert_eq!(findings(&gather_from(&fake.system), &refused), [""; 0], "somebody else holds the device at 0");
+    }
+
+    #[test]
+    fn a_machine_as_delivered_has_each_finding_with_its_command() {
+        let fake = Fake::new(
+            "delivered",
+            &[
+                ("proc/loadavg", "1.50 0.2 0.1 1/100 1\n"),
+                ("proc/stat", "cpu  10 0 10 70 0 0 0 10 0 0\n"),
+                ("proc/self/cgroup", "0::/box\n"),
+                ("sys/fs/cgroup/box/cpu.max", "50000 100000\n"),
+                ("proc/sys/net/core/rmem_max", "212992\n"),
+                ("proc/sys/net/core/netdev_max_backlog", "1000\n"),
+                ("sys/devices/system/cpu/cpu0/cpufreq/scaling_governor", "powersave\n"),
+                ("sys/devices/system/cpu/cpufreq/boost", "1\n"),
+                ("sys/devices/system/cpu/cpu0/topology/thread_siblings_list", "0-1\n"),
+                ("sys/devices/system/clocksource/clocksource0/current_clocksource", "hpet\n"),
+            ],
+        );
+        let mut facts = gather_from(&fake.system);
+        facts.interfaces = vec![Interface {
+            name: "eth0".into(),
+            state: "up".into(),
+            offloads: vec!["generic-receive-offload".into()],
+            ..Interface::default()
+        }];
+        let bad = Circumstances {
+            two_cores: false,
+            debug_build: true,
+            idle_refusal: "permission denied".into(),
+            may_exceed_limits: false,
+        };
+        let findings = findings(&facts, &bad);
+        let expected = [
+            ("debug build", "cargo run --release"),
+            ("permission denied", "sudo perftest"),
+            ("share one core", "taskset"),
+            ("load 1.50", "ps -eo"),
+            ("powersave", "cpupower frequency-set -g performance"),
+            ("turbo", "cpufreq/boost"),
+            ("2 threads", "smt/control"),
+            ("hpet", "current_clocksource"),
+            ("10.0 %", "vmstat"),
+            ("/box/cpu.max = 50000 100000", "systemd-run"),
+            ("212992 bytes", "sysctl -w net.core.rmem_max=8388608"),
+            ("1000 packets", "sysctl -w net.core.netdev_max_backlog"),
+            ("eth0", "ethtool -K eth0 gro on gso on"),
+        ];
+        assert_eq!(findings.len(), expected.len(), "{findings:#?}");
+        for (found, (what, fix)) in findings.iter().zip(expected) {
+            assert!(found.contains(what) && found.contains("Do: ") && found.contains(fix), "{found}");
+        }
+    }
+
+    #[test]
+    fn root_needs_no_larger_limit_and_nothing_known_is_nothing_found() {
+        let facts = HostFacts { socket_limits: vec!["net.core.rmem_max = 1".into()], ..HostFacts::default() };
+        assert_eq!(findings(&facts, &Circumstances { may_exceed_limits: true, ..good() }), [""; 0]);
+        assert_eq!(findings(&facts, &good()).len(), 1);
+        assert_eq!(findings(&HostFacts::default(), &good()), [""; 0]);
+    }
+}

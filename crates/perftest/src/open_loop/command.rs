@@ -1,0 +1,441 @@
+//! The commands.
+
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, SystemTime};
+
+use peregrine_report::record::{
+    End, Header, Line, Measurement, SCHEMA_VERSION, SearchResult, SearchStep, Series, SideResult, Test,
+};
+
+use super::search::{Range, Search};
+use super::session::{RunPlan, Session};
+use super::stamp::SHORTEST;
+use super::{Task, over_messaging, responder, summary, usage};
+use crate::characterize::pair::free_domain;
+use crate::characterize::{Keeper, host_lines};
+use crate::cli::option::WaitMethod;
+use crate::clock::MonotonicNs;
+use crate::control::Stop;
+use crate::error::Error;
+use crate::host::{self, IdleStates};
+use crate::messaging::Messaging;
+use crate::output::print_text;
+use crate::plan::TestPlan;
+
+/// Length of a run before the first, which is not counted.
+const WARM_UP: Duration = Duration::from_millis(100);
+/// How much longer a try lasts that confirms a search.
+const CONFIRMATION_FACTOR: u32 = 3;
+/// How long a responder may take to end after its sender has left.
+const FAREWELL: Duration = Duration::from_secs(5);
+/// A rate counts as kept from this share of it on.
+const KEPT_SHARE: f64 = 0.99;
+
+/// What every open loop needs to know.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct CommonOptions {
+    /// Size of a sample in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 1024,
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(SHORTEST as u64..=63_000))]
+    size: usize,
+    /// One sample in this many is a probe, which is answered; the others are load
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    probe_every: u64,
+    /// Neither write payloads nor check them
+    #[arg(long)]
+    no_patterns: bool,
+    /// Keep the core busy between two samples instead of sleeping; takes a core of its own
+    #[arg(long)]
+    spin: bool,
+    /// The responder runs elsewhere ('perftest respond'), and is not started from here
+    #[arg(long)]
+    remote: bool,
+    /// Keep record.jsonl here
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// RTI Perftest's options for both sides, behind --
+    #[arg(last = true, value_name = "OPTIONS", allow_hyphen_values = true)]
+    words: Vec<String>,
+}
+
+/// `perftest load`
+#[derive(Debug, Clone, clap::Args)]
+pub struct LoadOptions {
+    /// Samples per second, probes and load together
+    #[arg(long, value_name = "PER_S", default_value_t = 10_000.0, value_parser = rate)]
+    rate: f64,
+    /// Length of a run in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(10..=3_600_000))]
+    time: u64,
+    /// Number of runs
+    #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repetitions: u32,
+    #[command(flatten)]
+    common: CommonOptions,
+}
+
+/// `perftest search`
+#[derive(Debug, Clone, clap::Args)]
+pub struct SearchOptions {
+    /// The first rate that is tried, in samples per second
+    #[arg(long, value_name = "PER_S", default_value_t = 5_000.0, value_parser = rate)]
+    first: f64,
+    /// The highest rate that is tried
+    #[arg(long, value_name = "PER_S", default_value_t = 5_000_000.0, value_parser = rate)]
+    highest: f64,
+    /// The 99th percentile of the round trip from the intended send may not exceed this, in microseconds
+    #[arg(long, value_name = "US", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=60_000_000))]
+    p99_limit: u64,
+    /// Width of the gap at which the search ends, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=50))]
+    resolution: u32,
+    /// Length of one try in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 200, value_parser = clap::value_parser!(u64).range(10..=600_000))]
+    time: u64,
+    #[command(flatten)]
+    common: CommonOptions,
+}
+
+/// `perftest respond`
+#[derive(Debug, Clone, clap::Args)]
+pub struct RespondOptions {
+    /// End when the first sender has left
+    #[arg(long)]
+    once: bool,
+    /// Do not check payloads
+    #[arg(long)]
+    no_patterns: bool,
+    /// Size of the largest sample in bytes
+    #[arg(long, value_name = "BYTES", default_value_t = 63_000,
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(SHORTEST as u64..=63_000))]
+    size: usize,
+    /// RTI Perftest's options, behind --
+    #[arg(last = true, value_name = "OPTIONS", allow_hyphen_values = true)]
+    words: Vec<String>,
+}
+
+fn rate(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(rate) if (0.001..=1e9).contains(&rate) => Ok(rate),
+        _ => Err("a rate is a number from 0.001 to 1000000000".into()),
+    }
+}
+
+/// Answers what senders send, until Ctrl-C.
+pub fn respond(options: &RespondOptions, stop: &Stop) -> Result<(), Error> {
+    struct Respond<'a>(&'a RespondOptions, &'a Stop);
+
+    impl Task for Respond<'_> {
+        type Output = ();
+
+        fn run<M: Messaging>(self, plan: &TestPlan, messaging: &M) -> Result<(), Error> {
+            eprintln!("Responding over {} in domain {}", messaging.name(), plan.data.domain);
+            responder::serve(plan, messaging, self.0.once, !self.0.no_patterns, self.1)
+        }
+    }
+
+    refuse_words(&options.words)?;
+    let mut words = options.words.clone();
+    words.extend(["-sub".into(), "-dataLen".into(), options.size.to_string()]);
+    over_messaging(&words, Respond(options, stop))
+}
+
+/// Measures round trips under a load that does not wait for them.
+pub fn load(options: &LoadOptions, command_line: Vec<String>, stop: &Stop) -> Result<(), Error> {
+    let mut record = RecordOfRuns::begin(&options.common, command_line, options.time, options.repetitions)?;
+    let task = Load { options, record: &mut record, stop };
+    let result = with_responder(&options.common, task);
+    record.end(&result)?;
+    result
+}
+
+/// Searches the highest rate without loss and with a bounded 99th percentile.
+pub fn search(options: &SearchOptions, command_line: Vec<String>, stop: &Stop) -> Result<(), Error> {
+    let mut record = RecordOfRuns::begin(&options.common, command_line, options.time, 1)?;
+    let task = Find { options, record: &mut record, stop };
+    let result = with_responder(&options.common, task);
+    record.end(&result)?;
+    result
+}
+
+/// Options that these commands set themselves.
+fn refuse_words(words: &[String]) -> Result<(), Error> {
+    const OWN: [&str; 6] = ["-pub", "-sub", "-dataLen", "-batchSize", "-scan", "-latencyTest"];
+    match words.iter().find(|word| OWN.iter().any(|own| own.eq_ignore_ascii_case(word))) {
+        Some(word) => Err(usage(&format!("{word} is set by this command; leave it out behind --"))),
+        None => Ok(()),
+    }
+}
+
+/// Starts a responder if none is elsewhere, and runs the task against it.
+fn with_responder<T: Task<Output = ()>>(options: &CommonOptions, task: T) -> Result<(), Error> {
+    refuse_words(&options.words)?;
+    let mut common = options.words.clone();
+    if !options.remote {
+        let has = |name: &str| common.iter().any(|word| word.eq_ignore_ascii_case(name));
+        let mut defaults = Vec::new();
+        if !has("-domain") {
+            defaults.extend(["-domain".into(), free_domain()?.to_string()]);
+        }
+        if !has("-nic") && !has("-allowInterfaces") {
+            defaults.extend(["-nic".into(), "127.0.0.1".into()]);
+        }
+        if !has("-discoveryTimeout") {
+            defaults.extend(["-discoveryTimeout".into(), "10".into()]);
+        }
+        common.extend(defaults);
+    }
+    let responder = (!options.remote).then(|| ResponderProcess::start(options, &common)).transpose()?;
+    common.extend(["-pub", "-batchSize", "0", "-dataLen"].map(String::from));
+    common.push(options.size.to_string());
+    let result = over_messaging(&common, task);
+    let ended = responder.map_or(Ok(()), |responder| responder.end(result.is_ok()));
+    result.and(ended)
+}
+
+struct ResponderProcess(Child);
+
+impl ResponderProcess {
+    fn start(options: &CommonOptions, words: &[String]) -> Result<Self, Error> {
+        let failed = |error: std::io::Error| Error::Setup(format!("Cannot start the responder: {error}"));
+        let mut command = Command::new(std::env::current_exe().map_err(failed)?);
+        command.args(["respond", "--once", "--size", &options.size.to_string()]);
+        if options.no_patterns {
+            command.arg("--no-patterns");
+        }
+        // Ctrl-C shall reach it from here, and not from the terminal as well.
+        command.arg("--").args(words).stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
+        command.spawn().map(Self).map_err(failed)
+    }
+
+    fn end(mut self, left_regularly: bool) -> Result<(), Error> {
+        let deadline = MonotonicNs::now().plus(if left_regularly { FAREWELL } else { Duration::ZERO });
+        loop {
+            match self.0.try_wait() {
+                Ok(Some(status)) if status.success() => return Ok(()),
+                Ok(Some(status)) => return Err(Error::Partner(format!("The responder failed ({status})."))),
+                Ok(None) if deadline.remaining().is_zero() => return Ok(()),
+                Ok(None) => std::thread::sleep(Duration::from_millis(2)),
+                Err(error) => return Err(Error::Transfer(format!("Cannot wait for the responder: {error}"))),
+            }
+        }
+    }
+}
+
+impl Drop for ResponderProcess {
+    fn drop(&mut self) {
+        if matches!(self.0.try_wait(), Ok(None)) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+}
+
+/// The record, when one is to be kept.
+struct RecordOfRuns {
+    keeper: Option<Keeper>,
+    /// Keeps cores awake as long as the record is made.
+    _idle_states: IdleStates,
+}
+
+/// Name of the only series.
+const SERIES: &str = "open-loop";
+
+impl RecordOfRuns {
+    fn begin(
+        options: &CommonOptions,
+        command_line: Vec<String>,
+        measurement_ms: u64,
+        repetitions: u32,
+    ) -> Result<Self, Error> {
+        let mut keeper = options.out.as_deref().map(Keeper::create).transpose()?;
+        let host_lines = host_lines();
+        let idle_states = IdleStates::disable();
+        if let Some(keeper) = &mut keeper {
+            keeper.keep(&Line::Header(Header {
+                schema: SCHEMA_VERSION,
+                tool: "perftest".into(),
+                version: env!("CARGO_PKG_VERSION").into(),
+                created_utc: host::utc_text(SystemTime::now()),
+                command_line,
+                series: vec![Series {
+                    id: SERIES.into(),
+                    label: "open loop".into(),
+                    floor: false,
+                    options: options.words.clone(),
+                    peer: None,
+                }],
+                data_lens: vec![options.size as u64],
+                repetitions,
+                measurement_ms,
+                pinned_cores: Vec::new(),
+                idle_states_disabled: matches!(idle_states, IdleStates::Disabled { .. }),
+                plan: None,
+            }))?;
+            for line in host_lines {
+                keeper.keep(&line)?;
+            }
+        }
+        Ok(Self { keeper, _idle_states: idle_states })
+    }
+
+    fn keep(&mut self, line: &Line) -> Result<(), Error> {
+        self.keeper.as_mut().map_or(Ok(()), |keeper| keeper.keep(line))
+    }
+
+    fn end(&mut self, result: &Result<(), Error>) -> Result<(), Error> {
+        let reason = result.as_ref().err().map_or_else(String::new, Error::to_string);
+        self.keep(&Line::End(End { complete: result.is_ok(), reason }))?;
+        let Some(keeper) = &mut self.keeper else { return Ok(()) };
+        eprintln!("Record: {}", keeper.path().display());
+        keeper.finish()
+    }
+}
+
+fn run_plan(options: &CommonOptions, rate_per_s: f64, time: Duration) -> RunPlan {
+    let wait = if options.spin { WaitMethod::Spin } else { WaitMethod::Sleep };
+    RunPlan { rate_per_s, time, probe_every: options.probe_every, wait }
+}
+
+struct Load<'a> {
+    options: &'a LoadOptions,
+    record: &'a mut RecordOfRuns,
+    stop: &'a Stop,
+}
+
+impl Task for Load<'_> {
+    type Output = ();
+
+    fn run<M: Messaging>(self, plan: &TestPlan, messaging: &M) -> Result<(), Error> {
+        let common = &self.options.common;
+        let mut session = Session::open(plan, messaging, !common.no_patterns, self.stop)?;
+        session.run(&run_plan(common, self.options.rate, WARM_UP))?;
+        for repetition in 0..self.options.repetitions {
+            let run = run_plan(common, self.options.rate, Duration::from_millis(self.options.time));
+            let (publisher, subscriber) = session.run(&run)?;
+            print_text(&summary::of_run(&publisher, &subscriber))?;
+            self.record.keep(&Line::Measurement(Box::new(Measurement {
+                series: SERIES.into(),
+                test: Test::OpenLoop,
+                data_len: publisher.data_len,
+                repetition,
+                block: None,
+                case: None,
+                others: Vec::new(),
+                publisher,
+                subscriber,
+            })))?;
+        }
+        session.close();
+        Ok(())
+    }
+}
+
+struct Find<'a> {
+    options: &'a SearchOptions,
+    record: &'a mut RecordOfRuns,
+    stop: &'a Stop,
+}
+
+impl Task for Find<'_> {
+    type Output = ();
+
+    fn run<M: Messaging>(self, plan: &TestPlan, messaging: &M) -> Result<(), Error> {
+        let options = self.options;
+        let p99_limit_ns = options.p99_limit * 1000;
+        let mut session = Session::open(plan, messaging, !options.common.no_patterns, self.stop)?;
+        session.run(&run_plan(&options.common, options.first, WARM_UP))?;
+        let mut search = Search::new(Range {
+            first_per_s: options.first,
+            highest_per_s: options.highest,
+            resolution: f64::from(options.resolution) / 100.0,
+        });
+        let mut steps = Vec::new();
+        while let Some(next) = search.next() {
+            let time = Duration::from_millis(options.time) * if next.confirms { CONFIRMATION_FACTOR } else { 1 };
+            let (publisher, subscriber) = session.run(&run_plan(&options.common, next.rate_per_s, time))?;
+            let step = judge(&publisher, &subscriber, p99_limit_ns);
+            eprintln!("{}", summary::of_step(&step));
+            search.tell(step.refused.is_empty());
+            steps.push(step);
+        }
+        session.close();
+        let (rate_per_s, failed_per_s) = search.result();
+        let data_len = options.common.size as u64;
+        let found = SearchResult { series: SERIES.into(), data_len, rate_per_s, failed_per_s, p99_limit_ns, steps };
+        print_text(&summary::of_search(&found))?;
+        self.record.keep(&Line::Search(Box::new(found)))
+    }
+}
+
+/// Whether a run sustained its rate, and why not.
+fn judge(publisher: &SideResult, subscriber: &SideResult, p99_limit_ns: u64) -> SearchStep {
+    let probes = publisher.probes.clone().unwrap_or_default();
+    let lost = subscriber.throughput.as_ref().map_or(0, |received| received.lost);
+    let dropped = publisher.send.as_ref().map_or(0, |send| send.dropped);
+    let unanswered = probes.sent.saturating_sub(probes.answered);
+    let p99_ns = probes.from_intended.p99_ns;
+    let refused = if lost > 0 {
+        format!("{lost} samples were lost")
+    } else if dropped > 0 {
+        format!("{dropped} samples found no room and did not leave")
+    } else if unanswered > 0 {
+        format!("{unanswered} probes were not answered")
+    } else if probes.achieved_per_s < probes.offered_per_s * KEPT_SHARE {
+        format!("only {:.1} % of the rate left", probes.achieved_per_s * 100.0 / probes.offered_per_s)
+    } else if p99_ns > p99_limit_ns {
+        format!("p99 {:.0} us exceeds {:.0} us", p99_ns as f64 / 1e3, p99_limit_ns as f64 / 1e3)
+    } else {
+        String::new()
+    };
+    SearchStep { offered_per_s: probes.offered_per_s, achieved_per_s: probes.achieved_per_s, lost, p99_ns, refused }
+}
+
+#[cfg(test)]
+mod tests {
+    use peregrine_report::record::{ProbeOutcome, SendResult, ThroughputResult};
+    use peregrine_report::stats::LatencyResult;
+
+    use super::*;
+
+    /// A run of 1000 samples per second that all arrived, after what `change` does to it.
+    fn refused(change: impl FnOnce(&mut ProbeOutcome, &mut SendResult, &mut ThroughputResult)) -> String {
+        let mut probes = ProbeOutcome {
+            offered_per_s: 1000.0,
+            achieved_per_s: 999.0,
+            sent: 100,
+            answered: 100,
+            from_intended: LatencyResult { p99_ns: 50_000, ..LatencyResult::default() },
+            ..ProbeOutcome::default()
+        };
+        let (mut send, mut received) = (SendResult::default(), ThroughputResult::default());
+        change(&mut probes, &mut send, &mut received);
+        let publisher = SideResult { probes: Some(probes), send: Some(send), ..SideResult::default() };
+        let subscriber = SideResult { throughput: Some(received), ..SideResult::default() };
+        judge(&publisher, &subscriber, 100_000).refused
+    }
+
+    #[test]
+    fn a_rate_is_sustained_without_loss_on_time_and_within_the_bound() {
+        assert_eq!(refused(|_, _, _| {}), "");
+        assert_eq!(refused(|_, _, received| received.lost = 1), "1 samples were lost");
+        assert!(refused(|_, send, _| send.dropped = 2).contains("no room"));
+        assert_eq!(refused(|probes, _, _| probes.answered = 98), "2 probes were not answered");
+        assert_eq!(refused(|probes, _, _| probes.achieved_per_s = 800.0), "only 80.0 % of the rate left");
+        assert_eq!(refused(|probes, _, _| probes.from_intended.p99_ns = 100_001), "p99 100 us exceeds 100 us");
+    }
+
+    #[test]
+    fn rates_and_words_are_checked() {
+        assert_eq!(rate("0.5"), Ok(0.5));
+        for wrong in ["0", "-1", "nan", "inf", "many"] {
+            assert!(rate(wrong).is_err(), "{wrong}");
+        }
+        assert!(refuse_words(&["-raw".into()]).is_ok());
+        assert!(
+            refuse_words(&["-datalen".into()]).unwrap_err().to_string().contains("-datalen is set by this command")
+        );
+    }
+}

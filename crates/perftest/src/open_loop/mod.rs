@@ -1,0 +1,83 @@
+//! Open loops: samples on an absolute schedule, with probes among them, answered by a responder in another process.
+//!
+//! `perftest load` runs one, `perftest search` finds the highest rate that a path sustains, `perftest respond` is the other
+//! side on another host. Both sides take RTI Perftest's options behind `--` to say how samples travel.
+
+mod book;
+mod command;
+mod offset;
+mod responder;
+mod search;
+mod seen;
+mod sender;
+mod session;
+mod stamp;
+mod summary;
+
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+pub use self::command::{LoadOptions, RespondOptions, SearchOptions, load, respond, search};
+use crate::cli::{Invocation, UsageError, parse};
+use crate::error::Error;
+use crate::messaging::Messaging;
+use crate::messaging::dds::{DdsMessaging, TestData, TestDataKeyed, TestDataKeyedLarge, TestDataLarge};
+use crate::messaging::raw::RawMessaging;
+use crate::plan::{self, TestPlan};
+use crate::threads;
+use crate::wire::WireMeter;
+
+/// Something to do with whatever carries the samples.
+trait Task {
+    type Output;
+
+    fn run<M: Messaging>(self, plan: &TestPlan, messaging: &M) -> Result<Self::Output, Error>;
+}
+
+/// Resolves the words as RTI Perftest's options, and runs the task over what they choose.
+fn over_messaging<T: Task>(words: &[String], task: T) -> Result<T::Output, Error> {
+    let options = match parse(words)? {
+        Invocation::Run(options) => options,
+        Invocation::Help => return Err(usage("For the options behind -- see: perftest -help")),
+    };
+    let plan = plan::resolve(&options)?;
+    threads::apply_to_process(&plan.threads)?;
+    if plan.transport.raw {
+        return task.run(&plan, &RawMessaging::new(&plan)?);
+    }
+    match (plan.data.keyed, plan.data.unbounded) {
+        (false, None) => task.run(&plan, &DdsMessaging::<TestData>::new(&plan)?),
+        (true, None) => task.run(&plan, &DdsMessaging::<TestDataKeyed>::new(&plan)?),
+        (false, Some(_)) => task.run(&plan, &DdsMessaging::<TestDataLarge>::new(&plan)?),
+        (true, Some(_)) => task.run(&plan, &DdsMessaging::<TestDataKeyedLarge>::new(&plan)?),
+    }
+}
+
+fn usage(line: &str) -> Error {
+    Error::Usage(UsageError { lines: vec![line.into()] })
+}
+
+fn wire_meter<M: Messaging>(plan: &TestPlan, messaging: &M) -> WireMeter {
+    let mut path = vec![messaging.name(), format!("{:?}", plan.transport.kind)];
+    if plan.transport.raw {
+        let ports = messaging.configuration().transport;
+        path.extend(
+            ports.iter().filter(|(label, _)| label.contains("port")).map(|(label, ports)| format!("{label}: {ports}")),
+        );
+    }
+    WireMeter::new(messaging.wire_counter(), path, plan.data.max_len + crate::messaging::ENCAPSULATION_LEN)
+}
+
+/// A number that processes have in common exactly when they read the same `CLOCK_MONOTONIC`: those of one start of one
+/// machine, in one time namespace. 0 where the system does not tell.
+fn clock_identity() -> u64 {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    if boot.is_empty() {
+        return 0;
+    }
+    let namespace = fs::read_link("/proc/self/ns/time").unwrap_or_default();
+    // With fixed keys it is the same number in every process of one build of this program.
+    let mut hasher = DefaultHasher::new();
+    (boot, namespace).hash(&mut hasher);
+    hasher.finish().max(1)
+}

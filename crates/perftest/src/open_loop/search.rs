@@ -1,0 +1,233 @@
+//! Finding the highest rate that is sustained: the decisions, without anything that is measured.
+//!
+//! The rate doubles until it is not sustained, and then the gap is halved until it is narrow. Because one hiccup of a
+//! machine is no limit of a path, nor one lucky try a capacity, two of at most three tries decide about a rate. What is
+//! found must hold in longer tries at the end; where it does not, lower rates are tried, at growing distances, until one
+//! holds.
+
+/// What to search for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Range {
+    /// The first rate that is tried, in samples per second.
+    pub(super) first_per_s: f64,
+    /// The highest rate that is tried.
+    pub(super) highest_per_s: f64,
+    /// Width of the gap, as a share of the rate, at which the search ends.
+    pub(super) resolution: f64,
+}
+
+/// One try.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Try {
+    pub(super) rate_per_s: f64,
+    /// Whether this one shall last longer than the others, to confirm what was found.
+    pub(super) confirms: bool,
+}
+
+/// A search that is going on.
+#[derive(Debug, Clone)]
+pub(super) struct Search {
+    range: Range,
+    /// The highest rate that was sustained in short tries.
+    sustained: Option<f64>,
+    /// The rate that was also sustained in longer tries.
+    confirmed: Option<f64>,
+    /// By which share to go down when a longer try fails.
+    retreat: f64,
+    /// The lowest rate that was not.
+    failed: Option<f64>,
+    /// The current rate, and how often it was sustained, and was not.
+    current: Try,
+    good: u32,
+    bad: u32,
+    tries: u32,
+    done: bool,
+}
+
+/// Tries of one rate that decide.
+const MAJORITY: u32 = 2;
+/// No search takes more tries.
+const MAX_TRIES: u32 = 120;
+/// Rates below this are not searched.
+const LOWEST_PER_S: f64 = 1.0;
+
+impl Search {
+    pub(super) fn new(range: Range) -> Self {
+        let rate_per_s = range.first_per_s.clamp(LOWEST_PER_S, range.highest_per_s.max(LOWEST_PER_S));
+        let current = Try { rate_per_s, confirms: false };
+        Self {
+            retreat: 2.0 * range.resolution,
+            range,
+            sustained: None,
+            confirmed: None,
+            failed: None,
+            current,
+            good: 0,
+            bad: 0,
+            tries: 0,
+            done: false,
+        }
+    }
+
+    /// What to try next; `None` when the search is over.
+    pub(super) fn next(&self) -> Option<Try> {
+        (!self.done && self.tries < MAX_TRIES).then_some(self.current)
+    }
+
+    /// How the last try went.
+    pub(super) fn tell(&mut self, was_sustained: bool) {
+        self.tries += 1;
+        *(if was_sustained { &mut self.good } else { &mut self.bad }) += 1;
+        if self.good >= MAJORITY {
+            self.on_sustained();
+        } else if self.bad >= MAJORITY {
+            self.on_failed();
+        }
+    }
+
+    /// The highest rate that was sustained, 0 when none was; and the lowest that was not.
+    pub(super) fn result(&self) -> (f64, Option<f64>) {
+        (self.confirmed.unwrap_or(0.0), self.failed)
+    }
+
+    fn on_sustained(&mut self) {
+        let rate = self.current.rate_per_s;
+        if self.current.confirms {
+            self.confirmed = Some(rate);
+            self.done = true;
+            return;
+        }
+        self.sustained = Some(rate);
+        self.choose();
+    }
+
+    fn on_failed(&mut self) {
+        let rate = self.current.rate_per_s;
+        self.failed = Some(rate);
+        if self.current.confirms {
+            // The shorter tries were too kind, so that only longer ones count from here on.
+            self.done = rate <= LOWEST_PER_S;
+            let lower = rate * (1.0 - self.retreat);
+            self.retreat = (self.retreat * 2.0).min(0.5);
+            return self.confirm(lower.max(LOWEST_PER_S));
+        }
+        self.choose();
+    }
+
+    fn choose(&mut self) {
+        let highest = self.range.highest_per_s;
+        let next = match (self.sustained, self.failed) {
+            (None, None) => return,
+            (None, Some(failed)) if failed <= LOWEST_PER_S => {
+                self.done = true;
+                return;
+            }
+            (None, Some(failed)) => (failed / 2.0).max(LOWEST_PER_S),
+            (Some(sustained), None) if sustained >= highest => return self.confirm(sustained),
+            (Some(sustained), None) => (sustained * 2.0).min(highest),
+            (Some(sustained), Some(failed)) if failed <= sustained * (1.0 + self.range.resolution) => {
+                return self.confirm(sustained);
+            }
+            // In the middle of the ratio rather than of the difference.
+            (Some(sustained), Some(failed)) => (sustained * failed).sqrt(),
+        };
+        self.begin(Try { rate_per_s: next, confirms: false });
+    }
+
+    fn confirm(&mut self, rate_per_s: f64) {
+        self.begin(Try { rate_per_s, confirms: true });
+    }
+
+    fn begin(&mut self, current: Try) {
+        self.current = current;
+        self.good = 0;
+        self.bad = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RANGE: Range = Range { first_per_s: 1000.0, highest_per_s: 10e6, resolution: 0.02 };
+
+    /// Searches a system that says whether it sustains a try; returns the result and the number of tries.
+    fn search(range: Range, mut sustains: impl FnMut(Try) -> bool) -> ((f64, Option<f64>), u32) {
+        let mut search = Search::new(range);
+        while let Some(next) = search.next() {
+            search.tell(sustains(next));
+        }
+        (search.result(), search.tries)
+    }
+
+    #[test]
+    fn a_capacity_is_found_within_the_resolution() {
+        for capacity in [1.5, 999.0, 1000.0, 34_567.0, 9_999_999.0] {
+            let ((found, failed), tries) = search(RANGE, |next| next.rate_per_s <= capacity);
+            assert!(found <= capacity && found >= capacity / 1.02, "{found} for {capacity}");
+            assert!(failed.is_none_or(|failed| failed > capacity && failed <= found * 1.021));
+            assert!(tries < 80, "{tries}");
+        }
+    }
+
+    #[test]
+    fn what_never_fails_is_the_highest_rate_and_what_always_fails_is_none() {
+        assert_eq!(search(RANGE, |_| true).0, (10e6, None));
+        let ((found, failed), tries) = search(RANGE, |_| false);
+        assert_eq!((found, failed), (0.0, Some(LOWEST_PER_S)));
+        assert!(tries < 40, "{tries}");
+    }
+
+    #[test]
+    fn one_hiccup_is_no_limit_and_one_lucky_try_no_capacity() {
+        let mut number = 0;
+        let ((found, _), _) = search(RANGE, |next| {
+            number += 1;
+            next.rate_per_s <= 50_000.0 && number % 7 != 0
+        });
+        assert!((49_000.0..=50_000.0).contains(&found), "{found}");
+        let ((found, _), _) = search(RANGE, |next| {
+            number += 1;
+            next.rate_per_s <= 50_000.0 || number % 7 == 0
+        });
+        assert!((49_000.0..=51_000.0).contains(&found), "{found}");
+    }
+
+    #[test]
+    fn what_only_short_tries_sustain_is_not_the_result() {
+        let ((found, _), _) = search(RANGE, |next| next.rate_per_s <= if next.confirms { 40_000.0 } else { 50_000.0 });
+        assert!((37_000.0..=40_000.0).contains(&found), "{found}");
+    }
+
+    #[test]
+    fn every_search_ends() {
+        let mut state = 1_u64;
+        for _ in 0..200 {
+            let ((_, _), tries) = search(RANGE, |_| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                state >> 63 == 1
+            });
+            assert!(tries <= MAX_TRIES);
+        }
+    }
+
+    /// Fixed seeds: of noise, a test can only ask that the result is near in most cases.
+    #[test]
+    fn noise_moves_the_result_by_little() {
+        const SEARCHES: u64 = 500;
+        let mut near = 0;
+        for seed in 0..SEARCHES {
+            let capacity = 2_000.0 * 1.015_f64.powi(seed as i32);
+            let mut state = seed;
+            let ((found, _), _) = search(RANGE, |next| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                // The capacity of this moment: within 3 % of the true one.
+                let now = capacity * (1.0 + ((state >> 40) as f64 / f64::from(1 << 24) - 0.5) * 0.06);
+                next.rate_per_s <= now
+            });
+            assert!(found >= capacity * 0.8 && found <= capacity * 1.05, "{found} of {capacity}");
+            near += u64::from(found >= capacity * 0.93);
+        }
+        assert!(near * 100 >= SEARCHES * 95, "only {near} of {SEARCHES} are within 7 %");
+    }
+}

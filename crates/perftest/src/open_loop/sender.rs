@@ -1,0 +1,169 @@
+//! Sending on an absolute schedule, whatever became of the samples before.
+//!
+//! A sample has two starts: when it was due, and when it left. A user who reads a sensor every millisecond does not wait
+//! for the network, so what counts for him is the time from when it was due; what counts for the network is the time from
+//! when it left. A sender that measures the second only hides the samples that its own waiting held up (coordinated
+//! omission). Here both are recorded.
+
+use crate::cli::option::WaitMethod;
+use crate::clock::{Clock, MonotonicNs};
+use crate::control::Stop;
+use crate::error::Error;
+use crate::pace::Schedule;
+use crate::recorder::LatencyRecorder;
+
+/// What one run sends.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Load {
+    pub(super) schedule: Schedule,
+    /// Samples of the whole run.
+    pub(super) samples: u64,
+    /// One sample in this many wants an answer; at least 1.
+    pub(super) probe_every: u64,
+    /// No sample leaves after this: a sender that cannot keep up ends, and what it did not send is told.
+    pub(super) end: MonotonicNs,
+    pub(super) wait: WaitMethod,
+}
+
+/// One sample that is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Outgoing {
+    pub(super) number: u64,
+    pub(super) intended: MonotonicNs,
+    pub(super) sent: MonotonicNs,
+    pub(super) is_probe: bool,
+}
+
+/// What became of the samples on this side.
+#[derive(Debug)]
+pub(super) struct Sent {
+    pub(super) samples: u64,
+    pub(super) dropped: u64,
+    pub(super) probes: u64,
+    /// From the first sample's due time to the last one's send, and at least the time the schedule takes.
+    pub(super) duration_ns: u64,
+    /// How late each sample left.
+    pub(super) delay: LatencyRecorder,
+}
+
+/// Sends everything; `send` returns whether the sample left.
+pub(super) fn send_all<C: Clock>(
+    load: &Load,
+    clock: &C,
+    stop: &Stop,
+    mut send: impl FnMut(&Outgoing) -> Result<bool, Error>,
+) -> Result<Sent, Error> {
+    let mut sent = Sent { samples: 0, dropped: 0, probes: 0, duration_ns: 0, delay: LatencyRecorder::new(0) };
+    let start = load.schedule.due(0);
+    for number in 0..load.samples {
+        if stop.reason().is_some() {
+            return Err(Error::Interrupted);
+        }
+        let intended = load.schedule.due(number);
+        let now = clock.wait_until(intended, load.wait);
+        if now > load.end {
+            break;
+        }
+        let outgoing = Outgoing { number, intended, sent: now, is_probe: number.is_multiple_of(load.probe_every) };
+        sent.delay.record(now.since_ns(intended));
+        if send(&outgoing)? {
+            sent.samples += 1;
+            sent.probes += u64::from(outgoing.is_probe);
+        } else {
+            sent.dropped += 1;
+        }
+    }
+    sent.duration_ns = clock.now().since_ns(start).max(load.schedule.due(load.samples).since_ns(start));
+    Ok(sent)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::control::StopReason;
+
+    /// Moves when somebody waits, or when a test says so.
+    struct MockClock(Cell<u64>);
+
+    impl Clock for MockClock {
+        fn now(&self) -> MonotonicNs {
+            MonotonicNs(self.0.get())
+        }
+
+        fn wait_until(&self, time: MonotonicNs, _: WaitMethod) -> MonotonicNs {
+            self.0.set(self.0.get().max(time.0));
+            self.now()
+        }
+    }
+
+    const MS: u64 = 1_000_000;
+
+    fn load(samples: u64) -> Load {
+        Load {
+            schedule: Schedule::new(MonotonicNs(1_000 * MS), 1_000),
+            samples,
+            probe_every: 1,
+            end: MonotonicNs(u64::MAX),
+            wait: WaitMethod::Sleep,
+        }
+    }
+
+    #[test]
+    fn a_stall_is_seen_by_every_sample_that_it_held_up() {
+        // A path of 100 us whose 100th write is held up for 50 ms, at 1000 samples per second.
+        let clock = MockClock(Cell::new(0));
+        let mut from_intended = LatencyRecorder::new(200);
+        let mut from_actual = LatencyRecorder::new(200);
+        let sent = send_all(&load(200), &clock, &Stop::default(), |sample| {
+            let held_up = if sample.number == 100 { 50 * MS } else { 0 };
+            clock.0.set(clock.0.get() + held_up);
+            let arrival = clock.0.get() + 100_000;
+            from_intended.record(arrival - sample.intended.0);
+            from_actual.record(arrival - sample.sent.0);
+            Ok(true)
+        })
+        .unwrap();
+        // From the actual send one sample of 200 was slow, and the 99th percentile knows nothing of it.
+        let actual = from_actual.result();
+        assert_eq!((actual.max_ns, actual.min_ns), (50 * MS + 100_000, 100_000));
+        assert_eq!(from_actual.raw_values().iter().filter(|time| **time > 100_000).count(), 1);
+        // From the intended send it was 50: samples 100 to 149 wait 50, 49, ... 1 ms.
+        let expected: Vec<u64> = (1..=50).rev().map(|wait| wait * MS + 100_000).collect();
+        assert_eq!(from_intended.raw_values()[100..150], expected);
+        assert!(from_intended.raw_values()[150..].iter().all(|time| *time == 100_000));
+        assert_eq!((sent.samples, sent.delay.moments().max()), (200, 49 * MS));
+        assert_eq!(sent.duration_ns, 200 * MS);
+    }
+
+    #[test]
+    fn a_sender_that_cannot_keep_up_ends_in_time_and_tells_what_it_sent() {
+        let clock = MockClock(Cell::new(0));
+        let load = Load { end: MonotonicNs(1_100 * MS), ..load(100) };
+        let sent = send_all(&load, &clock, &Stop::default(), |_| {
+            clock.0.set(clock.0.get() + 10 * MS);
+            Ok(true)
+        })
+        .unwrap();
+        assert_eq!((sent.samples, sent.duration_ns), (11, 110 * MS));
+    }
+
+    #[test]
+    fn probes_and_drops_are_counted() {
+        let clock = MockClock(Cell::new(0));
+        let load = Load { probe_every: 10, ..load(95) };
+        let sent = send_all(&load, &clock, &Stop::default(), |sample| Ok(sample.number % 2 == 0)).unwrap();
+        assert_eq!((sent.samples, sent.dropped, sent.probes), (48, 47, 10));
+    }
+
+    #[test]
+    fn a_request_to_stop_and_an_error_end_it() {
+        let clock = MockClock(Cell::new(0));
+        let failed = send_all(&load(5), &clock, &Stop::default(), |_| Err(Error::Transfer("no".into())));
+        assert_eq!(failed.unwrap_err(), Error::Transfer("no".into()));
+        let stop = Stop::default();
+        stop.request(StopReason::Interrupted);
+        assert_eq!(send_all(&load(5), &clock, &stop, |_| Ok(true)).unwrap_err(), Error::Interrupted);
+    }
+}

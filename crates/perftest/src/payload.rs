@@ -1,0 +1,99 @@
+//! Octets that tell which sample they belong to, and where in it.
+//!
+//! Eight octets at a time are `base + position × step`, where `base` follows from the number of the sample. A sample that was
+//! mixed with another one, shifted, cut, or left as an earlier one in a buffer differs somewhere. Writing and checking go
+//! through memory once and need no table, so that they cost little more than a copy.
+
+/// Odd, so that positions do not repeat; its octets all differ.
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+const WORD: usize = size_of::<u64>();
+
+/// Fills `octets` as those of sample `number`.
+pub fn write(octets: &mut [u8], number: u64) {
+    let mut word = base(number);
+    let (words, rest) = octets.as_chunks_mut::<WORD>();
+    for place in words {
+        *place = word.to_le_bytes();
+        word = word.wrapping_add(STEP);
+    }
+    let last = word.to_le_bytes();
+    rest.copy_from_slice(&last[..rest.len()]);
+}
+
+/// Whether `octets` are those of sample `number`.
+#[must_use]
+pub fn is_intact(octets: &[u8], number: u64) -> bool {
+    let mut word = base(number);
+    let (words, rest) = octets.as_chunks::<WORD>();
+    // Without an early end, so that a good sample, the usual one, is compared at the speed of memory.
+    let mut difference = 0;
+    for place in words {
+        difference |= u64::from_le_bytes(*place) ^ word;
+        word = word.wrapping_add(STEP);
+    }
+    let last = word.to_le_bytes();
+    difference == 0 && rest == &last[..rest.len()]
+}
+
+/// Far apart for neighbouring numbers, and not by a multiple of [`STEP`].
+fn base(number: u64) -> u64 {
+    let mixed = (number ^ (number >> 31)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    (mixed ^ (mixed >> 29)).wrapping_mul(0x94d0_49bb_1331_11eb) ^ 0x5bd1_e995_1234_abcd
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn sample(len: usize, number: u64) -> Vec<u8> {
+        let mut octets = vec![0; len];
+        write(&mut octets, number);
+        octets
+    }
+
+    #[test]
+    fn a_sample_is_these_octets() {
+        let word = base(1);
+        let expected = [word.to_le_bytes(), word.wrapping_add(STEP).to_le_bytes()].concat();
+        assert_eq!(sample(13, 1), expected[..13]);
+        assert!(sample(0, 1).is_empty());
+        assert!(is_intact(&[], 7));
+    }
+
+    #[test]
+    fn a_buffer_that_was_never_written_is_not_intact() {
+        for number in 0..1000 {
+            assert!(!is_intact(&[0; 16], number) && !is_intact(&[0xff; 16], number));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_written_is_intact(len in 0..300_usize, number in any::<u64>()) {
+            prop_assert!(is_intact(&sample(len, number), number));
+        }
+
+        #[test]
+        fn one_octet_tells(len in 1..300_usize, number in any::<u64>(), at in any::<prop::sample::Index>(), flip in 1..=255_u8) {
+            let mut octets = sample(len, number);
+            octets[at.index(len)] ^= flip;
+            prop_assert!(!is_intact(&octets, number));
+        }
+
+        #[test]
+        fn another_sample_is_not_this_one(len in 16..300_usize, number in any::<u32>(), distance in 1..1000_u64) {
+            let number = u64::from(number);
+            prop_assert!(!is_intact(&sample(len, number), number + distance));
+        }
+
+        #[test]
+        fn a_shift_is_found(len in 64..300_usize, number in any::<u64>(), shift in 1..32_usize) {
+            let octets = sample(len, number);
+            let mut shifted = octets[shift..].to_vec();
+            shifted.extend_from_slice(&octets[..shift]);
+            prop_assert!(!is_intact(&shifted, number));
+        }
+    }
+}

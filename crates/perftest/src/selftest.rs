@@ -1,0 +1,92 @@
+//! `perftest selftest`: what measuring itself costs on this machine.
+
+use std::hint::black_box;
+
+use crate::clock::MonotonicNs;
+use crate::error::Error;
+use crate::output::print_text;
+use crate::payload;
+use crate::recorder::Collector;
+
+/// What recording one value may cost.
+const RECORDER_LIMIT_NS: f64 = 60.0;
+/// The middle of so many measurements counts, so that a disturbance of one does not.
+const ROUNDS: usize = 15;
+const VALUES: u64 = 200_000;
+/// Octets gone through in one measurement of a pattern.
+const PATTERN_OCTETS: usize = 16 << 20;
+const SIZES: [usize; 4] = [64, 1024, 16_384, 63_000];
+
+/// What writing and checking the pattern of one sample cost, in nanoseconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct PatternCost {
+    /// Writing.
+    pub write_ns: f64,
+    /// Checking.
+    pub check_ns: f64,
+}
+
+/// Prints the cost of the clock, of recording, and of the patterns.
+pub fn run() -> Result<(), Error> {
+    let clock = per_turn(VALUES, |_| {
+        black_box(MonotonicNs::now());
+    });
+    let mut collector = Collector::new(0);
+    let mut recorder = collector.recorder();
+    // Neighbouring values share a bucket and its cache line; these are spread as latencies of some milliseconds are.
+    let record = per_turn(VALUES, |turn| recorder.record(black_box(turn.wrapping_mul(2_654_435_761) % 8_000_000)));
+    let verdict = if record < RECORDER_LIMIT_NS { "met" } else { "missed" };
+    let mut text = format!(
+        "reading the clock     {clock:>9.1} ns\nrecording one value   {record:>9.1} ns, target < {RECORDER_LIMIT_NS} {verdict}\n"
+    );
+    for len in SIZES {
+        let PatternCost { write_ns, check_ns } = pattern_cost(len);
+        text += &format!("pattern of {len:>6} B    {write_ns:>9.1} ns to write, {check_ns:.1} ns to check\n");
+    }
+    if cfg!(debug_assertions) {
+        text += "This is a debug build: an optimised one is several times faster.\n";
+    }
+    print_text(&text)
+}
+
+/// What writing and checking a pattern of `len` octets cost here and now; takes some milliseconds.
+pub fn pattern_cost(len: usize) -> PatternCost {
+    let mut octets = vec![0; len];
+    let turns = (PATTERN_OCTETS / ROUNDS / len.max(1)).max(1) as u64;
+    let write_ns = per_turn(turns, |turn| payload::write(black_box(&mut octets), turn));
+    payload::write(&mut octets, 1);
+    let check_ns = per_turn(turns, |_| {
+        black_box(payload::is_intact(black_box(&octets), black_box(1)));
+    });
+    PatternCost { write_ns, check_ns }
+}
+
+/// Nanoseconds per turn, the median of the rounds.
+fn per_turn(turns: u64, mut turn: impl FnMut(u64)) -> f64 {
+    let mut rounds: [u64; ROUNDS] = std::array::from_fn(|round| {
+        let start = MonotonicNs::now();
+        let first = round as u64 * turns;
+        (first..first + turns).for_each(&mut turn);
+        MonotonicNs::now().since_ns(start)
+    });
+    rounds.sort_unstable();
+    rounds[ROUNDS / 2] as f64 / turns as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn costs_are_measured_per_turn() {
+        let mut turns = 0;
+        let cost = per_turn(100, |turn| {
+            assert_eq!(turn, turns);
+            turns += 1;
+        });
+        assert_eq!(turns, 100 * ROUNDS as u64);
+        assert!(cost >= 0.0);
+        let pattern = pattern_cost(1 << 20);
+        assert!(pattern.write_ns > 0.0 && pattern.check_ns > 0.0);
+    }
+}

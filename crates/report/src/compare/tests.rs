@@ -1,0 +1,165 @@
+use proptest::prelude::*;
+
+use super::*;
+
+/// A block of a machine that gets slower by `drift` from run to run, in the order A, B, B, A.
+fn drifting(a: f64, b: f64, drift: f64) -> Block {
+    let at = |value: f64, place: i32| value * drift.powi(place);
+    Block { a: [at(a, 0), at(a, 3)], b: [at(b, 1), at(b, 2)] }
+}
+
+/// Multiplies by a factor that is symmetric around 1, of about the given width.
+fn noisy(random: &mut Random, value: f64, width: f64) -> f64 {
+    let uniform = |random: &mut Random| random.below(1 << 20) as f64 / f64::from(1 << 20) - 0.5;
+    value * (width * (uniform(random) + uniform(random) + uniform(random))).exp()
+}
+
+fn noisy_block(random: &mut Random, ratio: f64, width: f64) -> Block {
+    Block {
+        a: std::array::from_fn(|_| noisy(random, 1.0, width)),
+        b: std::array::from_fn(|_| noisy(random, ratio, width)),
+    }
+}
+
+fn noisy_blocks(seed: u64, count: usize, ratio: f64, width: f64) -> Vec<Block> {
+    let mut random = Random(seed);
+    (0..count).map(|_| noisy_block(&mut random, ratio, width)).collect()
+}
+
+#[test]
+fn a_linear_drift_leaves_no_trace() {
+    let blocks: Vec<_> = (0..8).map(|number| drifting(100.0 + f64::from(number), 0.0, 1.0)).collect();
+    assert_eq!(Ratio::of_blocks(&blocks), None, "a value of 0 is no time");
+    let blocks: Vec<_> = (0..8).map(|number| drifting(100.0, 80.0, 1.0 + f64::from(number) / 50.0)).collect();
+    let ratio = Ratio::of_blocks(&blocks).unwrap();
+    for value in [ratio.median, ratio.low, ratio.high] {
+        assert!((value - 0.8).abs() < 1e-12, "{ratio:?}");
+    }
+    assert_eq!((ratio.count, ratio.verdict(FEWEST_BLOCKS, None)), (8, Verdict::Lower));
+}
+
+#[test]
+fn the_median_of_blocks_by_hand() {
+    let pairs = [(1.0, 2.0), (1.0, 3.0), (1.0, 8.0)];
+    let ratio = Ratio::of_pairs(&pairs).unwrap();
+    assert!((ratio.median - 3.0).abs() < 1e-12);
+    assert!((ratio.low - 2.0).abs() < 1e-12 && (ratio.high - 8.0).abs() < 1e-12, "{ratio:?}");
+    assert_eq!(ratio.verdict(FEWEST_BLOCKS, None), Verdict::TooFew);
+    let even = Ratio::of_pairs(&[(1.0, 2.0), (1.0, 8.0)]).unwrap();
+    assert!((even.median - 4.0).abs() < 1e-12, "between two blocks lies the geometric mean");
+}
+
+#[test]
+fn what_does_not_differ_is_rarely_said_to() {
+    let said = |blocks: &dyn Fn(u64) -> Vec<Block>| {
+        let judge = |seed| Ratio::of_blocks(&blocks(seed)).unwrap().verdict(FEWEST_BLOCKS, None);
+        (0..1000).filter(|seed| judge(seed * 1_000_003) != Verdict::NoDifference).count()
+    };
+    // No more than 50 of 1000 are promised, give or take the luck of the draw.
+    for count in [FEWEST_BLOCKS, 12] {
+        let even = said(&|seed| noisy_blocks(seed, count, 1.0, 0.1));
+        assert!(even <= 70, "{even} of {count} blocks");
+    }
+    // Machines have long tails: every eighth run or so takes up to three times as long.
+    for count in [8, 20] {
+        let tailed = said(&|seed| {
+            let mut random = Random(seed);
+            let mut run = || {
+                let hiccup = if random.below(8) == 0 { 1.0 + random.below(1000) as f64 / 500.0 } else { 1.0 };
+                noisy(&mut random, hiccup, 0.05)
+            };
+            (0..count).map(|_| Block { a: [run(), run()], b: [run(), run()] }).collect()
+        });
+        assert!(tailed <= 70, "{tailed} of {count} blocks");
+    }
+}
+
+#[test]
+fn order_statistics_enclose_a_median_by_hand() {
+    let values = |count: u32| (1..=count).map(f64::from).collect::<Vec<_>>();
+    // Of 8 values only the extremes do, with 1 - 2/256; of 9 the second, with 1 - 2 (1 + 9)/512; of 12 the third.
+    assert_eq!(exact_interval(&values(8)), Some((1.0, 8.0)));
+    assert_eq!(exact_interval(&values(9)), Some((2.0, 8.0)));
+    assert_eq!(exact_interval(&values(12)), Some((3.0, 10.0)));
+    assert_eq!(exact_interval(&values(2)), Some((1.0, 2.0)));
+    assert_eq!((exact_interval(&[]), exact_interval(&values(61))), (None, None));
+}
+
+#[test]
+fn a_difference_well_above_the_noise_is_found() {
+    for seed in 0..50 {
+        let slower = Ratio::of_blocks(&noisy_blocks(seed, 12, 1.2, 0.05)).unwrap();
+        assert_eq!(slower.verdict(FEWEST_BLOCKS, None), Verdict::Higher);
+        assert!(slower.low <= 1.2 * 1.03 && slower.high >= 1.2 / 1.03, "{slower:?}");
+    }
+}
+
+#[test]
+fn a_control_that_differs_withholds_the_verdict() {
+    let ratio = Ratio::of_pairs(&[(1.0, 2.0); 8]).unwrap();
+    let around_one = [0.9, 1.1, 1.0, 0.95, 1.05, 1.0, 1.02, 0.98].map(|b| (1.0, b));
+    let steady = Ratio::of_pairs(&around_one).unwrap();
+    let failed = Ratio::of_pairs(&[(1.0, 1.3); 8]).unwrap();
+    assert_eq!(ratio.verdict(FEWEST_BLOCKS, Some(&steady)), Verdict::Higher);
+    assert_eq!(ratio.verdict(FEWEST_BLOCKS, Some(&failed)), Verdict::ControlFailed);
+    // Too few control blocks prove nothing.
+    let thin = Ratio::of_pairs(&[(1.0, 1.3); 2]).unwrap();
+    assert_eq!(ratio.verdict(FEWEST_BLOCKS, Some(&thin)), Verdict::Higher);
+}
+
+#[test]
+fn separate_series_compare_their_medians() {
+    let a = [10.0, 11.0, 9.0, 10.0, 10.0, 10.0, 11.0, 9.0];
+    let ratio = Ratio::of_series(&a, &a.map(|value| 2.0 * value)).unwrap();
+    assert!((ratio.median - 2.0).abs() < 1e-12);
+    assert_eq!(ratio.verdict(FEWEST_REPETITIONS, None), Verdict::Higher);
+    assert_eq!(Ratio::of_series(&[], &[1.0]), None);
+    assert_eq!(Ratio::of_series(&[f64::NAN, 0.0], &[1.0]), None);
+}
+
+#[test]
+fn the_same_blocks_give_the_same_interval() {
+    let blocks = noisy_blocks(7, 10, 1.1, 0.3);
+    assert_eq!(Ratio::of_blocks(&blocks), Ratio::of_blocks(&blocks));
+    let ratio = Ratio::of_blocks(&blocks).unwrap();
+    // The order of the blocks decides nothing but the draw.
+    let reversed: Vec<_> = blocks.into_iter().rev().collect();
+    assert!((Ratio::of_blocks(&reversed).unwrap().median - ratio.median).abs() < 1e-12);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn an_interval_holds_its_median(pairs in prop::collection::vec((0.001..1e9_f64, 0.001..1e9_f64), 1..20)) {
+        let ratio = Ratio::of_pairs(&pairs).unwrap();
+        prop_assert!(ratio.low <= ratio.median * (1.0 + 1e-12) && ratio.median <= ratio.high * (1.0 + 1e-12));
+        prop_assert_eq!(ratio.count, pairs.len());
+    }
+
+    #[test]
+    fn a_factor_moves_the_interval_and_nothing_else(
+        pairs in prop::collection::vec((0.5..2.0_f64, 0.5..2.0_f64), 1..20),
+        factor in 0.01..100.0_f64,
+    ) {
+        let scaled: Vec<_> = pairs.iter().map(|(a, b)| (*a, b * factor)).collect();
+        let (ratio, scaled) = (Ratio::of_pairs(&pairs).unwrap(), Ratio::of_pairs(&scaled).unwrap());
+        for (one, other) in [(ratio.low, scaled.low), (ratio.median, scaled.median), (ratio.high, scaled.high)] {
+            prop_assert!((one * factor / other - 1.0).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn exchanging_a_and_b_inverts_the_ratio(pairs in prop::collection::vec((0.5..2.0_f64, 0.5..2.0_f64), 1..20)) {
+        let exchanged: Vec<_> = pairs.iter().map(|(a, b)| (*b, *a)).collect();
+        let (ratio, inverse) = (Ratio::of_pairs(&pairs).unwrap(), Ratio::of_pairs(&exchanged).unwrap());
+        prop_assert!((ratio.median * inverse.median - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn more_noise_never_narrows_the_verdict_to_certainty(seed in any::<u64>()) {
+        let narrow = Ratio::of_blocks(&noisy_blocks(seed, 20, 1.0, 0.01)).unwrap();
+        let wide = Ratio::of_blocks(&noisy_blocks(seed, 20, 1.0, 0.2)).unwrap();
+        prop_assert!(wide.high / wide.low >= narrow.high / narrow.low);
+    }
+}

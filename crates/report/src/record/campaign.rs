@@ -1,0 +1,128 @@
+//! What schema version 3 adds: campaigns, whose measurements differ in more than series and size.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The plan that a record was made by.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanFacts {
+    /// File name without its extension.
+    pub name: String,
+    /// One line for readers.
+    pub title: String,
+    /// Publication whose questions the plan asks again; empty when none.
+    pub publication: String,
+    /// The plan as it was read, so that the record alone can be run again.
+    pub source: String,
+    /// Where it ran, for readers: one machine, a lab and its link, or hosts.
+    pub place: String,
+}
+
+/// The middleware behind a series.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeerFacts {
+    /// Name as its makers write it.
+    pub name: String,
+    /// Version that was measured.
+    pub version: String,
+    /// Settings that differ from its defaults, and why.
+    pub settings: Vec<String>,
+}
+
+/// What a measurement of a campaign varies beyond series and size.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Case {
+    /// Samples per second of each writer; absent when nothing held it back.
+    pub rate_per_s: Option<f64>,
+    /// Publishing processes or, within one process, writers.
+    pub publishers: u32,
+    /// Subscribing processes or, within one process, readers.
+    pub subscribers: u32,
+    /// Topics, each with that many publishers and subscribers.
+    pub topics: u32,
+    /// Whether every sample has to arrive.
+    pub reliability: Reliability,
+    /// Which thread sends.
+    pub publishing: Publishing,
+    /// Where the readers are.
+    pub delivery: Delivery,
+    /// How the samples are shaped.
+    pub data_type: String,
+}
+
+/// Whether every sample has to arrive.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reliability {
+    /// Every sample.
+    #[default]
+    Reliable,
+    /// Those that come through.
+    BestEffort,
+}
+
+/// Which thread sends.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Publishing {
+    /// The one that writes.
+    #[default]
+    Synchronous,
+    /// One of the middleware.
+    Asynchronous,
+}
+
+/// Where the readers are, seen from the writer.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Delivery {
+    /// In its process.
+    SameProcess,
+    /// In other processes of its host.
+    #[default]
+    SameHost,
+    /// On another host.
+    TwoHosts,
+}
+
+/// A measurement that was planned and could not be made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Skipped {
+    /// [`Series::id`](super::Series::id)
+    pub series: String,
+    /// Size of a sample in bytes.
+    pub data_len: u64,
+    /// What was to be measured.
+    pub case: Case,
+    /// Why it was not.
+    pub reason: String,
+}
+
+impl fmt::Display for Reliability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Reliable => "reliable",
+            Self::BestEffort => "best effort",
+        })
+    }
+}
+
+impl fmt::Display for Publishing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Synchronous => "synchronous",
+            Self::Asynchronous => "asynchronous",
+        })
+    }
+}
+
+impl fmt::Display for Delivery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::SameProcess => "same process",
+            Self::SameHost => "same host",
+            Self::TwoHosts => "two hosts",
+        })
+    }
+}

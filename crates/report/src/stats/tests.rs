@@ -1,0 +1,140 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn result(values: &[u64]) -> LatencyResult {
+    let mut moments = Moments::default();
+    let mut histogram: Vec<(u64, u64)> = Vec::new();
+    for value in values {
+        moments.add(*value);
+        histogram = merge_histograms(&histogram, &[(*value, 1)]);
+    }
+    LatencyResult::new(&moments, histogram)
+}
+
+#[test]
+fn moments_of_a_small_set_by_hand() {
+    // 2 4 4 4 5 5 7 9: mean 5, population variance 4.
+    let result = result(&[2, 4, 4, 4, 5, 5, 7, 9]);
+    assert_eq!((result.count, result.min_ns, result.max_ns), (8, 2, 9));
+    assert_eq!((result.mean_ns, result.std_ns), (5.0, 2.0));
+}
+
+#[test]
+fn deviation_keeps_its_precision_far_from_zero() {
+    let mut moments = Moments::default();
+    for value in [1_000_000_000_000, 1_000_000_000_002] {
+        moments.add(value);
+    }
+    assert_eq!(moments.std(), 1.0);
+}
+
+#[test]
+fn deviation_of_the_largest_values() {
+    let mut moments = Moments::default();
+    for value in [0, 1 << 63] {
+        moments.add(value);
+    }
+    assert!((moments.std() / (1_u64 << 62) as f64 - 1.0).abs() < 1e-9);
+}
+
+#[test]
+fn percentiles_take_the_index_floor_of_n_times_p() {
+    let ten: Vec<u64> = (1..=10).collect();
+    let ten = result(&ten);
+    // floor(10 × 0.5) = index 5 of 0..=9, the sixth value.
+    assert_eq!(ten.p50_ns, 6);
+    assert_eq!(ten.p90_ns, 10);
+    assert_eq!(ten.p99_9999_ns, 10);
+    assert_eq!(result(&[7]).p50_ns, 7);
+    assert_eq!(result(&[1, 2]).p50_ns, 2);
+    let hundred: Vec<u64> = (1..=100).collect();
+    assert_eq!(result(&hundred).p99_ns, 100);
+    assert_eq!(result(&hundred).p90_ns, 91);
+}
+
+#[test]
+fn no_values_give_zeros() {
+    let nothing = result(&[]);
+    assert_eq!(nothing, LatencyResult::default());
+    assert_eq!(Moments::default().std(), 0.0);
+    assert_eq!(Spread::of([]), None);
+}
+
+#[test]
+fn merging_equals_measuring_together() {
+    let together = result(&[1, 2, 3, 10, 20, 30]);
+    let merged = result(&[1, 20, 3]).merged(&result(&[2, 10, 30]));
+    assert_eq!(merged.histogram, together.histogram);
+    assert_eq!((merged.p50_ns, merged.min_ns, merged.max_ns), (10, 1, 30));
+    assert!((merged.mean_ns - together.mean_ns).abs() < 1e-9);
+    assert!((merged.std_ns - together.std_ns).abs() < 1e-9);
+    assert_eq!(result(&[]).merged(&together), together);
+}
+
+#[test]
+fn a_percentile_needs_ten_values_above_it() {
+    let thousand: Vec<u64> = (0..1000).collect();
+    let thousand = result(&thousand);
+    assert!(thousand.supports(0.99));
+    assert!(!thousand.supports(0.9999));
+}
+
+#[test]
+fn spread_of_repetitions() {
+    assert_eq!(Spread::of([3.0, 1.0, 2.0]), Some(Spread { median: 2.0, min: 1.0, max: 3.0 }));
+    assert_eq!(Spread::of([1.0, 2.0]).unwrap().median, 1.5);
+    assert_eq!(Spread::of([9.0, 10.0, 11.0]).unwrap().relative_half_width(), 0.1);
+}
+
+/// The value at index floor(n × fraction) of the sorted values.
+fn exact(values: &[u64], fraction: f64) -> u64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_unstable();
+    sorted[((sorted.len() as f64 * fraction).floor() as usize).min(sorted.len() - 1)]
+}
+
+proptest! {
+    #[test]
+    fn every_percentile_of_single_values_is_exact(
+        values in prop::collection::vec(0..1_000_000_u64, 1..200),
+        fraction in 0.0..=1.0_f64,
+    ) {
+        prop_assert_eq!(result(&values).value_at(fraction), exact(&values, fraction));
+    }
+
+    #[test]
+    fn moments_merge_as_if_added_one_by_one(left in prop::collection::vec(any::<u64>(), 0..20), right in prop::collection::vec(any::<u64>(), 0..20)) {
+        let moments = |values: &[u64]| {
+            let mut moments = Moments::default();
+            values.iter().for_each(|value| moments.add(*value));
+            moments
+        };
+        let mut merged = moments(&left);
+        merged.merge(&moments(&right));
+        prop_assert_eq!(merged, moments(&[left, right].concat()));
+    }
+
+    #[test]
+    fn percentiles_never_fall(
+        values in prop::collection::vec(any::<u32>(), 1..100),
+        one in 0.0..=1.0_f64,
+        other in 0.0..=1.0_f64,
+    ) {
+        let result = result(&values.iter().map(|value| u64::from(*value)).collect::<Vec<_>>());
+        prop_assert!(result.value_at(one.min(other)) <= result.value_at(one.max(other)));
+    }
+
+    #[test]
+    fn however_values_are_divided_they_merge_to_the_same(
+        values in prop::collection::vec(0..1_000_000_u64, 1..100),
+        at in any::<prop::sample::Index>(),
+    ) {
+        let (left, right) = values.split_at(at.index(values.len()));
+        let (merged, together) = (result(left).merged(&result(right)), result(&values));
+        prop_assert_eq!(&merged.histogram, &together.histogram);
+        prop_assert_eq!((merged.min_ns, merged.max_ns, merged.p99_ns), (together.min_ns, together.max_ns, together.p99_ns));
+        prop_assert!((merged.mean_ns - together.mean_ns).abs() < 1e-3);
+        prop_assert!((merged.std_ns - together.std_ns).abs() < 1e-2);
+    }
+}

@@ -80,7 +80,7 @@ fn run_own(words: &[String], stop: &Arc<Stop>) -> Result<(), Error> {
         Some(OwnCommand::Respond(options)) => open_loop::respond(&options, stop),
         Some(OwnCommand::Doctor) => doctor::run(),
         Some(OwnCommand::Selftest) => selftest::run(),
-        Some(OwnCommand::Peers(options)) => peers::run(&options, stop),
+        Some(OwnCommand::Peers(options)) => peers::run(&options, words.to_vec(), stop),
         Some(OwnCommand::Report { dir }) => characterize::report(&dir),
     }
 }

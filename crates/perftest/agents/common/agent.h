@@ -419,8 +419,9 @@ static inline bool parse_setting (Setup *setup, const char *key, const char *val
   return true;
 }
 
-/* Every key must be there once: a forgotten one shall not silently mean something. */
-static inline void parse_setup (char *line, Setup *setup)
+/* Reads what follows `setup` or `about`; whether it was the latter. Every key must be there once: a forgotten one shall
+   not silently mean something. */
+static inline bool parse_setup (char *line, Setup *setup)
 {
   static const char *const keys[] = { "role", "size", "reliability", "wait", "transport", "publish", "batch",
                                       "rate", "duration_ms", "warmup_ms", "domain", "core", NULL };
@@ -428,19 +429,20 @@ static inline void parse_setup (char *line, Setup *setup)
   char text[AGENT_LINE_MAX + 64];
   char *rest = NULL;
   char *word = strtok_r (line, " \n", &rest);
-  if (word == NULL || strcmp (word, "setup") != 0)
-    agent_fail ("setup is expected first");
+  const bool is_about = word != NULL && strcmp (word, "about") == 0;
+  if (!is_about && (word == NULL || strcmp (word, "setup") != 0))
+    agent_fail ("setup or about is expected first");
   while ((word = strtok_r (NULL, " \n", &rest)) != NULL) {
     char *value = strchr (word, '=');
     int key = 0;
     if (value != NULL)
       *value++ = '\0';
     if (value == NULL || !parse_choice (word, keys, &key) || !parse_setting (setup, word, value)) {
-      snprintf (text, sizeof (text), "setup: %s: unknown key or bad value", word);
+      snprintf (text, sizeof (text), "%s: unknown key or bad value", word);
       agent_fail (text);
     }
     if ((seen & (1u << key)) != 0) {
-      snprintf (text, sizeof (text), "setup: %s is given twice", word);
+      snprintf (text, sizeof (text), "%s is given twice", word);
       agent_fail (text);
     }
     seen |= 1u << key;
@@ -448,10 +450,11 @@ static inline void parse_setup (char *line, Setup *setup)
   for (int key = 0; keys[key] != NULL; key++) {
     all |= 1u << key;
     if ((seen & (1u << key)) == 0) {
-      snprintf (text, sizeof (text), "setup: %s is missing", keys[key]);
+      snprintf (text, sizeof (text), "%s is missing", keys[key]);
       agent_fail (text);
     }
   }
+  return is_about;
 }
 
 static inline void pin_to_core (int core)
@@ -518,7 +521,10 @@ static inline int agent_run (const Peer *peer)
   prctl (PR_SET_PDEATHSIG, SIGKILL);
   if (fgets (line, sizeof (line), stdin) == NULL)
     return 1;
-  parse_setup (line, &agent_setup);
+  if (parse_setup (line, &agent_setup)) {
+    agent_say ("about peer=%s version=%s settings=%s", peer->name, peer->version (), peer->settings (&agent_setup));
+    return 0;
+  }
   const char *reason = peer->unsupported (&agent_setup);
   if (reason == NULL && agent_setup.role == ROLE_PING && agent_setup.rate != 0)
     reason = "pings follow one another; they have no rate";
@@ -531,7 +537,7 @@ static inline int agent_run (const Peer *peer)
   if (reason != NULL)
     agent_fail (reason);
   wait_until_matched ();
-  agent_say ("ready peer=%s version=%s settings=%s", peer->name, peer->version (), peer->settings (&agent_setup));
+  agent_say ("ready");
   await_line ("start");
   take_part ();
   peer->close ();

@@ -243,6 +243,9 @@ bool try_write (uint64_t seq)
       && writer->loan_sample (data, fdds::DataWriter::LoanInitializationKind::NO_LOAN_INITIALIZATION)
            != ReturnCode_t::RETCODE_OK)
     return false;
+  // A loan holds whatever was there before: the sample is written into it, as an application would.
+  if (has_loans)
+    memcpy (data, sample.data (), sample.size ());
   memcpy (data, &seq, sizeof (seq));
   if (writer->write (data))
     return true;

@@ -5,8 +5,9 @@ pub mod catalog;
 mod measure;
 pub mod process;
 pub mod protocol;
-mod table;
+mod sides;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use self::catalog::{Environment, PEERS, Peer, install_command};
@@ -24,7 +25,7 @@ pub struct Options {
     /// Build the program of the peer, or of every peer that can be built here
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "all", conflicts_with = "measure")]
     build: Option<String>,
-    /// Measure raw UDP, Peregrine and every peer that is built, taking turns, and print one table
+    /// Measure raw UDP, Peregrine and every peer that is built, taking turns, and keep a record
     #[arg(long)]
     measure: bool,
     /// Sample sizes in bytes [default: 32,1024,16384]
@@ -46,14 +47,17 @@ pub struct Options {
     /// RELIABILITY of everything but raw UDP
     #[arg(long, value_enum, requires = "measure", default_value_t = Reliability::Reliable)]
     reliability: Reliability,
+    /// Keep record.jsonl and report.html here [default: perftest-results/ and the UTC time]
+    #[arg(long, value_name = "DIR", requires = "measure")]
+    out: Option<PathBuf>,
 }
 
 /// Lists the peers, builds them, or measures them.
-pub fn run(options: &Options, stop: &Stop) -> Result<(), Error> {
+pub fn run(options: &Options, command_line: Vec<String>, stop: &Stop) -> Result<(), Error> {
     let environment = Environment::of_process();
     match (&options.build, options.measure) {
         (Some(name), _) => build_named(name, &environment),
-        (None, true) => measure::run(&options.plan(), &environment, stop),
+        (None, true) => measure::run(&options.plan(), command_line, &environment, stop),
         (None, false) => print_text(&list(PEERS, &environment)),
     }
 }
@@ -69,6 +73,7 @@ impl Options {
             time: Duration::from_millis(self.time.unwrap_or(if self.quick { 200 } else { 500 })),
             wait: self.wait,
             reliability: self.reliability,
+            out: self.out.clone(),
         }
     }
 }

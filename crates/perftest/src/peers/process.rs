@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
-use super::protocol::{Answer, MAX_ANSWER_LEN, Malformed, PeerResult, Ready, Role, Setup};
+use super::protocol::{About, Answer, MAX_ANSWER_LEN, Malformed, PeerResult, Role, Setup};
 use crate::clock::MonotonicNs;
 use crate::control::Stop;
 use crate::error::Error;
@@ -26,8 +26,6 @@ const ANSWERS_WAITING: usize = 4;
 pub enum Outcome {
     /// It took place.
     Measured {
-        /// Who took part, with which settings.
-        ready: Ready,
         /// Of the side that sends first.
         initiator: PeerResult,
         /// Of the side that receives first.
@@ -46,14 +44,14 @@ pub fn run_test(program: &Path, setup: &Setup, cores: Option<(usize, usize)>, st
     };
     let mut responder = Agent::start(program, second)?;
     let mut initiator = Agent::start(program, first)?;
-    responder.send(&Setup { role: second, core: cores.map(|cores| cores.1), ..setup.clone() }.to_string())?;
-    initiator.send(&Setup { role: first, core: cores.map(|cores| cores.0), ..setup.clone() }.to_string())?;
-    let mut readies = Vec::new();
+    let of = |role, core| format!("setup {}", Setup { role, core, ..setup.clone() });
+    responder.send(&of(second, cores.map(|cores| cores.1)))?;
+    initiator.send(&of(first, cores.map(|cores| cores.0)))?;
     for agent in [&mut initiator, &mut responder] {
         match agent.answer(PATIENCE, stop)? {
-            Answer::Ready(ready) => readies.push(ready),
+            Answer::Ready => {}
             Answer::Unsupported(reason) => return Ok(Outcome::Unsupported(reason)),
-            Answer::Result(_) => return Err(agent.failed("a result came before the start")),
+            Answer::Result(_) | Answer::About(_) => return Err(agent.failed("a result came before the start")),
             Answer::Error(reason) => return Err(agent.failed(&reason)),
         }
     }
@@ -66,8 +64,22 @@ pub fn run_test(program: &Path, setup: &Setup, cores: Option<(usize, usize)>, st
     initiator.send("stop")?;
     initiator.finish()?;
     responder.finish()?;
-    let ready = readies.swap_remove(0);
-    Ok(Outcome::Measured { ready, initiator: initiator_result, responder: responder_result })
+    Ok(Outcome::Measured { initiator: initiator_result, responder: responder_result })
+}
+
+/// What the program is, and with which settings it would do this.
+pub fn ask_about(program: &Path, setup: &Setup, stop: &Stop) -> Result<About, Error> {
+    let mut agent = Agent::start(program, setup.role)?;
+    agent.send(&format!("about {setup}"))?;
+    let about = match agent.answer(PATIENCE, stop)? {
+        Answer::About(about) => about,
+        Answer::Error(reason) => return Err(agent.failed(&reason)),
+        Answer::Ready | Answer::Result(_) | Answer::Unsupported(_) => {
+            return Err(agent.failed("it was asked what it is, and answered something else"));
+        }
+    };
+    agent.finish()?;
+    Ok(about)
 }
 
 /// One process. It is killed when dropped before [`Self::finish`].
@@ -143,7 +155,9 @@ impl Agent {
             Answer::Result(result) if result.role() == self.role => Ok(result),
             Answer::Result(_) => Err(self.failed("its result is of another role")),
             Answer::Error(reason) => Err(self.failed(&reason)),
-            Answer::Ready(_) | Answer::Unsupported(_) => Err(self.failed("its answer to the start is no result")),
+            Answer::About(_) | Answer::Ready | Answer::Unsupported(_) => {
+                Err(self.failed("its answer to the start is no result"))
+            }
         }
     }
 
@@ -210,9 +224,8 @@ mod tests {
         file
     }
 
-    fn run(name: &str, body: &str) -> Result<Outcome, Error> {
-        let program = script(name, body);
-        let setup = Setup {
+    fn setup() -> Setup {
+        Setup {
             role: Role::Pub,
             size: 28,
             reliability: Reliability::Reliable,
@@ -225,13 +238,17 @@ mod tests {
             warmup_ms: 0,
             domain: 0,
             core: None,
-        };
-        let outcome = run_test(&program, &setup, None, &Stop::default());
+        }
+    }
+
+    fn run(name: &str, body: &str) -> Result<Outcome, Error> {
+        let program = script(name, body);
+        let outcome = run_test(&program, &setup(), None, &Stop::default());
         fs::remove_dir_all(program.parent().unwrap()).unwrap();
         outcome
     }
 
-    const RESULTS: &str = "echo ready peer=p version=1 settings=$role; read -r start
+    const RESULTS: &str = "echo ready; read -r start
         [ $role = pub ] && echo result role=pub sent=3 duration_ns=2 cpu_ns=1
         read -r stop
         [ $role = sub ] && echo result role=sub received=3 lost=0 out_of_order=0 duration_ns=2 cpu_ns=1; exit 0";
@@ -239,11 +256,24 @@ mod tests {
     #[test]
     fn both_sides_are_led_through_a_test() {
         let expected = Outcome::Measured {
-            ready: Ready { peer: "p".into(), version: "1".into(), settings: "pub".into() },
             initiator: PeerResult::Pub { sent: 3, duration_ns: 2, cpu_ns: 1 },
             responder: PeerResult::Sub { received: 3, lost: 0, out_of_order: 0, duration_ns: 2, cpu_ns: 1 },
         };
         assert_eq!(run("both", RESULTS), Ok(expected));
+    }
+
+    #[test]
+    fn a_peer_is_asked_what_it_is() {
+        let ask = |name, body| {
+            let program = script(name, body);
+            let about = ask_about(&program, &setup(), &Stop::default());
+            fs::remove_dir_all(program.parent().unwrap()).unwrap();
+            about
+        };
+        let expected = About { peer: "p".into(), version: "1".into(), settings: "a=b,c".into() };
+        assert_eq!(ask("about", "echo about peer=p version=1 settings=a=b,c"), Ok(expected));
+        let error = ask("evades", "echo ready").unwrap_err().to_string();
+        assert!(error.contains("answered something else"), "{error}");
     }
 
     #[test]

@@ -109,11 +109,12 @@ words! {
     }
 }
 
+/// The keys and values, which follow the word `setup` or `about`.
 impl fmt::Display for Setup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let batch = if self.batch { "on" } else { "off" };
         let core = self.core.map_or_else(|| "none".into(), |core| core.to_string());
-        write!(f, "setup role={} size={} reliability={}", self.role, self.size, self.reliability)?;
+        write!(f, "role={} size={} reliability={}", self.role, self.size, self.reliability)?;
         write!(f, " wait={} transport={} publish={} batch={batch}", self.wait, self.transport, self.publish)?;
         write!(f, " rate={} duration_ms={} warmup_ms={}", self.rate, self.duration_ms, self.warmup_ms)?;
         write!(f, " domain={} core={core}", self.domain)
@@ -123,8 +124,10 @@ impl fmt::Display for Setup {
 /// What a process of a peer says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
+    /// What it is.
+    About(About),
     /// It has found its partner.
-    Ready(Ready),
+    Ready,
     /// What it measured.
     Result(PeerResult),
     /// It cannot do what the setup asks for, and why.
@@ -133,14 +136,14 @@ pub enum Answer {
     Error(String),
 }
 
-/// Who is ready.
+/// What a peer is, and how it would do what it was asked about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ready {
+pub struct About {
     /// Name of the peer.
     pub peer: String,
     /// Version of the middleware.
     pub version: String,
-    /// What was set beyond the middleware's defaults.
+    /// What would be set beyond the middleware's defaults, separated by commas.
     pub settings: String,
 }
 
@@ -211,12 +214,13 @@ impl Answer {
         }
         let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
         match word {
-            "ready" => {
+            "about" => {
                 let mut fields = Fields::of(rest)?;
                 let mut text = |key| fields.take(key).map(String::from);
-                let ready = Ready { peer: text("peer")?, version: text("version")?, settings: text("settings")? };
-                fields.finish().map(|()| Self::Ready(ready))
+                let about = About { peer: text("peer")?, version: text("version")?, settings: text("settings")? };
+                fields.finish().map(|()| Self::About(about))
             }
+            "ready" => Fields::of(rest)?.finish().map(|()| Self::Ready),
             "result" => PeerResult::parse(rest).map(Self::Result),
             "unsupported" => Ok(Self::Unsupported(rest.into())),
             "error" => Ok(Self::Error(rest.into())),
@@ -351,7 +355,7 @@ mod tests {
             domain: 181,
             core: Some(1),
         };
-        let line = "setup role=pub size=1024 reliability=best-effort wait=waitset transport=data-sharing publish=async \
+        let line = "role=pub size=1024 reliability=best-effort wait=waitset transport=data-sharing publish=async \
                     batch=on rate=10 duration_ms=200 warmup_ms=20 domain=181 core=1";
         assert_eq!(setup.to_string(), line);
         assert!(Setup { core: None, batch: false, ..setup }.to_string().contains(" batch=off "));
@@ -359,8 +363,9 @@ mod tests {
 
     #[test]
     fn answers_are_understood() {
-        let ready = Ready { peer: "a".into(), version: "1.2".into(), settings: "b=c,d".into() };
-        assert_eq!(Answer::parse("ready peer=a version=1.2 settings=b=c,d"), Ok(Answer::Ready(ready)));
+        let about = About { peer: "a".into(), version: "1.2".into(), settings: "b=c,d".into() };
+        assert_eq!(Answer::parse("about peer=a version=1.2 settings=b=c,d"), Ok(Answer::About(about)));
+        assert_eq!(Answer::parse("ready"), Ok(Answer::Ready));
         let ping = PeerResult::Ping {
             sent: 9,
             received: 5,
@@ -381,9 +386,10 @@ mod tests {
         for (line, expected) in [
             ("", "'' begins no answer"),
             ("hello", "'hello' begins no answer"),
-            ("ready peer=a version=1", "settings is missing"),
-            ("ready peer=a version=1 settings=x more=1", "more is unknown"),
-            ("ready peer=a peer=b", "peer is given twice"),
+            ("about peer=a version=1", "settings is missing"),
+            ("about peer=a version=1 settings=x more=1", "more is unknown"),
+            ("about peer=a peer=b", "peer is given twice"),
+            ("ready peer=a", "peer is unknown"),
             ("result role=king", "role=king does not exist"),
             ("result role=pong received=many cpu_ns=1", "received=many is not a number"),
             ("result role=pong received", "'received' is not key=value"),
@@ -400,7 +406,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_line_makes_the_parser_panic(line in "(result |ready |)(role=(ping|pong|pub|sub) )?[ -~]{0,80}") {
+        fn no_line_makes_the_parser_panic(line in "(result |about |ready |)(role=(ping|pong|pub|sub) )?[ -~]{0,80}") {
             let _ = Answer::parse(&line);
         }
 

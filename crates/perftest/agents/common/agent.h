@@ -29,7 +29,7 @@
 
 typedef enum { ROLE_PING, ROLE_PONG, ROLE_PUB, ROLE_SUB } AgentRole;
 typedef enum { WAIT_LISTENER, WAIT_WAITSET, WAIT_POLL } AgentWait;
-typedef enum { TRANSPORT_UDP, TRANSPORT_SHM, TRANSPORT_DATA_SHARING } AgentTransport;
+typedef enum { TRANSPORT_UDP, TRANSPORT_TCP, TRANSPORT_SHM, TRANSPORT_DATA_SHARING } AgentTransport;
 
 typedef struct {
   AgentRole role;
@@ -295,7 +295,7 @@ static inline void respond (void)
     }
   pthread_join (watcher, NULL);
   /* What is still on its way, until nothing comes any more. */
-  uint64_t before, after = agent_state.received;
+  uint64_t before, after = UINT64_MAX;
   do {
     before = after;
     agent_sleep_until (agent_now () + AGENT_SILENCE_MS * 1000000u);
@@ -382,7 +382,7 @@ static inline bool parse_setting (Setup *setup, const char *key, const char *val
 {
   static const char *const roles[] = { "ping", "pong", "pub", "sub", NULL };
   static const char *const waits[] = { "listener", "waitset", "poll", NULL };
-  static const char *const transports[] = { "udp", "shm", "data-sharing", NULL };
+  static const char *const transports[] = { "udp", "tcp", "shm", "data-sharing", NULL };
   static const char *const reliabilities[] = { "best-effort", "reliable", NULL };
   static const char *const modes[] = { "sync", "async", NULL };
   static const char *const switches[] = { "off", "on", NULL };

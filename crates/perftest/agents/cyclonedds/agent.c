@@ -18,6 +18,8 @@ static bool is_batched;
 
 static const char *unsupported (const Setup *setup)
 {
+  if (setup->transport == TRANSPORT_TCP)
+    return "Cyclone DDS is measured over UDP only; use transport=udp";
   if (setup->transport != TRANSPORT_UDP)
     return "shared memory needs a RouDi daemon with Cyclone DDS 0.10; transport=udp is there";
   if (setup->async)

@@ -109,6 +109,8 @@ std::vector<uint8_t> sample;
 
 const char *unsupported (const Setup *setup)
 {
+  if (setup->transport == TRANSPORT_TCP)
+    return "Fast DDS is measured over UDP and shared memory only; use transport=udp";
   if (setup->batch)
     return "Fast DDS packs no samples together; use batch=off";
   if (setup->transport == TRANSPORT_DATA_SHARING && !setup->reliable)

@@ -1,6 +1,8 @@
 //! Building a peer's program in the cache, from sources that this program carries with it.
 
+use std::collections::VecDeque;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -10,7 +12,7 @@ use crate::error::Error;
 const PROGRAM: &str = "agent";
 /// Holds the recipe of the program beside it.
 const STAMP: &str = "built";
-/// What of a failed step's messages is shown.
+/// The last messages of a failed step that its error repeats.
 const MAX_MESSAGE_LINES: usize = 20;
 
 /// The peer's program, if it is built from the sources of this version.
@@ -45,7 +47,9 @@ pub fn build(peer: &Peer, environment: &Environment) -> Result<PathBuf, Error> {
         return Err(refuse(error));
     }
     for (name, text) in peer.sources {
-        fs::write(folder.join(name), text).map_err(refuse)?;
+        let file = folder.join(name);
+        file.parent().map_or(Ok(()), fs::create_dir_all).map_err(refuse)?;
+        fs::write(file, text).map_err(refuse)?;
     }
     for (index, step) in peer.steps.iter().enumerate() {
         eprintln!("{}: step {} of {}: {}", peer.name, index + 1, peer.steps.len(), step.join(" "));
@@ -62,19 +66,32 @@ fn run_step(peer: &Peer, step: &[&str], folder: &Path, environment: &Environment
     let failed =
         |why: String| Error::Setup(format!("{} cannot be built: {} failed: {why}", peer.product, step.join(" ")));
     let program = environment.find_tool(tool).ok_or_else(|| failed("it is not on PATH".into()))?;
-    let output = Command::new(program)
+    let mut child = Command::new(program)
         .args(arguments)
         .current_dir(folder)
         .env("PATH", &environment.path)
         .stdin(Stdio::null())
-        .output()
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
         .map_err(|error| failed(error.to_string()))?;
-    if output.status.success() {
+    // Some tools take minutes; what they say shows that they are at work.
+    let mut last = VecDeque::new();
+    for line in child.stderr.take().into_iter().flat_map(|stderr| BufReader::new(stderr).split(b'\n')) {
+        let Ok(line) = line else { break };
+        let line = String::from_utf8_lossy(&line).into_owned();
+        eprintln!("{}: {line}", peer.name);
+        last.push_back(line);
+        if last.len() > MAX_MESSAGE_LINES {
+            last.pop_front();
+        }
+    }
+    let status = child.wait().map_err(|error| failed(error.to_string()))?;
+    if status.success() {
         return Ok(());
     }
-    let messages = String::from_utf8_lossy(&output.stderr);
-    let first: Vec<_> = messages.lines().take(MAX_MESSAGE_LINES).collect();
-    Err(failed(format!("{}\n{}", output.status, first.join("\n"))))
+    let last: Vec<_> = last.into_iter().collect();
+    Err(failed(format!("{status}\n{}", last.join("\n"))))
 }
 
 /// Everything that the program depends on here.
@@ -93,10 +110,10 @@ mod tests {
     const PEER: Peer = Peer {
         name: "example",
         product: "Example",
-        sources: &[("agent.txt", "text of the agent\n")],
+        sources: &[("src/agent.txt", "text of the agent\n")],
         tools: &[Tool { name: "copier", package: "copier" }],
-        header: Header { path: "example.h", compiler: "copier", language: "c", package: "example-dev" },
-        steps: &[&["copier", "agent.txt", "agent.new"]],
+        header: Some(Header { path: "example.h", compiler: "copier", language: "c", package: "example-dev" }),
+        steps: &[&["copier", "src/agent.txt", "agent.new"]],
     };
 
     /// A compiler that copies, and finds every header.
@@ -116,7 +133,7 @@ mod tests {
         let program = build(&PEER, &environment).unwrap();
         assert_eq!(fs::read_to_string(&program).unwrap(), "text of the agent\n");
         assert_eq!(built_program(&PEER, &environment), Some(program));
-        let changed = Peer { sources: &[("agent.txt", "another text\n")], ..PEER };
+        let changed = Peer { sources: &[("src/agent.txt", "another text\n")], ..PEER };
         assert_eq!(built_program(&changed, &environment), None);
         fs::remove_dir_all(environment.path).unwrap();
     }
@@ -125,7 +142,7 @@ mod tests {
     fn a_failed_step_tells_what_the_tool_said_and_leaves_no_program() {
         let environment = environment("fails", "echo 'no such thing' >&2; exit 3");
         let error = build(&PEER, &environment).unwrap_err().to_string();
-        assert!(error.contains("copier agent.txt agent.new failed") && error.contains("no such thing"), "{error}");
+        assert!(error.contains("copier src/agent.txt agent.new failed") && error.contains("no such thing"), "{error}");
         assert_eq!(built_program(&PEER, &environment), None);
         fs::remove_dir_all(environment.path).unwrap();
     }
@@ -136,7 +153,7 @@ mod tests {
         for peer in PEERS {
             let error = build(peer, &nowhere).unwrap_err().to_string();
             assert!(error.contains(peer.product) && error.contains("apt-get install"), "{error}");
-            assert!(error.contains(peer.header.package), "{error}");
+            assert!(peer.missing(&nowhere).iter().all(|missing| error.contains(missing.package)), "{error}");
         }
     }
 

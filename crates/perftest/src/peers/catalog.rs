@@ -13,12 +13,12 @@ pub struct Peer {
     pub name: &'static str,
     /// Name for readers.
     pub product: &'static str,
-    /// Files of the program, name and text.
+    /// Files of the program: path below its folder, and text.
     pub sources: &'static [(&'static str, &'static str)],
     /// Programs that building needs.
     pub tools: &'static [Tool],
-    /// A header of the middleware: where it is, the library is.
-    pub header: Header,
+    /// A header of the middleware, where its library must be installed: where the one is, the other is.
+    pub header: Option<Header>,
     /// What is run, in this order, in the folder with the sources. The program is called `agent`.
     pub steps: &'static [&'static [&'static str]],
 }
@@ -63,6 +63,46 @@ pub struct Missing {
     pub package: &'static str,
 }
 
+/// Builds the program of a peer in Rust from the crates that its lock file names.
+const fn rust_peer(
+    name: &'static str,
+    product: &'static str,
+    sources: &'static [(&'static str, &'static str)],
+    steps: &'static [&'static [&'static str]],
+) -> Peer {
+    let tools = &[Tool { name: "cargo", package: "rustup" }, Tool { name: "cp", package: "coreutils" }];
+    Peer { name, product, sources, tools, header: None, steps }
+}
+
+/// Files and steps of a peer in Rust, from the name of its folder.
+macro_rules! rust_peer {
+    ($name:literal, $product:literal) => {
+        rust_peer(
+            $name,
+            $product,
+            &[
+                ("common/agent.rs", include_str!("../../agents/common/agent.rs")),
+                (concat!($name, "/Cargo.toml"), include_str!(concat!("../../agents/", $name, "/Cargo.toml"))),
+                (concat!($name, "/Cargo.lock"), include_str!(concat!("../../agents/", $name, "/Cargo.lock"))),
+                (concat!($name, "/src/main.rs"), include_str!(concat!("../../agents/", $name, "/src/main.rs"))),
+            ],
+            &[
+                &[
+                    "cargo",
+                    "build",
+                    "--release",
+                    "--locked",
+                    "--target-dir",
+                    "target",
+                    "--manifest-path",
+                    concat!($name, "/Cargo.toml"),
+                ],
+                &["cp", "target/release/agent", "agent.new"],
+            ],
+        )
+    };
+}
+
 const AGENT_H: (&str, &str) = ("agent.h", include_str!("../../agents/common/agent.h"));
 
 /// Every peer, in the order of the tables.
@@ -76,7 +116,7 @@ pub const PEERS: &[Peer] = &[
             ("sample.idl", include_str!("../../agents/cyclonedds/sample.idl")),
         ],
         tools: &[Tool { name: "gcc", package: "gcc" }, Tool { name: "idlc", package: "cyclonedds-tools" }],
-        header: Header { path: "dds/dds.h", compiler: "gcc", language: "c", package: "cyclonedds-dev" },
+        header: Some(Header { path: "dds/dds.h", compiler: "gcc", language: "c", package: "cyclonedds-dev" }),
         steps: &[
             &["idlc", "-l", "c", "sample.idl"],
             &[
@@ -100,7 +140,12 @@ pub const PEERS: &[Peer] = &[
         product: "Fast DDS",
         sources: &[AGENT_H, ("agent.cpp", include_str!("../../agents/fastdds/agent.cpp"))],
         tools: &[Tool { name: "g++", package: "g++" }],
-        header: Header { path: "fastrtps/config.h", compiler: "g++", language: "c++", package: "libfastrtps-dev" },
+        header: Some(Header {
+            path: "fastrtps/config.h",
+            compiler: "g++",
+            language: "c++",
+            package: "libfastrtps-dev",
+        }),
         steps: &[&[
             "g++",
             "-std=c++17",
@@ -115,6 +160,7 @@ pub const PEERS: &[Peer] = &[
             "-pthread",
         ]],
     },
+    rust_peer!("iceoryx2", "iceoryx2"),
 ];
 
 /// The peer of that name.
@@ -149,8 +195,8 @@ impl Peer {
             .filter(lacks_tool)
             .map(|tool| Missing { what: format!("the program {}", tool.name), package: tool.package })
             .collect();
-        if !self.header.is_found(environment) {
-            missing.push(Missing { what: format!("the header {}", self.header.path), package: self.header.package });
+        if let Some(header) = self.header.as_ref().filter(|header| !header.is_found(environment)) {
+            missing.push(Missing { what: format!("the header {}", header.path), package: header.package });
         }
         missing
     }

@@ -80,6 +80,8 @@ const VARIANTS: &[Variant] = &[
     },
     variant("fastdds", "shm", "SHM", Transport::Shm),
     variant("fastdds", "data-sharing", "data sharing", Transport::DataSharing),
+    variant("iceoryx2", "copied", "copied", Transport::Shm),
+    variant("iceoryx2", "in-place", "in place", Transport::DataSharing),
 ];
 
 /// Measures, keeps the record and prints the table. A series that fails is told of at the end and makes the run fail.

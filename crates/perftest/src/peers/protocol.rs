@@ -92,6 +92,8 @@ words! {
     Transport {
         /// UDP on the loopback interface.
         Udp = "udp",
+        /// TCP on the loopback interface.
+        Tcp = "tcp",
         /// Shared memory, copied in and out.
         Shm = "shm",
         /// Shared memory in which samples are written and read.

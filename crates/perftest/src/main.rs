@@ -10,7 +10,7 @@ use std::sync::Arc;
 use clap::{Parser, Subcommand};
 use perftest::control::{Stop, watch_signals};
 use perftest::error::Error;
-use perftest::{characterize, compare, doctor, open_loop, selftest};
+use perftest::{characterize, compare, doctor, floors, open_loop, peers, selftest};
 
 /// Measures how this machine moves samples. For RTI Perftest's options see: perftest -help
 #[derive(Debug, Parser)]
@@ -40,6 +40,10 @@ enum OwnCommand {
     Doctor,
     /// Tell what measuring itself costs here: the clock, the recorder, the patterns
     Selftest,
+    /// Measure what this machine gives without any middleware: sockets, shared memory, memory
+    Floors(floors::Options),
+    /// List other middleware to compare with, build what speaks for it, or measure it
+    Peers(peers::Options),
     /// Render a kept record again
     Report {
         /// The folder that holds record.jsonl
@@ -78,6 +82,8 @@ fn run_own(words: &[String], stop: &Arc<Stop>) -> Result<(), Error> {
         Some(OwnCommand::Respond(options)) => open_loop::respond(&options, stop),
         Some(OwnCommand::Doctor) => doctor::run(),
         Some(OwnCommand::Selftest) => selftest::run(),
+        Some(OwnCommand::Floors(options)) => floors::run(&options, words.to_vec(), stop),
+        Some(OwnCommand::Peers(options)) => peers::run(&options, words.to_vec(), stop),
         Some(OwnCommand::Report { dir }) => characterize::report(&dir),
     }
 }

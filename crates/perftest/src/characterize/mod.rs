@@ -1,21 +1,25 @@
 //! `perftest` alone: measures this machine with publishers and subscribers as real processes, and reports.
 
+mod cell;
 mod keeper;
+pub(crate) mod kept;
 pub(crate) mod pair;
-mod progress;
+pub(crate) mod progress;
 mod series;
 mod turns;
 
 use std::fs::{self, File};
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use peregrine_report::record::{End, Header, Line, Measurement, Record, SCHEMA_VERSION, Series, Test, Warning};
+use peregrine_report::record::{Line, Measurement, Record, Series, Test, Warning};
 use peregrine_report::render;
 use peregrine_report::table::Table;
 
+pub(crate) use self::cell::measure_cell;
 pub use self::keeper::Keeper;
+use self::kept::{Comparison, Cores};
 use self::pair::Pair;
 use self::progress::Progress;
 use self::series::{SERIES, SeriesSpec};
@@ -23,10 +27,9 @@ pub use self::turns::{TurnsOptions, run_turns};
 use crate::control::Stop;
 use crate::doctor;
 use crate::error::Error;
-use crate::host::{self, IdleStates};
+use crate::host;
 use crate::output::print_text;
 use crate::plan::SCAN_SIZES;
-use crate::threads::allowed_cores;
 
 /// What to measure, and where to keep it.
 #[derive(Debug, Clone, clap::Args)]
@@ -55,39 +58,17 @@ pub fn run(options: &Options, command_line: Vec<String>, stop: &Stop) -> Result<
     sizes.sort_unstable();
     sizes.dedup();
     let time = Duration::from_millis(options.time.unwrap_or(if options.quick { 100 } else { 200 }));
-    let created_utc = host::utc_text(SystemTime::now());
-    let folder = keeper::folder(options.out.as_deref(), &created_utc);
-    let mut keeper = Keeper::create(&folder)?;
-
-    let host_lines = host_lines();
-    let idle_states = IdleStates::disable();
-    let cores = two_cores(&allowed_cores());
-    let header = Header {
-        schema: SCHEMA_VERSION,
-        tool: "perftest".into(),
-        version: env!("CARGO_PKG_VERSION").into(),
-        created_utc,
+    let comparison = Comparison {
+        out: options.out.as_deref(),
         command_line,
         series: SERIES.iter().map(SeriesSpec::describe).collect(),
-        data_lens: sizes.iter().map(|size| *size as u64).collect(),
+        sizes: &sizes,
         repetitions: options.repetitions,
-        measurement_ms: time.as_millis() as u64,
-        pinned_cores: cores.map_or_else(Vec::new, |(publisher, subscriber)| vec![publisher, subscriber]),
-        idle_states_disabled: matches!(idle_states, IdleStates::Disabled { .. }),
-        plan: None,
+        time,
     };
-    keeper.keep(&Line::Header(header))?;
-    for line in host_lines {
-        keeper.keep(&line)?;
-    }
-
-    let campaign = Campaign { sizes: &sizes, time, cores, stop, repetitions: options.repetitions };
-    let result = campaign.run(&mut keeper);
-    let reason = result.as_ref().err().map_or_else(String::new, Error::to_string);
-    keeper.keep(&Line::End(End { complete: result.is_ok(), reason }))?;
-    keeper.finish()?;
-    report(&folder)?;
-    result
+    kept::keep(comparison, |cores, keeper| {
+        Campaign { sizes: &sizes, time, cores, stop, repetitions: options.repetitions }.run(keeper)
+    })
 }
 
 /// Renders a kept record again: the table on stdout, and the page beside the record.
@@ -119,7 +100,7 @@ pub fn read_record(folder: &Path) -> Result<(Record, PathBuf), Error> {
 struct Campaign<'a> {
     sizes: &'a [usize],
     time: Duration,
-    cores: Option<(usize, usize)>,
+    cores: Cores,
     stop: &'a Stop,
     repetitions: u32,
 }

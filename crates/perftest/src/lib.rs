@@ -4,6 +4,7 @@
 //! [`messaging`], follows the protocol of [`control`], and hands what it measured to [`output`].
 #![forbid(unsafe_code)]
 
+pub mod campaign;
 pub mod characterize;
 pub mod cli;
 pub mod clock;

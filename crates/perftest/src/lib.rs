@@ -18,6 +18,7 @@ pub mod open_loop;
 pub mod output;
 pub mod pace;
 pub mod payload;
+pub mod places;
 pub mod plan;
 pub mod recorder;
 pub mod resources;

@@ -1,6 +1,10 @@
 //! Publisher and subscriber on two hosts: a link of 100 Mbit/s, and links that lose packets.
 
 mod common;
+#[path = "two_host/lab.rs"]
+mod lab;
+#[path = "two_host/remaining.rs"]
+mod remaining;
 
 use common::{Outcome, PROGRAM, columns, start_command};
 use peregrine_interop::{Link, Rate, TwoHosts};

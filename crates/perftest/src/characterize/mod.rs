@@ -20,13 +20,14 @@ use self::pair::Pair;
 use self::progress::Progress;
 use self::series::{SERIES, SeriesSpec};
 pub use self::turns::{TurnsOptions, run_turns};
+use crate::campaign::placement::Place;
 use crate::control::Stop;
 use crate::doctor;
 use crate::error::Error;
 use crate::host::{self, IdleStates};
 use crate::output::print_text;
+use crate::places::{Places, placed};
 use crate::plan::SCAN_SIZES;
-use crate::threads::allowed_cores;
 
 /// What to measure, and where to keep it.
 #[derive(Debug, Clone, clap::Args)]
@@ -50,7 +51,7 @@ pub struct Options {
 }
 
 /// Measures everything, prints one table, and keeps the record and the page.
-pub fn run(options: &Options, command_line: Vec<String>, stop: &Stop) -> Result<(), Error> {
+pub fn run(options: &Options, command_line: Vec<String>, places: &Places, stop: &Stop) -> Result<(), Error> {
     let mut sizes = options.sizes.clone();
     sizes.sort_unstable();
     sizes.dedup();
@@ -59,16 +60,16 @@ pub fn run(options: &Options, command_line: Vec<String>, stop: &Stop) -> Result<
     let folder = keeper::folder(options.out.as_deref(), &created_utc);
     let mut keeper = Keeper::create(&folder)?;
 
-    let host_lines = host_lines();
+    let host_lines = places.host_lines()?;
     let idle_states = IdleStates::disable();
-    let cores = two_cores(&allowed_cores());
+    let cores = places.two_cores();
     let header = Header {
         schema: SCHEMA_VERSION,
         tool: "perftest".into(),
         version: env!("CARGO_PKG_VERSION").into(),
         created_utc,
         command_line,
-        series: SERIES.iter().map(SeriesSpec::describe).collect(),
+        series: SERIES.iter().map(|series| series.describe(places)).collect::<Result<_, _>>()?,
         data_lens: sizes.iter().map(|size| *size as u64).collect(),
         repetitions: options.repetitions,
         measurement_ms: time.as_millis() as u64,
@@ -81,7 +82,7 @@ pub fn run(options: &Options, command_line: Vec<String>, stop: &Stop) -> Result<
         keeper.keep(&line)?;
     }
 
-    let campaign = Campaign { sizes: &sizes, time, cores, stop, repetitions: options.repetitions };
+    let campaign = Campaign { sizes: &sizes, time, cores, places, stop, repetitions: options.repetitions };
     let result = campaign.run(&mut keeper);
     let reason = result.as_ref().err().map_or_else(String::new, Error::to_string);
     keeper.keep(&Line::End(End { complete: result.is_ok(), reason }))?;
@@ -120,6 +121,7 @@ struct Campaign<'a> {
     sizes: &'a [usize],
     time: Duration,
     cores: Option<(usize, usize)>,
+    places: &'a Places,
     stop: &'a Stop,
     repetitions: u32,
 }
@@ -164,7 +166,7 @@ impl Campaign<'_> {
         progress: &Progress,
     ) -> Result<(), Error> {
         progress.begin(series.label, test, repetition);
-        let mut pair = Pair::start(&series.case(), test, self.sizes, self.time, self.cores)?;
+        let mut pair = Pair::start(&series.case(), test, self.sizes, self.time, self.cores, self.places.placement())?;
         while let Some((publisher, subscriber)) = pair.next_size(self.stop)? {
             progress.step();
             keeper.keep(&Line::Measurement(Box::new(Measurement {
@@ -184,14 +186,15 @@ impl Campaign<'_> {
 }
 
 impl SeriesSpec {
-    fn describe(&self) -> Series {
-        Series {
+    fn describe(&self, places: &Places) -> Result<Series, Error> {
+        let options: Vec<_> = self.options.iter().chain(self.publisher_options).map(|word| (*word).into()).collect();
+        Ok(Series {
             id: self.id.into(),
             label: self.label.into(),
             floor: self.floor,
-            options: self.options.iter().chain(self.publisher_options).map(|option| (*option).into()).collect(),
+            options: placed(&options, places.placement(), Place::Near)?,
             peer: None,
-        }
+        })
     }
 }
 

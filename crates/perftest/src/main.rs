@@ -10,7 +10,7 @@ use std::sync::Arc;
 use clap::{Parser, Subcommand};
 use perftest::control::{Stop, watch_signals};
 use perftest::error::Error;
-use perftest::{characterize, compare, doctor, open_loop, selftest};
+use perftest::{campaign, characterize, compare, doctor, open_loop, selftest};
 
 /// Measures how this machine moves samples. For RTI Perftest's options see: perftest -help
 #[derive(Debug, Parser)]
@@ -26,6 +26,8 @@ struct CommandLine {
 enum OwnCommand {
     /// Measure latency and throughput of this machine, both sides at once (the default)
     Characterize(characterize::Options),
+    /// Run the cases of a plan: rates, sizes, subscribers, policies, places, middlewares
+    Run(campaign::Options),
     /// Let two alternatives take turns, and tell whether they differ
     Ab(characterize::TurnsOptions),
     /// Tell whether two kept records differ, or the blocks or series of one
@@ -40,6 +42,9 @@ enum OwnCommand {
     Doctor,
     /// Tell what measuring itself costs here: the clock, the recorder, the patterns
     Selftest,
+    /// Take part in a case of a plan: orders on stdin, answers on stdout
+    #[command(hide = true)]
+    TakePart,
     /// Render a kept record again
     Report {
         /// The folder that holds record.jsonl
@@ -71,6 +76,8 @@ fn run_own(words: &[String], stop: &Arc<Stop>) -> Result<(), Error> {
     match command_line.command {
         None => characterize::run(&command_line.characterize, words.to_vec(), stop),
         Some(OwnCommand::Characterize(options)) => characterize::run(&options, words.to_vec(), stop),
+        Some(OwnCommand::Run(options)) => campaign::run(&options, words.to_vec(), stop),
+        Some(OwnCommand::TakePart) => campaign::take_part(stop),
         Some(OwnCommand::Ab(options)) => characterize::run_turns(&options, words.to_vec(), stop),
         Some(OwnCommand::Compare(options)) => compare::run(&options),
         Some(OwnCommand::Load(options)) => open_loop::load(&options, words.to_vec(), stop),

@@ -1,6 +1,6 @@
 //! `perftest` alone: measures this machine with publishers and subscribers as real processes, and reports.
 
-mod keeper;
+pub(crate) mod keeper;
 pub(crate) mod pair;
 mod progress;
 mod series;

@@ -11,7 +11,7 @@ use clap::{Parser, Subcommand};
 use perftest::control::{Stop, watch_signals};
 use perftest::error::Error;
 use perftest::places::{self, HostOptions, INSIDE, Lab, LabOptions, Places, TETHERED};
-use perftest::{characterize, compare, doctor, open_loop, selftest};
+use perftest::{campaign, characterize, compare, doctor, open_loop, selftest};
 
 /// Measures how this machine moves samples. For RTI Perftest's options see: perftest -help
 #[derive(Debug, Parser)]
@@ -36,6 +36,8 @@ struct Placed<O: clap::Args> {
 enum OwnCommand {
     /// Measure latency and throughput of this machine, both sides at once (the default)
     Characterize(Placed<characterize::Options>),
+    /// Run the cases of a plan: rates, sizes, subscribers, policies, places, middlewares
+    Run(Placed<campaign::Options>),
     /// Let two alternatives take turns, and tell whether they differ
     Ab(Placed<characterize::TurnsOptions>),
     /// Tell whether two kept records differ, or the blocks or series of one
@@ -57,6 +59,9 @@ enum OwnCommand {
     Doctor,
     /// Tell what measuring itself costs here: the clock, the recorder, the patterns
     Selftest,
+    /// Take part in a case of a plan: orders on stdin, answers on stdout
+    #[command(hide = true)]
+    TakePart,
     /// Render a kept record again
     Report {
         /// The folder that holds record.jsonl
@@ -143,6 +148,10 @@ fn run_own(
         OwnCommand::Characterize(Placed { options, hosts }) => {
             characterize::run(&options, words, &places(&hosts)?, stop)
         }
+        OwnCommand::Run(Placed { options, hosts }) => {
+            campaign::run_at(&options, words, stop, places(&hosts)?.placement())
+        }
+        OwnCommand::TakePart => campaign::take_part(stop),
         OwnCommand::Ab(Placed { options, hosts }) => characterize::run_turns(&options, words, &places(&hosts)?, stop),
         OwnCommand::Compare(options) => compare::run(&options),
         OwnCommand::Load(Placed { options, hosts }) => open_loop::load(&options, words, &places(&hosts)?, stop),

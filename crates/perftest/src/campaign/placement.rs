@@ -11,9 +11,13 @@ use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
+use peregrine_report::record::Line;
+
+use crate::characterize::{host_lines, two_cores};
 use crate::clock::MonotonicNs;
 use crate::control::Stop;
 use crate::error::Error;
+use crate::threads::allowed_cores;
 
 /// Lines read ahead of whoever takes them; the process waits when there are more.
 const LINES_WAITING: usize = 64;
@@ -49,6 +53,19 @@ pub trait Placement {
 
     /// The address by which the other place reaches this one; `None` when there is no such place.
     fn address(&self, place: Place) -> Option<IpAddr>;
+
+    /// The facts of the host where publishers run, and what about the hosts lowers the worth of the numbers, told and kept.
+    ///
+    /// # Errors
+    /// A host does not tell about itself.
+    fn host_lines(&self) -> Result<Vec<Line>, Error> {
+        Ok(host_lines())
+    }
+
+    /// A core for a publisher and one for its subscriber, where both run on one machine that has two.
+    fn two_cores(&self) -> Option<(usize, usize)> {
+        two_cores(&allowed_cores())
+    }
 }
 
 /// This machine, which has no far end.

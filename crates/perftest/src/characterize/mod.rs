@@ -1,6 +1,6 @@
 //! `perftest` alone: measures this machine with publishers and subscribers as real processes, and reports.
 
-mod keeper;
+pub(crate) mod keeper;
 pub(crate) mod pair;
 mod progress;
 mod series;
@@ -60,9 +60,9 @@ pub fn run(options: &Options, command_line: Vec<String>, places: &Places, stop: 
     let folder = keeper::folder(options.out.as_deref(), &created_utc);
     let mut keeper = Keeper::create(&folder)?;
 
-    let host_lines = places.host_lines()?;
+    let host_lines = places.placement().host_lines()?;
     let idle_states = IdleStates::disable();
-    let cores = places.two_cores();
+    let cores = places.placement().two_cores();
     let header = Header {
         schema: SCHEMA_VERSION,
         tool: "perftest".into(),

@@ -57,9 +57,9 @@ pub fn run_turns(options: &TurnsOptions, command_line: Vec<String>, places: &Pla
     let created_utc = host::utc_text(SystemTime::now());
     let folder = keeper::folder(options.out.as_deref(), &created_utc);
     let mut keeper = Keeper::create(&folder)?;
-    let host_lines = places.host_lines()?;
+    let host_lines = places.placement().host_lines()?;
     let idle_states = IdleStates::disable();
-    let cores = places.two_cores();
+    let cores = places.placement().two_cores();
     let series = |id: &str, words: &str| -> Result<Series, Error> {
         let options: Vec<_> = words.split_whitespace().map(String::from).collect();
         let options = placed(&options, places.placement(), Place::Near)?;

@@ -83,25 +83,6 @@ impl Hosts {
         Ok(Some(Self { names: names.clone(), addresses, near, far, stop: Arc::clone(stop) }))
     }
 
-    /// The facts of the near host, and what about either lowers the worth of the numbers.
-    pub(super) fn host_lines(&self) -> Result<Vec<Line>, Error> {
-        let mut kept = Vec::new();
-        for (place, name) in [(Place::Near, &self.names[0]), (Place::Far, &self.names[1])] {
-            for line in self.lines_of(place, name)? {
-                match line {
-                    Line::Warning(warning) => {
-                        let text = format!("{name}: {}", warning.text);
-                        eprintln!("Note: {text}");
-                        kept.push(Line::Warning(Warning { text }));
-                    }
-                    Line::Host(_) if place == Place::Far => {}
-                    other => kept.push(other),
-                }
-            }
-        }
-        Ok(kept)
-    }
-
     fn lines_of(&self, place: Place, name: &str) -> Result<Vec<Line>, Error> {
         let host = self.host(place);
         let mut command = host.command(&[HOST_LINES.to_owned()]);
@@ -131,6 +112,28 @@ impl Placement for Hosts {
 
     fn address(&self, place: Place) -> Option<IpAddr> {
         Some(self.addresses[usize::from(place == Place::Far)])
+    }
+
+    fn host_lines(&self) -> Result<Vec<Line>, Error> {
+        let mut kept = Vec::new();
+        for (place, name) in [(Place::Near, &self.names[0]), (Place::Far, &self.names[1])] {
+            for line in self.lines_of(place, name)? {
+                match line {
+                    Line::Warning(warning) => {
+                        let text = format!("{name}: {}", warning.text);
+                        eprintln!("Note: {text}");
+                        kept.push(Line::Warning(Warning { text }));
+                    }
+                    Line::Host(_) if place == Place::Far => {}
+                    other => kept.push(other),
+                }
+            }
+        }
+        Ok(kept)
+    }
+
+    fn two_cores(&self) -> Option<(usize, usize)> {
+        None
     }
 }
 

@@ -11,8 +11,6 @@ mod tools;
 
 use std::sync::Arc;
 
-use peregrine_report::record::Line;
-
 pub use self::hosts::{HostOptions, Hosts, print_host_lines};
 pub use self::lab::{INSIDE, Lab, LabOptions, enter};
 pub use self::publisher::run_publisher;
@@ -20,11 +18,9 @@ pub(crate) use self::sender::RemoteSender;
 pub use self::tether::{TETHERED, tie};
 pub(crate) use self::tether::{Tether, tethered};
 use crate::campaign::placement::{Place, Placement, ThisMachine};
-use crate::characterize;
 use crate::cli::UsageError;
 use crate::control::Stop;
 use crate::error::Error;
-use crate::threads::allowed_cores;
 
 /// Where the two ends of a measurement are.
 #[derive(Debug)]
@@ -55,22 +51,6 @@ impl Places {
             Self::Here(here) => here,
             Self::Lab(lab) => lab.as_ref(),
             Self::Hosts(hosts) => hosts.as_ref(),
-        }
-    }
-
-    /// A core for each end, where both are on one machine that has two.
-    pub(crate) fn two_cores(&self) -> Option<(usize, usize)> {
-        match self {
-            Self::Here(_) | Self::Lab(_) => characterize::two_cores(&allowed_cores()),
-            Self::Hosts(_) => None,
-        }
-    }
-
-    /// The facts of the host where publishers run, and what about either lowers the worth of the numbers.
-    pub(crate) fn host_lines(&self) -> Result<Vec<Line>, Error> {
-        match self {
-            Self::Here(_) | Self::Lab(_) => Ok(characterize::host_lines()),
-            Self::Hosts(hosts) => hosts.host_lines(),
         }
     }
 }

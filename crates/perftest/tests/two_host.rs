@@ -5,6 +5,8 @@ mod common;
 mod lab;
 #[path = "two_host/remaining.rs"]
 mod remaining;
+#[path = "two_host/ssh.rs"]
+mod ssh;
 
 use common::{Outcome, PROGRAM, columns, start_command};
 use peregrine_interop::{Link, Rate, TwoHosts};

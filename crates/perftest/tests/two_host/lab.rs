@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 
-use peregrine_report::record::Record;
+use peregrine_report::record::{Delivery, Record};
 
 use crate::common::{Folder, Outcome, PROGRAM, Process, columns, run, start, start_command};
 use crate::remaining::{entries, namespace, processes, wait_until_gone, words};
@@ -103,6 +103,27 @@ fn the_commands_that_compare_run_between_the_hosts() {
             "{interfaces:?}"
         );
     }
+}
+
+/// One case of a plan, between the two hosts.
+pub(crate) const PLAN: &str = "title = \"A test\"\nduration_s = 0.1\nwarm_up_s = 0.02\nrepetitions = 1\nseries = [\"peregrine\"]\n\
+                               [[matrix]]\nrates = [200]\nsizes = [64]\ndelivery = [\"two_hosts\"]\n";
+
+/// The plan was run between two places that are described like this.
+pub(crate) fn assert_plan_was_run(record: &Record, place: &str) {
+    assert!(record.header.plan.as_ref().unwrap().place.contains(place), "{:?}", record.header);
+    let [measurement] = &record.measurements[..] else { panic!("{:?}", record.measurements) };
+    assert_eq!(measurement.case.as_ref().unwrap().delivery, Delivery::TwoHosts);
+    assert!(measurement.subscriber.throughput.as_ref().unwrap().samples > 0, "{measurement:?}");
+}
+
+#[test]
+fn a_plan_runs_between_the_hosts() {
+    let folder = Folder::new("lab-plan");
+    std::fs::write(folder.path("plan.toml"), PLAN).unwrap();
+    let outcome = run(&format!("lab --link 1gbit -- run {} --out {}", folder.path("plan.toml"), folder.path("out")));
+    assert_eq!(outcome.code, 0, "{outcome:?}");
+    assert_plan_was_run(&record(&folder), "1000 Mbit/s");
 }
 
 /// A lab with everything in it, at work, that will not end by itself.

@@ -26,7 +26,6 @@ pub(crate) fn namespace(process: &Path, kind: &str) -> Option<PathBuf> {
 }
 
 /// Processes that have this text among their words, but for this one.
-#[allow(dead_code, reason = "for connections")]
 pub(crate) fn processes_about(text: &str) -> Vec<String> {
     let own = PathBuf::from(format!("/proc/{}", std::process::id()));
     let lines = processes().into_iter().filter(|process| *process != own).map(|process| words(&process).join(" "));

@@ -5,6 +5,7 @@ use std::time::Duration;
 use peregrine_report::record::{SideResult, Test};
 
 use super::pair::{Case, Pair};
+use crate::campaign::placement::ThisMachine;
 use crate::control::Stop;
 use crate::error::Error;
 
@@ -19,7 +20,7 @@ pub(crate) fn measure_cell(
 ) -> Result<(SideResult, SideResult), Error> {
     let words = |options: &[&str]| options.iter().map(|option| (*option).into()).collect();
     let case = Case { both: words(both), publisher: words(publisher) };
-    let mut pair = Pair::start(&case, test, &[size], time, cores)?;
+    let mut pair = Pair::start(&case, test, &[size], time, cores, &ThisMachine)?;
     let results = pair.next_size(stop)?.ok_or(Error::Interrupted)?;
     pair.finish()?;
     Ok(results)

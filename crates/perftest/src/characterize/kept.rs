@@ -6,10 +6,10 @@ use std::time::{Duration, SystemTime};
 use peregrine_report::record::{End, Header, Line, SCHEMA_VERSION, Series};
 
 use super::keeper::{self, Keeper};
-use super::{host_lines, report, two_cores};
+use super::report;
+use crate::campaign::placement::Placement;
 use crate::error::Error;
 use crate::host::{self, IdleStates};
-use crate::threads::allowed_cores;
 
 /// The cores of the two sides; `None` when there is one core only.
 pub(crate) type Cores = Option<(usize, usize)>;
@@ -17,6 +17,7 @@ pub(crate) type Cores = Option<(usize, usize)>;
 /// What is to be compared, and where it is kept.
 pub(crate) struct Comparison<'a> {
     pub(crate) out: Option<&'a Path>,
+    pub(crate) placement: &'a dyn Placement,
     pub(crate) command_line: Vec<String>,
     pub(crate) series: Vec<Series>,
     pub(crate) sizes: &'a [usize],
@@ -33,9 +34,9 @@ pub(crate) fn keep(
     let folder = keeper::folder(comparison.out, &created_utc);
     let mut keeper = Keeper::create(&folder)?;
 
-    let host_lines = host_lines();
+    let host_lines = comparison.placement.host_lines()?;
     let idle_states = IdleStates::disable();
-    let cores = two_cores(&allowed_cores());
+    let cores = comparison.placement.two_cores();
     keeper.keep(&Line::Header(Header {
         schema: SCHEMA_VERSION,
         tool: "perftest".into(),

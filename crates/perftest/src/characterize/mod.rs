@@ -1,7 +1,7 @@
 //! `perftest` alone: measures this machine with publishers and subscribers as real processes, and reports.
 
 mod cell;
-mod keeper;
+pub(crate) mod keeper;
 pub(crate) mod kept;
 pub(crate) mod pair;
 pub(crate) mod progress;
@@ -24,11 +24,13 @@ use self::pair::Pair;
 use self::progress::Progress;
 use self::series::{SERIES, SeriesSpec};
 pub use self::turns::{TurnsOptions, run_turns};
+use crate::campaign::placement::Place;
 use crate::control::Stop;
 use crate::doctor;
 use crate::error::Error;
 use crate::host;
 use crate::output::print_text;
+use crate::places::{Places, placed};
 use crate::plan::SCAN_SIZES;
 
 /// What to measure, and where to keep it.
@@ -53,7 +55,7 @@ pub struct Options {
 }
 
 /// Measures everything, prints one table, and keeps the record and the page.
-pub fn run(options: &Options, command_line: Vec<String>, stop: &Stop) -> Result<(), Error> {
+pub fn run(options: &Options, command_line: Vec<String>, places: &Places, stop: &Stop) -> Result<(), Error> {
     let mut sizes = options.sizes.clone();
     sizes.sort_unstable();
     sizes.dedup();
@@ -61,13 +63,14 @@ pub fn run(options: &Options, command_line: Vec<String>, stop: &Stop) -> Result<
     let comparison = Comparison {
         out: options.out.as_deref(),
         command_line,
-        series: SERIES.iter().map(SeriesSpec::describe).collect(),
+        placement: places.placement(),
+        series: SERIES.iter().map(|series| series.describe(places)).collect::<Result<_, _>>()?,
         sizes: &sizes,
         repetitions: options.repetitions,
         time,
     };
     kept::keep(comparison, |cores, keeper| {
-        Campaign { sizes: &sizes, time, cores, stop, repetitions: options.repetitions }.run(keeper)
+        Campaign { sizes: &sizes, time, cores, places, stop, repetitions: options.repetitions }.run(keeper)
     })
 }
 
@@ -101,6 +104,7 @@ struct Campaign<'a> {
     sizes: &'a [usize],
     time: Duration,
     cores: Cores,
+    places: &'a Places,
     stop: &'a Stop,
     repetitions: u32,
 }
@@ -145,7 +149,7 @@ impl Campaign<'_> {
         progress: &Progress,
     ) -> Result<(), Error> {
         progress.begin(series.label, test, repetition);
-        let mut pair = Pair::start(&series.case(), test, self.sizes, self.time, self.cores)?;
+        let mut pair = Pair::start(&series.case(), test, self.sizes, self.time, self.cores, self.places.placement())?;
         while let Some((publisher, subscriber)) = pair.next_size(self.stop)? {
             progress.step();
             keeper.keep(&Line::Measurement(Box::new(Measurement {
@@ -165,14 +169,15 @@ impl Campaign<'_> {
 }
 
 impl SeriesSpec {
-    fn describe(&self) -> Series {
-        Series {
+    fn describe(&self, places: &Places) -> Result<Series, Error> {
+        let options: Vec<_> = self.options.iter().chain(self.publisher_options).map(|word| (*word).into()).collect();
+        Ok(Series {
             id: self.id.into(),
             label: self.label.into(),
             floor: self.floor,
-            options: self.options.iter().chain(self.publisher_options).map(|option| (*option).into()).collect(),
+            options: placed(&options, places.placement(), Place::Near)?,
             peer: None,
-        }
+        })
     }
 }
 

@@ -17,6 +17,7 @@ use std::time::Duration;
 use peregrine_report::record::{Line, Measurement, Series, Test, Warning};
 
 use self::end::End;
+use crate::campaign::placement::ThisMachine;
 use crate::characterize::Keeper;
 use crate::characterize::kept::{Comparison, Cores, keep};
 use crate::characterize::progress::Progress;
@@ -97,6 +98,7 @@ pub fn run(options: &Options, command_line: Vec<String>, stop: &Stop) -> Result<
     let repetitions = options.repetitions.unwrap_or(if options.quick { 1 } else { 3 });
     let comparison = Comparison {
         out: options.out.as_deref(),
+        placement: &ThisMachine,
         command_line,
         series: floors.iter().enumerate().map(|(index, floor)| floor.describe(index == 0)).collect(),
         sizes: &sizes,

@@ -12,6 +12,7 @@ use super::catalog::{Environment, PEERS};
 use super::process::{Outcome, ask_about, run_test};
 use super::protocol::{Publish, Reliability, Role, Setup, Transport, Wait};
 use super::sides::side_results;
+use crate::campaign::placement::ThisMachine;
 use crate::characterize::kept::{Comparison, Cores, keep};
 use crate::characterize::pair::free_domain;
 use crate::characterize::progress::Progress;
@@ -90,6 +91,7 @@ pub(super) fn run(plan: &Plan, command_line: Vec<String>, environment: &Environm
     series.extend(peer_series(plan, environment, stop)?);
     let comparison = Comparison {
         out: plan.out.as_deref(),
+        placement: &ThisMachine,
         command_line,
         series: series.iter().enumerate().map(|(index, one)| one.describe(index == 0)).collect(),
         sizes: &plan.sizes,

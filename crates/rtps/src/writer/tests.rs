@@ -249,6 +249,23 @@ fn a_late_joiner_gets_what_is_still_held() {
     assert_eq!(pair.readers[0].counters().lost, 1, "the first was replaced before the reader came");
 }
 
+/// Some readers ask once for what a heartbeat offers, and then only when another one comes.
+#[test]
+fn a_late_joiner_is_offered_the_history_until_it_answers() {
+    let config = WriterConfig { durable: true, ..WriterConfig::new(writer_guid()) };
+    let mut late = reader(0);
+    late.wants_history = true;
+    let mut pair = Pair::new(config, vec![late]);
+    pair.write(1, b"x");
+    pair.run(Span::from_secs(1));
+    pair.fate = |_, _| vec![];
+    pair.match_all(1472);
+    pair.sent.clear();
+    pair.run(Span::from_secs(1));
+    assert!(pair.sent.len() > 3, "{:?}", shapes(&pair));
+    assert!(shapes(&pair).iter().all(|shape| *shape == ["INFO_DST", "HEARTBEAT"]), "{:?}", shapes(&pair));
+}
+
 #[test]
 fn a_best_effort_late_joiner_is_sent_the_history_unasked() {
     let config = WriterConfig { durable: true, history: HistoryKind::KeepAll, ..WriterConfig::new(writer_guid()) };

@@ -19,6 +19,7 @@ pub mod pace;
 pub mod payload;
 pub mod plan;
 pub mod recorder;
+pub mod report;
 pub mod resources;
 pub mod selftest;
 pub mod threads;

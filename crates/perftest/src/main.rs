@@ -3,14 +3,13 @@
 //! Words with one dash are RTI Perftest's command line; anything else, and nothing at all, is this program's own.
 #![forbid(unsafe_code)]
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{Parser, Subcommand};
 use perftest::control::{Stop, watch_signals};
 use perftest::error::Error;
-use perftest::{characterize, compare, doctor, open_loop, selftest};
+use perftest::{characterize, compare, doctor, open_loop, report, selftest};
 
 /// Measures how this machine moves samples. For RTI Perftest's options see: perftest -help
 #[derive(Debug, Parser)]
@@ -40,11 +39,8 @@ enum OwnCommand {
     Doctor,
     /// Tell what measuring itself costs here: the clock, the recorder, the patterns
     Selftest,
-    /// Render a kept record again
-    Report {
-        /// The folder that holds record.jsonl
-        dir: PathBuf,
-    },
+    /// Show kept records as tables, CSV or a page
+    Report(report::Options),
 }
 
 fn main() -> ExitCode {
@@ -78,6 +74,6 @@ fn run_own(words: &[String], stop: &Arc<Stop>) -> Result<(), Error> {
         Some(OwnCommand::Respond(options)) => open_loop::respond(&options, stop),
         Some(OwnCommand::Doctor) => doctor::run(),
         Some(OwnCommand::Selftest) => selftest::run(),
-        Some(OwnCommand::Report { dir }) => characterize::report(&dir),
+        Some(OwnCommand::Report(options)) => report::run(&options),
     }
 }

@@ -12,8 +12,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use peregrine_report::record::{End, Header, Line, Measurement, Record, SCHEMA_VERSION, Series, Test, Warning};
-use peregrine_report::render;
-use peregrine_report::table::Table;
 
 pub use self::keeper::Keeper;
 use self::pair::Pair;
@@ -24,8 +22,8 @@ use crate::control::Stop;
 use crate::doctor;
 use crate::error::Error;
 use crate::host::{self, IdleStates};
-use crate::output::print_text;
 use crate::plan::SCAN_SIZES;
+use crate::report;
 use crate::threads::allowed_cores;
 
 /// What to measure, and where to keep it.
@@ -86,24 +84,8 @@ pub fn run(options: &Options, command_line: Vec<String>, stop: &Stop) -> Result<
     let reason = result.as_ref().err().map_or_else(String::new, Error::to_string);
     keeper.keep(&Line::End(End { complete: result.is_ok(), reason }))?;
     keeper.finish()?;
-    report(&folder)?;
+    report::beside_record(&folder)?;
     result
-}
-
-/// Renders a kept record again: the table on stdout, and the page beside the record.
-pub fn report(folder: &Path) -> Result<(), Error> {
-    let (record, path) = read_record(folder)?;
-    let table = Table::of(&record);
-    let page = folder.join("report.html");
-    fs::write(&page, render::html(&record))
-        .map_err(|error| Error::Setup(format!("Cannot write {}: {error}", page.display())))?;
-    let mut text = if table.rows.is_empty() { String::new() } else { render::text(&table) };
-    text += &render::load_text(&record);
-    for doubt in table.doubts() {
-        text += &format!("\n{doubt}\n");
-    }
-    text += &format!("\nRecord: {}\nReport: {}\n", path.display(), page.display());
-    print_text(&text)
 }
 
 /// The record that a folder holds, and its path.

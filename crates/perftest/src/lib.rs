@@ -23,6 +23,7 @@ pub mod peers;
 pub mod places;
 pub mod plan;
 pub mod recorder;
+pub mod report;
 pub mod resources;
 pub mod selftest;
 pub mod threads;

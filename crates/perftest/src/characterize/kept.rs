@@ -6,10 +6,10 @@ use std::time::{Duration, SystemTime};
 use peregrine_report::record::{End, Header, Line, SCHEMA_VERSION, Series};
 
 use super::keeper::{self, Keeper};
-use super::report;
 use crate::campaign::placement::Placement;
 use crate::error::Error;
 use crate::host::{self, IdleStates};
+use crate::report;
 
 /// The cores of the two sides; `None` when there is one core only.
 pub(crate) type Cores = Option<(usize, usize)>;
@@ -59,6 +59,6 @@ pub(crate) fn keep(
     let reason = result.as_ref().err().map_or_else(String::new, Error::to_string);
     keeper.keep(&Line::End(End { complete: result.is_ok(), reason }))?;
     keeper.finish()?;
-    report(&folder)?;
+    report::beside_record(&folder)?;
     result
 }

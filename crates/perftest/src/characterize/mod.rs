@@ -14,8 +14,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use peregrine_report::record::{Line, Measurement, Record, Series, Test, Warning};
-use peregrine_report::render;
-use peregrine_report::table::Table;
 
 pub(crate) use self::cell::measure_cell;
 pub use self::keeper::Keeper;
@@ -29,7 +27,6 @@ use crate::control::Stop;
 use crate::doctor;
 use crate::error::Error;
 use crate::host;
-use crate::output::print_text;
 use crate::places::{Places, placed};
 use crate::plan::SCAN_SIZES;
 
@@ -72,22 +69,6 @@ pub fn run(options: &Options, command_line: Vec<String>, places: &Places, stop: 
     kept::keep(comparison, |cores, keeper| {
         Campaign { sizes: &sizes, time, cores, places, stop, repetitions: options.repetitions }.run(keeper)
     })
-}
-
-/// Renders a kept record again: the table on stdout, and the page beside the record.
-pub fn report(folder: &Path) -> Result<(), Error> {
-    let (record, path) = read_record(folder)?;
-    let table = Table::of(&record);
-    let page = folder.join("report.html");
-    fs::write(&page, render::html(&record))
-        .map_err(|error| Error::Setup(format!("Cannot write {}: {error}", page.display())))?;
-    let mut text = if table.rows.is_empty() { String::new() } else { render::text(&table) };
-    text += &render::load_text(&record);
-    for doubt in table.doubts() {
-        text += &format!("\n{doubt}\n");
-    }
-    text += &format!("\nRecord: {}\nReport: {}\n", path.display(), page.display());
-    print_text(&text)
 }
 
 /// The record that a folder holds, and its path.

@@ -84,6 +84,8 @@ pub struct Participant {
     pub lease_ms: Option<u32>,
     /// The largest RTPS message sent; `None` is the peer's own choice.
     pub message_size_max_bytes: Option<u32>,
+    /// So many octets of user data in its announcement; only Peregrine's peer has that.
+    pub user_data_bytes: Option<u32>,
 }
 
 /// Samples for a writer to write, one after the other.
@@ -225,6 +227,9 @@ impl Peer {
         }
         if let Some(bytes) = options.message_size_max_bytes {
             let _ = write!(command, " message_size_max={bytes}");
+        }
+        if let Some(bytes) = options.user_data_bytes {
+            let _ = write!(command, " user_data={bytes}");
         }
         self.run(&command)
     }

@@ -95,6 +95,40 @@ fn a_slow_link_between_peregrines() {
     a_slow_link_carries_everything_and_decodes(Program::peregrine, Program::peregrine);
 }
 
+/// One announcement is one message, which only the Internet protocol can cut.
+fn an_announcement_larger_than_a_packet_is_understood(reader: Maker, by_unicast: bool) {
+    let hosts = TwoHosts::joined_by(&Link::default()).unwrap();
+    let [a, b] = TwoHosts::ADDRESSES.map(|address| if by_unicast { vec![address.to_owned()] } else { vec![] });
+    let large = Participant {
+        message_size_max_bytes: None,
+        user_data_bytes: Some(4000),
+        unicast_peers: b,
+        ..Participant::default()
+    };
+    let [writer, reader] = [Program::peregrine().unwrap(), reader().unwrap()];
+    let pair = Pair {
+        writer: Side { program: &writer, host: &hosts.a, participant: large },
+        reader: Side {
+            program: &reader,
+            host: &hosts.b,
+            participant: Participant { unicast_peers: a, ..Participant::default() },
+        },
+    };
+    exchange(&pair, DataType::KeyedSample, &Qos::default(), &LOADS[..1]).unwrap();
+}
+
+#[test]
+fn a_large_announcement_to_a_group() {
+    an_announcement_larger_than_a_packet_is_understood(Program::cyclone_dds, false);
+    an_announcement_larger_than_a_packet_is_understood(Program::peregrine, false);
+}
+
+#[test]
+fn a_large_announcement_to_an_address() {
+    an_announcement_larger_than_a_packet_is_understood(Program::cyclone_dds, true);
+    an_announcement_larger_than_a_packet_is_understood(Program::peregrine, true);
+}
+
 /// How long anything may take that is going to happen.
 const PATIENCE: Duration = Duration::from_secs(30);
 const DOMAIN: u32 = 5;

@@ -15,6 +15,7 @@ use std::io::{self, BufRead, Write};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use peregrine::qos::{ParticipantQos, UserData};
 use peregrine::{DomainConfig, DomainParticipant};
 
 use crate::answer::Answer;
@@ -88,7 +89,9 @@ impl Session {
             config.multicast = false;
         }
         config.message_bytes = command.option_number("message_size_max")?;
+        let user_data = UserData(vec![b'u'; command.option_number("user_data")?.unwrap_or(0)]);
         let participant = DomainParticipant::builder(command.number(1)?)
+            .qos(ParticipantQos { user_data, ..ParticipantQos::default() })
             .lease(command.option_millis("lease_ms")?.unwrap_or(LEASE_DEFAULT))
             .config(config)
             .build()?;

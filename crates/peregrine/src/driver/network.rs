@@ -7,7 +7,7 @@ use peregrine_rtps::id::DomainId;
 use peregrine_rtps::locator::{Locator, Ports, SPDP_MULTICAST_V4, SPDP_MULTICAST_V6};
 use peregrine_rtps::participant::{Addresses, LocalAddress, Paths};
 use peregrine_transport::interface::{self, Interface, InterfaceIndex};
-use peregrine_transport::udp::{Socket, SocketOptions};
+use peregrine_transport::udp::{Fragmentation, Socket, SocketOptions};
 
 use super::groups::Groups;
 use super::send::{MulticastSenders, SendSockets};
@@ -239,7 +239,12 @@ impl Family {
     }
 
     fn open_sender(&self, interface: InterfaceIndex) -> Option<super::send::MulticastSender> {
-        let options = SocketOptions { multicast_interface: Some(interface), ..self.options.clone() };
+        // A large announcement cannot be cut in any other way; samples fit the interface.
+        let options = SocketOptions {
+            multicast_interface: Some(interface),
+            fragmentation: Fragmentation::Allow,
+            ..self.options.clone()
+        };
         match Socket::unicast(SocketAddr::new(unspecified(self.is_v4), 0), &options) {
             Ok(socket) => Some(super::send::MulticastSender { interface, is_v4: self.is_v4, socket: Arc::new(socket) }),
             Err(error) => {

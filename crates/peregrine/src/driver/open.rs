@@ -31,10 +31,11 @@ pub(super) fn open(id: DomainId, config: &DomainConfig) -> Result<Opened, Error>
     if id.0 > DOMAIN_ID_MAX {
         return Err(Error::bad_parameter(format!("domain {id} is not between 0 and {DOMAIN_ID_MAX}")));
     }
-    let connected = ConnectedSockets::new(CONNECTED_MAX, &socket_options(config));
+    let options = socket_options(config);
+    let connected = ConnectedSockets::new(CONNECTED_MAX, &options);
     let mut opening = Opening {
         families: Vec::new(),
-        sockets: SendSockets::new(connected),
+        sockets: SendSockets::new(connected, &options),
         data_sockets: Vec::new(),
         control_sockets: Vec::new(),
     };
@@ -108,7 +109,8 @@ fn socket_options(config: &DomainConfig) -> SocketOptions {
     SocketOptions {
         receive_buffer_bytes: Some(config.receive_buffer_bytes),
         send_buffer_bytes: config.send_buffer_bytes,
-        // Messages fit the way there; only a size that was asked for explicitly may need fragments.
+        // Messages fit the way there; only a size that was asked for explicitly may need fragments. What cannot be made
+        // smaller finds another socket.
         fragmentation: if config.message_bytes.is_some() { Fragmentation::Allow } else { Fragmentation::Forbid },
         dscp: config.dscp,
         multicast_ttl: config.multicast_ttl,

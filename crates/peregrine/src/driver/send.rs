@@ -1,15 +1,18 @@
 //! Batches of messages onto sockets: gathering, trains of equal messages, one system call where one is enough.
 
 use std::io::IoSlice;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::num::NonZeroU16;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use arrayvec::ArrayVec;
 use peregrine_rtps::locator::Locator;
 use peregrine_rtps::transmit::{Message, TransmitBatch};
 use peregrine_transport::interface::InterfaceIndex;
-use peregrine_transport::udp::{ConnectedSockets, MAX_SEGMENTS, MAX_TRAIN_BYTES, Socket, Transmit};
+use peregrine_transport::udp::{
+    ConnectedSockets, Fragmentation, MAX_SEGMENTS, MAX_TRAIN_BYTES, OpenError, SendFailure, Socket, SocketOptions,
+    Transmit,
+};
 
 /// Slices and transmits put together before they are handed to the socket.
 const SLICES: usize = 256;
@@ -25,6 +28,16 @@ pub(crate) struct SendSockets {
     multicast: RwLock<Arc<MulticastSenders>>,
     /// For destinations that are sent to again and again.
     pub(crate) connected: ConnectedSockets,
+    fragmenting: Fragmenting,
+}
+
+/// The sockets for messages that are too large for the way and cannot be made smaller: an announcement with much user
+/// data, or anything after a route has become narrower. Most processes never need one.
+#[derive(Debug)]
+struct Fragmenting {
+    options: SocketOptions,
+    v4: OnceLock<Option<Socket>>,
+    v6: OnceLock<Option<Socket>>,
 }
 
 /// One for each interface multicast leaves by, and version of the Internet protocol.
@@ -91,8 +104,11 @@ impl Route {
 }
 
 impl SendSockets {
-    pub(super) fn new(connected: ConnectedSockets) -> Self {
-        Self { v4: None, v6: None, multicast: RwLock::default(), connected }
+    /// With the options of the sockets that are opened when they are needed.
+    pub(super) fn new(connected: ConnectedSockets, options: &SocketOptions) -> Self {
+        let options = SocketOptions { fragmentation: Fragmentation::Allow, ..options.clone() };
+        let fragmenting = Fragmenting { options, v4: OnceLock::new(), v6: OnceLock::new() };
+        Self { v4: None, v6: None, multicast: RwLock::default(), connected, fragmenting }
     }
 
     /// Sends every message of the batch to each of its destinations. What the system refuses is counted by the sockets.
@@ -222,14 +238,45 @@ impl SendSockets {
     /// connected one is good.
     fn send_unicast(&self, connected: Option<&Socket>, destination: SocketAddr, transmits: &[Transmit<'_>]) -> bool {
         let refused = match connected {
-            Some(socket) => send(socket, destination, transmits),
+            Some(socket) => send(socket, destination, transmits).map(|failure| failure.index),
             None => Some(0),
         };
         if let (Some(first), Some(socket)) = (refused, self.unicast(destination)) {
             // What the system took after the first refusal comes twice: readers know samples by their numbers.
-            send(socket, destination, transmits.get(first..).unwrap_or(&[]));
+            let transmits = transmits.get(first..).unwrap_or(&[]);
+            if let Some(failure) = send(socket, destination, transmits)
+                && SendFailure::is_too_large(&failure)
+            {
+                self.send_in_fragments(destination, transmits.get(failure.index..).unwrap_or(&[]));
+            }
         }
         connected.is_none() || refused.is_none()
+    }
+
+    /// Leaves it to the Internet protocol to cut what does not fit.
+    #[cold]
+    fn send_in_fragments(&self, destination: SocketAddr, transmits: &[Transmit<'_>]) {
+        if let Some(socket) = self.fragmenting.socket(destination.is_ipv4()) {
+            send(socket, destination, transmits);
+        }
+    }
+}
+
+impl Fragmenting {
+    fn socket(&self, is_v4: bool) -> Option<&Socket> {
+        let (cell, any): (_, IpAddr) = match is_v4 {
+            true => (&self.v4, Ipv4Addr::UNSPECIFIED.into()),
+            false => (&self.v6, Ipv6Addr::UNSPECIFIED.into()),
+        };
+        let open = || -> Result<_, OpenError> { Socket::unicast(SocketAddr::new(any, 0), &self.options) };
+        let opened = cell.get_or_init(|| match open() {
+            Ok(socket) => Some(socket),
+            Err(error) => {
+                tracing::warn!(%error, "messages that are too large for the way are lost");
+                None
+            }
+        });
+        opened.as_ref()
     }
 }
 
@@ -264,13 +311,13 @@ impl Train {
     }
 }
 
-/// The first of the transmits that the system refused, if any.
-fn send(socket: &Socket, destination: SocketAddr, transmits: &[Transmit<'_>]) -> Option<usize> {
+/// Says which of the transmits the system refused first, if any.
+fn send(socket: &Socket, destination: SocketAddr, transmits: &[Transmit<'_>]) -> Option<SendFailure> {
     let sent = socket.send(transmits);
     if sent.segmentation_refused {
         tracing::info!(%destination, "the kernel or network card refuses segmentation offload; going on without");
     }
-    sent.first_failure.map(|failure| failure.index)
+    sent.first_failure
 }
 
 #[cfg(test)]
@@ -286,7 +333,7 @@ mod tests {
 
     fn senders() -> SendSockets {
         let options = SocketOptions::default();
-        let mut sockets = SendSockets::new(ConnectedSockets::new(TABLE_CAPACITY, &options));
+        let mut sockets = SendSockets::new(ConnectedSockets::new(TABLE_CAPACITY, &options), &options);
         sockets.v4 = Some(Arc::new(Socket::unicast(([127, 0, 0, 1], 0).into(), &options).unwrap()));
         sockets
     }

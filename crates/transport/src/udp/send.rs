@@ -50,6 +50,14 @@ pub struct SendFailure {
     pub error: io::Error,
 }
 
+impl SendFailure {
+    /// Whether the datagram does not fit the way, and must not be fragmented.
+    #[must_use]
+    pub fn is_too_large(&self) -> bool {
+        self.error.raw_os_error() == Some(libc::EMSGSIZE)
+    }
+}
+
 impl Transmit<'_> {
     fn bytes(&self) -> usize {
         self.slices.iter().map(|slice| slice.len()).fold(0, usize::saturating_add)

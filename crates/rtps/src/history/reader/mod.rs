@@ -183,8 +183,13 @@ impl ReaderHistory {
                 return Err((RejectReason::Instances, arrival));
             }
         }
-        if let Some(reason) = known.and_then(|i| self.instances.get(i)).and_then(|i| self.filter(now, i, &arrival)) {
-            if let Some(index) = known.filter(|_| arrival.kind.unregisters()) {
+        if let Some(index) = known
+            && let Some(reason) = self.instances.get(index).and_then(|i| self.filter(now, i, &arrival))
+        {
+            if reason == FilterReason::NothingChanged {
+                self.note_writer(index, &arrival);
+                self.drop_idle_instance(index);
+            } else if arrival.kind.unregisters() {
                 self.withdraw(index, arrival.slot);
             }
             return filtered(reason, arrival, pool);
@@ -193,7 +198,7 @@ impl ReaderHistory {
             Some(index) => index,
             None => self.add_instance(&arrival),
         };
-        if let Err(reason) = self.make_room(instance, &arrival, pool) {
+        if let Err(reason) = self.make_room(instance, pool) {
             self.drop_idle_instance(instance);
             return Err((reason, arrival));
         }
@@ -303,13 +308,14 @@ impl ReaderHistory {
                     && instance.last_taken.is_some_and(|at| arrival.source_timestamp < at);
                 old.then_some(FilterReason::Superseded)
             }
-            kind if kind.disposes() => None,
+            kind if kind.disposes() => {
+                (instance.state == InstanceState::NotAliveDisposed).then_some(FilterReason::NothingChanged)
+            }
             _ => (instance.state != InstanceState::Alive).then_some(FilterReason::NothingChanged),
         }
     }
 
-    fn make_room(&mut self, index: u32, arrival: &Arrival, pool: &mut BufferPool) -> Result<(), RejectReason> {
-        // Room for a change of state is always made: there is at most one such mark per instance and change.
+    fn make_room(&mut self, index: u32, pool: &mut BufferPool) -> Result<(), RejectReason> {
         if let HistoryKind::KeepLast(depth) = self.config.history {
             while let Some(instance) = self.instances.get(index)
                 && instance.samples >= depth.max(1)
@@ -319,9 +325,6 @@ impl ReaderHistory {
             }
         }
         let Some(instance) = self.instances.get(index) else { return Ok(()) };
-        if !arrival.kind.is_alive() {
-            return Ok(());
-        }
         if instance.samples >= self.config.limits.max_samples_per_instance {
             return Err(RejectReason::SamplesPerInstance);
         }
@@ -333,18 +336,8 @@ impl ReaderHistory {
 
     /// Carries out what the sample does to its instance.
     fn apply(&mut self, now: Instant, index: u32, arrival: &Arrival) {
+        self.note_writer(index, arrival);
         let Some(instance) = self.instances.get_mut(index) else { return };
-        if arrival.kind.unregisters() {
-            instance.writers.remove(arrival.slot);
-            if instance.owner.is_some_and(|(owner, _)| owner == arrival.slot) {
-                instance.owner = None;
-            }
-        } else {
-            instance.writers.add(arrival.slot);
-            if self.config.exclusive_ownership {
-                instance.owner = Some((arrival.slot, arrival.strength));
-            }
-        }
         if arrival.kind.is_alive() {
             instance.revive();
             instance.last_accepted = Some(now);
@@ -362,6 +355,22 @@ impl ReaderHistory {
         self.schedule_purge(index, now + delay);
     }
 
+    /// Who writes the instance, and who owns it, after this sample.
+    fn note_writer(&mut self, index: u32, arrival: &Arrival) {
+        let Some(instance) = self.instances.get_mut(index) else { return };
+        if arrival.kind.unregisters() {
+            instance.writers.remove(arrival.slot);
+            if instance.owner.is_some_and(|(owner, _)| owner == arrival.slot) {
+                instance.owner = None;
+            }
+        } else {
+            instance.writers.add(arrival.slot);
+            if self.config.exclusive_ownership {
+                instance.owner = Some((arrival.slot, arrival.strength));
+            }
+        }
+    }
+
     /// A writer gives up an instance without the application having to know.
     fn withdraw(&mut self, index: u32, slot: WriterSlot) {
         let Some(instance) = self.instances.get_mut(index) else { return };
@@ -372,7 +381,8 @@ impl ReaderHistory {
         self.drop_idle_instance(index);
     }
 
-    /// One instance loses one writer. Says whether that is news for the application.
+    /// One instance loses one writer. Says whether that is news for the application. The mark is stored beyond the limits,
+    /// for nobody would tell again; the instance needs a sample that found room to live again, so there is one at most.
     fn give_up(&mut self, now: Instant, index: u32, writer: Guid, slot: WriterSlot, at: Timestamp) -> bool {
         let Some(instance) = self.instances.get_mut(index) else { return false };
         if instance.owner.is_some_and(|(owner, _)| owner == slot) {

@@ -168,9 +168,40 @@ fn keep_last_replaces_and_keep_all_rejects() {
     assert_eq!(all.write(2), Err(RejectReason::Samples));
     assert_eq!(all.write(3), Err(RejectReason::Instances));
     // An instance that is over and taken makes room for another.
+    assert_eq!(all.put(0, ChangeKind::DisposedUnregistered, 2, 1), Err(RejectReason::Samples));
+    all.take(&Selector { max_samples: 1, ..Selector::ANY });
     all.put(0, ChangeKind::DisposedUnregistered, 2, 1).unwrap();
     all.take(&Selector::ANY);
     assert_eq!(all.write(3), Ok(Inserted::Stored));
+}
+
+#[test]
+fn changes_of_state_are_bounded_by_the_limits() {
+    let limits = ResourceLimits { max_samples: 3, max_samples_per_instance: 2, ..ResourceLimits::UNLIMITED };
+    let config = ReaderHistoryConfig { history: HistoryKind::KeepAll, limits, ..ReaderHistoryConfig::default() };
+    let mut cache = Cache::new(config);
+    cache.write(1).unwrap();
+    assert_eq!(cache.put(0, ChangeKind::Disposed, 1, 1), Ok(Inserted::Stored));
+    for _ in 0..100_000 {
+        assert_eq!(cache.put(0, ChangeKind::Disposed, 1, 1), Ok(Inserted::Filtered(FilterReason::NothingChanged)));
+    }
+    assert_eq!(cache.history.len(), 2);
+    // Disposing what nobody knew is news, for which there may be no room.
+    let stored = (2..=255).filter(|k| cache.put(0, ChangeKind::Disposed, *k, 1) == Ok(Inserted::Stored)).count();
+    assert_eq!((stored, cache.history.len(), cache.history.instances()), (1, 3, 2));
+}
+
+#[test]
+fn whoever_disposes_again_counts_as_a_writer() {
+    let mut cache = Cache::keep_all();
+    cache.put(0, ChangeKind::Disposed, 1, 1).unwrap();
+    let nothing_changed = Ok(Inserted::Filtered(FilterReason::NothingChanged));
+    assert_eq!(cache.put(0, ChangeKind::Disposed, 1, 2), nothing_changed);
+    cache.take(&Selector::ANY);
+    assert_eq!(cache.put(0, ChangeKind::DisposedUnregistered, 1, 1), nothing_changed);
+    assert_eq!(cache.history.instances(), 1, "the second writer may go on");
+    assert_eq!(cache.put(0, ChangeKind::DisposedUnregistered, 1, 2), nothing_changed);
+    assert_eq!(cache.history.instances(), 0);
 }
 
 #[test]
@@ -311,9 +342,14 @@ proptest! {
                         Step::Dispose(_) => ChangeKind::Disposed,
                         _ => ChangeKind::Unregistered,
                     };
+                    let known = cache.history.knows(&key(k));
                     let stored = cache.put(0, kind, k, 1) == Ok(Inserted::Stored);
-                    let alive = states.get(&k).is_some_and(|s| *s == InstanceState::Alive);
-                    prop_assert_eq!(stored, kind != ChangeKind::Unregistered || alive);
+                    let expected = match kind {
+                        ChangeKind::Alive => true,
+                        ChangeKind::Disposed => !known || states.get(&k) != Some(&InstanceState::NotAliveDisposed),
+                        _ => known && states.get(&k) == Some(&InstanceState::Alive),
+                    };
+                    prop_assert_eq!(stored, expected);
                     if stored {
                         if model.iter().filter(|s| s.0 == k).count() >= depth as usize {
                             let oldest = model.iter().position(|s| s.0 == k).unwrap();

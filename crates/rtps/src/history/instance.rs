@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use crate::id::KeyHash;
+use crate::id::{Guid, KeyHash};
 use crate::time::{Instant, Timestamp};
 
 /// Whether an instance lives (DDS 1.4 §2.2.2.5.1.3).
@@ -78,8 +78,10 @@ pub(super) struct Instance {
     pub(super) owner: Option<(WriterSlot, i32)>,
     /// When a sample was last let through the time-based filter.
     pub(super) last_accepted: Option<Instant>,
-    /// The source time stamp of the newest sample that was taken.
-    pub(super) last_taken: Option<Timestamp>,
+    /// When the newest sample that was taken was written, and by whom.
+    pub(super) last_taken: Option<(Timestamp, Guid)>,
+    /// With an order by source time stamp: when the instance was last written or disposed, and by whom.
+    pub(super) newest: Option<(Timestamp, Guid)>,
     /// When the samples of an instance that is not alive are thrown away.
     pub(super) purge_at: Option<Instant>,
     pub(super) samples: u32,
@@ -105,6 +107,7 @@ impl Instance {
             owner: None,
             last_accepted: None,
             last_taken: None,
+            newest: None,
             purge_at: None,
             samples: 0,
             head: None,

@@ -188,6 +188,7 @@ impl ReaderHistory {
         {
             if reason == FilterReason::NothingChanged {
                 self.note_writer(index, &arrival);
+                self.note_stamp(index, &arrival);
                 self.drop_idle_instance(index);
             } else if arrival.kind.unregisters() {
                 self.withdraw(index, arrival.slot);
@@ -300,19 +301,35 @@ impl ReaderHistory {
         }
         match arrival.kind {
             ChangeKind::Alive => {
-                let too_soon = instance.last_accepted.is_some_and(|at| now.since(at) < self.config.minimum_separation);
-                if too_soon && instance.state == InstanceState::Alive {
-                    return Some(FilterReason::TimeBasedFilter);
+                if self.is_superseded(instance, arrival) {
+                    return Some(FilterReason::Superseded);
                 }
-                let old = self.config.by_source_timestamp
-                    && instance.last_taken.is_some_and(|at| arrival.source_timestamp < at);
-                old.then_some(FilterReason::Superseded)
+                let too_soon = instance.last_accepted.is_some_and(|at| now.since(at) < self.config.minimum_separation);
+                (too_soon && instance.state == InstanceState::Alive).then_some(FilterReason::TimeBasedFilter)
             }
             kind if kind.disposes() => {
+                if self.config.by_source_timestamp && instance.newest > Some(arrival.stamp()) {
+                    return Some(FilterReason::Superseded);
+                }
                 (instance.state == InstanceState::NotAliveDisposed).then_some(FilterReason::NothingChanged)
             }
             _ => (instance.state != InstanceState::Alive).then_some(FilterReason::NothingChanged),
         }
+    }
+
+    /// With an order by source time stamp: whether the application was shown a later value, or the last ones that it is to
+    /// be shown are all later.
+    fn is_superseded(&self, instance: &Instance, arrival: &Arrival) -> bool {
+        if !self.config.by_source_timestamp {
+            return false;
+        }
+        let stamp = arrival.stamp();
+        if instance.last_taken > Some(stamp) {
+            return true;
+        }
+        let HistoryKind::KeepLast(depth) = self.config.history else { return false };
+        let oldest = instance.head.and_then(|i| self.samples.get(i));
+        instance.samples >= depth.max(1) && oldest.is_some_and(|oldest| oldest.arrival.stamp() > stamp)
     }
 
     fn make_room(&mut self, index: u32, pool: &mut BufferPool) -> Result<(), RejectReason> {
@@ -338,13 +355,19 @@ impl ReaderHistory {
     fn apply(&mut self, now: Instant, index: u32, arrival: &Arrival) {
         self.note_writer(index, arrival);
         let Some(instance) = self.instances.get_mut(index) else { return };
+        // What was written before an instance was disposed does not bring it back.
+        let is_late = self.config.by_source_timestamp && instance.newest > Some(arrival.stamp());
         if arrival.kind.is_alive() {
-            instance.revive();
+            if !is_late || instance.state != InstanceState::NotAliveDisposed {
+                instance.revive();
+            }
             instance.last_accepted = Some(now);
+            self.note_stamp(index, arrival);
             return;
         }
         let delay = if arrival.kind.disposes() {
             instance.state = InstanceState::NotAliveDisposed;
+            self.note_stamp(index, arrival);
             self.config.autopurge_disposed
         } else if instance.writers.is_empty() {
             instance.state = InstanceState::NotAliveNoWriters;
@@ -368,6 +391,16 @@ impl ReaderHistory {
             if self.config.exclusive_ownership {
                 instance.owner = Some((arrival.slot, arrival.strength));
             }
+        }
+    }
+
+    /// When the instance was last written or disposed, by source time stamp.
+    fn note_stamp(&mut self, index: u32, arrival: &Arrival) {
+        if self.config.by_source_timestamp
+            && let Some(instance) = self.instances.get_mut(index)
+            && !matches!(arrival.kind, ChangeKind::Unregistered)
+        {
+            instance.newest = instance.newest.max(Some(arrival.stamp()));
         }
     }
 
@@ -480,7 +513,8 @@ impl ReaderHistory {
         let mut after = self.tail;
         let mut after_of_instance = instance.tail;
         if self.config.by_source_timestamp {
-            let later = |s: &Cached| s.arrival.source_timestamp > arrival.source_timestamp;
+            let stamp = arrival.stamp();
+            let later = |s: &Cached| s.arrival.stamp() > stamp;
             while let Some(sample) = after.and_then(|i| self.samples.get(i)).filter(|s| later(s)) {
                 after = sample.previous;
             }

@@ -32,6 +32,15 @@ pub struct Arrival {
     pub payload: Payload,
 }
 
+impl Arrival {
+    /// What decides about the order by source time stamp, the same for every reader: among samples of the same time the
+    /// one of the greater writer is the later. A sample without a time was written when it came.
+    pub(in crate::history) const fn stamp(&self) -> (Timestamp, Guid) {
+        let at = if self.source_timestamp.is_valid() { self.source_timestamp } else { self.reception_timestamp };
+        (at, self.writer)
+    }
+}
+
 /// What became of a sample.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Inserted {
@@ -50,7 +59,8 @@ pub enum FilterReason {
     TimeBasedFilter,
     /// Its lifespan is over.
     Expired,
-    /// A newer one was taken already.
+    /// By source time stamp a newer one was taken already, or as many newer ones are held as HISTORY keeps, or the
+    /// instance was written after it was disposed here.
     Superseded,
     /// An instance nobody knows was unregistered, or one already gone was disposed again.
     NothingChanged,

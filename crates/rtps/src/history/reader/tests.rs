@@ -246,6 +246,88 @@ fn source_order_holds_against_late_arrivals() {
     assert_eq!(numbers(&cache.take(&Selector::ANY)), [1]);
 }
 
+/// A cache that orders by source time stamp.
+fn by_source(history: HistoryKind) -> Cache {
+    Cache::new(ReaderHistoryConfig { history, by_source_timestamp: true, ..ReaderHistoryConfig::default() })
+}
+
+impl Cache {
+    /// What becomes of a sample written then.
+    fn put_at(&mut self, nanos: u64, kind: ChangeKind, writer: u32) -> Inserted {
+        let mut arrival = self.arrival(kind, 1, writer);
+        arrival.source_timestamp = Timestamp::from_unix_nanos(nanos);
+        self.history.insert(Instant(0), arrival, &mut self.pool).unwrap()
+    }
+
+    fn last(&mut self) -> (i64, InstanceState) {
+        let info = self.read(&Selector::ANY).last().unwrap().info;
+        (info.sequence_number.0, info.instance_state)
+    }
+}
+
+#[test]
+fn source_order_decides_which_samples_are_the_last() {
+    let mut cache = by_source(HistoryKind::KeepLast(1));
+    assert_eq!(cache.put_at(10_000, ChangeKind::Alive, 1), Inserted::Stored);
+    assert_eq!(cache.put_at(5_000, ChangeKind::Alive, 1), Inserted::Filtered(FilterReason::Superseded));
+    assert_eq!(cache.last(), (1, InstanceState::Alive));
+
+    let mut cache = by_source(HistoryKind::KeepLast(2));
+    for nanos in [10_000, 30_000, 20_000] {
+        assert_eq!(cache.put_at(nanos, ChangeKind::Alive, 1), Inserted::Stored);
+    }
+    assert_eq!(cache.put_at(15_000, ChangeKind::Alive, 1), Inserted::Filtered(FilterReason::Superseded));
+    assert_eq!(numbers(&cache.read(&Selector::ANY)), [3, 2]);
+}
+
+#[test]
+fn source_order_decides_which_state_is_the_last() {
+    let superseded = Inserted::Filtered(FilterReason::Superseded);
+    let mut cache = by_source(HistoryKind::KeepLast(2));
+    cache.put_at(10_000, ChangeKind::Alive, 1);
+    assert_eq!(cache.put_at(5_000, ChangeKind::Disposed, 2), superseded);
+    assert_eq!(cache.last(), (1, InstanceState::Alive));
+    assert_eq!(cache.put_at(20_000, ChangeKind::Disposed, 2), Inserted::Stored);
+    assert_eq!(cache.put_at(30_000, ChangeKind::Disposed, 1), Inserted::Filtered(FilterReason::NothingChanged));
+    cache.take(&Selector { max_samples: 1, ..Selector::ANY });
+    // Written before it was disposed the last time: no reason to live again.
+    assert_eq!(cache.put_at(25_000, ChangeKind::Alive, 1), Inserted::Stored);
+    assert_eq!(cache.last(), (5, InstanceState::NotAliveDisposed));
+    assert_eq!(cache.put_at(31_000, ChangeKind::Alive, 1), Inserted::Stored);
+    assert_eq!(cache.last(), (6, InstanceState::Alive));
+}
+
+#[test]
+fn a_writer_leaves_an_instance_whatever_the_time() {
+    let mut cache = by_source(HistoryKind::KeepLast(2));
+    cache.put_at(10_000, ChangeKind::Alive, 1);
+    assert_eq!(cache.put_at(5_000, ChangeKind::Unregistered, 1), Inserted::Stored);
+    assert_eq!(cache.last(), (1, InstanceState::NotAliveNoWriters));
+    assert_eq!(cache.put_at(9_000, ChangeKind::Alive, 2), Inserted::Stored);
+    assert_eq!(cache.last().1, InstanceState::Alive, "somebody writes it again");
+}
+
+#[test]
+fn readers_agree_on_samples_of_the_same_time() {
+    for order in [[1, 2], [2, 1]] {
+        let mut cache = by_source(HistoryKind::KeepLast(1));
+        for writer in order {
+            cache.put_at(10_000, ChangeKind::Alive, writer);
+        }
+        assert_eq!(cache.read(&Selector::ANY)[0].info.writer, guid(2), "{order:?}");
+    }
+}
+
+#[test]
+fn a_sample_without_time_counts_from_its_arrival() {
+    let mut cache = by_source(HistoryKind::KeepLast(1));
+    let mut arrival = cache.arrival(ChangeKind::Alive, 1, 1);
+    arrival.source_timestamp = Timestamp::INVALID;
+    cache.history.insert(Instant(0), arrival, &mut cache.pool).unwrap();
+    assert_eq!(cache.write(1), Ok(Inserted::Stored));
+    assert_eq!(cache.last().0, 2);
+}
+
 #[test]
 fn the_time_based_filter_spaces_samples_of_an_instance() {
     let config = ReaderHistoryConfig {

@@ -1,6 +1,7 @@
 //! Instances as a reader sees them: their state, their writers, their generations (DDS 1.4 §2.2.2.5.1).
 
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 
 use crate::id::{Guid, KeyHash};
 use crate::time::{Instant, Timestamp};
@@ -63,6 +64,22 @@ impl InstanceWriters {
     }
 }
 
+/// The writer that an instance belongs to (OWNERSHIP EXCLUSIVE).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Owner {
+    pub(super) slot: WriterSlot,
+    pub(super) strength: i32,
+    pub(super) writer: Guid,
+}
+
+impl Owner {
+    /// Whether another writer is stronger. Of equally strong ones it is the one of the lesser GUID, so that all readers
+    /// make the same choice (DDS 1.4 §2.2.3.9.2).
+    pub(super) fn yields_to(&self, strength: i32, writer: Guid) -> bool {
+        (strength, Reverse(writer)) > (self.strength, Reverse(self.writer))
+    }
+}
+
 /// One instance in a reader's cache.
 #[derive(Debug)]
 pub(super) struct Instance {
@@ -74,8 +91,8 @@ pub(super) struct Instance {
     pub(super) disposed_generations: u32,
     pub(super) no_writers_generations: u32,
     pub(super) writers: InstanceWriters,
-    /// With exclusive ownership: who may write, and how strongly.
-    pub(super) owner: Option<(WriterSlot, i32)>,
+    /// With exclusive ownership: who may write.
+    pub(super) owner: Option<Owner>,
     /// When a sample was last let through the time-based filter.
     pub(super) last_accepted: Option<Instant>,
     /// When the newest sample that was taken was written, and by whom.

@@ -14,7 +14,7 @@ pub use sample::{Arrival, FilterReason, Inserted, RejectReason, SampleInfo};
 pub use selection::{Peeked, Selected, Selector};
 use slab::Slab;
 
-use super::instance::{Instance, InstanceState, WriterSlot};
+use super::instance::{Instance, InstanceState, Owner, WriterSlot};
 use super::{ChangeKind, HistoryKind, ResourceLimits};
 use crate::id::{Guid, KeyHash};
 use crate::payload::{BufferPool, Payload};
@@ -221,10 +221,8 @@ impl ReaderHistory {
     /// The stronger or weaker a writer becomes, the ownership of its instances is decided anew at the next sample.
     pub fn strength_changed(&mut self, slot: WriterSlot, strength: i32) {
         for instance in self.instances.slots.iter_mut().flatten() {
-            if let Some((owner, held)) = &mut instance.owner
-                && *owner == slot
-            {
-                *held = strength;
+            if let Some(owner) = instance.owner.as_mut().filter(|owner| owner.slot == slot) {
+                owner.strength = strength;
             }
         }
     }
@@ -293,9 +291,9 @@ impl ReaderHistory {
 
     fn filter(&self, now: Instant, instance: &Instance, arrival: &Arrival) -> Option<FilterReason> {
         if self.config.exclusive_ownership
-            && let Some((owner, strength)) = instance.owner
-            && owner != arrival.slot
-            && arrival.strength <= strength
+            && let Some(owner) = instance.owner
+            && owner.slot != arrival.slot
+            && !owner.yields_to(arrival.strength, arrival.writer)
         {
             return Some(FilterReason::Ownership);
         }
@@ -383,13 +381,14 @@ impl ReaderHistory {
         let Some(instance) = self.instances.get_mut(index) else { return };
         if arrival.kind.unregisters() {
             instance.writers.remove(arrival.slot);
-            if instance.owner.is_some_and(|(owner, _)| owner == arrival.slot) {
+            if instance.owner.is_some_and(|owner| owner.slot == arrival.slot) {
                 instance.owner = None;
             }
         } else {
             instance.writers.add(arrival.slot);
             if self.config.exclusive_ownership {
-                instance.owner = Some((arrival.slot, arrival.strength));
+                let Arrival { slot, strength, writer, .. } = *arrival;
+                instance.owner = Some(Owner { slot, strength, writer });
             }
         }
     }
@@ -408,7 +407,7 @@ impl ReaderHistory {
     fn withdraw(&mut self, index: u32, slot: WriterSlot) {
         let Some(instance) = self.instances.get_mut(index) else { return };
         instance.writers.remove(slot);
-        if instance.owner.is_some_and(|(owner, _)| owner == slot) {
+        if instance.owner.is_some_and(|owner| owner.slot == slot) {
             instance.owner = None;
         }
         self.drop_idle_instance(index);
@@ -418,7 +417,7 @@ impl ReaderHistory {
     /// for nobody would tell again; the instance needs a sample that found room to live again, so there is one at most.
     fn give_up(&mut self, now: Instant, index: u32, writer: Guid, slot: WriterSlot, at: Timestamp) -> bool {
         let Some(instance) = self.instances.get_mut(index) else { return false };
-        if instance.owner.is_some_and(|(owner, _)| owner == slot) {
+        if instance.owner.is_some_and(|owner| owner.slot == slot) {
             instance.owner = None;
         }
         if !instance.writers.remove(slot) || !instance.writers.is_empty() {

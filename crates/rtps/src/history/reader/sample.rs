@@ -53,7 +53,7 @@ pub enum Inserted {
 /// Why the application does not see a sample that arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FilterReason {
-    /// A stronger writer owns the instance.
+    /// A stronger writer owns the instance, or an equally strong one of a lesser GUID.
     Ownership,
     /// It came too soon after the one before.
     TimeBasedFilter,

@@ -230,6 +230,20 @@ fn only_the_strongest_writer_is_heard() {
 }
 
 #[test]
+fn equally_strong_writers_have_the_same_order_everywhere() {
+    for order in [[1, 2], [2, 1]] {
+        let config = ReaderHistoryConfig { exclusive_ownership: true, ..ReaderHistoryConfig::default() };
+        let mut cache = Cache::new(config);
+        for writer in [order[0], order[1], order[0], order[1]] {
+            let mut arrival = cache.arrival(ChangeKind::Alive, 1, writer);
+            arrival.strength = 7;
+            cache.history.insert(Instant(0), arrival, &mut cache.pool).unwrap();
+        }
+        assert_eq!(cache.take(&Selector::ANY)[0].info.writer, guid(1), "{order:?}");
+    }
+}
+
+#[test]
 fn source_order_holds_against_late_arrivals() {
     let config = ReaderHistoryConfig { history: HistoryKind::KeepAll, by_source_timestamp: true, ..Default::default() };
     let mut cache = Cache::new(config);

@@ -134,8 +134,26 @@ fn time_based_filter_and_lifespan_drop_what_is_of_no_use() {
     }
     writer.wait_for_acknowledgments(PATIENCE).unwrap();
     let received = (all.counters().samples, filtered.counters().samples, filtered.counters().filtered);
-    assert_eq!(received, (5, 1, 4));
+    assert_eq!(received, (5, 1, 3), "the newest is held until it is its time");
     eventually("all samples have expired", || all.read().unwrap().is_empty() && filtered.read().unwrap().is_empty());
+}
+
+#[test]
+fn a_time_based_filter_keeps_the_last_value() {
+    let participant = participant(189);
+    let writer = write_to(&participant, writer_qos());
+    let rare = TimeBasedFilter { minimum_separation: Span::from_secs(3600) };
+    let reader = read_from(&participant, DataReaderQos { time_based_filter: rare, ..reader_qos() });
+    writer.wait_for_readers(1, PATIENCE).unwrap();
+    for value in 0..5 {
+        writer.write(&Reading::new(1, value)).unwrap();
+    }
+    writer.wait_for_acknowledgments(PATIENCE).unwrap();
+    assert_eq!(values(&reader), [0]);
+    let often = TimeBasedFilter { minimum_separation: Span::from_millis(1) };
+    reader.set_qos(DataReaderQos { time_based_filter: often, ..reader_qos() }).unwrap();
+    assert_eq!(reader.wait_and_take(PATIENCE).unwrap().data, Some(Reading::new(1, 4)));
+    assert_eq!((reader.counters().samples, reader.counters().filtered), (2, 3));
 }
 
 #[test]

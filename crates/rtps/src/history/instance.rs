@@ -95,6 +95,8 @@ pub(super) struct Instance {
     pub(super) owner: Option<Owner>,
     /// When a sample was last let through the time-based filter.
     pub(super) last_accepted: Option<Instant>,
+    /// Where the sample is held that came too soon for the time-based filter.
+    pub(super) held: Option<u32>,
     /// When the newest sample that was taken was written, and by whom.
     pub(super) last_taken: Option<(Timestamp, Guid)>,
     /// With an order by source time stamp: when the instance was last written or disposed, and by whom.
@@ -123,6 +125,7 @@ impl Instance {
             writers: InstanceWriters::default(),
             owner: None,
             last_accepted: None,
+            held: None,
             last_taken: None,
             newest: None,
             purge_at: None,

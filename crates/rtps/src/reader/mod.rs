@@ -23,8 +23,8 @@ pub use proxy::MatchedWriter;
 
 use crate::deadline::DeadlineTracker;
 use crate::history::{
-    Arrival, ChangeKind, FilterReason, Inserted, Peeked, ReaderHistory, ReaderHistoryConfig, RejectReason, Selected,
-    Selector, WriterSlot,
+    Arrival, ChangeKind, FilterReason, Inserted, Peeked, ReaderHistory, ReaderHistoryConfig, RejectReason, Released,
+    Selected, Selector, WriterSlot,
 };
 use crate::id::{Guid, KeyHash};
 use crate::limits::{
@@ -140,7 +140,7 @@ pub enum ReaderTimer {
     Repair,
     /// A writer should have been heard of.
     Liveliness,
-    /// A sample or an instance outlives its interest.
+    /// A sample or an instance outlives its interest, or what came too soon is due.
     Cache,
     /// An instance should have been heard of.
     Deadline,
@@ -252,7 +252,7 @@ impl Reader {
     /// What happened so far.
     #[must_use]
     pub const fn counters(&self) -> ReaderCounters {
-        self.counters
+        ReaderCounters { filtered: self.counters.filtered.saturating_add(self.cache.held_in_vain()), ..self.counters }
     }
 
     /// What is held for the application.
@@ -412,6 +412,8 @@ impl Reader {
     /// The application has made room: goes on where it was lacking.
     pub fn resume(&mut self, now: Instant, wall: Timestamp) {
         self.stalled = false;
+        let released = self.cache.release_due(now, &mut self.pool);
+        self.note_released(released);
         for index in 0..self.writers.len() {
             self.drain(now, wall, index);
             self.settle_memory(index);
@@ -439,8 +441,8 @@ impl Reader {
         self.cache.set_autopurge(no_writers, disposed);
     }
 
-    /// Changes the TIME_BASED_FILTER separation.
-    pub const fn set_minimum_separation(&mut self, separation: Span) {
+    /// Changes the TIME_BASED_FILTER separation, also for samples that are held because of it.
+    pub fn set_minimum_separation(&mut self, separation: Span) {
         self.cache.set_minimum_separation(separation);
     }
 
@@ -455,7 +457,11 @@ impl Reader {
     /// Time has passed.
     pub fn handle_timeout(&mut self, now: Instant, wall: Timestamp) {
         self.check_liveliness(now, wall);
-        self.cache.handle_timeout(now, &mut self.pool);
+        let released = self.cache.handle_timeout(now, &mut self.pool);
+        self.note_released(released);
+        if released.samples > 0 && self.stalled {
+            self.resume(now, wall);
+        }
         while let Some(instance) = self.deadline.poll_missed(now) {
             if self.cache.knows(&instance) {
                 self.cache.owner_missed_deadline(&instance);
@@ -684,6 +690,7 @@ impl Reader {
                 self.data_available = true;
                 self.deadline.spoke(now, instance);
             }
+            Ok(Inserted::Held) => self.deadline.spoke(now, instance),
             Ok(Inserted::Filtered(reason)) => {
                 self.counters.filtered += 1;
                 if reason == FilterReason::TimeBasedFilter {
@@ -714,6 +721,14 @@ impl Reader {
             proxy.mark_irrelevant(number, number);
         }
         self.drain(rx.now, rx.wall, index);
+    }
+
+    /// What came too soon was stored when it was due.
+    fn note_released(&mut self, released: Released) {
+        self.counters.samples += released.samples;
+        self.counters.bytes += released.bytes;
+        self.data_available |= released.samples > 0;
+        self.stalled |= released.is_blocked;
     }
 
     fn note_lost(&mut self, samples: u64) {

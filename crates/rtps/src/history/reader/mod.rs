@@ -2,6 +2,7 @@
 
 mod sample;
 mod selection;
+mod separation;
 mod slab;
 #[cfg(test)]
 mod tests;
@@ -12,6 +13,8 @@ use hashbrown::HashMap;
 
 pub use sample::{Arrival, FilterReason, Inserted, RejectReason, SampleInfo};
 pub use selection::{Peeked, Selected, Selector};
+pub use separation::Released;
+use separation::Separation;
 use slab::Slab;
 
 use super::instance::{Instance, InstanceState, Owner, WriterSlot};
@@ -95,6 +98,7 @@ pub struct ReaderHistory {
     head: Option<u32>,
     tail: Option<u32>,
     not_read: usize,
+    separation: Separation,
     visit: u64,
     next_expiry: Option<Instant>,
     next_purge: Option<Instant>,
@@ -115,6 +119,7 @@ impl ReaderHistory {
             head: None,
             tail: None,
             not_read: 0,
+            separation: Separation::default(),
             visit: 0,
             next_expiry: None,
             next_purge: None,
@@ -152,11 +157,6 @@ impl ReaderHistory {
         self.config.autopurge_disposed = disposed;
     }
 
-    /// Changes the TIME_BASED_FILTER separation.
-    pub const fn set_minimum_separation(&mut self, separation: Span) {
-        self.config.minimum_separation = separation;
-    }
-
     /// Takes a sample in, making room as the history policy says.
     ///
     /// # Errors
@@ -184,8 +184,11 @@ impl ReaderHistory {
             }
         }
         if let Some(index) = known
-            && let Some(reason) = self.instances.get(index).and_then(|i| self.filter(now, i, &arrival))
+            && let Some(reason) = self.instances.get(index).and_then(|i| self.filter(now, index, i, &arrival))
         {
+            if reason == FilterReason::TimeBasedFilter && !self.is_late(index, &arrival) {
+                return self.hold(index, arrival, pool);
+            }
             if reason == FilterReason::NothingChanged {
                 self.note_writer(index, &arrival);
                 self.note_stamp(index, &arrival);
@@ -202,6 +205,9 @@ impl ReaderHistory {
         if let Err(reason) = self.make_room(instance, pool) {
             self.drop_idle_instance(instance);
             return Err((reason, arrival));
+        }
+        if !matches!(arrival.kind, ChangeKind::Unregistered) {
+            self.discard_held(instance, pool);
         }
         self.apply(now, instance, &arrival);
         self.link(instance, arrival);
@@ -254,8 +260,9 @@ impl ReaderHistory {
         }
     }
 
-    /// Throws away what has outlived its interest; [`Self::next_timeout`] tells when to do it again.
-    pub fn handle_timeout(&mut self, now: Instant, pool: &mut BufferPool) {
+    /// Throws away what has outlived its interest and stores what came too soon and is due; [`Self::next_timeout`] tells
+    /// when to do it again.
+    pub fn handle_timeout(&mut self, now: Instant, pool: &mut BufferPool) -> Released {
         if self.next_expiry.is_some_and(|at| at <= now) {
             self.next_expiry = None;
             let mut at = self.head;
@@ -281,15 +288,16 @@ impl ReaderHistory {
                 }
             }
         }
+        self.release_due(now, pool)
     }
 
-    /// When samples or instances outlive their interest.
+    /// When samples or instances outlive their interest, and when what came too soon is due.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
-        [self.next_expiry, self.next_purge].into_iter().flatten().min()
+        [self.next_expiry, self.next_purge, self.separation.next_due()].into_iter().flatten().min()
     }
 
-    fn filter(&self, now: Instant, instance: &Instance, arrival: &Arrival) -> Option<FilterReason> {
+    fn filter(&self, now: Instant, index: u32, instance: &Instance, arrival: &Arrival) -> Option<FilterReason> {
         if self.config.exclusive_ownership
             && let Some(owner) = instance.owner
             && owner.slot != arrival.slot
@@ -302,17 +310,21 @@ impl ReaderHistory {
                 if self.is_superseded(instance, arrival) {
                     return Some(FilterReason::Superseded);
                 }
-                let too_soon = instance.last_accepted.is_some_and(|at| now.since(at) < self.config.minimum_separation);
-                (too_soon && instance.state == InstanceState::Alive).then_some(FilterReason::TimeBasedFilter)
+                self.comes_too_soon(now, index, arrival).then_some(FilterReason::TimeBasedFilter)
             }
             kind if kind.disposes() => {
-                if self.config.by_source_timestamp && instance.newest > Some(arrival.stamp()) {
+                if self.is_late(index, arrival) {
                     return Some(FilterReason::Superseded);
                 }
                 (instance.state == InstanceState::NotAliveDisposed).then_some(FilterReason::NothingChanged)
             }
             _ => (instance.state != InstanceState::Alive).then_some(FilterReason::NothingChanged),
         }
+    }
+
+    /// With an order by source time stamp: whether the instance was written or disposed later than that.
+    fn is_late(&self, index: u32, arrival: &Arrival) -> bool {
+        self.config.by_source_timestamp && self.instances.get(index).is_some_and(|i| i.newest > Some(arrival.stamp()))
     }
 
     /// With an order by source time stamp: whether the application was shown a later value, or the last ones that it is to
@@ -352,9 +364,9 @@ impl ReaderHistory {
     /// Carries out what the sample does to its instance.
     fn apply(&mut self, now: Instant, index: u32, arrival: &Arrival) {
         self.note_writer(index, arrival);
-        let Some(instance) = self.instances.get_mut(index) else { return };
         // What was written before an instance was disposed does not bring it back.
-        let is_late = self.config.by_source_timestamp && instance.newest > Some(arrival.stamp());
+        let is_late = self.is_late(index, arrival);
+        let Some(instance) = self.instances.get_mut(index) else { return };
         if arrival.kind.is_alive() {
             if !is_late || instance.state != InstanceState::NotAliveDisposed {
                 instance.revive();
@@ -479,12 +491,15 @@ impl ReaderHistory {
     fn drop_instance(&mut self, index: u32) {
         if let Some(instance) = self.instances.remove(index) {
             self.by_key.remove(&instance.key);
+            if let Some(place) = instance.held {
+                drop(self.separation.discard(place));
+            }
         }
     }
 
     /// An instance that nobody writes and of which nothing is held need not be remembered.
     fn drop_idle_instance(&mut self, index: u32) {
-        let idle = |i: &Instance| i.samples == 0 && i.writers.is_empty();
+        let idle = |i: &Instance| i.samples == 0 && i.writers.is_empty() && i.held.is_none();
         if self.instances.get(index).is_some_and(idle) {
             self.drop_instance(index);
         }
@@ -492,7 +507,7 @@ impl ReaderHistory {
 
     /// Makes room for a new instance by forgetting one that is gone. Says whether there was one.
     fn forget_one_instance(&mut self) -> bool {
-        let gone = |i: &Instance| i.samples == 0 && i.state != InstanceState::Alive;
+        let gone = |i: &Instance| i.samples == 0 && i.state != InstanceState::Alive && i.held.is_none();
         let found = self.instances.slots.iter().position(|i| i.as_ref().is_some_and(gone));
         found.is_some_and(|index| {
             self.drop_instance(index as u32);

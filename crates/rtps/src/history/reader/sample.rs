@@ -46,6 +46,8 @@ impl Arrival {
 pub enum Inserted {
     /// The application will see it.
     Stored,
+    /// The application will see it when the time-based filter lets it, unless a later one takes its place.
+    Held,
     /// It is of no interest, by the QoS.
     Filtered(FilterReason),
 }
@@ -55,7 +57,7 @@ pub enum Inserted {
 pub enum FilterReason {
     /// A stronger writer owns the instance, or an equally strong one of a lesser GUID.
     Ownership,
-    /// It came too soon after the one before.
+    /// It came too soon after the one before, and is older than the one held until then.
     TimeBasedFilter,
     /// Its lifespan is over.
     Expired,

@@ -358,6 +358,92 @@ fn the_time_based_filter_spaces_samples_of_an_instance() {
     assert!(stored(cache.put(11, ChangeKind::Disposed, 1, 1)), "changes of state are never filtered by time");
 }
 
+fn spaced(separation: u64, limits: ResourceLimits) -> Cache {
+    let history = HistoryKind::KeepAll;
+    let minimum_separation = Span(separation);
+    Cache::new(ReaderHistoryConfig { history, limits, minimum_separation, ..ReaderHistoryConfig::default() })
+}
+
+impl Cache {
+    fn pass(&mut self, at: u64) -> u64 {
+        self.history.handle_timeout(Instant(at), &mut self.pool).samples
+    }
+}
+
+#[test]
+fn the_newest_that_came_too_soon_comes_when_it_is_time() {
+    let mut cache = spaced(10, ResourceLimits::UNLIMITED);
+    assert_eq!(cache.put(0, ChangeKind::Alive, 1, 1), Ok(Inserted::Stored));
+    assert_eq!(cache.put(3, ChangeKind::Alive, 1, 1), Ok(Inserted::Held));
+    assert_eq!(cache.put(5, ChangeKind::Alive, 1, 1), Ok(Inserted::Held));
+    assert_eq!(cache.history.next_timeout(), Some(Instant(10)));
+    assert_eq!((cache.pass(9), cache.pass(10)), (0, 1));
+    assert_eq!(numbers(&cache.take(&Selector::ANY)), [1, 3]);
+    assert_eq!((cache.history.next_timeout(), cache.history.held_in_vain()), (None, 1));
+    // The next one is spaced from when that came to be seen.
+    assert_eq!(cache.put(19, ChangeKind::Alive, 1, 1), Ok(Inserted::Held));
+    cache.history.set_minimum_separation(Span(30));
+    assert_eq!(cache.history.next_timeout(), Some(Instant(40)));
+    // Nobody needs the last value of what is gone.
+    assert_eq!(cache.put(21, ChangeKind::Disposed, 1, 1), Ok(Inserted::Stored));
+    assert_eq!((cache.pass(100), cache.history.held_in_vain()), (0, 2));
+    assert_eq!(numbers(&cache.take(&Selector::ANY)), [5]);
+}
+
+#[test]
+fn the_last_value_outlives_its_writer() {
+    let mut cache = spaced(10, ResourceLimits::UNLIMITED);
+    cache.put(0, ChangeKind::Alive, 1, 1).unwrap();
+    cache.put(1, ChangeKind::Alive, 1, 1).unwrap();
+    assert!(cache.history.writer_gone(Instant(2), guid(1), WriterSlot(1), Timestamp::INVALID));
+    cache.take(&Selector::ANY);
+    assert_eq!(cache.pass(10), 1);
+    let last = cache.take(&Selector::ANY);
+    assert_eq!((numbers(&last), last[0].info.instance_state), (vec![2], InstanceState::NotAliveNoWriters));
+    assert_eq!(cache.history.instances(), 0);
+}
+
+#[test]
+fn a_held_value_waits_for_room() {
+    let mut cache = spaced(10, ResourceLimits { max_samples: 1, ..ResourceLimits::UNLIMITED });
+    cache.put(0, ChangeKind::Alive, 1, 1).unwrap();
+    assert_eq!(cache.put(1, ChangeKind::Alive, 1, 1), Ok(Inserted::Held));
+    assert_eq!(cache.pass(10), 0);
+    assert_eq!(cache.history.next_timeout(), None, "time alone makes no room");
+    cache.take(&Selector::ANY);
+    let released = cache.history.release_due(Instant(11), &mut cache.pool);
+    assert_eq!((released.samples, released.is_blocked), (1, false));
+    assert_eq!(numbers(&cache.take(&Selector::ANY)), [2]);
+}
+
+#[test]
+fn what_came_too_soon_is_bounded_by_the_limits() {
+    let mut cache = spaced(10, ResourceLimits { max_samples: 2, ..ResourceLimits::UNLIMITED });
+    for (k, expected) in [(1, Ok(Inserted::Held)), (2, Ok(Inserted::Held)), (3, Err(RejectReason::Samples))] {
+        cache.put(0, ChangeKind::Alive, k, 1).unwrap();
+        cache.take(&Selector::ANY);
+        assert_eq!(cache.put(1, ChangeKind::Alive, k, 1), expected);
+    }
+    let mut cache = spaced(1_000_000, ResourceLimits::UNLIMITED);
+    for at in 0..1_000 {
+        cache.put(at, ChangeKind::Alive, 1, 1).unwrap();
+        assert_eq!(cache.put(at, ChangeKind::Alive, 1, 1), Ok(Inserted::Held));
+        cache.put(at, ChangeKind::Disposed, 1, 1).unwrap();
+    }
+    assert!(cache.history.separation.due.len() < 50, "{}", cache.history.separation.due.len());
+}
+
+#[test]
+fn source_order_decides_which_value_is_held() {
+    let mut cache = by_source(HistoryKind::KeepLast(1));
+    cache.history.set_minimum_separation(Span(10));
+    assert_eq!(cache.put_at(10_000, ChangeKind::Alive, 1), Inserted::Stored);
+    assert_eq!(cache.put_at(30_000, ChangeKind::Alive, 1), Inserted::Held);
+    assert_eq!(cache.put_at(20_000, ChangeKind::Alive, 1), Inserted::Filtered(FilterReason::TimeBasedFilter));
+    assert_eq!(cache.pass(10), 1);
+    assert_eq!(cache.last(), (2, InstanceState::Alive));
+}
+
 #[test]
 fn lifespans_and_purges_run_out() {
     let config = ReaderHistoryConfig {

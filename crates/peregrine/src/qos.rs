@@ -27,9 +27,7 @@ pub(crate) fn check_reader(qos: &DataReaderQos, presentation: &Presentation) -> 
     qos.check().map_err(|e| Error::InconsistentPolicy(e.to_string()))?;
     check_durability(qos.durability)?;
     check_presentation(presentation)?;
-    if qos.type_consistency.force_type_validation {
-        return Err(unsupported("TYPE_CONSISTENCY", "validation of types: matching is by type name"));
-    }
+    check_consistency(&qos.type_consistency)?;
     check_representation(&qos.data_representation)
 }
 
@@ -62,6 +60,13 @@ pub(crate) fn check_presentation(presentation: &Presentation) -> Result<(), Erro
         return Err(unsupported("PRESENTATION", "access_scope GROUP; INSTANCE and TOPIC are"));
     }
     Ok(())
+}
+
+fn check_consistency(consistency: &TypeConsistency) -> Result<(), Error> {
+    if *consistency == TypeConsistency::default() {
+        return Ok(());
+    }
+    Err(unsupported("TYPE_CONSISTENCY", "other than default values: matching is by type name, types are not compared"))
 }
 
 fn check_representation(representation: &DataRepresentation) -> Result<(), Error> {

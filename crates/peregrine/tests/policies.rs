@@ -245,6 +245,9 @@ fn what_cannot_change_says_so() {
     let mut unsupported = writer_qos();
     unsupported.transport_priority.0 = 1;
     assert!(matches!(writer.set_qos(unsupported), Err(Error::Unsupported(_))));
+    let mut unsupported = reader_qos();
+    unsupported.type_consistency.ignore_member_names = true;
+    assert!(matches!(reader.set_qos(unsupported), Err(Error::Unsupported(_))));
     let mut contradiction = reader_qos();
     contradiction.time_based_filter.minimum_separation = Span::from_secs(2);
     contradiction.deadline.period = Span::from_secs(1);

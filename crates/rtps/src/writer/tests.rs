@@ -295,8 +295,12 @@ fn a_dead_reader_stops_counting_and_counts_again_when_it_answers() {
     }
     assert!(pair.now.since(start) < Span::from_secs(30), "{} passed", pair.now.since(start));
     assert!(pair.writer_events.contains(&WriterEvent::ReaderInactive(reader_guid(1))));
+    assert_eq!(pair.writer.counters().readers_inactive, 1);
+    assert!(pair.writer.is_acknowledged(SequenceNumber(1)), "nobody waits for it");
+    assert!(!pair.writer.is_acknowledged_by_all(SequenceNumber(1)), "it is matched and has acknowledged nothing");
     pair.readers[1] = deaf;
     pair.run(Span::from_secs(5));
+    assert!(pair.writer.is_acknowledged_by_all(SequenceNumber(20)));
     assert!(pair.writer_events.contains(&WriterEvent::ReaderActive(reader_guid(1))));
     assert_eq!(pair.taken_numbers(0).len(), 20);
 }

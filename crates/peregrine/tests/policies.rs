@@ -235,6 +235,22 @@ fn partitions_may_change() {
 }
 
 #[test]
+fn endpoints_that_do_not_match_are_told_of_with_both_values() {
+    let (a, b) = (participant(198), participant(198));
+    let mut events = a.discovery_events();
+    let writer = write_to(&a, DataWriterQos { reliability: Reliability::BEST_EFFORT, ..writer_qos() });
+    let reader = read_from(&b, reader_qos());
+    loop {
+        let event = events.wait_next(PATIENCE).expect("nobody is told of the refusal");
+        if let DiscoveryEvent::NotMatched { local, remote, reason } = event {
+            assert_eq!((local, remote), (writer.guid(), reader.guid()));
+            assert_eq!(reason.to_string(), "RELIABILITY: offered BEST_EFFORT, requested RELIABLE");
+            return;
+        }
+    }
+}
+
+#[test]
 fn what_cannot_change_says_so() {
     let participant = participant(184);
     let (writer, reader) = (write_to(&participant, writer_qos()), read_from(&participant, reader_qos()));

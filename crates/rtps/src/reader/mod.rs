@@ -180,6 +180,8 @@ pub struct ReaderCounters {
     pub requested: u64,
     /// ACKNACKs and NACK_FRAGs sent.
     pub acknowledgements: u64,
+    /// Writers that would match and were not taken, because there were as many as a reader takes.
+    pub matches_refused: u64,
 }
 
 /// What a reader holds that is not for the application yet.
@@ -285,6 +287,7 @@ impl Reader {
             return true;
         }
         if self.writers.len() >= MATCHES_MAX {
+            self.counters.matches_refused += 1;
             return false;
         }
         let guid = writer.guid;

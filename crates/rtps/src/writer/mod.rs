@@ -153,6 +153,8 @@ pub struct WriterCounters {
     pub acknowledgements_ignored: u64,
     /// How often a reliable reader did not answer for so long that the writer went on without it.
     pub readers_inactive: u64,
+    /// Readers that would match and were not taken, because there were as many as a writer takes.
+    pub matches_refused: u64,
 }
 
 /// Everyone who gets new samples.
@@ -345,6 +347,7 @@ impl Writer {
             return true;
         }
         if self.readers.len() >= MATCHES_MAX {
+            self.counters.matches_refused += 1;
             return false;
         }
         let history = self.config.durable && reader.wants_history;

@@ -250,6 +250,57 @@ fn endpoints_that_do_not_match_are_told_of_with_both_values() {
     }
 }
 
+/// What a call says to an argument that it refuses.
+fn refused<T>(result: Result<T, Error>) -> String {
+    match result {
+        Err(Error::BadParameter(text)) => text,
+        other => panic!("not refused as an argument: {:?}", other.err()),
+    }
+}
+
+#[test]
+fn what_cannot_be_announced_is_refused() {
+    let participant = participant(196);
+    let topic = participant.topic::<Reading>("readings").unwrap();
+    let many = Partition((0..65).map(|n| n.to_string()).collect());
+    let long = Partition(vec!["x".repeat(257)]);
+    let publisher = participant.publisher(PublisherQos { partition: many, ..PublisherQos::default() });
+    assert!(refused(publisher.writer(&topic).build()).contains("65 names, permitted are 64"));
+    let subscriber = participant.subscriber(SubscriberQos::default());
+    let text = refused(subscriber.set_qos(SubscriberQos { partition: long, ..SubscriberQos::default() }));
+    assert!(text.contains("257 octets, permitted are 256"), "{text}");
+    let reader = subscriber.reader(&topic).build().unwrap();
+    let user_data = UserData(vec![0; 65_529]);
+    let text = refused(reader.set_qos(DataReaderQos { user_data: user_data.clone(), ..reader.qos() }));
+    assert!(text.contains("65529 octets, permitted are 65528"), "{text}");
+    let topic_data = TopicData(user_data.0.clone());
+    assert!(refused(topic.set_qos(TopicQos { topic_data, ..topic.qos() })).starts_with("TOPIC_DATA"));
+    let qos = peregrine::qos::ParticipantQos { user_data, ..participant.qos() };
+    assert!(refused(participant.set_qos(qos.clone())).contains("permitted are 32768"));
+    assert!(refused(DomainParticipant::builder(196).qos(qos).config(common::config()).build()).contains("USER_DATA"));
+}
+
+#[test]
+fn as_much_as_may_be_announced_arrives() {
+    let (a, b) = (participant(197), participant(197));
+    let partition = Partition((0..64).map(|n| format!("{n:0>256}")).collect());
+    let octets = vec![7; 65_528];
+    let topic_qos = TopicQos { topic_data: TopicData(octets.clone()), ..TopicQos::default() };
+    let topic = a.topic_with_qos::<Reading>("readings", topic_qos).unwrap();
+    let group_data = peregrine::qos::GroupData(octets.clone());
+    let publisher = a.publisher(PublisherQos { partition: partition.clone(), group_data, ..PublisherQos::default() });
+    let qos = DataWriterQos { user_data: UserData(octets.clone()), ..writer_qos() };
+    let writer = publisher.writer(&topic).qos(qos).build().unwrap();
+    let mut events = b.discovery_events();
+    loop {
+        if let DiscoveryEvent::PublicationFound(data) = events.wait_next(PATIENCE).expect("it does not arrive") {
+            let news = (data.guid, data.publisher.partition, data.qos.user_data.0);
+            assert_eq!(news, (writer.guid(), partition, octets));
+            return;
+        }
+    }
+}
+
 #[test]
 fn what_cannot_change_says_so() {
     let participant = participant(184);

@@ -97,7 +97,7 @@ impl<T: DdsType> DataWriter<T> {
     /// other or are not available.
     pub fn set_qos(&self, qos: DataWriterQos) -> Result<(), Error> {
         let qos = builder::normalized(qos);
-        qos::check_writer(&qos, &self.inner.publisher.qos().presentation)?;
+        qos::check_writer(&qos, &self.inner.publisher.qos())?;
         let mut held = lock(&self.inner.qos);
         if let Some(policy) = held.immutable_change(&qos).filter(|_| self.is_enabled()) {
             return Err(Error::ImmutablePolicy(policy));

@@ -310,8 +310,8 @@ impl ReaderState {
         let statuses = &mut self.statuses;
         statuses.changed |= match event {
             ReaderEvent::DataAvailable => StatusMask::DATA_AVAILABLE,
-            ReaderEvent::SampleLost(samples) => {
-                statuses.lost.count(samples);
+            ReaderEvent::SampleLost(samples, reason) => {
+                statuses.lost.count(samples, reason);
                 StatusMask::SAMPLE_LOST
             }
             ReaderEvent::SampleRejected(reason, instance) => {

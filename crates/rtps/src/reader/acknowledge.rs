@@ -9,7 +9,7 @@ use crate::vendor::{ProtocolVersion, Quirks, VendorId};
 use crate::wire::{AckNack, Endianness, Gap, Header, Heartbeat, HeartbeatFrag, InfoDestination, NackFrag};
 
 use super::proxy::{Asked, Lack, WriterProxy, stretch};
-use super::{Reader, Reception};
+use super::{Reader, Reception, SampleLostReason};
 
 const ENDIANNESS: Endianness = Endianness::Little;
 
@@ -146,7 +146,7 @@ impl Reader {
             let lost = until.distance_from(from).saturating_sub(proxy.irrelevant_between(from, until));
             proxy.next = until;
             proxy.reassembly.forget_below(until, &mut self.pool);
-            self.note_lost(lost);
+            self.note_lost(lost, SampleLostReason::NoLongerHeld);
         }
     }
 

@@ -120,7 +120,7 @@ pub enum ReaderEvent {
     /// There is something new to take.
     DataAvailable,
     /// So many samples will never come (SAMPLE_LOST).
-    SampleLost(u64),
+    SampleLost(u64, SampleLostReason),
     /// A sample found no room (SAMPLE_REJECTED).
     SampleRejected(RejectReason, KeyHash),
     /// An instance was not heard of in time (REQUESTED_DEADLINE_MISSED).
@@ -129,6 +129,18 @@ pub enum ReaderEvent {
     WriterAlive(Guid),
     /// A writer did not show in time that it is alive, or is gone (LIVELINESS_CHANGED).
     WriterNotAlive(Guid),
+}
+
+/// Why samples will never come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SampleLostReason {
+    /// The writer has let go of them before they had come: its HISTORY or LIFESPAN did not keep them for so long, or it
+    /// stopped waiting for this reader.
+    NoLongerHeld,
+    /// Nothing of them has come, later ones have, and nobody repairs what is best effort.
+    InTransit,
+    /// A part of them has come, as above.
+    Incomplete,
 }
 
 /// Why a reader wants to be called at an instant.
@@ -168,6 +180,10 @@ pub struct ReaderCounters {
     pub late: u64,
     /// Samples that will never come.
     pub lost: u64,
+    /// Those of them that nobody repairs and of which nothing has come.
+    pub lost_in_transit: u64,
+    /// Those of them that nobody repairs and of which a part has come.
+    pub lost_incomplete: u64,
     /// Samples the application's limits kept out.
     pub rejected: u64,
     /// Samples whose key could not be found.
@@ -585,8 +601,11 @@ impl Reader {
         if !proxy.info.reliable {
             let missed = number.distance_from(proxy.next);
             proxy.next = number.next();
+            let begun = proxy.reassembly.samples();
             proxy.reassembly.forget_below(number, &mut self.pool);
-            self.note_lost(missed);
+            let incomplete = (begun.saturating_sub(proxy.reassembly.samples()) as u64).min(missed);
+            self.note_lost(incomplete, SampleLostReason::Incomplete);
+            self.note_lost(missed.saturating_sub(incomplete), SampleLostReason::InTransit);
             if let Err(refused) = self.deliver(now, wall, index, number, sample) {
                 self.pool.recycle(refused.payload);
             }
@@ -734,11 +753,21 @@ impl Reader {
         self.stalled |= released.is_blocked;
     }
 
-    fn note_lost(&mut self, samples: u64) {
-        if samples > 0 {
-            self.counters.lost = self.counters.lost.saturating_add(samples);
-            self.events.push_back(ReaderEvent::SampleLost(samples));
+    fn note_lost(&mut self, samples: u64, reason: SampleLostReason) {
+        if samples == 0 {
+            return;
         }
+        self.counters.lost = self.counters.lost.saturating_add(samples);
+        match reason {
+            SampleLostReason::NoLongerHeld => {}
+            SampleLostReason::InTransit => {
+                self.counters.lost_in_transit = self.counters.lost_in_transit.saturating_add(samples);
+            }
+            SampleLostReason::Incomplete => {
+                self.counters.lost_incomplete = self.counters.lost_incomplete.saturating_add(samples);
+            }
+        }
+        self.events.push_back(ReaderEvent::SampleLost(samples, reason));
     }
 }
 

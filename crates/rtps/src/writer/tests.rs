@@ -1,7 +1,7 @@
 use super::*;
 use crate::history::ChangeKind;
 use crate::pair::{Pair, perfect, random, reader_guid, rough, writer_guid};
-use crate::reader::ReaderConfig;
+use crate::reader::{ReaderConfig, ReaderEvent, SampleLostReason};
 use crate::seq::{Count, FragmentNumber, FragmentNumberSet, SequenceNumberSet};
 use crate::wire::{AckNack, NackFrag, Submessage, Submessages};
 use std::vec;
@@ -247,6 +247,8 @@ fn a_late_joiner_gets_what_is_still_held() {
     pair.run(Span::from_secs(1));
     assert_eq!(pair.taken_numbers(0), [5]);
     assert_eq!(pair.readers[0].counters().lost, 1, "the first was replaced before the reader came");
+    let lost = ReaderEvent::SampleLost(1, SampleLostReason::NoLongerHeld);
+    assert!(pair.reader_events[0].contains(&lost), "{:?}", pair.reader_events[0]);
 }
 
 /// Some readers ask once for what a heartbeat offers, and then only when another one comes.

@@ -128,6 +128,13 @@ pub const NACK_REPEAT_MIN: Span = Span::from_micros(500);
 /// The most it waits.
 pub const NACK_REPEAT_MAX: Span = Span::from_millis(200);
 
+/// How often a reader asks a writer for its first word. With doubling waits up to a second: about a quarter of a minute.
+pub const GREETINGS_MAX: u32 = 20;
+
+/// Stretches of numbers that will never come which a reader remembers per writer ahead of their turn: as many as one GAP
+/// can name.
+pub const IRRELEVANT_RANGES_MAX: usize = 256;
+
 /// The first step by which a reader waits longer for what may only be late, when asking at once was in vain.
 pub const REORDERING_MIN: Span = Span::from_micros(100);
 

@@ -1,7 +1,7 @@
 //! What writers announce, and what the reader answers: acknowledgement and requests for repair.
 
 use crate::id::Guid;
-use crate::limits::{REPAIR_BYTES_MAX, RETRY_MAX};
+use crate::limits::{GREETINGS_MAX, REPAIR_BYTES_MAX, RETRY_MAX};
 use crate::seq::{SET_BITS_MAX, SequenceNumber, SequenceNumberSet};
 use crate::time::{Instant, Span};
 use crate::transmit::TransmitBatch;
@@ -15,9 +15,6 @@ const ENDIANNESS: Endianness = Endianness::Little;
 
 /// How long to wait for a writer's first word before asking for it.
 const GREETING_AFTER: Span = Span::from_millis(20);
-
-/// How often a writer is asked for its first word. With doubling waits up to a second: about a quarter of a minute.
-const GREETINGS_MAX: u32 = 20;
 
 impl Reader {
     /// A writer says what it has (RTPS 2.5 §8.3.8.6).

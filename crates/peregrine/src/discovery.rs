@@ -10,6 +10,7 @@ use futures_core::Stream;
 use peregrine_rtps::discovery::data::{ParticipantData, PublicationData, SubscriptionData};
 use peregrine_rtps::id::{Guid, GuidPrefix};
 use peregrine_rtps::participant::LostReason;
+use peregrine_rtps::qos::NonMatch;
 
 use crate::driver::participant::{Locked, ParticipantCore};
 use crate::driver::wait_until;
@@ -33,6 +34,16 @@ pub enum DiscoveryEvent {
     SubscriptionFound(SubscriptionData),
     /// A reader is gone.
     SubscriptionLost(Guid),
+    /// A writer and a reader of the same topic do not match, one of them at least of this participant. Told again when the
+    /// reason changes.
+    NotMatched {
+        /// The one of this participant.
+        local: Guid,
+        /// The other one.
+        remote: Guid,
+        /// Why not, with both values.
+        reason: NonMatch,
+    },
 }
 
 /// The events of one participant, in order: to be asked, waited for, or used as a stream.

@@ -24,6 +24,7 @@ use crate::entity::random_u64;
 use crate::error::Error;
 use crate::listener::{DomainParticipantListener, TopicListener};
 use crate::publisher::{Publisher, PublisherInner};
+use crate::qos;
 use crate::status::StatusMask;
 use crate::subscriber::{Subscriber, SubscriberInner};
 use crate::topic::Topic;
@@ -109,8 +110,9 @@ impl DomainParticipant {
     /// Changes policies. New USER_DATA is announced at once.
     ///
     /// # Errors
-    /// [`Error::Unsupported`] for properties, which are fixed.
+    /// [`Error::Unsupported`] for properties, which are fixed; [`Error::BadParameter`] for what is too long to be announced.
     pub fn set_qos(&self, qos: ParticipantQos) -> Result<(), Error> {
+        qos::check_participant(&qos)?;
         let mut state = self.inner.lock();
         if state.qos.properties != qos.properties {
             return Err(Error::Unsupported("properties of a participant cannot change once it exists".to_owned()));
@@ -277,13 +279,14 @@ impl ParticipantBuilder {
     /// Joins the domain.
     ///
     /// # Errors
-    /// The domain or a setting is out of range, an interface does not exist, a peer cannot be resolved, or the system
-    /// refuses sockets or threads.
+    /// The domain or a setting is out of range, a policy is too long to be announced, an interface does not exist, a peer
+    /// cannot be resolved, or the system refuses sockets or threads.
     pub fn build(self) -> Result<DomainParticipant, Error> {
         self.config.check()?;
         if self.domain_tag.len() > 256 || self.name.len() > 256 {
             return Err(Error::bad_parameter("a name or domain tag is longer than 256 octets".to_owned()));
         }
+        qos::check_participant(&self.qos)?;
         let handle = DomainHandle::get(self.domain, &self.config)?;
         let domain = Arc::clone(handle.domain());
         let mut unique = [0; 10];

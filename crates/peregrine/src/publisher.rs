@@ -58,9 +58,10 @@ impl Publisher {
     /// Changes policies. Its writers are announced anew, and matched anew where PARTITION has changed.
     ///
     /// # Errors
-    /// [`Error::ImmutablePolicy`] once it is enabled; [`Error::Unsupported`] for what is not available yet.
+    /// [`Error::ImmutablePolicy`] once it is enabled; [`Error::Unsupported`] for what is not available yet;
+    /// [`Error::BadParameter`] for what is too long to be announced.
     pub fn set_qos(&self, qos: PublisherQos) -> Result<(), Error> {
-        qos::check_presentation(&qos.presentation)?;
+        qos::check_publisher(&qos)?;
         let mut state = self.inner.lock();
         let immutable = state.qos.immutable_change(&qos).filter(|_| state.is_enabled);
         if let Some(policy) = immutable {

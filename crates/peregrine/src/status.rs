@@ -4,9 +4,10 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::ops::{BitAnd, BitOr, BitOrAssign};
 
-use peregrine_rtps::history::RejectReason;
+pub use peregrine_rtps::history::RejectReason;
 use peregrine_rtps::id::KeyHash;
 use peregrine_rtps::qos::PolicyId;
+pub use peregrine_rtps::reader::SampleLostReason;
 
 use crate::{Guid, InstanceHandle};
 
@@ -261,7 +262,10 @@ counted! {
     /// INCONSISTENT_TOPIC: endpoints of a topic of the same name with another type.
     InconsistentTopicStatus {}
     /// SAMPLE_LOST: samples that will never come.
-    SampleLostStatus {}
+    SampleLostStatus {
+        /// Why the last ones did not.
+        last_reason: Option<SampleLostReason>
+    }
     /// SAMPLE_REJECTED: samples that found no room.
     SampleRejectedStatus {
         /// Which limit the last one met.
@@ -298,8 +302,9 @@ impl InconsistentTopicStatus {
 }
 
 impl SampleLostStatus {
-    pub(crate) fn count(&mut self, samples: u64) {
+    pub(crate) fn count(&mut self, samples: u64, reason: SampleLostReason) {
         self.add(samples);
+        self.last_reason = Some(reason);
     }
 }
 

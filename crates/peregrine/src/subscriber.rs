@@ -88,9 +88,10 @@ impl Subscriber {
     /// Changes policies. Its readers are announced anew, and matched anew where PARTITION has changed.
     ///
     /// # Errors
-    /// [`Error::ImmutablePolicy`] once it is enabled; [`Error::Unsupported`] for what is not available yet.
+    /// [`Error::ImmutablePolicy`] once it is enabled; [`Error::Unsupported`] for what is not available yet;
+    /// [`Error::BadParameter`] for what is too long to be announced.
     pub fn set_qos(&self, qos: SubscriberQos) -> Result<(), Error> {
-        qos::check_presentation(&qos.presentation)?;
+        qos::check_subscriber(&qos)?;
         let mut state = self.inner.lock();
         let immutable = state.qos.immutable_change(&qos).filter(|_| state.is_enabled);
         if let Some(policy) = immutable {

@@ -242,6 +242,34 @@ fn a_million_hostile_packets_change_nothing_for_others() {
     impostors(&victim, &partner, &at_victim, &at_partner);
 }
 
+#[test]
+fn a_reader_holds_what_its_limits_let_in_however_often_instances_are_disposed() {
+    let (victim, attacker) = (participant(253), participant(252));
+    let limits = ResourceLimits { max_samples: Limit::At(3), ..ResourceLimits::default() };
+    let heard = victim.topic::<Counter>("disposed").unwrap();
+    let reader = heard.reader_builder().reliable().keep_all().resource_limits(limits).build().unwrap();
+    let said = attacker.topic::<Counter>("disposed").unwrap();
+    let writer = said.writer_builder().reliable().keep_last(1).build().unwrap();
+    writer.wait_for_readers(1, PATIENCE).unwrap();
+    let counter = |id| Counter { id, value: 0, octets: Vec::new() };
+    writer.write(&counter(0)).unwrap();
+    writer.wait_for_acknowledgments(PATIENCE).unwrap();
+    for _ in 0..1_000 {
+        writer.dispose(&counter(0)).unwrap();
+    }
+    writer.wait_for_acknowledgments(PATIENCE).unwrap();
+    assert_eq!(reader.read().unwrap().len(), 2, "what is disposed again is no news");
+    for id in 1..100 {
+        writer.dispose(&counter(id)).unwrap();
+    }
+    let end = Instant::now() + PATIENCE;
+    while reader.counters().rejected == 0 {
+        assert!(Instant::now() < end, "nothing was rejected: {:?}", reader.counters());
+        std::thread::yield_now();
+    }
+    assert_eq!(reader.read().unwrap().len(), 3);
+}
+
 /// Whoever speaks in the name of the partner may end its exchange with the victim, but nobody else's, and not grow it.
 fn impostors(victim: &DomainParticipant, partner: &DomainParticipant, at_victim: &Side, at_partner: &Side) {
     let ids = (at_partner.writer.guid().entity, at_partner.reader.guid().entity);

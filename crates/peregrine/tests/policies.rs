@@ -134,8 +134,26 @@ fn time_based_filter_and_lifespan_drop_what_is_of_no_use() {
     }
     writer.wait_for_acknowledgments(PATIENCE).unwrap();
     let received = (all.counters().samples, filtered.counters().samples, filtered.counters().filtered);
-    assert_eq!(received, (5, 1, 4));
+    assert_eq!(received, (5, 1, 3), "the newest is held until it is its time");
     eventually("all samples have expired", || all.read().unwrap().is_empty() && filtered.read().unwrap().is_empty());
+}
+
+#[test]
+fn a_time_based_filter_keeps_the_last_value() {
+    let participant = participant(189);
+    let writer = write_to(&participant, writer_qos());
+    let rare = TimeBasedFilter { minimum_separation: Span::from_secs(3600) };
+    let reader = read_from(&participant, DataReaderQos { time_based_filter: rare, ..reader_qos() });
+    writer.wait_for_readers(1, PATIENCE).unwrap();
+    for value in 0..5 {
+        writer.write(&Reading::new(1, value)).unwrap();
+    }
+    writer.wait_for_acknowledgments(PATIENCE).unwrap();
+    assert_eq!(values(&reader), [0]);
+    let often = TimeBasedFilter { minimum_separation: Span::from_millis(1) };
+    reader.set_qos(DataReaderQos { time_based_filter: often, ..reader_qos() }).unwrap();
+    assert_eq!(reader.wait_and_take(PATIENCE).unwrap().data, Some(Reading::new(1, 4)));
+    assert_eq!((reader.counters().samples, reader.counters().filtered), (2, 3));
 }
 
 #[test]
@@ -217,6 +235,73 @@ fn partitions_may_change() {
 }
 
 #[test]
+fn endpoints_that_do_not_match_are_told_of_with_both_values() {
+    let (a, b) = (participant(198), participant(198));
+    let mut events = a.discovery_events();
+    let writer = write_to(&a, DataWriterQos { reliability: Reliability::BEST_EFFORT, ..writer_qos() });
+    let reader = read_from(&b, reader_qos());
+    loop {
+        let event = events.wait_next(PATIENCE).expect("nobody is told of the refusal");
+        if let DiscoveryEvent::NotMatched { local, remote, reason } = event {
+            assert_eq!((local, remote), (writer.guid(), reader.guid()));
+            assert_eq!(reason.to_string(), "RELIABILITY: offered BEST_EFFORT, requested RELIABLE");
+            return;
+        }
+    }
+}
+
+/// What a call says to an argument that it refuses.
+fn refused<T>(result: Result<T, Error>) -> String {
+    match result {
+        Err(Error::BadParameter(text)) => text,
+        other => panic!("not refused as an argument: {:?}", other.err()),
+    }
+}
+
+#[test]
+fn what_cannot_be_announced_is_refused() {
+    let participant = participant(196);
+    let topic = participant.topic::<Reading>("readings").unwrap();
+    let many = Partition((0..65).map(|n| n.to_string()).collect());
+    let long = Partition(vec!["x".repeat(257)]);
+    let publisher = participant.publisher(PublisherQos { partition: many, ..PublisherQos::default() });
+    assert!(refused(publisher.writer(&topic).build()).contains("65 names, permitted are 64"));
+    let subscriber = participant.subscriber(SubscriberQos::default());
+    let text = refused(subscriber.set_qos(SubscriberQos { partition: long, ..SubscriberQos::default() }));
+    assert!(text.contains("257 octets, permitted are 256"), "{text}");
+    let reader = subscriber.reader(&topic).build().unwrap();
+    let user_data = UserData(vec![0; 65_529]);
+    let text = refused(reader.set_qos(DataReaderQos { user_data: user_data.clone(), ..reader.qos() }));
+    assert!(text.contains("65529 octets, permitted are 65528"), "{text}");
+    let topic_data = TopicData(user_data.0.clone());
+    assert!(refused(topic.set_qos(TopicQos { topic_data, ..topic.qos() })).starts_with("TOPIC_DATA"));
+    let qos = peregrine::qos::ParticipantQos { user_data, ..participant.qos() };
+    assert!(refused(participant.set_qos(qos.clone())).contains("permitted are 32768"));
+    assert!(refused(DomainParticipant::builder(196).qos(qos).config(common::config()).build()).contains("USER_DATA"));
+}
+
+#[test]
+fn as_much_as_may_be_announced_arrives() {
+    let (a, b) = (participant(197), participant(197));
+    let partition = Partition((0..64).map(|n| format!("{n:0>256}")).collect());
+    let octets = vec![7; 65_528];
+    let topic_qos = TopicQos { topic_data: TopicData(octets.clone()), ..TopicQos::default() };
+    let topic = a.topic_with_qos::<Reading>("readings", topic_qos).unwrap();
+    let group_data = peregrine::qos::GroupData(octets.clone());
+    let publisher = a.publisher(PublisherQos { partition: partition.clone(), group_data, ..PublisherQos::default() });
+    let qos = DataWriterQos { user_data: UserData(octets.clone()), ..writer_qos() };
+    let writer = publisher.writer(&topic).qos(qos).build().unwrap();
+    let mut events = b.discovery_events();
+    loop {
+        if let DiscoveryEvent::PublicationFound(data) = events.wait_next(PATIENCE).expect("it does not arrive") {
+            let news = (data.guid, data.publisher.partition, data.qos.user_data.0);
+            assert_eq!(news, (writer.guid(), partition, octets));
+            return;
+        }
+    }
+}
+
+#[test]
 fn what_cannot_change_says_so() {
     let participant = participant(184);
     let (writer, reader) = (write_to(&participant, writer_qos()), read_from(&participant, reader_qos()));
@@ -227,6 +312,9 @@ fn what_cannot_change_says_so() {
     let mut unsupported = writer_qos();
     unsupported.transport_priority.0 = 1;
     assert!(matches!(writer.set_qos(unsupported), Err(Error::Unsupported(_))));
+    let mut unsupported = reader_qos();
+    unsupported.type_consistency.ignore_member_names = true;
+    assert!(matches!(reader.set_qos(unsupported), Err(Error::Unsupported(_))));
     let mut contradiction = reader_qos();
     contradiction.time_based_filter.minimum_separation = Span::from_secs(2);
     contradiction.deadline.period = Span::from_secs(1);

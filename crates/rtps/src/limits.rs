@@ -63,6 +63,20 @@ pub const SAMPLE_BYTES_MAX: u32 = 1 << 30;
 /// Largest serialized sample of a built-in endpoint, in octets: discovery data with type information.
 pub const BUILTIN_SAMPLE_BYTES_MAX: u32 = 1 << 18;
 
+/// Names of partitions that an endpoint may have: matching compares each with each. Others that an announcement names are
+/// not taken over.
+pub const PARTITIONS_MAX: usize = 64;
+
+/// Octets of the name of a partition, without the terminating zero.
+pub const PARTITION_OCTETS_MAX: usize = 256;
+
+/// Octets of USER_DATA, TOPIC_DATA or GROUP_DATA of an own endpoint: what a parameter holds besides its length (RTPS 2.5
+/// §9.4.2.11). With all three, an announcement is smaller than [`BUILTIN_SAMPLE_BYTES_MAX`].
+pub const OPAQUE_OCTETS_MAX: usize = 65_528;
+
+/// Octets of USER_DATA and properties of an own participant together: half a message, which its announcement has to fit into.
+pub const PARTICIPANT_QOS_OCTETS_MAX: usize = 32 << 10;
+
 /// Idle sample buffers an endpoint keeps for its next samples, in octets.
 pub const POOL_BYTES_MAX: usize = 32 << 20;
 
@@ -113,6 +127,13 @@ pub const NACK_REPEAT_MIN: Span = Span::from_micros(500);
 
 /// The most it waits.
 pub const NACK_REPEAT_MAX: Span = Span::from_millis(200);
+
+/// How often a reader asks a writer for its first word. With doubling waits up to a second: about a quarter of a minute.
+pub const GREETINGS_MAX: u32 = 20;
+
+/// Stretches of numbers that will never come which a reader remembers per writer ahead of their turn: as many as one GAP
+/// can name.
+pub const IRRELEVANT_RANGES_MAX: usize = 256;
 
 /// The first step by which a reader waits longer for what may only be late, when asking at once was in vain.
 pub const REORDERING_MIN: Span = Span::from_micros(100);

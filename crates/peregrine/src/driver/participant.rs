@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use peregrine_rtps::discovery::data::{ParticipantData, PublicationData, SubscriptionData};
 use peregrine_rtps::id::{EntityId, Guid, GuidPrefix};
+use peregrine_rtps::limits::MATCHES_MAX;
 use peregrine_rtps::participant::{Addresses, Delivery, LostReason, Participant, ParticipantEvent};
-use peregrine_rtps::qos::TopicQos;
+use peregrine_rtps::qos::{NonMatch, TopicQos};
 use peregrine_rtps::reader::Reception;
 use peregrine_rtps::receiver::Input;
 use peregrine_rtps::time::{Instant, Span};
@@ -363,13 +364,23 @@ impl Locked {
         }
     }
 
+    /// Tells those who follow which endpoints do not match, and why.
+    fn observe_refusal(&mut self, local: EntityId, remote: Guid, reason: &NonMatch) {
+        let local = Guid::new(self.rtps.config().prefix, local);
+        self.observe(|_| Some(DiscoveryEvent::NotMatched { local, remote, reason: reason.clone() }));
+    }
+
     fn apply(&mut self, now: Instant, event: &ParticipantEvent, touched: &mut Touched) {
         match event {
             ParticipantEvent::ReaderMatched { writer, reader } => {
                 let Some(core) = self.writers.get(writer) else { return };
                 tracing::debug!(writer = %core.guid, reader = %reader.guid, to = ?reader.to, "matched");
-                core.match_reader(now, reader.clone());
                 touched.writer(core);
+                if !core.match_reader(now, reader.clone()) {
+                    let reason = NonMatch::TooManyMatches { limit: MATCHES_MAX };
+                    core.refused(reader.guid, &reason);
+                    self.observe_refusal(*writer, reader.guid, &reason);
+                }
             }
             ParticipantEvent::ReaderUnmatched { writer, reader } => {
                 let Some(core) = self.writers.get(writer) else { return };
@@ -379,8 +390,12 @@ impl Locked {
             ParticipantEvent::WriterMatched { reader, writer } => {
                 let Some(core) = self.readers.get(reader) else { return };
                 tracing::debug!(reader = %core.guid, writer = %writer.guid, "matched");
-                core.match_writer(now, writer.clone());
                 touched.reader(core);
+                if !core.match_writer(now, writer.clone()) {
+                    let reason = NonMatch::TooManyMatches { limit: MATCHES_MAX };
+                    core.refused(writer.guid, &reason);
+                    self.observe_refusal(*reader, writer.guid, &reason);
+                }
             }
             ParticipantEvent::WriterUnmatched { reader, writer } => {
                 let Some(core) = self.readers.get(reader) else { return };
@@ -409,6 +424,7 @@ impl Locked {
                     topic.note_inconsistent();
                     touched.topic(topic);
                 }
+                self.observe_refusal(*local, *remote, reason);
             }
             ParticipantEvent::PublicationFound(guid) => {
                 self.observe(|rtps| rtps.remote_publication(guid).cloned().map(DiscoveryEvent::PublicationFound));

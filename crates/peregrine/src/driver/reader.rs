@@ -155,18 +155,20 @@ impl ReaderCore {
         self.after(now);
     }
 
-    pub(crate) fn match_writer(&self, now: Instant, writer: MatchedWriter) {
+    /// Says whether there was room for it.
+    pub(crate) fn match_writer(&self, now: Instant, writer: MatchedWriter) -> bool {
         let mut guard = self.lock();
         let guid = writer.guid;
         if !guard.reader.match_writer(now, writer) {
             tracing::warn!(reader = %self.guid, writer = %guid, "no room for another matched writer");
-            return;
+            return false;
         }
         if !guard.matched.contains(&guid) {
             guard.matched.push(guid);
             guard.statuses.matched.gained(guid);
             guard.statuses.changed |= StatusMask::SUBSCRIPTION_MATCHED;
         }
+        true
     }
 
     pub(crate) fn unmatch_writer(&self, now: Instant, wall: Timestamp, writer: Guid) {
@@ -308,8 +310,8 @@ impl ReaderState {
         let statuses = &mut self.statuses;
         statuses.changed |= match event {
             ReaderEvent::DataAvailable => StatusMask::DATA_AVAILABLE,
-            ReaderEvent::SampleLost(samples) => {
-                statuses.lost.count(samples);
+            ReaderEvent::SampleLost(samples, reason) => {
+                statuses.lost.count(samples, reason);
                 StatusMask::SAMPLE_LOST
             }
             ReaderEvent::SampleRejected(reason, instance) => {

@@ -290,18 +290,20 @@ impl WriterCore {
         self.after();
     }
 
-    pub(crate) fn match_reader(&self, now: Instant, reader: MatchedReader) {
+    /// Says whether there was room for it.
+    pub(crate) fn match_reader(&self, now: Instant, reader: MatchedReader) -> bool {
         let mut guard = self.lock();
         let guid = reader.guid;
         if !guard.writer.match_reader(now, reader) {
             tracing::warn!(writer = %self.guid, reader = %guid, "no room for another matched reader");
-            return;
+            return false;
         }
         if !guard.matched.contains(&guid) {
             guard.matched.push(guid);
             guard.statuses.matched.gained(guid);
             guard.statuses.changed |= StatusMask::PUBLICATION_MATCHED;
         }
+        true
     }
 
     pub(crate) fn unmatch_reader(&self, now: Instant, reader: Guid) {

@@ -111,18 +111,18 @@ impl<T: DdsType> DataReaderBuilder<T> {
     /// Creates the reader.
     ///
     /// # Errors
-    /// Policies contradict each other or are not available yet; a group is not one of a transport in use, or the port of
-    /// groups is taken.
+    /// Policies contradict each other, are not available yet or too long to be announced, those of the subscriber
+    /// included; a group is not one of a transport in use, or the port of groups is taken.
     pub fn build(self) -> Result<DataReader<T>, Error> {
         let Self { subscriber, topic, qos, groups, listener } = self;
         let qos = normalized(qos);
-        let presentation = subscriber.qos().presentation;
-        qos::check_reader(&qos, &presentation)?;
+        let subscriber_qos = subscriber.qos();
+        qos::check_reader(&qos, &subscriber_qos)?;
         let participant = &subscriber.participant().inner.core;
         let join = |group: &IpAddr| Membership::new(&participant.domain, *group);
         let groups = groups.iter().map(join).collect::<Result<_, _>>()?;
         let guid = Guid::new(participant.prefix, EntityId::user_reader(participant.next_key(), T::HAS_KEY));
-        let reader = Reader::new(reader_config::<T>(guid, &qos, &presentation)?);
+        let reader = Reader::new(reader_config::<T>(guid, &qos, &subscriber_qos.presentation)?);
         let core = Arc::new(ReaderCore::new(Arc::clone(&participant.domain), Arc::clone(&topic.core), reader));
         let inner = Arc::new(ReaderInner {
             condition: StatusCondition::new(Arc::clone(&core) as Arc<_>),

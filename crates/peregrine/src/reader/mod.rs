@@ -78,7 +78,7 @@ impl<T: DdsType> DataReader<T> {
     /// other or are not available.
     pub fn set_qos(&self, qos: DataReaderQos) -> Result<(), Error> {
         let qos = builder::normalized(qos);
-        qos::check_reader(&qos, &self.inner.subscriber.qos().presentation)?;
+        qos::check_reader(&qos, &self.inner.subscriber.qos())?;
         let mut held = lock(&self.inner.qos);
         if let Some(policy) = held.immutable_change(&qos).filter(|_| self.is_enabled()) {
             return Err(Error::ImmutablePolicy(policy));

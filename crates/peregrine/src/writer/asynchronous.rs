@@ -53,7 +53,7 @@ impl<T: DdsType> DataWriter<T> {
             if state.closed {
                 return Some(Err(Error::AlreadyDeleted));
             }
-            state.writer.is_acknowledged(last).then_some(Ok(()))
+            state.writer.is_acknowledged_by_all(last).then_some(Ok(()))
         })
     }
 

@@ -124,11 +124,11 @@ impl<T: DdsType> DataWriterBuilder<T> {
     /// Creates the writer.
     ///
     /// # Errors
-    /// Policies contradict each other or are not available yet.
+    /// Policies contradict each other, are not available yet or too long to be announced, those of the publisher included.
     pub fn build(self) -> Result<DataWriter<T>, Error> {
         let Self { publisher, topic, qos, batching, publish_mode, listener } = self;
         let qos = normalized(qos);
-        qos::check_writer(&qos, &publisher.qos().presentation)?;
+        qos::check_writer(&qos, &publisher.qos())?;
         let participant = &publisher.participant().inner.core;
         let guid = Guid::new(participant.prefix, EntityId::user_writer(participant.next_key(), T::HAS_KEY));
         let domain = &participant.domain;

@@ -97,7 +97,7 @@ impl<T: DdsType> DataWriter<T> {
     /// other or are not available.
     pub fn set_qos(&self, qos: DataWriterQos) -> Result<(), Error> {
         let qos = builder::normalized(qos);
-        qos::check_writer(&qos, &self.inner.publisher.qos().presentation)?;
+        qos::check_writer(&qos, &self.inner.publisher.qos())?;
         let mut held = lock(&self.inner.qos);
         if let Some(policy) = held.immutable_change(&qos).filter(|_| self.is_enabled()) {
             return Err(Error::ImmutablePolicy(policy));
@@ -255,14 +255,15 @@ impl<T: DdsType> DataWriter<T> {
     }
 
     /// Waits until every matched reliable reader has acknowledged everything written so far, and an asynchronous writer has
-    /// taken it from its queue.
+    /// taken it from its queue. Readers that do not answer are waited for as long as they match, although `write` goes on
+    /// without them; [`Self::counters`] tells how often it did.
     ///
     /// # Errors
     /// [`Error::Timeout`].
     pub fn wait_for_acknowledgments(&self, timeout: Duration) -> Result<(), Error> {
         let last = self.inner.request_acknowledgement();
         let deadline = now() + timeout.into();
-        let acknowledged = self.inner.core.wait(Some(deadline), |s| s.writer.is_acknowledged(last) || s.closed);
+        let acknowledged = self.inner.core.wait(Some(deadline), |s| s.writer.is_acknowledged_by_all(last) || s.closed);
         acknowledged.map(drop).ok_or_else(|| {
             let readers = self.inner.core.lock().matched.len();
             Error::Timeout(format!("not all of {readers} readers have acknowledged within {timeout:?}"))

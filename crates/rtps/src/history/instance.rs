@@ -1,8 +1,9 @@
 //! Instances as a reader sees them: their state, their writers, their generations (DDS 1.4 §2.2.2.5.1).
 
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 
-use crate::id::KeyHash;
+use crate::id::{Guid, KeyHash};
 use crate::time::{Instant, Timestamp};
 
 /// Whether an instance lives (DDS 1.4 §2.2.2.5.1.3).
@@ -63,6 +64,22 @@ impl InstanceWriters {
     }
 }
 
+/// The writer that an instance belongs to (OWNERSHIP EXCLUSIVE).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Owner {
+    pub(super) slot: WriterSlot,
+    pub(super) strength: i32,
+    pub(super) writer: Guid,
+}
+
+impl Owner {
+    /// Whether another writer is stronger. Of equally strong ones it is the one of the lesser GUID, so that all readers
+    /// make the same choice (DDS 1.4 §2.2.3.9.2).
+    pub(super) fn yields_to(&self, strength: i32, writer: Guid) -> bool {
+        (strength, Reverse(writer)) > (self.strength, Reverse(self.writer))
+    }
+}
+
 /// One instance in a reader's cache.
 #[derive(Debug)]
 pub(super) struct Instance {
@@ -74,12 +91,16 @@ pub(super) struct Instance {
     pub(super) disposed_generations: u32,
     pub(super) no_writers_generations: u32,
     pub(super) writers: InstanceWriters,
-    /// With exclusive ownership: who may write, and how strongly.
-    pub(super) owner: Option<(WriterSlot, i32)>,
+    /// With exclusive ownership: who may write.
+    pub(super) owner: Option<Owner>,
     /// When a sample was last let through the time-based filter.
     pub(super) last_accepted: Option<Instant>,
-    /// The source time stamp of the newest sample that was taken.
-    pub(super) last_taken: Option<Timestamp>,
+    /// Where the sample is held that came too soon for the time-based filter.
+    pub(super) held: Option<u32>,
+    /// When the newest sample that was taken was written, and by whom.
+    pub(super) last_taken: Option<(Timestamp, Guid)>,
+    /// With an order by source time stamp: when the instance was last written or disposed, and by whom.
+    pub(super) newest: Option<(Timestamp, Guid)>,
     /// When the samples of an instance that is not alive are thrown away.
     pub(super) purge_at: Option<Instant>,
     pub(super) samples: u32,
@@ -104,7 +125,9 @@ impl Instance {
             writers: InstanceWriters::default(),
             owner: None,
             last_accepted: None,
+            held: None,
             last_taken: None,
+            newest: None,
             purge_at: None,
             samples: 0,
             head: None,

@@ -1,8 +1,9 @@
 //! SEDP: the endpoints of this participant, those of others, and which of them match (RTPS 2.5 §8.5.4).
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::hash::BuildHasher;
 
 use crate::discovery::data::{
     DiscoveryDataError, ParticipantMessageData, ParticipantMessageKind, PublicationData, SubscriptionData,
@@ -24,12 +25,16 @@ use super::paths::Path;
 use super::remote::RemoteParticipant;
 use super::{Participant, ParticipantEvent};
 
+/// Stands for the reason of a refusal that was told. The reason itself is as long as a peer likes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct ReasonHash(u64);
+
 /// A writer of this participant, as far as discovery needs to know.
 #[derive(Debug)]
 pub(super) struct LocalWriter {
     pub(super) data: PublicationData,
     matched: BTreeSet<Guid>,
-    refused: BTreeSet<Guid>,
+    refused: BTreeMap<Guid, ReasonHash>,
 }
 
 /// A reader of this participant, as far as discovery needs to know.
@@ -37,7 +42,7 @@ pub(super) struct LocalWriter {
 pub(super) struct LocalReader {
     pub(super) data: SubscriptionData,
     matched: BTreeSet<Guid>,
-    refused: BTreeSet<Guid>,
+    refused: BTreeMap<Guid, ReasonHash>,
 }
 
 impl Participant {
@@ -50,7 +55,7 @@ impl Participant {
         match self.writers.get_mut(&entity) {
             Some(known) => known.data = data,
             None => {
-                let local = LocalWriter { data, matched: BTreeSet::new(), refused: BTreeSet::new() };
+                let local = LocalWriter { data, matched: BTreeSet::new(), refused: BTreeMap::new() };
                 self.writers.insert(entity, local);
             }
         }
@@ -65,7 +70,7 @@ impl Participant {
         match self.readers.get_mut(&entity) {
             Some(known) => known.data = data,
             None => {
-                let local = LocalReader { data, matched: BTreeSet::new(), refused: BTreeSet::new() };
+                let local = LocalReader { data, matched: BTreeSet::new(), refused: BTreeMap::new() };
                 self.readers.insert(entity, local);
             }
         }
@@ -425,11 +430,13 @@ impl Participant {
 
     fn refuse(&mut self, writer: Guid, reader: Guid, reason: &NonMatch) {
         let own = self.config.prefix;
+        let hasher = foldhash::quality::FixedState::with_seed(self.config.seed);
+        let reason_hash = ReasonHash(hasher.hash_one(reason));
         if let Some(local) = self.writers.get_mut(&writer.entity).filter(|_| writer.prefix == own) {
             if local.matched.remove(&reader) {
                 self.events.push_back(ParticipantEvent::ReaderUnmatched { writer: writer.entity, reader });
             }
-            if local.refused.insert(reader) {
+            if local.refused.insert(reader, reason_hash) != Some(reason_hash) {
                 let (local, remote) = (writer.entity, reader);
                 self.events.push_back(ParticipantEvent::NotMatched { local, remote, reason: reason.clone() });
             }
@@ -438,7 +445,7 @@ impl Participant {
             if local.matched.remove(&writer) {
                 self.events.push_back(ParticipantEvent::WriterUnmatched { reader: reader.entity, writer });
             }
-            if local.refused.insert(writer) {
+            if local.refused.insert(writer, reason_hash) != Some(reason_hash) {
                 let (local, remote) = (reader.entity, writer);
                 self.events.push_back(ParticipantEvent::NotMatched { local, remote, reason: reason.clone() });
             }

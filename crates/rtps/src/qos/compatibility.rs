@@ -12,7 +12,7 @@ use super::policy_id::PolicyId;
 use crate::discovery::data::{PublicationData, SubscriptionData};
 
 /// Why a writer and a reader do not match: what the writer offers and what the reader requests.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the two values of each reason need no words")]
 pub enum NonMatch {
@@ -42,6 +42,8 @@ pub enum NonMatch {
     DataRepresentation { offered: RepresentationId, requested: DataRepresentation },
     /// They have different types.
     TypeName { offered: String, requested: String },
+    /// Nothing but room is lacking: the local endpoint has as many matches as it can take.
+    TooManyMatches { limit: usize },
 }
 
 /// Checks whether a writer and a reader match: the topic, then each policy in the order Cyclone DDS checks them, so that
@@ -139,11 +141,13 @@ fn check_representation(publication: &PublicationData, subscription: &Subscripti
 }
 
 impl NonMatch {
-    /// The policy at fault; `None` when it is the topic or the type.
+    /// The policy at fault; `None` when it is the topic, the type or the number of matches.
     #[must_use]
     pub const fn policy_id(&self) -> Option<PolicyId> {
         Some(match self {
-            Self::TopicName { .. } | Self::TopicKind { .. } | Self::TypeName { .. } => return None,
+            Self::TopicName { .. } | Self::TopicKind { .. } | Self::TypeName { .. } | Self::TooManyMatches { .. } => {
+                return None;
+            }
             Self::Reliability { .. } => PolicyId::Reliability,
             Self::Durability { .. } => PolicyId::Durability,
             Self::Presentation { .. } => PolicyId::Presentation,
@@ -190,6 +194,7 @@ impl fmt::Display for NonMatch {
             Self::Partition { offered, requested } => both(f, self, offered, requested),
             Self::DataRepresentation { offered, requested } => both(f, self, offered, requested),
             Self::TypeName { offered, requested } => write!(f, "type: offered {offered:?}, requested {requested:?}"),
+            Self::TooManyMatches { limit } => write!(f, "the local endpoint has {limit} matches and takes no more"),
         }
     }
 }

@@ -9,12 +9,9 @@ use super::policy::{
     Partition, Presentation, Properties, Property, Reliability, ReliabilityKind, RepresentationId, ResourceLimits,
     TimeBasedFilter, TopicData, TransportPriority, TypeConsistency, TypeConsistencyKind, UserData,
 };
+use crate::limits::{PARTITION_OCTETS_MAX, PARTITIONS_MAX};
 use crate::wire::{ParameterId, ParameterListWriter, ValueError, ValueReader, ValueWriter};
 
-/// Longest name of a partition, in octets.
-const NAME_OCTETS_MAX: usize = 256;
-/// Most partitions taken over from one announcement: matching compares each with each.
-const PARTITIONS_MAX: usize = 64;
 /// Most representations taken over from one announcement; the standard knows three.
 const REPRESENTATIONS_MAX: usize = 16;
 /// Most properties of each kind taken over from one announcement.
@@ -169,7 +166,7 @@ fn read_partition(value: &mut ValueReader<'_>) -> Result<Partition, ValueError> 
     let count = value.count(4)?;
     let mut names = Vec::new();
     for _ in 0..count.min(PARTITIONS_MAX) {
-        names.push(value.string(NAME_OCTETS_MAX)?.to_string());
+        names.push(value.string(PARTITION_OCTETS_MAX)?.to_string());
     }
     Ok(Partition(names))
 }

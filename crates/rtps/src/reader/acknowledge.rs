@@ -1,7 +1,7 @@
 //! What writers announce, and what the reader answers: acknowledgement and requests for repair.
 
 use crate::id::Guid;
-use crate::limits::{REPAIR_BYTES_MAX, RETRY_MAX};
+use crate::limits::{GREETINGS_MAX, REPAIR_BYTES_MAX, RETRY_MAX};
 use crate::seq::{SET_BITS_MAX, SequenceNumber, SequenceNumberSet};
 use crate::time::{Instant, Span};
 use crate::transmit::TransmitBatch;
@@ -9,15 +9,12 @@ use crate::vendor::{ProtocolVersion, Quirks, VendorId};
 use crate::wire::{AckNack, Endianness, Gap, Header, Heartbeat, HeartbeatFrag, InfoDestination, NackFrag};
 
 use super::proxy::{Asked, Lack, WriterProxy, stretch};
-use super::{Reader, Reception};
+use super::{Reader, Reception, SampleLostReason};
 
 const ENDIANNESS: Endianness = Endianness::Little;
 
 /// How long to wait for a writer's first word before asking for it.
 const GREETING_AFTER: Span = Span::from_millis(20);
-
-/// How often a writer is asked for its first word. With doubling waits up to a second: about a quarter of a minute.
-const GREETINGS_MAX: u32 = 20;
 
 impl Reader {
     /// A writer says what it has (RTPS 2.5 §8.3.8.6).
@@ -146,7 +143,7 @@ impl Reader {
             let lost = until.distance_from(from).saturating_sub(proxy.irrelevant_between(from, until));
             proxy.next = until;
             proxy.reassembly.forget_below(until, &mut self.pool);
-            self.note_lost(lost);
+            self.note_lost(lost, SampleLostReason::NoLongerHeld);
         }
     }
 

@@ -23,8 +23,8 @@ pub use proxy::MatchedWriter;
 
 use crate::deadline::DeadlineTracker;
 use crate::history::{
-    Arrival, ChangeKind, FilterReason, Inserted, Peeked, ReaderHistory, ReaderHistoryConfig, RejectReason, Selected,
-    Selector, WriterSlot,
+    Arrival, ChangeKind, FilterReason, Inserted, Peeked, ReaderHistory, ReaderHistoryConfig, RejectReason, Released,
+    Selected, Selector, WriterSlot,
 };
 use crate::id::{Guid, KeyHash};
 use crate::limits::{
@@ -120,7 +120,7 @@ pub enum ReaderEvent {
     /// There is something new to take.
     DataAvailable,
     /// So many samples will never come (SAMPLE_LOST).
-    SampleLost(u64),
+    SampleLost(u64, SampleLostReason),
     /// A sample found no room (SAMPLE_REJECTED).
     SampleRejected(RejectReason, KeyHash),
     /// An instance was not heard of in time (REQUESTED_DEADLINE_MISSED).
@@ -129,6 +129,18 @@ pub enum ReaderEvent {
     WriterAlive(Guid),
     /// A writer did not show in time that it is alive, or is gone (LIVELINESS_CHANGED).
     WriterNotAlive(Guid),
+}
+
+/// Why samples will never come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SampleLostReason {
+    /// The writer has let go of them before they had come: its HISTORY or LIFESPAN did not keep them for so long, or it
+    /// stopped waiting for this reader.
+    NoLongerHeld,
+    /// Nothing of them has come, later ones have, and nobody repairs what is best effort.
+    InTransit,
+    /// A part of them has come, as above.
+    Incomplete,
 }
 
 /// Why a reader wants to be called at an instant.
@@ -140,7 +152,7 @@ pub enum ReaderTimer {
     Repair,
     /// A writer should have been heard of.
     Liveliness,
-    /// A sample or an instance outlives its interest.
+    /// A sample or an instance outlives its interest, or what came too soon is due.
     Cache,
     /// An instance should have been heard of.
     Deadline,
@@ -168,6 +180,10 @@ pub struct ReaderCounters {
     pub late: u64,
     /// Samples that will never come.
     pub lost: u64,
+    /// Those of them that nobody repairs and of which nothing has come.
+    pub lost_in_transit: u64,
+    /// Those of them that nobody repairs and of which a part has come.
+    pub lost_incomplete: u64,
     /// Samples the application's limits kept out.
     pub rejected: u64,
     /// Samples whose key could not be found.
@@ -180,6 +196,8 @@ pub struct ReaderCounters {
     pub requested: u64,
     /// ACKNACKs and NACK_FRAGs sent.
     pub acknowledgements: u64,
+    /// Writers that would match and were not taken, because there were as many as a reader takes.
+    pub matches_refused: u64,
 }
 
 /// What a reader holds that is not for the application yet.
@@ -252,7 +270,7 @@ impl Reader {
     /// What happened so far.
     #[must_use]
     pub const fn counters(&self) -> ReaderCounters {
-        self.counters
+        ReaderCounters { filtered: self.counters.filtered.saturating_add(self.cache.held_in_vain()), ..self.counters }
     }
 
     /// What is held for the application.
@@ -285,6 +303,7 @@ impl Reader {
             return true;
         }
         if self.writers.len() >= MATCHES_MAX {
+            self.counters.matches_refused += 1;
             return false;
         }
         let guid = writer.guid;
@@ -412,6 +431,8 @@ impl Reader {
     /// The application has made room: goes on where it was lacking.
     pub fn resume(&mut self, now: Instant, wall: Timestamp) {
         self.stalled = false;
+        let released = self.cache.release_due(now, &mut self.pool);
+        self.note_released(released);
         for index in 0..self.writers.len() {
             self.drain(now, wall, index);
             self.settle_memory(index);
@@ -439,8 +460,8 @@ impl Reader {
         self.cache.set_autopurge(no_writers, disposed);
     }
 
-    /// Changes the TIME_BASED_FILTER separation.
-    pub const fn set_minimum_separation(&mut self, separation: Span) {
+    /// Changes the TIME_BASED_FILTER separation, also for samples that are held because of it.
+    pub fn set_minimum_separation(&mut self, separation: Span) {
         self.cache.set_minimum_separation(separation);
     }
 
@@ -455,7 +476,11 @@ impl Reader {
     /// Time has passed.
     pub fn handle_timeout(&mut self, now: Instant, wall: Timestamp) {
         self.check_liveliness(now, wall);
-        self.cache.handle_timeout(now, &mut self.pool);
+        let released = self.cache.handle_timeout(now, &mut self.pool);
+        self.note_released(released);
+        if released.samples > 0 && self.stalled {
+            self.resume(now, wall);
+        }
         while let Some(instance) = self.deadline.poll_missed(now) {
             if self.cache.knows(&instance) {
                 self.cache.owner_missed_deadline(&instance);
@@ -576,8 +601,11 @@ impl Reader {
         if !proxy.info.reliable {
             let missed = number.distance_from(proxy.next);
             proxy.next = number.next();
+            let begun = proxy.reassembly.samples();
             proxy.reassembly.forget_below(number, &mut self.pool);
-            self.note_lost(missed);
+            let incomplete = (begun.saturating_sub(proxy.reassembly.samples()) as u64).min(missed);
+            self.note_lost(incomplete, SampleLostReason::Incomplete);
+            self.note_lost(missed.saturating_sub(incomplete), SampleLostReason::InTransit);
             if let Err(refused) = self.deliver(now, wall, index, number, sample) {
                 self.pool.recycle(refused.payload);
             }
@@ -684,6 +712,7 @@ impl Reader {
                 self.data_available = true;
                 self.deadline.spoke(now, instance);
             }
+            Ok(Inserted::Held) => self.deadline.spoke(now, instance),
             Ok(Inserted::Filtered(reason)) => {
                 self.counters.filtered += 1;
                 if reason == FilterReason::TimeBasedFilter {
@@ -716,11 +745,29 @@ impl Reader {
         self.drain(rx.now, rx.wall, index);
     }
 
-    fn note_lost(&mut self, samples: u64) {
-        if samples > 0 {
-            self.counters.lost = self.counters.lost.saturating_add(samples);
-            self.events.push_back(ReaderEvent::SampleLost(samples));
+    /// What came too soon was stored when it was due.
+    fn note_released(&mut self, released: Released) {
+        self.counters.samples += released.samples;
+        self.counters.bytes += released.bytes;
+        self.data_available |= released.samples > 0;
+        self.stalled |= released.is_blocked;
+    }
+
+    fn note_lost(&mut self, samples: u64, reason: SampleLostReason) {
+        if samples == 0 {
+            return;
         }
+        self.counters.lost = self.counters.lost.saturating_add(samples);
+        match reason {
+            SampleLostReason::NoLongerHeld => {}
+            SampleLostReason::InTransit => {
+                self.counters.lost_in_transit = self.counters.lost_in_transit.saturating_add(samples);
+            }
+            SampleLostReason::Incomplete => {
+                self.counters.lost_incomplete = self.counters.lost_incomplete.saturating_add(samples);
+            }
+        }
+        self.events.push_back(ReaderEvent::SampleLost(samples, reason));
     }
 }
 

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use crate::history::WriterSlot;
 use crate::id::{EntityId, Guid};
-use crate::limits::{NACK_REPEAT_MAX, NACK_REPEAT_MIN, REORDER_SAMPLES_MAX};
+use crate::limits::{IRRELEVANT_RANGES_MAX, NACK_REPEAT_MAX, NACK_REPEAT_MIN, REORDER_SAMPLES_MAX};
 use crate::locator::Locator;
 use crate::payload::{BufferPool, Payload};
 use crate::round_trip::RoundTrip;
@@ -53,9 +53,6 @@ pub(super) struct Early {
     pub(super) meta: SampleMeta,
     pub(super) payload: Payload,
 }
-
-/// The most stretches of numbers that will never come which are remembered ahead of their turn.
-const IRRELEVANT_RANGES_MAX: usize = 256;
 
 #[derive(Debug)]
 pub(super) struct WriterProxy {

@@ -53,6 +53,30 @@ fn best_effort_never_goes_back() {
 }
 
 #[test]
+fn what_is_lost_has_a_reason() {
+    let mut config = reliable();
+    config.reliable = false;
+    let mut pair = Pair::new(writer(), vec![config]);
+    pair.match_all(1472);
+    pair.run(Span::from_millis(1));
+    pair.seed = 0;
+    // All of the second sample, and one fragment of the fourth.
+    pair.fate = |sent, _| {
+        *sent += 1;
+        if [2, 6].contains(sent) { vec![] } else { vec![Span::from_micros(50)] }
+    };
+    for sample in [&[1][..], &[2], &[3], &[4; 5000], &[5]] {
+        pair.write(0, sample);
+        pair.run(Span::from_millis(1));
+    }
+    let events = pair.reader_events[0].iter().filter(|e| matches!(e, ReaderEvent::SampleLost(..))).copied();
+    let expected = [SampleLostReason::InTransit, SampleLostReason::Incomplete];
+    assert_eq!(events.collect::<Vec<_>>(), expected.map(|reason| ReaderEvent::SampleLost(1, reason)));
+    let counters = pair.readers[0].counters();
+    assert_eq!((counters.lost, counters.lost_in_transit, counters.lost_incomplete), (2, 1, 1));
+}
+
+#[test]
 fn a_full_reader_holds_the_writer_back_and_goes_on_when_emptied() {
     let mut config = reliable();
     config.cache.limits = ResourceLimits { max_samples: 3, ..ResourceLimits::UNLIMITED };

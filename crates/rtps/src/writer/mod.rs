@@ -151,6 +151,10 @@ pub struct WriterCounters {
     pub acknowledgements: u64,
     /// Acknowledgements that were ignored: from strangers, or old.
     pub acknowledgements_ignored: u64,
+    /// How often a reliable reader did not answer for so long that the writer went on without it.
+    pub readers_inactive: u64,
+    /// Readers that would match and were not taken, because there were as many as a writer takes.
+    pub matches_refused: u64,
 }
 
 /// Everyone who gets new samples.
@@ -343,6 +347,7 @@ impl Writer {
             return true;
         }
         if self.readers.len() >= MATCHES_MAX {
+            self.counters.matches_refused += 1;
             return false;
         }
         let history = self.config.durable && reader.wants_history;
@@ -392,6 +397,14 @@ impl Writer {
     #[must_use]
     pub fn is_acknowledged(&self, number: SequenceNumber) -> bool {
         self.acknowledged_below() > number
+    }
+
+    /// Whether every matched reliable reader has, also those that do not answer and for which the writer no longer waits.
+    /// Readers that never acknowledge positively are not asked.
+    #[must_use]
+    pub fn is_acknowledged_by_all(&self, number: SequenceNumber) -> bool {
+        let mut silent = self.readers.iter().filter(|r| r.info.reliable && r.is_silent() && !r.is_kept_for());
+        self.is_acknowledged(number) && silent.all(|r| r.acknowledged_below > number)
     }
 
     /// The number of the newest change.

@@ -129,6 +129,7 @@ impl Writer {
                 reader.unanswered += 1;
                 if reader.is_silent() && !reader.is_kept_for() {
                     let guid = reader.info.guid;
+                    self.counters.readers_inactive += 1;
                     self.events.push_back(WriterEvent::ReaderInactive(guid));
                     self.release_acknowledged();
                 }

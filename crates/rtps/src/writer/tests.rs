@@ -1,7 +1,7 @@
 use super::*;
 use crate::history::ChangeKind;
 use crate::pair::{Pair, perfect, random, reader_guid, rough, writer_guid};
-use crate::reader::ReaderConfig;
+use crate::reader::{ReaderConfig, ReaderEvent, SampleLostReason};
 use crate::seq::{Count, FragmentNumber, FragmentNumberSet, SequenceNumberSet};
 use crate::wire::{AckNack, NackFrag, Submessage, Submessages};
 use std::vec;
@@ -269,6 +269,8 @@ fn a_late_joiner_gets_what_is_still_held() {
     pair.run(Span::from_secs(1));
     assert_eq!(pair.taken_numbers(0), [5]);
     assert_eq!(pair.readers[0].counters().lost, 1, "the first was replaced before the reader came");
+    let lost = ReaderEvent::SampleLost(1, SampleLostReason::NoLongerHeld);
+    assert!(pair.reader_events[0].contains(&lost), "{:?}", pair.reader_events[0]);
 }
 
 /// Some readers ask once for what a heartbeat offers, and then only when another one comes.
@@ -317,8 +319,12 @@ fn a_dead_reader_stops_counting_and_counts_again_when_it_answers() {
     }
     assert!(pair.now.since(start) < Span::from_secs(30), "{} passed", pair.now.since(start));
     assert!(pair.writer_events.contains(&WriterEvent::ReaderInactive(reader_guid(1))));
+    assert_eq!(pair.writer.counters().readers_inactive, 1);
+    assert!(pair.writer.is_acknowledged(SequenceNumber(1)), "nobody waits for it");
+    assert!(!pair.writer.is_acknowledged_by_all(SequenceNumber(1)), "it is matched and has acknowledged nothing");
     pair.readers[1] = deaf;
     pair.run(Span::from_secs(5));
+    assert!(pair.writer.is_acknowledged_by_all(SequenceNumber(20)));
     assert!(pair.writer_events.contains(&WriterEvent::ReaderActive(reader_guid(1))));
     assert_eq!(pair.taken_numbers(0).len(), 20);
 }

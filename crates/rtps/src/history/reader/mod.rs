@@ -2,6 +2,7 @@
 
 mod sample;
 mod selection;
+mod separation;
 mod slab;
 #[cfg(test)]
 mod tests;
@@ -12,9 +13,11 @@ use hashbrown::HashMap;
 
 pub use sample::{Arrival, FilterReason, Inserted, RejectReason, SampleInfo};
 pub use selection::{Peeked, Selected, Selector};
+pub use separation::Released;
+use separation::Separation;
 use slab::Slab;
 
-use super::instance::{Instance, InstanceState, WriterSlot};
+use super::instance::{Instance, InstanceState, Owner, WriterSlot};
 use super::{ChangeKind, HistoryKind, ResourceLimits};
 use crate::id::{Guid, KeyHash};
 use crate::payload::{BufferPool, Payload};
@@ -95,6 +98,7 @@ pub struct ReaderHistory {
     head: Option<u32>,
     tail: Option<u32>,
     not_read: usize,
+    separation: Separation,
     visit: u64,
     next_expiry: Option<Instant>,
     next_purge: Option<Instant>,
@@ -115,6 +119,7 @@ impl ReaderHistory {
             head: None,
             tail: None,
             not_read: 0,
+            separation: Separation::default(),
             visit: 0,
             next_expiry: None,
             next_purge: None,
@@ -152,11 +157,6 @@ impl ReaderHistory {
         self.config.autopurge_disposed = disposed;
     }
 
-    /// Changes the TIME_BASED_FILTER separation.
-    pub const fn set_minimum_separation(&mut self, separation: Span) {
-        self.config.minimum_separation = separation;
-    }
-
     /// Takes a sample in, making room as the history policy says.
     ///
     /// # Errors
@@ -183,8 +183,17 @@ impl ReaderHistory {
                 return Err((RejectReason::Instances, arrival));
             }
         }
-        if let Some(reason) = known.and_then(|i| self.instances.get(i)).and_then(|i| self.filter(now, i, &arrival)) {
-            if let Some(index) = known.filter(|_| arrival.kind.unregisters()) {
+        if let Some(index) = known
+            && let Some(reason) = self.instances.get(index).and_then(|i| self.filter(now, index, i, &arrival))
+        {
+            if reason == FilterReason::TimeBasedFilter && !self.is_late(index, &arrival) {
+                return self.hold(index, arrival, pool);
+            }
+            if reason == FilterReason::NothingChanged {
+                self.note_writer(index, &arrival);
+                self.note_stamp(index, &arrival);
+                self.drop_idle_instance(index);
+            } else if arrival.kind.unregisters() {
                 self.withdraw(index, arrival.slot);
             }
             return filtered(reason, arrival, pool);
@@ -193,9 +202,12 @@ impl ReaderHistory {
             Some(index) => index,
             None => self.add_instance(&arrival),
         };
-        if let Err(reason) = self.make_room(instance, &arrival, pool) {
+        if let Err(reason) = self.make_room(instance, pool) {
             self.drop_idle_instance(instance);
             return Err((reason, arrival));
+        }
+        if !matches!(arrival.kind, ChangeKind::Unregistered) {
+            self.discard_held(instance, pool);
         }
         self.apply(now, instance, &arrival);
         self.link(instance, arrival);
@@ -215,10 +227,8 @@ impl ReaderHistory {
     /// The stronger or weaker a writer becomes, the ownership of its instances is decided anew at the next sample.
     pub fn strength_changed(&mut self, slot: WriterSlot, strength: i32) {
         for instance in self.instances.slots.iter_mut().flatten() {
-            if let Some((owner, held)) = &mut instance.owner
-                && *owner == slot
-            {
-                *held = strength;
+            if let Some(owner) = instance.owner.as_mut().filter(|owner| owner.slot == slot) {
+                owner.strength = strength;
             }
         }
     }
@@ -250,8 +260,9 @@ impl ReaderHistory {
         }
     }
 
-    /// Throws away what has outlived its interest; [`Self::next_timeout`] tells when to do it again.
-    pub fn handle_timeout(&mut self, now: Instant, pool: &mut BufferPool) {
+    /// Throws away what has outlived its interest and stores what came too soon and is due; [`Self::next_timeout`] tells
+    /// when to do it again.
+    pub fn handle_timeout(&mut self, now: Instant, pool: &mut BufferPool) -> Released {
         if self.next_expiry.is_some_and(|at| at <= now) {
             self.next_expiry = None;
             let mut at = self.head;
@@ -277,39 +288,61 @@ impl ReaderHistory {
                 }
             }
         }
+        self.release_due(now, pool)
     }
 
-    /// When samples or instances outlive their interest.
+    /// When samples or instances outlive their interest, and when what came too soon is due.
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
-        [self.next_expiry, self.next_purge].into_iter().flatten().min()
+        [self.next_expiry, self.next_purge, self.separation.next_due()].into_iter().flatten().min()
     }
 
-    fn filter(&self, now: Instant, instance: &Instance, arrival: &Arrival) -> Option<FilterReason> {
+    fn filter(&self, now: Instant, index: u32, instance: &Instance, arrival: &Arrival) -> Option<FilterReason> {
         if self.config.exclusive_ownership
-            && let Some((owner, strength)) = instance.owner
-            && owner != arrival.slot
-            && arrival.strength <= strength
+            && let Some(owner) = instance.owner
+            && owner.slot != arrival.slot
+            && !owner.yields_to(arrival.strength, arrival.writer)
         {
             return Some(FilterReason::Ownership);
         }
         match arrival.kind {
             ChangeKind::Alive => {
-                let too_soon = instance.last_accepted.is_some_and(|at| now.since(at) < self.config.minimum_separation);
-                if too_soon && instance.state == InstanceState::Alive {
-                    return Some(FilterReason::TimeBasedFilter);
+                if self.is_superseded(instance, arrival) {
+                    return Some(FilterReason::Superseded);
                 }
-                let old = self.config.by_source_timestamp
-                    && instance.last_taken.is_some_and(|at| arrival.source_timestamp < at);
-                old.then_some(FilterReason::Superseded)
+                self.comes_too_soon(now, index, arrival).then_some(FilterReason::TimeBasedFilter)
             }
-            kind if kind.disposes() => None,
+            kind if kind.disposes() => {
+                if self.is_late(index, arrival) {
+                    return Some(FilterReason::Superseded);
+                }
+                (instance.state == InstanceState::NotAliveDisposed).then_some(FilterReason::NothingChanged)
+            }
             _ => (instance.state != InstanceState::Alive).then_some(FilterReason::NothingChanged),
         }
     }
 
-    fn make_room(&mut self, index: u32, arrival: &Arrival, pool: &mut BufferPool) -> Result<(), RejectReason> {
-        // Room for a change of state is always made: there is at most one such mark per instance and change.
+    /// With an order by source time stamp: whether the instance was written or disposed later than that.
+    fn is_late(&self, index: u32, arrival: &Arrival) -> bool {
+        self.config.by_source_timestamp && self.instances.get(index).is_some_and(|i| i.newest > Some(arrival.stamp()))
+    }
+
+    /// With an order by source time stamp: whether the application was shown a later value, or the last ones that it is to
+    /// be shown are all later.
+    fn is_superseded(&self, instance: &Instance, arrival: &Arrival) -> bool {
+        if !self.config.by_source_timestamp {
+            return false;
+        }
+        let stamp = arrival.stamp();
+        if instance.last_taken > Some(stamp) {
+            return true;
+        }
+        let HistoryKind::KeepLast(depth) = self.config.history else { return false };
+        let oldest = instance.head.and_then(|i| self.samples.get(i));
+        instance.samples >= depth.max(1) && oldest.is_some_and(|oldest| oldest.arrival.stamp() > stamp)
+    }
+
+    fn make_room(&mut self, index: u32, pool: &mut BufferPool) -> Result<(), RejectReason> {
         if let HistoryKind::KeepLast(depth) = self.config.history {
             while let Some(instance) = self.instances.get(index)
                 && instance.samples >= depth.max(1)
@@ -319,9 +352,6 @@ impl ReaderHistory {
             }
         }
         let Some(instance) = self.instances.get(index) else { return Ok(()) };
-        if !arrival.kind.is_alive() {
-            return Ok(());
-        }
         if instance.samples >= self.config.limits.max_samples_per_instance {
             return Err(RejectReason::SamplesPerInstance);
         }
@@ -333,25 +363,21 @@ impl ReaderHistory {
 
     /// Carries out what the sample does to its instance.
     fn apply(&mut self, now: Instant, index: u32, arrival: &Arrival) {
+        self.note_writer(index, arrival);
+        // What was written before an instance was disposed does not bring it back.
+        let is_late = self.is_late(index, arrival);
         let Some(instance) = self.instances.get_mut(index) else { return };
-        if arrival.kind.unregisters() {
-            instance.writers.remove(arrival.slot);
-            if instance.owner.is_some_and(|(owner, _)| owner == arrival.slot) {
-                instance.owner = None;
-            }
-        } else {
-            instance.writers.add(arrival.slot);
-            if self.config.exclusive_ownership {
-                instance.owner = Some((arrival.slot, arrival.strength));
-            }
-        }
         if arrival.kind.is_alive() {
-            instance.revive();
+            if !is_late || instance.state != InstanceState::NotAliveDisposed {
+                instance.revive();
+            }
             instance.last_accepted = Some(now);
+            self.note_stamp(index, arrival);
             return;
         }
         let delay = if arrival.kind.disposes() {
             instance.state = InstanceState::NotAliveDisposed;
+            self.note_stamp(index, arrival);
             self.config.autopurge_disposed
         } else if instance.writers.is_empty() {
             instance.state = InstanceState::NotAliveNoWriters;
@@ -362,20 +388,48 @@ impl ReaderHistory {
         self.schedule_purge(index, now + delay);
     }
 
+    /// Who writes the instance, and who owns it, after this sample.
+    fn note_writer(&mut self, index: u32, arrival: &Arrival) {
+        let Some(instance) = self.instances.get_mut(index) else { return };
+        if arrival.kind.unregisters() {
+            instance.writers.remove(arrival.slot);
+            if instance.owner.is_some_and(|owner| owner.slot == arrival.slot) {
+                instance.owner = None;
+            }
+        } else {
+            instance.writers.add(arrival.slot);
+            if self.config.exclusive_ownership {
+                let Arrival { slot, strength, writer, .. } = *arrival;
+                instance.owner = Some(Owner { slot, strength, writer });
+            }
+        }
+    }
+
+    /// When the instance was last written or disposed, by source time stamp.
+    fn note_stamp(&mut self, index: u32, arrival: &Arrival) {
+        if self.config.by_source_timestamp
+            && let Some(instance) = self.instances.get_mut(index)
+            && !matches!(arrival.kind, ChangeKind::Unregistered)
+        {
+            instance.newest = instance.newest.max(Some(arrival.stamp()));
+        }
+    }
+
     /// A writer gives up an instance without the application having to know.
     fn withdraw(&mut self, index: u32, slot: WriterSlot) {
         let Some(instance) = self.instances.get_mut(index) else { return };
         instance.writers.remove(slot);
-        if instance.owner.is_some_and(|(owner, _)| owner == slot) {
+        if instance.owner.is_some_and(|owner| owner.slot == slot) {
             instance.owner = None;
         }
         self.drop_idle_instance(index);
     }
 
-    /// One instance loses one writer. Says whether that is news for the application.
+    /// One instance loses one writer. Says whether that is news for the application. The mark is stored beyond the limits,
+    /// for nobody would tell again; the instance needs a sample that found room to live again, so there is one at most.
     fn give_up(&mut self, now: Instant, index: u32, writer: Guid, slot: WriterSlot, at: Timestamp) -> bool {
         let Some(instance) = self.instances.get_mut(index) else { return false };
-        if instance.owner.is_some_and(|(owner, _)| owner == slot) {
+        if instance.owner.is_some_and(|owner| owner.slot == slot) {
             instance.owner = None;
         }
         if !instance.writers.remove(slot) || !instance.writers.is_empty() {
@@ -437,12 +491,15 @@ impl ReaderHistory {
     fn drop_instance(&mut self, index: u32) {
         if let Some(instance) = self.instances.remove(index) {
             self.by_key.remove(&instance.key);
+            if let Some(place) = instance.held {
+                drop(self.separation.discard(place));
+            }
         }
     }
 
     /// An instance that nobody writes and of which nothing is held need not be remembered.
     fn drop_idle_instance(&mut self, index: u32) {
-        let idle = |i: &Instance| i.samples == 0 && i.writers.is_empty();
+        let idle = |i: &Instance| i.samples == 0 && i.writers.is_empty() && i.held.is_none();
         if self.instances.get(index).is_some_and(idle) {
             self.drop_instance(index);
         }
@@ -450,7 +507,7 @@ impl ReaderHistory {
 
     /// Makes room for a new instance by forgetting one that is gone. Says whether there was one.
     fn forget_one_instance(&mut self) -> bool {
-        let gone = |i: &Instance| i.samples == 0 && i.state != InstanceState::Alive;
+        let gone = |i: &Instance| i.samples == 0 && i.state != InstanceState::Alive && i.held.is_none();
         let found = self.instances.slots.iter().position(|i| i.as_ref().is_some_and(gone));
         found.is_some_and(|index| {
             self.drop_instance(index as u32);
@@ -470,7 +527,8 @@ impl ReaderHistory {
         let mut after = self.tail;
         let mut after_of_instance = instance.tail;
         if self.config.by_source_timestamp {
-            let later = |s: &Cached| s.arrival.source_timestamp > arrival.source_timestamp;
+            let stamp = arrival.stamp();
+            let later = |s: &Cached| s.arrival.stamp() > stamp;
             while let Some(sample) = after.and_then(|i| self.samples.get(i)).filter(|s| later(s)) {
                 after = sample.previous;
             }

@@ -32,11 +32,22 @@ pub struct Arrival {
     pub payload: Payload,
 }
 
+impl Arrival {
+    /// What decides about the order by source time stamp, the same for every reader: among samples of the same time the
+    /// one of the greater writer is the later. A sample without a time was written when it came.
+    pub(in crate::history) const fn stamp(&self) -> (Timestamp, Guid) {
+        let at = if self.source_timestamp.is_valid() { self.source_timestamp } else { self.reception_timestamp };
+        (at, self.writer)
+    }
+}
+
 /// What became of a sample.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Inserted {
     /// The application will see it.
     Stored,
+    /// The application will see it when the time-based filter lets it, unless a later one takes its place.
+    Held,
     /// It is of no interest, by the QoS.
     Filtered(FilterReason),
 }
@@ -44,13 +55,14 @@ pub enum Inserted {
 /// Why the application does not see a sample that arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FilterReason {
-    /// A stronger writer owns the instance.
+    /// A stronger writer owns the instance, or an equally strong one of a lesser GUID.
     Ownership,
-    /// It came too soon after the one before.
+    /// It came too soon after the one before, and is older than the one held until then.
     TimeBasedFilter,
     /// Its lifespan is over.
     Expired,
-    /// A newer one was taken already.
+    /// By source time stamp a newer one was taken already, or as many newer ones are held as HISTORY keeps, or the
+    /// instance was written after it was disposed here.
     Superseded,
     /// An instance nobody knows was unregistered, or one already gone was disposed again.
     NothingChanged,

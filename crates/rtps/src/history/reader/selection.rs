@@ -222,10 +222,7 @@ impl ReaderHistory {
             let payload = core::mem::take(&mut sample.arrival.payload);
             let info = self.info(&sample)?;
             if let Some(instance) = self.instances.get_mut(sample.instance) {
-                let newest = instance
-                    .last_taken
-                    .map_or(sample.arrival.source_timestamp, |at| at.max(sample.arrival.source_timestamp));
-                instance.last_taken = Some(newest);
+                instance.last_taken = instance.last_taken.max(Some(sample.arrival.stamp()));
             }
             (info, payload)
         } else {

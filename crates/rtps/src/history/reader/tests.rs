@@ -168,9 +168,40 @@ fn keep_last_replaces_and_keep_all_rejects() {
     assert_eq!(all.write(2), Err(RejectReason::Samples));
     assert_eq!(all.write(3), Err(RejectReason::Instances));
     // An instance that is over and taken makes room for another.
+    assert_eq!(all.put(0, ChangeKind::DisposedUnregistered, 2, 1), Err(RejectReason::Samples));
+    all.take(&Selector { max_samples: 1, ..Selector::ANY });
     all.put(0, ChangeKind::DisposedUnregistered, 2, 1).unwrap();
     all.take(&Selector::ANY);
     assert_eq!(all.write(3), Ok(Inserted::Stored));
+}
+
+#[test]
+fn changes_of_state_are_bounded_by_the_limits() {
+    let limits = ResourceLimits { max_samples: 3, max_samples_per_instance: 2, ..ResourceLimits::UNLIMITED };
+    let config = ReaderHistoryConfig { history: HistoryKind::KeepAll, limits, ..ReaderHistoryConfig::default() };
+    let mut cache = Cache::new(config);
+    cache.write(1).unwrap();
+    assert_eq!(cache.put(0, ChangeKind::Disposed, 1, 1), Ok(Inserted::Stored));
+    for _ in 0..100_000 {
+        assert_eq!(cache.put(0, ChangeKind::Disposed, 1, 1), Ok(Inserted::Filtered(FilterReason::NothingChanged)));
+    }
+    assert_eq!(cache.history.len(), 2);
+    // Disposing what nobody knew is news, for which there may be no room.
+    let stored = (2..=255).filter(|k| cache.put(0, ChangeKind::Disposed, *k, 1) == Ok(Inserted::Stored)).count();
+    assert_eq!((stored, cache.history.len(), cache.history.instances()), (1, 3, 2));
+}
+
+#[test]
+fn whoever_disposes_again_counts_as_a_writer() {
+    let mut cache = Cache::keep_all();
+    cache.put(0, ChangeKind::Disposed, 1, 1).unwrap();
+    let nothing_changed = Ok(Inserted::Filtered(FilterReason::NothingChanged));
+    assert_eq!(cache.put(0, ChangeKind::Disposed, 1, 2), nothing_changed);
+    cache.take(&Selector::ANY);
+    assert_eq!(cache.put(0, ChangeKind::DisposedUnregistered, 1, 1), nothing_changed);
+    assert_eq!(cache.history.instances(), 1, "the second writer may go on");
+    assert_eq!(cache.put(0, ChangeKind::DisposedUnregistered, 1, 2), nothing_changed);
+    assert_eq!(cache.history.instances(), 0);
 }
 
 #[test]
@@ -199,6 +230,20 @@ fn only_the_strongest_writer_is_heard() {
 }
 
 #[test]
+fn equally_strong_writers_have_the_same_order_everywhere() {
+    for order in [[1, 2], [2, 1]] {
+        let config = ReaderHistoryConfig { exclusive_ownership: true, ..ReaderHistoryConfig::default() };
+        let mut cache = Cache::new(config);
+        for writer in [order[0], order[1], order[0], order[1]] {
+            let mut arrival = cache.arrival(ChangeKind::Alive, 1, writer);
+            arrival.strength = 7;
+            cache.history.insert(Instant(0), arrival, &mut cache.pool).unwrap();
+        }
+        assert_eq!(cache.take(&Selector::ANY)[0].info.writer, guid(1), "{order:?}");
+    }
+}
+
+#[test]
 fn source_order_holds_against_late_arrivals() {
     let config = ReaderHistoryConfig { history: HistoryKind::KeepAll, by_source_timestamp: true, ..Default::default() };
     let mut cache = Cache::new(config);
@@ -215,6 +260,88 @@ fn source_order_holds_against_late_arrivals() {
     assert_eq!(numbers(&cache.take(&Selector::ANY)), [1]);
 }
 
+/// A cache that orders by source time stamp.
+fn by_source(history: HistoryKind) -> Cache {
+    Cache::new(ReaderHistoryConfig { history, by_source_timestamp: true, ..ReaderHistoryConfig::default() })
+}
+
+impl Cache {
+    /// What becomes of a sample written then.
+    fn put_at(&mut self, nanos: u64, kind: ChangeKind, writer: u32) -> Inserted {
+        let mut arrival = self.arrival(kind, 1, writer);
+        arrival.source_timestamp = Timestamp::from_unix_nanos(nanos);
+        self.history.insert(Instant(0), arrival, &mut self.pool).unwrap()
+    }
+
+    fn last(&mut self) -> (i64, InstanceState) {
+        let info = self.read(&Selector::ANY).last().unwrap().info;
+        (info.sequence_number.0, info.instance_state)
+    }
+}
+
+#[test]
+fn source_order_decides_which_samples_are_the_last() {
+    let mut cache = by_source(HistoryKind::KeepLast(1));
+    assert_eq!(cache.put_at(10_000, ChangeKind::Alive, 1), Inserted::Stored);
+    assert_eq!(cache.put_at(5_000, ChangeKind::Alive, 1), Inserted::Filtered(FilterReason::Superseded));
+    assert_eq!(cache.last(), (1, InstanceState::Alive));
+
+    let mut cache = by_source(HistoryKind::KeepLast(2));
+    for nanos in [10_000, 30_000, 20_000] {
+        assert_eq!(cache.put_at(nanos, ChangeKind::Alive, 1), Inserted::Stored);
+    }
+    assert_eq!(cache.put_at(15_000, ChangeKind::Alive, 1), Inserted::Filtered(FilterReason::Superseded));
+    assert_eq!(numbers(&cache.read(&Selector::ANY)), [3, 2]);
+}
+
+#[test]
+fn source_order_decides_which_state_is_the_last() {
+    let superseded = Inserted::Filtered(FilterReason::Superseded);
+    let mut cache = by_source(HistoryKind::KeepLast(2));
+    cache.put_at(10_000, ChangeKind::Alive, 1);
+    assert_eq!(cache.put_at(5_000, ChangeKind::Disposed, 2), superseded);
+    assert_eq!(cache.last(), (1, InstanceState::Alive));
+    assert_eq!(cache.put_at(20_000, ChangeKind::Disposed, 2), Inserted::Stored);
+    assert_eq!(cache.put_at(30_000, ChangeKind::Disposed, 1), Inserted::Filtered(FilterReason::NothingChanged));
+    cache.take(&Selector { max_samples: 1, ..Selector::ANY });
+    // Written before it was disposed the last time: no reason to live again.
+    assert_eq!(cache.put_at(25_000, ChangeKind::Alive, 1), Inserted::Stored);
+    assert_eq!(cache.last(), (5, InstanceState::NotAliveDisposed));
+    assert_eq!(cache.put_at(31_000, ChangeKind::Alive, 1), Inserted::Stored);
+    assert_eq!(cache.last(), (6, InstanceState::Alive));
+}
+
+#[test]
+fn a_writer_leaves_an_instance_whatever_the_time() {
+    let mut cache = by_source(HistoryKind::KeepLast(2));
+    cache.put_at(10_000, ChangeKind::Alive, 1);
+    assert_eq!(cache.put_at(5_000, ChangeKind::Unregistered, 1), Inserted::Stored);
+    assert_eq!(cache.last(), (1, InstanceState::NotAliveNoWriters));
+    assert_eq!(cache.put_at(9_000, ChangeKind::Alive, 2), Inserted::Stored);
+    assert_eq!(cache.last().1, InstanceState::Alive, "somebody writes it again");
+}
+
+#[test]
+fn readers_agree_on_samples_of_the_same_time() {
+    for order in [[1, 2], [2, 1]] {
+        let mut cache = by_source(HistoryKind::KeepLast(1));
+        for writer in order {
+            cache.put_at(10_000, ChangeKind::Alive, writer);
+        }
+        assert_eq!(cache.read(&Selector::ANY)[0].info.writer, guid(2), "{order:?}");
+    }
+}
+
+#[test]
+fn a_sample_without_time_counts_from_its_arrival() {
+    let mut cache = by_source(HistoryKind::KeepLast(1));
+    let mut arrival = cache.arrival(ChangeKind::Alive, 1, 1);
+    arrival.source_timestamp = Timestamp::INVALID;
+    cache.history.insert(Instant(0), arrival, &mut cache.pool).unwrap();
+    assert_eq!(cache.write(1), Ok(Inserted::Stored));
+    assert_eq!(cache.last().0, 2);
+}
+
 #[test]
 fn the_time_based_filter_spaces_samples_of_an_instance() {
     let config = ReaderHistoryConfig {
@@ -229,6 +356,92 @@ fn the_time_based_filter_spaces_samples_of_an_instance() {
     assert!(stored(cache.put(9, ChangeKind::Alive, 2, 1)));
     assert!(stored(cache.put(10, ChangeKind::Alive, 1, 1)));
     assert!(stored(cache.put(11, ChangeKind::Disposed, 1, 1)), "changes of state are never filtered by time");
+}
+
+fn spaced(separation: u64, limits: ResourceLimits) -> Cache {
+    let history = HistoryKind::KeepAll;
+    let minimum_separation = Span(separation);
+    Cache::new(ReaderHistoryConfig { history, limits, minimum_separation, ..ReaderHistoryConfig::default() })
+}
+
+impl Cache {
+    fn pass(&mut self, at: u64) -> u64 {
+        self.history.handle_timeout(Instant(at), &mut self.pool).samples
+    }
+}
+
+#[test]
+fn the_newest_that_came_too_soon_comes_when_it_is_time() {
+    let mut cache = spaced(10, ResourceLimits::UNLIMITED);
+    assert_eq!(cache.put(0, ChangeKind::Alive, 1, 1), Ok(Inserted::Stored));
+    assert_eq!(cache.put(3, ChangeKind::Alive, 1, 1), Ok(Inserted::Held));
+    assert_eq!(cache.put(5, ChangeKind::Alive, 1, 1), Ok(Inserted::Held));
+    assert_eq!(cache.history.next_timeout(), Some(Instant(10)));
+    assert_eq!((cache.pass(9), cache.pass(10)), (0, 1));
+    assert_eq!(numbers(&cache.take(&Selector::ANY)), [1, 3]);
+    assert_eq!((cache.history.next_timeout(), cache.history.held_in_vain()), (None, 1));
+    // The next one is spaced from when that came to be seen.
+    assert_eq!(cache.put(19, ChangeKind::Alive, 1, 1), Ok(Inserted::Held));
+    cache.history.set_minimum_separation(Span(30));
+    assert_eq!(cache.history.next_timeout(), Some(Instant(40)));
+    // Nobody needs the last value of what is gone.
+    assert_eq!(cache.put(21, ChangeKind::Disposed, 1, 1), Ok(Inserted::Stored));
+    assert_eq!((cache.pass(100), cache.history.held_in_vain()), (0, 2));
+    assert_eq!(numbers(&cache.take(&Selector::ANY)), [5]);
+}
+
+#[test]
+fn the_last_value_outlives_its_writer() {
+    let mut cache = spaced(10, ResourceLimits::UNLIMITED);
+    cache.put(0, ChangeKind::Alive, 1, 1).unwrap();
+    cache.put(1, ChangeKind::Alive, 1, 1).unwrap();
+    assert!(cache.history.writer_gone(Instant(2), guid(1), WriterSlot(1), Timestamp::INVALID));
+    cache.take(&Selector::ANY);
+    assert_eq!(cache.pass(10), 1);
+    let last = cache.take(&Selector::ANY);
+    assert_eq!((numbers(&last), last[0].info.instance_state), (vec![2], InstanceState::NotAliveNoWriters));
+    assert_eq!(cache.history.instances(), 0);
+}
+
+#[test]
+fn a_held_value_waits_for_room() {
+    let mut cache = spaced(10, ResourceLimits { max_samples: 1, ..ResourceLimits::UNLIMITED });
+    cache.put(0, ChangeKind::Alive, 1, 1).unwrap();
+    assert_eq!(cache.put(1, ChangeKind::Alive, 1, 1), Ok(Inserted::Held));
+    assert_eq!(cache.pass(10), 0);
+    assert_eq!(cache.history.next_timeout(), None, "time alone makes no room");
+    cache.take(&Selector::ANY);
+    let released = cache.history.release_due(Instant(11), &mut cache.pool);
+    assert_eq!((released.samples, released.is_blocked), (1, false));
+    assert_eq!(numbers(&cache.take(&Selector::ANY)), [2]);
+}
+
+#[test]
+fn what_came_too_soon_is_bounded_by_the_limits() {
+    let mut cache = spaced(10, ResourceLimits { max_samples: 2, ..ResourceLimits::UNLIMITED });
+    for (k, expected) in [(1, Ok(Inserted::Held)), (2, Ok(Inserted::Held)), (3, Err(RejectReason::Samples))] {
+        cache.put(0, ChangeKind::Alive, k, 1).unwrap();
+        cache.take(&Selector::ANY);
+        assert_eq!(cache.put(1, ChangeKind::Alive, k, 1), expected);
+    }
+    let mut cache = spaced(1_000_000, ResourceLimits::UNLIMITED);
+    for at in 0..1_000 {
+        cache.put(at, ChangeKind::Alive, 1, 1).unwrap();
+        assert_eq!(cache.put(at, ChangeKind::Alive, 1, 1), Ok(Inserted::Held));
+        cache.put(at, ChangeKind::Disposed, 1, 1).unwrap();
+    }
+    assert!(cache.history.separation.due.len() < 50, "{}", cache.history.separation.due.len());
+}
+
+#[test]
+fn source_order_decides_which_value_is_held() {
+    let mut cache = by_source(HistoryKind::KeepLast(1));
+    cache.history.set_minimum_separation(Span(10));
+    assert_eq!(cache.put_at(10_000, ChangeKind::Alive, 1), Inserted::Stored);
+    assert_eq!(cache.put_at(30_000, ChangeKind::Alive, 1), Inserted::Held);
+    assert_eq!(cache.put_at(20_000, ChangeKind::Alive, 1), Inserted::Filtered(FilterReason::TimeBasedFilter));
+    assert_eq!(cache.pass(10), 1);
+    assert_eq!(cache.last(), (2, InstanceState::Alive));
 }
 
 #[test]
@@ -311,9 +524,14 @@ proptest! {
                         Step::Dispose(_) => ChangeKind::Disposed,
                         _ => ChangeKind::Unregistered,
                     };
+                    let known = cache.history.knows(&key(k));
                     let stored = cache.put(0, kind, k, 1) == Ok(Inserted::Stored);
-                    let alive = states.get(&k).is_some_and(|s| *s == InstanceState::Alive);
-                    prop_assert_eq!(stored, kind != ChangeKind::Unregistered || alive);
+                    let expected = match kind {
+                        ChangeKind::Alive => true,
+                        ChangeKind::Disposed => !known || states.get(&k) != Some(&InstanceState::NotAliveDisposed),
+                        _ => known && states.get(&k) == Some(&InstanceState::Alive),
+                    };
+                    prop_assert_eq!(stored, expected);
                     if stored {
                         if model.iter().filter(|s| s.0 == k).count() >= depth as usize {
                             let oldest = model.iter().position(|s| s.0 == k).unwrap();

@@ -52,6 +52,29 @@ fn a_refusal_is_told_once() {
 }
 
 #[test]
+fn a_refusal_is_told_again_when_its_reason_changes() {
+    let mut domain = Domain::of(&[1, 2]);
+    let mut offered = publication(1, 1, "topic");
+    offered.qos.reliability = Reliability::BEST_EFFORT;
+    let mut requested = subscription(2, 1, "topic");
+    requested.qos.reliability = Reliability::RELIABLE;
+    domain.put_reader(2, requested);
+    domain.put_writer(1, offered.clone());
+    domain.run(Span::from_secs(1));
+    offered.qos.reliability = Reliability::RELIABLE;
+    for name in ["here", "there", "there"] {
+        offered.publisher.partition = Partition(vec![name.to_string()]);
+        domain.put_writer(1, offered.clone());
+        domain.run(Span::from_millis(100));
+    }
+    for host in [1, 2] {
+        let reasons: Vec<_> = reasons(&domain.events(host)).iter().map(ToString::to_string).collect();
+        assert_eq!(reasons.len(), 3, "{reasons:?}");
+        assert!(reasons[1].contains("here") && reasons[2].contains("there"), "{reasons:?}");
+    }
+}
+
+#[test]
 fn endpoints_of_the_same_participant_match() {
     let mut domain = Domain::of(&[1]);
     let (offered, requested) = (publication(1, 1, "topic"), subscription(1, 2, "topic"));

@@ -1,0 +1,171 @@
+//! TIME_BASED_FILTER: the newest sample of an instance that came too soon is held until it is its time, so that the last
+//! value is not lost (DDS 1.4 §2.2.3.12).
+
+use alloc::collections::BinaryHeap;
+use core::cmp::Reverse;
+
+use super::slab::Slab;
+use super::{Arrival, Inserted, ReaderHistory, RejectReason};
+use crate::history::instance::InstanceState;
+use crate::payload::BufferPool;
+use crate::time::{Instant, Span};
+
+/// Samples that came too soon, at most one of each instance.
+#[derive(Debug, Default)]
+pub(super) struct Separation {
+    held: Slab<Held>,
+    /// When which of them is due. Entries of samples that are gone are left behind, as many as there are samples.
+    pub(super) due: BinaryHeap<Reverse<(Instant, u32)>>,
+    /// Some are due and found no room.
+    is_blocked: bool,
+    in_vain: u64,
+}
+
+#[derive(Debug)]
+struct Held {
+    arrival: Arrival,
+    instance: u32,
+    due: Instant,
+}
+
+/// What [`ReaderHistory::release_due`] has stored of what came too soon.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Released {
+    /// Samples.
+    pub samples: u64,
+    /// Their payload octets.
+    pub bytes: u64,
+    /// Others are due and found no room: to be called again when there is some.
+    pub is_blocked: bool,
+}
+
+impl Separation {
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.due.peek().map(|Reverse((at, _))| *at).filter(|at| *at < Instant::FAR_FUTURE)
+    }
+
+    /// Forgets a sample for which there is no use.
+    pub(super) fn discard(&mut self, place: u32) -> Option<Arrival> {
+        self.in_vain += 1;
+        self.held.remove(place).map(|held| held.arrival)
+    }
+
+    fn schedule(&mut self, at: Instant, place: u32) {
+        if self.due.len() > 2 * self.held.len + 16 {
+            let held = &self.held;
+            self.due.retain(|Reverse((at, place))| held.get(*place).is_some_and(|held| held.due == *at));
+        }
+        self.due.push(Reverse((at, place)));
+    }
+
+    fn schedule_all(&mut self) {
+        self.due.clear();
+        let places = (0_u32..).zip(&self.held.slots);
+        self.due.extend(places.filter_map(|(place, held)| Some(Reverse((held.as_ref()?.due, place)))));
+    }
+
+    /// Takes out of the schedule what is due by now.
+    fn pop_due(&mut self, now: Instant) -> Option<u32> {
+        while self.next_due().is_some_and(|at| at <= now) {
+            let Reverse((at, place)) = self.due.pop()?;
+            if self.held.get(place).is_some_and(|held| held.due == at) {
+                return Some(place);
+            }
+        }
+        None
+    }
+}
+
+impl ReaderHistory {
+    /// Changes the TIME_BASED_FILTER separation, also for samples that are held because of it.
+    pub fn set_minimum_separation(&mut self, separation: Span) {
+        self.config.minimum_separation = separation;
+        for held in self.separation.held.slots.iter_mut().flatten() {
+            if let Some(at) = self.instances.get(held.instance).and_then(|i| i.last_accepted) {
+                held.due = at + separation;
+            }
+        }
+        self.separation.schedule_all();
+    }
+
+    /// How many samples were held because they came too soon, and then thrown away because of others that came later.
+    #[must_use]
+    pub const fn held_in_vain(&self) -> u64 {
+        self.separation.in_vain
+    }
+
+    /// Stores what came too soon and is due now.
+    pub fn release_due(&mut self, now: Instant, pool: &mut BufferPool) -> Released {
+        let mut released = Released::default();
+        if core::mem::take(&mut self.separation.is_blocked) {
+            self.separation.schedule_all();
+        }
+        while let Some(place) = self.separation.pop_due(now) {
+            let Some(held) = self.separation.held.get(place) else { continue };
+            let (index, bytes) = (held.instance, held.arrival.payload.len() as u64);
+            if held.arrival.expires_at <= now {
+                self.discard_held(index, pool);
+                self.drop_idle_instance(index);
+                continue;
+            }
+            if self.make_room(index, pool).is_err() {
+                self.separation.is_blocked = true;
+                continue;
+            }
+            let Some(held) = self.separation.held.remove(place) else { continue };
+            if let Some(instance) = self.instances.get_mut(index) {
+                instance.held = None;
+                instance.last_accepted = Some(now);
+            }
+            self.link(index, held.arrival);
+            released.samples += 1;
+            released.bytes += bytes;
+        }
+        released.is_blocked = self.separation.is_blocked;
+        released
+    }
+
+    /// A sample came too soon: holds it in place of an earlier one.
+    pub(super) fn hold(
+        &mut self,
+        index: u32,
+        arrival: Arrival,
+        pool: &mut BufferPool,
+    ) -> Result<Inserted, (RejectReason, Arrival)> {
+        let Some(instance) = self.instances.get(index) else { return Ok(Inserted::Held) };
+        let due = instance.last_accepted.unwrap_or(Instant(0)) + self.config.minimum_separation;
+        let place = instance.held;
+        if place.is_none() && self.separation.held.len >= self.config.limits.max_samples as usize {
+            return Err((RejectReason::Samples, arrival));
+        }
+        self.note_writer(index, &arrival);
+        self.note_stamp(index, &arrival);
+        if let Some(held) = place.and_then(|place| self.separation.held.get_mut(place)) {
+            let earlier = core::mem::replace(&mut held.arrival, arrival);
+            self.separation.in_vain += 1;
+            pool.recycle(earlier.payload);
+            return Ok(Inserted::Held);
+        }
+        let place = self.separation.held.insert(Held { arrival, instance: index, due });
+        self.separation.schedule(due, place);
+        if let Some(instance) = self.instances.get_mut(index) {
+            instance.held = Some(place);
+        }
+        Ok(Inserted::Held)
+    }
+
+    /// What came too soon is of no use any more, because of what came later.
+    pub(super) fn discard_held(&mut self, index: u32, pool: &mut BufferPool) {
+        let place = self.instances.get_mut(index).and_then(|instance| instance.held.take());
+        if let Some(arrival) = place.and_then(|place| self.separation.discard(place)) {
+            pool.recycle(arrival.payload);
+        }
+    }
+
+    /// Whether a sample of this instance comes too soon, or before one that is held and due.
+    pub(super) fn comes_too_soon(&self, now: Instant, index: u32, arrival: &Arrival) -> bool {
+        let Some(instance) = self.instances.get(index) else { return false };
+        let is_too_soon = instance.last_accepted.is_some_and(|at| now.since(at) < self.config.minimum_separation);
+        is_too_soon && instance.state == InstanceState::Alive || instance.held.is_some() && self.is_late(index, arrival)
+    }
+}

@@ -22,6 +22,11 @@ const SYSTEM_PACKAGES: &[SystemPackage] = &[
     SystemPackage { name: "iproute2", purpose: "network namespaces, veth pairs, rate limits" },
     SystemPackage { name: "nftables", purpose: "packet loss between network namespaces" },
     SystemPackage { name: "chromium", purpose: "looking at the report's page on screens and on paper" },
+    SystemPackage { name: "openssh-client", purpose: "measurements on other hosts: perftest --hosts" },
+    SystemPackage {
+        name: "openssh-server",
+        purpose: "other hosts for its tests; never started but in network namespaces",
+    },
     SystemPackage { name: "tshark", purpose: "capturing and decoding what went over the wire" },
 ];
 

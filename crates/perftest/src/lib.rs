@@ -4,6 +4,7 @@
 //! [`messaging`], follows the protocol of [`control`], and hands what it measured to [`output`].
 #![forbid(unsafe_code)]
 
+pub mod campaign;
 pub mod characterize;
 pub mod cli;
 pub mod clock;
@@ -11,12 +12,15 @@ pub mod compare;
 pub mod control;
 pub mod doctor;
 pub mod error;
+pub mod floors;
 pub mod host;
 pub mod messaging;
 pub mod open_loop;
 pub mod output;
 pub mod pace;
 pub mod payload;
+pub mod peers;
+pub mod places;
 pub mod plan;
 pub mod recorder;
 pub mod report;

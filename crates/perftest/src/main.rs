@@ -9,7 +9,8 @@ use std::sync::Arc;
 use clap::{Parser, Subcommand};
 use perftest::control::{Stop, watch_signals};
 use perftest::error::Error;
-use perftest::{characterize, compare, doctor, open_loop, report, selftest};
+use perftest::places::{self, HostOptions, INSIDE, Lab, LabOptions, Places, TETHERED};
+use perftest::{campaign, characterize, compare, doctor, floors, open_loop, peers, report, selftest};
 
 /// Measures how this machine moves samples. For RTI Perftest's options see: perftest -help
 #[derive(Debug, Parser)]
@@ -18,39 +19,59 @@ struct CommandLine {
     #[command(subcommand)]
     command: Option<OwnCommand>,
     #[command(flatten)]
-    characterize: characterize::Options,
+    characterize: Placed<characterize::Options>,
+}
+
+/// Options of a command whose two sides may run on two hosts.
+#[derive(Debug, clap::Args)]
+struct Placed<O: clap::Args> {
+    #[command(flatten)]
+    options: O,
+    #[command(flatten)]
+    hosts: HostOptions,
 }
 
 #[derive(Debug, Subcommand)]
 enum OwnCommand {
     /// Measure latency and throughput of this machine, both sides at once (the default)
-    Characterize(characterize::Options),
+    Characterize(Placed<characterize::Options>),
+    /// Run the cases of a plan: rates, sizes, subscribers, policies, places, middlewares
+    Run(Placed<campaign::Options>),
     /// Let two alternatives take turns, and tell whether they differ
-    Ab(characterize::TurnsOptions),
+    Ab(Placed<characterize::TurnsOptions>),
     /// Tell whether two kept records differ, or the blocks or series of one
     Compare(compare::Options),
     /// Send on a schedule that waits for nobody, and measure from when samples were due
-    Load(open_loop::LoadOptions),
+    Load(Placed<open_loop::LoadOptions>),
     /// Find the highest rate without loss and with a bounded 99th percentile
-    Search(open_loop::SearchOptions),
+    Search(Placed<open_loop::SearchOptions>),
     /// Answer a 'load' or a 'search' on another host
     Respond(open_loop::RespondOptions),
+    /// Run a measurement between two hosts of this machine's own, joined by a link that is slow or loses packets
+    Lab(LabOptions),
+    #[command(name = INSIDE, hide = true)]
+    LabInside(LabOptions),
+    /// Print the facts of this host, for a measurement that is made from another
+    #[command(hide = true)]
+    HostLines,
     /// Tell what about this machine would spoil a measurement, and the command that mends it
     Doctor,
     /// Tell what measuring itself costs here: the clock, the recorder, the patterns
     Selftest,
+    /// Measure what this machine gives without any middleware: sockets, shared memory, memory
+    Floors(floors::Options),
+    /// List other middleware to compare with, build what speaks for it, or measure it
+    Peers(peers::Options),
+    /// Take part in a case of a plan: orders on stdin, answers on stdout
+    #[command(hide = true)]
+    TakePart,
     /// Show kept records as tables, CSV or a page
     Report(report::Options),
 }
 
 fn main() -> ExitCode {
-    let words: Vec<String> = std::env::args().collect();
-    let is_classic = words.get(1).is_some_and(|word| word.starts_with('-') && !word.starts_with("--"));
-    let result = watch_signals().and_then(|stop| {
-        if is_classic { perftest::run_command_line(&words[1..], &stop) } else { run_own(&words, &stop) }
-    });
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
+    match watch_signals().and_then(|stop| run(std::env::args().collect(), &stop)) {
+        Ok(status) => ExitCode::from(status),
         Err(error) => {
             eprintln!("{error}");
             ExitCode::from(error.exit_code())
@@ -58,22 +79,90 @@ fn main() -> ExitCode {
     }
 }
 
-fn run_own(words: &[String], stop: &Arc<Stop>) -> Result<(), Error> {
-    let command_line = CommandLine::try_parse_from(words).unwrap_or_else(|error| {
+fn run(mut words: Vec<String>, stop: &Arc<Stop>) -> Result<u8, Error> {
+    if words.get(1).is_some_and(|word| word == TETHERED) {
+        words.remove(1);
+        places::tie(stop)?;
+    }
+    if is_classic(words.get(1)) {
+        return perftest::run_command_line(&words[1..], stop).map(|()| 0);
+    }
+    let command_line = parsed(&words);
+    match command_line.command {
+        Some(OwnCommand::Lab(options)) => places::enter(&options, &words[2..], stop),
+        Some(OwnCommand::LabInside(options)) => run_inside(&options, words, stop).map(|()| 0),
+        _ => run_own(command_line, words, None, stop).map(|()| 0),
+    }
+}
+
+/// Whether a command line that begins with this word is RTI Perftest's.
+fn is_classic(first: Option<&String>) -> bool {
+    first.is_some_and(|word| word.starts_with('-') && !word.starts_with("--"))
+}
+
+fn parsed(words: &[String]) -> CommandLine {
+    CommandLine::try_parse_from(words).unwrap_or_else(|error| {
         let _ = error.print();
         #[expect(clippy::disallowed_methods, reason = "nothing has been started yet")]
         std::process::exit(if error.use_stderr() { 255 } else { 0 });
-    });
-    match command_line.command {
-        None => characterize::run(&command_line.characterize, words.to_vec(), stop),
-        Some(OwnCommand::Characterize(options)) => characterize::run(&options, words.to_vec(), stop),
-        Some(OwnCommand::Ab(options)) => characterize::run_turns(&options, words.to_vec(), stop),
-        Some(OwnCommand::Compare(options)) => compare::run(&options),
-        Some(OwnCommand::Load(options)) => open_loop::load(&options, words.to_vec(), stop),
-        Some(OwnCommand::Search(options)) => open_loop::search(&options, words.to_vec(), stop),
-        Some(OwnCommand::Respond(options)) => open_loop::respond(&options, stop),
-        Some(OwnCommand::Doctor) => doctor::run(),
-        Some(OwnCommand::Selftest) => selftest::run(),
-        Some(OwnCommand::Report(options)) => report::run(&options),
+    })
+}
+
+/// Runs what the lab is for, on its near host.
+fn run_inside(options: &LabOptions, mut words: Vec<String>, stop: &Arc<Stop>) -> Result<(), Error> {
+    let inner = options.words();
+    let command_line =
+        (!is_classic(inner.first())).then(|| parsed(&words.iter().take(1).chain(inner).cloned().collect::<Vec<_>>()));
+    let lab = Arc::new(Lab::build(options)?);
+    // The record shall hold what the user wrote.
+    if let Some(word) = words.get_mut(1) {
+        *word = "lab".into();
+    }
+    let result = match command_line {
+        None => places::run_publisher(inner, lab.as_ref(), stop),
+        Some(command_line) => run_own(command_line, words, Some(Arc::clone(&lab)), stop),
+    };
+    lab.traffic()?.iter().for_each(|line| eprintln!("{line}"));
+    result
+}
+
+/// Where the two ends are: in the lab, on the hosts that are given, or here.
+fn places(lab: Option<Arc<Lab>>, hosts: &HostOptions, stop: &Arc<Stop>) -> Result<Places, Error> {
+    match lab {
+        Some(_) if hosts.are_given() => {
+            Err(Error::Setup("--hosts does not go with a lab, which has hosts of its own; leave it out.".into()))
+        }
+        Some(lab) => Ok(Places::Lab(lab)),
+        None => Places::of(hosts, stop),
+    }
+}
+
+fn run_own(
+    command_line: CommandLine,
+    words: Vec<String>,
+    lab: Option<Arc<Lab>>,
+    stop: &Arc<Stop>,
+) -> Result<(), Error> {
+    let places = |hosts: &HostOptions| places(lab, hosts, stop);
+    match command_line.command.unwrap_or(OwnCommand::Characterize(command_line.characterize)) {
+        OwnCommand::Characterize(Placed { options, hosts }) => {
+            characterize::run(&options, words, &places(&hosts)?, stop)
+        }
+        OwnCommand::Run(Placed { options, hosts }) => {
+            campaign::run_at(&options, words, stop, places(&hosts)?.placement())
+        }
+        OwnCommand::TakePart => campaign::take_part(stop),
+        OwnCommand::Ab(Placed { options, hosts }) => characterize::run_turns(&options, words, &places(&hosts)?, stop),
+        OwnCommand::Compare(options) => compare::run(&options),
+        OwnCommand::Load(Placed { options, hosts }) => open_loop::load(&options, words, &places(&hosts)?, stop),
+        OwnCommand::Search(Placed { options, hosts }) => open_loop::search(&options, words, &places(&hosts)?, stop),
+        OwnCommand::Respond(options) => open_loop::respond(&options, stop),
+        OwnCommand::Lab(_) | OwnCommand::LabInside(_) => Err(Error::Setup("There is no lab in a lab.".into())),
+        OwnCommand::HostLines => places::print_host_lines(),
+        OwnCommand::Doctor => doctor::run(),
+        OwnCommand::Selftest => selftest::run(),
+        OwnCommand::Floors(options) => floors::run(&options, words, stop),
+        OwnCommand::Peers(options) => peers::run(&options, words, stop),
+        OwnCommand::Report(options) => report::run(&options),
     }
 }

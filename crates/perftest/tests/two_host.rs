@@ -1,6 +1,12 @@
 //! Publisher and subscriber on two hosts: a link of 100 Mbit/s, and links that lose packets.
 
 mod common;
+#[path = "two_host/lab.rs"]
+mod lab;
+#[path = "two_host/remaining.rs"]
+mod remaining;
+#[path = "two_host/ssh.rs"]
+mod ssh;
 
 use common::{Outcome, PROGRAM, columns, start_command};
 use peregrine_interop::{Link, Rate, TwoHosts};

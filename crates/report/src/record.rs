@@ -144,10 +144,11 @@ pub struct SideResult {
     pub cut_short: bool,
     /// Processor time of the process as a share of all cores.
     pub cpu_percent: f64,
-    /// Half round trips, from the actual send. Publisher 0 only.
+    /// Times one way, from the actual send. Of a publisher: half round trips; in an open loop of a campaign on one host, what all
+    /// subscribers measured together. Of a subscriber: its own, in such a case only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<LatencyResult>,
-    /// Half round trips, from the scheduled send. Publisher 0 with a rate only.
+    /// The same from the scheduled send, where there is a rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduled_latency: Option<LatencyResult>,
     /// What was sent. Publisher only.

@@ -1,30 +1,34 @@
 //! `perftest` alone: measures this machine with publishers and subscribers as real processes, and reports.
 
-mod keeper;
+mod cell;
+pub(crate) mod keeper;
+pub(crate) mod kept;
 pub(crate) mod pair;
-mod progress;
+pub(crate) mod progress;
 mod series;
 mod turns;
 
 use std::fs::{self, File};
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use peregrine_report::record::{End, Header, Line, Measurement, Record, SCHEMA_VERSION, Series, Test, Warning};
+use peregrine_report::record::{Line, Measurement, Record, Series, Test, Warning};
 
+pub(crate) use self::cell::measure_cell;
 pub use self::keeper::Keeper;
+use self::kept::{Comparison, Cores};
 use self::pair::Pair;
 use self::progress::Progress;
 use self::series::{SERIES, SeriesSpec};
 pub use self::turns::{TurnsOptions, run_turns};
+use crate::campaign::placement::Place;
 use crate::control::Stop;
 use crate::doctor;
 use crate::error::Error;
-use crate::host::{self, IdleStates};
+use crate::host;
+use crate::places::{Places, placed};
 use crate::plan::SCAN_SIZES;
-use crate::report;
-use crate::threads::allowed_cores;
 
 /// What to measure, and where to keep it.
 #[derive(Debug, Clone, clap::Args)]
@@ -48,44 +52,23 @@ pub struct Options {
 }
 
 /// Measures everything, prints one table, and keeps the record and the page.
-pub fn run(options: &Options, command_line: Vec<String>, stop: &Stop) -> Result<(), Error> {
+pub fn run(options: &Options, command_line: Vec<String>, places: &Places, stop: &Stop) -> Result<(), Error> {
     let mut sizes = options.sizes.clone();
     sizes.sort_unstable();
     sizes.dedup();
     let time = Duration::from_millis(options.time.unwrap_or(if options.quick { 100 } else { 200 }));
-    let created_utc = host::utc_text(SystemTime::now());
-    let folder = keeper::folder(options.out.as_deref(), &created_utc);
-    let mut keeper = Keeper::create(&folder)?;
-
-    let host_lines = host_lines();
-    let idle_states = IdleStates::disable();
-    let cores = two_cores(&allowed_cores());
-    let header = Header {
-        schema: SCHEMA_VERSION,
-        tool: "perftest".into(),
-        version: env!("CARGO_PKG_VERSION").into(),
-        created_utc,
+    let comparison = Comparison {
+        out: options.out.as_deref(),
         command_line,
-        series: SERIES.iter().map(SeriesSpec::describe).collect(),
-        data_lens: sizes.iter().map(|size| *size as u64).collect(),
+        placement: places.placement(),
+        series: SERIES.iter().map(|series| series.describe(places)).collect::<Result<_, _>>()?,
+        sizes: &sizes,
         repetitions: options.repetitions,
-        measurement_ms: time.as_millis() as u64,
-        pinned_cores: cores.map_or_else(Vec::new, |(publisher, subscriber)| vec![publisher, subscriber]),
-        idle_states_disabled: matches!(idle_states, IdleStates::Disabled { .. }),
-        plan: None,
+        time,
     };
-    keeper.keep(&Line::Header(header))?;
-    for line in host_lines {
-        keeper.keep(&line)?;
-    }
-
-    let campaign = Campaign { sizes: &sizes, time, cores, stop, repetitions: options.repetitions };
-    let result = campaign.run(&mut keeper);
-    let reason = result.as_ref().err().map_or_else(String::new, Error::to_string);
-    keeper.keep(&Line::End(End { complete: result.is_ok(), reason }))?;
-    keeper.finish()?;
-    report::beside_record(&folder)?;
-    result
+    kept::keep(comparison, |cores, keeper| {
+        Campaign { sizes: &sizes, time, cores, places, stop, repetitions: options.repetitions }.run(keeper)
+    })
 }
 
 /// The record that a folder holds, and its path.
@@ -101,7 +84,8 @@ pub fn read_record(folder: &Path) -> Result<(Record, PathBuf), Error> {
 struct Campaign<'a> {
     sizes: &'a [usize],
     time: Duration,
-    cores: Option<(usize, usize)>,
+    cores: Cores,
+    places: &'a Places,
     stop: &'a Stop,
     repetitions: u32,
 }
@@ -146,7 +130,7 @@ impl Campaign<'_> {
         progress: &Progress,
     ) -> Result<(), Error> {
         progress.begin(series.label, test, repetition);
-        let mut pair = Pair::start(&series.case(), test, self.sizes, self.time, self.cores)?;
+        let mut pair = Pair::start(&series.case(), test, self.sizes, self.time, self.cores, self.places.placement())?;
         while let Some((publisher, subscriber)) = pair.next_size(self.stop)? {
             progress.step();
             keeper.keep(&Line::Measurement(Box::new(Measurement {
@@ -166,14 +150,15 @@ impl Campaign<'_> {
 }
 
 impl SeriesSpec {
-    fn describe(&self) -> Series {
-        Series {
+    fn describe(&self, places: &Places) -> Result<Series, Error> {
+        let options: Vec<_> = self.options.iter().chain(self.publisher_options).map(|word| (*word).into()).collect();
+        Ok(Series {
             id: self.id.into(),
             label: self.label.into(),
             floor: self.floor,
-            options: self.options.iter().chain(self.publisher_options).map(|option| (*option).into()).collect(),
+            options: placed(&options, places.placement(), Place::Near)?,
             peer: None,
-        }
+        })
     }
 }
 

@@ -2,16 +2,17 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
-use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
 use peregrine_report::record::{SideResult, Test};
 
+use crate::campaign::placement::{Place, Placement};
 use crate::clock::MonotonicNs;
 use crate::control::Stop;
 use crate::error::Error;
+use crate::places::{Tether, placed, tethered};
 
 /// Results read ahead of whoever takes them; the child waits when there are more.
 const RESULTS_WAITING: usize = 1024;
@@ -50,23 +51,24 @@ pub(super) struct Pair {
 struct Side {
     name: &'static str,
     child: Child,
+    tether: Tether,
     results: Receiver<Result<SideResult, String>>,
     messages: Receiver<String>,
-    interrupted: bool,
 }
 
 impl Pair {
-    /// Starts both processes, each on its core.
+    /// Starts both processes, each at its place and on its core.
     pub(super) fn start(
         case: &Case,
         test: Test,
         sizes: &[usize],
         time: Duration,
         cores: Option<(usize, usize)>,
+        placement: &dyn Placement,
     ) -> Result<Self, Error> {
         let domain = free_domain()?.to_string();
-        let common = |core: Option<usize>| {
-            let mut words = case.both.clone();
+        let common = |place: Place, core: Option<usize>| -> Result<Vec<String>, Error> {
+            let mut words = placed(&case.both, placement, place)?;
             let fixed = [
                 "-domain",
                 &domain,
@@ -86,12 +88,12 @@ impl Pair {
             if let Some(core) = core {
                 words.extend(["-threadCPUAffinity".into(), core.to_string()]);
             }
-            words
+            Ok(words)
         };
         let largest = sizes.iter().copied().max().unwrap_or(0).to_string();
-        let mut subscriber = common(cores.map(|cores| cores.1));
+        let mut subscriber = common(Place::Far, cores.map(|cores| cores.1))?;
         subscriber.extend(["-sub".into(), "-dataLen".into(), largest]);
-        let mut publisher = common(cores.map(|cores| cores.0));
+        let mut publisher = common(Place::Near, cores.map(|cores| cores.0))?;
         let sizes_text: Vec<_> = sizes.iter().map(usize::to_string).collect();
         publisher.extend(["-pub".into(), "-scan".into(), sizes_text.join(":")]);
         publisher.extend(["-executionTime".into(), format!("{}ms", time.as_millis())]);
@@ -100,8 +102,8 @@ impl Pair {
             Test::Throughput | Test::OpenLoop => publisher.extend(case.publisher.clone()),
         }
         Ok(Self {
-            subscriber: Side::start("subscriber", &subscriber)?,
-            publisher: Side::start("publisher", &publisher)?,
+            subscriber: Side::start("subscriber", placement.command(Place::Far, &tethered(&subscriber))?)?,
+            publisher: Side::start("publisher", placement.command(Place::Near, &tethered(&publisher))?)?,
             sizes_left: sizes.len(),
             per_size: time + SLACK,
         })
@@ -114,8 +116,8 @@ impl Pair {
             return Ok(None);
         }
         let deadline = MonotonicNs::now().plus(self.per_size);
-        let Some(subscriber) = self.subscriber.next(deadline, stop)? else { return self.ended_early(stop) };
-        let Some(publisher) = self.publisher.next(deadline, stop)? else { return self.ended_early(stop) };
+        let Some(subscriber) = self.subscriber.next(deadline, stop)? else { return Err(self.ended_early(stop)) };
+        let Some(publisher) = self.publisher.next(deadline, stop)? else { return Err(self.ended_early(stop)) };
         if publisher.data_len != subscriber.data_len {
             return Err(Error::Transfer(format!(
                 "the publisher's result is of {} bytes, the subscriber's of {}",
@@ -133,21 +135,27 @@ impl Pair {
         self.subscriber.wait(deadline)
     }
 
-    fn ended_early(&mut self, stop: &Stop) -> Result<Option<(SideResult, SideResult)>, Error> {
+    /// The side that ended first knows why; the other only missed it.
+    fn ended_early(&mut self, stop: &Stop) -> Error {
         if stop.reason().is_some() {
-            return Err(Error::Interrupted);
+            return Error::Interrupted;
         }
         let deadline = MonotonicNs::now().plus(FAREWELL);
-        self.publisher.wait(deadline)?;
-        self.subscriber.wait(deadline)?;
-        Err(Error::Transfer("a process ended before its last size without saying why".into()))
+        let publisher_was_first = self.publisher.has_ended();
+        let (publisher, subscriber) = (&mut self.publisher, &mut self.subscriber);
+        for side in if publisher_was_first { [publisher, subscriber] } else { [subscriber, publisher] } {
+            if let Err(error) = side.wait(deadline) {
+                return error;
+            }
+        }
+        Error::Transfer("a process ended before its last size without saying why".into())
     }
 }
 
 impl Drop for Pair {
     fn drop(&mut self) {
         for side in [&mut self.publisher, &mut self.subscriber] {
-            side.interrupt();
+            side.tether.ask_to_end();
         }
         let deadline = MonotonicNs::now().plus(FAREWELL);
         for side in [&mut self.publisher, &mut self.subscriber] {
@@ -157,18 +165,9 @@ impl Drop for Pair {
 }
 
 impl Side {
-    fn start(name: &'static str, words: &[String]) -> Result<Self, Error> {
-        let failed = |error: std::io::Error| Error::Setup(format!("Cannot start the {name}: {error}"));
-        let program = std::env::current_exe().map_err(failed)?;
-        let mut child = Command::new(program)
-            .args(words)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            // Ctrl-C shall reach it once, from here, and not from the terminal as well.
-            .process_group(0)
-            .spawn()
-            .map_err(failed)?;
+    fn start(name: &'static str, mut command: Command) -> Result<Self, Error> {
+        let (tether, mut child) = Tether::start(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
+            .map_err(|error| Error::Setup(format!("Cannot start the {name}: {error}")))?;
         let (result_sender, results) = sync_channel(RESULTS_WAITING);
         let (message_sender, messages) = sync_channel(1);
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
@@ -189,7 +188,7 @@ impl Side {
             }
             let _ = message_sender.send(String::from_utf8_lossy(&text).into_owned());
         });
-        Ok(Self { name, child, results, messages, interrupted: false })
+        Ok(Self { name, child, tether, results, messages })
     }
 
     /// The next result; `None` when there will be no more.
@@ -201,8 +200,8 @@ impl Side {
                 Err(RecvTimeoutError::Disconnected) => return Ok(None),
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            if stop.reason().is_some() && !self.interrupted {
-                self.interrupt();
+            if stop.reason().is_some() && !self.tether.is_asked() {
+                self.tether.ask_to_end();
                 deadline = MonotonicNs::now().plus(FAREWELL);
             }
             if deadline.remaining().is_zero() {
@@ -211,14 +210,8 @@ impl Side {
         }
     }
 
-    /// Asks the process to end, as Ctrl-C does; once, because the second time it would end without its results.
-    fn interrupt(&mut self) {
-        if !std::mem::replace(&mut self.interrupted, true)
-            && matches!(self.child.try_wait(), Ok(None))
-            && let Some(pid) = rustix::process::Pid::from_raw(self.child.id() as i32)
-        {
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::INT);
-        }
+    fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
     }
 
     /// Waits for the process; after `deadline` it is killed.

@@ -11,12 +11,13 @@ use peregrine_report::record::{
 use super::keeper::{self, Keeper};
 use super::pair::{Case, Pair};
 use super::progress::Progress;
-use super::{host_lines, read_record, two_cores};
+use super::read_record;
+use crate::campaign::placement::Place;
 use crate::control::Stop;
 use crate::error::Error;
 use crate::host::{self, IdleStates};
 use crate::output::print_text;
-use crate::threads::allowed_cores;
+use crate::places::{Places, placed};
 
 /// Two alternatives, and how to compare them.
 #[derive(Debug, Clone, clap::Args)]
@@ -52,19 +53,17 @@ enum Compared {
 }
 
 /// Measures the blocks, keeps the record, and prints the comparison.
-pub fn run_turns(options: &TurnsOptions, command_line: Vec<String>, stop: &Stop) -> Result<(), Error> {
+pub fn run_turns(options: &TurnsOptions, command_line: Vec<String>, places: &Places, stop: &Stop) -> Result<(), Error> {
     let created_utc = host::utc_text(SystemTime::now());
     let folder = keeper::folder(options.out.as_deref(), &created_utc);
     let mut keeper = Keeper::create(&folder)?;
-    let host_lines = host_lines();
+    let host_lines = places.placement().host_lines()?;
     let idle_states = IdleStates::disable();
-    let cores = two_cores(&allowed_cores());
-    let series = |id: &str, words: &str| Series {
-        id: id.into(),
-        label: format!("{id}: {words}"),
-        floor: id == A,
-        options: words.split_whitespace().map(String::from).collect(),
-        peer: None,
+    let cores = places.placement().two_cores();
+    let series = |id: &str, words: &str| -> Result<Series, Error> {
+        let options: Vec<_> = words.split_whitespace().map(String::from).collect();
+        let options = placed(&options, places.placement(), Place::Near)?;
+        Ok(Series { id: id.into(), label: format!("{id}: {words}"), floor: id == A, options, peer: None })
     };
     keeper.keep(&Line::Header(Header {
         schema: SCHEMA_VERSION,
@@ -72,7 +71,7 @@ pub fn run_turns(options: &TurnsOptions, command_line: Vec<String>, stop: &Stop)
         version: env!("CARGO_PKG_VERSION").into(),
         created_utc,
         command_line,
-        series: vec![series(A, &options.a), series(B, &options.b)],
+        series: vec![series(A, &options.a)?, series(B, &options.b)?],
         data_lens: vec![options.size as u64],
         repetitions: options.blocks,
         measurement_ms: options.time,
@@ -83,7 +82,7 @@ pub fn run_turns(options: &TurnsOptions, command_line: Vec<String>, stop: &Stop)
     for line in host_lines {
         keeper.keep(&line)?;
     }
-    let result = Turns { options, cores, stop }.run(&mut keeper);
+    let result = Turns { options, cores, places, stop }.run(&mut keeper);
     let reason = result.as_ref().err().map_or_else(String::new, Error::to_string);
     keeper.keep(&Line::End(End { complete: result.is_ok(), reason }))?;
     keeper.finish()?;
@@ -104,6 +103,7 @@ fn roles(number: u32) -> [Role; 4] {
 struct Turns<'a> {
     options: &'a TurnsOptions,
     cores: Option<(usize, usize)>,
+    places: &'a Places,
     stop: &'a Stop,
 }
 
@@ -145,7 +145,7 @@ impl Turns<'_> {
         let case = Case { both: words.split_whitespace().map(String::from).collect(), publisher: Vec::new() };
         progress.begin(if place.control { "control" } else { series }, test, place.number);
         let time = Duration::from_millis(self.options.time);
-        let mut pair = Pair::start(&case, test, &[self.options.size], time, self.cores)?;
+        let mut pair = Pair::start(&case, test, &[self.options.size], time, self.cores, self.places.placement())?;
         while let Some((publisher, subscriber)) = pair.next_size(self.stop)? {
             keeper.keep(&Line::Measurement(Box::new(Measurement {
                 series: series.into(),

@@ -7,4 +7,4 @@ mod parser;
 pub mod table;
 
 pub use help::{markdown, usage};
-pub use parser::{Invocation, ParsedOptions, UsageError, parse};
+pub use parser::{Invocation, ParsedOptions, UsageError, parse, words_of_both_sides};

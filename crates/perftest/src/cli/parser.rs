@@ -64,6 +64,20 @@ pub fn parse<S: AsRef<str>>(words: &[S]) -> Result<Invocation, UsageError> {
     if errors.is_empty() { Ok(Invocation::Run(options)) } else { Err(UsageError { lines: errors }) }
 }
 
+/// The words of a line without mistakes that belong to options of both sides, but for those in `except`.
+pub fn words_of_both_sides<S: AsRef<str>>(words: &[S], except: &[&str]) -> Vec<String> {
+    let mut taken = Vec::new();
+    let mut rest = words.iter().map(AsRef::as_ref).peekable();
+    while let Some(word) = rest.next() {
+        let Ok(option) = resolve(word) else { continue };
+        let argument = rest.next_if(|next| takes_value(option) && !next.starts_with('-'));
+        if option.side == Side::Both && !except.contains(&option.name) {
+            taken.extend(std::iter::once(word).chain(argument).map(str::to_owned));
+        }
+    }
+    taken
+}
+
 impl ParsedOptions {
     /// Whether the option was given.
     pub fn has(&self, name: &'static str) -> bool {

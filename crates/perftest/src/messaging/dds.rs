@@ -180,7 +180,7 @@ impl<T: TestType> Messaging for DdsMessaging<T> {
 }
 
 /// The sum of all sockets, and which of them were used.
-fn wire_use(participant: &DomainParticipant) -> WireUse {
+pub(crate) fn wire_use(participant: &DomainParticipant) -> WireUse {
     let mut wire = WireUse::default();
     for (address, socket) in participant.transport_statistics() {
         wire.send_calls += socket.send_calls;

@@ -1,8 +1,7 @@
 //! The commands.
 
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, SystemTime};
 
 use peregrine_report::record::{
@@ -13,6 +12,7 @@ use super::search::{Range, Search};
 use super::session::{RunPlan, Session};
 use super::stamp::SHORTEST;
 use super::{Task, over_messaging, responder, summary, usage};
+use crate::campaign::placement::{Place, Placement};
 use crate::characterize::pair::free_domain;
 use crate::characterize::{Keeper, host_lines};
 use crate::cli::option::WaitMethod;
@@ -22,6 +22,7 @@ use crate::error::Error;
 use crate::host::{self, IdleStates};
 use crate::messaging::Messaging;
 use crate::output::print_text;
+use crate::places::{Hosts, Places, RemoteSender, Tether, placed, tethered};
 use crate::plan::TestPlan;
 
 /// Length of a run before the first, which is not counted.
@@ -143,19 +144,25 @@ pub fn respond(options: &RespondOptions, stop: &Stop) -> Result<(), Error> {
 }
 
 /// Measures round trips under a load that does not wait for them.
-pub fn load(options: &LoadOptions, command_line: Vec<String>, stop: &Stop) -> Result<(), Error> {
+pub fn load(options: &LoadOptions, command_line: Vec<String>, places: &Places, stop: &Stop) -> Result<(), Error> {
+    if let Places::Hosts(hosts) = places {
+        return on_two_hosts(&options.common, command_line, hosts, stop);
+    }
     let mut record = RecordOfRuns::begin(&options.common, command_line, options.time, options.repetitions)?;
     let task = Load { options, record: &mut record, stop };
-    let result = with_responder(&options.common, task);
+    let result = with_responder(&options.common, places.placement(), task);
     record.end(&result)?;
     result
 }
 
 /// Searches the highest rate without loss and with a bounded 99th percentile.
-pub fn search(options: &SearchOptions, command_line: Vec<String>, stop: &Stop) -> Result<(), Error> {
+pub fn search(options: &SearchOptions, command_line: Vec<String>, places: &Places, stop: &Stop) -> Result<(), Error> {
+    if let Places::Hosts(hosts) = places {
+        return on_two_hosts(&options.common, command_line, hosts, stop);
+    }
     let mut record = RecordOfRuns::begin(&options.common, command_line, options.time, 1)?;
     let task = Find { options, record: &mut record, stop };
-    let result = with_responder(&options.common, task);
+    let result = with_responder(&options.common, places.placement(), task);
     record.end(&result)?;
     result
 }
@@ -170,24 +177,19 @@ fn refuse_words(words: &[String]) -> Result<(), Error> {
 }
 
 /// Starts a responder if none is elsewhere, and runs the task against it.
-fn with_responder<T: Task<Output = ()>>(options: &CommonOptions, task: T) -> Result<(), Error> {
+fn with_responder<T: Task<Output = ()>>(
+    options: &CommonOptions,
+    placement: &dyn Placement,
+    task: T,
+) -> Result<(), Error> {
     refuse_words(&options.words)?;
     let mut common = options.words.clone();
+    let mut responder = None;
     if !options.remote {
-        let has = |name: &str| common.iter().any(|word| word.eq_ignore_ascii_case(name));
-        let mut defaults = Vec::new();
-        if !has("-domain") {
-            defaults.extend(["-domain".into(), free_domain()?.to_string()]);
-        }
-        if !has("-nic") && !has("-allowInterfaces") {
-            defaults.extend(["-nic".into(), "127.0.0.1".into()]);
-        }
-        if !has("-discoveryTimeout") {
-            defaults.extend(["-discoveryTimeout".into(), "10".into()]);
-        }
-        common.extend(defaults);
+        common = with_defaults(common)?;
+        responder = Some(ResponderProcess::start(options, &placed(&common, placement, Place::Far)?, placement)?);
+        common = placed(&common, placement, Place::Near)?;
     }
-    let responder = (!options.remote).then(|| ResponderProcess::start(options, &common)).transpose()?;
     common.extend(["-pub", "-batchSize", "0", "-dataLen"].map(String::from));
     common.push(options.size.to_string());
     let result = over_messaging(&common, task);
@@ -195,25 +197,62 @@ fn with_responder<T: Task<Output = ()>>(options: &CommonOptions, task: T) -> Res
     result.and(ended)
 }
 
-struct ResponderProcess(Child);
+/// The sender runs on the near host, its responder on the far one, and neither here.
+fn on_two_hosts(options: &CommonOptions, command_line: Vec<String>, hosts: &Hosts, stop: &Stop) -> Result<(), Error> {
+    refuse_words(&options.words)?;
+    if options.remote {
+        return Err(usage("--hosts starts the responder as well; leave --remote out"));
+    }
+    let common = with_defaults(options.words.clone())?;
+    let mut responder = ResponderProcess::start(options, &placed(&common, hosts, Place::Far)?, hosts)?;
+    let words = placed(&common, hosts, Place::Near)?;
+    let sender = RemoteSender { command_line, words, out: options.out.as_deref() };
+    let result = sender.run(hosts, stop, || matches!(responder.child.try_wait(), Ok(None)));
+    // A responder that has failed is why the sender has.
+    responder.end(result.is_ok()).and(result)
+}
+
+/// The options with a domain of their own, loopback, and a shorter wait, where they do not say otherwise.
+fn with_defaults(mut words: Vec<String>) -> Result<Vec<String>, Error> {
+    let has = |name: &str| words.iter().any(|word| word.eq_ignore_ascii_case(name));
+    let mut defaults = Vec::new();
+    if !has("-domain") {
+        defaults.extend(["-domain".into(), free_domain()?.to_string()]);
+    }
+    if !has("-nic") && !has("-allowInterfaces") {
+        defaults.extend(["-nic".into(), "127.0.0.1".into()]);
+    }
+    if !has("-discoveryTimeout") {
+        defaults.extend(["-discoveryTimeout".into(), "10".into()]);
+    }
+    words.extend(defaults);
+    Ok(words)
+}
+
+struct ResponderProcess {
+    child: Child,
+    _tether: Tether,
+}
 
 impl ResponderProcess {
-    fn start(options: &CommonOptions, words: &[String]) -> Result<Self, Error> {
-        let failed = |error: std::io::Error| Error::Setup(format!("Cannot start the responder: {error}"));
-        let mut command = Command::new(std::env::current_exe().map_err(failed)?);
-        command.args(["respond", "--once", "--size", &options.size.to_string()]);
+    fn start(options: &CommonOptions, words: &[String], placement: &dyn Placement) -> Result<Self, Error> {
+        let size = options.size.to_string();
+        let mut line: Vec<_> = ["respond", "--once", "--size", &size].map(String::from).into();
         if options.no_patterns {
-            command.arg("--no-patterns");
+            line.push("--no-patterns".into());
         }
-        // Ctrl-C shall reach it from here, and not from the terminal as well.
-        command.arg("--").args(words).stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
-        command.spawn().map(Self).map_err(failed)
+        line.push("--".into());
+        line.extend_from_slice(words);
+        let mut command = placement.command(Place::Far, &tethered(&line))?;
+        Tether::start(command.stdout(Stdio::null()))
+            .map(|(tether, child)| Self { child, _tether: tether })
+            .map_err(|error| Error::Setup(format!("Cannot start the responder: {error}")))
     }
 
     fn end(mut self, left_regularly: bool) -> Result<(), Error> {
         let deadline = MonotonicNs::now().plus(if left_regularly { FAREWELL } else { Duration::ZERO });
         loop {
-            match self.0.try_wait() {
+            match self.child.try_wait() {
                 Ok(Some(status)) if status.success() => return Ok(()),
                 Ok(Some(status)) => return Err(Error::Partner(format!("The responder failed ({status})."))),
                 Ok(None) if deadline.remaining().is_zero() => return Ok(()),
@@ -226,9 +265,9 @@ impl ResponderProcess {
 
 impl Drop for ResponderProcess {
     fn drop(&mut self) {
-        if matches!(self.0.try_wait(), Ok(None)) {
-            let _ = self.0.kill();
-            let _ = self.0.wait();
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
         }
     }
 }

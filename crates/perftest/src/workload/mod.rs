@@ -6,7 +6,7 @@ mod meter;
 mod payload;
 mod publisher;
 mod reception;
-mod sequence;
+pub(crate) mod sequence;
 mod serialization;
 mod subscriber;
 mod turns;

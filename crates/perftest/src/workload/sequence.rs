@@ -7,7 +7,7 @@ const WORDS: usize = (WINDOW / WORD_BITS) as usize;
 
 /// What an arrival is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Arrival {
+pub(crate) enum Arrival {
     /// Newer than everything before it.
     New,
     /// It was missing, and comes after a newer one.
@@ -22,7 +22,7 @@ pub(super) enum Arrival {
 /// back that was counted when its successor overtook it. The 32 bits of the wire are extended, so a run may be longer
 /// than 2³² samples.
 #[derive(Debug, Clone)]
-pub(super) struct SequenceWindow {
+pub(crate) struct SequenceWindow {
     /// Number of the sample that comes next when nothing is lost; all sent so far, as far as can be known.
     next: u64,
     /// Different samples that arrived.
@@ -35,13 +35,13 @@ pub(super) struct SequenceWindow {
 
 impl SequenceWindow {
     /// Expects sample 0 first.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { next: 0, received: 0, duplicate: 0, reordered: 0, arrived: [0; WORDS] }
     }
 
     /// Takes note of an arrival.
     #[inline]
-    pub(super) fn on_arrival(&mut self, seq_num: u32) -> Arrival {
+    pub(crate) fn on_arrival(&mut self, seq_num: u32) -> Arrival {
         let number = self.extend(seq_num);
         if number == self.next {
             self.next += 1;
@@ -54,7 +54,7 @@ impl SequenceWindow {
 
     /// Takes note of the publisher's last sample, so that a loss at the end is seen. `u32::MAX` says that there was
     /// none.
-    pub(super) fn on_end(&mut self, last_seq_num: u32) {
+    pub(crate) fn on_end(&mut self, last_seq_num: u32) {
         let sent = self.extend(last_seq_num.wrapping_add(1));
         if sent > self.next {
             self.advance_to(sent);
@@ -63,22 +63,22 @@ impl SequenceWindow {
 
     /// Different samples that arrived.
     #[inline]
-    pub(super) fn received(&self) -> u64 {
+    pub(crate) fn received(&self) -> u64 {
         self.received
     }
 
     /// Samples that did not arrive although a newer one did, or the end was announced.
-    pub(super) fn lost(&self) -> u64 {
+    pub(crate) fn lost(&self) -> u64 {
         self.next - self.received
     }
 
     /// Arrivals of samples that had arrived.
-    pub(super) fn duplicate(&self) -> u64 {
+    pub(crate) fn duplicate(&self) -> u64 {
         self.duplicate
     }
 
     /// Arrivals after a newer sample.
-    pub(super) fn reordered(&self) -> u64 {
+    pub(crate) fn reordered(&self) -> u64 {
         self.reordered
     }
 

@@ -126,6 +126,13 @@ impl Flow {
         self.next_heartbeat = wait.map(|wait| now + wait.max(self.retry_min()));
     }
 
+    /// To ask again after so long, or sooner when that was planned already.
+    pub(super) fn ask_within(&mut self, now: Instant, wait: Span) {
+        let at = now + wait.max(self.retry_min());
+        self.is_owed = true;
+        self.next_heartbeat = Some(self.next_heartbeat.map_or(at, |planned| planned.min(at)));
+    }
+
     /// So much was acknowledged: a little more may be under way.
     pub(super) fn grow(&mut self, acknowledged: usize) {
         let step = if self.window < self.gentle_from { acknowledged } else { acknowledged / 8 };

@@ -349,6 +349,10 @@ impl Writer {
         let first = if history { SequenceNumber::FIRST } else { self.next_to_send };
         let mut proxy = ReaderProxy::new(reader, first);
         proxy.joined_at = self.next_to_send;
+        if proxy.info.reliable && first < self.next_to_send {
+            // That heartbeat, or the one answer to it, may be lost.
+            self.flow.ask_within(now, proxy.patience());
+        }
         if proxy.info.reliable {
             // The association is opened by a heartbeat, also when there is nothing to send yet.
             proxy.owed_heartbeat = true;

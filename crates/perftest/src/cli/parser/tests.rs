@@ -234,3 +234,11 @@ fn removed_options_answer_only_to_their_full_name() {
     assert!(errors("-enableTCP")[0].contains("-transport TCP"));
     assert_eq!(resolve("-enableTu").unwrap().name, "enableTurboMode");
 }
+
+#[test]
+fn words_of_both_sides_are_taken_as_they_stand() {
+    let line = "-pub -DATALEN 64 -unbounded -scan 32:64 -outputFile x -best -numSubscribers 2 -nic lo";
+    let words: Vec<_> = line.split_whitespace().collect();
+    let taken = words_of_both_sides(&words, &["outputFile"]);
+    assert_eq!(taken.join(" "), "-DATALEN 64 -unbounded -best -nic lo");
+}

@@ -1,0 +1,46 @@
+//! What a party needs of whatever carries the samples.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use peregrine_report::record::WireUse;
+
+use crate::campaign::job::Channel;
+use crate::campaign::types::Stamp;
+use crate::clock::MonotonicNs;
+use crate::error::Error;
+
+/// Makes endpoints.
+pub(super) trait Link {
+    fn sender(&self, channel: Channel) -> Result<Box<dyn Sender>, Error>;
+
+    fn receiver(&self, channel: Channel) -> Result<Box<dyn Receiver>, Error>;
+
+    /// What its sockets have carried so far, where somebody counts.
+    fn wire(&self) -> Option<WireUse>;
+}
+
+/// Sends samples of one channel to all who receive them.
+pub(super) trait Sender: Send {
+    /// Waits until so many receivers are known. Their addresses are told to whoever cannot find them by itself.
+    fn join(&mut self, addresses: &[SocketAddr], receivers: u32, deadline: MonotonicNs) -> Result<(), Error>;
+
+    /// Sends a sample with this stamp; false when it found no room and was dropped.
+    fn send(&mut self, stamp: &Stamp) -> Result<bool, Error>;
+
+    /// Waits until everything has been acknowledged by those who do so.
+    fn settle(&mut self, limit: Duration) -> Result<(), Error>;
+}
+
+/// Receives samples of one channel.
+pub(super) trait Receiver: Send {
+    /// Where it receives, when somebody has to be told.
+    fn address(&self) -> Option<SocketAddr>;
+
+    /// Waits until so many senders are known.
+    fn join(&mut self, senders: u32, deadline: MonotonicNs) -> Result<(), Error>;
+
+    /// Waits so long at most until there is a sample, and shows everything that is there: the stamp, and when the value was
+    /// in the hands of the application.
+    fn receive(&mut self, limit: Duration, on_sample: &mut dyn FnMut(Stamp, MonotonicNs)) -> Result<(), Error>;
+}

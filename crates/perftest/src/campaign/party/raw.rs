@@ -1,0 +1,163 @@
+//! Plain UDP sockets: a datagram per sample and receiver, without any protocol.
+
+use std::io::{ErrorKind, Result as IoResult};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use peregrine_report::record::WireUse;
+
+use super::link::{Link, Receiver, Sender};
+use crate::campaign::job::{Channel, Job};
+use crate::campaign::spec::Wait;
+use crate::campaign::types::Stamp;
+use crate::clock::MonotonicNs;
+use crate::error::Error;
+
+/// Receive buffer asked for: what Peregrine asks for.
+const RECEIVE_BUFFER_LEN: usize = 8 << 20;
+/// Octets of the largest datagram.
+const MAX_LEN: usize = 65_536;
+
+pub(super) struct RawLink {
+    address: IpAddr,
+    data_len: usize,
+    wait: Wait,
+}
+
+impl RawLink {
+    pub(super) fn new(job: &Job) -> Self {
+        Self { address: job.address, data_len: job.data_len as usize, wait: job.wait }
+    }
+
+    fn socket(&self) -> Result<UdpSocket, Error> {
+        let failed =
+            |error: std::io::Error| Error::Setup(format!("Cannot open a UDP socket at {}: {error}", self.address));
+        let socket = UdpSocket::bind((self.address, 0)).map_err(failed)?;
+        socket2::SockRef::from(&socket).set_recv_buffer_size(RECEIVE_BUFFER_LEN).map_err(failed)?;
+        Ok(socket)
+    }
+}
+
+impl Link for RawLink {
+    fn sender(&self, _: Channel) -> Result<Box<dyn Sender>, Error> {
+        let datagram = vec![0; self.data_len.max(Stamp::LEN)];
+        Ok(Box::new(RawSender { socket: self.socket()?, datagram, receivers: Vec::new() }))
+    }
+
+    fn receiver(&self, _: Channel) -> Result<Box<dyn Receiver>, Error> {
+        let socket = self.socket()?;
+        let address = socket.local_addr().map_err(|error| failed(&error))?;
+        socket.set_nonblocking(self.wait == Wait::Spin).map_err(|error| failed(&error))?;
+        Ok(Box::new(RawReceiver { socket, address, wait: self.wait, limit: Duration::ZERO, buffer: vec![0; MAX_LEN] }))
+    }
+
+    fn wire(&self) -> Option<WireUse> {
+        None
+    }
+}
+
+fn failed(error: &std::io::Error) -> Error {
+    Error::Transfer(format!("A UDP socket failed: {error}"))
+}
+
+struct RawSender {
+    socket: UdpSocket,
+    datagram: Vec<u8>,
+    receivers: Vec<SocketAddr>,
+}
+
+impl Sender for RawSender {
+    fn join(&mut self, addresses: &[SocketAddr], receivers: u32, _: MonotonicNs) -> Result<(), Error> {
+        if addresses.len() != receivers as usize {
+            let text = format!("{} addresses of {receivers} receivers were told", addresses.len());
+            return Err(Error::Partner(text));
+        }
+        self.receivers = addresses.to_vec();
+        Ok(())
+    }
+
+    fn send(&mut self, stamp: &Stamp) -> Result<bool, Error> {
+        if let Some(first) = self.datagram.first_chunk_mut() {
+            *first = stamp.to_octets();
+        }
+        let mut is_complete = true;
+        for receiver in &self.receivers {
+            match self.socket.send_to(&self.datagram, receiver) {
+                Ok(_) => {}
+                // A receiver that has ended refuses; a queue that is full drops. Neither is this sender's end.
+                Err(error) if matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::WouldBlock) => {
+                    is_complete = false;
+                }
+                Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NOBUFS.raw_os_error()) => {
+                    is_complete = false;
+                }
+                Err(error) => return Err(failed(&error)),
+            }
+        }
+        Ok(is_complete)
+    }
+
+    fn settle(&mut self, _: Duration) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+struct RawReceiver {
+    socket: UdpSocket,
+    address: SocketAddr,
+    wait: Wait,
+    /// What the socket waits at most; zero before it was told.
+    limit: Duration,
+    buffer: Vec<u8>,
+}
+
+impl RawReceiver {
+    fn next(&mut self) -> IoResult<Option<Stamp>> {
+        match self.socket.recv(&mut self.buffer) {
+            Ok(len) => Ok(Stamp::of_octets(self.buffer.get(..len).unwrap_or_default())),
+            Err(error)
+                if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn wait_by_turning(&mut self, limit: Duration) -> IoResult<Option<Stamp>> {
+        let end = MonotonicNs::now().plus(limit);
+        loop {
+            let next = self.next()?;
+            if next.is_some() || end.remaining().is_zero() {
+                return Ok(next);
+            }
+            std::hint::spin_loop();
+        }
+    }
+}
+
+impl Receiver for RawReceiver {
+    fn address(&self) -> Option<SocketAddr> {
+        Some(self.address)
+    }
+
+    fn join(&mut self, _: u32, _: MonotonicNs) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn receive(&mut self, limit: Duration, on_sample: &mut dyn FnMut(Stamp, MonotonicNs)) -> Result<(), Error> {
+        if self.wait == Wait::Block && self.limit != limit {
+            // Zero would be no limit at all.
+            self.socket.set_read_timeout(Some(limit.max(Duration::from_micros(1)))).map_err(|error| failed(&error))?;
+            self.limit = limit;
+        }
+        let next = match self.wait {
+            Wait::Spin => self.wait_by_turning(limit),
+            Wait::Block => self.next(),
+        };
+        if let Some(stamp) = next.map_err(|error| failed(&error))? {
+            on_sample(stamp, MonotonicNs::now());
+        }
+        Ok(())
+    }
+}

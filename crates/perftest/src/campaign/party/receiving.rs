@@ -1,0 +1,223 @@
+//! What a reader does: count, and note how long each sample took.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use peregrine_report::record::{SideResult, ThroughputResult};
+
+use super::link::{Receiver, Sender};
+use crate::campaign::job::{Job, Sending, Sent};
+use crate::campaign::types::Stamp;
+use crate::clock::MonotonicNs;
+use crate::control::Stop;
+use crate::error::Error;
+use crate::recorder::LatencyRecorder;
+use crate::workload::sequence::SequenceWindow;
+
+/// How often a reader looks at the request to end.
+const END_POLL: Duration = Duration::from_millis(20);
+/// After so long without a sample the rest counts as lost.
+const SILENCE: Duration = Duration::from_millis(200);
+/// Longest time that samples are waited for at the end.
+const LAST_LIMIT: Duration = Duration::from_secs(10);
+
+/// One reader, seen from both its thread and the one that waits for it.
+pub(super) struct Reception<'a> {
+    job: &'a Job,
+    topic: u32,
+    subscriber: u32,
+    /// Samples of the measurement so far.
+    seen: AtomicU64,
+}
+
+/// What it has received.
+pub(super) struct Received {
+    pub(super) subscriber: u32,
+    topic: u32,
+    windows: Vec<SequenceWindow>,
+    first: Option<MonotonicNs>,
+    last: Option<MonotonicNs>,
+    from_actual: LatencyRecorder,
+    from_intended: LatencyRecorder,
+}
+
+impl<'a> Reception<'a> {
+    pub(super) fn new(job: &'a Job, topic: u32, subscriber: u32) -> Self {
+        Self { job, topic, subscriber, seen: AtomicU64::new(0) }
+    }
+
+    /// Receives until it is told to end.
+    pub(super) fn run(
+        &self,
+        mut receiver: Box<dyn Receiver>,
+        mut echo: Option<Box<dyn Sender>>,
+        done: &AtomicBool,
+        stop: &Stop,
+    ) -> Result<Received, Error> {
+        let mut received = Received {
+            subscriber: self.subscriber,
+            topic: self.topic,
+            windows: vec![SequenceWindow::new(); self.job.publishers as usize],
+            first: None,
+            last: None,
+            from_actual: LatencyRecorder::new(0),
+            from_intended: LatencyRecorder::new(0),
+        };
+        let timed = matches!(self.job.sending, Sending::Rate(_)) && !self.job.echo;
+        let mut echoed = Ok(());
+        while !done.load(Ordering::Relaxed) {
+            if stop.reason().is_some() {
+                return Err(Error::Interrupted);
+            }
+            receiver.receive(END_POLL, &mut |stamp, now| {
+                if let Some(echo) = &mut echo
+                    && stamp.writer == 0
+                {
+                    echoed = echo.send(&stamp).map(drop);
+                }
+                if !stamp.warm_up {
+                    received.note(&stamp, now, timed);
+                    self.seen.fetch_add(1, Ordering::Relaxed);
+                }
+            })?;
+            std::mem::replace(&mut echoed, Ok(()))?;
+        }
+        Ok(received)
+    }
+}
+
+impl Received {
+    fn note(&mut self, stamp: &Stamp, now: MonotonicNs, timed: bool) {
+        let Some(window) = self.windows.get_mut(usize::from(stamp.writer)) else { return };
+        window.on_arrival(stamp.number as u32);
+        self.first.get_or_insert(now);
+        self.last = Some(now);
+        if timed {
+            self.from_actual.record(now.0.saturating_sub(stamp.sent_ns));
+            self.from_intended.record(now.0.saturating_sub(stamp.intended_ns));
+        }
+    }
+}
+
+/// Waits until everything that was sent has come, or nothing comes any more.
+pub(super) fn wait_for_all(receptions: &[Reception<'_>], sent: &[Sent], stop: &Stop) {
+    let sent_to = |topic: u32| sent.iter().filter(|sent| sent.topic == topic).map(|sent| sent.samples).sum::<u64>();
+    let expected: u64 = receptions.iter().map(|reception| sent_to(reception.topic)).sum();
+    let seen = || receptions.iter().map(|reception| reception.seen.load(Ordering::Relaxed)).sum::<u64>();
+    let end = MonotonicNs::now().plus(LAST_LIMIT);
+    let (mut last_seen, mut since) = (seen(), MonotonicNs::now());
+    while last_seen < expected && !end.remaining().is_zero() && stop.reason().is_none() {
+        std::thread::sleep(Duration::from_millis(1));
+        let now_seen = seen();
+        if now_seen != last_seen {
+            (last_seen, since) = (now_seen, MonotonicNs::now());
+        } else if since.plus(SILENCE).remaining().is_zero() {
+            return;
+        }
+    }
+}
+
+/// What one subscriber received on all topics; `sent` is what all writers have sent.
+pub(super) fn side_result(side: SideResult, job: &Job, readers: Vec<Received>, sent: &[Sent]) -> SideResult {
+    let mut sum = ThroughputResult::default();
+    let (mut first, mut last): (Option<MonotonicNs>, Option<MonotonicNs>) = (None, None);
+    let (mut from_actual, mut from_intended) = (LatencyRecorder::new(0), LatencyRecorder::new(0));
+    for mut reader in readers {
+        for sent in sent.iter().filter(|sent| sent.topic == reader.topic) {
+            if let Some(window) = reader.windows.get_mut(sent.publisher as usize)
+                && sent.samples > 0
+            {
+                window.on_end((sent.samples - 1) as u32);
+            }
+        }
+        for window in &reader.windows {
+            sum.samples += window.received();
+            sum.lost += window.lost();
+            sum.duplicate += window.duplicate();
+            sum.reordered += window.reordered();
+        }
+        first = first.into_iter().chain(reader.first).min();
+        last = last.into_iter().chain(reader.last).max();
+        from_actual.merge(&reader.from_actual);
+        from_intended.merge(&reader.from_intended);
+    }
+    sum.bytes = sum.samples.saturating_mul(job.data_len);
+    if let (Some(first), Some(last)) = (first, last) {
+        sum.duration_ns = with_one_interval_more(last.since_ns(first), sum.samples);
+    }
+    let timed = from_actual.moments().count() > 0;
+    SideResult {
+        latency: timed.then(|| from_actual.result()),
+        scheduled_latency: timed.then(|| from_intended.result()),
+        throughput: Some(sum),
+        ..side
+    }
+}
+
+/// From the first sample to the last there is one interval less than there are samples; a rate needs as many.
+fn with_one_interval_more(span_ns: u64, samples: u64) -> u64 {
+    match samples {
+        0 | 1 => span_ns,
+        _ => (u128::from(span_ns) * u128::from(samples) / u128::from(samples - 1)) as u64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::campaign::party::tests::job;
+
+    fn reader(topic: u32, arrivals: &[(u16, u64, u64)]) -> Received {
+        let mut received = Received {
+            subscriber: 0,
+            topic,
+            windows: vec![SequenceWindow::new(); 2],
+            first: None,
+            last: None,
+            from_actual: LatencyRecorder::new(0),
+            from_intended: LatencyRecorder::new(0),
+        };
+        for &(writer, number, at) in arrivals {
+            let stamp = Stamp { writer, number, intended_ns: at - 300, sent_ns: at - 100, ..Stamp::default() };
+            received.note(&stamp, MonotonicNs(at), true);
+        }
+        received
+    }
+
+    #[test]
+    fn what_was_sent_and_did_not_come_is_lost_per_writer() {
+        let sent =
+            [(0, 0, 3), (0, 1, 2), (1, 0, 4)].map(|(topic, publisher, samples)| Sent { topic, publisher, samples });
+        let readers = vec![
+            reader(0, &[(0, 0, 1_000), (1, 1, 2_000), (0, 1, 2_500), (9, 0, 2_600)]),
+            reader(1, &[(0, 0, 1_500), (0, 2, 3_000), (0, 1, 4_000), (0, 1, 5_000)]),
+        ];
+        let side = side_result(SideResult::default(), &job(), readers, &sent);
+        let throughput = side.throughput.unwrap();
+        assert_eq!((throughput.samples, throughput.lost), (6, 3), "one of each writer of topic 0, the last of topic 1");
+        assert_eq!((throughput.duplicate, throughput.reordered), (1, 1));
+        assert_eq!(throughput.bytes, 6 * job().data_len);
+        assert_eq!(throughput.duration_ns, 4_000 * 6 / 5);
+        assert_eq!((side.latency.unwrap().max_ns, side.scheduled_latency.unwrap().min_ns), (100, 300));
+    }
+
+    #[test]
+    fn a_reader_without_a_sample_has_lost_everything_and_knows_no_time() {
+        let sent = [Sent { topic: 0, publisher: 0, samples: 7 }, Sent { topic: 0, publisher: 1, samples: 0 }];
+        let side = side_result(SideResult::default(), &job(), vec![reader(0, &[])], &sent);
+        let throughput = side.throughput.unwrap();
+        assert_eq!((throughput.samples, throughput.lost, throughput.duration_ns), (0, 7, 0));
+        assert!(side.latency.is_none());
+    }
+
+    #[test]
+    fn nobody_is_waited_for_when_all_has_come_or_the_run_ends() {
+        let job = job();
+        let receptions = [Reception::new(&job, 0, 0)];
+        receptions[0].seen.store(5, Ordering::Relaxed);
+        wait_for_all(&receptions, &[Sent { topic: 0, publisher: 0, samples: 5 }], &Stop::default());
+        let stop = Stop::default();
+        stop.request(crate::control::StopReason::Interrupted);
+        wait_for_all(&receptions, &[Sent { topic: 0, publisher: 0, samples: 6 }], &stop);
+    }
+}

@@ -1,0 +1,285 @@
+//! Runs one case: starts its processes, leads them through the measurement, and puts together what they saw.
+
+use std::time::Duration;
+
+use peregrine_report::record::{Delivery, Measurement, Side, SideResult, Test};
+use peregrine_report::stats::LatencyResult;
+
+use super::cases::PlannedCase;
+use super::job::{Answer, Job, Order, Sending, Sent};
+use super::placement::{Place, Placement, Process};
+use super::spec::Pace;
+use crate::characterize::pair::free_domain;
+use crate::clock::MonotonicNs;
+use crate::control::Stop;
+use crate::error::Error;
+
+/// The word that makes this program a party.
+const PARTY_COMMAND: &str = "take-part";
+/// Longest time that an answer takes, beside the measurement: a party waits for its partners for 15 seconds, and for the last
+/// acknowledgment as long.
+const ANSWER_LIMIT: Duration = Duration::from_secs(30);
+
+/// Runs a case. One that fails leaves no process behind.
+pub(super) fn run(planned: &PlannedCase, placement: &dyn Placement, stop: &Stop) -> Result<Measurement, Error> {
+    let domain = free_domain()?;
+    let mut parties = Vec::new();
+    for (name, place, job) in jobs(planned, placement, domain)? {
+        let process = Process::start(name, placement.command(place, &[PARTY_COMMAND.into()])?)?;
+        parties.push(PartyProcess { process, stop, job });
+    }
+    let mut addresses = Vec::new();
+    for party in &mut parties {
+        party.tell(&Order::Open(Box::new(party.job.clone())))?;
+    }
+    for party in &mut parties {
+        let Answer::Opened { addresses: own } = party.hear(Duration::ZERO)? else { return Err(party.unexpected()) };
+        addresses.extend(own);
+    }
+    for party in &mut parties {
+        party.tell(&Order::Join { addresses: addresses.clone() })?;
+    }
+    for party in &mut parties {
+        let Answer::Joined = party.hear(Duration::ZERO)? else { return Err(party.unexpected()) };
+    }
+    let sent = go(&mut parties, planned)?;
+    for party in &mut parties {
+        party.tell(&Order::Finish { sent: sent.clone() })?;
+    }
+    let mut sides = Vec::new();
+    for party in &mut parties {
+        let Answer::Results { sides: own } = party.hear(Duration::ZERO)? else { return Err(party.unexpected()) };
+        sides.extend(own);
+    }
+    for party in parties {
+        party.process.finish()?;
+    }
+    put_together(planned, sides)
+}
+
+/// Sets those who only receive going, then those who send, and waits for what they have sent.
+fn go(parties: &mut [PartyProcess<'_>], planned: &PlannedCase) -> Result<Vec<Sent>, Error> {
+    let mut all = Vec::new();
+    for sends in [false, true] {
+        let limit = if sends { planned.warm_up + planned.duration } else { Duration::ZERO };
+        let is_due = |party: &&mut PartyProcess<'_>| party.job.publishers_here.is_empty() != sends;
+        for party in parties.iter_mut().filter(is_due) {
+            party.tell(&Order::Go)?;
+        }
+        for party in parties.iter_mut().filter(is_due) {
+            let Answer::Sent { sent } = party.hear(limit)? else { return Err(party.unexpected()) };
+            all.extend(sent);
+        }
+    }
+    Ok(all)
+}
+
+struct PartyProcess<'a> {
+    process: Process,
+    stop: &'a Stop,
+    job: Job,
+}
+
+impl PartyProcess<'_> {
+    fn tell(&mut self, order: &Order) -> Result<(), Error> {
+        let line = serde_json::to_string(order).map_err(|error| Error::Transfer(error.to_string()))?;
+        self.process.tell(&line)
+    }
+
+    fn hear(&mut self, longer: Duration) -> Result<Answer, Error> {
+        let line = self.process.hear(MonotonicNs::now().plus(ANSWER_LIMIT + longer), self.stop)?;
+        serde_json::from_str(&line)
+            .map_err(|error| Error::Transfer(format!("{}: an answer cannot be read: {error}", self.process.name())))
+    }
+
+    fn unexpected(&self) -> Error {
+        Error::Transfer(format!("{} has answered what was not asked", self.process.name()))
+    }
+}
+
+/// Who does what where, subscribers first: a name for errors, a place, a job.
+fn jobs(planned: &PlannedCase, placement: &dyn Placement, domain: u32) -> Result<Vec<(String, Place, Job)>, Error> {
+    let case = &planned.case;
+    let address_of = |place: Place| {
+        placement
+            .address(place)
+            .ok_or_else(|| Error::Setup(format!("There is no {place:?} place: {}", placement.description())))
+    };
+    let is_far = case.delivery == Delivery::TwoHosts;
+    let near = if is_far { address_of(Place::Near)? } else { std::net::Ipv4Addr::LOCALHOST.into() };
+    let job = |publishers_here: Vec<u32>, subscribers_here: Vec<u32>| Job {
+        carrier: planned.carrier,
+        publishers_here,
+        subscribers_here,
+        publishers: case.publishers,
+        subscribers: case.subscribers,
+        topics: case.topics,
+        reliability: case.reliability,
+        publishing: case.publishing,
+        history_depth: planned.history_depth,
+        data_type: planned.data_type,
+        data_len: planned.data_len,
+        sending: match planned.pace {
+            Pace::PingPong => Sending::PingPong,
+            Pace::Unpaced => Sending::Unpaced,
+            Pace::Rate(rate) => Sending::Rate(rate),
+        },
+        // Two hosts have two clocks: there only a round trip can be timed.
+        echo: match planned.pace {
+            Pace::PingPong => true,
+            Pace::Rate(_) => is_far,
+            Pace::Unpaced => false,
+        },
+        wait: planned.wait,
+        warm_up: planned.warm_up,
+        duration: planned.duration,
+        domain,
+        address: near,
+        peer: None,
+    };
+    if case.delivery == Delivery::SameProcess {
+        let all = job((0..case.publishers).collect(), (0..case.subscribers).collect());
+        return Ok(vec![("the process".into(), Place::Near, all)]);
+    }
+    let mut jobs = Vec::new();
+    for number in 0..case.subscribers {
+        let own = job(Vec::new(), vec![number]);
+        let name = format!("subscriber {}", number + 1);
+        if is_far {
+            let far = address_of(Place::Far)?;
+            jobs.push((name, Place::Far, Job { address: far, peer: Some(near), ..own }));
+        } else {
+            jobs.push((name, Place::Near, own));
+        }
+    }
+    for number in 0..case.publishers {
+        let peer = is_far.then(|| address_of(Place::Far)).transpose()?;
+        let own = Job { peer, ..job(vec![number], Vec::new()) };
+        jobs.push((format!("publisher {}", number + 1), Place::Near, own));
+    }
+    Ok(jobs)
+}
+
+/// The sides of a case as a measurement. Where subscribers have timed the samples, the latency of the measurement is that of
+/// all of them together.
+fn put_together(planned: &PlannedCase, sides: Vec<SideResult>) -> Result<Measurement, Error> {
+    let (mut publishers, mut subscribers): (Vec<_>, Vec<_>) =
+        sides.into_iter().partition(|side| side.side == Side::Publisher);
+    if publishers.is_empty() || subscribers.is_empty() {
+        return Err(Error::Transfer("the results of a side are missing".into()));
+    }
+    let received: u64 = subscribers.iter().filter_map(|side| side.throughput.as_ref()).map(|sum| sum.samples).sum();
+    if received == 0 {
+        return Err(Error::NoData("no sample has arrived".into()));
+    }
+    let (mut publisher, subscriber) = (publishers.remove(0), subscribers.remove(0));
+    publishers.extend(subscribers);
+    if publisher.latency.is_none() && planned.test() == Test::OpenLoop {
+        let all = || std::iter::once(&subscriber).chain(&publishers);
+        publisher.latency = merged(all().filter_map(|side| side.latency.as_ref()));
+        publisher.scheduled_latency = merged(all().filter_map(|side| side.scheduled_latency.as_ref()));
+    }
+    Ok(Measurement {
+        series: planned.series.id.into(),
+        test: planned.test(),
+        data_len: planned.data_len,
+        repetition: planned.repetition,
+        block: None,
+        case: Some(Box::new(planned.case.clone())),
+        publisher,
+        subscriber,
+        others: publishers,
+    })
+}
+
+fn merged<'a>(all: impl Iterator<Item = &'a LatencyResult>) -> Option<LatencyResult> {
+    all.fold(None, |sum: Option<LatencyResult>, own| Some(sum.map_or_else(|| own.clone(), |sum| sum.merged(own))))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::IpAddr;
+    use std::process::Command;
+
+    use super::*;
+    use crate::campaign::cases::Cases;
+    use crate::campaign::spec::Plan;
+
+    /// Two addresses that nobody is asked to use.
+    struct TwoHosts;
+
+    impl Placement for TwoHosts {
+        fn description(&self) -> String {
+            "two hosts".into()
+        }
+
+        fn command(&self, _: Place, _: &[String]) -> Result<Command, Error> {
+            Err(Error::Setup("no process is started here".into()))
+        }
+
+        fn address(&self, place: Place) -> Option<IpAddr> {
+            Some(if place == Place::Near { [192, 0, 2, 1] } else { [192, 0, 2, 2] }.into())
+        }
+    }
+
+    fn planned(delivery: &str, rate: &str) -> PlannedCase {
+        let text = format!(
+            "title = \"t\"\nseries = [\"peregrine\"]\nduration_s = 1\n[[matrix]]\nrates = [{rate}]\nsizes = [64]\n\
+             subscribers = [2]\ndelivery = [\"{delivery}\"]\n"
+        );
+        Cases::of(&Plan::read("p.toml", &text).unwrap(), true, false).planned.remove(0)
+    }
+
+    #[test]
+    fn each_delivery_has_its_processes() {
+        let who = |delivery| -> Vec<_> {
+            let jobs = jobs(&planned(delivery, "30"), &TwoHosts, 1).unwrap();
+            jobs.into_iter()
+                .map(|(_, place, job)| (place, job.publishers_here.len(), job.subscribers_here.len()))
+                .collect()
+        };
+        assert_eq!(who("same_process"), [(Place::Near, 1, 2)]);
+        assert_eq!(who("same_host"), [(Place::Near, 0, 1), (Place::Near, 0, 1), (Place::Near, 1, 0)]);
+        assert_eq!(who("two_hosts"), [(Place::Far, 0, 1), (Place::Far, 0, 1), (Place::Near, 1, 0)]);
+    }
+
+    #[test]
+    fn two_hosts_know_each_other_and_time_round_trips() {
+        let jobs = jobs(&planned("two_hosts", "30"), &TwoHosts, 1).unwrap();
+        let (far, near) = (&jobs[0].2, &jobs[2].2);
+        assert_eq!((far.address, far.peer), (near.peer.unwrap(), Some(near.address)));
+        assert!(near.echo && far.echo);
+        let of = |delivery, rate| super::jobs(&planned(delivery, rate), &TwoHosts, 1).unwrap()[0].2.echo;
+        assert!(!of("same_host", "30") && of("same_host", "\"ping-pong\"") && !of("two_hosts", "\"unpaced\""));
+    }
+
+    #[test]
+    fn the_latency_of_a_schedule_is_that_of_all_subscribers() {
+        let latency = |value_ns, count| LatencyResult {
+            count,
+            min_ns: value_ns,
+            max_ns: value_ns,
+            histogram: vec![(value_ns, count)],
+            ..LatencyResult::default()
+        };
+        let subscriber = |value_ns| SideResult {
+            side: Side::Subscriber,
+            latency: Some(latency(value_ns, 3)),
+            throughput: Some(peregrine_report::record::ThroughputResult { samples: 3, ..Default::default() }),
+            ..SideResult::default()
+        };
+        let sides = vec![SideResult::default(), subscriber(100), subscriber(200)];
+        let measurement = put_together(&planned("same_host", "30"), sides).unwrap();
+        let all = measurement.publisher.latency.unwrap();
+        assert_eq!((all.count, all.min_ns, all.max_ns), (6, 100, 200));
+        assert_eq!((measurement.others.len(), measurement.subscriber.latency.unwrap().count), (1, 3));
+    }
+
+    #[test]
+    fn a_case_without_a_sample_or_a_side_has_failed() {
+        let silent = SideResult { side: Side::Subscriber, ..SideResult::default() };
+        let error = put_together(&planned("same_host", "30"), vec![SideResult::default(), silent.clone()]).unwrap_err();
+        assert_eq!(error, Error::NoData("no sample has arrived".into()));
+        assert!(put_together(&planned("same_host", "30"), vec![silent]).is_err());
+    }
+}

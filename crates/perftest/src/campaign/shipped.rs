@@ -1,0 +1,81 @@
+//! The plans that come with the program.
+
+use std::fs;
+use std::path::Path;
+
+use crate::error::Error;
+
+/// File name and text of each.
+const SHIPPED: &[(&str, &str)] = &[
+    ("raspberry-pi.toml", include_str!("../../plans/raspberry-pi.toml")),
+    ("large-data.toml", include_str!("../../plans/large-data.toml")),
+    ("security.toml", include_str!("../../plans/security.toml")),
+    ("tsc-2021.toml", include_str!("../../plans/tsc-2021.toml")),
+];
+
+/// The text of a plan: a file of that name, else one of those that come with the program.
+pub(super) fn text_of(name: &str) -> Result<String, Error> {
+    let file = match fs::read_to_string(name) {
+        Ok(text) => return Ok(text),
+        Err(error) => error,
+    };
+    let shipped = SHIPPED.iter().find(|(known, _)| *known == name || known.strip_suffix(".toml") == Some(name));
+    match shipped {
+        Some((_, text)) if file.kind() == std::io::ErrorKind::NotFound => Ok((*text).to_owned()),
+        _ => {
+            let known = SHIPPED.iter().map(|(known, _)| *known).collect::<Vec<_>>().join(", ");
+            Err(Error::Setup(format!("Cannot read the plan {name}: {file}. Plans that come with the program: {known}")))
+        }
+    }
+}
+
+/// The name of a plan, without folder and extension.
+pub(super) fn short_name(name: &str) -> String {
+    Path::new(name).file_stem().map_or_else(|| name.to_owned(), |stem| stem.to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::campaign::cases::Cases;
+    use crate::campaign::spec::Plan;
+
+    #[test]
+    fn every_shipped_plan_is_right_and_quick_within_three_minutes() {
+        for (name, text) in SHIPPED {
+            let plan = Plan::read(name, text).unwrap();
+            assert!(!plan.publication.is_empty(), "{name}");
+            for two_hosts in [false, true] {
+                let quick = Cases::of(&plan, two_hosts, true);
+                let estimate = Cases::estimate(&quick.planned);
+                assert!(!quick.planned.is_empty(), "{name}");
+                assert!(estimate <= Duration::from_secs(170), "{name} takes {estimate:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_secured_case_is_pending_and_the_baseline_runs() {
+        let plan = Plan::read("security.toml", &text_of("security").unwrap()).unwrap();
+        let cases = Cases::of(&plan, true, false);
+        assert!(!cases.skipped.is_empty() && !cases.planned.is_empty());
+        assert!(cases.skipped.iter().all(|skipped| skipped.reason == "security is not available yet"));
+        assert!(cases.planned.iter().all(|planned| !planned.series.id.contains("security")));
+    }
+
+    #[test]
+    fn a_file_wins_and_what_is_nowhere_is_refused_with_what_there_is() {
+        let folder = std::env::temp_dir().join(format!("perftest-shipped-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let file = folder.join("tsc-2021.toml");
+        fs::write(&file, "own").unwrap();
+        assert_eq!(text_of(file.to_str().unwrap()).unwrap(), "own");
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(text_of("tsc-2021").unwrap(), text_of("tsc-2021.toml").unwrap());
+        let error = text_of("/nowhere/tsc-2021.toml").unwrap_err().to_string();
+        assert!(error.contains("/nowhere/tsc-2021.toml") && error.contains("large-data.toml"), "{error}");
+        assert_eq!((short_name("a/b.toml"), short_name("tsc-2021")), ("b".into(), "tsc-2021".into()));
+    }
+}

@@ -1,0 +1,235 @@
+//! The data types of campaigns: flat arrays, nested structures, point clouds, sequences.
+//!
+//! The names are those of Apex.AI performance_test. Where a name there says less than the size (its structures repeat
+//! two members at every level), the shape is kept and [`DataType::fixed_len`] tells the size.
+
+mod flat;
+mod nested;
+mod point_cloud;
+
+use std::fmt;
+
+use peregrine::DdsType;
+use serde::{Deserialize, Serialize};
+
+/// What every sample tells about itself, wherever its type keeps it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stamp {
+    /// Number of the writer among those of its topic.
+    pub writer: u16,
+    /// Whether it belongs to the time before the measurement.
+    pub warm_up: bool,
+    /// Number of the sample, from 0 in the warm-up and again in the measurement.
+    pub number: u64,
+    /// When it was due, of the sender's clock.
+    pub intended_ns: u64,
+    /// When it left, of the sender's clock.
+    pub sent_ns: u64,
+}
+
+const WARM_UP: u64 = 1 << 63;
+const WRITER_SHIFT: u32 = 48;
+const WRITER_MASK: u64 = (1 << 15) - 1;
+const NUMBER_MASK: u64 = (1 << WRITER_SHIFT) - 1;
+
+impl Stamp {
+    /// Octets of the stamp: of the two members that every type has, and of the time that is kept in its data.
+    pub const LEN: usize = 24;
+
+    /// The member `id`.
+    fn id(&self) -> u64 {
+        let warm_up = if self.warm_up { WARM_UP } else { 0 };
+        warm_up | (u64::from(self.writer) & WRITER_MASK) << WRITER_SHIFT | self.number & NUMBER_MASK
+    }
+
+    /// From the members `time` and `id`, and the first octets of the data.
+    fn from_members(time: i64, id: u64, intended: [u8; 8]) -> Self {
+        Self {
+            writer: (id >> WRITER_SHIFT & WRITER_MASK) as u16,
+            warm_up: id & WARM_UP != 0,
+            number: id & NUMBER_MASK,
+            intended_ns: u64::from_le_bytes(intended),
+            sent_ns: time as u64,
+        }
+    }
+
+    /// As the first octets of a raw datagram.
+    pub(super) fn to_octets(self) -> [u8; Self::LEN] {
+        let mut octets = [0; Self::LEN];
+        octets.copy_from_slice([self.sent_ns, self.id(), self.intended_ns].map(u64::to_le_bytes).as_flattened());
+        octets
+    }
+
+    /// `None` of a datagram that is too short.
+    pub(super) fn of_octets(datagram: &[u8]) -> Option<Self> {
+        let (words, _) = datagram.first_chunk::<{ Self::LEN }>()?.as_chunks::<8>();
+        let &[time, id, intended] = words else { return None };
+        Some(Self::from_members(i64::from_le_bytes(time), u64::from_le_bytes(id), intended))
+    }
+}
+
+/// A type of samples that carry a stamp.
+pub(super) trait SampleType: DdsType + Send + Sync + 'static {
+    /// A sample whose serialized form, without encapsulation header, is of `data_len` octets. Types with a size of their own
+    /// have that.
+    fn of_len(data_len: u64) -> Box<Self>;
+
+    /// Puts a stamp on it.
+    fn set_stamp(&mut self, stamp: &Stamp);
+
+    /// The stamp it has.
+    fn stamp(&self) -> Stamp;
+}
+
+/// Something to do with the type of a name.
+pub(super) trait TypeTask {
+    type Output;
+
+    fn run<T: SampleType>(self) -> Self::Output;
+}
+
+macro_rules! data_types {
+    ($($variant:ident = $name:literal, $type:ty, $len:expr;)*) => {
+        /// A shape of samples, known by its name.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+        pub enum DataType {
+            $(
+                #[doc = concat!("`", $name, "`")]
+                #[serde(rename = $name)]
+                $variant,
+            )*
+        }
+
+        impl DataType {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$variant),*];
+
+            /// Its name in plans and records.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name,)* }
+            }
+
+            /// Octets of its serialized form without encapsulation header; `None` when the plan tells.
+            pub fn fixed_len(self) -> Option<u64> {
+                match self { $(Self::$variant => $len,)* }
+            }
+
+            /// Octets of a value in memory, without what it refers to.
+            pub fn memory_len(self) -> usize {
+                match self { $(Self::$variant => size_of::<$type>(),)* }
+            }
+
+            /// Does something with the type.
+            pub(super) fn with<T: TypeTask>(self, task: T) -> T::Output {
+                match self { $(Self::$variant => task.run::<$type>(),)* }
+            }
+        }
+    };
+}
+
+const KIB: u64 = 1024;
+const MIB: u64 = 1024 * KIB;
+
+data_types! {
+    Octets = "octets", flat::Octets, None;
+    Array32 = "Array32", flat::Array32, Some(32);
+    Array64 = "Array64", flat::Array64, Some(64);
+    Array128 = "Array128", flat::Array128, Some(128);
+    Array256 = "Array256", flat::Array256, Some(256);
+    Array512 = "Array512", flat::Array512, Some(512);
+    Array1k = "Array1k", flat::Array1k, Some(KIB);
+    Array4k = "Array4k", flat::Array4k, Some(4 * KIB);
+    Array16k = "Array16k", flat::Array16k, Some(16 * KIB);
+    Array32k = "Array32k", flat::Array32k, Some(32 * KIB);
+    Array60k = "Array60k", flat::Array60k, Some(60 * KIB);
+    Array64k = "Array64k", flat::Array64k, Some(64 * KIB);
+    Array256k = "Array256k", flat::Array256k, Some(256 * KIB);
+    Array1m = "Array1m", flat::Array1m, Some(MIB);
+    Array2m = "Array2m", flat::Array2m, Some(2 * MIB);
+    Array4m = "Array4m", flat::Array4m, Some(4 * MIB);
+    Array8m = "Array8m", flat::Array8m, Some(8 * MIB);
+    Struct16 = "Struct16", nested::Struct16, Some(32);
+    Struct256 = "Struct256", nested::Struct256, Some(528);
+    Struct4k = "Struct4k", nested::Struct4k, Some(8_464);
+    Struct32k = "Struct32k", nested::Struct32k, Some(67_728);
+    PointCloud512k = "PointCloud512k", point_cloud::PointCloud512k, Some(point_cloud::FRAME_LEN + 512 * KIB);
+    PointCloud1m = "PointCloud1m", point_cloud::PointCloud1m, Some(point_cloud::FRAME_LEN + MIB);
+    PointCloud2m = "PointCloud2m", point_cloud::PointCloud2m, Some(point_cloud::FRAME_LEN + 2 * MIB);
+    PointCloud4m = "PointCloud4m", point_cloud::PointCloud4m, Some(point_cloud::FRAME_LEN + 4 * MIB);
+    PointCloud8m = "PointCloud8m", point_cloud::PointCloud8m, Some(point_cloud::FRAME_LEN + 8 * MIB);
+    BoundedSequence1k = "BoundedSequence1k", flat::BoundedSequence1k, Some(flat::SEQUENCE_FRAME_LEN + KIB);
+    BoundedSequence4k = "BoundedSequence4k", flat::BoundedSequence4k, Some(flat::SEQUENCE_FRAME_LEN + 4 * KIB);
+    BoundedSequence16k = "BoundedSequence16k", flat::BoundedSequence16k, Some(flat::SEQUENCE_FRAME_LEN + 16 * KIB);
+    BoundedSequence64k = "BoundedSequence64k", flat::BoundedSequence64k, Some(flat::SEQUENCE_FRAME_LEN + 64 * KIB);
+    BoundedSequence256k = "BoundedSequence256k", flat::BoundedSequence256k, Some(flat::SEQUENCE_FRAME_LEN + 256 * KIB);
+    BoundedSequence1m = "BoundedSequence1m", flat::BoundedSequence1m, Some(flat::SEQUENCE_FRAME_LEN + MIB);
+    BoundedSequence2m = "BoundedSequence2m", flat::BoundedSequence2m, Some(flat::SEQUENCE_FRAME_LEN + 2 * MIB);
+    BoundedSequence4m = "BoundedSequence4m", flat::BoundedSequence4m, Some(flat::SEQUENCE_FRAME_LEN + 4 * MIB);
+    BoundedSequence8m = "BoundedSequence8m", flat::BoundedSequence8m, Some(flat::SEQUENCE_FRAME_LEN + 8 * MIB);
+}
+
+impl fmt::Display for DataType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use peregrine::xtypes::{Endianness, Representation, decode, encode, encoded_len};
+
+    use super::*;
+
+    /// Values of the large types pass through the stack.
+    fn on_a_large_stack(test: impl FnOnce() + Send + 'static) {
+        std::thread::Builder::new().stack_size(256 << 20).spawn(test).unwrap().join().unwrap();
+    }
+
+    /// The length without encapsulation header, and the stamp of a decoded value.
+    struct RoundTrip(u64, Stamp);
+
+    impl TypeTask for RoundTrip {
+        type Output = (usize, Stamp);
+
+        fn run<T: SampleType>(self) -> (usize, Stamp) {
+            let mut value = T::of_len(self.0);
+            value.set_stamp(&self.1);
+            let mut octets = vec![0; encoded_len(&*value, Representation::Xcdr1)];
+            encode(&*value, Representation::Xcdr1, Endianness::Little, &mut octets).unwrap();
+            // Padding behind a sample is counted in its header (RTPS 2.5 §10.2).
+            let padding = usize::from(octets[3] & 3);
+            (octets.len() - 4 - padding, decode::<T>(&octets).unwrap().stamp())
+        }
+    }
+
+    #[test]
+    fn every_type_has_its_true_size_and_keeps_its_stamp() {
+        on_a_large_stack(|| {
+            let stamp =
+                Stamp { writer: 77, warm_up: true, number: 1 << 40, intended_ns: 123_456_789, sent_ns: 987_654_321 };
+            for data_type in DataType::ALL {
+                for data_len in data_type.fixed_len().map_or_else(|| vec![32, 33, 1000, 100_000], |len| vec![len]) {
+                    let (len, kept) = data_type.with(RoundTrip(data_len, stamp));
+                    assert_eq!((len as u64, kept), (data_len, stamp), "{data_type}");
+                }
+            }
+        });
+    }
+
+    #[test]
+    fn a_stamp_survives_a_raw_datagram() {
+        for (warm_up, writer) in [(false, 0), (true, 63)] {
+            let stamp = Stamp { writer, warm_up, number: 5, intended_ns: 6, sent_ns: u64::MAX };
+            assert_eq!(Stamp::of_octets(&stamp.to_octets()), Some(stamp));
+        }
+        assert_eq!(Stamp::of_octets(&[0; Stamp::LEN - 1]), None);
+    }
+
+    #[test]
+    fn names_are_those_of_the_enumeration() {
+        for data_type in DataType::ALL {
+            assert_eq!(serde_json::to_value(data_type).unwrap(), data_type.name());
+            assert_eq!(data_type.fixed_len().is_none(), *data_type == DataType::Octets);
+        }
+    }
+}

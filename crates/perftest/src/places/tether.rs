@@ -1,0 +1,131 @@
+//! Processes that end with whoever started them.
+//!
+//! A tethered process reads its standard input in a thread of its own. A line that says `stop` asks it to end, as Ctrl-C
+//! does; the end of its input ends it at once, because then whoever wanted its results is gone: killed, or on the other
+//! side of a connection that is lost. Nobody has to clean up behind it, whatever happens to its starter.
+
+use std::io::{BufRead, Write};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::MonotonicNs;
+use crate::control::{Stop, StopReason};
+use crate::error::Error;
+
+/// The first word of a tethered process; its own words follow.
+pub const TETHERED: &str = "tethered";
+const STOP: &str = "stop";
+/// How often a wait looks at the process and at the request to stop.
+const POLL: Duration = Duration::from_millis(5);
+
+/// Ties this process to its standard input from now on.
+pub fn tie(stop: &Arc<Stop>) -> Result<(), Error> {
+    let stop = Arc::clone(stop);
+    let watch = move || {
+        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+            if line == STOP {
+                stop.request(StopReason::Interrupted);
+            }
+        }
+        #[expect(clippy::disallowed_methods, reason = "nobody is left who could be told anything")]
+        std::process::exit(Error::Interrupted.exit_code().into());
+    };
+    std::thread::Builder::new()
+        .name("tether".into())
+        .spawn(watch)
+        .map(drop)
+        .map_err(|error| Error::Setup(format!("Cannot start a thread: {error}")))
+}
+
+/// The words of a process that is tethered.
+pub(crate) fn tethered(words: &[String]) -> Vec<String> {
+    std::iter::once(TETHERED.to_owned()).chain(words.iter().cloned()).collect()
+}
+
+/// The end of the tether that its starter holds. When it is dropped the process ends.
+#[derive(Debug)]
+pub(crate) struct Tether {
+    input: Option<ChildStdin>,
+    asked: bool,
+}
+
+impl Tether {
+    /// Starts a tethered process. `command` has its other streams set already.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(crate) fn start(command: &mut Command) -> std::io::Result<(Self, Child)> {
+        use std::os::unix::process::CommandExt;
+
+        // Ctrl-C shall reach it once, from here, and not from the terminal as well.
+        let mut child = command.stdin(Stdio::piped()).process_group(0).spawn()?;
+        Ok((Self { input: child.stdin.take(), asked: false }, child))
+    }
+
+    /// Asks the process to end, and to print what it has. Only the first call does so.
+    pub(crate) fn ask_to_end(&mut self) {
+        if !std::mem::replace(&mut self.asked, true)
+            && let Some(input) = &mut self.input
+        {
+            // One that does not read any more has ended.
+            let _ = writeln!(input, "{STOP}").and_then(|()| input.flush());
+        }
+    }
+
+    /// Whether the process has been asked to end.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.asked
+    }
+
+    /// Waits for the end of the process, and passes a request to stop on to it. `None` at the deadline.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(crate) fn wait(
+        &mut self,
+        child: &mut Child,
+        deadline: Option<MonotonicNs>,
+        stop: &Stop,
+    ) -> std::io::Result<Option<ExitStatus>> {
+        loop {
+            if let Some(status) = child.try_wait()? {
+                return Ok(Some(status));
+            }
+            if stop.reason().is_some() {
+                self.ask_to_end();
+            }
+            if deadline.is_some_and(|deadline| deadline.remaining().is_zero()) {
+                return Ok(None);
+            }
+            std::thread::sleep(POLL);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_to_stop_is_passed_on_once() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "read line; echo \"heard $line\"; cat"]).stdout(Stdio::piped());
+        let (mut tether, child) = Tether::start(&mut command).unwrap();
+        tether.ask_to_end();
+        tether.ask_to_end();
+        assert!(tether.is_asked());
+        drop(tether);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "heard stop\n");
+    }
+
+    #[test]
+    fn a_wait_has_a_deadline() {
+        let (mut tether, mut child) = Tether::start(&mut Command::new("cat")).unwrap();
+        let status = tether.wait(&mut child, Some(MonotonicNs::now()), &Stop::default()).unwrap();
+        assert_eq!(status, None);
+        drop(tether);
+        assert!(child.wait().unwrap().success());
+    }
+}

@@ -1,0 +1,248 @@
+//! `perftest run`: plans, processes, records, interruptions.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Write};
+
+use common::{Folder, Outcome, run, start};
+use peregrine_report::record::{Delivery, Measurement, Record, Reliability, Side, Test};
+
+const HEAD: &str = "title = \"A test\"\nduration_s = 0.1\nwarm_up_s = 0.02\n";
+
+fn read(folder: &Folder) -> Record {
+    let file = std::fs::File::open(folder.path("out/record.jsonl")).unwrap();
+    Record::read(BufReader::new(file)).unwrap()
+}
+
+/// Runs a plan of this text behind the usual head.
+fn run_plan(folder: &Folder, text: &str, options: &str) -> Outcome {
+    write_plan(folder, text);
+    run(&format!("run {} --out {} {options}", folder.path("plan.toml"), folder.path("out")))
+}
+
+fn write_plan(folder: &Folder, text: &str) {
+    std::fs::write(folder.path("plan.toml"), format!("{HEAD}{text}")).unwrap();
+}
+
+/// How often each case is in a record.
+fn cases(record: &Record) -> BTreeMap<String, usize> {
+    let mut cases = BTreeMap::new();
+    for measurement in &record.measurements {
+        let Measurement { series, test, data_len, repetition, case, .. } = measurement;
+        *cases.entry(format!("{series} {test:?} {data_len} {repetition} {case:?}")).or_default() += 1;
+    }
+    cases
+}
+
+#[test]
+fn every_pace_and_series_is_measured_and_what_is_missing_is_told() {
+    let folder = Folder::new("campaign-paces");
+    let plan = "repetitions = 1\nseries = [\"raw-udp\", \"peregrine\", \"zenoh\"]\n[[matrix]]\n\
+                rates = [\"ping-pong\", \"unpaced\", 200]\nsizes = [64]\nreliability = [\"best_effort\", \"reliable\"]\n";
+    let outcome = run_plan(&folder, plan, "");
+    assert_eq!(outcome.code, 0, "{outcome:?}");
+    assert!(outcome.stderr.contains("left: "), "{}", outcome.stderr);
+    let record = read(&folder);
+    assert!(record.end.as_ref().is_some_and(|end| end.complete));
+    let facts = record.header.plan.as_ref().unwrap();
+    assert_eq!((&*facts.name, &*facts.title, &*facts.place), ("plan", "A test", "one machine"));
+    assert_eq!(facts.source, format!("{HEAD}{plan}"));
+    assert_eq!(record.measurements.len(), 3 * 3, "three paces; plain sockets know no reliability");
+    assert_eq!(record.skipped.iter().filter(|skipped| skipped.series == "zenoh").count(), 4);
+    for measurement in &record.measurements {
+        let received = measurement.subscriber.throughput.as_ref().unwrap();
+        let sent = measurement.publisher.send.as_ref().unwrap();
+        assert_eq!(received.samples + received.lost, sent.samples, "{measurement:?}");
+        let case = measurement.case.as_ref().unwrap();
+        if case.reliability == Reliability::Reliable {
+            assert_eq!(received.lost, 0);
+        }
+        for side in [&measurement.publisher, &measurement.subscriber] {
+            let total = &side.resources.as_ref().unwrap().total;
+            assert!(total.cpu_ns() > 0 && total.rss_bytes > Some(0));
+            assert_eq!(side.wire.is_some(), measurement.series == "peregrine");
+        }
+        let counts = |latency: &Option<peregrine_report::stats::LatencyResult>| latency.as_ref().map(|all| all.count);
+        let (actual, intended) =
+            (counts(&measurement.publisher.latency), counts(&measurement.publisher.scheduled_latency));
+        match measurement.test {
+            Test::Latency => assert_eq!((actual, intended), (Some(sent.samples - sent.unanswered_pings), None)),
+            Test::Throughput => assert_eq!((actual, intended), (None, None)),
+            Test::OpenLoop => {
+                assert_eq!((sent.samples, case.rate_per_s), (20, Some(200.0)));
+                assert_eq!((actual, intended), (Some(received.samples), Some(received.samples)));
+                let medians = [&measurement.publisher.scheduled_latency, &measurement.publisher.latency];
+                let [intended, actual] = medians.map(|latency| latency.as_ref().unwrap().mean_ns);
+                assert!(intended >= actual);
+                assert_eq!(sent.delay.as_ref().unwrap().count, 20);
+            }
+        }
+    }
+}
+
+#[test]
+fn all_endpoints_of_a_case_take_part() {
+    let folder = Folder::new("campaign-endpoints");
+    let plan = "repetitions = 1\nseries = [\"raw-udp\", \"peregrine\"]\n[[matrix]]\nrates = [100]\ntypes = [\"Struct256\"]\n\
+                subscribers = [2]\npublishers = [2]\ntopics = [3]\ndelivery = [\"same_process\", \"same_host\"]\n";
+    let outcome = run_plan(&folder, plan, "");
+    assert_eq!(outcome.code, 0, "{outcome:?}");
+    let record = read(&folder);
+    assert_eq!(record.measurements.len(), 4);
+    for measurement in &record.measurements {
+        let sides = || [&measurement.publisher, &measurement.subscriber].into_iter().chain(&measurement.others);
+        for side in sides().filter(|side| side.side == Side::Publisher) {
+            assert_eq!(side.send.as_ref().unwrap().samples, 3 * 10, "10 on each topic");
+        }
+        for side in sides().filter(|side| side.side == Side::Subscriber) {
+            let received = side.throughput.as_ref().unwrap();
+            assert_eq!(received.samples + received.lost, 2 * 3 * 10, "what two publishers send on three topics");
+            assert_eq!(received.bytes, received.samples * 528);
+        }
+        assert_eq!(sides().count(), 4);
+        let processes = sides().filter(|side| side.resources.is_some()).count();
+        let is_one = measurement.case.as_ref().unwrap().delivery == Delivery::SameProcess;
+        assert_eq!(processes, if is_one { 1 } else { 4 });
+    }
+}
+
+#[test]
+fn large_values_of_every_kind_arrive_whole() {
+    let folder = Folder::new("campaign-types");
+    let plan = "repetitions = 1\nseries = [\"peregrine\"]\n[[matrix]]\nrates = [\"ping-pong\"]\n\
+                types = [\"Array2m\", \"Struct32k\", \"PointCloud1m\", \"BoundedSequence256k\", \"octets\"]\nsizes = [300000]\n\
+                publishing = [\"asynchronous\"]\ndelivery = [\"same_process\"]\n";
+    let outcome = run_plan(&folder, plan, "");
+    assert_eq!(outcome.code, 0, "{outcome:?}");
+    let record = read(&folder);
+    assert_eq!(record.header.data_lens, [67_728, 262_172, 300_000, 1_051_024, 2_097_152]);
+    assert_eq!(record.measurements.len(), 5);
+    for measurement in &record.measurements {
+        assert!(measurement.publisher.latency.as_ref().is_some_and(|latency| latency.count > 0), "{measurement:?}");
+    }
+}
+
+#[test]
+fn a_killed_campaign_goes_on_where_it_stood() {
+    let folder = Folder::new("campaign-resumed");
+    let plan = "repetitions = 3\nseries = [\"raw-udp\", \"peregrine\"]\n[[matrix]]\nrates = [100]\nsizes = [64, 128]\n";
+    write_plan(&folder, plan);
+    let line = format!("run {} --out {}", folder.path("plan.toml"), folder.path("out"));
+    let process = start(&line);
+    process.wait_for_stderr(|line| line.starts_with("[5/12]"));
+    process.kill();
+    process.finish();
+    let before = read(&folder);
+    assert!(before.end.is_none() && before.measurements.len() >= 4);
+
+    // A plan that has changed is another campaign, and so is a shorter one.
+    write_plan(&folder, &plan.replace("128", "256"));
+    let changed = run(&format!("{line} --resume"));
+    assert_eq!(changed.code, 255);
+    assert!(changed.stderr.contains("the plan is another one, or has changed"), "{}", changed.stderr);
+    write_plan(&folder, plan);
+    assert!(run(&format!("{line} --resume --quick")).stderr.contains("one of the two runs is --quick"));
+    assert!(run(&line).stderr.contains("choose another --out"));
+
+    let resumed = run(&format!("{line} --resume"));
+    assert_eq!(resumed.code, 0, "{resumed:?}");
+    let record = read(&folder);
+    assert!(record.end.as_ref().is_some_and(|end| end.complete));
+    assert_eq!(record.measurements[..before.measurements.len()], before.measurements);
+    let counts = cases(&record);
+    assert_eq!((counts.len(), counts.values().max()), (12, Some(&1)), "{counts:?}");
+
+    // There is nothing left to do.
+    let again = run(&format!("{line} --resume"));
+    assert_eq!(again.code, 0, "{again:?}");
+    assert_eq!(cases(&read(&folder)), counts);
+}
+
+#[test]
+fn ctrl_c_keeps_what_was_measured() {
+    let folder = Folder::new("campaign-interrupted");
+    write_plan(&folder, "repetitions = 1000\nseries = [\"raw-udp\"]\n[[matrix]]\nrates = [100]\nsizes = [64]\n");
+    let process = start(&format!("run {} --out {}", folder.path("plan.toml"), folder.path("out")));
+    process.wait_for_stderr(|line| line.starts_with("[3/1000]"));
+    process.interrupt();
+    let outcome = process.finish();
+    assert_eq!(outcome.code, 130, "{outcome:?}");
+    let record = read(&folder);
+    assert!(record.end.as_ref().is_some_and(|end| !end.complete && end.reason.contains("Interrupted")));
+    assert!(record.measurements.len() >= 2);
+}
+
+#[test]
+fn a_case_that_fails_is_recorded_and_the_others_go_on() {
+    let folder = Folder::new("campaign-failed");
+    // More sockets than a process may have.
+    write_plan(
+        &folder,
+        "repetitions = 1\nseries = [\"raw-udp\"]\n[[matrix]]\nrates = [100]\nsizes = [64]\ntopics = [1, 64]\n\
+         subscribers = [2]\ndelivery = [\"same_process\"]\n",
+    );
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", &format!("ulimit -n 100; exec {} \"$@\"", common::PROGRAM), "sh"]);
+    let line = format!("run {} --out {}", folder.path("plan.toml"), folder.path("out"));
+    let outcome = common::start_command(command, &line).finish();
+    assert_eq!(outcome.code, 1, "{outcome:?}");
+    assert!(outcome.stderr.contains("1 of 2 cases failed"), "{}", outcome.stderr);
+    let record = read(&folder);
+    assert_eq!(record.measurements.len(), 1);
+    let reason = &record.skipped[0].reason;
+    assert!(reason.contains("failed, 100 Hz, repetition 1") && reason.contains("Cannot open a UDP socket"), "{reason}");
+    assert!(record.end.as_ref().is_some_and(|end| !end.complete));
+
+    // With what it lacked it is tried again.
+    let resumed = run(&format!("{line} --resume"));
+    assert_eq!(resumed.code, 0, "{resumed:?}");
+    assert_eq!(read(&folder).measurements.len(), 2);
+}
+
+/// Whoever runs the plan may be gone at any time.
+#[test]
+fn a_party_ends_when_its_input_does() {
+    assert_eq!(run("take-part").code, 130);
+    let mut party = std::process::Command::new(common::PROGRAM)
+        .arg("take-part")
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = party.stdin.take().unwrap();
+    let mut answers = BufReader::new(party.stdout.take().unwrap()).lines();
+    let hour = "{\"secs\":3600,\"nanos\":0}";
+    let job = format!(
+        "{{\"open\":{{\"carrier\":\"raw_udp\",\"publishers_here\":[0],\"subscribers_here\":[0],\"publishers\":1,\"subscribers\":1,\
+         \"topics\":1,\"reliability\":\"best_effort\",\"publishing\":\"synchronous\",\"history_depth\":null,\
+         \"data_type\":\"octets\",\"data_len\":64,\"sending\":{{\"rate\":10.0}},\"echo\":false,\"wait\":\"block\",\
+         \"warm_up\":{hour},\"duration\":{hour},\"domain\":0,\"address\":\"127.0.0.1\",\"peer\":null}}}}"
+    );
+    writeln!(stdin, "{job}").unwrap();
+    let opened = answers.next().unwrap().unwrap();
+    let addresses = opened.strip_prefix("{\"opened\":").and_then(|rest| rest.strip_suffix('}')).unwrap();
+    writeln!(stdin, "{{\"join\":{addresses}}}").unwrap();
+    assert_eq!(answers.next().unwrap().unwrap(), "\"joined\"");
+    writeln!(stdin, "\"go\"").unwrap();
+    drop(stdin);
+    assert!(!party.wait().unwrap().success());
+}
+
+#[test]
+fn a_list_measures_nothing_and_mistakes_are_told() {
+    let outcome = run("run tsc-2021 --list --quick");
+    assert_eq!(outcome.code, 0, "{outcome:?}");
+    assert!(outcome.stdout.iter().any(|line| line.starts_with("raw UDP, 30 Hz, octets of 528 B")));
+    assert!(outcome.stdout.iter().any(|line| line.starts_with("Not measured: ") && line.contains("cyclonedds")));
+    assert!(outcome.stdout.last().unwrap().contains("cases, about"));
+    assert_eq!(run("run tsc-2021 --dry-run --quick").stdout, outcome.stdout);
+
+    let folder = Folder::new("campaign-mistakes");
+    let wrong = run_plan(&folder, "series = [\"peregrine\"]\n[[matrix]]\nrate = [1]\n", "");
+    assert_eq!(wrong.code, 255);
+    assert!(wrong.stderr.contains("plan.toml, line 6: unknown field `rate`"), "{}", wrong.stderr);
+    assert!(!std::path::Path::new(&folder.path("out")).exists());
+    assert!(run("run nowhere.toml").stderr.contains("tsc-2021.toml"));
+    assert_eq!(run("run tsc-2021 --resume").code, 255, "--resume takes --out");
+}

@@ -21,6 +21,7 @@ const SYSTEM_PACKAGES: &[SystemPackage] = &[
     SystemPackage { name: "python3-venv", purpose: "interop peer: Cyclone DDS 11 from its Python wheel" },
     SystemPackage { name: "iproute2", purpose: "network namespaces, veth pairs, rate limits" },
     SystemPackage { name: "nftables", purpose: "packet loss between network namespaces" },
+    SystemPackage { name: "chromium", purpose: "looking at the report's page on screens and on paper" },
     SystemPackage { name: "openssh-client", purpose: "measurements on other hosts: perftest --hosts" },
     SystemPackage {
         name: "openssh-server",

@@ -36,6 +36,7 @@ pub(crate) const STAGES: &[Stage] = &[
         about: "every fuzz target: its corpus, then some seconds of search",
         run: stages::fuzz_smoke,
     },
+    Stage { name: "page", about: "the report's page in a browser: screens, telephone, dark, paper", run: stages::page },
     Stage { name: "interop", about: "real processes of other vendors, in network namespaces", run: stages::interop },
     Stage { name: "two-host", about: "two network namespaces: rate limits, loss, captures", run: stages::two_host },
 ];

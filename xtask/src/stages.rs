@@ -21,6 +21,8 @@ const SIM: &str = "peregrine-sim";
 /// Integration test targets that need root, network namespaces and peers carry these names in every package.
 const INTEROP_TEST: &str = "interop";
 const TWO_HOST_TEST: &str = "two_host";
+/// Integration test targets that need a browser carry this name.
+const PAGE_TEST: &str = "page";
 /// The feature that such targets require, so that plain `cargo test` does not build them.
 const LAB_FEATURE: &str = "lab";
 
@@ -119,6 +121,22 @@ pub(crate) fn interop(workspace: &Workspace) -> Result<Outcome> {
 
 pub(crate) fn two_host(workspace: &Workspace) -> Result<Outcome> {
     lab_test(workspace, TWO_HOST_TEST)
+}
+
+pub(crate) fn page(workspace: &Workspace) -> Result<Outcome> {
+    let packages = workspace.packages_with_test(PAGE_TEST);
+    if packages.is_empty() {
+        return Ok(Outcome::Absent(format!("no test target called {PAGE_TEST} in the tree yet")));
+    }
+    for package in packages {
+        run(cargo(workspace).args(["test", "--locked", "--package", package.name.as_str()]).args([
+            "--features",
+            LAB_FEATURE,
+            "--test",
+            PAGE_TEST,
+        ]))?;
+    }
+    Ok(Outcome::Passed)
 }
 
 /// Runs this test target in every package that has it, with the peers built and their folder in the environment.

@@ -43,7 +43,7 @@ pub struct Row {
     /// Samples per second that were asked for; absent when nothing held the writer back.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_per_s: Option<f64>,
-    /// Absent when it was not measured. Of an open loop, half of the round trip from when the sample was due.
+    /// Absent when it was not measured. With a schedule, from when the sample was due.
     pub latency: Option<LatencyRow>,
     /// Absent when it was not measured.
     pub throughput: Option<ThroughputRow>,

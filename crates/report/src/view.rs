@@ -68,7 +68,7 @@ pub(crate) struct Strand {
 }
 
 impl Strand {
-    fn holds(&self, row: &Row) -> bool {
+    pub(crate) fn holds(&self, row: &Row) -> bool {
         let publishing = row.case.as_ref().map(|case| case.publishing);
         row.record == self.record
             && row.series == self.series
@@ -83,10 +83,13 @@ impl Strand {
     /// Whether samples are protected, by the options of RTI Perftest's security or by its name.
     pub(crate) fn is_secured(&self) -> bool {
         let is_option = |option: &String| option.to_ascii_lowercase().starts_with("-secure");
-        self.options.iter().any(is_option) || self.series.to_ascii_lowercase().starts_with("secur")
+        let name = self.series.to_ascii_lowercase();
+        self.options.iter().any(is_option) || name.split('-').any(|word| SECURITY_WORDS.contains(&word))
     }
 }
 
+/// Words of a series' short name that say that its samples are protected.
+const SECURITY_WORDS: [&str; 3] = ["secure", "secured", "security"];
 /// How a series of several middlewares names the one that this project makes.
 const OUR_NAME: &str = "Peregrine";
 

@@ -136,9 +136,9 @@ pub fn security() -> Record {
     record.header.plan = Some(plan("security", "What each kind of protection costs"));
     let kinds = [
         ("unsecured", "no security", "", 0.0, 0.0),
-        ("secure-sign", "RTPS sign", "-secureGovernanceFile sign.p7s", 900.0, 0.05),
-        ("secure-encrypt", "RTPS encrypt", "-secureGovernanceFile encrypt.p7s", 1_000.0, 0.09),
-        ("secure-data", "RTPS sign, data encrypt", "-secureGovernanceFile data.p7s", 1_700.0, 0.13),
+        ("security-sign", "RTPS sign", "-secureGovernanceFile sign.p7s", 900.0, 0.05),
+        ("security-encrypt", "RTPS encrypt", "-secureGovernanceFile encrypt.p7s", 1_000.0, 0.09),
+        ("security-data", "RTPS sign, data encrypt", "-secureGovernanceFile data.p7s", 1_700.0, 0.13),
     ];
     record.header.series = kinds.iter().map(|(id, label, options, ..)| plain_series(id, label, options)).collect();
     for repetition in 0..REPETITIONS {

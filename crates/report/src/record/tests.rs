@@ -102,6 +102,29 @@ fn a_record_of_version_1_is_read_and_rendered() {
     assert!(crate::render::html(&[source]).contains("Example CPU"));
 }
 
+/// As the versions of the tool between wrote it.
+const VERSION_2: &str = include_str!("fixtures/version-2.jsonl");
+
+#[test]
+fn a_record_of_version_2_is_read_and_rendered() {
+    let record = Record::read(VERSION_2.as_bytes()).unwrap();
+    assert_eq!((record.header.schema, record.measurements.len(), record.searches.len()), (2, 2, 1));
+    assert!(record.end.as_ref().is_some_and(|end| end.complete));
+    let [load, block] = &record.measurements[..] else { panic!() };
+    assert_eq!((&record.header.plan, &load.case, load.others.len(), record.skipped.len()), (&None, &None, 0, 0));
+    assert_eq!(load.publisher.probes.as_ref().unwrap().from_intended.p50_ns, 14_000);
+    assert_eq!(load.publisher.resources.as_ref().unwrap().total.pss_bytes, Some(5_000_000));
+    assert!(load.publisher.one_way.as_ref().unwrap().clock.same_clock);
+    assert_eq!(block.block, Some(BlockPlace { number: 0, place: 1, role: Role::B, control: false }));
+    assert_eq!((record.host.stolen_percent, record.host.interfaces[0].receive_queues), (Some(0.25), Some(1)));
+    let sources = [crate::table::Source { name: String::new(), record }];
+    // Half of 14 us, at the rate that was asked for.
+    let row = crate::table::Table::of_all(&sources).rows.into_iter().find(|row| row.series == "open-loop").unwrap();
+    assert_eq!((row.rate_per_s, row.latency.unwrap().p50_ns.median), (Some(1000.0), 7000.0));
+    assert!(crate::render::html(&sources).contains("Highest sustained rate"));
+    assert!(crate::render::csv(&sources).lines().nth(1).unwrap().contains("open_loop"));
+}
+
 #[test]
 fn what_version_2_adds_survives_being_written_and_read() {
     let mut measurement = crate::example::record().measurements.swap_remove(0);

@@ -194,7 +194,7 @@ Repetitions differ by more than ±15 % in 4 latencies and 0 rates. Something els
     fn a_campaign_has_its_cases_and_what_is_missing_in_words() {
         let sources = ["one", "two"].map(|name| Source { name: name.into(), record: example::campaign() });
         let text = text(&sources);
-        let heading = text.lines().find(|line| line.starts_with("bytes")).unwrap();
+        let heading = text.lines().find(|line| line.trim_start().starts_with("bytes")).unwrap();
         assert!(
             heading.ends_with("rate/s  pub:sub  topics  delivery      reliability  publishing    type       record"),
             "{heading}"

@@ -61,3 +61,21 @@ fn shapes_that_share_a_size_do_not_share_a_line() {
         assert!(view.facets.iter().any(|facet| facet.title.ends_with("Other") && facet.rows.len() == 1));
     });
 }
+
+#[test]
+fn protection_is_told_from_names_and_options() {
+    let secured = |id: &str, option: &str| {
+        let mut record = example::characterization();
+        record.header.series[1].id = id.into();
+        record.header.series[1].options = vec![option.into()];
+        record.measurements.iter_mut().for_each(|measurement| {
+            if measurement.series == "peregrine-best-effort" {
+                measurement.series = id.into();
+            }
+        });
+        with_view(vec![record], |view| view.strands[1].is_secured())
+    };
+    assert!(secured("peregrine-security-rtps-sign", ""));
+    assert!(secured("mine", "-secureGovernanceFile"));
+    assert!(!secured("mine", "-nic") && !secured("unsecured", ""));
+}

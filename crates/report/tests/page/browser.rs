@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -11,29 +11,31 @@ use serde_json::{Value, json};
 
 /// No answer takes longer; a machine that is slower than this cannot run the test.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Messages that may wait to be read; the browser waits when there are more.
+const MESSAGES: usize = 1024;
 
 /// A browser with one page.
-pub struct Browser {
+pub(crate) struct Browser {
     process: Child,
     commands: ChildStdin,
     messages: Receiver<Value>,
     next_id: u64,
     session: String,
     /// What the page said to the console, and what the browser said about it.
-    pub complaints: Vec<String>,
+    pub(crate) complaints: Vec<String>,
 }
 
 /// How a page is looked at.
 #[derive(Clone, Copy)]
-pub struct Look {
-    pub width: u32,
-    pub height: u32,
-    pub dark: bool,
+pub(crate) struct Look {
+    pub(crate) width: u32,
+    pub(crate) height: u32,
+    pub(crate) dark: bool,
 }
 
 impl Browser {
     /// Starts Chromium with a profile of its own in `profile`.
-    pub fn start(profile: &Path) -> Self {
+    pub(crate) fn start(profile: &Path) -> Self {
         // The browser reads commands from descriptor 3 and writes answers to descriptor 4.
         let script = "exec chromium --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --hide-scrollbars \
                       --no-first-run --remote-debugging-pipe --user-data-dir=\"$0\" about:blank 3<&0 4>&1 </dev/null >&2";
@@ -47,7 +49,7 @@ impl Browser {
             .expect("sh starts");
         let commands = process.stdin.take().unwrap();
         let mut answers = BufReader::new(process.stdout.take().unwrap());
-        let (sender, messages) = channel();
+        let (sender, messages) = sync_channel(MESSAGES);
         std::thread::spawn(move || {
             let mut text = Vec::new();
             while answers.read_until(0, &mut text).is_ok_and(|count| count > 0) {
@@ -72,7 +74,7 @@ impl Browser {
     }
 
     /// Opens a file and waits until it is there.
-    pub fn open(&mut self, page: &Path) {
+    pub(crate) fn open(&mut self, page: &Path) {
         let url = format!("file://{}", page.display());
         let answer = self.call("Page.navigate", &json!({ "url": url }));
         assert!(answer["errorText"].is_null(), "{answer}");
@@ -81,7 +83,7 @@ impl Browser {
     }
 
     /// What kind of screen the page is on.
-    pub fn look(&mut self, look: Look) {
+    pub(crate) fn look(&mut self, look: Look) {
         let metrics =
             json!({ "width": look.width, "height": look.height, "deviceScaleFactor": 1, "mobile": look.width < 600 });
         self.call("Emulation.setDeviceMetricsOverride", &metrics);
@@ -93,7 +95,7 @@ impl Browser {
     }
 
     /// The value of an expression in the page.
-    pub fn evaluate(&mut self, expression: &str) -> Value {
+    pub(crate) fn evaluate(&mut self, expression: &str) -> Value {
         let answer = self.call(
             "Runtime.evaluate",
             &json!({ "expression": expression, "returnByValue": true, "awaitPromise": true }),
@@ -103,7 +105,7 @@ impl Browser {
     }
 
     /// A picture of so much of the page from its top, as PNG.
-    pub fn screenshot(&mut self, width: u32, height: u32) -> Vec<u8> {
+    pub(crate) fn screenshot(&mut self, width: u32, height: u32) -> Vec<u8> {
         let clip = json!({ "x": 0, "y": 0, "width": width, "height": height, "scale": 1 });
         let answer = self
             .call("Page.captureScreenshot", &json!({ "format": "png", "clip": clip, "captureBeyondViewport": true }));
@@ -111,7 +113,7 @@ impl Browser {
     }
 
     /// The page as it is printed.
-    pub fn pdf(&mut self) -> Vec<u8> {
+    pub(crate) fn pdf(&mut self) -> Vec<u8> {
         let answer = self.call("Page.printToPDF", &json!({ "preferCSSPageSize": true, "printBackground": true }));
         decoded(&answer)
     }

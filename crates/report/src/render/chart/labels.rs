@@ -1,10 +1,7 @@
 //! Names at the ends of lines: each as near to its end as the others allow.
 
-/// Lines of text that a name may take.
-const MOST_LINES: usize = 2;
-
-/// Splits a name into at most two lines of so many characters; what does not fit ends in an ellipsis.
-pub(super) fn wrapped(name: &str, width: usize) -> Vec<String> {
+/// Splits a name into at most `most` lines of so many characters; what does not fit ends in an ellipsis.
+pub(super) fn wrapped(name: &str, width: usize, most: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in name.split_whitespace() {
         match lines.last_mut() {
@@ -15,8 +12,8 @@ pub(super) fn wrapped(name: &str, width: usize) -> Vec<String> {
             _ => lines.push(word.to_owned()),
         }
     }
-    let is_cut = lines.len() > MOST_LINES;
-    lines.truncate(MOST_LINES);
+    let is_cut = lines.len() > most;
+    lines.truncate(most);
     let last = lines.len().saturating_sub(1);
     for (index, line) in lines.iter_mut().enumerate() {
         let cut_here = is_cut && index == last;
@@ -59,11 +56,12 @@ mod tests {
 
     #[test]
     fn names_are_wrapped_at_words_and_cut_at_the_end() {
-        assert_eq!(wrapped("raw UDP", 12), ["raw UDP"]);
-        assert_eq!(wrapped("Peregrine best effort", 12), ["Peregrine", "best effort"]);
-        assert_eq!(wrapped("Peregrine best effort batched", 12), ["Peregrine", "best effort…"]);
-        assert_eq!(wrapped("Extraordinarily", 8), ["Extraor…"]);
-        assert!(wrapped("", 8).is_empty());
+        assert_eq!(wrapped("raw UDP", 12, 2), ["raw UDP"]);
+        assert_eq!(wrapped("Peregrine best effort", 12, 2), ["Peregrine", "best effort"]);
+        assert_eq!(wrapped("Peregrine best effort batched", 12, 2), ["Peregrine", "best effort…"]);
+        assert_eq!(wrapped("Peregrine best effort batched", 12, 3), ["Peregrine", "best effort", "batched"]);
+        assert_eq!(wrapped("Extraordinarily", 8, 3), ["Extraor…"]);
+        assert!(wrapped("", 8, 2).is_empty());
     }
 
     #[test]

@@ -18,6 +18,7 @@ const NAMES: f64 = 112.0;
 /// Characters of a name that have room there.
 const NAME_LENGTH: usize = 13;
 const NAME_LINE_HEIGHT: f64 = 13.0;
+const MOST_NAME_LINES: usize = 3;
 /// Marks, after which they begin again.
 const MARKS: usize = 7;
 
@@ -26,8 +27,6 @@ const MARKS: usize = 7;
 pub(in crate::render) struct Line {
     pub(in crate::render) label: String,
     pub(in crate::render) style: Style,
-    /// Thin, without marks and name: a companion of another line.
-    pub(in crate::render) secondary: bool,
     /// Whether each point has a mark.
     pub(in crate::render) marked: bool,
     pub(in crate::render) points: Vec<Point>,
@@ -61,7 +60,7 @@ pub(in crate::render) fn line_chart(name: &str, x: &Axis, y: &Axis, lines: &[Lin
         let _ =
             writeln!(svg, "<line class=\"rule\" x1=\"{LEFT}\" x2=\"{}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>", frame.right);
     }
-    for line in lines.iter().filter(|line| line.secondary).chain(lines.iter().filter(|line| !line.secondary)) {
+    for line in lines {
         draw_line(&mut svg, line, &horizontal, &vertical);
     }
     draw_names(&mut svg, lines, &horizontal, &vertical, frame);
@@ -90,11 +89,11 @@ fn draw_horizontal_ticks(svg: &mut String, horizontal: &Projection, frame: Frame
 
 fn draw_line(svg: &mut String, line: &Line, horizontal: &Projection, vertical: &Projection) {
     let colour = line.style.colour % COLOURS;
-    let kind = if line.secondary { " secondary".to_owned() } else { dash_class(line.style.dash) };
+    let kind = dash_class(line.style.dash);
     let place = |point: &Point| (horizontal.at(point.x), vertical.at(point.y));
     let path: Vec<_> = line.points.iter().map(place).map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
     let _ = writeln!(svg, "<polyline class=\"line c{colour}{kind}\" points=\"{}\"/>", path.join(" "));
-    if !line.marked || line.secondary {
+    if !line.marked {
         return;
     }
     for point in &line.points {
@@ -130,21 +129,21 @@ pub(in crate::render) fn mark(colour: usize) -> &'static str {
     }
 }
 
-/// At the right end of each line its name, where there is room for all names.
+/// The name of a line, where it ends, and where its name stands.
+struct Name<'a> {
+    line: &'a Line,
+    end: &'a Point,
+    text: Vec<String>,
+    middle: f64,
+}
+
+/// At the right end of each line its name, as whole as there is room for all of them.
 fn draw_names(svg: &mut String, lines: &[Line], horizontal: &Projection, vertical: &Projection, frame: Frame) {
-    let named: Vec<(&Line, &Point, Vec<String>)> = lines
-        .iter()
-        .filter(|line| !line.secondary)
-        .filter_map(|line| Some((line, line.points.last()?, wrapped(&line.label, NAME_LENGTH))))
-        .collect();
-    if named.len() < 2 {
+    let Some(names) = (1..=MOST_NAME_LINES).rev().find_map(|most| place_names(lines, vertical, frame, most)) else {
         return;
-    }
-    let wanted: Vec<(f64, f64)> =
-        named.iter().map(|(_, end, text)| (vertical.at(end.y), text.len() as f64 * NAME_LINE_HEIGHT + 1.0)).collect();
-    let Some(middles) = spread(&wanted, frame.top - 8.0, frame.bottom + 30.0) else { return };
+    };
     let left = frame.right + 12.0;
-    for ((line, end, text), middle) in named.iter().zip(middles) {
+    for Name { line, end, text, middle } in names {
         let colour = line.style.colour % COLOURS;
         let (x, y) = (horizontal.at(end.x), vertical.at(end.y));
         let _ = writeln!(
@@ -163,6 +162,19 @@ fn draw_names(svg: &mut String, lines: &[Line], horizontal: &Projection, vertica
             );
         }
     }
+}
+
+/// Names of at most so many lines; `None` when there is no room for all, or only one line and no need.
+fn place_names<'a>(lines: &'a [Line], vertical: &Projection, frame: Frame, most: usize) -> Option<Vec<Name<'a>>> {
+    let named: Vec<(&Line, &Point, Vec<String>)> = lines
+        .iter()
+        .filter_map(|line| Some((line, line.points.last()?, wrapped(&line.label, NAME_LENGTH, most))))
+        .collect();
+    let height = |text: &[String]| text.len() as f64 * NAME_LINE_HEIGHT + 1.0;
+    let wanted: Vec<(f64, f64)> = named.iter().map(|(_, end, text)| (vertical.at(end.y), height(text))).collect();
+    let middles = spread(&wanted, frame.top - 8.0, frame.bottom + 30.0).filter(|_| named.len() > 1)?;
+    let name = |((line, end, text), middle)| Name { line, end, text, middle };
+    Some(named.into_iter().zip(middles).map(name).collect())
 }
 
 #[cfg(test)]
@@ -185,7 +197,6 @@ mod tests {
         let line = |label: &str, colour, y| Line {
             label: label.into(),
             style: Style { colour, dash: 0 },
-            secondary: false,
             marked: true,
             points: vec![Point { x: 1.0, y, range: Some((y / 2.0, y * 2.0)), tip: format!("{label} <{y}>") }],
         };

@@ -7,7 +7,7 @@ use crate::render::chart::{Axis, Line, Point, Scale, line_chart, short};
 use crate::render::grouped;
 use crate::stats::{LatencyResult, Spread};
 use crate::table::Row;
-use crate::view::{Along, Facet, View};
+use crate::view::{Along, Facet, Strand, View};
 
 /// What a chart shows of a row: a value, and how far repetitions were apart where that is known.
 #[derive(Debug, Clone, Copy)]
@@ -17,37 +17,35 @@ pub(super) struct Quantity {
     /// For axes and tips.
     pub(super) unit: &'static str,
     pub(super) pick: fn(&Row) -> Option<Spread>,
-    /// A further value drawn thin beside it, on logarithmic axes only: it would press the others flat.
-    pub(super) companion: Option<fn(&Row) -> Option<f64>>,
 }
 
-const LATENCY: Quantity = Quantity {
-    name: "Latency",
+const MEDIAN: Quantity =
+    Quantity { name: "Median latency", unit: "µs", pick: |row| Some(row.latency.as_ref()?.p50_ns.scaled(1e-3)) };
+const TAIL: Quantity = Quantity {
+    name: "99th percentile of latency",
     unit: "µs",
-    pick: |row| Some(row.latency.as_ref()?.p50_ns.scaled(1e-3)),
-    companion: Some(|row| Some(row.latency.as_ref()?.merged.p99_ns as f64 / 1e3)),
+    pick: |row| {
+        let merged = &row.latency.as_ref()?.merged;
+        // The repetitions by themselves, around the percentile of all values together.
+        let spread = Spread::of(row.runs.iter().filter_map(|run| run.p99_ns));
+        let median = merged.p99_ns as f64;
+        let (min, max) = spread.map_or((median, median), |spread| (spread.min.min(median), spread.max.max(median)));
+        Some(Spread { median, min, max }.scaled(1e-3)).filter(|_| merged.supports(0.99))
+    },
 };
-const BITS: Quantity = Quantity {
-    name: "Data received",
-    unit: "Mbit/s",
-    pick: |row| Some(row.throughput.as_ref()?.mbit_per_s),
-    companion: None,
-};
-const SAMPLES: Quantity = Quantity {
-    name: "Samples received",
-    unit: "samples/s",
-    pick: |row| Some(row.throughput.as_ref()?.samples_per_s),
-    companion: None,
-};
+const BITS: Quantity =
+    Quantity { name: "Data received", unit: "Mbit/s", pick: |row| Some(row.throughput.as_ref()?.mbit_per_s) };
+const SAMPLES: Quantity =
+    Quantity { name: "Samples received", unit: "samples/s", pick: |row| Some(row.throughput.as_ref()?.samples_per_s) };
 
 pub(super) fn latency(view: &View<'_>) -> String {
     section(
         view,
-        "One way, in microseconds. Thick: median of the repetitions, with their extremes as a bar where they are visibly \
-         apart. Thin, on the logarithmic axes: 99th percentile of all values. Without a schedule it is half of a round \
-         trip with one sample under way; with one it is half of the round trip from when each sample was due, so that \
-         nothing which held up the sender is left out.",
-        &[LATENCY],
+        "One way, in microseconds: the median of the repetitions' medians, and the 99th percentile of all values; bars \
+         are the repetitions' extremes, where they are visibly apart. Without a schedule it is half of a round \
+         trip with one sample under way; with one it counts from when each sample was due, so that nothing which held up the \
+         sender is left out, to its receipt, or as half of a round trip where only that was measured.",
+        &[MEDIAN, TAIL],
     )
 }
 
@@ -75,7 +73,10 @@ pub(super) fn section(view: &View<'_>, explanation: &str, quantities: &[Quantity
     if body.is_empty() {
         return body;
     }
-    format!("<p>{}</p>\n{}{body}", escape(explanation), legend(view.strands.iter()))
+    let has_any = |row: &Row| quantities.iter().any(|quantity| (quantity.pick)(row).is_some());
+    let is_shown = |strand: &&Strand| view.table.rows.iter().any(|row| strand.holds(row) && has_any(row));
+    let shown = view.strands.iter().filter(is_shown);
+    format!("<p>{}</p>\n{}{body}", escape(explanation), legend(shown))
 }
 
 pub(super) fn push_charts(body: &mut String, facet: &Facet<'_>, charts: &str) {
@@ -96,22 +97,16 @@ pub(super) fn sentence(text: &str) -> String {
 
 fn quantity_chart(text: &mut String, view: &View<'_>, facet: &Facet<'_>, along: Along, quantity: &Quantity) {
     let mut lines = Vec::new();
-    let mut companions = Vec::new();
     for strand in view.strands_in(facet) {
         let Some(look) = view.strands.get(strand) else { continue };
         let places = view.line(facet, strand, along);
-        let line =
-            |secondary, points| Line { label: look.label.clone(), style: look.style, secondary, marked: true, points };
         let point = |(x, row): &(f64, &Row)| {
             let spread = (quantity.pick)(row)?;
             let tip = format!("{}, {}: {} {}", look.label, at_text(along, *x), number(spread.median), quantity.unit);
             Some(Point { x: *x, y: spread.median, range: Some((spread.min, spread.max)), tip })
         };
-        lines.push(line(false, places.iter().filter_map(point).collect()));
-        if let Some(pick) = quantity.companion {
-            let point = |(x, row): &(f64, &Row)| Some(Point { x: *x, y: pick(row)?, range: None, tip: String::new() });
-            companions.push(line(true, places.iter().filter_map(point).collect()));
-        }
+        let points = places.iter().filter_map(point).collect();
+        lines.push(Line { label: look.label.clone(), style: look.style, marked: true, points });
     }
     lines.retain(|line: &Line| !line.points.is_empty());
     if lines.is_empty() {
@@ -122,13 +117,9 @@ fn quantity_chart(text: &mut String, view: &View<'_>, facet: &Facet<'_>, along: 
     let caption = format!("{} by {}{at}", quantity.name, along.noun());
     let name = format!("{caption}; {}", facet.title);
     scaled_figures(text, &caption, &|scale| {
-        let mut all = lines.clone();
-        if scale == Scale::Logarithmic {
-            all.extend(companions.iter().cloned());
-        }
         let x = Axis { title: along.title().into(), scale, ticks: ticks(along, facet, scale) };
         let y = Axis { title: quantity.unit.into(), scale, ticks: Vec::new() };
-        line_chart(&name, &x, &y, &all, None)
+        line_chart(&name, &x, &y, &lines, None)
     });
 }
 
@@ -179,8 +170,12 @@ pub(super) fn distribution(view: &View<'_>) -> String {
         "<p>Every value of all repetitions. By percentile: how long the best share of samples took at most, each nine with \
          the same room; it ends where fewer than ten values lie above. Cumulative: what share of samples took no longer.\
          </p>\n{}{body}",
-        legend(view.strands.iter())
+        legend(view.strands.iter().filter(|strand| has_latency(view, strand)))
     )
+}
+
+fn has_latency(view: &View<'_>, strand: &Strand) -> bool {
+    view.table.rows.iter().any(|row| row.latency.is_some() && strand.holds(row))
 }
 
 /// The smallest and the largest; one of a campaign, which has many conditions.
@@ -204,8 +199,7 @@ fn distribution_charts(text: &mut String, view: &View<'_>, facet: &Facet<'_>, da
         let places = view.line(facet, strand, Along::Size);
         let Some((_, row)) = places.iter().find(|(_, row)| row.data_len == data_len) else { continue };
         let Some(latency) = &row.latency else { continue };
-        let line =
-            |points| Line { label: look.label.clone(), style: look.style, secondary: false, marked: false, points };
+        let line = |points| Line { label: look.label.clone(), style: look.style, marked: false, points };
         by_percentile.push(line(percentile_points(&latency.merged)));
         cumulative.push(line(cumulative_points(&latency.merged)));
     }

@@ -24,7 +24,7 @@ pub fn html(sources: &[Source]) -> String {
     navigation(&mut text, &sections);
     text += &facts::warnings(&view);
     for section in &sections {
-        let _ = write!(text, "<section id=\"{}\"><h2>{}</h2>\n", section.id, escape(&section.title));
+        let _ = writeln!(text, "<section id=\"{}\"><h2>{}</h2>", section.id, escape(&section.title));
         text += &section.body;
         text.push_str("</section>\n");
     }

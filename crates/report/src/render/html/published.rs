@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::measured::{number, sentence, size_label};
-use super::security::wide_figure;
+use super::security::{bar_legend, wide_figure};
 use super::{escape, html_table, key, scaled_figures};
 use crate::published::{Publication, PublishedTable, asked_by};
 use crate::record::Test;
@@ -121,7 +121,6 @@ fn lines(text: &mut String, tables: &[&PublishedTable], ours: &[Ours], test: Tes
     let line = |label: &str, style: Style, values: Vec<(u64, f64)>| Line {
         label: label.to_owned(),
         style,
-        secondary: false,
         marked: true,
         points: values.into_iter().map(|(data_len, value)| point(label, data_len, value)).collect(),
     };
@@ -157,12 +156,8 @@ fn bars(tables: &[&PublishedTable]) -> String {
             values: sizes.iter().map(|size| table.value_at(*size)).collect(),
         })
         .collect();
-    let mut text = String::from("<p class=\"legend\">");
-    for bars in &bars {
-        let _ = write!(text, "<span><span class=\"swatch c{}\"></span>{}</span> ", bars.colour, escape(&bars.label));
-    }
     let svg = bar_chart("Latency by protection, as published", &groups, Along::Size.title(), "latency p50 (µs)", &bars);
-    text + "</p>\n" + &wide_figure("Latency by protection, as published", &svg)
+    bar_legend(&bars) + &wide_figure("Latency by protection, as published", &svg)
 }
 
 fn sizes(tables: &[&PublishedTable]) -> Vec<u64> {

@@ -1,9 +1,9 @@
 //! What protecting samples costs: secured series beside the unsecured one of the same record.
 
 use super::measured::{number, size_label};
-use super::{escape, html_table, legend};
+use super::{escape, html_table};
 use crate::render::chart::{Bars, bar_chart};
-use crate::view::{Along, Facet, Strand, View};
+use crate::view::{Along, COLOURS, Facet, Strand, View};
 
 pub(super) fn section(view: &View<'_>) -> String {
     let mut body = String::new();
@@ -57,10 +57,19 @@ fn facet_charts(body: &mut String, view: &View<'_>, facet: &Facet<'_>, record: u
     let mut bars = vec![bars_of(baseline.1, base.clone())];
     bars.extend(with_values.iter().map(|(one, values)| bars_of(one.1, values.clone())));
     let groups: Vec<String> = sizes.iter().map(|size| size_label(*size)).collect();
-    *body += &legend(std::iter::once(baseline.1).chain(with_values.iter().map(|(one, _)| one.1)));
+    *body += &bar_legend(&bars);
     let svg = bar_chart("Latency by protection", &groups, Along::Size.title(), "latency p50 (µs)", &bars);
     *body += &wide_figure(&format!("Latency by protection{}", after_colon(&facet.title)), &svg);
     *body += &overhead_table(&sizes, baseline.1, &base, &with_values);
+}
+
+/// What the colours of bars stand for.
+pub(super) fn bar_legend(bars: &[Bars]) -> String {
+    let one = |bars: &Bars| {
+        let colour = bars.colour % COLOURS;
+        format!("<span><span class=\"swatch c{colour}\"></span>{}</span> ", escape(&bars.label))
+    };
+    format!("<p class=\"legend\">{}</p>\n", bars.iter().map(one).collect::<String>())
 }
 
 /// A picture that is wider than a telephone and scrolls there.

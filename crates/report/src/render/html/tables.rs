@@ -7,18 +7,22 @@ use super::{escape, html_table, key};
 use crate::record::Case;
 use crate::render::{grouped, microseconds};
 use crate::table::Row;
-use crate::view::{Along, Facet, View};
+use crate::view::{Along, Place, View};
 
 /// One line for each series: what it does with the smallest samples, and the most that it moves.
 pub(super) fn summary(view: &View<'_>) -> String {
     let mut text = String::new();
     for facet in &view.facets {
         let Some(smallest) = facet.values(Along::Size).first().copied() else { continue };
-        let rows: Vec<Vec<String>> = view
-            .strands_in(facet)
-            .into_iter()
-            .filter_map(|strand| summary_row(view, facet, strand, smallest))
-            .collect();
+        let cells = if facet.paced { paced_cells } else { unpaced_cells };
+        let row = |strand: usize| {
+            let look = view.strands.get(strand)?;
+            let places = view.line(facet, strand, Along::Size);
+            let first = places.iter().find(|(size, _)| *size == smallest).map(|(_, row)| *row);
+            let name = format!("{}{}", key(look.style), escape(&look.label));
+            (!places.is_empty()).then(|| std::iter::once(name).chain(cells(first, &places)).collect::<Vec<_>>())
+        };
+        let rows: Vec<Vec<String>> = view.strands_in(facet).into_iter().filter_map(row).collect();
         if rows.is_empty() {
             continue;
         }
@@ -27,51 +31,75 @@ pub(super) fn summary(view: &View<'_>) -> String {
         }
         let held = facet.held(Along::Size);
         let held = if held.is_empty() { held } else { format!(" with {held}") };
-        let _ = writeln!(
-            text,
-            "<p>Latency of {} B samples{held}, one way, in microseconds; the most that one subscriber received at any size.</p>",
-            grouped(smallest)
-        );
-        let headings = [
-            "series",
-            "p50",
-            "p99",
-            "× floor",
-            "most samples/s",
-            "at bytes",
-            "most Mbit/s",
-            "at bytes",
-            "µs processor per sample",
-            "MiB",
-        ];
-        text += &html_table(&headings, 1, &rows);
+        let most = if facet.paced { "" } else { "; the most that one subscriber received at any size" };
+        let _ =
+            writeln!(text, "<p>Latency of {} B samples{held}, one way, in microseconds{most}.</p>", grouped(smallest));
+        let headings = if facet.paced { PACED_HEADINGS } else { UNPACED_HEADINGS };
+        text += &told_columns(headings, rows);
     }
     text
 }
 
-fn summary_row(view: &View<'_>, facet: &Facet<'_>, strand: usize, smallest: f64) -> Option<Vec<String>> {
-    let look = view.strands.get(strand)?;
-    let places = view.line(facet, strand, Along::Size);
-    let first = places.iter().find(|(size, _)| *size == smallest).map(|(_, row)| *row);
-    let latency = first.and_then(|row| row.latency.as_ref());
-    let usage = first.and_then(|row| row.usage.as_ref());
-    let none = || "–".to_owned();
+const UNPACED_HEADINGS: &[&str] = &[
+    "series",
+    "p50",
+    "p99",
+    "× floor",
+    "most samples/s",
+    "at bytes",
+    "most Mbit/s",
+    "at bytes",
+    "µs processor per sample",
+    "MiB",
+];
+const PACED_HEADINGS: &[&str] = &["series", "p50", "p99", "× floor", "lost %", "processor %", "µs per sample", "MiB"];
+
+fn none() -> String {
+    "–".to_owned()
+}
+
+/// Without columns of which nothing is known.
+fn told_columns(headings: &[&str], rows: Vec<Vec<String>>) -> String {
+    let is_told = |column: usize| rows.iter().any(|row| row.get(column).is_some_and(|cell| *cell != none()));
+    let kept: Vec<usize> = (0..headings.len()).filter(|column| is_told(*column)).collect();
+    let headings: Vec<&str> = kept.iter().filter_map(|column| headings.get(*column).copied()).collect();
+    let pick = |row: &Vec<String>| kept.iter().filter_map(|column| row.get(*column).cloned()).collect::<Vec<String>>();
+    html_table(&headings, 1, &rows.iter().map(pick).collect::<Vec<_>>())
+}
+
+fn latency_summary(row: Option<&Row>) -> Vec<String> {
+    let latency = row.and_then(|row| row.latency.as_ref());
+    vec![
+        latency.map_or_else(none, |latency| format!("<b>{}</b>", microseconds(latency.p50_ns.median))),
+        latency.map_or_else(none, |latency| microseconds(latency.merged.p99_ns as f64)),
+        latency.and_then(|latency| latency.ratio_to_floor).map_or_else(none, |ratio| format!("{ratio:.2}")),
+    ]
+}
+
+fn unpaced_cells(first: Option<&Row>, places: &[Place<'_>]) -> Vec<String> {
     let most = |pick: fn(&Row) -> Option<f64>| {
         let values = places.iter().filter_map(|(size, row)| Some((pick(row)?, *size)));
         let best = values.max_by(|left, right| left.0.total_cmp(&right.0));
         best.map_or_else(|| [none(), none()], |(value, size)| [format!("<b>{}</b>", grouped(value)), grouped(size)])
     };
-    let mut cells = vec![
-        format!("{}{}", key(look.style), escape(&look.label)),
-        latency.map_or_else(none, |latency| format!("<b>{}</b>", microseconds(latency.p50_ns.median))),
-        latency.map_or_else(none, |latency| microseconds(latency.merged.p99_ns as f64)),
-        latency.and_then(|latency| latency.ratio_to_floor).map_or_else(none, |ratio| format!("{ratio:.2}")),
-    ];
+    let usage = first.and_then(|row| row.usage.as_ref());
+    let mut cells = latency_summary(first);
     cells.extend(most(|row| Some(row.throughput.as_ref()?.samples_per_s.median)));
     cells.extend(most(|row| Some(row.throughput.as_ref()?.mbit_per_s.median)));
     cells.push(usage.and_then(|usage| usage.cpu_us_per_sample).map_or_else(none, |time| shown_number(time.median)));
     cells.push(usage.and_then(|usage| usage.rss_bytes).map_or_else(none, mebibytes));
-    (!places.is_empty()).then_some(cells)
+    cells
+}
+
+fn paced_cells(first: Option<&Row>, _: &[Place<'_>]) -> Vec<String> {
+    let usage = first.and_then(|row| row.usage.as_ref());
+    let lost = first.and_then(|row| row.throughput.as_ref()).map(|throughput| throughput.lost_percent);
+    let mut cells = latency_summary(first);
+    cells.push(lost.map_or_else(none, |lost| format!("{lost:.2}")));
+    cells.push(usage.map_or_else(none, |usage| shown_number(usage.cpu_percent.median)));
+    cells.push(usage.and_then(|usage| usage.cpu_us_per_sample).map_or_else(none, |time| shown_number(time.median)));
+    cells.push(usage.and_then(|usage| usage.rss_bytes).map_or_else(none, mebibytes));
+    cells
 }
 
 fn mebibytes(bytes: crate::stats::Spread) -> String {
@@ -137,7 +165,6 @@ fn cells(view: &View<'_>, row: &Row, with_case: bool) -> Vec<String> {
     let mut cells = vec![name, row.data_len.to_string()];
     cells.extend(latency_cells(row));
     cells.extend(throughput_cells(row));
-    let none = || "–".to_owned();
     let usage = row.usage.as_ref();
     cells.push(usage.map_or_else(none, |usage| format!("{:.1}", usage.cpu_percent.median)));
     cells.push(usage.and_then(|usage| usage.cpu_us_per_sample).map_or_else(none, |time| shown_number(time.median)));

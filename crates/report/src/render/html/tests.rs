@@ -63,8 +63,8 @@ fn a_campaign_is_shown_along_each_axis_under_each_condition() {
         assert!(page.contains(&format!("<h3>{heading}</h3>")), "{heading}");
     }
     for caption in [
-        "Latency by sample size (30/s, 1 subscriber)",
-        "Latency by rate (4096 B, 1 subscriber)",
+        "Median latency by sample size (30/s, 1 subscriber)",
+        "99th percentile of latency by rate (4096 B, 1 subscriber)",
         "Processor time by number of subscribers (4096 B, 30/s)",
         "Memory by sample size (30/s, 1 subscriber)",
     ] {

@@ -28,7 +28,7 @@ pub use self::party::take_part;
 use self::placement::{Placement, ThisMachine};
 use self::progress::Progress;
 use self::spec::Plan;
-use crate::characterize::{self, Keeper, keeper};
+use crate::characterize::{Keeper, keeper};
 use crate::control::Stop;
 use crate::error::Error;
 use crate::host::{self, IdleStates};

@@ -172,7 +172,7 @@ fn place_names<'a>(lines: &'a [Line], vertical: &Projection, frame: Frame, most:
         .collect();
     let height = |text: &[String]| text.len() as f64 * NAME_LINE_HEIGHT + 1.0;
     let wanted: Vec<(f64, f64)> = named.iter().map(|(_, end, text)| (vertical.at(end.y), height(text))).collect();
-    let middles = spread(&wanted, frame.top - 8.0, frame.bottom + 30.0).filter(|_| named.len() > 1)?;
+    let middles = spread(&wanted, frame.top - 8.0, frame.bottom + 4.0).filter(|_| named.len() > 1)?;
     let name = |((line, end, text), middle)| Name { line, end, text, middle };
     Some(named.into_iter().zip(middles).map(name).collect())
 }

@@ -61,7 +61,7 @@ pub fn run(options: &Options, command_line: Vec<String>, places: &Places, stop: 
     let mut keeper = Keeper::create(&folder)?;
 
     let host_lines = places.placement().host_lines()?;
-    let idle_states = IdleStates::disable();
+    let idle_states = places.placement().keep_awake();
     let cores = places.placement().two_cores();
     let header = Header {
         schema: SCHEMA_VERSION,

@@ -3,7 +3,6 @@
 //! Words with one dash are RTI Perftest's command line; anything else, and nothing at all, is this program's own.
 #![forbid(unsafe_code)]
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -11,7 +10,7 @@ use clap::{Parser, Subcommand};
 use perftest::control::{Stop, watch_signals};
 use perftest::error::Error;
 use perftest::places::{self, HostOptions, INSIDE, Lab, LabOptions, Places, TETHERED};
-use perftest::{campaign, characterize, compare, doctor, open_loop, selftest};
+use perftest::{campaign, characterize, compare, doctor, floors, open_loop, peers, report, selftest};
 
 /// Measures how this machine moves samples. For RTI Perftest's options see: perftest -help
 #[derive(Debug, Parser)]
@@ -59,14 +58,15 @@ enum OwnCommand {
     Doctor,
     /// Tell what measuring itself costs here: the clock, the recorder, the patterns
     Selftest,
+    /// Measure what this machine gives without any middleware: sockets, shared memory, memory
+    Floors(floors::Options),
+    /// List other middleware to compare with, build what speaks for it, or measure it
+    Peers(peers::Options),
     /// Take part in a case of a plan: orders on stdin, answers on stdout
     #[command(hide = true)]
     TakePart,
-    /// Render a kept record again
-    Report {
-        /// The folder that holds record.jsonl
-        dir: PathBuf,
-    },
+    /// Show kept records as tables, CSV or a page
+    Report(report::Options),
 }
 
 fn main() -> ExitCode {
@@ -161,6 +161,8 @@ fn run_own(
         OwnCommand::HostLines => places::print_host_lines(),
         OwnCommand::Doctor => doctor::run(),
         OwnCommand::Selftest => selftest::run(),
-        OwnCommand::Report { dir } => characterize::report(&dir),
+        OwnCommand::Floors(options) => floors::run(&options, words, stop),
+        OwnCommand::Peers(options) => peers::run(&options, words, stop),
+        OwnCommand::Report(options) => report::run(&options),
     }
 }

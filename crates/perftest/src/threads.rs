@@ -55,7 +55,7 @@ pub fn apply_to_current_thread(plan: &ThreadPlan, kind: ThreadKind) -> Result<()
 }
 
 /// Binds the calling thread, and those it will start, to these cores; to any when there are none.
-fn bind_current_thread(cores: &[usize]) -> Result<(), String> {
+pub(crate) fn bind_current_thread(cores: &[usize]) -> Result<(), String> {
     if cores.is_empty() {
         return Ok(());
     }

@@ -3,7 +3,7 @@
 mod common;
 
 use std::collections::BTreeMap;
-use std::io::BufReader;
+use std::io::{BufRead, BufReader, Write};
 
 use common::{Folder, Outcome, run, start};
 use peregrine_report::record::{Delivery, Measurement, Record, Reliability, Side, Test};
@@ -198,6 +198,35 @@ fn a_case_that_fails_is_recorded_and_the_others_go_on() {
     let resumed = run(&format!("{line} --resume"));
     assert_eq!(resumed.code, 0, "{resumed:?}");
     assert_eq!(read(&folder).measurements.len(), 2);
+}
+
+/// Whoever runs the plan may be gone at any time.
+#[test]
+fn a_party_ends_when_its_input_does() {
+    assert_eq!(run("take-part").code, 130);
+    let mut party = std::process::Command::new(common::PROGRAM)
+        .arg("take-part")
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = party.stdin.take().unwrap();
+    let mut answers = BufReader::new(party.stdout.take().unwrap()).lines();
+    let hour = "{\"secs\":3600,\"nanos\":0}";
+    let job = format!(
+        "{{\"open\":{{\"carrier\":\"raw_udp\",\"publishers_here\":[0],\"subscribers_here\":[0],\"publishers\":1,\"subscribers\":1,\
+         \"topics\":1,\"reliability\":\"best_effort\",\"publishing\":\"synchronous\",\"history_depth\":null,\
+         \"data_type\":\"octets\",\"data_len\":64,\"sending\":{{\"rate\":10.0}},\"echo\":false,\"wait\":\"block\",\
+         \"warm_up\":{hour},\"duration\":{hour},\"domain\":0,\"address\":\"127.0.0.1\",\"peer\":null}}}}"
+    );
+    writeln!(stdin, "{job}").unwrap();
+    let opened = answers.next().unwrap().unwrap();
+    let addresses = opened.strip_prefix("{\"opened\":").and_then(|rest| rest.strip_suffix('}')).unwrap();
+    writeln!(stdin, "{{\"join\":{addresses}}}").unwrap();
+    assert_eq!(answers.next().unwrap().unwrap(), "\"joined\"");
+    writeln!(stdin, "\"go\"").unwrap();
+    drop(stdin);
+    assert!(!party.wait().unwrap().success());
 }
 
 #[test]

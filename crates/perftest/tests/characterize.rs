@@ -52,6 +52,22 @@ fn every_size_is_measured_kept_and_shown() {
     assert_eq!((again.code, again.stdout), (0, outcome.stdout));
     assert_eq!(std::fs::read_to_string(folder.path("out/report.html")).unwrap(), page);
     assert_eq!(run(&format!("--out {out}")).code, 255);
+
+    // The same as one line per measurement, and together with another record as one page.
+    let csv = run(&format!("report --csv {out}"));
+    assert_eq!((csv.code, csv.stdout.len()), (0, 1 + record.measurements.len()), "{csv:?}");
+    assert!(csv.stdout[0].starts_with("record,tool_version,") && csv.stdout[1].starts_with("out,"), "{csv:?}");
+    let copy = folder.path("copy");
+    std::fs::create_dir(&copy).unwrap();
+    std::fs::copy(folder.path("out/record.jsonl"), folder.path("copy/record.jsonl")).unwrap();
+    let together = folder.path("together.html");
+    let pages = run(&format!("report {out} {copy} --html {together}"));
+    assert_eq!((pages.code, pages.stdout), (0, vec![format!("Report: {together}")]));
+    assert!(std::fs::read_to_string(&together).unwrap().contains("raw UDP (copy)"));
+    assert!(!std::path::Path::new(&folder.path("copy/report.html")).exists());
+    let text = run(&format!("report {out} {copy} --text"));
+    assert_eq!(text.stdout.iter().filter(|line| line.contains("raw UDP")).count(), 4, "{text:?}");
+    assert_eq!(run(&format!("report {out} --csv --text")).code, 255);
 }
 
 #[test]

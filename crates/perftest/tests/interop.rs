@@ -1,7 +1,9 @@
 //! An independent partner on another DDS speaks the protocol of RTI Perftest with the program: both roles, both tests.
 //!
-//! The partner is `interop/cyclonedds-py/perftest.py`. It checks each sample it gets, and tells what it got.
+//! The partner is `interop/cyclonedds-py/perftest.py`. It checks each sample it gets, and tells what it got. What measures
+//! other middleware for comparison is tested in `agents`.
 
+mod agents;
 mod common;
 
 use std::path::Path;

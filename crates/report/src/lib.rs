@@ -1,14 +1,17 @@
 //! Measurement records: what was measured, where, and how it compares.
 //!
-//! A [`record::Record`] is kept as JSON lines. [`table::Table`] turns it into one row per size and series with each
-//! row's ratio to the floor of the same size; [`render`] turns that into text, CSV, JSON and HTML. Nothing here knows how a
-//! sample travels.
+//! A [`record::Record`] is kept as JSON lines. [`table::Table`] turns one or several into one row per series, size and case
+//! with each row's ratio to its floor; [`render`] turns that into text, CSV, JSON and HTML. Nothing here knows how a sample
+//! travels.
 #![forbid(unsafe_code)]
 
 pub mod compare;
-#[cfg(test)]
-mod example;
+#[cfg(any(test, feature = "lab"))]
+pub mod example;
+mod published;
 pub mod record;
 pub mod render;
 pub mod stats;
 pub mod table;
+mod versus;
+mod view;

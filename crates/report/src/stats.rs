@@ -142,6 +142,17 @@ impl LatencyResult {
         self.count as f64 * (1.0 - fraction) >= 10.0
     }
 
+    /// Every value halved: of round trips, the time of one way when both take equally long.
+    pub fn halved(&self) -> Self {
+        let histogram = self.histogram.iter().map(|(value, values)| (value / 2, *values)).collect();
+        Self::with_percentiles(
+            self.count,
+            (self.min_ns / 2, self.max_ns / 2),
+            (self.mean_ns / 2.0, self.std_ns / 2.0),
+            merge_histograms(histogram, &[]),
+        )
+    }
+
     /// Both distributions as one.
     pub fn merged(&self, other: &Self) -> Self {
         if self.count == 0 || other.count == 0 {
@@ -155,7 +166,7 @@ impl LatencyResult {
             self.count + other.count,
             (self.min_ns.min(other.min_ns), self.max_ns.max(other.max_ns)),
             (mean_ns, variance.sqrt()),
-            merge_histograms(&self.histogram, &other.histogram),
+            merge_histograms(self.histogram.clone(), &other.histogram),
         )
     }
 }
@@ -172,8 +183,8 @@ fn value_at(histogram: &[(u64, u64)], count: u64, fraction: f64) -> u64 {
     histogram.last().map_or(0, |(value, _)| *value)
 }
 
-fn merge_histograms(left: &[(u64, u64)], right: &[(u64, u64)]) -> Vec<(u64, u64)> {
-    let mut all: Vec<_> = left.iter().chain(right).copied().collect();
+fn merge_histograms(mut all: Vec<(u64, u64)>, more: &[(u64, u64)]) -> Vec<(u64, u64)> {
+    all.extend(more);
     all.sort_unstable();
     all.dedup_by(|next, kept| {
         let same = next.0 == kept.0;
@@ -206,6 +217,11 @@ impl Spread {
         let median =
             if values.len().is_multiple_of(2) { (values[middle - 1] + values[middle]) / 2.0 } else { values[middle] };
         Some(Self { median, min, max })
+    }
+
+    /// In another unit.
+    pub fn scaled(&self, factor: f64) -> Self {
+        Self { median: self.median * factor, min: self.min * factor, max: self.max * factor }
     }
 
     /// Half the distance between the extremes, as a share of the median; 0 when the median is 0.

@@ -1,23 +1,34 @@
-//! A record as rows: one per size and series, repetitions put together, each compared with the floor of its size.
+//! Records as rows: one per series, size and case, repetitions put together, each compared with the floor of its kind.
 
 use serde::Serialize;
 
-use crate::record::{Measurement, Record, Test};
+use crate::record::{Case, Delivery, Measurement, Record, Series, Side, SideResult, Test};
 use crate::stats::{LatencyResult, Spread};
 
 /// Repetitions that differ by more than this, as a share of the median, are doubtful.
 const DOUBTFUL_SPREAD: f64 = 0.15;
 
-/// All rows of a record, by size and then in the order of the series.
+/// A record and where it came from.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Source {
+    /// Name for readers, such as that of its folder.
+    pub name: String,
+    /// What it holds.
+    pub record: Record,
+}
+
+/// All rows of some records: by case, by size, by record, and then in the order of the series.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Table {
     /// The rows.
     pub rows: Vec<Row>,
 }
 
-/// One series at one size.
+/// One series at one size in one case.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
+    /// Place of the record among those given.
+    pub record: usize,
     /// Short name of the series.
     pub series: String,
     /// Name of the series for readers.
@@ -26,10 +37,33 @@ pub struct Row {
     pub floor: bool,
     /// Size of a sample in bytes.
     pub data_len: u64,
-    /// Absent when it was not measured.
+    /// What else the measurements had in common, where the record tells.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub case: Option<Case>,
+    /// Samples per second that were asked for; absent when nothing held the writer back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate_per_s: Option<f64>,
+    /// Absent when it was not measured. Of an open loop, half of the round trip from when the sample was due.
     pub latency: Option<LatencyRow>,
     /// Absent when it was not measured.
     pub throughput: Option<ThroughputRow>,
+    /// Absent when the record does not tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub usage: Option<UsageRow>,
+    /// What each repetition gave; empty for interleaved blocks, which are compared by block.
+    #[serde(skip)]
+    pub(crate) runs: Vec<Run>,
+}
+
+/// What is compared of one repetition.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Run {
+    pub(crate) repetition: u32,
+    pub(crate) p50_ns: Option<f64>,
+    /// Absent where too few samples lie above it.
+    pub(crate) p99_ns: Option<f64>,
+    /// Only where nothing held the writer back.
+    pub(crate) samples_per_s: Option<f64>,
 }
 
 /// Latencies of all repetitions.
@@ -46,48 +80,63 @@ pub struct LatencyRow {
 /// Rates of all repetitions.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ThroughputRow {
-    /// Samples received per second.
+    /// Samples that each subscriber received per second.
     pub samples_per_s: Spread,
-    /// Megabits (10⁶) of sample data received per second.
+    /// Megabits (10⁶) of sample data that each subscriber received per second.
     pub mbit_per_s: Spread,
     /// Lost in all repetitions.
     pub lost: u64,
     /// Lost as a percentage of those sent.
     pub lost_percent: f64,
-    /// Median rate over the floor's median rate; more is better.
+    /// Median rate over the floor's median rate; more is better. Only where nothing held the writer back.
     pub ratio_to_floor: Option<f64>,
+}
+
+/// What the processes of all repetitions used, while throughput was measured where that was.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct UsageRow {
+    /// Processor time of all processes as a percentage of one core.
+    pub cpu_percent: Spread,
+    /// Processor time of all processes for each sample that a subscriber received, in microseconds.
+    pub cpu_us_per_sample: Option<Spread>,
+    /// Resident memory of the process that has most, in bytes.
+    pub rss_bytes: Option<Spread>,
+}
+
+impl Row {
+    /// Subscribers, where the record tells.
+    pub fn subscribers(&self) -> Option<u32> {
+        self.case.as_ref().map(|case| case.subscribers)
+    }
 }
 
 impl Table {
     /// Puts the repetitions of a record together.
     pub fn of(record: &Record) -> Self {
-        let mut sizes: Vec<u64> = record.measurements.iter().map(|measurement| measurement.data_len).collect();
-        sizes.sort_unstable();
-        sizes.dedup();
+        Self::build(&[record])
+    }
+
+    /// Puts the repetitions of several records together, of each for itself.
+    pub fn of_all(sources: &[Source]) -> Self {
+        Self::build(&sources.iter().map(|source| &source.record).collect::<Vec<_>>())
+    }
+
+    fn build(records: &[&Record]) -> Self {
         let mut rows = Vec::new();
-        for data_len in sizes {
+        for (index, record) in records.iter().enumerate() {
             let first = rows.len();
-            for series in &record.header.series {
-                let of = |test| {
-                    record.measurements.iter().filter(move |measurement| {
-                        measurement.series == series.id && measurement.data_len == data_len && measurement.test == test
-                    })
-                };
-                let latency = latency_row(of(Test::Latency));
-                let throughput = throughput_row(of(Test::Throughput));
-                if latency.is_some() || throughput.is_some() {
-                    rows.push(Row {
-                        series: series.id.clone(),
-                        label: series.label.clone(),
-                        floor: series.floor,
-                        data_len,
-                        latency,
-                        throughput,
-                    });
-                }
-            }
+            rows.extend(record_rows(index, record));
             compare_with_floor(&mut rows[first..]);
         }
+        // Stable: the series keep their order. Rows without a case come first, and cases as they first appear.
+        let mut cases: Vec<Option<Case>> = vec![None];
+        for row in &rows {
+            if !cases.contains(&row.case) {
+                cases.push(row.case.clone());
+            }
+        }
+        let place = |row: &Row| cases.iter().position(|case| *case == row.case);
+        rows.sort_by_key(|row| (place(row), row.data_len, row.record));
         Self { rows }
     }
 
@@ -128,36 +177,194 @@ impl Table {
     }
 }
 
+/// The measurements that make one row.
+struct Group<'a> {
+    series: &'a Series,
+    data_len: u64,
+    case: Option<&'a Case>,
+    rate_per_s: Option<f64>,
+    measurements: Vec<&'a Measurement>,
+}
+
+/// Rows in the order of the series, and within each in the order of measuring.
+fn record_rows(index: usize, record: &Record) -> Vec<Row> {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for measurement in &record.measurements {
+        let Some(series) = record.header.series.iter().find(|series| series.id == measurement.series) else { continue };
+        let (data_len, case, rate_per_s) = (measurement.data_len, measurement.case.as_deref(), asked_rate(measurement));
+        let is_same = |group: &&mut Group<'_>| {
+            group.series.id == series.id
+                && (group.data_len, group.case, group.rate_per_s) == (data_len, case, rate_per_s)
+        };
+        match groups.iter_mut().find(is_same) {
+            Some(group) => group.measurements.push(measurement),
+            None => groups.push(Group { series, data_len, case, rate_per_s, measurements: vec![measurement] }),
+        }
+    }
+    let place = |group: &Group<'_>| record.header.series.iter().position(|series| series.id == group.series.id);
+    groups.sort_by_key(|group| (place(group), group.data_len));
+    groups.iter().filter_map(|group| row(index, group)).collect()
+}
+
+/// What the schedule asked for: of a campaign as its case says, of an open loop as the sender says.
+fn asked_rate(measurement: &Measurement) -> Option<f64> {
+    let of_probes = || measurement.publisher.probes.as_ref().map(|probes| probes.offered_per_s);
+    match &measurement.case {
+        Some(case) => case.rate_per_s,
+        None => of_probes().filter(|_| measurement.test == Test::OpenLoop),
+    }
+}
+
+fn row(record: usize, group: &Group<'_>) -> Option<Row> {
+    let of = |test| group.measurements.iter().copied().filter(move |measurement| measurement.test == test);
+    let throughput = throughput_row(of(Test::Throughput)).or_else(|| throughput_row(of(Test::OpenLoop)));
+    let usage = [Test::Throughput, Test::OpenLoop, Test::Latency].into_iter().find_map(|test| usage_row(of(test)));
+    let row = Row {
+        record,
+        series: group.series.id.clone(),
+        label: group.series.label.clone(),
+        floor: group.series.floor,
+        data_len: group.data_len,
+        case: group.case.cloned(),
+        rate_per_s: group.rate_per_s,
+        latency: latency_row(of(Test::Latency)).or_else(|| latency_row(of(Test::OpenLoop))),
+        throughput,
+        usage,
+        runs: group
+            .measurements
+            .iter()
+            .filter(|measurement| measurement.block.is_none())
+            .map(|run| run_of(run))
+            .collect(),
+    };
+    (row.latency.is_some() || row.throughput.is_some()).then_some(row)
+}
+
+fn run_of(measurement: &Measurement) -> Run {
+    let latency = latency_of(measurement);
+    let percentile = |fraction: f64| {
+        let latency = latency.as_ref().filter(|latency| latency.supports(fraction))?;
+        Some(latency.value_at(fraction) as f64)
+    };
+    let rate = received(measurement).map(|received| received.samples_per_s);
+    Run {
+        repetition: measurement.repetition,
+        p50_ns: percentile(0.5),
+        p99_ns: percentile(0.99),
+        samples_per_s: rate.filter(|rate| *rate > 0.0 && measurement.test == Test::Throughput),
+    }
+}
+
+/// The latency of one way, as what a run was for allows to tell it: in an open loop from when samples were due.
+pub(crate) fn latency_of(measurement: &Measurement) -> Option<LatencyResult> {
+    let publisher = &measurement.publisher;
+    let latency = match measurement.test {
+        Test::Latency => publisher.latency.clone(),
+        Test::Throughput => None,
+        Test::OpenLoop => publisher
+            .probes
+            .as_ref()
+            .map(|probes| probes.from_intended.halved())
+            .filter(|latency| latency.count > 0)
+            .or_else(|| publisher.scheduled_latency.clone())
+            .or_else(|| publisher.latency.clone()),
+    };
+    latency.filter(|latency| latency.count > 0)
+}
+
 fn latency_row<'a>(measurements: impl Iterator<Item = &'a Measurement>) -> Option<LatencyRow> {
-    let results: Vec<&LatencyResult> = measurements
-        .filter_map(|measurement| measurement.publisher.latency.as_ref())
-        .filter(|latency| latency.count > 0)
-        .collect();
+    let results: Vec<LatencyResult> = measurements.filter_map(latency_of).collect();
     let p50_ns = Spread::of(results.iter().map(|latency| latency.p50_ns as f64))?;
     let merged = results.iter().fold(LatencyResult::default(), |all, latency| all.merged(latency));
     Some(LatencyRow { merged, p50_ns, ratio_to_floor: None })
 }
 
+/// What the subscribers of one measurement received, on average, and what all of them lost.
+struct Received {
+    samples_per_s: f64,
+    mbit_per_s: f64,
+    samples: u64,
+    lost: u64,
+}
+
+fn received(measurement: &Measurement) -> Option<Received> {
+    let results: Vec<_> = subscribers(measurement).filter_map(|side| side.throughput.as_ref()).collect();
+    let count = results.len() as f64;
+    (!results.is_empty()).then(|| Received {
+        samples_per_s: results.iter().map(|result| result.samples_per_s()).sum::<f64>() / count,
+        mbit_per_s: results.iter().map(|result| result.mbit_per_s()).sum::<f64>() / count,
+        samples: results.iter().map(|result| result.samples).sum(),
+        lost: results.iter().map(|result| result.lost).sum(),
+    })
+}
+
+fn subscribers(measurement: &Measurement) -> impl Iterator<Item = &SideResult> {
+    let others = measurement.others.iter().filter(|side| side.side == Side::Subscriber);
+    std::iter::once(&measurement.subscriber).chain(others)
+}
+
 fn throughput_row<'a>(measurements: impl Iterator<Item = &'a Measurement>) -> Option<ThroughputRow> {
-    let results: Vec<_> = measurements.filter_map(|measurement| measurement.subscriber.throughput.as_ref()).collect();
+    let results: Vec<Received> = measurements.filter_map(received).collect();
     let lost: u64 = results.iter().map(|result| result.lost).sum();
-    let received: u64 = results.iter().map(|result| result.samples).sum();
-    let sent = received + lost;
+    let sent: u64 = results.iter().map(|result| result.samples).sum::<u64>() + lost;
     Some(ThroughputRow {
-        samples_per_s: Spread::of(results.iter().map(|result| result.samples_per_s()))?,
-        mbit_per_s: Spread::of(results.iter().map(|result| result.mbit_per_s()))?,
+        samples_per_s: Spread::of(results.iter().map(|result| result.samples_per_s))?,
+        mbit_per_s: Spread::of(results.iter().map(|result| result.mbit_per_s))?,
         lost,
         lost_percent: if sent == 0 { 0.0 } else { lost as f64 * 100.0 / sent as f64 },
         ratio_to_floor: None,
     })
 }
 
+/// What the processes of one measurement used together.
+pub(crate) struct Usage {
+    pub(crate) cpu_percent: f64,
+    pub(crate) cpu_us_per_sample: Option<f64>,
+    pub(crate) rss_bytes: Option<f64>,
+}
+
+/// `None` where no process tells.
+pub(crate) fn usage(measurement: &Measurement) -> Option<Usage> {
+    let all = [&measurement.publisher, &measurement.subscriber].into_iter().chain(&measurement.others);
+    let totals: Vec<_> = all.filter_map(|side| Some(&side.resources.as_ref()?.total)).collect();
+    let percents = totals.iter().map(|total| total.cpu_percent_of_core());
+    let times_us = totals.iter().map(|total| total.cpu_ns() as f64 / 1e3);
+    // Sides that share a process have measured the same one.
+    let shared = measurement.case.as_ref().is_some_and(|case| case.delivery == Delivery::SameProcess);
+    let put_together = |values: &mut dyn Iterator<Item = f64>| {
+        if shared { values.fold(0.0, f64::max) } else { values.sum() }
+    };
+    let samples = received(measurement).map_or(0, |received| received.samples);
+    let memory = totals.iter().filter_map(|total| total.rss_bytes.or(total.rss_peak_bytes)).max();
+    (!totals.is_empty()).then(|| Usage {
+        cpu_percent: put_together(&mut percents.into_iter()),
+        cpu_us_per_sample: (samples > 0).then(|| put_together(&mut times_us.into_iter()) / samples as f64),
+        rss_bytes: memory.map(|bytes| bytes as f64),
+    })
+}
+
+fn usage_row<'a>(measurements: impl Iterator<Item = &'a Measurement>) -> Option<UsageRow> {
+    let uses: Vec<Usage> = measurements.filter_map(usage).collect();
+    Some(UsageRow {
+        cpu_percent: Spread::of(uses.iter().map(|usage| usage.cpu_percent))?,
+        cpu_us_per_sample: Spread::of(uses.iter().filter_map(|usage| usage.cpu_us_per_sample)),
+        rss_bytes: Spread::of(uses.iter().filter_map(|usage| usage.rss_bytes)),
+    })
+}
+
+/// The rows are those of one record.
 fn compare_with_floor(rows: &mut [Row]) {
     let ratio = |value: f64, floor: Option<f64>| floor.filter(|floor| *floor > 0.0).map(|floor| value / floor);
-    let floor = rows.iter().find(|row| row.floor);
-    let floor_p50 = floor.and_then(|row| row.latency.as_ref()).map(|latency| latency.p50_ns.median);
-    let floor_rate = floor.and_then(|row| row.throughput.as_ref()).map(|rates| rates.samples_per_s.median);
-    for row in rows {
+    let floors: Vec<(Option<f64>, Option<f64>)> = rows
+        .iter()
+        .map(|row| {
+            let floor = floor_of(row, rows);
+            let latency = floor.and_then(|floor| Some(floor.latency.as_ref()?.p50_ns.median));
+            let unpaced = floor.filter(|_| row.rate_per_s.is_none());
+            (latency, unpaced.and_then(|floor| Some(floor.throughput.as_ref()?.samples_per_s.median)))
+        })
+        .collect();
+    for (row, (floor_p50, floor_rate)) in rows.iter_mut().zip(floors) {
         if let Some(latency) = &mut row.latency {
             latency.ratio_to_floor = ratio(latency.p50_ns.median, floor_p50);
         }
@@ -165,6 +372,21 @@ fn compare_with_floor(rows: &mut [Row]) {
             throughput.ratio_to_floor = ratio(throughput.samples_per_s.median, floor_rate);
         }
     }
+}
+
+/// The floor at the same size and rate: in the same case where it was measured there, otherwise where the same number of
+/// processes were at the same places.
+pub(crate) fn floor_of<'a>(row: &Row, rows: &'a [Row]) -> Option<&'a Row> {
+    let alike = |other: &&Row| {
+        other.floor
+            && other.record == row.record
+            && other.data_len == row.data_len
+            && other.rate_per_s == row.rate_per_s
+    };
+    let layout =
+        |row: &Row| row.case.as_ref().map(|case| (case.publishers, case.subscribers, case.topics, case.delivery));
+    let mut floors = rows.iter().filter(alike);
+    floors.clone().find(|other| other.case == row.case).or_else(|| floors.find(|other| layout(other) == layout(row)))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 //! | [`event`] | waiting on several descriptors until a deadline; a waker and a timer any thread may use |
 //! | [`clock`] | monotonic and real time in nanoseconds |
 //! | [`thread`] | names, CPU affinity, scheduling, locked memory, CPU idle latency |
+//! | `floor` | what shared memory costs at least, to measure against; Linux only |
 //! | [`random`] | unpredictable bytes from the operating system |
 //!
 //! Nearly all `unsafe` code of the project lives here: the safe functions of this crate are the only way from the
@@ -21,6 +22,8 @@ compile_error!("peregrine-transport needs a Unix");
 
 pub mod clock;
 pub mod event;
+#[cfg(target_os = "linux")]
+pub mod floor;
 pub mod interface;
 pub mod random;
 mod sys;

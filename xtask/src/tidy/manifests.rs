@@ -29,7 +29,11 @@ const ARROWS: &[Arrows] = &[
     },
     Arrows { from: "peregrine-idl", to: &["peregrine-xtypes"], in_tests: &[] },
     Arrows { from: "peregrine-report", to: &[], in_tests: &[] },
-    Arrows { from: "perftest", to: &["peregrine", "peregrine-report"], in_tests: &["peregrine-interop"] },
+    Arrows {
+        from: "perftest",
+        to: &["peregrine", "peregrine-report", "peregrine-transport"],
+        in_tests: &["peregrine-interop"],
+    },
     Arrows { from: "peregrine-sim", to: &["peregrine", "peregrine-rtps"], in_tests: &[] },
     Arrows { from: "peregrine-interop", to: &[], in_tests: &[] },
     Arrows { from: "peregrine-interop-peer", to: &["peregrine"], in_tests: &[] },

@@ -11,6 +11,11 @@ thread_local! {
     static DEPTH: Cell<u32> = const { Cell::new(0) };
 }
 
+/// Whether the calling thread runs a listener.
+pub(crate) fn is_telling() -> bool {
+    DEPTH.get() > 0
+}
+
 /// The statuses that the listener at work is to be told of when it comes back.
 const PENDING: u64 = u32::MAX as u64;
 /// A listener is at work.

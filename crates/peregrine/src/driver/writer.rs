@@ -6,7 +6,7 @@ use peregrine_rtps::history::{Change, Full};
 use peregrine_rtps::id::Guid;
 use peregrine_rtps::qos::NonMatch;
 use peregrine_rtps::seq::SequenceNumber;
-use peregrine_rtps::time::Instant;
+use peregrine_rtps::time::{Instant, Span};
 use peregrine_rtps::transmit::TransmitBatch;
 use peregrine_rtps::writer::{MatchedReader, Writer, WriterEvent};
 
@@ -14,7 +14,7 @@ use super::domain::Domain;
 use super::due::Due;
 use super::publishing::Turn;
 use super::send::Route;
-use super::telling::Telling;
+use super::telling::{Telling, is_telling};
 use super::topic::TopicCore;
 use super::wakers::Wakers;
 use super::{NEVER, Watched, now, wait_locked};
@@ -54,11 +54,17 @@ pub(crate) struct WriterState {
     /// How often the window had been filled at the last write.
     windows_filled: u64,
     pub(crate) closed: bool,
+    /// Readers do not keep up: whoever writes does not wait for them again before everything has been sent.
+    is_outpaced: bool,
     /// It is among the writers that have something to send.
     is_publishing: bool,
     /// Nothing is sent any more.
     has_ended: bool,
 }
+
+/// How long a write waits for its sample to leave. What a fast network acknowledges takes less; queued instead, samples
+/// would go through memory that no cache holds any more.
+const HELD_UP_MAX: Span = Span::from_millis(2);
 
 /// Octets of samples that an asynchronous writer puts together at once: a train of datagrams.
 const PUBLISH_OCTETS: usize = 1 << 16;
@@ -101,20 +107,7 @@ impl WriterCore {
         writer: Writer,
         flow: Option<FlowController>,
     ) -> Arc<Self> {
-        let state = WriterState {
-            writer,
-            statuses: WriterStatuses::default(),
-            matched: Vec::new(),
-            last_non_match: None,
-            hook: None,
-            wakers: Wakers::default(),
-            sending: false,
-            outbox: None,
-            windows_filled: 0,
-            closed: false,
-            is_publishing: false,
-            has_ended: false,
-        };
+        let state = WriterState::new(writer);
         Arc::new_cyclic(|me| Self {
             guid: state.writer.guid(),
             topic,
@@ -150,7 +143,11 @@ impl WriterCore {
             }
             match guard.writer.write(now(), change) {
                 Ok(number) => {
+                    let must_wait = guard.must_wait_for_readers();
                     self.transmit_in_flow(guard);
+                    if must_wait {
+                        self.wait_for_readers(deadline.or_else(|| give_up_at.take().and_then(|at| at())));
+                    }
                     return Ok(number);
                 }
                 Err((full, refused)) => {
@@ -192,6 +189,15 @@ impl WriterCore {
         let ready = |state: &mut WriterState| ready(state).then_some(());
         let end = deadline.unwrap_or(Instant(NEVER));
         wait_locked(self, end, StatusMask::ACKNOWLEDGED, ready).map(|((), guard)| guard)
+    }
+
+    /// Waits for a moment until what was written has left.
+    fn wait_for_readers(&self, deadline: Option<Instant>) {
+        let end = now() + HELD_UP_MAX;
+        let end = deadline.map_or(end, |at| at.min(end));
+        if self.wait(Some(end), |s| s.closed || !s.writer.is_held_up()).is_none() {
+            self.lock().is_outpaced = true;
+        }
     }
 
     /// The same after a write. A writer in full flow looks itself whether its readers have acknowledged.
@@ -423,6 +429,32 @@ impl Watched for WriterCore {
 }
 
 impl WriterState {
+    fn new(writer: Writer) -> Self {
+        Self {
+            writer,
+            statuses: WriterStatuses::default(),
+            matched: Vec::new(),
+            last_non_match: None,
+            hook: None,
+            wakers: Wakers::default(),
+            sending: false,
+            outbox: None,
+            windows_filled: 0,
+            is_outpaced: false,
+            closed: false,
+            is_publishing: false,
+            has_ended: false,
+        }
+    }
+
+    /// Whether who has just written is to wait until the sample has left. A listener does not: it may well run on the
+    /// thread that acknowledgements come to.
+    fn must_wait_for_readers(&mut self) -> bool {
+        let is_held_up = self.writer.is_held_up();
+        self.is_outpaced &= is_held_up;
+        is_held_up && !self.is_outpaced && !is_telling()
+    }
+
     fn is_settled(&self) -> bool {
         self.writer.is_published() && self.writer.is_acknowledged(self.writer.last())
     }
@@ -444,5 +476,97 @@ impl WriterStatuses {
 impl std::fmt::Debug for WriterCore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("WriterCore").field("guid", &self.guid).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use peregrine_rtps::history::{ChangeKind, HistoryKind};
+    use peregrine_rtps::id::{EntityId, GuidPrefix, KeyHash};
+    use peregrine_rtps::payload::Payload;
+    use peregrine_rtps::seq::{Count, SequenceNumberSet};
+    use peregrine_rtps::time::Timestamp;
+    use peregrine_rtps::vendor::VendorId;
+    use peregrine_rtps::wire::AckNack;
+    use peregrine_rtps::writer::WriterConfig;
+
+    use super::*;
+
+    fn guid(prefix: u8) -> Guid {
+        Guid { prefix: GuidPrefix([prefix; 12]), entity: EntityId([0, 0, 1, prefix]) }
+    }
+
+    /// Readers that keep up are waited for, others once.
+    #[test]
+    fn a_reader_that_does_not_keep_up_is_not_waited_for_again() {
+        let config = WriterConfig { history: HistoryKind::KeepAll, ..WriterConfig::new(guid(2)) };
+        let mut state = WriterState::new(Writer::new(config));
+        let reader = guid(7);
+        assert!(state.writer.match_reader(Instant(0), matched(reader)));
+        for _ in 0..2 {
+            write(&mut state);
+            assert!(!state.must_wait_for_readers(), "the window is open");
+        }
+        write(&mut state);
+        assert!(state.must_wait_for_readers());
+        state.is_outpaced = true;
+        (0..7).for_each(|_| write(&mut state));
+        assert!(!state.must_wait_for_readers(), "it was in vain before");
+        // One has arrived, and another may leave: the reader is still behind.
+        acknowledge(&mut state, reader, 2);
+        assert!(!state.must_wait_for_readers());
+        (3..=11).for_each(|below| acknowledge(&mut state, reader, below));
+        assert!(!state.must_wait_for_readers() && !state.is_outpaced, "everything has left");
+        (0..12).for_each(|_| write(&mut state));
+        assert!(state.must_wait_for_readers());
+    }
+
+    /// A reader's acknowledgements may come to the very thread that runs the listener.
+    #[test]
+    fn a_listener_does_not_wait_for_readers() {
+        let config = WriterConfig { history: HistoryKind::KeepAll, ..WriterConfig::new(guid(2)) };
+        let mut state = WriterState::new(Writer::new(config));
+        assert!(state.writer.match_reader(Instant(0), matched(guid(7))));
+        (0..3).for_each(|_| write(&mut state));
+        let mut in_listener = None;
+        Telling::default().tell(StatusMask::ACKNOWLEDGED, |_| in_listener = Some(state.must_wait_for_readers()));
+        assert_eq!(in_listener, Some(false));
+        assert!(state.must_wait_for_readers());
+    }
+
+    fn matched(guid: Guid) -> MatchedReader {
+        MatchedReader {
+            guid,
+            reliable: true,
+            wants_history: false,
+            to: Arc::new([]),
+            group: None,
+            max_message_bytes: 65_507,
+            expects_inline_qos: false,
+            positive_acks_disabled: false,
+            vendor: VendorId::PEREGRINE,
+        }
+    }
+
+    /// Four tenths of a megabyte, of which one may be under way at first.
+    fn write(state: &mut WriterState) {
+        let change = Change {
+            kind: ChangeKind::Alive,
+            instance: KeyHash::default(),
+            source_timestamp: Timestamp::from_unix_nanos(0),
+            payload: Payload::copy_of(&[0; 400_000]),
+        };
+        state.writer.write(Instant(0), change).unwrap();
+    }
+
+    fn acknowledge(state: &mut WriterState, reader: Guid, below: i64) {
+        let acknack = AckNack {
+            reader: reader.entity,
+            writer: state.writer.guid().entity,
+            state: SequenceNumberSet::empty(SequenceNumber(below)),
+            count: Count(below as i32),
+            is_final: true,
+        };
+        state.writer.handle_acknack(Instant(0), reader, &acknack);
     }
 }

@@ -101,7 +101,7 @@ pub fn run_at(
     let reason = result.as_ref().err().map_or_else(String::new, Error::to_string);
     keeper.keep(&Line::End(End { complete: result.is_ok(), reason }))?;
     keeper.finish()?;
-    characterize::report(&folder)?;
+    crate::report::beside_record(&folder)?;
     result
 }
 

@@ -1,6 +1,6 @@
 //! What a plan may compare: every series that is known by name, and who moves its samples.
 
-use peregrine_report::record::Series;
+use peregrine_report::record::{PeerFacts, Series};
 use serde::{Deserialize, Serialize};
 
 /// One way of moving samples, known by its name.
@@ -86,7 +86,23 @@ impl SeriesSpec {
 
     /// As a record has it.
     pub fn describe(&self) -> Series {
-        Series { id: self.id.into(), label: self.label.into(), floor: self.is_floor(), options: Vec::new(), peer: None }
+        let peer = match self.runner {
+            SeriesRunner::Own(Carrier::Peregrine) => Some(Box::new(peregrine_facts())),
+            SeriesRunner::Own(Carrier::RawUdp) | SeriesRunner::Missing(_) => None,
+        };
+        Series { id: self.id.into(), label: self.label.into(), floor: self.is_floor(), options: Vec::new(), peer }
+    }
+}
+
+fn peregrine_facts() -> PeerFacts {
+    PeerFacts {
+        name: "Peregrine".into(),
+        version: env!("CARGO_PKG_VERSION").into(),
+        settings: vec![
+            "one interface: what the case runs on".into(),
+            "without a history depth, KEEP_ALL with 64 samples or 64 MiB at the writer, so that reliable writers block"
+                .into(),
+        ],
     }
 }
 

@@ -1,21 +1,23 @@
 //! `perftest` alone: measures this machine with publishers and subscribers as real processes, and reports.
 
+mod cell;
 pub(crate) mod keeper;
+pub(crate) mod kept;
 pub(crate) mod pair;
-mod progress;
+pub(crate) mod progress;
 mod series;
 mod turns;
 
 use std::fs::{self, File};
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use peregrine_report::record::{End, Header, Line, Measurement, Record, SCHEMA_VERSION, Series, Test, Warning};
-use peregrine_report::render;
-use peregrine_report::table::Table;
+use peregrine_report::record::{Line, Measurement, Record, Series, Test, Warning};
 
+pub(crate) use self::cell::measure_cell;
 pub use self::keeper::Keeper;
+use self::kept::{Comparison, Cores};
 use self::pair::Pair;
 use self::progress::Progress;
 use self::series::{SERIES, SeriesSpec};
@@ -24,8 +26,7 @@ use crate::campaign::placement::Place;
 use crate::control::Stop;
 use crate::doctor;
 use crate::error::Error;
-use crate::host::{self, IdleStates};
-use crate::output::print_text;
+use crate::host;
 use crate::places::{Places, placed};
 use crate::plan::SCAN_SIZES;
 
@@ -56,55 +57,18 @@ pub fn run(options: &Options, command_line: Vec<String>, places: &Places, stop: 
     sizes.sort_unstable();
     sizes.dedup();
     let time = Duration::from_millis(options.time.unwrap_or(if options.quick { 100 } else { 200 }));
-    let created_utc = host::utc_text(SystemTime::now());
-    let folder = keeper::folder(options.out.as_deref(), &created_utc);
-    let mut keeper = Keeper::create(&folder)?;
-
-    let host_lines = places.placement().host_lines()?;
-    let idle_states = places.placement().keep_awake();
-    let cores = places.placement().two_cores();
-    let header = Header {
-        schema: SCHEMA_VERSION,
-        tool: "perftest".into(),
-        version: env!("CARGO_PKG_VERSION").into(),
-        created_utc,
+    let comparison = Comparison {
+        out: options.out.as_deref(),
         command_line,
+        placement: places.placement(),
         series: SERIES.iter().map(|series| series.describe(places)).collect::<Result<_, _>>()?,
-        data_lens: sizes.iter().map(|size| *size as u64).collect(),
+        sizes: &sizes,
         repetitions: options.repetitions,
-        measurement_ms: time.as_millis() as u64,
-        pinned_cores: cores.map_or_else(Vec::new, |(publisher, subscriber)| vec![publisher, subscriber]),
-        idle_states_disabled: matches!(idle_states, IdleStates::Disabled { .. }),
-        plan: None,
+        time,
     };
-    keeper.keep(&Line::Header(header))?;
-    for line in host_lines {
-        keeper.keep(&line)?;
-    }
-
-    let campaign = Campaign { sizes: &sizes, time, cores, places, stop, repetitions: options.repetitions };
-    let result = campaign.run(&mut keeper);
-    let reason = result.as_ref().err().map_or_else(String::new, Error::to_string);
-    keeper.keep(&Line::End(End { complete: result.is_ok(), reason }))?;
-    keeper.finish()?;
-    report(&folder)?;
-    result
-}
-
-/// Renders a kept record again: the table on stdout, and the page beside the record.
-pub fn report(folder: &Path) -> Result<(), Error> {
-    let (record, path) = read_record(folder)?;
-    let table = Table::of(&record);
-    let page = folder.join("report.html");
-    fs::write(&page, render::html(&record))
-        .map_err(|error| Error::Setup(format!("Cannot write {}: {error}", page.display())))?;
-    let mut text = if table.rows.is_empty() { String::new() } else { render::text(&table) };
-    text += &render::load_text(&record);
-    for doubt in table.doubts() {
-        text += &format!("\n{doubt}\n");
-    }
-    text += &format!("\nRecord: {}\nReport: {}\n", path.display(), page.display());
-    print_text(&text)
+    kept::keep(comparison, |cores, keeper| {
+        Campaign { sizes: &sizes, time, cores, places, stop, repetitions: options.repetitions }.run(keeper)
+    })
 }
 
 /// The record that a folder holds, and its path.
@@ -120,7 +84,7 @@ pub fn read_record(folder: &Path) -> Result<(Record, PathBuf), Error> {
 struct Campaign<'a> {
     sizes: &'a [usize],
     time: Duration,
-    cores: Option<(usize, usize)>,
+    cores: Cores,
     places: &'a Places,
     stop: &'a Stop,
     repetitions: u32,

@@ -6,14 +6,14 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use peregrine_report::record::Test;
 
 /// Shown on stderr, so that stdout holds nothing but the result.
-pub(super) struct Progress {
+pub(crate) struct Progress {
     bar: ProgressBar,
     plain: bool,
 }
 
 impl Progress {
     /// `total` is the number of steps.
-    pub(super) fn start(total: usize) -> Self {
+    pub(crate) fn start(total: usize) -> Self {
         let plain = !std::io::stderr().is_terminal();
         let target = if plain { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
         let bar = ProgressBar::with_draw_target(Some(total as u64), target);
@@ -24,7 +24,7 @@ impl Progress {
     }
 
     /// The next pair of processes begins.
-    pub(super) fn begin(&self, series: &str, test: Test, repetition: u32) {
+    pub(crate) fn begin(&self, series: &str, test: Test, repetition: u32) {
         let test = match test {
             Test::Latency => "latency",
             Test::Throughput => "throughput",
@@ -39,12 +39,12 @@ impl Progress {
     }
 
     /// One size is done.
-    pub(super) fn step(&self) {
+    pub(crate) fn step(&self) {
         self.bar.inc(1);
     }
 
     /// A line that stays.
-    pub(super) fn message(&self, text: &str) {
+    pub(crate) fn message(&self, text: &str) {
         if self.plain {
             eprintln!("{text}");
         } else {
@@ -53,7 +53,7 @@ impl Progress {
     }
 
     /// Removes the bar.
-    pub(super) fn end(&self) {
+    pub(crate) fn end(&self) {
         self.bar.finish_and_clear();
     }
 }

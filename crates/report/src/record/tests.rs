@@ -98,7 +98,8 @@ fn a_record_of_version_1_is_read_and_rendered() {
     assert_eq!((record.host.cpu_dma_latency_us, record.host.interfaces[0].offloads.len()), (None, 0));
     let table = crate::table::Table::of(&record);
     assert_eq!(table.rows[1].latency.as_ref().unwrap().ratio_to_floor, Some(1.5));
-    assert!(crate::render::html(&record).contains("Example CPU"));
+    let source = crate::table::Source { name: String::new(), record };
+    assert!(crate::render::html(&[source]).contains("Example CPU"));
 }
 
 #[test]

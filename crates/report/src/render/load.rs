@@ -45,27 +45,36 @@ pub fn load_text(record: &Record) -> String {
     text
 }
 
-/// As sections of a page.
+/// As parts of a page. What every measurement used is long, and folded.
 pub(super) fn load_html(record: &Record) -> String {
     let mut text = String::new();
-    for section in [loads(record), searches(record), resources(record)].into_iter().flatten() {
-        let _ = write!(
+    for section in [loads(record), searches(record)].into_iter().flatten() {
+        let _ =
+            writeln!(text, "<h3>{}</h3>\n<p>{}.</p>\n{}", section.title, escape(section.explanation), table(&section));
+    }
+    if let Some(section) = resources(record) {
+        let _ = writeln!(
             text,
-            "<section><h2>{}</h2>\n<p>{}</p>\n<div class=\"scroll\"><table>\n",
-            escape(section.title),
-            escape(section.explanation)
+            "<details><summary>{}</summary>\n<p>{}.</p>\n{}</details>",
+            section.title,
+            escape(section.explanation),
+            table(&section)
         );
-        for (index, row) in section.rows.iter().enumerate() {
-            let cell = if index == 0 { "th" } else { "td" };
-            let cells: String = row.iter().map(|text| format!("<{cell}>{}</{cell}>", escape(text))).collect();
-            let _ = writeln!(text, "<tr>{cells}</tr>");
-        }
-        text.push_str("</table></div></section>\n");
     }
     if let Some(line) = payload_line(record) {
-        let _ = writeln!(text, "<section><h2>Payloads</h2><p>{}</p></section>", escape(&line));
+        let _ = writeln!(text, "<h3>Payloads</h3>\n<p>{}</p>", escape(&line));
     }
     text
+}
+
+fn table(section: &Section) -> String {
+    let mut text = String::from("<div class=\"scroll\" tabindex=\"0\"><table>\n");
+    for (index, row) in section.rows.iter().enumerate() {
+        let cell = if index == 0 { "th" } else { "td" };
+        let cells: String = row.iter().map(|text| format!("<{cell}>{}</{cell}>", escape(text))).collect();
+        let _ = writeln!(text, "<tr>{cells}</tr>");
+    }
+    text + "</table></div>\n"
 }
 
 fn loads(record: &Record) -> Option<Section> {

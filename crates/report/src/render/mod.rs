@@ -1,13 +1,15 @@
-//! A [`crate::table::Table`] as text, CSV, JSON and HTML.
+//! Records as text, CSV, JSON and HTML.
 
 mod chart;
+mod csv;
 mod html;
 mod load;
 mod text;
 
+pub use csv::csv;
 pub use html::html;
 pub use load::load_text;
-pub use text::{csv, json, text};
+pub use text::{json, text};
 
 /// Microseconds with a sensible number of decimals.
 fn microseconds(time_ns: f64) -> String {

@@ -1,10 +1,10 @@
-//! Plain text for terminals, CSV and JSON for programs.
+//! Plain text for terminals, JSON for programs.
 
 use std::fmt::Write;
 
-use super::{grouped, microseconds};
+use super::{grouped, load_text, microseconds};
 use crate::stats::Spread;
-use crate::table::{LatencyRow, Row, Table, ThroughputRow};
+use crate::table::{Row, Source, Table};
 
 const HEADINGS: [&str; 15] = [
     "bytes",
@@ -23,83 +23,87 @@ const HEADINGS: [&str; 15] = [
     "lost %",
     "x floor",
 ];
+const CASE_HEADINGS: [&str; 7] = ["rate/s", "pub:sub", "topics", "delivery", "reliability", "publishing", "type"];
 
-/// One aligned table: latencies in microseconds, one way; rates as received; `x floor` is the ratio to the floor of the
-/// same size, of the median latency and, in the last column, of the rate.
-pub fn text(table: &Table) -> String {
+/// One aligned table of what was measured, open loops and searches, what was skipped, and what lowers the worth of it.
+///
+/// Latencies are in microseconds, one way; rates as received; `x floor` is the ratio to the floor of the same size, of the
+/// median latency and, in the last column, of the rate.
+pub fn text(sources: &[Source]) -> String {
+    let table = Table::of_all(sources);
+    // An open loop without a campaign has a table of its own, with both starts of its latencies.
+    let rows: Vec<&Row> = table.rows.iter().filter(|row| row.case.is_some() || row.rate_per_s.is_none()).collect();
+    let mut text = if rows.is_empty() { String::new() } else { rows_text(sources, &rows) };
+    for source in sources {
+        text += &load_text(&source.record);
+        text += &skipped_text(source);
+    }
+    for doubt in table.doubts() {
+        let _ = write!(text, "\n{doubt}\n");
+    }
+    text
+}
+
+fn rows_text(sources: &[Source], rows: &[&Row]) -> String {
+    let with_case = rows.iter().any(|row| row.case.is_some());
     let mut lines: Vec<Vec<String>> = vec![HEADINGS.map(String::from).to_vec()];
-    lines.extend(table.rows.iter().map(cells));
+    lines.extend(rows.iter().map(|row| cells(row)));
+    if with_case {
+        let cases =
+            std::iter::once(CASE_HEADINGS.map(String::from).to_vec()).chain(rows.iter().map(|row| case_cells(row)));
+        lines.iter_mut().zip(cases).for_each(|(line, case)| line.extend(case));
+    }
+    if sources.len() > 1 {
+        let name = |row: &&Row| sources.get(row.record).map_or_else(String::new, |source| source.name.clone());
+        let names = std::iter::once("record".to_owned()).chain(rows.iter().map(name));
+        lines.iter_mut().zip(names).for_each(|(line, name)| line.push(name));
+    }
     let columns = lines[0].len();
     let widths: Vec<usize> =
         (0..columns).map(|column| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0)).collect();
-    let several_series = table.series().len() > 1;
+    let several_series = rows.iter().any(|row| row.series != rows[0].series);
     let mut text = String::from("Latency in microseconds, one way (half a round trip); throughput as received.\n\n");
-    let mut last_size = None;
+    let mut last = None;
     for (index, line) in lines.iter().enumerate() {
-        let size = index.checked_sub(1).map(|row| table.rows[row].data_len);
-        if several_series && size != last_size && last_size.is_some() {
+        let block = index.checked_sub(1).map(|row| (rows[row].data_len, &rows[row].case));
+        if several_series && block != last && last.is_some() {
             text.push('\n');
         }
-        last_size = size;
+        last = block;
         push_line(&mut text, line, &widths);
     }
     text
 }
 
-/// One line per row with a heading line; times in nanoseconds, empty where nothing was measured.
-pub fn csv(table: &Table) -> String {
-    let mut text = String::from(
-        "series,data_len_bytes,latency_count,min_ns,p50_ns,p50_lowest_ns,p50_highest_ns,p90_ns,p99_ns,p99.99_ns,max_ns,\
-         latency_ratio,samples_per_s,samples_per_s_lowest,samples_per_s_highest,mbit_per_s,lost,lost_percent,\
-         throughput_ratio\n",
-    );
-    for row in &table.rows {
-        let _ = write!(text, "{},{}", row.series, row.data_len);
-        match &row.latency {
-            None => text.push_str(",,,,,,,,,,"),
-            Some(LatencyRow { merged, p50_ns, ratio_to_floor }) => {
-                let _ = write!(
-                    text,
-                    ",{},{},{:.0},{:.0},{:.0},{},{},{},{},{}",
-                    merged.count,
-                    merged.min_ns,
-                    p50_ns.median,
-                    p50_ns.min,
-                    p50_ns.max,
-                    merged.p90_ns,
-                    merged.p99_ns,
-                    merged.p99_99_ns,
-                    merged.max_ns,
-                    optional(*ratio_to_floor),
-                );
-            }
+fn case_cells(row: &Row) -> Vec<String> {
+    let Some(case) = &row.case else { return vec!["-".into(); CASE_HEADINGS.len()] };
+    vec![
+        case.rate_per_s.map_or_else(|| "unpaced".into(), |rate| rate.to_string()),
+        format!("{}:{}", case.publishers, case.subscribers),
+        case.topics.to_string(),
+        case.delivery.to_string(),
+        case.reliability.to_string(),
+        case.publishing.to_string(),
+        case.data_type.clone(),
+    ]
+}
+
+fn skipped_text(source: &Source) -> String {
+    let mut counts: Vec<(&str, &str, usize)> = Vec::new();
+    for skipped in &source.record.skipped {
+        match counts.iter_mut().find(|(series, reason, _)| (*series, *reason) == (&skipped.series, &skipped.reason)) {
+            Some((_, _, count)) => *count += 1,
+            None => counts.push((&skipped.series, &skipped.reason, 1)),
         }
-        match &row.throughput {
-            None => text.push_str(",,,,,,,"),
-            Some(ThroughputRow { samples_per_s, mbit_per_s, lost, lost_percent, ratio_to_floor }) => {
-                let _ = write!(
-                    text,
-                    ",{:.0},{:.0},{:.0},{:.1},{lost},{lost_percent:.4},{}",
-                    samples_per_s.median,
-                    samples_per_s.min,
-                    samples_per_s.max,
-                    mbit_per_s.median,
-                    optional(*ratio_to_floor),
-                );
-            }
-        }
-        text.push('\n');
     }
-    text
+    let line =
+        |(series, reason, count): &(&str, &str, usize)| format!("\nNot measured, {count} of {series}: {reason}\n");
+    counts.iter().map(line).collect()
 }
 
 /// The table as one JSON document.
 pub fn json(table: &Table) -> serde_json::Result<String> {
     serde_json::to_string_pretty(table)
-}
-
-fn optional(ratio: Option<f64>) -> String {
-    ratio.map_or_else(String::new, |ratio| format!("{ratio:.3}"))
 }
 
 fn cells(row: &Row) -> Vec<String> {
@@ -146,9 +150,9 @@ fn push_line(text: &mut String, cells: &[String], widths: &[usize]) {
         if column > 0 {
             text.push_str("  ");
         }
-        // The names of the series are the only column that is not a number.
+        // Names begin at the left, numbers end at the right.
         let padding = " ".repeat(width - cell.chars().count());
-        if column == 1 {
+        if column == 1 || column > HEADINGS.len() + 2 {
             *text += cell;
             *text += &padding;
         } else {
@@ -168,7 +172,7 @@ mod tests {
     #[test]
     fn a_table_for_the_terminal() {
         assert_eq!(
-            text(&Table::of(&example::record())),
+            text(&[Source { name: String::new(), record: example::record() }]),
             "\
 Latency in microseconds, one way (half a round trip); throughput as received.
 
@@ -178,23 +182,27 @@ bytes  series           min   p50  ±%   p90   p99  p99.99   max  x floor  sampl
 
  1024  raw UDP         3.00  4.00  25  5.00  5.00   5.00*  5.00     1.00      1,000   0       8    0.00     1.00
  1024  DDS <reliable>  6.00  8.00  25  10.0  10.0   10.0*  10.0     2.00        500   0       4    1.96     0.50
+
+Repetitions differ by more than ±15 % in 4 latencies and 0 rates. Something else used the machine, or the measurements are too short.
+
+4 of 4 values of p99.99, marked with *, rest on fewer than ten samples above them.
 "
         );
     }
 
     #[test]
-    fn csv_has_as_many_cells_in_every_line() {
-        let mut record = example::record();
-        record
-            .measurements
-            .retain(|measurement| measurement.test == crate::record::Test::Latency || measurement.data_len == 32);
-        let text = csv(&Table::of(&record));
-        let counts: Vec<_> = text.lines().map(|line| line.matches(',').count()).collect();
-        assert_eq!(counts, [18; 5]);
-        assert_eq!(
-            text.lines().nth(1),
-            Some("raw,32,300,3000,4000,3000,5000,5000,5000,5000,5000,1.000,1000,1000,1000,0.3,0,0.0000,1.000")
+    fn a_campaign_has_its_cases_and_what_is_missing_in_words() {
+        let sources = ["one", "two"].map(|name| Source { name: name.into(), record: example::campaign() });
+        let text = text(&sources);
+        let heading = text.lines().find(|line| line.starts_with("bytes")).unwrap();
+        assert!(
+            heading.ends_with("rate/s  pub:sub  topics  delivery      reliability  publishing    type       record"),
+            "{heading}"
         );
+        let row = |line: &&str| line.contains("Cyclone DDS") && line.contains(" 300 ") && line.contains("1:3");
+        assert!(text.lines().filter(row).all(|line| line.ends_with("one") || line.ends_with("two")));
+        assert!(text.lines().any(|line| row(&line)), "{text}");
+        assert!(text.contains("Not measured, 18 of cyclonedds: ten readers"), "{text}");
     }
 
     #[test]

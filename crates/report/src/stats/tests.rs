@@ -7,7 +7,7 @@ fn result(values: &[u64]) -> LatencyResult {
     let mut histogram: Vec<(u64, u64)> = Vec::new();
     for value in values {
         moments.add(*value);
-        histogram = merge_histograms(&histogram, &[(*value, 1)]);
+        histogram = merge_histograms(histogram, &[(*value, 1)]);
     }
     LatencyResult::new(&moments, histogram)
 }

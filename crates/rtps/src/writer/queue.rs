@@ -4,6 +4,7 @@
 //! timers run: what is under way to the network is one batch, and one that waits behind it.
 
 use super::Writer;
+use crate::history::HistoryKind;
 use crate::seq::SequenceNumber;
 use crate::time::Instant;
 
@@ -54,6 +55,15 @@ impl Writer {
     pub fn is_published(&self) -> bool {
         let has_queued = self.next_to_send <= self.history.last();
         !self.config.asynchronous || !(has_queued || self.packer.is_open() || self.is_backed_up())
+    }
+
+    /// Whether samples wait to leave until more is acknowledged, of a writer that may block (KEEP_ALL) and sends by itself.
+    #[must_use]
+    pub fn is_held_up(&self) -> bool {
+        self.next_to_send <= self.history.last()
+            && self.config.history == HistoryKind::KeepAll
+            && !self.config.asynchronous
+            && !self.readers.is_empty()
     }
 
     /// Whether writing is queueing. Where nobody listens, there is nothing to wait for.

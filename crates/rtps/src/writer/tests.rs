@@ -133,6 +133,28 @@ fn a_writer_in_full_flow_needs_no_timer_each_millisecond() {
 }
 
 #[test]
+fn whoever_may_block_is_told_that_samples_wait_for_the_window() {
+    let asynchronous = WriterConfig { asynchronous: true, ..keep_all(50) };
+    let keep_last = WriterConfig { history: HistoryKind::KeepLast(50), ..keep_all(50) };
+    for (config, may_block) in [(keep_all(50), true), (asynchronous, false), (keep_last, false)] {
+        let mut pair = Pair::new(config, vec![reader(0)]);
+        pair.match_all(1472);
+        pair.run(Span::from_millis(5));
+        pair.fate = |_, _| vec![];
+        (0..2).for_each(|_| _ = pair.write(1, &[0; 400_000]));
+        assert!(!pair.writer.is_held_up(), "a megabyte may be under way");
+        pair.write(1, &[0; 400_000]);
+        assert_eq!(pair.writer.is_held_up(), may_block);
+        pair.fate = perfect;
+        pair.run(Span::from_secs(1));
+        assert!(!pair.writer.is_held_up());
+    }
+    let mut alone = Pair::new(keep_all(50), vec![]);
+    alone.write(1, &[0; 4_000_000]);
+    assert!(!alone.writer.is_held_up());
+}
+
+#[test]
 fn a_full_window_blocks_and_acknowledgement_opens_it() {
     let mut pair = Pair::new(keep_all(4), vec![reader(0)]);
     pair.match_all(1472);

@@ -23,6 +23,8 @@ const SETTLE_LIMIT: Duration = Duration::from_secs(15);
 const ANSWER_LIMIT: Duration = Duration::from_millis(500);
 /// A slow path: a microsecond an octet, both ways.
 const ANSWER_NS_PER_OCTET: u64 = 2_000;
+/// How far behind its schedule a sender may be at the end before it gives up.
+const LATE_LIMIT: Duration = Duration::from_secs(1);
 /// How often somebody who waits for an echo looks at the request to stop.
 const ECHO_POLL: Duration = Duration::from_millis(50);
 
@@ -55,6 +57,8 @@ struct Phase {
     warm_up: bool,
     start: MonotonicNs,
     end: MonotonicNs,
+    /// No sample leaves from then on, but for the first.
+    given_up: MonotonicNs,
 }
 
 /// What was sent in a part of the run.
@@ -64,6 +68,12 @@ struct Counts {
     unanswered: u64,
     last: MonotonicNs,
     delay: LatencyRecorder,
+}
+
+impl Phase {
+    fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
 }
 
 impl Published {
@@ -80,8 +90,13 @@ impl Publication<'_> {
     ) -> Result<Published, Error> {
         let start = MonotonicNs::now();
         let middle = start.plus(self.job.warm_up);
-        let warm_up = Phase { warm_up: true, start, end: middle };
-        let measurement = Phase { warm_up: false, start: middle, end: middle.plus(self.job.duration) };
+        let end = middle.plus(self.job.duration);
+        let late_limit = match self.job.sending {
+            Sending::Rate(_) => LATE_LIMIT,
+            Sending::PingPong | Sending::Unpaced => Duration::ZERO,
+        };
+        let warm_up = Phase { warm_up: true, start, end: middle, given_up: middle };
+        let measurement = Phase { warm_up: false, start: middle, end, given_up: end.plus(late_limit) };
         match (self.job.sending, echoes) {
             (Sending::PingPong, Some(mut echoes)) => {
                 let mut round_trips = LatencyRecorder::new(0);
@@ -157,8 +172,7 @@ impl Publication<'_> {
                     (now, now)
                 }
             };
-            // A sender that cannot keep up ends in time all the same; it may be one sample late.
-            if now >= phase.end && number > 0 {
+            if now >= phase.given_up && (number > 0 || phase.is_empty()) {
                 break;
             }
             if schedule.is_some() {
@@ -187,7 +201,7 @@ impl Publication<'_> {
                 return Err(Error::Interrupted);
             }
             let now = MonotonicNs::now();
-            if now >= phase.end && counts.numbers > 0 {
+            if now >= phase.given_up && (counts.numbers > 0 || phase.is_empty()) {
                 break;
             }
             let stamp = self.stamp(phase, counts.numbers, now, now);
@@ -307,4 +321,110 @@ pub(super) fn latency<'a>(
     of: impl Fn(&'a Published) -> Option<&'a LatencyRecorder>,
 ) -> Option<LatencyResult> {
     writers.filter_map(of).next().map(LatencyRecorder::result)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+    use std::sync::mpsc::{SyncSender, sync_channel};
+
+    use super::*;
+    use crate::campaign::party::tests::job;
+
+    /// Hands the stamps on; drops one in so many.
+    struct Sink {
+        stamps: SyncSender<Stamp>,
+        drop_every: u64,
+    }
+
+    impl Sender for Sink {
+        fn join(&mut self, _: &[SocketAddr], _: u32, _: MonotonicNs) -> Result<(), Error> {
+            Ok(())
+        }
+
+        fn send(&mut self, stamp: &Stamp) -> Result<bool, Error> {
+            let _ = self.stamps.try_send(*stamp);
+            Ok(stamp.number % self.drop_every != self.drop_every - 1)
+        }
+
+        fn settle(&mut self, _: Duration) -> Result<(), Error> {
+            Ok(())
+        }
+    }
+
+    /// Brings the stamps that were sent back at once, every third one altered.
+    struct Mirror(std::sync::mpsc::Receiver<Stamp>);
+
+    impl Receiver for Mirror {
+        fn address(&self) -> Option<SocketAddr> {
+            None
+        }
+
+        fn join(&mut self, _: u32, _: MonotonicNs) -> Result<(), Error> {
+            Ok(())
+        }
+
+        fn receive(&mut self, _: Duration, on_sample: &mut dyn FnMut(Stamp, MonotonicNs)) -> Result<(), Error> {
+            while let Ok(stamp) = self.0.try_recv() {
+                let number = if stamp.number % 3 == 2 { u64::MAX } else { stamp.number };
+                on_sample(Stamp { number, ..stamp }, MonotonicNs::now());
+            }
+            Ok(())
+        }
+    }
+
+    fn publish(job: &Job, drop_every: u64, echoes: bool) -> (Published, Vec<Stamp>) {
+        let (stamps, sent) = sync_channel(1_000_000);
+        let sink = Sink { stamps, drop_every };
+        let stop = Stop::default();
+        let publication = Publication { job, topic: 0, publisher: 1, stop: &stop, stack: 1 << 20 };
+        if !echoes {
+            let published = publication.run(Box::new(sink), None).unwrap();
+            return (published, sent.try_iter().collect());
+        }
+        let published = publication.run(Box::new(sink), Some(Box::new(Mirror(sent)))).unwrap();
+        (published, Vec::new())
+    }
+
+    #[test]
+    fn a_schedule_is_kept_to_after_a_warm_up_of_its_own_numbers() {
+        let warm_up = Duration::from_millis(10);
+        let job = Job { sending: Sending::Rate(1_000.0), warm_up, ..job() };
+        let (published, stamps) = publish(&job, 5, false);
+        let measured: Vec<_> = stamps.iter().filter(|stamp| !stamp.warm_up).collect();
+        assert_eq!(measured.iter().map(|stamp| stamp.number).collect::<Vec<_>>(), (0..10).collect::<Vec<_>>());
+        assert!(measured.windows(2).all(|pair| pair[1].intended_ns - pair[0].intended_ns == 1_000_000));
+        assert!(stamps.iter().all(|stamp| stamp.writer == 1 && stamp.sent_ns >= stamp.intended_ns));
+        assert!(stamps.first().is_some_and(|stamp| stamp.warm_up && stamp.number == 0));
+        let sent = send_result([&published].into_iter()).unwrap();
+        assert_eq!((sent.samples, sent.dropped, published.sent().samples), (8, 2, 10));
+        assert_eq!(sent.delay.unwrap().count, 10);
+    }
+
+    #[test]
+    fn what_is_not_paced_has_no_schedule_and_its_numbers_follow_each_other() {
+        let (published, stamps) = publish(&job(), u64::MAX, false);
+        assert!(stamps.iter().map(|stamp| stamp.number).eq(0..stamps.len() as u64));
+        let sent = send_result([&published].into_iter()).unwrap();
+        assert!(sent.samples > 0 && sent.delay.is_none() && published.from_actual.is_none());
+    }
+
+    #[test]
+    fn a_ping_counts_when_its_own_echo_comes_back() {
+        // The first three pings: the third is never answered, and given up after half a second.
+        let job = Job { sending: Sending::PingPong, duration: Duration::from_millis(400), ..job() };
+        let (published, _) = publish(&job, u64::MAX, true);
+        let sent = send_result([&published].into_iter()).unwrap();
+        assert_eq!((sent.samples, sent.unanswered_pings), (3, 1));
+        assert_eq!(published.from_actual.unwrap().moments().count(), 2);
+    }
+
+    #[test]
+    fn echoes_of_a_schedule_are_timed_from_both_starts() {
+        let job = Job { sending: Sending::Rate(1_000.0), ..job() };
+        let (published, _) = publish(&job, u64::MAX, true);
+        let (actual, intended) = (published.from_actual.unwrap(), published.from_intended.unwrap());
+        assert_eq!((actual.moments().count(), intended.moments().count()), (10, 10));
+        assert!(intended.moments().mean() >= actual.moments().mean());
+    }
 }

@@ -1,4 +1,11 @@
-//! A small record with round numbers, for the tests of this crate.
+//! Records made up for tests: a small one with round numbers, and large ones with the shape of real ones.
+
+mod campaign;
+mod plain;
+mod shape;
+
+pub use self::campaign::{campaign, raspberry_pi, security};
+pub use self::plain::characterization;
 
 use crate::record::{
     Header, HostFacts, Interface, Measurement, Record, SCHEMA_VERSION, SendResult, Series, Side, SideResult, Test,
@@ -7,7 +14,7 @@ use crate::record::{
 use crate::stats::{LatencyResult, Moments};
 
 /// Two series, two sizes, three repetitions; `dds` takes twice the time of `raw`.
-pub(crate) fn record() -> Record {
+pub fn record() -> Record {
     let series = |id: &str, label: &str, floor| Series {
         id: id.into(),
         label: label.into(),

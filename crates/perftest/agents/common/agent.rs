@@ -1,0 +1,478 @@
+//! What the peers in Rust share: the protocol of ../README.md on stdin and stdout, and the four roles. A peer implements
+//! [`Peer`] and calls [`run`] from `main`.
+
+use std::io::{BufRead, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Discovery and the last acknowledgement may each take this long.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// A ping without an answer is given up after this long.
+const ANSWER: Duration = Duration::from_millis(500);
+/// A subscriber that was told to stop reports after this long without a sample.
+const SILENCE: Duration = Duration::from_millis(20);
+const MIN_SIZE: u64 = 28;
+const MAX_SIZE: u64 = 1 << 20;
+/// Round trips are counted exactly below twice this many ns, and to one part in this many above.
+const BUCKETS_PER_OCTAVE: u64 = 1 << BUCKET_BITS;
+const BUCKET_BITS: u32 = 10;
+
+/// Which side of which test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// Sends one sample, waits for its echo, and so on.
+    Ping,
+    /// Sends back what comes.
+    Pong,
+    /// Sends.
+    Pub,
+    /// Counts.
+    Sub,
+}
+
+/// How the process learns of samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wait {
+    /// As a listener of the middleware does.
+    Listener,
+    /// In a loop that sleeps until there is something.
+    Waitset,
+    /// In a loop that never sleeps.
+    Poll,
+}
+
+/// How samples get to the other process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    /// UDP on the loopback interface.
+    Udp,
+    /// TCP on the loopback interface.
+    Tcp,
+    /// Shared memory, copied in and out.
+    Shm,
+    /// Shared memory in which samples are read.
+    DataSharing,
+}
+
+/// What the process shall do, as the README describes the keys.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    pub role: Role,
+    pub size: usize,
+    pub is_reliable: bool,
+    pub wait: Wait,
+    pub transport: Transport,
+    pub is_async: bool,
+    pub has_batches: bool,
+    pub rate: u64,
+    pub duration: Duration,
+    pub warmup: Duration,
+    pub domain: u32,
+    pub core: Option<usize>,
+}
+
+impl Setup {
+    /// Whether this side writes to the topic there, or to the one back.
+    pub fn is_first(&self) -> bool {
+        matches!(self.role, Role::Ping | Role::Pub)
+    }
+}
+
+/// A text for people.
+pub type Failure = String;
+
+/// One middleware.
+pub trait Peer: Sized {
+    /// Name on the command line of perftest.
+    const NAME: &'static str;
+
+    /// Version of the middleware.
+    fn version() -> String;
+    /// What is set beyond the defaults: no spaces, separated by commas.
+    fn settings(setup: &Setup) -> String;
+    /// Why this peer cannot do what is asked for.
+    fn unsupported(setup: &Setup) -> Option<&'static str>;
+    /// Makes what the role needs.
+    fn open(setup: &Setup) -> Result<Self, Failure>;
+    /// Whether the partner is connected.
+    fn is_matched(&self) -> bool;
+    /// Sends a sample of the size of the setup that carries `seq`; waits for room when reliable.
+    fn write(&mut self, seq: u64) -> Result<(), Failure>;
+    /// Sleeps until there is a sample, for `timeout` at most.
+    fn wait(&mut self, timeout: Duration) -> Result<(), Failure>;
+    /// The number and the size of the next sample that is there.
+    fn take(&mut self) -> Result<Option<(u64, usize)>, Failure>;
+    /// Waits until everything that was written has reached the reader.
+    fn wait_acknowledged(&mut self, timeout: Duration) -> Result<(), Failure>;
+}
+
+/// The whole life of a peer.
+pub fn run<P: Peer>() {
+    if let Err(failure) = live::<P>() {
+        say(&format!("error {}", failure.replace('\n', " ")));
+        std::process::exit(1);
+    }
+}
+
+/// The version of a crate, as a lock file has it.
+pub fn locked_version(lock: &str, package: &str) -> String {
+    let mut lines = lock.lines().skip_while(|line| *line != format!("name = \"{package}\""));
+    let version = lines.nth(1).and_then(|line| line.strip_prefix("version = "));
+    version.unwrap_or("unknown").trim_matches('"').to_owned()
+}
+
+fn live<P: Peer>() -> Result<(), Failure> {
+    // Nobody would stop a peer whose parent has died.
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
+        .map_err(|error| format!("prctl refused the death signal: {error}"))?;
+    let Some(line) = read_line()? else { return Err("setup or about is expected first".into()) };
+    let (is_about, setup) = parse_setup(&line)?;
+    if is_about {
+        say(&format!("about peer={} version={} settings={}", P::NAME, P::version(), P::settings(&setup)));
+        return Ok(());
+    }
+    let rated_ping = setup.role == Role::Ping && setup.rate != 0;
+    let reason = P::unsupported(&setup).or(rated_ping.then_some("pings follow one another; they have no rate"));
+    if let Some(reason) = reason {
+        say(&format!("unsupported {reason}"));
+        return Ok(());
+    }
+    pin(setup.core)?;
+    let mut peer = P::open(&setup)?;
+    wait_until_matched(&peer)?;
+    say("ready");
+    expect_line("start")?;
+    take_part(&mut peer, &setup)
+}
+
+fn take_part<P: Peer>(peer: &mut P, setup: &Setup) -> Result<(), Failure> {
+    let cpu_ns = cpu_ns();
+    let used = || self::cpu_ns().saturating_sub(cpu_ns);
+    match setup.role {
+        Role::Ping => {
+            let pings = ping(peer, setup)?;
+            say(&pings.result(used()));
+            expect_line("stop")
+        }
+        Role::Pub => {
+            let start = Instant::now();
+            let sent = publish(peer, setup)?;
+            let (duration_ns, cpu_ns) = (start.elapsed().as_nanos(), used());
+            if setup.is_reliable {
+                peer.wait_acknowledged(PATIENCE)?;
+            }
+            say(&format!("result role=pub sent={sent} duration_ns={duration_ns} cpu_ns={cpu_ns}"));
+            expect_line("stop")
+        }
+        Role::Pong => {
+            let received = respond(peer, setup, |peer, seq| peer.write(seq))?;
+            say(&format!("result role=pong received={received} cpu_ns={}", used()));
+            Ok(())
+        }
+        Role::Sub => {
+            let mut seen = Seen::default();
+            let received = respond(peer, setup, |_, seq| {
+                seen.sample(seq);
+                Ok(())
+            })?;
+            let (lost, duration_ns) = (seen.next.saturating_sub(received), seen.duration().as_nanos());
+            let (out_of_order, cpu_ns) = (seen.out_of_order, used());
+            say(&format!(
+                "result role=sub received={received} lost={lost} out_of_order={out_of_order} duration_ns={duration_ns} \
+                 cpu_ns={cpu_ns}"
+            ));
+            Ok(())
+        }
+    }
+}
+
+/// What a ping has counted.
+struct Pings {
+    sent: u64,
+    unanswered: u64,
+    buckets: Vec<u64>,
+}
+
+impl Pings {
+    fn record(&mut self, round_trip: Duration) {
+        let value = u64::try_from(round_trip.as_nanos()).unwrap_or(u64::MAX);
+        let shift = value.checked_ilog2().unwrap_or(0).saturating_sub(BUCKET_BITS);
+        let bucket = u64::from(shift) * BUCKETS_PER_OCTAVE + (value >> shift);
+        let bucket = usize::try_from(bucket).unwrap_or(usize::MAX);
+        if self.buckets.len() <= bucket {
+            self.buckets.resize(bucket + 1, 0);
+        }
+        self.buckets[bucket] += 1;
+    }
+
+    fn result(&self, cpu_ns: u64) -> String {
+        let received: u64 = self.buckets.iter().sum();
+        let filled = self.buckets.iter().enumerate().filter(|(_, count)| **count > 0);
+        let texts: Vec<_> = filled.map(|(bucket, count)| format!("{}:{count}", bucket_start(bucket as u64))).collect();
+        let (sent, unanswered) = (self.sent, self.unanswered);
+        let fields = format!("sent={sent} received={received} unanswered={unanswered} cpu_ns={cpu_ns}");
+        format!("result role=ping {fields} round_trip_ns={}", texts.join(","))
+    }
+}
+
+fn bucket_start(bucket: u64) -> u64 {
+    if bucket < 2 * BUCKETS_PER_OCTAVE {
+        return bucket;
+    }
+    let shift = bucket / BUCKETS_PER_OCTAVE - 1;
+    (bucket - shift * BUCKETS_PER_OCTAVE) << shift
+}
+
+fn ping<P: Peer>(peer: &mut P, setup: &Setup) -> Result<Pings, Failure> {
+    let mut pings = Pings { sent: 0, unanswered: 0, buckets: vec![0; 1 << 15] };
+    let start = Instant::now();
+    let (record_from, end) = (start + setup.warmup, start + setup.warmup + setup.duration);
+    loop {
+        let sent_at = Instant::now();
+        if sent_at >= end {
+            return Ok(pings);
+        }
+        pings.sent += 1;
+        peer.write(pings.sent)?;
+        match await_answer(peer, setup, pings.sent, sent_at)? {
+            None => pings.unanswered += 1,
+            Some(answered_at) if sent_at >= record_from => pings.record(answered_at - sent_at),
+            Some(_) => {}
+        }
+    }
+}
+
+/// When the answer came; `None` when it did not come in time.
+fn await_answer<P: Peer>(peer: &mut P, setup: &Setup, seq: u64, sent_at: Instant) -> Result<Option<Instant>, Failure> {
+    loop {
+        if setup.wait != Wait::Poll {
+            peer.wait(ANSWER)?;
+        }
+        while let Some((answer, size)) = peer.take()? {
+            check_size(setup, size)?;
+            if answer == seq {
+                return Ok(Some(Instant::now()));
+            }
+        }
+        if sent_at.elapsed() > ANSWER {
+            return Ok(None);
+        }
+    }
+}
+
+fn publish<P: Peer>(peer: &mut P, setup: &Setup) -> Result<u64, Failure> {
+    let start = Instant::now();
+    let end = start + setup.duration;
+    for seq in 0.. {
+        if setup.rate != 0 {
+            let due = start + Duration::from_secs_f64(seq as f64 / setup.rate as f64);
+            if due >= end {
+                return Ok(seq);
+            }
+            std::thread::sleep(due.saturating_duration_since(Instant::now()));
+        } else if seq % 8 == 0 && Instant::now() >= end {
+            return Ok(seq);
+        }
+        peer.write(seq)?;
+    }
+    Ok(u64::MAX)
+}
+
+/// What a subscriber has seen.
+#[derive(Default)]
+struct Seen {
+    next: u64,
+    out_of_order: u64,
+    first_and_last: Option<(Instant, Instant)>,
+}
+
+impl Seen {
+    fn sample(&mut self, seq: u64) {
+        let now = Instant::now();
+        self.first_and_last = Some((self.first_and_last.map_or(now, |(first, _)| first), now));
+        if seq < self.next {
+            self.out_of_order += 1;
+        } else {
+            self.next = seq.saturating_add(1);
+        }
+    }
+
+    fn duration(&self) -> Duration {
+        self.first_and_last.map_or(Duration::ZERO, |(first, last)| last - first)
+    }
+}
+
+/// Pong and sub: until `stop`, and then until nothing comes any more. How many came.
+fn respond<P: Peer>(
+    peer: &mut P,
+    setup: &Setup,
+    mut sample: impl FnMut(&mut P, u64) -> Result<(), Failure>,
+) -> Result<u64, Failure> {
+    static STOPPED: AtomicBool = AtomicBool::new(false);
+    let watcher = std::thread::spawn(|| {
+        // The end of the input is a stop too: whoever started this process is gone.
+        let line = read_line();
+        STOPPED.store(true, Ordering::Release);
+        line
+    });
+    let mut received = 0;
+    let mut last_at = Instant::now();
+    loop {
+        let is_stopped = STOPPED.load(Ordering::Acquire);
+        if setup.wait != Wait::Poll {
+            peer.wait(SILENCE)?;
+        }
+        let before = received;
+        while let Some((seq, size)) = peer.take()? {
+            check_size(setup, size)?;
+            received += 1;
+            sample(peer, seq)?;
+        }
+        if received != before || !is_stopped {
+            last_at = Instant::now();
+        } else if last_at.elapsed() >= SILENCE {
+            break;
+        }
+    }
+    match watcher.join() {
+        Ok(Ok(None)) => Ok(received),
+        Ok(Ok(Some(line))) if line == "stop" => Ok(received),
+        Ok(Ok(Some(_))) => Err("only stop is expected after start".into()),
+        Ok(Err(failure)) => Err(failure),
+        Err(_) => Err("the thread that reads stdin failed".into()),
+    }
+}
+
+fn check_size(setup: &Setup, size: usize) -> Result<(), Failure> {
+    if size == setup.size { Ok(()) } else { Err("samples of another size than set up were received".into()) }
+}
+
+fn wait_until_matched<P: Peer>(peer: &P) -> Result<(), Failure> {
+    let limit = Instant::now() + PATIENCE;
+    while !peer.is_matched() {
+        if Instant::now() > limit {
+            return Err(format!("the partner was not discovered within {} s", PATIENCE.as_secs()));
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    Ok(())
+}
+
+/// What follows `setup` or `about`; whether it was the latter. Every key must be there once: a forgotten one shall not
+/// silently mean something.
+fn parse_setup(line: &str) -> Result<(bool, Setup), Failure> {
+    let mut words = line.split_ascii_whitespace();
+    let is_about = match words.next() {
+        Some("setup") => false,
+        Some("about") => true,
+        _ => return Err("setup or about is expected first".into()),
+    };
+    let mut fields = Fields(Vec::new());
+    for word in words {
+        let (key, value) = word.split_once('=').ok_or_else(|| bad(word))?;
+        if !KEYS.contains(&key) {
+            return Err(bad(key));
+        }
+        if fields.0.iter().any(|(known, _)| *known == key) {
+            return Err(format!("{key} is given twice"));
+        }
+        fields.0.push((key, value));
+    }
+    let setup = Setup {
+        role: fields
+            .choice("role", &[("ping", Role::Ping), ("pong", Role::Pong), ("pub", Role::Pub), ("sub", Role::Sub)])?,
+        size: fields.number("size", MIN_SIZE, MAX_SIZE)? as usize,
+        is_reliable: fields.choice("reliability", &[("reliable", true), ("best-effort", false)])?,
+        wait: fields
+            .choice("wait", &[("listener", Wait::Listener), ("waitset", Wait::Waitset), ("poll", Wait::Poll)])?,
+        transport: fields.choice(
+            "transport",
+            &[
+                ("udp", Transport::Udp),
+                ("tcp", Transport::Tcp),
+                ("shm", Transport::Shm),
+                ("data-sharing", Transport::DataSharing),
+            ],
+        )?,
+        is_async: fields.choice("publish", &[("async", true), ("sync", false)])?,
+        has_batches: fields.choice("batch", &[("on", true), ("off", false)])?,
+        rate: fields.number("rate", 0, 1_000_000_000)?,
+        duration: Duration::from_millis(fields.number("duration_ms", 1, 3_600_000)?),
+        warmup: Duration::from_millis(fields.number("warmup_ms", 0, 60_000)?),
+        domain: fields.number("domain", 0, 232)? as u32,
+        core: if fields.get("core")? == "none" { None } else { Some(fields.number("core", 0, 1023)? as usize) },
+    };
+    Ok((is_about, setup))
+}
+
+const KEYS: [&str; 12] = [
+    "role",
+    "size",
+    "reliability",
+    "wait",
+    "transport",
+    "publish",
+    "batch",
+    "rate",
+    "duration_ms",
+    "warmup_ms",
+    "domain",
+    "core",
+];
+
+struct Fields<'a>(Vec<(&'a str, &'a str)>);
+
+impl<'a> Fields<'a> {
+    fn get(&self, key: &str) -> Result<&'a str, Failure> {
+        let found = self.0.iter().find(|(known, _)| *known == key);
+        found.map(|(_, value)| *value).ok_or_else(|| format!("{key} is missing"))
+    }
+
+    fn number(&self, key: &str, least: u64, most: u64) -> Result<u64, Failure> {
+        let value = self.get(key)?.parse().ok();
+        value.filter(|value| (least..=most).contains(value)).ok_or_else(|| bad(key))
+    }
+
+    fn choice<T: Copy>(&self, key: &str, choices: &[(&str, T)]) -> Result<T, Failure> {
+        let value = self.get(key)?;
+        choices.iter().find(|(word, _)| *word == value).map(|(_, choice)| *choice).ok_or_else(|| bad(key))
+    }
+}
+
+fn bad(key: &str) -> Failure {
+    format!("{key}: unknown key or bad value")
+}
+
+fn pin(core: Option<usize>) -> Result<(), Failure> {
+    let Some(core) = core else { return Ok(()) };
+    let mut set = rustix::thread::CpuSet::new();
+    set.set(core);
+    rustix::thread::sched_setaffinity(None, &set)
+        .map_err(|error| format!("sched_setaffinity refused the core: {error}"))
+}
+
+fn cpu_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+fn say(line: &str) {
+    let mut stdout = std::io::stdout().lock();
+    // Nobody hears it if this fails, and the next line of input will not come.
+    let _ = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
+}
+
+/// `None` at the end of the input.
+fn read_line() -> Result<Option<String>, Failure> {
+    let mut line = String::new();
+    let len = std::io::stdin().lock().read_line(&mut line).map_err(|error| format!("stdin: {error}"))?;
+    Ok((len > 0).then(|| line.trim_end().to_owned()))
+}
+
+fn expect_line(expected: &str) -> Result<(), Failure> {
+    match read_line()? {
+        None => std::process::exit(1),
+        Some(line) if line == expected => Ok(()),
+        Some(_) => Err(format!("{expected} is expected next")),
+    }
+}

@@ -1,0 +1,248 @@
+//! `perftest floors`: what this machine gives at most, without any middleware: sockets, shared memory, memory.
+//!
+//! Both sides are threads of this process, each on a core of its own. A way between processes costs the same, as the
+//! kernel moves the same octets and wakes the same way.
+
+mod copy;
+mod end;
+mod memory;
+mod stream;
+mod transport;
+mod turn;
+mod udp;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use peregrine_report::record::{Line, Measurement, Series, Test, Warning};
+
+use self::end::End;
+use crate::campaign::placement::ThisMachine;
+use crate::characterize::Keeper;
+use crate::characterize::kept::{Comparison, Cores, keep};
+use crate::characterize::progress::Progress;
+use crate::control::Stop;
+use crate::error::Error;
+
+/// What to measure, and where to keep it.
+#[derive(Debug, Clone, clap::Args)]
+pub struct Options {
+    /// One short repetition
+    #[arg(long)]
+    quick: bool,
+    /// Keep record.jsonl and report.html here [default: perftest-results/ and the UTC time]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Message sizes in bytes
+    #[arg(long, value_name = "BYTES", value_delimiter = ',', default_values_t = [32, 1024, 16384, 63_000],
+          value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=63_000))]
+    size: Vec<usize>,
+    /// Only these floors, by the short names of the record
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    only: Vec<String>,
+    /// Repetitions of every measurement [default: 3, with --quick 1]
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    repetitions: Option<u32>,
+    /// Length of one measurement in milliseconds [default: 300, with --quick 100]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(10..=600_000))]
+    time: Option<u64>,
+}
+
+/// One way from thread to thread.
+struct Floor {
+    id: &'static str,
+    label: &'static str,
+    tests: &'static [Test],
+    way: Way,
+}
+
+/// Makes both ends of a way for messages of a size.
+type Open = fn(usize) -> std::io::Result<(Box<dyn End>, Box<dyn End>)>;
+
+enum Way {
+    /// Two threads.
+    Pair(Open),
+    /// One thread that copies.
+    Copy,
+}
+
+const BOTH_TESTS: &[Test] = &[Test::Latency, Test::Throughput];
+/// What gathers messages, or has no way back.
+const THROUGHPUT: &[Test] = &[Test::Throughput];
+
+const fn pair(id: &'static str, label: &'static str, tests: &'static [Test], open: Open) -> Floor {
+    Floor { id, label, tests, way: Way::Pair(open) }
+}
+
+/// Every floor, in the order of the tables. The others are compared with the first.
+const FLOORS: &[Floor] = &[
+    pair("udp", "UDP blocking", BOTH_TESTS, udp::blocking),
+    pair("udp-poll", "UDP busy-poll", BOTH_TESTS, udp::polling),
+    pair("udp-mmsg", "UDP sendmmsg/recvmmsg", THROUGHPUT, transport::many),
+    pair("udp-gso", "UDP GSO/GRO", THROUGHPUT, transport::trains),
+    pair("tcp", "TCP", BOTH_TESTS, stream::tcp),
+    pair("unix-datagram", "Unix datagram", BOTH_TESTS, udp::unix),
+    pair("unix-stream", "Unix stream", BOTH_TESTS, stream::unix),
+    pair("shm-futex", "shared memory, futex", BOTH_TESTS, memory::futex),
+    pair("shm-spin", "shared memory, spinning", BOTH_TESTS, memory::spin),
+    Floor { id: "memcpy", label: "memcpy", tests: THROUGHPUT, way: Way::Copy },
+];
+
+/// Measures, keeps the record and prints the table.
+pub fn run(options: &Options, command_line: Vec<String>, stop: &Stop) -> Result<(), Error> {
+    let floors = chosen(&options.only)?;
+    let mut sizes = options.size.clone();
+    sizes.sort_unstable();
+    sizes.dedup();
+    let time = Duration::from_millis(options.time.unwrap_or(if options.quick { 100 } else { 300 }));
+    let repetitions = options.repetitions.unwrap_or(if options.quick { 1 } else { 3 });
+    let comparison = Comparison {
+        out: options.out.as_deref(),
+        placement: &ThisMachine,
+        command_line,
+        series: floors.iter().enumerate().map(|(index, floor)| floor.describe(index == 0)).collect(),
+        sizes: &sizes,
+        repetitions,
+        time,
+    };
+    keep(comparison, |cores, keeper| take_turns(&floors, (&sizes, repetitions, time), cores, stop, keeper))
+}
+
+/// Those of that name, in the order of the tables; all when there are no names.
+fn chosen(names: &[String]) -> Result<Vec<&'static Floor>, Error> {
+    if let Some(name) = names.iter().find(|name| FLOORS.iter().all(|floor| floor.id != **name)) {
+        let ids: Vec<_> = FLOORS.iter().map(|floor| floor.id).collect();
+        return Err(Error::Setup(format!("--only: there is no floor called '{name}'; there are {}", ids.join(", "))));
+    }
+    Ok(FLOORS.iter().filter(|floor| names.is_empty() || names.iter().any(|name| name == floor.id)).collect())
+}
+
+/// Each repetition measures every size, test and floor once, so that what changes about the machine meets all of them.
+fn take_turns(
+    floors: &[&Floor],
+    (sizes, repetitions, time): (&[usize], u32, Duration),
+    cores: Cores,
+    stop: &Stop,
+    keeper: &mut Keeper,
+) -> Result<(), Error> {
+    let tests: usize = floors.iter().map(|floor| floor.tests.len()).sum();
+    let progress = Progress::start(tests * sizes.len() * repetitions as usize);
+    let mut failures = Vec::new();
+    for repetition in 0..repetitions {
+        for &size in sizes {
+            for &test in BOTH_TESTS {
+                for floor in floors.iter().filter(|floor| floor.tests.contains(&test)) {
+                    progress.begin(&format!("{}, {size} bytes", floor.label), test, repetition);
+                    let measured = floor.measure(test, size, time, cores, stop);
+                    progress.step();
+                    if stop.reason().is_some() {
+                        progress.end();
+                        return Err(Error::Interrupted);
+                    }
+                    match measured {
+                        Ok(measured) => {
+                            keeper.keep(&Line::Measurement(Box::new(Measurement { repetition, ..measured })))?;
+                        }
+                        Err(error) => {
+                            let text = format!("{}, {size} bytes: {error}", floor.label);
+                            progress.message(&text);
+                            keeper.keep(&Line::Warning(Warning { text: text.clone() }))?;
+                            failures.push(text);
+                        }
+                    }
+                }
+            }
+        }
+    }
+    progress.end();
+    if failures.is_empty() { Ok(()) } else { Err(Error::Transfer(failures.join("\n"))) }
+}
+
+impl Floor {
+    fn describe(&self, floor: bool) -> Series {
+        Series { id: self.id.into(), label: self.label.into(), floor, options: Vec::new(), peer: None }
+    }
+
+    fn measure(
+        &self,
+        test: Test,
+        size: usize,
+        time: Duration,
+        cores: Cores,
+        stop: &Stop,
+    ) -> Result<Measurement, Error> {
+        let (publisher, subscriber) = match &self.way {
+            Way::Copy => copy::measure(size, time, cores, stop)?,
+            Way::Pair(open) => {
+                let ends = open(size).map_err(|error| Error::Setup(format!("cannot be opened: {error}")))?;
+                match test {
+                    Test::Latency => turn::latency(ends, size, time, cores, stop)?,
+                    Test::Throughput | Test::OpenLoop => turn::throughput(ends, size, time, cores, stop)?,
+                }
+            }
+        };
+        Ok(Measurement {
+            series: self.id.into(),
+            test,
+            data_len: size as u64,
+            repetition: 0,
+            block: None,
+            case: None,
+            others: Vec::new(),
+            publisher,
+            subscriber,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TIME: Duration = Duration::from_millis(20);
+
+    #[test]
+    fn every_floor_moves_messages_of_every_size_in_each_of_its_tests() {
+        for floor in FLOORS {
+            for size in [1, 1000, 63_000] {
+                for &test in floor.tests {
+                    let measured = floor.measure(test, size, TIME, None, &Stop::default());
+                    let measured = measured.unwrap_or_else(|error| panic!("{}, {size}: {error}", floor.label));
+                    let counted = match test {
+                        Test::Latency => measured.publisher.latency.unwrap().count,
+                        _ => measured.subscriber.throughput.unwrap().samples,
+                    };
+                    assert!(counted > 0, "{}, {size} bytes, {test:?}", floor.label);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_request_to_stop_ends_a_measurement_early() {
+        let stop = Stop::default();
+        stop.request(crate::control::StopReason::Interrupted);
+        for floor in FLOORS {
+            for &test in floor.tests {
+                let result = floor.measure(test, 32, Duration::from_secs(600), None, &stop);
+                assert_eq!(result.err(), Some(Error::Interrupted), "{}", floor.label);
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_unique_and_one_that_is_none_is_answered_with_those_there_are() {
+        let mut names: Vec<_> = FLOORS.iter().map(|floor| floor.id).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), FLOORS.len());
+        let ids = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).into()).collect();
+            chosen(&names).map(|floors| floors.iter().map(|floor| floor.id).collect::<Vec<_>>())
+        };
+        assert_eq!(ids(&[]).unwrap().len(), FLOORS.len());
+        assert_eq!(ids(&["tcp", "udp"]).unwrap(), ["udp", "tcp"]);
+        let error = ids(&["udp", "rdma"]).unwrap_err().to_string();
+        assert!(error.contains("'rdma'") && error.contains("udp-gso, tcp"), "{error}");
+    }
+}

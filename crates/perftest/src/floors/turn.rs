@@ -1,0 +1,222 @@
+//! Two threads, each with its end: ping-pong, and as much as will go.
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{Scope, ScopedJoinHandle};
+use std::time::Duration;
+
+use peregrine_report::record::{SendResult, Side, SideResult, ThroughputResult};
+use rustix::time::ClockId;
+
+use super::end::{End, Ends};
+use crate::characterize::kept::Cores;
+use crate::clock::MonotonicNs;
+use crate::control::Stop;
+use crate::error::Error;
+use crate::recorder::LatencyRecorder;
+use crate::threads::{bind_current_thread, online_cores};
+
+/// Round trips before those that count, as a share of the time.
+const WARMUP_SHARE: u32 = 4;
+/// An answer that takes longer does not come.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Round trips, one after the other.
+pub(super) fn latency(
+    (mut near, far): Ends,
+    size: usize,
+    time: Duration,
+    cores: Cores,
+    stop: &Stop,
+) -> Result<(SideResult, SideResult), Error> {
+    both_sides(cores, || ping(near.as_mut(), size, time, stop), |ended| echo(far, size, ended))
+}
+
+/// One way, as many as will go.
+pub(super) fn throughput(
+    (mut near, far): Ends,
+    size: usize,
+    time: Duration,
+    cores: Cores,
+    stop: &Stop,
+) -> Result<(SideResult, SideResult), Error> {
+    let (publisher, mut subscriber) =
+        both_sides(cores, || flood(near.as_mut(), size, time, stop), |ended| count(far, size, ended))?;
+    let sent = publisher.send.as_ref().map_or(0, |send| send.samples);
+    if let Some(received) = &mut subscriber.throughput {
+        received.lost = sent.saturating_sub(received.samples);
+    }
+    Ok((publisher, subscriber))
+}
+
+/// Starts a thread on that core.
+pub(super) fn on_core<'scope, T: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    core: Option<usize>,
+    work: impl FnOnce() -> Result<T, Error> + Send + 'scope,
+) -> ScopedJoinHandle<'scope, Result<T, Error>> {
+    scope.spawn(move || {
+        bind_current_thread(core.as_slice()).map_err(Error::Setup)?;
+        work()
+    })
+}
+
+/// Runs both sides to their ends. The far one ends when its flag is set, as the near one has ended, and nothing comes any
+/// more. It owns its end, so that one that fails leaves nobody blocked.
+fn both_sides(
+    cores: Cores,
+    near: impl FnOnce() -> Result<SideResult, Error> + Send,
+    far: impl FnOnce(&AtomicBool) -> Result<SideResult, Error> + Send,
+) -> Result<(SideResult, SideResult), Error> {
+    let ended = &AtomicBool::new(false);
+    let (near, far) = std::thread::scope(|scope| {
+        let far = on_core(scope, cores.map(|cores| cores.1), || far(ended));
+        let near = on_core(scope, cores.map(|cores| cores.0), near).join();
+        ended.store(true, Ordering::Release);
+        (near, far.join())
+    });
+    let failed = |side| move |_| Err(Error::Transfer(format!("the {side} thread failed")));
+    let (near, far) = (near.unwrap_or_else(failed("sending")), far.unwrap_or_else(failed("receiving")));
+    // Whichever failed by itself says more than the other one, which then had no partner.
+    match (near, far) {
+        (Ok(near), Ok(far)) => Ok((near, far)),
+        (_, Err(error)) | (Err(error), _) => Err(error),
+    }
+}
+
+fn ping(end: &mut dyn End, size: usize, time: Duration, stop: &Stop) -> Result<SideResult, Error> {
+    let message = vec![7; size];
+    let mut recorder = LatencyRecorder::new(0);
+    let cpu = CpuUse::begin();
+    let start = MonotonicNs::now();
+    let (record_from, end_at) = (start.plus(time / WARMUP_SHARE), start.plus(time / WARMUP_SHARE + time));
+    let mut sent = 0;
+    loop {
+        let sent_at = MonotonicNs::now();
+        if sent_at >= end_at {
+            break;
+        }
+        if stop.reason().is_some() {
+            return Err(Error::Interrupted);
+        }
+        send_one(end, &message)?;
+        sent += 1;
+        receive_one(end)?;
+        if sent_at >= record_from {
+            recorder.record(MonotonicNs::now().since_ns(sent_at) / 2);
+        }
+    }
+    let duration_ns = MonotonicNs::now().since_ns(start);
+    Ok(SideResult {
+        latency: Some(recorder.result()),
+        send: Some(SendResult { samples: sent, duration_ns, ..SendResult::default() }),
+        ..cpu.side(Side::Publisher, size)
+    })
+}
+
+fn send_one(end: &mut dyn End, message: &[u8]) -> Result<(), Error> {
+    let deadline = MonotonicNs::now().plus(PATIENCE);
+    while end.send(message).map_err(|error| Error::Transfer(format!("cannot send: {error}")))? == 0 {
+        if deadline.remaining().is_zero() {
+            return Err(Error::Transfer(format!("there was no room to send within {} s", PATIENCE.as_secs())));
+        }
+    }
+    Ok(())
+}
+
+fn receive_one(end: &mut dyn End) -> Result<(), Error> {
+    let deadline = MonotonicNs::now().plus(PATIENCE);
+    loop {
+        match end.receive().map_err(receiving)? {
+            Some(1) => return Ok(()),
+            Some(0) => {}
+            Some(count) => return Err(Error::Transfer(format!("{count} answers came to one message"))),
+            None if deadline.remaining().is_zero() => {
+                return Err(Error::Transfer(format!("no answer came within {} s", PATIENCE.as_secs())));
+            }
+            None => {}
+        }
+    }
+}
+
+fn echo(mut end: Box<dyn End>, size: usize, ended: &AtomicBool) -> Result<SideResult, Error> {
+    let message = vec![7; size];
+    let cpu = CpuUse::begin();
+    loop {
+        match end.receive().map_err(receiving)? {
+            Some(count) => (0..count).try_for_each(|_| send_one(end.as_mut(), &message))?,
+            None if ended.load(Ordering::Acquire) => return Ok(cpu.side(Side::Subscriber, size)),
+            None => {}
+        }
+    }
+}
+
+fn flood(end: &mut dyn End, size: usize, time: Duration, stop: &Stop) -> Result<SideResult, Error> {
+    /// Calls between two looks at the clock.
+    const CALLS: u32 = 8;
+    let message = vec![7; size];
+    let cpu = CpuUse::begin();
+    let start = MonotonicNs::now();
+    let end_at = start.plus(time);
+    let mut samples = 0;
+    while !end_at.remaining().is_zero() {
+        if stop.reason().is_some() {
+            return Err(Error::Interrupted);
+        }
+        for _ in 0..CALLS {
+            samples += end.send(&message).map_err(|error| Error::Transfer(format!("cannot send: {error}")))?;
+        }
+    }
+    let duration_ns = MonotonicNs::now().since_ns(start);
+    let send = SendResult { samples, duration_ns, ..SendResult::default() };
+    Ok(SideResult { send: Some(send), ..cpu.side(Side::Publisher, size) })
+}
+
+fn count(mut end: Box<dyn End>, size: usize, ended: &AtomicBool) -> Result<SideResult, Error> {
+    let cpu = CpuUse::begin();
+    let (mut samples, mut first, mut last) = (0_u64, None, MonotonicNs::now());
+    loop {
+        match end.receive().map_err(receiving)? {
+            Some(count) => {
+                last = MonotonicNs::now();
+                first.get_or_insert(last);
+                samples += count;
+            }
+            None if ended.load(Ordering::Acquire) => break,
+            None => {}
+        }
+    }
+    let duration_ns = first.map_or(0, |first| last.since_ns(first));
+    let bytes = samples.saturating_mul(size as u64);
+    let throughput = ThroughputResult { samples, bytes, duration_ns, ..ThroughputResult::default() };
+    Ok(SideResult { throughput: Some(throughput), ..cpu.side(Side::Subscriber, size) })
+}
+
+fn receiving(error: io::Error) -> Error {
+    Error::Transfer(format!("cannot receive: {error}"))
+}
+
+/// Processor time of the calling thread since some moment.
+struct CpuUse {
+    since: MonotonicNs,
+    used_ns: u64,
+}
+
+impl CpuUse {
+    fn begin() -> Self {
+        Self { since: MonotonicNs::now(), used_ns: thread_cpu_ns() }
+    }
+
+    /// A result with the share of all cores that was used until now.
+    fn side(&self, side: Side, size: usize) -> SideResult {
+        let wall_ns = MonotonicNs::now().since_ns(self.since).max(1);
+        let used_ns = thread_cpu_ns().saturating_sub(self.used_ns);
+        let cpu_percent = used_ns as f64 * 100.0 / wall_ns as f64 / online_cores() as f64;
+        SideResult { side, data_len: size as u64, cpu_percent, ..SideResult::default() }
+    }
+}
+
+fn thread_cpu_ns() -> u64 {
+    let time = rustix::time::clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}

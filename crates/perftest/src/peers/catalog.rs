@@ -1,0 +1,306 @@
+//! Which peers there are, what each needs, and whether it is here.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use std::io::Write;
+
+/// Other middleware, and the program that speaks for it.
+#[derive(Debug)]
+pub struct Peer {
+    /// Name on the command line.
+    pub name: &'static str,
+    /// Name for readers.
+    pub product: &'static str,
+    /// Files of the program: path below its folder, and text.
+    pub sources: &'static [(&'static str, &'static str)],
+    /// Programs that building needs.
+    pub tools: &'static [Tool],
+    /// A header of the middleware, where its library must be installed: where the one is, the other is.
+    pub header: Option<Header>,
+    /// What is run, in this order, in the folder with the sources. The program is called `agent`.
+    pub steps: &'static [&'static [&'static str]],
+}
+
+/// A program that building needs.
+#[derive(Debug)]
+pub struct Tool {
+    /// Its name on PATH.
+    pub name: &'static str,
+    /// The Debian package it is from.
+    pub package: &'static str,
+}
+
+/// A header that building needs.
+#[derive(Debug)]
+pub struct Header {
+    /// As an `#include` names it.
+    pub path: &'static str,
+    /// The compiler that must find it.
+    pub compiler: &'static str,
+    /// Its language, as `-x` names it.
+    pub language: &'static str,
+    /// The Debian package it is from.
+    pub package: &'static str,
+}
+
+/// Where programs are found and kept.
+#[derive(Debug, Clone)]
+pub struct Environment {
+    /// Value of PATH.
+    pub path: OsString,
+    /// Folder for what is built; its parents may not exist yet.
+    pub cache: Option<PathBuf>,
+}
+
+/// Something that a peer lacks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Missing {
+    /// What was looked for.
+    pub what: String,
+    /// The Debian package it is from.
+    pub package: &'static str,
+}
+
+/// Builds the program of a peer in Rust from the crates that its lock file names.
+const fn rust_peer(
+    name: &'static str,
+    product: &'static str,
+    sources: &'static [(&'static str, &'static str)],
+    steps: &'static [&'static [&'static str]],
+) -> Peer {
+    let tools = &[Tool { name: "cargo", package: "rustup" }, Tool { name: "cp", package: "coreutils" }];
+    Peer { name, product, sources, tools, header: None, steps }
+}
+
+/// Files and steps of a peer in Rust, from the name of its folder.
+macro_rules! rust_peer {
+    ($name:literal, $product:literal) => {
+        rust_peer(
+            $name,
+            $product,
+            &[
+                ("common/agent.rs", include_str!("../../agents/common/agent.rs")),
+                (concat!($name, "/Cargo.toml"), include_str!(concat!("../../agents/", $name, "/Cargo.toml"))),
+                (concat!($name, "/Cargo.lock"), include_str!(concat!("../../agents/", $name, "/Cargo.lock"))),
+                (concat!($name, "/src/main.rs"), include_str!(concat!("../../agents/", $name, "/src/main.rs"))),
+            ],
+            &[
+                &[
+                    "cargo",
+                    "build",
+                    "--release",
+                    "--locked",
+                    "--target-dir",
+                    "target",
+                    "--manifest-path",
+                    concat!($name, "/Cargo.toml"),
+                ],
+                &["cp", "target/release/agent", "agent.new"],
+            ],
+        )
+    };
+}
+
+const AGENT_H: (&str, &str) = ("agent.h", include_str!("../../agents/common/agent.h"));
+
+/// Every peer, in the order of the tables.
+pub const PEERS: &[Peer] = &[
+    Peer {
+        name: "cyclonedds",
+        product: "Cyclone DDS",
+        sources: &[
+            AGENT_H,
+            ("agent.c", include_str!("../../agents/cyclonedds/agent.c")),
+            ("sample.idl", include_str!("../../agents/cyclonedds/sample.idl")),
+        ],
+        tools: &[Tool { name: "gcc", package: "gcc" }, Tool { name: "idlc", package: "cyclonedds-tools" }],
+        header: Some(Header { path: "dds/dds.h", compiler: "gcc", language: "c", package: "cyclonedds-dev" }),
+        steps: &[
+            &["idlc", "-l", "c", "sample.idl"],
+            &[
+                "gcc",
+                "-std=gnu11",
+                "-O2",
+                "-Wall",
+                "-Wextra",
+                "-I.",
+                "-o",
+                "agent.new",
+                "agent.c",
+                "sample.c",
+                "-lddsc",
+                "-pthread",
+            ],
+        ],
+    },
+    Peer {
+        name: "fastdds",
+        product: "Fast DDS",
+        sources: &[AGENT_H, ("agent.cpp", include_str!("../../agents/fastdds/agent.cpp"))],
+        tools: &[Tool { name: "g++", package: "g++" }],
+        header: Some(Header {
+            path: "fastrtps/config.h",
+            compiler: "g++",
+            language: "c++",
+            package: "libfastrtps-dev",
+        }),
+        steps: &[&[
+            "g++",
+            "-std=c++17",
+            "-O2",
+            "-Wall",
+            "-Wextra",
+            "-o",
+            "agent.new",
+            "agent.cpp",
+            "-lfastrtps",
+            "-lfastcdr",
+            "-pthread",
+        ]],
+    },
+    rust_peer!("iceoryx2", "iceoryx2"),
+];
+
+/// The peer of that name.
+pub fn find(name: &str) -> Option<&'static Peer> {
+    PEERS.iter().find(|peer| peer.name == name)
+}
+
+impl Environment {
+    /// That of this process.
+    pub fn of_process() -> Self {
+        let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let cache = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
+        Self {
+            path: std::env::var_os("PATH").unwrap_or_default(),
+            cache: cache.map(|cache| cache.join("peregrine-perftest")),
+        }
+    }
+
+    /// The file that a command of this name would run.
+    pub fn find_tool(&self, name: &str) -> Option<PathBuf> {
+        std::env::split_paths(&self.path).map(|folder| folder.join(name)).find(|file| is_executable(file))
+    }
+}
+
+impl Peer {
+    /// What building it lacks here.
+    pub fn missing(&self, environment: &Environment) -> Vec<Missing> {
+        let lacks_tool = |tool: &&Tool| environment.find_tool(tool.name).is_none();
+        let mut missing: Vec<Missing> = self
+            .tools
+            .iter()
+            .filter(lacks_tool)
+            .map(|tool| Missing { what: format!("the program {}", tool.name), package: tool.package })
+            .collect();
+        if let Some(header) = self.header.as_ref().filter(|header| !header.is_found(environment)) {
+            missing.push(Missing { what: format!("the header {}", header.path), package: header.package });
+        }
+        missing
+    }
+
+    /// The folder that its program is built in.
+    pub fn folder(&self, environment: &Environment) -> Option<PathBuf> {
+        environment.cache.as_ref().map(|cache| cache.join(self.name))
+    }
+}
+
+impl Header {
+    fn is_found(&self, environment: &Environment) -> bool {
+        let Some(compiler) = environment.find_tool(self.compiler) else { return false };
+        let preprocess = || -> std::io::Result<bool> {
+            let mut child = Command::new(compiler)
+                .args(["-E", "-x", self.language, "-"])
+                .env("PATH", &environment.path)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()?;
+            if let Some(mut stdin) = child.stdin.take() {
+                // A compiler that ends without reading says what matters with its status.
+                let _ = writeln!(stdin, "#include <{}>", self.path);
+            }
+            Ok(child.wait()?.success())
+        };
+        preprocess().unwrap_or(false)
+    }
+}
+
+/// The command that installs what is missing.
+pub fn install_command(missing: &[Missing]) -> String {
+    let mut packages: Vec<_> = missing.iter().map(|missing| missing.package).collect();
+    packages.sort_unstable();
+    packages.dedup();
+    format!("apt-get install --no-install-recommends {}", packages.join(" "))
+}
+
+fn is_executable(file: &Path) -> bool {
+    rustix::fs::access(file, rustix::fs::Access::EXEC_OK).is_ok() && file.is_file()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
+    /// A folder to be PATH, with programs that end with the given status.
+    fn path_with(name: &str, programs: &[(&str, u8)]) -> Environment {
+        let folder = std::env::temp_dir().join(format!("perftest-path-{name}-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        for (program, status) in programs {
+            let file = folder.join(program);
+            fs::write(&file, format!("#!/bin/sh\nexit {status}\n")).unwrap();
+            fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        Environment { path: folder.into_os_string(), cache: None }
+    }
+
+    #[test]
+    fn an_empty_path_lacks_everything_and_the_command_names_the_packages() {
+        let environment = path_with("empty", &[]);
+        let missing = find("cyclonedds").unwrap().missing(&environment);
+        let what: Vec<_> = missing.iter().map(|missing| missing.what.as_str()).collect();
+        assert_eq!(what, ["the program gcc", "the program idlc", "the header dds/dds.h"]);
+        let command = "apt-get install --no-install-recommends cyclonedds-dev cyclonedds-tools gcc";
+        assert_eq!(install_command(&missing), command);
+        fs::remove_dir_all(environment.path).unwrap();
+    }
+
+    #[test]
+    fn a_compiler_without_the_header_lacks_the_library() {
+        let environment = path_with("header", &[("g++", 1)]);
+        let missing = find("fastdds").unwrap().missing(&environment);
+        let what = "the header fastrtps/config.h".to_owned();
+        assert_eq!(missing, [Missing { what, package: "libfastrtps-dev" }]);
+        fs::remove_dir_all(environment.path).unwrap();
+    }
+
+    #[test]
+    fn nothing_is_missing_where_everything_is() {
+        let environment = path_with("all", &[("gcc", 0), ("idlc", 0)]);
+        assert_eq!(find("cyclonedds").unwrap().missing(&environment), []);
+        fs::remove_dir_all(environment.path).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_cannot_be_run_is_no_program() {
+        let environment = path_with("mode", &[("g++", 0)]);
+        let file = Path::new(&environment.path).join("g++");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+        assert_eq!(environment.find_tool("g++"), None);
+        fs::remove_dir_all(environment.path).unwrap();
+    }
+
+    #[test]
+    fn every_step_runs_a_tool_that_is_listed_and_the_last_makes_the_program() {
+        for peer in PEERS {
+            for step in peer.steps {
+                assert!(peer.tools.iter().any(|tool| Some(&tool.name) == step.first()), "{}: {step:?}", peer.name);
+            }
+            assert!(peer.steps.last().unwrap().contains(&"agent.new"), "{}", peer.name);
+        }
+    }
+}

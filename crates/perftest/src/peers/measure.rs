@@ -1,0 +1,382 @@
+//! The same two tests through raw UDP, Peregrine and every peer that is built, in turns.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use peregrine_report::record::{
+    self, Case, Line, Measurement, PeerFacts, Publishing, SideResult, Skipped, Test, Warning,
+};
+
+use super::build::built_program;
+use super::catalog::{Environment, PEERS};
+use super::process::{Outcome, ask_about, run_test};
+use super::protocol::{Publish, Reliability, Role, Setup, Transport, Wait};
+use super::sides::side_results;
+use crate::campaign::placement::ThisMachine;
+use crate::characterize::kept::{Comparison, Cores, keep};
+use crate::characterize::pair::free_domain;
+use crate::characterize::progress::Progress;
+use crate::characterize::{Keeper, measure_cell};
+use crate::control::Stop;
+use crate::error::Error;
+use crate::output::print_text;
+
+/// What to measure.
+#[derive(Debug, Clone)]
+pub(super) struct Plan {
+    pub(super) sizes: Vec<usize>,
+    pub(super) repetitions: u32,
+    pub(super) time: Duration,
+    pub(super) wait: Wait,
+    pub(super) reliability: Reliability,
+    pub(super) out: Option<PathBuf>,
+}
+
+/// Before the pings that count, in milliseconds.
+const WARMUP_MS: u64 = 100;
+const BOTH_TESTS: &[Test] = &[Test::Latency, Test::Throughput];
+/// With one sample under way there is nothing to gather.
+const THROUGHPUT: &[Test] = &[Test::Throughput];
+
+/// One row of the table.
+struct Series {
+    id: String,
+    label: String,
+    tests: &'static [Test],
+    facts: Option<PeerFacts>,
+    way: Way,
+}
+
+enum Way {
+    /// This program itself, with the options of both sides and of the publisher.
+    Own { both: Vec<&'static str>, publisher: &'static [&'static str] },
+    /// A peer.
+    Peer { program: PathBuf, variant: &'static Variant },
+}
+
+/// A way to run a peer.
+struct Variant {
+    peer: &'static str,
+    /// Short name, and what the label adds to that of the peer.
+    id: &'static str,
+    label: &'static str,
+    transport: Transport,
+    publish: Publish,
+    batch: bool,
+    tests: &'static [Test],
+}
+
+const fn variant(peer: &'static str, id: &'static str, label: &'static str, transport: Transport) -> Variant {
+    Variant { peer, id, label, transport, publish: Publish::Sync, batch: false, tests: BOTH_TESTS }
+}
+
+const VARIANTS: &[Variant] = &[
+    variant("cyclonedds", "udp", "UDP", Transport::Udp),
+    Variant { batch: true, tests: THROUGHPUT, ..variant("cyclonedds", "udp-batched", "UDP batched", Transport::Udp) },
+    variant("fastdds", "udp", "UDP", Transport::Udp),
+    Variant {
+        publish: Publish::Async,
+        tests: THROUGHPUT,
+        ..variant("fastdds", "udp-async", "UDP async", Transport::Udp)
+    },
+    variant("fastdds", "shm", "SHM", Transport::Shm),
+    variant("fastdds", "data-sharing", "data sharing", Transport::DataSharing),
+    variant("iceoryx2", "copied", "copied", Transport::Shm),
+    variant("iceoryx2", "in-place", "in place", Transport::DataSharing),
+];
+
+/// Measures, keeps the record and prints the table. A series that fails is told of at the end and makes the run fail.
+pub(super) fn run(plan: &Plan, command_line: Vec<String>, environment: &Environment, stop: &Stop) -> Result<(), Error> {
+    let mut series = own_series(plan);
+    series.extend(peer_series(plan, environment, stop)?);
+    let comparison = Comparison {
+        out: plan.out.as_deref(),
+        placement: &ThisMachine,
+        command_line,
+        series: series.iter().enumerate().map(|(index, one)| one.describe(index == 0)).collect(),
+        sizes: &plan.sizes,
+        repetitions: plan.repetitions,
+        time: plan.time,
+    };
+    let mut skipped = Vec::new();
+    let result = keep(comparison, |cores, keeper| {
+        let mut turns = Turns { plan, cores, stop, keeper, skipped: &mut skipped };
+        turns.take(&series)
+    });
+    print_text(&remarks(plan, &series, &skipped))?;
+    result
+}
+
+/// What every turn needs.
+struct Turns<'a> {
+    plan: &'a Plan,
+    cores: Cores,
+    stop: &'a Stop,
+    keeper: &'a mut Keeper,
+    skipped: &'a mut Vec<Skipped>,
+}
+
+impl Turns<'_> {
+    /// Each repetition measures every size, test and series once, so that what changes about the machine meets all of them.
+    fn take(&mut self, series: &[Series]) -> Result<(), Error> {
+        let tests: usize = series.iter().map(|one| one.tests.len()).sum();
+        let progress = Progress::start(tests * self.plan.sizes.len() * self.plan.repetitions as usize);
+        let mut failures = Vec::new();
+        for repetition in 0..self.plan.repetitions {
+            for &size in &self.plan.sizes {
+                for &test in BOTH_TESTS {
+                    for one in series.iter().filter(|one| one.tests.contains(&test)) {
+                        progress.begin(&format!("{}, {size} bytes", one.label), test, repetition);
+                        let measured = self.measure(one, test, size, repetition);
+                        progress.step();
+                        match measured {
+                            Ok(()) => {}
+                            Err(Error::Interrupted) => {
+                                progress.end();
+                                return Err(Error::Interrupted);
+                            }
+                            Err(error) => {
+                                let text = format!("{}, {size} bytes, {}: {error}", one.label, test_name(test));
+                                progress.message(&text);
+                                self.keeper.keep(&Line::Warning(Warning { text: text.clone() }))?;
+                                failures.push(text);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        progress.end();
+        if failures.is_empty() { Ok(()) } else { Err(Error::Transfer(failures.join("\n"))) }
+    }
+
+    fn measure(&mut self, series: &Series, test: Test, size: usize, repetition: u32) -> Result<(), Error> {
+        let case = case(self.plan, series);
+        let (publisher, subscriber) = match &series.way {
+            Way::Own { both, publisher } => {
+                measure_cell(both, publisher, (test, size, self.plan.time), self.cores, self.stop)?
+            }
+            Way::Peer { program, variant } => {
+                let setup = setup(self.plan, variant, test, size)?;
+                match run_test(program, &setup, self.cores, self.stop)? {
+                    Outcome::Measured { initiator, responder, .. } => {
+                        side_results(&setup, &initiator, &responder).ok_or_else(no_data)?
+                    }
+                    Outcome::Unsupported(reason) => {
+                        let reason = format!("{}: {reason}", test_name(test));
+                        let skipped = Skipped { series: series.id.clone(), data_len: size as u64, case, reason };
+                        if !self.skipped.contains(&skipped) {
+                            self.keeper.keep(&Line::Skipped(Box::new(skipped.clone())))?;
+                            self.skipped.push(skipped);
+                        }
+                        return Ok(());
+                    }
+                }
+            }
+        };
+        if !has_data(test, &publisher, &subscriber) {
+            return Err(no_data());
+        }
+        self.keeper.keep(&Line::Measurement(Box::new(Measurement {
+            series: series.id.clone(),
+            test,
+            data_len: size as u64,
+            repetition,
+            block: None,
+            case: Some(Box::new(case)),
+            others: Vec::new(),
+            publisher,
+            subscriber,
+        })))
+    }
+}
+
+impl Series {
+    fn describe(&self, floor: bool) -> record::Series {
+        let options = match &self.way {
+            Way::Own { both, publisher } => both.iter().chain(*publisher).map(|word| (*word).into()).collect(),
+            Way::Peer { variant, .. } => {
+                let batch = if variant.batch { "on" } else { "off" };
+                vec![
+                    format!("transport={}", variant.transport),
+                    format!("publish={}", variant.publish),
+                    format!("batch={batch}"),
+                ]
+            }
+        };
+        let (id, label) = (self.id.clone(), self.label.clone());
+        record::Series { id, label, floor, options, peer: self.facts.clone().map(Box::new) }
+    }
+}
+
+/// Raw UDP, with which the others are compared, and Peregrine.
+fn own_series(plan: &Plan) -> Vec<Series> {
+    const LOOPBACK: [&str; 2] = ["-nic", "127.0.0.1"];
+    const UNBATCHED: &[&str] = &["-batchSize", "0"];
+    const BATCHED: &[&str] = &["-batchSize", "8192"];
+    let mut raw = vec!["-rawTransport", "-transport", "UDPv4"];
+    raw.extend(LOOPBACK);
+    let mut dds: Vec<&'static str> = LOOPBACK.to_vec();
+    if plan.reliability == Reliability::BestEffort {
+        dds.push("-bestEffort");
+    }
+    match plan.wait {
+        Wait::Listener => {}
+        Wait::Waitset => dds.push("-useReadThread"),
+        Wait::Poll => {
+            for options in [&mut raw, &mut dds] {
+                options.extend(["-waitStrategy", "poll"]);
+            }
+        }
+    }
+    let own = |id: &str, label: &str, tests, facts, both, publisher| {
+        let (id, label) = (id.into(), label.into());
+        Series { id, label, tests, facts, way: Way::Own { both, publisher } }
+    };
+    let facts = || {
+        let (name, version) = ("Peregrine".into(), env!("CARGO_PKG_VERSION").into());
+        Some(PeerFacts { name, version, settings: vec!["interface=127.0.0.1".into()] })
+    };
+    vec![
+        own("raw-udp", "raw UDP", BOTH_TESTS, None, raw, UNBATCHED),
+        own("peregrine", "Peregrine", BOTH_TESTS, facts(), dds.clone(), UNBATCHED),
+        own("peregrine-batched", "Peregrine batched", THROUGHPUT, facts(), dds, BATCHED),
+    ]
+}
+
+/// The ways of every peer that is built, with what each says of itself; tells of those that are not built.
+fn peer_series(plan: &Plan, environment: &Environment, stop: &Stop) -> Result<Vec<Series>, Error> {
+    let mut series = Vec::new();
+    for peer in PEERS {
+        let Some(program) = built_program(peer, environment) else {
+            eprintln!("{} is left out: it is not built; see perftest peers", peer.product);
+            continue;
+        };
+        for variant in VARIANTS.iter().filter(|variant| variant.peer == peer.name) {
+            let size = plan.sizes.first().copied().unwrap_or_default();
+            let about = ask_about(&program, &setup(plan, variant, Test::Latency, size)?, stop)?;
+            let settings = about.settings.split(',').map(String::from).collect();
+            series.push(Series {
+                id: format!("{}-{}", peer.name, variant.id),
+                label: format!("{} {}", peer.product, variant.label),
+                tests: variant.tests,
+                facts: Some(PeerFacts { name: peer.product.into(), version: about.version, settings }),
+                way: Way::Peer { program: program.clone(), variant },
+            });
+        }
+    }
+    Ok(series)
+}
+
+fn setup(plan: &Plan, variant: &Variant, test: Test, size: usize) -> Result<Setup, Error> {
+    Ok(Setup {
+        role: if test == Test::Latency { Role::Ping } else { Role::Pub },
+        size,
+        reliability: plan.reliability,
+        wait: plan.wait,
+        transport: variant.transport,
+        publish: variant.publish,
+        batch: variant.batch,
+        rate: 0,
+        duration_ms: u64::try_from(plan.time.as_millis()).unwrap_or(u64::MAX),
+        warmup_ms: WARMUP_MS,
+        domain: free_domain()?,
+        core: None,
+    })
+}
+
+fn case(plan: &Plan, series: &Series) -> Case {
+    let is_async = matches!(&series.way, Way::Peer { variant, .. } if variant.publish == Publish::Async);
+    Case {
+        rate_per_s: None,
+        publishers: 1,
+        subscribers: 1,
+        topics: 1,
+        reliability: match plan.reliability {
+            Reliability::Reliable => record::Reliability::Reliable,
+            Reliability::BestEffort => record::Reliability::BestEffort,
+        },
+        publishing: if is_async { Publishing::Asynchronous } else { Publishing::Synchronous },
+        delivery: record::Delivery::SameHost,
+        data_type: "octets".into(),
+    }
+}
+
+fn has_data(test: Test, publisher: &SideResult, subscriber: &SideResult) -> bool {
+    match test {
+        Test::Latency => publisher.latency.as_ref().is_some_and(|latency| latency.count > 0),
+        Test::Throughput | Test::OpenLoop => subscriber.throughput.as_ref().is_some_and(|result| result.samples > 1),
+    }
+}
+
+fn no_data() -> Error {
+    Error::NoData("not a single sample arrived".into())
+}
+
+fn test_name(test: Test) -> &'static str {
+    match test {
+        Test::Latency => "latency",
+        Test::Throughput => "throughput",
+        Test::OpenLoop => "open loop",
+    }
+}
+
+/// How everything was measured, what could not be, and with what the peers were set up.
+fn remarks(plan: &Plan, series: &[Series], skipped: &[Skipped]) -> String {
+    let mut text = format!("\n{}, {}\n", plan.reliability, plan.wait);
+    if cfg!(debug_assertions) {
+        text += "This is a debug build.\n";
+    }
+    for one in series {
+        if let (Some(facts), Way::Peer { .. }) = (&one.facts, &one.way) {
+            text += &format!("{}: version {}, {}\n", one.label, facts.version, facts.settings.join(", "));
+        }
+    }
+    for one in skipped {
+        let label = series.iter().find(|series| series.id == one.series).map_or("", |series| &series.label);
+        text += &format!("{label}, {} bytes, not measured: {}\n", one.data_len, one.reason);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::peers::catalog::find;
+
+    fn plan(wait: Wait) -> Plan {
+        let (sizes, time) = (vec![32], Duration::from_millis(10));
+        Plan { sizes, repetitions: 1, time, wait, reliability: Reliability::BestEffort, out: None }
+    }
+
+    #[test]
+    fn every_variant_is_of_a_peer_and_names_are_unique() {
+        let mut names: Vec<_> = VARIANTS.iter().map(|variant| (variant.peer, variant.id)).collect();
+        assert!(names.iter().all(|(peer, _)| find(peer).is_some()));
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), VARIANTS.len());
+        assert!(PEERS.iter().all(|peer| VARIANTS.iter().any(|variant| variant.peer == peer.name)));
+    }
+
+    #[test]
+    fn all_wait_the_same_way_and_the_floor_is_first() {
+        let described = |wait| own_series(&plan(wait)).iter().map(|one| one.describe(false)).collect::<Vec<_>>();
+        let polling = described(Wait::Poll);
+        assert_eq!(polling[0].id, "raw-udp");
+        assert!(polling.iter().all(|one| one.options.join(" ").contains("-waitStrategy poll")));
+        let waiting = described(Wait::Waitset);
+        assert!(waiting[1..].iter().all(|one| one.options.contains(&"-useReadThread".into())));
+        assert!(waiting[1..].iter().all(|one| one.options.contains(&"-bestEffort".into())));
+    }
+
+    #[test]
+    fn what_was_not_measured_is_told_with_its_reason() {
+        let plan = plan(Wait::Listener);
+        let series = own_series(&plan);
+        let reason = "latency: it cannot".to_owned();
+        let skipped = Skipped { series: "raw-udp".into(), data_len: 32, case: case(&plan, &series[0]), reason };
+        let text = remarks(&plan, &series, &[skipped]);
+        assert!(text.contains("raw UDP, 32 bytes, not measured: latency: it cannot"), "{text}");
+    }
+}

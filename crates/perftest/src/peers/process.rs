@@ -1,0 +1,309 @@
+//! Two processes of a peer that test one size.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::Duration;
+
+use super::protocol::{About, Answer, MAX_ANSWER_LEN, Malformed, PeerResult, Role, Setup};
+use crate::clock::MonotonicNs;
+use crate::control::Stop;
+use crate::error::Error;
+
+/// Longest discovery, and longest time from the end of a test to its result. A process gives up a little earlier.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// How often a wait looks at the request to stop.
+const STOP_POLL: Duration = Duration::from_millis(50);
+/// What of a process's messages is kept for an error.
+const MAX_MESSAGES_LEN: u64 = 16 * 1024;
+/// Answers read ahead of whoever takes them.
+const ANSWERS_WAITING: usize = 4;
+
+/// What came of one test.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It took place.
+    Measured {
+        /// Of the side that sends first.
+        initiator: PeerResult,
+        /// Of the side that receives first.
+        responder: PeerResult,
+    },
+    /// The peer cannot do it, and why.
+    Unsupported(String),
+}
+
+/// Runs the test that `setup` describes, whose role says which: ping and pong, or pub and sub. The cores are those of
+/// the initiator and of the responder.
+pub fn run_test(program: &Path, setup: &Setup, cores: Option<(usize, usize)>, stop: &Stop) -> Result<Outcome, Error> {
+    let (first, second) = match setup.role {
+        Role::Ping | Role::Pong => (Role::Ping, Role::Pong),
+        Role::Pub | Role::Sub => (Role::Pub, Role::Sub),
+    };
+    let mut responder = Agent::start(program, second)?;
+    let mut initiator = Agent::start(program, first)?;
+    let of = |role, core| format!("setup {}", Setup { role, core, ..setup.clone() });
+    responder.send(&of(second, cores.map(|cores| cores.1)))?;
+    initiator.send(&of(first, cores.map(|cores| cores.0)))?;
+    for agent in [&mut initiator, &mut responder] {
+        match agent.answer(PATIENCE, stop)? {
+            Answer::Ready => {}
+            Answer::Unsupported(reason) => return Ok(Outcome::Unsupported(reason)),
+            Answer::Result(_) | Answer::About(_) => return Err(agent.failed("a result came before the start")),
+            Answer::Error(reason) => return Err(agent.failed(&reason)),
+        }
+    }
+    responder.send("start")?;
+    initiator.send("start")?;
+    let time = Duration::from_millis(setup.warmup_ms.saturating_add(setup.duration_ms));
+    let initiator_result = initiator.result(time + PATIENCE, stop)?;
+    responder.send("stop")?;
+    let responder_result = responder.result(PATIENCE, stop)?;
+    initiator.send("stop")?;
+    initiator.finish()?;
+    responder.finish()?;
+    Ok(Outcome::Measured { initiator: initiator_result, responder: responder_result })
+}
+
+/// What the program is, and with which settings it would do this.
+pub fn ask_about(program: &Path, setup: &Setup, stop: &Stop) -> Result<About, Error> {
+    let mut agent = Agent::start(program, setup.role)?;
+    agent.send(&format!("about {setup}"))?;
+    let about = match agent.answer(PATIENCE, stop)? {
+        Answer::About(about) => about,
+        Answer::Error(reason) => return Err(agent.failed(&reason)),
+        Answer::Ready | Answer::Result(_) | Answer::Unsupported(_) => {
+            return Err(agent.failed("it was asked what it is, and answered something else"));
+        }
+    };
+    agent.finish()?;
+    Ok(about)
+}
+
+/// One process. It is killed when dropped before [`Self::finish`].
+struct Agent {
+    role: Role,
+    name: String,
+    child: Child,
+    stdin: ChildStdin,
+    answers: Receiver<Result<Answer, Malformed>>,
+    messages: Receiver<String>,
+}
+
+impl Agent {
+    fn start(program: &Path, role: Role) -> Result<Self, Error> {
+        let failed = |why: String| Error::Setup(format!("Cannot start {}: {why}", program.display()));
+        let mut child = Command::new(program)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            // Ctrl-C shall end it from here, and not from the terminal as well.
+            .process_group(0)
+            .spawn()
+            .map_err(|error| failed(error.to_string()))?;
+        let (answer_sender, answers) = sync_channel(ANSWERS_WAITING);
+        let (message_sender, messages) = sync_channel(1);
+        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        std::thread::spawn(move || {
+            let mut reader = stdout.map(BufReader::new);
+            while let Some(answer) = reader.as_mut().and_then(next_answer) {
+                if answer_sender.send(answer).is_err() {
+                    return;
+                }
+            }
+        });
+        std::thread::spawn(move || {
+            let mut text = Vec::new();
+            if let Some(mut stderr) = stderr {
+                let _ = stderr.by_ref().take(MAX_MESSAGES_LEN).read_to_end(&mut text);
+                // What is beyond the limit is read and forgotten, so that the process never waits for a reader.
+                let _ = std::io::copy(&mut stderr, &mut std::io::sink());
+            }
+            let _ = message_sender.send(String::from_utf8_lossy(&text).into_owned());
+        });
+        let name = program.parent().and_then(Path::file_name).unwrap_or(program.as_os_str());
+        let name = name.to_string_lossy().into_owned();
+        let stdin = stdin.ok_or_else(|| failed("it has no standard input".into()))?;
+        Ok(Self { role, name, child, stdin, answers, messages })
+    }
+
+    fn send(&mut self, line: &str) -> Result<(), Error> {
+        writeln!(self.stdin, "{line}").map_err(|error| self.failed(&format!("it takes no more lines: {error}")))
+    }
+
+    fn answer(&mut self, patience: Duration, stop: &Stop) -> Result<Answer, Error> {
+        let deadline = MonotonicNs::now().plus(patience);
+        loop {
+            match self.answers.recv_timeout(STOP_POLL) {
+                Ok(answer) => return answer.map_err(|error| self.failed(&error.to_string())),
+                Err(RecvTimeoutError::Disconnected) => return Err(self.failed("it ended without an answer")),
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            if stop.reason().is_some() {
+                return Err(Error::Interrupted);
+            }
+            if deadline.remaining().is_zero() {
+                return Err(self.failed("it gave no answer in time"));
+            }
+        }
+    }
+
+    fn result(&mut self, patience: Duration, stop: &Stop) -> Result<PeerResult, Error> {
+        match self.answer(patience, stop)? {
+            Answer::Result(result) if result.role() == self.role => Ok(result),
+            Answer::Result(_) => Err(self.failed("its result is of another role")),
+            Answer::Error(reason) => Err(self.failed(&reason)),
+            Answer::About(_) | Answer::Ready | Answer::Unsupported(_) => {
+                Err(self.failed("its answer to the start is no result"))
+            }
+        }
+    }
+
+    /// Waits until the process has ended.
+    fn finish(&mut self) -> Result<(), Error> {
+        let deadline = MonotonicNs::now().plus(PATIENCE);
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) if status.success() => return Ok(()),
+                Ok(Some(status)) => return Err(self.failed(&format!("it ended with {status}"))),
+                Ok(None) if deadline.remaining().is_zero() => return Err(self.failed("it did not end")),
+                Ok(None) => std::thread::sleep(Duration::from_millis(2)),
+                Err(error) => return Err(self.failed(&error.to_string())),
+            }
+        }
+    }
+
+    fn failed(&self, why: &str) -> Error {
+        let messages = self.messages.recv_timeout(STOP_POLL).unwrap_or_default();
+        let last = messages.lines().rev().find(|line| !line.trim().is_empty());
+        let said = last.map_or_else(String::new, |line| format!("; it said: {line}"));
+        Error::Transfer(format!("{} ({}): {why}{said}", self.name, self.role))
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// `None` at the end, and after a line that is too long.
+fn next_answer(reader: &mut impl BufRead) -> Option<Result<Answer, Malformed>> {
+    let mut line = Vec::new();
+    // One more than is allowed shows that it is too long; what follows would not be the beginning of a line.
+    let limit = MAX_ANSWER_LEN as u64 + 2;
+    reader.by_ref().take(limit).read_until(b'\n', &mut line).ok().filter(|len| *len > 0)?;
+    let text = String::from_utf8_lossy(&line);
+    Some(Answer::parse(text.trim_end_matches('\n')))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::peers::protocol::{Publish, Reliability, Transport, Wait};
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::PathBuf;
+
+    /// A peer that is a script: `$role` is its role.
+    fn script(name: &str, body: &str) -> PathBuf {
+        let folder = std::env::temp_dir().join(format!("perftest-agent-{name}-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let file = folder.join("agent");
+        fs::write(
+            &file,
+            format!("#!/bin/sh\nread -r setup\nrole=${{setup#setup role=}}\nrole=${{role%% *}}\n{body}\n"),
+        )
+        .unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        file
+    }
+
+    fn setup() -> Setup {
+        Setup {
+            role: Role::Pub,
+            size: 28,
+            reliability: Reliability::Reliable,
+            wait: Wait::Listener,
+            transport: Transport::Udp,
+            publish: Publish::Sync,
+            batch: false,
+            rate: 0,
+            duration_ms: 1,
+            warmup_ms: 0,
+            domain: 0,
+            core: None,
+        }
+    }
+
+    fn run(name: &str, body: &str) -> Result<Outcome, Error> {
+        let program = script(name, body);
+        let outcome = run_test(&program, &setup(), None, &Stop::default());
+        fs::remove_dir_all(program.parent().unwrap()).unwrap();
+        outcome
+    }
+
+    const RESULTS: &str = "echo ready; read -r start
+        [ $role = pub ] && echo result role=pub sent=3 duration_ns=2 cpu_ns=1
+        read -r stop
+        [ $role = sub ] && echo result role=sub received=3 lost=0 out_of_order=0 duration_ns=2 cpu_ns=1; exit 0";
+
+    #[test]
+    fn both_sides_are_led_through_a_test() {
+        let expected = Outcome::Measured {
+            initiator: PeerResult::Pub { sent: 3, duration_ns: 2, cpu_ns: 1 },
+            responder: PeerResult::Sub { received: 3, lost: 0, out_of_order: 0, duration_ns: 2, cpu_ns: 1 },
+        };
+        assert_eq!(run("both", RESULTS), Ok(expected));
+    }
+
+    #[test]
+    fn a_peer_is_asked_what_it_is() {
+        let ask = |name, body| {
+            let program = script(name, body);
+            let about = ask_about(&program, &setup(), &Stop::default());
+            fs::remove_dir_all(program.parent().unwrap()).unwrap();
+            about
+        };
+        let expected = About { peer: "p".into(), version: "1".into(), settings: "a=b,c".into() };
+        assert_eq!(ask("about", "echo about peer=p version=1 settings=a=b,c"), Ok(expected));
+        let error = ask("evades", "echo ready").unwrap_err().to_string();
+        assert!(error.contains("answered something else"), "{error}");
+    }
+
+    #[test]
+    fn what_a_peer_cannot_do_is_no_failure() {
+        assert_eq!(run("cannot", "echo unsupported no batches"), Ok(Outcome::Unsupported("no batches".into())));
+    }
+
+    #[test]
+    fn failures_name_the_side_and_the_reason() {
+        for (name, body, expected) in [
+            ("error", "echo error no memory; exit 1", "(pub): no memory"),
+            ("ends", "echo it is broken >&2; exit 1", "without an answer; it said: it is broken"),
+            ("babbles", "echo hello", "'hello' begins no answer"),
+            ("early", "echo result role=pub sent=3 duration_ns=2 cpu_ns=1", "before the start"),
+        ] {
+            let error = run(name, body).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_process_that_ends_badly_after_its_result_has_failed() {
+        let error = run("badly", &RESULTS.replace("exit 0", "exit 4")).unwrap_err().to_string();
+        assert!(error.contains("exit status: 4"), "{error}");
+    }
+
+    #[test]
+    fn an_endless_line_is_cut() {
+        let endless = std::io::repeat(b'x').take(10 * MAX_ANSWER_LEN as u64);
+        let error = next_answer(&mut BufReader::new(endless)).unwrap().unwrap_err();
+        assert!(error.to_string().contains("are allowed"), "{error}");
+    }
+}

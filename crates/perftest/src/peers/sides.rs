@@ -1,0 +1,164 @@
+//! What two processes of a peer tell, as a record keeps it.
+
+use peregrine_report::record::{SendResult, Side, SideResult, ThroughputResult};
+use peregrine_report::stats::{LatencyResult, Moments};
+
+use super::protocol::{PeerResult, Setup};
+use crate::threads::online_cores;
+
+/// The results of publisher and subscriber; `None` when they are not of the two sides of one test.
+pub(super) fn side_results(
+    setup: &Setup,
+    initiator: &PeerResult,
+    responder: &PeerResult,
+) -> Option<(SideResult, SideResult)> {
+    let side = |side, cpu_ns, wall_ns| {
+        let cpu_percent = cpu_percent(cpu_ns, wall_ns);
+        SideResult { side, data_len: setup.size as u64, cpu_percent, ..SideResult::default() }
+    };
+    match (initiator, responder) {
+        (
+            PeerResult::Ping { sent, unanswered, cpu_ns, round_trip_ns, .. },
+            PeerResult::Pong { received, cpu_ns: pong_cpu_ns },
+        ) => {
+            let wall_ns = setup.warmup_ms.saturating_add(setup.duration_ms).saturating_mul(1_000_000);
+            let publisher = SideResult {
+                latency: Some(half_round_trips(round_trip_ns)),
+                send: Some(SendResult { samples: *sent, unanswered_pings: *unanswered, ..SendResult::default() }),
+                ..side(Side::Publisher, *cpu_ns, wall_ns)
+            };
+            let subscriber = SideResult {
+                throughput: Some(throughput(setup, *sent, *received, 0, wall_ns)),
+                ..side(Side::Subscriber, *pong_cpu_ns, wall_ns)
+            };
+            Some((publisher, subscriber))
+        }
+        (
+            PeerResult::Pub { sent, duration_ns, cpu_ns },
+            PeerResult::Sub { received, out_of_order, duration_ns: received_in_ns, cpu_ns: sub_cpu_ns, .. },
+        ) => {
+            let send = SendResult { samples: *sent, duration_ns: *duration_ns, ..SendResult::default() };
+            let publisher = SideResult { send: Some(send), ..side(Side::Publisher, *cpu_ns, *duration_ns) };
+            let subscriber = SideResult {
+                throughput: Some(throughput(setup, *sent, *received, *out_of_order, *received_in_ns)),
+                ..side(Side::Subscriber, *sub_cpu_ns, *duration_ns)
+            };
+            Some((publisher, subscriber))
+        }
+        _ => None,
+    }
+}
+
+/// What was sent and did not arrive is lost, even if no later sample shows the gap.
+fn throughput(setup: &Setup, sent: u64, received: u64, reordered: u64, duration_ns: u64) -> ThroughputResult {
+    ThroughputResult {
+        samples: received,
+        bytes: received.saturating_mul(setup.size as u64),
+        duration_ns,
+        lost: sent.saturating_sub(received),
+        duplicate: 0,
+        reordered,
+    }
+}
+
+/// Each bucket counts as half of its least value, which is at most 1/1024 too little.
+fn half_round_trips(buckets: &[(u64, u64)]) -> LatencyResult {
+    let mut moments = Moments::default();
+    let mut histogram: Vec<(u64, u64)> = Vec::new();
+    for &(round_trip_ns, count) in buckets {
+        let half_ns = round_trip_ns / 2;
+        add_many(&mut moments, half_ns, count);
+        match histogram.last_mut() {
+            Some((last, values)) if *last == half_ns => *values = values.saturating_add(count),
+            _ => histogram.push((half_ns, count)),
+        }
+    }
+    LatencyResult::new(&moments, histogram)
+}
+
+/// As many times the same value, in as many steps as `count` has binary digits.
+fn add_many(moments: &mut Moments, value: u64, mut count: u64) {
+    let mut power = Moments::default();
+    power.add(value);
+    while count > 0 {
+        if count % 2 == 1 {
+            moments.merge(&power);
+        }
+        count /= 2;
+        if count > 0 {
+            let half = power;
+            power.merge(&half);
+        }
+    }
+}
+
+/// As a share of all cores.
+fn cpu_percent(cpu_ns: u64, wall_ns: u64) -> f64 {
+    if wall_ns == 0 { 0.0 } else { cpu_ns as f64 * 100.0 / wall_ns as f64 / online_cores() as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::protocol::{Publish, Reliability, Role, Transport, Wait};
+    use super::*;
+
+    fn setup() -> Setup {
+        Setup {
+            role: Role::Ping,
+            size: 100,
+            reliability: Reliability::Reliable,
+            wait: Wait::Listener,
+            transport: Transport::Udp,
+            publish: Publish::Sync,
+            batch: false,
+            rate: 0,
+            duration_ms: 9,
+            warmup_ms: 1,
+            domain: 0,
+            core: None,
+        }
+    }
+
+    #[test]
+    fn latencies_are_half_round_trips() {
+        let round_trip_ns = vec![(2000, 3), (2001, 1), (6000, 2)];
+        let ping = PeerResult::Ping { sent: 7, received: 6, unanswered: 1, cpu_ns: 0, round_trip_ns };
+        let (publisher, _) = side_results(&setup(), &ping, &PeerResult::Pong { received: 7, cpu_ns: 0 }).unwrap();
+        let latency = publisher.latency.unwrap();
+        assert_eq!(latency.histogram, [(1000, 4), (3000, 2)]);
+        assert_eq!((latency.count, latency.min_ns, latency.max_ns, latency.p50_ns), (6, 1000, 3000, 1000));
+        assert!((latency.mean_ns - 10_000.0 / 6.0).abs() < 1e-9);
+        let send = publisher.send.unwrap();
+        assert_eq!((send.samples, send.unanswered_pings), (7, 1));
+    }
+
+    #[test]
+    fn all_that_was_sent_and_not_received_is_lost() {
+        let sent = PeerResult::Pub { sent: 200, duration_ns: 1_000_000_000, cpu_ns: 500_000_000 };
+        let sub = PeerResult::Sub { received: 150, lost: 20, out_of_order: 2, duration_ns: 500_000_000, cpu_ns: 0 };
+        let (publisher, subscriber) = side_results(&setup(), &sent, &sub).unwrap();
+        let throughput = subscriber.throughput.unwrap();
+        assert_eq!((throughput.samples, throughput.lost, throughput.bytes), (150, 50, 15_000));
+        assert_eq!((throughput.samples_per_s(), throughput.lost_percent()), (300.0, 25.0));
+        assert!((publisher.cpu_percent - 50.0 / online_cores() as f64).abs() < 1e-9);
+    }
+
+    #[test]
+    fn sides_of_different_tests_are_no_result() {
+        let sent = PeerResult::Pub { sent: 1, duration_ns: 1, cpu_ns: 0 };
+        assert_eq!(side_results(&setup(), &sent, &PeerResult::Pong { received: 1, cpu_ns: 0 }), None);
+    }
+
+    #[test]
+    fn many_values_count_as_if_added_one_by_one() {
+        for count in [0, 1, 2, 7, 1000] {
+            let (mut one_by_one, mut at_once) = (Moments::default(), Moments::default());
+            (0..count).for_each(|_| one_by_one.add(35));
+            add_many(&mut at_once, 35, count);
+            assert_eq!(at_once, one_by_one);
+        }
+        let mut most = Moments::default();
+        add_many(&mut most, 1, u64::MAX);
+        assert_eq!(most.count(), u64::MAX);
+    }
+}

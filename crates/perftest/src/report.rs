@@ -1,0 +1,74 @@
+//! `perftest report`: kept records as text, CSV and a page.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use peregrine_report::render;
+use peregrine_report::table::Source;
+
+use crate::characterize::read_record;
+use crate::error::Error;
+use crate::output::print_text;
+
+/// Which records to show, and how.
+#[derive(Debug, Clone, clap::Args)]
+#[group(skip)]
+pub struct Options {
+    /// Folders that hold a record.jsonl each; several are shown together
+    #[arg(required = true, value_name = "DIR")]
+    dirs: Vec<PathBuf>,
+    /// Print the tables only, and write no page
+    #[arg(long, conflicts_with_all = ["csv", "html"])]
+    text: bool,
+    /// Print one line per measurement, with everything that it varies in columns of their own
+    #[arg(long, conflicts_with = "html")]
+    csv: bool,
+    /// Write the page to this file [default: report.html beside the record, of one record]
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+}
+
+/// Shows the records: as asked for, or one of them as the table on stdout and the page beside it.
+pub fn run(options: &Options) -> Result<(), Error> {
+    if let ([dir], false, false, None) = (&options.dirs[..], options.text, options.csv, &options.html) {
+        return beside_record(dir);
+    }
+    let sources = read(&options.dirs)?;
+    if options.csv {
+        return print_text(&render::csv(&sources));
+    }
+    match &options.html {
+        Some(page) => {
+            write_page(page, &sources)?;
+            print_text(&format!("Report: {}\n", page.display()))
+        }
+        None => print_text(&render::text(&sources)),
+    }
+}
+
+/// The table of one record on stdout, and its page beside it.
+pub fn beside_record(folder: &Path) -> Result<(), Error> {
+    let (record, path) = read_record(folder)?;
+    let sources = [Source { name: folder.display().to_string(), record }];
+    let page = folder.join("report.html");
+    write_page(&page, &sources)?;
+    let text = render::text(&sources);
+    print_text(&format!("{text}\nRecord: {}\nReport: {}\n", path.display(), page.display()))
+}
+
+/// The records by the names of their folders; by their paths where two have the same name.
+fn read(dirs: &[PathBuf]) -> Result<Vec<Source>, Error> {
+    let short = |dir: &PathBuf| dir.file_name().map(|name| name.to_string_lossy().into_owned());
+    let is_unique = |dir: &PathBuf| dirs.iter().filter(|other| short(other) == short(dir)).count() == 1;
+    dirs.iter()
+        .map(|dir| {
+            let name = short(dir).filter(|_| is_unique(dir)).unwrap_or_else(|| dir.display().to_string());
+            Ok(Source { name, record: read_record(dir)?.0 })
+        })
+        .collect()
+}
+
+fn write_page(page: &Path, sources: &[Source]) -> Result<(), Error> {
+    fs::write(page, render::html(sources))
+        .map_err(|error| Error::Setup(format!("Cannot write {}: {error}", page.display())))
+}

@@ -1,0 +1,197 @@
+//! Line charts.
+
+use std::fmt::Write;
+
+use super::axis::Projection;
+use super::labels::{spread, wrapped};
+use super::{Axis, CHARACTER_WIDTH, Frame, draw_base, draw_vertical_axis, open};
+use crate::render::html::escape;
+use crate::view::{COLOURS, Style};
+
+const WIDTH: f64 = 460.0;
+const HEIGHT: f64 = 300.0;
+const LEFT: f64 = 50.0;
+const TOP: f64 = 28.0;
+const BOTTOM: f64 = 44.0;
+/// Room at the right for the names of lines.
+const NAMES: f64 = 112.0;
+/// Characters of a name that have room there.
+const NAME_LENGTH: usize = 13;
+const NAME_LINE_HEIGHT: f64 = 13.0;
+/// Marks, after which they begin again.
+const MARKS: usize = 7;
+
+/// One line.
+#[derive(Debug, Clone)]
+pub(in crate::render) struct Line {
+    pub(in crate::render) label: String,
+    pub(in crate::render) style: Style,
+    /// Thin, without marks and name: a companion of another line.
+    pub(in crate::render) secondary: bool,
+    /// Whether each point has a mark.
+    pub(in crate::render) marked: bool,
+    pub(in crate::render) points: Vec<Point>,
+}
+
+/// One point of a line.
+#[derive(Debug, Clone)]
+pub(in crate::render) struct Point {
+    pub(in crate::render) x: f64,
+    pub(in crate::render) y: f64,
+    /// The lowest and the highest that it could as well be.
+    pub(in crate::render) range: Option<(f64, f64)>,
+    /// Shown where a pointer rests.
+    pub(in crate::render) tip: String,
+}
+
+/// Draws lines over two axes; `rule` is a value of the vertical axis that is marked across.
+pub(in crate::render) fn line_chart(name: &str, x: &Axis, y: &Axis, lines: &[Line], rule: Option<f64>) -> String {
+    let points = || lines.iter().flat_map(|line| &line.points);
+    let heights: Vec<f64> =
+        points().flat_map(|point| [Some(point.y), point.range.map(|range| range.1)]).flatten().chain(rule).collect();
+    let horizontal = Projection::new(x, &points().map(|point| point.x).collect::<Vec<_>>(), LEFT, WIDTH - NAMES);
+    let vertical = Projection::new(y, &heights, HEIGHT - BOTTOM, TOP);
+    let frame = Frame { left: LEFT, right: WIDTH - NAMES, top: TOP, bottom: HEIGHT - BOTTOM };
+    let mut svg = open(WIDTH, HEIGHT, name);
+    draw_vertical_axis(&mut svg, y, &vertical, frame);
+    draw_horizontal_ticks(&mut svg, &horizontal, frame);
+    draw_base(&mut svg, &x.title, frame);
+    if let Some(rule) = rule.filter(|rule| vertical.holds(*rule)) {
+        let at = vertical.at(rule);
+        let _ =
+            writeln!(svg, "<line class=\"rule\" x1=\"{LEFT}\" x2=\"{}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>", frame.right);
+    }
+    for line in lines.iter().filter(|line| line.secondary).chain(lines.iter().filter(|line| !line.secondary)) {
+        draw_line(&mut svg, line, &horizontal, &vertical);
+    }
+    draw_names(&mut svg, lines, &horizontal, &vertical, frame);
+    svg.push_str("</svg>\n");
+    svg
+}
+
+fn draw_horizontal_ticks(svg: &mut String, horizontal: &Projection, frame: Frame) {
+    let mut free_from = 0.0;
+    for (value, label) in horizontal.ticks.iter().filter(|(value, _)| horizontal.holds(*value)) {
+        let at = horizontal.at(*value);
+        let (top, base) = (frame.top, frame.bottom);
+        let _ = writeln!(svg, "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{top}\" y2=\"{base}\"/>");
+        // Labels that would touch their neighbour are left out.
+        let half_width = label.chars().count() as f64 * CHARACTER_WIDTH / 2.0;
+        if at - half_width >= free_from {
+            let _ = writeln!(
+                svg,
+                "<text class=\"tick\" x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{label}</text>",
+                base + 17.0
+            );
+            free_from = at + half_width + 4.0;
+        }
+    }
+}
+
+fn draw_line(svg: &mut String, line: &Line, horizontal: &Projection, vertical: &Projection) {
+    let colour = line.style.colour % COLOURS;
+    let kind = if line.secondary { " secondary".to_owned() } else { dash_class(line.style.dash) };
+    let place = |point: &Point| (horizontal.at(point.x), vertical.at(point.y));
+    let path: Vec<_> = line.points.iter().map(place).map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+    let _ = writeln!(svg, "<polyline class=\"line c{colour}{kind}\" points=\"{}\"/>", path.join(" "));
+    if !line.marked || line.secondary {
+        return;
+    }
+    for point in &line.points {
+        let (x, y) = place(point);
+        if let Some((low, high)) = point.range.filter(|(low, high)| vertical.at(*low) - vertical.at(*high) > 7.0) {
+            let (low, high) = (vertical.at(low), vertical.at(high));
+            let _ = writeln!(svg, "<path class=\"range c{colour}\" d=\"M{x:.1} {low:.1}V{high:.1}\"/>");
+        }
+        let _ = writeln!(
+            svg,
+            "<path class=\"point c{colour}\" transform=\"translate({x:.1} {y:.1})\" d=\"{}\"><title>{}</title></path>",
+            mark(colour),
+            escape(&point.tip),
+        );
+    }
+}
+
+/// The class of a pattern; none for solid lines.
+pub(in crate::render) fn dash_class(dash: usize) -> String {
+    if dash == 0 { String::new() } else { format!(" d{}", (dash - 1) % 3 + 1) }
+}
+
+/// A shape of its own for each colour, for those who see no difference between some of these.
+pub(in crate::render) fn mark(colour: usize) -> &'static str {
+    match colour % MARKS {
+        0 => "M-3.4 0a3.4 3.4 0 1 0 6.8 0a3.4 3.4 0 1 0 -6.8 0z",
+        1 => "M-3 -3h6v6h-6z",
+        2 => "M0 -4.2L3.9 2.8H-3.9z",
+        3 => "M0 -4.3L4.3 0L0 4.3L-4.3 0z",
+        4 => "M0 4.2L3.9 -2.8H-3.9z",
+        5 => "M-4 -1.4h2.6v-2.6h2.8v2.6h2.6v2.8h-2.6v2.6h-2.8v-2.6h-2.6z",
+        _ => "M-4.2 0L0 -2.6L4.2 0L0 2.6z",
+    }
+}
+
+/// At the right end of each line its name, where there is room for all names.
+fn draw_names(svg: &mut String, lines: &[Line], horizontal: &Projection, vertical: &Projection, frame: Frame) {
+    let named: Vec<(&Line, &Point, Vec<String>)> = lines
+        .iter()
+        .filter(|line| !line.secondary)
+        .filter_map(|line| Some((line, line.points.last()?, wrapped(&line.label, NAME_LENGTH))))
+        .collect();
+    if named.len() < 2 {
+        return;
+    }
+    let wanted: Vec<(f64, f64)> =
+        named.iter().map(|(_, end, text)| (vertical.at(end.y), text.len() as f64 * NAME_LINE_HEIGHT + 1.0)).collect();
+    let Some(middles) = spread(&wanted, frame.top - 8.0, frame.bottom + 30.0) else { return };
+    let left = frame.right + 12.0;
+    for ((line, end, text), middle) in named.iter().zip(middles) {
+        let colour = line.style.colour % COLOURS;
+        let (x, y) = (horizontal.at(end.x), vertical.at(end.y));
+        let _ = writeln!(
+            svg,
+            "<path class=\"leader c{colour}\" d=\"M{:.1} {y:.1}L{:.1} {middle:.1}\"/>",
+            x + 4.0,
+            left - 3.0
+        );
+        let first = middle - (text.len() as f64 - 1.0) / 2.0 * NAME_LINE_HEIGHT + 4.0;
+        for (index, part) in text.iter().enumerate() {
+            let _ = writeln!(
+                svg,
+                "<text class=\"name c{colour}\" x=\"{left:.1}\" y=\"{:.1}\">{}</text>",
+                first + index as f64 * NAME_LINE_HEIGHT,
+                escape(part)
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::render::chart::Scale;
+
+    fn axis() -> Axis {
+        Axis { title: "t".into(), scale: Scale::Logarithmic, ticks: Vec::new() }
+    }
+
+    #[test]
+    fn nothing_to_draw_is_no_fault() {
+        let svg = line_chart("empty", &axis(), &axis(), &[], None);
+        assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+    }
+
+    #[test]
+    fn every_line_has_its_name_and_every_point_its_tip() {
+        let line = |label: &str, colour, y| Line {
+            label: label.into(),
+            style: Style { colour, dash: 0 },
+            secondary: false,
+            marked: true,
+            points: vec![Point { x: 1.0, y, range: Some((y / 2.0, y * 2.0)), tip: format!("{label} <{y}>") }],
+        };
+        let svg = line_chart("two", &axis(), &axis(), &[line("one & only", 0, 5.0), line("other", 1, 50.0)], Some(7.0));
+        assert!(svg.contains(">one &amp; only</text>") && svg.contains(">other</text>"), "{svg}");
+        assert!(svg.contains("one &amp; only &lt;5&gt;") && svg.contains("class=\"rule\""), "{svg}");
+        assert_eq!(svg.matches("class=\"range").count(), 2);
+    }
+}

@@ -1,0 +1,272 @@
+//! Charts of what was measured: latency, throughput, distributions.
+
+use std::fmt::Write;
+
+use super::{escape, legend, scaled_figures};
+use crate::render::chart::{Axis, Line, Point, Scale, line_chart, short};
+use crate::render::grouped;
+use crate::stats::{LatencyResult, Spread};
+use crate::table::Row;
+use crate::view::{Along, Facet, View};
+
+/// What a chart shows of a row: a value, and how far repetitions were apart where that is known.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Quantity {
+    /// For headings.
+    pub(super) name: &'static str,
+    /// For axes and tips.
+    pub(super) unit: &'static str,
+    pub(super) pick: fn(&Row) -> Option<Spread>,
+    /// A further value drawn thin beside it, on logarithmic axes only: it would press the others flat.
+    pub(super) companion: Option<fn(&Row) -> Option<f64>>,
+}
+
+const LATENCY: Quantity = Quantity {
+    name: "Latency",
+    unit: "µs",
+    pick: |row| Some(row.latency.as_ref()?.p50_ns.scaled(1e-3)),
+    companion: Some(|row| Some(row.latency.as_ref()?.merged.p99_ns as f64 / 1e3)),
+};
+const BITS: Quantity = Quantity {
+    name: "Data received",
+    unit: "Mbit/s",
+    pick: |row| Some(row.throughput.as_ref()?.mbit_per_s),
+    companion: None,
+};
+const SAMPLES: Quantity = Quantity {
+    name: "Samples received",
+    unit: "samples/s",
+    pick: |row| Some(row.throughput.as_ref()?.samples_per_s),
+    companion: None,
+};
+
+pub(super) fn latency(view: &View<'_>) -> String {
+    section(
+        view,
+        "One way, in microseconds. Thick: median of the repetitions, with their extremes as a bar where they are visibly \
+         apart. Thin, on the logarithmic axes: 99th percentile of all values. Without a schedule it is half of a round \
+         trip with one sample under way; with one it is half of the round trip from when each sample was due, so that \
+         nothing which held up the sender is left out.",
+        &[LATENCY],
+    )
+}
+
+pub(super) fn throughput(view: &View<'_>) -> String {
+    section(
+        view,
+        "Sample data that each subscriber received, in megabits (10⁶) per second, and samples per second. Median of the \
+         repetitions, with their extremes.",
+        &[BITS, SAMPLES],
+    )
+}
+
+/// Charts of some quantities along every axis, under all conditions; empty when nothing has any of them.
+pub(super) fn section(view: &View<'_>, explanation: &str, quantities: &[Quantity]) -> String {
+    let mut body = String::new();
+    for facet in &view.facets {
+        let mut charts = String::new();
+        for along in facet.axes() {
+            for quantity in quantities {
+                quantity_chart(&mut charts, view, facet, along, quantity);
+            }
+        }
+        push_charts(&mut body, facet, &charts);
+    }
+    if body.is_empty() {
+        return body;
+    }
+    format!("<p>{}</p>\n{}{body}", escape(explanation), legend(view.strands.iter()))
+}
+
+pub(super) fn push_charts(body: &mut String, facet: &Facet<'_>, charts: &str) {
+    if charts.is_empty() {
+        return;
+    }
+    if !facet.title.is_empty() {
+        let _ = writeln!(body, "<h3>{}</h3>", escape(&sentence(&facet.title)));
+    }
+    let _ = writeln!(body, "<div class=\"charts\">\n{charts}</div>");
+}
+
+/// The first letter as a capital.
+pub(super) fn sentence(text: &str) -> String {
+    let mut characters = text.chars();
+    characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
+}
+
+fn quantity_chart(text: &mut String, view: &View<'_>, facet: &Facet<'_>, along: Along, quantity: &Quantity) {
+    let mut lines = Vec::new();
+    let mut companions = Vec::new();
+    for strand in view.strands_in(facet) {
+        let Some(look) = view.strands.get(strand) else { continue };
+        let places = view.line(facet, strand, along);
+        let line =
+            |secondary, points| Line { label: look.label.clone(), style: look.style, secondary, marked: true, points };
+        let point = |(x, row): &(f64, &Row)| {
+            let spread = (quantity.pick)(row)?;
+            let tip = format!("{}, {}: {} {}", look.label, at_text(along, *x), number(spread.median), quantity.unit);
+            Some(Point { x: *x, y: spread.median, range: Some((spread.min, spread.max)), tip })
+        };
+        lines.push(line(false, places.iter().filter_map(point).collect()));
+        if let Some(pick) = quantity.companion {
+            let point = |(x, row): &(f64, &Row)| Some(Point { x: *x, y: pick(row)?, range: None, tip: String::new() });
+            companions.push(line(true, places.iter().filter_map(point).collect()));
+        }
+    }
+    lines.retain(|line: &Line| !line.points.is_empty());
+    if lines.is_empty() {
+        return;
+    }
+    let held = facet.held(along);
+    let at = if held.is_empty() { held } else { format!(" ({held})") };
+    let caption = format!("{} by {}{at}", quantity.name, along.noun());
+    let name = format!("{caption}; {}", facet.title);
+    scaled_figures(text, &caption, &|scale| {
+        let mut all = lines.clone();
+        if scale == Scale::Logarithmic {
+            all.extend(companions.iter().cloned());
+        }
+        let x = Axis { title: along.title().into(), scale, ticks: ticks(along, facet, scale) };
+        let y = Axis { title: quantity.unit.into(), scale, ticks: Vec::new() };
+        line_chart(&name, &x, &y, &all, None)
+    });
+}
+
+/// On logarithmic axes the values that were measured.
+pub(super) fn ticks(along: Along, facet: &Facet<'_>, scale: Scale) -> Vec<(f64, String)> {
+    if scale == Scale::Linear {
+        return Vec::new();
+    }
+    let label = |value: f64| if along == Along::Size { size_label(value as u64) } else { short(value) };
+    facet.values(along).into_iter().map(|value| (value, label(value))).collect()
+}
+
+pub(super) fn size_label(size: u64) -> String {
+    const MEBI: u64 = 1 << 20;
+    match size {
+        MEBI.. if size.is_multiple_of(MEBI) => format!("{}Mi", size / MEBI),
+        1024.. if size.is_multiple_of(1024) => format!("{}Ki", size / 1024),
+        _ => short(size as f64),
+    }
+}
+
+fn at_text(along: Along, value: f64) -> String {
+    match along {
+        Along::Size => format!("{value} B"),
+        Along::Rate => format!("{} samples/s asked for", grouped(value)),
+        Along::Subscribers => format!("{value} subscribers"),
+    }
+}
+
+/// With a sensible number of decimals.
+pub(super) fn number(value: f64) -> String {
+    if value < 100.0 { format!("{value:.2}") } else { grouped(value) }
+}
+
+pub(super) fn distribution(view: &View<'_>) -> String {
+    let mut body = String::new();
+    for facet in &view.facets {
+        let mut charts = String::new();
+        for data_len in shown_sizes(facet) {
+            distribution_charts(&mut charts, view, facet, data_len);
+        }
+        push_charts(&mut body, facet, &charts);
+    }
+    if body.is_empty() {
+        return body;
+    }
+    format!(
+        "<p>Every value of all repetitions. By percentile: how long the best share of samples took at most, each nine with \
+         the same room; it ends where fewer than ten values lie above. Cumulative: what share of samples took no longer.\
+         </p>\n{}{body}",
+        legend(view.strands.iter())
+    )
+}
+
+/// The smallest and the largest; one of a campaign, which has many conditions.
+fn shown_sizes(facet: &Facet<'_>) -> Vec<u64> {
+    let sizes = facet.values(Along::Size);
+    let is_campaign = facet.rows.iter().any(|row| row.case.is_some());
+    let mut shown: Vec<u64> = if is_campaign {
+        facet.reference(Along::Size).map(|size| size as u64).into_iter().collect()
+    } else {
+        sizes.first().into_iter().chain(sizes.last()).map(|size| *size as u64).collect()
+    };
+    shown.dedup();
+    shown
+}
+
+fn distribution_charts(text: &mut String, view: &View<'_>, facet: &Facet<'_>, data_len: u64) {
+    let mut by_percentile = Vec::new();
+    let mut cumulative = Vec::new();
+    for strand in view.strands_in(facet) {
+        let Some(look) = view.strands.get(strand) else { continue };
+        let places = view.line(facet, strand, Along::Size);
+        let Some((_, row)) = places.iter().find(|(_, row)| row.data_len == data_len) else { continue };
+        let Some(latency) = &row.latency else { continue };
+        let line =
+            |points| Line { label: look.label.clone(), style: look.style, secondary: false, marked: false, points };
+        by_percentile.push(line(percentile_points(&latency.merged)));
+        cumulative.push(line(cumulative_points(&latency.merged)));
+    }
+    if by_percentile.is_empty() {
+        return;
+    }
+    let title = format!("Latency of {} B samples by percentile", grouped(data_len as f64));
+    scaled_figures(text, &title, &|scale| {
+        let x = Axis { title: "share of samples".into(), scale: Scale::Logarithmic, ticks: nines(&by_percentile) };
+        line_chart(&format!("{title}; {}", facet.title), &x, &microseconds_axis(scale), &by_percentile, None)
+    });
+    let title = format!("Latency of {} B samples, cumulative", grouped(data_len as f64));
+    scaled_figures(text, &title, &|scale| {
+        let x = Axis { scale, ..microseconds_axis(scale) };
+        let ticks = (0..=5).map(|tick| f64::from(tick) * 20.0).map(|share| (share, short(share))).collect();
+        let y = Axis { title: "% of samples".into(), scale: Scale::Linear, ticks };
+        line_chart(&format!("{title}; {}", facet.title), &x, &y, &cumulative, None)
+    });
+}
+
+fn microseconds_axis(scale: Scale) -> Axis {
+    Axis { title: "latency (µs)".into(), scale, ticks: Vec::new() }
+}
+
+/// The horizontal axis shows 1 / (1 − p).
+fn percentile_points(latency: &LatencyResult) -> Vec<Point> {
+    let highest = (latency.count as f64 / 10.0).max(10.0);
+    let steps = (highest.log10() * 8.0).ceil() as u32;
+    let odds = (0..=steps).map(|step| 10_f64.powf(f64::from(step) / 8.0).min(highest));
+    odds.map(|odds| Point {
+        x: odds,
+        y: latency.value_at(1.0 - 1.0 / odds) as f64 / 1e3,
+        range: None,
+        tip: String::new(),
+    })
+    .collect()
+}
+
+fn nines(lines: &[Line]) -> Vec<(f64, String)> {
+    let highest = lines.iter().flat_map(|line| &line.points).map(|point| point.x).fold(1.0, f64::max);
+    let marks = [
+        (1.0, "0 %"),
+        (2.0, "50 %"),
+        (10.0, "90 %"),
+        (1e2, "99 %"),
+        (1e3, "99.9 %"),
+        (1e4, "99.99 %"),
+        (1e5, "99.999 %"),
+    ];
+    marks.into_iter().filter(|mark| mark.0 <= highest).map(|(value, label)| (value, label.to_owned())).collect()
+}
+
+/// Up to the 99th percentile, beyond which the line is flat.
+fn cumulative_points(latency: &LatencyResult) -> Vec<Point> {
+    let shares = (0..=49).map(|step| f64::from(step) / 50.0).chain([0.99]);
+    shares
+        .map(|share| Point {
+            x: latency.value_at(share) as f64 / 1e3,
+            y: share * 100.0,
+            range: None,
+            tip: String::new(),
+        })
+        .collect()
+}

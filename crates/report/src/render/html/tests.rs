@@ -1,0 +1,107 @@
+use super::*;
+use crate::example;
+use crate::record::Record;
+
+fn page(record: Record) -> String {
+    html(&[Source { name: "example".into(), record }])
+}
+
+#[test]
+fn a_page_needs_nothing_but_itself() {
+    for record in [example::record(), example::characterization(), example::campaign(), example::raspberry_pi()] {
+        let page = page(record);
+        for foreign in ["http://", "https://", "<script", "@import", "url(", "onload", "onclick"] {
+            assert!(!page.contains(foreign), "the page contains {foreign}");
+        }
+        assert!(page.contains("default-src 'none'"));
+        assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
+        assert!(!page.contains("NaN") && !page.contains("inf\""));
+    }
+}
+
+#[test]
+fn every_tag_that_is_opened_is_closed() {
+    for record in [example::record(), example::characterization(), example::campaign(), example::security()] {
+        let page = page(record);
+        for tag in ["section", "details", "div", "figure", "table", "tbody", "tr", "td", "p", "dl", "ul", "svg", "pre"]
+        {
+            let opened = page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count();
+            assert_eq!(opened, page.matches(&format!("</{tag}>")).count(), "<{tag}>");
+        }
+    }
+}
+
+#[test]
+fn what_was_typed_or_found_cannot_become_markup() {
+    let page = page(example::record());
+    assert!(page.contains("DDS &lt;reliable&gt;") && !page.contains("<reliable>"));
+    assert!(page.contains("Loud &amp; busy neighbours"));
+}
+
+#[test]
+fn a_cut_off_record_says_so_and_an_empty_one_is_a_page_too() {
+    assert!(page(example::record()).contains("The record was cut off"));
+    let page = page(Record::default());
+    assert!(page.ends_with("</html>\n") && !page.contains("NaN"));
+    assert!(html(&[]).ends_with("</html>\n"));
+}
+
+#[test]
+fn both_scales_of_every_chart_are_there_and_one_is_shown() {
+    let page = page(example::characterization());
+    assert_eq!(page.matches("<figure class=\"log\">").count(), page.matches("<figure class=\"lin\">").count());
+    assert!(page.matches("<figure class=\"log\">").count() >= 10);
+    assert_eq!(page.matches(" checked>").count(), 1);
+}
+
+#[test]
+fn a_campaign_is_shown_along_each_axis_under_each_condition() {
+    let page = page(example::campaign());
+    for heading in
+        ["Same host, reliable", "Same host, best effort", "Same process, reliable", "Same process, best effort"]
+    {
+        assert!(page.contains(&format!("<h3>{heading}</h3>")), "{heading}");
+    }
+    for caption in [
+        "Latency by sample size (30/s, 1 subscriber)",
+        "Latency by rate (4096 B, 1 subscriber)",
+        "Processor time by number of subscribers (4096 B, 30/s)",
+        "Memory by sample size (30/s, 1 subscriber)",
+    ] {
+        // Four conditions, two scales.
+        assert_eq!(page.matches(&format!("<figcaption>{caption}</figcaption>")).count(), 8, "{caption}");
+    }
+    assert!(
+        page.contains("Peregrine, asynchronous") && page.contains("latency p50 of Peregrine, synchronous over others")
+    );
+    assert!(page.contains("ten readers in one process do not fit"), "what was skipped is told with its reason");
+    assert!(page.contains("SocketReceiveBufferSize 8 MiB"), "the settings of other middlewares are told");
+    assert!(page.contains("[[matrix]]"), "the plan is there to be run again");
+    assert!(page.contains("Reference document 004"));
+}
+
+#[test]
+fn published_figures_stand_beside_with_their_machine_and_place() {
+    let page = page(example::raspberry_pi());
+    assert!(page.contains("Reference document 000") && page.contains("Reference document 003"));
+    assert!(page.contains("two Raspberry Pi 2 Model B") && page.contains("Latency Results -- RAW Transport (UDPv4)"));
+    // Connext Professional over raw sockets at 1024 bytes, 907 / 602.
+    assert!(page.contains("<td>1.51</td>"));
+}
+
+#[test]
+fn protection_is_compared_with_the_same_path_without() {
+    let with = page(example::security());
+    assert!(with.contains("What security costs") && with.contains("RTPS sign, data encrypt"));
+    assert!(with.matches("<rect class=\"bar").count() >= 4 * 12 + 7 * 12);
+    assert!(!page(example::characterization()).contains("What security costs"));
+}
+
+#[test]
+fn several_records_share_a_page_and_keep_their_names() {
+    let source = |name: &str| Source { name: name.into(), record: example::characterization() };
+    let page = html(&[source("before"), source("after")]);
+    assert!(page.contains("Peregrine reliable (before)") && page.contains("Peregrine reliable (after)"));
+    assert!(page.contains("class=\"line c1 d1\""), "the second record is dashed");
+    assert!(page.contains("report before") && page.contains("report after"));
+}

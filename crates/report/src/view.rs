@@ -1,0 +1,303 @@
+//! What is shown beside what: rows that differ in one thing become a line, lines with the same conditions a chart.
+
+use crate::record::{Delivery, PeerFacts, Publishing, Reliability};
+use crate::table::{Row, Source, Table};
+
+/// Colours that the page's style sheet knows; the first is for floors.
+pub(crate) const COLOURS: usize = 8;
+
+/// What varies along a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Along {
+    Size,
+    Rate,
+    Subscribers,
+}
+
+impl Along {
+    pub(crate) const ALL: [Self; 3] = [Self::Size, Self::Rate, Self::Subscribers];
+
+    /// For axes.
+    pub(crate) fn title(self) -> &'static str {
+        match self {
+            Self::Size => "sample size (bytes)",
+            Self::Rate => "samples per second asked for",
+            Self::Subscribers => "subscribers",
+        }
+    }
+
+    /// For headings: latency by ...
+    pub(crate) fn noun(self) -> &'static str {
+        match self {
+            Self::Size => "sample size",
+            Self::Rate => "rate",
+            Self::Subscribers => "number of subscribers",
+        }
+    }
+
+    /// Where a row stands; absent where it has no place.
+    pub(crate) fn of(self, row: &Row) -> Option<f64> {
+        match self {
+            Self::Size => Some(row.data_len as f64),
+            Self::Rate => row.rate_per_s,
+            Self::Subscribers => Some(f64::from(row.subscribers().unwrap_or(1))),
+        }
+    }
+}
+
+/// How a line looks.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Style {
+    /// Below [`COLOURS`].
+    pub(crate) colour: usize,
+    /// 0 is solid; every record after the first has its own pattern.
+    pub(crate) dash: usize,
+}
+
+/// One way of moving samples in one record: a line of a chart, a colour of the page.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Strand {
+    pub(crate) record: usize,
+    pub(crate) series: String,
+    pub(crate) publishing: Option<Publishing>,
+    pub(crate) label: String,
+    pub(crate) floor: bool,
+    pub(crate) peer: Option<PeerFacts>,
+    pub(crate) options: Vec<String>,
+    pub(crate) style: Style,
+}
+
+impl Strand {
+    fn holds(&self, row: &Row) -> bool {
+        let publishing = row.case.as_ref().map(|case| case.publishing);
+        row.record == self.record
+            && row.series == self.series
+            && (self.publishing.is_none() || publishing == self.publishing)
+    }
+
+    /// Whether it is neither a floor nor another middleware.
+    pub(crate) fn is_ours(&self) -> bool {
+        !self.floor && self.peer.as_ref().is_none_or(|peer| peer.name.is_empty() || peer.name == OUR_NAME)
+    }
+
+    /// Whether samples are protected, by the options of RTI Perftest's security or by its name.
+    pub(crate) fn is_secured(&self) -> bool {
+        let is_option = |option: &String| option.to_ascii_lowercase().starts_with("-secure");
+        self.options.iter().any(is_option) || self.series.to_ascii_lowercase().starts_with("secur")
+    }
+}
+
+/// How a series of several middlewares names the one that this project makes.
+const OUR_NAME: &str = "Peregrine";
+
+/// Everything measured under the same conditions.
+pub(crate) struct Facet<'a> {
+    /// The conditions for readers; empty when the records tell none.
+    pub(crate) title: String,
+    /// Whether samples left on a schedule.
+    pub(crate) paced: bool,
+    pub(crate) rows: Vec<&'a Row>,
+}
+
+/// Rows, strands and facets of some records.
+pub(crate) struct View<'a> {
+    pub(crate) sources: &'a [Source],
+    pub(crate) table: &'a Table,
+    pub(crate) strands: Vec<Strand>,
+    pub(crate) facets: Vec<Facet<'a>>,
+}
+
+/// A point of a line: where, and the row it stands for.
+pub(crate) type Place<'a> = (f64, &'a Row);
+
+impl<'a> View<'a> {
+    pub(crate) fn new(sources: &'a [Source], table: &'a Table) -> Self {
+        Self { sources, table, strands: strands(sources, table), facets: facets(table) }
+    }
+
+    /// The strand of a row, by its place.
+    pub(crate) fn strand_of(&self, row: &Row) -> Option<usize> {
+        self.strands.iter().position(|strand| strand.holds(row))
+    }
+
+    /// The strands that have a row here, by their places.
+    pub(crate) fn strands_in(&self, facet: &Facet<'_>) -> Vec<usize> {
+        (0..self.strands.len()).filter(|index| facet.rows.iter().any(|row| self.strands[*index].holds(row))).collect()
+    }
+
+    /// The rows of a strand along one axis, everything else as at the reference of the facet.
+    pub(crate) fn line(&self, facet: &Facet<'a>, strand: usize, along: Along) -> Vec<Place<'a>> {
+        let Some(strand) = self.strands.get(strand) else { return Vec::new() };
+        let others = Along::ALL.into_iter().filter(|other| *other != along);
+        let fixed: Vec<(Along, Option<f64>)> = others.map(|other| (other, facet.reference(other))).collect();
+        let fits = |row: &Row| fixed.iter().all(|(other, value)| other.of(row) == *value);
+        let mut places: Vec<Place<'a>> = facet
+            .rows
+            .iter()
+            .copied()
+            .filter(|row| strand.holds(row) && fits(row))
+            .filter_map(|row| Some((along.of(row)?, row)))
+            .collect();
+        places.sort_by(|left, right| left.0.total_cmp(&right.0));
+        places
+    }
+}
+
+impl Facet<'_> {
+    /// All values along an axis, ascending.
+    pub(crate) fn values(&self, along: Along) -> Vec<f64> {
+        let mut values: Vec<f64> = self.rows.iter().filter_map(|row| along.of(row)).collect();
+        values.sort_unstable_by(f64::total_cmp);
+        values.dedup();
+        values
+    }
+
+    /// Where the other axes stand while one varies: the middle size, the lowest rate, the fewest subscribers.
+    pub(crate) fn reference(&self, along: Along) -> Option<f64> {
+        let values = self.values(along);
+        let place = if along == Along::Size { values.len().saturating_sub(1) / 2 } else { 0 };
+        values.get(place).copied()
+    }
+
+    /// The axes that have more than one value, and that of sizes in any case.
+    pub(crate) fn axes(&self) -> Vec<Along> {
+        Along::ALL.into_iter().filter(|along| *along == Along::Size || self.values(*along).len() > 1).collect()
+    }
+
+    /// What is held while one axis varies; empty when nothing else could vary.
+    pub(crate) fn held(&self, along: Along) -> String {
+        let others = Along::ALL.into_iter().filter(|other| *other != along && self.values(*other).len() > 1);
+        let text = |other: Along| {
+            let value = self.reference(other)?;
+            Some(match other {
+                Along::Size => format!("{value} B"),
+                Along::Rate => format!("{value}/s"),
+                Along::Subscribers if value == 1.0 => "1 subscriber".to_owned(),
+                Along::Subscribers => format!("{value} subscribers"),
+            })
+        };
+        others.filter_map(text).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// In the order of the records and of their series; a series that publishes in both ways is two.
+fn strands(sources: &[Source], table: &Table) -> Vec<Strand> {
+    let mut strands: Vec<Strand> = Vec::new();
+    for (record, source) in sources.iter().enumerate() {
+        for series in &source.record.header.series {
+            let rows = || table.rows.iter().filter(|row| row.record == record && row.series == series.id);
+            let mut ways: Vec<Publishing> =
+                rows().filter_map(|row| row.case.as_ref()).map(|case| case.publishing).collect();
+            ways.sort_unstable();
+            ways.dedup();
+            let ways: Vec<Option<Publishing>> =
+                if ways.len() > 1 { ways.into_iter().map(Some).collect() } else { vec![None] };
+            for publishing in ways.into_iter().filter(|_| rows().next().is_some()) {
+                let way = publishing.map_or_else(String::new, |way| format!(", {way}"));
+                let from = if sources.len() > 1 { format!(" ({})", source.name) } else { String::new() };
+                strands.push(Strand {
+                    record,
+                    series: series.id.clone(),
+                    publishing,
+                    label: format!("{}{way}{from}", series.label),
+                    floor: series.floor,
+                    peer: series.peer.as_deref().cloned(),
+                    options: series.options.clone(),
+                    style: Style::default(),
+                });
+            }
+        }
+    }
+    colour(&mut strands);
+    strands
+}
+
+/// The same series has the same colour in every record; a record after the first is dashed, and so is what has no
+/// colour left.
+fn colour(strands: &mut [Strand]) {
+    let mut known: Vec<(String, Option<Publishing>)> = Vec::new();
+    for strand in strands {
+        if strand.floor {
+            strand.style = Style { colour: 0, dash: strand.record };
+            continue;
+        }
+        let key = (strand.series.clone(), strand.publishing);
+        let place = known.iter().position(|other| *other == key).unwrap_or_else(|| {
+            known.push(key);
+            known.len() - 1
+        });
+        let free = COLOURS - 1;
+        strand.style = Style { colour: 1 + place % free, dash: strand.record + place / free };
+    }
+}
+
+/// What the rows of a facet have in common.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Conditions<'a> {
+    paced: bool,
+    case: Option<(Delivery, Reliability, u32, u32)>,
+    data_type: Option<&'a str>,
+}
+
+impl<'a> Conditions<'a> {
+    fn of(row: &'a Row, by_type: bool) -> Self {
+        Self {
+            paced: row.rate_per_s.is_some(),
+            case: row.case.as_ref().map(|case| (case.delivery, case.reliability, case.publishers, case.topics)),
+            data_type: row.case.as_ref().map(|case| case.data_type.as_str()).filter(|_| by_type),
+        }
+    }
+}
+
+fn facets(table: &Table) -> Vec<Facet<'_>> {
+    let by_type = has_several_types_of_a_size(table);
+    let mut groups: Vec<(Conditions<'_>, Vec<&Row>)> = Vec::new();
+    for row in &table.rows {
+        let conditions = Conditions::of(row, by_type);
+        match groups.iter_mut().find(|(other, _)| *other == conditions) {
+            Some((_, rows)) => rows.push(row),
+            None => groups.push((conditions, vec![row])),
+        }
+    }
+    let all: Vec<Conditions<'_>> = groups.iter().map(|(conditions, _)| *conditions).collect();
+    let facet = |(conditions, rows): (Conditions<'_>, Vec<_>)| Facet {
+        title: title(conditions, &all),
+        paced: conditions.paced,
+        rows,
+    };
+    groups.into_iter().map(|(conditions, rows)| facet((conditions, rows))).collect()
+}
+
+/// Samples of one size and different shapes cannot share a line.
+fn has_several_types_of_a_size(table: &Table) -> bool {
+    let typed = || table.rows.iter().filter_map(|row| Some((row.data_len, row.case.as_ref()?.data_type.as_str())));
+    let mut seen: Vec<(u64, &str)> = Vec::new();
+    typed().any(|(data_len, name)| {
+        let other = seen.iter().any(|(len, other)| *len == data_len && *other != name);
+        seen.push((data_len, name));
+        seen.dedup();
+        other
+    })
+}
+
+/// What tells the conditions from the others, and, where there are no others, what they are.
+fn title(conditions: Conditions<'_>, all: &[Conditions<'_>]) -> String {
+    let Some((delivery, reliability, publishers, topics)) = conditions.case else {
+        return if all.len() > 1 && conditions.paced { "on a schedule".into() } else { String::new() };
+    };
+    let mut parts = vec![delivery.to_string(), reliability.to_string()];
+    if publishers > 1 {
+        parts.push(format!("{publishers} publishers"));
+    }
+    if topics > 1 {
+        parts.push(format!("{topics} topics"));
+    }
+    parts.extend(conditions.data_type.filter(|name| !name.is_empty()).map(str::to_owned));
+    if all.iter().any(|other| other.paced != conditions.paced) {
+        parts.push(if conditions.paced { "on a schedule".into() } else { "as fast as it goes".into() });
+    }
+    parts.join(", ")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,63 @@
+use super::*;
+use crate::example;
+use crate::record::{Case, Measurement, Record};
+
+fn with_view<T>(records: Vec<Record>, look: impl FnOnce(&View<'_>) -> T) -> T {
+    let names = ["one", "two"].into_iter();
+    let sources: Vec<Source> = names.zip(records).map(|(name, record)| Source { name: name.into(), record }).collect();
+    let table = Table::of_all(&sources);
+    look(&View::new(&sources, &table))
+}
+
+#[test]
+fn a_plain_record_is_one_facet_along_sizes() {
+    with_view(vec![example::characterization()], |view| {
+        assert_eq!(view.facets.len(), 1);
+        let facet = &view.facets[0];
+        assert_eq!((facet.title.as_str(), facet.axes().len(), facet.held(Along::Size).as_str()), ("", 1, ""));
+        assert_eq!(view.strands_in(facet), [0, 1, 2, 3, 4]);
+        assert_eq!(view.line(facet, 0, Along::Size).len(), 12);
+        assert_eq!((view.strands[0].style.colour, view.strands[1].style.colour), (0, 1));
+    });
+}
+
+#[test]
+fn a_campaign_has_a_facet_for_each_delivery_and_reliability_and_three_axes() {
+    with_view(vec![example::campaign()], |view| {
+        assert_eq!(view.facets.len(), 4);
+        let facet = &view.facets[0];
+        assert_eq!(facet.axes(), [Along::Size, Along::Rate, Along::Subscribers]);
+        assert_eq!(facet.reference(Along::Size), Some(4096.0));
+        // Two ways of ours to send, two others.
+        assert_eq!(view.strands.len(), 4);
+        for along in Along::ALL {
+            assert_eq!(view.line(facet, 0, along).len(), 3, "{along:?}");
+        }
+        let places: Vec<f64> = view.line(facet, 0, Along::Rate).iter().map(|place| place.0).collect();
+        assert_eq!(places, [30.0, 300.0, 1000.0]);
+    });
+}
+
+#[test]
+fn every_row_belongs_to_one_strand_and_one_facet() {
+    with_view(vec![example::campaign(), example::characterization()], |view| {
+        for row in &view.table.rows {
+            assert_eq!(view.strands.iter().filter(|strand| strand.holds(row)).count(), 1);
+            let holds = |facet: &&Facet<'_>| facet.rows.iter().any(|other| std::ptr::eq(*other, row));
+            assert_eq!(view.facets.iter().filter(holds).count(), 1);
+        }
+    });
+}
+
+#[test]
+fn shapes_that_share_a_size_do_not_share_a_line() {
+    let mut record = example::campaign();
+    let twin = Measurement {
+        case: record.measurements[0].case.clone().map(|case| Box::new(Case { data_type: "Other".into(), ..*case })),
+        ..record.measurements[0].clone()
+    };
+    record.measurements.push(twin);
+    with_view(vec![record], |view| {
+        assert!(view.facets.iter().any(|facet| facet.title.ends_with("Other") && facet.rows.len() == 1));
+    });
+}

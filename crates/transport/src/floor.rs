@@ -1,0 +1,305 @@
+//! The least that shared memory costs between two processes: a ring of slots in a memory file that each side has mapped
+//! for itself.
+//!
+//! It is what shared-memory transports are measured against, and no transport: one sender, one receiver, each trusting
+//! the other, and no recovery when one of them dies.
+
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use crate::clock::MonotonicNs;
+use crate::sys;
+
+/// How a side waits for the other one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// It looks again and again, and never gives up its core.
+    Spin,
+    /// It sleeps in the kernel at once; who changes what it waits for wakes it, and makes no system call otherwise.
+    Futex,
+}
+
+/// The side that writes.
+#[derive(Debug)]
+pub struct Sender(Side);
+
+/// The side that reads.
+#[derive(Debug)]
+pub struct Receiver(Side);
+
+/// A slot that may be written.
+const EMPTY: u32 = 0;
+/// A slot that may be read.
+const FULL: u32 = 1;
+/// As [`EMPTY`], and the receiver sleeps until it is full.
+const EMPTY_AWAITED: u32 = 2;
+/// As [`FULL`], and the sender sleeps until it is empty.
+const FULL_AWAITED: u32 = 3;
+/// State and length of a slot stand before its octets, on a cache line of their own.
+const LINE_BYTES: usize = 64;
+/// Offset of the length in that line.
+const LENGTH_OFFSET: usize = 4;
+/// Looks between two looks at the clock while spinning.
+const SPINS_PER_CLOCK: u32 = 1024;
+/// Largest memory file: what a floor is measured with fits into it many times.
+const MAX_BYTES: usize = 1 << 30;
+
+/// A ring of `slots` messages of at most `slot_bytes` octets each.
+///
+/// # Errors
+/// There is no slot, the ring is longer than 1 GiB, or the system has no memory for it.
+pub fn ring(slots: usize, slot_bytes: usize, wait: Wait) -> io::Result<(Sender, Receiver)> {
+    let refuse = || io::Error::new(io::ErrorKind::InvalidInput, "a ring has at least one slot and at most 1 GiB");
+    let stride = slot_bytes.checked_next_multiple_of(LINE_BYTES).and_then(|bytes| bytes.checked_add(LINE_BYTES));
+    let length = stride.and_then(|stride| stride.checked_mul(slots)).filter(|&length| length <= MAX_BYTES);
+    let (Some(stride), Some(length), true) = (stride, length, slots > 0) else { return Err(refuse()) };
+    let file = memory_file(length)?;
+    let side = || Mapping::of(&file, length).map(|mapping| Side { mapping, slots, stride, slot_bytes, next: 0, wait });
+    Ok((Sender(side()?), Receiver(side()?)))
+}
+
+impl Sender {
+    /// Copies a message into the next slot; `false` when none became free within `patience`.
+    ///
+    /// # Errors
+    /// The message is longer than a slot.
+    pub fn send(&mut self, message: &[u8], patience: Duration) -> io::Result<bool> {
+        let Self(side) = self;
+        let length =
+            u32::try_from(message.len()).ok().filter(|_| message.len() <= side.slot_bytes).ok_or_else(|| {
+                let text = format!("a message of {} octets; the slots have {}", message.len(), side.slot_bytes);
+                io::Error::new(io::ErrorKind::InvalidInput, text)
+            })?;
+        if !side.wait_while(FULL, FULL_AWAITED, patience)? {
+            return Ok(false);
+        }
+        // SAFETY: the slot is empty, so the receiver does not look at its octets before `hand_over`; there is no other
+        // sender, because `self` is borrowed exclusively and cannot be cloned. `length` is at most `slot_bytes`.
+        unsafe { side.octets().copy_from_nonoverlapping(NonNull::from(message).cast(), message.len()) };
+        side.word(LENGTH_OFFSET).store(length, Ordering::Relaxed);
+        side.hand_over(FULL, EMPTY_AWAITED)?;
+        Ok(true)
+    }
+}
+
+impl Receiver {
+    /// Copies the next message to the front of `buffer` and returns its length; `None` when none came within `patience`.
+    ///
+    /// # Errors
+    /// `buffer` is shorter than the message, which stays where it is.
+    pub fn receive(&mut self, buffer: &mut [u8], patience: Duration) -> io::Result<Option<usize>> {
+        let Self(side) = self;
+        if !side.wait_while(EMPTY, EMPTY_AWAITED, patience)? {
+            return Ok(None);
+        }
+        let length = (side.word(LENGTH_OFFSET).load(Ordering::Relaxed) as usize).min(side.slot_bytes);
+        let Some(front) = buffer.get_mut(..length) else {
+            let text = format!("a message of {length} octets does not fit into {} octets", buffer.len());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        };
+        // SAFETY: the slot is full, so the sender does not touch its octets before `hand_over`; `length` is at most
+        // `slot_bytes`, and `front` is as long.
+        unsafe { side.octets().copy_to_nonoverlapping(NonNull::from(front).cast(), length) };
+        side.hand_over(EMPTY, FULL_AWAITED)?;
+        Ok(Some(length))
+    }
+}
+
+/// What both sides have: the ring as they see it, and the slot that is next.
+#[derive(Debug)]
+struct Side {
+    mapping: Mapping,
+    slots: usize,
+    stride: usize,
+    slot_bytes: usize,
+    next: usize,
+    wait: Wait,
+}
+
+impl Side {
+    /// Waits until the next slot is neither of these; `false` when `patience` was over before.
+    fn wait_while(&self, state: u32, awaited: u32, patience: Duration) -> io::Result<bool> {
+        let word = self.word(0);
+        let is_ready = |found: u32| found != state && found != awaited;
+        if is_ready(word.load(Ordering::Acquire)) {
+            return Ok(true);
+        }
+        let deadline = MonotonicNs::now().after(patience);
+        loop {
+            match self.wait {
+                Wait::Spin => {
+                    for _ in 0..SPINS_PER_CLOCK {
+                        if is_ready(word.load(Ordering::Acquire)) {
+                            return Ok(true);
+                        }
+                        std::hint::spin_loop();
+                    }
+                }
+                Wait::Futex => {
+                    // Fails if the slot is ready by now, or says already that it is awaited.
+                    let _ = word.compare_exchange(state, awaited, Ordering::AcqRel, Ordering::Acquire);
+                    if !is_ready(word.load(Ordering::Acquire)) {
+                        futex_wait(word, awaited, deadline.since(MonotonicNs::now()))?;
+                    }
+                    if is_ready(word.load(Ordering::Acquire)) {
+                        return Ok(true);
+                    }
+                }
+            }
+            if MonotonicNs::now() >= deadline {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Gives the next slot to the other side, wakes it if it sleeps for that, and moves on.
+    fn hand_over(&mut self, state: u32, awaited: u32) -> io::Result<()> {
+        let word = self.word(0);
+        if word.swap(state, Ordering::AcqRel) == awaited {
+            futex_wake(word)?;
+        }
+        self.next = (self.next + 1) % self.slots;
+        Ok(())
+    }
+
+    /// A word of the line before the next slot.
+    fn word(&self, offset: usize) -> &AtomicU32 {
+        debug_assert!(offset + size_of::<AtomicU32>() <= LINE_BYTES, "inside the line");
+        // SAFETY: `next` is below `slots` and the line is the beginning of a slot, so the word lies in the mapping, which
+        // lives as long as `self`. It is aligned, as mappings begin on pages and slots on lines. Nobody accesses it but
+        // as an atomic.
+        unsafe { AtomicU32::from_ptr(self.mapping.address.add(self.next * self.stride + offset).cast().as_ptr()) }
+    }
+
+    /// Where the octets of the next slot begin; there are `slot_bytes` of them.
+    fn octets(&self) -> NonNull<u8> {
+        // SAFETY: `next` is below `slots` and a slot is a line and its octets, so this lies in the mapping.
+        unsafe { self.mapping.address.add(self.next * self.stride + LINE_BYTES) }
+    }
+}
+
+/// Memory that is mapped until it is dropped.
+#[derive(Debug)]
+struct Mapping {
+    address: NonNull<u8>,
+    length: usize,
+}
+
+// SAFETY: the memory belongs to no thread; who may access what of it and when is told by the states of the slots.
+unsafe impl Send for Mapping {}
+
+impl Mapping {
+    fn of(file: &OwnedFd, length: usize) -> io::Result<Self> {
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_POPULATE);
+        // SAFETY: the kernel chooses an address where nothing is; the descriptor is open across the call.
+        let address = unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, file.as_raw_fd(), 0) };
+        if address == libc::MAP_FAILED {
+            return Err(sys::in_operation("mapping shared memory", &io::Error::last_os_error()));
+        }
+        let address = NonNull::new(address.cast()).ok_or_else(|| io::Error::other("memory was mapped at address 0"))?;
+        Ok(Self { address, length })
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: this is what was mapped, and nothing that refers to it outlives `self`.
+        let result = unsafe { libc::munmap(self.address.as_ptr().cast(), self.length) };
+        debug_assert_eq!(result, 0, "it was mapped");
+    }
+}
+
+/// A file in memory, without a name, that is gone with its last mapping.
+fn memory_file(length: usize) -> io::Result<OwnedFd> {
+    // SAFETY: the name is a C string.
+    let descriptor = sys::check(unsafe { libc::memfd_create(c"peregrine-floor".as_ptr(), libc::MFD_CLOEXEC) })
+        .map_err(|error| sys::in_operation("making a memory file", &error))?;
+    // SAFETY: the descriptor is new and nobody else's.
+    let file = unsafe { OwnedFd::from_raw_fd(descriptor) };
+    let size = libc::off_t::try_from(length).map_err(io::Error::other)?;
+    // SAFETY: takes no pointer; the descriptor is open.
+    sys::check(unsafe { libc::ftruncate(file.as_raw_fd(), size) })
+        .map_err(|error| sys::in_operation("giving a memory file its length", &error))?;
+    Ok(file)
+}
+
+/// Sleeps while `word` is `value`, for `timeout` at most; it may also return for no reason.
+fn futex_wait(word: &AtomicU32, value: u32, timeout: Duration) -> io::Result<()> {
+    let timeout = sys::timespec_of(timeout);
+    // SAFETY: word and timeout live across the call. The futex is shared: the other side has mapped it elsewhere.
+    let result = unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, value, &raw const timeout) };
+    match io::Error::last_os_error() {
+        _ if result == 0 => Ok(()),
+        error if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::ETIMEDOUT | libc::EINTR)) => Ok(()),
+        error => Err(sys::in_operation("waiting on a futex", &error)),
+    }
+}
+
+/// Wakes who sleeps on `word`.
+fn futex_wake(word: &AtomicU32) -> io::Result<()> {
+    // SAFETY: the word lives across the call, and is not accessed by it.
+    let result = unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, 1) };
+    if result < 0 { Err(sys::in_operation("waking by a futex", &io::Error::last_os_error())) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn messages_arrive_in_order_and_unchanged_whoever_has_to_wait() {
+        for wait in [Wait::Spin, Wait::Futex] {
+            let (mut sender, mut receiver) = ring(3, 100, wait).unwrap();
+            let sending = std::thread::spawn(move || {
+                for number in 0..2000_u32 {
+                    let message = vec![number as u8; number as usize % 101];
+                    assert!(sender.send(&message, LONG).unwrap());
+                }
+            });
+            let mut buffer = [0; 100];
+            for number in 0..2000_u32 {
+                let length = receiver.receive(&mut buffer, LONG).unwrap().unwrap();
+                assert_eq!(length, number as usize % 101, "{wait:?}");
+                assert!(buffer[..length].iter().all(|&octet| octet == number as u8), "{wait:?}");
+            }
+            sending.join().unwrap();
+        }
+    }
+
+    #[test]
+    fn patience_ends_on_an_empty_and_on_a_full_ring() {
+        for wait in [Wait::Spin, Wait::Futex] {
+            let (mut sender, mut receiver) = ring(1, 8, wait).unwrap();
+            let short = Duration::from_micros(100);
+            assert_eq!(receiver.receive(&mut [0; 8], short).unwrap(), None);
+            assert!(sender.send(b"first", short).unwrap());
+            assert!(!sender.send(b"second", short).unwrap());
+            assert_eq!(receiver.receive(&mut [0; 8], short).unwrap(), Some(5));
+            assert!(sender.send(b"third", short).unwrap());
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_and_changes_nothing() {
+        let (mut sender, mut receiver) = ring(2, 8, Wait::Spin).unwrap();
+        let error = sender.send(&[1; 9], LONG).unwrap_err().to_string();
+        assert!(error.contains("9 octets") && error.contains('8'), "{error}");
+        assert!(sender.send(&[2; 8], LONG).unwrap());
+        assert!(receiver.receive(&mut [0; 7], LONG).unwrap_err().to_string().contains("does not fit into 7"));
+        let mut buffer = [0; 8];
+        assert_eq!(receiver.receive(&mut buffer, LONG).unwrap(), Some(8));
+        assert_eq!(buffer, [2; 8]);
+    }
+
+    #[test]
+    fn a_ring_without_slots_or_beyond_all_bounds_is_refused() {
+        for (slots, bytes) in [(0, 8), (1, MAX_BYTES), (usize::MAX, 8), (1, usize::MAX)] {
+            assert_eq!(ring(slots, bytes, Wait::Spin).unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        }
+    }
+}

@@ -10,6 +10,7 @@ use common::{PROGRAM, run, start_command};
 fn mistakes_about_a_lab() {
     for (line, word) in [
         ("lab", "WORDS"),
+        ("lab-inside -- load", "use: perftest lab"),
         ("lab -- doctor", "'doctor' does not run in a lab"),
         ("lab --link 5 -- load", "a rate is"),
         ("lab --loss 100% -- load", "a loss is"),

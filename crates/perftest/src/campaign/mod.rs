@@ -89,7 +89,7 @@ pub fn run_at(
         (Keeper::create(&folder)?, Record::default())
     };
     let host_lines = placement.host_lines()?;
-    let idle_states = IdleStates::disable();
+    let idle_states = placement.keep_awake();
     header.idle_states_disabled = matches!(idle_states, IdleStates::Disabled { .. });
     if !options.resume {
         keeper.keep(&Line::Header(header))?;

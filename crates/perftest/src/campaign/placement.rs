@@ -17,6 +17,7 @@ use crate::characterize::{host_lines, two_cores};
 use crate::clock::MonotonicNs;
 use crate::control::Stop;
 use crate::error::Error;
+use crate::host::IdleStates;
 use crate::threads::allowed_cores;
 
 /// Lines read ahead of whoever takes them; the process waits when there are more.
@@ -60,6 +61,11 @@ pub trait Placement {
     /// A host does not tell about itself.
     fn host_lines(&self) -> Result<Vec<Line>, Error> {
         Ok(host_lines())
+    }
+
+    /// Keeps idle cores awake where the processes run, for as long as the value lives.
+    fn keep_awake(&self) -> IdleStates {
+        IdleStates::disable()
     }
 
     /// A core for a publisher and one for its subscriber, where both run on one machine that has two.

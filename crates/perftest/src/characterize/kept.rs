@@ -35,7 +35,7 @@ pub(crate) fn keep(
     let mut keeper = Keeper::create(&folder)?;
 
     let host_lines = comparison.placement.host_lines()?;
-    let idle_states = IdleStates::disable();
+    let idle_states = comparison.placement.keep_awake();
     let cores = comparison.placement.two_cores();
     keeper.keep(&Line::Header(Header {
         schema: SCHEMA_VERSION,

@@ -58,7 +58,7 @@ pub fn run_turns(options: &TurnsOptions, command_line: Vec<String>, places: &Pla
     let folder = keeper::folder(options.out.as_deref(), &created_utc);
     let mut keeper = Keeper::create(&folder)?;
     let host_lines = places.placement().host_lines()?;
-    let idle_states = IdleStates::disable();
+    let idle_states = places.placement().keep_awake();
     let cores = places.placement().two_cores();
     let series = |id: &str, words: &str| -> Result<Series, Error> {
         let options: Vec<_> = words.split_whitespace().map(String::from).collect();

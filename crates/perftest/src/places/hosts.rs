@@ -15,6 +15,7 @@ use crate::campaign::placement::{Place, Placement};
 use crate::characterize;
 use crate::control::Stop;
 use crate::error::Error;
+use crate::host::IdleStates;
 use crate::output::print_text;
 
 /// The name of the command that tells about the host it runs on.
@@ -130,6 +131,10 @@ impl Placement for Hosts {
             }
         }
         Ok(kept)
+    }
+
+    fn keep_awake(&self) -> IdleStates {
+        IdleStates::Allowed("cores of other hosts are not kept awake from here".into())
     }
 
     fn two_cores(&self) -> Option<(usize, usize)> {

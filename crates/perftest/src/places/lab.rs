@@ -82,11 +82,14 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// Makes this process's namespaces, which must be new, the near host of a lab.
+    /// Makes this process's namespaces the near host of a lab.
     ///
     /// # Errors
-    /// What the programs say that labs are made with.
+    /// In a process that is not the first in new namespaces; what the programs say that labs are made with.
     pub fn build(options: &LabOptions) -> Result<Self, Error> {
+        if std::process::id() != 1 {
+            return Err(super::usage(&format!("'{INSIDE}' is for the first process of a lab; use: perftest lab")));
+        }
         // An interface of a host must not be looked for among those of the machine.
         if let Err(error) = show_own_interfaces() {
             eprintln!("Note: the record will hold facts about the machine's interfaces instead of the lab's: {error}");

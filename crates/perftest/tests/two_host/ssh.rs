@@ -200,6 +200,7 @@ fn series_and_plans_are_measured_with_the_program_that_is_installed() {
     assert!(!outcome.stderr.contains("Copying"), "{outcome:?}");
     let record = servers.record();
     assert_eq!(record.measurements.len(), 8);
+    assert!(!record.header.idle_states_disabled, "this machine's cores are not those that measure");
     for series in &record.header.series {
         assert!(series.options.join(" ").contains("-nic 10.83.0.1 -peer 10.83.0.2"), "{series:?}");
     }
@@ -245,6 +246,12 @@ fn a_host_that_cannot_be_had_is_named_with_what_to_do() {
         let outcome = servers.start("load", &format!("{name},b"), "--time 10").finish();
         assert_eq!((outcome.code, outcome.stderr.lines().count()), (255, 1), "{outcome:?}");
         assert!(outcome.stderr.contains(&format!("Host {name}: ")) && outcome.stderr.contains(word), "{outcome:?}");
+    }
+    // One that is there, with an address that it does not have: its sender does not wait for it.
+    let outcome = servers.run("load", "--time 10 --addresses 10.83.0.1,10.83.0.99 -- -discoveryTimeout 3600");
+    assert_eq!(outcome.code, 1, "{outcome:?}");
+    for word in ["10.83.0.99: there is no such interface", "The responder failed"] {
+        assert!(outcome.stderr.contains(word), "{word}: {outcome:?}");
     }
     // The first host is left again when the second cannot be had.
     let outcome = servers.start("load", "a,refused", "--time 10").finish();

@@ -23,6 +23,8 @@ pub mod clock;
 pub mod event;
 pub mod interface;
 pub mod random;
+#[cfg(target_os = "linux")]
+pub mod shm;
 mod sys;
 pub mod thread;
 pub mod udp;

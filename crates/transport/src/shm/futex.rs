@@ -5,6 +5,7 @@ use crate::clock::MonotonicNs;
 use rustix::io::Errno;
 use rustix::thread::futex;
 use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The most words that one thread can wait for: the kernel's limit.
 pub(super) const MAX_WORDS: usize = 128;
@@ -21,6 +22,23 @@ pub(super) fn probe() -> io::Result<()> {
             io::ErrorKind::Unsupported,
             format!("futex_waitv (Linux 5.16 or newer, and no seccomp filter against it): {error}"),
         )),
+    }
+}
+
+/// A word within the process: wakes who waits for words of other processes.
+#[derive(Debug, Default)]
+pub(super) struct Bell(AtomicU32);
+
+impl Bell {
+    pub(super) fn ring(&self) {
+        self.0.fetch_add(1, Ordering::Release);
+        // It can fail only if the word were not there.
+        let _ = futex::wake(&self.0, futex::Flags::PRIVATE, i32::MAX.unsigned_abs());
+    }
+
+    /// How often it was rung.
+    pub(super) fn count(&self) -> u32 {
+        self.0.load(Ordering::Acquire)
     }
 }
 
@@ -43,6 +61,15 @@ impl Words {
         if self.waits.len() < MAX_WORDS {
             self.waits.push(page.words().futex_wait(index, page.load_acquire(index)));
         }
+    }
+
+    /// Adds the word of this process, as it was when it was rung `count` times.
+    pub(super) fn add_bell(&mut self, bell: &Bell, count: u32) {
+        let mut wait = futex::Wait::new();
+        wait.uaddr = futex::WaitPtr::new(std::ptr::from_ref(&bell.0).cast_mut().cast());
+        wait.val = u64::from(count);
+        wait.flags = futex::WaitFlags::SIZE_U32 | futex::WaitFlags::PRIVATE;
+        self.waits.push(wait);
     }
 
     /// Waits until one of them has another value than when it was added and somebody wakes whoever waits for it, or until

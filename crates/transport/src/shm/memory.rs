@@ -13,8 +13,7 @@ use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
 /// Without these the owner could take memory away under a reader (SIGBUS), let it fill holes, or lend it to be written.
-const SEALS: SealFlags =
-    SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::FUTURE_WRITE).union(SealFlags::SEAL);
+const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::FUTURE_WRITE).union(SealFlags::SEAL);
 
 /// How `st_blocks` counts, whatever the size of a block is.
 const STAT_BLOCK_BYTES: u64 = 512;
@@ -53,9 +52,12 @@ impl Drop for Mapping {
 
 /// Memory of this process that others may look at.
 #[derive(Clone, Debug)]
-pub(super) struct Memory {
-    mapping: Arc<Mapping>,
-    fd: Arc<OwnedFd>,
+pub(super) struct Memory(Arc<Owned>);
+
+#[derive(Debug)]
+struct Owned {
+    mapping: Mapping,
+    fd: OwnedFd,
 }
 
 impl Memory {
@@ -73,22 +75,22 @@ impl Memory {
         let mapping = Mapping::new(fd.as_fd(), len, ProtFlags::READ | ProtFlags::WRITE)?;
         rustix::fs::fcntl_add_seals(&fd, SEALS)
             .map_err(|error| sys::in_operation("sealing a memfd (Linux 5.1 or newer)", &error.into()))?;
-        Ok(Self { mapping: Arc::new(mapping), fd: Arc::new(fd) })
+        Ok(Self(Arc::new(Owned { mapping, fd })))
     }
 
     pub(super) fn len(&self) -> usize {
-        self.mapping.len
+        self.0.mapping.len
     }
 
     /// Where it begins: aligned to a page, readable and writable for [`Self::len`] octets while this or a clone lives.
     pub(super) fn start(&self) -> NonNull<u8> {
-        self.mapping.start
+        self.0.mapping.start
     }
 }
 
 impl AsFd for Memory {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+        self.0.fd.as_fd()
     }
 }
 

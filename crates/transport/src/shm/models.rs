@@ -181,8 +181,7 @@ fn no_wake_up_is_lost() {
         // Both bells on one page: the model of the kernel waits for one place.
         let (bell, ring) = (Words::new(1), Words::new(1));
         let writer = thread::spawn({
-            let (asleep, bell, ring) =
-                (Seen::new(sleeper.clone()), Mine::new(bell.clone()), Mine::new(ring.clone()));
+            let (asleep, bell, ring) = (Seen::new(sleeper.clone()), Mine::new(bell.clone()), Mine::new(ring.clone()));
             move || {
                 for published in 1..=2 {
                     ring.store(0, published, Ordering::Release);

@@ -16,7 +16,7 @@
 //! Numbers count from zero and do not wrap: at 10^8 entries a second they last 5,800 years.
 
 use super::page::{Mine, Seen};
-use super::sync::{Ordering, fence};
+use super::sync::{AtomicU64, Ordering, fence};
 use std::collections::VecDeque;
 use std::fmt;
 
@@ -95,12 +95,14 @@ const ENTRY_WORDS: usize = 8;
 const RING_FLOOR: usize = 0;
 const RING_NEWS: usize = 1;
 const RING_WAKE_AT: usize = 2;
-/// Answers the probe of the handshake.
-pub(super) const RING_PROBE: usize = 3;
+const RING_ASKED: usize = 3;
+/// What the writer has written to show that both see the same memory.
+pub(super) const RING_PROBE: usize = 4;
 const RING_ENTRIES: usize = 16;
 
 const HOLD_TAIL: usize = 0;
 const HOLD_LIMIT: usize = 1;
+/// What the reader has written to show that both see the same memory.
 pub(super) const HOLD_PROBE: usize = 2;
 /// The first cells share the line of `tail`: who reads one wants the others.
 const HOLD_CELLS: usize = 3;
@@ -144,9 +146,11 @@ impl Shape {
 /// What came of an attempt to withdraw the oldest entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Withdrawn {
-    /// There was none, or it is no longer in the way.
+    /// The reader will not get it.
     Done,
-    /// The reader has taken them all meanwhile.
+    /// The reader has taken it meanwhile.
+    Taken,
+    /// There was none.
     Empty,
     /// The reader is taking it right now.
     Busy,
@@ -171,6 +175,7 @@ pub(super) struct Sender<T> {
     /// The reader's cells, as just read.
     cells: Vec<u64>,
     news: u64,
+    asked: u64,
 }
 
 impl<T: Copy> Sender<T> {
@@ -183,16 +188,11 @@ impl<T: Copy> Sender<T> {
         }
         ring.store(RING_WAKE_AT, AWAKE, Ordering::Release);
         let (queued, held, cells) = (VecDeque::with_capacity(shape.entries as usize), Vec::new(), Vec::new());
-        Ok(Self { ring, holds, shape, head: 0, tail: 0, passed: 0, queued, held, cells, news: 0 })
+        Ok(Self { ring, holds, shape, head: 0, tail: 0, passed: 0, queued, held, cells, news: 0, asked: 0 })
     }
 
     pub(super) fn overflow(&self) -> Overflow {
         self.shape.overflow
-    }
-
-    /// Entries that the reader has not taken yet, as last seen.
-    pub(super) fn backlog(&self) -> u64 {
-        self.head - self.passed
     }
 
     /// Whether there is room for one more entry.
@@ -260,12 +260,13 @@ impl<T: Copy> Sender<T> {
         fence(Ordering::SeqCst);
         self.look()?;
         self.look_at_cells();
-        if self.passed == oldest {
-            if self.cells.binary_search(&(oldest + 1)).is_ok() {
-                return Ok(Withdrawn::Busy);
-            }
-            self.passed = oldest + 1;
+        if self.passed > oldest {
+            return Ok(Withdrawn::Taken);
         }
+        if self.cells.binary_search(&(oldest + 1)).is_ok() {
+            return Ok(Withdrawn::Busy);
+        }
+        self.passed = oldest + 1;
         Ok(Withdrawn::Done)
     }
 
@@ -284,6 +285,8 @@ impl<T: Copy> Sender<T> {
     /// by another look before waiting.
     pub(super) fn ask_to_be_told(&mut self, anything: bool) {
         let target = if anything { 0 } else { self.head - u64::from(self.shape.entries / 2).min(self.head) };
+        self.asked += 1;
+        self.ring.store(RING_ASKED, self.asked, Ordering::Release);
         self.ring.store(RING_WAKE_AT, target, Ordering::Release);
         // With the fence of `Shared::wants_to_be_told`.
         fence(Ordering::SeqCst);
@@ -319,6 +322,8 @@ pub(super) struct Shared {
     ring: Seen,
     holds: Mine,
     shape: Shape,
+    /// For which asking the writer has been told.
+    told: AtomicU64,
 }
 
 impl Shared {
@@ -329,7 +334,7 @@ impl Shared {
         if ring.len() < shape.ring_words() {
             return Err(Corrupt("the writer's ring is too small"));
         }
-        Ok(Self { ring, holds, shape })
+        Ok(Self { ring, holds, shape, told: AtomicU64::new(0) })
     }
 
     /// Lets the slot of a held entry go. Whether the writer waits for that is the answer.
@@ -338,13 +343,15 @@ impl Shared {
         self.wants_to_be_told()
     }
 
+    /// Once for each asking.
     fn wants_to_be_told(&self) -> bool {
-        if self.shape.overflow == Overflow::Evict {
-            return false;
-        }
         // With the fence of `Sender::ask_to_be_told`.
         fence(Ordering::SeqCst);
-        self.ring.load_relaxed(RING_WAKE_AT) <= self.holds.load(HOLD_TAIL, Ordering::Relaxed)
+        if self.ring.load_acquire(RING_WAKE_AT) > self.holds.load(HOLD_TAIL, Ordering::Relaxed) {
+            return false;
+        }
+        let asked = self.ring.load_relaxed(RING_ASKED);
+        self.told.swap(asked, Ordering::Relaxed) != asked
     }
 
     fn floor(&self) -> u64 {
@@ -427,7 +434,9 @@ impl Receiver {
             let descriptor = Descriptor::from_words(words);
             self.next += 1;
             shared.holds.store(HOLD_TAIL, self.next, Ordering::Release);
-            return Ok(Some(Taken { descriptor, cell, tell: shared.wants_to_be_told() }));
+            // A writer that evicts waits for slots only, which are let go by `release`.
+            let tell = shared.shape.overflow == Overflow::Block && shared.wants_to_be_told();
+            return Ok(Some(Taken { descriptor, cell, tell }));
         }
         Ok(None)
     }

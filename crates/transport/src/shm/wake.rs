@@ -53,3 +53,6 @@ impl Sleeper {
 pub(super) fn is_asleep(sleeper: &Seen) -> bool {
     sleeper.load_acquire(ASLEEP) != 0
 }
+
+/// How many reader processes one process can ring for: the words of a page.
+pub(super) const BELLS: u32 = 512;

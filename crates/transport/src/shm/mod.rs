@@ -39,6 +39,9 @@
 //!
 //! It takes Linux 5.16; an older one has no way to wait for several futexes, and [`Reader::new`] says so.
 
+// The models use the ring and the wake-up alone.
+#![cfg_attr(all(loom, test), allow(dead_code))]
+
 #[cfg(not(all(loom, test)))]
 mod bells;
 #[cfg(not(all(loom, test)))]

@@ -481,3 +481,6 @@ impl Receiver {
         Ok(Cell(cell))
     }
 }
+
+#[cfg(all(test, not(loom)))]
+mod tests;

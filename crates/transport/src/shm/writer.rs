@@ -244,7 +244,8 @@ impl Writer {
         self.wait(deadline, false, |writer| writer.channels.iter_mut().all(|channel| channel.has_room_or_evicts()))
     }
 
-    /// Waits until [`Self::loan`] has a slot for `len` octets. False: not by the deadline.
+    /// Waits until readers have given back what [`Self::loan`] needs for `len` octets. False: not by the deadline. Slots that
+    /// this process itself has loaned or kept are seen to be back, but not waited for.
     ///
     /// # Errors
     /// Those of `ppoll`, on a system short of memory.

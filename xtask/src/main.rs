@@ -8,6 +8,7 @@ mod bench;
 mod peers;
 mod prerequisites;
 mod process;
+mod sanitize;
 mod stage;
 mod stages;
 mod tidy;
@@ -50,6 +51,7 @@ fn dispatch(words: &[&str]) -> Result<()> {
         ["bench", "instructions"] => bench::instructions(&workspace),
         ["bench", "agreement"] => bench::agreement(&workspace),
         ["bench", "recorder"] => bench::recorder(&workspace),
+        ["sanitize"] => sanitize::sanitize(&workspace),
         ["peers"] => peers::build(&workspace).map(|_| ()),
         [name] => match STAGES.iter().find(|stage| stage.name == *name) {
             Some(stage) => stage::run_one(stage, &workspace),
@@ -71,5 +73,6 @@ fn print_usage() {
     println!("  {:<26} instructions per sample, by part, function and file; takes valgrind", "bench instructions");
     println!("  {:<26} whether perftest's raw UDP agrees with an independent ping-pong in C", "bench agreement");
     println!("  {:<26} what measuring itself costs: the clock, the recorder, the patterns", "bench recorder");
+    println!("  {:<26} shared memory under the address and thread sanitizers; takes nightly", "sanitize");
     println!("  {:<26} build the interoperability peers into target/interop", "peers");
 }

@@ -66,12 +66,18 @@ pub(crate) fn ensure() -> Result<()> {
     apt_get(&words)
 }
 
+/// The nightly toolchain, installed when it is missing.
+pub(crate) fn ensure_nightly() -> Result<()> {
+    if has_nightly() {
+        return Ok(());
+    }
+    run(Command::new("rustup").args(["toolchain", "install", "nightly", "--profile", "minimal"]))
+        .context("fuzzing and sanitizers need the nightly toolchain")
+}
+
 /// The nightly toolchain and cargo-fuzz, installed when they are missing.
 pub(crate) fn ensure_cargo_fuzz() -> Result<()> {
-    if !has_nightly() {
-        run(Command::new("rustup").args(["toolchain", "install", "nightly", "--profile", "minimal"]))
-            .context("fuzzing needs the nightly toolchain")?;
-    }
+    ensure_nightly()?;
     if !has_cargo_fuzz() {
         run(Command::new("cargo").args(["install", "--locked", CARGO_FUZZ]).env_remove("CARGO"))?;
     }

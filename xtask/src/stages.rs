@@ -73,6 +73,15 @@ pub(crate) fn unit(workspace: &Workspace) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
+/// In a target folder of its own: the flag concerns every crate.
+pub(crate) fn models(workspace: &Workspace) -> Result<Outcome> {
+    run(cargo(workspace)
+        .args(["test", "--locked", "--package", "peregrine-transport", "--lib", "shm::models"])
+        .env("CARGO_TARGET_DIR", workspace.metadata.target_directory.join("loom").as_str())
+        .env("RUSTFLAGS", "--cfg loom"))?;
+    Ok(Outcome::Passed)
+}
+
 pub(crate) fn sim(workspace: &Workspace) -> Result<Outcome> {
     if !workspace.has_package(SIM) {
         return Ok(Outcome::Absent(format!("no package {SIM} in the tree yet")));

@@ -3,6 +3,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`udp`] | sockets: many datagrams per system call, segmentation offload both ways, counters |
+//! | [`shm`] | samples handed to other processes of the host in place, over sealed shared memory (Linux) |
 //! | [`interface`] | the network interfaces of this host, which of them to use, and when they change |
 //! | [`event`] | waiting on several descriptors until a deadline; a waker and a timer any thread may use |
 //! | [`clock`] | monotonic and real time in nanoseconds |
@@ -26,6 +27,8 @@ pub mod event;
 pub mod floor;
 pub mod interface;
 pub mod random;
+#[cfg(target_os = "linux")]
+pub mod shm;
 mod sys;
 pub mod thread;
 pub mod udp;

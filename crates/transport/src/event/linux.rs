@@ -104,6 +104,13 @@ impl Poller {
     }
 }
 
+impl AsFd for Poller {
+    /// Readable when one of its descriptors is.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.epoll.as_fd()
+    }
+}
+
 /// Wakes the thread that waits for it, from any thread. Wakes that nobody has waited for yet add up to one.
 #[derive(Debug)]
 pub struct Waker {

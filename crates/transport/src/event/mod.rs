@@ -50,7 +50,7 @@ fn remaining(deadline: MonotonicNs) -> Duration {
 }
 
 /// Waits for any of `requests`; `None` waits for ever. An interruption counts as an event.
-fn poll(requests: &mut [libc::pollfd], timeout: Option<Duration>) -> io::Result<bool> {
+pub(crate) fn poll(requests: &mut [libc::pollfd], timeout: Option<Duration>) -> io::Result<bool> {
     let count = requests.len() as libc::nfds_t;
     #[cfg(any(target_os = "linux", target_os = "freebsd"))]
     let result = {

@@ -1,0 +1,81 @@
+//! What can go wrong for who uses shared memory.
+
+use super::reader::WriterId;
+use std::{fmt, io};
+
+/// Why there is no slot.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum LoanError {
+    /// All memory is in use, and `max_bytes` does not allow more.
+    Exhausted {
+        /// What was asked for, in octets.
+        len: usize,
+        /// The bound of the writer's configuration.
+        max_bytes: usize,
+    },
+    /// The sample does not fit, whatever is given back.
+    TooLong {
+        /// What was asked for, in octets.
+        len: usize,
+        /// The bound of the writer's configuration.
+        max_bytes: usize,
+    },
+    /// The system gives no more memory, or no more descriptors.
+    System(io::Error),
+}
+
+impl fmt::Display for LoanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exhausted { len, max_bytes } => write!(
+                f,
+                "no slot for {len} octets: all that max_bytes = {max_bytes} allows is loaned, kept or held by readers"
+            ),
+            Self::TooLong { len, max_bytes } => {
+                write!(f, "a slot for {len} octets is larger than max_bytes = {max_bytes} allows")
+            }
+            Self::System(error) => write!(f, "shared memory for a sample: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for LoanError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::System(error) => Some(error),
+            Self::Exhausted { .. } | Self::TooLong { .. } => None,
+        }
+    }
+}
+
+/// A sample that was not published, to anybody.
+#[derive(Debug)]
+pub struct PublishError<S> {
+    /// What was to be published.
+    pub slot: S,
+    pub(super) reason: &'static str,
+}
+
+impl<S> fmt::Display for PublishError<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.reason)
+    }
+}
+
+impl<S: fmt::Debug> std::error::Error for PublishError<S> {}
+
+/// A sample that cannot be taken because too many are held.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TakeError {
+    /// The writer whose samples are held.
+    pub writer: WriterId,
+}
+
+impl fmt::Display for TakeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "as many samples of {:?} are held as were agreed: drop some, or raise `holds`", self.writer)
+    }
+}
+
+impl std::error::Error for TakeError {}

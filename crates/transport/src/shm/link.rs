@@ -1,0 +1,319 @@
+//! The Unix sockets of the handshake: abstract names, which no file system sees and which end with the process, the user
+//! of the other side checked, descriptors passed.
+//!
+//! An abstract name belongs to a network namespace: a process of another one cannot connect. That is the first proof that
+//! both are on one host.
+
+use super::message::{MESSAGE_BYTES, Message};
+use crate::{random, sys};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
+    SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+
+/// Where the writers of a process are reached by readers of the same host: the abstract name of a Unix socket, unlike
+/// any other.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Address(pub [u8; 16]);
+
+impl Address {
+    fn to_unix(self) -> io::Result<SocketAddrUnix> {
+        let name = format!("peregrine-{:032x}", u128::from_be_bytes(self.0));
+        Ok(SocketAddrUnix::new_abstract_name(name.as_bytes())?)
+    }
+}
+
+/// Which users are trusted with the samples of this one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Trust {
+    /// The user that this process runs as.
+    #[default]
+    SameUser,
+    /// Every user of the host.
+    AnyUser,
+}
+
+/// The user id that the kernel shows in place of one that this user namespace does not know. Two of them need not be the
+/// same user.
+const UNKNOWN_USER: u32 = 65_534;
+
+/// Who is at the other end, by the word of the kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Peer {
+    /// Its process; 0 if that is not visible from here (another PID namespace).
+    pub process: i32,
+    /// Its user.
+    pub user: u32,
+}
+
+impl Trust {
+    /// # Errors
+    /// The peer runs as somebody who is not trusted.
+    fn check(self, peer: Peer) -> io::Result<()> {
+        let own = rustix::process::geteuid().as_raw();
+        let is_trusted = match self {
+            Self::SameUser => peer.user == own && own != UNKNOWN_USER,
+            Self::AnyUser => true,
+        };
+        if is_trusted {
+            return Ok(());
+        }
+        let text = format!("process {} runs as user {}, this one as user {own}", peer.process, peer.user);
+        Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
+    }
+}
+
+/// What came over a link.
+#[derive(Debug)]
+pub(super) enum Received {
+    /// Nothing yet.
+    Nothing,
+    /// The other side is gone, or has broken the protocol.
+    Closed,
+    /// A message with as many descriptors as it should have.
+    Message(Message, [Option<OwnedFd>; 2]),
+}
+
+/// One end of a connection between a reader and a writer. It lives as long as the two have to do with each other: when it
+/// closes, the other process has ended.
+#[derive(Debug)]
+pub(super) struct Link {
+    fd: OwnedFd,
+    peer: Peer,
+}
+
+impl Link {
+    /// # Errors
+    /// Nobody is there, in this network namespace; the listener's backlog is full; or the user is not trusted.
+    pub(super) fn connect(address: Address, trust: Trust) -> io::Result<Self> {
+        let fd = socket()?;
+        rustix::net::connect(&fd, &address.to_unix()?)
+            .map_err(|error| sys::in_operation("connecting to the writer's process", &error.into()))?;
+        Self::new(fd, trust)
+    }
+
+    fn new(fd: OwnedFd, trust: Trust) -> io::Result<Self> {
+        let peer = credentials(fd.as_fd())?;
+        trust.check(peer)?;
+        Ok(Self { fd, peer })
+    }
+
+    pub(super) fn peer(&self) -> Peer {
+        self.peer
+    }
+
+    /// Sends without waiting. False if there is no room for it now.
+    ///
+    /// # Errors
+    /// The other side is gone, or too many descriptors are on their way.
+    pub(super) fn send(&self, message: &Message, descriptors: &[BorrowedFd<'_>]) -> io::Result<bool> {
+        debug_assert_eq!(descriptors.len(), message.descriptors());
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        if !descriptors.is_empty() {
+            let pushed = ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
+            debug_assert!(pushed, "the space is for two");
+        }
+        let octets = message.encode();
+        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
+        for _ in 0..sys::MAX_INTERRUPTIONS {
+            match rustix::net::sendmsg(&self.fd, &[IoSlice::new(&octets)], &mut ancillary, flags) {
+                Ok(_) => return Ok(true),
+                Err(rustix::io::Errno::AGAIN | rustix::io::Errno::NOBUFS) => return Ok(false),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Receives without waiting. Descriptors that do not belong to a message are closed.
+    pub(super) fn receive(&self) -> Received {
+        // One octet more than any message, so that a longer one is seen to be longer.
+        let mut octets = [0; MESSAGE_BYTES + 1];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
+        let mut slices = [IoSliceMut::new(&mut octets)];
+        let len = match rustix::net::recvmsg(&self.fd, &mut slices, &mut ancillary, flags) {
+            Ok(received) => received.bytes,
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return Received::Nothing,
+            Err(_) => return Received::Closed,
+        };
+        let mut descriptors = [None, None];
+        let mut count = 0;
+        for message in ancillary.drain() {
+            let RecvAncillaryMessage::ScmRights(fds) = message else { continue };
+            for fd in fds {
+                if let Some(place) = descriptors.get_mut(count) {
+                    *place = Some(fd);
+                }
+                count += 1;
+            }
+        }
+        match octets.get(..len).and_then(Message::decode) {
+            Some(message) if message.descriptors() == count => Received::Message(message, descriptors),
+            _ => Received::Closed,
+        }
+    }
+}
+
+impl AsFd for Link {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Where the writers of this process are reached.
+#[derive(Debug)]
+pub(super) struct Door {
+    fd: OwnedFd,
+    address: Address,
+    trust: Trust,
+}
+
+/// How many connections wait in the kernel to be accepted.
+const BACKLOG: i32 = 64;
+
+impl Door {
+    /// # Errors
+    /// The process or the system has too many descriptors.
+    pub(super) fn open(trust: Trust) -> io::Result<Self> {
+        let mut name = [0; 16];
+        random::fill(&mut name)?;
+        let address = Address(name);
+        let fd = socket()?;
+        rustix::net::bind(&fd, &address.to_unix()?)?;
+        rustix::net::listen(&fd, BACKLOG)?;
+        Ok(Self { fd, address, trust })
+    }
+
+    pub(super) fn address(&self) -> Address {
+        self.address
+    }
+
+    /// The next connection, if there is one. Strangers are an error and gone.
+    pub(super) fn accept(&self) -> io::Result<Option<Link>> {
+        match rustix::net::accept_with(&self.fd, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
+            Ok(fd) => Link::new(fd, self.trust).map(Some),
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR | rustix::io::Errno::CONNABORTED) => Ok(None),
+            Err(error) => Err(sys::in_operation("accept", &error.into())),
+        }
+    }
+}
+
+impl AsFd for Door {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+fn socket() -> io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    Ok(rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
+}
+
+/// Not by rustix, whose process ids are never zero: the kernel's are, for a process that is not visible from here.
+fn credentials(fd: BorrowedFd<'_>) -> io::Result<Peer> {
+    let mut credentials = libc::ucred { pid: 0, uid: UNKNOWN_USER, gid: UNKNOWN_USER };
+    let mut len = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: `credentials` is writable and `len` is its length.
+    let result = unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut credentials).cast(),
+            &raw mut len,
+        )
+    };
+    sys::check(result).map_err(|error| sys::in_operation("SO_PEERCRED", &error))?;
+    Ok(Peer { process: credentials.pid, user: credentials.uid })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::net::sendmsg;
+
+    fn pair() -> (Link, Link) {
+        let door = Door::open(Trust::SameUser).unwrap();
+        let near = Link::connect(door.address(), Trust::SameUser).unwrap();
+        let far = door.accept().unwrap().expect("it has connected");
+        (near, far)
+    }
+
+    #[test]
+    fn each_side_learns_who_the_other_is() {
+        let (near, far) = pair();
+        let own = Peer { process: std::process::id() as i32, user: rustix::process::geteuid().as_raw() };
+        assert_eq!((near.peer(), far.peer()), (own, own));
+    }
+
+    #[test]
+    fn other_users_are_not_trusted_unless_all_are() {
+        let own = rustix::process::geteuid().as_raw();
+        let stranger = Peer { process: 1, user: own + 1 };
+        assert_eq!(Trust::SameUser.check(stranger).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        assert!(Trust::AnyUser.check(stranger).is_ok());
+        assert!(Trust::SameUser.check(Peer { process: 0, user: own }).is_ok());
+    }
+
+    #[test]
+    fn messages_and_their_descriptors_arrive() {
+        let (near, far) = pair();
+        assert!(matches!(far.receive(), Received::Nothing));
+        let message = Message::Segment { segment: 7, len: 4096 };
+        assert!(near.send(&message, &[far.as_fd()]).unwrap());
+        match far.receive() {
+            Received::Message(received, [Some(_), None]) => assert_eq!(received, message),
+            other => panic!("{other:?}"),
+        }
+        drop(near);
+        assert!(matches!(far.receive(), Received::Closed));
+    }
+
+    #[test]
+    fn the_link_of_who_sends_something_else_is_closed() {
+        let message = Message::Room.encode();
+        for octets in [&message[..60], &[0; 64][..], &[message.as_slice(), &[0]].concat()] {
+            let (near, far) = pair();
+            rustix::net::send(&near.fd, octets, SendFlags::NOSIGNAL).unwrap();
+            assert!(matches!(far.receive(), Received::Closed), "{octets:?}");
+        }
+        // Descriptors that nobody asked for are closed: their other end sees it.
+        let (near, far) = pair();
+        let (kept, sent) = rustix::net::socketpair(
+            AddressFamily::UNIX,
+            SocketType::SEQPACKET,
+            SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+            None,
+        )
+        .unwrap();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        let fds = [sent.as_fd()];
+        assert!(ancillary.push(SendAncillaryMessage::ScmRights(&fds)));
+        sendmsg(&near.fd, &[IoSlice::new(&message)], &mut ancillary, SendFlags::NOSIGNAL).unwrap();
+        drop(sent);
+        assert!(matches!(far.receive(), Received::Closed));
+        assert_eq!(rustix::net::recv(&kept, &mut [0_u8; 1][..], RecvFlags::empty()).unwrap().1, 0);
+    }
+
+    #[test]
+    fn a_full_link_says_so() {
+        let (near, far) = pair();
+        let sent = (0..1_000_000).find(|_| !near.send(&Message::Room, &[]).unwrap());
+        assert!(sent.is_some_and(|count| count > 10));
+        assert!(matches!(far.receive(), Received::Message(Message::Room, _)));
+    }
+
+    #[test]
+    fn nobody_at_an_address_is_an_error() {
+        let error = Link::connect(Address([7; 16]), Trust::SameUser).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
+    }
+}

@@ -1,0 +1,132 @@
+//! Where readers of other processes ask for the samples of the writers of this one.
+
+use super::bells::Bells;
+use super::link::{Address, Door, Link, Peer, Received, Trust};
+use super::message::{Message, Refusal, WriterKey};
+use crate::event::{Poller, Token};
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+/// How many connections may have said nothing yet. One more, and the oldest is closed: a working reader speaks at once.
+const MAX_SILENT: usize = 64;
+/// How many connections one call accepts, so that it ends whatever comes.
+const MAX_ACCEPTED: usize = 32;
+
+/// Where readers of other processes come in. One for a process is enough, whatever the number of its writers.
+#[derive(Debug)]
+pub struct Listener {
+    door: Door,
+    bells: Arc<Bells>,
+    silent: VecDeque<Link>,
+    /// Readable when a connection or a first message has come.
+    poller: Poller,
+    strangers: u64,
+}
+
+/// A reader that wants to be admitted to a writer.
+#[derive(Debug)]
+pub struct Request {
+    pub(super) link: Link,
+    pub(super) writer: WriterKey,
+    pub(super) holds: u32,
+    pub(super) probe: u64,
+    pub(super) sleeper: OwnedFd,
+    pub(super) hold_page: OwnedFd,
+    pub(super) bells: Arc<Bells>,
+}
+
+impl Listener {
+    /// A listener under an address of its own, for readers that are trusted.
+    ///
+    /// # Errors
+    /// The process or the system is short of descriptors or memory, or the kernel is older than Linux 5.1.
+    pub fn new(trust: Trust) -> io::Result<Self> {
+        let (door, poller) = (Door::open(trust)?, Poller::new()?);
+        poller.add(&door, Token(0))?;
+        Ok(Self { door, bells: Bells::new()?, silent: VecDeque::new(), poller, strangers: 0 })
+    }
+
+    /// What readers must know to come here.
+    #[must_use]
+    pub fn address(&self) -> Address {
+        self.door.address()
+    }
+
+    /// How many connections were turned away: users that are not trusted, and whoever did not follow the protocol.
+    #[must_use]
+    pub fn strangers(&self) -> u64 {
+        self.strangers
+    }
+
+    /// The next reader that asks to be admitted, if there is one now. To be called until there is none, whenever the
+    /// listener is readable.
+    ///
+    /// # Errors
+    /// The process or the system is short of descriptors.
+    pub fn accept(&mut self) -> io::Result<Option<Request>> {
+        for _ in 0..MAX_ACCEPTED {
+            match self.door.accept() {
+                Ok(Some(link)) => self.keep(link)?,
+                Ok(None) => break,
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => self.strangers += 1,
+                Err(error) => return Err(error),
+            }
+        }
+        for _ in 0..self.silent.len() {
+            let Some(link) = self.silent.pop_front() else { break };
+            match link.receive() {
+                Received::Nothing => self.silent.push_back(link),
+                Received::Message(Message::Hello { writer, holds, probe }, [Some(sleeper), Some(hold_page)]) => {
+                    self.poller.remove(&link)?;
+                    let bells = Arc::clone(&self.bells);
+                    return Ok(Some(Request { link, writer, holds, probe, sleeper, hold_page, bells }));
+                }
+                Received::Message(..) | Received::Closed => {
+                    self.strangers += 1;
+                    self.poller.remove(&link)?;
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn keep(&mut self, link: Link) -> io::Result<()> {
+        if self.silent.len() >= MAX_SILENT
+            && let Some(oldest) = self.silent.pop_front()
+        {
+            self.strangers += 1;
+            self.poller.remove(&oldest)?;
+        }
+        self.poller.add(&link, Token(1))?;
+        self.silent.push_back(link);
+        Ok(())
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.poller.as_fd()
+    }
+}
+
+impl Request {
+    /// Which writer is asked for.
+    #[must_use]
+    pub fn writer(&self) -> WriterKey {
+        self.writer
+    }
+
+    /// Who asks.
+    #[must_use]
+    pub fn peer(&self) -> Peer {
+        self.link.peer()
+    }
+
+    /// Says no.
+    pub fn refuse(self, reason: Refusal) {
+        // If it cannot be told, it sees the end of the connection.
+        let _ = self.link.send(&Message::Refused(reason), &[]);
+    }
+}

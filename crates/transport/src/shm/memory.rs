@@ -1,0 +1,214 @@
+//! Memory without a name: memfds sealed against resizing, mapped writable by who made them and read-only by others.
+//!
+//! The maker maps first and seals then. `F_SEAL_FUTURE_WRITE` leaves its mapping writable and refuses every later one,
+//! every `write` and every hole punched, to whoever holds the descriptor and by whatever way it is opened again; a
+//! descriptor reopened read-only would not hold against a process of the same user.
+
+use crate::sys;
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
+use rustix::mm::{MapFlags, ProtFlags};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+/// Without these the owner could take memory away under a reader (SIGBUS), let it fill holes, or lend it to be written.
+const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::FUTURE_WRITE).union(SealFlags::SEAL);
+
+/// How `st_blocks` counts, whatever the size of a block is.
+const STAT_BLOCK_BYTES: u64 = 512;
+
+/// Pages of this process, given back when the last owner is gone.
+#[derive(Debug)]
+struct Mapping {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: the pages are as good from one thread as from another; who may write them is up to the types below.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    fn new(fd: BorrowedFd<'_>, len: usize, protection: ProtFlags) -> io::Result<Self> {
+        // Populated, so that no sample pays for the page faults of the first look.
+        let flags = MapFlags::SHARED | MapFlags::POPULATE;
+        // SAFETY: a new mapping at an address of the kernel's choice touches no memory in use.
+        let start = unsafe { rustix::mm::mmap(ptr::null_mut(), len, protection, flags, fd, 0) }
+            .map_err(|error| sys::in_operation(format_args!("mmap of {len} octets"), &error.into()))?;
+        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Self { start, len })
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: made by `mmap` with this length; nobody refers to it any more.
+        let result = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.len) };
+        debug_assert!(result.is_ok(), "the mapping is ours");
+    }
+}
+
+/// Memory of this process that others may look at.
+#[derive(Clone, Debug)]
+pub(super) struct Memory(Arc<Owned>);
+
+#[derive(Debug)]
+struct Owned {
+    mapping: Mapping,
+    fd: OwnedFd,
+}
+
+impl Memory {
+    /// At least `len` octets of zeros, in whole pages, all of them there from the beginning.
+    ///
+    /// # Errors
+    /// The system is short of memory, or the process of descriptors; or the kernel is older than Linux 5.1.
+    pub(super) fn new(name: &str, len: usize) -> io::Result<Self> {
+        let len = whole_pages(len).ok_or(io::ErrorKind::InvalidInput)?;
+        let fd = memfd(name)?;
+        rustix::fs::ftruncate(&fd, len as u64)?;
+        // A page that is missing later would be a SIGBUS; now it is an error.
+        rustix::fs::fallocate(&fd, FallocateFlags::empty(), 0, len as u64)
+            .map_err(|error| sys::in_operation(format_args!("fallocate of {len} octets"), &error.into()))?;
+        let mapping = Mapping::new(fd.as_fd(), len, ProtFlags::READ | ProtFlags::WRITE)?;
+        rustix::fs::fcntl_add_seals(&fd, SEALS)
+            .map_err(|error| sys::in_operation("sealing a memfd (Linux 5.1 or newer)", &error.into()))?;
+        Ok(Self(Arc::new(Owned { mapping, fd })))
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.0.mapping.len
+    }
+
+    /// Where it begins: aligned to a page, readable and writable for [`Self::len`] octets while this or a clone lives.
+    pub(super) fn start(&self) -> NonNull<u8> {
+        self.0.mapping.start
+    }
+}
+
+impl AsFd for Memory {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.fd.as_fd()
+    }
+}
+
+/// Memory of another process, to be read only.
+#[derive(Clone, Debug)]
+pub(super) struct View {
+    mapping: Arc<Mapping>,
+}
+
+impl View {
+    /// Maps what another process has sent.
+    ///
+    /// # Errors
+    /// It is not memory of exactly `len` octets, sealed and wholly there; or it cannot be mapped.
+    pub(super) fn new(fd: &OwnedFd, len: usize) -> io::Result<Self> {
+        let refuse = |what: &str| Err(io::Error::new(io::ErrorKind::InvalidData, format!("shared memory {what}")));
+        match rustix::fs::fcntl_get_seals(fd) {
+            Ok(seals) if seals.contains(SEALS) => {}
+            Ok(_) => return refuse("that its owner has not sealed"),
+            Err(_) => return refuse("that is no memfd"),
+        }
+        let stat = rustix::fs::fstat(fd)?;
+        if len == 0 || u64::try_from(stat.st_size) != Ok(len as u64) {
+            return refuse("of another size than announced");
+        }
+        if u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(STAT_BLOCK_BYTES) < len as u64 {
+            return refuse("with holes");
+        }
+        Ok(Self { mapping: Arc::new(Mapping::new(fd.as_fd(), len, ProtFlags::READ)?) })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.mapping.len
+    }
+
+    /// Where it begins: aligned to a page, readable for [`Self::len`] octets while this or a clone lives.
+    pub(super) fn start(&self) -> NonNull<u8> {
+        self.mapping.start
+    }
+}
+
+/// The length that memory of `len` octets really has.
+pub(super) fn whole_pages(len: usize) -> Option<usize> {
+    len.max(1).checked_next_multiple_of(rustix::param::page_size())
+}
+
+/// Kernels before 6.3 do not know that a memfd may be marked as never to be executed.
+fn memfd(name: &str) -> io::Result<OwnedFd> {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    rustix::fs::memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL)
+        .or_else(|_| rustix::fs::memfd_create(name, flags))
+        .map_err(|error| sys::in_operation("memfd_create", &error.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::memfd_create;
+
+    fn duplicate(memory: &Memory) -> OwnedFd {
+        memory.as_fd().try_clone_to_owned().unwrap()
+    }
+
+    fn text(result: io::Result<View>) -> String {
+        result.unwrap_err().to_string()
+    }
+
+    #[test]
+    fn what_the_owner_writes_is_seen_and_cannot_be_written_by_others() {
+        let memory = Memory::new("test", 5000).unwrap();
+        assert_eq!(memory.len(), 8192);
+        let fd = duplicate(&memory);
+        let view = View::new(&fd, 8192).unwrap();
+        // SAFETY: within the memory, which nobody else uses.
+        unsafe { memory.start().add(4999).write(7) };
+        // SAFETY: within the view.
+        assert_eq!(unsafe { view.start().add(4999).read() }, 7);
+
+        assert!(Mapping::new(fd.as_fd(), 8192, ProtFlags::READ | ProtFlags::WRITE).is_err());
+        assert!(rustix::io::pwrite(&fd, b"x", 0).is_err());
+        assert!(rustix::fs::ftruncate(&fd, 0).is_err());
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        assert!(rustix::fs::fallocate(&fd, hole, 0, 4096).is_err());
+        // Opened again through /proc it is no better.
+        use std::os::fd::AsRawFd as _;
+        let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
+        let again = std::fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
+        assert!(Mapping::new(again.as_fd(), 8192, ProtFlags::READ | ProtFlags::WRITE).is_err());
+        // SAFETY: the range is that of the mapping; making it writable is what must fail.
+        let result = unsafe {
+            rustix::mm::mprotect(
+                view.start().as_ptr().cast(),
+                4096,
+                rustix::mm::MprotectFlags::READ | rustix::mm::MprotectFlags::WRITE,
+            )
+        };
+        assert!(result.is_err());
+    }
+
+    #[test]
+    fn memory_that_could_shrink_or_has_holes_is_refused() {
+        let plain = templess_file();
+        assert!(text(View::new(&plain, 4096)).contains("no memfd"));
+
+        let unsealed = memfd_create("test", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).unwrap();
+        rustix::fs::ftruncate(&unsealed, 4096).unwrap();
+        assert!(text(View::new(&unsealed, 4096)).contains("not sealed"));
+
+        rustix::fs::fcntl_add_seals(&unsealed, SEALS).unwrap();
+        assert!(text(View::new(&unsealed, 4096)).contains("holes"));
+
+        let memory = Memory::new("test", 4096).unwrap();
+        assert!(text(View::new(&duplicate(&memory), 8192)).contains("another size"));
+        assert!(text(View::new(&duplicate(&memory), 0)).contains("another size"));
+    }
+
+    /// A descriptor of something that has a size but is not memory.
+    fn templess_file() -> OwnedFd {
+        std::fs::File::open("/proc/self/exe").unwrap().into()
+    }
+}

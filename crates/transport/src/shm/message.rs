@@ -1,0 +1,251 @@
+//! What the two sides of a channel tell each other over their link: a fixed form for each message, in the byte order of
+//! the host, with the descriptors it announces beside it.
+
+use super::ring::{Overflow, Shape};
+
+/// Tells the protocol of this module, in this version, from anything else.
+const MAGIC: u64 = u64::from_be_bytes(*b"Peregr01");
+
+/// The length of every message, in octets.
+pub const MESSAGE_BYTES: usize = 64;
+const WORDS: usize = MESSAGE_BYTES / 8;
+
+/// Which writer of a process is meant; what it stands for is up to the users of this module.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct WriterKey(pub [u8; 16]);
+
+/// Why a writer does not admit a reader.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// There is no such writer.
+    NoSuchWriter,
+    /// It has as many readers as it may.
+    TooManyReaders,
+    /// The descriptors it was sent are not what they should be.
+    BadMemory,
+    /// What was written to shared memory on one side is not there on the other.
+    NotTheSameMemory,
+    /// The writer's process is short of descriptors or memory.
+    NoResources,
+    /// Anything else.
+    Other,
+}
+
+impl Refusal {
+    const ALL: [Self; 6] = [
+        Self::NoSuchWriter,
+        Self::TooManyReaders,
+        Self::BadMemory,
+        Self::NotTheSameMemory,
+        Self::NoResources,
+        Self::Other,
+    ];
+}
+
+impl std::fmt::Display for Refusal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::NoSuchWriter => "the other process has no such writer",
+            Self::TooManyReaders => "the writer has as many readers as its configuration allows",
+            Self::BadMemory => "the memory that was offered is not acceptable",
+            Self::NotTheSameMemory => "the two processes do not see the same memory",
+            Self::NoResources => "the writer's process is short of descriptors or memory",
+            Self::Other => "the writer has refused",
+        })
+    }
+}
+
+/// A message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Message {
+    /// Reader to writer, first: what it asks for. With it the sleeper page and the hold page.
+    Hello {
+        /// Which writer.
+        writer: WriterKey,
+        /// How many samples the reader wants to be able to hold.
+        holds: u32,
+        /// What the reader has written into its hold page.
+        probe: u64,
+    },
+    /// Writer to reader, the answer. With it the ring and the page of bells.
+    Welcome {
+        /// Entries of the ring.
+        entries: u32,
+        /// How many samples the reader can hold.
+        holds: u32,
+        /// What becomes of entries that a slow reader has not taken.
+        overflow: Overflow,
+        /// Which of the bells is for this reader process.
+        bell: u32,
+        /// What the writer has written into the ring.
+        probe: u64,
+    },
+    /// Writer to reader, instead.
+    Refused(Refusal),
+    /// Writer to reader: samples may be in this segment from now on. With it the segment.
+    Segment {
+        /// Its number; never used twice.
+        segment: u32,
+        /// Its length, in octets.
+        len: u64,
+    },
+    /// Writer to reader: no sample will be in this segment any more.
+    Retired {
+        /// Its number.
+        segment: u32,
+    },
+    /// Reader to writer, who has asked for it: there may be room again.
+    Room,
+}
+
+impl Message {
+    /// How many descriptors go with it.
+    #[must_use]
+    pub const fn descriptors(&self) -> usize {
+        match self {
+            Self::Hello { .. } | Self::Welcome { .. } => 2,
+            Self::Segment { .. } => 1,
+            Self::Refused(_) | Self::Retired { .. } | Self::Room => 0,
+        }
+    }
+
+    /// The octets that are sent.
+    #[must_use]
+    pub fn encode(&self) -> [u8; MESSAGE_BYTES] {
+        let words: [u64; WORDS - 2] = match *self {
+            Self::Hello { writer, holds, probe } => {
+                let WriterKey(key) = writer;
+                let (low, high) = split(u128::from_ne_bytes(key));
+                [low, high, u64::from(holds), probe, 0, 0]
+            }
+            Self::Welcome { entries, holds, overflow, bell, probe } => {
+                let evicts = u64::from(overflow == Overflow::Evict);
+                [u64::from(entries), u64::from(holds), evicts, u64::from(bell), probe, 0]
+            }
+            Self::Refused(reason) => {
+                let place = Refusal::ALL.iter().position(|&other| other == reason).unwrap_or(Refusal::ALL.len());
+                [place as u64, 0, 0, 0, 0, 0]
+            }
+            Self::Segment { segment, len } => [u64::from(segment), len, 0, 0, 0, 0],
+            Self::Retired { segment } => [u64::from(segment), 0, 0, 0, 0, 0],
+            Self::Room => [0; 6],
+        };
+        let mut octets = [0; MESSAGE_BYTES];
+        let all = [MAGIC, self.kind()].into_iter().chain(words);
+        for (place, word) in octets.chunks_exact_mut(8).zip(all) {
+            place.copy_from_slice(&word.to_ne_bytes());
+        }
+        octets
+    }
+
+    /// Reads a message; `None` if it is none that a working peer sends.
+    #[must_use]
+    pub fn decode(octets: &[u8]) -> Option<Self> {
+        let octets: &[u8; MESSAGE_BYTES] = octets.try_into().ok()?;
+        let mut words = [0; WORDS];
+        for (word, place) in words.iter_mut().zip(octets.as_chunks::<8>().0) {
+            *word = u64::from_ne_bytes(*place);
+        }
+        let [MAGIC, kind, a, b, c, d, e, 0] = words else { return None };
+        let number = |word: u64| u32::try_from(word).ok();
+        let message = match kind {
+            0 => {
+                let key = (u128::from(b) << 64 | u128::from(a)).to_ne_bytes();
+                Self::Hello { writer: WriterKey(key), holds: number(c)?, probe: d }
+            }
+            1 => {
+                let overflow = match c {
+                    0 => Overflow::Block,
+                    1 => Overflow::Evict,
+                    _ => return None,
+                };
+                Self::Welcome { entries: number(a)?, holds: number(b)?, overflow, bell: number(d)?, probe: e }
+            }
+            2 => Self::Refused(
+                usize::try_from(a).ok().and_then(|at| Refusal::ALL.get(at)).copied().unwrap_or(Refusal::Other),
+            ),
+            3 => Self::Segment { segment: number(a)?, len: b },
+            4 => Self::Retired { segment: number(a)? },
+            5 => Self::Room,
+            _ => return None,
+        };
+        message.is_sound().then_some(message)
+    }
+
+    fn kind(&self) -> u64 {
+        match self {
+            Self::Hello { .. } => 0,
+            Self::Welcome { .. } => 1,
+            Self::Refused(_) => 2,
+            Self::Segment { .. } => 3,
+            Self::Retired { .. } => 4,
+            Self::Room => 5,
+        }
+    }
+
+    fn is_sound(&self) -> bool {
+        match *self {
+            Self::Hello { holds, .. } => holds > 0 && holds <= Shape::MAX,
+            Self::Welcome { entries, holds, overflow, bell, .. } => {
+                bell < super::wake::BELLS && Shape { entries, holds, overflow }.check().is_ok()
+            }
+            Self::Segment { segment, .. } | Self::Retired { segment } => segment > 0,
+            Self::Refused(_) | Self::Room => true,
+        }
+    }
+}
+
+fn split(wide: u128) -> (u64, u64) {
+    (wide as u64, (wide >> 64) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn messages() -> impl Strategy<Value = Message> {
+        let sizes = (0_u32..15, 1..=Shape::MAX);
+        prop_oneof![
+            (any::<[u8; 16]>(), 1..=Shape::MAX, any::<u64>()).prop_map(|(key, holds, probe)| Message::Hello {
+                writer: WriterKey(key),
+                holds,
+                probe
+            }),
+            (sizes, any::<bool>(), 0..super::super::wake::BELLS, any::<u64>()).prop_map(
+                |((power, holds), evicts, bell, probe)| Message::Welcome {
+                    entries: 1 << power,
+                    holds,
+                    overflow: if evicts { Overflow::Evict } else { Overflow::Block },
+                    bell,
+                    probe
+                }
+            ),
+            (0..Refusal::ALL.len()).prop_map(|at| Message::Refused(Refusal::ALL[at])),
+            (1..=u32::MAX, any::<u64>()).prop_map(|(segment, len)| Message::Segment { segment, len }),
+            (1..=u32::MAX).prop_map(|segment| Message::Retired { segment }),
+            Just(Message::Room),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn what_was_sent_is_read(message in messages()) {
+            prop_assert_eq!(Message::decode(&message.encode()), Some(message));
+        }
+
+        #[test]
+        fn a_damaged_message_is_read_as_a_sound_one_or_not_at_all(
+            message in messages(), place in 0..MESSAGE_BYTES, octet: u8, len in 0..=MESSAGE_BYTES
+        ) {
+            let mut octets = message.encode();
+            octets[place] = octet;
+            if let Some(message) = Message::decode(&octets) {
+                prop_assert_eq!(Message::decode(&message.encode()), Some(message));
+            }
+            prop_assert_eq!(Message::decode(&octets[..len]).is_some(), len == MESSAGE_BYTES && Message::decode(&octets).is_some());
+        }
+    }
+}

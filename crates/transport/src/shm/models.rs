@@ -1,0 +1,238 @@
+//! Models of the ring, of the life of a slot, and of the wake-up, run through every interleaving that the model checker
+//! distinguishes. The payload is a cell that reports any access that is not ordered.
+
+use super::page::{Mine, Seen, Words};
+use super::ring::{Descriptor, Metadata, Overflow, Receiver, Sender, Shape, Shared, TakeError, Withdrawn};
+use super::sync::{Ordering, fence};
+use super::wake::{self, SLEEPER_WORDS, Sleeper};
+use loom::cell::UnsafeCell;
+use loom::thread;
+use std::sync::Arc;
+
+/// The segment of a model: slots of one word.
+struct Slots(Vec<UnsafeCell<u64>>);
+
+// SAFETY: the model checker watches every access and fails on one that races.
+unsafe impl Sync for Slots {}
+// SAFETY: as above.
+unsafe impl Send for Slots {}
+
+impl Slots {
+    fn new(count: usize) -> Arc<Self> {
+        Arc::new(Self((0..count).map(|_| UnsafeCell::new(0)).collect()))
+    }
+
+    fn write(&self, slot: usize, value: u64) {
+        // SAFETY: the model checker fails if somebody else looks.
+        self.0[slot].with_mut(|place| unsafe { *place = value });
+    }
+
+    fn read(&self, slot: usize) -> u64 {
+        // SAFETY: the model checker fails if somebody writes.
+        self.0[slot].with(|place| unsafe { *place })
+    }
+}
+
+fn channel(entries: u32, holds: u32, overflow: Overflow) -> (Sender<usize>, Arc<Shared>, Receiver) {
+    let shape = Shape { entries, holds, overflow };
+    let (ring, hold) = (Words::new(shape.ring_words()), Words::new(shape.hold_words()));
+    let sender = Sender::new(Mine::new(ring.clone()), Seen::new(hold.clone()), shape).unwrap();
+    let shared = Shared::new(Seen::new(ring), Mine::new(hold), shape).unwrap();
+    (sender, Arc::new(shared), Receiver::new())
+}
+
+fn descriptor(slot: usize, value: u64) -> Descriptor {
+    Descriptor { offset: slot as u32, metadata: Metadata([value, 0, 0, 0, 0]), ..Default::default() }
+}
+
+fn bounded(preemptions: usize) -> loom::model::Builder {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder
+}
+
+/// Takes until `last` has come; checks that values rise and that the octets are those that were announced.
+fn take_until(last: u64, shared: &Shared, receiver: &mut Receiver, slots: &Slots) -> u64 {
+    let (mut before, mut count) = (0, 0);
+    while before < last {
+        let Some(taken) = receiver.take(shared).unwrap() else {
+            thread::yield_now();
+            continue;
+        };
+        let value = taken.descriptor.metadata.0[0];
+        assert!(value > before);
+        assert_eq!(slots.read(taken.descriptor.offset as usize), value, "a torn sample");
+        shared.release(taken.cell);
+        (before, count) = (value, count + 1);
+    }
+    count
+}
+
+#[test]
+fn what_is_sent_is_taken_once_and_in_order_and_no_slot_is_rewritten_in_use() {
+    bounded(3).check(|| {
+        let (mut sender, shared, mut receiver) = channel(2, 1, Overflow::Block);
+        let slots = Slots::new(2);
+        let writer = thread::spawn({
+            let slots = Arc::clone(&slots);
+            move || {
+                let mut free = vec![0, 1];
+                for value in 1..=3 {
+                    while free.is_empty() || !sender.has_room().unwrap() {
+                        thread::yield_now();
+                        sender.reclaim(|slot| free.push(slot)).unwrap();
+                    }
+                    let slot = free.pop().unwrap();
+                    slots.write(slot, value);
+                    sender.send(&descriptor(slot, value), slot);
+                }
+            }
+        });
+        assert_eq!(take_until(3, &shared, &mut receiver, &slots), 3);
+        assert_eq!(receiver.lost(), 0);
+        writer.join().unwrap();
+    });
+}
+
+#[test]
+fn an_evicted_entry_is_taken_or_lost_and_never_torn() {
+    bounded(3).check(|| {
+        let (mut sender, shared, mut receiver) = channel(1, 1, Overflow::Evict);
+        let slots = Slots::new(2);
+        let writer = thread::spawn({
+            let slots = Arc::clone(&slots);
+            move || {
+                let mut free = vec![0, 1];
+                for value in 1..=3 {
+                    while free.is_empty() || !sender.has_room().unwrap() {
+                        if sender.withdraw_oldest().unwrap() == Withdrawn::Busy {
+                            thread::yield_now();
+                        }
+                        sender.reclaim(|slot| free.push(slot)).unwrap();
+                        if free.is_empty() {
+                            thread::yield_now();
+                        }
+                    }
+                    let slot = free.pop().unwrap();
+                    slots.write(slot, value);
+                    sender.send(&descriptor(slot, value), slot);
+                }
+            }
+        });
+        let count = take_until(3, &shared, &mut receiver, &slots);
+        assert_eq!(count + receiver.lost(), 3);
+        writer.join().unwrap();
+    });
+}
+
+#[test]
+fn samples_may_be_let_go_on_another_thread() {
+    bounded(2).check(|| {
+        let (mut sender, shared, mut receiver) = channel(2, 2, Overflow::Block);
+        let slots = Slots::new(1);
+        slots.write(0, 1);
+        sender.send(&descriptor(0, 1), 0);
+        let taken = receiver.take(&shared).unwrap().unwrap();
+        let other = thread::spawn({
+            let (shared, slots) = (Arc::clone(&shared), Arc::clone(&slots));
+            move || {
+                assert_eq!(slots.read(0), 1);
+                shared.release(taken.cell);
+            }
+        });
+        let mut free = None;
+        while free.is_none() {
+            thread::yield_now();
+            sender.reclaim(|slot| free = Some(slot)).unwrap();
+        }
+        slots.write(0, 2);
+        other.join().unwrap();
+    });
+}
+
+#[test]
+fn a_reader_holds_no_more_than_agreed() {
+    bounded(2).check(|| {
+        let (mut sender, shared, mut receiver) = channel(2, 1, Overflow::Block);
+        sender.send(&descriptor(0, 1), 0);
+        sender.send(&descriptor(1, 2), 1);
+        let taken = receiver.take(&shared).unwrap().unwrap();
+        assert_eq!(receiver.take(&shared), Err(TakeError::TooManyHeld));
+        let other = thread::spawn({
+            let shared = Arc::clone(&shared);
+            move || shared.release(taken.cell)
+        });
+        loop {
+            match receiver.take(&shared) {
+                Err(TakeError::TooManyHeld) => thread::yield_now(),
+                taken => break assert_eq!(taken.unwrap().unwrap().descriptor, descriptor(1, 2)),
+            }
+        }
+        other.join().unwrap();
+    });
+}
+
+/// Two writers of different processes, so two bells; the reader waits for either. A wake-up lost is a deadlock, which the
+/// model checker reports.
+#[test]
+fn no_wake_up_is_lost() {
+    bounded(3).check(|| {
+        let sleeper = Words::new(SLEEPER_WORDS);
+        // Both bells on one page: the model of the kernel waits for one place.
+        let (bell, ring) = (Words::new(1), Words::new(1));
+        let writer = thread::spawn({
+            let (asleep, bell, ring) = (Seen::new(sleeper.clone()), Mine::new(bell.clone()), Mine::new(ring.clone()));
+            move || {
+                for published in 1..=2 {
+                    ring.store(0, published, Ordering::Release);
+                    fence(Ordering::SeqCst);
+                    if wake::is_asleep(&asleep) {
+                        bell.ring(0);
+                    }
+                }
+            }
+        });
+        let (sleeper, bell, ring) = (Sleeper::new(Mine::new(sleeper)), Seen::new(bell), Seen::new(ring));
+        let mut seen = 0;
+        while seen < 2 {
+            let is_ready = || ring.load_acquire(0) > seen;
+            sleeper.sleep_unless(|| bell.load_acquire(0), is_ready, |noted| bell.words().wait(0, noted));
+            seen = ring.load_acquire(0);
+        }
+        writer.join().unwrap();
+    });
+}
+
+/// The other direction: the writer asks to be told, looks again and only then waits.
+#[test]
+fn a_writer_that_waits_for_room_is_told() {
+    bounded(3).check(|| {
+        let (mut sender, shared, mut receiver) = channel(1, 1, Overflow::Block);
+        sender.send(&descriptor(0, 1), 0);
+        let told = Words::new(1);
+        let reader = thread::spawn({
+            let told = Mine::new(told.clone());
+            move || {
+                let taken = receiver.take(&shared).unwrap().unwrap();
+                if taken.tell {
+                    told.ring(0);
+                }
+                if shared.release(taken.cell) {
+                    told.ring(0);
+                }
+            }
+        });
+        let told = Seen::new(told);
+        let mut free = None;
+        while free.is_none() {
+            let noted = told.load_acquire(0);
+            sender.ask_to_be_told(true);
+            sender.reclaim(|slot| free = Some(slot)).unwrap();
+            if free.is_none() {
+                told.words().wait(0, noted);
+            }
+        }
+        sender.ask_no_more();
+        reader.join().unwrap();
+    });
+}

@@ -1,0 +1,189 @@
+//! Words that two processes look at and one of them writes.
+
+use super::sync::{AtomicU64, Ordering, fence};
+
+#[cfg(not(all(loom, test)))]
+pub(super) use mapped::Words;
+#[cfg(all(loom, test))]
+pub(super) use modelled::Words;
+
+/// Words of this process, which others read.
+#[derive(Debug)]
+pub(super) struct Mine(Words);
+
+impl Mine {
+    pub(super) fn new(words: Words) -> Self {
+        Self(words)
+    }
+
+    pub(super) fn load(&self, index: usize, order: Ordering) -> u64 {
+        self.0.at(index).load(order)
+    }
+
+    pub(super) fn store(&self, index: usize, value: u64, order: Ordering) {
+        self.0.at(index).store(value, order);
+    }
+
+    /// Changes a word that others wait for, and wakes them all.
+    pub(super) fn ring(&self, index: usize) {
+        self.0.at(index).fetch_add(1, Ordering::AcqRel);
+        self.0.wake(index);
+    }
+}
+
+/// Words of another process. They hold whatever that process likes.
+#[derive(Debug)]
+pub(super) struct Seen(Words);
+
+impl Seen {
+    pub(super) fn new(words: Words) -> Self {
+        Self(words)
+    }
+
+    /// How many words there are.
+    pub(super) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn load_relaxed(&self, index: usize) -> u64 {
+        self.0.at(index).load(Ordering::Relaxed)
+    }
+
+    /// A load and a fence: on read-only pages the language promises no more than relaxed loads.
+    pub(super) fn load_acquire(&self, index: usize) -> u64 {
+        // The sanitizer does not understand fences, and its hardware knows no such pages.
+        if cfg!(peregrine_tsan) {
+            return self.0.at(index).load(Ordering::Acquire);
+        }
+        let value = self.load_relaxed(index);
+        fence(Ordering::Acquire);
+        value
+    }
+
+    pub(super) fn words(&self) -> &Words {
+        &self.0
+    }
+}
+
+#[cfg(not(all(loom, test)))]
+mod mapped {
+    use super::AtomicU64;
+    use crate::shm::memory::{Memory, View};
+    use rustix::thread::futex;
+    use std::ffi::c_void;
+    use std::ptr::NonNull;
+    use std::sync::atomic::AtomicU32;
+
+    #[derive(Clone, Debug)]
+    enum Holder {
+        Memory { _memory: Memory },
+        View { _view: View },
+    }
+
+    /// The words of a mapping.
+    #[derive(Debug)]
+    pub(in crate::shm) struct Words {
+        start: NonNull<AtomicU64>,
+        len: usize,
+        _holder: Holder,
+    }
+
+    // SAFETY: atomics in memory that the holder keeps mapped.
+    unsafe impl Send for Words {}
+    // SAFETY: as above.
+    unsafe impl Sync for Words {}
+
+    impl Words {
+        /// To be wrapped in [`super::Mine`], or in [`super::Seen`] in tests.
+        pub(in crate::shm) fn of(memory: &Memory) -> Self {
+            let (start, len) = (memory.start().cast(), memory.len() / size_of::<AtomicU64>());
+            Self { start, len, _holder: Holder::Memory { _memory: memory.clone() } }
+        }
+
+        /// To be wrapped in [`super::Seen`] only: a store would be a fault.
+        pub(in crate::shm) fn seen(view: &View) -> Self {
+            let (start, len) = (view.start().cast(), view.len() / size_of::<AtomicU64>());
+            Self { start, len, _holder: Holder::View { _view: view.clone() } }
+        }
+
+        pub(super) fn len(&self) -> usize {
+            self.len
+        }
+
+        #[inline]
+        pub(super) fn at(&self, index: usize) -> &AtomicU64 {
+            assert!(index < self.len, "word {index} of {}", self.len);
+            // SAFETY: within a mapping that lives as long as `self`, aligned because pages are; all octets are a value,
+            // and every process goes through atomics.
+            unsafe { self.start.add(index).as_ref() }
+        }
+
+        /// The half of the word that the kernel compares: the lower one.
+        fn futex(&self, index: usize) -> *mut AtomicU32 {
+            let half = usize::from(cfg!(target_endian = "big"));
+            std::ptr::from_ref(self.at(index)).cast_mut().cast::<AtomicU32>().wrapping_add(half)
+        }
+
+        /// Where and for which value [`crate::shm::futex`] waits.
+        pub(in crate::shm) fn futex_wait(&self, index: usize, value: u64) -> futex::Wait {
+            let mut wait = futex::Wait::new();
+            wait.uaddr = futex::WaitPtr::new(self.futex(index).cast::<c_void>());
+            wait.val = value & u64::from(u32::MAX);
+            wait.flags = futex::WaitFlags::SIZE_U32;
+            wait
+        }
+
+        pub(super) fn wake(&self, index: usize) {
+            // SAFETY: half of a word of the mapping; only the kernel looks at it, and only at its address.
+            let word = unsafe { &*self.futex(index) };
+            // It can fail only if the page were not there.
+            let _ = futex::wake(word, futex::Flags::empty(), i32::MAX.unsigned_abs());
+        }
+    }
+}
+
+#[cfg(all(loom, test))]
+mod modelled {
+    use super::{AtomicU64, Ordering};
+    use loom::sync::{Condvar, Mutex};
+    use std::sync::Arc;
+
+    #[derive(Debug)]
+    struct Inner {
+        words: Vec<AtomicU64>,
+        gate: Mutex<()>,
+        woken: Condvar,
+    }
+
+    /// What both processes of a model have "mapped".
+    #[derive(Clone, Debug)]
+    pub(in crate::shm) struct Words(Arc<Inner>);
+
+    impl Words {
+        pub(in crate::shm) fn new(len: usize) -> Self {
+            let words = (0..len).map(|_| AtomicU64::new(0)).collect();
+            Self(Arc::new(Inner { words, gate: Mutex::new(()), woken: Condvar::new() }))
+        }
+
+        pub(super) fn len(&self) -> usize {
+            self.0.words.len()
+        }
+
+        pub(super) fn at(&self, index: usize) -> &AtomicU64 {
+            &self.0.words[index]
+        }
+
+        pub(super) fn wake(&self, _index: usize) {
+            let _gate = self.0.gate.lock().unwrap();
+            self.0.woken.notify_all();
+        }
+
+        /// As the kernel does: the comparison and falling asleep are one.
+        pub(in crate::shm) fn wait(&self, index: usize, value: u64) {
+            let gate = self.0.gate.lock().unwrap();
+            if self.at(index).load(Ordering::Relaxed) == value {
+                drop(self.0.woken.wait(gate).unwrap());
+            }
+        }
+    }
+}

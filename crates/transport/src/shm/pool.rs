@@ -1,0 +1,364 @@
+//! Where samples lie: slots of a few sizes, in segments that come and go as a whole.
+//!
+//! What a slot is used for is known to the writer's process alone, in ordinary memory: how many channels have it under way
+//! or held, and whether the writer's side keeps it. Shared memory holds nothing but the samples.
+
+use super::memory::{Memory, whole_pages};
+use super::ring::SLOT_ALIGN;
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Sizes between two powers of two: a slot is at most an eighth larger than its sample.
+const STEPS: usize = 8;
+/// The size of the first segment of a class that has room for several slots, in octets. Each further one has twice as
+/// much, up to the next constant.
+const FIRST_SEGMENT_BYTES: usize = 64 << 10;
+const LARGEST_SHARED_SEGMENT_BYTES: usize = 4 << 20;
+
+/// The most segments of a writer: each costs a descriptor.
+pub(super) const MAX_SEGMENTS: usize = 256;
+
+/// Names a slot of a pool. Good as long as the slot is in use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct SlotId {
+    /// Which of the places of [`Pool::segments`].
+    place: u32,
+    index: u32,
+}
+
+/// Slots that somebody has let go on another thread, waiting to be counted.
+#[derive(Debug, Default)]
+pub(super) struct Returns {
+    slots: Mutex<Vec<SlotId>>,
+    has_some: AtomicBool,
+}
+
+impl Returns {
+    pub(super) fn push(&self, slot: SlotId) {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner).push(slot);
+        self.has_some.store(true, Ordering::Release);
+    }
+
+    fn take(&self) -> Vec<SlotId> {
+        if !self.has_some.swap(false, Ordering::Acquire) {
+            return Vec::new();
+        }
+        std::mem::take(&mut *self.slots.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[derive(Debug)]
+struct Segment {
+    memory: Memory,
+    /// As readers know it; never used twice.
+    number: u32,
+    stride: usize,
+    /// How often each slot is in use.
+    uses: Vec<u32>,
+    used: usize,
+    /// Nothing of it was in use at the last trim, nor since.
+    is_idle: bool,
+}
+
+#[derive(Debug)]
+struct Class {
+    stride: usize,
+    /// The last one in is the first one out: it is warm in the caches.
+    free: Vec<SlotId>,
+    segments: u32,
+}
+
+/// What a pool holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Holdings {
+    pub(super) segments: usize,
+    pub(super) bytes: usize,
+    pub(super) slots: usize,
+    pub(super) slots_in_use: usize,
+}
+
+#[derive(Debug)]
+pub(super) struct Pool {
+    /// Sorted by stride.
+    classes: Vec<Class>,
+    segments: Vec<Option<Segment>>,
+    next_number: u32,
+    bytes: usize,
+    bytes_max: usize,
+    returns: Arc<Returns>,
+}
+
+/// Why there is no slot.
+#[derive(Debug)]
+pub(super) enum NoSlot {
+    /// All is in use, and no more may be made.
+    Exhausted,
+    /// A sample of that length does not fit at all.
+    TooLong,
+    System(io::Error),
+}
+
+impl Pool {
+    pub(super) fn new(bytes_max: usize) -> Self {
+        let (classes, segments) = (Vec::new(), Vec::new());
+        Self { classes, segments, next_number: 1, bytes: 0, bytes_max, returns: Arc::default() }
+    }
+
+    pub(super) fn returns(&self) -> &Arc<Returns> {
+        &self.returns
+    }
+
+    /// A slot for `len` octets, out of those that are there. It is in use once.
+    pub(super) fn take(&mut self, len: usize) -> Result<Option<SlotId>, NoSlot> {
+        let stride = stride_of(len).ok_or(NoSlot::TooLong)?;
+        let Ok(at) = self.classes.binary_search_by_key(&stride, |class| class.stride) else { return Ok(None) };
+        let Some(slot) = self.classes.get_mut(at).and_then(|class| class.free.pop()) else { return Ok(None) };
+        self.hold(slot);
+        Ok(Some(slot))
+    }
+
+    /// Makes a segment for slots of `len` octets.
+    pub(super) fn grow(&mut self, len: usize) -> Result<(), NoSlot> {
+        let stride = stride_of(len).ok_or(NoSlot::TooLong)?;
+        let at = match self.classes.binary_search_by_key(&stride, |class| class.stride) {
+            Ok(at) => at,
+            Err(at) => {
+                self.classes.insert(at, Class { stride, free: Vec::new(), segments: 0 });
+                at
+            }
+        };
+        let Some(class) = self.classes.get_mut(at) else { return Err(NoSlot::Exhausted) };
+        let wanted = FIRST_SEGMENT_BYTES.checked_shl(class.segments).unwrap_or(LARGEST_SHARED_SEGMENT_BYTES);
+        let mut bytes = whole_pages(wanted.min(LARGEST_SHARED_SEGMENT_BYTES).max(stride)).ok_or(NoSlot::TooLong)?;
+        let room = self.bytes_max.saturating_sub(self.bytes);
+        if bytes > room {
+            // Rather a small one than none.
+            bytes = whole_pages(stride).ok_or(NoSlot::TooLong)?;
+        }
+        if bytes > self.bytes_max {
+            return Err(NoSlot::TooLong);
+        }
+        let used_places = self.segments.iter().flatten().count();
+        if bytes > room || used_places >= MAX_SEGMENTS {
+            return Err(NoSlot::Exhausted);
+        }
+        let number = self.next_number;
+        self.next_number = number.checked_add(1).ok_or(NoSlot::Exhausted)?;
+        let memory = Memory::new("peregrine-samples", bytes).map_err(NoSlot::System)?;
+        let count = u32::try_from(memory.len() / stride).unwrap_or(u32::MAX);
+        let place = self.segments.iter().position(Option::is_none).unwrap_or(self.segments.len());
+        if place == self.segments.len() {
+            self.segments.push(None);
+        }
+        let place_number = u32::try_from(place).map_err(|_| NoSlot::Exhausted)?;
+        class.free.extend((0..count).rev().map(|index| SlotId { place: place_number, index }));
+        class.segments += 1;
+        self.bytes += memory.len();
+        let uses = vec![0; count as usize];
+        if let Some(empty) = self.segments.get_mut(place) {
+            *empty = Some(Segment { memory, number, stride, uses, used: 0, is_idle: false });
+        }
+        Ok(())
+    }
+
+    /// Counts one more use of a slot in use.
+    pub(super) fn hold(&mut self, slot: SlotId) {
+        let Some(segment) = segment_mut(&mut self.segments, slot) else { return };
+        let Some(uses) = segment.uses.get_mut(slot.index as usize) else { return };
+        if *uses == 0 {
+            segment.used += 1;
+            segment.is_idle = false;
+        }
+        *uses += 1;
+    }
+
+    /// Counts one use less; after the last one the slot is free.
+    pub(super) fn release(&mut self, slot: SlotId) {
+        let Some(segment) = segment_mut(&mut self.segments, slot) else { return };
+        let Some(uses) = segment.uses.get_mut(slot.index as usize) else { return };
+        debug_assert!(*uses > 0, "every use is given back once");
+        *uses = uses.saturating_sub(1);
+        if *uses > 0 {
+            return;
+        }
+        segment.used -= 1;
+        let stride = segment.stride;
+        if let Ok(at) = self.classes.binary_search_by_key(&stride, |class| class.stride)
+            && let Some(class) = self.classes.get_mut(at)
+        {
+            class.free.push(slot);
+        }
+    }
+
+    /// Counts what was let go on other threads.
+    pub(super) fn take_returns(&mut self) {
+        for slot in self.returns.take() {
+            self.release(slot);
+        }
+    }
+
+    /// Gives up segments of which nothing is in use; with `only_idle` those of which nothing was since the last time. `may`
+    /// is asked for each, by its number, and tells the readers.
+    pub(super) fn trim(&mut self, only_idle: bool, mut may: impl FnMut(u32, u32) -> bool) -> usize {
+        let mut count = 0;
+        for (place, entry) in self.segments.iter_mut().enumerate() {
+            let Some(segment) = entry.as_mut().filter(|segment| segment.used == 0) else { continue };
+            if only_idle && !std::mem::replace(&mut segment.is_idle, true) {
+                continue;
+            }
+            let place = place as u32;
+            if !may(place, segment.number) {
+                continue;
+            }
+            if let Ok(at) = self.classes.binary_search_by_key(&segment.stride, |class| class.stride)
+                && let Some(class) = self.classes.get_mut(at)
+            {
+                class.free.retain(|slot| slot.place != place);
+                class.segments -= 1;
+            }
+            self.bytes -= segment.memory.len();
+            *entry = None;
+            count += 1;
+        }
+        self.classes.retain(|class| class.segments > 0);
+        count
+    }
+
+    /// Where the slot is: the place of its segment, the segment's number, and the offset in units of [`SLOT_ALIGN`].
+    pub(super) fn locate(&self, slot: SlotId) -> Option<(u32, u32, u32)> {
+        let segment = self.segments.get(slot.place as usize)?.as_ref()?;
+        let offset = (slot.index as usize * segment.stride) / SLOT_ALIGN;
+        Some((slot.place, segment.number, u32::try_from(offset).ok()?))
+    }
+
+    /// The octets of the slot, and what keeps them mapped.
+    pub(super) fn memory(&self, slot: SlotId) -> Option<(Memory, NonNull<u8>, usize)> {
+        let segment = self.segments.get(slot.place as usize)?.as_ref()?;
+        let offset = slot.index as usize * segment.stride;
+        if offset.checked_add(segment.stride)? > segment.memory.len() {
+            return None;
+        }
+        // SAFETY: within the mapping, as just checked.
+        let start = unsafe { segment.memory.start().add(offset) };
+        Some((segment.memory.clone(), start, segment.stride))
+    }
+
+    /// What a reader needs to map the segment in this place.
+    pub(super) fn segment(&self, place: u32) -> Option<(BorrowedFd<'_>, usize)> {
+        let segment = self.segments.get(place as usize)?.as_ref()?;
+        Some((segment.memory.as_fd(), segment.memory.len()))
+    }
+
+    pub(super) fn holdings(&self) -> Holdings {
+        let all = self.segments.iter().flatten();
+        all.fold(Holdings { bytes: self.bytes, ..Default::default() }, |sum, segment| Holdings {
+            segments: sum.segments + 1,
+            slots: sum.slots + segment.uses.len(),
+            slots_in_use: sum.slots_in_use + segment.used,
+            ..sum
+        })
+    }
+}
+
+fn segment_mut(segments: &mut [Option<Segment>], slot: SlotId) -> Option<&mut Segment> {
+    let segment = segments.get_mut(slot.place as usize).and_then(Option::as_mut);
+    debug_assert!(segment.is_some(), "a slot in use keeps its segment");
+    segment
+}
+
+/// How far apart slots for samples of this length are.
+fn stride_of(len: usize) -> Option<usize> {
+    let len = len.max(1);
+    let step = (len.checked_next_power_of_two()? / (2 * STEPS)).max(SLOT_ALIGN);
+    let stride = len.checked_next_multiple_of(step)?;
+    // Offsets are told in 32 bits.
+    (stride / SLOT_ALIGN <= u32::MAX as usize).then_some(stride)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn take(pool: &mut Pool, len: usize) -> SlotId {
+        if let Some(slot) = pool.take(len).unwrap() {
+            return slot;
+        }
+        pool.grow(len).unwrap();
+        pool.take(len).unwrap().expect("it has just grown")
+    }
+
+    #[test]
+    fn small_and_large_samples_fit_without_configuration() {
+        let mut pool = Pool::new(1 << 30);
+        for len in [0, 1, 32, 64, 65, 1000, 63_000, 4 << 20, 52_428_800] {
+            let slot = take(&mut pool, len);
+            let (memory, start, room) = pool.memory(slot).unwrap();
+            assert!(room >= len && start.addr().get() % SLOT_ALIGN == 0);
+            assert!(start.addr().get() + room <= memory.start().addr().get() + memory.len());
+        }
+        assert_eq!(pool.holdings().slots_in_use, 9);
+    }
+
+    #[test]
+    fn segments_go_when_nothing_of_them_is_in_use() {
+        let mut pool = Pool::new(1 << 30);
+        let slots = [take(&mut pool, 32), take(&mut pool, 100_000)];
+        pool.release(slots[0]);
+        assert_eq!(pool.trim(true, |_, _| true), 0, "it was just in use");
+        assert_eq!(pool.trim(true, |_, _| false), 0, "somebody is against it");
+        assert_eq!(pool.trim(true, |_, _| true), 1);
+        assert_eq!(pool.holdings().segments, 1);
+        pool.returns().push(slots[1]);
+        pool.take_returns();
+        assert_eq!(pool.trim(false, |_, _| true), 1);
+        assert_eq!(pool.holdings(), Holdings::default());
+        assert!(pool.take(32).unwrap().is_none());
+    }
+
+    #[test]
+    fn the_bound_holds() {
+        let mut pool = Pool::new(200_000);
+        assert!(matches!(pool.grow(200_001), Err(NoSlot::TooLong)));
+        take(&mut pool, 100_000);
+        assert!(matches!(pool.grow(150_000), Err(NoSlot::Exhausted)));
+        take(&mut pool, 32);
+        assert!(pool.holdings().bytes <= 200_000);
+        assert!(matches!(pool.grow(usize::MAX), Err(NoSlot::TooLong)));
+    }
+
+    proptest! {
+        #[test]
+        fn a_slot_is_at_most_an_eighth_larger_than_its_sample(len in 0_usize..1 << 40) {
+            let stride = stride_of(len).unwrap_or(len);
+            prop_assert!(stride >= len);
+            prop_assert!(stride < SLOT_ALIGN + len + len.div_ceil(STEPS));
+        }
+
+        /// Slots in use never overlap, and what is taken and released adds up.
+        #[test]
+        fn slots_in_use_are_apart(steps in proptest::collection::vec((0_usize..9000, any::<bool>()), 1..200)) {
+            let mut pool = Pool::new(1 << 24);
+            let mut used: Vec<(SlotId, usize, usize)> = Vec::new();
+            for (number, release) in steps {
+                if release && !used.is_empty() {
+                    let (slot, ..) = used.swap_remove(number % used.len());
+                    pool.release(slot);
+                } else {
+                    let slot = take(&mut pool, number);
+                    let (_, start, room) = pool.memory(slot).unwrap();
+                    let (start, end) = (start.addr().get(), start.addr().get() + room);
+                    prop_assert!(used.iter().all(|&(_, from, to)| end <= from || to <= start));
+                    used.push((slot, start, end));
+                }
+                if number % 7 == 0 {
+                    pool.trim(false, |_, _| true);
+                }
+                prop_assert_eq!(pool.holdings().slots_in_use, used.len());
+            }
+        }
+    }
+}

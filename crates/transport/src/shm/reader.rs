@@ -1,0 +1,575 @@
+//! The side that takes: the channels of all writers that one thread waits for.
+
+use super::TakeError;
+use super::futex::{self, MAX_WORDS};
+use super::link::{Address, Link, Peer, Received, Trust};
+use super::memory::{Memory, View, whole_pages};
+use super::message::{Message, Refusal, WriterKey};
+use super::page::{Mine, Seen, Words};
+use super::ring::{self, Corrupt, HOLD_PROBE, Overflow, RING_PROBE, Receiver, Shape, Shared, Taken};
+use super::sample::{Sample, Tie};
+use super::sync::Ordering;
+use super::wake::{BELLS, SLEEPER_WORDS, Sleeper};
+use super::writer::{Gone, probe};
+use crate::clock::MonotonicNs;
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How many messages of one writer are looked at in one go, so that it ends whatever comes.
+const MAX_MESSAGES: usize = 1024;
+/// How often a spinning reader looks at the rings before it looks at the clock.
+const LOOKS_PER_CLOCK: u32 = 32;
+
+/// The bounds of a [`Reader`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReaderConfig {
+    /// How many samples of each writer it can hold at a time, at most 16,384. The writer may grant less.
+    pub holds: u32,
+    /// The most memory of each writer that it maps, in octets.
+    pub max_mapped_bytes: usize,
+    /// Whose samples it takes.
+    pub trust: Trust,
+}
+
+impl Default for ReaderConfig {
+    /// 1,024 samples, 2 GiB, of writers of the same user.
+    fn default() -> Self {
+        Self { holds: 1024, max_mapped_bytes: 2 << 30, trust: Trust::SameUser }
+    }
+}
+
+/// A writer, as its reader knows it; never used twice by the same reader.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct WriterId(pub u64);
+
+/// A writer that is no more. All of its samples have been taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WriterGone {
+    /// Which.
+    pub writer: WriterId,
+    /// Why.
+    pub reason: Gone,
+    /// How many of its samples were withdrawn before they were taken.
+    pub lost: u64,
+}
+
+/// How a wait has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wake {
+    /// It is worth while to call [`Reader::take`].
+    Ready,
+    /// [`Interrupt::interrupt`] was called.
+    Interrupted,
+    /// The deadline has passed.
+    TimedOut,
+}
+
+/// What a reader has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ReaderStatistics {
+    /// Writers whose samples it takes.
+    pub writers: usize,
+    /// Segments it has mapped, but for those that only samples still hold.
+    pub segments: usize,
+    /// Their size in all, in octets.
+    pub mapped_bytes: usize,
+    /// Samples taken.
+    pub taken: u64,
+    /// Samples withdrawn by their writers before they were taken, also those of writers that are gone.
+    pub lost: u64,
+    /// How often it went to sleep.
+    pub sleeps: u64,
+}
+
+/// Takes the samples of any number of writers, in up to 127 other processes. One for a process is enough.
+///
+/// It has no lock and no thread: one thread at a time takes and waits. Samples may be dropped anywhere.
+#[derive(Debug)]
+pub struct Reader {
+    config: ReaderConfig,
+    sleeper: Sleeper,
+    sleeper_memory: Memory,
+    channels: Vec<Channel>,
+    /// One for each writer process.
+    bells: Vec<Arc<WriterBell>>,
+    words: futex::Words,
+    interrupt: Arc<futex::Bell>,
+    interrupts_seen: u32,
+    /// Which channel is looked at first.
+    turn: usize,
+    next_writer: u64,
+    gone: VecDeque<WriterGone>,
+    statistics: ReaderStatistics,
+}
+
+/// Ends the wait of a [`Reader`], from any thread.
+#[derive(Clone, Debug)]
+pub struct Interrupt(Arc<futex::Bell>);
+
+impl Interrupt {
+    /// Ends the wait that is under way, or the next one.
+    pub fn interrupt(&self) {
+        self.0.ring();
+    }
+}
+
+/// The word that a writer process changes to wake this one.
+#[derive(Debug)]
+struct WriterBell {
+    device: u64,
+    inode: u64,
+    index: u32,
+    page: Seen,
+}
+
+#[derive(Debug)]
+struct Channel {
+    id: WriterId,
+    tie: Arc<Tie>,
+    receiver: Receiver,
+    /// Keeps the bell in the list of those that are waited for.
+    _bell: Arc<WriterBell>,
+    /// Sorted by number.
+    segments: Vec<(u32, View)>,
+    mapped_bytes: usize,
+    gone: Option<Gone>,
+}
+
+impl Reader {
+    /// A reader without writers.
+    ///
+    /// # Errors
+    /// The kernel is older than Linux 5.16 or does not let this process wait for several futexes; the system is short of
+    /// descriptors or memory; or a bound of the configuration is not what it may be.
+    pub fn new(config: ReaderConfig) -> io::Result<Self> {
+        futex::probe()?;
+        if (Shape { entries: 1, holds: config.holds, overflow: Overflow::Block }).check().is_err() {
+            let text = format!("holds {} must be above zero and at most {}", config.holds, Shape::MAX);
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        let sleeper_memory = Memory::new("peregrine-sleeper", SLEEPER_WORDS * 8)?;
+        Ok(Self {
+            config,
+            sleeper: Sleeper::new(Mine::new(Words::of(&sleeper_memory))),
+            sleeper_memory,
+            channels: Vec::new(),
+            bells: Vec::new(),
+            words: futex::Words::default(),
+            interrupt: Arc::default(),
+            interrupts_seen: 0,
+            turn: 0,
+            next_writer: 1,
+            gone: VecDeque::new(),
+            statistics: ReaderStatistics::default(),
+        })
+    }
+
+    /// Asks a writer of another process to be admitted. What comes of it is asked of [`Connecting::poll`].
+    ///
+    /// # Errors
+    /// Nobody is there, in this network namespace; its queue is full; its user is not trusted; or the system is short of
+    /// descriptors or memory.
+    pub fn connect(&self, address: Address, writer: WriterKey) -> io::Result<Connecting> {
+        let link = Link::connect(address, self.config.trust)?;
+        let shape = Shape { entries: 1, holds: self.config.holds, overflow: Overflow::Block };
+        let memory = Memory::new("peregrine-holds", shape.hold_words() * 8)?;
+        let holds = Mine::new(Words::of(&memory));
+        let probe = probe()?;
+        holds.store(HOLD_PROBE, probe, Ordering::Release);
+        let hello = Message::Hello { writer, holds: self.config.holds, probe };
+        if !link.send(&hello, &[self.sleeper_memory.as_fd(), memory.as_fd()])? {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        Ok(Connecting { link: Some(link), holds: Some(holds), asked: self.config.holds })
+    }
+
+    /// Begins to take the samples of a writer that has admitted this reader.
+    ///
+    /// # Errors
+    /// There are as many writer processes as one thread can wait for.
+    pub fn add(&mut self, connection: Connection) -> Result<WriterId, TooManyProcesses> {
+        let Connection { tie, bell } = connection;
+        self.bells.retain(|bell| Arc::strong_count(bell) > 1);
+        let is_same = |other: &&Arc<WriterBell>| {
+            (other.device, other.inode, other.index) == (bell.device, bell.inode, bell.index)
+        };
+        let bell = match self.bells.iter().find(is_same) {
+            Some(known) => Arc::clone(known),
+            // One word is for interruptions.
+            None if self.bells.len() >= MAX_WORDS - 1 => return Err(TooManyProcesses),
+            None => {
+                let bell = Arc::new(bell);
+                self.bells.push(Arc::clone(&bell));
+                bell
+            }
+        };
+        let id = WriterId(self.next_writer);
+        self.next_writer += 1;
+        self.channels.push(Channel {
+            id,
+            tie,
+            receiver: Receiver::new(),
+            _bell: bell,
+            segments: Vec::new(),
+            mapped_bytes: 0,
+            gone: None,
+        });
+        Ok(id)
+    }
+
+    /// The next sample of any writer, in turns; those of one writer in their order. `None` if there is none now.
+    ///
+    /// # Errors
+    /// So many samples of a writer are held that no more of it can be taken, and there is none of another.
+    pub fn take(&mut self) -> Result<Option<Sample>, TakeError> {
+        let count = self.channels.len();
+        let mut result = Ok(None);
+        let mut some_gone = false;
+        for step in 0..count {
+            let place = (self.turn + step) % count;
+            let Some(channel) = self.channels.get_mut(place) else { break };
+            match channel.take(self.config.max_mapped_bytes) {
+                Ok(Some(sample)) => {
+                    self.turn = (place + 1) % count;
+                    self.statistics.taken += 1;
+                    return Ok(Some(sample));
+                }
+                Ok(None) => some_gone |= channel.gone.is_some(),
+                Err(error) => result = Err(error),
+            }
+        }
+        if some_gone {
+            self.remove_gone();
+        }
+        result
+    }
+
+    /// Waits until there is something to take: for `spin` by looking at the rings again and again, then asleep. `None`
+    /// waits for ever.
+    ///
+    /// A writer whose samples are held up to the agreed number counts as ready as long as it has more.
+    pub fn wait(&mut self, spin: Duration, deadline: Option<MonotonicNs>) -> Wake {
+        let spin_end = (!spin.is_zero()).then(|| MonotonicNs::now().after(spin));
+        loop {
+            if let Some(wake) = self.look() {
+                return wake;
+            }
+            let now = MonotonicNs::now();
+            if deadline.is_some_and(|deadline| now >= deadline) {
+                return Wake::TimedOut;
+            }
+            if spin_end.is_some_and(|end| now < end) {
+                for _ in 0..LOOKS_PER_CLOCK {
+                    if self.is_ready() {
+                        return Wake::Ready;
+                    }
+                    std::hint::spin_loop();
+                }
+            } else {
+                self.sleep(deadline);
+            }
+        }
+    }
+
+    /// Ends the waits of this reader.
+    #[must_use]
+    pub fn interrupt(&self) -> Interrupt {
+        Interrupt(Arc::clone(&self.interrupt))
+    }
+
+    /// Looks after the writers: new and retired segments, and who is gone. To be called now and then, and when one of
+    /// [`Self::descriptors`] is readable. Of a writer that is gone, [`Self::take`] still gives what it has published.
+    pub fn service(&mut self) {
+        for channel in &mut self.channels {
+            channel.listen(self.config.max_mapped_bytes);
+        }
+    }
+
+    /// Ends the channel to a writer.
+    pub fn remove(&mut self, writer: WriterId) {
+        if let Some(channel) = self.channels.iter_mut().find(|channel| channel.id == writer) {
+            channel.gone = Some(Gone::Closed);
+        }
+        self.remove_gone();
+    }
+
+    /// The next writer that is gone and was not told of yet.
+    pub fn poll_gone(&mut self) -> Option<WriterGone> {
+        self.gone.pop_front()
+    }
+
+    /// The writers and the processes they are in.
+    pub fn writers(&self) -> impl Iterator<Item = (WriterId, Peer)> {
+        self.channels.iter().map(|channel| (channel.id, channel.tie.link.peer()))
+    }
+
+    /// The descriptors that become readable when [`Self::service`] has something to do.
+    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.channels.iter().map(|channel| channel.tie.link.as_fd())
+    }
+
+    /// What it has.
+    #[must_use]
+    pub fn statistics(&self) -> ReaderStatistics {
+        let channels = self.channels.iter();
+        let lost = self.statistics.lost + channels.clone().map(|channel| channel.receiver.lost()).sum::<u64>();
+        ReaderStatistics {
+            writers: self.channels.len(),
+            segments: channels.clone().map(|channel| channel.segments.len()).sum(),
+            mapped_bytes: channels.map(|channel| channel.mapped_bytes).sum(),
+            lost,
+            ..self.statistics
+        }
+    }
+
+    fn look(&mut self) -> Option<Wake> {
+        let count = self.interrupt.count();
+        if std::mem::replace(&mut self.interrupts_seen, count) != count {
+            return Some(Wake::Interrupted);
+        }
+        self.is_ready().then_some(Wake::Ready)
+    }
+
+    fn is_ready(&self) -> bool {
+        self.channels.iter().any(|channel| channel.receiver.is_ready(&channel.tie.shared))
+    }
+
+    fn sleep(&mut self, deadline: Option<MonotonicNs>) {
+        let Self { sleeper, words, bells, channels, interrupt, interrupts_seen, .. } = self;
+        let note = || {
+            words.clear();
+            words.add_bell(interrupt, *interrupts_seen);
+            for bell in bells.iter() {
+                words.add(&bell.page, bell.index as usize);
+            }
+            words
+        };
+        let is_ready = || channels.iter().any(|channel| channel.receiver.is_ready(&channel.tie.shared));
+        let slept = sleeper.sleep_unless(note, is_ready, |words| words.wait(deadline));
+        self.statistics.sleeps += u64::from(slept);
+    }
+
+    fn remove_gone(&mut self) {
+        let mut place = 0;
+        while let Some(channel) = self.channels.get(place) {
+            let Some(reason) = channel.gone else {
+                place += 1;
+                continue;
+            };
+            let channel = self.channels.swap_remove(place);
+            let lost = channel.receiver.lost();
+            self.statistics.lost += lost;
+            self.gone.push_back(WriterGone { writer: channel.id, reason, lost });
+        }
+        self.bells.retain(|bell| Arc::strong_count(bell) > 1);
+        self.turn = 0;
+    }
+}
+
+impl Channel {
+    fn take(&mut self, max_mapped_bytes: usize) -> Result<Option<Sample>, TakeError> {
+        if matches!(self.gone, Some(Gone::Broken(_) | Gone::Closed)) {
+            return Ok(None);
+        }
+        let taken = match self.receiver.take(&self.tie.shared) {
+            Ok(Some(taken)) => taken,
+            Ok(None) => {
+                if self.gone.is_none() && self.receiver.has_news(&self.tie.shared) {
+                    self.listen(max_mapped_bytes);
+                }
+                return Ok(None);
+            }
+            Err(ring::TakeError::TooManyHeld) => return Err(TakeError { writer: self.id }),
+            Err(ring::TakeError::Corrupt(Corrupt(what))) => {
+                self.end(Gone::Broken(what));
+                return Ok(None);
+            }
+        };
+        if taken.tell {
+            self.tie.tell_of_room();
+        }
+        Ok(self.sample(taken, max_mapped_bytes))
+    }
+
+    fn sample(&mut self, taken: Taken, max_mapped_bytes: usize) -> Option<Sample> {
+        let Taken { descriptor, cell, .. } = taken;
+        if self.view(descriptor.segment).is_none() {
+            // The writer has told of the segment before it published a sample in it.
+            self.listen(max_mapped_bytes);
+        }
+        let found = self.view(descriptor.segment).and_then(|view| {
+            let range = descriptor.range(view.len())?;
+            Some((view.clone(), range))
+        });
+        let Some((view, range)) = found else {
+            self.tie.shared.release(cell);
+            // Over the end that may have been seen meanwhile: what was told before it is all there.
+            self.gone = Some(Gone::Broken("the writer speaks of octets outside its segments"));
+            return None;
+        };
+        Some(Sample::new(view, range, descriptor.metadata, self.id, cell, Arc::clone(&self.tie)))
+    }
+
+    fn view(&self, number: u32) -> Option<&View> {
+        let place = self.segments.binary_search_by_key(&number, |(number, _)| *number).ok()?;
+        self.segments.get(place).map(|(_, view)| view)
+    }
+
+    fn listen(&mut self, max_mapped_bytes: usize) {
+        for _ in 0..MAX_MESSAGES {
+            if self.gone.is_some() {
+                return;
+            }
+            match self.tie.link.receive() {
+                Received::Nothing => return,
+                Received::Message(Message::Segment { segment, len }, [Some(fd), None]) => {
+                    self.map(segment, len, &fd, max_mapped_bytes);
+                }
+                Received::Message(Message::Retired { segment }, _) => self.unmap(segment),
+                Received::Closed => self.end(Gone::Ended),
+                Received::Message(..) => self.end(Gone::Broken("a writer does not send that")),
+            }
+        }
+    }
+
+    fn map(&mut self, number: u32, len: u64, fd: &OwnedFd, max_mapped_bytes: usize) {
+        let Err(place) = self.segments.binary_search_by_key(&number, |(number, _)| *number) else {
+            return self.end(Gone::Broken("the writer tells of a segment twice"));
+        };
+        let room = max_mapped_bytes.saturating_sub(self.mapped_bytes);
+        let Some(len) = usize::try_from(len).ok().filter(|&len| len <= room) else {
+            return self.end(Gone::Broken("the writer's segments are larger than max_mapped_bytes allows"));
+        };
+        match View::new(fd, len) {
+            Ok(view) => {
+                self.mapped_bytes += len;
+                self.segments.insert(place, (number, view));
+            }
+            Err(_) => self.end(Gone::Broken("a segment is not as its writer says, or cannot be mapped")),
+        }
+    }
+
+    fn unmap(&mut self, number: u32) {
+        if let Ok(place) = self.segments.binary_search_by_key(&number, |(number, _)| *number) {
+            let (_, view) = self.segments.remove(place);
+            self.mapped_bytes -= view.len();
+        }
+    }
+
+    fn end(&mut self, reason: Gone) {
+        self.gone.get_or_insert(reason);
+    }
+}
+
+/// A reader that has asked to be admitted and has no answer yet. Readable when the answer is there.
+#[derive(Debug)]
+pub struct Connecting {
+    link: Option<Link>,
+    holds: Option<Mine>,
+    asked: u32,
+}
+
+/// A reader that was admitted, to be [added](Reader::add).
+#[derive(Debug)]
+pub struct Connection {
+    tie: Arc<Tie>,
+    bell: WriterBell,
+}
+
+/// Why a reader is not connected to a writer.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The writer's process has refused.
+    Refused(Refusal),
+    /// The writer's process has closed the connection, ended, or does not follow the protocol.
+    Closed,
+    /// Its memory is not as it should be, or the two do not see the same memory: what is wrong.
+    Memory(String),
+}
+
+impl Connecting {
+    /// The connection, once the writer's process has answered; `None` before.
+    ///
+    /// # Errors
+    /// It has refused or closed, or its memory is not what it should be. There is no use in asking again.
+    pub fn poll(&mut self) -> Result<Option<Connection>, ConnectError> {
+        let received = self.link.as_ref().map_or(Received::Closed, Link::receive);
+        match received {
+            Received::Nothing => Ok(None),
+            Received::Message(Message::Refused(reason), _) => Err(ConnectError::Refused(reason)),
+            Received::Message(
+                Message::Welcome { entries, holds, overflow, bell, probe },
+                [Some(ring), Some(bells)],
+            ) => {
+                let shape = Shape { entries, holds, overflow };
+                let (Some(link), Some(own)) = (self.link.take(), self.holds.take()) else {
+                    return Err(ConnectError::Closed);
+                };
+                if holds > self.asked {
+                    return Err(ConnectError::Closed);
+                }
+                open(link, own, shape, (ring, probe), (bells, bell)).map(Some)
+            }
+            Received::Message(..) | Received::Closed => Err(ConnectError::Closed),
+        }
+    }
+}
+
+impl AsFd for Connecting {
+    /// # Panics
+    /// After [`Self::poll`] has given the connection.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.link.as_ref().map_or_else(|| unreachable!("the connection was given"), Link::as_fd)
+    }
+}
+
+fn open(
+    link: Link,
+    holds: Mine,
+    shape: Shape,
+    (ring, probe): (OwnedFd, u64),
+    (bells, index): (OwnedFd, u32),
+) -> Result<Connection, ConnectError> {
+    let memory = |error: io::Error| ConnectError::Memory(error.to_string());
+    let page = |fd: &OwnedFd, words: usize| {
+        let len = whole_pages(words.saturating_mul(8)).ok_or(ConnectError::Closed)?;
+        View::new(fd, len).map(|view| Seen::new(Words::seen(&view))).map_err(memory)
+    };
+    let ring = page(&ring, shape.ring_words())?;
+    if ring.load_acquire(RING_PROBE) != probe {
+        return Err(ConnectError::Refused(Refusal::NotTheSameMemory));
+    }
+    let stat = rustix::fs::fstat(&bells).map_err(|error| memory(error.into()))?;
+    let bell = WriterBell { device: stat.st_dev, inode: stat.st_ino, index, page: page(&bells, BELLS as usize)? };
+    let shared = Shared::new(ring, holds, shape).map_err(|Corrupt(what)| ConnectError::Memory(what.to_owned()))?;
+    Ok(Connection { tie: Arc::new(Tie { shared, link }), bell })
+}
+
+impl fmt::Display for ConnectError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Refused(reason) => reason.fmt(f),
+            Self::Closed => f.write_str("the writer's process has closed the connection or speaks another protocol"),
+            Self::Memory(what) => f.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for ConnectError {}
+
+/// More writer processes than one thread can wait for: 127.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TooManyProcesses;
+
+impl fmt::Display for TooManyProcesses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "one thread waits for at most {} writer processes", MAX_WORDS - 1)
+    }
+}
+
+impl std::error::Error for TooManyProcesses {}

@@ -1,0 +1,486 @@
+//! The channel of one writer to one reader process: who may do what with an entry and with the slot it names.
+//!
+//! Two pages, each written by one side and mapped read-only by the other. The writer's *ring* holds entries of one cache
+//! line, the number of the entry as the first word: the reader waits for it where it will find the rest. The reader's
+//! *hold page* says how far it has come (`tail`) and which entries it holds: a cell for each, with the number of the entry
+//! plus one, or zero.
+//!
+//! - The reader marks a cell before it moves `tail`, so that a writer that sees the entry passed also sees it held. The
+//!   slot of an entry may be used again when it was passed and no cell has its number: then nobody looks at it.
+//! - A writer that may evict raises `floor` above an entry and looks at the cells; the reader marks a cell and looks at
+//!   `floor`. Between the two steps both have a sequentially consistent fence, so at least one of them sees the other.
+//!   The reader then lets go and goes on at `floor`, or the writer takes the entry for held until the cell is cleared.
+//! - A dead reader holds nothing: the writer drops the channel. A dead writer takes nothing away: its memory stays as
+//!   long as somebody has mapped it.
+//!
+//! Numbers count from zero and do not wrap: at 10^8 entries a second they last 5,800 years.
+
+use super::page::{Mine, Seen};
+use super::sync::{AtomicU64, Ordering, fence};
+use std::collections::VecDeque;
+use std::fmt;
+
+/// What a writer does when a reader does not keep up.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Overflow {
+    /// It waits: what was published is delivered.
+    Block,
+    /// It withdraws the oldest entry that the reader has not taken.
+    Evict,
+}
+
+/// What travels with a sample besides its octets, of no meaning here. It has room for what RTPS needs: a sequence number,
+/// a source timestamp, a key hash (two words), and the status info with the length of an inline QoS.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Metadata(pub [u64; 5]);
+
+/// Where a sample is, and what goes with it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Descriptor {
+    /// The segment, as the writer numbers them.
+    pub segment: u32,
+    /// Where in the segment it begins, in units of [`SLOT_ALIGN`].
+    pub offset: u32,
+    /// How long it is, in octets.
+    pub len: u64,
+    /// What the writer's side attached.
+    pub metadata: Metadata,
+}
+
+/// Every sample begins at a multiple of this many octets: a cache line.
+pub const SLOT_ALIGN: usize = 64;
+
+impl Descriptor {
+    /// The octets of its segment it speaks of; `None` unless they all lie within `segment_len`.
+    #[must_use]
+    pub fn range(&self, segment_len: usize) -> Option<std::ops::Range<usize>> {
+        let start = (self.offset as usize).checked_mul(SLOT_ALIGN)?;
+        let end = start.checked_add(usize::try_from(self.len).ok()?)?;
+        (end <= segment_len).then_some(start..end)
+    }
+
+    fn words(&self) -> [u64; ENTRY_WORDS - 1] {
+        let [a, b, c, d, e] = self.metadata.0;
+        [u64::from(self.segment) | u64::from(self.offset) << 32, self.len, a, b, c, d, e]
+    }
+
+    fn from_words([place, len, a, b, c, d, e]: [u64; ENTRY_WORDS - 1]) -> Self {
+        let metadata = Metadata([a, b, c, d, e]);
+        Self { segment: place as u32, offset: (place >> 32) as u32, len, metadata }
+    }
+}
+
+/// The other side has written what no working peer writes; nothing it says is used any more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Corrupt(pub(super) &'static str);
+
+impl fmt::Display for Corrupt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+/// The sizes both sides have agreed upon.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Shape {
+    /// Entries of the ring, a power of two.
+    pub(super) entries: u32,
+    /// How many samples the reader can hold.
+    pub(super) holds: u32,
+    pub(super) overflow: Overflow,
+}
+
+const ENTRY_WORDS: usize = 8;
+/// Changes rarely; two cache lines away from what changes always, because CPUs fetch lines in pairs.
+const RING_FLOOR: usize = 0;
+const RING_NEWS: usize = 1;
+const RING_WAKE_AT: usize = 2;
+const RING_ASKED: usize = 3;
+/// What the writer has written to show that both see the same memory.
+pub(super) const RING_PROBE: usize = 4;
+const RING_ENTRIES: usize = 16;
+
+const HOLD_TAIL: usize = 0;
+const HOLD_LIMIT: usize = 1;
+/// What the reader has written to show that both see the same memory.
+pub(super) const HOLD_PROBE: usize = 2;
+/// The first cells share the line of `tail`: who reads one wants the others.
+const HOLD_CELLS: usize = 3;
+
+/// How often in a row a reader lets itself be outrun before it says that there is nothing: what is not bounded here, a
+/// hostile writer could go on with for ever.
+const MAX_SKIPS: usize = 64;
+
+/// `wake_at` of a writer that does not wait.
+const AWAKE: u64 = u64::MAX;
+
+impl Shape {
+    /// The most entries and cells of a channel that either side accepts: one MiB of entries.
+    pub(super) const MAX: u32 = 1 << 14;
+
+    /// # Errors
+    /// Sizes that are no sizes, or past [`Self::MAX`].
+    pub(super) fn check(self) -> Result<Self, Corrupt> {
+        if !self.entries.is_power_of_two() || self.entries > Self::MAX {
+            return Err(Corrupt("the ring has a size that is not allowed"));
+        }
+        if self.holds == 0 || self.holds > Self::MAX {
+            return Err(Corrupt("the hold page has a size that is not allowed"));
+        }
+        Ok(self)
+    }
+
+    pub(super) fn ring_words(self) -> usize {
+        RING_ENTRIES + self.entries as usize * ENTRY_WORDS
+    }
+
+    pub(super) fn hold_words(self) -> usize {
+        HOLD_CELLS + self.holds as usize
+    }
+
+    fn entry(self, number: u64) -> usize {
+        RING_ENTRIES + (number & u64::from(self.entries - 1)) as usize * ENTRY_WORDS
+    }
+}
+
+/// What came of an attempt to withdraw the oldest entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Withdrawn {
+    /// The reader will not get it.
+    Done,
+    /// The reader has taken it meanwhile.
+    Taken,
+    /// There was none.
+    Empty,
+    /// The reader is taking it right now.
+    Busy,
+}
+
+/// The writer's half. `T` is how the writer knows the slot of an entry.
+#[derive(Debug)]
+pub(super) struct Sender<T> {
+    ring: Mine,
+    holds: Seen,
+    shape: Shape,
+    /// The number of the next entry.
+    head: u64,
+    /// As last seen.
+    tail: u64,
+    /// The places of entries below this may be written again.
+    passed: u64,
+    /// The slots of the last entries, up to `head`.
+    queued: VecDeque<T>,
+    /// Entries that were passed, but whose slots were held when last looked at.
+    held: Vec<(u64, T)>,
+    /// The reader's cells, as just read.
+    cells: Vec<u64>,
+    news: u64,
+    asked: u64,
+}
+
+impl<T: Copy> Sender<T> {
+    /// # Errors
+    /// The reader's page is too small for what was agreed.
+    pub(super) fn new(ring: Mine, holds: Seen, shape: Shape) -> Result<Self, Corrupt> {
+        let shape = shape.check()?;
+        if holds.len() < shape.hold_words() {
+            return Err(Corrupt("the reader's hold page is too small"));
+        }
+        ring.store(RING_WAKE_AT, AWAKE, Ordering::Release);
+        let (queued, held, cells) = (VecDeque::with_capacity(shape.entries as usize), Vec::new(), Vec::new());
+        Ok(Self { ring, holds, shape, head: 0, tail: 0, passed: 0, queued, held, cells, news: 0, asked: 0 })
+    }
+
+    pub(super) fn overflow(&self) -> Overflow {
+        self.shape.overflow
+    }
+
+    /// Whether there is room for one more entry.
+    ///
+    /// # Errors
+    /// The reader's page makes no sense.
+    pub(super) fn has_room(&mut self) -> Result<bool, Corrupt> {
+        if self.head - self.passed >= u64::from(self.shape.entries) {
+            self.look()?;
+        }
+        Ok(self.head - self.passed < u64::from(self.shape.entries))
+    }
+
+    /// Appends an entry, for which [`Self::has_room`] has found room.
+    pub(super) fn send(&mut self, descriptor: &Descriptor, slot: T) {
+        debug_assert!(self.head - self.passed < u64::from(self.shape.entries));
+        let entry = self.shape.entry(self.head);
+        for (index, word) in descriptor.words().into_iter().enumerate() {
+            self.ring.store(entry + 1 + index, word, Ordering::Relaxed);
+        }
+        self.head += 1;
+        self.ring.store(entry, self.head, Ordering::Release);
+        self.queued.push_back(slot);
+    }
+
+    /// Gives back the slots that the reader is done with.
+    ///
+    /// # Errors
+    /// The reader's page makes no sense.
+    pub(super) fn reclaim(&mut self, mut free: impl FnMut(T)) -> Result<(), Corrupt> {
+        self.look()?;
+        self.look_at_cells();
+        let cells = &self.cells;
+        self.held.retain(|&(number, slot)| {
+            let is_held = cells.binary_search(&(number + 1)).is_ok();
+            if !is_held {
+                free(slot);
+            }
+            is_held
+        });
+        while self.head - (self.queued.len() as u64) < self.passed {
+            let number = self.head - self.queued.len() as u64;
+            let Some(slot) = self.queued.pop_front() else { break };
+            if self.cells.binary_search(&(number + 1)).is_ok() {
+                self.held.push((number, slot));
+            } else {
+                free(slot);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the oldest entry away that the reader has not taken, unless it is about to.
+    ///
+    /// # Errors
+    /// The reader's page makes no sense.
+    pub(super) fn withdraw_oldest(&mut self) -> Result<Withdrawn, Corrupt> {
+        self.look()?;
+        let oldest = self.passed;
+        if oldest == self.head {
+            return Ok(Withdrawn::Empty);
+        }
+        self.ring.store(RING_FLOOR, oldest + 1, Ordering::Release);
+        // With the fence of `Receiver::claim`.
+        fence(Ordering::SeqCst);
+        self.look()?;
+        self.look_at_cells();
+        if self.passed > oldest {
+            return Ok(Withdrawn::Taken);
+        }
+        if self.cells.binary_search(&(oldest + 1)).is_ok() {
+            return Ok(Withdrawn::Busy);
+        }
+        self.passed = oldest + 1;
+        Ok(Withdrawn::Done)
+    }
+
+    /// All slots there are, of a reader that is gone.
+    pub(super) fn into_slots(self) -> impl Iterator<Item = T> {
+        self.queued.into_iter().chain(self.held.into_iter().map(|(_, slot)| slot))
+    }
+
+    /// Tells the reader to look at its link.
+    pub(super) fn tell_news(&mut self) {
+        self.news += 1;
+        self.ring.store(RING_NEWS, self.news, Ordering::Release);
+    }
+
+    /// Asks the reader to tell when it has passed half of the backlog, or to tell whatever it gives back. To be followed
+    /// by another look before waiting.
+    pub(super) fn ask_to_be_told(&mut self, anything: bool) {
+        let target = if anything { 0 } else { self.head - u64::from(self.shape.entries / 2).min(self.head) };
+        self.asked += 1;
+        self.ring.store(RING_ASKED, self.asked, Ordering::Release);
+        self.ring.store(RING_WAKE_AT, target, Ordering::Release);
+        // With the fence of `Shared::wants_to_be_told`.
+        fence(Ordering::SeqCst);
+    }
+
+    pub(super) fn ask_no_more(&mut self) {
+        self.ring.store(RING_WAKE_AT, AWAKE, Ordering::Release);
+    }
+
+    fn look(&mut self) -> Result<(), Corrupt> {
+        let tail = self.holds.load_acquire(HOLD_TAIL);
+        if tail < self.tail || tail > self.head {
+            return Err(Corrupt("the reader says it has taken what was not there"));
+        }
+        self.tail = tail;
+        self.passed = self.passed.max(tail);
+        Ok(())
+    }
+
+    /// After [`Self::look`]: cells are marked before `tail` moves.
+    fn look_at_cells(&mut self) {
+        let limit = self.holds.load_acquire(HOLD_LIMIT).min(u64::from(self.shape.holds)) as usize;
+        self.cells.clear();
+        let cells = (0..limit).map(|cell| self.holds.load_acquire(HOLD_CELLS + cell));
+        self.cells.extend(cells.filter(|&value| value != 0));
+        self.cells.sort_unstable();
+    }
+}
+
+/// What of the reader's half its samples need, on whichever thread they are dropped.
+#[derive(Debug)]
+pub(super) struct Shared {
+    ring: Seen,
+    holds: Mine,
+    shape: Shape,
+    /// For which asking the writer has been told.
+    told: AtomicU64,
+}
+
+impl Shared {
+    /// # Errors
+    /// The writer's ring is too small for what was agreed.
+    pub(super) fn new(ring: Seen, holds: Mine, shape: Shape) -> Result<Self, Corrupt> {
+        let shape = shape.check()?;
+        if ring.len() < shape.ring_words() {
+            return Err(Corrupt("the writer's ring is too small"));
+        }
+        Ok(Self { ring, holds, shape, told: AtomicU64::new(0) })
+    }
+
+    /// Lets the slot of a held entry go. Whether the writer waits for that is the answer.
+    pub(super) fn release(&self, cell: Cell) -> bool {
+        self.holds.store(HOLD_CELLS + cell.0 as usize, 0, Ordering::Release);
+        self.wants_to_be_told()
+    }
+
+    /// Once for each asking.
+    fn wants_to_be_told(&self) -> bool {
+        // With the fence of `Sender::ask_to_be_told`.
+        fence(Ordering::SeqCst);
+        if self.ring.load_acquire(RING_WAKE_AT) > self.holds.load(HOLD_TAIL, Ordering::Relaxed) {
+            return false;
+        }
+        let asked = self.ring.load_relaxed(RING_ASKED);
+        self.told.swap(asked, Ordering::Relaxed) != asked
+    }
+
+    fn floor(&self) -> u64 {
+        self.ring.load_acquire(RING_FLOOR)
+    }
+}
+
+/// Where it is written that an entry is held.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Cell(u32);
+
+/// An entry taken from the ring. Its slot is held until [`Shared::release`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Taken {
+    pub(super) descriptor: Descriptor,
+    pub(super) cell: Cell,
+    /// The writer waits for room.
+    pub(super) tell: bool,
+}
+
+/// Why there is no entry although there may be one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum TakeError {
+    /// As many samples are held as were agreed.
+    TooManyHeld,
+    Corrupt(Corrupt),
+}
+
+/// The reader's half.
+#[derive(Debug)]
+pub(super) struct Receiver {
+    /// The number of the next entry.
+    next: u64,
+    /// As announced to the writer.
+    limit: u32,
+    /// Entries that were withdrawn before they were taken.
+    lost: u64,
+    news: u64,
+}
+
+impl Receiver {
+    pub(super) fn new() -> Self {
+        Self { next: 0, limit: 0, lost: 0, news: 0 }
+    }
+
+    /// How many entries were withdrawn before they were taken.
+    pub(super) fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// Whether the writer has told something over the link since the last time.
+    pub(super) fn has_news(&mut self, shared: &Shared) -> bool {
+        let news = shared.ring.load_acquire(RING_NEWS);
+        std::mem::replace(&mut self.news, news) != news
+    }
+
+    /// Whether it is worth while to call [`Self::take`].
+    pub(super) fn is_ready(&self, shared: &Shared) -> bool {
+        let stamp = shared.ring.load_acquire(shared.shape.entry(self.next));
+        // Another lap than expected: entries were withdrawn.
+        stamp > self.next || shared.ring.load_relaxed(RING_NEWS) != self.news
+    }
+
+    /// Takes the next entry and holds its slot; `None` if there is none.
+    pub(super) fn take(&mut self, shared: &Shared) -> Result<Option<Taken>, TakeError> {
+        for _ in 0..MAX_SKIPS {
+            let entry = shared.shape.entry(self.next);
+            let stamp = shared.ring.load_acquire(entry);
+            if stamp <= self.next {
+                return Ok(None);
+            }
+            let cell = self.free_cell(shared)?;
+            if !self.claim(shared, cell)? {
+                continue;
+            }
+            if stamp != self.next + 1 {
+                return Err(TakeError::Corrupt(Corrupt("the writer has written over an entry")));
+            }
+            let words = std::array::from_fn(|index| shared.ring.load_relaxed(entry + 1 + index));
+            let descriptor = Descriptor::from_words(words);
+            self.next += 1;
+            shared.holds.store(HOLD_TAIL, self.next, Ordering::Release);
+            // A writer that evicts waits for slots only, which are let go by `release`.
+            let tell = shared.shape.overflow == Overflow::Block && shared.wants_to_be_told();
+            return Ok(Some(Taken { descriptor, cell, tell }));
+        }
+        Ok(None)
+    }
+
+    /// Marks the cell. False when the entry turns out to be withdrawn; then the next one is another.
+    fn claim(&mut self, shared: &Shared, cell: Cell) -> Result<bool, TakeError> {
+        let mark = HOLD_CELLS + cell.0 as usize;
+        shared.holds.store(mark, self.next + 1, Ordering::Release);
+        if shared.shape.overflow == Overflow::Block {
+            return Ok(true);
+        }
+        // With the fence of `Sender::withdraw_oldest`.
+        fence(Ordering::SeqCst);
+        let floor = shared.floor();
+        if floor <= self.next {
+            return Ok(true);
+        }
+        shared.holds.store(mark, 0, Ordering::Release);
+        // A writer does not withdraw what it has not sent; that far above it would come to the end of the numbers.
+        if floor > u64::MAX / 2 {
+            return Err(TakeError::Corrupt(Corrupt("the writer has withdrawn what was not there")));
+        }
+        self.lost = self.lost.saturating_add(floor - self.next);
+        self.next = floor;
+        shared.holds.store(HOLD_TAIL, floor, Ordering::Release);
+        Ok(false)
+    }
+
+    /// The lowest free cell, so that the writer need not look at many.
+    fn free_cell(&mut self, shared: &Shared) -> Result<Cell, TakeError> {
+        let cells = 0..shared.shape.holds;
+        let is_free = |cell: u32| shared.holds.load(HOLD_CELLS + cell as usize, Ordering::Acquire) == 0;
+        let cell = cells.into_iter().find(|&cell| is_free(cell)).ok_or(TakeError::TooManyHeld)?;
+        let mut limit = self.limit.max(cell + 1);
+        while limit > cell + 1 && is_free(limit - 1) {
+            limit -= 1;
+        }
+        if limit != self.limit {
+            self.limit = limit;
+            shared.holds.store(HOLD_LIMIT, u64::from(limit), Ordering::Release);
+        }
+        Ok(Cell(cell))
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

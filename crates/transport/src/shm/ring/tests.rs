@@ -1,0 +1,274 @@
+//! The ring with both sides in one process and on one mapping, so that the thread sanitizer sees what is shared.
+
+use super::*;
+use crate::shm::memory::Memory;
+use crate::shm::page::Words;
+use proptest::prelude::*;
+use std::cell::UnsafeCell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+struct Pages {
+    ring: Memory,
+    hold: Memory,
+    shape: Shape,
+}
+
+impl Pages {
+    fn new(entries: u32, holds: u32, overflow: Overflow) -> Self {
+        let shape = Shape { entries, holds, overflow };
+        let memory = |words: usize| Memory::new("peregrine-test", words * 8).unwrap();
+        Self { ring: memory(shape.ring_words()), hold: memory(shape.hold_words()), shape }
+    }
+
+    fn sender(&self) -> Sender<usize> {
+        Sender::new(Mine::new(Words::of(&self.ring)), Seen::new(Words::of(&self.hold)), self.shape).unwrap()
+    }
+
+    fn shared(&self) -> Arc<Shared> {
+        let (ring, hold) = (Seen::new(Words::of(&self.ring)), Mine::new(Words::of(&self.hold)));
+        Arc::new(Shared::new(ring, hold, self.shape).unwrap())
+    }
+}
+
+fn descriptor(slot: usize, value: u64) -> Descriptor {
+    Descriptor { offset: slot as u32, metadata: Metadata([value; 5]), ..Default::default() }
+}
+
+/// A segment whose slots are one word each, without any protection but the protocol.
+struct Slots([UnsafeCell<u64>; 6]);
+
+// SAFETY: the protocol that is tested keeps accesses apart; the thread sanitizer reports it if not.
+unsafe impl Sync for Slots {}
+
+fn pass_between_threads(overflow: Overflow) {
+    const LAST: u64 = 30_000;
+    let pages = Pages::new(4, 2, overflow);
+    let (mut sender, shared, mut receiver) = (pages.sender(), pages.shared(), Receiver::new());
+    let slots = Arc::new(Slots([const { UnsafeCell::new(0) }; 6]));
+    let writer = std::thread::spawn({
+        let slots = Arc::clone(&slots);
+        move || {
+            let mut free: Vec<usize> = (0..6).collect();
+            for value in 1..=LAST {
+                while free.is_empty() || !sender.has_room().unwrap() {
+                    if overflow == Overflow::Evict {
+                        sender.withdraw_oldest().unwrap();
+                    }
+                    sender.reclaim(|slot| free.push(slot)).unwrap();
+                    std::thread::yield_now();
+                }
+                let slot = free.pop().unwrap();
+                // SAFETY: a free slot is nobody else's.
+                unsafe { *slots.0[slot].get() = value };
+                sender.send(&descriptor(slot, value), slot);
+            }
+        }
+    });
+    let (mut before, mut count) = (0, 0);
+    let mut held: Option<(u64, Taken)> = None;
+    while before < LAST {
+        let Some(taken) = receiver.take(&shared).unwrap() else {
+            std::thread::yield_now();
+            continue;
+        };
+        let value = taken.descriptor.metadata.0[4];
+        assert!(value > before);
+        before = value;
+        count += 1;
+        // The one before is held until now.
+        for (value, taken) in held.iter().chain([&(value, taken)]) {
+            // SAFETY: a held slot is not written.
+            assert_eq!(unsafe { *slots.0[taken.descriptor.offset as usize].get() }, *value, "a torn sample");
+        }
+        if let Some((_, taken)) = held.replace((value, taken)) {
+            let shared = Arc::clone(&shared);
+            if value % 512 == 1 {
+                // Let go on another thread, as applications do.
+                std::thread::spawn(move || shared.release(taken.cell)).join().unwrap();
+            } else {
+                shared.release(taken.cell);
+            }
+        }
+    }
+    assert_eq!(count + receiver.lost(), LAST);
+    writer.join().unwrap();
+}
+
+#[test]
+fn between_threads_nothing_is_missed() {
+    pass_between_threads(Overflow::Block);
+}
+
+#[test]
+fn between_threads_what_is_evicted_is_never_torn() {
+    pass_between_threads(Overflow::Evict);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Send,
+    Take,
+    /// Lets the n-th of the held ones go.
+    Release(usize),
+    Withdraw,
+    Reclaim,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        3 => Just(Step::Send),
+        3 => Just(Step::Take),
+        2 => any::<usize>().prop_map(Step::Release),
+        1 => Just(Step::Withdraw),
+        1 => Just(Step::Reclaim),
+    ];
+    proptest::collection::vec(step, 0..200)
+}
+
+proptest! {
+    /// Against a plain model: what is taken, what is lost, and which slots are free.
+    #[test]
+    fn the_ring_is_a_queue_and_slots_are_free_when_nobody_has_them(steps in steps(), evicts: bool) {
+        let overflow = if evicts { Overflow::Evict } else { Overflow::Block };
+        let pages = Pages::new(4, 3, overflow);
+        let (mut sender, shared, mut receiver) = (pages.sender(), pages.shared(), Receiver::new());
+        let mut queue: Vec<usize> = Vec::new();
+        let mut held: BTreeMap<usize, Cell> = BTreeMap::new();
+        let mut busy: BTreeSet<usize> = BTreeSet::new();
+        let (mut next, mut lost) = (0, 0);
+        for step in steps {
+            match step {
+                Step::Send => {
+                    let has_room = sender.has_room().unwrap();
+                    prop_assert_eq!(has_room, queue.len() < 4);
+                    if has_room {
+                        sender.send(&descriptor(next, next as u64), next);
+                        queue.push(next);
+                        busy.insert(next);
+                        next += 1;
+                    }
+                }
+                Step::Take => match receiver.take(&shared) {
+                    Ok(Some(taken)) => {
+                        let number = queue.remove(0);
+                        prop_assert_eq!(taken.descriptor, descriptor(number, number as u64));
+                        held.insert(number, taken.cell);
+                    }
+                    Ok(None) => prop_assert!(queue.is_empty()),
+                    Err(error) => {
+                        prop_assert_eq!(error, TakeError::TooManyHeld);
+                        prop_assert_eq!(held.len(), 3);
+                    }
+                },
+                Step::Release(which) if !held.is_empty() => {
+                    let number = *held.keys().nth(which % held.len()).unwrap();
+                    shared.release(held.remove(&number).unwrap());
+                }
+                Step::Release(_) => {}
+                Step::Withdraw if evicts => {
+                    let expected = if queue.is_empty() { Withdrawn::Empty } else { Withdrawn::Done };
+                    prop_assert_eq!(sender.withdraw_oldest().unwrap(), expected);
+                    if expected == Withdrawn::Done {
+                        queue.remove(0);
+                        lost += 1;
+                    }
+                }
+                Step::Withdraw => {}
+                Step::Reclaim => {
+                    let mut freed = BTreeSet::new();
+                    sender.reclaim(|slot| assert!(freed.insert(slot))).unwrap();
+                    busy = &busy - &freed;
+                    let used: BTreeSet<usize> = queue.iter().chain(held.keys()).copied().collect();
+                    prop_assert_eq!(&busy, &used);
+                }
+            }
+        }
+        while let Ok(Some(taken)) = receiver.take(&shared) {
+            queue.remove(0);
+            shared.release(taken.cell);
+        }
+        if held.len() < 3 {
+            prop_assert!(queue.is_empty());
+            prop_assert_eq!(receiver.lost(), lost);
+        }
+    }
+
+    /// Whatever a reader writes into its page, no slot is given back twice, and none that was not sent.
+    #[test]
+    fn a_hold_page_of_any_content_frees_each_slot_once(
+        writes in proptest::collection::vec((0_usize..6, prop_oneof![0_u64..12, any::<u64>()]), 0..60)
+    ) {
+        let pages = Pages::new(4, 3, Overflow::Evict);
+        let mut sender = pages.sender();
+        let hostile = Mine::new(Words::of(&pages.hold));
+        let mut free: BTreeSet<usize> = (0..6).collect();
+        for (place, value) in writes {
+            hostile.store(place, value, Ordering::Relaxed);
+            let result = sender.has_room().and_then(|has_room| {
+                if !has_room {
+                    sender.withdraw_oldest()?;
+                }
+                sender.reclaim(|slot| assert!(free.insert(slot)))
+            });
+            if result.is_err() {
+                break;
+            }
+            if sender.has_room() == Ok(true) && let Some(slot) = free.pop_first() {
+                sender.send(&descriptor(slot, 0), slot);
+            }
+        }
+        for slot in sender.into_slots() {
+            assert!(free.insert(slot));
+        }
+        prop_assert_eq!(free.len(), 6);
+    }
+
+    /// Whatever a writer writes into its ring, taking ends, and the reader holds no more than it said.
+    #[test]
+    fn a_ring_of_any_content_is_taken_from_or_found_out(
+        writes in proptest::collection::vec((0_usize..48, prop_oneof![0_u64..12, any::<u64>()]), 0..100), evicts: bool
+    ) {
+        let overflow = if evicts { Overflow::Evict } else { Overflow::Block };
+        let pages = Pages::new(4, 3, overflow);
+        let (shared, mut receiver) = (pages.shared(), Receiver::new());
+        let hostile = Mine::new(Words::of(&pages.ring));
+        let mut held = Vec::new();
+        for (place, value) in writes {
+            hostile.store(place, value, Ordering::Relaxed);
+            match receiver.take(&shared) {
+                Ok(Some(taken)) => held.push(taken.cell),
+                Ok(None) => {}
+                Err(TakeError::TooManyHeld) => {
+                    prop_assert_eq!(held.len(), 3);
+                    for cell in held.drain(..) {
+                        shared.release(cell);
+                    }
+                }
+                Err(TakeError::Corrupt(_)) => break,
+            }
+        }
+    }
+}
+
+#[test]
+fn a_descriptor_reaches_no_octet_outside_its_segment() {
+    let descriptor = |offset, len| Descriptor { offset, len, ..Default::default() };
+    assert_eq!(descriptor(1, 64).range(128), Some(64..128));
+    assert_eq!(descriptor(2, 0).range(128), Some(128..128));
+    for (offset, len) in [(1, 65), (3, 0), (0, u64::MAX), (u32::MAX, u64::MAX), (u32::MAX, 0)] {
+        assert_eq!(descriptor(offset, len).range(128), None);
+    }
+}
+
+#[test]
+fn pages_too_small_for_what_was_agreed_are_refused() {
+    let small = Pages::new(1, 1, Overflow::Block);
+    let large = Shape { entries: 1 << 14, holds: 1 << 14, overflow: Overflow::Block };
+    let (ring, hold) = (|| Words::of(&small.ring), || Words::of(&small.hold));
+    assert!(Sender::<usize>::new(Mine::new(ring()), Seen::new(hold()), large).is_err());
+    assert!(Shared::new(Seen::new(ring()), Mine::new(hold()), large).is_err());
+    for (entries, holds) in [(0, 1), (3, 1), (1 << 15, 1), (1, 0), (1, 1 << 15), (u32::MAX, u32::MAX)] {
+        assert!(Shape { entries, holds, overflow: Overflow::Block }.check().is_err());
+    }
+}

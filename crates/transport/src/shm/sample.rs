@@ -1,0 +1,87 @@
+//! Samples in the hands of the reader's side.
+
+use super::link::Link;
+use super::memory::View;
+use super::message::Message;
+use super::reader::WriterId;
+use super::ring::{Cell, Metadata, Shared};
+use std::fmt;
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+
+/// What the samples of a channel need, on whichever thread they are dropped.
+#[derive(Debug)]
+pub(super) struct Tie {
+    pub(super) shared: Shared,
+    pub(super) link: Link,
+}
+
+impl Tie {
+    /// Tells the writer, who waits, that there may be room. If the link is full, it has enough to read.
+    pub(super) fn tell_of_room(&self) {
+        let _ = self.link.send(&Message::Room, &[]);
+    }
+}
+
+/// A sample where its writer has put it. As long as this exists the writer leaves it alone; then its slot goes back.
+///
+/// The octets are aligned to at least [`SLOT_ALIGN`](super::SLOT_ALIGN). They are the writer's: one that does not keep to
+/// the protocol can change them at any time, so whatever decodes them must look at each octet once, and stand any value.
+pub struct Sample {
+    view: View,
+    range: Range<usize>,
+    metadata: Metadata,
+    writer: WriterId,
+    cell: Cell,
+    tie: Arc<Tie>,
+}
+
+impl Sample {
+    /// `range` is within the view.
+    pub(super) fn new(
+        view: View,
+        range: Range<usize>,
+        metadata: Metadata,
+        writer: WriterId,
+        cell: Cell,
+        tie: Arc<Tie>,
+    ) -> Self {
+        debug_assert!(range.end <= view.len() && range.start <= range.end);
+        Self { view, range, metadata, writer, cell, tie }
+    }
+
+    /// What the writer's side has attached.
+    #[must_use]
+    pub fn metadata(&self) -> Metadata {
+        self.metadata
+    }
+
+    /// Whose it is.
+    #[must_use]
+    pub fn writer(&self) -> WriterId {
+        self.writer
+    }
+}
+
+impl Deref for Sample {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `Descriptor::range` has found the range to be within the view, which stays mapped while this lives. A
+        // writer that keeps to the protocol does not write it while the cell says that it is held.
+        unsafe { std::slice::from_raw_parts(self.view.start().add(self.range.start).as_ptr(), self.range.len()) }
+    }
+}
+
+impl Drop for Sample {
+    fn drop(&mut self) {
+        if self.tie.shared.release(self.cell) {
+            self.tie.tell_of_room();
+        }
+    }
+}
+
+impl fmt::Debug for Sample {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Sample({} octets of {:?})", self.range.len(), self.writer)
+    }
+}

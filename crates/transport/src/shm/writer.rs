@@ -1,0 +1,627 @@
+//! The side that publishes: a pool of slots, and one channel for each reader process.
+
+use super::bells::Bell;
+use super::link::{Link, Peer, Received};
+use super::listener::Request;
+use super::memory::{Memory, View, whole_pages};
+use super::message::{Message, Refusal};
+use super::page::{Mine, Seen, Words};
+use super::pool::{NoSlot, Pool, SlotId};
+use super::ring::{Corrupt, Descriptor, HOLD_PROBE, Metadata, Overflow, RING_PROBE, Sender, Shape, Withdrawn};
+use super::slot::{SharedSlot, Slot};
+use super::sync::{Ordering, fence};
+use super::wake::{self, SLEEPER_WORDS};
+use super::{LoanError, PublishError};
+use crate::clock::MonotonicNs;
+use crate::{event, random, sys};
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
+
+/// How many messages of one reader are looked at in one go: a working reader has sent one or two.
+const MAX_MESSAGES: usize = 64;
+
+/// The bounds of a [`Writer`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WriterConfig {
+    /// The most memory for samples, in octets, in whole segments.
+    pub max_bytes: usize,
+    /// How many samples each reader may be behind: a power of two, at most 16,384. Each costs 64 octets per reader.
+    pub entries: u32,
+    /// How many samples each reader may hold, at most 16,384. Each costs 8 octets per reader.
+    pub max_holds: u32,
+    /// How many reader processes.
+    pub max_readers: usize,
+}
+
+impl Default for WriterConfig {
+    /// 1 GiB, 1,024 entries, 4,096 holds, 64 readers.
+    fn default() -> Self {
+        Self { max_bytes: 1 << 30, entries: 1024, max_holds: 4096, max_readers: 64 }
+    }
+}
+
+/// A reader process, as its writer knows it; never used twice by the same writer.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ReaderId(pub u64);
+
+/// A reader that is no more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReaderGone {
+    /// Which.
+    pub reader: ReaderId,
+    /// Why.
+    pub reason: Gone,
+    /// How many samples it has missed.
+    pub missed: u64,
+}
+
+/// Why a channel has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Gone {
+    /// The other process has closed it or ended.
+    Ended,
+    /// The other process has written what no working peer writes; this is what.
+    Broken(&'static str),
+    /// This side has closed it.
+    Closed,
+}
+
+/// What a writer has and does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct WriterStatistics {
+    /// Segments that exist.
+    pub segments: usize,
+    /// Their size in all, in octets.
+    pub bytes: usize,
+    /// The slots they have.
+    pub slots: usize,
+    /// Slots that are loaned, kept, under way or held by readers, as far as the writer has looked.
+    pub slots_in_use: usize,
+    /// Readers that are admitted.
+    pub readers: usize,
+    /// Samples published.
+    pub published: u64,
+    /// Samples withdrawn because a reader did not keep up, or not sent to it, summed over readers, also those gone.
+    pub missed: u64,
+    /// How often a reader was woken.
+    pub wakes: u64,
+    /// Segments given up.
+    pub segments_retired: u64,
+}
+
+/// Publishes samples to readers in other processes of the host.
+///
+/// It has no lock and no thread: who shares it between threads puts a lock around it.
+#[derive(Debug)]
+pub struct Writer {
+    config: WriterConfig,
+    pool: Pool,
+    channels: Vec<Channel>,
+    gone: VecDeque<ReaderGone>,
+    next_reader: u64,
+    statistics: WriterStatistics,
+}
+
+/// The way to one reader process.
+#[derive(Debug)]
+struct Channel {
+    id: ReaderId,
+    sender: Sender<SlotId>,
+    sleeper: Seen,
+    bell: Bell,
+    link: Link,
+    /// By the place of a segment: which one the reader has been told of.
+    announced: Vec<u32>,
+    missed: u64,
+    gone: Option<Gone>,
+}
+
+impl Writer {
+    /// A writer without readers, slots or segments.
+    ///
+    /// # Errors
+    /// A bound of the configuration is not what it may be.
+    pub fn new(config: WriterConfig) -> io::Result<Self> {
+        let shape = Shape { entries: config.entries, holds: config.max_holds, overflow: Overflow::Block };
+        if shape.check().is_err() {
+            let text = format!(
+                "entries {} must be a power of two and max_holds {} above zero, both at most {}",
+                config.entries,
+                config.max_holds,
+                Shape::MAX
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        Ok(Self {
+            config,
+            pool: Pool::new(config.max_bytes),
+            channels: Vec::new(),
+            gone: VecDeque::new(),
+            next_reader: 1,
+            statistics: WriterStatistics::default(),
+        })
+    }
+
+    /// Admits a reader. It gets what is published from now on; what was published before, it can be sent by
+    /// [`Self::publish_to`].
+    ///
+    /// # Errors
+    /// There are too many readers, its memory is not as it should be, or the system is short of descriptors or memory.
+    /// The reader has been told.
+    pub fn admit(&mut self, request: Request, overflow: Overflow) -> io::Result<ReaderId> {
+        self.service();
+        let error = |kind, reason: Refusal| Err(io::Error::new(kind, reason.to_string()));
+        if self.channels.len() >= self.config.max_readers {
+            request.refuse(Refusal::TooManyReaders);
+            return error(io::ErrorKind::QuotaExceeded, Refusal::TooManyReaders);
+        }
+        let id = ReaderId(self.next_reader);
+        match Channel::open(&request, overflow, self.config) {
+            Ok((channel, welcome)) => {
+                let pages = [channel.ring.as_fd(), channel.bell.page()];
+                if !request.link.send(&welcome, &pages)? {
+                    return error(io::ErrorKind::WouldBlock, Refusal::Other);
+                }
+                let ChannelParts { sender, sleeper, bell, .. } = channel;
+                let (announced, link) = (Vec::new(), request.link);
+                self.channels.push(Channel { id, sender, sleeper, bell, link, announced, missed: 0, gone: None });
+                self.next_reader += 1;
+                Ok(id)
+            }
+            Err(OpenError::Refused(reason)) => {
+                request.refuse(reason);
+                error(io::ErrorKind::InvalidData, reason)
+            }
+            Err(OpenError::System(error)) => {
+                request.refuse(Refusal::NoResources);
+                Err(error)
+            }
+        }
+    }
+
+    /// A place for a sample of `len` octets, to be written and [published](Self::publish).
+    ///
+    /// # Errors
+    /// All memory is in use by samples that are loaned, kept or held by readers, and `max_bytes` does not allow more; or
+    /// the system has no more.
+    pub fn loan(&mut self, len: usize) -> Result<Slot, LoanError> {
+        let found = match self.pool.take(len) {
+            Ok(Some(id)) => Ok(id),
+            Ok(None) => self.find_slot(len),
+            Err(error) => Err(error),
+        };
+        let id = found.map_err(|error| match error {
+            NoSlot::Exhausted => LoanError::Exhausted { len, max_bytes: self.config.max_bytes },
+            NoSlot::TooLong => LoanError::TooLong { len, max_bytes: self.config.max_bytes },
+            NoSlot::System(error) => LoanError::System(error),
+        })?;
+        let memory = self.pool.memory(id).ok_or(LoanError::Exhausted { len, max_bytes: self.config.max_bytes })?;
+        Ok(Slot::new(id, memory, len, self.pool.returns().clone()))
+    }
+
+    /// Publishes a sample to all readers and wakes those that sleep.
+    ///
+    /// # Errors
+    /// A reader that is not to miss anything has no room; nobody has got the sample, and it comes back.
+    pub fn publish(&mut self, slot: Slot, metadata: Metadata) -> Result<(), PublishError<Slot>> {
+        if let Err(reason) = self.send(&slot, metadata, None) {
+            return Err(PublishError { slot, reason });
+        }
+        let id = slot.id();
+        slot.give_up();
+        self.pool.release(id);
+        Ok(())
+    }
+
+    /// Publishes a sample that the caller keeps.
+    ///
+    /// # Errors
+    /// As [`Self::publish`].
+    pub fn publish_shared(&mut self, slot: &SharedSlot, metadata: Metadata) -> Result<(), PublishError<()>> {
+        self.send(slot.slot(), metadata, None).map_err(|reason| PublishError { slot: (), reason })
+    }
+
+    /// Publishes a sample that the caller keeps to one reader only.
+    ///
+    /// # Errors
+    /// As [`Self::publish`]; or the reader is gone.
+    pub fn publish_to(
+        &mut self,
+        reader: ReaderId,
+        slot: &SharedSlot,
+        metadata: Metadata,
+    ) -> Result<(), PublishError<()>> {
+        self.send(slot.slot(), metadata, Some(reader)).map_err(|reason| PublishError { slot: (), reason })
+    }
+
+    /// Waits until every reader that is not to miss anything has room for half a ring, or one more sample. False: not by the
+    /// deadline.
+    ///
+    /// # Errors
+    /// Those of `ppoll`, on a system short of memory.
+    pub fn wait_for_room(&mut self, deadline: MonotonicNs) -> io::Result<bool> {
+        self.wait(deadline, false, |writer| writer.channels.iter_mut().all(|channel| channel.has_room_or_evicts()))
+    }
+
+    /// Waits until readers have given back what [`Self::loan`] needs for `len` octets. False: not by the deadline. Slots that
+    /// this process itself has loaned or kept are seen to be back, but not waited for.
+    ///
+    /// # Errors
+    /// Those of `ppoll`, on a system short of memory.
+    pub fn wait_for_slot(&mut self, len: usize, deadline: MonotonicNs) -> io::Result<bool> {
+        self.wait(deadline, true, |writer| match writer.loan(len) {
+            Ok(_) => true,
+            Err(error) => !matches!(error, LoanError::Exhausted { .. }),
+        })
+    }
+
+    /// Looks after the readers: what they have told, and who is gone. To be called now and then, and when one of
+    /// [`Self::descriptors`] is readable.
+    pub fn service(&mut self) {
+        for channel in &mut self.channels {
+            channel.listen();
+        }
+        self.remove_gone();
+    }
+
+    /// Counts what readers have given back, and gives up segments of which nothing was in use since the last call: to be
+    /// called every second or so.
+    pub fn trim(&mut self) {
+        self.service();
+        self.reclaim();
+        self.retire(true);
+    }
+
+    /// Ends the channel to a reader.
+    pub fn remove(&mut self, reader: ReaderId) {
+        if let Some(channel) = self.channels.iter_mut().find(|channel| channel.id == reader) {
+            channel.gone = Some(Gone::Closed);
+        }
+        self.remove_gone();
+    }
+
+    /// The next reader that is gone and was not told of yet.
+    pub fn poll_gone(&mut self) -> Option<ReaderGone> {
+        self.gone.pop_front()
+    }
+
+    /// The readers and the processes they are.
+    pub fn readers(&self) -> impl Iterator<Item = (ReaderId, Peer)> {
+        self.channels.iter().map(|channel| (channel.id, channel.link.peer()))
+    }
+
+    /// The descriptors that become readable when [`Self::service`] has something to do.
+    pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.channels.iter().map(|channel| channel.link.as_fd())
+    }
+
+    /// What it has and does.
+    #[must_use]
+    pub fn statistics(&self) -> WriterStatistics {
+        let holdings = self.pool.holdings();
+        WriterStatistics {
+            segments: holdings.segments,
+            bytes: holdings.bytes,
+            slots: holdings.slots,
+            slots_in_use: holdings.slots_in_use,
+            readers: self.channels.len(),
+            missed: self.statistics.missed + self.channels.iter().map(|channel| channel.missed).sum::<u64>(),
+            ..self.statistics
+        }
+    }
+
+    fn send(&mut self, slot: &Slot, metadata: Metadata, only: Option<ReaderId>) -> Result<(), &'static str> {
+        if !slot.is_of(self.pool.returns()) {
+            return Err("the slot is of another writer");
+        }
+        let Some((place, segment, offset)) = self.pool.locate(slot.id()) else {
+            return Err("the slot is of another writer");
+        };
+        let descriptor = Descriptor { segment, offset, len: slot.len() as u64, metadata };
+        let Self { channels, pool, .. } = self;
+        let is_meant = |channel: &Channel| only.is_none_or(|only| only == channel.id);
+        if only.is_some() && !channels.iter().any(is_meant) {
+            return Err("the reader is gone");
+        }
+        let mut is_full = false;
+        for channel in channels.iter_mut().filter(|channel| is_meant(channel)) {
+            let evicts = channel.sender.overflow() == Overflow::Evict;
+            let is_told = channel.announce(pool, place, segment);
+            if !channel.has_room_or_evicts() || !(is_told || evicts) {
+                is_full = true;
+                // It may have no room because it is dead.
+                channel.listen();
+            }
+        }
+        if is_full && self.channels.iter().all(|channel| channel.gone.is_none()) {
+            return Err("a reader that is not to miss anything has no room");
+        }
+        let Self { channels, pool, .. } = self;
+        if is_full {
+            // One that is gone may be the one that had no room.
+            self.remove_gone();
+            return self.send(slot, metadata, only);
+        }
+        for channel in channels.iter_mut().filter(|channel| is_meant(channel)) {
+            if channel.make_room() && channel.announced.get(place as usize) == Some(&segment) {
+                channel.sender.send(&descriptor, slot.id());
+                pool.hold(slot.id());
+            } else {
+                channel.missed += 1;
+            }
+        }
+        self.statistics.published += 1;
+        // With the fence of `Sleeper::sleep_unless`.
+        fence(Ordering::SeqCst);
+        for channel in self.channels.iter().filter(|channel| is_meant(channel)) {
+            if wake::is_asleep(&channel.sleeper) {
+                channel.bell.ring();
+                self.statistics.wakes += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// A slot when none was at hand: first what was given back, then new memory, then what slow readers have not taken.
+    fn find_slot(&mut self, len: usize) -> Result<SlotId, NoSlot> {
+        self.reclaim();
+        if let Some(id) = self.pool.take(len)? {
+            return Ok(id);
+        }
+        match self.grow_and_take(len) {
+            Err(NoSlot::Exhausted) => {}
+            result => return result,
+        }
+        // A reader that has died holds its samples until somebody looks.
+        self.service();
+        for _ in 0..self.config.entries {
+            self.retire(false);
+            match self.grow_and_take(len) {
+                Err(NoSlot::Exhausted) => {}
+                result => return result,
+            }
+            if !self.withdraw_some() {
+                break;
+            }
+            self.reclaim();
+        }
+        self.grow_and_take(len)
+    }
+
+    fn grow_and_take(&mut self, len: usize) -> Result<SlotId, NoSlot> {
+        if let Some(id) = self.pool.take(len)? {
+            return Ok(id);
+        }
+        self.pool.grow(len)?;
+        self.pool.take(len)?.ok_or(NoSlot::Exhausted)
+    }
+
+    /// Takes the oldest entry from every reader that may miss some. False if there was none to take.
+    fn withdraw_some(&mut self) -> bool {
+        let mut some = false;
+        for channel in self.channels.iter_mut().filter(|channel| channel.sender.overflow() == Overflow::Evict) {
+            some |= channel.withdraw();
+        }
+        some
+    }
+
+    fn reclaim(&mut self) {
+        let Self { channels, pool, .. } = self;
+        pool.take_returns();
+        for channel in channels {
+            let result = channel.sender.reclaim(|slot| pool.release(slot));
+            channel.note(result);
+        }
+        self.remove_gone();
+    }
+
+    fn retire(&mut self, only_idle: bool) {
+        let Self { channels, pool, .. } = self;
+        let count = pool.trim(only_idle, |place, segment| {
+            // One that cannot be told now would go on mapping it for ever.
+            channels.iter_mut().all(|channel| channel.retire(place, segment))
+        });
+        self.statistics.segments_retired += count as u64;
+    }
+
+    fn remove_gone(&mut self) {
+        let mut place = 0;
+        while let Some(channel) = self.channels.get(place) {
+            let Some(reason) = channel.gone else {
+                place += 1;
+                continue;
+            };
+            let channel = self.channels.swap_remove(place);
+            self.statistics.missed += channel.missed;
+            self.gone.push_back(ReaderGone { reader: channel.id, reason, missed: channel.missed });
+            for slot in channel.sender.into_slots() {
+                self.pool.release(slot);
+            }
+        }
+    }
+
+    /// Waits until `done`; `anything` tells whether the readers are to tell of everything they give back.
+    fn wait(
+        &mut self,
+        deadline: MonotonicNs,
+        anything: bool,
+        mut done: impl FnMut(&mut Self) -> bool,
+    ) -> io::Result<bool> {
+        loop {
+            for channel in &mut self.channels {
+                if anything || !channel.has_room_or_evicts() {
+                    channel.sender.ask_to_be_told(anything);
+                }
+            }
+            let is_done = done(self);
+            let is_late = MonotonicNs::now() >= deadline;
+            let mut result = Ok(false);
+            if !is_done && !is_late {
+                let descriptors = self.channels.iter().map(|channel| channel.link.as_fd().as_raw_fd());
+                let mut requests: Vec<libc::pollfd> =
+                    descriptors.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
+                result = event::poll(&mut requests, Some(deadline.since(MonotonicNs::now())));
+            }
+            for channel in &mut self.channels {
+                channel.sender.ask_no_more();
+            }
+            self.service();
+            result?;
+            if is_done || is_late {
+                return Ok(is_done);
+            }
+        }
+    }
+}
+
+/// A channel before the reader knows of it.
+struct ChannelParts {
+    sender: Sender<SlotId>,
+    ring: Memory,
+    sleeper: Seen,
+    bell: Bell,
+}
+
+enum OpenError {
+    Refused(Refusal),
+    System(io::Error),
+}
+
+impl From<io::Error> for OpenError {
+    fn from(error: io::Error) -> Self {
+        Self::System(error)
+    }
+}
+
+impl Channel {
+    fn open(request: &Request, overflow: Overflow, config: WriterConfig) -> Result<(ChannelParts, Message), OpenError> {
+        let shape = Shape { entries: config.entries, holds: request.holds.min(config.max_holds), overflow };
+        let page = |fd, words: usize| {
+            let len = whole_pages(words.saturating_mul(8)).ok_or(OpenError::Refused(Refusal::BadMemory))?;
+            View::new(fd, len).map_err(|_| OpenError::Refused(Refusal::BadMemory))
+        };
+        let offered = Shape { holds: request.holds, ..shape };
+        let holds = Seen::new(Words::seen(&page(&request.hold_page, offered.hold_words())?));
+        let sleeper = Seen::new(Words::seen(&page(&request.sleeper, SLEEPER_WORDS)?));
+        if holds.load_acquire(HOLD_PROBE) != request.probe {
+            return Err(OpenError::Refused(Refusal::NotTheSameMemory));
+        }
+        let bell = Bell::new(&request.bells, request.link.peer(), &request.sleeper)?
+            .ok_or(OpenError::Refused(Refusal::TooManyReaders))?;
+        let ring = Memory::new("peregrine-ring", shape.ring_words() * 8)?;
+        let words = Mine::new(Words::of(&ring));
+        let probe = probe()?;
+        words.store(RING_PROBE, probe, Ordering::Release);
+        let sender = Sender::new(words, holds, shape).map_err(|_| OpenError::Refused(Refusal::BadMemory))?;
+        let Shape { entries, holds, overflow } = shape;
+        let welcome = Message::Welcome { entries, holds, overflow, bell: bell.index(), probe };
+        Ok((ChannelParts { sender, ring, sleeper, bell }, welcome))
+    }
+
+    /// Whether an entry can be sent now, or by withdrawing others.
+    fn has_room_or_evicts(&mut self) -> bool {
+        let result = self.sender.has_room();
+        self.note(result) == Some(true) || self.sender.overflow() == Overflow::Evict
+    }
+
+    /// Room for one entry, if need be by withdrawing the oldest.
+    fn make_room(&mut self) -> bool {
+        let result = self.sender.has_room();
+        match self.note(result) {
+            Some(false) if self.sender.overflow() == Overflow::Evict => {}
+            room => return room == Some(true),
+        }
+        self.withdraw();
+        let result = self.sender.has_room();
+        self.note(result) == Some(true)
+    }
+
+    /// Takes the oldest entry away; false if there was none to take, or the reader is just taking it.
+    fn withdraw(&mut self) -> bool {
+        let result = self.sender.withdraw_oldest();
+        match self.note(result) {
+            Some(Withdrawn::Done) => {
+                self.missed += 1;
+                true
+            }
+            Some(Withdrawn::Taken) => true,
+            Some(Withdrawn::Empty | Withdrawn::Busy) | None => false,
+        }
+    }
+
+    /// Tells the reader of a segment, once. False if that is not possible now.
+    fn announce(&mut self, pool: &Pool, place: u32, segment: u32) -> bool {
+        let at = place as usize;
+        if self.announced.get(at) == Some(&segment) {
+            return true;
+        }
+        let Some((fd, len)) = pool.segment(place) else { return false };
+        if !self.tell(&Message::Segment { segment, len: len as u64 }, &[fd]) {
+            return false;
+        }
+        if self.announced.len() <= at {
+            self.announced.resize(at + 1, 0);
+        }
+        if let Some(entry) = self.announced.get_mut(at) {
+            *entry = segment;
+        }
+        true
+    }
+
+    /// Tells the reader that a segment is given up, if it knows of it. False if that is not possible now.
+    fn retire(&mut self, place: u32, segment: u32) -> bool {
+        let knows = self.announced.get(place as usize) == Some(&segment);
+        if !knows || self.gone.is_some() {
+            return true;
+        }
+        if !self.tell(&Message::Retired { segment }, &[]) {
+            return self.gone.is_some();
+        }
+        if let Some(entry) = self.announced.get_mut(place as usize) {
+            *entry = 0;
+        }
+        true
+    }
+
+    fn tell(&mut self, message: &Message, descriptors: &[BorrowedFd<'_>]) -> bool {
+        match self.link.send(message, descriptors) {
+            Ok(true) => {
+                self.sender.tell_news();
+                true
+            }
+            Ok(false) | Err(_) => {
+                // Only a reader that has died, or does not look at its link, lets it fill up.
+                self.listen();
+                false
+            }
+        }
+    }
+
+    fn listen(&mut self) {
+        for _ in 0..MAX_MESSAGES {
+            match self.link.receive() {
+                Received::Nothing => return,
+                Received::Message(Message::Room, _) => {}
+                Received::Closed => return self.end(Gone::Ended),
+                Received::Message(..) => return self.end(Gone::Broken("a reader does not send that")),
+            }
+        }
+    }
+
+    /// The value, unless the reader has turned out to be broken.
+    fn note<T>(&mut self, result: Result<T, Corrupt>) -> Option<T> {
+        result.map_err(|Corrupt(what)| self.end(Gone::Broken(what))).ok()
+    }
+
+    fn end(&mut self, reason: Gone) {
+        self.gone.get_or_insert(reason);
+    }
+}
+
+/// What nobody has written by accident.
+pub(super) fn probe() -> io::Result<u64> {
+    let mut octets = [0; 8];
+    random::fill(&mut octets).map_err(|error| sys::in_operation("a probe of shared memory", &error))?;
+    Ok(u64::from_ne_bytes(octets) | 1)
+}

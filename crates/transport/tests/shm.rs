@@ -1,0 +1,403 @@
+//! Shared memory between a writer and its readers, all in this process: what is published, held, evicted, given up.
+#![cfg(target_os = "linux")]
+
+use peregrine_transport::clock::MonotonicNs;
+use peregrine_transport::shm::{
+    ConnectError, Gone, Listener, LoanError, Metadata, Overflow, Reader, ReaderConfig, ReaderId, Refusal, SLOT_ALIGN,
+    Sample, SharedSlot, Trust, Wake, Writer, WriterConfig, WriterId, WriterKey,
+};
+use std::time::Duration;
+
+struct Setup {
+    listener: Listener,
+    writer: Writer,
+}
+
+impl Setup {
+    fn new(config: WriterConfig) -> Self {
+        Self { listener: Listener::new(Trust::SameUser).unwrap(), writer: Writer::new(config).unwrap() }
+    }
+
+    fn admit(&mut self, reader: &mut Reader, overflow: Overflow) -> (ReaderId, WriterId) {
+        let mut connecting = reader.connect(self.listener.address(), WriterKey([7; 16])).unwrap();
+        let request = self.listener.accept().unwrap().expect("it has just asked");
+        assert_eq!(request.writer(), WriterKey([7; 16]));
+        assert_eq!(request.peer().process, std::process::id() as i32);
+        let reader_id = self.writer.admit(request, overflow).unwrap();
+        let connection = connecting.poll().unwrap().expect("it was answered");
+        (reader_id, reader.add(connection).unwrap())
+    }
+
+    fn publish(&mut self, number: u64, len: usize) {
+        let mut slot = self.writer.loan(len).unwrap();
+        slot.fill(number as u8);
+        self.writer.publish(slot, Metadata([number; 5])).unwrap();
+    }
+}
+
+fn reader() -> Reader {
+    Reader::new(ReaderConfig::default()).unwrap()
+}
+
+fn number(sample: &Sample) -> u64 {
+    let number = sample.metadata().0[0];
+    assert_eq!(sample.metadata(), Metadata([number; 5]));
+    assert!(sample.iter().all(|&octet| octet == number as u8), "sample {number} is torn");
+    number
+}
+
+fn take(reader: &mut Reader) -> Option<u64> {
+    reader.take().unwrap().map(|sample| number(&sample))
+}
+
+fn take_all(reader: &mut Reader) -> Vec<u64> {
+    std::iter::from_fn(|| take(reader)).collect()
+}
+
+fn soon() -> MonotonicNs {
+    MonotonicNs::now().after(Duration::from_secs(20))
+}
+
+#[test]
+fn samples_of_any_length_arrive_in_order_at_every_reader() {
+    let mut setup = Setup::new(WriterConfig::default());
+    let mut readers = [reader(), reader()];
+    for reader in &mut readers {
+        setup.admit(reader, Overflow::Block);
+    }
+    let lengths = [32, 0, 1, 63, 64, 65, 1000, 63_000, 1 << 20, 52_428_800];
+    for (number, len) in lengths.into_iter().enumerate() {
+        setup.publish(number as u64, len);
+    }
+    for reader in &mut readers {
+        for (index, len) in lengths.into_iter().enumerate() {
+            let sample = reader.take().unwrap().expect("it was published");
+            assert_eq!((number(&sample), sample.len()), (index as u64, len));
+            assert_eq!(sample.as_ptr().addr() % SLOT_ALIGN, 0);
+        }
+        assert!(reader.take().unwrap().is_none());
+    }
+}
+
+#[test]
+fn readers_see_the_same_memory() {
+    let mut setup = Setup::new(WriterConfig::default());
+    let mut readers = [reader(), reader()];
+    for reader in &mut readers {
+        setup.admit(reader, Overflow::Block);
+    }
+    let kept = setup.writer.loan(4).unwrap().share();
+    setup.writer.publish_shared(&kept, Metadata::default()).unwrap();
+    let samples = readers.each_mut().map(|reader| reader.take().unwrap().unwrap());
+    assert_eq!(setup.writer.statistics().slots_in_use, 1);
+    drop((samples, kept));
+    setup.writer.trim();
+    assert_eq!(setup.writer.statistics().slots_in_use, 0);
+}
+
+#[test]
+fn a_held_sample_stays_as_it_is_while_thousands_follow() {
+    let mut setup = Setup::new(WriterConfig { entries: 4, ..Default::default() });
+    let mut reader = reader();
+    setup.admit(&mut reader, Overflow::Block);
+    setup.publish(0, 100);
+    let held = reader.take().unwrap().unwrap();
+    for round in 1..3000 {
+        setup.publish(round, 100);
+        assert_eq!(take(&mut reader), Some(round));
+    }
+    assert_eq!(number(&held), 0);
+    assert_eq!(setup.writer.statistics().segments, 1, "slots are used again");
+}
+
+#[test]
+fn a_reader_that_misses_nothing_stops_the_writer_and_then_lets_it_go_on() {
+    let mut setup = Setup::new(WriterConfig { entries: 4, ..Default::default() });
+    let mut reader = reader();
+    setup.admit(&mut reader, Overflow::Block);
+    (0..4).for_each(|number| setup.publish(number, 8));
+    let mut slot = setup.writer.loan(8).unwrap();
+    slot.fill(4);
+    let error = setup.writer.publish(slot, Metadata([4; 5])).unwrap_err();
+    assert!(error.to_string().contains("no room"), "{error}");
+    assert!(!setup.writer.wait_for_room(MonotonicNs::now()).unwrap());
+
+    let thread = std::thread::spawn(move || {
+        let mut numbers = Vec::new();
+        while numbers.len() < 5 {
+            assert_eq!(reader.wait(Duration::ZERO, Some(soon())), Wake::Ready);
+            numbers.extend(take(&mut reader));
+        }
+        numbers
+    });
+    assert!(setup.writer.wait_for_room(soon()).unwrap());
+    setup.writer.publish(error.slot, Metadata([4; 5])).unwrap();
+    assert_eq!(thread.join().unwrap(), [0, 1, 2, 3, 4]);
+    assert_eq!(setup.writer.statistics().missed, 0);
+}
+
+#[test]
+fn a_reader_that_may_miss_some_gets_the_last_ones() {
+    let mut setup = Setup::new(WriterConfig { entries: 4, ..Default::default() });
+    let mut reader = reader();
+    let (_, writer) = setup.admit(&mut reader, Overflow::Evict);
+    (0..11).for_each(|number| setup.publish(number, 8));
+    assert_eq!(take_all(&mut reader), [7, 8, 9, 10]);
+    assert_eq!(reader.statistics().lost, 7);
+    assert_eq!(setup.writer.statistics().missed, 7);
+    (11..13).for_each(|number| setup.publish(number, 8));
+    assert_eq!(take_all(&mut reader), [11, 12]);
+    drop(setup);
+    reader.service();
+    assert_eq!(take(&mut reader), None);
+    let gone = reader.poll_gone().unwrap();
+    assert_eq!((gone.writer, gone.reason, gone.lost), (writer, Gone::Ended, 7));
+}
+
+#[test]
+fn a_slow_reader_does_not_disturb_the_others() {
+    let mut setup = Setup::new(WriterConfig { entries: 2, ..Default::default() });
+    let (mut slow, mut quick) = (reader(), reader());
+    setup.admit(&mut slow, Overflow::Evict);
+    setup.admit(&mut quick, Overflow::Block);
+    for number in 0..100 {
+        setup.publish(number, 8);
+        assert_eq!(take(&mut quick), Some(number));
+    }
+    assert_eq!(take_all(&mut slow), [98, 99]);
+}
+
+#[test]
+fn memory_is_bounded_and_slow_readers_give_theirs_up() {
+    let mut setup = Setup::new(WriterConfig { max_bytes: 10 << 20, ..Default::default() });
+    let mut reader = reader();
+    setup.admit(&mut reader, Overflow::Evict);
+    for number in 0..50 {
+        setup.publish(number, 3_000_000);
+    }
+    let statistics = setup.writer.statistics();
+    assert!(statistics.bytes <= 10 << 20, "{statistics:?}");
+    let numbers = take_all(&mut reader);
+    assert_eq!(numbers, [47, 48, 49]);
+
+    // What is held cannot be taken away.
+    for number in 0..3 {
+        setup.publish(number, 3_000_000);
+    }
+    let held: Vec<Sample> = std::iter::from_fn(|| reader.take().unwrap()).collect();
+    let error = setup.writer.loan(3_000_000).unwrap_err();
+    assert!(matches!(error, LoanError::Exhausted { .. }), "{error}");
+    assert!(matches!(setup.writer.loan(11 << 20).unwrap_err(), LoanError::TooLong { .. }));
+    let thread = std::thread::spawn(move || drop(held));
+    assert!(setup.writer.wait_for_slot(3_000_000, soon()).unwrap());
+    thread.join().unwrap();
+    // Memory of another size is made of what nobody uses.
+    assert!(setup.writer.loan(9 << 20).is_ok());
+}
+
+#[test]
+fn segments_come_and_go_with_the_samples() {
+    let mut setup = Setup::new(WriterConfig::default());
+    let mut reader = reader();
+    setup.admit(&mut reader, Overflow::Block);
+    (0..5).for_each(|number| setup.publish(number, 5_000_000));
+    assert_eq!(take_all(&mut reader).len(), 5);
+    setup.publish(5, 32);
+    let held = reader.take().unwrap().unwrap();
+    assert_eq!((setup.writer.statistics().segments, reader.statistics().segments), (6, 6));
+    setup.writer.trim();
+    setup.writer.trim();
+    assert_eq!(setup.writer.statistics().segments, 1);
+    assert!(take(&mut reader).is_none());
+    assert_eq!(reader.statistics().segments, 1);
+    assert_eq!(number(&held), 5);
+    drop(held);
+    setup.publish(6, 5_000_000);
+    assert_eq!(take(&mut reader), Some(6));
+}
+
+#[test]
+fn a_sample_outlives_everything_but_itself() {
+    let mut setup = Setup::new(WriterConfig::default());
+    let mut reader = reader();
+    setup.admit(&mut reader, Overflow::Block);
+    (0..2).for_each(|number| setup.publish(number, 4096));
+    let held = reader.take().unwrap().unwrap();
+    drop(setup);
+    reader.service();
+    assert_eq!(take(&mut reader), Some(1), "what was published before the end");
+    assert_eq!(take(&mut reader), None);
+    assert_eq!(reader.poll_gone().unwrap().reason, Gone::Ended);
+    drop(reader);
+    assert_eq!(number(&held), 0);
+}
+
+#[test]
+fn what_the_writer_keeps_can_be_sent_to_who_comes_later() {
+    let mut setup = Setup::new(WriterConfig::default());
+    let kept: Vec<SharedSlot> = (0..3)
+        .map(|number| {
+            let mut slot = setup.writer.loan(16).unwrap();
+            slot.fill(number);
+            slot.share()
+        })
+        .collect();
+    let (mut early, mut late) = (reader(), reader());
+    setup.admit(&mut early, Overflow::Block);
+    for (number, slot) in kept.iter().enumerate() {
+        setup.writer.publish_shared(slot, Metadata([number as u64; 5])).unwrap();
+    }
+    let (id, _) = setup.admit(&mut late, Overflow::Block);
+    for (number, slot) in kept.iter().enumerate() {
+        setup.writer.publish_to(id, slot, Metadata([number as u64; 5])).unwrap();
+    }
+    assert_eq!(take_all(&mut early), [0, 1, 2]);
+    assert_eq!(take_all(&mut late), [0, 1, 2]);
+    setup.writer.trim();
+    assert_eq!(setup.writer.statistics().slots_in_use, 3);
+    drop(kept);
+    setup.writer.trim();
+    assert_eq!(setup.writer.statistics().slots_in_use, 0);
+    let slot = setup.writer.loan(1).unwrap().share();
+    let error = setup.writer.publish_to(ReaderId(99), &slot, Metadata::default()).unwrap_err();
+    assert!(error.to_string().contains("gone"), "{error}");
+}
+
+#[test]
+fn a_slot_that_is_not_published_goes_back() {
+    let mut setup = Setup::new(WriterConfig::default());
+    let mut slot = setup.writer.loan(100).unwrap();
+    let room = slot.room();
+    assert!(room >= 100 && slot.len() == 100);
+    slot.set_len(room).unwrap();
+    assert!(slot.set_len(room + 1).unwrap_err().to_string().contains("loan a larger one"));
+    drop(slot);
+    setup.writer.trim();
+    assert_eq!(setup.writer.statistics().slots_in_use, 0);
+
+    let mut other = Writer::new(WriterConfig::default()).unwrap();
+    let slot = other.loan(1).unwrap();
+    let error = setup.writer.publish(slot, Metadata::default()).unwrap_err();
+    assert!(error.to_string().contains("another writer"), "{error}");
+}
+
+#[test]
+fn a_reader_that_holds_too_much_is_told_and_goes_on_when_it_lets_go() {
+    let mut setup = Setup::new(WriterConfig { max_holds: 2, ..Default::default() });
+    let mut reader = reader();
+    let (_, writer) = setup.admit(&mut reader, Overflow::Block);
+    (0..3).for_each(|number| setup.publish(number, 8));
+    let mut held = [reader.take().unwrap(), reader.take().unwrap()];
+    assert_eq!(reader.take().unwrap_err().writer, writer);
+    held[1] = None;
+    assert_eq!(take(&mut reader), Some(2));
+    assert_eq!(number(held[0].as_ref().unwrap()), 0);
+}
+
+#[test]
+fn writers_take_turns() {
+    let mut reader = reader();
+    let mut setups = [(); 3].map(|()| Setup::new(WriterConfig::default()));
+    let ids = setups.each_mut().map(|setup| setup.admit(&mut reader, Overflow::Block).1);
+    for setup in &mut setups {
+        (0..2).for_each(|number| setup.publish(number, 8));
+    }
+    let order: Vec<_> = std::iter::from_fn(|| reader.take().unwrap()).map(|s| (s.writer(), number(&s))).collect();
+    let expected: Vec<_> = (0..2).flat_map(|number| ids.map(|id| (id, number))).collect();
+    assert_eq!(order, expected);
+}
+
+#[test]
+fn one_thread_sleeps_for_all_writers_and_any_of_them_wakes_it() {
+    const ROUNDS: u64 = 300;
+    let mut reader = reader();
+    let mut setups = [(); 2].map(|()| Setup::new(WriterConfig::default()));
+    for setup in &mut setups {
+        setup.admit(&mut reader, Overflow::Block);
+    }
+    let (tell, told) = std::sync::mpsc::sync_channel(1);
+    let thread = std::thread::spawn(move || {
+        for round in 0..ROUNDS {
+            // A new segment is news too, a moment before the first sample in it.
+            let taken = loop {
+                assert_eq!(reader.wait(Duration::ZERO, Some(soon())), Wake::Ready, "a wake-up was lost");
+                if let Some(number) = take(&mut reader) {
+                    break number;
+                }
+            };
+            assert_eq!(taken, round);
+            tell.send(()).unwrap();
+        }
+        reader
+    });
+    for round in 0..ROUNDS {
+        setups[round as usize % 2].publish(round, 8);
+        told.recv().unwrap();
+    }
+    let mut reader = thread.join().unwrap();
+    assert_eq!(reader.wait(Duration::ZERO, Some(MonotonicNs::now())), Wake::TimedOut);
+    let interrupt = reader.interrupt();
+    std::thread::spawn(move || interrupt.interrupt());
+    assert_eq!(reader.wait(Duration::ZERO, None), Wake::Interrupted);
+    assert_eq!(reader.wait(Duration::from_micros(50), Some(MonotonicNs::now())), Wake::TimedOut);
+}
+
+#[test]
+fn nobody_is_woken_who_does_not_sleep() {
+    let mut setup = Setup::new(WriterConfig::default());
+    let mut reader = reader();
+    setup.admit(&mut reader, Overflow::Block);
+    (0..10).for_each(|number| setup.publish(number, 8));
+    assert_eq!(reader.wait(Duration::ZERO, None), Wake::Ready);
+    assert_eq!(take_all(&mut reader).len(), 10);
+    assert_eq!((setup.writer.statistics().wakes, reader.statistics().sleeps), (0, 0));
+}
+
+#[test]
+fn a_request_can_be_refused_and_says_why() {
+    let mut setup = Setup::new(WriterConfig { max_readers: 1, ..Default::default() });
+    let mut reader = reader();
+    setup.admit(&mut reader, Overflow::Block);
+    let mut refused = reader.connect(setup.listener.address(), WriterKey::default()).unwrap();
+    let request = setup.listener.accept().unwrap().unwrap();
+    assert!(setup.writer.admit(request, Overflow::Block).is_err());
+    assert!(matches!(refused.poll(), Err(ConnectError::Refused(Refusal::TooManyReaders))));
+
+    let mut refused = reader.connect(setup.listener.address(), WriterKey::default()).unwrap();
+    assert!(refused.poll().unwrap().is_none(), "nobody has answered");
+    setup.listener.accept().unwrap().unwrap().refuse(Refusal::NoSuchWriter);
+    assert!(matches!(refused.poll(), Err(ConnectError::Refused(Refusal::NoSuchWriter))));
+
+    let mut closed = reader.connect(setup.listener.address(), WriterKey::default()).unwrap();
+    drop(setup);
+    assert!(matches!(closed.poll(), Err(ConnectError::Closed)));
+}
+
+#[test]
+fn a_reader_that_leaves_gives_everything_back() {
+    let mut setup = Setup::new(WriterConfig { entries: 2, ..Default::default() });
+    let mut reader = reader();
+    let (id, writer) = setup.admit(&mut reader, Overflow::Block);
+    (0..2).for_each(|number| setup.publish(number, 8));
+    let held = reader.take().unwrap().unwrap();
+    reader.remove(writer);
+    assert_eq!(reader.poll_gone().unwrap().reason, Gone::Closed);
+    // The sample keeps the channel: only then is the reader gone for its writer.
+    setup.writer.service();
+    assert!(setup.writer.poll_gone().is_none());
+    assert_eq!(number(&held), 0);
+    drop(held);
+    assert!(setup.writer.wait_for_room(soon()).unwrap());
+    assert_eq!(setup.writer.statistics().readers, 0);
+    assert_eq!(setup.writer.statistics().slots_in_use, 0);
+    assert_eq!(setup.writer.poll_gone().map(|gone| (gone.reader, gone.reason)), Some((id, Gone::Ended)));
+}
+
+#[test]
+fn configurations_that_cannot_be_are_refused() {
+    for (entries, max_holds) in [(0, 1), (3, 1), (1 << 15, 1), (1, 0), (1, 1 << 15)] {
+        let error = Writer::new(WriterConfig { entries, max_holds, ..Default::default() }).unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+    }
+    assert!(Reader::new(ReaderConfig { holds: 0, ..Default::default() }).is_err());
+}

@@ -61,6 +61,7 @@ pub fn run(options: &Options, command_line: Vec<String>, stop: &Stop) -> Result<
 
     let host_lines = host_lines();
     let idle_states = IdleStates::disable();
+    eprintln!("{idle_states}");
     let cores = two_cores(&allowed_cores());
     let header = Header {
         schema: SCHEMA_VERSION,

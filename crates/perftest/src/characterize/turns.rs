@@ -58,6 +58,7 @@ pub fn run_turns(options: &TurnsOptions, command_line: Vec<String>, stop: &Stop)
     let mut keeper = Keeper::create(&folder)?;
     let host_lines = host_lines();
     let idle_states = IdleStates::disable();
+    eprintln!("{idle_states}");
     let cores = two_cores(&allowed_cores());
     let series = |id: &str, words: &str| Series {
         id: id.into(),

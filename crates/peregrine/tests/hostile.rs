@@ -123,12 +123,23 @@ fn received(victim: &DomainParticipant) -> u64 {
     victim.transport_statistics().iter().map(|(_, s)| s.datagrams_received + s.kernel_drops).sum()
 }
 
+/// What others' implementations really send, as recorded.
+fn captured() -> Vec<Vec<u8>> {
+    let files = [include_str!("support/captured/cyclone_dds.hex"), include_str!("support/captured/fast_dds.hex")];
+    let lines = files.iter().flat_map(|file| file.lines()).filter(|line| !line.starts_with('#'));
+    let octet = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
+    let datagrams: Vec<Vec<u8>> = lines.map(|line| line.as_bytes().chunks(2).map(octet).collect()).collect();
+    assert!(datagrams.iter().all(|datagram| datagram.starts_with(b"RTPS") && datagram.len() >= 24));
+    assert!(datagrams.len() > 20, "only {} datagrams", datagrams.len());
+    datagrams
+}
+
 /// Throws mutated messages at the victim, never so fast that the kernel has to drop most of them.
 fn attack(victim: &DomainParticipant, seed: u64, packets: u64, forges: &[Forge], peak: &AtomicU64) {
     let mut rng = fastrand::Rng::with_seed(seed);
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let targets = targets(victim);
-    let known: Vec<Vec<u8>> = forges.iter().flat_map(Forge::messages).collect();
+    let known: Vec<Vec<u8>> = forges.iter().flat_map(Forge::messages).chain(captured()).collect();
     for packet in 0..packets {
         let bytes = if rng.u8(0..20) == 0 {
             let mut newcomer = forges[rng.usize(0..forges.len())].clone();
@@ -276,7 +287,18 @@ fn impostors(victim: &DomainParticipant, partner: &DomainParticipant, at_victim:
     let (impostor, _socket) = forge(victim, at_victim, partner.guid().prefix, ids);
     let resident = resident_bytes();
     let peak = AtomicU64::new(0);
+    let before = (received(victim), victim.counters());
     attack(victim, 99, IMPOSTOR_PACKETS, &[impostor], &peak);
+    let (arrived, counters) = (received(victim) - before.0, victim.counters());
+    assert!(arrived > IMPOSTOR_PACKETS / 2, "only {arrived} packets of impostors reached the victim");
+    // What they spoil is seen for what it is, as that of strangers.
+    for (reason, count, earlier) in [
+        ("not RTPS", counters.not_rtps, before.1.not_rtps),
+        ("malformed", counters.malformed, before.1.malformed),
+        ("discovery data", counters.discovery_malformed, before.1.discovery_malformed),
+    ] {
+        assert!(count > earlier, "nothing of impostors was dropped for this reason: {reason}; {counters:?}");
+    }
     let growth = peak.load(Ordering::Relaxed).saturating_sub(resident);
     println!("impostors: {} KiB more, {:?}", growth >> 10, victim.counters());
     assert!(growth < GROWTH_MAX_BYTES, "the process grew by {growth} octets");

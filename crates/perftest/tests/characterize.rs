@@ -71,6 +71,19 @@ fn every_size_is_measured_kept_and_shown() {
 }
 
 #[test]
+fn quick_is_shorter_and_tells_whether_idle_cores_are_kept_awake() {
+    let folder = Folder::new("quick");
+    let line = format!("--quick --sizes 64 --repetitions 1 --out {}", folder.path("out"));
+    let outcome = run(&line);
+    assert_eq!(outcome.code, 0, "{outcome:?}");
+    let header = read(&folder).header;
+    assert_eq!(header.measurement_ms, 100);
+    let told: Vec<_> = outcome.stderr.lines().filter(|line| line.contains("/dev/cpu_dma_latency")).collect();
+    assert_eq!(told.len(), 1, "{}", outcome.stderr);
+    assert_eq!(told[0].contains("is held at 0"), header.idle_states_disabled, "{told:?}");
+}
+
+#[test]
 fn ctrl_c_keeps_what_was_measured() {
     let folder = Folder::new("interrupted");
     let out = folder.path("out");

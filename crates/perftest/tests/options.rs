@@ -2,7 +2,14 @@
 
 mod common;
 
+use std::collections::BTreeSet;
+use std::time::Duration;
+
 use common::{Outcome, columns, run, start};
+use peregrine::{DomainConfig, DomainParticipant, InterfaceSelection, Selector};
+use perftest::control::CONTROL_KEY;
+use perftest::messaging::Sample;
+use perftest::messaging::dds::TestDataKeyed;
 
 const QUICK: &str = "-nic 127.0.0.1 -startDelay 0 -discoveryTimeout 40 -partnerTimeout 20 -noPrint";
 
@@ -90,4 +97,82 @@ fn what_changes_nothing_else_works() {
     let (publisher, subscriber) = pair(65, both, "-numIter 300 -latencyCount 100", "");
     assert!(publisher.stderr.contains("-debug was removed from RTI Perftest; instead use: -verbosity 3"));
     assert_eq!(columns(&subscriber.stdout[1])[1], 300.0);
+}
+
+#[test]
+fn a_small_receive_buffer_is_told_whatever_the_verbosity() {
+    // More than any kernel grants.
+    let (publisher, subscriber) =
+        pair(68, "-receiveBufferSize 2147483647 -verbosity 0", "-latencyTest -numIter 20", "");
+    for side in [publisher, subscriber] {
+        let notes: Vec<_> = side.stderr.lines().filter(|line| line.contains("rmem_max")).collect();
+        assert_eq!(notes.len(), 1, "{side:?}");
+        assert!(notes[0].ends_with("sysctl -w net.core.rmem_max=2147483647"), "{notes:?}");
+    }
+}
+
+/// The subscriber cannot get samples much faster than pauses and rates let them leave: the bound is a multiple, for a
+/// subscriber that wakes late sees them closer together. Without them there are many times more.
+#[test]
+fn pauses_and_rates_hold_samples_back() {
+    for (domain, options, told, samples_per_second) in [
+        (69, "-pubRatebps 8000000 -dataLen 1000 -numIter 500 -latencyCount 500", "8000000 bps (Spin)", 1000.0),
+        (70, "-sleep 10 -batchSize 0 -numIter 50 -latencyCount 50", "Unlimited (Not set)", 100.0),
+        (71, "-spin 20000000 -batchSize 0 -numIter 20 -latencyCount 20", "Unlimited (Not set)", 300.0),
+    ] {
+        let (publisher, subscriber) = pair(domain, "", options, "");
+        assert!(publisher.stderr.contains(&format!("Publication Rate: {told}")), "{}", publisher.stderr);
+        let is_scheduled = publisher.stderr.contains("Sends behind schedule by (us)");
+        assert_eq!(is_scheduled, options.contains("-pubRatebps"), "{}", publisher.stderr);
+        let row = columns(&subscriber.stdout[1]);
+        assert!(row[4] == 0.0 && row[2] < 4.0 * samples_per_second, "{options}: {row:?}");
+    }
+}
+
+#[test]
+fn only_the_instance_named_is_written() {
+    let mut config = DomainConfig::default();
+    config.interfaces = InterfaceSelection::Only(vec!["lo".to_owned()]);
+    let observer = DomainParticipant::builder(72).config(config).build().unwrap();
+    let topic = observer.topic::<TestDataKeyed>("Throughput").unwrap();
+    let reader = topic.reader_builder().reliable().build().unwrap();
+    let subscriber = start(&format!("-sub {QUICK} -domain 72 -keyed"));
+    let options = "-keyed -instances 5 -writeInstance 3 -batchSize 0 -pubRate 1000:sleep -executionTime 40";
+    let publisher = start(&format!("-pub {QUICK} -domain 72 {options}"));
+    let (mut keys, mut samples) = (BTreeSet::new(), 0);
+    while samples < 20 {
+        assert!(reader.wait_for_data(Duration::from_secs(30)), "only {samples} samples");
+        reader.take_each(&Selector::ANY, |view| {
+            if view.info().valid_data {
+                let key = Sample::from_serialized(view.bytes()).unwrap().key;
+                if key != CONTROL_KEY {
+                    keys.insert(key);
+                    samples += 1;
+                }
+            }
+        });
+    }
+    publisher.interrupt();
+    assert_eq!((publisher.finish().code, subscriber.finish().code), (130, 0));
+    assert_eq!(keys, BTreeSet::from([3_u32.to_le_bytes()]));
+}
+
+#[test]
+fn types_queues_and_interfaces_are_as_asked_for() {
+    let both = "-unbounded -receiveQueueSize 20000 -showResourceLimits -allowInterfaces lo";
+    let (publisher, subscriber) = pair(73, both, "-numIter 100 -latencyCount 10", "");
+    for side in [&publisher, &subscriber] {
+        assert!(side.stderr.contains("Type: TestDataLarge_t"), "{}", side.stderr);
+        assert!(side.stderr.contains("Nic: lo\n"), "{}", side.stderr);
+    }
+    assert_eq!(number(&subscriber.stderr, "\tDataReader of Throughput:", "Samples (max)"), 20_000);
+    assert_eq!(columns(&subscriber.stdout[1])[1], 100.0);
+}
+
+#[test]
+fn sockets_that_do_not_block_are_told() {
+    let options = "-numIter 200 -latencyCount 50 -pubRate 5000:sleep";
+    let (publisher, subscriber) = pair(74, "-raw -noBlockingSockets", options, "");
+    assert!(publisher.stderr.contains("Blocking Sockets: No"), "{}", publisher.stderr);
+    assert_eq!(columns(&subscriber.stdout[1])[1], 200.0);
 }

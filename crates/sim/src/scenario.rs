@@ -44,8 +44,8 @@ struct ReaderState {
     laziness: u32,
     /// Numbers received, by writer, in order.
     received: BTreeMap<Guid, Vec<i64>>,
-    /// The last value of each instance, by writer.
-    last_values: BTreeMap<(Guid, u8), i64>,
+    /// What the latest take returned, by instance, in order.
+    latest_take: BTreeMap<u8, Vec<(Guid, i64)>>,
 }
 
 /// What a scenario came to.
@@ -57,6 +57,10 @@ pub struct Outcome {
     pub received: u64,
     /// Pairs of writer and reader for which everything had to arrive.
     pub strict_pairs: u64,
+    /// Instances at readers of which exactly the last n of one writer had to be kept, n being the depth.
+    pub kept_of_one: u64,
+    /// The same of several writers: n in all, of each writer its last.
+    pub kept_of_several: u64,
     /// Datagrams sent.
     pub datagrams: u64,
     /// Datagrams lost by chance or cut off.
@@ -69,6 +73,8 @@ struct Scenario {
     rng: fastrand::Rng,
     topics: Vec<TopicPlan>,
     writers: BTreeMap<Guid, WriterState>,
+    /// How many writers each topic has had, those that are gone included.
+    writers_ever: Vec<u32>,
     readers: BTreeMap<Guid, ReaderState>,
     /// For each pair matched at the writer: everything after this number has to arrive.
     expected_after: BTreeMap<(Guid, Guid), i64>,
@@ -105,11 +111,12 @@ impl Scenario {
             announce_period: Span::from_secs(2),
             mtu_bytes: [1500, 1500, 9000][rng.usize(0..3)],
         });
-        let topics = (0..rng.usize(1..=3)).map(|_| TopicPlan::draw(&mut rng)).collect();
+        let topics: Vec<TopicPlan> = (0..rng.usize(1..=3)).map(|_| TopicPlan::draw(&mut rng)).collect();
         let nodes = rng.u32(2..=5);
         let mut scenario = Self {
             world,
             rng,
+            writers_ever: vec![0; topics.len()],
             topics,
             writers: BTreeMap::new(),
             readers: BTreeMap::new(),
@@ -124,7 +131,11 @@ impl Scenario {
     fn play(&mut self) -> Result<Outcome, String> {
         self.chaos()?;
         self.heal()?;
-        self.judge()
+        let mut outcome = Outcome::default();
+        self.judge_recovered(&mut outcome)?;
+        self.overwrite()?;
+        self.judge_kept(&mut outcome)?;
+        self.judge(outcome)
     }
 
     /// Starts a node with endpoints on some topics.
@@ -166,6 +177,7 @@ impl Scenario {
             },
         );
         if let Some(guid) = guid {
+            self.writers_ever[topic] += 1;
             self.writers.insert(guid, WriterState { node, topic, written: Vec::new(), waiting: None });
         }
     }
@@ -197,7 +209,7 @@ impl Scenario {
         );
         if let Some(guid) = guid {
             let laziness = if slow { 40 } else { 1 };
-            let state = ReaderState { node, topic, laziness, received: BTreeMap::new(), last_values: BTreeMap::new() };
+            let state = ReaderState { node, topic, laziness, received: BTreeMap::new(), latest_take: BTreeMap::new() };
             self.readers.insert(guid, state);
         }
     }
@@ -259,11 +271,17 @@ impl Scenario {
     }
 
     fn write_one(&mut self, guid: Guid) {
+        let Some(state) = self.writers.get(&guid) else { return };
+        let instance = self.rng.u8(0..self.topics[state.topic].instances);
+        self.write_to(guid, instance);
+    }
+
+    /// Writes what waits for room, if something does, and otherwise a new sample of `instance`.
+    fn write_to(&mut self, guid: Guid, instance: u8) {
         let wall = self.world.wall();
         let Some(state) = self.writers.get_mut(&guid) else { return };
         let plan = self.topics[state.topic];
         let change = state.waiting.take().unwrap_or_else(|| {
-            let instance = self.rng.u8(0..plan.instances);
             let len = self.rng.usize(0..plan.max_bytes);
             let number = state.written.len() as u32 + 1;
             let mut payload = vec![0, 1, 0, 0, instance, 0, 0, 0];
@@ -355,6 +373,8 @@ impl Scenario {
 
     fn take(&mut self, guid: Guid) -> Result<(), String> {
         let Some(state) = self.readers.get_mut(&guid) else { return Ok(()) };
+        let plan = self.topics[state.topic];
+        state.latest_take.clear();
         for sample in self.world.take(state.node, guid.entity) {
             if !sample.info.valid_data {
                 continue;
@@ -374,28 +394,127 @@ impl Scenario {
                 return Err(format!("{guid} got number {number} of {writer} after {:?}", received.last()));
             }
             received.push(number);
-            state.last_values.insert((writer, payload.get(4).copied().unwrap_or(0)), number);
+            let instance = payload.get(4).copied().unwrap_or(0);
+            let together = state.latest_take.entry(instance).or_default();
+            together.push((writer, number));
+            if !plan.keep_all && together.len() > plan.depth as usize {
+                return Err(format!("{guid} kept {together:?} of instance {instance}, more than {}", plan.depth));
+            }
         }
         Ok(())
     }
 
-    /// The network recovers; what waits is written, everyone takes, and then there is peace.
+    /// The network recovers; what waits is written, and then there is peace. Readers that keep the last n leave it to
+    /// their cache to do so.
     fn heal(&mut self) -> Result<(), String> {
         self.world.network().heal();
         self.world.network().set_faults(HEALTHY);
-        for step in 0..150 {
+        self.settle(150)?;
+        self.take_kept()
+    }
+
+    /// Every writer that keeps the last n writes more than that to each instance, and nobody takes before all is quiet.
+    fn overwrite(&mut self) -> Result<(), String> {
+        let writers: Vec<(Guid, TopicPlan)> =
+            self.writers.iter().map(|(g, w)| (*g, self.topics[w.topic])).filter(|(_, plan)| !plan.keep_all).collect();
+        for _ in 0..4 {
+            for (guid, plan) in &writers {
+                (0..plan.instances).for_each(|instance| self.write_to(*guid, instance));
+            }
+            let pause = Span::from_micros(self.rng.u64(0..2_000));
+            self.pass(pause)?;
+        }
+        self.settle(50)?;
+        self.take_kept()
+    }
+
+    fn settle(&mut self, steps: u32) -> Result<(), String> {
+        for step in 0..steps {
             let waiting: Vec<Guid> =
                 self.writers.iter().filter(|(_, w)| w.waiting.is_some()).map(|(g, _)| *g).collect();
             waiting.into_iter().for_each(|guid| self.write_one(guid));
             self.pass(Span::from_millis(200))?;
-            self.take_some(if step % 2 == 0 { 0 } else { 1 })?;
+            for guid in self.readers_that(true) {
+                if step % 2 == 0 || self.readers.get(&guid).is_some_and(|r| r.laziness == 1) {
+                    self.take(guid)?;
+                }
+            }
         }
         Ok(())
     }
 
-    fn judge(&mut self) -> Result<Outcome, String> {
-        let mut outcome = Outcome::default();
+    fn take_kept(&mut self) -> Result<(), String> {
+        self.readers_that(false).into_iter().try_for_each(|guid| self.take(guid))
+    }
+
+    fn readers_that(&self, keep_all: bool) -> Vec<Guid> {
+        self.readers.iter().filter(|(_, r)| self.topics[r.topic].keep_all == keep_all).map(|(g, _)| *g).collect()
+    }
+
+    /// After the faults every reader has what it was due.
+    fn judge_recovered(&self, outcome: &mut Outcome) -> Result<(), String> {
         self.judge_matching()?;
+        for (guid, state) in &self.readers {
+            let plan = self.topics[state.topic];
+            for (writer, w) in self.writers.iter().filter(|(_, w)| w.topic == state.topic) {
+                let after = self.due_after(*writer, *guid);
+                if !plan.reliable || after >= w.written.len() as i64 {
+                    continue;
+                }
+                // Of several writers that keep the last n, another may have replaced what one wrote, as may one that is gone.
+                if !plan.keep_all && self.writers_ever[state.topic] > 1 {
+                    continue;
+                }
+                outcome.strict_pairs += 1;
+                let due = w.due(plan, after);
+                let got = state.received.get(writer).map_or(&[][..], Vec::as_slice);
+                let missing: Vec<i64> = due.into_iter().filter(|n| got.binary_search(n).is_err()).collect();
+                if !missing.is_empty() {
+                    let last = w.written.len();
+                    return Err(format!("{guid} misses {missing:?} of {last} from {writer}, due after {after}"));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// After `overwrite`, a reader that keeps the last n has taken n of each instance, and of each writer its last.
+    fn judge_kept(&self, outcome: &mut Outcome) -> Result<(), String> {
+        for guid in self.readers_that(false) {
+            let Some(state) = self.readers.get(&guid) else { continue };
+            let plan = self.topics[state.topic];
+            let writers: Vec<(Guid, &WriterState)> =
+                self.writers.iter().filter(|(_, w)| w.topic == state.topic).map(|(g, w)| (*g, w)).collect();
+            let all_due = writers.iter().all(|(writer, _)| self.due_after(*writer, guid) < i64::MAX);
+            if !plan.reliable || writers.is_empty() || !all_due {
+                continue;
+            }
+            for instance in 0..plan.instances {
+                let kept = state.latest_take.get(&instance).map_or(&[][..], Vec::as_slice);
+                if kept.len() != plan.depth as usize {
+                    return Err(format!("{guid} kept {kept:?} of instance {instance}, not {}", plan.depth));
+                }
+                for (writer, w) in &writers {
+                    let of_this: Vec<i64> = kept.iter().filter(|(g, _)| g == writer).map(|(_, n)| *n).collect();
+                    let last = w.last_of(instance, of_this.len());
+                    if of_this != last {
+                        return Err(format!(
+                            "{guid} kept {of_this:?} of instance {instance} of {writer}, not {last:?}"
+                        ));
+                    }
+                }
+                *(if writers.len() == 1 { &mut outcome.kept_of_one } else { &mut outcome.kept_of_several }) += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything after this number of the writer has to reach the reader.
+    fn due_after(&self, writer: Guid, reader: Guid) -> i64 {
+        self.expected_after.get(&(writer, reader)).copied().unwrap_or(i64::MAX)
+    }
+
+    fn judge(&mut self, mut outcome: Outcome) -> Result<Outcome, String> {
         for (guid, state) in &self.writers {
             let plan = self.topics[state.topic];
             outcome.written += state.written.len() as u64;
@@ -404,11 +523,8 @@ impl Scenario {
             }
             self.judge_writer(*guid, state, plan)?;
         }
-        for (guid, state) in &self.readers {
-            outcome.received += state.received.values().map(|r| r.len() as u64).sum::<u64>();
-            let plan = self.topics[state.topic];
-            outcome.strict_pairs += self.judge_reader(*guid, state, plan)?;
-        }
+        outcome.received +=
+            self.readers.values().flat_map(|state| state.received.values()).map(|r| r.len() as u64).sum::<u64>();
         let counters = self.world.network().counters();
         outcome.datagrams = counters.sent;
         outcome.lost = counters.lost + counters.cut;
@@ -459,43 +575,6 @@ impl Scenario {
         Ok(())
     }
 
-    /// Returns for how many writers everything had to arrive.
-    fn judge_reader(&self, guid: Guid, state: &ReaderState, plan: TopicPlan) -> Result<u64, String> {
-        let mut strict = 0;
-        let none = Vec::new();
-        for (writer, w) in self.writers.iter().filter(|(_, w)| w.topic == state.topic) {
-            let after = self.expected_after.get(&(*writer, guid)).copied().unwrap_or(i64::MAX);
-            let last = w.written.len() as i64;
-            if !plan.reliable || after >= last {
-                continue;
-            }
-            let received = state.received.get(writer).unwrap_or(&none);
-            if plan.keep_all {
-                strict += 1;
-                let got: Vec<i64> = received.iter().copied().filter(|n| *n > after).collect();
-                let missing: Vec<i64> = (after + 1..=last).filter(|n| got.binary_search(n).is_err()).collect();
-                if !missing.is_empty() {
-                    return Err(format!("{guid} misses {missing:?} of {last} from {writer}, due after {after}"));
-                }
-            } else if self.writers.values().filter(|other| other.topic == state.topic).count() == 1 {
-                // The newest sample of each instance written since has to be there. With several writers any of them
-                // may have replaced it.
-                for instance in 0..plan.instances {
-                    let newest = w.written.iter().rposition(|i| *i == instance).map(|i| i as i64 + 1);
-                    let Some(newest) = newest.filter(|n| *n > after) else { continue };
-                    strict += 1;
-                    let got = state.last_values.get(&(*writer, instance)).copied();
-                    if got != Some(newest) {
-                        return Err(format!(
-                            "{guid} has {got:?} as the newest of instance {instance} of {writer}, not {newest}"
-                        ));
-                    }
-                }
-            }
-        }
-        Ok(strict)
-    }
-
     /// After healing nothing but announcements is sent.
     fn judge_peace(&mut self) -> Result<(), String> {
         let before = self.world.network().counters().sent;
@@ -538,6 +617,24 @@ impl Scenario {
             return Err(format!("{} knows {known} instances of {instances}", machine.guid()));
         }
         Ok(())
+    }
+}
+
+impl WriterState {
+    /// Numbers after `after` that a reader has to get: all, or the last n of each instance.
+    fn due(&self, plan: TopicPlan, after: i64) -> Vec<i64> {
+        if plan.keep_all {
+            return (after + 1..=self.written.len() as i64).collect();
+        }
+        (0..plan.instances).flat_map(|i| self.last_of(i, plan.depth as usize)).filter(|n| *n > after).collect()
+    }
+
+    /// The last `count` numbers of an instance, in order.
+    fn last_of(&self, instance: u8, count: usize) -> Vec<i64> {
+        let newest_first = self.written.iter().enumerate().rev().filter(|(_, of)| **of == instance);
+        let mut last: Vec<i64> = newest_first.take(count).map(|(index, _)| index as i64 + 1).collect();
+        last.reverse();
+        last
     }
 }
 

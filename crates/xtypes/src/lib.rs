@@ -34,7 +34,7 @@
 //! | `boolean`, `int8` … `uint64`, `float`, `double` | `bool`, `i8` … `u64`, `f32`, `f64` |
 //! | `octet`, `char`, `wchar` | `u8`, [`Char8`], [`Wchar`] |
 //! | `long double` (float128) | none: Rust has no such type |
-//! | `string`, `string<N>`, `wstring` | `String`, [`BoundedString<N>`], [`WString`] |
+//! | `string`, `string<N>`, `wstring`, `wstring<N>` | `String`, [`BoundedString<N>`], [`WString`], [`BoundedWString<N>`] |
 //! | `sequence<T>`, `sequence<T, N>` | `Vec<T>`, [`BoundedVec<T, N>`] |
 //! | `T name[N][M]` | `[[T; M]; N]` |
 //! | `map<K, V>`, `map<K, V, N>` | `BTreeMap<K, V>`, [`BoundedMap<K, V, N>`] |
@@ -121,7 +121,7 @@ pub use payload::{
 };
 pub use primitive::{Char8, Wchar};
 pub use sink::{CountingSink, Sink, SliceSink};
-pub use string::{BoundedString, WString};
+pub use string::{BoundedString, BoundedWString, WString};
 pub use structure::Structure;
 pub use types::{DdsType, KeyFacts};
 

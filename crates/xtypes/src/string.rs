@@ -208,6 +208,47 @@ impl fmt::Display for WString {
     }
 }
 
+/// The octets that a text takes in UTF-16.
+fn utf16_len(text: &str) -> usize {
+    text.encode_utf16().count() * 2
+}
+
+fn encode_utf16<S: Sink>(text: &str, encoder: &mut Encoder<'_, S>) -> Result<(), EncodeError> {
+    encoder.put_len(utf16_len(text))?;
+    text.encode_utf16().try_for_each(|unit| unit.encode(encoder))
+}
+
+/// How many units of UTF-16 follow, at most `bound`.
+fn take_utf16_len(decoder: &mut Decoder<'_>, bound: Option<usize>) -> Result<usize, DecodeError> {
+    let len = decoder.take_len()?;
+    if len % 2 != 0 {
+        return Err(decoder.error(DecodeErrorKind::InvalidLength));
+    }
+    if bound.is_some_and(|bound| len / 2 > bound) {
+        return Err(decoder.error(DecodeErrorKind::BoundExceeded));
+    }
+    Ok(len / 2)
+}
+
+fn decode_utf16(decoder: &mut Decoder<'_>, bound: Option<usize>) -> Result<String, DecodeError> {
+    let count = take_utf16_len(decoder, bound)?;
+    let mut units = Vec::with_capacity(count);
+    for _ in 0..count {
+        units.push(u16::decode(decoder)?);
+    }
+    String::from_utf16(&units).map_err(|_| decoder.error(DecodeErrorKind::InvalidString))
+}
+
+fn transcode_utf16<S: Sink>(
+    decoder: &mut Decoder<'_>,
+    encoder: &mut Encoder<'_, S>,
+    bound: Option<usize>,
+) -> Result<(), DecodeError> {
+    let count = take_utf16_len(decoder, bound)?;
+    encoder.put_len(count * 2).map_err(|error| unwritable(decoder, error))?;
+    (0..count).try_for_each(|_| Wchar::transcode_key(decoder, encoder))
+}
+
 impl DdsType for WString {
     const TYPE_NAME: &'static str = "wstring";
     const LENGTH_CODE: LengthCode = LengthCode::Leading;
@@ -218,20 +259,11 @@ impl DdsType for WString {
     leaf_key!();
 
     fn encode<S: Sink>(&self, encoder: &mut Encoder<'_, S>) -> Result<(), EncodeError> {
-        encoder.put_len(self.0.encode_utf16().count() * 2)?;
-        self.0.encode_utf16().try_for_each(|unit| unit.encode(encoder))
+        encode_utf16(&self.0, encoder)
     }
 
     fn decode(decoder: &mut Decoder<'_>) -> Result<Self, DecodeError> {
-        let len = decoder.take_len()?;
-        if len % 2 != 0 {
-            return Err(decoder.error(DecodeErrorKind::InvalidLength));
-        }
-        let mut units = Vec::with_capacity(len / 2);
-        for _ in 0..len / 2 {
-            units.push(u16::decode(decoder)?);
-        }
-        String::from_utf16(&units).map(Self).map_err(|_| decoder.error(DecodeErrorKind::InvalidString))
+        decode_utf16(decoder, None).map(Self)
     }
 
     fn skip(decoder: &mut Decoder<'_>) -> Result<(), DecodeError> {
@@ -239,15 +271,87 @@ impl DdsType for WString {
     }
 
     fn transcode_key<S: Sink>(decoder: &mut Decoder<'_>, encoder: &mut Encoder<'_, S>) -> Result<(), DecodeError> {
-        let len = decoder.take_len()?;
-        if len % 2 != 0 {
-            return Err(decoder.error(DecodeErrorKind::InvalidLength));
-        }
-        encoder.put_len(len).map_err(|error| unwritable(decoder, error))?;
-        for _ in 0..len / 2 {
-            Wchar::transcode_key(decoder, encoder)?;
-        }
-        Ok(())
+        transcode_utf16(decoder, encoder, None)
+    }
+
+    fn default_value() -> Self {
+        Self::new()
+    }
+}
+
+/// IDL `wstring<N>`: at most `N` units of UTF-16, on the wire as [`WString`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BoundedWString<const N: usize>(String);
+
+impl<const N: usize> BoundedWString<N> {
+    /// The empty string.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self(String::new())
+    }
+
+    /// The text, without its bound.
+    #[must_use]
+    pub fn into_inner(self) -> String {
+        self.0
+    }
+}
+
+impl<const N: usize> TryFrom<String> for BoundedWString<N> {
+    type Error = ExceedsBound;
+
+    fn try_from(text: String) -> Result<Self, ExceedsBound> {
+        ExceedsBound::check(text.encode_utf16().count(), N)?;
+        Ok(Self(text))
+    }
+}
+
+impl<const N: usize> TryFrom<&str> for BoundedWString<N> {
+    type Error = ExceedsBound;
+
+    fn try_from(text: &str) -> Result<Self, ExceedsBound> {
+        ExceedsBound::check(text.encode_utf16().count(), N)?;
+        Ok(Self(text.into()))
+    }
+}
+
+impl<const N: usize> Deref for BoundedWString<N> {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl<const N: usize> fmt::Display for BoundedWString<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl<const N: usize> DdsType for BoundedWString<N> {
+    const TYPE_NAME: &'static str = "wstring";
+    const LENGTH_CODE: LengthCode = LengthCode::Leading;
+    const MIN_SIZE: usize = 4;
+    const EXTENTS: Extents = Extents::primitive(4).then(Extents::primitive(2).repeat(N));
+    const MEMBER_KEY: KeyFacts = KeyFacts { extent: Self::EXTENTS.xcdr2, delimited: false };
+
+    leaf_key!();
+
+    fn encode<S: Sink>(&self, encoder: &mut Encoder<'_, S>) -> Result<(), EncodeError> {
+        encode_utf16(&self.0, encoder)
+    }
+
+    fn decode(decoder: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        decode_utf16(decoder, Some(N)).map(Self)
+    }
+
+    fn skip(decoder: &mut Decoder<'_>) -> Result<(), DecodeError> {
+        skip_str(decoder)
+    }
+
+    fn transcode_key<S: Sink>(decoder: &mut Decoder<'_>, encoder: &mut Encoder<'_, S>) -> Result<(), DecodeError> {
+        transcode_utf16(decoder, encoder, Some(N))
     }
 
     fn default_value() -> Self {

@@ -5,8 +5,8 @@ mod support;
 use std::collections::BTreeMap;
 
 use peregrine_xtypes::{
-    BoundedMap, BoundedString, BoundedVec, Char8, DdsType, Endianness, PayloadKind, Representation, WString, Wchar,
-    decode, decode_key, decode_key_holder, key_hash, key_hash_of_payload, key_of,
+    BoundedMap, BoundedString, BoundedVec, BoundedWString, Char8, DdsType, Endianness, PayloadKind, Representation,
+    WString, Wchar, decode, decode_key, decode_key_holder, key_hash, key_hash_of_payload, key_of,
 };
 use proptest::prelude::*;
 use support::{ENCODINGS, key_payload, payload};
@@ -130,6 +130,7 @@ macro_rules! world {
                 text: Name,
                 wide: WString,
                 bounded: BoundedString<40>,
+                bounded_wide: BoundedWString<40>,
                 numbers: Vec<i16>,
                 doubles: BoundedVec<f64, 3>,
                 matrix: [[i32; 2]; 3],
@@ -177,6 +178,7 @@ macro_rules! world {
                         text: Name(s.text()),
                         wide: s.text().into(),
                         bounded: s.text().try_into().unwrap(),
+                        bounded_wide: s.text().try_into().unwrap(),
                         numbers: s.several(|s| s.long() as i16),
                         doubles: s.several(|s| s.byte().into()).try_into().unwrap(),
                         matrix: std::array::from_fn(|_| std::array::from_fn(|_| s.long() as i32)),

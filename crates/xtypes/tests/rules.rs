@@ -6,8 +6,8 @@ mod support;
 use std::collections::BTreeMap;
 
 use peregrine_xtypes::{
-    BoundedString, BoundedVec, DdsType, DecodeErrorKind, EncodeError, Endianness, MAX_DEPTH, PayloadKind,
-    Representation, TypeSupport, decode, encode, encoded_len, key_hash, plain,
+    BoundedString, BoundedVec, BoundedWString, DdsType, DecodeErrorKind, EncodeError, Endianness, MAX_DEPTH,
+    PayloadKind, Representation, TypeSupport, decode, encode, encoded_len, key_hash, plain,
 };
 use support::{ENCODINGS, bytes, payload};
 
@@ -214,6 +214,8 @@ fn values_are_checked() {
     assert_eq!(error_of::<String>("00070000 02000000 ff00"), DecodeErrorKind::InvalidString);
     assert_eq!(error_of::<String>("00070000 02000000 6161"), DecodeErrorKind::InvalidString);
     assert_eq!(error_of::<String>("00070000 03000000 610000"), DecodeErrorKind::InvalidString);
+    assert_eq!(error_of::<BoundedWString<1>>("00070000 04000000 61006200"), DecodeErrorKind::BoundExceeded);
+    assert_eq!(error_of::<BoundedWString<1>>("00070000 03000000 610062"), DecodeErrorKind::InvalidLength);
     assert_eq!(error_of::<BoundedString<1>>("00070000 03000000 616100"), DecodeErrorKind::BoundExceeded);
     assert_eq!(error_of::<BoundedVec<u8, 1>>("00070000 02000000 0000"), DecodeErrorKind::BoundExceeded);
     assert_eq!(error_of::<BTreeMap<u8, u8>>("00070000 02000000 01010102"), DecodeErrorKind::DuplicateKey);

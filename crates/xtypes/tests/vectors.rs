@@ -408,3 +408,27 @@ fn inheritance() {
     assert_eq!(key_hash(&value).to_vec(), bytes("00000001 00000000 00000000 00000000"));
     assert_eq!(decode_key::<Derived>(&bytes("00090000 04000000 01000000")), Ok((1,)));
 }
+
+/// Recorded from Fast DDS 2.9.1: a sample, and the KEY_HASH of its dispose.
+#[test]
+fn a_sample_of_fast_dds() {
+    #[derive(Clone, Debug, PartialEq, DdsType)]
+    #[dds(extensibility = "final")]
+    struct KeyedSample {
+        #[dds(key)]
+        key: u32,
+        seq: u32,
+        stamp: u64,
+        data: Vec<u8>,
+    }
+    let sample = KeyedSample { key: 7, seq: 1, stamp: 0x18ea_35c0_070e_2b68, data: (1..=32).collect() };
+    let expected = bytes(
+        "00010000 07000000 01000000 682b0e07 c035ea18 20000000 \
+         01020304 05060708 090a0b0c 0d0e0f10 11121314 15161718 191a1b1c 1d1e1f20",
+    );
+    assert_eq!(payload(&sample, Xcdr1, Little), expected);
+    assert_eq!(decode(&expected).as_ref(), Ok(&sample));
+    let hash = bytes("00000007 00000000 00000000 00000000");
+    assert_eq!(key_hash(&sample).to_vec(), hash);
+    assert_eq!(key_hash_of_payload::<KeyedSample>(&expected, PayloadKind::Data).unwrap().to_vec(), hash);
+}

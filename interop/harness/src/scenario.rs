@@ -323,8 +323,21 @@ pub fn killed_reader(pair: &Pair<'_>) -> Result<()> {
     Ok(())
 }
 
-/// A killed writer is gone for the reader when its lease ends, and its instances have no writer any more.
+/// A killed writer is gone for the reader when its lease ends.
 pub fn killed_writer(pair: &Pair<'_>) -> Result<()> {
+    reader_of_killed_writer(pair).map(drop)
+}
+
+/// When the lease of a killed writer ends, its instances have no writer any more.
+pub fn instances_of_killed_writer(pair: &Pair<'_>) -> Result<()> {
+    let mut reader = reader_of_killed_writer(pair)?;
+    let states = take_until(&mut reader, |states| states.get(&1) == Some(&InstanceState::NoWriters))?;
+    demand!(states.get(&1) == Some(&InstanceState::NoWriters), "after its writer was killed: {states:?}");
+    Ok(())
+}
+
+/// A reader that has taken one sample of instance 1 and then noticed that its only writer was killed.
+fn reader_of_killed_writer(pair: &Pair<'_>) -> Result<Peer> {
     let pair = pair.with_lease(LEASE_MS);
     let (mut writer, mut reader) = pair.start()?;
     writer.writer("w", TOPIC, DataType::KeyedSample, &Qos::default())?;
@@ -335,9 +348,7 @@ pub fn killed_writer(pair: &Pair<'_>) -> Result<()> {
     demand!(received.len() == 1, "before the writer was killed: {received:?}");
     writer.kill()?;
     reader.wait_matched("r", 0, LIMIT)?;
-    let states = take_until(&mut reader, |states| states.get(&1) == Some(&InstanceState::NoWriters))?;
-    demand!(states.get(&1) == Some(&InstanceState::NoWriters), "after its writer was killed: {states:?}");
-    Ok(())
+    Ok(reader)
 }
 
 fn xcdr2() -> Qos {

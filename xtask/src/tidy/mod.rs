@@ -57,6 +57,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Outcome> {
         sources::check(file, &mut findings);
     }
     sources::check_crate_roots(workspace, &files, &mut findings);
+    sources::check_fuzz_targets(&files, &mut findings);
 
     for warning in &findings.warnings {
         println!("warning: {warning}");

@@ -46,6 +46,20 @@ pub(super) fn check_crate_roots(workspace: &Workspace, files: &[TrackedFile], fi
     }
 }
 
+/// Every fuzz target begins with a corpus: without one its seconds of search rarely get past the first check.
+pub(super) fn check_fuzz_targets(files: &[TrackedFile], findings: &mut Findings) {
+    for file in files {
+        let name = file.path.strip_prefix("fuzz/fuzz_targets/").and_then(|name| name.strip_suffix(".rs"));
+        let Some(name) = name.filter(|_| file.text().is_some_and(|text| text.contains("fuzz_target!("))) else {
+            continue;
+        };
+        let corpus = format!("fuzz/corpus/{name}/");
+        if !files.iter().any(|seed| seed.path.starts_with(&corpus)) {
+            findings.error(&file.path, format!("this fuzz target has no seeds; put some into {corpus}"));
+        }
+    }
+}
+
 fn check_length(path: &str, lines: usize, findings: &mut Findings) {
     if lines > LINES_LIMIT {
         findings.error(path, format!("{lines} lines; split a file before it has {LINES_LIMIT}"));
@@ -87,7 +101,7 @@ fn public_number_alias(line: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Findings, check, public_number_alias};
+    use super::{Findings, check, check_fuzz_targets, public_number_alias};
     use crate::tidy::TrackedFile;
 
     fn errors(path: &str, text: &str) -> Vec<String> {
@@ -109,6 +123,25 @@ mod tests {
     fn leftovers_and_ignored_tests_are_found() {
         assert_eq!(errors("a.rs", "fn f() { todo!() }\n#[ignore]\nfn g() { dbg!(1); }\n").len(), 3);
         assert!(errors("a.rs", "// todo!\nmy_dbg!(1);\nlet s = \"#[ignore]\";\n").is_empty());
+    }
+
+    #[test]
+    fn fuzz_targets_without_seeds_are_found() {
+        let file = |path: &str, text: &str| TrackedFile { path: path.to_owned(), bytes: text.as_bytes().to_vec() };
+        let mut files = vec![
+            file("fuzz/fuzz_targets/cdr.rs", "fuzz_target!(|data: &[u8]| {});"),
+            file("fuzz/fuzz_targets/shared.rs", "pub struct Shared;"),
+        ];
+        let errors = |files: &[TrackedFile]| {
+            let mut findings = Findings::default();
+            check_fuzz_targets(files, &mut findings);
+            findings.errors
+        };
+        assert_eq!(errors(&files).len(), 1);
+        files.push(file("fuzz/corpus/cdr_other/seed", "x"));
+        assert_eq!(errors(&files).len(), 1);
+        files.push(file("fuzz/corpus/cdr/seed", "x"));
+        assert!(errors(&files).is_empty());
     }
 
     #[test]

@@ -36,6 +36,7 @@ pub(crate) fn keep(
 
     let host_lines = comparison.placement.host_lines()?;
     let idle_states = comparison.placement.keep_awake();
+    eprintln!("{idle_states}");
     let cores = comparison.placement.two_cores();
     keeper.keep(&Line::Header(Header {
         schema: SCHEMA_VERSION,

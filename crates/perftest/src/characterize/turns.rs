@@ -59,6 +59,7 @@ pub fn run_turns(options: &TurnsOptions, command_line: Vec<String>, places: &Pla
     let mut keeper = Keeper::create(&folder)?;
     let host_lines = places.placement().host_lines()?;
     let idle_states = places.placement().keep_awake();
+    eprintln!("{idle_states}");
     let cores = places.placement().two_cores();
     let series = |id: &str, words: &str| -> Result<Series, Error> {
         let options: Vec<_> = words.split_whitespace().map(String::from).collect();

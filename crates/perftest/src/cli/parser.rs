@@ -168,7 +168,10 @@ impl ParsedOptions {
 
     /// RTI Perftest's checks after parsing: what `-rawTransport`, `-pub` and `-sub` exclude.
     fn combination_errors(&self) -> Vec<String> {
-        let given = || OPTIONS.iter().filter(|option| self.given.contains_key(option.name));
+        // What is not available is refused already, whoever gives it.
+        let is_available =
+            |option: &&OptionDescriptor| matches!(option.availability, Availability::Now | Availability::Old);
+        let given = || OPTIONS.iter().filter(is_available).filter(|option| self.given.contains_key(option.name));
         let mut errors = Vec::new();
         if self.has("rawTransport")
             && let Some(option) = given().find(|option| !option.raw)

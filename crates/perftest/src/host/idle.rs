@@ -3,6 +3,7 @@
 //! A core that sleeps deeply takes tens of microseconds to wake, many times what a datagram takes. As long as a process
 //! holds `/dev/cpu_dma_latency` open with 0 written to it, Linux lets no core sleep that deeply.
 
+use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::Path;
@@ -34,6 +35,17 @@ impl IdleStates {
         let mut device = OpenOptions::new().write(true).open(DEVICE)?;
         device.write_all(&0_i32.to_ne_bytes())?;
         Ok(device)
+    }
+}
+
+impl fmt::Display for IdleStates {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Disabled { .. } => write!(f, "Idle cores are kept awake: {DEVICE} is held at 0."),
+            Self::Allowed(reason) => {
+                write!(f, "Idle cores may sleep deeply, which lengthens latencies; they cannot be kept awake: {reason}")
+            }
+        }
     }
 }
 

@@ -25,6 +25,7 @@ use peregrine_report::record::WireUse;
 use self::poller::Poller;
 use self::reports::Endpoints;
 pub use self::types::{TestData, TestDataKeyed, TestDataKeyedLarge, TestDataLarge, TestType};
+use super::receive_buffer::ReceiveBuffer;
 use super::{Configuration, EndpointReport, Messaging, Resent, Sample, SampleReader, SampleWriter, Topic, WriteError};
 use crate::clock::MonotonicNs;
 use crate::control::CONTROL_KEY;
@@ -46,6 +47,7 @@ const CLOSE_POLL: Duration = Duration::from_millis(20);
 pub struct DdsMessaging<T: TestType> {
     participant: DomainParticipant,
     plan: Arc<TestPlan>,
+    receive_buffer: ReceiveBuffer,
     poller: Option<Arc<Poller>>,
     /// All writers share its flow controller, if they are asynchronous.
     publish_mode: PublishMode,
@@ -56,19 +58,23 @@ impl<T: TestType> DdsMessaging<T> {
     /// Joins the domain.
     pub fn new(plan: &TestPlan) -> Result<Self, Error> {
         threads::check_receive_threads(&plan.threads)?;
+        let config = settings::domain_config(plan)?;
+        let (is_ipv4, receive_buffer_len) = (config.udp_v4, config.receive_buffer_bytes);
         let participant = DomainParticipant::builder(plan.data.domain)
             .name(PARTICIPANT_NAME)
-            .config(settings::domain_config(plan)?)
+            .config(config)
             .lease(plan.timeouts.partner.max(SHORTEST_LEASE))
             .build()
             .map_err(|error| setup(&error))?;
+        let receive_buffer = ReceiveBuffer::probe(is_ipv4, receive_buffer_len)?;
         let busy = matches!(plan.role, Role::Subscriber(_));
         let poller = match plan.receive.wait {
             Wait::Poll => Some(Arc::new(Poller::start(&participant, &plan.threads, busy)?)),
             Wait::Block | Wait::Spin(_) => None,
         };
         let publish_mode = settings::publish_mode(plan)?;
-        Ok(Self { participant, plan: Arc::new(plan.clone()), poller, publish_mode, endpoints: Arc::default() })
+        let plan = Arc::new(plan.clone());
+        Ok(Self { participant, plan, receive_buffer, poller, publish_mode, endpoints: Arc::default() })
     }
 }
 
@@ -108,7 +114,7 @@ impl<T: TestType> Messaging for DdsMessaging<T> {
         Configuration {
             perftest: self.perftest_lines(),
             transport: vec![("Message Size Max".into(), message_len)],
-            warnings: Vec::new(),
+            warnings: self.receive_buffer.shortfall().into_iter().collect(),
         }
     }
 

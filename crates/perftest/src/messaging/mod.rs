@@ -7,6 +7,7 @@
 pub mod dds;
 mod interface;
 pub mod raw;
+mod receive_buffer;
 mod sample;
 
 use std::fmt;

@@ -21,6 +21,7 @@ use rustix::net::RecvFlags;
 use socket2::{SockRef, Socket};
 
 use self::address::Addresses;
+use super::receive_buffer::{self, ReceiveBuffer};
 use super::{
     Configuration, EndpointReport, HEADER_LEN, Messaging, Resent, Sample, SampleReader, SampleWriter, Topic, WriteError,
 };
@@ -42,14 +43,14 @@ pub struct RawMessaging {
     blocking_send: bool,
     threads: ThreadPlan,
     wait: Wait,
-    granted_receive_buffer_len: usize,
+    receive_buffer: ReceiveBuffer,
 }
 
 impl RawMessaging {
     /// Resolves every address that the plan implies.
     pub fn new(plan: &TestPlan) -> Result<Self, Error> {
         let addresses = Addresses::resolve(plan)?;
-        let granted_receive_buffer_len = socket::probe_receive_buffer(addresses.is_ipv4())?;
+        let receive_buffer = ReceiveBuffer::probe(addresses.is_ipv4(), receive_buffer::DEFAULT_LEN)?;
         let batching = match &plan.role {
             Role::Publisher(publisher) => publisher.batching,
             Role::Subscriber(_) => Batching::Off,
@@ -60,7 +61,7 @@ impl RawMessaging {
             blocking_send: plan.transport.blocking_send,
             threads: plan.threads.clone(),
             wait: plan.receive.wait,
-            granted_receive_buffer_len,
+            receive_buffer,
         })
     }
 }
@@ -79,24 +80,15 @@ impl Messaging for RawMessaging {
             let ports: Vec<_> = addresses.iter().map(|address| address.port().to_string()).collect();
             ports.join(", ")
         };
-        let mut warnings = Vec::new();
-        if self.granted_receive_buffer_len < socket::RECEIVE_BUFFER_LEN {
-            warnings.push(format!(
-                "The receive buffer is {} bytes only; a fast sender overflows it. Enlarge it with: \
-                 sysctl -w net.core.rmem_max={}",
-                self.granted_receive_buffer_len,
-                socket::RECEIVE_BUFFER_LEN
-            ));
-        }
         Configuration {
             perftest: vec![("Middleware".into(), "Raw Transport".into())],
             transport: vec![
                 ("Blocking Sockets".into(), yes_no(self.blocking_send)),
-                ("Receive Buffer".into(), format!("{} bytes", self.granted_receive_buffer_len)),
+                ("Receive Buffer".into(), format!("{} bytes", self.receive_buffer.granted_len)),
                 ("Receives at port".into(), ports(self.addresses.local())),
                 ("Sends to port".into(), ports(self.addresses.remote())),
             ],
-            warnings,
+            warnings: self.receive_buffer.shortfall().into_iter().collect(),
         }
     }
 
@@ -105,7 +97,7 @@ impl Messaging for RawMessaging {
     }
 
     fn resource_limits(&self) -> Vec<EndpointReport> {
-        let lines = vec![("Receive buffer", format!("{} bytes", self.granted_receive_buffer_len))];
+        let lines = vec![("Receive buffer", format!("{} bytes", self.receive_buffer.granted_len))];
         vec![EndpointReport { title: "Each receiving socket".into(), lines }]
     }
 

@@ -292,6 +292,7 @@ impl RecordOfRuns {
         let mut keeper = options.out.as_deref().map(Keeper::create).transpose()?;
         let host_lines = host_lines();
         let idle_states = IdleStates::disable();
+        eprintln!("{idle_states}");
         if let Some(keeper) = &mut keeper {
             keeper.keep(&Line::Header(Header {
                 schema: SCHEMA_VERSION,

@@ -88,6 +88,21 @@ fn without_effect(options: &ParsedOptions) -> Vec<String> {
             given.map(|option| format!("-{} has no effect: without -pub this process is a subscriber.", option.name)),
         );
     }
+    let has_read_thread = options.has("useReadThread") && options.text("waitStrategy") != Some("poll");
+    for name in ["waitsetDelayUsec", "waitsetEventCount"] {
+        if options.has(name) && !has_read_thread {
+            notes.push(format!("-{name} has no effect: only the read thread of -useReadThread waits with a WaitSet."));
+        }
+    }
+    if has_read_thread && options.integer("waitsetEventCount").is_some_and(|count| count > 1) {
+        notes.push(
+            "-waitsetEventCount: events are not counted; a WaitSet gathers until the delay is over (-waitsetDelayUsec)."
+                .into(),
+        );
+    }
+    if options.has("writeInstance") && !options.has("keyed") {
+        notes.push("-writeInstance has no effect: without -keyed there are no instances.".into());
+    }
     if options.affinity().is_some_and(|affinity| !affinity.event.is_empty() || !affinity.database.is_empty()) {
         notes.push(
             "-threadCPUAffinity: only the first two lists have an effect; all threads of the middleware take the second."

@@ -129,6 +129,28 @@ fn counts_and_instances_must_agree() {
 }
 
 #[test]
+fn options_that_change_nothing_are_noted() {
+    for (line, option) in [
+        ("-sub -waitsetDelayUsec 50", "-waitsetDelayUsec has no effect"),
+        ("-sub -waitsetEventCount 1", "-waitsetEventCount has no effect"),
+        ("-sub -useReadThread -waitStrategy poll -waitsetDelayUsec 50", "-waitsetDelayUsec has no effect"),
+        ("-sub -useReadThread -waitsetEventCount 5", "-waitsetEventCount: events are not counted"),
+        ("-pub -instances 4 -writeInstance 3", "-writeInstance has no effect"),
+    ] {
+        let notes = plan(line).notes;
+        assert_eq!(notes.len(), 1, "{line}: {notes:?}");
+        assert!(notes[0].starts_with(option), "{line}: {notes:?}");
+    }
+    for line in [
+        "-sub -useReadThread -waitsetDelayUsec 50",
+        "-sub -useReadThread -waitsetEventCount 1",
+        "-pub -keyed -instances 4 -writeInstance 3",
+    ] {
+        assert_eq!(plan(line).notes, Vec::<String>::new(), "{line}");
+    }
+}
+
+#[test]
 fn large_samples_use_the_unbounded_type() {
     assert_eq!(plan("-pub -dataLen 65470").data.unbounded, None);
     let large = plan("-pub -dataLen 65471");

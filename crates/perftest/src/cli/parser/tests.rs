@@ -195,7 +195,9 @@ fn multicast_may_name_an_address() {
 
 #[test]
 fn a_content_filter_is_checked_before_it_is_refused() {
-    assert_eq!(errors("-sub -cft 1:5"), ["-cft is not available yet"]);
+    for line in ["-sub -cft 1:5", "-pub -cft 1", "-sub -raw -cft 1"] {
+        assert_eq!(errors(line), ["-cft is not available yet"], "{line}");
+    }
     assert!(errors("-sub -cft 5:1")[0].contains("runs backwards"));
     assert!(errors("-sub -cft 65535")[0].contains("out of range"));
 }

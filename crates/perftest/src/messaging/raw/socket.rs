@@ -7,10 +7,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use super::address::Addresses;
 use crate::error::Error;
-use crate::messaging::Topic;
-
-/// Receive buffer asked for, as the kernel counts it: payload and bookkeeping.
-pub(super) const RECEIVE_BUFFER_LEN: usize = 8 << 20;
+use crate::messaging::{Topic, receive_buffer};
 
 /// A socket connected to `destination`.
 pub(super) fn sender(addresses: &Addresses, destination: SocketAddr, blocking: bool) -> Result<Socket, Error> {
@@ -38,7 +35,7 @@ pub(super) fn receiver(addresses: &Addresses, topic: Topic) -> Result<UdpSocket,
     let source = addresses.source(topic);
     let open = || -> io::Result<UdpSocket> {
         let socket = new_socket(source.ip())?;
-        set_receive_buffer(&socket)?;
+        receive_buffer::ask(&socket, receive_buffer::DEFAULT_LEN)?;
         if source.ip().is_multicast() {
             socket.set_reuse_address(true)?;
         }
@@ -68,17 +65,6 @@ pub(super) fn receiver(addresses: &Addresses, topic: Topic) -> Result<UdpSocket,
     })
 }
 
-/// The receive buffer that the kernel grants, in bytes.
-pub(super) fn probe_receive_buffer(ipv4: bool) -> Result<usize, Error> {
-    let domain = if ipv4 { Domain::IPV4 } else { Domain::IPV6 };
-    let probe = || -> io::Result<usize> {
-        let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?;
-        set_receive_buffer(&socket)?;
-        socket.recv_buffer_size()
-    };
-    probe().map_err(|error| Error::Setup(format!("Cannot open a UDP socket: {error}")))
-}
-
 fn new_socket(address: IpAddr) -> io::Result<Socket> {
     let domain = if address.is_ipv4() { Domain::IPV4 } else { Domain::IPV6 };
     let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?;
@@ -86,16 +72,6 @@ fn new_socket(address: IpAddr) -> io::Result<Socket> {
         socket.set_only_v6(true)?;
     }
     Ok(socket)
-}
-
-/// Beyond the limit of ordinary users where the process may, up to that limit where it may not.
-fn set_receive_buffer(socket: &Socket) -> io::Result<()> {
-    // The kernel doubles what it is given, for its bookkeeping.
-    let len = RECEIVE_BUFFER_LEN / 2;
-    if rustix::net::sockopt::set_socket_recv_buffer_size_force(socket, len).is_err() {
-        socket.set_recv_buffer_size(len)?;
-    }
-    Ok(())
 }
 
 /// IPv6 groups are meant on one interface.

@@ -1,7 +1,7 @@
 //! `perftest run PLAN`: campaigns, whose cases differ in rate, size, number of subscribers, policies, places and middleware.
 //!
-//! A plan ([`spec`]) becomes a list of cases ([`cases`]). Each is run by processes of its own ([`party`]), which are started
-//! where a [`placement::Placement`] says and led through the measurement by the [`runner`]. Each measurement is kept as it
+//! A plan ([`spec`]) becomes a list of cases ([`cases`]). Each is run by processes of its own (`party`), which are started
+//! where a [`placement::Placement`] says and led through the measurement by the `runner`. Each measurement is kept as it
 //! ends, so that an interrupted campaign goes on where it stood.
 
 pub mod cases;

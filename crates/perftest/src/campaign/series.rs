@@ -17,7 +17,7 @@ pub struct SeriesSpec {
 /// Who moves the samples of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SeriesRunner {
-    /// The parties of [`super::party`], over this carrier.
+    /// The parties of `super::party`, over this carrier.
     Own(Carrier),
     /// Nobody in this build.
     Missing(&'static str),

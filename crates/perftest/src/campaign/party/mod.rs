@@ -229,7 +229,8 @@ impl Party<'_> {
             for writer in writing {
                 let name = format!("writer-{}-{}", writer.topic, writer.publisher);
                 let publication = Publication { job, topic: writer.topic, publisher: writer.publisher, stop, stack };
-                let run = move || publication.run(writer.sender, writer.echoes);
+                let mut sender = writer.sender;
+                let run = move || Ok((publication.run(&mut *sender, writer.echoes)?, sender));
                 writers.push(thread(name).spawn_scoped(scope, run).map_err(failed)?);
             }
             if writers.is_empty() {
@@ -242,7 +243,10 @@ impl Party<'_> {
                 std::thread::sleep(END_POLL);
                 meter.tick();
             }
-            let published: Vec<Published> = writers.into_iter().map(joined).collect::<Result<_, _>>()?;
+            // Senders stay until everything has come: a reader need not take what a writer that is gone sent last.
+            let written: Vec<(Published, Box<dyn Sender>)> =
+                writers.into_iter().map(joined).collect::<Result<_, _>>()?;
+            let (published, senders): (Vec<Published>, Vec<Box<dyn Sender>>) = written.into_iter().unzip();
             let mut used = meter.result();
             if !published.is_empty() {
                 say(&Answer::Sent { sent: published.iter().map(Published::sent).collect() })?;
@@ -252,6 +256,7 @@ impl Party<'_> {
                 return Err(unexpected());
             };
             receiving::wait_for_all(&receptions, &sent, stop);
+            drop(senders);
             if published.is_empty() {
                 used = meter.result();
             }

@@ -83,11 +83,7 @@ impl Published {
 }
 
 impl Publication<'_> {
-    pub(super) fn run(
-        &self,
-        mut sender: Box<dyn Sender>,
-        echoes: Option<Box<dyn Receiver>>,
-    ) -> Result<Published, Error> {
+    pub(super) fn run(&self, sender: &mut dyn Sender, echoes: Option<Box<dyn Receiver>>) -> Result<Published, Error> {
         let start = MonotonicNs::now();
         let middle = start.plus(self.job.warm_up);
         let end = middle.plus(self.job.duration);
@@ -100,17 +96,17 @@ impl Publication<'_> {
         match (self.job.sending, echoes) {
             (Sending::PingPong, Some(mut echoes)) => {
                 let mut round_trips = LatencyRecorder::new(0);
-                self.ping(&mut *sender, &mut *echoes, warm_up, &mut LatencyRecorder::new(0))?;
-                let counts = self.ping(&mut *sender, &mut *echoes, measurement, &mut round_trips)?;
+                self.ping(sender, &mut *echoes, warm_up, &mut LatencyRecorder::new(0))?;
+                let counts = self.ping(sender, &mut *echoes, measurement, &mut round_trips)?;
                 sender.settle(SETTLE_LIMIT)?;
                 Ok(self.published(counts, measurement, Some((round_trips, None))))
             }
             (Sending::PingPong, None) => Err(Error::Transfer("a ping-pong takes echoes".into())),
             (_, None) => {
-                let counts = self.send_both(&mut *sender, warm_up, measurement)?;
+                let counts = self.send_both(sender, warm_up, measurement)?;
                 Ok(self.published(counts, measurement, None))
             }
-            (_, Some(echoes)) => self.send_and_listen(&mut *sender, echoes, warm_up, measurement),
+            (_, Some(echoes)) => self.send_and_listen(sender, echoes, warm_up, measurement),
         }
     }
 
@@ -375,14 +371,14 @@ mod tests {
 
     fn publish(job: &Job, drop_every: u64, echoes: bool) -> (Published, Vec<Stamp>) {
         let (stamps, sent) = sync_channel(1_000_000);
-        let sink = Sink { stamps, drop_every };
+        let mut sink = Sink { stamps, drop_every };
         let stop = Stop::default();
         let publication = Publication { job, topic: 0, publisher: 1, stop: &stop, stack: 1 << 20 };
         if !echoes {
-            let published = publication.run(Box::new(sink), None).unwrap();
+            let published = publication.run(&mut sink, None).unwrap();
             return (published, sent.try_iter().collect());
         }
-        let published = publication.run(Box::new(sink), Some(Box::new(Mirror(sent)))).unwrap();
+        let published = publication.run(&mut sink, Some(Box::new(Mirror(sent)))).unwrap();
         (published, Vec::new())
     }
 

@@ -306,7 +306,8 @@ fn a_hostile_reader_hurts_only_itself() {
         }
         drop(other);
         let gone = steady.writer.poll_gone().unwrap();
-        assert!(matches!(gone.reason, Gone::Broken(_)), "{gone:?}");
+        // What it does may end itself first.
+        assert!(matches!(gone.reason, Gone::Broken(_) | Gone::Ended), "{gone:?}");
         steady.pass(drop);
     }
     steady.check(before);
@@ -337,7 +338,8 @@ fn a_hostile_writer_hurts_only_itself() {
         }
         drop(other);
         let gone = steady.reader.poll_gone().unwrap();
-        assert!(matches!(gone.reason, Gone::Broken(_)), "{gone:?}");
+        // What it does may end itself first.
+        assert!(matches!(gone.reason, Gone::Broken(_) | Gone::Ended), "{gone:?}");
     }
     steady.check(before);
 }

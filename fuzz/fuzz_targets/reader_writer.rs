@@ -355,7 +355,7 @@ impl Receive for Arrival<'_> {
         }
     }
 
-    fn dropped(&mut self, _: VendorId, reason: DropReason) {
+    fn dropped(&mut self, _: GuidPrefix, _: VendorId, reason: DropReason) {
         panic!("our own message was not understood: {reason}");
     }
 }

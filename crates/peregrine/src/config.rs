@@ -66,6 +66,11 @@ pub struct DomainConfig {
     /// that must not carry multicast, whatever peers ask for. That participants are looked for by multicast is
     /// [`Self::multicast`].
     pub send_to_groups: bool,
+    /// Whether samples and discovery data are sent to addresses that a participant names and has not been heard from. Without,
+    /// nobody can have this process flood another host by naming it; an endpoint with no other address is not matched, which
+    /// is reported as [`NonMatch::Unreachable`](crate::qos::NonMatch::Unreachable). For networks in which hosts send from
+    /// other addresses than those they are reached at.
+    pub send_to_unheard_addresses: bool,
     /// Addresses to look for participants at, besides multicast.
     pub peers: Vec<Peer>,
     /// The largest message, in octets. `None`: what the way to each peer takes without IP fragmentation.
@@ -95,6 +100,7 @@ impl Default for DomainConfig {
             multicast: true,
             multicast_groups: Vec::new(),
             send_to_groups: true,
+            send_to_unheard_addresses: false,
             peers: Vec::new(),
             message_bytes: None,
             receive_buffer_bytes: 8 << 20,

@@ -40,6 +40,7 @@ pub(crate) fn writer_config(
         lifespan: qos.lifespan.duration,
         deadline: qos.deadline.period,
         liveliness_lease: if manual { qos.liveliness.lease_duration } else { Span::INFINITE },
+        latency_budget: qos.latency_budget.duration,
         batching,
         asynchronous,
         default_message_bytes,

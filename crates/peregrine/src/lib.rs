@@ -40,7 +40,7 @@ pub use participant::{DomainParticipant, ParticipantBuilder};
 pub use peregrine_rtps::discovery::data::{ParticipantData, PublicationData, SubscriptionData};
 pub use peregrine_rtps::history::{InstanceState, SampleInfo, Selector, ViewState};
 pub use peregrine_rtps::id::{DomainId, Guid, GuidPrefix};
-pub use peregrine_rtps::participant::LostReason;
+pub use peregrine_rtps::participant::{Drops, LostReason, ParticipantCounters, PeerDrops};
 pub use peregrine_rtps::seq::SequenceNumber;
 pub use peregrine_rtps::time::Timestamp;
 pub use peregrine_rtps::vendor::VendorId;

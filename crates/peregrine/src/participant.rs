@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use peregrine_rtps::discovery::data::{ParticipantData, PublicationData, SubscriptionData};
 use peregrine_rtps::id::{DomainId, Guid, GuidPrefix};
-use peregrine_rtps::participant::{Addresses, Participant, ParticipantConfig, ParticipantCounters};
+use peregrine_rtps::participant::{Addresses, Participant, ParticipantConfig, ParticipantCounters, PeerDrops};
 use peregrine_rtps::qos::{ParticipantQos, PublisherQos, SubscriberQos, TopicQos};
 use peregrine_rtps::time::Span;
 use peregrine_rtps::vendor::VendorId;
@@ -233,6 +233,15 @@ impl DomainParticipant {
         self.inner.core.lock().rtps.counters()
     }
 
+    /// The same by the participant that it came from, each with its vendor; one entry for all that are not known, or not any
+    /// more. Only those of which anything was dropped.
+    ///
+    /// What readers do not take of a matched writer is in their own counters, and in SAMPLE_LOST and SAMPLE_REJECTED.
+    #[must_use]
+    pub fn drops(&self) -> Vec<PeerDrops> {
+        self.inner.core.lock().rtps.drops()
+    }
+
     /// What the sockets of this domain have done so far, each with its address.
     #[must_use]
     pub fn transport_statistics(&self) -> Vec<(std::net::SocketAddr, Statistics)> {
@@ -318,6 +327,11 @@ impl ParticipantBuilder {
 }
 
 impl DomainParticipant {
+    /// Whether what is made from it is enabled from the start.
+    pub(crate) fn autoenables(&self) -> bool {
+        self.inner.lock().qos.entity_factory.autoenable_created_entities
+    }
+
     pub(crate) fn listener(&self) -> Listening<dyn DomainParticipantListener> {
         self.inner.lock().listener.clone()
     }

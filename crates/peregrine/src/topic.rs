@@ -35,7 +35,7 @@ impl<T: DdsType> Topic<T> {
         if let Some(qos) = &qos {
             qos::check_topic(qos)?;
         }
-        let core = participant.inner.core.topic(name, T::TYPE_NAME, qos)?;
+        let core = participant.inner.core.topic(name, T::TYPE_NAME, qos, participant.autoenables())?;
         participant.refresh_topic(&core);
         let condition = core.condition();
         Ok(Self { core, participant: participant.clone(), condition, marker: PhantomData })
@@ -68,11 +68,12 @@ impl<T: DdsType> Topic<T> {
     /// Changes policies. New TOPIC_DATA is announced with all endpoints of the topic.
     ///
     /// # Errors
-    /// [`Error::ImmutablePolicy`] names a policy that cannot change; others contradict each other or are not available.
+    /// [`Error::ImmutablePolicy`] names a policy that cannot change once the topic is enabled; others contradict each other or are
+    /// not available.
     pub fn set_qos(&self, qos: TopicQos) -> Result<(), Error> {
         qos::check_topic(&qos)?;
         let mut state = self.core.lock();
-        if let Some(policy) = state.qos.immutable_change(&qos) {
+        if let Some(policy) = state.qos.immutable_change(&qos).filter(|_| state.is_enabled) {
             return Err(Error::ImmutablePolicy(policy));
         }
         let has_news = state.qos.topic_data != qos.topic_data;
@@ -82,6 +83,18 @@ impl<T: DdsType> Topic<T> {
             self.participant.announce_endpoints_of(&self.core);
         }
         Ok(())
+    }
+
+    /// From now on only the policies that the standard calls changeable may change (DDS 1.4 §2.2.2.1.1.7). A topic is enabled from
+    /// the start unless its participant's ENTITY_FACTORY says otherwise. Its writers and readers do not depend on it.
+    pub fn enable(&self) {
+        self.core.lock().is_enabled = true;
+    }
+
+    /// Whether it is enabled.
+    #[must_use]
+    pub fn is_enabled(&self) -> bool {
+        self.core.lock().is_enabled
     }
 
     /// A writer with default policies.

@@ -390,6 +390,14 @@ fn every_policy_may_change_until_the_entity_is_enabled() {
     let mut participant_qos = participant.qos();
     participant_qos.entity_factory.autoenable_created_entities = false;
     participant.set_qos(participant_qos).unwrap();
+    let other = participant.topic::<Reading>("others").unwrap();
+    assert!(topic.is_enabled() && !other.is_enabled());
+    let reliable = TopicQos { reliability: Reliability::RELIABLE, ..TopicQos::default() };
+    assert_eq!(immutable(topic.set_qos(reliable.clone())), Err(PolicyId::Reliability));
+    other.set_qos(reliable.clone()).unwrap();
+    other.enable();
+    assert_eq!(immutable(other.set_qos(TopicQos::default())), Err(PolicyId::Reliability));
+    assert_eq!(other.qos(), reliable);
     let publisher = participant.publisher(PublisherQos::default());
     let subscriber = participant.subscriber(SubscriberQos::default());
     let writer = publisher.writer(&topic).best_effort().build().unwrap();

@@ -40,6 +40,12 @@ pub const PARTICIPANTS_MAX: usize = 4096;
 /// Participants known at the same time that have not shown that they hear us: their addresses are hearsay.
 pub const PARTICIPANTS_UNVERIFIED_MAX: usize = 512;
 
+/// Addresses remembered of those a participant was heard from. Hosts have a few; past that, the oldest gives way.
+pub const SHOWN_ADDRESSES_MAX: usize = 16;
+
+/// Octets of announcements of one participant that answers to it may still use up, while its address is hearsay.
+pub const ANSWER_CREDIT_MAX: usize = 64 << 10;
+
 /// How long a participant may be silent before it has to give its place to another one when all are taken, whatever its
 /// lease: whoever states an infinite one must not hold a place for ever. Implementations announce themselves every half
 /// minute or more often.
@@ -88,6 +94,13 @@ pub const COPY_PAYLOAD_MAX: usize = 8192;
 
 /// Octets a writer sends again in answer to one acknowledgement; the rest waits for the next one.
 pub const REPAIR_BYTES_MAX: usize = 1 << 20;
+
+/// Octets of held samples a writer sends at once to a late joiner that never acknowledges; the rest follows after
+/// [`HISTORY_PUSH_INTERVAL`], so that nobody is flooded by asking for history.
+pub const HISTORY_PUSH_BYTES: usize = 1 << 20;
+
+/// The wait between two such bursts. Together less than a gigabit a second.
+pub const HISTORY_PUSH_INTERVAL: Span = Span::from_millis(10);
 
 /// Octets of unacknowledged samples a writer has under way at first.
 pub const WINDOW_BYTES_START: usize = 1 << 20;

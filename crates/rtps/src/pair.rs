@@ -17,6 +17,10 @@ use crate::transmit::TransmitBatch;
 use crate::vendor::VendorId;
 use crate::writer::{MatchedReader, Writer, WriterConfig, WriterEvent};
 
+/// Where everything comes from in tests to which it does not matter.
+pub(crate) const NOWHERE: core::net::SocketAddr =
+    core::net::SocketAddr::new(core::net::IpAddr::V4(core::net::Ipv4Addr::LOCALHOST), 0);
+
 pub(crate) const WRITER_PREFIX: GuidPrefix = GuidPrefix([1; 12]);
 
 /// The instance is the first octet after the encapsulation header.
@@ -264,7 +268,7 @@ impl Pair {
         let (now, wall) = (self.now, self.wall());
         let buffer = Arc::new(bytes);
         let own = to.map_or(WRITER_PREFIX, |i| reader_guid(i).prefix);
-        let rx = Reception { now, wall, buffer: Some(&buffer), interface: 0 };
+        let rx = Reception { now, wall, buffer: Some(&buffer), source: NOWHERE };
         let mut arrival = Arrival { rx, to, readers: &mut self.readers, writer: &mut self.writer };
         interpret(&buffer, own, &mut arrival);
     }
@@ -316,7 +320,7 @@ impl Receive for Arrival<'_> {
         }
     }
 
-    fn dropped(&mut self, _: VendorId, reason: DropReason) {
+    fn dropped(&mut self, _: GuidPrefix, _: VendorId, reason: DropReason) {
         panic!("{reason}");
     }
 }

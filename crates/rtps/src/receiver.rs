@@ -83,8 +83,9 @@ impl fmt::Display for DropReason {
 pub trait Receive {
     /// Something for an endpoint of this participant.
     fn input(&mut self, envelope: Envelope, input: Input<'_>);
-    /// The message, the rest of it or one sample was not looked at.
-    fn dropped(&mut self, vendor: VendorId, reason: DropReason);
+    /// The message, the rest of it or one sample was not looked at. `from` is [`GuidPrefix::UNKNOWN`] where there is no
+    /// valid header.
+    fn dropped(&mut self, from: GuidPrefix, vendor: VendorId, reason: DropReason);
 }
 
 /// Walks a message. Returns its header, if it has a valid one.
@@ -92,7 +93,7 @@ pub fn interpret(message: &[u8], own: GuidPrefix, receive: &mut impl Receive) ->
     let (header, rest) = match Header::parse(message) {
         Ok(parsed) => parsed,
         Err(error) => {
-            receive.dropped(VendorId::UNKNOWN, DropReason::Header(error));
+            receive.dropped(GuidPrefix::UNKNOWN, VendorId::UNKNOWN, DropReason::Header(error));
             return None;
         }
     };
@@ -111,7 +112,7 @@ pub fn interpret(message: &[u8], own: GuidPrefix, receive: &mut impl Receive) ->
         }
         let Some(submessage) = submessages.next() else { break };
         let Ok(submessage) = submessage else {
-            receive.dropped(state.vendor, DropReason::Malformed);
+            receive.dropped(state.source, state.vendor, DropReason::Malformed);
             break;
         };
         match state.step(submessage) {
@@ -120,11 +121,11 @@ pub fn interpret(message: &[u8], own: GuidPrefix, receive: &mut impl Receive) ->
                 let not_understood =
                     extension.parameters.is_some_and(|list| list.iter().any(|(id, _)| id.must_understand()));
                 if HeaderExtension::verify(message).is_err() || not_understood {
-                    receive.dropped(state.vendor, DropReason::HeaderExtension);
+                    receive.dropped(state.source, state.vendor, DropReason::HeaderExtension);
                     break;
                 }
             }
-            Step::Dropped(reason) => receive.dropped(state.vendor, reason),
+            Step::Dropped(reason) => receive.dropped(state.source, state.vendor, reason),
             Step::Input(remote, to, input) => state.input(remote, to, input, receive),
         }
     }
@@ -153,7 +154,7 @@ impl State {
     fn data(&self, data: Data<'_>, receive: &mut impl Receive) {
         match self.meta(data.inline_qos, matches!(data.payload, Payload::Key(_))) {
             Ok(meta) => self.input(data.writer, data.reader, Input::Data(meta, data), receive),
-            Err(reason) => receive.dropped(self.vendor, reason),
+            Err(reason) => receive.dropped(self.source, self.vendor, reason),
         }
     }
 
@@ -257,7 +258,7 @@ mod tests {
             self.samples.push(meta.source_timestamp);
         }
 
-        fn dropped(&mut self, _: VendorId, reason: DropReason) {
+        fn dropped(&mut self, _: GuidPrefix, _: VendorId, reason: DropReason) {
             self.dropped.push(reason);
         }
     }

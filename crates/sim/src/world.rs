@@ -285,7 +285,7 @@ impl World {
         let (now, wall) = (self.now, self.wall());
         let Some(node) = self.nodes.get_mut(&datagram.to) else { return };
         let buffer = Arc::new(datagram.bytes.clone());
-        let rx = Reception { now, wall, buffer: Some(&buffer), interface: 0 };
+        let rx = Reception { now, wall, buffer: Some(&buffer), source: datagram.source };
         let (readers, writers) = (&mut node.readers, &mut node.writers);
         node.participant.handle_datagram(&rx, &buffer, |rx, delivery, input| {
             deliver(readers, writers, rx, delivery, input);

@@ -187,7 +187,8 @@ impl Network {
         let has = |is_v4| families.iter().any(|f| f.is_v4 == is_v4);
         let paths = Paths::new(local_addresses(all, used), self.config.message_bytes)
             .only(has(true), has(false))
-            .with_groups(self.config.send_to_groups);
+            .with_groups(self.config.send_to_groups)
+            .trusting_names(self.config.send_to_unheard_addresses);
         let mut addresses = Addresses { paths, initial_peers: self.peers.clone(), ..Addresses::default() };
         for family in families {
             let at = |port| used.iter().flat_map(|i| family.addresses_of(i)).map(move |ip| locator(ip, port));

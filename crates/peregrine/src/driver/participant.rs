@@ -1,7 +1,6 @@
 //! A participant as the driver holds it: discovery and the endpoints, under one lock.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -159,12 +158,14 @@ impl ParticipantCore {
         name: &str,
         type_name: &'static str,
         qos: Option<TopicQos>,
+        is_enabled: bool,
     ) -> Result<Arc<TopicCore>, Error> {
         let mut locked = self.lock();
         locked.topics.retain(|_, topic| topic.strong_count() > 0);
         let Some(known) = locked.topics.get(name).and_then(Weak::upgrade) else {
             let domain = Arc::clone(&self.domain);
-            let topic = Arc::new(TopicCore::new(domain, name.to_owned(), type_name, qos.unwrap_or_default()));
+            let qos = qos.unwrap_or_default();
+            let topic = Arc::new(TopicCore::new(domain, name.to_owned(), type_name, qos, is_enabled));
             locked.topics.insert(name.to_owned(), Arc::downgrade(&topic));
             return Ok(topic);
         };
@@ -211,7 +212,7 @@ impl ParticipantCore {
         let mut held: Option<(EntityId, MutexGuard<'_, ReaderState>)> = None;
         let mut concerns_discovery = false;
         for datagram in datagrams {
-            let rx = Reception { now, wall, buffer: Some(datagram.buffer), interface: interface_of(datagram.source) };
+            let rx = Reception { now, wall, buffer: Some(datagram.buffer), source: datagram.source };
             concerns_discovery |= rtps.handle_datagram(&rx, datagram.bytes(), |rx, delivery, input| {
                 let Delivery { to, from } = delivery;
                 if !input.is_for_reader() {
@@ -296,14 +297,6 @@ impl ParticipantCore {
         drop(locked);
         self.domain.arm(deadline);
         touched.after(now);
-    }
-}
-
-/// The interface whose link the sender is on, when its address tells.
-const fn interface_of(source: SocketAddr) -> u32 {
-    match source {
-        SocketAddr::V4(_) => 0,
-        SocketAddr::V6(v6) => v6.scope_id(),
     }
 }
 

@@ -16,6 +16,7 @@ pub(crate) type Listening<L> = Option<(Arc<L>, StatusMask)>;
 
 pub(crate) struct TopicState {
     pub(crate) qos: TopicQos,
+    pub(crate) is_enabled: bool,
     pub(crate) inconsistent: InconsistentTopicStatus,
     pub(crate) changed: StatusMask,
     /// The topic's own listener.
@@ -35,9 +36,16 @@ pub(crate) struct TopicCore {
 }
 
 impl TopicCore {
-    pub(crate) fn new(domain: Arc<Domain>, name: String, type_name: &'static str, qos: TopicQos) -> Self {
+    pub(crate) fn new(
+        domain: Arc<Domain>,
+        name: String,
+        type_name: &'static str,
+        qos: TopicQos,
+        is_enabled: bool,
+    ) -> Self {
         let state = TopicState {
             qos,
+            is_enabled,
             inconsistent: InconsistentTopicStatus::default(),
             changed: StatusMask::NONE,
             own: None,

@@ -103,7 +103,7 @@ impl<T: DdsType> DataWriterBuilder<T> {
     }
 
     /// Gathers samples into messages until their payloads reach `max_bytes`, for at most `max_delay`.
-    /// [`DataWriter::flush`] sends what was gathered.
+    /// [`DataWriter::flush`] sends what was gathered. A LATENCY_BUDGET other than zero, the default, shortens the delay.
     pub fn batching(mut self, max_bytes: usize, max_delay: Duration) -> Self {
         self.batching = Some(Batching { max_bytes, max_delay: max_delay.into() });
         self

@@ -108,6 +108,7 @@ impl<T: DdsType> DataWriter<T> {
         }
         state.writer.set_deadline(qos.deadline.period);
         state.writer.set_lifespan(qos.lifespan.duration);
+        state.writer.set_latency_budget(qos.latency_budget.duration);
         drop(state);
         *held = qos;
         drop(held);

@@ -2,6 +2,7 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::net::SocketAddr;
 
 use crate::discovery::data::ParticipantData;
 use crate::id::{EntityId, GuidPrefix};
@@ -47,20 +48,32 @@ impl Participant {
     /// Looks for the best way for discovery to reach a participant anew. An old way is kept when there is none.
     pub(super) fn reroute(&mut self, now: Instant, prefix: GuidPrefix) {
         let Some(remote) = self.remotes.get_mut(&prefix) else { return };
-        let metatraffic = self.config.addresses.paths.choose(&remote.data.metatraffic_unicast).to;
-        if !metatraffic.is_empty() {
-            remote.metatraffic = metatraffic;
-        }
-        if remote.is_verified {
+        remote.choose_way(&self.config.addresses.paths);
+        if remote.is_verified && remote.is_reachable {
             let set = remote.builtin_endpoints();
             let (to, vendor) = (Arc::clone(&remote.metatraffic), remote.data.vendor);
             self.builtin.match_participant(now, prefix, set, &to, vendor);
         }
     }
 
+    /// Something came from a participant: addresses that it names of the sending host are its own, not somebody else's. Says
+    /// whether anything follows from that.
+    pub(super) fn note_source(&mut self, now: Instant, prefix: GuidPrefix, source: SocketAddr) -> bool {
+        let ip = source.ip().to_canonical();
+        let Some(remote) = self.remotes.get_mut(&prefix) else { return false };
+        if !remote.show(ip) || !remote.names(ip, &self.config.addresses.paths) {
+            return false;
+        }
+        self.unreached.remove(&prefix);
+        self.reroute(now, prefix);
+        self.rematch_participant(prefix);
+        true
+    }
+
     /// Notes on which link the link-local addresses of an announcement are: the one it came by. One that was known
     /// before stays where it was while that link is in use, because two hosts may share several.
-    pub(super) fn place_on_link(&self, interface: u32, found: &mut ParticipantData) {
+    pub(super) fn place_on_link(&self, source: SocketAddr, found: &mut ParticipantData) {
+        let interface = interface_of(source);
         let known = self.remotes.get(&found.prefix).map(|r| &r.data);
         let known = known.map(|d| [&d.metatraffic_unicast, &d.default_unicast]);
         for (place, locators) in [&mut found.metatraffic_unicast, &mut found.default_unicast].into_iter().enumerate() {
@@ -71,5 +84,13 @@ impl Participant {
                 locator.scope = kept.unwrap_or(interface);
             }
         }
+    }
+}
+
+/// The interface whose link the sender is on, when its address tells.
+const fn interface_of(source: SocketAddr) -> u32 {
+    match source {
+        SocketAddr::V4(_) => 0,
+        SocketAddr::V6(v6) => v6.scope_id(),
     }
 }

@@ -7,7 +7,8 @@ use crate::discovery::data::{BuiltinEndpointSet, ParticipantData, disposed_parti
 use crate::history::ChangeKind;
 use crate::id::{EntityId, GuidPrefix, KeyHash};
 use crate::limits::{
-    ANNOUNCEMENT_BURST, ANNOUNCEMENT_BURST_INTERVAL, CROWDED_SILENCE, PARTICIPANTS_MAX, PARTICIPANTS_UNVERIFIED_MAX,
+    ANNOUNCEMENT_BURST, ANNOUNCEMENT_BURST_INTERVAL, ANSWER_CREDIT_MAX, CROWDED_SILENCE, PARTICIPANTS_MAX,
+    PARTICIPANTS_UNVERIFIED_MAX,
 };
 use crate::locator::Locator;
 use crate::reader::{Reception, SampleMeta};
@@ -19,6 +20,7 @@ use crate::wire::{
     Data, DataHead, Endianness, Header, InfoDestination, InfoTimestamp, InlineQos, Payload, PayloadKind, StatusInfo,
 };
 
+use super::drops::Fault;
 use super::remote::RemoteParticipant;
 use super::{Addresses, LostReason, Participant, ParticipantEvent};
 
@@ -162,7 +164,6 @@ impl Participant {
         envelope: &Envelope,
         meta: &SampleMeta,
         data: &Data<'_>,
-        message_len: usize,
     ) {
         let sender = envelope.from.prefix;
         if meta.kind != ChangeKind::Alive {
@@ -170,27 +171,27 @@ impl Participant {
                 Ok(guid) if guid.prefix == sender => {
                     self.remove_participant(rx.now, rx.wall, sender, LostReason::Left);
                 }
-                Ok(_) => self.counters.forged += 1,
-                Err(_) => self.counters.discovery_malformed += 1,
+                Ok(_) => self.note(sender, Fault::Forged),
+                Err(_) => self.note(sender, Fault::DiscoveryMalformed),
             }
             return;
         }
         let Payload::Data(payload) = data.payload else {
-            self.counters.discovery_malformed += 1;
+            self.note(sender, Fault::DiscoveryMalformed);
             return;
         };
         let Ok(mut found) = ParticipantData::parse(payload, envelope.vendor) else {
-            self.counters.discovery_malformed += 1;
+            self.note(sender, Fault::DiscoveryMalformed);
             return;
         };
-        self.place_on_link(rx.interface, &mut found);
+        self.place_on_link(rx.source, &mut found);
         if found.prefix != sender {
-            self.counters.forged += 1;
+            self.note(sender, Fault::Forged);
             return;
         }
         let other_domain = found.domain.is_some_and(|domain| domain != self.config.domain);
         if other_domain || found.domain_tag != self.config.domain_tag {
-            self.counters.foreign_domain += 1;
+            self.note(sender, Fault::ForeignDomain);
             return;
         }
         if self.ignored.contains(&found.guid()) {
@@ -209,7 +210,7 @@ impl Participant {
         // Whoever addresses us may have lost us and wait for a sign that we hear it, as we do while it is unverified.
         let is_verified = self.remotes.get(&sender).is_some_and(|r| r.is_verified);
         if envelope.is_addressed || !is_verified {
-            self.answer(rx, sender, message_len);
+            self.answer(rx, sender);
         }
         if envelope.is_addressed {
             self.verify(rx.now, sender);
@@ -218,30 +219,33 @@ impl Participant {
     }
 
     /// Announces this participant to one that was just heard of, so that it learns of us at once instead of at our
-    /// next period, and before anything else comes from us. An address that is hearsay is not sent more than came
-    /// from it.
-    fn answer(&mut self, rx: &Reception<'_>, to: GuidPrefix, heard_bytes: usize) {
+    /// next period, and before anything else comes from us. An address that is hearsay is not sent more than came in its
+    /// name, however many others the same datagram announces.
+    fn answer(&mut self, rx: &Reception<'_>, to: GuidPrefix) {
+        let heard_bytes = core::mem::take(&mut self.unanswered_bytes);
         let answer = self.announcement(rx.wall, Some(to));
         let Some(remote) = self.remotes.get_mut(&to) else { return };
+        remote.credit_bytes = remote.credit_bytes.saturating_add(heard_bytes).min(ANSWER_CREDIT_MAX);
         if remote.answered_at.is_some_and(|at| rx.now.since(at) < ANSWER_INTERVAL) || remote.metatraffic.is_empty() {
             return;
         }
-        if !remote.is_verified && answer.len() > heard_bytes {
-            self.counters.held_back += 1;
-            self.announcer.hasten(rx.now);
-            return;
+        if !(remote.is_verified && remote.is_reachable) {
+            let Some(rest) = remote.credit_bytes.checked_sub(answer.len()) else {
+                *remote.drops.of(Fault::HeldBack) += 1;
+                self.announcer.hasten(rx.now);
+                return;
+            };
+            remote.credit_bytes = rest;
         }
         remote.answered_at = Some(rx.now);
         self.outbox.push_message(&answer, Arc::clone(&remote.metatraffic));
     }
 
-    /// The sender has named this participant: it hears us, so its address is no hearsay.
+    /// The sender has named this participant: it hears us.
     pub(super) fn verify(&mut self, now: Instant, sender: GuidPrefix) {
         let Some(remote) = self.remotes.get_mut(&sender).filter(|r| !r.is_verified) else { return };
         remote.is_verified = true;
-        let set = remote.builtin_endpoints();
-        let (to, vendor) = (Arc::clone(&remote.metatraffic), remote.data.vendor);
-        self.builtin.match_participant(now, sender, set, &to, vendor);
+        self.reroute(now, sender);
     }
 
     fn add_participant(&mut self, rx: &Reception<'_>, found: ParticipantData) {
@@ -254,12 +258,12 @@ impl Participant {
             }
         }
         if self.remotes.len() >= PARTICIPANTS_MAX && !self.give_up_silent(rx) {
-            self.counters.no_room += 1;
+            self.note(found.prefix, Fault::NoRoom);
             return;
         }
         let prefix = found.prefix;
-        let metatraffic = self.config.addresses.paths.choose(&found.metatraffic_unicast).to;
-        let remote = RemoteParticipant::new(rx.now, found.clone(), metatraffic);
+        let mut remote = RemoteParticipant::new(rx.now, found.clone(), rx.source.ip().to_canonical());
+        remote.choose_way(&self.config.addresses.paths);
         self.remotes.insert(prefix, remote);
         self.events.push_back(ParticipantEvent::ParticipantFound(found));
     }
@@ -290,10 +294,11 @@ impl Participant {
         self.events.push_back(ParticipantEvent::ParticipantFound(found));
     }
 
-    /// The groups and initial peers, and if asked for the known participants too.
+    /// The groups and initial peers, and if asked for the known participants too, as far as their addresses are no hearsay.
     fn everyone(&self, known: bool) -> Arc<[Locator]> {
         let mut to: Vec<Locator> = Vec::new();
-        let known = self.remotes.values().filter(|_| known).flat_map(|r| r.metatraffic.iter());
+        let known = self.remotes.values().filter(|r| known && r.is_verified && r.is_reachable);
+        let known = known.flat_map(|r| r.metatraffic.iter());
         let Addresses { metatraffic_multicast, initial_peers, .. } = &self.config.addresses;
         let all = metatraffic_multicast.iter().chain(initial_peers).chain(known);
         for locator in all {

@@ -4,6 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::hash::BuildHasher;
+use core::net::IpAddr;
 
 use crate::discovery::data::{
     DiscoveryDataError, ParticipantMessageData, ParticipantMessageKind, PublicationData, SubscriptionData,
@@ -21,9 +22,10 @@ use crate::time::{Instant, Span, Timestamp};
 use crate::vendor::VendorId;
 use crate::writer::{MatchedReader, Writer};
 
+use super::drops::Fault;
 use super::paths::Path;
 use super::remote::RemoteParticipant;
-use super::{Participant, ParticipantEvent};
+use super::{Addresses, Participant, ParticipantEvent};
 
 /// Stands for the reason of a refusal that was told. The reason itself is as long as a peer likes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -124,17 +126,12 @@ impl Participant {
         self.manual_liveliness_asserted = true;
     }
 
-    pub(super) fn handle_builtin(
-        &mut self,
-        rx: &Reception<'_>,
-        envelope: &Envelope,
-        input: &Input<'_>,
-        message_len: usize,
-    ) {
+    pub(super) fn handle_builtin(&mut self, rx: &Reception<'_>, envelope: &Envelope, input: &Input<'_>) {
         let from = envelope.from;
+        self.note_source(rx.now, from.prefix, rx.source);
         if from.entity == EntityId::SPDP_WRITER {
             if let Input::Data(meta, data) = input {
-                self.handle_announcement(rx, envelope, meta, data, message_len);
+                self.handle_announcement(rx, envelope, meta, data);
             }
             return;
         }
@@ -146,7 +143,7 @@ impl Participant {
             self.verify(rx.now, from.prefix);
         }
         if !self.builtin.handle(rx, envelope, input) {
-            self.counters.no_such_endpoint += 1;
+            self.note(from.prefix, Fault::NoSuchEndpoint);
         }
     }
 
@@ -186,10 +183,11 @@ impl Participant {
     /// An endpoint is gone, if it is its own participant that says so.
     fn take_disposal(&mut self, now: Instant, wall: Timestamp, sample: &Selected) {
         let guid = Guid::from_bytes(sample.info.instance.0);
-        if guid.prefix == sample.info.writer.prefix {
+        let sender = sample.info.writer.prefix;
+        if guid.prefix == sender {
             self.remove_remote_endpoint(now, wall, guid);
         } else {
-            self.counters.forged += 1;
+            self.note(sender, Fault::Forged);
         }
     }
 
@@ -291,11 +289,11 @@ impl Participant {
     fn take_message(&mut self, sample: &Selected) {
         let prefix = sample.info.writer.prefix;
         let Ok(message) = ParticipantMessageData::parse(&sample.payload) else {
-            self.counters.discovery_malformed += 1;
+            self.note(prefix, Fault::DiscoveryMalformed);
             return;
         };
         if message.prefix != prefix {
-            self.counters.forged += 1;
+            self.note(prefix, Fault::Forged);
             return;
         }
         let kind = match message.kind {
@@ -343,19 +341,19 @@ impl Participant {
         let sender = sample.info.writer.prefix;
         let remote = self.remotes.get_mut(&sender)?;
         let Ok(data) = parse(&sample.payload, remote.data.vendor) else {
-            self.counters.discovery_malformed += 1;
+            *remote.drops.of(Fault::DiscoveryMalformed) += 1;
             return None;
         };
         let guid = guid(&data);
         if guid.prefix != sender {
-            self.counters.forged += 1;
+            *remote.drops.of(Fault::Forged) += 1;
             return None;
         }
         if self.ignored.contains(&guid) {
             return None;
         }
         if !remote.has_room(guid.entity, sample.payload.len()) {
-            self.counters.no_room += 1;
+            *remote.drops.of(Fault::NoRoom) += 1;
             return None;
         }
         Some((remote, data))
@@ -405,6 +403,17 @@ impl Participant {
         let verdict = check_compatibility(offered, requested);
         let to_reader = (writer.prefix == own).then(|| self.matched_reader(requested));
         let to_writer = (reader.prefix == own).then(|| self.matched_writer(offered));
+        let verdict = match verdict {
+            Ok(()) => self.find_way(offered, requested, to_reader.as_ref(), to_writer.as_ref()),
+            refused => refused,
+        };
+        if let Err(NonMatch::Unreachable { .. }) = verdict {
+            self.unreached.insert(if writer.prefix == own { reader.prefix } else { writer.prefix });
+            if self.is_matched(writer, reader) {
+                // It goes on being reached where it was.
+                return;
+            }
+        }
         match verdict {
             Ok(()) => {
                 if let (Some(local), Some(matched)) = (self.writers.get_mut(&writer.entity), to_reader) {
@@ -426,6 +435,37 @@ impl Participant {
             }
             Err(reason) => self.refuse(writer, reader, &reason),
         }
+    }
+
+    /// Whether what has to travel between them can: samples to a remote reader, acknowledgements to a remote writer.
+    fn find_way(
+        &self,
+        offered: &PublicationData,
+        requested: &SubscriptionData,
+        to_reader: Option<&MatchedReader>,
+        to_writer: Option<&MatchedWriter>,
+    ) -> Result<(), NonMatch> {
+        let own = self.config.prefix;
+        let acknowledges = requested.qos.reliability.kind == ReliabilityKind::Reliable;
+        let (prefix, named) = match (to_reader, to_writer) {
+            (Some(to), _) if requested.guid.prefix != own && to.to.is_empty() && to.group.is_none() => {
+                (requested.guid.prefix, &requested.unicast)
+            }
+            (_, Some(to)) if offered.guid.prefix != own && to.to.is_empty() && acknowledges => {
+                (offered.guid.prefix, &offered.unicast)
+            }
+            _ => return Ok(()),
+        };
+        let of_participant = self.remotes.get(&prefix).map_or(&[][..], |r| &r.data.default_unicast);
+        let named = if named.is_empty() { of_participant } else { named };
+        Err(NonMatch::Unreachable { named: named.to_vec() })
+    }
+
+    fn is_matched(&self, writer: Guid, reader: Guid) -> bool {
+        let own = self.config.prefix;
+        let at_writer = self.writers.get(&writer.entity).filter(|_| writer.prefix == own);
+        let at_reader = self.readers.get(&reader.entity).filter(|_| reader.prefix == own);
+        at_writer.is_some_and(|w| w.matched.contains(&reader)) || at_reader.is_some_and(|r| r.matched.contains(&writer))
     }
 
     fn refuse(&mut self, writer: Guid, reader: Guid, reason: &NonMatch) {
@@ -527,14 +567,19 @@ impl Participant {
         paths.choose_group(remote.map_or(&self.config.addresses.default_multicast, |r| &r.data.default_multicast))
     }
 
-    /// The way to an endpoint: its own addresses, else those of its participant.
+    /// The way to an endpoint: its own addresses, else those of its participant; of another one, as far as it has been heard
+    /// from there.
     fn path_to(&self, prefix: GuidPrefix, unicast: &[Locator]) -> (Path, VendorId) {
-        let remote = self.remotes.get(&prefix);
-        let vendor = remote.map_or(VendorId::PEREGRINE, |r| r.data.vendor);
-        let of_participant = remote.map_or(&self.config.addresses.default_unicast, |r| &r.data.default_unicast);
-        let paths = &self.config.addresses.paths;
-        let own = paths.choose(unicast);
-        if own.to.is_empty() { (paths.choose(of_participant), vendor) } else { (own, vendor) }
+        let Addresses { paths, default_unicast, .. } = &self.config.addresses;
+        let Some(remote) = self.remotes.get(&prefix) else {
+            let own = paths.choose(unicast);
+            let path = if own.to.is_empty() { paths.choose(default_unicast) } else { own };
+            return (path, VendorId::PEREGRINE);
+        };
+        let shown: Vec<IpAddr> = remote.shown.iter().copied().collect();
+        let own = paths.choose_shown(unicast, &shown);
+        let path = if own.to.is_empty() { paths.choose_shown(&remote.data.default_unicast, &shown) } else { own };
+        (path, remote.data.vendor)
     }
 }
 

@@ -10,6 +10,7 @@
 mod addresses;
 mod announce;
 mod builtin;
+mod drops;
 mod endpoints;
 mod paths;
 mod remote;
@@ -23,6 +24,7 @@ use alloc::vec::Vec;
 use hashbrown::HashMap;
 
 pub use addresses::Addresses;
+pub use drops::{Drops, PeerDrops};
 pub use paths::{LocalAddress, Path, Paths};
 
 use crate::discovery::data::{ParticipantData, PublicationData, SubscriptionData};
@@ -33,9 +35,11 @@ use crate::receiver::{DropReason, Envelope, Input, Receive, interpret};
 use crate::time::{Instant, Span, Timestamp};
 use crate::transmit::TransmitBatch;
 use crate::vendor::VendorId;
+use crate::wire::{Data, Header, Payload, Submessage, Submessages};
 use crate::writer::MatchedReader;
 use announce::Announcer;
 use builtin::Builtin;
+use drops::Fault;
 use endpoints::{LocalReader, LocalWriter};
 use remote::RemoteParticipant;
 
@@ -193,7 +197,14 @@ pub struct Participant {
     manual_liveliness_asserted: bool,
     outbox: TransmitBatch,
     events: VecDeque<ParticipantEvent>,
-    counters: ParticipantCounters,
+    /// Those that name addresses they have not been heard from, without which something of them is not reached.
+    unreached: BTreeSet<GuidPrefix>,
+    /// Octets of the datagram being looked at for which nothing was answered yet.
+    unanswered_bytes: usize,
+    messages: u64,
+    not_rtps: u64,
+    /// What was dropped of participants that are not known.
+    unknown_drops: Drops,
 }
 
 impl Participant {
@@ -214,7 +225,11 @@ impl Participant {
             manual_liveliness_asserted: false,
             outbox: TransmitBatch::default(),
             events: VecDeque::new(),
-            counters: ParticipantCounters::default(),
+            unreached: BTreeSet::new(),
+            unanswered_bytes: 0,
+            messages: 0,
+            not_rtps: 0,
+            unknown_drops: Drops::default(),
             config,
         }
     }
@@ -237,12 +252,6 @@ impl Participant {
         &self.config
     }
 
-    /// What was dropped so far, and why.
-    #[must_use]
-    pub const fn counters(&self) -> ParticipantCounters {
-        self.counters
-    }
-
     /// A datagram has come. What concerns user endpoints goes to `deliver`; the rest is discovery and stays here. Says
     /// whether there was any of that: only then may the participant have something to tell or to send.
     pub fn handle_datagram(
@@ -251,10 +260,10 @@ impl Participant {
         message: &[u8],
         deliver: impl FnMut(&Reception<'_>, Delivery, Input<'_>),
     ) -> bool {
-        self.counters.messages += 1;
+        self.messages += 1;
+        self.unanswered_bytes = message.len();
         let own = self.config.prefix;
-        let mut demultiplexer =
-            Demultiplexer { participant: self, rx, message_len: message.len(), deliver, concerns_discovery: false };
+        let mut demultiplexer = Demultiplexer { participant: self, rx, deliver, concerns_discovery: false };
         interpret(message, own, &mut demultiplexer);
         let concerns_discovery = demultiplexer.concerns_discovery;
         if concerns_discovery {
@@ -339,28 +348,30 @@ impl Participant {
         self.remotes.get(&guid.prefix)?.publications.get(&guid.entity)
     }
 
+    fn has_endpoint(&self, entity: EntityId) -> bool {
+        self.readers.contains_key(&entity) || self.writers.contains_key(&entity)
+    }
+
     /// What is known of a remote reader.
     #[must_use]
     pub fn remote_subscription(&self, guid: &Guid) -> Option<&SubscriptionData> {
         self.remotes.get(&guid.prefix)?.subscriptions.get(&guid.entity)
     }
+}
 
-    fn note_dropped(&mut self, reason: DropReason) {
-        let counter = match reason {
-            DropReason::Header(_) => &mut self.counters.not_rtps,
-            DropReason::Malformed => &mut self.counters.malformed,
-            DropReason::HeaderExtension => &mut self.counters.header_extension,
-            DropReason::InlineQos => &mut self.counters.inline_qos,
-            DropReason::Protected => &mut self.counters.protected,
-        };
-        *counter += 1;
-    }
+/// Whether a message may say that an endpoint or a participant is gone. Cheap, and wrong at times in that direction only.
+#[must_use]
+pub fn ends_something(message: &[u8]) -> bool {
+    let Ok((_, rest)) = Header::parse(message) else { return false };
+    let ends = |data: &Data<'_>| {
+        data.writer.is_builtin() && (matches!(data.payload, Payload::Key(_)) || data.inline_qos.is_some())
+    };
+    Submessages::new(rest).map_while(Result::ok).any(|s| matches!(s, Submessage::Data(data) if ends(&data)))
 }
 
 struct Demultiplexer<'p, D> {
     participant: &'p mut Participant,
     rx: &'p Reception<'p>,
-    message_len: usize,
     deliver: D,
     concerns_discovery: bool,
 }
@@ -372,16 +383,23 @@ impl<D: FnMut(&Reception<'_>, Delivery, Input<'_>)> Receive for Demultiplexer<'_
         if from.entity.is_builtin() {
             if from.prefix != self.participant.config.prefix {
                 self.concerns_discovery = true;
-                self.participant.handle_builtin(self.rx, &envelope, &input, self.message_len);
+                self.participant.handle_builtin(self.rx, &envelope, &input);
             }
             return;
         }
+        if self.participant.unreached.contains(&from.prefix) {
+            self.concerns_discovery |= self.participant.note_source(self.rx.now, from.prefix, self.rx.source);
+        }
         if to != EntityId::UNKNOWN {
+            if envelope.is_addressed && !self.participant.has_endpoint(to) {
+                self.participant.note(from.prefix, Fault::NoSuchEndpoint);
+                return;
+            }
             (self.deliver)(self.rx, Delivery { to, from }, input);
             return;
         }
         if !input.is_for_reader() {
-            self.participant.counters.no_such_endpoint += 1;
+            self.participant.note(from.prefix, Fault::NoSuchEndpoint);
             return;
         }
         for to in self.participant.routes.get(&from).map_or(&[][..], Vec::as_slice) {
@@ -389,7 +407,7 @@ impl<D: FnMut(&Reception<'_>, Delivery, Input<'_>)> Receive for Demultiplexer<'_
         }
     }
 
-    fn dropped(&mut self, _: VendorId, reason: DropReason) {
-        self.participant.note_dropped(reason);
+    fn dropped(&mut self, from: GuidPrefix, _: VendorId, reason: DropReason) {
+        self.participant.note_dropped(from, reason);
     }
 }

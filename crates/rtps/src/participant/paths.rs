@@ -42,6 +42,7 @@ pub struct Paths {
     has_v4: bool,
     has_v6: bool,
     uses_groups: bool,
+    trusts_names: bool,
 }
 
 impl Default for Paths {
@@ -54,7 +55,7 @@ impl Paths {
     /// The ways out of a host with these addresses. `message_bytes` overrules what follows from the MTU.
     #[must_use]
     pub const fn new(addresses: Vec<LocalAddress>, message_bytes: Option<usize>) -> Self {
-        Self { addresses, message_bytes, has_v4: true, has_v6: true, uses_groups: true }
+        Self { addresses, message_bytes, has_v4: true, has_v6: true, uses_groups: true, trusts_names: false }
     }
 
     /// Uses only these versions of the Internet protocol.
@@ -72,13 +73,30 @@ impl Paths {
         self
     }
 
+    /// Whether anything is sent to addresses that a peer names and has not been heard from.
+    #[must_use]
+    pub const fn trusting_names(mut self, trusts_names: bool) -> Self {
+        self.trusts_names = trusts_names;
+        self
+    }
+
+    /// The best of a peer's addresses that are its own as far as is known: see [`Self::is_same_host`].
+    #[must_use]
+    pub(super) fn choose_shown(&self, unicast: &[Locator], shown: &[IpAddr]) -> Path {
+        self.choose_if(unicast, |ip| self.trusts_names || shown.iter().any(|s| self.is_same_host(*s, ip)))
+    }
+
     /// The best of a peer's addresses: one on this host, else one in a network this participant is in, else any that
     /// is not a loopback address, else loopback. A link-local address is of use only when its link is known.
     #[must_use]
     pub fn choose(&self, unicast: &[Locator]) -> Path {
+        self.choose_if(unicast, |_| true)
+    }
+
+    fn choose_if(&self, unicast: &[Locator], may_use: impl Fn(IpAddr) -> bool) -> Path {
         let candidates = unicast.iter().filter(|l| !l.is_link_local_v6() || l.scope != 0);
         let candidates = candidates.filter_map(|l| Some((*l, l.to_socket_addr()?.ip())));
-        let usable = candidates.filter(|(_, ip)| !ip.is_multicast() && self.speaks(*ip));
+        let usable = candidates.filter(|(_, ip)| !ip.is_multicast() && self.speaks(*ip) && may_use(*ip));
         let best = usable.min_by_key(|(_, ip)| self.rank(*ip));
         match best {
             Some((locator, ip)) => Path { to: Arc::new([locator]), max_message_bytes: self.message_bytes_to(ip) },
@@ -111,6 +129,19 @@ impl Paths {
     #[must_use]
     pub fn is_own(&self, ip: IpAddr) -> bool {
         ip.is_loopback() || self.addresses.iter().any(|a| a.ip == ip)
+    }
+
+    /// Whether who sends from one of these addresses is at the other, too: they are the same, both are this host's, or
+    /// both are in one network of IPv6, whose hosts have several addresses and send from any of them (RFC 8981).
+    #[must_use]
+    pub fn is_same_host(&self, a: IpAddr, b: IpAddr) -> bool {
+        if a == b || (self.is_own(a) && self.is_own(b)) {
+            return true;
+        }
+        match (a, b) {
+            (IpAddr::V6(v6), IpAddr::V6(_)) => !v6.is_unicast_link_local() && same_network(a, 64, b),
+            _ => false,
+        }
     }
 
     const fn speaks(&self, ip: IpAddr) -> bool {

@@ -1,6 +1,7 @@
 //! Discovery between participants on a perfect network with a virtual clock.
 
 mod addresses;
+mod amplification;
 mod announcing;
 mod answering;
 mod crowding;
@@ -105,13 +106,16 @@ struct Domain {
     sent: Vec<Sent>,
     /// Nobody hears anybody.
     cut: bool,
+    /// Where hosts send from, when that is not where they were put.
+    places: BTreeMap<u32, u32>,
 }
 
 impl Domain {
     fn new(configs: impl IntoIterator<Item = (u32, ParticipantConfig)>) -> Self {
         let now = Instant(1_000_000_000);
         let participants = configs.into_iter().map(|(host, config)| (host, Participant::new(now, config))).collect();
-        let mut domain = Self { now, participants, events: BTreeMap::new(), sent: vec![], cut: false };
+        let mut domain =
+            Self { now, participants, events: BTreeMap::new(), sent: vec![], cut: false, places: BTreeMap::new() };
         domain.tick();
         domain
     }
@@ -148,8 +152,16 @@ impl Domain {
 
     /// A message arrives at a host.
     fn hear(&mut self, host: u32, bytes: &[u8]) {
+        let [.., a, b, c, d] = GuidPrefix(bytes[8..20].try_into().unwrap()).0;
+        let sender = u32::from_be_bytes([a, b, c, d]);
+        let place = self.places.get(&sender).copied().unwrap_or(sender);
+        self.hear_from(host, address(place, 7410), bytes);
+    }
+
+    /// A message arrives from an address.
+    fn hear_from(&mut self, host: u32, source: SocketAddr, bytes: &[u8]) {
         let (now, wall) = (self.now, self.wall());
-        let rx = Reception { now, wall, buffer: None, interface: 0 };
+        let rx = Reception { now, wall, buffer: None, source };
         self.at(host).handle_datagram(&rx, bytes, |_, _, _| {});
     }
 

@@ -3,6 +3,7 @@
 use core::fmt;
 
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use super::policy::{
     DataRepresentation, Deadline, DestinationOrder, Durability, LatencyBudget, Liveliness, Ownership, Partition,
@@ -10,6 +11,7 @@ use super::policy::{
 };
 use super::policy_id::PolicyId;
 use crate::discovery::data::{PublicationData, SubscriptionData};
+use crate::locator::Locator;
 
 /// Why a writer and a reader do not match: what the writer offers and what the reader requests.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -44,6 +46,8 @@ pub enum NonMatch {
     TypeName { offered: String, requested: String },
     /// Nothing but room is lacking: the local endpoint has as many matches as it can take.
     TooManyMatches { limit: usize },
+    /// The remote endpoint has not been heard from any address it names, and nothing is sent to one that is only named.
+    Unreachable { named: Vec<Locator> },
 }
 
 /// Checks whether a writer and a reader match: the topic, then each policy in the order Cyclone DDS checks them, so that
@@ -141,11 +145,15 @@ fn check_representation(publication: &PublicationData, subscription: &Subscripti
 }
 
 impl NonMatch {
-    /// The policy at fault; `None` when it is the topic, the type or the number of matches.
+    /// The policy at fault; `None` when it is the topic, the type, the number of matches or the way.
     #[must_use]
     pub const fn policy_id(&self) -> Option<PolicyId> {
         Some(match self {
-            Self::TopicName { .. } | Self::TopicKind { .. } | Self::TypeName { .. } | Self::TooManyMatches { .. } => {
+            Self::TopicName { .. }
+            | Self::TopicKind { .. }
+            | Self::TypeName { .. }
+            | Self::TooManyMatches { .. }
+            | Self::Unreachable { .. } => {
                 return None;
             }
             Self::Reliability { .. } => PolicyId::Reliability,
@@ -195,6 +203,10 @@ impl fmt::Display for NonMatch {
             Self::DataRepresentation { offered, requested } => both(f, self, offered, requested),
             Self::TypeName { offered, requested } => write!(f, "type: offered {offered:?}, requested {requested:?}"),
             Self::TooManyMatches { limit } => write!(f, "the local endpoint has {limit} matches and takes no more"),
+            Self::Unreachable { named } if named.is_empty() => f.write_str("the remote endpoint names no address"),
+            Self::Unreachable { named } => {
+                write!(f, "the remote endpoint has not been heard from any usable address of those it names: {named:?}")
+            }
         }
     }
 }

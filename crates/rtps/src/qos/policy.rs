@@ -75,7 +75,8 @@ pub struct Deadline {
     pub period: Span,
 }
 
-/// How long delivery may be put off (DDS 1.4 §2.2.3.8). A hint.
+/// How long delivery may be put off (DDS 1.4 §2.2.3.8). A hint: matched and announced. Writers that gather samples into messages
+/// gather no longer than this, unless it is zero, which only asks for speed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct LatencyBudget {
     /// So long.

@@ -121,7 +121,8 @@ mod tests {
     const PER_READER: usize = 100_000;
     /// In a buffer of 16 KiB.
     const SAMPLE: u32 = 10_000;
-    const RX: Reception<'static> = Reception { now: Instant(1), wall: Timestamp::INVALID, buffer: None, interface: 0 };
+    const RX: Reception<'static> =
+        Reception { now: Instant(1), wall: Timestamp::INVALID, buffer: None, source: crate::pair::NOWHERE };
     const META: SampleMeta = SampleMeta {
         kind: ChangeKind::Alive,
         key_hash: None,

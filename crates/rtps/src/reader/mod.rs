@@ -15,6 +15,7 @@ mod tests;
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::net::SocketAddr;
 
 use hashbrown::HashMap;
 
@@ -83,7 +84,7 @@ impl ReaderConfig {
     }
 }
 
-/// When and in which buffer something came.
+/// When, from where and in which buffer something came.
 #[derive(Clone, Copy, Debug)]
 pub struct Reception<'a> {
     /// On the monotonic clock.
@@ -92,8 +93,8 @@ pub struct Reception<'a> {
     pub wall: Timestamp,
     /// The shared buffer the message lies in, if it may be kept by reference.
     pub buffer: Option<&'a Arc<Vec<u8>>>,
-    /// The number of the interface whose link the sender is on, when its address is a link-local one; else 0.
-    pub interface: u32,
+    /// Where it came from.
+    pub source: SocketAddr,
 }
 
 /// What a message says about a sample besides its octets.

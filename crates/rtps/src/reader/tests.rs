@@ -1,5 +1,6 @@
 use super::*;
 use crate::history::{HistoryKind, ResourceLimits};
+use crate::id::EntityId;
 use crate::pair::{Pair, reader_guid, rough, writer_guid};
 use crate::seq::SequenceNumberSet;
 use crate::vendor::VendorId;
@@ -74,6 +75,28 @@ fn what_is_lost_has_a_reason() {
     assert_eq!(events.collect::<Vec<_>>(), expected.map(|reason| ReaderEvent::SampleLost(1, reason)));
     let counters = pair.readers[0].counters();
     assert_eq!((counters.lost, counters.lost_in_transit, counters.lost_incomplete), (2, 1, 1));
+}
+
+#[test]
+fn a_writer_too_many_is_refused_and_counted() {
+    let mut reader = Reader::new(reliable());
+    let writer = |n| MatchedWriter {
+        guid: Guid::new(writer_guid().prefix, EntityId::user_writer(n, true)),
+        reliable: true,
+        has_history: false,
+        strength: 0,
+        lifespan: Span::INFINITE,
+        liveliness_lease: Span::INFINITE,
+        to: Arc::new([]),
+        max_message_bytes: 1400,
+        vendor: VendorId::PEREGRINE,
+        memory: Arc::default(),
+    };
+    let limit = MATCHES_MAX as u32;
+    assert!((0..limit).all(|n| reader.match_writer(Instant(0), writer(n))));
+    assert!(!reader.match_writer(Instant(0), writer(limit)));
+    assert!(reader.match_writer(Instant(0), writer(0)), "there may be news of one that is matched");
+    assert_eq!((reader.matched_writers().count(), reader.counters().matches_refused), (MATCHES_MAX, 1));
 }
 
 #[test]
@@ -189,7 +212,7 @@ fn a_sample_in_tiny_pieces_costs_no_memory() {
         non_standard_payload: false,
         payload: &[0],
     };
-    let rx = Reception { now: pair.now, wall: pair.wall(), buffer: None, interface: 0 };
+    let rx = Reception { now: pair.now, wall: pair.wall(), buffer: None, source: crate::pair::NOWHERE };
     pair.readers[0].handle_data_frag(&rx, writer_guid(), meta, &frag);
     assert_eq!(pair.readers[0].counters().no_room, 1);
     let frag = DataFrag { fragment_size: 0x400, payload: &[0; 0x400], ..frag };
@@ -212,7 +235,7 @@ fn a_writer_at_the_end_of_all_numbers_is_answered() {
         liveliness: false,
         group: None,
     };
-    let rx = Reception { now: pair.now, wall: pair.wall(), buffer: None, interface: 0 };
+    let rx = Reception { now: pair.now, wall: pair.wall(), buffer: None, source: crate::pair::NOWHERE };
     pair.readers[0].handle_heartbeat(&rx, writer_guid(), &heartbeat);
     let before = pair.readers[0].counters().requested;
     assert!(pair.readers[0].poll_transmit(pair.now, &mut crate::transmit::TransmitBatch::default()));
@@ -243,7 +266,7 @@ impl Fragments {
     }
 
     fn reception(&self) -> Reception<'static> {
-        Reception { now: self.now, wall: Timestamp::INVALID, buffer: None, interface: 0 }
+        Reception { now: self.now, wall: Timestamp::INVALID, buffer: None, source: crate::pair::NOWHERE }
     }
 
     fn pass(&mut self, span: Span) {
@@ -621,7 +644,7 @@ fn a_sample_nobody_has_written_starts_no_endless_exchange() {
         non_standard_payload: false,
     };
     let meta = plain_meta();
-    let rx = Reception { now: pair.now, wall: pair.wall(), buffer: None, interface: 0 };
+    let rx = Reception { now: pair.now, wall: pair.wall(), buffer: None, source: crate::pair::NOWHERE };
     pair.readers[0].handle_data(&rx, writer_guid(), meta, &data);
     pair.sent.clear();
     pair.answered.clear();

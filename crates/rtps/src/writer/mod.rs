@@ -59,6 +59,8 @@ pub struct WriterConfig {
     /// How often the writer has to show that it is alive when that is the application's business
     /// (LIVELINESS of a MANUAL kind); else infinite.
     pub liveliness_lease: Span,
+    /// How long samples may be gathered at most, whatever `batching` says (LATENCY_BUDGET); zero says nothing.
+    pub latency_budget: Span,
     /// Whether several samples are gathered into one message.
     pub batching: Option<Batching>,
     /// Whether samples are only queued when they are written, until [`Writer::publish`] sends them.
@@ -93,6 +95,7 @@ impl WriterConfig {
             lifespan: Span::INFINITE,
             deadline: Span::INFINITE,
             liveliness_lease: Span::INFINITE,
+            latency_budget: Span::ZERO,
             batching: None,
             asynchronous: false,
             max_message_bytes: MESSAGE_BYTES_MAX,
@@ -132,6 +135,8 @@ pub enum WriterTimer {
     Liveliness,
     /// Samples have been kept long enough for readers that never acknowledge.
     Retention,
+    /// A late joiner that never acknowledges is to get more of the history.
+    History,
 }
 
 /// What a writer has done so far.
@@ -198,6 +203,8 @@ pub struct Writer {
     /// the next time.
     kept_below: SequenceNumber,
     let_go_at: Option<Instant>,
+    /// When late joiners that never acknowledge get more of the history.
+    next_push: Option<Instant>,
     batch_bytes: usize,
     batch_deadline: Option<Instant>,
     next_expiry: Option<Instant>,
@@ -231,6 +238,7 @@ impl Writer {
             next_to_send: SequenceNumber::FIRST,
             kept_below: SequenceNumber::FIRST,
             let_go_at: None,
+            next_push: None,
             batch_bytes: 0,
             batch_deadline: None,
             next_expiry: None,
@@ -443,6 +451,11 @@ impl Writer {
         self.config.lifespan = lifespan;
     }
 
+    /// Changes the LATENCY_BUDGET of samples gathered from the next message on.
+    pub const fn set_latency_budget(&mut self, budget: Span) {
+        self.config.latency_budget = budget;
+    }
+
     /// Time has passed.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.batch_deadline.is_some_and(|at| at <= now) {
@@ -462,6 +475,9 @@ impl Writer {
         if self.let_go_at.is_some_and(|at| at <= now) {
             self.let_go(now);
         }
+        if self.next_push.is_some_and(|at| at <= now) {
+            self.push_more(now);
+        }
         if self.flow.heartbeat_due(now) {
             if self.is_backed_up() { self.reschedule(now) } else { self.ask_again(now) }
         }
@@ -477,6 +493,7 @@ impl Writer {
         sooner(&mut next, self.deadline.next_deadline(), WriterTimer::Deadline);
         sooner(&mut next, self.liveliness_due, WriterTimer::Liveliness);
         sooner(&mut next, self.let_go_at, WriterTimer::Retention);
+        sooner(&mut next, self.next_push, WriterTimer::History);
         next
     }
 
@@ -628,8 +645,11 @@ impl Writer {
             Some(batching) if self.packer.is_open() => {
                 if self.batch_bytes.saturating_add(last_len) > batching.max_bytes || batching.max_delay == Span::ZERO {
                     self.finish_group(now);
-                } else if self.batch_deadline.is_none() && !batching.max_delay.is_infinite() {
-                    self.batch_deadline = Some(now + batching.max_delay);
+                } else if self.batch_deadline.is_none() {
+                    let budget = self.config.latency_budget;
+                    let max_delay =
+                        if budget == Span::ZERO { batching.max_delay } else { batching.max_delay.min(budget) };
+                    self.batch_deadline = (!max_delay.is_infinite()).then(|| now + max_delay);
                 }
             }
             _ => self.finish_group(now),
@@ -715,7 +735,9 @@ impl Writer {
 
     /// Works out anew who gets new samples, and how large a message may be.
     fn regroup(&mut self) {
-        let to = group::destinations(self.readers.iter().map(|r| &r.info));
+        // Who still gets history would take what is new for a sign that the rest will not come.
+        let current = self.readers.iter().filter(|r| r.push_from.is_none());
+        let to = group::destinations(current.map(|r| &r.info));
         // Peers say where they listen, and there may be thousands of them.
         let hasher = foldhash::quality::FixedState::with_seed(self.config.seed);
         let mut asking: HashSet<Locator, _> = HashSet::with_hasher(hasher);

@@ -1,7 +1,10 @@
 //! What readers say, and what the writer does about it: repair, heartbeats of their own, history for late joiners.
 
 use crate::id::Guid;
-use crate::limits::{REPAIR_BYTES_MAX, RETRY_MAX, UNACKNOWLEDGED_KEEP, UNANSWERED_HEARTBEATS_MAX};
+use crate::limits::{
+    HISTORY_PUSH_BYTES, HISTORY_PUSH_INTERVAL, REPAIR_BYTES_MAX, RETRY_MAX, UNACKNOWLEDGED_KEEP,
+    UNANSWERED_HEARTBEATS_MAX,
+};
 use crate::seq::{FragmentNumber, SequenceNumber, SequenceNumberSet};
 use crate::time::Instant;
 use crate::wire::{AckNack, NackFrag};
@@ -96,10 +99,12 @@ impl Writer {
 
     /// Sends everything that individual readers are owed.
     pub(super) fn serve_readers(&mut self, now: Instant) {
+        let may_push = self.next_push.is_none_or(|at| at <= now);
+        let (mut pushes, mut must_push_more) = (false, false);
         for index in 0..self.readers.len() {
             let Some(reader) = self.readers.get_mut(index) else { return };
             let requested = reader.requested.take();
-            let push_from = reader.push_from.take();
+            let push_from = if may_push { reader.push_from.take() } else { None };
             let owed = core::mem::take(&mut reader.owed_heartbeat);
             if requested.is_none() && push_from.is_none() && !owed {
                 continue;
@@ -111,8 +116,22 @@ impl Writer {
                 self.directed_heartbeat(now, index);
             }
             if let Some(from) = push_from {
-                self.push_history(index, from);
+                pushes = true;
+                must_push_more |= self.push_history(index, from);
             }
+        }
+        if pushes {
+            self.next_push = must_push_more.then(|| now + HISTORY_PUSH_INTERVAL);
+            self.regroup();
+        }
+    }
+
+    /// Late joiners that never acknowledge get more of the history.
+    pub(super) fn push_more(&mut self, now: Instant) {
+        if self.is_backed_up() {
+            self.next_push = Some(now + HISTORY_PUSH_INTERVAL);
+        } else {
+            self.serve_readers(now);
         }
     }
 
@@ -260,15 +279,23 @@ impl Writer {
     }
 
     /// A best-effort reader never asks: what it wants of the past is sent when it comes.
-    fn push_history(&mut self, index: usize, from: SequenceNumber) {
-        let Some(reader) = self.readers.get(index) else { return };
+    /// Sends held samples to a late joiner, so many at once. Says whether there are more.
+    fn push_history(&mut self, index: usize, from: SequenceNumber) -> bool {
+        let Some(reader) = self.readers.get_mut(index) else { return false };
         let max_message = reader.info.max_message_bytes.min(self.group.max_message);
         let room = max_message.saturating_sub(self.group.qos_bytes);
         let until = self.next_to_send;
+        let mut octets = 0_usize;
         for change in self.history.iter_from(from).take_while(|c| c.sequence_number < until) {
+            if octets >= HISTORY_PUSH_BYTES {
+                reader.push_from = Some(change.sequence_number);
+                break;
+            }
+            octets = octets.saturating_add(change.payload.len());
             put_directed(&mut self.packer, reader, &Outgoing::from(change), room);
         }
         self.packer.close(&reader.direct);
+        reader.push_from.is_some()
     }
 }
 

@@ -1,5 +1,6 @@
 use super::*;
 use crate::history::ChangeKind;
+use crate::limits::{HISTORY_PUSH_BYTES, HISTORY_PUSH_INTERVAL};
 use crate::pair::{Pair, perfect, random, reader_guid, rough, writer_guid};
 use crate::reader::{ReaderConfig, ReaderEvent, SampleLostReason};
 use crate::seq::{Count, FragmentNumber, FragmentNumberSet, SequenceNumberSet};
@@ -302,6 +303,30 @@ fn a_best_effort_late_joiner_is_sent_the_history_unasked() {
     pair.run(Span::from_secs(1));
     assert_eq!(pair.taken_numbers(0), [1, 2, 3, 4, 5]);
     assert!(pair.answered.is_empty());
+}
+
+/// However much is held, no more than a burst leaves at once, and what is written meanwhile comes after it.
+#[test]
+fn a_best_effort_late_joiner_is_not_flooded_with_history() {
+    let config = WriterConfig { durable: true, history: HistoryKind::KeepAll, ..WriterConfig::new(writer_guid()) };
+    let mut best_effort = reader(0);
+    best_effort.reliable = false;
+    best_effort.wants_history = true;
+    let mut pair = Pair::new(config, vec![best_effort]);
+    (0..40).for_each(|n| _ = pair.write(n, &[n; 100_000]));
+    pair.match_one_of(0, 60_000, VendorId::CYCLONE, false);
+    let octets = |pair: &Pair| pair.sent.iter().map(|(_, bytes)| bytes.len()).sum::<usize>();
+    let burst = HISTORY_PUSH_BYTES + 110_000;
+    assert!((HISTORY_PUSH_BYTES..burst).contains(&octets(&pair)), "{}", octets(&pair));
+    pair.write(40, &[40; 100]);
+    assert!(octets(&pair) < burst, "what is new overtakes the history");
+    pair.run(HISTORY_PUSH_INTERVAL.times(2));
+    assert!(octets(&pair) < 3 * burst, "{}", octets(&pair));
+    pair.run(Span::from_secs(1));
+    pair.write(41, &[41; 100]);
+    pair.run(Span::from_millis(1));
+    assert_eq!(pair.taken_numbers(0), (1..=42).collect::<Vec<_>>());
+    assert_eq!(pair.writer.poll_timeout(), None);
 }
 
 #[test]
@@ -768,4 +793,44 @@ mod extremes {
             }
         }
     }
+}
+
+/// The hint of the application wins over the delay of the batch, but the default, zero, does not undo batching.
+#[test]
+fn samples_are_gathered_no_longer_than_the_latency_budget() {
+    for (budget, waits) in [(Span::ZERO, Span::from_secs(9)), (Span::from_millis(3), Span::from_millis(3))] {
+        let mut config = keep_all(1000);
+        config.batching = Some(Batching { max_bytes: 10_000, max_delay: Span::from_secs(9) });
+        config.latency_budget = budget;
+        let mut pair = Pair::new(config, vec![reader(0)]);
+        pair.match_all(1472);
+        pair.run(Span::from_millis(100));
+        pair.write(1, b"12345");
+        assert_eq!(pair.writer.poll_timeout(), Some((pair.now + waits, WriterTimer::Batch)));
+        pair.writer.flush(pair.now);
+        pair.writer.set_latency_budget(Span::from_millis(1));
+        pair.write(1, b"12345");
+        assert_eq!(pair.writer.poll_timeout(), Some((pair.now + Span::from_millis(1), WriterTimer::Batch)));
+    }
+}
+
+#[test]
+fn a_reader_too_many_is_refused_and_counted() {
+    let mut writer = Writer::new(keep_all(10));
+    let limit = MATCHES_MAX as u32;
+    let found = |n| MatchedReader {
+        guid: Guid::new(reader_guid(0).prefix, EntityId::user_reader(n, true)),
+        reliable: true,
+        wants_history: false,
+        to: Arc::new([]),
+        group: None,
+        max_message_bytes: 1400,
+        expects_inline_qos: false,
+        positive_acks_disabled: false,
+        vendor: VendorId::PEREGRINE,
+    };
+    assert!((0..limit).all(|n| writer.match_reader(Instant(0), found(n))));
+    assert!(!writer.match_reader(Instant(0), found(limit)));
+    assert!(writer.match_reader(Instant(0), found(0)), "there may be news of one that is matched");
+    assert_eq!((writer.matched_readers().count(), writer.counters().matches_refused), (MATCHES_MAX, 1));
 }

@@ -1,6 +1,7 @@
 //! Addresses that change, groups, and link-local addresses.
 
 use super::*;
+use std::format;
 
 fn locator(text: &str) -> Locator {
     Locator::from(text.parse::<SocketAddr>().unwrap())
@@ -63,6 +64,7 @@ fn a_reader_offers_its_group_else_that_of_its_participant() {
     let (now, wall) = (domain.now, domain.wall());
     let mut addresses = domain.at(2).config().addresses.clone();
     addresses.default_unicast = vec![Locator::from(address(77, 7411))];
+    domain.places.insert(2, 77);
     domain.at(2).set_addresses(now, wall, addresses);
     domain.run(Span::from_secs(1));
     let reader = last_match(&domain.events(1)).unwrap();
@@ -87,9 +89,8 @@ fn link_local_addresses_are_on_the_link_the_announcement_came_by() {
     other.addresses.default_unicast = vec![locator("[fe80::9]:7411"), locator("[fd00::9]:7411")];
     let message = announcement(other, None);
     let hear = |domain: &mut Domain, interface| {
-        let (now, wall) = (domain.now, domain.wall());
-        let rx = Reception { now, wall, buffer: None, interface };
-        domain.at(1).handle_datagram(&rx, &message, |_, _, _| {});
+        let source = format!("[fe80::9%{interface}]:7410").parse().unwrap();
+        domain.hear_from(1, source, &message);
         let data = domain.at(1).remote_participants().next().unwrap().clone();
         (data.default_unicast[0].scope, data.default_unicast[1].scope, domain.events(1).len())
     };

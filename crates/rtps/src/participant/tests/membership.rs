@@ -141,6 +141,7 @@ fn new_addresses_are_passed_on_to_matched_endpoints() {
     let (now, wall) = (domain.now, domain.wall());
     let mut addresses = domain.at(2).config().addresses.clone();
     addresses.default_unicast = vec![Locator::from(address(77, 7411))];
+    domain.places.insert(2, 77);
     domain.at(2).set_addresses(now, wall, addresses);
     domain.tick();
     let events = domain.events(1);

@@ -1,0 +1,252 @@
+//! How much can be made to go to an address by naming it. Host 66 is the one that lies; 77 is the victim.
+
+use super::*;
+use crate::discovery::data::ParticipantMessageData;
+
+const VICTIM: u32 = 77;
+
+/// A participant on host 66 that names addresses of the victim.
+fn liar() -> ParticipantConfig {
+    let mut config = config(66);
+    config.addresses.metatraffic_unicast = vec![Locator::from(address(VICTIM, 7410))];
+    config.addresses.default_unicast = vec![Locator::from(address(VICTIM, 7411))];
+    config
+}
+
+fn sent_to_victim(domain: &Domain) -> usize {
+    let is_at_victim = |m: &&Sent| m.to.iter().any(|to| to.ip() == address(VICTIM, 0).ip());
+    domain.sent.iter().filter(is_at_victim).map(|m| m.bytes.len()).sum()
+}
+
+/// Where a reader is to be reached, according to the last that its writer was told.
+fn ways(events: &[ParticipantEvent]) -> Vec<Locator> {
+    let matched = events.iter().rev().find_map(|e| match e {
+        ParticipantEvent::ReaderMatched { reader, .. } => Some(reader.to.to_vec()),
+        _ => None,
+    });
+    matched.unwrap_or_default()
+}
+
+#[test]
+fn a_participant_that_hears_us_cannot_direct_discovery_elsewhere() {
+    let mut domain = Domain::of(&[1]);
+    for key in 0..50 {
+        domain.put_writer(1, publication(1, key, "topic"));
+    }
+    let mut came = 0;
+    for _ in 0..30 {
+        let heard = announcement(liar(), Some(prefix(1)));
+        came += heard.len();
+        domain.hear(1, &heard);
+        domain.run(Span::from_secs(1));
+    }
+    let went = sent_to_victim(&domain);
+    assert!(went <= came, "{went} octets for {came}");
+    assert!(domain.sent_to(1, VICTIM).iter().all(Sent::is_announcement), "discovery data went to the victim");
+}
+
+#[test]
+fn one_datagram_that_announces_many_is_answered_once() {
+    let mut domain = Domain::of(&[1]);
+    domain.run(Span::from_secs(30));
+    let mut heard = announcement(liar(), None);
+    for host in 100..160 {
+        let mut other = liar();
+        other.prefix = prefix(host);
+        let source = crate::wire::InfoSource {
+            version: crate::vendor::ProtocolVersion::V2_5,
+            vendor: VendorId::PEREGRINE,
+            prefix: other.prefix,
+        };
+        source.emit(crate::wire::Endianness::Little, &mut heard);
+        heard.extend_from_slice(&announcement(other, None)[20..]);
+    }
+    domain.hear(1, &heard);
+    domain.run(Span::from_millis(10));
+    let (answers, went) = (domain.sent_to(1, VICTIM).len(), sent_to_victim(&domain));
+    assert_eq!(domain.at(1).remote_participants().count(), 61);
+    assert!(answers == 1 && went <= heard.len(), "{answers} answers");
+}
+
+#[test]
+fn a_reader_elsewhere_is_not_matched_and_that_is_told() {
+    let mut domain = Domain::of(&[1, 2]);
+    domain.put_writer(1, publication(1, 1, "topic"));
+    let mut far = subscription(2, 1, "topic");
+    far.unicast = vec![Locator::from(address(VICTIM, 9999))];
+    domain.put_reader(2, far);
+    domain.run(Span::from_secs(1));
+    assert_eq!(
+        ways(&domain.events(1)),
+        [Locator::from(address(2, 7411))],
+        "the participant is, where it was heard from"
+    );
+
+    let mut elsewhere = config(3);
+    elsewhere.addresses.default_unicast = vec![Locator::from(address(VICTIM, 7411))];
+    let mut domain = Domain::new([(1, config(1)), (3, elsewhere)]);
+    domain.put_writer(1, publication(1, 1, "topic"));
+    domain.put_reader(3, subscription(3, 1, "topic"));
+    domain.run(Span::from_secs(1));
+    let events = domain.events(1);
+    assert!(matched_readers(&events).is_empty());
+    let named = vec![Locator::from(address(VICTIM, 7411))];
+    assert_eq!(reasons(&events), [NonMatch::Unreachable { named }]);
+}
+
+#[test]
+fn an_address_counts_as_soon_as_the_participant_is_heard_from_it() {
+    let mut elsewhere = config(3);
+    elsewhere.addresses.default_unicast = vec![Locator::from(address(VICTIM, 7411))];
+    let mut domain = Domain::new([(1, config(1)), (3, elsewhere)]);
+    domain.put_writer(1, publication(1, 1, "topic"));
+    domain.put_reader(3, subscription(3, 1, "topic"));
+    domain.run(Span::from_secs(1));
+    assert!(matched_readers(&domain.events(1)).is_empty());
+    domain.places.insert(3, VICTIM);
+    domain.run(PERIOD);
+    assert_eq!(ways(&domain.events(1)), [Locator::from(address(VICTIM, 7411))]);
+}
+
+/// Acknowledgements of user data show an address as well as discovery does.
+#[test]
+fn user_traffic_shows_an_address_too() {
+    let mut elsewhere = config(3);
+    elsewhere.addresses.default_unicast = vec![Locator::from(address(VICTIM, 7411))];
+    let mut domain = Domain::new([(1, config(1)), (3, elsewhere)]);
+    domain.put_writer(1, publication(1, 1, "topic"));
+    domain.put_reader(3, subscription(3, 1, "topic"));
+    domain.run(Span::from_secs(1));
+    domain.events(1);
+    let mut heard = vec![];
+    crate::wire::Header {
+        version: crate::vendor::ProtocolVersion::V2_5,
+        vendor: VendorId::PEREGRINE,
+        prefix: prefix(3),
+    }
+    .emit(&mut heard);
+    let acknack = crate::wire::AckNack {
+        reader: subscription(3, 1, "topic").guid.entity,
+        writer: publication(1, 1, "topic").guid.entity,
+        state: crate::seq::SequenceNumberSet::empty(SequenceNumber(1)),
+        count: crate::seq::Count(1),
+        is_final: false,
+    };
+    acknack.emit(crate::wire::Endianness::Little, &mut heard);
+    domain.hear_from(1, address(VICTIM, 7411), &heard);
+    assert_eq!(ways(&domain.events(1)), [Locator::from(address(VICTIM, 7411))]);
+}
+
+#[test]
+fn whoever_names_another_address_later_goes_on_being_reached_where_it_was() {
+    let mut domain = Domain::of_a_pair();
+    let (now, wall) = (domain.now, domain.wall());
+    let mut addresses = domain.at(2).config().addresses.clone();
+    addresses.metatraffic_unicast = vec![Locator::from(address(VICTIM, 7410))];
+    addresses.default_unicast = vec![Locator::from(address(VICTIM, 7411))];
+    domain.at(2).set_addresses(now, wall, addresses);
+    domain.run(Span::from_secs(60));
+    let events = domain.events(1);
+    assert!(ways(&events).is_empty() && reasons(&events).is_empty() && lost(&events).is_empty(), "{events:?}");
+    assert_eq!(sent_to_victim(&domain), 0);
+}
+
+#[test]
+fn a_remote_writer_is_acknowledged_only_where_it_was_heard() {
+    let mut elsewhere = config(3);
+    elsewhere.addresses.default_unicast = vec![Locator::from(address(VICTIM, 7411))];
+    let mut domain = Domain::new([(1, config(1)), (3, elsewhere)]);
+    let reliable = Reliability { kind: ReliabilityKind::Reliable, ..Reliability::BEST_EFFORT };
+    let mut writer = publication(3, 1, "topic");
+    writer.qos.reliability = reliable;
+    domain.put_writer(3, writer);
+    domain.put_reader(1, subscription(1, 1, "topic"));
+    let mut asking = subscription(1, 2, "topic");
+    asking.qos.reliability = reliable;
+    let asking_entity = asking.guid.entity;
+    domain.put_reader(1, asking);
+    domain.run(Span::from_secs(1));
+    let matched: Vec<_> = domain
+        .events(1)
+        .iter()
+        .filter_map(|e| match e {
+            ParticipantEvent::WriterMatched { reader, writer } => Some((*reader, writer.to.to_vec())),
+            _ => None,
+        })
+        .collect();
+    // Nothing is sent to a writer that asks for no acknowledgement.
+    assert_eq!(matched, [(subscription(1, 1, "topic").guid.entity, vec![])]);
+    domain.places.insert(3, VICTIM);
+    domain.run(PERIOD);
+    let is_joined =
+        |e: &ParticipantEvent| matches!(e, ParticipantEvent::WriterMatched { reader, .. } if *reader == asking_entity);
+    assert!(domain.events(1).iter().any(is_joined));
+}
+
+#[test]
+fn trust_can_be_had_by_setting() {
+    let mut here = config(1);
+    here.addresses.paths = Paths::default().trusting_names(true);
+    let mut elsewhere = config(3);
+    elsewhere.addresses.default_unicast = vec![Locator::from(address(VICTIM, 7411))];
+    let mut domain = Domain::new([(1, here), (3, elsewhere)]);
+    domain.put_writer(1, publication(1, 1, "topic"));
+    domain.put_reader(3, subscription(3, 1, "topic"));
+    domain.run(Span::from_secs(1));
+    assert_eq!(ways(&domain.events(1)), [Locator::from(address(VICTIM, 7411))]);
+}
+
+#[test]
+fn what_is_dropped_is_counted_by_participant() {
+    let mut domain = Domain::of(&[1, 2]);
+    domain.run(Span::from_secs(1));
+    // One octet short in the last submessage, from one that is known and from one that is not.
+    for host in [2, 9] {
+        let mut heard = announcement(config(host), None);
+        let at = heard.len();
+        heard.extend_from_slice(&[0x15, 1, 0xff, 0]);
+        heard.truncate(at + 4);
+        if host == 9 {
+            heard[8..20].copy_from_slice(&prefix(9).0);
+            heard.drain(20..at);
+        }
+        domain.hear(1, &heard);
+    }
+    let message = ParticipantMessageData {
+        prefix: prefix(5),
+        kind: crate::discovery::data::ParticipantMessageKind::AUTOMATIC,
+        data: vec![],
+    };
+    let mut payload = vec![];
+    message.emit(&mut payload);
+    let (now, wall) = (domain.now, domain.wall());
+    let change = Change {
+        kind: ChangeKind::Alive,
+        instance: message.key_hash(),
+        source_timestamp: wall,
+        payload: Payload::copy_of(&payload),
+    };
+    domain.at(2).builtin.messages.writer.write(now, change).unwrap();
+    domain.run(Span::from_millis(50));
+    let drops = domain.at(1).drops();
+    let of =
+        |peer: &PeerDrops| (peer.participant.map(|g| g.prefix), peer.vendor, peer.drops.malformed, peer.drops.forged);
+    assert_eq!(
+        drops.iter().map(of).collect::<Vec<_>>(),
+        [(None, VendorId::UNKNOWN, 1, 0), (Some(prefix(2)), VendorId::PEREGRINE, 1, 1)]
+    );
+    let total = domain.counters(1);
+    assert_eq!((total.malformed, total.forged), (2, 1));
+    // Whoever goes leaves its counts behind.
+    let wall = domain.wall();
+    domain.at(2).leave(wall);
+    domain.settle();
+    let drops = domain.at(1).drops();
+    assert_eq!(drops.iter().map(of).collect::<Vec<_>>(), [(None, VendorId::UNKNOWN, 2, 1)]);
+    assert_eq!(domain.counters(1), total_and(total, &domain.counters(1)));
+}
+
+/// The counters of before, with the messages that have come since.
+fn total_and(before: ParticipantCounters, now: &ParticipantCounters) -> ParticipantCounters {
+    ParticipantCounters { messages: now.messages, ..before }
+}

@@ -15,8 +15,9 @@ use peregrine_transport::clock::MonotonicNs;
 use peregrine_transport::event::{Poller, Timer, Token, Waker};
 use peregrine_transport::interface::InterfaceWatcher;
 use peregrine_transport::thread;
-use peregrine_transport::udp::{Datagrams, ReceiveError, Receiver, ReceiverOptions, Socket, Wait};
+use peregrine_transport::udp::{Datagram, Datagrams, ReceiveError, Receiver, ReceiverOptions, Socket, Wait};
 
+use super::detour::Detour;
 use super::network::Network;
 use super::open::{self, Opened};
 use super::parker::Parker;
@@ -49,6 +50,8 @@ pub(crate) struct Domain {
     sockets: SendSockets,
     data_sockets: Vec<Arc<Socket>>,
     control_sockets: Vec<Arc<Socket>>,
+    /// News of the end of writers and participants, behind the samples that came before.
+    detour: Detour,
     /// Where threads that wait may take the place of the data thread.
     reception: Option<Reception<Touched>>,
     /// Those that receive user data sent to groups; there are none before the first group.
@@ -129,6 +132,7 @@ impl Domain {
             sockets,
             data_sockets,
             control_sockets,
+            detour: Detour::new().map_err(Error::system)?,
             reception,
             group_sockets: Mutex::new(Vec::new()),
             group_sockets_so_far: AtomicUsize::new(0),
@@ -346,12 +350,48 @@ impl Domain {
         }
     }
 
+    /// Receives what has come at a socket for discovery.
     fn drain(&self, receiver: &mut Receiver, socket: &Socket, touched: &mut Touched) -> bool {
-        let mut received = 0;
-        while received < DRAIN_MAX && self.receive_once(receiver, socket, touched) {
-            received += 1;
+        for received in 0..DRAIN_MAX {
+            let Ok(datagrams) = receiver.receive(socket, Wait::NonBlocking) else { return received > 0 };
+            if datagrams.len() == 0 {
+                return received > 0;
+            }
+            self.process_discovery(&datagrams, touched);
         }
-        received > 0
+        true
+    }
+
+    /// Hands over what has come for discovery, but what is to wait for samples that came before.
+    fn process_discovery(&self, datagrams: &Datagrams<'_>, touched: &mut Touched) {
+        let now = now();
+        for datagram in datagrams.clone() {
+            if !self.detour.put_aside(now, &datagram, &self.data_sockets) {
+                self.hand_over(core::iter::once(datagram), now, touched);
+            }
+        }
+        self.arm(self.detour.deadline());
+        self.tell(touched, now);
+    }
+
+    fn hand_over<'d>(
+        &self,
+        datagrams: impl Iterator<Item = Datagram<'d>> + Clone,
+        now: Instant,
+        touched: &mut Touched,
+    ) {
+        for participant in self.snapshot().iter() {
+            participant.handle_datagrams(datagrams.clone(), now, touched);
+        }
+    }
+
+    /// News of the end of something whose marker is lost, or behind what takes too long.
+    fn handle_overdue(&self, now: Instant) {
+        for news in self.detour.take_overdue(now) {
+            let mut touched = Touched::default();
+            self.hand_over(core::iter::once(news.datagram()), now, &mut touched);
+            self.tell(&mut touched, now);
+        }
     }
 
     fn receive_once(&self, receiver: &mut Receiver, socket: &Socket, touched: &mut Touched) -> bool {
@@ -376,6 +416,7 @@ impl Domain {
         // Whoever arms from here on sees that nothing is set and sets the timer itself.
         self.next_wake.store(NEVER, Ordering::SeqCst);
         let now = now();
+        self.handle_overdue(now);
         let mut due = std::mem::take(&mut *self.due.lock().unwrap_or_else(PoisonError::into_inner));
         let mut earliest = NEVER;
         for participant in self.snapshot().iter() {
@@ -392,7 +433,7 @@ impl Domain {
             earliest = earliest.min(participant.earliest_deadline());
         }
         *self.due.lock().unwrap_or_else(PoisonError::into_inner) = due;
-        self.arm_earlier(earliest);
+        self.arm_earlier(earliest.min(self.detour.deadline()));
     }
 
     /// Where participants can be reached now.
@@ -610,8 +651,12 @@ impl Process for Domain {
 
     fn handle(&self, datagrams: &Datagrams<'_>, touched: &mut Touched) -> Instant {
         let now = now();
-        for participant in self.snapshot().iter() {
-            participant.handle_datagrams(datagrams.clone(), now, touched);
+        if self.detour.is_in_use() {
+            let arrived = self.detour.take_arrived(datagrams.clone());
+            let resolved = datagrams.clone().filter_map(|datagram| self.detour.resolve(datagram, &arrived));
+            self.hand_over(resolved, now, touched);
+        } else {
+            self.hand_over(datagrams.clone(), now, touched);
         }
         now
     }

@@ -14,6 +14,7 @@
 //! Always in this order: a participant's, then an endpoint's. No lock is held across a system call or while user code
 //! runs.
 
+mod detour;
 pub(crate) mod domain;
 mod due;
 mod groups;

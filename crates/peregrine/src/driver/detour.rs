@@ -1,0 +1,161 @@
+//! Whoever says that an endpoint is gone says it at the socket for discovery. Samples written before lie at the socket for
+//! user data by then, and are to be received first.
+//!
+//! So such news does not take effect where it comes from: it is put aside, and a *marker* is sent to the socket for user data, where
+//! it queues up behind those samples. When the marker comes, the news is handled in its place. Nobody waits, and it works for whatever
+//! thread receives. A marker that does not come in time is not waited for: [`PATIENCE`].
+
+use std::collections::VecDeque;
+use std::io::IoSlice;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use peregrine_rtps::participant::ends_something;
+use peregrine_rtps::time::{Instant, Span};
+use peregrine_transport::random;
+use peregrine_transport::udp::{Datagram, Socket, Transmit};
+
+use super::NEVER;
+
+/// How long a marker may take. It waits behind what a data thread does, which may be a listener of the application.
+const PATIENCE: Span = Span::from_secs(1);
+
+/// News put aside at the same time; past that, it takes effect at once.
+const WAITING_MAX: usize = 256;
+
+const TOKEN_OCTETS: usize = 16;
+const MARKER_OCTETS: usize = TOKEN_OCTETS + 8;
+
+/// News that takes its place behind samples.
+pub(super) struct Detour {
+    /// Nobody else can make a marker.
+    token: [u8; TOKEN_OCTETS],
+    /// How many wait; most of the time, none.
+    count: AtomicUsize,
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    news: VecDeque<News>,
+    next: u64,
+}
+
+/// A datagram that was put aside.
+pub(super) struct News {
+    number: u64,
+    until: Instant,
+    source: SocketAddr,
+    message: Arc<Vec<u8>>,
+}
+
+impl News {
+    /// The datagram as it came.
+    pub(super) fn datagram(&self) -> Datagram<'_> {
+        Datagram { buffer: &self.message, range: 0..self.message.len(), source: self.source }
+    }
+}
+
+impl Detour {
+    pub(super) fn new() -> std::io::Result<Self> {
+        let mut token = [0; TOKEN_OCTETS];
+        random::fill(&mut token)?;
+        Ok(Self { token, count: AtomicUsize::new(0), waiting: Mutex::default() })
+    }
+
+    /// Puts a datagram aside that tells of the end of something, and sends a marker for it to the socket of these at which
+    /// its sender's samples come. `false`: it is to take effect at once.
+    pub(super) fn put_aside(&self, now: Instant, datagram: &Datagram<'_>, data_sockets: &[Arc<Socket>]) -> bool {
+        if !ends_something(datagram.bytes()) {
+            return false;
+        }
+        let is_v4 = |address: SocketAddr| address.is_ipv4();
+        let same = data_sockets.iter().find(|s| is_v4(s.local_address()) == is_v4(datagram.source));
+        let Some(socket) = same.or(data_sockets.first()) else { return false };
+        let Some(number) = self.add(now, datagram) else { return false };
+        if !self.send_marker(socket, number) {
+            return self.remove(number).is_none();
+        }
+        true
+    }
+
+    /// Whether news waits.
+    pub(super) fn is_in_use(&self) -> bool {
+        self.count.load(Ordering::Relaxed) > 0
+    }
+
+    /// The news whose markers are among these, in their order.
+    pub(super) fn take_arrived<'d>(&self, datagrams: impl Iterator<Item = Datagram<'d>>) -> Vec<News> {
+        let numbers = datagrams.filter_map(|datagram| self.number_of(datagram.bytes()));
+        numbers.filter_map(|number| self.remove(number)).collect()
+    }
+
+    /// The datagram itself; for a marker, the news that it stands for, and nothing when that has taken effect already.
+    pub(super) fn resolve<'d>(&self, datagram: Datagram<'d>, arrived: &'d [News]) -> Option<Datagram<'d>> {
+        match self.number_of(datagram.bytes()) {
+            None => Some(datagram),
+            Some(number) => arrived.iter().find(|news| news.number == number).map(News::datagram),
+        }
+    }
+
+    /// News that has waited for too long.
+    pub(super) fn take_overdue(&self, now: Instant) -> Vec<News> {
+        if !self.is_in_use() {
+            return Vec::new();
+        }
+        let mut waiting = self.lock();
+        let overdue = waiting.news.iter().take_while(|news| news.until <= now).count();
+        self.count.fetch_sub(overdue, Ordering::Relaxed);
+        waiting.news.drain(..overdue).collect()
+    }
+
+    /// When the next news has waited for too long.
+    pub(super) fn deadline(&self) -> u64 {
+        if self.is_in_use() { self.lock().news.front().map_or(NEVER, |news| news.until.0) } else { NEVER }
+    }
+
+    fn add(&self, now: Instant, datagram: &Datagram<'_>) -> Option<u64> {
+        let mut waiting = self.lock();
+        if waiting.news.len() >= WAITING_MAX {
+            return None;
+        }
+        let number = waiting.next;
+        waiting.next += 1;
+        let (until, source) = (now + PATIENCE, datagram.source);
+        waiting.news.push_back(News { number, until, source, message: Arc::new(datagram.bytes().to_vec()) });
+        self.count.fetch_add(1, Ordering::Relaxed);
+        Some(number)
+    }
+
+    fn remove(&self, number: u64) -> Option<News> {
+        let mut waiting = self.lock();
+        let at = waiting.news.iter().position(|news| news.number == number)?;
+        self.count.fetch_sub(1, Ordering::Relaxed);
+        waiting.news.remove(at)
+    }
+
+    /// Says whether the system took it.
+    fn send_marker(&self, socket: &Socket, number: u64) -> bool {
+        let local = socket.local_address();
+        let here: IpAddr = match local {
+            SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        };
+        let number = number.to_be_bytes();
+        let slices = [IoSlice::new(&self.token), IoSlice::new(&number)];
+        let destination = SocketAddr::new(here, local.port());
+        socket.try_send(&[Transmit { slices: &slices, destination, segment_bytes: None }]).accepted == 1
+    }
+
+    /// Which news this is the marker of, if it is one.
+    fn number_of(&self, octets: &[u8]) -> Option<u64> {
+        let (token, number) = octets.split_first_chunk::<TOKEN_OCTETS>()?;
+        let number = <[u8; 8]>::try_from(number).ok()?;
+        (octets.len() == MARKER_OCTETS && *token == self.token).then_some(u64::from_be_bytes(number))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

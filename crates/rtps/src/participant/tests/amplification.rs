@@ -119,12 +119,8 @@ fn user_traffic_shows_an_address_too() {
     domain.run(Span::from_secs(1));
     domain.events(1);
     let mut heard = vec![];
-    crate::wire::Header {
-        version: crate::vendor::ProtocolVersion::V2_5,
-        vendor: VendorId::PEREGRINE,
-        prefix: prefix(3),
-    }
-    .emit(&mut heard);
+    Header { version: crate::vendor::ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix: prefix(3) }
+        .emit(&mut heard);
     let acknack = crate::wire::AckNack {
         reader: subscription(3, 1, "topic").guid.entity,
         writer: publication(1, 1, "topic").guid.entity,

@@ -11,8 +11,11 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use peregrine_rtps::id::GuidPrefix;
 use peregrine_rtps::participant::ends_something;
 use peregrine_rtps::time::{Instant, Span};
+use peregrine_rtps::vendor::{ProtocolVersion, VendorId};
+use peregrine_rtps::wire::{Endianness, Header, InfoDestination};
 use peregrine_transport::random;
 use peregrine_transport::udp::{Datagram, Socket, Transmit};
 
@@ -24,13 +27,14 @@ const PATIENCE: Span = Span::from_secs(1);
 /// News put aside at the same time; past that, it takes effect at once.
 const WAITING_MAX: usize = 256;
 
-const TOKEN_OCTETS: usize = 16;
-const MARKER_OCTETS: usize = TOKEN_OCTETS + 8;
+/// Octets of a marker's number.
+const NUMBER_OCTETS: usize = size_of::<u64>();
 
 /// News that takes its place behind samples.
 pub(super) struct Detour {
-    /// Nobody else can make a marker.
-    token: [u8; TOKEN_OCTETS],
+    /// What all markers begin with; the rest is their number. They are messages for nobody, from nobody: of their identities, enough
+    /// is random that nobody else can make one.
+    head: Vec<u8>,
     /// How many wait; most of the time, none.
     count: AtomicUsize,
     waiting: Mutex<Waiting>,
@@ -59,9 +63,15 @@ impl News {
 
 impl Detour {
     pub(super) fn new() -> std::io::Result<Self> {
-        let mut token = [0; TOKEN_OCTETS];
-        random::fill(&mut token)?;
-        Ok(Self { token, count: AtomicUsize::new(0), waiting: Mutex::default() })
+        let (mut from, mut to) = ([0; 10], [0; 12]);
+        random::fill(&mut from)?;
+        random::fill(&mut to)?;
+        let prefix = GuidPrefix::new(VendorId::PEREGRINE, from);
+        let mut head = Vec::new();
+        Header { version: ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix }.emit(&mut head);
+        InfoDestination { prefix: GuidPrefix(to) }.emit(Endianness::Little, &mut head);
+        head.truncate(head.len().saturating_sub(NUMBER_OCTETS));
+        Ok(Self { head, count: AtomicUsize::new(0), waiting: Mutex::default() })
     }
 
     /// Puts a datagram aside that tells of the end of something, and sends a marker for it to the socket of these at which
@@ -143,19 +153,75 @@ impl Detour {
             SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
         };
         let number = number.to_be_bytes();
-        let slices = [IoSlice::new(&self.token), IoSlice::new(&number)];
+        let slices = [IoSlice::new(&self.head), IoSlice::new(&number)];
         let destination = SocketAddr::new(here, local.port());
         socket.try_send(&[Transmit { slices: &slices, destination, segment_bytes: None }]).accepted == 1
     }
 
     /// Which news this is the marker of, if it is one.
     fn number_of(&self, octets: &[u8]) -> Option<u64> {
-        let (token, number) = octets.split_first_chunk::<TOKEN_OCTETS>()?;
-        let number = <[u8; 8]>::try_from(number).ok()?;
-        (octets.len() == MARKER_OCTETS && *token == self.token).then_some(u64::from_be_bytes(number))
+        let number = octets.strip_prefix(&*self.head)?;
+        number.try_into().ok().map(u64::from_be_bytes)
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use peregrine_rtps::wire::{Submessage, Submessages};
+
+    use super::*;
+
+    fn datagram(message: &Arc<Vec<u8>>) -> Datagram<'_> {
+        Datagram { buffer: message, range: 0..message.len(), source: (Ipv4Addr::LOCALHOST, 1).into() }
+    }
+
+    fn add(detour: &Detour, at: Instant) -> u64 {
+        detour.add(at, &datagram(&Arc::new(vec![7; 3]))).unwrap()
+    }
+
+    /// A marker as it comes out of the socket.
+    fn marker(detour: &Detour, number: u64) -> Arc<Vec<u8>> {
+        Arc::new([&*detour.head, &number.to_be_bytes()].concat())
+    }
+
+    #[test]
+    fn news_takes_the_place_of_its_marker() {
+        let detour = Detour::new().unwrap();
+        let (first, second) = (add(&detour, Instant(0)), add(&detour, Instant(0)));
+        let sample = Arc::new(vec![1; 40]);
+        let (ours, others) = (marker(&detour, second), marker(&Detour::new().unwrap(), first));
+        let batch = [datagram(&sample), datagram(&ours), datagram(&others)];
+        let arrived = detour.take_arrived(batch.iter().cloned());
+        let resolved: Vec<_> = batch.into_iter().filter_map(|d| detour.resolve(d, &arrived)).collect();
+        assert_eq!(resolved.iter().map(Datagram::bytes).collect::<Vec<_>>(), [&sample[..], &[7; 3], &others[..]]);
+        assert!(detour.is_in_use());
+        // One that was waited for in vain has taken effect.
+        assert_eq!(detour.deadline(), PATIENCE.0);
+        assert_eq!(detour.take_overdue(Instant(0) + PATIENCE).len(), 1);
+        let late = marker(&detour, first);
+        assert!(detour.resolve(datagram(&late), &[]).is_none());
+        assert!(!detour.is_in_use());
+    }
+
+    #[test]
+    fn a_marker_is_a_message_that_means_nothing_to_anybody() {
+        let detour = Detour::new().unwrap();
+        let message = marker(&detour, 5);
+        let (_, rest) = Header::parse(&message).unwrap();
+        let submessages: Vec<_> = Submessages::new(rest).map(Result::unwrap).collect();
+        assert!(matches!(&submessages[..], [Submessage::InfoDestination(_)]), "{submessages:?}");
+    }
+
+    #[test]
+    fn what_is_put_aside_is_bounded_and_only_news_of_an_end() {
+        let detour = Detour::new().unwrap();
+        let plain = marker(&detour, 0);
+        assert!(!detour.put_aside(Instant(0), &datagram(&plain), &[]));
+        (0..WAITING_MAX).for_each(|_| _ = add(&detour, Instant(0)));
+        assert_eq!(detour.add(Instant(0), &datagram(&plain)), None);
     }
 }

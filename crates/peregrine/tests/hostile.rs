@@ -19,7 +19,7 @@ use forge::Forge;
 use mutate::mutate;
 use peregrine::qos::{Limit, ResourceLimits};
 use peregrine::{
-    DataReader, DataWriter, DdsType, DomainConfig, DomainParticipant, Guid, GuidPrefix, InterfaceSelection,
+    DataReader, DataWriter, DdsType, DomainConfig, DomainParticipant, Guid, GuidPrefix, InterfaceSelection, PeerDrops,
 };
 use peregrine_rtps::id::{DomainId, EntityId};
 use peregrine_rtps::vendor::VendorId;
@@ -250,6 +250,11 @@ fn a_million_hostile_packets_change_nothing_for_others() {
     ] {
         assert!(count > 0, "nothing was dropped for this reason: {reason}; {counters:?}");
     }
+    // Whoever invents identities gets one entry for all of them.
+    let (drops, known) = (victim.drops(), victim.discovered_participants().len());
+    assert!(drops.len() <= known + 1, "{} entries, {known} participants", drops.len());
+    let malformed = |peers: &[PeerDrops]| peers.iter().map(|peer| peer.drops.malformed).sum::<u64>();
+    assert!(malformed(&drops) >= counters.malformed && drops[0].participant.is_none() && malformed(&drops[..1]) > 0);
 
     impostors(&victim, &partner, &at_victim, &at_partner);
 }

@@ -86,6 +86,8 @@ pub struct Participant {
     pub message_size_max_bytes: Option<u32>,
     /// So many octets of user data in its announcement; only Peregrine's peer has that.
     pub user_data_bytes: Option<u32>,
+    /// Without threads of its own: the application polls; only Peregrine's peer has that.
+    pub is_polled: bool,
 }
 
 /// Samples for a writer to write, one after the other.
@@ -227,6 +229,9 @@ impl Peer {
         }
         if let Some(bytes) = options.message_size_max_bytes {
             let _ = write!(command, " message_size_max={bytes}");
+        }
+        if options.is_polled {
+            command.push_str(" wait=poll");
         }
         if let Some(bytes) = options.user_data_bytes {
             let _ = write!(command, " user_data={bytes}");

@@ -141,11 +141,11 @@ struct Stream {
 }
 
 impl Stream {
-    fn start(writer_host: &NetNs, reader_host: &NetNs) -> Result<Self> {
+    fn start(writer_host: &NetNs, reader_host: &NetNs, participant: &Participant) -> Result<Self> {
         let program = Program::peregrine()?;
         let peer = |host| {
             let mut peer = Peer::start(&program, host)?;
-            peer.participant(DOMAIN, &Participant::default())?;
+            peer.participant(DOMAIN, participant)?;
             Result::Ok(peer)
         };
         let (mut writer, mut reader) = (peer(writer_host)?, peer(reader_host)?);
@@ -171,9 +171,9 @@ impl Stream {
 
 /// Both begin with nothing but loopback. Then there is a link; then the host of the writer, or of the reader, gets
 /// another address in place of its own, in another network; then the link is gone for a while.
-fn peers_follow_the_addresses_of(moving: fn(&TwoHosts) -> &NetNs) -> Result<()> {
+fn peers_follow_the_addresses_of(moving: fn(&TwoHosts) -> &NetNs, participant: &Participant) -> Result<()> {
     let hosts = TwoHosts::apart()?;
-    let mut stream = Stream::start(&hosts.a, &hosts.b)?;
+    let mut stream = Stream::start(&hosts.a, &hosts.b, participant)?;
     hosts.join(&Link::default())?;
     stream.writer.wait_matched("w", 1, PATIENCE)?;
     stream.reader.wait_matched("r", 1, PATIENCE)?;
@@ -196,10 +196,17 @@ fn peers_follow_the_addresses_of(moving: fn(&TwoHosts) -> &NetNs) -> Result<()> 
 
 #[test]
 fn a_writer_that_moves_is_followed() {
-    peers_follow_the_addresses_of(|hosts| &hosts.a).unwrap();
+    peers_follow_the_addresses_of(|hosts| &hosts.a, &Participant::default()).unwrap();
 }
 
 #[test]
 fn a_reader_that_moves_is_followed() {
-    peers_follow_the_addresses_of(|hosts| &hosts.b).unwrap();
+    peers_follow_the_addresses_of(|hosts| &hosts.b, &Participant::default()).unwrap();
+}
+
+#[test]
+fn whoever_is_polled_follows_and_is_followed() {
+    let polled = Participant { is_polled: true, ..Participant::default() };
+    peers_follow_the_addresses_of(|hosts| &hosts.a, &polled).unwrap();
+    peers_follow_the_addresses_of(|hosts| &hosts.b, &polled).unwrap();
 }

@@ -7,6 +7,7 @@ mod answer;
 mod command;
 mod endpoint;
 mod news;
+mod polling;
 mod qos;
 mod types;
 
@@ -16,11 +17,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use peregrine::qos::{ParticipantQos, UserData};
-use peregrine::{DomainConfig, DomainParticipant};
+use peregrine::{DomainConfig, DomainParticipant, WaitStrategy};
 
 use crate::answer::Answer;
 use crate::command::Command;
 use crate::endpoint::{Endpoint, Load};
+use crate::polling::Polling;
 use crate::qos::EndpointQos;
 
 /// What the other vendors' peers have when they are not told.
@@ -52,6 +54,7 @@ fn say(answer: &Answer) -> io::Result<()> {
 #[derive(Default)]
 struct Session {
     endpoints: HashMap<String, Endpoint>,
+    polling: Option<Polling>,
     participant: Option<DomainParticipant>,
 }
 
@@ -89,12 +92,17 @@ impl Session {
             config.multicast = false;
         }
         config.message_bytes = command.option_number("message_size_max")?;
+        let is_polled = command.choice("wait", &[("block", false), ("poll", true)])?;
+        if is_polled {
+            config.wait = WaitStrategy::Poll;
+        }
         let user_data = UserData(vec![b'u'; command.option_number("user_data")?.unwrap_or(0)]);
         let participant = DomainParticipant::builder(command.number(1)?)
             .qos(ParticipantQos { user_data, ..ParticipantQos::default() })
             .lease(command.option_millis("lease_ms")?.unwrap_or(LEASE_DEFAULT))
             .config(config)
             .build()?;
+        self.polling = is_polled.then(|| Polling::start(&participant));
         self.participant = Some(participant);
         Ok(())
     }

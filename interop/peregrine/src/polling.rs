@@ -1,0 +1,39 @@
+//! A participant without threads of its own: somebody has to poll it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use peregrine::DomainParticipant;
+
+/// How soon the polling ends when it is to.
+const TURN: Duration = Duration::from_millis(20);
+
+/// Polls as long as this exists.
+pub(crate) struct Polling {
+    is_over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Polling {
+    pub(crate) fn start(participant: &DomainParticipant) -> Self {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (participant, ends) = (participant.clone(), Arc::clone(&is_over));
+        let poll = move || {
+            while !ends.load(Ordering::Relaxed) {
+                participant.poll(TURN);
+            }
+        };
+        Self { is_over, thread: Some(thread::spawn(poll)) }
+    }
+}
+
+impl Drop for Polling {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
+            eprintln!("the thread that polls has panicked");
+        }
+    }
+}

@@ -1,50 +1,17 @@
 //! What is found in the domain: the builtin topics as events (DDS 1.4 §2.2.5).
 
-use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_core::Stream;
-use peregrine_rtps::discovery::data::{ParticipantData, PublicationData, SubscriptionData};
-use peregrine_rtps::id::{Guid, GuidPrefix};
-use peregrine_rtps::participant::LostReason;
-use peregrine_rtps::qos::NonMatch;
 
+pub use crate::driver::observer::DiscoveryEvent;
+use crate::driver::observer::Observer;
 use crate::driver::participant::{Locked, ParticipantCore};
 use crate::driver::wait_until;
 use crate::status::StatusMask;
-
-/// Events kept for whoever has not looked yet; past that, the oldest are dropped and counted.
-const EVENTS_MAX: usize = 4096;
-
-/// Something found or lost in the domain.
-#[derive(Clone, Debug)]
-pub enum DiscoveryEvent {
-    /// A participant was found, or says something new about itself.
-    ParticipantFound(ParticipantData),
-    /// A participant is gone.
-    ParticipantLost(GuidPrefix, LostReason),
-    /// A writer was found, or its policies have changed.
-    PublicationFound(PublicationData),
-    /// A writer is gone.
-    PublicationLost(Guid),
-    /// A reader was found, or its policies have changed.
-    SubscriptionFound(SubscriptionData),
-    /// A reader is gone.
-    SubscriptionLost(Guid),
-    /// A writer and a reader of the same topic do not match, one of them at least of this participant. Told again when the
-    /// reason changes.
-    NotMatched {
-        /// The one of this participant.
-        local: Guid,
-        /// The other one.
-        remote: Guid,
-        /// Why not, with both values.
-        reason: NonMatch,
-    },
-}
 
 /// The events of one participant, in order: to be asked, waited for, or used as a stream.
 pub struct DiscoveryEvents {
@@ -53,22 +20,15 @@ pub struct DiscoveryEvents {
     waiting: Option<u64>,
 }
 
-/// Where events wait for one who looks.
-pub(crate) struct Observer {
-    pub(crate) id: u64,
-    queue: VecDeque<DiscoveryEvent>,
-    missed: u64,
-}
-
 impl DiscoveryEvents {
     pub(crate) fn new(core: Arc<ParticipantCore>) -> Self {
         let mut locked = core.lock();
-        let mut observer = Observer { id: locked.next_observer(), queue: VecDeque::new(), missed: 0 };
+        let mut observer = Observer::new(locked.next_observer());
         let rtps = &locked.rtps;
         rtps.remote_participants().for_each(|p| observer.push(DiscoveryEvent::ParticipantFound(p.clone())));
         rtps.remote_publications().for_each(|p| observer.push(DiscoveryEvent::PublicationFound(p.clone())));
         rtps.remote_subscriptions().for_each(|s| observer.push(DiscoveryEvent::SubscriptionFound(s.clone())));
-        let id = observer.id;
+        let id = observer.id();
         locked.observers.push(observer);
         drop(locked);
         Self { core, id, waiting: None }
@@ -89,22 +49,12 @@ impl DiscoveryEvents {
     /// How many events were dropped because nobody looked at them for so long.
     #[must_use]
     pub fn missed(&self) -> u64 {
-        self.core.lock().observers.iter().find(|o| o.id == self.id).map_or(0, |o| o.missed)
-    }
-}
-
-impl Observer {
-    pub(crate) fn push(&mut self, event: DiscoveryEvent) {
-        if self.queue.len() >= EVENTS_MAX {
-            self.queue.pop_front();
-            self.missed = self.missed.saturating_add(1);
-        }
-        self.queue.push_back(event);
+        self.core.lock().observers.iter().find(|o| o.id() == self.id).map_or(0, Observer::missed)
     }
 }
 
 fn take(locked: &mut Locked, id: u64) -> Option<DiscoveryEvent> {
-    locked.observers.iter_mut().find(|o| o.id == id)?.queue.pop_front()
+    locked.observers.iter_mut().find(|o| o.id() == id)?.next()
 }
 
 impl Stream for DiscoveryEvents {
@@ -124,7 +74,7 @@ impl Stream for DiscoveryEvents {
 impl Drop for DiscoveryEvents {
     fn drop(&mut self) {
         let mut locked = self.core.lock();
-        locked.observers.retain(|o| o.id != self.id);
+        locked.observers.retain(|o| o.id() != self.id);
         if let Some(waiting) = self.waiting {
             locked.wakers.remove(waiting);
         }

@@ -27,7 +27,7 @@ use crate::publisher::{Publisher, PublisherInner};
 use crate::qos;
 use crate::status::StatusMask;
 use crate::subscriber::{Subscriber, SubscriberInner};
-use crate::topic::Topic;
+use crate::topic::{Told, Topic};
 
 /// How long a participant counts as present without news of it.
 const LEASE_DEFAULT: Duration = Duration::from_secs(20);
@@ -338,7 +338,7 @@ impl DomainParticipant {
 
     /// Lets a topic know of the participant's listener.
     pub(crate) fn refresh_topic(&self, topic: &TopicCore) {
-        let upper = self.listener().map(|(listener, mask)| (listener as Arc<dyn TopicListener>, mask));
+        let upper = self.listener().map(|(listener, mask)| (Told::hook(listener as Arc<dyn TopicListener>), mask));
         topic.lock().upper = upper;
     }
 

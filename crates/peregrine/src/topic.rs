@@ -8,7 +8,7 @@ use peregrine_rtps::qos::{PublisherQos, SubscriberQos, TopicQos};
 use peregrine_xtypes::DdsType;
 
 use crate::condition::StatusCondition;
-use crate::driver::topic::TopicCore;
+use crate::driver::topic::{TopicCore, TopicHook};
 use crate::error::Error;
 use crate::listener::TopicListener;
 use crate::participant::DomainParticipant;
@@ -37,7 +37,7 @@ impl<T: DdsType> Topic<T> {
         }
         let core = participant.inner.core.topic(name, T::TYPE_NAME, qos, participant.autoenables())?;
         participant.refresh_topic(&core);
-        let condition = core.condition();
+        let condition = StatusCondition::of_topic(&core);
         Ok(Self { core, participant: participant.clone(), condition, marker: PhantomData })
     }
 
@@ -145,7 +145,22 @@ impl<T: DdsType> Topic<T> {
 
     /// Who is told of these statuses from now on; `None` for nobody.
     pub fn set_listener(&self, listener: Option<Arc<dyn TopicListener>>, mask: StatusMask) {
-        self.core.lock().own = listener.map(|listener| (listener, mask));
+        self.core.lock().own = listener.map(|listener| (Told::hook(listener), mask));
+    }
+}
+
+/// Hands what a topic tells to a listener.
+pub(crate) struct Told(Arc<dyn TopicListener>);
+
+impl Told {
+    pub(crate) fn hook(listener: Arc<dyn TopicListener>) -> Arc<dyn TopicHook> {
+        Arc::new(Self(listener))
+    }
+}
+
+impl TopicHook for Told {
+    fn inconsistent(&self, topic: &str, status: InconsistentTopicStatus) {
+        self.0.on_inconsistent_topic(topic, status);
     }
 }
 

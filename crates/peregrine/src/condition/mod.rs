@@ -13,7 +13,7 @@ pub use guard::GuardCondition;
 pub(crate) use read::sealed::Choose;
 pub use read::{QueryCondition, ReadCondition, SampleCondition};
 pub use status::StatusCondition;
-pub(crate) use status::{Inner as StatusConditionInner, NoStatuses, StatusSource, StatusState};
+pub(crate) use status::{NoStatuses, StatusSource};
 pub use wait_set::WaitSet;
 
 use crate::driver::domain::Domain;

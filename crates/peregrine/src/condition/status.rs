@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::Waker;
 
 use super::Trigger;
-use crate::driver::Watched;
 use crate::driver::domain::Domain;
+use crate::driver::topic::TopicCore;
+use crate::driver::{StatusState, Watched};
 use crate::status::StatusMask;
 
 /// True while one of the enabled statuses of an entity has changed and was not read since. Each entity has one.
@@ -33,17 +34,14 @@ pub(crate) trait StatusSource: Send + Sync {
 }
 
 impl StatusCondition {
+    /// The one condition of a topic, whichever handle asks.
+    pub(crate) fn of_topic(core: &Arc<TopicCore>) -> Self {
+        Self { inner: core.shared(|| Self::new(Arc::clone(core) as Arc<_>).inner) }
+    }
+
     /// All statuses are enabled at first.
     pub(crate) fn new(source: Arc<dyn StatusSource>) -> Self {
         Self { inner: Arc::new(Inner { source, enabled: AtomicU32::new(StatusMask::ALL.bits()) }) }
-    }
-
-    pub(crate) const fn from_inner(inner: Arc<Inner>) -> Self {
-        Self { inner }
-    }
-
-    pub(crate) const fn as_inner(&self) -> &Arc<Inner> {
-        &self.inner
     }
 
     /// The statuses that make it true.
@@ -99,11 +97,6 @@ impl StatusSource for NoStatuses {
     fn domain(&self) -> &Arc<Domain> {
         &self.0
     }
-}
-
-/// What is under the lock of an entity that has statuses.
-pub(crate) trait StatusState {
-    fn changed(&self) -> StatusMask;
 }
 
 impl<C> StatusSource for C

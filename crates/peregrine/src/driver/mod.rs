@@ -17,8 +17,10 @@
 mod detour;
 pub(crate) mod domain;
 mod due;
+pub(crate) mod flow;
 mod groups;
 mod network;
+pub(crate) mod observer;
 mod open;
 mod parker;
 pub(crate) mod participant;
@@ -64,6 +66,11 @@ pub(crate) trait Watched {
     fn state(&self) -> MutexGuard<'_, Self::State>;
 
     fn wakers(state: &mut Self::State) -> &mut Wakers;
+}
+
+/// What is under the lock of an entity that has statuses.
+pub(crate) trait StatusState {
+    fn changed(&self) -> StatusMask;
 }
 
 /// Waits until `check` has an answer, or `None` when `timeout` is over. It is asked again whenever there is news of the

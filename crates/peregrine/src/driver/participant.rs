@@ -18,12 +18,12 @@ use peregrine_transport::udp::Datagram;
 
 use super::domain::{Domain, Touched};
 use super::due::Due;
+use super::observer::{DiscoveryEvent, Observer};
 use super::reader::{ReaderCore, ReaderState};
 use super::topic::TopicCore;
 use super::wakers::Wakers;
 use super::writer::{WriterCore, WriterHook};
 use super::{Watched, now, wait_until, wall};
-use crate::discovery::{DiscoveryEvent, Observer};
 use crate::error::Error;
 use crate::status::StatusMask;
 

@@ -16,8 +16,7 @@ use super::due::Due;
 use super::telling::Telling;
 use super::topic::TopicCore;
 use super::wakers::Wakers;
-use super::{Watched, now, wall};
-use crate::condition::StatusState;
+use super::{StatusState, Watched, now, wall};
 use crate::status::{
     IncompatibleQosStatus, LivelinessChangedStatus, MatchedStatus, RequestedDeadlineMissedStatus, SampleLostStatus,
     SampleRejectedStatus, StatusMask,

@@ -1,15 +1,20 @@
 //! A topic as the driver holds it: what is common to all its endpoints in a participant.
 
+use std::any::Any;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use peregrine_rtps::qos::TopicQos;
 
-use super::Watched;
 use super::domain::Domain;
 use super::wakers::Wakers;
-use crate::condition::{StatusCondition, StatusConditionInner as ConditionInner, StatusState};
-use crate::listener::TopicListener;
+use super::{StatusState, Watched};
 use crate::status::{InconsistentTopicStatus, StatusMask};
+
+/// What a listener of a topic is told. Called without any lock held.
+pub(crate) trait TopicHook: Send + Sync {
+    /// INCONSISTENT_TOPIC has changed.
+    fn inconsistent(&self, topic: &str, status: InconsistentTopicStatus);
+}
 
 /// A listener, and the statuses it is told of.
 pub(crate) type Listening<L> = Option<(Arc<L>, StatusMask)>;
@@ -20,9 +25,9 @@ pub(crate) struct TopicState {
     pub(crate) inconsistent: InconsistentTopicStatus,
     pub(crate) changed: StatusMask,
     /// The topic's own listener.
-    pub(crate) own: Listening<dyn TopicListener>,
+    pub(crate) own: Listening<dyn TopicHook>,
     /// That of the participant.
-    pub(crate) upper: Listening<dyn TopicListener>,
+    pub(crate) upper: Listening<dyn TopicHook>,
     wakers: Wakers,
 }
 
@@ -32,7 +37,8 @@ pub(crate) struct TopicCore {
     pub(crate) type_name: &'static str,
     domain: Arc<Domain>,
     state: Mutex<TopicState>,
-    condition: Mutex<Weak<ConditionInner>>,
+    /// What its handles have in common besides, as long as one of them exists.
+    shared: Mutex<Weak<dyn Any + Send + Sync>>,
 }
 
 impl TopicCore {
@@ -52,22 +58,22 @@ impl TopicCore {
             upper: None,
             wakers: Wakers::default(),
         };
-        Self { name, type_name, domain, state: Mutex::new(state), condition: Mutex::new(Weak::new()) }
+        Self { name, type_name, domain, state: Mutex::new(state), shared: Mutex::new(Weak::<()>::new()) }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, TopicState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The one condition on its statuses.
-    pub(crate) fn condition(self: &Arc<Self>) -> StatusCondition {
-        let mut kept = self.condition.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(inner) = kept.upgrade() {
-            return StatusCondition::from_inner(inner);
+    /// What its handles share: that of another one, else what `make` makes.
+    pub(crate) fn shared<S: Any + Send + Sync>(&self, make: impl FnOnce() -> Arc<S>) -> Arc<S> {
+        let mut kept = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = kept.upgrade().and_then(|shared| shared.downcast().ok()) {
+            return known;
         }
-        let condition = StatusCondition::new(Arc::clone(self) as Arc<_>);
-        *kept = Arc::downgrade(condition.as_inner());
-        condition
+        let made = make();
+        *kept = Arc::downgrade(&(Arc::clone(&made) as Arc<dyn Any + Send + Sync>));
+        made
     }
 
     /// An endpoint of a topic of this name with another type was found.
@@ -97,14 +103,14 @@ impl TopicCore {
     /// Runs the listener. To be called without any lock.
     fn tell(&self, news: StatusMask) {
         let mut state = self.lock();
-        let listens = |l: &Listening<dyn TopicListener>| {
+        let listens = |l: &Listening<dyn TopicHook>| {
             l.as_ref().filter(|(_, mask)| mask.intersects(news)).map(|(listener, _)| Arc::clone(listener))
         };
         let Some(listener) = listens(&state.own).or_else(|| listens(&state.upper)) else { return };
         state.changed.remove(news);
         let status = state.inconsistent.read();
         drop(state);
-        listener.on_inconsistent_topic(&self.name, status);
+        listener.inconsistent(&self.name, status);
     }
 }
 

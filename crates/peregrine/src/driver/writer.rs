@@ -12,17 +12,16 @@ use peregrine_rtps::writer::{MatchedReader, Writer, WriterEvent};
 
 use super::domain::Domain;
 use super::due::Due;
+use super::flow::FlowController;
 use super::publishing::Turn;
 use super::send::Route;
 use super::telling::{Telling, is_telling};
 use super::topic::TopicCore;
 use super::wakers::Wakers;
-use super::{NEVER, Watched, now, wait_locked};
-use crate::condition::StatusState;
+use super::{NEVER, StatusState, Watched, now, wait_locked};
 use crate::status::{
     IncompatibleQosStatus, LivelinessLostStatus, MatchedStatus, OfferedDeadlineMissedStatus, StatusMask,
 };
-use crate::writer::FlowController;
 
 /// What a listener of a writer is told. Called without any lock held.
 pub(crate) trait WriterHook: Send + Sync {

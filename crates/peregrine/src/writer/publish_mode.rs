@@ -1,14 +1,6 @@
 //! When samples leave: at once, or by a thread of the domain as a flow controller lets them.
 
-use std::fmt;
-use std::sync::{Arc, Mutex};
-
-use peregrine_rtps::time::Instant;
-use peregrine_rtps::transmit::Message;
-use peregrine_rtps::writer::pace::{TokenBucket, TokenBucketConfig};
-
-use crate::error::Error;
-use crate::reader::lock;
+pub use crate::driver::flow::FlowController;
 
 /// Who sends what a writer writes. It concerns this writer alone: readers are not told, and match either.
 #[derive(Clone, Debug, Default)]
@@ -34,108 +26,5 @@ impl PublishMode {
             Self::Synchronous => None,
             Self::Asynchronous { flow } => Some(flow),
         }
-    }
-}
-
-/// How fast datagrams of asynchronous writers leave: user data, repairs and all else they send. Clones are the same
-/// controller: writers that have one in common share its rate, even in several domains.
-#[derive(Clone, Default)]
-pub struct FlowController {
-    /// `None` lets everything leave.
-    bucket: Option<Arc<Mutex<TokenBucket>>>,
-}
-
-impl FlowController {
-    /// Lets everything leave as soon as it can.
-    #[must_use]
-    pub const fn fast() -> Self {
-        Self { bucket: None }
-    }
-
-    /// Keeps to a rate, in bits of UDP payload per second, with bursts of a millisecond or of the largest datagram.
-    ///
-    /// # Errors
-    /// [`Error::BadParameter`] for a rate of zero.
-    pub fn bits_per_second(rate: u64) -> Result<Self, Error> {
-        let config = TokenBucketConfig::bits_per_second(rate);
-        Self::token_bucket(config.ok_or_else(|| {
-            Error::bad_parameter("a flow controller with a rate of 0 bits/s lets nothing leave".to_owned())
-        })?)
-    }
-
-    /// Keeps to a token bucket of the application's own.
-    ///
-    /// # Errors
-    /// [`Error::BadParameter`] where a field is zero: nothing would ever leave.
-    pub fn token_bucket(config: TokenBucketConfig) -> Result<Self, Error> {
-        let bucket = TokenBucket::new(config)
-            .ok_or_else(|| Error::bad_parameter(format!("no field of a token bucket may be 0: {config:?}")))?;
-        Ok(Self { bucket: Some(Arc::new(Mutex::new(bucket))) })
-    }
-
-    /// The token bucket it keeps to, if any.
-    #[must_use]
-    pub fn config(&self) -> Option<TokenBucketConfig> {
-        self.bucket.as_deref().map(|bucket| lock(bucket).config())
-    }
-
-    /// How many of the messages may leave now, and when the next one may.
-    pub(crate) fn allow<'a>(
-        &self,
-        now: Instant,
-        messages: impl ExactSizeIterator<Item = Message<'a>>,
-    ) -> (usize, Option<Instant>) {
-        let Some(bucket) = &self.bucket else { return (messages.len(), None) };
-        let mut bucket = lock(bucket);
-        let mut allowed = 0;
-        for message in messages {
-            match bucket.take(now, message.len(), message.to().len()) {
-                Ok(()) => allowed += 1,
-                Err(at) => return (allowed, Some(at)),
-            }
-        }
-        (allowed, None)
-    }
-}
-
-impl fmt::Debug for FlowController {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.config() {
-            Some(config) => f.debug_tuple("FlowController").field(&config).finish(),
-            None => f.write_str("FlowController(fast)"),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use peregrine_rtps::locator::Locator;
-    use peregrine_rtps::time::Span;
-    use peregrine_rtps::transmit::TransmitBatch;
-
-    #[test]
-    fn writers_share_the_tokens_of_a_controller() {
-        let period = Span::from_millis(1);
-        let config = TokenBucketConfig { tokens_per_period: 1, tokens_max: 4, octets_per_token: 1000, period };
-        let flow = FlowController::token_bucket(config).unwrap();
-        let other = flow.clone();
-        let to: Arc<[Locator]> = Arc::new([Locator::INVALID]);
-        let mut batch = TransmitBatch::default();
-        (0..3).for_each(|_| batch.push_message(&[0; 1000], Arc::clone(&to)));
-        let (start, later) = (Instant(5), Instant(5) + period);
-        assert_eq!(flow.allow(start, batch.messages()), (3, None));
-        assert_eq!(other.allow(start, batch.messages()), (1, Some(later)));
-        assert_eq!(flow.allow(start, batch.messages()), (0, Some(later)));
-        assert_eq!(FlowController::fast().allow(start, batch.messages()), (3, None));
-    }
-
-    #[test]
-    fn a_controller_that_lets_nothing_leave_is_refused() {
-        assert!(matches!(FlowController::bits_per_second(0), Err(Error::BadParameter(_))));
-        let period = Span::ZERO;
-        let config = TokenBucketConfig { tokens_per_period: 1, tokens_max: 1, octets_per_token: 1, period };
-        assert!(FlowController::token_bucket(config).unwrap_err().to_string().contains("period"));
-        assert_eq!(FlowController::fast().config(), None);
     }
 }

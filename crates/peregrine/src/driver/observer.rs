@@ -1,0 +1,72 @@
+//! What is found and lost in the domain, kept for those who follow it.
+
+use std::collections::VecDeque;
+
+use peregrine_rtps::discovery::data::{ParticipantData, PublicationData, SubscriptionData};
+use peregrine_rtps::id::{Guid, GuidPrefix};
+use peregrine_rtps::participant::LostReason;
+use peregrine_rtps::qos::NonMatch;
+
+/// Events kept for whoever has not looked yet; past that, the oldest are dropped and counted.
+const EVENTS_MAX: usize = 4096;
+
+/// Something found or lost in the domain.
+#[derive(Clone, Debug)]
+pub enum DiscoveryEvent {
+    /// A participant was found, or says something new about itself.
+    ParticipantFound(ParticipantData),
+    /// A participant is gone.
+    ParticipantLost(GuidPrefix, LostReason),
+    /// A writer was found, or its policies have changed.
+    PublicationFound(PublicationData),
+    /// A writer is gone.
+    PublicationLost(Guid),
+    /// A reader was found, or its policies have changed.
+    SubscriptionFound(SubscriptionData),
+    /// A reader is gone.
+    SubscriptionLost(Guid),
+    /// A writer and a reader of the same topic do not match, one of them at least of this participant. Told again when the
+    /// reason changes.
+    NotMatched {
+        /// The one of this participant.
+        local: Guid,
+        /// The other one.
+        remote: Guid,
+        /// Why not, with both values.
+        reason: NonMatch,
+    },
+}
+
+/// Where events wait for one who looks.
+pub(crate) struct Observer {
+    id: u64,
+    queue: VecDeque<DiscoveryEvent>,
+    missed: u64,
+}
+
+impl Observer {
+    pub(crate) const fn new(id: u64) -> Self {
+        Self { id, queue: VecDeque::new(), missed: 0 }
+    }
+
+    pub(crate) const fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// How many events were dropped because nobody looked.
+    pub(crate) const fn missed(&self) -> u64 {
+        self.missed
+    }
+
+    pub(crate) fn next(&mut self) -> Option<DiscoveryEvent> {
+        self.queue.pop_front()
+    }
+
+    pub(crate) fn push(&mut self, event: DiscoveryEvent) {
+        if self.queue.len() >= EVENTS_MAX {
+            self.queue.pop_front();
+            self.missed = self.missed.saturating_add(1);
+        }
+        self.queue.push_back(event);
+    }
+}

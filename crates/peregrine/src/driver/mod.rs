@@ -17,6 +17,7 @@
 pub(crate) mod domain;
 mod due;
 mod groups;
+mod lookout;
 mod network;
 mod open;
 mod parker;

@@ -196,33 +196,34 @@ impl<T: Default> Reception<T> {
         touched: &mut T,
     ) -> Result<(), ReceiveError> {
         let Hands { receiver, lookout, .. } = &mut *hands;
-        let datagrams = self.wait_for_data(receiver, lookout)?;
+        let (datagrams, asleep_since) = self.wait_for_data(receiver, lookout)?;
         let now = by.handle(&datagrams, touched);
+        if let Some(since) = asleep_since {
+            lookout.note_sleep(since, now);
+        }
         // Listeners may take long, and may wait themselves.
         drop(hands);
         by.tell(touched, now);
         Ok(())
     }
 
-    /// The next datagrams: looked for if they are about to come, else slept for.
+    /// The next datagrams: looked for if they are about to come, else slept for, since when is told.
     fn wait_for_data<'r>(
         &self,
         receiver: &'r mut Receiver,
         lookout: &mut Lookout,
-    ) -> Result<Datagrams<'r>, ReceiveError> {
+    ) -> Result<(Datagrams<'r>, Option<Instant>), ReceiveError> {
         let since = now();
         if let Some(until) = lookout.until(since) {
             while now() < until {
                 if receiver.receive(&self.socket, Wait::NonBlocking)?.len() > 0 {
-                    return Ok(receiver.datagrams());
+                    return Ok((receiver.datagrams(), None));
                 }
                 std::hint::spin_loop();
             }
             lookout.was_in_vain();
         }
-        receiver.receive(&self.socket, Wait::Block)?;
-        lookout.note_sleep(since, now());
-        Ok(receiver.datagrams())
+        Ok((receiver.receive(&self.socket, Wait::Block)?, Some(since)))
     }
 
     /// The visitor has been there for as long as a lease: the data thread leaves it alone until it goes.

@@ -111,6 +111,10 @@ pub const WINDOW_BYTES_MIN: usize = 64 << 10;
 /// Octets of unacknowledged samples a writer has under way at most: below the receive buffers of a tuned host.
 pub const WINDOW_BYTES_MAX: usize = 4 << 20;
 
+/// Octets after which a writer asks for acknowledgement although it may have more under way: what is acknowledged soon gives its
+/// buffers back while a cache still holds them.
+pub const ASK_EVERY_BYTES: usize = 256 << 10;
+
 /// Round-trip time assumed before any was measured.
 pub const ROUND_TRIP_INITIAL: Span = Span::from_millis(5);
 

@@ -19,6 +19,7 @@ pub(crate) mod domain;
 mod due;
 pub(crate) mod flow;
 mod groups;
+mod lookout;
 mod network;
 pub(crate) mod observer;
 mod open;

@@ -26,6 +26,7 @@ use peregrine_transport::clock::MonotonicNs;
 use peregrine_transport::event::{Poller, Token, Waker};
 use peregrine_transport::udp::{Datagrams, ReceiveError, Receiver, Socket, Wait};
 
+use super::lookout::Lookout;
 use super::{NEVER, Parker, now};
 
 /// How long nobody may be there after a visit. The data thread looks about so often while there are visits.
@@ -95,6 +96,7 @@ struct Hands<T> {
     receiver: Receiver,
     /// What visitors wait with, once there have been any.
     poller: Option<Poller>,
+    lookout: Lookout,
     touched: T,
 }
 
@@ -134,7 +136,7 @@ impl<T: Default> Reception<T> {
     pub(super) fn new(socket: Arc<Socket>, receiver: Receiver) -> std::io::Result<Self> {
         Ok(Self {
             socket,
-            hands: Mutex::new(Hands { receiver, poller: None, touched: T::default() }),
+            hands: Mutex::new(Hands { receiver, poller: None, lookout: Lookout::default(), touched: T::default() }),
             lease: AtomicU64::new(NONE),
             visits: AtomicU64::new(0),
             is_wanted: AtomicBool::new(false),
@@ -193,12 +195,35 @@ impl<T: Default> Reception<T> {
         by: &impl Process<Touched = T>,
         touched: &mut T,
     ) -> Result<(), ReceiveError> {
-        let datagrams = hands.receiver.receive(&self.socket, Wait::Block)?;
+        let Hands { receiver, lookout, .. } = &mut *hands;
+        let (datagrams, asleep_since) = self.wait_for_data(receiver, lookout)?;
         let now = by.handle(&datagrams, touched);
+        if let Some(since) = asleep_since {
+            lookout.note_sleep(since, now);
+        }
         // Listeners may take long, and may wait themselves.
         drop(hands);
         by.tell(touched, now);
         Ok(())
+    }
+
+    /// The next datagrams: looked for if they are about to come, else slept for, since when is told.
+    fn wait_for_data<'r>(
+        &self,
+        receiver: &'r mut Receiver,
+        lookout: &mut Lookout,
+    ) -> Result<(Datagrams<'r>, Option<Instant>), ReceiveError> {
+        let since = now();
+        if let Some(until) = lookout.until(since) {
+            while now() < until {
+                if receiver.receive(&self.socket, Wait::NonBlocking)?.len() > 0 {
+                    return Ok((receiver.datagrams(), None));
+                }
+                std::hint::spin_loop();
+            }
+            lookout.was_in_vain();
+        }
+        Ok((receiver.receive(&self.socket, Wait::Block)?, Some(since)))
     }
 
     /// The visitor has been there for as long as a lease: the data thread leaves it alone until it goes.
@@ -253,32 +278,16 @@ impl<T: Default> Reception<T> {
         end: Instant,
         by: &impl Process<Touched = T>,
     ) -> Visit {
-        let Hands { receiver, poller, touched } = &mut *hands;
-        let Some(poller) = self.poller(poller) else { return Visit::Impossible };
         self.visits.fetch_add(1, Ordering::Relaxed);
         let others_woken = OTHERS_WOKEN.get();
         parker.receives_at(&self.waker);
         while !parker.is_woken_before_sleep() {
-            let ready = match poller.wait((end.0 != NEVER).then_some(MonotonicNs(end.0))) {
-                Ok(tokens) => tokens.fold(Ready::default(), Ready::with),
-                Err(error) => {
-                    tracing::error!(%error, "cannot wait for data in place of the data thread");
-                    return Visit::Impossible;
-                }
-            };
+            let Some(has_received) = self.wait_visiting(&mut hands, parker, end, by) else { return Visit::Impossible };
             parker.is_awake();
-            if ready.waker {
-                self.waker.clear();
-            }
-            if ready.socket {
-                if !self.receive_visiting(receiver, touched, by) {
-                    return Visit::Impossible;
-                }
-                if OTHERS_WOKEN.get() != others_woken && !parker.is_woken() {
-                    // What comes is for others, for whom this is a detour.
-                    parker.visits.exclude(EXCLUSION);
-                    return Visit::OfNoUse;
-                }
+            if has_received && OTHERS_WOKEN.get() != others_woken && !parker.is_woken() {
+                // What comes is for others, for whom this is a detour.
+                parker.visits.exclude(EXCLUSION);
+                return Visit::OfNoUse;
             }
             // What keeps coming may concern nobody.
             if !parker.is_woken() && now() >= end {
@@ -286,6 +295,43 @@ impl<T: Default> Reception<T> {
             }
         }
         Visit::OfUse
+    }
+
+    /// Waits until something has come or `parker` is woken, as a visitor. Says whether something has; `None` when
+    /// nothing can be received this way.
+    fn wait_visiting(
+        &self,
+        hands: &mut Hands<T>,
+        parker: &Parker,
+        end: Instant,
+        by: &impl Process<Touched = T>,
+    ) -> Option<bool> {
+        let Hands { receiver, poller, lookout, touched } = hands;
+        let poller = self.poller(poller)?;
+        let since = now();
+        if let Some(until) = lookout.until(since) {
+            while now() < until {
+                if parker.is_woken() || self.receive_visiting(receiver, touched, by)? {
+                    return Some(true);
+                }
+            }
+            lookout.was_in_vain();
+        }
+        let ready = match poller.wait((end.0 != NEVER).then_some(MonotonicNs(end.0))) {
+            Ok(tokens) => tokens.fold(Ready::default(), Ready::with),
+            Err(error) => {
+                tracing::error!(%error, "cannot wait for data in place of the data thread");
+                return None;
+            }
+        };
+        if ready.waker {
+            self.waker.clear();
+        }
+        if !ready.socket {
+            return Some(false);
+        }
+        lookout.note_sleep(since, now());
+        self.receive_visiting(receiver, touched, by)
     }
 
     /// Looks for what has come, and is back at once. For writers that expect acknowledgement.
@@ -351,16 +397,22 @@ impl<T: Default> Reception<T> {
         }
     }
 
-    /// `false` when nothing can be received any more.
-    fn receive_visiting(&self, receiver: &mut Receiver, touched: &mut T, by: &impl Process<Touched = T>) -> bool {
-        let Ok(datagrams) = receiver.receive(&self.socket, Wait::NonBlocking) else { return false };
-        if datagrams.len() > 0 {
-            let visiting = Visiting::begin();
-            let now = by.handle(&datagrams, touched);
-            by.tell(touched, now);
-            drop(visiting);
+    /// Takes what has come, and says whether anything has; `None` when nothing can be received any more.
+    fn receive_visiting(
+        &self,
+        receiver: &mut Receiver,
+        touched: &mut T,
+        by: &impl Process<Touched = T>,
+    ) -> Option<bool> {
+        let datagrams = receiver.receive(&self.socket, Wait::NonBlocking).ok()?;
+        if datagrams.len() == 0 {
+            return Some(false);
         }
-        true
+        let visiting = Visiting::begin();
+        let now = by.handle(&datagrams, touched);
+        by.tell(touched, now);
+        drop(visiting);
+        Some(true)
     }
 
     fn poller<'p>(&self, poller: &'p mut Option<Poller>) -> Option<&'p mut Poller> {

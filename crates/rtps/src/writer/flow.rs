@@ -1,7 +1,9 @@
 //! How much may be under way, and when to ask for acknowledgement.
 
 use crate::history::HistoryKind;
-use crate::limits::{RETRY_IN_FLOW, RETRY_MIN, WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, WINDOW_BYTES_START};
+use crate::limits::{
+    ASK_EVERY_BYTES, RETRY_IN_FLOW, RETRY_MIN, WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, WINDOW_BYTES_START,
+};
 use crate::time::{Instant, Span};
 
 use super::WriterConfig;
@@ -10,7 +12,7 @@ use super::WriterConfig;
 ///
 /// Acknowledgement is asked for by a heartbeat that travels with a sample: when half of the samples that may be held or
 /// a quarter of the octets that may be under way have been sent, which leaves the rest for what is written until the
-/// answer comes, and with any sample that follows a silence. What no later sample carries is asked for by a timer.
+/// answer comes, but after [`ASK_EVERY_BYTES`] at the latest, and with any sample that follows a silence. What no later sample carries is asked for by a timer.
 #[derive(Debug)]
 pub(super) struct Flow {
     /// Octets that may be under way.
@@ -102,8 +104,10 @@ impl Flow {
     }
 
     /// Whether so much was sent since acknowledgement was asked for that the answer ought to be here.
-    pub(super) const fn expects_answer(&self) -> bool {
-        self.is_owed && (self.samples_since_asked >= self.ask_every / 2 || self.bytes_since_asked >= self.window / 8)
+    pub(super) fn expects_answer(&self) -> bool {
+        self.is_owed
+            && (self.samples_since_asked >= self.ask_every / 2
+                || self.bytes_since_asked >= (self.window / 8).min(ASK_EVERY_BYTES / 2))
     }
 
     /// Somebody waits for acknowledgement.
@@ -150,8 +154,8 @@ impl Flow {
         self.gentle_from = self.window;
     }
 
-    const fn has_sent_much(&self) -> bool {
-        self.samples_since_asked >= self.ask_every || self.bytes_since_asked >= self.window / 4
+    fn has_sent_much(&self) -> bool {
+        self.samples_since_asked >= self.ask_every || self.bytes_since_asked >= (self.window / 4).min(ASK_EVERY_BYTES)
     }
 
     const fn retry_min(&self) -> Span {

@@ -298,7 +298,7 @@ impl Writer {
     /// Whether acknowledgement was asked for so many samples or octets ago that it ought to be here. It is worth a look
     /// whether it is, before the writer has to wait for it.
     #[must_use]
-    pub const fn expects_acknowledgement(&self) -> bool {
+    pub fn expects_acknowledgement(&self) -> bool {
         self.flow.expects_answer()
     }
 

@@ -48,8 +48,15 @@ struct ReaderState {
     received: BTreeMap<Guid, Vec<i64>>,
     /// What the latest take returned, by instance, in order.
     latest_take: BTreeMap<u8, Vec<(Guid, i64)>>,
-    /// Takes that returned as much of an instance as the depth allows: when, and what. Only of topics that keep the last n.
-    full_takes: BTreeMap<u8, Vec<(Instant, Vec<(Guid, i64)>)>>,
+    /// Takes that returned as much of an instance as the depth allows. Only of topics that keep the last n.
+    full_takes: BTreeMap<u8, Vec<FullTake>>,
+}
+
+/// What was taken of an instance, and when.
+#[derive(Debug)]
+struct FullTake {
+    at: Instant,
+    samples: Vec<(Guid, i64)>,
 }
 
 /// What a scenario came to.
@@ -415,7 +422,8 @@ impl Scenario {
         if !plan.keep_all {
             let full = state.latest_take.iter().filter(|(_, samples)| samples.len() == plan.depth as usize);
             for (instance, samples) in full {
-                state.full_takes.entry(*instance).or_default().push((self.world.now(), samples.clone()));
+                let take = FullTake { at: self.world.now(), samples: samples.clone() };
+                state.full_takes.entry(*instance).or_default().push(take);
             }
         }
         Ok(())
@@ -642,7 +650,7 @@ impl ReaderState {
         let index = usize::try_from(number - 1).unwrap_or(usize::MAX);
         let (Some(instance), Some(at)) = (state.written.get(index), state.written_at.get(index)) else { return false };
         let takes = self.full_takes.get(instance).map_or(&[][..], Vec::as_slice);
-        takes.iter().any(|(taken_at, samples)| taken_at >= at && samples.iter().any(|(other, _)| *other != writer))
+        takes.iter().any(|take| take.at >= *at && take.samples.iter().any(|(other, _)| *other != writer))
     }
 }
 

@@ -19,6 +19,7 @@ use peregrine_transport::udp::Datagram;
 
 use super::domain::{Domain, Touched};
 use super::due::Due;
+use super::local;
 use super::reader::{ReaderCore, ReaderState};
 use super::topic::TopicCore;
 use super::wakers::Wakers;
@@ -93,6 +94,7 @@ impl ParticipantCore {
         state.writer.set_inline_qos(now(), &data.inline_qos());
         drop(state);
         locked.writers.insert(core.guid.entity, Arc::clone(core));
+        local::add_writer(core);
         locked.rtps.put_writer(now(), wall(), data);
         self.finish(locked);
     }
@@ -104,6 +106,7 @@ impl ParticipantCore {
             return;
         }
         locked.readers.insert(core.guid.entity, Arc::clone(core));
+        local::add_reader(core);
         locked.rtps.put_reader(now(), wall(), data);
         self.finish(locked);
     }
@@ -125,6 +128,7 @@ impl ParticipantCore {
     }
 
     fn remove_writer(&self, core: &WriterCore) {
+        local::remove_writer(core.guid);
         let mut locked = self.lock();
         locked.lingering.retain(|(_, lingering)| lingering.guid != core.guid);
         locked.rtps.remove_writer(now(), wall(), core.guid.entity);
@@ -136,6 +140,7 @@ impl ParticipantCore {
 
     pub(crate) fn remove_reader(&self, core: &ReaderCore) {
         core.close();
+        local::remove_reader(core.guid);
         let mut locked = self.lock();
         locked.rtps.remove_reader(now(), wall(), core.guid.entity);
         locked.readers.remove(&core.guid.entity);

@@ -262,6 +262,11 @@ impl Writer {
         self.pool.take(len)
     }
 
+    /// Takes a buffer back that was not used.
+    pub fn give_back_buffer(&mut self, buffer: Arc<Vec<u8>>) {
+        self.pool.recycle_buffer(buffer);
+    }
+
     /// Adds a change and sends it if the flow allows, batching as configured. An asynchronous writer only adds it.
     ///
     /// # Errors

@@ -74,6 +74,8 @@ fn main() -> Result<()> {
 /// Participants with different settings share nothing, as two processes do.
 fn side(receive_buffers: usize) -> Result<DomainParticipant> {
     let mut config = DomainConfig::default();
+    // What is measured is the transport, also between participants of one process.
+    config.same_process = false;
     config.interfaces = InterfaceSelection::Only(vec!["lo".to_owned()]);
     config.multicast = false;
     config.peers = vec!["3@127.0.0.1".parse()?];

@@ -85,6 +85,9 @@ pub struct DomainConfig {
     pub dscp: u8,
     /// Routers a multicast datagram may pass, plus one.
     pub multicast_ttl: u8,
+    /// Whether endpoints of this process reach each other without messages, by reference. It takes both sides.
+    /// Without, samples between them go through the sockets, as between processes: to measure that.
+    pub same_process: bool,
     /// How receive threads wait.
     pub wait: WaitStrategy,
     /// The domain's own threads.
@@ -108,6 +111,7 @@ impl Default for DomainConfig {
             receive_buffers: 256,
             dscp: 0,
             multicast_ttl: 1,
+            same_process: true,
             wait: WaitStrategy::Block,
             threads: ThreadSettings::default(),
         }

@@ -52,7 +52,7 @@ pub use reader::{AnyDataReader, DataReader, DataReaderBuilder, Loan, LoanedSampl
 pub use status::StatusMask;
 pub use subscriber::Subscriber;
 pub use topic::Topic;
-pub use writer::{AnyDataWriter, DataWriter, DataWriterBuilder, FlowController, PublishMode};
+pub use writer::{AnyDataWriter, DataWriter, DataWriterBuilder, FlowController, PublishMode, WriteLoan};
 
 pub use peregrine_rtps::id::KeyHash;
 

@@ -18,6 +18,19 @@ struct Plain {
     octets: [u32; 32],
 }
 
+/// By reference, without sockets.
+fn same_process() -> DomainConfig {
+    let mut config = config();
+    config.same_process = true;
+    config
+}
+
+fn same_process_polled() -> DomainConfig {
+    let mut config = polled();
+    config.same_process = true;
+    config
+}
+
 /// How a sample is taken.
 #[derive(Clone, Copy, Debug)]
 enum Form {
@@ -83,6 +96,8 @@ fn nothing_is_allocated_per_sample() {
         (173, polled, PublishMode::Synchronous),
         (192, config, asynchronous()),
         (193, polled, asynchronous()),
+        (208, same_process, PublishMode::Synchronous),
+        (209, same_process_polled, PublishMode::Synchronous),
     ] {
         for form in [Form::Loan, Form::Each] {
             assert_eq!(exchange(domain, config(), mode.clone(), form), 0, "domain {domain}, {form:?}");

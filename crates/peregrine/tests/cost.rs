@@ -20,6 +20,7 @@ struct Blob {
 fn sides(domain: u32) -> [DomainParticipant; 2] {
     [255, 256].map(|receive_buffers| {
         let mut config = DomainConfig::default();
+        config.same_process = false;
         config.interfaces = InterfaceSelection::Only(vec!["lo".to_owned()]);
         config.receive_buffers = receive_buffers;
         DomainParticipant::builder(domain).config(config).lease(LEASE).build().unwrap()

@@ -20,6 +20,7 @@ struct Counter {
 
 fn participant(domain: u32) -> DomainParticipant {
     let mut config = DomainConfig::default();
+    config.same_process = false;
     config.interfaces = InterfaceSelection::Only(vec!["lo".to_owned()]);
     DomainParticipant::builder(domain).config(config).build().unwrap()
 }

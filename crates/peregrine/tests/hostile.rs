@@ -49,6 +49,7 @@ struct Counter {
 /// Participants with different settings share no sockets.
 fn participant(receive_buffers: usize) -> DomainParticipant {
     let mut config = DomainConfig::default();
+    config.same_process = false;
     config.interfaces = InterfaceSelection::Only(vec!["lo".to_owned()]);
     config.receive_buffers = receive_buffers;
     DomainParticipant::builder(DOMAIN).config(config).build().unwrap()

@@ -189,6 +189,44 @@ pub fn view<T: DdsType>(payload: &[u8]) -> Option<&T> {
     Some(unsafe { &*pointer })
 }
 
+/// The octets behind a payload of a plain value, so that wherever it lies in a buffer, the value can be aligned.
+pub const ALIGNMENT_MAX: usize = 16;
+
+/// The length of the payload (with encapsulation header) that is the memory of a value; `None` where [`view`] shows none.
+#[must_use]
+pub fn payload_len<T: DdsType>(representation: Representation) -> Option<usize> {
+    let is_borrowable = T::LAYOUT.is_borrowable(representation);
+    is_borrowable.then(|| Encapsulation::LEN + size_of::<T>().next_multiple_of(4))
+}
+
+/// Makes a payload (with encapsulation header) of a value in `buffer`, to be written through [`view_mut`], and tells where
+/// it begins. The value is whatever octets are there. `None` for a type that cannot be seen in place, and for a buffer
+/// smaller than [`payload_len`] and [`ALIGNMENT_MAX`] together.
+#[must_use]
+pub fn place<T: DdsType>(buffer: &mut [u8], representation: Representation) -> Option<usize> {
+    let len = payload_len::<T>(representation)?;
+    let body = buffer.get(Encapsulation::LEN..)?.as_ptr();
+    let start = body.align_offset(align_of::<T>());
+    let payload = buffer.get_mut(start..start.checked_add(len)?)?;
+    let padding = len - Encapsulation::LEN - size_of::<T>();
+    let header = Encapsulation::new(representation, T::EXTENSIBILITY, Endianness::NATIVE, padding);
+    payload.get_mut(..Encapsulation::LEN)?.copy_from_slice(&header.to_bytes());
+    payload.get_mut(len - padding..)?.fill(0);
+    Some(start)
+}
+
+/// The value in a payload, to be written in place; see [`view`].
+#[must_use]
+pub fn view_mut<T: DdsType>(payload: &mut [u8]) -> Option<&mut T> {
+    let pointer = core::ptr::from_ref(view::<T>(payload)?);
+    let offset = (pointer as usize).checked_sub(payload.as_ptr() as usize)?;
+    let body = payload.get_mut(offset..offset.checked_add(size_of::<T>())?)?;
+    // SAFETY: `view` has found an aligned value of `T` at this very offset, and all octets of `body` are borrowed mutably
+    // from `payload`. The layout says that any octets are a value of `T`, and that a value has no octets that are not
+    // initialized, so that none are left behind.
+    Some(unsafe { &mut *body.as_mut_ptr().cast::<T>() })
+}
+
 /// The memory of plain values.
 fn bytes_of<T: DdsType>(values: &[T]) -> &[u8] {
     debug_assert!(T::LAYOUT.facts.xcdr1 || T::LAYOUT.facts.xcdr2);
@@ -282,6 +320,27 @@ macro_rules! plain_layout {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_value_is_made_in_place() {
+        for representation in [Representation::Xcdr1, Representation::Xcdr2] {
+            for shift in 0..9 {
+                let mut memory = [0xa5_u8; 64];
+                let buffer = &mut memory[shift..];
+                let start = place::<[u16; 3]>(buffer, representation).unwrap();
+                let len = payload_len::<[u16; 3]>(representation).unwrap();
+                let payload = &mut buffer[start..start + len];
+                assert_eq!(len, 12);
+                *view_mut::<[u16; 3]>(payload).unwrap() = [1, 2, 3];
+                assert_eq!(view::<[u16; 3]>(payload), Some(&[1, 2, 3]));
+                let mut encoded = [0; 12];
+                crate::encode(&[1_u16, 2, 3], representation, Endianness::NATIVE, &mut encoded).unwrap();
+                assert_eq!(payload, encoded, "it is what encoding writes");
+            }
+        }
+        assert_eq!(place::<[u16; 3]>(&mut [0; 11], Representation::Xcdr1), None);
+        assert_eq!(payload_len::<bool>(Representation::Xcdr1), None, "not all octets are a boolean");
+    }
 
     const BYTE: MemberLayout = MemberLayout { xcdr1: true, xcdr2: true, any_bits: true, alignment: 1 };
     const LONG: MemberLayout = MemberLayout { alignment: 8, ..BYTE };

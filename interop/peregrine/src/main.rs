@@ -87,6 +87,7 @@ impl Session {
             bail!("there is a participant already");
         }
         let mut config = DomainConfig::default();
+        config.same_process = false;
         if let Some(peers) = command.option("peers") {
             config.peers = peers.split(',').map(str::parse).collect::<Result<_, _>>()?;
             config.multicast = false;

@@ -6,12 +6,14 @@ use std::task::Waker;
 
 use peregrine_rtps::history::{Peeked, Selector};
 use peregrine_rtps::id::{Guid, KeyHash};
+use peregrine_rtps::payload::Payload;
 use peregrine_xtypes::{DdsType, decode};
 
 use super::Trigger;
 use crate::driver::domain::Domain;
 use crate::driver::reader::ReaderCore;
 use crate::status::StatusMask;
+use crate::writer::shared;
 
 /// True while a reader has samples in these states. Clones are the same condition.
 pub struct ReadCondition<T: DdsType> {
@@ -93,9 +95,16 @@ impl<T: DdsType> Query<T> {
         let mut found = Vec::new();
         core.lock().reader.peek(&selector, &mut found);
         found.retain(|Peeked { selected, .. }| {
-            selected.info.valid_data && decode::<T>(&selected.payload).is_ok_and(|value| (self.accepts)(&value))
+            selected.info.valid_data && is_accepted::<T>(&selected.payload, &self.accepts)
         });
         found
+    }
+}
+
+fn is_accepted<T: DdsType>(payload: &Payload, accepts: &dyn Fn(&T) -> bool) -> bool {
+    match shared::value::<T>(payload) {
+        Some(value) => accepts(value),
+        None => decode::<T>(payload).is_ok_and(|value| accepts(&value)),
     }
 }
 

@@ -66,6 +66,12 @@ pub(crate) struct Domain {
     timer_lock: Mutex<()>,
     /// Kept from time to time, so that timers allocate nothing.
     due: Mutex<Touched>,
+    /// What the control thread is to tell.
+    to_tell: Mutex<Vec<Box<dyn FnOnce() + Send>>>,
+    /// Under `Poll`: a thread is about to sleep, or does.
+    is_poll_asleep: AtomicBool,
+    /// Under `Poll`: something was handed over since a thread last looked.
+    has_come: AtomicBool,
     closing: AtomicBool,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// Under `Poll`: the receiver that the polling thread uses.
@@ -143,6 +149,9 @@ impl Domain {
             next_wake: AtomicU64::new(NEVER),
             timer_lock: Mutex::new(()),
             due: Mutex::new(Touched::default()),
+            to_tell: Mutex::new(Vec::new()),
+            is_poll_asleep: AtomicBool::new(false),
+            has_come: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             threads: Mutex::new(Vec::new()),
             polled: Mutex::new(None),
@@ -415,6 +424,8 @@ impl Domain {
         self.timer.clear();
         // Whoever arms from here on sees that nothing is set and sets the timer itself.
         self.next_wake.store(NEVER, Ordering::SeqCst);
+        let to_tell = std::mem::take(&mut *self.to_tell.lock().unwrap_or_else(PoisonError::into_inner));
+        to_tell.into_iter().for_each(|tell| tell());
         let now = now();
         self.handle_overdue(now);
         let mut due = std::mem::take(&mut *self.due.lock().unwrap_or_else(PoisonError::into_inner));
@@ -556,14 +567,19 @@ impl Domain {
                 continue;
             }
             let wake = until.0.min(self.next_wake.load(Ordering::Relaxed)).min(next_turn);
-            match poller.wait(Some(MonotonicNs(wake))) {
-                Ok(mut tokens) => {
+            self.is_poll_asleep.store(true, Ordering::SeqCst);
+            let has_come = self.has_come.swap(false, Ordering::SeqCst);
+            let woken = if has_come { None } else { Some(poller.wait(Some(MonotonicNs(wake)))) };
+            self.is_poll_asleep.store(false, Ordering::SeqCst);
+            match woken {
+                None => return,
+                Some(Ok(mut tokens)) => {
                     if tokens.any(|token| token == WAKER) {
                         self.waker.clear();
                         return;
                     }
                 }
-                Err(_) => return,
+                Some(Err(_)) => return,
             }
         }
     }
@@ -605,6 +621,24 @@ impl Domain {
         }
     }
 
+    /// Has the control thread tell a listener, soon; under `Poll`, whoever polls.
+    pub(super) fn tell_soon(&self, tell: impl FnOnce() + Send + 'static) {
+        self.to_tell.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(tell));
+        self.arm(now().0);
+    }
+
+    /// Something was handed over to one of the readers. Under `Poll`, a thread that sleeps at the sockets is to know.
+    #[inline]
+    pub(super) fn note_handed(&self) {
+        if self.is_polled() {
+            // Whoever is going to sleep says so first, then looks here.
+            self.has_come.store(true, Ordering::SeqCst);
+            if self.is_poll_asleep.load(Ordering::SeqCst) {
+                self.waker.wake();
+            }
+        }
+    }
+
     /// Under `Poll`: ends the sleep of the thread that is polling, if one is.
     pub(crate) fn interrupt_poll(&self) {
         self.waker.wake();
@@ -625,6 +659,8 @@ impl Domain {
         if let Some(reception) = &self.reception {
             reception.close();
         }
+        // What keeps endpoints alive that keep the domain alive.
+        drop(std::mem::take(&mut *self.to_tell.lock().unwrap_or_else(PoisonError::into_inner)));
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
         let me = std::thread::current().id();
         for thread in threads {

@@ -7,18 +7,21 @@
 //! - one **control** thread for discovery and for all timers, asleep until the next deadline.
 //!
 //! Nobody else is needed to send: whoever writes, sends; but a **publishing** thread for writers that are asynchronous,
-//! started with the first of them ([`publishing`]). Whoever waits again and again receives itself, in place of the
+//! started with the first of them ([`publishing`]). To readers of this process samples go without sockets and threads
+//! ([`delivery`]). Whoever waits again and again receives itself, in place of the
 //! data thread: see [`reception`].
 //!
 //! # Locks
 //! Always in this order: a participant's, then an endpoint's. No lock is held across a system call or while user code
 //! runs.
 
+mod delivery;
 mod detour;
 pub(crate) mod domain;
 mod due;
 pub(crate) mod flow;
 mod groups;
+mod local;
 mod lookout;
 mod network;
 pub(crate) mod observer;

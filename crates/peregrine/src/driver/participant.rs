@@ -18,6 +18,7 @@ use peregrine_transport::udp::Datagram;
 
 use super::domain::{Domain, Touched};
 use super::due::Due;
+use super::local;
 use super::observer::{DiscoveryEvent, Observer};
 use super::reader::{ReaderCore, ReaderState};
 use super::topic::TopicCore;
@@ -92,6 +93,7 @@ impl ParticipantCore {
         state.writer.set_inline_qos(now(), &data.inline_qos());
         drop(state);
         locked.writers.insert(core.guid.entity, Arc::clone(core));
+        local::add_writer(core);
         locked.rtps.put_writer(now(), wall(), data);
         self.finish(locked);
     }
@@ -103,6 +105,7 @@ impl ParticipantCore {
             return;
         }
         locked.readers.insert(core.guid.entity, Arc::clone(core));
+        local::add_reader(core);
         locked.rtps.put_reader(now(), wall(), data);
         self.finish(locked);
     }
@@ -124,6 +127,7 @@ impl ParticipantCore {
     }
 
     fn remove_writer(&self, core: &WriterCore) {
+        local::remove_writer(core.guid);
         let mut locked = self.lock();
         locked.lingering.retain(|(_, lingering)| lingering.guid != core.guid);
         locked.rtps.remove_writer(now(), wall(), core.guid.entity);
@@ -135,6 +139,7 @@ impl ParticipantCore {
 
     pub(crate) fn remove_reader(&self, core: &ReaderCore) {
         core.close();
+        local::remove_reader(core.guid);
         let mut locked = self.lock();
         locked.rtps.remove_reader(now(), wall(), core.guid.entity);
         locked.readers.remove(&core.guid.entity);

@@ -1,5 +1,6 @@
 //! A reader as the driver holds it: the state machine under its lock, and who is told of news.
 
+use std::any::TypeId;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrayvec::ArrayVec;
@@ -11,6 +12,7 @@ use peregrine_rtps::receiver::Input;
 use peregrine_rtps::time::{Instant, Timestamp};
 use peregrine_rtps::transmit::TransmitBatch;
 
+use super::delivery::LocalWriter;
 use super::domain::Domain;
 use super::due::Due;
 use super::telling::Telling;
@@ -49,6 +51,10 @@ pub(crate) struct ReaderState {
     pub(crate) reader: Reader,
     pub(crate) statuses: ReaderStatuses,
     pub(crate) matched: Vec<Guid>,
+    /// Those of them that are in this process.
+    pub(super) local: Vec<LocalWriter>,
+    /// Some of these are to hear how far the reader is when it makes room.
+    pub(super) owes_local: bool,
     pub(crate) last_non_match: Option<(Guid, NonMatch)>,
     /// Who is told, and of which statuses.
     pub(crate) hook: Option<(Arc<dyn ReaderHook>, StatusMask)>,
@@ -67,16 +73,20 @@ pub(crate) struct ReaderCore {
     pub(crate) topic: Arc<TopicCore>,
     pub(crate) domain: Arc<Domain>,
     pub(crate) telling: Telling,
+    /// The Rust type it reads.
+    pub(super) type_id: TypeId,
     state: Mutex<ReaderState>,
     due: Due,
 }
 
 impl ReaderCore {
-    pub(crate) fn new(domain: Arc<Domain>, topic: Arc<TopicCore>, reader: Reader) -> Self {
+    pub(crate) fn new(domain: Arc<Domain>, topic: Arc<TopicCore>, type_id: TypeId, reader: Reader) -> Self {
         let state = ReaderState {
             reader,
             statuses: ReaderStatuses::default(),
             matched: Vec::new(),
+            local: Vec::new(),
+            owes_local: false,
             last_non_match: None,
             hook: None,
             wakers: Wakers::default(),
@@ -90,6 +100,7 @@ impl ReaderCore {
             topic,
             domain,
             telling: Telling::default(),
+            type_id,
             state: Mutex::new(state),
             due: Due::never(),
         }
@@ -134,7 +145,10 @@ impl ReaderCore {
         if guard.reader.is_stalled() {
             let now = now();
             guard.reader.resume(now, wall());
+            let owed = guard.take_owed();
             self.acknowledge(guard, now);
+            // It may be a listener that is taking, or hold locks that one wants.
+            owed.into_iter().for_each(|owed| owed.pay(self.guid));
         }
     }
 
@@ -162,6 +176,9 @@ impl ReaderCore {
             tracing::warn!(reader = %self.guid, writer = %guid, "no room for another matched writer");
             return false;
         }
+        if self.domain.config.same_process {
+            guard.match_local(guid);
+        }
         if !guard.matched.contains(&guid) {
             guard.matched.push(guid);
             guard.statuses.matched.gained(guid);
@@ -173,6 +190,7 @@ impl ReaderCore {
     pub(crate) fn unmatch_writer(&self, now: Instant, wall: Timestamp, writer: Guid) {
         let mut guard = self.lock();
         guard.reader.unmatch_writer(now, wall, writer);
+        guard.local.retain(|local| local.guid != writer);
         if guard.matched.contains(&writer) {
             guard.matched.retain(|w| *w != writer);
             guard.statuses.matched.lost(writer);
@@ -197,6 +215,11 @@ impl ReaderCore {
     ///
     /// The application comes first: an acknowledgement is never what somebody waits for most.
     pub(crate) fn after(self: &Arc<Self>, now: Instant) {
+        self.after_with(now, usize::MAX);
+    }
+
+    /// The same, and the listener is run so often at most: what comes meanwhile is told by the control thread.
+    pub(super) fn after_with(self: &Arc<Self>, now: Instant, rounds: usize) {
         let mut guard = self.lock();
         while let Some(event) = guard.reader.poll_event() {
             guard.note(event);
@@ -207,16 +230,28 @@ impl ReaderCore {
         if hook.is_some() {
             if self.domain.must_tell_later() {
                 let core = Arc::clone(self);
-                self.domain.tell_later(move || drop(core.tell(core.lock(), changed)));
+                self.domain.tell_later(move || drop(core.tell(core.lock(), changed, usize::MAX)));
             } else {
-                guard = self.tell(guard, changed);
+                guard = self.tell(guard, changed, rounds);
             }
         }
+        let owed = guard.take_owed();
         self.acknowledge(guard, now);
+        owed.into_iter().for_each(|owed| owed.pay(self.guid));
+    }
+
+    /// There is news, of which the control thread is to tell.
+    pub(super) fn after_soon(&self, now: Instant) {
+        self.acknowledge(self.lock(), now);
     }
 
     /// Runs the listener, without the lock.
-    fn tell<'c>(&'c self, mut guard: MutexGuard<'c, ReaderState>, news: StatusMask) -> MutexGuard<'c, ReaderState> {
+    fn tell<'c>(
+        self: &'c Arc<Self>,
+        mut guard: MutexGuard<'c, ReaderState>,
+        news: StatusMask,
+        rounds: usize,
+    ) -> MutexGuard<'c, ReaderState> {
         let hook = guard.hook.as_ref().filter(|(_, mask)| mask.intersects(news)).cloned();
         let Some((hook, mask)) = hook else { return guard };
         // DDS 1.4 §2.2.4.2.2: what a listener is told of is no news any more. A subscriber's listener is told of
@@ -226,11 +261,15 @@ impl ReaderCore {
         }
         drop(guard);
         let mut hook = Some(hook);
-        self.telling.tell(news, |news| {
+        let left = self.telling.tell_times(rounds, news, |news| {
             if let Some(hook) = hook.take().or_else(|| self.hook_for(news)) {
                 hook.changed(news);
             }
         });
+        if !left.is_empty() {
+            let core = Arc::clone(self);
+            self.domain.tell_soon(move || drop(core.tell(core.lock(), left, usize::MAX)));
+        }
         self.lock()
     }
 
@@ -246,7 +285,7 @@ impl ReaderCore {
         guard.wakers.wake_all();
     }
 
-    fn acknowledge<'c>(&'c self, mut guard: MutexGuard<'c, ReaderState>, now: Instant) {
+    pub(super) fn acknowledge<'c>(&'c self, mut guard: MutexGuard<'c, ReaderState>, now: Instant) {
         if guard.reader.has_transmit() {
             let mut batch = std::mem::take(&mut guard.spare);
             while guard.reader.poll_transmit(now, &mut batch) {

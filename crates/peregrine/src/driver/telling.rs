@@ -16,6 +16,10 @@ pub(crate) fn is_telling() -> bool {
     DEPTH.get() > 0
 }
 
+/// Listeners that run within listeners of one thread: one that writes to a topic whose reader is in this process has the
+/// listener of that one run, and so on.
+const DEPTH_MAX: u32 = 8;
+
 /// The statuses that the listener at work is to be told of when it comes back.
 const PENDING: u64 = u32::MAX as u64;
 /// A listener is at work.
@@ -41,24 +45,42 @@ pub(crate) struct Telling {
 impl Telling {
     /// Runs `listener`, unless the last handle is gone. If one is at work already, on another thread or around this very
     /// call, that one is run again when it comes back.
-    pub(crate) fn tell(&self, news: StatusMask, mut listener: impl FnMut(StatusMask)) {
+    pub(crate) fn tell(&self, news: StatusMask, listener: impl FnMut(StatusMask)) {
+        let _none = self.tell_times(usize::MAX, news, listener);
+    }
+
+    /// The same, and runs it so often at most, or not at all where listeners within listeners are too deep. Returns what
+    /// is still to be told then.
+    pub(super) fn tell_times(
+        &self,
+        rounds: usize,
+        news: StatusMask,
+        mut listener: impl FnMut(StatusMask),
+    ) -> StatusMask {
+        if DEPTH.get() >= DEPTH_MAX && rounds < usize::MAX {
+            return news;
+        }
         let before = self.state.fetch_or(u64::from(news.bits()) | BUSY, Ordering::AcqRel);
         if before & BUSY != 0 {
-            return;
+            return StatusMask::NONE;
         }
         let at_work = AtWork(self);
         if before & CLOSED != 0 {
-            return;
+            return StatusMask::NONE;
         }
         let _deeper = Deeper::new();
-        loop {
+        for _ in 0..rounds {
             let pending = self.state.fetch_and(!PENDING, Ordering::AcqRel) & PENDING;
             listener(StatusMask::from_bits(pending as u32));
             if self.come_back() {
                 std::mem::forget(at_work);
-                return;
+                return StatusMask::NONE;
             }
         }
+        std::mem::forget(at_work);
+        let state = self.state.fetch_and(!(BUSY | PENDING), Ordering::AcqRel);
+        self.wake_settling(state);
+        StatusMask::from_bits((state & PENDING) as u32)
     }
 
     /// Nobody is at work any more, unless there is more to tell.

@@ -1,5 +1,6 @@
 //! A writer as the driver holds it: the state machine under its lock, and the token of whoever sends.
 
+use std::any::TypeId;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use peregrine_rtps::history::{Change, Full};
@@ -8,11 +9,13 @@ use peregrine_rtps::qos::NonMatch;
 use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::{Instant, Span};
 use peregrine_rtps::transmit::TransmitBatch;
-use peregrine_rtps::writer::{MatchedReader, Writer, WriterEvent};
+use peregrine_rtps::writer::{MatchedReader, ReaderPath, Writer, WriterEvent};
 
+use super::delivery::{Handing, Told};
 use super::domain::Domain;
 use super::due::Due;
 use super::flow::FlowController;
+use super::local::LocalReader;
 use super::publishing::Turn;
 use super::send::Route;
 use super::telling::{Telling, is_telling};
@@ -42,6 +45,8 @@ pub(crate) struct WriterState {
     pub(crate) writer: Writer,
     pub(crate) statuses: WriterStatuses,
     pub(crate) matched: Vec<Guid>,
+    /// Those of them that are in this process.
+    pub(super) local: Arc<[LocalReader]>,
     pub(crate) last_non_match: Option<(Guid, NonMatch)>,
     /// Who is told, and of which statuses.
     pub(crate) hook: Option<(Arc<dyn WriterHook>, StatusMask)>,
@@ -74,6 +79,7 @@ struct Outbox {
     /// Messages of it that have left already.
     sent: usize,
     route: Route,
+    handing: Handing,
 }
 
 /// One writer.
@@ -82,6 +88,8 @@ pub(crate) struct WriterCore {
     pub(crate) topic: Arc<TopicCore>,
     pub(crate) domain: Arc<Domain>,
     pub(crate) telling: Telling,
+    /// The Rust type it writes.
+    type_id: TypeId,
     /// Of an asynchronous writer: how fast it sends.
     flow: Option<FlowController>,
     me: Weak<Self>,
@@ -99,10 +107,11 @@ pub(crate) enum WriteFailure {
 }
 
 impl WriterCore {
-    /// With a flow controller, of an asynchronous writer.
+    /// Of a writer of values of this Rust type; with a flow controller, of an asynchronous one.
     pub(crate) fn new(
         domain: Arc<Domain>,
         topic: Arc<TopicCore>,
+        type_id: TypeId,
         writer: Writer,
         flow: Option<FlowController>,
     ) -> Arc<Self> {
@@ -112,6 +121,7 @@ impl WriterCore {
             topic,
             domain,
             telling: Telling::default(),
+            type_id,
             flow,
             me: Weak::clone(me),
             state: Mutex::new(state),
@@ -214,15 +224,27 @@ impl WriterCore {
     }
 
     /// Sends what the writer has put out. If somebody is sending already, that one sends it.
-    pub(crate) fn transmit<'c>(&'c self, mut guard: MutexGuard<'c, WriterState>) {
+    pub(crate) fn transmit<'c>(&'c self, guard: MutexGuard<'c, WriterState>) {
+        let told = self.put_out(guard);
+        told.tell(self);
+    }
+
+    /// The same. Readers of this process have it, but have not been told.
+    pub(super) fn put_out<'c>(&'c self, mut guard: MutexGuard<'c, WriterState>) -> Told {
+        let mut told = Told::default();
         if self.flow.is_some() {
-            self.hand_over(guard);
-            return;
+            self.queue(guard);
+            return told;
         }
         if !guard.sending {
             guard.sending = true;
             let mut outbox = guard.outbox.take().unwrap_or_default();
-            while guard.writer.poll_transmit(&mut outbox.batch) {
+            loop {
+                // Readers of this process first: it takes no system call.
+                guard = self.hand_over(guard, &mut outbox.handing, &mut told);
+                if !guard.writer.poll_transmit(&mut outbox.batch) {
+                    break;
+                }
                 drop(guard);
                 self.domain.send_by(&mut outbox.route, &outbox.batch);
                 guard = self.lock();
@@ -234,10 +256,11 @@ impl WriterCore {
         let deadline = self.due.set(guard.writer.poll_timeout().map(|(at, _)| at));
         drop(guard);
         self.domain.arm(deadline);
+        told
     }
 
     /// The same of an asynchronous writer: sees to it that it is going to be sent.
-    fn hand_over<'c>(&'c self, mut guard: MutexGuard<'c, WriterState>) {
+    fn queue<'c>(&'c self, mut guard: MutexGuard<'c, WriterState>) {
         let must_add = guard.writer.has_to_publish() && !guard.is_publishing && !guard.has_ended;
         guard.is_publishing |= must_add;
         let deadline = self.due.set(guard.writer.poll_timeout().map(|(at, _)| at));
@@ -260,6 +283,8 @@ impl WriterCore {
             guard.writer.publish(now(), PUBLISH_OCTETS);
             guard.writer.poll_transmit(&mut outbox.batch);
         }
+        let mut told = Told::default();
+        guard = self.hand_over(guard, &mut outbox.handing, &mut told);
         drop(guard);
         let (allowed, next) = flow.allow(now(), outbox.batch.messages().skip(outbox.sent));
         let leaving = outbox.batch.messages().skip(outbox.sent).take(allowed);
@@ -278,6 +303,7 @@ impl WriterCore {
         };
         guard.is_publishing = turn != Turn::Over;
         drop(guard);
+        told.tell(self);
         self.after();
         turn
     }
@@ -291,11 +317,17 @@ impl WriterCore {
 
     /// Says whether there was room for it.
     pub(crate) fn match_reader(&self, now: Instant, reader: MatchedReader) -> bool {
-        let mut guard = self.lock();
         let guid = reader.guid;
-        if !guard.writer.match_reader(now, reader) {
+        let local = if self.domain.config.same_process { LocalReader::find(guid, self.type_id) } else { None };
+        let path = if local.is_some() { ReaderPath::HandOver } else { ReaderPath::Messages };
+        let mut guard = self.lock();
+        if !guard.writer.match_reader_by(now, reader, path) {
             tracing::warn!(writer = %self.guid, reader = %guid, "no room for another matched reader");
             return false;
+        }
+        if let Some(local) = local {
+            let others = guard.local.iter().filter(|other| other.guid != guid).cloned();
+            guard.local = others.chain([local]).collect();
         }
         if !guard.matched.contains(&guid) {
             guard.matched.push(guid);
@@ -308,6 +340,9 @@ impl WriterCore {
     pub(crate) fn unmatch_reader(&self, now: Instant, reader: Guid) {
         let mut guard = self.lock();
         guard.writer.unmatch_reader(now, reader);
+        if guard.local.iter().any(|local| local.guid == reader) {
+            guard.local = guard.local.iter().filter(|local| local.guid != reader).cloned().collect();
+        }
         if guard.matched.contains(&reader) {
             guard.matched.retain(|r| *r != reader);
             guard.statuses.matched.lost(reader);
@@ -328,7 +363,18 @@ impl WriterCore {
 
     /// After the state machine was given something: tells whom it concerns, and sends.
     pub(crate) fn after(self: &Arc<Self>) {
-        let mut guard = self.lock();
+        let guard = self.lock();
+        let (guard, news) = self.note_events(guard);
+        let told = self.put_out(guard);
+        self.tell_hook(news);
+        told.tell(self);
+    }
+
+    /// Takes the events of the state machine in, and wakes who waits for them.
+    pub(super) fn note_events<'c>(
+        &'c self,
+        mut guard: MutexGuard<'c, WriterState>,
+    ) -> (MutexGuard<'c, WriterState>, StatusMask) {
         let mut acknowledged = false;
         while let Some(event) = guard.writer.poll_event() {
             match event {
@@ -356,14 +402,17 @@ impl WriterCore {
             guard.wakers.wake(news);
         }
         let has_hook = guard.hook.as_ref().is_some_and(|(_, mask)| mask.intersects(news));
-        self.transmit(guard);
-        if has_hook {
-            if self.domain.must_tell_later() {
-                let core = Arc::clone(self);
-                self.domain.tell_later(move || core.tell(news));
-            } else {
-                self.tell(news);
-            }
+        (guard, if has_hook { news } else { StatusMask::NONE })
+    }
+
+    /// Runs the listener, if there is news for it. To be called without any lock.
+    pub(super) fn tell_hook(&self, news: StatusMask) {
+        if news.is_empty() {
+            return;
+        }
+        match self.me.upgrade().filter(|_| self.domain.must_tell_later()) {
+            Some(core) => self.domain.tell_later(move || core.tell(news)),
+            None => self.tell(news),
         }
     }
 
@@ -435,6 +484,7 @@ impl WriterState {
             writer,
             statuses: WriterStatuses::default(),
             matched: Vec::new(),
+            local: Arc::new([]),
             last_non_match: None,
             hook: None,
             wakers: Wakers::default(),
@@ -454,6 +504,11 @@ impl WriterState {
         let is_held_up = self.writer.is_held_up();
         self.is_outpaced &= is_held_up;
         is_held_up && !self.is_outpaced && !is_telling()
+    }
+
+    /// Whether some of the matched readers are in this process.
+    pub(crate) fn has_local_readers(&self) -> bool {
+        !self.local.is_empty()
     }
 
     fn is_settled(&self) -> bool {

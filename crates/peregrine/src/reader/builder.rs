@@ -1,5 +1,6 @@
 //! How a reader is described and made.
 
+use std::any::TypeId;
 use std::net::IpAddr;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, Weak};
@@ -123,7 +124,8 @@ impl<T: DdsType> DataReaderBuilder<T> {
         let groups = groups.iter().map(join).collect::<Result<_, _>>()?;
         let guid = Guid::new(participant.prefix, EntityId::user_reader(participant.next_key(), T::HAS_KEY));
         let reader = Reader::new(reader_config::<T>(guid, &qos, &subscriber_qos.presentation)?);
-        let core = Arc::new(ReaderCore::new(Arc::clone(&participant.domain), Arc::clone(&topic.core), reader));
+        let (domain, type_id) = (Arc::clone(&participant.domain), TypeId::of::<T>());
+        let core = Arc::new(ReaderCore::new(domain, Arc::clone(&topic.core), type_id, reader));
         let inner = Arc::new(ReaderInner {
             condition: StatusCondition::new(Arc::clone(&core) as Arc<_>),
             core,

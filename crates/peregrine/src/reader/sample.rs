@@ -6,10 +6,12 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use peregrine_rtps::history::{SampleInfo, Selected};
+use peregrine_rtps::payload::Payload;
 use peregrine_xtypes::{DdsType, DecodeError, decode, plain};
 
 use crate::driver::reader::ReaderCore;
 use crate::error::Error;
+use crate::writer::shared;
 
 /// A value, and what there is to know about it.
 #[derive(Clone, Debug)]
@@ -52,12 +54,17 @@ pub struct Loan<T> {
 impl<T: DdsType> Sample<T> {
     pub(super) fn decode(selected: &Selected) -> Self {
         let info = selected.info;
-        match info.valid_data.then(|| decode(&selected.payload)) {
+        match info.valid_data.then(|| value_of(&selected.payload)) {
             None => Self { data: None, info, error: None },
             Some(Ok(data)) => Self { data: Some(data), info, error: None },
             Some(Err(error)) => Self { data: None, info, error: Some(error) },
         }
     }
+}
+
+/// The value, copied or decoded.
+fn value_of<T: DdsType>(payload: &Payload) -> Result<T, DecodeError> {
+    shared::value::<T>(payload).map_or_else(|| decode(payload), |value| Ok(T::clone(value)))
 }
 
 impl<T> LoanedSample<T> {
@@ -67,7 +74,8 @@ impl<T> LoanedSample<T> {
         &self.selected.info
     }
 
-    /// Its octets with encapsulation header. Without `valid_data`: the serialized key, if that came.
+    /// Its octets with encapsulation header. A value that was shared within this process is encoded for it, once. Without
+    /// `valid_data`: the serialized key, if that came.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.selected.payload
@@ -77,7 +85,8 @@ impl<T> LoanedSample<T> {
 impl<T: DdsType> LoanedSample<T> {
     /// The value: in place where that is possible, else decoded.
     ///
-    /// It is possible if the type is [plain](peregrine_xtypes#plain-types), if the sample came in the byte order of this
+    /// It is possible for what a writer of this process [shares](crate::DataWriter::write_shared) as a value of the very
+    /// type. Else it is possible if the type is [plain](peregrine_xtypes#plain-types), if the sample came in the byte order of this
     /// machine, and if it lies aligned in memory. The reader sees to that for samples of up to 8 KiB; longer ones stay
     /// where they were received, and the sender's headers tell whether that is aligned.
     ///
@@ -90,7 +99,7 @@ impl<T: DdsType> LoanedSample<T> {
         }
     }
 
-    /// The value, decoded.
+    /// The value, decoded, or copied from a shared one.
     ///
     /// # Errors
     /// See [`Self::value`].
@@ -99,13 +108,31 @@ impl<T: DdsType> LoanedSample<T> {
             let problem = "the sample has no value, only the state of its instance has changed: look at valid_data";
             return Err(Error::PreconditionNotMet(problem.to_owned()));
         }
-        Ok(decode(&self.selected.payload)?)
+        Ok(value_of(&self.selected.payload)?)
+    }
+
+    /// The value to be kept: the very one that a writer of this process has
+    /// [shared](crate::DataWriter::write_shared), else decoded.
+    ///
+    /// # Errors
+    /// See [`Self::value`].
+    pub fn to_shared(&self) -> Result<Arc<T>, Error> {
+        match shared::value(&self.selected.payload).filter(|_| self.selected.info.valid_data) {
+            Some(value) => Ok(Arc::clone(value)),
+            None => self.decode().map(Arc::new),
+        }
     }
 
     /// The value in place, if there is one and it is possible; see [`Self::value`].
     #[must_use]
     pub fn borrow(&self) -> Option<&T> {
-        if self.selected.info.valid_data { plain::view(&self.selected.payload) } else { None }
+        if !self.selected.info.valid_data {
+            return None;
+        }
+        match shared::value::<T>(&self.selected.payload) {
+            Some(value) => Some(value),
+            None => plain::view(&self.selected.payload),
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! How a writer is described and made.
 
+use std::any::TypeId;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
@@ -137,7 +138,7 @@ impl<T: DdsType> DataWriterBuilder<T> {
         if flow.is_some() {
             domain.start_publishing()?;
         }
-        let core = WriterCore::new(Arc::clone(domain), Arc::clone(&topic.core), writer, flow);
+        let core = WriterCore::new(Arc::clone(domain), Arc::clone(&topic.core), TypeId::of::<T>(), writer, flow);
         let inner = Arc::new(WriterInner {
             condition: StatusCondition::new(Arc::clone(&core) as Arc<_>),
             core,

@@ -3,10 +3,13 @@
 mod any;
 mod asynchronous;
 mod builder;
+mod loan;
 mod publish_mode;
+pub(crate) mod shared;
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
@@ -25,6 +28,7 @@ use peregrine_xtypes::{
 pub use any::AnyDataWriter;
 pub(crate) use any::AnyWriter;
 pub use builder::DataWriterBuilder;
+pub use loan::WriteLoan;
 pub use publish_mode::{FlowController, PublishMode};
 
 use crate::condition::StatusCondition;
@@ -45,6 +49,10 @@ use crate::{InstanceHandle, qos};
 
 /// Samples up to this many octets are encoded under the writer's lock, which saves taking it twice.
 const ENCODE_LOCKED_MAX: usize = 1024;
+
+/// Octets before a sample in its buffer: with the encapsulation header, the value starts at a multiple of eight, so that
+/// readers of this process see it in place.
+const ALIGNING: usize = 4;
 
 /// Representation identifier and options.
 const ENCAPSULATION_OCTETS: usize = 4;
@@ -171,6 +179,51 @@ impl<T: DdsType> DataWriter<T> {
     pub fn write_at(&self, value: &T, source_timestamp: Timestamp) -> Result<SequenceNumber, Error> {
         let (guard, change) = self.inner.encode(value, source_timestamp)?;
         self.inner.put(guard, change)
+    }
+
+    /// Writes a value that readers of this process share: it is neither copied nor encoded for them. It is encoded once
+    /// as soon as somebody needs octets: a reader elsewhere, or who asks for
+    /// [`LoanedSample::bytes`](crate::LoanedSample::bytes).
+    ///
+    /// # Errors
+    /// See [`Self::write`]. Where nobody needs octets when it is written, a value that has no encoding is not found out;
+    /// readers elsewhere that come later see a sample with an [error](crate::Sample::error).
+    pub fn write_shared(&self, value: Arc<T>) -> Result<SequenceNumber, Error>
+    where
+        T: Send + Sync,
+    {
+        self.write_shared_at(value, wall())
+    }
+
+    /// The same with a source time stamp of the application's choosing.
+    ///
+    /// # Errors
+    /// See [`Self::write_shared`].
+    pub fn write_shared_at(&self, value: Arc<T>, source_timestamp: Timestamp) -> Result<SequenceNumber, Error>
+    where
+        T: Send + Sync,
+    {
+        let inner = &self.inner;
+        let representation = inner.enabled()?.representation;
+        let instance = instance_of(&*value);
+        let mut guard = inner.core.lock();
+        let needs_octets = guard.writer.needs_octets();
+        if needs_octets && !guard.has_local_readers() {
+            drop(guard);
+            return self.write_at(&value, source_timestamp);
+        }
+        let payload = shared::payload(Arc::clone(&value), representation);
+        if needs_octets {
+            // Not under the lock, where it would happen otherwise.
+            drop(guard);
+            if payload.deref().is_empty() {
+                let mut octets = vec![0; encoded_len(&*value, representation)];
+                encode(&*value, representation, Endianness::NATIVE, &mut octets)?;
+            }
+            guard = inner.core.lock();
+        }
+        inner.note_instance(&guard, instance, &value)?;
+        inner.put(guard, Change { kind: ChangeKind::Alive, instance, source_timestamp, payload })
     }
 
     /// Writes a sample that the caller serializes: `fill` is given exactly `len` octets of whatever content, and writes
@@ -395,9 +448,11 @@ impl<T: DdsType> WriterInner<T> {
         fill: impl FnOnce(&mut [u8]) -> Result<(), Error>,
     ) -> Result<(MutexGuard<'_, WriterState>, Payload), Error> {
         let mut guard = self.core.lock();
-        let mut buffer = guard.writer.take_buffer(len);
-        let fill_into =
-            |buffer: &mut Arc<Vec<u8>>| fill(Arc::get_mut(buffer).and_then(|b| b.get_mut(..len)).unwrap_or_default());
+        let range = ALIGNING..ALIGNING + len;
+        let mut buffer = guard.writer.take_buffer(range.end);
+        let fill_into = |buffer: &mut Arc<Vec<u8>>| {
+            fill(Arc::get_mut(buffer).and_then(|b| b.get_mut(range.clone())).unwrap_or_default())
+        };
         if len <= ENCODE_LOCKED_MAX {
             fill_into(&mut buffer)?;
         } else {
@@ -405,7 +460,7 @@ impl<T: DdsType> WriterInner<T> {
             fill_into(&mut buffer)?;
             guard = self.core.lock();
         }
-        Ok((guard, Payload::new(buffer, 0..len).unwrap_or_default()))
+        Ok((guard, Payload::new(buffer, range).unwrap_or_default()))
     }
 
     /// Remembers the key of an instance that is new to the writer.

@@ -33,8 +33,10 @@ pub struct Named {
     pub value: u64,
 }
 
+/// Over real sockets, as between processes.
 pub fn config() -> DomainConfig {
     let mut config = DomainConfig::default();
+    config.same_process = false;
     config.interfaces = InterfaceSelection::Only(vec!["lo".to_owned()]);
     config
 }

@@ -27,6 +27,7 @@ fn plain_meta() -> SampleMeta {
         lifespan: None,
         is_filtered: false,
         is_directed: false,
+        is_instance_certain: false,
     }
 }
 
@@ -282,6 +283,7 @@ impl Fragments {
             lifespan: None,
             is_filtered: false,
             is_directed: false,
+            is_instance_certain: false,
         };
         let frag = DataFrag {
             reader: reader_guid(0).entity,
@@ -593,6 +595,7 @@ mod extremes {
         lifespan: None,
         is_filtered: false,
         is_directed: false,
+        is_instance_certain: false,
     };
 
     proptest! {

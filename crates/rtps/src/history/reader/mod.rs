@@ -478,11 +478,10 @@ impl ReaderHistory {
     fn add_instance(&mut self, arrival: &Arrival) -> u32 {
         let key = arrival.instance;
         let mut instance = Instance::new(key);
-        instance.key_holder = self
-            .config
-            .key_holder
-            .filter(|_| !arrival.payload.is_empty())
-            .and_then(|KeyHolder(make)| make(&arrival.payload, !arrival.kind.is_alive()));
+        instance.key_holder =
+            self.config.key_holder.filter(|_| !arrival.payload.is_empty()).and_then(|KeyHolder(make)| {
+                arrival.payload.key().or_else(|| make(&arrival.payload, !arrival.kind.is_alive()))
+            });
         let index = self.instances.insert(instance);
         self.by_key.insert(key, index);
         index

@@ -1,0 +1,244 @@
+//! From writers to readers of the same process: by reference, without sockets and threads.
+//!
+//! Whoever has the send token of a writer hands changes over, in their order, each reader under its own lock, and with no
+//! other lock held. Listeners run when the token has been passed on, so that none of them keeps other writing threads.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::{Arc, MutexGuard, Weak};
+
+use arrayvec::ArrayVec;
+use peregrine_rtps::id::Guid;
+use peregrine_rtps::reader::Reception;
+use peregrine_rtps::seq::SequenceNumber;
+use peregrine_rtps::time::Instant;
+use peregrine_rtps::writer::{Delivered, HandOverBatch};
+
+use super::local;
+use super::reader::{ReaderCore, ReaderState};
+use super::writer::{WriterCore, WriterState};
+use super::{now, wall};
+use crate::status::StatusMask;
+
+/// How often a thread that writes runs the listener of one reader, before others have to: while it runs, other threads
+/// may write, and the application's thread is to come back from its write.
+const ROUNDS_MAX: usize = 4;
+
+/// Readers that a thread remembers without allocating.
+const FEW_READERS: usize = 8;
+
+/// What a writer hands over at a time, and how far its readers have got. Reused.
+#[derive(Debug, Default)]
+pub(super) struct Handing {
+    batch: HandOverBatch,
+    delivered: Vec<(Guid, Delivered)>,
+}
+
+/// The readers that are to be told of something, now that they have it.
+#[derive(Default)]
+pub(super) struct Told {
+    at: Option<Instant>,
+    few: ArrayVec<Arc<ReaderCore>, FEW_READERS>,
+    more: Vec<Arc<ReaderCore>>,
+    /// What the writer's own listener is to be told.
+    news: StatusMask,
+}
+
+/// A matched writer of this process, as its reader knows it.
+pub(super) struct LocalWriter {
+    pub(super) guid: Guid,
+    core: Weak<WriterCore>,
+    /// It was told that everything before this is here.
+    told_below: SequenceNumber,
+    is_refused: bool,
+}
+
+/// Something that a writer of this process is to hear from a reader that has made room.
+pub(super) struct Owed {
+    writer: Arc<WriterCore>,
+    below: Option<SequenceNumber>,
+    was_refused: bool,
+}
+
+/// Where changes come from that are handed over.
+const HERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+
+impl WriterCore {
+    /// Hands over what there is. To be called by who has the send token.
+    pub(super) fn hand_over<'c>(
+        &'c self,
+        mut guard: MutexGuard<'c, WriterState>,
+        handing: &mut Handing,
+        told: &mut Told,
+    ) -> MutexGuard<'c, WriterState> {
+        while guard.writer.poll_hand_over(&mut handing.batch) {
+            let readers = Arc::clone(&guard.local);
+            drop(guard);
+            let now = now();
+            let rx = Reception { now, wall: wall(), buffer: None, source: HERE };
+            for recipient in handing.batch.recipients() {
+                let Some(local) = readers.iter().find(|local| local.guid == recipient.reader) else { continue };
+                let mut state = local.core.lock();
+                let delivered = if state.closed {
+                    Delivered { acknowledged_below: None, refused: Some(recipient.from) }
+                } else {
+                    handing.batch.deliver(&rx, self.guid, *recipient, local.is_same_type, &mut state.reader)
+                };
+                state.note_delivered(self.guid, delivered);
+                drop(state);
+                handing.delivered.push((recipient.reader, delivered));
+                told.reader(now, &local.core);
+            }
+            guard = self.note_delivered(now, handing, told);
+        }
+        guard
+    }
+
+    /// A reader of this process has made room: it has everything before `below`, and takes changes again.
+    fn heard(&self, reader: Guid, below: Option<SequenceNumber>, was_refused: bool) -> Told {
+        let now = now();
+        let mut guard = self.lock();
+        if let Some(below) = below {
+            guard.writer.acknowledge(now, reader, below);
+        }
+        if was_refused {
+            guard.writer.go_on(reader);
+        }
+        let (guard, news) = self.note_events(guard);
+        let mut told = self.put_out(guard);
+        told.news |= news;
+        told
+    }
+
+    /// Tells the state machine how far its readers are.
+    fn note_delivered(&self, now: Instant, handing: &mut Handing, told: &mut Told) -> MutexGuard<'_, WriterState> {
+        let mut guard = self.lock();
+        guard.writer.reclaim_hand_over(&mut handing.batch);
+        for (reader, Delivered { acknowledged_below, refused }) in handing.delivered.drain(..) {
+            if let Some(below) = acknowledged_below {
+                guard.writer.acknowledge(now, reader, below);
+            }
+            if let Some(from) = refused {
+                guard.writer.halt(reader, from);
+                guard = self.check_refusal(guard, reader);
+            }
+        }
+        let (guard, news) = self.note_events(guard);
+        told.news |= news;
+        guard
+    }
+
+    /// A reader that has made room meanwhile has called before it was noted that it is halted.
+    fn check_refusal<'c>(
+        &'c self,
+        mut guard: MutexGuard<'c, WriterState>,
+        reader: Guid,
+    ) -> MutexGuard<'c, WriterState> {
+        let Some(local) = guard.local.iter().find(|local| local.guid == reader).cloned() else { return guard };
+        drop(guard);
+        let still_refuses = local.core.lock().refuses(self.guid);
+        guard = self.lock();
+        if !still_refuses {
+            guard.writer.go_on(reader);
+        }
+        guard
+    }
+}
+
+impl Told {
+    fn reader(&mut self, now: Instant, reader: &Arc<ReaderCore>) {
+        self.at = Some(now);
+        let mut known = self.few.iter().chain(&self.more);
+        if !known.any(|other| Arc::ptr_eq(other, reader))
+            && let Err(full) = self.few.try_push(Arc::clone(reader))
+        {
+            self.more.push(full.element());
+        }
+    }
+
+    /// Tells them, and the writer's own listener. User code runs here, without any lock.
+    #[inline]
+    pub(super) fn tell(self, writer: &WriterCore) {
+        if let Some(now) = self.at {
+            for reader in self.few.iter().chain(&self.more) {
+                reader.after_with(now, ROUNDS_MAX);
+                reader.domain.note_handed();
+            }
+        }
+        writer.tell_hook(self.news);
+    }
+
+    /// Has the control thread tell them.
+    fn tell_soon(self, writer: &Arc<WriterCore>) {
+        let now = now();
+        for reader in self.few.iter().chain(&self.more) {
+            reader.after_soon(now);
+            reader.domain.note_handed();
+        }
+        if !self.news.is_empty() {
+            let (core, news) = (Arc::clone(writer), self.news);
+            writer.domain.tell_soon(move || core.tell_hook(news));
+        }
+    }
+}
+
+impl Owed {
+    /// To be called without any lock. Runs no listener.
+    pub(super) fn pay(self, reader: Guid) {
+        let told = self.writer.heard(reader, self.below, self.was_refused);
+        told.tell_soon(&self.writer);
+    }
+}
+
+impl ReaderState {
+    /// The writer has matched. If it is in this process, it is remembered as such.
+    pub(super) fn match_local(&mut self, guid: Guid) {
+        if self.local.iter().any(|local| local.guid == guid) {
+            return;
+        }
+        if let Some(core) = local::writer(guid) {
+            // It may have written already, and been told that it is not known here.
+            let told_below = SequenceNumber::ZERO;
+            self.local.push(LocalWriter { guid, core, told_below, is_refused: true });
+            self.owes_local = true;
+        }
+    }
+
+    /// What writers are to hear now. Asking for it costs nothing while no sample waits for room.
+    pub(super) fn take_owed(&mut self) -> Vec<Owed> {
+        if !self.owes_local {
+            return Vec::new();
+        }
+        self.owes_local = self.reader.is_stalled();
+        let mut owed = Vec::new();
+        for local in &mut self.local {
+            let below = self.reader.acknowledged_below(local.guid).filter(|below| *below > local.told_below);
+            // Who was refused and waits behind others of its own samples would be refused again.
+            let is_new = local.told_below == SequenceNumber::ZERO;
+            let was_refused = local.is_refused && (is_new || below.is_some() || !self.owes_local);
+            if below.is_none() && !was_refused {
+                continue;
+            }
+            let Some(writer) = local.core.upgrade() else { continue };
+            local.told_below = below.unwrap_or(local.told_below);
+            local.is_refused &= !was_refused;
+            owed.push(Owed { writer, below, was_refused });
+        }
+        owed
+    }
+
+    fn note_delivered(&mut self, writer: Guid, delivered: Delivered) {
+        if delivered.refused.is_none() && !self.reader.is_stalled() {
+            return;
+        }
+        self.owes_local = true;
+        if let Some(local) = self.local.iter_mut().find(|local| local.guid == writer) {
+            local.is_refused |= delivered.refused.is_some();
+            local.told_below = delivered.acknowledged_below.unwrap_or(local.told_below);
+        }
+    }
+
+    /// Whether the writer was refused and has not been called since.
+    fn refuses(&self, writer: Guid) -> bool {
+        self.local.iter().find(|local| local.guid == writer).is_none_or(|local| local.is_refused)
+    }
+}

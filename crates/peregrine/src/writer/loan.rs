@@ -1,0 +1,138 @@
+//! Samples that the application makes in the memory they are sent from.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Deref, DerefMut, Range};
+use std::sync::Arc;
+
+use peregrine_rtps::history::{Change, ChangeKind};
+use peregrine_rtps::payload::Payload;
+use peregrine_rtps::seq::SequenceNumber;
+use peregrine_rtps::time::Timestamp;
+use peregrine_xtypes::{DdsType, plain};
+
+use super::DataWriter;
+use crate::driver::wall;
+use crate::driver::writer::WriterCore;
+use crate::entity::instance_of;
+use crate::error::Error;
+
+/// A value of a plain type in a buffer of its writer: what is assigned to it is what is sent. Dropped unwritten, it gives
+/// the buffer back.
+pub struct WriteLoan<T: DdsType> {
+    core: Arc<WriterCore>,
+    /// Nobody else refers to it. `None` once it is written.
+    buffer: Option<Arc<Vec<u8>>>,
+    /// Where the payload lies in it, encapsulation header first.
+    range: Range<usize>,
+    marker: PhantomData<T>,
+}
+
+impl<T: DdsType> DataWriter<T> {
+    /// A sample to be made in place and written by [`Self::write_loan`], which neither copies nor encodes it: readers of this
+    /// process see the same memory, and to others it is sent from there. What it contains at first is some value, perhaps
+    /// of an earlier sample: all members have to be assigned.
+    ///
+    /// ```no_run
+    /// # fn main() -> Result<(), peregrine::Error> {
+    /// # let writer = peregrine::DomainParticipant::new(0)?.topic::<[u64; 4]>("numbers")?.writer()?;
+    /// let mut sample = writer.loan()?;
+    /// *sample = [1, 2, 3, 4];
+    /// writer.write_loan(sample)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::PreconditionNotMet`] where the type is not [plain](peregrine_xtypes#plain-types) in the representation that
+    /// the writer offers, or not all octets are a value of it, as of a `bool`; [`Error::NotEnabled`];
+    /// [`Error::AlreadyDeleted`].
+    pub fn loan(&self) -> Result<WriteLoan<T>, Error> {
+        let inner = &self.inner;
+        let representation = inner.enabled()?.representation;
+        let not_plain = || {
+            let problem = "cannot be lent: it is not plain in the writer's representation, or has members of which not \
+                           all octets are a value; use write";
+            Error::PreconditionNotMet(format!("type {} {problem}", T::TYPE_NAME))
+        };
+        let len = plain::payload_len::<T>(representation).ok_or_else(not_plain)?;
+        let mut state = inner.core.lock();
+        inner.check_usable(&mut state)?;
+        let mut buffer = state.writer.take_buffer(len + plain::ALIGNMENT_MAX);
+        drop(state);
+        let start = Arc::get_mut(&mut buffer).and_then(|buffer| plain::place::<T>(buffer, representation));
+        let start = start.ok_or_else(not_plain)?;
+        let range = start..start + len;
+        Ok(WriteLoan { core: Arc::clone(&inner.core), buffer: Some(buffer), range, marker: PhantomData })
+    }
+
+    /// Writes a sample that was made in place. It blocks like [`Self::write`].
+    ///
+    /// # Errors
+    /// See [`Self::write`]; [`Error::PreconditionNotMet`] for a loan of another writer.
+    pub fn write_loan(&self, sample: WriteLoan<T>) -> Result<SequenceNumber, Error> {
+        self.write_loan_at(sample, wall())
+    }
+
+    /// The same with a source time stamp of the application's choosing.
+    ///
+    /// # Errors
+    /// See [`Self::write_loan`].
+    pub fn write_loan_at(
+        &self,
+        mut sample: WriteLoan<T>,
+        source_timestamp: Timestamp,
+    ) -> Result<SequenceNumber, Error> {
+        let inner = &self.inner;
+        if !Arc::ptr_eq(&sample.core, &inner.core) {
+            return Err(Error::PreconditionNotMet("the loan is another writer's".to_owned()));
+        }
+        let instance = instance_of::<T>(&sample);
+        let mut guard = inner.core.lock();
+        inner.check_usable(&mut guard)?;
+        if T::HAS_KEY {
+            inner.note_instance(&guard, instance, &*sample)?;
+        }
+        let payload = sample.buffer.take().and_then(|buffer| Payload::new(buffer, sample.range.clone()));
+        let payload = payload.unwrap_or_default();
+        inner.put(guard, Change { kind: ChangeKind::Alive, instance, source_timestamp, payload })
+    }
+}
+
+impl<T: DdsType> WriteLoan<T> {
+    fn octets(&self) -> Option<&[u8]> {
+        self.buffer.as_ref()?.get(self.range.clone())
+    }
+}
+
+/// What [`DataWriter::loan`] has placed stays where it is until it is written, which takes the loan.
+const PLACED: &str = "a loan holds a value";
+
+impl<T: DdsType> Deref for WriteLoan<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.octets().and_then(plain::view).expect(PLACED)
+    }
+}
+
+impl<T: DdsType> DerefMut for WriteLoan<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        let buffer = self.buffer.as_mut().and_then(Arc::get_mut);
+        buffer.and_then(|buffer| buffer.get_mut(self.range.clone())).and_then(plain::view_mut).expect(PLACED)
+    }
+}
+
+impl<T: DdsType> Drop for WriteLoan<T> {
+    fn drop(&mut self) {
+        if let Some(buffer) = self.buffer.take() {
+            self.core.lock().writer.give_back_buffer(buffer);
+        }
+    }
+}
+
+impl<T: DdsType + fmt::Debug> fmt::Debug for WriteLoan<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("WriteLoan").field(&**self).finish()
+    }
+}

@@ -1,0 +1,81 @@
+//! Instances, and who writes them.
+
+use peregrine::qos::{DataReaderQos, DataWriterQos, Ownership, OwnershipStrength, WriterDataLifecycle};
+use peregrine::{DataWriter, InstanceHandle, InstanceState, ViewState};
+
+use crate::common::{PATIENCE, eventually};
+use crate::{Path, Subject, matched, reader, reader_qos, values, writer, writer_qos};
+
+fn keeping() -> DataWriterQos {
+    let writer_data_lifecycle = WriterDataLifecycle { autodispose_unregistered_instances: false };
+    DataWriterQos { writer_data_lifecycle, ..writer_qos() }
+}
+
+pub(crate) fn instances_end_and_begin_again<T: Subject>(path: Path, topic: &str) {
+    let [a, b] = path.sides();
+    let writer = writer::<T>(&a, topic, keeping());
+    let reader = reader::<T>(&b, topic, reader_qos());
+    matched(&writer, &reader);
+    let key = T::new(7, 0);
+    writer.write(&T::new(7, 1)).unwrap();
+    writer.dispose(&key).unwrap();
+    writer.wait_for_acknowledgments(PATIENCE).unwrap();
+    let taken = reader.take().unwrap();
+    let states: Vec<_> = taken.iter().map(|s| (s.info.valid_data, s.info.view_state)).collect();
+    assert_eq!(states, [(true, ViewState::New), (false, ViewState::New)]);
+    assert!(taken.iter().all(|s| s.info.instance_state == InstanceState::NotAliveDisposed));
+    let handle = InstanceHandle(taken[0].info.instance);
+    assert_eq!(writer.lookup_instance(&key), Some(handle));
+    assert_eq!(reader.lookup_instance(&key), Some(handle));
+    assert_eq!(reader.get_key_value(handle).unwrap(), T::new(7, 0));
+
+    writer.write_shared(std::sync::Arc::new(T::new(7, 2))).unwrap();
+    writer.unregister_instance(&key).unwrap();
+    writer.wait_for_acknowledgments(PATIENCE).unwrap();
+    let taken = reader.take().unwrap();
+    assert_eq!(taken[0].data.as_ref().map(T::value), Some(2));
+    assert_eq!((taken[0].info.disposed_generation_count, taken[0].info.view_state), (1, ViewState::New));
+    assert_eq!(taken[1].info.instance_state, InstanceState::NotAliveNoWriters);
+    assert!(!taken[1].info.valid_data && taken[1].error.is_none());
+}
+
+pub(crate) fn a_writer_that_goes_takes_its_instances_along<T: Subject>(path: Path, topic: &str) {
+    let [a, b] = path.sides();
+    let writer = writer::<T>(&a, topic, keeping());
+    let reader = reader::<T>(&b, topic, reader_qos());
+    matched(&writer, &reader);
+    writer.write(&T::new(1, 5)).unwrap();
+    drop(writer);
+    eventually("the instance has no writer", || {
+        let samples = reader.read().unwrap();
+        samples.last().is_some_and(|s| s.info.instance_state == InstanceState::NotAliveNoWriters)
+    });
+    assert_eq!(values(&reader), [5], "what it wrote last has come");
+    eventually("the writer is gone", || reader.liveliness_changed_status().alive_count == 0);
+}
+
+pub(crate) fn the_stronger_writer_owns_an_instance<T: Subject>(path: Path, topic: &str) {
+    let [a, b] = path.sides();
+    let strong = |strength| DataWriterQos {
+        ownership: Ownership::Exclusive,
+        ownership_strength: OwnershipStrength(strength),
+        ..writer_qos()
+    };
+    let (weak, stronger) = (writer::<T>(&a, topic, strong(1)), writer::<T>(&b, topic, strong(2)));
+    let reader = reader::<T>(&b, topic, DataReaderQos { ownership: Ownership::Exclusive, ..reader_qos() });
+    reader.wait_for_writers(2, PATIENCE).unwrap();
+    let write = |writer: &DataWriter<T>, value| {
+        writer.wait_for_readers(1, PATIENCE).unwrap();
+        writer.write(&T::new(1, value)).unwrap();
+        writer.wait_for_acknowledgments(PATIENCE).unwrap();
+    };
+    write(&weak, 1);
+    write(&stronger, 2);
+    write(&weak, 3);
+    assert_eq!(values(&reader), [1, 2]);
+    drop(stronger);
+    eventually("the other writer takes over", || {
+        write(&weak, 6);
+        values(&reader).contains(&6)
+    });
+}

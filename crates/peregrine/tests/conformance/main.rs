@@ -1,0 +1,197 @@
+//! What the DCPS promises, the same over every path from a writer to a reader, for types of every kind.
+//!
+//! A path is a way of configuring two participants; a behaviour is a function of a path and a type. The macro at the end
+//! of this file makes a test of each combination.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod behaviours;
+mod endings;
+mod timing;
+
+use common::PATIENCE;
+use peregrine::qos::{DataReaderQos, DataWriterQos, Durability, History, Reliability};
+use peregrine::{DataReader, DataWriter, DdsType, DomainConfig, DomainParticipant};
+
+/// A way from a writer to a reader.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Path {
+    /// By reference.
+    SameProcess,
+    /// Through sockets of this host.
+    Udp,
+}
+
+impl Path {
+    const fn domain(self) -> u32 {
+        match self {
+            Self::SameProcess => 205,
+            Self::Udp => 206,
+        }
+    }
+
+    fn config(self) -> DomainConfig {
+        let mut config = common::config();
+        config.same_process = matches!(self, Self::SameProcess);
+        config
+    }
+
+    /// A participant that meets only those of this test process.
+    pub(crate) fn participant(self) -> DomainParticipant {
+        let tag = format!("conformance {}", std::process::id());
+        DomainParticipant::builder(self.domain()).config(self.config()).domain_tag(tag).build().unwrap()
+    }
+
+    /// Two participants that this path lies between.
+    pub(crate) fn sides(self) -> [DomainParticipant; 2] {
+        [self.participant(), self.participant()]
+    }
+}
+
+/// What is written and read: an instance and a value.
+pub(crate) trait Subject: DdsType + std::fmt::Debug + PartialEq + Send + Sync {
+    fn new(id: u32, value: u32) -> Self;
+    fn value(&self) -> u32;
+}
+
+/// Its memory is its encoding.
+#[derive(Clone, Copy, Debug, PartialEq, DdsType)]
+#[dds(extensibility = "final")]
+#[repr(C)]
+pub(crate) struct Plain {
+    #[dds(key)]
+    id: u32,
+    value: u32,
+    octets: [u32; 16],
+}
+
+impl Subject for Plain {
+    fn new(id: u32, value: u32) -> Self {
+        Self { id, value, octets: [value; 16] }
+    }
+
+    fn value(&self) -> u32 {
+        assert_eq!(self.octets, [self.value; 16]);
+        self.value
+    }
+}
+
+/// Strings and sequences, and a key that does not fit into a key hash.
+#[derive(Clone, Debug, PartialEq, DdsType)]
+pub(crate) struct Ordinary {
+    #[dds(key)]
+    name: String,
+    value: u32,
+    words: Vec<String>,
+}
+
+impl Subject for Ordinary {
+    fn new(id: u32, value: u32) -> Self {
+        let words = (0..value % 5).map(|n| format!("word {n}")).collect();
+        Self { name: format!("the instance with the number {id}"), value, words }
+    }
+
+    fn value(&self) -> u32 {
+        assert_eq!(self.words.len() as u32, self.value % 5);
+        self.value
+    }
+}
+
+/// A writer and readers of one topic, not matched yet.
+pub(crate) fn writer<T: Subject>(side: &DomainParticipant, topic: &str, qos: DataWriterQos) -> DataWriter<T> {
+    side.topic(topic).unwrap().writer_builder().qos(qos).build().unwrap()
+}
+
+pub(crate) fn reader<T: Subject>(side: &DomainParticipant, topic: &str, qos: DataReaderQos) -> DataReader<T> {
+    side.topic(topic).unwrap().reader_builder().qos(qos).build().unwrap()
+}
+
+/// Both ends know each other.
+pub(crate) fn matched<T: Subject>(writer: &DataWriter<T>, reader: &DataReader<T>) {
+    writer.wait_for_readers(1, PATIENCE).unwrap();
+    reader.wait_for_writers(1, PATIENCE).unwrap();
+}
+
+/// Reliable, KEEP_ALL.
+pub(crate) fn writer_qos() -> DataWriterQos {
+    DataWriterQos { history: History::KeepAll, ..DataWriterQos::default() }
+}
+
+/// Reliable, KEEP_ALL.
+pub(crate) fn reader_qos() -> DataReaderQos {
+    DataReaderQos { reliability: Reliability::RELIABLE, history: History::KeepAll, ..DataReaderQos::default() }
+}
+
+pub(crate) fn durable_writer_qos() -> DataWriterQos {
+    DataWriterQos { durability: Durability::TransientLocal, ..writer_qos() }
+}
+
+pub(crate) fn durable_reader_qos() -> DataReaderQos {
+    DataReaderQos { durability: Durability::TransientLocal, ..reader_qos() }
+}
+
+/// What there is to take.
+pub(crate) fn values<T: Subject>(reader: &DataReader<T>) -> Vec<u32> {
+    reader.take().unwrap().iter().filter_map(|sample| sample.data.as_ref()).map(Subject::value).collect()
+}
+
+/// Takes until so many values have come.
+pub(crate) fn take_values<T: Subject>(reader: &DataReader<T>, count: usize) -> Vec<u32> {
+    let mut all = Vec::new();
+    while all.len() < count {
+        assert!(reader.wait_for_data(PATIENCE), "{all:?} of {count}");
+        all.extend(values(reader));
+    }
+    all
+}
+
+/// A test of each behaviour for each path and type. The name of the topic is that of the behaviour.
+macro_rules! conformance {
+    ($($module:ident: $($behaviour:ident)*;)*) => {
+        mod same_process {
+            conformance!(@path SameProcess $($($module $behaviour)*)*);
+        }
+        mod udp {
+            conformance!(@path Udp $($($module $behaviour)*)*);
+        }
+    };
+    (@path $path:ident $($module:ident $behaviour:ident)*) => {
+        mod plain {
+            $(#[test]
+            fn $behaviour() {
+                crate::$module::$behaviour::<crate::Plain>(crate::Path::$path, concat!(stringify!($behaviour), " plain"));
+            })*
+        }
+        mod ordinary {
+            $(#[test]
+            fn $behaviour() {
+                let topic = concat!(stringify!($behaviour), " ordinary");
+                crate::$module::$behaviour::<crate::Ordinary>(crate::Path::$path, topic);
+            })*
+        }
+    };
+}
+
+conformance! {
+    behaviours:
+        reliable_samples_come_in_order_to_every_reader
+        best_effort_samples_come
+        keep_last_keeps_the_last_of_each_instance
+        late_joiners_get_what_is_kept
+        partitions_keep_apart
+        a_full_reader_rejects_and_goes_on
+        a_full_writer_blocks
+        listeners_hear_of_every_sample
+        asynchronous_writers_deliver
+        shared_values_come_like_others;
+    endings:
+        instances_end_and_begin_again
+        a_writer_that_goes_takes_its_instances_along
+        the_stronger_writer_owns_an_instance;
+    timing:
+        what_comes_too_soon_is_filtered
+        a_missed_deadline_is_told_on_both_sides
+        what_has_expired_is_gone
+        samples_are_ordered_by_source_timestamp;
+}

@@ -1,0 +1,335 @@
+//! What is special about readers in the writer's process: nothing is sent, nothing is copied, listeners run at once.
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::{self, ThreadId};
+use std::time::Duration;
+
+use common::{Named, PATIENCE, Reading};
+use peregrine::{
+    DataReader, DataReaderListener, DataWriter, DdsType, DomainConfig, DomainParticipant, Error, Selector, StatusMask,
+    WaitSet, WaitStrategy,
+};
+
+fn direct() -> DomainConfig {
+    let mut config = common::config();
+    config.same_process = true;
+    config
+}
+
+/// A participant that meets only those of this test process.
+fn participant(config: DomainConfig) -> DomainParticipant {
+    let tag = format!("same process {}", std::process::id());
+    DomainParticipant::builder(207).config(config).domain_tag(tag).build().unwrap()
+}
+
+fn pair<T: DdsType>(a: &DomainParticipant, b: &DomainParticipant, name: &str) -> (DataWriter<T>, DataReader<T>) {
+    let writer = a.topic::<T>(name).unwrap().writer_builder().reliable().keep_all().build().unwrap();
+    let reader = b.topic::<T>(name).unwrap().reader_builder().reliable().keep_all().build().unwrap();
+    writer.wait_for_readers(1, PATIENCE).unwrap();
+    reader.wait_for_writers(1, PATIENCE).unwrap();
+    (writer, reader)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, DdsType)]
+#[dds(extensibility = "final")]
+#[repr(C)]
+struct Plain {
+    number: u64,
+    octets: [u64; 200],
+}
+
+/// From here on nobody is about to tell one of them of the other, and what is written is there at once.
+fn greet(writer: &DataWriter<Reading>, reader: &DataReader<Reading>) {
+    writer.write(&Reading::new(1, 0)).unwrap();
+    reader.wait_and_take(PATIENCE).unwrap();
+    writer.wait_for_acknowledgments(PATIENCE).unwrap();
+}
+
+/// The datagrams that carried anything for the writer's readers.
+fn sent<T: DdsType>(writer: &DataWriter<T>) -> u64 {
+    let counters = writer.counters();
+    counters.samples_sent + counters.heartbeats + counters.acknowledgements
+}
+
+#[test]
+fn nothing_is_sent() {
+    let mut strategies = vec![WaitStrategy::Block, WaitStrategy::Poll];
+    strategies.push(WaitStrategy::SpinThenBlock(Duration::from_micros(10)));
+    for wait in strategies {
+        let mut config = direct();
+        config.wait = wait;
+        let (a, b) = (participant(config.clone()), participant(config));
+        let (writer, reader) = pair::<Reading>(&a, &b, "nothing is sent");
+        let (own_writer, own_reader) = pair::<Reading>(&a, &a, "nothing is sent either");
+        for (writer, reader) in [(&writer, &reader), (&own_writer, &own_reader)] {
+            greet(writer, reader);
+        }
+        for value in 0..100 {
+            writer.write(&Reading::new(1, value)).unwrap();
+            assert_eq!(reader.take().unwrap()[0].data.as_ref().unwrap().value, value, "it is there at once");
+            own_writer.write(&Reading::new(1, value)).unwrap();
+            assert_eq!(own_reader.take().unwrap().len(), 1);
+        }
+        writer.wait_for_acknowledgments(Duration::ZERO).unwrap();
+        assert_eq!((sent(&writer), reader.counters().acknowledgements), (0, 0));
+    }
+}
+
+#[test]
+fn it_takes_both_sides() {
+    let (a, b) = (participant(direct()), participant(common::config()));
+    let (writer, reader) = pair::<Reading>(&a, &b, "both sides");
+    writer.write(&Reading::new(1, 1)).unwrap();
+    assert_eq!(reader.wait_and_take(PATIENCE).unwrap().data, Some(Reading::new(1, 1)));
+    assert_eq!(writer.counters().samples_sent, 1, "one side is to go through the sockets");
+    // A reader elsewhere and one of this process: encoded once for both.
+    let near = a.topic::<Reading>("both sides").unwrap().reader_builder().reliable().keep_all().build().unwrap();
+    writer.wait_for_readers(2, PATIENCE).unwrap();
+    writer.write_shared(Arc::new(Reading::new(1, 2))).unwrap();
+    for reader in [&near, &reader] {
+        assert_eq!(reader.wait_and_take(PATIENCE).unwrap().data, Some(Reading::new(1, 2)));
+    }
+    writer.wait_for_acknowledgments(PATIENCE).unwrap();
+}
+
+#[test]
+fn readers_see_the_memory_that_was_written() {
+    let a = participant(direct());
+    let (writer, reader) = pair::<Plain>(&a, &a, "memory");
+    let other = a.topic::<Plain>("memory").unwrap().reader_builder().reliable().keep_all().build().unwrap();
+    writer.wait_for_readers(2, PATIENCE).unwrap();
+    let mut loan = writer.loan().unwrap();
+    *loan = Plain { number: 7, octets: [9; 200] };
+    let memory = std::ptr::from_ref(&*loan);
+    writer.write_loan(loan).unwrap();
+    for reader in [&reader, &other] {
+        assert!(reader.wait_for_data(PATIENCE));
+        let lent = reader.take_loaned(&Selector::ANY).unwrap();
+        let seen = lent[0].borrow().unwrap();
+        assert!(std::ptr::eq(seen, memory));
+        assert_eq!((seen.number, seen.octets[199]), (7, 9));
+    }
+    // What is written by reference lies in one place for both as well.
+    writer.write(&Plain { number: 8, octets: [1; 200] }).unwrap();
+    let [first, second] = [&reader, &other].map(|reader| {
+        assert!(reader.wait_for_data(PATIENCE));
+        reader.take_loaned(&Selector::ANY).unwrap()
+    });
+    assert!(std::ptr::eq(first[0].borrow().unwrap(), second[0].borrow().unwrap()));
+}
+
+#[test]
+fn a_loan_that_is_not_written_gives_its_buffer_back() {
+    let a = participant(direct());
+    let (writer, _reader) = pair::<Plain>(&a, &a, "unwritten");
+    let place = |loan: &peregrine::WriteLoan<Plain>| std::ptr::from_ref(&**loan);
+    let first = writer.loan().unwrap();
+    let memory = place(&first);
+    let second = writer.loan().unwrap();
+    assert!(!std::ptr::eq(place(&second), memory));
+    drop(first);
+    assert!(std::ptr::eq(place(&writer.loan().unwrap()), memory));
+    let (other, _) = pair::<Plain>(&a, &a, "another");
+    assert!(matches!(other.write_loan(second), Err(Error::PreconditionNotMet(_))));
+    let (named, _) = pair::<Named>(&a, &a, "named");
+    assert!(matches!(named.loan(), Err(Error::PreconditionNotMet(text)) if text.contains("plain")));
+}
+
+#[test]
+fn a_loan_arrives_over_sockets_too() {
+    let (a, b) = (participant(common::config()), participant(common::config()));
+    let (writer, reader) = pair::<Plain>(&a, &b, "loans over sockets");
+    let mut loan = writer.loan().unwrap();
+    *loan = Plain { number: 3, octets: [4; 200] };
+    writer.write_loan(loan).unwrap();
+    assert_eq!(reader.wait_and_take(PATIENCE).unwrap().data, Some(Plain { number: 3, octets: [4; 200] }));
+    assert_eq!(writer.counters().samples_sent, 1);
+}
+
+#[test]
+fn shared_values_are_the_very_same() {
+    let a = participant(direct());
+    let (writer, reader) = pair::<Named>(&a, &a, "shared");
+    let value = Arc::new(Named { name: "it".to_owned(), value: 5 });
+    writer.write_shared(Arc::clone(&value)).unwrap();
+    assert!(reader.wait_for_data(PATIENCE));
+    let lent = reader.take_loaned(&Selector::ANY).unwrap();
+    assert!(std::ptr::eq(lent[0].borrow().unwrap(), &*value));
+    let kept = lent[0].to_shared().unwrap();
+    drop(lent);
+    assert!(Arc::ptr_eq(&kept, &value));
+    drop(kept);
+    assert_eq!(Arc::strong_count(&value), 1, "nobody holds it any more");
+}
+
+/// The same name, so that they match, and another Rust type.
+mod double {
+    #[derive(Clone, Debug, PartialEq, peregrine::DdsType)]
+    #[dds(name = "Double")]
+    pub(crate) struct Written {
+        pub(crate) words: Vec<String>,
+    }
+    #[derive(Clone, Debug, PartialEq, peregrine::DdsType)]
+    #[dds(name = "Double")]
+    pub(crate) struct Read {
+        pub(crate) texts: Vec<String>,
+    }
+}
+
+#[test]
+fn a_reader_of_another_rust_type_gets_octets() {
+    let (a, b) = (participant(direct()), participant(direct()));
+    let writer = a.topic::<double::Written>("double").unwrap().writer_builder().reliable().build().unwrap();
+    let reader = b.topic::<double::Read>("double").unwrap().reader_builder().reliable().build().unwrap();
+    writer.wait_for_readers(1, PATIENCE).unwrap();
+    writer.write_shared(Arc::new(double::Written { words: vec!["a".to_owned()] })).unwrap();
+    assert!(reader.wait_for_data(PATIENCE));
+    let lent = reader.take_loaned(&Selector::ANY).unwrap();
+    assert!(lent[0].borrow().is_none());
+    assert_eq!(lent[0].value().unwrap().texts, ["a"]);
+}
+
+/// Tells which thread runs it.
+struct Here(SyncSender<(ThreadId, u32)>);
+
+impl DataReaderListener<Reading> for Here {
+    fn on_data_available(&self, reader: &DataReader<Reading>) {
+        for sample in reader.take().unwrap() {
+            let Some(Reading { value, .. }) = sample.data else { continue };
+            self.0.send((thread::current().id(), value)).unwrap();
+        }
+    }
+}
+
+fn listened(
+    a: &DomainParticipant,
+    topic: &str,
+    listener: impl DataReaderListener<Reading> + 'static,
+) -> DataReader<Reading> {
+    let topic = a.topic::<Reading>(topic).unwrap();
+    topic.reader_builder().reliable().keep_all().listener(listener, StatusMask::DATA_AVAILABLE).build().unwrap()
+}
+
+fn writing(a: &DomainParticipant, topic: &str) -> DataWriter<Reading> {
+    a.topic::<Reading>(topic).unwrap().writer_builder().reliable().keep_all().build().unwrap()
+}
+
+#[test]
+fn a_listener_runs_on_the_thread_that_writes() {
+    let a = participant(direct());
+    let (told, calls) = sync_channel(100);
+    let reader = listened(&a, "here", Here(told));
+    let writer = writing(&a, "here");
+    writer.wait_for_readers(1, PATIENCE).unwrap();
+    reader.wait_for_writers(1, PATIENCE).unwrap();
+    writer.write(&Reading::new(1, 100)).unwrap();
+    assert_eq!(calls.recv_timeout(PATIENCE).unwrap().1, 100);
+    writer.wait_for_acknowledgments(PATIENCE).unwrap();
+    for value in 0..10 {
+        writer.write(&Reading::new(1, value)).unwrap();
+        assert_eq!(calls.try_recv().unwrap(), (thread::current().id(), value));
+    }
+}
+
+/// Passes each value on, one more, until there are enough.
+struct Volley {
+    to: DataWriter<Reading>,
+    deepest: Arc<AtomicU32>,
+    done: SyncSender<()>,
+}
+
+thread_local! {
+    static DEPTH: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
+const VOLLEYS: u32 = 10_000;
+
+impl DataReaderListener<Reading> for Volley {
+    fn on_data_available(&self, reader: &DataReader<Reading>) {
+        DEPTH.set(DEPTH.get() + 1);
+        self.deepest.fetch_max(DEPTH.get(), Ordering::Relaxed);
+        for sample in reader.take().unwrap() {
+            // A writer that goes disposes its instance.
+            let Some(Reading { value, .. }) = sample.data else { continue };
+            if value >= VOLLEYS {
+                self.done.send(()).unwrap();
+            } else {
+                self.to.write(&Reading::new(1, value + 1)).unwrap();
+            }
+        }
+        DEPTH.set(DEPTH.get() - 1);
+    }
+}
+
+#[test]
+fn listeners_that_write_to_each_other_neither_dead_lock_nor_go_deeper_and_deeper() {
+    let a = participant(direct());
+    let (done, is_done) = sync_channel(100);
+    let deepest = Arc::new(AtomicU32::new(0));
+    // A ring of forty topics, each with a listener that writes to the next.
+    let names: Vec<String> = (0..40).map(|n| format!("volley {n}")).collect();
+    let mut readers = Vec::new();
+    for (n, name) in names.iter().enumerate() {
+        let to = writing(&a, &names[(n + 1) % names.len()]);
+        let volley = Volley { to, deepest: Arc::clone(&deepest), done: done.clone() };
+        readers.push(listened(&a, name, volley));
+    }
+    let first = writing(&a, &names[0]);
+    readers.iter().for_each(|reader| reader.wait_for_writers(1, PATIENCE).unwrap());
+    first.wait_for_readers(1, PATIENCE).unwrap();
+    common::eventually("every writer knows its reader", || {
+        readers.iter().all(|reader| !reader.matched_publications().is_empty())
+    });
+    first.write(&Reading::new(1, 0)).unwrap();
+    is_done.recv_timeout(PATIENCE).unwrap();
+    assert!(deepest.load(Ordering::Relaxed) <= 9, "listeners within listeners: {deepest:?}");
+    readers.iter().for_each(|reader| reader.set_listener(None, StatusMask::NONE));
+}
+
+#[test]
+fn whoever_waits_is_woken() {
+    for wait in [WaitStrategy::Block, WaitStrategy::Poll] {
+        let mut config = direct();
+        config.wait = wait;
+        let a = participant(config);
+        let (writer, reader) = pair::<Reading>(&a, &a, "woken");
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| {
+                let set = WaitSet::new();
+                set.attach(&reader.read_condition(Selector::ANY));
+                let mut seen = 0;
+                while seen < 500 {
+                    set.wait(PATIENCE).unwrap();
+                    seen += reader.take().unwrap().len();
+                }
+            });
+            for value in 0..500 {
+                writer.write(&Reading::new(1, value)).unwrap();
+                thread::yield_now();
+            }
+            waiting.join().unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_thread_that_polls_comes_back_when_something_is_handed_over() {
+    let mut config = direct();
+    config.wait = WaitStrategy::Poll;
+    let a = participant(config);
+    let (writer, reader) = pair::<Reading>(&a, &a, "polled");
+    thread::scope(|scope| {
+        let polling = scope.spawn(|| {
+            while reader.take().unwrap().is_empty() {
+                a.poll(PATIENCE);
+            }
+        });
+        thread::yield_now();
+        writer.write(&Reading::new(1, 1)).unwrap();
+        polling.join().unwrap();
+    });
+}

@@ -3,6 +3,7 @@
 #![no_main]
 
 use std::collections::VecDeque;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use arbitrary::Arbitrary;
@@ -22,6 +23,8 @@ use peregrine_rtps::writer::{MatchedReader, Writer, WriterConfig};
 
 const WRITER: Guid = Guid::new(GuidPrefix([1; 12]), EntityId::user_writer(1, true));
 const READER: Guid = Guid::new(GuidPrefix([2; 12]), EntityId::user_reader(1, true));
+/// Where everything comes from; nothing depends on it.
+const SOURCE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7410);
 const MESSAGE_BYTES: usize = 600;
 const MEMORY_PER_WRITER: usize = 1 << 18;
 const SAMPLE_BYTES_MAX: u32 = 1 << 17;
@@ -160,11 +163,11 @@ impl Pair {
         let (now, wall) = (self.now, self.wall());
         if let Some(bytes) = self.to_reader.pop_front() {
             let buffer = Arc::new(bytes);
-            let rx = Reception { now, wall, buffer: Some(&buffer), interface: 0 };
+            let rx = Reception { now, wall, buffer: Some(&buffer), source: SOURCE };
             interpret(&buffer, READER.prefix, &mut Arrival { rx, writer: None, reader: Some(&mut self.reader) });
         }
         if let Some(bytes) = self.to_writer.pop_front() {
-            let rx = Reception { now, wall, buffer: None, interface: 0 };
+            let rx = Reception { now, wall, buffer: None, source: SOURCE };
             interpret(&bytes, WRITER.prefix, &mut Arrival { rx, writer: Some(&mut self.writer), reader: None });
         }
     }
@@ -266,7 +269,7 @@ impl Pair {
 
     fn forge(&mut self, forgery: Forgery) {
         self.is_honest = false;
-        let rx = Reception { now: self.now, wall: self.wall(), buffer: None, interface: 0 };
+        let rx = Reception { now: self.now, wall: self.wall(), buffer: None, source: SOURCE };
         let (reader, writer) = (READER.entity, WRITER.entity);
         match forgery {
             Forgery::Data { number, instance, is_key } => {

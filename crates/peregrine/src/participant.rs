@@ -301,6 +301,7 @@ impl ParticipantBuilder {
             lease,
             announce_period: lease.divided_by(ANNOUNCEMENTS_PER_LEASE),
             addresses: Addresses::clone(&domain.addresses()),
+            shared_memory: None,
             seed: random_u64()?,
         };
         let rtps = Participant::new(now(), config);

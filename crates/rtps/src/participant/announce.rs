@@ -115,6 +115,7 @@ impl Participant {
         data.name = Some(config.name.clone()).filter(|name| !name.is_empty());
         data.user_data = config.qos.user_data.clone();
         data.properties = config.qos.properties.clone();
+        data.shared_memory = config.shared_memory;
         data
     }
 

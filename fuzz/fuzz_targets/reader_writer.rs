@@ -368,6 +368,7 @@ fn meta(is_key: bool) -> SampleMeta {
         lifespan: None,
         is_filtered: false,
         is_directed: false,
+        is_instance_certain: false,
     }
 }
 

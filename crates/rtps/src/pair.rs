@@ -1,6 +1,6 @@
 //! A writer and readers joined by a network with faults and a virtual clock: the smallest useful simulation.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::vec;
 use std::vec::Vec;
@@ -15,7 +15,7 @@ use crate::seq::SequenceNumber;
 use crate::time::{Instant, Span, Timestamp};
 use crate::transmit::TransmitBatch;
 use crate::vendor::VendorId;
-use crate::writer::{MatchedReader, Writer, WriterConfig, WriterEvent};
+use crate::writer::{HandOverBatch, MatchedReader, ReaderPath, Writer, WriterConfig, WriterEvent};
 
 pub(crate) const WRITER_PREFIX: GuidPrefix = GuidPrefix([1; 12]);
 
@@ -85,6 +85,8 @@ pub(crate) struct Pair {
     pub(crate) sent: VecDeque<(Vec<Locator>, Vec<u8>)>,
     /// Messages that left the readers.
     pub(crate) answered: VecDeque<Vec<u8>>,
+    /// Readers that took nothing more when they were handed something.
+    pub(crate) refusing: BTreeSet<usize>,
 }
 
 impl Pair {
@@ -103,6 +105,7 @@ impl Pair {
             publishes: Some(1 << 16),
             sent: VecDeque::new(),
             answered: VecDeque::new(),
+            refusing: BTreeSet::new(),
         }
     }
 
@@ -119,6 +122,17 @@ impl Pair {
     }
 
     pub(crate) fn match_one_of(&mut self, index: usize, max_message: usize, vendor: VendorId, reliable: bool) {
+        self.match_one_by(index, max_message, vendor, reliable, ReaderPath::Messages);
+    }
+
+    pub(crate) fn match_one_by(
+        &mut self,
+        index: usize,
+        max_message: usize,
+        vendor: VendorId,
+        reliable: bool,
+        path: ReaderPath,
+    ) {
         let to: Arc<[Locator]> = Arc::new([locator(index)]);
         let writer = MatchedWriter {
             guid: writer_guid(),
@@ -144,7 +158,7 @@ impl Pair {
             positive_acks_disabled: false,
             vendor,
         };
-        assert!(self.writer.match_reader(self.now, reader));
+        assert!(self.writer.match_reader_by(self.now, reader, path));
         self.pump();
     }
 
@@ -178,6 +192,7 @@ impl Pair {
 
     /// Collects what writer and readers have to say.
     pub(crate) fn pump(&mut self) {
+        self.hand_over();
         let mut batch = TransmitBatch::default();
         while self.poll_writer(&mut batch) {
             let messages: Vec<_> = batch
@@ -219,6 +234,32 @@ impl Pair {
                     self.answered.push_back(bytes);
                 }
             }
+        }
+    }
+
+    /// Delivers what goes without messages: at once, and nothing of it is ever lost.
+    fn hand_over(&mut self) {
+        if self.writer.has_to_publish()
+            && let Some(octets) = self.publishes
+        {
+            self.writer.publish(self.now, octets);
+        }
+        let mut batch = HandOverBatch::default();
+        while self.writer.poll_hand_over(&mut batch) {
+            let rx = Reception { now: self.now, wall: self.wall(), buffer: None, interface: 0 };
+            let recipients = batch.recipients().to_vec();
+            for recipient in recipients {
+                let index = (0..self.readers.len()).find(|i| reader_guid(*i) == recipient.reader).unwrap();
+                let delivered = batch.deliver(&rx, writer_guid(), recipient, true, &mut self.readers[index]);
+                if let Some(below) = delivered.acknowledged_below {
+                    self.writer.acknowledge(self.now, recipient.reader, below);
+                }
+                if let Some(from) = delivered.refused {
+                    self.writer.halt(recipient.reader, from);
+                    self.refusing.insert(index);
+                }
+            }
+            self.writer.reclaim_hand_over(&mut batch);
         }
     }
 
@@ -289,6 +330,13 @@ impl Pair {
         let (now, wall) = (self.now, self.wall());
         self.readers[index].select(&Selector::ANY, true, &mut out);
         self.readers[index].resume(now, wall);
+        // What it had kept was acknowledged by taking it.
+        if let Some(below) = self.readers[index].acknowledged_below(writer_guid()) {
+            self.writer.acknowledge(now, reader_guid(index), below);
+        }
+        if self.refusing.remove(&index) {
+            self.writer.go_on(reader_guid(index));
+        }
         self.pump();
         out
     }

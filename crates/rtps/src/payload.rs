@@ -1,20 +1,68 @@
 //! Serialized samples shared by reference, and the pool their buffers come from.
 
+use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::any::Any;
 use core::fmt;
 use core::ops::{Deref, Range};
 
 /// A serialized sample (encapsulation header first) or a part of one, shared by reference.
 ///
-/// Cloning counts a reference; the bytes never move and never change while anyone holds one.
+/// Cloning counts a reference; the bytes never move while anyone holds one, and never change unless they are
+/// [`Octets`] that say so.
 #[derive(Clone, Default)]
 pub struct Payload {
-    /// None for the empty payload, which costs nothing to make.
-    buffer: Option<Arc<Vec<u8>>>,
+    memory: Memory,
     start: u32,
     len: u32,
+}
+
+/// What every sample has costs no more for what a few have: two words.
+#[derive(Clone)]
+enum Memory {
+    /// None for the empty payload, which costs nothing to make.
+    Buffer(Option<Arc<Vec<u8>>>),
+    Foreign(Arc<dyn Octets>),
+}
+
+/// The length of a payload that is its [`Octets`] as a whole, which perhaps do not exist yet.
+const WHOLE: u32 = u32::MAX;
+
+const _: () = assert!(size_of::<Payload>() == 24);
+
+/// A serialized sample that lies elsewhere than in a buffer: in memory shared with another process, or in a value that
+/// this process hands on as it is and encodes when somebody asks.
+pub trait Octets: Send + Sync + fmt::Debug {
+    /// The whole payload, encapsulation header first. The same memory each time; less than 4 GiB.
+    fn octets(&self) -> &[u8];
+
+    /// How many there are, as far as that is known without making them.
+    fn known_len(&self) -> Option<usize> {
+        Some(self.octets().len())
+    }
+
+    /// What holding on to it costs, in octets.
+    fn held_bytes(&self) -> usize {
+        self.known_len().unwrap_or(0)
+    }
+
+    /// The value itself, for those who know its type.
+    fn value(&self) -> Option<&(dyn Any + Send + Sync)> {
+        None
+    }
+
+    /// The serialized key, where that is had without the octets.
+    fn key(&self) -> Option<Vec<u8>> {
+        None
+    }
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self::Buffer(None)
+    }
 }
 
 impl Payload {
@@ -23,8 +71,14 @@ impl Payload {
     pub fn new(buffer: Arc<Vec<u8>>, range: Range<usize>) -> Option<Self> {
         buffer.get(range.clone())?;
         let start = u32::try_from(range.start).ok()?;
-        let len = u32::try_from(range.len()).ok()?;
-        Some(Self { buffer: Some(buffer), start, len })
+        let len = u32::try_from(range.len()).ok().filter(|len| *len != WHOLE)?;
+        Some(Self { memory: Memory::Buffer(Some(buffer)), start, len })
+    }
+
+    /// Octets that lie elsewhere, as a whole.
+    #[must_use]
+    pub fn foreign(octets: Arc<dyn Octets>) -> Self {
+        Self { memory: Memory::Foreign(octets), start: 0, len: WHOLE }
     }
 
     /// A payload of its own, copied.
@@ -39,27 +93,84 @@ impl Payload {
     pub fn slice(&self, range: Range<usize>) -> Option<Self> {
         self.get(range.clone())?;
         let start = self.start.checked_add(u32::try_from(range.start).ok()?)?;
-        Some(Self { buffer: self.buffer.clone(), start, len: u32::try_from(range.len()).ok()? })
+        let len = u32::try_from(range.len()).ok().filter(|len| *len != WHOLE)?;
+        Some(Self { memory: self.memory.clone(), start, len })
     }
 
-    /// Gives the buffer up; the empty payload may have none.
+    /// The number of octets. A value that has not been encoded is.
+    #[must_use]
+    #[inline]
+    pub fn len(&self) -> usize {
+        if self.len == WHOLE { self.deref().len() } else { self.len as usize }
+    }
+
+    /// The number of octets; `None` of a value that nobody has encoded yet.
+    #[must_use]
+    #[inline]
+    pub fn known_len(&self) -> Option<usize> {
+        match &self.memory {
+            Memory::Foreign(octets) if self.len == WHOLE => octets.known_len(),
+            _ => Some(self.len as usize),
+        }
+    }
+
+    /// Whether there is nothing: neither octets nor a value.
+    #[must_use]
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.known_len() == Some(0)
+    }
+
+    /// The value, of a payload that is one and not a part of it.
+    #[must_use]
+    pub fn value(&self) -> Option<&(dyn Any + Send + Sync)> {
+        match &self.memory {
+            Memory::Foreign(octets) if self.len == WHOLE => octets.value(),
+            _ => None,
+        }
+    }
+
+    /// The serialized key, where that is had without the octets.
+    #[must_use]
+    pub fn key(&self) -> Option<Vec<u8>> {
+        match &self.memory {
+            Memory::Foreign(octets) => octets.key(),
+            Memory::Buffer(_) => None,
+        }
+    }
+
+    /// Gives the buffer up. There is none behind an empty payload, nor where the octets lie elsewhere.
     #[must_use]
     pub fn into_buffer(self) -> Option<Arc<Vec<u8>>> {
-        self.buffer
+        match self.memory {
+            Memory::Buffer(buffer) => buffer,
+            Memory::Foreign(_) => None,
+        }
     }
 
-    /// How large the buffer behind this payload is: what holding it costs.
+    /// How large the memory behind this payload is: what holding it costs.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
-        self.buffer.as_ref().map_or(0, |buffer| buffer.len())
+        match &self.memory {
+            Memory::Buffer(buffer) => buffer.as_ref().map_or(0, |buffer| buffer.len()),
+            Memory::Foreign(octets) => octets.held_bytes(),
+        }
     }
 }
 
 impl Deref for Payload {
     type Target = [u8];
+
+    #[inline]
     fn deref(&self) -> &[u8] {
         let start = self.start as usize;
-        self.buffer.as_ref().and_then(|b| b.get(start..start + self.len as usize)).unwrap_or(&[])
+        match &self.memory {
+            Memory::Buffer(buffer) => {
+                buffer.as_ref().and_then(|b| b.get(start..start + self.len as usize)).unwrap_or(&[])
+            }
+            Memory::Foreign(octets) if self.len == WHOLE => octets.octets(),
+            Memory::Foreign(octets) => octets.octets().get(start..start + self.len as usize).unwrap_or(&[]),
+        }
     }
 }
 
@@ -71,7 +182,10 @@ impl PartialEq for Payload {
 
 impl fmt::Debug for Payload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Payload({} octets)", self.len)
+        match self.known_len() {
+            Some(len) => write!(f, "Payload({len} octets)"),
+            None => f.write_str("Payload(a value)"),
+        }
     }
 }
 
@@ -82,12 +196,20 @@ const ALIGNING: usize = 4;
 /// The number of size classes: 128 octets to 64 MiB.
 const CLASSES: usize = 20;
 
+/// Buffers a pool remembers that others still refer to: as many samples may be with readers of this process at a time
+/// without costing an allocation each.
+const LENT_MAX: usize = 1024;
+/// How many of them are looked at for one that has come back.
+const LENT_LOOKS: usize = 4;
+
 /// Buffers waiting for their next sample, by size class (powers of two).
 ///
 /// A buffer comes back only when nobody else refers to it, so the pool needs no knowledge of who shares what.
 #[derive(Debug)]
 pub struct BufferPool {
     classes: [Vec<Arc<Vec<u8>>>; CLASSES],
+    /// Those that others refer to, oldest first. They count as held: others may let go of them at any time.
+    lent: VecDeque<Arc<Vec<u8>>>,
     held_bytes: usize,
     held_bytes_max: usize,
 }
@@ -96,7 +218,7 @@ impl BufferPool {
     /// A pool that keeps at most `held_bytes_max` octets of idle buffers.
     #[must_use]
     pub const fn new(held_bytes_max: usize) -> Self {
-        Self { classes: [const { Vec::new() }; CLASSES], held_bytes: 0, held_bytes_max }
+        Self { classes: [const { Vec::new() }; CLASSES], lent: VecDeque::new(), held_bytes: 0, held_bytes_max }
     }
 
     /// A buffer of at least `len` octets that nobody else refers to. Its contents are left over from before.
@@ -107,7 +229,20 @@ impl BufferPool {
             self.held_bytes -= buffer.len();
             return buffer;
         }
-        Arc::new(vec![0; size])
+        self.take_back(size).unwrap_or_else(|| Arc::new(vec![0; size]))
+    }
+
+    /// A lent buffer of this size that everyone has let go of, if one is found at once.
+    fn take_back(&mut self, size: usize) -> Option<Arc<Vec<u8>>> {
+        for _ in 0..self.lent.len().min(LENT_LOOKS) {
+            let mut buffer = self.lent.pop_front()?;
+            if buffer.len() == size && Arc::get_mut(&mut buffer).is_some() {
+                self.held_bytes -= size;
+                return Some(buffer);
+            }
+            self.lent.push_back(buffer);
+        }
+        None
     }
 
     /// The size of the buffer that [`Self::take`] gives for `len` octets.
@@ -151,7 +286,27 @@ impl BufferPool {
         }
     }
 
-    /// Octets of idle buffers.
+    /// Takes a payload's buffer back, now or when everyone else has let go of it. Of all who refer to a buffer, its first
+    /// owner alone may do this.
+    pub fn put_away(&mut self, payload: Payload) {
+        let Some(mut buffer) = payload.into_buffer() else { return };
+        if Arc::get_mut(&mut buffer).is_some() {
+            self.recycle_buffer(buffer);
+            return;
+        }
+        let size = buffer.len();
+        if class_of(size).1 != size {
+            return;
+        }
+        while self.lent.len() >= LENT_MAX || self.held_bytes.saturating_add(size) > self.held_bytes_max {
+            let Some(oldest) = self.lent.pop_front() else { return };
+            self.held_bytes -= oldest.len();
+        }
+        self.lent.push_back(buffer);
+        self.held_bytes += size;
+    }
+
+    /// Octets of idle buffers, and of those that others refer to.
     #[must_use]
     pub const fn held_bytes(&self) -> usize {
         self.held_bytes
@@ -200,6 +355,69 @@ mod tests {
         let buffers: Vec<_> = (0..4).map(|_| pool.take(10)).collect();
         buffers.into_iter().for_each(|b| pool.recycle_buffer(b));
         assert_eq!(pool.held_bytes(), 256);
+    }
+
+    #[test]
+    fn a_lent_buffer_comes_back_when_everyone_has_let_go_of_it() {
+        let mut pool = BufferPool::new(1 << 20);
+        let payload = pool.copy_of(&[1, 2, 3]);
+        let (first, second) = (payload.clone(), payload.clone());
+        let memory = payload.as_ptr();
+        pool.put_away(payload);
+        drop(first);
+        assert_ne!(pool.take(100).as_ptr(), memory.wrapping_sub(ALIGNING), "somebody reads it");
+        drop(second);
+        assert_eq!(pool.take(100).as_ptr(), memory.wrapping_sub(ALIGNING));
+        assert_eq!(pool.held_bytes(), 0);
+    }
+
+    #[test]
+    fn lent_buffers_are_bounded() {
+        let mut pool = BufferPool::new(300);
+        let readers: Vec<_> = (0..10)
+            .map(|_| {
+                let payload = pool.copy_of(&[1]);
+                pool.put_away(payload.clone());
+                payload
+            })
+            .collect();
+        assert_eq!(pool.held_bytes(), 256);
+        drop(readers);
+        assert_eq!(pool.take(1).len() + pool.take(1).len(), 256);
+        assert_eq!(pool.held_bytes(), 0);
+    }
+
+    /// Counts how often it was asked for octets.
+    #[derive(Debug, Default)]
+    struct Lazy(core::sync::atomic::AtomicUsize);
+
+    impl Octets for Lazy {
+        fn octets(&self) -> &[u8] {
+            self.0.fetch_add(1, core::sync::atomic::Ordering::Relaxed);
+            &[0, 1, 2, 3, 4]
+        }
+
+        fn known_len(&self) -> Option<usize> {
+            None
+        }
+
+        fn value(&self) -> Option<&(dyn Any + Send + Sync)> {
+            Some(&42_u32)
+        }
+    }
+
+    #[test]
+    fn a_value_is_encoded_when_somebody_asks_for_octets() {
+        let lazy = Arc::new(Lazy::default());
+        let payload = Payload::foreign(lazy.clone());
+        assert!(!payload.is_empty() && payload.known_len().is_none());
+        assert_eq!(payload.value().and_then(|v| v.downcast_ref::<u32>()), Some(&42));
+        assert_eq!(lazy.0.load(core::sync::atomic::Ordering::Relaxed), 0);
+        assert_eq!(payload.len(), 5);
+        let part = payload.slice(1..4).unwrap();
+        assert_eq!((&*part, part.value().is_none()), (&[1, 2, 3][..], true));
+        assert_eq!(&*part.slice(1..3).unwrap(), [2, 3]);
+        assert!(part.slice(1..4).is_none() && payload.into_buffer().is_none());
     }
 
     #[test]

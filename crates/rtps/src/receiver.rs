@@ -214,6 +214,7 @@ impl State {
             lifespan: None,
             is_filtered: false,
             is_directed: false,
+            is_instance_certain: false,
         };
         let Some(list) = inline_qos else { return Ok(meta) };
         let qos = InlineQos::parse(&list, self.vendor).map_err(|_| DropReason::InlineQos)?;

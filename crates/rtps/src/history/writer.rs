@@ -163,7 +163,7 @@ impl WriterHistory {
             }
         }
         let offset = self.bytes;
-        self.bytes += change.payload.len() as u64;
+        self.bytes += change.payload.known_len().unwrap_or(0) as u64;
         self.changes.push_back(CacheChange {
             sequence_number,
             kind,
@@ -369,7 +369,7 @@ impl WriterHistory {
     fn bury(&mut self, index: usize, pool: &mut BufferPool) {
         let Some(change) = self.changes.get_mut(index).filter(|c| c.live) else { return };
         change.live = false;
-        pool.recycle(core::mem::take(&mut change.payload));
+        pool.put_away(core::mem::take(&mut change.payload));
         let (key, next) = (change.instance, change.next_of_instance);
         self.live -= 1;
         let entry = self.instance_entry(key);

@@ -28,23 +28,9 @@ impl Reader {
         if heartbeat.liveliness {
             self.note_alive(rx.now, index);
         }
-        let Some(proxy) = self.writers.get_mut(index) else { return };
-        if !proxy.info.reliable {
+        if !self.note_available(rx, index, heartbeat.first, heartbeat.last) {
             return;
         }
-        if !proxy.started {
-            proxy.started = true;
-            proxy.next = if Quirks::of(proxy.info.vendor).volatile_readers_start_after_heartbeat {
-                heartbeat.last.next()
-            } else {
-                // What came while the start was unknown is wanted even if the writer has let go of it since.
-                proxy.first_early().map_or(heartbeat.first, |early| early.min(heartbeat.first))
-            };
-        }
-        proxy.tolerance.fade();
-        proxy.announced.raise(heartbeat.last.min(SequenceNumber::LAST), rx.now, proxy.tolerance);
-        self.give_up_below(rx, index, heartbeat.first);
-        self.settle_memory(index);
         let Some(proxy) = self.writers.get_mut(index) else { return };
         proxy.schedule_pause(rx.now);
         let is_answered = match heartbeat.is_final {
@@ -55,6 +41,26 @@ impl Reader {
             proxy.owes_acknack = true;
             self.any_owed = true;
         }
+    }
+
+    /// What a writer has. `false` of one that does not repair: that is none of the reader's business.
+    pub(super) fn note_available(
+        &mut self,
+        rx: &Reception<'_>,
+        index: usize,
+        first: SequenceNumber,
+        last: SequenceNumber,
+    ) -> bool {
+        let Some(proxy) = self.writers.get_mut(index).filter(|proxy| proxy.info.reliable) else { return false };
+        if !proxy.started {
+            let skips_history = Quirks::of(proxy.info.vendor).volatile_readers_start_after_heartbeat;
+            proxy.start(if skips_history { last.next() } else { proxy.first_wanted(first) });
+        }
+        proxy.tolerance.fade();
+        proxy.announced.raise(last.min(SequenceNumber::LAST), rx.now, proxy.tolerance);
+        self.give_up_below(rx, index, first);
+        self.settle_memory(index);
+        true
     }
 
     /// A writer says how much of a sample it has sent (RTPS 2.5 §8.3.8.7).
@@ -92,6 +98,11 @@ impl Reader {
         for number in gap.list.iter() {
             proxy.reassembly.forget(number, &mut self.pool);
         }
+        self.pass_gap(rx, index);
+    }
+
+    /// Goes on behind what will never come.
+    pub(super) fn pass_gap(&mut self, rx: &Reception<'_>, index: usize) {
         self.drain(rx.now, rx.wall, index);
         if let Some(proxy) = self.writers.get_mut(index) {
             let next = proxy.next;

@@ -129,6 +129,7 @@ mod tests {
         lifespan: None,
         is_filtered: false,
         is_directed: false,
+        is_instance_certain: false,
     };
 
     fn guid(participant: u8, writer: u32) -> Guid {

@@ -5,6 +5,7 @@
 //! through `poll_transmit`, so that the caller can hand data to the application first.
 
 mod acknowledge;
+mod hand_over;
 mod memory;
 mod proxy;
 mod reassembly;
@@ -112,6 +113,9 @@ pub struct SampleMeta {
     pub is_filtered: bool,
     /// The inline QoS names the readers it is meant for.
     pub is_directed: bool,
+    /// The key hash comes from this process, and tells instances apart as this reader does: the sample itself need not be
+    /// asked.
+    pub is_instance_certain: bool,
 }
 
 /// Something the application may want to know.
@@ -163,7 +167,7 @@ pub enum ReaderTimer {
 pub struct ReaderCounters {
     /// Samples put into the cache.
     pub samples: u64,
-    /// Their payload octets.
+    /// Their payload octets, as far as they came as octets.
     pub bytes: u64,
     /// Samples that had come before.
     pub duplicates: u64,
@@ -704,7 +708,7 @@ impl Reader {
             expires_at: expiry(now, wall, meta.source_timestamp, lifespan),
             payload,
         };
-        let bytes = arrival.payload.len() as u64;
+        let bytes = arrival.payload.known_len().unwrap_or(0) as u64;
         match self.cache.insert(now, arrival, &mut self.pool) {
             Ok(Inserted::Stored) => {
                 self.counters.samples += 1;
@@ -733,7 +737,12 @@ impl Reader {
     /// The instance by the key itself where that came, for peers compute hashes in more than one way.
     fn instance_of(&self, meta: &SampleMeta, payload: &Payload) -> Option<KeyHash> {
         let Some(KeyExtractor(extract)) = self.config.keys else { return Some(KeyHash::NIL) };
-        if payload.is_empty() { meta.key_hash } else { extract(payload, !meta.kind.is_alive()).or(meta.key_hash) }
+        let is_certain = meta.is_instance_certain && meta.key_hash.is_some();
+        if is_certain || payload.is_empty() {
+            meta.key_hash
+        } else {
+            extract(payload, !meta.kind.is_alive()).or(meta.key_hash)
+        }
     }
 
     /// A sample that arrived and is none of the application's business.

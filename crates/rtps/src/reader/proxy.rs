@@ -163,6 +163,17 @@ impl WriterProxy {
         !self.started && self.info.reliable && !Quirks::of(self.info.vendor).volatile_readers_start_after_heartbeat
     }
 
+    /// From here on.
+    pub(super) const fn start(&mut self, next: SequenceNumber) {
+        self.started = true;
+        self.next = next;
+    }
+
+    /// What came while the start was unknown is wanted even if the writer has let go of it since.
+    pub(super) fn first_wanted(&self, first: SequenceNumber) -> SequenceNumber {
+        self.first_early().map_or(first, |early| early.min(first))
+    }
+
     /// The writer was heard of. Says whether it had counted as dead.
     pub(super) fn note_alive(&mut self, now: Instant) -> bool {
         self.alive_until = now + self.info.liveliness_lease;

@@ -26,6 +26,7 @@ fn plain_meta() -> SampleMeta {
         lifespan: None,
         is_filtered: false,
         is_directed: false,
+        is_instance_certain: false,
     }
 }
 
@@ -259,6 +260,7 @@ impl Fragments {
             lifespan: None,
             is_filtered: false,
             is_directed: false,
+            is_instance_certain: false,
         };
         let frag = DataFrag {
             reader: reader_guid(0).entity,
@@ -570,6 +572,7 @@ mod extremes {
         lifespan: None,
         is_filtered: false,
         is_directed: false,
+        is_instance_certain: false,
     };
 
     proptest! {

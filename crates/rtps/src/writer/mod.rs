@@ -5,6 +5,7 @@
 
 mod flow;
 mod group;
+mod hand_over;
 pub mod pace;
 mod pack;
 mod proxy;
@@ -19,6 +20,7 @@ use alloc::vec::Vec;
 
 use hashbrown::HashSet;
 
+pub use hand_over::{Delivered, HandOver, HandOverBatch, ReaderPath, Recipient};
 pub use proxy::MatchedReader;
 
 use crate::deadline::DeadlineTracker;
@@ -35,6 +37,7 @@ use crate::transmit::TransmitBatch;
 use crate::vendor::{ProtocolVersion, Quirks, VendorId};
 use crate::wire::Header;
 use flow::Flow;
+use hand_over::Handover;
 use pack::{HEARTBEAT_LEN, Outgoing, Packer, fragment_size};
 use proxy::ReaderProxy;
 use queue::Backlog;
@@ -157,9 +160,11 @@ pub struct WriterCounters {
     pub matches_refused: u64,
 }
 
-/// Everyone who gets new samples.
+/// Everyone who gets new samples by messages.
 #[derive(Debug)]
 struct Group {
+    /// Whether there is anyone.
+    has_readers: bool,
     to: Arc<[Locator]>,
     /// Where readers listen that ask for inline QoS.
     asking: Arc<[Locator]>,
@@ -188,6 +193,7 @@ pub struct Writer {
     history: WriterHistory,
     pool: BufferPool,
     readers: Vec<ReaderProxy>,
+    handover: Handover,
     group: Group,
     packer: Packer,
     flow: Flow,
@@ -218,7 +224,9 @@ impl Writer {
             history: WriterHistory::new(config.history, config.limits, config.seed),
             pool: BufferPool::new(POOL_BYTES_MAX),
             readers: Vec::new(),
+            handover: Handover::default(),
             group: Group {
+                has_readers: false,
                 to: Arc::new([]),
                 asking: Arc::new([]),
                 plain: Arc::new([]),
@@ -260,12 +268,7 @@ impl Writer {
     /// Which limit keeps it out. [`WriterEvent::Acknowledged`] tells when to try again.
     pub fn write(&mut self, now: Instant, change: Change) -> Result<SequenceNumber, (Full, Change)> {
         let (instance, kind) = (change.instance, change.kind);
-        let number = if self.config.durable || self.readers.iter().any(|r| r.info.reliable || self.config.asynchronous)
-        {
-            self.write_held(now, change)?
-        } else {
-            self.write_once(now, change)
-        };
+        let number = if self.holds_changes() { self.write_held(now, change)? } else { self.write_once(now, change) };
         if kind.is_alive() {
             self.deadline.spoke(now, instance);
         } else {
@@ -325,7 +328,8 @@ impl Writer {
     /// The application says that this writer is alive (MANUAL_BY_TOPIC): tells the readers.
     pub fn assert_liveliness(&mut self, now: Instant) {
         self.note_liveliness(now);
-        if self.readers.is_empty() || self.must_wait_to_assert() {
+        self.handover.note_alive();
+        if !self.group.has_readers || self.must_wait_to_assert() {
             return;
         }
         self.finish_group(now);
@@ -336,8 +340,14 @@ impl Writer {
         self.packer.close(&self.group.to);
     }
 
-    /// Discovery has found a reader, or news about one. `false` when the writer has as many as it can take.
-    pub fn match_reader(&mut self, now: Instant, mut reader: MatchedReader) -> bool {
+    /// Discovery has found a reader, or news about one. `false` when the writer has as many as it can take. A new one gets
+    /// messages.
+    pub fn match_reader(&mut self, now: Instant, reader: MatchedReader) -> bool {
+        self.match_reader_by(now, reader, ReaderPath::Messages)
+    }
+
+    /// The same, and a new one gets what is written by this way. The way of a known one stays: see [`Self::set_path`].
+    pub fn match_reader_by(&mut self, now: Instant, mut reader: MatchedReader, path: ReaderPath) -> bool {
         self.finish_group(now);
         reader.reliable &= self.config.reliable;
         reader.max_message_bytes = reader.max_message_bytes.min(Quirks::of(reader.vendor).max_message_bytes);
@@ -351,9 +361,15 @@ impl Writer {
             return false;
         }
         let history = self.config.durable && reader.wants_history;
-        let first = if history { SequenceNumber::FIRST } else { self.next_to_send };
-        let mut proxy = ReaderProxy::new(reader, first);
-        proxy.joined_at = self.next_to_send;
+        let next = if path == ReaderPath::Messages { self.next_to_send } else { self.next_new() };
+        let first = if history { SequenceNumber::FIRST } else { next };
+        let mut proxy = ReaderProxy::new(reader, path, first);
+        proxy.joined_at = next;
+        if path == ReaderPath::HandOver {
+            self.readers.push(proxy);
+            self.handover.refresh(&self.readers);
+            return true;
+        }
         if proxy.info.reliable && first < self.next_to_send {
             // That heartbeat, or the one answer to it, may be lost.
             self.flow.ask_within(now, proxy.patience());
@@ -391,6 +407,11 @@ impl Writer {
     /// The matched readers.
     pub fn matched_readers(&self) -> impl Iterator<Item = &MatchedReader> {
         self.readers.iter().map(|r| &r.info)
+    }
+
+    /// Whether somebody may ask later for what is written now.
+    fn holds_changes(&self) -> bool {
+        self.config.durable || self.readers.iter().any(|r| r.info.reliable || self.config.asynchronous)
     }
 
     /// Whether every reader that counts has acknowledged everything up to and including `number`.
@@ -527,6 +548,12 @@ impl Writer {
         if !self.config.lifespan.is_infinite() && self.next_expiry.is_none() {
             self.next_expiry = Some(expires_at);
         }
+        if self.handover.has_readers
+            && !self.config.asynchronous
+            && let Some(change) = self.history.next_from(number)
+        {
+            self.handover.push_held(change);
+        }
         if !self.only_queues() {
             self.send_held(now, usize::MAX);
         }
@@ -538,7 +565,10 @@ impl Writer {
         let fragment_size = self.plan(&change);
         let sequence_number = self.history.skip();
         self.next_to_send = sequence_number.next();
-        if !self.readers.is_empty() {
+        if self.handover.has_readers {
+            self.handover.push_once(sequence_number, &change);
+        }
+        if self.group.has_readers {
             let outgoing = Outgoing {
                 sequence_number,
                 kind: change.kind,
@@ -552,7 +582,12 @@ impl Writer {
             self.note_sent(now, len);
             self.finish_group_if_due(now, len);
         }
-        self.pool.recycle(change.payload);
+        if self.handover.has_readers {
+            // Whoever is handed it puts it away.
+            drop(change);
+        } else {
+            self.pool.recycle(change.payload);
+        }
         sequence_number
     }
 
@@ -575,12 +610,16 @@ impl Writer {
                 self.next_to_send = self.history.last().next();
                 break;
             };
-            let len = change.payload.len();
-            if !self.readers.is_empty() {
+            let is_handed = self.handover.has_readers && self.config.asynchronous;
+            if self.group.has_readers {
+                let len = change.payload.len();
                 // What is held bounds what is under way; only when that is much is it worth counting.
                 if self.flow.may_be_closed(self.history.bytes_held()) && self.flow.is_closed(self.in_flight(), len) {
                     self.backlog.note_window_closed();
                     break;
+                }
+                if is_handed {
+                    self.handover.push_held(change);
                 }
                 send_new(&mut self.packer, &self.group, &Outgoing::from(change));
                 self.next_to_send = change.sequence_number.next();
@@ -592,6 +631,9 @@ impl Writer {
                     self.finish_group_if_due(now, len);
                 }
             } else {
+                if is_handed {
+                    self.handover.push_held(change);
+                }
                 self.next_to_send = change.sequence_number.next();
             }
         }
@@ -666,7 +708,7 @@ impl Writer {
         self.packer.heartbeat(EntityId::UNKNOWN, first, last, false, false);
         self.counters.heartbeats += 1;
         let mut patience = Span::ZERO;
-        for reader in self.readers.iter_mut().filter(|r| r.counts()) {
+        for reader in self.readers.iter_mut().filter(|r| r.counts() && r.is_messaged()) {
             reader.note_asked(now, last);
             patience = patience.max(reader.patience());
         }
@@ -680,7 +722,7 @@ impl Writer {
 
     /// Whether somebody may ask for repair.
     fn any_repairs(&self) -> bool {
-        self.readers.iter().any(|r| r.counts() || r.is_kept_for())
+        self.group.has_readers && self.readers.iter().any(|r| r.is_messaged() && (r.counts() || r.is_kept_for()))
     }
 
     /// Everything before this number is acknowledged by everyone who counts.
@@ -690,7 +732,7 @@ impl Writer {
 
     /// Octets sent and not acknowledged, leaving aside history that late joiners still fetch.
     fn in_flight(&self) -> usize {
-        let counting = self.readers.iter().filter(|r| r.counts());
+        let counting = self.readers.iter().filter(|r| r.counts() && r.is_messaged());
         match counting.map(|r| r.acknowledged_below.max(r.joined_at)).min() {
             Some(from) => self.history.bytes_between(from, self.next_to_send),
             None => 0,
@@ -709,43 +751,53 @@ impl Writer {
 
     /// Fragment size for a change, or 0 when it fits into one message.
     fn plan(&self, change: &Change) -> u32 {
+        if !self.group.has_readers && change.payload.known_len().is_none() {
+            return UNPLANNED;
+        }
         let whole = Header::LEN + Packer::sample_len(change.kind, change.payload.len());
         if whole <= self.group.room() { 0 } else { fragment_size(self.group.room()) }
     }
 
     /// Works out anew who gets new samples, and how large a message may be.
     fn regroup(&mut self) {
-        let to = group::destinations(self.readers.iter().map(|r| &r.info));
+        self.handover.refresh(&self.readers);
+        let messaged = || self.readers.iter().filter(|r| r.is_messaged()).map(|r| &r.info);
+        let has_readers = messaged().next().is_some();
+        let to = group::destinations(messaged());
         // Peers say where they listen, and there may be thousands of them.
         let hasher = foldhash::quality::FixedState::with_seed(self.config.seed);
         let mut asking: HashSet<Locator, _> = HashSet::with_hasher(hasher);
-        let asks = self.readers.iter().map(|r| &r.info).filter(|info| info.expects_inline_qos);
+        let asks = messaged().filter(|info| info.expects_inline_qos);
         asking.extend(asks.flat_map(|info| info.to.iter().chain(&info.group)));
         let (asking, plain): (Vec<_>, Vec<_>) = to.iter().copied().partition(|to| asking.contains(to));
-        let smallest = self.readers.iter().map(|r| r.info.max_message_bytes).min();
+        let smallest = messaged().map(|info| info.max_message_bytes).min();
         let max_message = smallest
             .unwrap_or(self.config.default_message_bytes)
             .min(self.config.max_message_bytes)
             .clamp(MESSAGE_BYTES_MIN, MESSAGE_BYTES_MAX);
-        let is_asked_for = self.readers.iter().any(|r| r.info.expects_inline_qos);
+        let is_asked_for = messaged().any(|info| info.expects_inline_qos);
         // A sample gets half of the smallest message at least; what then is too long for its way is cut on the way.
         let qos_bytes = if is_asked_for { self.packer.standing_qos_len() } else { 0 };
         let qos_bytes = qos_bytes.min(max_message - MESSAGE_BYTES_MIN / 2);
         let room = max_message - qos_bytes;
-        if room < self.group.room() {
+        if room < self.group.room() || has_readers && !self.group.has_readers {
             self.history.refit(|change| {
+                if !has_readers && change.fragment_size == UNPLANNED {
+                    return UNPLANNED;
+                }
                 let whole = Header::LEN + Packer::sample_len(change.kind, change.payload.len());
                 match change.fragment_size {
-                    0 if whole <= room => 0,
+                    0 | UNPLANNED if whole <= room => 0,
                     size if size != 0 && size <= fragment_size(room) => size,
                     _ => fragment_size(room),
                 }
             });
         }
         // One message serves them all, so it is as the most particular of them needs it.
-        let mistaken = self.readers.iter().map(|r| Quirks::of(r.info.vendor).mistaken_key_octets).max();
+        let mistaken = messaged().map(|info| Quirks::of(info.vendor).mistaken_key_octets).max();
         self.packer.set_mistaken_key_octets(mistaken.unwrap_or(0));
-        self.group = Group { to: to.into(), asking: asking.into(), plain: plain.into(), max_message, qos_bytes };
+        self.group =
+            Group { has_readers, to: to.into(), asking: asking.into(), plain: plain.into(), max_message, qos_bytes };
     }
 
     fn note_liveliness(&mut self, now: Instant) {
@@ -754,6 +806,9 @@ impl Writer {
         }
     }
 }
+
+/// The fragment size of a value that has not been encoded, because nobody gets messages.
+const UNPLANNED: u32 = u32::MAX;
 
 /// Everything before this number is acknowledged by all of these readers that count; `end` when none does.
 fn acknowledged_below(readers: &[ReaderProxy], end: SequenceNumber) -> SequenceNumber {

@@ -10,6 +10,8 @@ use crate::seq::{Count, SequenceNumber, SequenceNumberSet};
 use crate::time::{Instant, Span};
 use crate::vendor::VendorId;
 
+use super::hand_over::{Handing, ReaderPath};
+
 /// A remote reader that discovery has found to match.
 #[derive(Clone, Debug)]
 pub struct MatchedReader {
@@ -37,6 +39,10 @@ pub struct MatchedReader {
 #[derive(Debug)]
 pub(super) struct ReaderProxy {
     pub(super) info: MatchedReader,
+    pub(super) path: ReaderPath,
+    pub(super) handing: Handing,
+    /// The next change to hand over to it.
+    pub(super) hand_from: SequenceNumber,
     /// Where what concerns it alone goes: repairs, its own heartbeats.
     pub(super) direct: Arc<[Locator]>,
     /// Changes before this one are none of its business.
@@ -63,10 +69,13 @@ pub(super) struct ReaderProxy {
 }
 
 impl ReaderProxy {
-    pub(super) fn new(info: MatchedReader, first_relevant: SequenceNumber) -> Self {
+    pub(super) fn new(info: MatchedReader, path: ReaderPath, first_relevant: SequenceNumber) -> Self {
         Self {
             direct: direct(&info),
             info,
+            path,
+            handing: Handing::Behind(first_relevant),
+            hand_from: first_relevant,
             first_relevant,
             acknowledged_below: first_relevant,
             joined_at: first_relevant,
@@ -97,6 +106,16 @@ impl ReaderProxy {
     /// acknowledges never does.
     pub(super) const fn counts(&self) -> bool {
         self.info.reliable && !self.info.positive_acks_disabled && !self.is_silent()
+    }
+
+    /// Whether messages are packed for it.
+    pub(super) fn is_messaged(&self) -> bool {
+        self.path == ReaderPath::Messages
+    }
+
+    /// Whether it asks by messages for what it misses.
+    pub(super) fn repairs(&self) -> bool {
+        self.is_messaged() && self.info.reliable
     }
 
     /// Whether it has left too many questions unanswered.

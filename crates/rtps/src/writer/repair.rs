@@ -14,7 +14,7 @@ impl Writer {
     /// A reader acknowledges, and may ask for repair (RTPS 2.5 §8.3.8.1).
     pub fn handle_acknack(&mut self, now: Instant, from: Guid, acknack: &AckNack) {
         let sent_below = self.next_to_send;
-        let Some(reader) = self.readers.iter_mut().find(|r| r.info.guid == from && r.info.reliable) else {
+        let Some(reader) = self.readers.iter_mut().find(|r| r.info.guid == from && r.repairs()) else {
             self.counters.acknowledgements_ignored += 1;
             return;
         };
@@ -61,7 +61,7 @@ impl Writer {
 
     /// A reader misses fragments of a change (RTPS 2.5 §8.3.8.10).
     pub fn handle_nack_frag(&mut self, now: Instant, from: Guid, nack: &NackFrag) {
-        let Some(index) = self.readers.iter().position(|r| r.info.guid == from && r.info.reliable) else {
+        let Some(index) = self.readers.iter().position(|r| r.info.guid == from && r.repairs()) else {
             self.counters.acknowledgements_ignored += 1;
             return;
         };
@@ -121,7 +121,7 @@ impl Writer {
         let sent_below = self.next_to_send;
         for index in 0..self.readers.len() {
             let Some(reader) = self.readers.get_mut(index) else { return };
-            if !reader.info.reliable || reader.acknowledged_below >= sent_below {
+            if !reader.repairs() || reader.acknowledged_below >= sent_below {
                 continue;
             }
             reader.note_loss(sent_below);
@@ -155,7 +155,7 @@ impl Writer {
     /// Sets the heartbeat timer by who owes an acknowledgement.
     pub(super) fn reschedule(&mut self, now: Instant) {
         let sent_below = self.next_to_send;
-        let owing = self.readers.iter().filter(|r| r.info.reliable && r.acknowledged_below < sent_below);
+        let owing = self.readers.iter().filter(|r| r.repairs() && r.acknowledged_below < sent_below);
         let wait = owing.map(|r| if r.is_silent() { RETRY_MAX } else { r.patience() }).min();
         self.flow.schedule(now, wait);
     }

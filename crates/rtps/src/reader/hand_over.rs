@@ -1,0 +1,99 @@
+//! Changes that come without messages, from whoever drains [`Writer::poll_hand_over`](crate::writer::Writer::poll_hand_over):
+//! the counterparts of DATA, HEARTBEAT, GAP and ACKNACK. What becomes of a sample does not depend on the way it came.
+
+use crate::id::Guid;
+use crate::payload::Payload;
+use crate::seq::SequenceNumber;
+
+use super::proxy::Early;
+use super::{Reader, Reception, SampleMeta};
+
+impl Reader {
+    /// A whole sample, by reference. `false` when it was not taken and has to come again: because the writer is not
+    /// matched yet, or because earlier ones wait until the application makes room, and no more may wait with them.
+    ///
+    /// Whoever was refused tries again after [`Self::match_writer`], or after [`Self::resume`].
+    pub fn handle_change(
+        &mut self,
+        rx: &Reception<'_>,
+        writer: Guid,
+        number: SequenceNumber,
+        meta: SampleMeta,
+        payload: &Payload,
+    ) -> bool {
+        let Some(index) = self.find(writer) else { return false };
+        self.note_alive(rx.now, index);
+        self.note_started(rx, index, number);
+        if !self.is_wanted(index, number) {
+            return true;
+        }
+        let early = Early { at: rx.now, meta, payload: payload.clone() };
+        self.accept(rx.now, rx.wall, index, number, early);
+        self.settle_memory(index);
+        self.writers.get(index).is_some_and(|proxy| !proxy.info.reliable || proxy.is_settled(number))
+    }
+
+    /// The writer has numbers `first` to `last`, and nothing before that has not come. `false` when the writer is not matched
+    /// yet.
+    pub fn handle_available(
+        &mut self,
+        rx: &Reception<'_>,
+        writer: Guid,
+        first: SequenceNumber,
+        last: SequenceNumber,
+    ) -> bool {
+        let Some(index) = self.find(writer) else { return false };
+        if let Some(proxy) = self.writers.get_mut(index) {
+            proxy.next_greeting = None;
+        }
+        self.note_available(rx, index, first, last);
+        true
+    }
+
+    /// Numbers from `first` up to, not including, `below` will never come.
+    #[inline]
+    pub fn handle_unavailable(
+        &mut self,
+        rx: &Reception<'_>,
+        writer: Guid,
+        first: SequenceNumber,
+        below: SequenceNumber,
+    ) {
+        if first < below {
+            self.skip(rx, writer, first, below);
+        }
+    }
+
+    /// Everything of this writer before this number has come or will never come, and what has is in the cache. `None` of a
+    /// writer that is not matched or of which nothing is known, and of one that is best effort.
+    #[must_use]
+    pub fn acknowledged_below(&mut self, writer: Guid) -> Option<SequenceNumber> {
+        let index = self.find(writer)?;
+        let proxy = self.writers.get(index)?;
+        (proxy.started && proxy.info.reliable).then_some(proxy.next)
+    }
+
+    fn skip(&mut self, rx: &Reception<'_>, writer: Guid, first: SequenceNumber, below: SequenceNumber) {
+        let Some(index) = self.find(writer) else { return };
+        let Some(proxy) = self.writers.get_mut(index) else { return };
+        if !proxy.info.reliable {
+            // What was passed over counts as lost when the next one comes.
+            return;
+        }
+        if !proxy.started {
+            proxy.start(proxy.first_wanted(below));
+        }
+        if !proxy.mark_irrelevant(first, below.previous()) {
+            self.counters.no_room += 1;
+        }
+        self.pass_gap(rx, index);
+    }
+
+    /// What is handed over comes in order, so that a reader that does not know where to start knows it now.
+    fn note_started(&mut self, rx: &Reception<'_>, index: usize, number: SequenceNumber) {
+        let Some(proxy) = self.writers.get_mut(index).filter(|proxy| !proxy.started) else { return };
+        proxy.next_greeting = None;
+        proxy.start(proxy.first_wanted(number));
+        self.drain(rx.now, rx.wall, index);
+    }
+}

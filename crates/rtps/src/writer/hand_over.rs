@@ -1,0 +1,429 @@
+//! Changes that reach a reader without messages: in this process, or through memory shared with another one.
+//!
+//! A reader on [`ReaderPath::HandOver`] is matched like any other: history is kept for it, and it acknowledges. What is
+//! written is not packed for it, but handed over by [`Writer::poll_hand_over`], in order and by reference. Whoever delivers
+//! tells how far the reader is by [`Writer::acknowledge`], and by [`Writer::halt`] that it takes no more for now;
+//! [`Writer::go_on`] then begins again where that was.
+//!
+//! Nothing here waits for time to pass: only who delivers knows whether the other side can answer.
+//! Where it cannot any more, [`Writer::set_path`] takes the reader back to messages.
+
+#[cfg(test)]
+mod tests;
+
+use alloc::vec::Vec;
+
+use crate::history::{CacheChange, Change, ChangeKind, WriterHistory};
+use crate::id::{Guid, KeyHash};
+use crate::limits::UNANSWERED_HEARTBEATS_MAX;
+use crate::payload::{BufferPool, Payload};
+use crate::reader::{Reader, Reception, SampleMeta};
+use crate::seq::SequenceNumber;
+use crate::time::{Instant, Timestamp};
+
+use super::proxy::ReaderProxy;
+use super::{Writer, WriterEvent};
+
+/// By which way changes reach a matched reader.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum ReaderPath {
+    /// RTPS messages to its locators.
+    #[default]
+    Messages,
+    /// Whoever drains [`Writer::poll_hand_over`] delivers them.
+    HandOver,
+}
+
+/// A change on its way to readers without messages.
+#[derive(Clone, Debug)]
+pub struct HandOver {
+    /// Its number.
+    pub sequence_number: SequenceNumber,
+    /// What it does.
+    pub kind: ChangeKind,
+    /// Which instance it is about.
+    pub instance: KeyHash,
+    /// When it was written.
+    pub source_timestamp: Timestamp,
+    /// The serialized sample or key, or the value.
+    pub payload: Payload,
+    /// The history refers to the payload too.
+    is_held: bool,
+}
+
+/// A reader that changes are for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Recipient {
+    /// Which one.
+    pub reader: Guid,
+    /// The first change for it. Those before are none of its business, or it has them.
+    pub from: SequenceNumber,
+}
+
+/// What a writer hands over at a time. Reused, so that a steady state allocates nothing.
+#[derive(Debug, Default)]
+pub struct HandOverBatch {
+    recipients: Vec<Recipient>,
+    changes: Vec<HandOver>,
+    /// The first and last number that can be had, when the readers do not know.
+    available: Option<(SequenceNumber, SequenceNumber)>,
+    /// Numbers before this that are not among the changes will never come.
+    end: SequenceNumber,
+    is_alive: bool,
+}
+
+/// How far a reader has got with a batch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Delivered {
+    /// It has everything before this: to be told by [`Writer::acknowledge`].
+    pub acknowledged_below: Option<SequenceNumber>,
+    /// It takes no more for now, and this is the first that it did not take: to be told by [`Writer::halt`].
+    pub refused: Option<SequenceNumber>,
+}
+
+/// Where a reader stands that is handed changes. Of no meaning while it gets messages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Handing {
+    /// It gets each new change.
+    Live,
+    /// It is behind by everything from here on, and does not know what can be had.
+    Behind(SequenceNumber),
+    /// The same, and it takes nothing for now.
+    Halted(SequenceNumber),
+}
+
+/// What is to be handed over.
+#[derive(Debug, Default)]
+pub(super) struct Handover {
+    batch: HandOverBatch,
+    /// Whether there are readers for it at all.
+    pub(super) has_readers: bool,
+    /// Whether some of them are behind and not halted.
+    is_behind: bool,
+}
+
+/// Changes of the history that are handed to a reader at a time.
+const CATCH_UP_MAX: usize = 256;
+
+impl HandOverBatch {
+    /// The readers, each with the first change for it.
+    #[must_use]
+    pub fn recipients(&self) -> &[Recipient] {
+        &self.recipients
+    }
+
+    /// The changes, ascending by number.
+    #[must_use]
+    pub fn changes(&self) -> &[HandOver] {
+        &self.changes
+    }
+
+    /// The first and last number that can be had, when the readers do not know: [`Reader::handle_available`].
+    #[must_use]
+    pub const fn available(&self) -> Option<(SequenceNumber, SequenceNumber)> {
+        self.available
+    }
+
+    /// Numbers before this that are not among the changes will never come: [`Reader::handle_unavailable`].
+    #[must_use]
+    pub const fn end(&self) -> SequenceNumber {
+        self.end
+    }
+
+    /// Whether the application has asserted that the writer is alive: [`Reader::writer_alive`].
+    #[must_use]
+    pub const fn is_alive(&self) -> bool {
+        self.is_alive
+    }
+
+    /// Hands everything to one of the recipients, in order, until it takes no more. With `is_same_type`, writer and reader
+    /// tell instances by the same means.
+    pub fn deliver(
+        &self,
+        rx: &Reception<'_>,
+        writer: Guid,
+        recipient: Recipient,
+        is_same_type: bool,
+        reader: &mut Reader,
+    ) -> Delivered {
+        if self.is_alive {
+            reader.writer_alive(rx.now, writer);
+        }
+        let mut next = recipient.from;
+        if let Some((first, last)) = self.available
+            && !reader.handle_available(rx, writer, first, last)
+        {
+            return Delivered { acknowledged_below: None, refused: Some(next) };
+        }
+        for change in self.changes.iter().filter(|change| change.sequence_number >= recipient.from) {
+            let number = change.sequence_number;
+            reader.handle_unavailable(rx, writer, next, number);
+            if !reader.handle_change(rx, writer, number, change.meta(is_same_type), &change.payload) {
+                return Delivered { acknowledged_below: reader.acknowledged_below(writer), refused: Some(number) };
+            }
+            next = number.next();
+        }
+        reader.handle_unavailable(rx, writer, next, self.end);
+        Delivered { acknowledged_below: reader.acknowledged_below(writer), refused: None }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.changes.is_empty() && !self.is_alive && self.available.is_none()
+    }
+
+    fn clear(&mut self, pool: &mut BufferPool) {
+        for change in self.changes.drain(..) {
+            if change.is_held {
+                // The history puts it away when its time has come.
+                pool.recycle(change.payload);
+            } else {
+                pool.put_away(change.payload);
+            }
+        }
+        self.recipients.clear();
+        self.available = None;
+        self.end = SequenceNumber::ZERO;
+        self.is_alive = false;
+    }
+}
+
+impl HandOver {
+    /// What the reader is told about it. With `is_same_type`, it need not find out the instance again.
+    #[must_use]
+    pub const fn meta(&self, is_same_type: bool) -> SampleMeta {
+        SampleMeta {
+            kind: self.kind,
+            key_hash: Some(self.instance),
+            source_timestamp: self.source_timestamp,
+            lifespan: None,
+            is_filtered: false,
+            is_directed: false,
+            is_instance_certain: is_same_type,
+        }
+    }
+
+    fn of_held(change: &CacheChange) -> Self {
+        Self {
+            sequence_number: change.sequence_number,
+            kind: change.kind,
+            instance: change.instance,
+            source_timestamp: change.source_timestamp,
+            payload: change.payload.clone(),
+            is_held: true,
+        }
+    }
+}
+
+impl Handover {
+    /// A new change, which the history has too.
+    pub(super) fn push_held(&mut self, change: &CacheChange) {
+        self.push(HandOver::of_held(change));
+    }
+
+    /// A new change that nobody else keeps.
+    pub(super) fn push_once(&mut self, sequence_number: SequenceNumber, change: &Change) {
+        self.push(HandOver {
+            sequence_number,
+            kind: change.kind,
+            instance: change.instance,
+            source_timestamp: change.source_timestamp,
+            payload: change.payload.clone(),
+            is_held: false,
+        });
+    }
+
+    fn push(&mut self, change: HandOver) {
+        self.batch.end = change.sequence_number.next();
+        self.batch.changes.push(change);
+    }
+
+    pub(super) fn note_alive(&mut self) {
+        self.batch.is_alive |= self.has_readers;
+    }
+
+    /// The readers have changed, or where they stand.
+    pub(super) fn refresh(&mut self, readers: &[ReaderProxy]) {
+        self.has_readers = readers.iter().any(ReaderProxy::is_handed);
+        self.is_behind = readers.iter().any(|r| r.is_handed() && matches!(r.handing, Handing::Behind(_)));
+    }
+}
+
+impl Writer {
+    /// Takes out what is to be handed over, replacing the contents of `out`, which must be empty. Says whether there is
+    /// any. The batch is given back by [`Self::reclaim_hand_over`].
+    #[inline]
+    pub fn poll_hand_over(&mut self, out: &mut HandOverBatch) -> bool {
+        if !self.handover.has_readers {
+            return false;
+        }
+        if !self.handover.batch.is_empty() {
+            let end = self.handover.batch.end;
+            core::mem::swap(&mut self.handover.batch, out);
+            for reader in self.readers.iter_mut().filter(|r| r.is_live()) {
+                out.recipients.push(Recipient { reader: reader.info.guid, from: reader.hand_from });
+                reader.hand_from = reader.hand_from.max(end);
+            }
+            if !out.recipients.is_empty() {
+                return true;
+            }
+            // Those that are behind find it in the history.
+            out.clear(&mut self.pool);
+        }
+        self.handover.is_behind && self.catch_up(out)
+    }
+
+    /// Takes a batch back that has been delivered, so that its buffers can be used again.
+    pub fn reclaim_hand_over(&mut self, batch: &mut HandOverBatch) {
+        batch.clear(&mut self.pool);
+    }
+
+    /// A reader on [`ReaderPath::HandOver`] has everything before `below`.
+    pub fn acknowledge(&mut self, now: Instant, reader: Guid, below: SequenceNumber) {
+        let end = self.next_new();
+        let Some(reader) = self.readers.iter_mut().find(|r| r.info.guid == reader && r.is_handed()) else {
+            self.counters.acknowledgements_ignored += 1;
+            return;
+        };
+        if reader.is_silent() && !reader.is_kept_for() {
+            self.events.push_back(WriterEvent::ReaderActive(reader.info.guid));
+        }
+        if reader.info.reliable && reader.acknowledge(now, below.min(end)) {
+            self.release_acknowledged();
+        }
+    }
+
+    /// A reader takes nothing for now: it has no room for the change `from`, or does not know this writer yet.
+    pub fn halt(&mut self, reader: Guid, from: SequenceNumber) {
+        if let Some(reader) = self.readers.iter_mut().find(|r| r.info.guid == reader && r.is_handed()) {
+            reader.handing = Handing::Halted(from);
+            self.handover.refresh(&self.readers);
+        }
+    }
+
+    /// A reader that was halted takes changes again.
+    pub fn go_on(&mut self, reader: Guid) {
+        let (has_history, next) = (self.has_history(), self.next_new());
+        let Some(reader) = self.readers.iter_mut().find(|r| r.info.guid == reader && r.is_handed()) else { return };
+        if let Handing::Halted(from) = reader.handing {
+            reader.begin(if has_history { from } else { next });
+            self.handover.refresh(&self.readers);
+        }
+    }
+
+    /// Nobody waits for this reader any more until it acknowledges again: who delivers to it has found that it does not
+    /// answer.
+    pub fn give_up_on(&mut self, reader: Guid) {
+        let Some(reader) = self.readers.iter_mut().find(|r| r.info.guid == reader && r.is_handed()) else { return };
+        if reader.info.reliable && !reader.is_silent() {
+            reader.unanswered = UNANSWERED_HEARTBEATS_MAX;
+            let guid = reader.info.guid;
+            self.counters.readers_inactive += 1;
+            self.events.push_back(WriterEvent::ReaderInactive(guid));
+            self.release_acknowledged();
+        }
+    }
+
+    /// Changes the way to a matched reader. A reliable one misses nothing and gets nothing twice: it is given by the new
+    /// way what it has not acknowledged. To a best-effort one, what is still under way by messages may come too late.
+    pub fn set_path(&mut self, now: Instant, reader: Guid, path: ReaderPath) {
+        self.finish_group(now);
+        let next = self.next_new();
+        let Some(proxy) = self.readers.iter_mut().find(|r| r.info.guid == reader && r.path != path) else { return };
+        proxy.path = path;
+        proxy.answered();
+        proxy.requested = None;
+        proxy.push_from = None;
+        proxy.owed_heartbeat = proxy.info.reliable && path == ReaderPath::Messages;
+        if path == ReaderPath::HandOver {
+            let from = if proxy.info.reliable { proxy.acknowledged_below } else { next };
+            proxy.begin(from);
+        } else if !proxy.info.reliable && proxy.lacks_from() < next {
+            proxy.push_from = Some(proxy.lacks_from());
+        }
+        self.regroup();
+        self.reschedule(now);
+        self.pump(now);
+        self.serve_or_note(now);
+    }
+
+    /// The way to a matched reader.
+    #[must_use]
+    pub fn path_to(&self, reader: Guid) -> Option<ReaderPath> {
+        self.readers.iter().find(|r| r.info.guid == reader).map(|r| r.path)
+    }
+
+    /// Whether anyone gets messages: then a value has to be encoded, which is best done before it is written.
+    #[must_use]
+    #[inline]
+    pub const fn needs_octets(&self) -> bool {
+        self.group.has_readers
+    }
+
+    /// The number of the next change for readers that come now.
+    pub(super) fn next_new(&self) -> SequenceNumber {
+        if self.config.asynchronous { self.next_to_send } else { self.history.last().next() }
+    }
+
+    /// Whether what was written can be handed over later.
+    fn has_history(&self) -> bool {
+        self.holds_changes()
+    }
+
+    /// Hands the first reader that is behind a part of what it lacks.
+    fn catch_up(&mut self, out: &mut HandOverBatch) -> bool {
+        let next = self.next_new();
+        let mut readers = self.readers.iter_mut().filter(|r| r.is_handed());
+        let behind = readers.find_map(|r| match r.handing {
+            Handing::Behind(from) => Some((r, from)),
+            Handing::Live | Handing::Halted(_) => None,
+        });
+        let Some((reader, from)) = behind else { return false };
+        let first = held_from(&self.history, from).min(next);
+        if reader.info.reliable {
+            // What comes before is lost to the reader, but for what it has or was none of its business.
+            let known = self.history.first().max(reader.first_relevant).min(next);
+            out.available = Some((known, next.previous()));
+        }
+        out.recipients.push(Recipient { reader: reader.info.guid, from: first });
+        let held = self.history.iter_from(first).take_while(|change| change.sequence_number < next);
+        out.changes.extend(held.take(CATCH_UP_MAX).map(HandOver::of_held));
+        let is_complete = out.changes.len() < CATCH_UP_MAX;
+        out.end = match out.changes.last() {
+            Some(last) if !is_complete => last.sequence_number.next(),
+            _ => next,
+        };
+        reader.hand_from = out.end;
+        reader.handing = if is_complete { Handing::Live } else { Handing::Behind(out.end) };
+        self.handover.refresh(&self.readers);
+        true
+    }
+}
+
+/// The first number from `from` on that is held, or was and is not any more.
+fn held_from(history: &WriterHistory, from: SequenceNumber) -> SequenceNumber {
+    from.max(history.first())
+}
+
+impl ReaderProxy {
+    pub(super) fn is_handed(&self) -> bool {
+        self.path == ReaderPath::HandOver
+    }
+
+    fn is_live(&self) -> bool {
+        self.is_handed() && self.handing == Handing::Live
+    }
+
+    /// The first change that it has not been handed.
+    const fn lacks_from(&self) -> SequenceNumber {
+        match self.handing {
+            Handing::Live => self.hand_from,
+            Handing::Behind(from) | Handing::Halted(from) => from,
+        }
+    }
+
+    /// Is to be handed everything from here on.
+    pub(super) const fn begin(&mut self, from: SequenceNumber) {
+        self.hand_from = from;
+        self.handing = Handing::Behind(from);
+    }
+}

@@ -14,6 +14,7 @@ use peregrine_rtps::qos::NonMatch;
 
 use crate::driver::participant::{Locked, ParticipantCore};
 use crate::driver::wait_until;
+use crate::shared_memory::DeliveryPath;
 use crate::status::StatusMask;
 
 /// Events kept for whoever has not looked yet; past that, the oldest are dropped and counted.
@@ -43,6 +44,16 @@ pub enum DiscoveryEvent {
         remote: Guid,
         /// Why not, with both values.
         reason: NonMatch,
+    },
+    /// The samples of a matched writer reach a reader by another way than before. Told by both sides, of participants that
+    /// both offer shared memory; what nothing is told of goes in messages.
+    PathChanged {
+        /// The one of this participant.
+        local: Guid,
+        /// The other one.
+        remote: Guid,
+        /// By which way now.
+        path: DeliveryPath,
     },
 }
 

@@ -136,6 +136,9 @@ impl ReaderCore {
             let now = now();
             guard.reader.resume(now, wall());
             self.acknowledge(guard, now);
+            if let Some(shared) = self.domain.shared_memory() {
+                shared.resume(self.guid);
+            }
         }
     }
 

@@ -8,12 +8,15 @@ use peregrine_rtps::qos::NonMatch;
 use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::{Instant, Span};
 use peregrine_rtps::transmit::TransmitBatch;
-use peregrine_rtps::writer::{MatchedReader, Writer, WriterEvent};
+use peregrine_rtps::writer::{HandOverBatch, MatchedReader, ReaderPath, Writer, WriterEvent};
+use peregrine_transport::event::{Poller, Token};
+use peregrine_transport::shm::{Gone, Overflow, Request};
 
 use super::domain::Domain;
 use super::due::Due;
 use super::publishing::Turn;
 use super::send::Route;
+use super::shm::outgoing::{Outgoing, PayloadSlot};
 use super::telling::{Telling, is_telling};
 use super::topic::TopicCore;
 use super::wakers::Wakers;
@@ -51,6 +54,9 @@ pub(crate) struct WriterState {
     sending: bool,
     /// What it sends by, while nobody is sending.
     outbox: Option<Box<Outbox>>,
+    /// The same of what goes without messages.
+    handing: bool,
+    hands: Option<Box<Handing>>,
     /// How often the window had been filled at the last write.
     windows_filled: u64,
     pub(crate) closed: bool,
@@ -77,6 +83,14 @@ struct Outbox {
     route: Route,
 }
 
+/// What goes to readers without messages.
+#[derive(Debug, Default)]
+struct Handing {
+    batch: HandOverBatch,
+    /// Readers that had no room for what they were handed, and from which number on.
+    halted: Vec<(Guid, SequenceNumber)>,
+}
+
 /// One writer.
 pub(crate) struct WriterCore {
     pub(crate) guid: Guid,
@@ -85,6 +99,8 @@ pub(crate) struct WriterCore {
     pub(crate) telling: Telling,
     /// Of an asynchronous writer: how fast it sends.
     flow: Option<FlowController>,
+    /// The way to readers in other processes of the host.
+    outgoing: Outgoing,
     me: Weak<Self>,
     state: Mutex<WriterState>,
     due: Due,
@@ -114,6 +130,7 @@ impl WriterCore {
             domain,
             telling: Telling::default(),
             flow,
+            outgoing: Outgoing::default(),
             me: Weak::clone(me),
             state: Mutex::new(state),
             due: Due::never(),
@@ -177,6 +194,9 @@ impl WriterCore {
         let written = guard.writer.write(now(), change);
         // Whoever is refused has asked for acknowledgement by that.
         self.transmit_in_flow(guard);
+        if written.is_err() {
+            self.ask_local_readers();
+        }
         written.map_err(|(full, change)| (WriteFailure::Full(full), change))
     }
 
@@ -186,6 +206,7 @@ impl WriterCore {
         deadline: Option<Instant>,
         ready: impl Fn(&WriterState) -> bool,
     ) -> Option<MutexGuard<'_, WriterState>> {
+        self.ask_local_readers();
         let ready = |state: &mut WriterState| ready(state).then_some(());
         let end = deadline.unwrap_or(Instant(NEVER));
         wait_locked(self, end, StatusMask::ACKNOWLEDGED, ready).map(|((), guard)| guard)
@@ -205,7 +226,11 @@ impl WriterCore {
         let filled = guard.writer.windows_filled();
         let has_filled = std::mem::replace(&mut guard.windows_filled, filled) != filled;
         let expects = guard.writer.expects_acknowledgement();
+        let last = guard.writer.last();
         self.transmit(guard);
+        if self.outgoing.has_readers() {
+            self.acknowledge(&self.outgoing.acknowledged_meanwhile(last));
+        }
         if has_filled {
             self.domain.note_filled(now());
         }
@@ -215,7 +240,8 @@ impl WriterCore {
     }
 
     /// Sends what the writer has put out. If somebody is sending already, that one sends it.
-    pub(crate) fn transmit<'c>(&'c self, mut guard: MutexGuard<'c, WriterState>) {
+    pub(crate) fn transmit<'c>(&'c self, guard: MutexGuard<'c, WriterState>) {
+        let mut guard = self.hand_to_local_readers(guard);
         if self.flow.is_some() {
             self.hand_over(guard);
             return;
@@ -235,6 +261,99 @@ impl WriterCore {
         let deadline = self.due.set(guard.writer.poll_timeout().map(|(at, _)| at));
         drop(guard);
         self.domain.arm(deadline);
+    }
+
+    /// Gives readers in other processes of the host what is for them. If somebody is at it already, that one does.
+    #[inline]
+    fn hand_to_local_readers<'c>(&'c self, mut guard: MutexGuard<'c, WriterState>) -> MutexGuard<'c, WriterState> {
+        if !self.outgoing.has_readers() || guard.handing {
+            return guard;
+        }
+        guard.handing = true;
+        let mut hands = guard.hands.take().unwrap_or_default();
+        let Handing { batch, halted } = &mut *hands;
+        while guard.writer.poll_hand_over(batch) {
+            drop(guard);
+            if let Some(shared) = self.domain.shared_memory() {
+                shared.publish(&self.outgoing, batch, halted);
+            }
+            guard = self.lock();
+            guard.writer.reclaim_hand_over(batch);
+            halted.drain(..).for_each(|(reader, from)| guard.writer.halt(reader, from));
+        }
+        guard.hands = Some(hands);
+        guard.handing = false;
+        guard
+    }
+
+    /// Admits a reader in another process, which from now on gets its samples by shared memory.
+    pub(super) fn admit(
+        &self,
+        request: Request,
+        reader: Guid,
+        overflow: Overflow,
+        poller: (&Poller, Token),
+    ) -> std::io::Result<()> {
+        self.outgoing.admit(request, reader, overflow, poller)?;
+        self.lock().writer.set_path(now(), reader, ReaderPath::HandOver);
+        Ok(())
+    }
+
+    /// Looks after the readers in other processes; tells those that are gone, which get messages from now on. To be followed
+    /// by [`Self::after`].
+    pub(super) fn look_after_local_readers(&self) -> Vec<(Guid, Gone)> {
+        let (halted, gone) = self.outgoing.look_after();
+        let mut guard = self.lock();
+        let now = now();
+        halted.into_iter().for_each(|reader| guard.writer.go_on(reader));
+        for (reader, _) in &gone {
+            guard.writer.set_path(now, *reader, ReaderPath::Messages);
+        }
+        drop(guard);
+        self.note_acknowledged(false);
+        gone
+    }
+
+    /// How many readers get samples by shared memory.
+    pub(super) fn local_readers(&self) -> u64 {
+        self.outgoing.count() as u64
+    }
+
+    /// Memory that readers in other processes see, for a payload of `len` octets; `None` if there are no such readers, or
+    /// there is none left.
+    pub(crate) fn loan_slot(&self, len: usize) -> Option<PayloadSlot> {
+        if self.outgoing.has_readers() { self.outgoing.loan(len) } else { None }
+    }
+
+    /// Takes note of what readers in other processes have acknowledged; with `asks`, has them tell of more. To be followed by
+    /// [`Self::after`] if there is anything.
+    fn note_acknowledged(&self, asks: bool) -> bool {
+        if !self.outgoing.has_readers() {
+            return false;
+        }
+        let last = self.lock().writer.last();
+        let news = self.outgoing.acknowledged(last, asks);
+        self.acknowledge(&news)
+    }
+
+    fn acknowledge(&self, news: &[(Guid, SequenceNumber)]) -> bool {
+        if news.is_empty() {
+            return false;
+        }
+        let (mut guard, now) = (self.lock(), now());
+        for (reader, below) in news {
+            guard.writer.acknowledge(now, *reader, *below);
+        }
+        true
+    }
+
+    /// Somebody is about to wait for acknowledgements: readers in other processes are asked to tell.
+    pub(crate) fn ask_local_readers(&self) {
+        if self.note_acknowledged(true)
+            && let Some(me) = self.me.upgrade()
+        {
+            me.after();
+        }
     }
 
     /// The same of an asynchronous writer: sees to it that it is going to be sent.
@@ -284,6 +403,7 @@ impl WriterCore {
     }
 
     pub(crate) fn handle_timeout(self: &Arc<Self>, now: Instant) {
+        self.note_acknowledged(false);
         let mut guard = self.lock();
         guard.writer.handle_timeout(now);
         drop(guard);
@@ -314,6 +434,7 @@ impl WriterCore {
             guard.statuses.matched.lost(reader);
             guard.statuses.changed |= StatusMask::PUBLICATION_MATCHED;
         }
+        self.outgoing.remove(reader);
         // Whoever waited for it need not any more.
         guard.wakers.wake(StatusMask::ACKNOWLEDGED);
     }
@@ -397,7 +518,9 @@ impl WriterCore {
         guard.closed = true;
         guard.hook = Some((hook, StatusMask::ACKNOWLEDGED));
         guard.wakers.wake_all();
-        guard.is_settled()
+        drop(guard);
+        self.ask_local_readers();
+        self.is_settled()
     }
 
     /// It is gone for good, and what has not been sent is not.
@@ -441,6 +564,8 @@ impl WriterState {
             wakers: Wakers::default(),
             sending: false,
             outbox: None,
+            handing: false,
+            hands: None,
             windows_filled: 0,
             is_outpaced: false,
             closed: false,

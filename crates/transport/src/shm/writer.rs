@@ -235,6 +235,12 @@ impl Writer {
         self.send(slot.slot(), metadata, Some(reader)).map_err(|reason| PublishError { slot: (), reason })
     }
 
+    /// Whether this writer has loaned that slot: no other can publish it.
+    #[must_use]
+    pub fn owns(&self, slot: &SharedSlot) -> bool {
+        slot.slot().is_of(self.pool.returns())
+    }
+
     /// What a reader has noted last, zero before; `None` if it is gone.
     #[must_use]
     pub fn note_of(&self, reader: ReaderId) -> Option<u64> {

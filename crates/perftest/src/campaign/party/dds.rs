@@ -51,6 +51,7 @@ pub(super) fn open(job: &Job) -> Result<Box<dyn Link>, Error> {
 
 fn domain_config(job: &Job) -> Result<DomainConfig, Error> {
     let mut config = DomainConfig::default();
+    config.shared_memory = false;
     config.interfaces = InterfaceSelection::Only(vec![job.address.to_string()]);
     config.udp_v4 = job.address.is_ipv4();
     config.udp_v6 = job.address.is_ipv6();

@@ -27,6 +27,8 @@ const PRESENTATION: Presentation = Presentation { scope: AccessScope::Topic, coh
 pub(super) fn domain_config(plan: &TestPlan) -> Result<DomainConfig, Error> {
     let transport = &plan.transport;
     let mut config = DomainConfig::default();
+    // What is asked for is measured, and nothing else.
+    config.shared_memory = false;
     config.udp_v4 = transport.kind == TransportKind::UdpV4;
     config.udp_v6 = transport.kind == TransportKind::UdpV6;
     if !transport.interfaces.is_empty() {

@@ -1,5 +1,6 @@
 //! What a participant says about itself: SPDP.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -70,7 +71,7 @@ pub struct ParticipantData {
     /// See [`Properties`].
     pub properties: Properties,
     /// Where processes of its host reach it without a network. Only this vendor says so.
-    pub shared_memory: Option<SharedMemoryAddress>,
+    pub shared_memory: Option<Box<SharedMemoryAddress>>,
 }
 
 impl ParticipantData {
@@ -183,7 +184,7 @@ impl ParticipantData {
             }
             self.user_data.append_unless_default(list);
             self.properties.append_unless_default(list);
-            if let Some(SharedMemoryAddress { address, host }) = &self.shared_memory {
+            if let Some(SharedMemoryAddress { address, host }) = self.shared_memory.as_deref() {
                 list.parameter(ParameterId::PEREGRINE_SHARED_MEMORY, |value| {
                     value.octets(address);
                     host.iter().for_each(|part| value.u32(*part));
@@ -221,7 +222,9 @@ impl ParticipantData {
             ParameterId::USER_DATA => self.user_data = UserData::read(value)?,
             ParameterId::PROPERTY_LIST => self.properties = Properties::read(value)?,
             // Of other vendors it may be anything: what cannot be read is no reason to ignore a participant.
-            ParameterId::PEREGRINE_SHARED_MEMORY => self.shared_memory = SharedMemoryAddress::read(value).ok(),
+            ParameterId::PEREGRINE_SHARED_MEMORY => {
+                self.shared_memory = SharedMemoryAddress::read(value).ok().map(Box::new)
+            }
             _ => return Ok(false),
         }
         Ok(true)

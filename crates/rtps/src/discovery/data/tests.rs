@@ -1,5 +1,6 @@
 //! Announcements of other implementations, of our own, and malformed ones.
 
+use std::boxed::Box;
 use std::net::SocketAddr;
 use std::string::{String, ToString};
 use std::vec::Vec;
@@ -463,10 +464,10 @@ fn announcements_say_what_they_must_and_nothing_private() {
 fn shared_memory_is_offered_by_this_vendor_only() {
     let offered = SharedMemoryAddress { address: [7; 16], host: [1, 2, 3, 4, 5] };
     let announced = |vendor| {
-        let data = ParticipantData { shared_memory: Some(offered), vendor, ..participant() };
+        let data = ParticipantData { shared_memory: Some(Box::new(offered)), vendor, ..participant() };
         let mut out = Vec::new();
         data.emit(&mut out);
-        ParticipantData::parse(&out, vendor).unwrap().shared_memory
+        ParticipantData::parse(&out, vendor).unwrap().shared_memory.map(|offered| *offered)
     };
     assert_eq!(announced(VendorId::PEREGRINE), Some(offered));
     assert_eq!(announced(VendorId::CYCLONE), None);
@@ -564,7 +565,7 @@ proptest! {
             expects_inline_qos,
             name,
             user_data: UserData(user),
-            shared_memory: shared_memory.map(|(address, host)| SharedMemoryAddress { address, host }),
+            shared_memory: shared_memory.map(|(address, host)| Box::new(SharedMemoryAddress { address, host })),
             ..ParticipantData::new(GuidPrefix(prefix), ProtocolVersion::V2_5, VendorId::PEREGRINE)
         };
         let mut out = Vec::new();

@@ -58,8 +58,8 @@ pub struct DomainConfig {
     pub udp_v6: bool,
     /// Whether samples go to and come from other processes of this host in memory that both see, where that is possible: at
     /// both ends this configuration, the same user and the same namespaces, and Linux 5.16 or newer. Everything else goes
-    /// over the network. Readers may then look at samples in memory that a process of the same user could change while
-    /// they do: [`SECURITY.md`](https://github.com/peregrine-dds/peregrine/blob/main/SECURITY.md).
+    /// over the network, and [`DiscoveryEvent::PathChanged`](crate::DiscoveryEvent::PathChanged) tells why. Readers then look at
+    /// samples in memory that a process of the same user, which could change any memory of theirs, can change too.
     pub shared_memory: bool,
     /// Whether participants are looked for by multicast.
     pub multicast: bool,

@@ -45,8 +45,9 @@ pub enum DiscoveryEvent {
         /// Why not, with both values.
         reason: NonMatch,
     },
-    /// The samples of a matched writer reach a reader by another way than before. Told by both sides, of participants that
-    /// both offer shared memory; what nothing is told of goes in messages.
+    /// The samples of a matched writer reach a reader by another way than before, or could not. Told of participants that both
+    /// offer shared memory, by the side of the reader, and by that of the writer once a channel was there; what nothing is told
+    /// of goes in messages.
     PathChanged {
         /// The one of this participant.
         local: Guid,

@@ -39,10 +39,11 @@ fn main() {
         Ok(role) => panic!("{ROLE}={role} is no role"),
         Err(_) => {}
     }
-    let scenarios: [(&str, fn()); 7] = [
+    let scenarios: [(&str, fn()); 8] = [
         ("samples of every size arrive from another process", samples_of_every_size_arrive),
         ("writers killed in mid-stream leave nothing behind", writers_killed_in_mid_stream_leave_nothing_behind),
         ("readers killed in mid-stream leave nothing behind", readers_killed_in_mid_stream_leave_nothing_behind),
+        ("a participant that ends leaves nothing behind", a_participant_that_ends_leaves_nothing_behind),
         ("another IPC namespace gets messages", another_ipc_namespace_gets_messages),
         ("another PID namespace gets messages", another_pid_namespace_gets_messages),
         ("another user gets messages", another_user_gets_messages),
@@ -165,6 +166,10 @@ fn samples_of_every_size_arrive() {
 fn leftovers(participant: &DomainParticipant) -> (usize, usize, usize) {
     let statistics = participant.shared_memory_statistics();
     assert_eq!((statistics.readers, statistics.writers), (0, 0));
+    left_in_process()
+}
+
+fn left_in_process() -> (usize, usize, usize) {
     let descriptors = std::fs::read_dir("/proc/self/fd").unwrap().count();
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     let threads = std::fs::read_dir("/proc/self/task").unwrap().count();
@@ -175,7 +180,24 @@ fn leftovers(participant: &DomainParticipant) -> (usize, usize, usize) {
 fn await_nothing_left(participant: &DomainParticipant, at_first: (usize, usize, usize)) {
     eventually("the channel ends", || participant.shared_memory_statistics().writers == 0);
     eventually("the channel ends", || participant.shared_memory_statistics().readers == 0);
-    eventually("nothing is left", || leftovers(participant) == at_first);
+    await_left(at_first);
+}
+
+/// Descriptors, mapped memory and threads, and no more than these.
+fn await_left(at_first: (usize, usize, usize)) {
+    let end = Instant::now() + PATIENCE;
+    while left_in_process() != at_first {
+        let links = || std::fs::read_dir("/proc/self/fd").unwrap().filter_map(|fd| fd.unwrap().path().read_link().ok());
+        let threads = || std::fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path().join("comm"));
+        assert!(
+            Instant::now() < end,
+            "{:?} are left, {at_first:?} were there: {:?}, {:?}",
+            left_in_process(),
+            links().collect::<Vec<_>>(),
+            threads().map(std::fs::read_to_string).collect::<Vec<_>>()
+        );
+        std::thread::yield_now();
+    }
 }
 
 fn writers_killed_in_mid_stream_leave_nothing_behind() {
@@ -220,6 +242,25 @@ fn readers_killed_in_mid_stream_leave_nothing_behind() {
         (0..20).for_each(|_| write());
         await_nothing_left(&participant, at_first);
     }
+}
+
+/// In mid-stream, with channels both ways.
+fn a_participant_that_ends_leaves_nothing_behind() {
+    let before = left_in_process();
+    for _ in 0..3 {
+        let participant = participant();
+        let (reader, writer) = (reader(&participant), writer(&participant));
+        let others = ["writer", "reader"].map(|role| Other::start(&["env"], role));
+        eventually("shared memory is used", || {
+            let statistics = participant.shared_memory_statistics();
+            statistics.writers >= 1 && statistics.readers >= 1
+        });
+        take_some(&reader, 20);
+        writer.write(&Block::new(0, 5000)).unwrap();
+        drop((reader, writer, participant));
+        drop(others);
+    }
+    await_left(before);
 }
 
 /// What becomes of a writer that another process is started with, by the word of this participant.

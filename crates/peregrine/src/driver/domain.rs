@@ -686,6 +686,9 @@ impl Domain {
                 tracing::error!("a thread of the domain has panicked");
             }
         }
+        if let Some(shared) = &self.shared_memory {
+            shared.clear();
+        }
     }
 
     /// What the sockets have done so far, by their addresses. Port 0 stands for all sockets connected to one peer each.

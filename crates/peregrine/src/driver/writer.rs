@@ -295,7 +295,10 @@ impl WriterCore {
         poller: (&Poller, Token),
     ) -> std::io::Result<()> {
         self.outgoing.admit(request, reader, overflow, poller)?;
-        self.lock().writer.set_path(now(), reader, ReaderPath::HandOver);
+        let (mut guard, now) = (self.lock(), now());
+        // It may have asked before, and not have got what went by that channel.
+        guard.writer.set_path(now, reader, ReaderPath::Messages);
+        guard.writer.set_path(now, reader, ReaderPath::HandOver);
         Ok(())
     }
 
@@ -314,6 +317,11 @@ impl WriterCore {
         gone
     }
 
+    /// Whether this reader gets samples by shared memory.
+    pub(super) fn has_local_reader(&self, reader: Guid) -> bool {
+        self.outgoing.has_reader(reader)
+    }
+
     /// How many readers get samples by shared memory.
     pub(super) fn local_readers(&self) -> u64 {
         self.outgoing.count() as u64
@@ -325,35 +333,29 @@ impl WriterCore {
         if self.outgoing.has_readers() { self.outgoing.loan(len) } else { None }
     }
 
-    /// Takes note of what readers in other processes have acknowledged; with `asks`, has them tell of more. To be followed by
-    /// [`Self::after`] if there is anything.
-    fn note_acknowledged(&self, asks: bool) -> bool {
-        if !self.outgoing.has_readers() {
-            return false;
+    /// Takes note of what readers in other processes have acknowledged, and wakes whoever waits for that; with `asks`, has
+    /// them tell of more.
+    fn note_acknowledged(&self, asks: bool) {
+        if self.outgoing.has_readers() {
+            let last = self.lock().writer.last();
+            self.acknowledge(&self.outgoing.acknowledged(last, asks));
         }
-        let last = self.lock().writer.last();
-        let news = self.outgoing.acknowledged(last, asks);
-        self.acknowledge(&news)
     }
 
-    fn acknowledge(&self, news: &[(Guid, SequenceNumber)]) -> bool {
+    fn acknowledge(&self, news: &[(Guid, SequenceNumber)]) {
         if news.is_empty() {
-            return false;
+            return;
         }
         let (mut guard, now) = (self.lock(), now());
         for (reader, below) in news {
             guard.writer.acknowledge(now, *reader, *below);
         }
-        true
+        guard.wakers.wake(StatusMask::ACKNOWLEDGED);
     }
 
     /// Somebody is about to wait for acknowledgements: readers in other processes are asked to tell.
     pub(crate) fn ask_local_readers(&self) {
-        if self.note_acknowledged(true)
-            && let Some(me) = self.me.upgrade()
-        {
-            me.after();
-        }
+        self.note_acknowledged(true);
     }
 
     /// The same of an asynchronous writer: sees to it that it is going to be sent.

@@ -55,10 +55,11 @@ struct Channel {
     held: Arc<()>,
     /// A sample that the reader has no room for: until it has, nothing else is taken.
     refused: Option<Box<Sample>>,
+    is_paused: bool,
 }
 
 enum Command {
-    Add(Box<(Connection, Wanted)>),
+    Add(Box<(Connection, Wanted, Arc<()>)>),
     /// Of one writer, or of all.
     Remove {
         reader: Guid,
@@ -97,8 +98,9 @@ impl Incoming {
         })
     }
 
-    pub(super) fn add(&self, connection: Connection, wanted: Wanted, domain: &Arc<Domain>) {
-        self.submit(Command::Add(Box::new((connection, wanted))));
+    /// A channel, which refers to `count` as long as it is there.
+    pub(super) fn add(&self, connection: Connection, wanted: Wanted, count: Arc<()>, domain: &Arc<Domain>) {
+        self.submit(Command::Add(Box::new((connection, wanted, count))));
         if domain.is_polled() {
             return;
         }
@@ -137,7 +139,8 @@ impl Incoming {
             let has_taken = hands.take(&mut touched, &shared.counters);
             if !has_taken {
                 hands.look_for_gone(shared);
-                if touched.is_empty() && !self.has_commands.load(Ordering::SeqCst) {
+                let is_idle = touched.is_empty() && !self.has_commands.load(Ordering::SeqCst);
+                if is_idle && !hands.channels.is_empty() {
                     hands.reader.wait(spin, None);
                     continue;
                 }
@@ -181,6 +184,15 @@ impl Incoming {
         self.interrupt.interrupt();
     }
 
+    /// Nobody takes any more: ends all channels.
+    pub(super) fn clear(&self) {
+        lock(&self.commands).clear();
+        if let Some(mut hands) = self.try_hands() {
+            let ids: Vec<WriterId> = hands.channels.drain().map(|(id, _)| id).collect();
+            ids.into_iter().for_each(|id| hands.reader.remove(id));
+        }
+    }
+
     fn submit(&self, command: Command) {
         lock(&self.commands).push(command);
         self.has_commands.store(true, Ordering::SeqCst);
@@ -194,15 +206,15 @@ impl Incoming {
         for command in std::mem::take(&mut *lock(&self.commands)) {
             match command {
                 Command::Add(channel) => {
-                    let (connection, wanted) = *channel;
-                    hands.add(connection, wanted, shared);
+                    let (connection, wanted, count) = *channel;
+                    hands.add(connection, wanted, count, shared);
                 }
                 Command::Remove { reader, writer } => {
                     hands.remove(&shared.counters, |wanted| {
                         wanted.reader_guid == reader && writer.is_none_or(|writer| wanted.writer == writer)
                     });
                 }
-                Command::Resume { reader } => hands.resume(reader, touched),
+                Command::Resume { reader } => hands.resume(reader, touched, &shared.counters),
                 Command::LookForEnds => hands.reader.service(),
             }
         }
@@ -218,7 +230,7 @@ impl Incoming {
 }
 
 impl Hands {
-    fn add(&mut self, connection: Connection, wanted: Wanted, shared: &SharedMemory) {
+    fn add(&mut self, connection: Connection, wanted: Wanted, held: Arc<()>, shared: &SharedMemory) {
         let added = match (wanted.reader.upgrade(), self.reader.add(connection)) {
             (Some(core), Ok(id)) => self.reader.notes(id).map(|notes| (core, id, notes)),
             (None, Ok(id)) => {
@@ -234,7 +246,7 @@ impl Hands {
             shared.counters.writers.fetch_sub(1, Ordering::Relaxed);
             return;
         };
-        self.channels.insert(id, Channel { wanted, core, notes, held: Arc::default(), refused: None });
+        self.channels.insert(id, Channel { wanted, core, notes, held, refused: None, is_paused: false });
     }
 
     fn remove(&mut self, counters: &Counters, is_meant: impl Fn(&Wanted) -> bool) {
@@ -247,13 +259,13 @@ impl Hands {
     }
 
     /// A reader has room again: it is given what has waited for that.
-    fn resume(&mut self, reader: Guid, touched: &mut Touched) {
+    fn resume(&mut self, reader: Guid, touched: &mut Touched, counters: &Counters) {
         let (now, wall) = (now(), wall());
         let rx = Reception { now, wall, buffer: None, interface: 0 };
         let Self { reader: source, channels } = self;
         for (id, channel) in channels.iter_mut().filter(|(_, channel)| channel.wanted.reader_guid == reader) {
             if let Some(refused) = channel.refused.take() {
-                channel.give(source, *id, &rx, *refused);
+                channel.give(source, *id, &rx, *refused, counters);
                 touched.reader(&channel.core);
             }
             // What it had put aside it may have taken meanwhile.
@@ -269,15 +281,21 @@ impl Hands {
         let Self { reader: source, channels } = self;
         let mut taken = 0;
         while taken < BATCH {
-            // As many samples as were agreed are never held: `HELD_MAX` is less.
-            let Ok(Some(sample)) = source.take() else { break };
+            let sample = match source.take() {
+                Ok(Some(sample)) => sample,
+                Ok(None) => break,
+                Err(error) => {
+                    // No working writer grants so few that `HELD_MAX` does not keep below it.
+                    source.remove(error.writer);
+                    continue;
+                }
+            };
             taken += 1;
             let id = sample.writer();
             let Some(channel) = channels.get_mut(&id) else { continue };
-            channel.give(source, id, &rx, sample);
+            channel.give(source, id, &rx, sample, counters);
             touched.reader(&channel.core);
         }
-        counters.received.fetch_add(taken as u64, Ordering::Relaxed);
         taken > 0
     }
 
@@ -297,18 +315,28 @@ struct Nonsense;
 
 /// What became of a sample.
 enum Delivered {
-    Taken,
+    Taken {
+        /// None of what is told without any.
+        samples: u64,
+    },
     /// The reader has no room for it.
     Refused(Box<Sample>),
 }
 
 impl Channel {
     /// Gives the reader a sample, or keeps it until there is room.
-    fn give(&mut self, source: &mut Reader, id: WriterId, rx: &Reception<'_>, sample: Sample) {
+    fn give(&mut self, source: &mut Reader, id: WriterId, rx: &Reception<'_>, sample: Sample, counters: &Counters) {
         match self.deliver(rx, sample) {
-            Ok(Delivered::Taken) => source.pause(id, false),
+            Ok(Delivered::Taken { samples }) => {
+                counters.received.fetch_add(samples, Ordering::Relaxed);
+                if self.is_paused {
+                    self.is_paused = false;
+                    source.pause(id, false);
+                }
+            }
             Ok(Delivered::Refused(sample)) => {
                 self.refused = Some(sample);
+                self.is_paused = true;
                 source.pause(id, true);
             }
             // It is told of as any other end.
@@ -361,7 +389,7 @@ impl Channel {
         let below = reader.acknowledged_below(writer);
         drop(state);
         self.note(below);
-        Ok(Delivered::Taken)
+        Ok(Delivered::Taken { samples: u64::from(matches!(entry, Entry::Change { .. })) })
     }
 
     /// Lets the writer know that the reader has everything below this number.

@@ -88,15 +88,17 @@ struct Tending {
     sources: Vec<(Token, Source)>,
     /// Readers that the writer they ask for does not know yet, and how long that may last.
     waiting: Vec<(Instant, Request)>,
+    /// Writers that have news, to be told without any lock.
+    touched: Vec<Arc<WriterCore>>,
 }
 
 enum Source {
     /// A channel that has no answer yet.
     Connecting(Box<(Connecting, Wanted)>),
-    /// A writer's end of a channel.
-    Writer(Weak<WriterCore>),
-    /// The reader's end of one.
-    Reader,
+    /// A writer's end of a channel, and the reader it leads to.
+    Writer(Weak<WriterCore>, Guid),
+    /// The reader's end of one, as long as this is referred to.
+    Reader(Weak<()>),
 }
 
 impl SharedMemory {
@@ -110,7 +112,14 @@ impl SharedMemory {
         Ok(Self {
             place,
             address: listener.address(),
-            tending: Mutex::new(Tending { listener, poller, next_token: 1, sources: Vec::new(), waiting: Vec::new() }),
+            tending: Mutex::new(Tending {
+                listener,
+                poller,
+                next_token: 1,
+                sources: Vec::new(),
+                waiting: Vec::new(),
+                touched: Vec::new(),
+            }),
             wanted: Mutex::default(),
             has_waiting: AtomicBool::new(false),
             due: AtomicU64::new(NEVER),
@@ -145,13 +154,17 @@ impl SharedMemory {
     /// They match no more.
     pub(super) fn unwant(&self, reader: Guid, writer: Guid) {
         lock(&self.wanted).retain(|wanted| (wanted.reader_guid, wanted.writer) != (reader, writer));
-        self.incoming.remove(reader, Some(writer));
+        if self.has_writers() {
+            self.incoming.remove(reader, Some(writer));
+        }
     }
 
     /// A reader of this process is gone.
     pub(super) fn forget_reader(&self, reader: Guid) {
         lock(&self.wanted).retain(|wanted| wanted.reader_guid != reader);
-        self.incoming.remove(reader, None);
+        if self.has_writers() {
+            self.incoming.remove(reader, None);
+        }
     }
 
     /// A writer of this process matches a reader of another participant, which may have asked already.
@@ -163,7 +176,9 @@ impl SharedMemory {
 
     /// A reader has room again.
     pub(super) fn resume(&self, reader: Guid) {
-        self.incoming.resume(reader);
+        if self.has_writers() {
+            self.incoming.resume(reader);
+        }
     }
 
     /// Connects and admits, and looks after what is connected. To be called when the poller reports something, and when the
@@ -191,8 +206,8 @@ impl SharedMemory {
         }
         tending.sources.retain(|(_, source)| match source {
             Source::Connecting(connecting) => connecting.1.reader.strong_count() > 0,
-            Source::Writer(writer) => writer.strong_count() > 0,
-            Source::Reader => true,
+            Source::Writer(writer, reader) => writer.upgrade().is_some_and(|writer| writer.has_local_reader(*reader)),
+            Source::Reader(channel) => channel.strong_count() > 0,
         });
         if !tending.waiting.is_empty() {
             self.has_waiting.store(true, Ordering::SeqCst);
@@ -202,8 +217,10 @@ impl SharedMemory {
         self.has_waiting.store(!tending.waiting.is_empty(), Ordering::SeqCst);
         let deadline = tending.waiting.iter().map(|(until, _)| until.0).min().unwrap_or(NEVER);
         self.due.store(deadline, Ordering::SeqCst);
+        let touched = std::mem::take(&mut tending.touched);
         drop(tending);
         domain.arm(deadline);
+        touched.iter().for_each(WriterCore::after);
     }
 
     /// Hands changes of a writer over to readers in other processes. Those that have no room are in `halted` then, each with
@@ -237,8 +254,18 @@ impl SharedMemory {
         self.counters.writers.load(Ordering::Relaxed) > 0
     }
 
+    /// The domain is being closed: ends the thread.
     pub(super) fn close(&self) {
         self.incoming.close();
+    }
+
+    /// It is closed, and the thread has ended: lets go of everything.
+    pub(super) fn clear(&self) {
+        self.incoming.clear();
+        lock(&self.wanted).clear();
+        let mut tending = self.tending();
+        tending.sources.clear();
+        tending.waiting.clear();
     }
 
     pub(super) fn statistics(&self) -> SharedMemoryStatistics {
@@ -294,7 +321,10 @@ impl SharedMemory {
                 }
                 Ok(None) => return,
                 Err(error) => {
-                    tracing::warn!(%error, "a reader that asks for shared memory cannot be heard");
+                    // It would be reported again and again.
+                    tracing::error!(%error, "readers that ask for shared memory are heard no more, and get messages");
+                    let Tending { poller, listener, .. } = tending;
+                    let _ = poller.remove(listener);
                     return;
                 }
             }
@@ -325,8 +355,8 @@ impl SharedMemory {
             Ok(()) => {
                 tracing::debug!(%writer, %reader, "samples go by shared memory");
                 participant.observe_path(writer, reader, DeliveryPath::SharedMemory);
-                tending.sources.push((token, Source::Writer(Arc::downgrade(&core))));
-                core.after();
+                tending.sources.push((token, Source::Writer(Arc::downgrade(&core), reader)));
+                tending.touched.push(core);
             }
             Err(error) => {
                 let reason = NoSharedMemory::NotConnected(error.to_string());
@@ -339,13 +369,13 @@ impl SharedMemory {
     fn look_after(&self, tending: &mut Tending, token: Token, domain: &Arc<Domain>) {
         let Some(place) = tending.sources.iter().position(|(known, _)| *known == token) else { return };
         match tending.sources.get_mut(place) {
-            Some((_, Source::Writer(writer))) => {
+            Some((_, Source::Writer(writer, _))) => {
                 if let Some(writer) = writer.upgrade() {
                     self.look_after_writer(&writer, domain);
+                    tending.touched.push(writer);
                 }
             }
-            Some((_, Source::Reader)) => {
-                // It ends once, and its descriptor with it; until then it would be reported again and again.
+            Some((_, Source::Reader(_))) => {
                 tending.sources.swap_remove(place);
                 self.incoming.look_for_ends();
             }
@@ -364,7 +394,6 @@ impl SharedMemory {
             let Some(participant) = domain.participant(&writer.guid.prefix) else { continue };
             self.note_fallback(&participant, writer.guid, reader, reason_of(gone));
         }
-        writer.after();
     }
 
     fn go_on_connecting(
@@ -395,13 +424,14 @@ impl SharedMemory {
         if let Err(error) = tending.poller.add_for_end(&connection, token) {
             return self.fall_back(&wanted, NoSharedMemory::NotConnected(error.to_string()));
         }
-        tending.sources.push((token, Source::Reader));
+        let count = Arc::new(());
+        tending.sources.push((token, Source::Reader(Arc::downgrade(&count))));
         self.counters.writers.fetch_add(1, Ordering::Relaxed);
         tracing::debug!(writer = %wanted.writer, reader = %wanted.reader_guid, "samples come by shared memory");
         if let Some(participant) = domain.participant(&wanted.reader_guid.prefix) {
             participant.observe_path(wanted.reader_guid, wanted.writer, DeliveryPath::SharedMemory);
         }
-        self.incoming.add(connection, wanted, domain);
+        self.incoming.add(connection, wanted, count, domain);
     }
 
     fn fall_back(&self, wanted: &Wanted, reason: NoSharedMemory) {

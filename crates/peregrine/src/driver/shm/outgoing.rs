@@ -168,6 +168,11 @@ impl Outgoing {
         channels.acknowledged(last, false)
     }
 
+    /// Whether this is one of the readers.
+    pub(in crate::driver) fn has_reader(&self, reader: Guid) -> bool {
+        lock(&self.channels).as_ref().is_some_and(|channels| channels.readers.iter().any(|local| local.guid == reader))
+    }
+
     /// How many readers there are.
     pub(in crate::driver) fn count(&self) -> usize {
         lock(&self.channels).as_ref().map_or(0, |channels| channels.readers.len())

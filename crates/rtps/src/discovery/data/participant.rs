@@ -223,7 +223,7 @@ impl ParticipantData {
             ParameterId::PROPERTY_LIST => self.properties = Properties::read(value)?,
             // Of other vendors it may be anything: what cannot be read is no reason to ignore a participant.
             ParameterId::PEREGRINE_SHARED_MEMORY => {
-                self.shared_memory = SharedMemoryAddress::read(value).ok().map(Box::new)
+                self.shared_memory = SharedMemoryAddress::read(value).ok().map(Box::new);
             }
             _ => return Ok(false),
         }

@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use peregrine_rtps::id::DomainId;
+use peregrine_rtps::discovery::data::SharedMemoryAddress;
+use peregrine_rtps::id::{DomainId, GuidPrefix};
 use peregrine_rtps::locator::Locator;
 use peregrine_rtps::participant::Addresses;
-use peregrine_rtps::time::Instant;
+use peregrine_rtps::time::{Instant, Span};
 use peregrine_rtps::transmit::{Message, TransmitBatch};
 use peregrine_transport::clock::MonotonicNs;
 use peregrine_transport::event::{Poller, Timer, Token, Waker};
@@ -26,11 +27,16 @@ use super::publishing::Publishing;
 use super::reader::ReaderCore;
 use super::reception::{self, Process, Reception};
 use super::send::{Route, SendSockets};
+use super::shm::SharedMemory;
 use super::topic::TopicCore;
 use super::writer::WriterCore;
 use super::{NEVER, now, wall};
 use crate::config::{DomainConfig, WaitStrategy};
 use crate::error::Error;
+use crate::shared_memory::SharedMemoryStatistics;
+
+/// How long a thread that polls may wait for shared memory before it looks at its sockets.
+const LOOK_AT_SOCKETS: Span = Span::from_millis(1);
 
 /// How often the control thread drains one socket before it looks at the others.
 const DRAIN_MAX: usize = 64;
@@ -38,7 +44,8 @@ const DRAIN_MAX: usize = 64;
 const TIMER: Token = Token(0);
 const WAKER: Token = Token(1);
 const INTERFACES: Token = Token(2);
-const FIRST_SOCKET: u64 = 3;
+const SHARED_MEMORY: Token = Token(3);
+const FIRST_SOCKET: u64 = 4;
 
 /// The shared part of a domain in this process.
 pub(crate) struct Domain {
@@ -59,6 +66,8 @@ pub(crate) struct Domain {
     group_sockets_so_far: AtomicUsize,
     /// Asynchronous writers that have something to send.
     publishing: Publishing,
+    /// What goes to and comes from other processes of the host without a network.
+    shared_memory: Option<SharedMemory>,
     participants: RwLock<Arc<[Arc<ParticipantCore>]>>,
     timer: Timer,
     waker: Waker,
@@ -143,6 +152,7 @@ impl Domain {
             group_sockets: Mutex::new(Vec::new()),
             group_sockets_so_far: AtomicUsize::new(0),
             publishing: Publishing::default(),
+            shared_memory: open_shared_memory(config),
             participants: RwLock::new(Arc::new([])),
             timer,
             waker,
@@ -156,6 +166,9 @@ impl Domain {
             threads: Mutex::new(Vec::new()),
             polled: Mutex::new(None),
         });
+        if let Some(shared) = &domain.shared_memory {
+            shared.attach(&domain);
+        }
         if domain.is_polled() {
             *domain.polled.lock().unwrap_or_else(PoisonError::into_inner) = Some(domain.poll_state()?);
         } else {
@@ -291,6 +304,9 @@ impl Domain {
         if let Some(watcher) = &self.watcher {
             poller.add(watcher, INTERFACES).map_err(Error::system)?;
         }
+        if let Some(shared) = &self.shared_memory {
+            shared.add_to(&poller, SHARED_MEMORY).map_err(Error::system)?;
+        }
         for (index, socket) in self.control_sockets.iter().enumerate() {
             poller.add(&**socket, Token(FIRST_SOCKET + index as u64)).map_err(Error::system)?;
         }
@@ -346,7 +362,11 @@ impl Domain {
             for token in &ready {
                 match *token {
                     TIMER => self.handle_timers(),
-                    WAKER => self.waker.clear(),
+                    WAKER => {
+                        self.waker.clear();
+                        self.tend_shared_memory();
+                    }
+                    SHARED_MEMORY => self.tend_shared_memory(),
                     INTERFACES => self.follow_interfaces(),
                     Token(socket) => {
                         let index = usize::try_from(socket - FIRST_SOCKET).unwrap_or(usize::MAX);
@@ -430,6 +450,12 @@ impl Domain {
         self.handle_overdue(now);
         let mut due = std::mem::take(&mut *self.due.lock().unwrap_or_else(PoisonError::into_inner));
         let mut earliest = NEVER;
+        if let Some(shared) = &self.shared_memory {
+            if shared.deadline() <= now.0 {
+                shared.tend();
+            }
+            earliest = shared.deadline();
+        }
         for participant in self.snapshot().iter() {
             if participant.deadline() <= now.0 {
                 participant.handle_timeout(now);
@@ -542,6 +568,7 @@ impl Domain {
             for socket in &*data_sockets {
                 any |= self.receive_once(receiver, socket, touched);
             }
+            any |= self.shared_memory.as_ref().is_some_and(SharedMemory::take);
             *rounds = rounds.wrapping_add(1);
             // Discovery and timers are looked at now and then while data is what keeps us here.
             let looks_around = rounds.is_multiple_of(64);
@@ -558,6 +585,7 @@ impl Domain {
                         any |= self.drain(receiver, socket, touched);
                     }
                     self.follow_interfaces();
+                    self.tend_shared_memory();
                 }
             }
             if any || now >= until {
@@ -569,19 +597,33 @@ impl Domain {
             let wake = until.0.min(self.next_wake.load(Ordering::Relaxed)).min(next_turn);
             self.is_poll_asleep.store(true, Ordering::SeqCst);
             let has_come = self.has_come.swap(false, Ordering::SeqCst);
-            let woken = if has_come { None } else { Some(poller.wait(Some(MonotonicNs(wake)))) };
+            let woken = if has_come {
+                None
+            } else {
+                let wake = self.wait_for_shared_memory(wake);
+                Some(poller.wait(Some(MonotonicNs(wake))))
+            };
             self.is_poll_asleep.store(false, Ordering::SeqCst);
             match woken {
                 None => return,
                 Some(Ok(mut tokens)) => {
                     if tokens.any(|token| token == WAKER) {
                         self.waker.clear();
+                        self.tend_shared_memory();
                         return;
                     }
                 }
                 Some(Err(_)) => return,
             }
         }
+    }
+
+    /// Under `Poll`: nobody waits for sockets and for shared memory at once. With something to wait for in memory, this
+    /// waits for that first, for a moment, and then the sockets are only looked at. Tells until when to wait for them.
+    fn wait_for_shared_memory(&self, wake: u64) -> u64 {
+        let Some(shared) = self.shared_memory.as_ref().filter(|shared| shared.has_writers()) else { return wake };
+        shared.wait(Instant(wake.min((now() + LOOK_AT_SOCKETS).0)));
+        0
     }
 
     /// Sleeps until `parker`, that of the calling thread, is woken, or until `end`; perhaps not so long. Meanwhile this
@@ -644,6 +686,59 @@ impl Domain {
         self.waker.wake();
     }
 
+    /// What goes to and comes from other processes of the host without a network.
+    pub(super) const fn shared_memory(&self) -> Option<&SharedMemory> {
+        self.shared_memory.as_ref()
+    }
+
+    /// What participants of this process announce of it.
+    pub(crate) fn shared_memory_address(&self) -> Option<SharedMemoryAddress> {
+        self.shared_memory.as_ref().map(SharedMemory::announcement)
+    }
+
+    pub(crate) fn shared_memory_statistics(&self) -> SharedMemoryStatistics {
+        self.shared_memory.as_ref().map(SharedMemory::statistics).unwrap_or_default()
+    }
+
+    fn tend_shared_memory(&self) {
+        if let Some(shared) = &self.shared_memory {
+            shared.tend();
+        }
+    }
+
+    /// Starts the thread that takes from shared memory. Says whether that was possible.
+    pub(super) fn start_shared_memory(self: &Arc<Self>) -> bool {
+        let domain = Arc::clone(self);
+        let started = self.spawn(format!("shm-{}", self.id), move || {
+            if let Some(shared) = &domain.shared_memory {
+                shared.run(&domain);
+            }
+        });
+        match started {
+            Ok(thread) => {
+                let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+                // There may have been others before, while there was something to take.
+                threads.retain(|thread| !thread.is_finished());
+                threads.push(thread);
+                true
+            }
+            Err(error) => {
+                tracing::error!(%error, "no thread for shared memory");
+                false
+            }
+        }
+    }
+
+    /// How many readers in other processes get samples by shared memory.
+    pub(super) fn local_readers(&self) -> u64 {
+        self.snapshot().iter().map(|participant| participant.local_readers()).sum()
+    }
+
+    /// The participant of this process with this prefix.
+    pub(super) fn participant(&self, prefix: &GuidPrefix) -> Option<Arc<ParticipantCore>> {
+        self.snapshot().iter().find(|participant| participant.prefix == *prefix).cloned()
+    }
+
     /// Whether the caller is one of the domain's threads.
     pub(crate) fn is_own_thread(&self) -> bool {
         let me = std::thread::current().id();
@@ -656,6 +751,9 @@ impl Domain {
         self.group_sockets().iter().for_each(|socket| socket.shut_down());
         self.waker.wake();
         self.publishing.close();
+        if let Some(shared) = &self.shared_memory {
+            shared.close();
+        }
         if let Some(reception) = &self.reception {
             reception.close();
         }
@@ -668,6 +766,9 @@ impl Domain {
             if thread.thread().id() != me && thread.join().is_err() {
                 tracing::error!("a thread of the domain has panicked");
             }
+        }
+        if let Some(shared) = &self.shared_memory {
+            shared.clear();
         }
     }
 
@@ -700,6 +801,14 @@ impl Process for Domain {
     fn tell(&self, touched: &mut Touched, now: Instant) {
         touched.after(now);
     }
+}
+
+/// Without it, everything goes over the network.
+fn open_shared_memory(config: &DomainConfig) -> Option<SharedMemory> {
+    if !config.shared_memory {
+        return None;
+    }
+    SharedMemory::open().inspect_err(|error| tracing::warn!(%error, "no shared memory with other processes")).ok()
 }
 
 /// The socket at which threads that wait receive themselves. Where receive threads are scheduled in a special way, they
@@ -762,6 +871,10 @@ impl Touched {
         if !self.writers.iter().any(|w| Arc::ptr_eq(w, core)) {
             self.writers.push(Arc::clone(core));
         }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.readers.is_empty() && self.writers.is_empty() && self.topics.is_empty()
     }
 
     /// Tells them. User code runs here, without any lock.

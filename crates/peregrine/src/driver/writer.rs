@@ -9,7 +9,9 @@ use peregrine_rtps::qos::NonMatch;
 use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::{Instant, Span};
 use peregrine_rtps::transmit::TransmitBatch;
-use peregrine_rtps::writer::{MatchedReader, ReaderPath, Writer, WriterEvent};
+use peregrine_rtps::writer::{HandOverBatch, MatchedReader, ReaderPath, Writer, WriterEvent};
+use peregrine_transport::event::{Poller, Token};
+use peregrine_transport::shm::{Gone, Overflow, Request};
 
 use super::delivery::{Handing, Told};
 use super::domain::Domain;
@@ -18,6 +20,7 @@ use super::flow::FlowController;
 use super::local::LocalReader;
 use super::publishing::Turn;
 use super::send::Route;
+use super::shm::outgoing::{Outgoing, PayloadSlot};
 use super::telling::{Telling, is_telling};
 use super::topic::TopicCore;
 use super::wakers::Wakers;
@@ -92,6 +95,8 @@ pub(crate) struct WriterCore {
     type_id: TypeId,
     /// Of an asynchronous writer: how fast it sends.
     flow: Option<FlowController>,
+    /// The way to readers in other processes of the host.
+    outgoing: Outgoing,
     me: Weak<Self>,
     state: Mutex<WriterState>,
     due: Due,
@@ -123,6 +128,7 @@ impl WriterCore {
             telling: Telling::default(),
             type_id,
             flow,
+            outgoing: Outgoing::default(),
             me: Weak::clone(me),
             state: Mutex::new(state),
             due: Due::never(),
@@ -186,6 +192,9 @@ impl WriterCore {
         let written = guard.writer.write(now(), change);
         // Whoever is refused has asked for acknowledgement by that.
         self.transmit_in_flow(guard);
+        if written.is_err() {
+            self.ask_local_readers();
+        }
         written.map_err(|(full, change)| (WriteFailure::Full(full), change))
     }
 
@@ -195,6 +204,7 @@ impl WriterCore {
         deadline: Option<Instant>,
         ready: impl Fn(&WriterState) -> bool,
     ) -> Option<MutexGuard<'_, WriterState>> {
+        self.ask_local_readers();
         let ready = |state: &mut WriterState| ready(state).then_some(());
         let end = deadline.unwrap_or(Instant(NEVER));
         wait_locked(self, end, StatusMask::ACKNOWLEDGED, ready).map(|((), guard)| guard)
@@ -214,7 +224,11 @@ impl WriterCore {
         let filled = guard.writer.windows_filled();
         let has_filled = std::mem::replace(&mut guard.windows_filled, filled) != filled;
         let expects = guard.writer.expects_acknowledgement();
+        let last = guard.writer.last();
         self.transmit(guard);
+        if self.outgoing.has_readers() {
+            self.acknowledge(&self.outgoing.acknowledged_meanwhile(last));
+        }
         if has_filled {
             self.domain.note_filled(now());
         }
@@ -257,6 +271,93 @@ impl WriterCore {
         drop(guard);
         self.domain.arm(deadline);
         told
+    }
+
+    /// Gives readers in other processes what is for them. Those without room are in `halted` then.
+    #[inline]
+    pub(super) fn share(&self, batch: &HandOverBatch, halted: &mut Vec<(Guid, SequenceNumber)>) {
+        if self.outgoing.has_readers()
+            && let Some(shared) = self.domain.shared_memory()
+        {
+            shared.publish(&self.outgoing, batch, halted);
+        }
+    }
+
+    /// Whether a reader in another process had no room, and nobody has seen it make any since.
+    pub(super) fn is_without_room(&self, reader: Guid) -> bool {
+        self.outgoing.is_halted(reader)
+    }
+
+    /// Admits a reader in another process, which from now on gets its samples by shared memory.
+    pub(super) fn admit(
+        &self,
+        request: Request,
+        reader: Guid,
+        overflow: Overflow,
+        poller: (&Poller, Token),
+    ) -> std::io::Result<()> {
+        self.outgoing.admit(request, reader, overflow, poller)?;
+        let (mut guard, now) = (self.lock(), now());
+        // It may have asked before, and not have got what went by that channel.
+        guard.writer.set_path(now, reader, ReaderPath::Messages);
+        guard.writer.set_path(now, reader, ReaderPath::HandOver);
+        Ok(())
+    }
+
+    /// Looks after the readers in other processes; tells those that are gone, which get messages from now on. To be followed
+    /// by [`Self::after`].
+    pub(super) fn look_after_local_readers(&self) -> Vec<(Guid, Gone)> {
+        let (halted, gone) = self.outgoing.look_after();
+        let mut guard = self.lock();
+        let now = now();
+        halted.into_iter().for_each(|reader| guard.writer.go_on(reader));
+        for (reader, _) in &gone {
+            guard.writer.set_path(now, *reader, ReaderPath::Messages);
+        }
+        drop(guard);
+        self.note_acknowledged(false);
+        gone
+    }
+
+    /// Whether this reader gets samples by shared memory.
+    pub(super) fn has_local_reader(&self, reader: Guid) -> bool {
+        self.outgoing.has_reader(reader)
+    }
+
+    /// How many readers get samples by shared memory.
+    pub(super) fn local_readers(&self) -> u64 {
+        self.outgoing.count() as u64
+    }
+
+    /// Memory that readers in other processes see, for a payload of `len` octets; `None` if there are no such readers, or
+    /// there is none left.
+    pub(crate) fn loan_slot(&self, len: usize) -> Option<PayloadSlot> {
+        if self.outgoing.has_readers() { self.outgoing.loan(len) } else { None }
+    }
+
+    /// Takes note of what readers in other processes have acknowledged, and wakes whoever waits for that; with `asks`, has
+    /// them tell of more.
+    fn note_acknowledged(&self, asks: bool) {
+        if self.outgoing.has_readers() {
+            let last = self.lock().writer.last();
+            self.acknowledge(&self.outgoing.acknowledged(last, asks));
+        }
+    }
+
+    fn acknowledge(&self, news: &[(Guid, SequenceNumber)]) {
+        if news.is_empty() {
+            return;
+        }
+        let (mut guard, now) = (self.lock(), now());
+        for (reader, below) in news {
+            guard.writer.acknowledge(now, *reader, *below);
+        }
+        guard.wakers.wake(StatusMask::ACKNOWLEDGED);
+    }
+
+    /// Somebody is about to wait for acknowledgements: readers in other processes are asked to tell.
+    pub(crate) fn ask_local_readers(&self) {
+        self.note_acknowledged(true);
     }
 
     /// The same of an asynchronous writer: sees to it that it is going to be sent.
@@ -309,6 +410,7 @@ impl WriterCore {
     }
 
     pub(crate) fn handle_timeout(self: &Arc<Self>, now: Instant) {
+        self.note_acknowledged(false);
         let mut guard = self.lock();
         guard.writer.handle_timeout(now);
         drop(guard);
@@ -348,6 +450,7 @@ impl WriterCore {
             guard.statuses.matched.lost(reader);
             guard.statuses.changed |= StatusMask::PUBLICATION_MATCHED;
         }
+        self.outgoing.remove(reader);
         // Whoever waited for it need not any more.
         guard.wakers.wake(StatusMask::ACKNOWLEDGED);
     }
@@ -445,7 +548,9 @@ impl WriterCore {
         guard.closed = true;
         guard.hook = Some((hook, StatusMask::ACKNOWLEDGED));
         guard.wakers.wake_all();
-        guard.is_settled()
+        drop(guard);
+        self.ask_local_readers();
+        self.is_settled()
     }
 
     /// It is gone for good, and what has not been sent is not.

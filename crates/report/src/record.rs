@@ -25,7 +25,7 @@ mod campaign;
 mod detail;
 
 /// Version of the schema that this crate writes.
-pub const SCHEMA_VERSION: u32 = 3;
+pub const SCHEMA_VERSION: u32 = 4;
 /// Oldest version of the schema that this crate reads.
 pub const OLDEST_SCHEMA_VERSION: u32 = 1;
 
@@ -391,6 +391,13 @@ impl Line {
 }
 
 impl Record {
+    /// What could not be measured, and was not later on either.
+    pub fn not_measured(&self) -> impl Iterator<Item = &Skipped> {
+        let is_open =
+            |skipped: &&Skipped| !self.measurements.iter().any(|measurement| skipped.is_made_up_by(measurement));
+        self.skipped.iter().filter(is_open)
+    }
+
     /// Reads a record. One that was cut off in the middle of its last line is read up to the line before.
     pub fn read(input: impl BufRead) -> Result<Self, ReadError> {
         let lines: Vec<String> = input.lines().collect::<Result<_, _>>().map_err(ReadError::Io)?;

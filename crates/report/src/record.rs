@@ -390,6 +390,20 @@ impl Line {
     }
 }
 
+impl Measurement {
+    /// With fewer buckets in every histogram of latencies; see [`LatencyResult::coarsened`].
+    #[must_use]
+    pub fn coarsened(mut self) -> Self {
+        for side in [&mut self.publisher, &mut self.subscriber].into_iter().chain(&mut self.others) {
+            let delay = side.send.as_mut().and_then(|send| send.delay.as_mut());
+            for latency in [side.latency.as_mut(), side.scheduled_latency.as_mut(), delay].into_iter().flatten() {
+                *latency = latency.coarsened();
+            }
+        }
+        self
+    }
+}
+
 impl Record {
     /// What could not be measured, and was not later on either.
     pub fn not_measured(&self) -> impl Iterator<Item = &Skipped> {

@@ -60,6 +60,9 @@ pub struct Options {
     #[arg(long, value_name = "SECONDS", requires = "quick", default_value_t = 150,
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     within: u64,
+    /// Keep histograms with buckets of 1/64: a record of a quarter of the length. All other numbers stay exact
+    #[arg(long)]
+    compact: bool,
     /// Print the cases and about how long they take, and measure nothing
     #[arg(long, visible_alias = "dry-run")]
     list: bool,
@@ -123,7 +126,9 @@ pub fn run_at(
         }
     }
     tell_absent(&cases, &conditions.peers);
-    let result = Campaign { cases: &cases, peers: &conditions.peers, placement, cores, stop }.run(&mut keeper, &before);
+    let campaign =
+        Campaign { cases: &cases, peers: &conditions.peers, placement, cores, stop, compact: options.compact };
+    let result = campaign.run(&mut keeper, &before);
     let reason = result.as_ref().err().map_or_else(String::new, Error::to_string);
     keeper.keep(&Line::End(End { complete: result.is_ok(), reason }))?;
     keeper.finish()?;
@@ -202,6 +207,7 @@ struct Campaign<'a> {
     placement: &'a dyn Placement,
     cores: Cores,
     stop: &'a Stop,
+    compact: bool,
 }
 
 impl Campaign<'_> {
@@ -224,6 +230,9 @@ impl Campaign<'_> {
                 return Err(Error::Interrupted);
             }
             match measured {
+                Ok(Measured::Measurement(measurement)) if self.compact => {
+                    keeper.keep(&Line::Measurement(Box::new(measurement.coarsened())))?;
+                }
                 Ok(Measured::Measurement(measurement)) => keeper.keep(&Line::Measurement(measurement))?,
                 Ok(Measured::Unsupported(reason)) => {
                     let skipped = planned.not_measured(None, reason);

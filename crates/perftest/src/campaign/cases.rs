@@ -15,7 +15,7 @@ const MAX_RAW_LEN: u64 = crate::plan::MAX_DATAGRAM_LEN as u64;
 const CASE_COST: Duration = Duration::from_millis(200);
 const PROCESS_COST: Duration = Duration::from_millis(30);
 /// What a case of a peer takes: its processes have to find each other first.
-const PEER_COST: Duration = Duration::from_millis(700);
+const PEER_COST: Duration = Duration::from_millis(350);
 /// With `--quick`: length of a measurement and of its warm-up.
 const QUICK_DURATION: Duration = Duration::from_millis(250);
 const QUICK_WARM_UP: Duration = Duration::from_millis(50);

@@ -134,6 +134,8 @@ impl Cases {
                 Err(reason) => cases.skip(asked, reason),
             }
         }
+        // As tables are to show them, whichever was asked first.
+        cases.series.sort_by_key(|series| SeriesSpec::all().iter().position(|known| known == *series));
         let warm_up = if is_quick { QUICK_WARM_UP.min(plan.warm_up_s.0) } else { plan.warm_up_s.0 };
         if let Some(limit) = conditions.quick {
             cases.keep_within(limit, &mut questions, warm_up);

@@ -5,12 +5,14 @@ pub mod catalog;
 mod measure;
 pub mod process;
 pub mod protocol;
-mod sides;
+pub(crate) mod sides;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use self::catalog::{Environment, PEERS, Peer, install_command};
+pub(crate) use self::measure::VARIANTS;
+pub use self::measure::Variant;
 use self::protocol::{Reliability, Wait};
 use crate::control::Stop;
 use crate::error::Error;

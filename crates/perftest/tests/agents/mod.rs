@@ -142,13 +142,13 @@ fn what_a_peer_cannot_do_is_told_and_kept() {
     let (outcome, record) = built().measure("peers-cannot", "--reliability best-effort");
     all_answered(&outcome, &record);
     let reasons: Vec<_> =
-        record.skipped.iter().map(|skipped| (skipped.series.as_str(), skipped.reason.as_str())).collect();
+        record.skipped.iter().map(|skipped| (skipped.series.as_str(), skipped.test, &*skipped.reason)).collect();
     assert_eq!(reasons.len(), 2, "{reasons:?}");
-    for (reason, test) in reasons.iter().zip(["latency", "throughput"]) {
-        assert_eq!(reason.0, WITHOUT_THROUGHPUT);
-        assert!(reason.1.starts_with(&format!("{test}: a best-effort writer")), "{reason:?}");
+    for (reason, test) in reasons.iter().zip([Test::Latency, Test::Throughput]) {
+        assert_eq!((reason.0, reason.1), (WITHOUT_THROUGHPUT, Some(test)));
+        assert!(reason.2.starts_with("a best-effort writer"), "{reason:?}");
     }
-    let told = "Fast DDS data sharing, 64 bytes, not measured: latency: a best-effort writer";
+    let told = "Fast DDS data sharing, 64 bytes, latency, not measured: a best-effort writer";
     assert!(outcome.stdout.join("\n").contains(told), "{outcome:?}");
     assert!(latencies(&record, "cyclonedds-udp") > 0, "{outcome:?}");
 }

@@ -40,7 +40,7 @@ static dds_qos_t *endpoint_qos (const Setup *setup)
   dds_qset_reliability (qos, setup->reliable ? DDS_RELIABILITY_RELIABLE : DDS_RELIABILITY_BEST_EFFORT,
                         DDS_MSECS (AGENT_PATIENCE_MS));
   dds_qset_durability (qos, DDS_DURABILITY_VOLATILE);
-  dds_qset_history (qos, DDS_HISTORY_KEEP_ALL, 0);
+  dds_qset_history (qos, has_echo (setup) ? DDS_HISTORY_KEEP_LAST : DDS_HISTORY_KEEP_ALL, 1);
   return qos;
 }
 

@@ -2,6 +2,7 @@
 //! [`Peer`] and calls [`run`] from `main`.
 
 use std::io::{BufRead, Write};
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -107,11 +108,10 @@ pub trait Peer: Sized {
 }
 
 /// The whole life of a peer.
-pub fn run<P: Peer>() {
-    if let Err(failure) = live::<P>() {
-        say(&format!("error {}", failure.replace('\n', " ")));
-        std::process::exit(1);
-    }
+pub fn run<P: Peer>() -> ExitCode {
+    let Err(failure) = live::<P>() else { return ExitCode::SUCCESS };
+    say(&format!("error {}", failure.replace('\n', " ")));
+    ExitCode::FAILURE
 }
 
 /// The version of a crate, as a lock file has it.
@@ -471,7 +471,7 @@ fn read_line() -> Result<Option<String>, Failure> {
 
 fn expect_line(expected: &str) -> Result<(), Failure> {
     match read_line()? {
-        None => std::process::exit(1),
+        None => Err(format!("the input ended where {expected} is expected")),
         Some(line) if line == expected => Ok(()),
         Some(_) => Err(format!("{expected} is expected next")),
     }

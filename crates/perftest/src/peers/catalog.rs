@@ -161,6 +161,7 @@ pub const PEERS: &[Peer] = &[
         ]],
     },
     rust_peer!("iceoryx2", "iceoryx2"),
+    rust_peer!("zenoh", "zenoh"),
 ];
 
 /// The peer of that name.

@@ -83,6 +83,8 @@ const VARIANTS: &[Variant] = &[
     variant("fastdds", "data-sharing", "data sharing", Transport::DataSharing),
     variant("iceoryx2", "copied", "copied", Transport::Shm),
     variant("iceoryx2", "in-place", "in place", Transport::DataSharing),
+    variant("zenoh", "tcp", "TCP", Transport::Tcp),
+    Variant { batch: true, tests: THROUGHPUT, ..variant("zenoh", "tcp-batched", "TCP batched", Transport::Tcp) },
 ];
 
 /// Measures, keeps the record and prints the table. A series that fails is told of at the end and makes the run fail.

@@ -88,7 +88,7 @@ impl agent::Peer for Iceoryx2 {
         Ok(Self { output, input, _node: node })
     }
 
-    fn is_matched(&self) -> bool {
+    fn is_matched(&mut self) -> bool {
         self.output.as_ref().is_none_or(Output::is_matched) && self.input.as_ref().is_none_or(Input::is_matched)
     }
 

@@ -85,7 +85,7 @@ impl agent::Peer for Zenoh {
     }
 
     /// A subscriber is not told of publishers; whoever publishes to it is.
-    fn is_matched(&self) -> bool {
+    fn is_matched(&mut self) -> bool {
         self.output
             .as_ref()
             .is_none_or(|publisher| publisher.matching_status().wait().is_ok_and(|status| status.matching()))

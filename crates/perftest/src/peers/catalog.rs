@@ -147,7 +147,12 @@ pub const PEERS: &[Peer] = &[
         name: "cyclonedds-11",
         product: "Cyclone DDS 11",
         sources: CYCLONE_SOURCES,
-        tools: &[GCC, IDLC, Tool { name: "python3", package: "python3-venv" }],
+        tools: &[
+            GCC,
+            IDLC,
+            Tool { name: "python3", package: "python3-venv" },
+            Tool { name: "ln", package: "coreutils" },
+        ],
         header: CYCLONE_HEADER,
         steps: &[
             &["idlc", "-l", "c", "sample.idl"],
@@ -349,7 +354,9 @@ mod tests {
     fn every_step_runs_a_tool_that_is_listed_and_the_last_makes_the_program() {
         for peer in PEERS {
             for step in peer.steps {
-                assert!(peer.tools.iter().any(|tool| Some(&tool.name) == step.first()), "{}: {step:?}", peer.name);
+                let is_listed = peer.tools.iter().any(|tool| Some(&tool.name) == step.first());
+                let is_made_here = step.first().is_some_and(|program| program.contains('/'));
+                assert!(is_listed || is_made_here, "{}: {step:?}", peer.name);
             }
             assert!(peer.steps.last().unwrap().contains(&"agent.new"), "{}", peer.name);
         }

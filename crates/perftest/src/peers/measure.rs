@@ -111,6 +111,12 @@ const fn variant(peer: &'static str, id: &'static str, label: &'static str, tran
 pub(crate) const VARIANTS: &[Variant] = &[
     variant("cyclonedds", "udp", "UDP", Transport::Udp),
     Variant { batch: true, tests: THROUGHPUT, ..variant("cyclonedds", "udp-batched", "UDP batched", Transport::Udp) },
+    variant("cyclonedds-11", "udp", "UDP", Transport::Udp),
+    Variant {
+        batch: true,
+        tests: THROUGHPUT,
+        ..variant("cyclonedds-11", "udp-batched", "UDP batched", Transport::Udp)
+    },
     variant("fastdds", "udp", "UDP", Transport::Udp),
     Variant {
         publish: Publish::Async,
@@ -121,6 +127,10 @@ pub(crate) const VARIANTS: &[Variant] = &[
     variant("fastdds", "data-sharing", "data sharing", Transport::DataSharing),
     variant("iceoryx2", "copied", "copied", Transport::Shm),
     variant("iceoryx2", "in-place", "in place", Transport::DataSharing),
+    variant("zenoh", "tcp", "TCP", Transport::Tcp),
+    Variant { batch: true, tests: THROUGHPUT, ..variant("zenoh", "tcp-batched", "TCP batched", Transport::Tcp) },
+    variant("rustdds", "udp", "UDP", Transport::Udp),
+    variant("dustdds", "udp", "UDP", Transport::Udp),
 ];
 
 /// Measures, keeps the record and prints the table. A series that fails is told of at the end and makes the run fail.

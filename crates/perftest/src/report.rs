@@ -23,6 +23,12 @@ pub struct Options {
     /// Print one line per measurement, with everything that it varies in columns of their own
     #[arg(long, conflicts_with = "html")]
     csv: bool,
+    /// Print latency and throughput by size as Markdown, of one record whose cases differ in series, size and test
+    #[arg(long, conflicts_with_all = ["text", "csv", "html"])]
+    markdown: bool,
+    /// Put the Markdown between the marks of this file instead
+    #[arg(long, value_name = "FILE", requires = "markdown")]
+    into: Option<PathBuf>,
     /// Write the page to this file [default: report.html beside the record, of one record]
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -30,6 +36,9 @@ pub struct Options {
 
 /// Shows the records: as asked for, or one of them as the table on stdout and the page beside it.
 pub fn run(options: &Options) -> Result<(), Error> {
+    if options.markdown {
+        return markdown(options);
+    }
     if let ([dir], false, false, None) = (&options.dirs[..], options.text, options.csv, &options.html) {
         return beside_record(dir);
     }
@@ -44,6 +53,21 @@ pub fn run(options: &Options) -> Result<(), Error> {
         }
         None => print_text(&render::text(&sources)),
     }
+}
+
+fn markdown(options: &Options) -> Result<(), Error> {
+    let [dir] = &options.dirs[..] else {
+        return Err(Error::Setup("--markdown is of one record; name one folder.".into()));
+    };
+    let text = render::markdown(&read_record(dir)?.0);
+    let Some(file) = &options.into else { return print_text(&text) };
+    let failed = |what: &str, error: std::io::Error| Error::Setup(format!("Cannot {what} {}: {error}", file.display()));
+    let document = fs::read_to_string(file).map_err(|error| failed("read", error))?;
+    let [begin, end] = render::MARKS;
+    let document = render::between_marks(&document, &text).ok_or_else(|| {
+        Error::Setup(format!("{} has no place for the tables: put '{begin}' and '{end}' around it.", file.display()))
+    })?;
+    fs::write(file, document).map_err(|error| failed("write", error))
 }
 
 /// The table of one record on stdout, and its page beside it.

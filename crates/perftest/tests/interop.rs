@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 
 use common::{Outcome, PROGRAM, columns, start_command};
-use peregrine_interop::NetNs;
+use peregrine_interop::{Capture, NetNs};
 use serde_json::Value;
 
 const QUICK: &str = "-domain 1 -nic lo -startDelay 0 -discoveryTimeout 40 -partnerTimeout 20 -noPrint -noOutputHeaders";
@@ -137,4 +137,25 @@ fn a_partner_with_other_settings_is_named() {
         publisher.kill();
         assert_eq!(publisher.finish().code, -1);
     }
+}
+
+/// What the program sends to itself, batched and with keys, raises no complaint of an independent decoder.
+#[test]
+fn batches_of_keyed_samples_are_decoded() {
+    let host = NetNs::isolated().unwrap();
+    let capture = Capture::start(&host, "lo").unwrap();
+    let subscriber = start_command(host.command(PROGRAM), &format!("-sub {QUICK} -keyed -instances 7"));
+    let options =
+        "-keyed -instances 7 -dataLen 100 -batchSize 4096 -numIter 2000 -latencyCount 1000 -initialBurstSize 10";
+    let publisher = start_command(host.command(PROGRAM), &format!("-pub {QUICK} {options}")).finish();
+    let subscriber = subscriber.finish();
+    assert_eq!((publisher.code, subscriber.code), (0, 0), "{publisher:?} {subscriber:?}");
+    let row = columns(&subscriber.stdout[0]);
+    assert_eq!((row[1], row[4]), (2000.0, 0.0), "{subscriber:?}");
+
+    let decoded = capture.stop().unwrap();
+    let (packets, most) = (decoded.rtps_packets().unwrap(), decoded.most_samples().unwrap());
+    // Two thousand samples, forty of which fit into a batch.
+    assert!((50..1000).contains(&packets) && (30..=41).contains(&most), "{packets} packets, {most} samples in one");
+    assert_eq!(decoded.complaints().unwrap(), Vec::new());
 }

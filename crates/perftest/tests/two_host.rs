@@ -3,6 +3,8 @@
 mod common;
 #[path = "two_host/lab.rs"]
 mod lab;
+#[path = "two_host/plans.rs"]
+mod plans;
 #[path = "two_host/remaining.rs"]
 mod remaining;
 #[path = "two_host/ssh.rs"]

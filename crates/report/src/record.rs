@@ -25,7 +25,7 @@ mod campaign;
 mod detail;
 
 /// Version of the schema that this crate writes.
-pub const SCHEMA_VERSION: u32 = 3;
+pub const SCHEMA_VERSION: u32 = 4;
 /// Oldest version of the schema that this crate reads.
 pub const OLDEST_SCHEMA_VERSION: u32 = 1;
 
@@ -390,7 +390,28 @@ impl Line {
     }
 }
 
+impl Measurement {
+    /// With fewer buckets in every histogram of latencies; see [`LatencyResult::coarsened`].
+    #[must_use]
+    pub fn coarsened(mut self) -> Self {
+        for side in [&mut self.publisher, &mut self.subscriber].into_iter().chain(&mut self.others) {
+            let delay = side.send.as_mut().and_then(|send| send.delay.as_mut());
+            for latency in [side.latency.as_mut(), side.scheduled_latency.as_mut(), delay].into_iter().flatten() {
+                *latency = latency.coarsened();
+            }
+        }
+        self
+    }
+}
+
 impl Record {
+    /// What could not be measured, and was not later on either.
+    pub fn not_measured(&self) -> impl Iterator<Item = &Skipped> {
+        let is_open =
+            |skipped: &&Skipped| !self.measurements.iter().any(|measurement| skipped.is_made_up_by(measurement));
+        self.skipped.iter().filter(is_open)
+    }
+
     /// Reads a record. One that was cut off in the middle of its last line is read up to the line before.
     pub fn read(input: impl BufRead) -> Result<Self, ReadError> {
         let lines: Vec<String> = input.lines().collect::<Result<_, _>>().map_err(ReadError::Io)?;

@@ -153,6 +153,22 @@ impl LatencyResult {
         )
     }
 
+    /// The same with fewer buckets, each at most 1/64 wide. What is told beside the histogram stays exact.
+    pub fn coarsened(&self) -> Self {
+        let mut histogram: Vec<(u64, u64)> = Vec::new();
+        let mut last = None;
+        for &(value, values) in &self.histogram {
+            let bucket = coarse_bucket(value);
+            match histogram.last_mut() {
+                // A bucket is known by its largest value.
+                Some(kept) if last == Some(bucket) => *kept = (value, kept.1 + values),
+                _ => histogram.push((value, values)),
+            }
+            last = Some(bucket);
+        }
+        Self { histogram, ..self.clone() }
+    }
+
     /// Both distributions as one.
     pub fn merged(&self, other: &Self) -> Self {
         if self.count == 0 || other.count == 0 {
@@ -169,6 +185,12 @@ impl LatencyResult {
             merge_histograms(self.histogram.clone(), &other.histogram),
         )
     }
+}
+
+/// The leading seven binary digits of a value, and how many follow.
+fn coarse_bucket(value: u64) -> (u64, u32) {
+    let shift = (u64::BITS - value.leading_zeros()).saturating_sub(7);
+    (value >> shift, shift)
 }
 
 fn value_at(histogram: &[(u64, u64)], count: u64, fraction: f64) -> u64 {

@@ -262,6 +262,7 @@ fn facets(table: &Table) -> Vec<Facet<'_>> {
             None => groups.push((conditions, vec![row])),
         }
     }
+    share_floors(&mut groups);
     let all: Vec<Conditions<'_>> = groups.iter().map(|(conditions, _)| *conditions).collect();
     let facet = |(conditions, rows): (Conditions<'_>, Vec<_>)| Facet {
         title: title(conditions, &all),
@@ -269,6 +270,28 @@ fn facets(table: &Table) -> Vec<Facet<'_>> {
         rows,
     };
     groups.into_iter().map(|(conditions, rows)| facet((conditions, rows))).collect()
+}
+
+/// A floor knows neither reliability nor shapes: it stands wherever somebody else was measured with the same layout, and by
+/// itself where nobody was.
+fn share_floors<'a>(groups: &mut Vec<(Conditions<'a>, Vec<&'a Row>)>) {
+    let layout = |row: &Row| {
+        let case = row.case.as_ref().map(|case| (case.delivery, case.publishers, case.topics));
+        (row.record, row.rate_per_s, row.data_len, row.subscribers(), case)
+    };
+    let floors: Vec<&Row> = groups.iter().flat_map(|(_, rows)| rows).copied().filter(|row| row.floor).collect();
+    let mut shared: Vec<&Row> = Vec::new();
+    for (_, rows) in groups.iter_mut() {
+        let others: Vec<_> = rows.iter().filter(|row| !row.floor).map(|row| layout(row)).collect();
+        for floor in floors.iter().copied().filter(|floor| others.contains(&layout(floor))) {
+            shared.push(floor);
+            if !rows.iter().any(|row| std::ptr::eq(*row, floor)) {
+                rows.push(floor);
+            }
+        }
+    }
+    let is_shared = |row: &Row| shared.iter().any(|floor| std::ptr::eq(*floor, row));
+    groups.retain(|(_, rows)| rows.iter().any(|row| !row.floor || !is_shared(row)));
 }
 
 /// Samples of one size and different shapes cannot share a line.

@@ -109,7 +109,14 @@ fn lines() -> Vec<Line> {
         Line::Host(Box::new(host)),
         Line::Measurement(Box::new(measurement)),
         Line::Search(Box::new(SearchResult { steps: vec![SearchStep::default()], ..SearchResult::default() })),
-        Line::Skipped(Box::new(Skipped { series: "a".into(), data_len: 1, case, reason: String::new() })),
+        Line::Skipped(Box::new(Skipped {
+            series: "a".into(),
+            test: Some(Test::Latency),
+            data_len: 1,
+            repetition: Some(0),
+            case,
+            reason: String::new(),
+        })),
         Line::Warning(Warning { text: String::new() }),
         Line::End(End { complete: true, reason: String::new() }),
     ]

@@ -129,6 +129,16 @@ impl Decoded {
         Ok(self.fields("rtps", &["frame.number"])?.lines().count())
     }
 
+    /// The most samples, whole ones, that a packet carries.
+    ///
+    /// # Errors
+    /// When `tshark` cannot be started or cannot read the recording.
+    pub fn most_samples(&self) -> Result<usize> {
+        const DATA: &str = "0x15";
+        let ids = self.fields("rtps", &["rtps.sm.id"])?;
+        Ok(ids.lines().map(|packet| packet.matches(DATA).count()).max().unwrap_or(0))
+    }
+
     /// Every packet that the decoder does not like; none is the verdict to demand.
     ///
     /// # Errors

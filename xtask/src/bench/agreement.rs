@@ -1,7 +1,10 @@
 //! `cargo xtask bench agreement`: what `perftest` calls raw UDP, against an independent program that does the same.
 //!
-//! Both take turns in blocks of four. An instrument that is right finds the same median; one whose own work shows, or that
-//! halves the wrong time, does not.
+//! Both take turns in blocks of four: the same cores, the same call that waits, the same length. A pair of processes keeps
+//! for its whole life what it happens to get (where its pages lie, in which rhythm its sides wake each other), and that differs
+//! by some ten percent from pair to pair. So there are many short runs of new processes instead of a few long ones, and the
+//! median over the blocks is what counts. An instrument that is right finds the same; one whose own work shows, or that halves
+//! the wrong time, does not.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -11,25 +14,25 @@ use peregrine_report::compare::{Block, FEWEST_BLOCKS, Ratio};
 
 use super::pair::Pairs;
 use super::rows::{Case, Measure, Place};
-use super::{build, keep_awake, two_cores};
+use super::{build_perftest, keep_awake, two_cores};
 use crate::process::{output, run};
 use crate::workspace::Workspace;
 
 /// How far the two may be apart.
 const TOLERANCE: f64 = 0.05;
-const BLOCKS: usize = 8;
+const BLOCKS: usize = 30;
 const SIZES: [u32; 3] = [64, 1024, 16_384];
 /// Octets before a sample's own on a plain socket.
 const ENCAPSULATION_LEN: u32 = 4;
-const MEASUREMENT_MS: &str = "300";
+const MEASUREMENT_MS: u32 = 100;
 
 /// Prints the ratio of both for some sizes. Fails when it cannot measure, never because of what it finds.
 pub(crate) fn agreement(workspace: &Workspace) -> Result<()> {
-    let program = build(workspace)?;
+    let program = build_perftest(workspace)?;
     let independent = compile(workspace)?;
     let cores = two_cores()?;
     let _awake = keep_awake();
-    let mut pairs = Pairs::new(program.join("perftest"), cores);
+    let mut pairs = Pairs::new(program, cores).measuring_for(MEASUREMENT_MS);
     println!("\n{:<10} {:>12} {:>12}   perftest / C, {BLOCKS} blocks, 95 %", "octets", "C", "perftest");
     for data_len in SIZES {
         let mut blocks = Vec::new();
@@ -65,7 +68,7 @@ fn compile(workspace: &Workspace) -> Result<PathBuf> {
 fn independent_us(program: &Path, data_len: u32, cores: [usize; 2]) -> Result<f64> {
     let len = (data_len + ENCAPSULATION_LEN).to_string();
     let [one, other] = cores.map(|core| core.to_string());
-    let text = output(Command::new(program).args([&len, MEASUREMENT_MS, &one, &other]))?;
+    let text = output(Command::new(program).args([&len, &MEASUREMENT_MS.to_string(), &one, &other]))?;
     let ns: f64 = text.trim().parse().with_context(|| format!("`{text}` is no time"))?;
     ensure!(ns > 0.0, "the independent program has measured nothing");
     Ok(ns / 1e3)

@@ -11,8 +11,8 @@ use peregrine_report::record::SideResult;
 
 use super::rows::{Case, Measure, Place};
 
-/// Length of one run's measurement.
-const MEASUREMENT: &str = "700ms";
+/// Length of one run's measurement, unless somebody wants another.
+const MEASUREMENT_MS: u32 = 700;
 /// No run takes longer.
 const LIMIT: Duration = Duration::from_secs(40);
 /// Domains used in turn, so that no run meets what an earlier one left behind.
@@ -26,13 +26,19 @@ pub(super) struct Pairs {
     /// Why there is none is told by the rows that need it.
     two_hosts: Result<TwoHosts, String>,
     runs: u32,
+    measurement: String,
 }
 
 impl Pairs {
     pub(super) fn new(program: PathBuf, cores: [usize; 2]) -> Self {
         let link = Link { segments_offloaded: true, ..Link::default() };
         let two_hosts = TwoHosts::joined_by(&link).map_err(|error| error.to_string());
-        Self { program, cores, two_hosts, runs: 0 }
+        Self { program, cores, two_hosts, runs: 0, measurement: format!("{MEASUREMENT_MS}ms") }
+    }
+
+    /// Measures for so long in each run.
+    pub(super) fn measuring_for(self, time_ms: u32) -> Self {
+        Self { measurement: format!("{time_ms}ms"), ..self }
     }
 
     /// Latency in microseconds, or throughput in Mbit/s. Reliable samples that are lost are an error.
@@ -40,7 +46,8 @@ impl Pairs {
         let domain = DOMAINS.start + self.runs % (DOMAINS.end - DOMAINS.start);
         self.runs += 1;
         let mut subscriber = self.start(case, place, 1, domain, &["-sub", "-dataLen", &case.data_len.to_string()])?;
-        let mut words = vec!["-pub", "-executionTime", MEASUREMENT];
+        let measurement = self.measurement.clone();
+        let mut words = vec!["-pub", "-executionTime", &measurement];
         let data_len = case.data_len.to_string();
         words.extend(["-dataLen", &data_len]);
         words.extend(case.publisher);

@@ -4,6 +4,7 @@
 
 mod code;
 mod manifests;
+mod measured;
 mod sources;
 mod text;
 
@@ -58,6 +59,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Outcome> {
     }
     sources::check_crate_roots(workspace, &files, &mut findings);
     sources::check_fuzz_targets(&files, &mut findings);
+    measured::check(workspace.root(), &mut findings)?;
 
     for warning in &findings.warnings {
         println!("warning: {warning}");

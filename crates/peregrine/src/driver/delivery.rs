@@ -107,7 +107,7 @@ impl WriterCore {
             guard.writer.go_on(reader);
         }
         let (guard, news) = self.note_events(guard);
-        let mut told = self.put_out(guard);
+        let mut told = self.put_out(guard).unwrap_or_default();
         told.news |= news;
         told
     }

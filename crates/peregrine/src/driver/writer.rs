@@ -239,13 +239,14 @@ impl WriterCore {
 
     /// Sends what the writer has put out. If somebody is sending already, that one sends it.
     pub(crate) fn transmit<'c>(&'c self, guard: MutexGuard<'c, WriterState>) {
-        let told = self.put_out(guard);
-        told.tell(self);
+        if let Some(told) = self.put_out(guard) {
+            told.tell(self);
+        }
     }
 
-    /// The same. Readers of this process have it, but have not been told.
-    pub(super) fn put_out<'c>(&'c self, mut guard: MutexGuard<'c, WriterState>) -> Told {
-        let mut told = Told::default();
+    /// The same. Readers of this process, if there are any, have it, but have not been told.
+    pub(super) fn put_out<'c>(&'c self, mut guard: MutexGuard<'c, WriterState>) -> Option<Told> {
+        let mut told = None;
         if self.flow.is_some() {
             self.queue(guard);
             return told;
@@ -255,7 +256,9 @@ impl WriterCore {
             let mut outbox = guard.outbox.take().unwrap_or_default();
             loop {
                 // Readers of this process first: it takes no system call.
-                guard = self.hand_over(guard, &mut outbox.handing, &mut told);
+                if guard.has_local_readers() {
+                    guard = self.hand_over(guard, &mut outbox.handing, told.get_or_insert_default());
+                }
                 if !guard.writer.poll_transmit(&mut outbox.batch) {
                     break;
                 }
@@ -470,7 +473,9 @@ impl WriterCore {
         let (guard, news) = self.note_events(guard);
         let told = self.put_out(guard);
         self.tell_hook(news);
-        told.tell(self);
+        if let Some(told) = told {
+            told.tell(self);
+        }
     }
 
     /// Takes the events of the state machine in, and wakes who waits for them.

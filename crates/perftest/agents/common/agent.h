@@ -20,7 +20,7 @@
 #define AGENT_LINE_MAX 1024
 #define AGENT_SIZE_MIN 28u
 #define AGENT_SIZE_MAX (1u << 20)
-/* Discovery, the last acknowledgement, and a write that finds no room may each take this long. */
+/* Discovery, the first answer, the last acknowledgement, and a write that finds no room may each take this long. */
 #define AGENT_PATIENCE_MS 10000
 /* A ping without an answer is given up after this long. */
 #define AGENT_ANSWER_MS 500
@@ -85,9 +85,17 @@ static struct {
   uint64_t sent_at, answered_at;
   uint64_t first_at, last_at;
   uint64_t record_from, end_at;
-  bool answered, is_over, has_failed;
+  bool answered, has_begun, is_over, has_failed;
   uint64_t buckets[BUCKET_COUNT];
 } agent_state;
+
+/* Ping and pong keep the last sample only. A listener runs on the thread that receives acknowledgements: were it to wait
+   for room in a full history, it would keep from itself what makes room. Nobody misses what is replaced, since the next
+   sample is written when that one was answered or given up. */
+static inline bool has_echo (const Setup *setup)
+{
+  return setup->role == ROLE_PING || setup->role == ROLE_PONG;
+}
 
 static inline uint64_t agent_now (void)
 {
@@ -187,8 +195,18 @@ static inline void ping_next (void)
   }
 }
 
+/* The time of the series, which begins with its warm-up when the first answer has come. */
+static inline void ping_begin (uint64_t at)
+{
+  agent_state.record_from = at + agent_setup.warmup_ms * 1000000u;
+  agent_state.end_at = agent_state.record_from + agent_setup.duration_ms * 1000000u;
+  agent_state.has_begun = true;
+}
+
 static inline void ping_record (void)
 {
+  if (!agent_state.has_begun)
+    ping_begin (agent_state.answered_at);
   if (agent_state.sent_at < agent_state.record_from)
     return;
   agent_state.received++;
@@ -300,7 +318,9 @@ static inline void respond (void)
     before = after;
     agent_sleep_until (agent_now () + AGENT_SILENCE_MS * 1000000u);
     pthread_mutex_lock (&agent_lock);
-    agent_peer->take ();
+    /* A middleware may hold a lock of its own while it calls the listener: it alone takes then. */
+    if (agent_setup.wait != WAIT_LISTENER)
+      agent_peer->take ();
     after = agent_state.received;
     pthread_mutex_unlock (&agent_lock);
   } while (after != before);
@@ -490,10 +510,8 @@ static inline void await_line (const char *expected)
 
 static inline void take_part (void)
 {
-  const uint64_t start = agent_now ();
   const uint64_t cpu_ns = agent_cpu_ns ();
-  agent_state.record_from = start + agent_setup.warmup_ms * 1000000u;
-  agent_state.end_at = agent_state.record_from + agent_setup.duration_ms * 1000000u;
+  agent_state.end_at = agent_now () + (uint64_t) AGENT_PATIENCE_MS * 1000000u;
   const bool responds = agent_setup.role == ROLE_PONG || agent_setup.role == ROLE_SUB;
   if (responds)
     respond ();

@@ -2,10 +2,11 @@
 //! [`Peer`] and calls [`run`] from `main`.
 
 use std::io::{BufRead, Write};
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Discovery and the last acknowledgement may each take this long.
+/// Discovery, the first answer and the last acknowledgement may each take this long.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// A ping without an answer is given up after this long.
 const ANSWER: Duration = Duration::from_millis(500);
@@ -95,7 +96,7 @@ pub trait Peer: Sized {
     /// Makes what the role needs.
     fn open(setup: &Setup) -> Result<Self, Failure>;
     /// Whether the partner is connected.
-    fn is_matched(&self) -> bool;
+    fn is_matched(&mut self) -> bool;
     /// Sends a sample of the size of the setup that carries `seq`; waits for room when reliable.
     fn write(&mut self, seq: u64) -> Result<(), Failure>;
     /// Sleeps until there is a sample, for `timeout` at most.
@@ -107,11 +108,10 @@ pub trait Peer: Sized {
 }
 
 /// The whole life of a peer.
-pub fn run<P: Peer>() {
-    if let Err(failure) = live::<P>() {
-        say(&format!("error {}", failure.replace('\n', " ")));
-        std::process::exit(1);
-    }
+pub fn run<P: Peer>() -> ExitCode {
+    let Err(failure) = live::<P>() else { return ExitCode::SUCCESS };
+    say(&format!("error {}", failure.replace('\n', " ")));
+    ExitCode::FAILURE
 }
 
 /// The version of a crate, as a lock file has it.
@@ -139,7 +139,7 @@ fn live<P: Peer>() -> Result<(), Failure> {
     }
     pin(setup.core)?;
     let mut peer = P::open(&setup)?;
-    wait_until_matched(&peer)?;
+    wait_until_matched(&mut peer)?;
     say("ready");
     expect_line("start")?;
     take_part(&mut peer, &setup)
@@ -225,8 +225,9 @@ fn bucket_start(bucket: u64) -> u64 {
 
 fn ping<P: Peer>(peer: &mut P, setup: &Setup) -> Result<Pings, Failure> {
     let mut pings = Pings { sent: 0, unanswered: 0, buckets: vec![0; 1 << 15] };
-    let start = Instant::now();
-    let (record_from, end) = (start + setup.warmup, start + setup.warmup + setup.duration);
+    // Of the first answer, with which the warm-up begins.
+    let mut begun_at = None;
+    let mut end = Instant::now() + PATIENCE;
     loop {
         let sent_at = Instant::now();
         if sent_at >= end {
@@ -236,8 +237,13 @@ fn ping<P: Peer>(peer: &mut P, setup: &Setup) -> Result<Pings, Failure> {
         peer.write(pings.sent)?;
         match await_answer(peer, setup, pings.sent, sent_at)? {
             None => pings.unanswered += 1,
-            Some(answered_at) if sent_at >= record_from => pings.record(answered_at - sent_at),
-            Some(_) => {}
+            Some(answered_at) => {
+                let begun_at = *begun_at.get_or_insert(answered_at);
+                end = begun_at + setup.warmup + setup.duration;
+                if sent_at >= begun_at + setup.warmup {
+                    pings.record(answered_at - sent_at);
+                }
+            }
         }
     }
 }
@@ -347,7 +353,7 @@ fn check_size(setup: &Setup, size: usize) -> Result<(), Failure> {
     if size == setup.size { Ok(()) } else { Err("samples of another size than set up were received".into()) }
 }
 
-fn wait_until_matched<P: Peer>(peer: &P) -> Result<(), Failure> {
+fn wait_until_matched<P: Peer>(peer: &mut P) -> Result<(), Failure> {
     let limit = Instant::now() + PATIENCE;
     while !peer.is_matched() {
         if Instant::now() > limit {
@@ -471,7 +477,7 @@ fn read_line() -> Result<Option<String>, Failure> {
 
 fn expect_line(expected: &str) -> Result<(), Failure> {
     match read_line()? {
-        None => std::process::exit(1),
+        None => Err(format!("the input ended where {expected} is expected")),
         Some(line) if line == expected => Ok(()),
         Some(_) => Err(format!("{expected} is expected next")),
     }

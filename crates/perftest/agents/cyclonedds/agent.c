@@ -6,6 +6,10 @@
 #include "agent.h"
 #include "sample.h"
 
+/* Of the library, where that is not the one of the headers. */
+#ifndef LIBRARY_VERSION
+#define LIBRARY_VERSION DDS_VERSION
+#endif
 #define TAKE_AT_ONCE 256
 /* seq and the length of data */
 #define HEADER_OCTETS 12u
@@ -21,7 +25,7 @@ static const char *unsupported (const Setup *setup)
   if (setup->transport == TRANSPORT_TCP)
     return "Cyclone DDS is measured over UDP only; use transport=udp";
   if (setup->transport != TRANSPORT_UDP)
-    return "shared memory needs a RouDi daemon with Cyclone DDS 0.10; transport=udp is there";
+    return "shared memory of Cyclone DDS needs the iceoryx daemon or plugin; transport=udp is there";
   if (setup->async)
     return "Cyclone DDS publishes synchronously; use publish=sync";
   return NULL;
@@ -40,7 +44,7 @@ static dds_qos_t *endpoint_qos (const Setup *setup)
   dds_qset_reliability (qos, setup->reliable ? DDS_RELIABILITY_RELIABLE : DDS_RELIABILITY_BEST_EFFORT,
                         DDS_MSECS (AGENT_PATIENCE_MS));
   dds_qset_durability (qos, DDS_DURABILITY_VOLATILE);
-  dds_qset_history (qos, DDS_HISTORY_KEEP_ALL, 0);
+  dds_qset_history (qos, has_echo (setup) ? DDS_HISTORY_KEEP_LAST : DDS_HISTORY_KEEP_ALL, 1);
   return qos;
 }
 
@@ -148,7 +152,7 @@ static void close_peer (void)
 
 static const char *version (void)
 {
-  return DDS_VERSION;
+  return LIBRARY_VERSION;
 }
 
 static const char *settings (const Setup *setup)

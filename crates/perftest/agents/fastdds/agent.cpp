@@ -163,7 +163,8 @@ template <typename Qos> void set_endpoint_qos (Qos &qos, const Setup *setup)
   qos.reliability ().kind = setup->reliable ? fdds::RELIABLE_RELIABILITY_QOS : fdds::BEST_EFFORT_RELIABILITY_QOS;
   qos.reliability ().max_blocking_time = { AGENT_PATIENCE_MS / 1000, 0 };
   qos.durability ().kind = fdds::VOLATILE_DURABILITY_QOS;
-  qos.history ().kind = fdds::KEEP_ALL_HISTORY_QOS;
+  qos.history ().kind = has_echo (setup) ? fdds::KEEP_LAST_HISTORY_QOS : fdds::KEEP_ALL_HISTORY_QOS;
+  qos.history ().depth = 1;
   qos.endpoint ().history_memory_policy = rtps::PREALLOCATED_MEMORY_MODE;
   if (setup->transport == TRANSPORT_DATA_SHARING)
     qos.data_sharing ().on ("");

@@ -2,21 +2,43 @@
 
 use std::time::Duration;
 
-use peregrine_report::record::{Case, Delivery, Measurement, Publishing, Reliability, Skipped, Test};
+use peregrine_report::record::{Case, Delivery, Measurement, Publishing, Reliability, SideResult, Skipped, Test};
 
-use super::series::{Carrier, SeriesRunner, SeriesSpec};
+use super::peer::{self, PeerPrograms};
+use super::series::{Carrier, SeriesRunner, SeriesSpec, Variant};
 use super::spec::{Exclude, List, Matrix, Pace, Plan, Wait};
 use super::types::DataType;
 
 /// Largest sample of a raw datagram: what UDP over IPv4 takes.
 const MAX_RAW_LEN: u64 = crate::plan::MAX_DATAGRAM_LEN as u64;
 /// What a case takes beside its warm-up and its measurement, and what each further process adds.
-const CASE_COST: Duration = Duration::from_millis(400);
-const PROCESS_COST: Duration = Duration::from_millis(40);
-/// With `--quick`: length of a measurement and of its warm-up, and most cases.
+const CASE_COST: Duration = Duration::from_millis(200);
+const PROCESS_COST: Duration = Duration::from_millis(30);
+/// What a case of a peer takes: its processes have to find each other first.
+const PEER_COST: Duration = Duration::from_millis(350);
+/// With `--quick`: length of a measurement and of its warm-up.
 const QUICK_DURATION: Duration = Duration::from_millis(250);
 const QUICK_WARM_UP: Duration = Duration::from_millis(50);
-const QUICK_CASES: usize = 120;
+
+/// What stands ready where a plan runs.
+#[derive(Debug)]
+pub struct Conditions {
+    /// Whether there is a far end.
+    pub two_hosts: bool,
+    /// The programs of peers.
+    pub peers: PeerPrograms,
+    /// How long everything together may take: measures each case once and briefly, and leaves out questions.
+    pub quick: Option<Duration>,
+}
+
+/// Who moves the samples of a case.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Mover {
+    /// The parties of `super::party`.
+    Own(Carrier),
+    /// The program of a peer.
+    Peer(&'static Variant),
+}
 
 /// One run of the processes of one series.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,7 +46,7 @@ pub struct PlannedCase {
     /// Who moves the samples.
     pub series: &'static SeriesSpec,
     /// With what.
-    pub carrier: Carrier,
+    pub mover: Mover,
     /// When they are sent.
     pub pace: Pace,
     /// Their shape.
@@ -60,7 +82,14 @@ pub struct Cases {
     pub repetitions: u32,
     /// Length of one measurement.
     pub duration: Duration,
+    /// How threads wait for samples.
+    pub wait: Wait,
+    /// Whether the two sides are bound to a core each.
+    pub pinned: bool,
 }
+
+/// One question, as it is put to every series.
+type Question = Vec<(Asked, Mover)>;
 
 /// A case before it is known whether and how often it can be measured.
 #[derive(Debug, Clone, PartialEq)]
@@ -74,39 +103,44 @@ struct Asked {
 }
 
 impl Cases {
-    /// All cases of a plan. `two_hosts` tells whether there is a far end; `quick` shortens everything.
-    pub fn of(plan: &Plan, two_hosts: bool, quick: bool) -> Self {
+    /// All cases of a plan.
+    pub fn of(plan: &Plan, conditions: &Conditions) -> Self {
         let mut asked = Vec::new();
         for matrix in &plan.matrix.0 {
             let mut matrix = matrix.clone();
-            if quick {
+            if conditions.quick.is_some() {
                 matrix.thin_out();
             }
-            add_cases(&mut asked, &matrix, &plan.series.0.iter().map(|name| name.0).collect::<Vec<_>>());
+            add_cases(&mut asked, &matrix, plan);
         }
+        let is_quick = conditions.quick.is_some();
         let mut cases = Self {
-            repetitions: if quick { 1 } else { plan.repetitions.0 },
-            duration: if quick { QUICK_DURATION.min(plan.duration_s.0) } else { plan.duration_s.0 },
+            repetitions: if is_quick { 1 } else { plan.repetitions.0 },
+            duration: if is_quick { QUICK_DURATION.min(plan.duration_s.0) } else { plan.duration_s.0 },
+            wait: plan.wait,
+            pinned: plan.pinned,
             ..Self::default()
         };
-        let mut questions: Vec<Vec<(Asked, Carrier)>> = Vec::new();
+        let mut questions: Vec<Question> = Vec::new();
         for asked in asked {
             cases.note(&asked);
-            match asked.carrier(two_hosts) {
-                Ok(carrier) => match questions.last_mut() {
+            match asked.mover(conditions, plan.wait) {
+                Ok(mover) => match questions.last_mut() {
                     Some(question) if question.iter().all(|(other, _)| other.is_same_question(&asked)) => {
-                        question.push((asked, carrier));
+                        question.push((asked, mover));
                     }
-                    _ => questions.push(vec![(asked, carrier)]),
+                    _ => questions.push(vec![(asked, mover)]),
                 },
                 Err(reason) => cases.skip(asked, reason),
             }
         }
-        let warm_up = if quick { QUICK_WARM_UP.min(plan.warm_up_s.0) } else { plan.warm_up_s.0 };
-        cases.go_round(&questions, plan.wait, warm_up);
-        if quick {
-            keep_evenly(&mut cases.planned, QUICK_CASES);
+        // As tables are to show them, whichever was asked first.
+        cases.series.sort_by_key(|series| SeriesSpec::all().iter().position(|known| known == *series));
+        let warm_up = if is_quick { QUICK_WARM_UP.min(plan.warm_up_s.0) } else { plan.warm_up_s.0 };
+        if let Some(limit) = conditions.quick {
+            cases.keep_within(limit, &mut questions, warm_up);
         }
+        cases.go_round(&questions, warm_up);
         cases
     }
 
@@ -125,35 +159,57 @@ impl Cases {
     }
 
     fn skip(&mut self, asked: Asked, reason: String) {
-        let skipped = Skipped { series: asked.series.id.into(), data_len: asked.data_len, case: asked.case, reason };
-        // Two paces of one case do not differ in a record of what was skipped.
-        if !self.skipped.contains(&skipped) {
-            self.skipped.push(skipped);
+        self.skipped.push(Skipped {
+            series: asked.series.id.clone(),
+            test: Some(test_of(asked.pace)),
+            data_len: asked.data_len,
+            repetition: None,
+            case: asked.case,
+            reason,
+        });
+    }
+
+    /// Leaves questions out, evenly over the plan, until the rest fits. A question that stays is put to all series.
+    fn keep_within(&self, limit: Duration, questions: &mut Vec<Question>, warm_up: Duration) {
+        let cost = |question: &Question| -> Duration {
+            question.iter().map(|(asked, mover)| self.planned_case(asked, *mover, 0, warm_up).estimate()).sum()
+        };
+        for most in (1..=questions.len()).rev() {
+            let mut kept = questions.clone();
+            keep_evenly(&mut kept, most);
+            if most == 1 || kept.iter().map(cost).sum::<Duration>() <= limit {
+                *questions = kept;
+                return;
+            }
         }
     }
 
     /// In every repetition each question is put to all series, and each time another one begins, so that what changes on the
     /// machine meets all of them.
-    fn go_round(&mut self, questions: &[Vec<(Asked, Carrier)>], wait: Wait, warm_up: Duration) {
+    fn go_round(&mut self, questions: &[Question], warm_up: Duration) {
         for repetition in 0..self.repetitions {
             for question in questions {
                 let turn = repetition as usize % question.len().max(1);
-                for (asked, carrier) in question.iter().cycle().skip(turn).take(question.len()) {
-                    self.planned.push(PlannedCase {
-                        series: asked.series,
-                        carrier: *carrier,
-                        pace: asked.pace,
-                        data_type: asked.data_type,
-                        data_len: asked.data_len,
-                        case: asked.case.clone(),
-                        history_depth: asked.history_depth,
-                        wait,
-                        repetition,
-                        duration: self.duration,
-                        warm_up,
-                    });
+                for (asked, mover) in question.iter().cycle().skip(turn).take(question.len()) {
+                    self.planned.push(self.planned_case(asked, *mover, repetition, warm_up));
                 }
             }
+        }
+    }
+
+    fn planned_case(&self, asked: &Asked, mover: Mover, repetition: u32, warm_up: Duration) -> PlannedCase {
+        PlannedCase {
+            series: asked.series,
+            mover,
+            pace: asked.pace,
+            data_type: asked.data_type,
+            data_len: asked.data_len,
+            case: asked.case.clone(),
+            history_depth: asked.history_depth,
+            wait: self.wait,
+            repetition,
+            duration: self.duration,
+            warm_up,
         }
     }
 }
@@ -161,10 +217,38 @@ impl Cases {
 impl PlannedCase {
     /// What it is for.
     pub fn test(&self) -> Test {
-        match self.pace {
-            Pace::PingPong => Test::Latency,
-            Pace::Unpaced => Test::Throughput,
-            Pace::Rate(_) => Test::OpenLoop,
+        test_of(self.pace)
+    }
+
+    /// What came of it.
+    pub(super) fn measurement(
+        &self,
+        publisher: SideResult,
+        subscriber: SideResult,
+        others: Vec<SideResult>,
+    ) -> Measurement {
+        Measurement {
+            series: self.series.id.clone(),
+            test: self.test(),
+            data_len: self.data_len,
+            repetition: self.repetition,
+            block: None,
+            case: Some(Box::new(self.case.clone())),
+            publisher,
+            subscriber,
+            others,
+        }
+    }
+
+    /// That nothing came of it.
+    pub(super) fn not_measured(&self, repetition: Option<u32>, reason: String) -> Skipped {
+        Skipped {
+            series: self.series.id.clone(),
+            test: Some(self.test()),
+            data_len: self.data_len,
+            repetition,
+            case: self.case.clone(),
+            reason,
         }
     }
 
@@ -174,12 +258,16 @@ impl PlannedCase {
             Delivery::SameProcess => 1,
             Delivery::SameHost | Delivery::TwoHosts => self.case.publishers + self.case.subscribers,
         };
-        self.duration + self.warm_up + CASE_COST + PROCESS_COST * processes
+        let cost = match self.mover {
+            Mover::Own(_) => CASE_COST,
+            Mover::Peer(_) => PEER_COST,
+        };
+        self.duration + self.warm_up + cost + PROCESS_COST * processes
     }
 
     /// What tells it from every other case of its plan.
     pub fn key(&self) -> String {
-        key(self.series.id, self.test(), self.data_len, self.repetition, Some(&self.case))
+        key(&self.series.id, self.test(), self.data_len, self.repetition, Some(&self.case))
     }
 
     /// In a few words, for readers.
@@ -209,22 +297,37 @@ pub fn key_of(measurement: &Measurement) -> String {
     )
 }
 
+fn test_of(pace: Pace) -> Test {
+    match pace {
+        Pace::PingPong => Test::Latency,
+        Pace::Unpaced => Test::Throughput,
+        Pace::Rate(_) => Test::OpenLoop,
+    }
+}
+
 fn key(series: &str, test: Test, data_len: u64, repetition: u32, case: Option<&Case>) -> String {
     format!("{series} {test:?} {data_len} {repetition} {case:?}")
 }
 
 impl Asked {
     /// Who moves the samples; or why nobody can.
-    fn carrier(&self, two_hosts: bool) -> Result<Carrier, String> {
+    fn mover(&self, conditions: &Conditions, wait: Wait) -> Result<Mover, String> {
         match self.series.runner {
             SeriesRunner::Missing(reason) => Err(reason.into()),
-            SeriesRunner::Own(_) if self.case.delivery == Delivery::TwoHosts && !two_hosts => {
+            SeriesRunner::Peer(variant) => {
+                conditions.peers.of(variant.peer)?;
+                match peer::obstacle(&self.case, self.pace, self.data_len, self.history_depth, wait) {
+                    Some(reason) => Err(reason),
+                    None => Ok(Mover::Peer(variant)),
+                }
+            }
+            SeriesRunner::Own(_) if self.case.delivery == Delivery::TwoHosts && !conditions.two_hosts => {
                 Err("the plan runs on one machine; this takes two hosts".into())
             }
             SeriesRunner::Own(Carrier::RawUdp) if self.data_len > MAX_RAW_LEN => {
                 Err(format!("a datagram carries {MAX_RAW_LEN} bytes at most"))
             }
-            SeriesRunner::Own(carrier) => Ok(carrier),
+            SeriesRunner::Own(carrier) => Ok(Mover::Own(carrier)),
         }
     }
 
@@ -258,28 +361,28 @@ impl Asked {
 }
 
 impl Matrix {
-    /// Of every list the ends remain.
+    /// Of every list the ends and the middle remain.
     fn thin_out(&mut self) {
-        ends(&mut self.rates);
-        ends(&mut self.types);
+        keep_three(&mut self.rates);
+        keep_three(&mut self.types);
         if let Some(sizes) = &mut self.sizes {
-            ends(sizes);
+            keep_three(sizes);
         }
-        ends(&mut self.subscribers);
-        ends(&mut self.publishers);
-        ends(&mut self.topics);
-        ends(&mut self.reliability);
-        ends(&mut self.publishing);
-        ends(&mut self.delivery);
+        keep_three(&mut self.subscribers);
+        keep_three(&mut self.publishers);
+        keep_three(&mut self.topics);
+        keep_three(&mut self.reliability);
+        keep_three(&mut self.publishing);
+        keep_three(&mut self.delivery);
     }
 }
 
-fn ends<T>(list: &mut List<T>) {
-    let last = list.0.len().saturating_sub(1);
+fn keep_three<T>(list: &mut List<T>) {
+    let kept = [0, list.0.len() / 2, list.0.len().saturating_sub(1)];
     let mut index = 0;
     list.0.retain(|_| {
         index += 1;
-        index == 1 || index == last + 1
+        kept.contains(&(index - 1))
     });
 }
 
@@ -298,13 +401,14 @@ fn keep_evenly<T>(values: &mut Vec<T>, most: usize) {
 }
 
 /// Every combination of a matrix, with the series of one question beside each other.
-fn add_cases(all: &mut Vec<Asked>, matrix: &Matrix, series_of_plan: &[&'static SeriesSpec]) {
-    let own_series = matrix.series.as_ref().map(|list| list.0.iter().map(|name| name.0).collect::<Vec<_>>());
-    let series = own_series.as_deref().unwrap_or(series_of_plan);
+fn add_cases(all: &mut Vec<Asked>, matrix: &Matrix, plan: &Plan) {
+    let series = matrix.compared(plan);
     for question in questions(matrix) {
-        for series in series {
+        for series in &series {
             let asked = Asked { series, ..question.clone() };
-            if matrix.exclude.iter().any(|exclude| exclude.matches(&asked)) {
+            // With one sample under way there is nothing to gather.
+            let is_pointless = series.is_batched() && asked.pace == Pace::PingPong;
+            if is_pointless || matrix.exclude.iter().any(|exclude| exclude.matches(&asked)) {
                 continue;
             }
             let asked = asked.fold();
@@ -318,7 +422,8 @@ fn add_cases(all: &mut Vec<Asked>, matrix: &Matrix, series_of_plan: &[&'static S
 /// The combinations of everything but the series.
 fn questions(matrix: &Matrix) -> Vec<Asked> {
     let mut questions = Vec::new();
-    let placeholder = &super::series::SERIES[0];
+    // Replaced by each of the series that are compared.
+    let Some(placeholder) = SeriesSpec::all().first() else { return questions };
     for &pace in &matrix.rates.0 {
         for (data_type, data_len) in matrix.shapes() {
             for &delivery in &matrix.delivery.0 {

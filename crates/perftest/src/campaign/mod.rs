@@ -7,6 +7,7 @@
 pub mod cases;
 mod job;
 mod party;
+pub mod peer;
 pub mod placement;
 mod progress;
 mod runner;
@@ -21,23 +22,30 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use indicatif::HumanDuration;
-use peregrine_report::record::{End, Header, Line, PlanFacts, Record, SCHEMA_VERSION, Skipped};
+use peregrine_report::record::{End, Header, Line, PlanFacts, Record, SCHEMA_VERSION, Series};
 
-use self::cases::{Cases, PlannedCase, key_of};
+use self::cases::{Cases, Conditions, Mover, PlannedCase, key_of};
 pub use self::party::take_part;
+use self::peer::{Measured, PeerPrograms};
 use self::placement::{Placement, ThisMachine};
 use self::progress::Progress;
+use self::series::{SeriesRunner, SeriesSpec};
 use self::spec::Plan;
+use crate::characterize::kept::Cores;
 use crate::characterize::{Keeper, keeper};
 use crate::control::Stop;
 use crate::error::Error;
 use crate::host::{self, IdleStates};
 use crate::output::print_text;
+use crate::peers::catalog::Environment;
+
+/// Octets of a batch: RTI Perftest's default.
+const BATCH_LEN: usize = 8_192;
 
 /// Which plan to run, and how.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
-    /// A file, or a plan that comes with the program: raspberry-pi, large-data, security, tsc-2021
+    /// A file, or a plan that comes with the program: raspberry-pi, large-data, security, readme, tsc-2021
     plan: String,
     /// Keep record.jsonl and report.html here [default: perftest-results/ and the UTC time]
     #[arg(long, value_name = "DIR")]
@@ -45,9 +53,16 @@ pub struct Options {
     /// Go on with the record in --out, where an interrupted run stood
     #[arg(long, requires = "out")]
     resume: bool,
-    /// Measure each case once and briefly, and only the ends of every list
+    /// Measure each case once and briefly, and only three values of every list
     #[arg(long)]
     quick: bool,
+    /// With --quick: leave out as much as it takes to end within about so many seconds
+    #[arg(long, value_name = "SECONDS", requires = "quick", default_value_t = 150,
+          value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    within: u64,
+    /// Keep histograms with buckets of 1/64: a record of a quarter of the length. All other numbers stay exact
+    #[arg(long)]
+    compact: bool,
     /// Print the cases and about how long they take, and measure nothing
     #[arg(long, visible_alias = "dry-run")]
     list: bool,
@@ -67,8 +82,15 @@ pub fn run_at(
 ) -> Result<(), Error> {
     let source = shipped::text_of(&options.plan)?;
     let plan = Plan::read(&options.plan, &source).map_err(Error::Setup)?;
-    let two_hosts = placement.address(placement::Place::Far).is_some();
-    let cases = Cases::of(&plan, two_hosts, options.quick);
+    let conditions = Conditions {
+        two_hosts: placement.address(placement::Place::Far).is_some(),
+        peers: match placement.cannot_run_peers() {
+            None => PeerPrograms::find(&Environment::of_process()),
+            Some(reason) => PeerPrograms::none(reason),
+        },
+        quick: options.quick.then(|| Duration::from_secs(options.within)),
+    };
+    let cases = Cases::of(&plan, &conditions);
     if options.list {
         return print_text(&list(&cases));
     }
@@ -79,7 +101,13 @@ pub fn run_at(
         source,
         place: placement.description(),
     };
-    let mut header = header(&cases, facts, command_line);
+    let cores = if cases.pinned { placement.two_cores() } else { None };
+    let mut header = header(&cases, facts, command_line, cores);
+    header.series = cases
+        .series
+        .iter()
+        .map(|series| describe(series, &cases, &conditions.peers, stop))
+        .collect::<Result<_, _>>()?;
     let folder = keeper::folder(options.out.as_deref(), &header.created_utc);
     let (mut keeper, before) = if options.resume {
         let (keeper, record) = Keeper::resume(&folder)?;
@@ -97,7 +125,10 @@ pub fn run_at(
             keeper.keep(&line)?;
         }
     }
-    let result = Campaign { cases: &cases, placement, stop }.run(&mut keeper, &before);
+    tell_absent(&cases, &conditions.peers);
+    let campaign =
+        Campaign { cases: &cases, peers: &conditions.peers, placement, cores, stop, compact: options.compact };
+    let result = campaign.run(&mut keeper, &before);
     let reason = result.as_ref().err().map_or_else(String::new, Error::to_string);
     keeper.keep(&Line::End(End { complete: result.is_ok(), reason }))?;
     keeper.finish()?;
@@ -105,18 +136,45 @@ pub fn run_at(
     result
 }
 
-fn header(cases: &Cases, plan: PlanFacts, command_line: Vec<String>) -> Header {
+/// The series as a record has it; programs of peers that measure something are asked what they are.
+fn describe(series: &SeriesSpec, cases: &Cases, peers: &PeerPrograms, stop: &Stop) -> Result<Series, Error> {
+    let first = cases.planned.iter().find(|planned| planned.series == series);
+    let facts = match first.map(|planned| (planned, planned.mover)) {
+        Some((planned, Mover::Peer(variant))) => {
+            let program = peers.of(variant.peer).map_err(Error::Setup)?;
+            Some(peer::facts(planned, variant, program, stop)?)
+        }
+        _ => None,
+    };
+    Ok(series.describe(cases.wait, facts))
+}
+
+/// Which peers the plan names are not here, and what to do.
+fn tell_absent(cases: &Cases, peers: &PeerPrograms) {
+    let mut told: Vec<&str> = Vec::new();
+    for series in &cases.series {
+        if let SeriesRunner::Peer(variant) = series.runner
+            && let Err(reason) = peers.of(variant.peer)
+            && !told.contains(&variant.peer)
+        {
+            told.push(variant.peer);
+            eprintln!("{} is left out: {reason}", variant.unknown_facts().name);
+        }
+    }
+}
+
+fn header(cases: &Cases, plan: PlanFacts, command_line: Vec<String>, cores: Cores) -> Header {
     Header {
         schema: SCHEMA_VERSION,
         tool: "perftest".into(),
         version: env!("CARGO_PKG_VERSION").into(),
         created_utc: host::utc_text(SystemTime::now()),
         command_line,
-        series: cases.series.iter().map(|series| series.describe()).collect(),
+        series: Vec::new(),
         data_lens: cases.data_lens.clone(),
         repetitions: cases.repetitions,
         measurement_ms: cases.duration.as_millis() as u64,
-        pinned_cores: Vec::new(),
+        pinned_cores: cores.map_or_else(Vec::new, |(publishers, subscribers)| vec![publishers, subscribers]),
         idle_states_disabled: false,
         plan: Some(Box::new(plan)),
     }
@@ -145,8 +203,11 @@ fn check_resumed(header: &Header, record: &Record, folder: &Path) -> Result<(), 
 /// The cases that are left of a plan.
 struct Campaign<'a> {
     cases: &'a Cases,
+    peers: &'a PeerPrograms,
     placement: &'a dyn Placement,
+    cores: Cores,
     stop: &'a Stop,
+    compact: bool,
 }
 
 impl Campaign<'_> {
@@ -160,19 +221,31 @@ impl Campaign<'_> {
             self.cases.planned.iter().filter(|planned| !done.contains(&planned.key())).collect();
         let mut progress = Progress::start(left.len(), Cases::estimate(left.iter().copied()));
         let mut failures = 0;
+        let mut unsupported = before.skipped.clone();
         for planned in &left {
             progress.begin(planned);
-            let measured = runner::run(planned, self.placement, self.stop);
+            let measured = self.measure(planned);
             if self.stop.reason().is_some() {
                 progress.end();
                 return Err(Error::Interrupted);
             }
             match measured {
-                Ok(measurement) => keeper.keep(&Line::Measurement(Box::new(measurement)))?,
+                Ok(Measured::Measurement(measurement)) if self.compact => {
+                    keeper.keep(&Line::Measurement(Box::new(measurement.coarsened())))?;
+                }
+                Ok(Measured::Measurement(measurement)) => keeper.keep(&Line::Measurement(measurement))?,
+                Ok(Measured::Unsupported(reason)) => {
+                    let skipped = planned.not_measured(None, reason);
+                    if !unsupported.contains(&skipped) {
+                        keeper.keep(&Line::Skipped(Box::new(skipped.clone())))?;
+                        unsupported.push(skipped);
+                    }
+                }
                 Err(error) => {
                     failures += 1;
                     progress.message(&format!("Failed: {}: {error}", planned.describe()));
-                    keeper.keep(&Line::Skipped(Box::new(failed(planned, &error))))?;
+                    let skipped = planned.not_measured(Some(planned.repetition), format!("failed: {error}"));
+                    keeper.keep(&Line::Skipped(Box::new(skipped)))?;
                 }
             }
             progress.end_case(planned);
@@ -186,14 +259,16 @@ impl Campaign<'_> {
             left.len()
         )))
     }
-}
 
-fn failed(planned: &PlannedCase, error: &Error) -> Skipped {
-    Skipped {
-        series: planned.series.id.into(),
-        data_len: planned.data_len,
-        case: planned.case.clone(),
-        reason: format!("failed, {}, repetition {}: {error}", planned.pace, planned.repetition + 1),
+    fn measure(&self, planned: &PlannedCase) -> Result<Measured, Error> {
+        match planned.mover {
+            Mover::Own(carrier) => runner::run(planned, carrier, self.cores, self.placement, self.stop)
+                .map(|measurement| Measured::Measurement(Box::new(measurement))),
+            Mover::Peer(variant) => {
+                let program = self.peers.of(variant.peer).map_err(Error::Setup)?;
+                peer::run(planned, variant, program, self.cores, self.stop)
+            }
+        }
     }
 }
 

@@ -55,6 +55,11 @@ pub trait Placement {
     /// The address by which the other place reaches this one; `None` when there is no such place.
     fn address(&self, place: Place) -> Option<IpAddr>;
 
+    /// Why the programs of peers cannot run at the near place; `None` when this process may start them there.
+    fn cannot_run_peers(&self) -> Option<&'static str> {
+        None
+    }
+
     /// The facts of the host where publishers run, and what about the hosts lowers the worth of the numbers, told and kept.
     ///
     /// # Errors

@@ -8,7 +8,9 @@ use peregrine_report::stats::LatencyResult;
 use super::cases::PlannedCase;
 use super::job::{Answer, Job, Order, Sending, Sent};
 use super::placement::{Place, Placement, Process};
+use super::series::Carrier;
 use super::spec::Pace;
+use crate::characterize::kept::Cores;
 use crate::characterize::pair::free_domain;
 use crate::clock::MonotonicNs;
 use crate::control::Stop;
@@ -21,10 +23,19 @@ const PARTY_COMMAND: &str = "take-part";
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
 /// Runs a case. One that fails leaves no process behind.
-pub(super) fn run(planned: &PlannedCase, placement: &dyn Placement, stop: &Stop) -> Result<Measurement, Error> {
+pub(super) fn run(
+    planned: &PlannedCase,
+    carrier: Carrier,
+    cores: Cores,
+    placement: &dyn Placement,
+    stop: &Stop,
+) -> Result<Measurement, Error> {
     let domain = free_domain()?;
     let mut parties = Vec::new();
-    for (name, place, job) in jobs(planned, placement, domain)? {
+    for (name, place, mut job) in jobs(planned, carrier, placement, domain)? {
+        job.core = cores
+            .filter(|_| planned.case.delivery == Delivery::SameHost)
+            .map(|(publishers, subscribers)| if job.publishers_here.is_empty() { subscribers } else { publishers });
         let process = Process::start(name, placement.command(place, &[PARTY_COMMAND.into()])?)?;
         parties.push(PartyProcess { process, stop, job });
     }
@@ -98,7 +109,12 @@ impl PartyProcess<'_> {
 }
 
 /// Who does what where, subscribers first: a name for errors, a place, a job.
-fn jobs(planned: &PlannedCase, placement: &dyn Placement, domain: u32) -> Result<Vec<(String, Place, Job)>, Error> {
+fn jobs(
+    planned: &PlannedCase,
+    carrier: Carrier,
+    placement: &dyn Placement,
+    domain: u32,
+) -> Result<Vec<(String, Place, Job)>, Error> {
     let case = &planned.case;
     let address_of = |place: Place| {
         placement
@@ -108,7 +124,7 @@ fn jobs(planned: &PlannedCase, placement: &dyn Placement, domain: u32) -> Result
     let is_far = case.delivery == Delivery::TwoHosts;
     let near = if is_far { address_of(Place::Near)? } else { std::net::Ipv4Addr::LOCALHOST.into() };
     let job = |publishers_here: Vec<u32>, subscribers_here: Vec<u32>| Job {
-        carrier: planned.carrier,
+        carrier,
         publishers_here,
         subscribers_here,
         publishers: case.publishers,
@@ -131,6 +147,7 @@ fn jobs(planned: &PlannedCase, placement: &dyn Placement, domain: u32) -> Result
             Pace::Unpaced => false,
         },
         wait: planned.wait,
+        core: None,
         warm_up: planned.warm_up,
         duration: planned.duration,
         domain,
@@ -179,17 +196,7 @@ fn put_together(planned: &PlannedCase, sides: Vec<SideResult>) -> Result<Measure
         publisher.latency = merged(all().filter_map(|side| side.latency.as_ref()));
         publisher.scheduled_latency = merged(all().filter_map(|side| side.scheduled_latency.as_ref()));
     }
-    Ok(Measurement {
-        series: planned.series.id.into(),
-        test: planned.test(),
-        data_len: planned.data_len,
-        repetition: planned.repetition,
-        block: None,
-        case: Some(Box::new(planned.case.clone())),
-        publisher,
-        subscriber,
-        others: publishers,
-    })
+    Ok(planned.measurement(publisher, subscriber, publishers))
 }
 
 fn merged<'a>(all: impl Iterator<Item = &'a LatencyResult>) -> Option<LatencyResult> {
@@ -202,7 +209,8 @@ mod tests {
     use std::process::Command;
 
     use super::*;
-    use crate::campaign::cases::Cases;
+    use crate::campaign::cases::{Cases, Conditions};
+    use crate::campaign::peer::PeerPrograms;
     use crate::campaign::spec::Plan;
 
     /// Two addresses that nobody is asked to use.
@@ -227,13 +235,14 @@ mod tests {
             "title = \"t\"\nseries = [\"peregrine\"]\nduration_s = 1\n[[matrix]]\nrates = [{rate}]\nsizes = [64]\n\
              subscribers = [2]\ndelivery = [\"{delivery}\"]\n"
         );
-        Cases::of(&Plan::read("p.toml", &text).unwrap(), true, false).planned.remove(0)
+        let conditions = Conditions { two_hosts: true, peers: PeerPrograms::none(""), quick: None };
+        Cases::of(&Plan::read("p.toml", &text).unwrap(), &conditions).planned.remove(0)
     }
 
     #[test]
     fn each_delivery_has_its_processes() {
         let who = |delivery| -> Vec<_> {
-            let jobs = jobs(&planned(delivery, "30"), &TwoHosts, 1).unwrap();
+            let jobs = jobs(&planned(delivery, "30"), Carrier::Peregrine, &TwoHosts, 1).unwrap();
             jobs.into_iter()
                 .map(|(_, place, job)| (place, job.publishers_here.len(), job.subscribers_here.len()))
                 .collect()
@@ -245,11 +254,12 @@ mod tests {
 
     #[test]
     fn two_hosts_know_each_other_and_time_round_trips() {
-        let jobs = jobs(&planned("two_hosts", "30"), &TwoHosts, 1).unwrap();
+        let jobs = jobs(&planned("two_hosts", "30"), Carrier::Peregrine, &TwoHosts, 1).unwrap();
         let (far, near) = (&jobs[0].2, &jobs[2].2);
         assert_eq!((far.address, far.peer), (near.peer.unwrap(), Some(near.address)));
         assert!(near.echo && far.echo);
-        let of = |delivery, rate| super::jobs(&planned(delivery, rate), &TwoHosts, 1).unwrap()[0].2.echo;
+        let of =
+            |delivery, rate| super::jobs(&planned(delivery, rate), Carrier::Peregrine, &TwoHosts, 1).unwrap()[0].2.echo;
         assert!(!of("same_host", "30") && of("same_host", "\"ping-pong\"") && !of("two_hosts", "\"unpaced\""));
     }
 

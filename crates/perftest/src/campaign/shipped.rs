@@ -10,6 +10,7 @@ const SHIPPED: &[(&str, &str)] = &[
     ("raspberry-pi.toml", include_str!("../../plans/raspberry-pi.toml")),
     ("large-data.toml", include_str!("../../plans/large-data.toml")),
     ("security.toml", include_str!("../../plans/security.toml")),
+    ("readme.toml", include_str!("../../plans/readme.toml")),
     ("tsc-2021.toml", include_str!("../../plans/tsc-2021.toml")),
 ];
 
@@ -39,7 +40,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::campaign::cases::Cases;
+    use crate::campaign::cases::{Cases, Conditions};
+    use crate::campaign::peer::PeerPrograms;
     use crate::campaign::spec::Plan;
 
     #[test]
@@ -48,7 +50,9 @@ mod tests {
             let plan = Plan::read(name, text).unwrap();
             assert!(!plan.publication.is_empty(), "{name}");
             for two_hosts in [false, true] {
-                let quick = Cases::of(&plan, two_hosts, true);
+                let quick = Some(Duration::from_secs(150));
+                let peers = PeerPrograms::all_at("/bin/true");
+                let quick = Cases::of(&plan, &Conditions { two_hosts, peers, quick });
                 let estimate = Cases::estimate(&quick.planned);
                 assert!(!quick.planned.is_empty(), "{name}");
                 assert!(estimate <= Duration::from_secs(170), "{name} takes {estimate:?}");
@@ -59,7 +63,7 @@ mod tests {
     #[test]
     fn every_secured_case_is_pending_and_the_baseline_runs() {
         let plan = Plan::read("security.toml", &text_of("security").unwrap()).unwrap();
-        let cases = Cases::of(&plan, true, false);
+        let cases = Cases::of(&plan, &Conditions { two_hosts: true, peers: PeerPrograms::none(""), quick: None });
         assert!(!cases.skipped.is_empty() && !cases.planned.is_empty());
         assert!(cases.skipped.iter().all(|skipped| skipped.reason == "security is not available yet"));
         assert!(cases.planned.iter().all(|planned| !planned.series.id.contains("security")));

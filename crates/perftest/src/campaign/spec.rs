@@ -6,8 +6,9 @@ use std::time::Duration;
 use peregrine_report::record::{Delivery, Publishing, Reliability};
 use serde::Deserialize;
 
-use super::series::{SERIES, SeriesSpec};
+use super::series::SeriesSpec;
 use super::types::DataType;
+use crate::peers::catalog::PEERS;
 
 /// A whole plan.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
@@ -20,6 +21,9 @@ pub struct Plan {
     pub publication: String,
     /// What is compared, unless a matrix says otherwise.
     pub series: List<SeriesName>,
+    /// Other middleware that is compared besides: every way of each.
+    #[serde(default)]
+    pub peers: Option<List<PeerName>>,
     /// Length of one measurement.
     pub duration_s: Seconds,
     /// Length of the time before it, whose samples do not count.
@@ -31,6 +35,9 @@ pub struct Plan {
     /// How threads wait for samples.
     #[serde(default)]
     pub wait: Wait,
+    /// Whether publishers are bound to one core and subscribers to another, where all are on one host.
+    #[serde(default)]
+    pub pinned: bool,
     /// What is varied; the matrices are measured one after the other.
     pub matrix: List<Matrix>,
 }
@@ -71,6 +78,9 @@ pub struct Matrix {
     /// What is compared here.
     #[serde(default)]
     pub series: Option<List<SeriesName>>,
+    /// Other middleware that is compared here besides.
+    #[serde(default)]
+    pub peers: Option<List<PeerName>>,
     /// Combinations that are left out.
     #[serde(default)]
     pub exclude: Vec<Exclude>,
@@ -183,8 +193,22 @@ impl TryFrom<String> for SeriesName {
     type Error = String;
 
     fn try_from(name: String) -> Result<Self, String> {
-        let known = || SERIES.iter().map(|series| series.id).collect::<Vec<_>>().join(", ");
+        let known = || SeriesSpec::all().iter().map(|series| &*series.id).collect::<Vec<_>>().join(", ");
         SeriesSpec::named(&name).map(Self).ok_or_else(|| format!("no series \"{name}\": permitted are {}", known()))
+    }
+}
+
+/// Every series of a peer.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct PeerName(pub Vec<&'static SeriesSpec>);
+
+impl TryFrom<String> for PeerName {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        let known = || PEERS.iter().map(|peer| peer.name).collect::<Vec<_>>().join(", ");
+        SeriesSpec::of_peer(&name).map(Self).ok_or_else(|| format!("no peer \"{name}\": permitted are {}", known()))
     }
 }
 
@@ -257,15 +281,24 @@ impl TryFrom<f64> for Seconds {
     }
 }
 
-/// How threads wait for samples.
+/// How samples are waited for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Wait {
-    /// Asleep in the kernel.
+    /// By a thread of the application, asleep in the kernel.
     #[default]
     Block,
-    /// Looking again and again for a while before they sleep.
+    /// By a thread of the application, which looks again and again for a while before it sleeps.
     Spin,
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Block => "block",
+            Self::Spin => "spin",
+        })
+    }
 }
 
 fn octets() -> List<DataType> {
@@ -306,6 +339,19 @@ impl Plan {
 }
 
 impl Matrix {
+    /// What is compared here: what the matrix names, and else what the plan does.
+    pub fn compared(&self, plan: &Plan) -> Vec<&'static SeriesSpec> {
+        let series = self.series.as_ref().unwrap_or(&plan.series);
+        let peers = self.peers.as_ref().or(plan.peers.as_ref());
+        let mut compared: Vec<_> = series.0.iter().map(|name| name.0).collect();
+        for series in peers.into_iter().flat_map(|peers| &peers.0).flat_map(|peer| &peer.0) {
+            if !compared.contains(series) {
+                compared.push(series);
+            }
+        }
+        compared
+    }
+
     fn check(&self) -> Result<(), String> {
         let takes_sizes = self.types.0.iter().any(|data_type| data_type.fixed_len().is_none());
         match (&self.sizes, takes_sizes) {

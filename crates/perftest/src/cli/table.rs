@@ -30,7 +30,7 @@ pub static OPTIONS: &[OptionDescriptor] = &[
     general("instances", integer("count", 1, INT), "1", "instances written in turn").no_raw(),
     general("useReadThread", Flag, "off", "receive in a loop on a WaitSet instead of in a listener").no_raw(),
     general("waitsetDelayUsec", integer("us", 0, 10_000_000), "0, 100 with waitsetEventCount", "how long a WaitSet gathers samples").no_raw(),
-    general("waitsetEventCount", integer("count", 1, INT), "1, any with waitsetDelayUsec", "1: a WaitSet gathers nothing; more: until the delay is over, whatever the count").no_raw(),
+    general("waitsetEventCount", integer("count", 1, INT), "1, any with waitsetDelayUsec", "1: a WaitSet gathers nothing; more: so many samples, or until the delay is over").no_raw(),
     general("unbounded", optional_integer("bytes", OVERHEAD_LEN, MAX_BOUNDED_PAYLOAD_LEN), "off", "use the unbounded type; implied above 65470 bytes").no_raw(),
     general("messageSizeMax", integer("bytes", 0, MAX_DATA_LEN), "by interface", "largest RTPS message").no_raw(),
     general("sendQueueSize", integer("count", 1, INT), "50", "samples, or batches, that may await acknowledgement"),

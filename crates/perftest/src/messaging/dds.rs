@@ -30,7 +30,7 @@ use super::{Configuration, EndpointReport, Messaging, Resent, Sample, SampleRead
 use crate::clock::MonotonicNs;
 use crate::control::CONTROL_KEY;
 use crate::error::Error;
-use crate::plan::{Role, TestPlan, Wait};
+use crate::plan::{Gather, Role, TestPlan, Wait};
 use crate::threads::{self, ThreadKind};
 
 /// How the participant calls itself.
@@ -41,6 +41,8 @@ const SHORTEST_LEASE: Duration = Duration::from_secs(2);
 const MISMATCH_PATIENCE: Duration = Duration::from_secs(2);
 /// How often a read thread looks at the request to end.
 const CLOSE_POLL: Duration = Duration::from_millis(20);
+/// How often a read thread looks, within the time that it gathers samples, whether there are enough.
+const GATHER_LOOKS: u32 = 16;
 
 /// One DomainParticipant, and the type of all its topics.
 #[derive(Debug)]
@@ -418,12 +420,14 @@ impl<T: TestType> DdsReader<T> {
                 // Tried before, when the participant was created.
                 let _ = threads::apply_to_current_thread(&self.plan.threads, ThreadKind::Receive);
                 let gather = self.plan.receive.gather;
+                let mut taken_until = 0;
                 while !closing.load(Ordering::Acquire) {
                     if !self.reader.wait_for_data(CLOSE_POLL) {
                         continue;
                     }
-                    if !gather.is_zero() {
-                        std::thread::sleep(gather);
+                    if let Some(gather) = gather {
+                        gather_samples(gather, || self.reader.counters().samples.saturating_sub(taken_until));
+                        taken_until = self.reader.counters().samples;
                     }
                     deliver(&self.reader, &mut on_sample);
                 }
@@ -438,6 +442,15 @@ impl<T: TestType> DdsReader<T> {
             let _ = thread.join();
         };
         Ok(DdsListening { end: Some(Box::new(end)) })
+    }
+}
+
+/// Waits until so many samples are there, or the time is over.
+fn gather_samples(gather: Gather, waiting: impl Fn() -> u64) {
+    let end = MonotonicNs::now().plus(gather.delay);
+    let step = (gather.delay / GATHER_LOOKS).max(Duration::from_micros(1));
+    while waiting() < gather.count && !end.remaining().is_zero() {
+        std::thread::sleep(step.min(end.remaining()));
     }
 }
 

@@ -65,7 +65,8 @@ fn run_step(peer: &Peer, step: &[&str], folder: &Path, environment: &Environment
     let Some((tool, arguments)) = step.split_first() else { return Ok(()) };
     let failed =
         |why: String| Error::Setup(format!("{} cannot be built: {} failed: {why}", peer.product, step.join(" ")));
-    let program = environment.find_tool(tool).ok_or_else(|| failed("it is not on PATH".into()))?;
+    let program = if tool.contains('/') { Some(folder.join(tool)) } else { environment.find_tool(tool) };
+    let program = program.ok_or_else(|| failed("it is not on PATH".into()))?;
     let mut child = Command::new(program)
         .args(arguments)
         .current_dir(folder)

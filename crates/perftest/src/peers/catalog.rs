@@ -19,7 +19,8 @@ pub struct Peer {
     pub tools: &'static [Tool],
     /// A header of the middleware, where its library must be installed: where the one is, the other is.
     pub header: Option<Header>,
-    /// What is run, in this order, in the folder with the sources. The program is called `agent`.
+    /// What is run, in this order, in the folder with the sources; a program whose name has a slash is below it. What
+    /// they make is called `agent.new`.
     pub steps: &'static [&'static [&'static str]],
 }
 
@@ -105,18 +106,24 @@ macro_rules! rust_peer {
 
 const AGENT_H: (&str, &str) = ("agent.h", include_str!("../../agents/common/agent.h"));
 
+const CYCLONE_SOURCES: &[(&str, &str)] = &[
+    AGENT_H,
+    ("agent.c", include_str!("../../agents/cyclonedds/agent.c")),
+    ("sample.idl", include_str!("../../agents/cyclonedds/sample.idl")),
+];
+const CYCLONE_HEADER: Option<Header> =
+    Some(Header { path: "dds/dds.h", compiler: "gcc", language: "c", package: "cyclonedds-dev" });
+const GCC: Tool = Tool { name: "gcc", package: "gcc" };
+const IDLC: Tool = Tool { name: "idlc", package: "cyclonedds-tools" };
+
 /// Every peer, in the order of the tables.
 pub const PEERS: &[Peer] = &[
     Peer {
         name: "cyclonedds",
         product: "Cyclone DDS",
-        sources: &[
-            AGENT_H,
-            ("agent.c", include_str!("../../agents/cyclonedds/agent.c")),
-            ("sample.idl", include_str!("../../agents/cyclonedds/sample.idl")),
-        ],
-        tools: &[Tool { name: "gcc", package: "gcc" }, Tool { name: "idlc", package: "cyclonedds-tools" }],
-        header: Some(Header { path: "dds/dds.h", compiler: "gcc", language: "c", package: "cyclonedds-dev" }),
+        sources: CYCLONE_SOURCES,
+        tools: &[GCC, IDLC],
+        header: CYCLONE_HEADER,
         steps: &[
             &["idlc", "-l", "c", "sample.idl"],
             &[
@@ -131,6 +138,52 @@ pub const PEERS: &[Peer] = &[
                 "agent.c",
                 "sample.c",
                 "-lddsc",
+                "-pthread",
+            ],
+        ],
+    },
+    // The Python wheel has the library but no headers. Those of 0.10 serve: what the program uses is laid out alike in 11.
+    Peer {
+        name: "cyclonedds-11",
+        product: "Cyclone DDS 11",
+        sources: CYCLONE_SOURCES,
+        tools: &[
+            GCC,
+            IDLC,
+            Tool { name: "python3", package: "python3-venv" },
+            Tool { name: "ln", package: "coreutils" },
+        ],
+        header: CYCLONE_HEADER,
+        steps: &[
+            &["idlc", "-l", "c", "sample.idl"],
+            &["python3", "-m", "venv", "venv"],
+            &[
+                "venv/bin/python",
+                "-m",
+                "pip",
+                "install",
+                "--disable-pip-version-check",
+                "--no-deps",
+                "--upgrade",
+                "--target",
+                "wheel",
+                "cyclonedds==11.0.1",
+            ],
+            &["ln", "-sf", "libddsc.so", "wheel/cyclonedds/.libs/libddsc.so.11"],
+            &[
+                "gcc",
+                "-std=gnu11",
+                "-O2",
+                "-Wall",
+                "-Wextra",
+                "-I.",
+                "-DLIBRARY_VERSION=\"11.0.1\"",
+                "-o",
+                "agent.new",
+                "agent.c",
+                "sample.c",
+                "wheel/cyclonedds/.libs/libddsc.so.11",
+                "-Wl,-rpath,$ORIGIN/wheel/cyclonedds/.libs",
                 "-pthread",
             ],
         ],
@@ -161,6 +214,9 @@ pub const PEERS: &[Peer] = &[
         ]],
     },
     rust_peer!("iceoryx2", "iceoryx2"),
+    rust_peer!("zenoh", "zenoh"),
+    rust_peer!("rustdds", "RustDDS"),
+    rust_peer!("dustdds", "Dust DDS"),
 ];
 
 /// The peer of that name.
@@ -298,7 +354,9 @@ mod tests {
     fn every_step_runs_a_tool_that_is_listed_and_the_last_makes_the_program() {
         for peer in PEERS {
             for step in peer.steps {
-                assert!(peer.tools.iter().any(|tool| Some(&tool.name) == step.first()), "{}: {step:?}", peer.name);
+                let is_listed = peer.tools.iter().any(|tool| Some(&tool.name) == step.first());
+                let is_made_here = step.first().is_some_and(|program| program.contains('/'));
+                assert!(is_listed || is_made_here, "{}: {step:?}", peer.name);
             }
             assert!(peer.steps.last().unwrap().contains(&"agent.new"), "{}", peer.name);
         }

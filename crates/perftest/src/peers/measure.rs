@@ -8,9 +8,9 @@ use peregrine_report::record::{
 };
 
 use super::build::built_program;
-use super::catalog::{Environment, PEERS};
+use super::catalog::{self, Environment, PEERS};
 use super::process::{Outcome, ask_about, run_test};
-use super::protocol::{Publish, Reliability, Role, Setup, Transport, Wait};
+use super::protocol::{About, Publish, Reliability, Role, Setup, Transport, Wait};
 use super::sides::side_results;
 use crate::campaign::placement::ThisMachine;
 use crate::characterize::kept::{Comparison, Cores, keep};
@@ -55,24 +55,68 @@ enum Way {
 }
 
 /// A way to run a peer.
-struct Variant {
-    peer: &'static str,
+#[derive(Debug, PartialEq, Eq)]
+pub struct Variant {
+    /// Name of the peer.
+    pub peer: &'static str,
     /// Short name, and what the label adds to that of the peer.
     id: &'static str,
     label: &'static str,
-    transport: Transport,
-    publish: Publish,
-    batch: bool,
+    /// How samples get to the other process.
+    pub transport: Transport,
+    /// Whose thread sends.
+    pub publish: Publish,
+    /// Whether samples may share messages.
+    pub batch: bool,
     tests: &'static [Test],
+}
+
+impl Variant {
+    /// Short name of its series.
+    pub fn series_id(&self) -> String {
+        format!("{}-{}", self.peer, self.id)
+    }
+
+    /// Name of its series for readers.
+    pub fn series_label(&self) -> String {
+        format!("{} {}", self.product(), self.label)
+    }
+
+    /// What the peer is asked for, as a record has it.
+    pub fn options(&self) -> Vec<String> {
+        let batch = if self.batch { "on" } else { "off" };
+        vec![format!("transport={}", self.transport), format!("publish={}", self.publish), format!("batch={batch}")]
+    }
+
+    /// The middleware, with what its program says of itself.
+    pub fn facts(&self, about: &About) -> PeerFacts {
+        let settings = about.settings.split(',').map(String::from).collect();
+        PeerFacts { name: self.product().into(), version: about.version.clone(), settings }
+    }
+
+    /// The middleware, when there is nobody to ask.
+    pub fn unknown_facts(&self) -> PeerFacts {
+        PeerFacts { name: self.product().into(), ..PeerFacts::default() }
+    }
+
+    fn product(&self) -> &'static str {
+        catalog::find(self.peer).map_or(self.peer, |peer| peer.product)
+    }
 }
 
 const fn variant(peer: &'static str, id: &'static str, label: &'static str, transport: Transport) -> Variant {
     Variant { peer, id, label, transport, publish: Publish::Sync, batch: false, tests: BOTH_TESTS }
 }
 
-const VARIANTS: &[Variant] = &[
+pub(crate) const VARIANTS: &[Variant] = &[
     variant("cyclonedds", "udp", "UDP", Transport::Udp),
     Variant { batch: true, tests: THROUGHPUT, ..variant("cyclonedds", "udp-batched", "UDP batched", Transport::Udp) },
+    variant("cyclonedds-11", "udp", "UDP", Transport::Udp),
+    Variant {
+        batch: true,
+        tests: THROUGHPUT,
+        ..variant("cyclonedds-11", "udp-batched", "UDP batched", Transport::Udp)
+    },
     variant("fastdds", "udp", "UDP", Transport::Udp),
     Variant {
         publish: Publish::Async,
@@ -83,6 +127,10 @@ const VARIANTS: &[Variant] = &[
     variant("fastdds", "data-sharing", "data sharing", Transport::DataSharing),
     variant("iceoryx2", "copied", "copied", Transport::Shm),
     variant("iceoryx2", "in-place", "in place", Transport::DataSharing),
+    variant("zenoh", "tcp", "TCP", Transport::Tcp),
+    Variant { batch: true, tests: THROUGHPUT, ..variant("zenoh", "tcp-batched", "TCP batched", Transport::Tcp) },
+    variant("rustdds", "udp", "UDP", Transport::Udp),
+    variant("dustdds", "udp", "UDP", Transport::Udp),
 ];
 
 /// Measures, keeps the record and prints the table. A series that fails is told of at the end and makes the run fail.
@@ -163,8 +211,14 @@ impl Turns<'_> {
                         side_results(&setup, &initiator, &responder).ok_or_else(no_data)?
                     }
                     Outcome::Unsupported(reason) => {
-                        let reason = format!("{}: {reason}", test_name(test));
-                        let skipped = Skipped { series: series.id.clone(), data_len: size as u64, case, reason };
+                        let skipped = Skipped {
+                            series: series.id.clone(),
+                            test: Some(test),
+                            data_len: size as u64,
+                            repetition: None,
+                            case,
+                            reason,
+                        };
                         if !self.skipped.contains(&skipped) {
                             self.keeper.keep(&Line::Skipped(Box::new(skipped.clone())))?;
                             self.skipped.push(skipped);
@@ -195,14 +249,7 @@ impl Series {
     fn describe(&self, floor: bool) -> record::Series {
         let options = match &self.way {
             Way::Own { both, publisher } => both.iter().chain(*publisher).map(|word| (*word).into()).collect(),
-            Way::Peer { variant, .. } => {
-                let batch = if variant.batch { "on" } else { "off" };
-                vec![
-                    format!("transport={}", variant.transport),
-                    format!("publish={}", variant.publish),
-                    format!("batch={batch}"),
-                ]
-            }
+            Way::Peer { variant, .. } => variant.options(),
         };
         let (id, label) = (self.id.clone(), self.label.clone());
         record::Series { id, label, floor, options, peer: self.facts.clone().map(Box::new) }
@@ -255,12 +302,11 @@ fn peer_series(plan: &Plan, environment: &Environment, stop: &Stop) -> Result<Ve
         for variant in VARIANTS.iter().filter(|variant| variant.peer == peer.name) {
             let size = plan.sizes.first().copied().unwrap_or_default();
             let about = ask_about(&program, &setup(plan, variant, Test::Latency, size)?, stop)?;
-            let settings = about.settings.split(',').map(String::from).collect();
             series.push(Series {
-                id: format!("{}-{}", peer.name, variant.id),
-                label: format!("{} {}", peer.product, variant.label),
+                id: variant.series_id(),
+                label: variant.series_label(),
                 tests: variant.tests,
-                facts: Some(PeerFacts { name: peer.product.into(), version: about.version, settings }),
+                facts: Some(variant.facts(&about)),
                 way: Way::Peer { program: program.clone(), variant },
             });
         }
@@ -334,7 +380,8 @@ fn remarks(plan: &Plan, series: &[Series], skipped: &[Skipped]) -> String {
     }
     for one in skipped {
         let label = series.iter().find(|series| series.id == one.series).map_or("", |series| &series.label);
-        text += &format!("{label}, {} bytes, not measured: {}\n", one.data_len, one.reason);
+        let test = one.test.map_or_else(String::new, |test| format!(", {}", test_name(test)));
+        text += &format!("{label}, {} bytes{test}, not measured: {}\n", one.data_len, one.reason);
     }
     text
 }
@@ -374,9 +421,15 @@ mod tests {
     fn what_was_not_measured_is_told_with_its_reason() {
         let plan = plan(Wait::Listener);
         let series = own_series(&plan);
-        let reason = "latency: it cannot".to_owned();
-        let skipped = Skipped { series: "raw-udp".into(), data_len: 32, case: case(&plan, &series[0]), reason };
+        let skipped = Skipped {
+            series: "raw-udp".into(),
+            test: Some(Test::Latency),
+            data_len: 32,
+            repetition: None,
+            case: case(&plan, &series[0]),
+            reason: "it cannot".into(),
+        };
         let text = remarks(&plan, &series, &[skipped]);
-        assert!(text.contains("raw UDP, 32 bytes, not measured: latency: it cannot"), "{text}");
+        assert!(text.contains("raw UDP, 32 bytes, latency, not measured: it cannot"), "{text}");
     }
 }

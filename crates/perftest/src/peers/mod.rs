@@ -5,12 +5,14 @@ pub mod catalog;
 mod measure;
 pub mod process;
 pub mod protocol;
-mod sides;
+pub(crate) mod sides;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use self::catalog::{Environment, PEERS, Peer, install_command};
+pub(crate) use self::measure::VARIANTS;
+pub use self::measure::Variant;
 use self::protocol::{Reliability, Wait};
 use crate::control::Stop;
 use crate::error::Error;
@@ -108,10 +110,10 @@ fn list(peers: &[Peer], environment: &Environment) -> String {
             }
             None => "not installed".into(),
         };
-        text += &format!("{:<12} {:<14} {state}\n", peer.name, peer.product);
+        text += &format!("{:<14} {:<15} {state}\n", peer.name, peer.product);
         if !missing.is_empty() {
             let what: Vec<_> = missing.iter().map(|missing| missing.what.as_str()).collect();
-            text += &format!("{:<12} lacks {}; on Debian: {}\n", "", what.join(", "), install_command(&missing));
+            text += &format!("{:<14} lacks {}; on Debian: {}\n", "", what.join(", "), install_command(&missing));
         }
     }
     text
@@ -137,7 +139,7 @@ mod tests {
     fn a_name_that_is_none_is_answered_with_those_there_are() {
         let nowhere = Environment { path: "/nowhere".into(), cache: None };
         let error = build_named("opendds", &nowhere).unwrap_err().to_string();
-        assert!(error.contains("'opendds'") && error.contains("cyclonedds, fastdds"), "{error}");
+        assert!(error.contains("'opendds'") && error.contains("cyclonedds, cyclonedds-11, fastdds"), "{error}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::protocol::{PeerResult, Setup};
 use crate::threads::online_cores;
 
 /// The results of publisher and subscriber; `None` when they are not of the two sides of one test.
-pub(super) fn side_results(
+pub(crate) fn side_results(
     setup: &Setup,
     initiator: &PeerResult,
     responder: &PeerResult,

@@ -107,6 +107,10 @@ impl Placement for Hosts {
         format!("two hosts: {} and {}", self.names[0], self.names[1])
     }
 
+    fn cannot_run_peers(&self) -> Option<&'static str> {
+        Some("peers are measured on one machine or in a lab, and not on hosts that ssh reaches")
+    }
+
     fn command(&self, place: Place, words: &[String]) -> Result<Command, Error> {
         Ok(self.host(place).command(words))
     }

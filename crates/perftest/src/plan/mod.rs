@@ -240,10 +240,19 @@ pub struct MulticastGroups {
 pub struct ReceivePlan {
     /// In a loop on a WaitSet instead of in a listener.
     pub read_thread: bool,
-    /// How long a read thread gathers samples after the first of them; zero unless asked for.
-    pub gather: Duration,
+    /// What a read thread waits for after the first sample; nothing unless asked for.
+    pub gather: Option<Gather>,
     /// How threads wait for data.
     pub wait: Wait,
+}
+
+/// Samples that are handed over together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gather {
+    /// Longest time after the first.
+    pub delay: Duration,
+    /// So many end it earlier.
+    pub count: u64,
 }
 
 /// How threads wait for data.

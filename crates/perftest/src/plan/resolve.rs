@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::{
-    Batching, DataPlan, Diagnostics, FlowController, MAX_BOUNDED_LEN, MAX_DATAGRAM_LEN, MAX_UNFRAGMENTED_LEN,
+    Batching, DataPlan, Diagnostics, FlowController, Gather, MAX_BOUNDED_LEN, MAX_DATAGRAM_LEN, MAX_UNFRAGMENTED_LEN,
     MulticastGroups, OVERHEAD_LEN, OutputFormat, OutputPlan, Pace, PayloadFile, PublisherPlan, ReceivePlan, Role,
     SCAN_SIZES, SubscriberPlan, TestPlan, ThreadPlan, Timeouts, TransportKind, TransportPlan, Wait,
 };
@@ -93,12 +93,6 @@ fn without_effect(options: &ParsedOptions) -> Vec<String> {
         if options.has(name) && !has_read_thread {
             notes.push(format!("-{name} has no effect: only the read thread of -useReadThread waits with a WaitSet."));
         }
-    }
-    if has_read_thread && options.integer("waitsetEventCount").is_some_and(|count| count > 1) {
-        notes.push(
-            "-waitsetEventCount: events are not counted; a WaitSet gathers until the delay is over (-waitsetDelayUsec)."
-                .into(),
-        );
     }
     if options.has("writeInstance") && !options.has("keyed") {
         notes.push("-writeInstance has no effect: without -keyed there are no instances.".into());
@@ -384,13 +378,13 @@ fn interfaces(options: &ParsedOptions, raw: bool, remarks: &mut Remarks) -> Vec<
     names
 }
 
-/// A WaitSet hands over each sample as it comes, unless asked to gather several.
-fn gather(options: &ParsedOptions) -> Duration {
-    let asked = options.has("waitsetDelayUsec") || options.has("waitsetEventCount");
-    if !asked || options.integer("waitsetEventCount") == Some(1) {
-        return Duration::ZERO;
+/// A WaitSet hands over each sample as it comes, unless asked to gather several. As with RTI, a delay alone gathers any number.
+fn gather(options: &ParsedOptions) -> Option<Gather> {
+    let (delay_us, count) = (options.integer("waitsetDelayUsec"), options.integer("waitsetEventCount"));
+    if delay_us.is_none() && count.is_none() || count == Some(1) || delay_us == Some(0) {
+        return None;
     }
-    Duration::from_micros(options.integer("waitsetDelayUsec").unwrap_or(100))
+    Some(Gather { delay: Duration::from_micros(delay_us.unwrap_or(100)), count: count.unwrap_or(u64::MAX) })
 }
 
 fn wait(options: &ParsedOptions, remarks: &mut Remarks) -> Wait {

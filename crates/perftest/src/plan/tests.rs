@@ -134,7 +134,6 @@ fn options_that_change_nothing_are_noted() {
         ("-sub -waitsetDelayUsec 50", "-waitsetDelayUsec has no effect"),
         ("-sub -waitsetEventCount 1", "-waitsetEventCount has no effect"),
         ("-sub -useReadThread -waitStrategy poll -waitsetDelayUsec 50", "-waitsetDelayUsec has no effect"),
-        ("-sub -useReadThread -waitsetEventCount 5", "-waitsetEventCount: events are not counted"),
         ("-pub -instances 4 -writeInstance 3", "-writeInstance has no effect"),
     ] {
         let notes = plan(line).notes;
@@ -144,6 +143,7 @@ fn options_that_change_nothing_are_noted() {
     for line in [
         "-sub -useReadThread -waitsetDelayUsec 50",
         "-sub -useReadThread -waitsetEventCount 1",
+        "-sub -useReadThread -waitsetEventCount 5",
         "-pub -keyed -instances 4 -writeInstance 3",
     ] {
         assert_eq!(plan(line).notes, Vec::<String>::new(), "{line}");
@@ -252,4 +252,15 @@ fn interfaces_are_listed_with_commas() {
     assert_eq!(plan("-sub -nic eth0,10.0.0.1").transport.interfaces, ["eth0", "10.0.0.1"]);
     assert!(error("-sub -nic eth0,").contains("empty name"));
     assert!(error("-sub -raw -nic eth0,eth1").contains("one interface, not 2"));
+}
+
+#[test]
+fn a_wait_set_gathers_so_many_or_for_so_long() {
+    let gather = |line: &str| plan(line).receive.gather.map(|gather| (gather.delay.as_micros(), gather.count));
+    assert_eq!(gather("-sub -useReadThread"), None);
+    assert_eq!(gather("-sub -useReadThread -waitsetEventCount 1 -waitsetDelayUsec 9"), None);
+    assert_eq!(gather("-sub -useReadThread -waitsetEventCount 5"), Some((100, 5)));
+    assert_eq!(gather("-sub -useReadThread -waitsetDelayUsec 50"), Some((50, u64::MAX)));
+    assert_eq!(gather("-sub -useReadThread -waitsetEventCount 7 -waitsetDelayUsec 50"), Some((50, 7)));
+    assert_eq!(gather("-sub -useReadThread -waitsetEventCount 7 -waitsetDelayUsec 0"), None);
 }

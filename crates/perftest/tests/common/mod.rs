@@ -32,9 +32,11 @@ pub(crate) struct Outcome {
 /// The program under test.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_perftest");
 
-/// Starts the program with the words of `line`.
+/// Starts the program with the words of `line`. It finds no peers, whatever has been built on this machine.
 pub(crate) fn start(line: &str) -> Process {
-    start_command(Command::new(PROGRAM), line)
+    let mut command = Command::new(PROGRAM);
+    command.env("XDG_CACHE_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/without-peers"));
+    start_command(command, line)
 }
 
 /// Starts a command that runs the program, with the words of `line` behind its own.

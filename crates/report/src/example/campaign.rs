@@ -60,7 +60,14 @@ fn push_matrix(record: &mut Record, repetition: u32, delivery: Delivery, reliabi
                     if place == 1 && delivery == Delivery::SameProcess && subscribers == 10 {
                         if repetition == 0 {
                             let reason = "ten readers in one process do not fit its default resource limits".into();
-                            record.skipped.push(Skipped { series: series.into(), data_len, case, reason });
+                            record.skipped.push(Skipped {
+                                series: series.into(),
+                                test: Some(Test::OpenLoop),
+                                data_len,
+                                repetition: None,
+                                case,
+                                reason,
+                            });
                         }
                         continue;
                     }

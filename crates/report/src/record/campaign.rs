@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::{Measurement, Test};
+
 /// The plan that a record was made by.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanFacts {
@@ -91,12 +93,32 @@ pub enum Delivery {
 pub struct Skipped {
     /// [`Series::id`](super::Series::id)
     pub series: String,
+    /// What it was for; absent in records before version 4.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub test: Option<Test>,
     /// Size of a sample in bytes.
     pub data_len: u64,
+    /// Number of the repetition, from 0; absent when it concerns all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub repetition: Option<u32>,
     /// What was to be measured.
     pub case: Case,
     /// Why it was not.
     pub reason: String,
+}
+
+impl Skipped {
+    /// Whether the measurement is the one that could not be made before.
+    pub fn is_made_up_by(&self, measurement: &Measurement) -> bool {
+        let is_same = |repetition| {
+            self.series == measurement.series
+                && self.test == Some(measurement.test)
+                && self.data_len == measurement.data_len
+                && measurement.repetition == repetition
+                && measurement.case.as_deref() == Some(&self.case)
+        };
+        self.repetition.is_some_and(is_same)
+    }
 }
 
 impl fmt::Display for Reliability {

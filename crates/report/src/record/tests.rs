@@ -50,7 +50,7 @@ fn a_record_survives_being_written_and_read() {
 
 #[test]
 fn the_first_line_names_kind_and_schema() {
-    assert!(text(&lines()).starts_with(r#"{"kind":"header","schema":3,"tool":"perftest","#));
+    assert!(text(&lines()).starts_with(r#"{"kind":"header","schema":4,"tool":"perftest","#));
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn damaged_and_foreign_records_are_refused_by_line() {
     lines.swap(0, 1);
     assert!(read(&text(&lines)).contains("line 1 of the record: the header must be the first line"));
     let header = Line::Header(Header { schema: SCHEMA_VERSION + 1, ..Header::default() });
-    assert!(read(&text(&[header])).contains("schema version 4 is not supported, only 1 to 3"));
+    assert!(read(&text(&[header])).contains("schema version 5 is not supported, only 1 to 4"));
     assert!(read("{\"kind\":\"poem\"}\n").contains("poem"));
 }
 
@@ -172,7 +172,14 @@ fn what_version_3_adds_survives_being_written_and_read() {
         others: vec![SideResult { side: Side::Subscriber, ..SideResult::default() }],
         ..measurement
     };
-    let skipped = Skipped { series: "other".into(), data_len: 32, case, reason: "it cannot".into() };
+    let skipped = Skipped {
+        series: "other".into(),
+        test: Some(Test::Latency),
+        data_len: 32,
+        repetition: Some(2),
+        case,
+        reason: "it cannot".into(),
+    };
     let lines = [
         Line::Header(header.clone()),
         Line::Measurement(Box::new(measurement.clone())),
@@ -187,4 +194,32 @@ fn processor_time_by_hand() {
     let interval = Interval { wall_ns: 2_000, user_ns: 300, system_ns: 700, ..Interval::default() };
     assert_eq!((interval.cpu_ns(), interval.cpu_percent_of_core()), (1_000, 50.0));
     assert_eq!(Interval::default().cpu_percent_of_core(), 0.0);
+}
+
+#[test]
+fn what_was_measured_after_all_is_no_longer_skipped() {
+    let case = Case::default();
+    let of = |repetition| Skipped {
+        series: "a".into(),
+        test: Some(Test::Latency),
+        data_len: 32,
+        repetition,
+        case: case.clone(),
+        reason: "failed".into(),
+    };
+    let measurement = Measurement {
+        series: "a".into(),
+        data_len: 32,
+        repetition: 1,
+        case: Some(Box::new(case.clone())),
+        ..crate::example::record().measurements[0].clone()
+    };
+    assert_eq!(measurement.test, Test::Latency);
+    let record = Record {
+        measurements: vec![measurement],
+        skipped: vec![of(Some(1)), of(Some(2)), of(None), Skipped { test: Some(Test::Throughput), ..of(Some(1)) }],
+        ..Record::default()
+    };
+    let left: Vec<_> = record.not_measured().map(|skipped| (skipped.test, skipped.repetition)).collect();
+    assert_eq!(left, [(Some(Test::Latency), Some(2)), (Some(Test::Latency), None), (Some(Test::Throughput), Some(1))]);
 }

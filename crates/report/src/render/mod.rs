@@ -1,14 +1,16 @@
-//! Records as text, CSV, JSON and HTML.
+//! Records as text, CSV, JSON, Markdown and HTML.
 
 mod chart;
 mod csv;
 mod html;
 mod load;
+mod markdown;
 mod text;
 
 pub use csv::csv;
 pub use html::html;
 pub use load::load_text;
+pub use markdown::{MARKS, between_marks, markdown};
 pub use text::{json, text};
 
 /// Microseconds with a sensible number of decimals.

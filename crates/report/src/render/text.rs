@@ -90,7 +90,7 @@ fn case_cells(row: &Row) -> Vec<String> {
 
 fn skipped_text(source: &Source) -> String {
     let mut counts: Vec<(&str, &str, usize)> = Vec::new();
-    for skipped in &source.record.skipped {
+    for skipped in source.record.not_measured() {
         match counts.iter_mut().find(|(series, reason, _)| (*series, *reason) == (&skipped.series, &skipped.reason)) {
             Some((_, _, count)) => *count += 1,
             None => counts.push((&skipped.series, &skipped.reason, 1)),

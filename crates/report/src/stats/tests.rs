@@ -138,3 +138,24 @@ proptest! {
         prop_assert!((merged.std_ns - together.std_ns).abs() < 1e-2);
     }
 }
+
+#[test]
+fn coarser_buckets_keep_what_is_told_and_are_narrow() {
+    let histogram: Vec<(u64, u64)> = (1..5_000).map(|value| (value * 7, value % 3 + 1)).collect();
+    let mut moments = Moments::default();
+    histogram.iter().for_each(|(value, count)| (0..*count).for_each(|_| moments.add(*value)));
+    let fine = LatencyResult::new(&moments, histogram);
+    let coarse = fine.coarsened();
+    assert_eq!(
+        (coarse.count, coarse.p50_ns, coarse.p99_99_ns, coarse.max_ns),
+        (fine.count, fine.p50_ns, fine.p99_99_ns, fine.max_ns)
+    );
+    assert_eq!(coarse.histogram.iter().map(|(_, count)| count).sum::<u64>(), fine.count);
+    assert!(coarse.histogram.len() < 700 && coarse.histogram.is_sorted(), "{}", coarse.histogram.len());
+    for fraction in [0.01, 0.5, 0.9, 0.999] {
+        let (exact, rough) = (fine.value_at(fraction) as f64, coarse.value_at(fraction) as f64);
+        assert!(rough >= exact && rough <= exact * (1.0 + 1.0 / 64.0), "{fraction}: {exact} {rough}");
+    }
+    assert_eq!(coarse.coarsened(), coarse);
+    assert_eq!(LatencyResult::default().coarsened(), LatencyResult::default());
+}

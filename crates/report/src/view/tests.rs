@@ -44,7 +44,8 @@ fn every_row_belongs_to_one_strand_and_one_facet() {
         for row in &view.table.rows {
             assert_eq!(view.strands.iter().filter(|strand| strand.holds(row)).count(), 1);
             let holds = |facet: &&Facet<'_>| facet.rows.iter().any(|other| std::ptr::eq(*other, row));
-            assert_eq!(view.facets.iter().filter(holds).count(), 1);
+            let facets = view.facets.iter().filter(holds).count();
+            assert!(facets == 1 || row.floor && facets > 1, "{} in {facets}", row.label);
         }
     });
 }
@@ -78,4 +79,25 @@ fn protection_is_told_from_names_and_options() {
     assert!(secured("peregrine-security-rtps-sign", ""));
     assert!(secured("mine", "-secureGovernanceFile"));
     assert!(!secured("mine", "-nic") && !secured("unsecured", ""));
+}
+
+#[test]
+fn a_floor_stands_beside_everybody_who_can_be_compared_with_it() {
+    let mut record = example::campaign();
+    record.header.series[0].floor = true;
+    let floor = record.header.series[0].id.clone();
+    let is_best_effort = |measurement: &Measurement| {
+        measurement.case.as_ref().is_some_and(|case| case.reliability == Reliability::BestEffort)
+    };
+    record.measurements.retain(|measurement| measurement.series != floor || is_best_effort(measurement));
+    with_view(vec![record], |view| {
+        assert_eq!(view.facets.len(), 4);
+        for facet in &view.facets {
+            assert!(
+                facet.rows.iter().any(|row| row.floor) && facet.rows.iter().any(|row| !row.floor),
+                "{}",
+                facet.title
+            );
+        }
+    });
 }

@@ -802,9 +802,9 @@ fn samples_are_gathered_no_longer_than_the_latency_budget() {
         let mut config = keep_all(1000);
         config.batching = Some(Batching { max_bytes: 10_000, max_delay: Span::from_secs(9) });
         config.latency_budget = budget;
-        let mut pair = Pair::new(config, vec![reader(0)]);
-        pair.match_all(1472);
-        pair.run(Span::from_millis(100));
+        // Nobody acknowledges, so no other timer runs.
+        let mut pair = Pair::new(config, vec![ReaderConfig { reliable: false, ..reader(0) }]);
+        pair.match_one_of(0, 1472, VendorId::PEREGRINE, false);
         pair.write(1, b"12345");
         assert_eq!(pair.writer.poll_timeout(), Some((pair.now + waits, WriterTimer::Batch)));
         pair.writer.flush(pair.now);

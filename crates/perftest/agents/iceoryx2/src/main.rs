@@ -5,6 +5,7 @@
 #[path = "../../common/agent.rs"]
 mod agent;
 
+use std::process::ExitCode;
 use std::time::Duration;
 
 use iceoryx2::port::listener::Listener;
@@ -19,9 +20,9 @@ use agent::{Failure, Role, Setup, Transport, Wait};
 /// Samples that wait for a subscriber.
 const BUFFERED: usize = 256;
 
-fn main() {
+fn main() -> ExitCode {
     set_log_level(LogLevel::Error);
-    agent::run::<Iceoryx2>();
+    agent::run::<Iceoryx2>()
 }
 
 struct Iceoryx2 {
@@ -87,7 +88,7 @@ impl agent::Peer for Iceoryx2 {
         Ok(Self { output, input, _node: node })
     }
 
-    fn is_matched(&self) -> bool {
+    fn is_matched(&mut self) -> bool {
         self.output.as_ref().is_none_or(Output::is_matched) && self.input.as_ref().is_none_or(Input::is_matched)
     }
 

@@ -5,10 +5,20 @@ use std::collections::HashSet;
 use proptest::prelude::*;
 
 use super::*;
+use crate::peers::catalog::Environment;
 
 fn plan(matrix: &str) -> Plan {
-    let head = "title = \"t\"\nseries = [\"raw-udp\", \"peregrine\", \"fastdds\"]\nduration_s = 2\nrepetitions = 2\n[[matrix]]\n";
+    let head = "title = \"t\"\nseries = [\"raw-udp\", \"peregrine\", \"peregrine-shared-memory\"]\nduration_s = 2\nrepetitions = 2\n[[matrix]]\n";
     Plan::read("p.toml", &format!("{head}{matrix}")).unwrap()
+}
+
+/// One machine without peers.
+fn here() -> Conditions {
+    Conditions { two_hosts: false, peers: PeerPrograms::none("it is not built"), quick: None }
+}
+
+fn quick() -> Conditions {
+    Conditions { quick: Some(Duration::from_secs(150)), ..here() }
 }
 
 fn brief(cases: &Cases) -> Vec<String> {
@@ -23,7 +33,7 @@ fn brief(cases: &Cases) -> Vec<String> {
 
 #[test]
 fn repetitions_go_round_all_series_and_begin_with_another_one_each_time() {
-    let cases = Cases::of(&plan("rates = [\"unpaced\"]\nsizes = [64, 128]\n"), false, false);
+    let cases = Cases::of(&plan("rates = [\"unpaced\"]\nsizes = [64, 128]\n"), &here());
     assert_eq!(
         brief(&cases),
         [
@@ -45,8 +55,7 @@ fn the_floor_is_measured_once_whatever_it_does_not_know() {
         &plan(
             "rates = [30]\ntypes = [\"Struct256\"]\nreliability = [\"best_effort\", \"reliable\"]\npublishing = [\"synchronous\", \"asynchronous\"]\n",
         ),
-        false,
-        false,
+        &here(),
     );
     let floor: Vec<_> = cases.planned.iter().filter(|planned| planned.series.is_floor()).collect();
     assert_eq!(floor.len(), 2, "one per repetition");
@@ -60,12 +69,12 @@ fn what_cannot_be_measured_is_skipped_once_with_its_reason() {
         &plan(
             "rates = [\"ping-pong\", \"unpaced\"]\nsizes = [64, 100000]\ndelivery = [\"same_host\", \"two_hosts\"]\n",
         ),
-        false,
-        false,
+        &here(),
     );
     let reasons = |series: &str| -> Vec<_> {
         let of_series = cases.skipped.iter().filter(|skipped| skipped.series == series);
-        of_series.map(|skipped| (skipped.data_len, skipped.case.delivery, skipped.reason.as_str())).collect()
+        let of_test = of_series.filter(|skipped| skipped.test == Some(Test::Latency));
+        of_test.map(|skipped| (skipped.data_len, skipped.case.delivery, skipped.reason.as_str())).collect()
     };
     const ONE: &str = "the plan runs on one machine; this takes two hosts";
     assert_eq!(
@@ -77,10 +86,14 @@ fn what_cannot_be_measured_is_skipped_once_with_its_reason() {
         ]
     );
     assert_eq!(reasons("peregrine"), [(64, Delivery::TwoHosts, ONE), (100_000, Delivery::TwoHosts, ONE)]);
-    assert_eq!(reasons("fastdds").len(), 4);
+    assert_eq!(reasons("peregrine-shared-memory").len(), 4);
     assert_eq!(cases.planned.iter().filter(|planned| planned.series.id == "peregrine").count(), 2 * 2 * 2);
-    let there = Cases::of(&plan("rates = [30]\nsizes = [64]\ndelivery = [\"two_hosts\"]\n"), true, false);
+    let there = Cases::of(
+        &plan("rates = [30]\nsizes = [64]\ndelivery = [\"two_hosts\"]\n"),
+        &Conditions { two_hosts: true, ..here() },
+    );
     assert_eq!((there.planned.len(), there.skipped.len()), (4, 1));
+    assert_eq!(cases.skipped.iter().filter(|skipped| skipped.test == Some(Test::Throughput)).count(), 9);
 }
 
 #[test]
@@ -89,35 +102,99 @@ fn an_exclude_leaves_out_what_matches_each_of_its_keys() {
         &plan(
             "rates = [30, \"unpaced\"]\nsizes = [64, 128]\nseries = [\"peregrine\"]\n[[matrix.exclude]]\nrates = [30]\nsizes = [128]\n",
         ),
-        false,
-        false,
+        &here(),
     );
     let first: Vec<_> = brief(&cases).into_iter().filter(|text| text.starts_with('0')).collect();
     assert_eq!(
         first,
         ["0 peregrine 30 Hz 64 reliable", "0 peregrine unpaced 64 reliable", "0 peregrine unpaced 128 reliable"]
     );
-    assert_eq!(cases.series.iter().map(|series| series.id).collect::<Vec<_>>(), ["peregrine"]);
+    assert_eq!(cases.series.iter().map(|series| &*series.id).collect::<Vec<_>>(), ["peregrine"]);
     assert_eq!((cases.data_lens, cases.repetitions), (vec![64, 128], 2));
 }
 
 #[test]
-fn quick_keeps_the_ends_of_every_list_and_measures_once() {
-    let cases =
-        Cases::of(&plan("rates = [1, 2, 3]\nsizes = [64, 128, 256, 512]\nseries = [\"peregrine\"]\n"), false, true);
+fn quick_keeps_the_ends_and_the_middle_of_every_list_and_measures_once() {
+    let cases = Cases::of(&plan("rates = [1, 3]\nsizes = [64, 128, 256, 512]\nseries = [\"peregrine\"]\n"), &quick());
     let briefs = brief(&cases);
     assert_eq!(
         briefs,
         [
             "0 peregrine 1 Hz 64 reliable",
+            "0 peregrine 1 Hz 256 reliable",
             "0 peregrine 1 Hz 512 reliable",
             "0 peregrine 3 Hz 64 reliable",
+            "0 peregrine 3 Hz 256 reliable",
             "0 peregrine 3 Hz 512 reliable",
         ]
     );
     assert!(cases.planned.iter().all(|planned| planned.duration == QUICK_DURATION && planned.warm_up == QUICK_WARM_UP));
     let estimate = Cases::estimate(&cases.planned);
-    assert_eq!(estimate, (QUICK_DURATION + QUICK_WARM_UP + CASE_COST + 2 * PROCESS_COST) * 4);
+    assert_eq!(estimate, (QUICK_DURATION + QUICK_WARM_UP + CASE_COST + 2 * PROCESS_COST) * 6);
+}
+
+const PING_AND_RATE: &str = "rates = [\"ping-pong\", \"unpaced\"]\nsizes = [64]\npeers = [\"cyclonedds\"]\n";
+
+#[test]
+fn peers_stand_beside_the_others_in_every_question() {
+    let conditions = Conditions { peers: PeerPrograms::all_at("/bin/true"), ..here() };
+    let cases = Cases::of(&plan(PING_AND_RATE), &conditions);
+    let first: Vec<_> = brief(&cases).into_iter().filter(|text| text.starts_with('0')).collect();
+    assert_eq!(
+        first,
+        [
+            "0 raw-udp ping-pong 64 best effort",
+            "0 peregrine ping-pong 64 reliable",
+            "0 cyclonedds-udp ping-pong 64 reliable",
+            "0 raw-udp unpaced 64 best effort",
+            "0 peregrine unpaced 64 reliable",
+            "0 cyclonedds-udp unpaced 64 reliable",
+            "0 cyclonedds-udp-batched unpaced 64 reliable",
+        ],
+        "with one sample under way there is no batch"
+    );
+}
+
+#[test]
+fn a_peer_that_is_not_here_is_skipped_with_the_command_that_builds_it() {
+    let peers = PeerPrograms::find(&Environment { path: "/nowhere".into(), cache: None });
+    let cases = Cases::of(&plan(PING_AND_RATE), &Conditions { peers, ..here() });
+    let skipped: Vec<_> = cases.skipped.iter().filter(|skipped| skipped.series.starts_with("cyclonedds")).collect();
+    assert_eq!(
+        skipped.iter().map(|skipped| skipped.test.unwrap()).collect::<Vec<_>>(),
+        [Test::Latency, Test::Throughput, Test::Throughput]
+    );
+    assert!(skipped.iter().all(|skipped| skipped.reason.contains("perftest peers --build cyclonedds")));
+    assert!(cases.planned.iter().all(|planned| matches!(planned.mover, Mover::Own(_))));
+}
+
+#[test]
+fn what_no_peer_can_do_is_skipped_with_its_reason() {
+    let conditions = Conditions { peers: PeerPrograms::all_at("/bin/true"), two_hosts: true, quick: None };
+    for (matrix, expected) in [
+        ("rates = [30]\nsizes = [64]\ndelivery = [\"same_process\"]", "two processes"),
+        ("rates = [30]\nsizes = [64]\ndelivery = [\"two_hosts\"]", "loopback"),
+        ("rates = [30]\nsizes = [64]\nsubscribers = [3]", "one subscriber"),
+        ("rates = [30]\ntypes = [\"Array4k\"]", "the type octets only"),
+        ("rates = [30]\nsizes = [2000000]", "28 to 1048576 bytes"),
+        ("rates = [30]\nsizes = [64]\nhistory_depth = 10", "keep all samples"),
+        ("rates = [0.5]\nsizes = [64]", "whole samples per second"),
+    ] {
+        let cases = Cases::of(&plan(&format!("{matrix}\npeers = [\"cyclonedds\"]\n")), &conditions);
+        let reasons: Vec<_> = cases.skipped.iter().filter(|one| one.series == "cyclonedds-udp").collect();
+        assert_eq!(reasons.len(), 1, "{matrix}");
+        assert!(reasons[0].reason.contains(expected), "{}", reasons[0].reason);
+    }
+}
+
+#[test]
+fn a_short_time_leaves_out_whole_questions() {
+    let text = "rates = [\"unpaced\"]\nsizes = [64, 128, 256]\ntypes = [\"octets\", \"Array4k\"]\n";
+    let short = Conditions { quick: Some(Duration::from_secs(2)), ..here() };
+    let cases = Cases::of(&plan(text), &short);
+    assert!(Cases::estimate(&cases.planned) <= Duration::from_secs(2));
+    let lens: HashSet<_> = cases.planned.iter().map(|planned| planned.data_len).collect();
+    assert_eq!(cases.planned.len(), 2 * lens.len(), "each is put to both series");
 }
 
 proptest! {
@@ -130,7 +207,7 @@ proptest! {
     ) {
         let mut plan = plan(&format!("rates = {rates:?}\nsizes = {sizes:?}\nsubscribers = {subscribers:?}\n").replace('{', "[").replace('}', "]"));
         plan.repetitions.0 = repetitions;
-        let cases = Cases::of(&plan, false, false);
+        let cases = Cases::of(&plan, &here());
         let combinations = rates.len() * sizes.len() * subscribers.len();
         prop_assert_eq!(cases.planned.len(), combinations * 2 * repetitions as usize);
         prop_assert_eq!(cases.skipped.len(), combinations);
@@ -138,9 +215,9 @@ proptest! {
         prop_assert_eq!(keys.len(), cases.planned.len());
         prop_assert!(cases.planned.is_sorted_by_key(|planned| planned.repetition));
         // A quick run asks nothing that the whole one does not.
-        let quick = Cases::of(&plan, false, true);
+        let quick = Cases::of(&plan, &quick());
         prop_assert!(quick.planned.iter().all(|planned| keys.contains(&planned.key())));
-        prop_assert!(!quick.planned.is_empty() && quick.planned.len() <= QUICK_CASES);
+        prop_assert!(!quick.planned.is_empty() && Cases::estimate(&quick.planned) <= Duration::from_secs(150));
     }
 
     #[test]

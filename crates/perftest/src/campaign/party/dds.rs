@@ -12,7 +12,9 @@ use peregrine::{DataReader, DataWriter, DomainParticipant, FlowController, Publi
 use peregrine_report::record::{Publishing, Reliability, WireUse};
 
 use super::link::{Link, Receiver, Sender};
+use crate::campaign::BATCH_LEN;
 use crate::campaign::job::{Channel, Job};
+use crate::campaign::series::Carrier;
 use crate::campaign::spec::Wait;
 use crate::campaign::types::{SampleType, Stamp, TypeTask};
 use crate::clock::MonotonicNs;
@@ -23,6 +25,8 @@ use crate::messaging::dds::wire_use;
 const SPIN: Duration = Duration::from_millis(1);
 /// How long a write waits for room.
 const MAX_BLOCKING_TIME: Duration = Duration::from_secs(10);
+/// How long a sample may wait for others.
+const MAX_BATCH_AGE: Duration = Duration::from_millis(1);
 /// Under KEEP_ALL: samples a writer and a reader may hold, and octets of them. One sample always fits.
 const WRITER_SAMPLES: u64 = 64;
 const WRITER_BYTES: u64 = 64 << 20;
@@ -88,7 +92,12 @@ impl<T: SampleType> Link for DdsLink<T> {
             Publishing::Asynchronous => PublishMode::Asynchronous { flow: FlowController::fast() },
         };
         let writer = self.participant.publisher(PublisherQos::default()).writer(&topic).qos(writer_qos(&self.job));
-        let writer = writer.publish_mode(mode).build().map_err(|error| setup(&error))?;
+        let mut writer = writer.publish_mode(mode);
+        if self.job.carrier == Carrier::PeregrineBatched && channel != Channel::Echo {
+            // What is written last leaves with the wait for acknowledgments.
+            writer = writer.batching(BATCH_LEN, MAX_BATCH_AGE);
+        }
+        let writer = writer.build().map_err(|error| setup(&error))?;
         Ok(Box::new(DdsSender { writer, value: T::of_len(self.job.data_len) }))
     }
 

@@ -24,7 +24,7 @@ use crate::clock::MonotonicNs;
 use crate::control::{Stop, StopReason};
 use crate::error::Error;
 use crate::resources::ResourceMeter;
-use crate::threads::allowed_cores;
+use crate::threads::{allowed_cores, bind_current_thread};
 use crate::wire::spent;
 
 /// Longest time until all parties of a case have found each other.
@@ -43,11 +43,14 @@ pub fn take_part(stop: &Arc<Stop>) -> Result<(), Error> {
     let mut orders = Orders::listen(stop)?;
     let Order::Open(job) = orders.next(ORDER_LIMIT)? else { return Err(unexpected()) };
     let stack = STACK_BYTES + 8 * job.data_type.memory_len();
+    let machine_cores = allowed_cores().len().max(1);
+    // All further threads inherit it.
+    bind_current_thread(job.core.as_slice()).map_err(Error::Setup)?;
     std::thread::scope(|scope| {
         let party = std::thread::Builder::new()
             .name("party".into())
             .stack_size(stack)
-            .spawn_scoped(scope, || Party { job: &job, orders: &mut orders, stop, stack }.run())
+            .spawn_scoped(scope, || Party { job: &job, orders: &mut orders, stop, stack, machine_cores }.run())
             .map_err(|error| Error::Setup(format!("Cannot start a thread: {error}")))?;
         party.join().unwrap_or_else(|_| Err(Error::Transfer("a thread of this process has panicked".into())))
     })
@@ -106,6 +109,8 @@ struct Party<'a> {
     orders: &'a mut Orders,
     stop: &'a Arc<Stop>,
     stack: usize,
+    /// Those that the process might use before it was bound to one.
+    machine_cores: usize,
 }
 
 /// A writer, and who it belongs to.
@@ -130,7 +135,7 @@ impl Party<'_> {
     fn run(&mut self) -> Result<(), Error> {
         let link: Box<dyn Link> = match self.job.carrier {
             Carrier::RawUdp => Box::new(raw::RawLink::new(self.job)),
-            Carrier::Peregrine => dds::open(self.job)?,
+            Carrier::Peregrine | Carrier::PeregrineBatched => dds::open(self.job)?,
         };
         let (mut writing, mut reading) = self.open(&*link)?;
         let addresses =
@@ -263,7 +268,13 @@ impl Party<'_> {
             let wire = link.wire().zip(before).map(|(after, before)| spent(&before, after));
             drop(end_readers);
             let received: Vec<Received> = readers.into_iter().map(joined).collect::<Result<_, _>>()?;
-            Ok(sides(job, &published, received, &sent, &Used { resources: used, wire }))
+            Ok(sides(
+                job,
+                &published,
+                received,
+                &sent,
+                &Used { resources: used, wire, machine_cores: self.machine_cores },
+            ))
         })
     }
 }
@@ -285,6 +296,7 @@ fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, Result<T, Error>>) -> Res
 struct Used {
     resources: ResourceUse,
     wire: Option<WireUse>,
+    machine_cores: usize,
 }
 
 /// One result per publisher and per subscriber, each over all topics. What the process has used is in the first.
@@ -311,8 +323,7 @@ fn sides(job: &Job, published: &[Published], received: Vec<Received>, sent: &[Se
         receiving::side_result(side(Side::Subscriber), job, own, sent)
     }));
     if let Some(first) = sides.first_mut() {
-        let cores = allowed_cores().len().max(1);
-        first.cpu_percent = used.resources.total.cpu_percent_of_core() / cores as f64;
+        first.cpu_percent = used.resources.total.cpu_percent_of_core() / used.machine_cores as f64;
         first.resources = Some(used.resources.clone());
         first.wire.clone_from(&used.wire);
     }
@@ -345,6 +356,7 @@ pub(super) mod tests {
             sending: Sending::Unpaced,
             echo: false,
             wait: Wait::Block,
+            core: None,
             warm_up: Duration::ZERO,
             duration: Duration::from_millis(10),
             domain: 0,
@@ -355,8 +367,11 @@ pub(super) mod tests {
 
     #[test]
     fn what_a_process_uses_is_told_once() {
-        let used =
-            Used { resources: ResourceUse::default(), wire: Some(WireUse { send_calls: 3, ..WireUse::default() }) };
+        let used = Used {
+            resources: ResourceUse::default(),
+            wire: Some(WireUse { send_calls: 3, ..WireUse::default() }),
+            machine_cores: 2,
+        };
         let sides = sides(&job(), &[], Vec::new(), &[], &used);
         assert_eq!(
             sides.iter().map(|side| side.side).collect::<Vec<_>>(),

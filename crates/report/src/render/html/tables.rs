@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::measured::{number as shown_number, sentence};
 use super::{escape, html_table, key};
-use crate::record::Case;
+use crate::record::{Case, Skipped, Test};
 use crate::render::{grouped, microseconds};
 use crate::table::Row;
 use crate::view::{Along, Place, View};
@@ -211,7 +211,7 @@ fn ratio_text(ratio: Option<f64>) -> String {
 
 /// What was to be measured and could not be, by reason.
 pub(super) fn skipped(view: &View<'_>) -> String {
-    let mut rows = Vec::new();
+    let (mut rows, mut count) = (Vec::new(), 0);
     for source in view.sources {
         let label = |id: &str| {
             source
@@ -223,21 +223,40 @@ pub(super) fn skipped(view: &View<'_>) -> String {
                 .map_or(id, |series| &series.label)
                 .to_owned()
         };
-        for skipped in &source.record.skipped {
+        // What is skipped for one reason is often a whole part of a plan.
+        let mut groups: Vec<(&Skipped, usize)> = Vec::new();
+        for skipped in source.record.not_measured() {
+            let is_same = |known: &Skipped| (&known.series, &known.reason) == (&skipped.series, &skipped.reason);
+            match groups.iter_mut().find(|(known, _)| is_same(known)) {
+                Some((_, count)) => *count += 1,
+                None => groups.push((skipped, 1)),
+            }
+        }
+        count += groups.iter().map(|(_, count)| count).sum::<usize>();
+        for (skipped, count) in groups {
+            let more = if count > 1 { format!(", and {} more", count - 1) } else { String::new() };
+            let test = skipped.test.map_or_else(String::new, |test| format!("{}, ", test_name(test)));
             rows.push(vec![
                 escape(&label(&skipped.series)),
                 escape(&skipped.reason),
-                escape(&conditions(&skipped.case)),
-                skipped.data_len.to_string(),
+                escape(&format!("{test}{} B, {}{more}", skipped.data_len, conditions(&skipped.case))),
+                count.to_string(),
             ]);
         }
     }
     if rows.is_empty() {
         return String::new();
     }
-    let count = rows.len();
-    let table = html_table(&["series", "reason", "conditions", "bytes"], 3, &rows);
+    let table = html_table(&["series", "reason", "what", "count"], 3, &rows);
     format!("<details open><summary>{count} measurements</summary>\n{table}</details>\n")
+}
+
+fn test_name(test: Test) -> &'static str {
+    match test {
+        Test::Latency => "ping-pong",
+        Test::Throughput => "throughput",
+        Test::OpenLoop => "on schedule",
+    }
 }
 
 /// Everything that a case says, for a cell.

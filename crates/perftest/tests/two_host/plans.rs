@@ -1,0 +1,80 @@
+//! Every plan that comes with the program, briefly, between the hosts of a lab: the record and the page.
+
+use std::collections::BTreeSet;
+use std::io::BufReader;
+use std::process::Command;
+
+use peregrine_report::record::{Delivery, Record};
+
+use crate::common::{Folder, PROGRAM, start_command};
+
+const PLANS: [&str; 5] = ["raspberry-pi", "large-data", "security", "readme", "tsc-2021"];
+/// What one may take about, in seconds.
+const WITHIN_S: u32 = 15;
+/// Of its own, so that which peers stand ready does not depend on what else has run.
+const CACHE: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/plans");
+
+/// The other middleware of these plans: one that is built here, and one that is not.
+const BUILT: &str = "cyclonedds";
+const ABSENT: &str = "fastdds";
+
+#[test]
+fn every_shipped_plan_runs_in_a_lab() {
+    let build = Command::new(PROGRAM).args(["peers", "--build", BUILT]).env("XDG_CACHE_HOME", CACHE).output().unwrap();
+    assert!(build.status.success(), "{}", String::from_utf8_lossy(&build.stderr));
+    let unknown = Command::new(PROGRAM).args(["run", "no-such-plan"]).output().unwrap();
+    let shipped = String::from_utf8(unknown.stderr).unwrap();
+    assert_eq!(shipped.matches(".toml").count(), PLANS.len(), "each plan is tested here: {shipped}");
+    for plan in PLANS {
+        assert!(shipped.contains(plan), "{shipped}");
+        run_briefly(plan);
+    }
+}
+
+fn run_briefly(plan: &str) {
+    let folder = Folder::new(&format!("lab-plan-{plan}"));
+    let mut command = Command::new(PROGRAM);
+    command.env("XDG_CACHE_HOME", CACHE);
+    let line = format!("lab -- run {plan} --quick --within {WITHIN_S} --out {}", folder.path("out"));
+    let outcome = start_command(command, &line).finish();
+    assert_eq!(outcome.code, 0, "{plan}: {outcome:?}");
+
+    let file = std::fs::File::open(folder.path("out/record.jsonl")).unwrap();
+    let record = Record::read(BufReader::new(file)).unwrap();
+    assert!(record.end.as_ref().is_some_and(|end| end.complete), "{plan}");
+    let facts = record.header.plan.as_ref().unwrap();
+    assert!(facts.name == plan && facts.place.contains("lab"), "{facts:?}");
+    let measured: BTreeSet<_> = record.measurements.iter().map(|measurement| &*measurement.series).collect();
+    assert!(measured.contains("peregrine"), "{plan}: {measured:?}");
+    let places: BTreeSet<_> =
+        record.measurements.iter().filter_map(|measurement| Some(measurement.case.as_ref()?.delivery)).collect();
+    assert!(!places.contains(&Delivery::TwoHosts) || facts.source.contains("two_hosts"), "{plan}: {places:?}");
+    check_peers(plan, &record, &outcome.stderr);
+    check_page(plan, &record, &std::fs::read_to_string(folder.path("out/report.html")).unwrap());
+}
+
+/// A peer that is built takes part, and one that is not is named with the command that builds it.
+fn check_peers(plan: &str, record: &Record, stderr: &str) {
+    let of_peer = |name: &str| {
+        let series = record.header.series.iter().map(|series| &*series.id);
+        series.filter(|id| id.starts_with(name)).map(String::from).collect::<BTreeSet<_>>()
+    };
+    let (built, absent) = (of_peer(BUILT), of_peer(ABSENT));
+    let is_asked = record.header.plan.as_ref().is_some_and(|plan| plan.source.contains("\npeers = "));
+    assert_eq!((built.is_empty(), absent.is_empty()), (!is_asked, !is_asked), "{plan}");
+    if is_asked {
+        let has_run = |id: &String| record.measurements.iter().any(|measurement| measurement.series == *id);
+        assert!(!absent.iter().any(has_run), "{plan}: {absent:?}");
+        assert!(stderr.contains(&format!("perftest peers --build {ABSENT}")), "{plan}: {stderr}");
+    }
+}
+
+fn check_page(plan: &str, record: &Record, page: &str) {
+    let title = &record.header.plan.as_ref().unwrap().title;
+    assert!(page.starts_with("<!DOCTYPE html>") && page.trim_end().ends_with("</html>"), "{plan}");
+    assert!(page.contains(title.as_str()) && !page.contains("NaN"), "{plan}");
+    for series in &record.header.series {
+        assert!(page.contains(&series.label), "{plan}: {}", series.label);
+    }
+    assert!(page.contains("<svg"), "{plan}: there is a plot");
+}

@@ -1,0 +1,157 @@
+//! The few numbers that a README shows, as Markdown.
+
+use std::fmt::Write;
+
+use super::{grouped, microseconds};
+use crate::compare::Ratio;
+use crate::record::{Header, Record, Test};
+use crate::table::{Row, Source, Table};
+use crate::versus::{Measure, Versus, to_floor};
+
+/// What a README says before and after the tables that it has from a record.
+pub const MARKS: [&str; 2] = ["<!-- measured -->", "<!-- measured: end -->"];
+
+/// Latency and throughput by size, a line for each series, with ratios to the floor and where the true ones lie.
+///
+/// Of one record, whose cases differ in series, size and test only: others would share a cell.
+pub fn markdown(record: &Record) -> String {
+    let sources = [Source { name: String::new(), record: record.clone() }];
+    let table = Table::of_all(&sources);
+    let ratios = to_floor(&table);
+    let mut text = introduction(record);
+    let latency: Cell<'_> = &|row| Some(format!("{} µs", microseconds(row.latency.as_ref()?.p50_ns.median)));
+    push_table(&mut text, record, &table, &ratios, ("latency, one way", Measure::LatencyP50), latency);
+    let rate: Cell<'_> = &|row| {
+        let throughput = row.throughput.as_ref().filter(|_| row.rate_per_s.is_none())?;
+        let lost = match throughput.lost_percent {
+            0.0 => String::new(),
+            ..0.1 => ", <0.1 % lost".to_owned(),
+            percent => format!(", {percent:.1} % lost"),
+        };
+        Some(format!("{}/s{lost}", grouped(throughput.samples_per_s.median)))
+    };
+    push_table(&mut text, record, &table, &ratios, ("throughput, samples", Measure::SamplesPerS), rate);
+    text + &not_measured(record)
+}
+
+/// `document` with `text` between its [`MARKS`]; `None` when it does not have both.
+pub fn between_marks(document: &str, text: &str) -> Option<String> {
+    let (before, rest) = document.split_once(MARKS[0])?;
+    let (_, after) = rest.split_once(MARKS[1])?;
+    Some(format!("{before}{}\n{text}{}{after}", MARKS[0], MARKS[1]))
+}
+
+/// What a cell holds of a row, without its ratio.
+type Cell<'a> = &'a dyn Fn(&Row) -> Option<String>;
+
+fn introduction(record: &Record) -> String {
+    let Header { created_utc, repetitions, measurement_ms, version, .. } = &record.header;
+    let host = &record.host;
+    let day = created_utc.split('T').next().unwrap_or_default();
+    let cpu = if host.cpu_model.is_empty() { "unknown processor" } else { &host.cpu_model };
+    let hypervisor = match &*host.virtualisation {
+        "" | "none" => String::new(),
+        name => format!(", a virtual machine ({name})"),
+    };
+    format!(
+        "Measured on {day} with version {version}: {cpu}, {} cores{hypervisor}, {}; {repetitions} repetitions of {measurement_ms} ms each, in \
+         turns. Medians; in brackets the ratio to raw UDP, and where the true one lies with 95 % confidence.\n",
+        host.cores,
+        kernel_release(&host.kernel),
+    )
+}
+
+/// Name and release, without the machine.
+fn kernel_release(kernel: &str) -> String {
+    kernel.split_whitespace().take(2).collect::<Vec<_>>().join(" ")
+}
+
+fn push_table(
+    text: &mut String,
+    record: &Record,
+    table: &Table,
+    ratios: &[Versus<'_>],
+    (heading, measure): (&str, Measure),
+    cell: Cell<'_>,
+) {
+    let lens = &record.header.data_lens;
+    let headings = lens.iter().map(|len| format!(" {} B |", grouped(*len as f64))).collect::<String>();
+    let _ = writeln!(text, "\n| {heading} |{headings}\n|---|{}", "---:|".repeat(lens.len()));
+    for series in &record.header.series {
+        let cells = lens.iter().map(|len| {
+            let row = table.rows.iter().find(|row| row.series == series.id && row.data_len == *len)?;
+            let ratio = ratios.iter().find(|ratio| std::ptr::eq(ratio.row, row) && ratio.measure == measure);
+            cell(row).map(|value| value + &ratio.map_or_else(String::new, |ratio| bracket(&ratio.ratio)))
+        });
+        let cells: Vec<Option<String>> = cells.collect();
+        if cells.iter().all(Option::is_none) {
+            continue;
+        }
+        let version =
+            series.peer.as_ref().map(|peer| &*peer.version).filter(|version| *version != record.header.version);
+        let name = version.map_or_else(|| series.label.clone(), |version| format!("{} ({version})", series.label));
+        let cells: String =
+            cells.into_iter().map(|cell| format!(" {} |", cell.unwrap_or_else(|| "–".into()))).collect();
+        let _ = writeln!(text, "| {name} |{cells}");
+    }
+}
+
+fn bracket(ratio: &Ratio) -> String {
+    format!(" ({:.2}; {:.2}–{:.2})", ratio.median, ratio.low, ratio.high)
+}
+
+/// Each reason once.
+fn not_measured(record: &Record) -> String {
+    let mut told: Vec<(&str, Option<Test>, &str)> = Vec::new();
+    let mut text = String::new();
+    for skipped in record.not_measured() {
+        let one = (&*skipped.series, skipped.test, &*skipped.reason);
+        if told.contains(&one) {
+            continue;
+        }
+        told.push(one);
+        let label = record.header.series.iter().find(|series| series.id == skipped.series);
+        let test = match skipped.test {
+            Some(Test::Latency) => ", latency",
+            Some(Test::Throughput) => ", throughput",
+            Some(Test::OpenLoop) | None => "",
+        };
+        let _ = writeln!(text, "- {}{test}: {}", label.map_or("", |series| &series.label), skipped.reason);
+    }
+    if text.is_empty() { text } else { format!("\nNot measured:\n\n{text}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::example;
+
+    #[test]
+    fn each_series_is_a_line_with_its_ratios() {
+        let text = markdown(&example::record());
+        assert!(text.contains("| latency, one way | 32 B | 1,024 B |\n|---|---:|---:|\n"), "{text}");
+        let dds = text.lines().find(|line| line.contains("µs") && line.contains("(2.00; ")).unwrap();
+        assert!(dds.starts_with("| ") && dds.contains("8.00 µs (2.00; "), "{dds}");
+        let rates: Vec<_> = text.lines().filter(|line| line.contains("/s")).collect();
+        assert_eq!(rates.len(), 2, "{text}");
+        assert!(rates[1].contains("500/s") && rates[1].contains("(0.50; "), "{rates:?}");
+        assert!(text.contains("3 repetitions"), "{text}");
+    }
+
+    #[test]
+    fn what_is_missing_is_told_once_with_its_reason() {
+        let text = markdown(&example::campaign());
+        let lines: Vec<_> = text.lines().filter(|line| line.contains("ten readers in one process")).collect();
+        assert_eq!(lines.len(), 1, "{text}");
+        assert!(lines[0].starts_with("- "), "{lines:?}");
+    }
+
+    #[test]
+    fn only_what_is_between_the_marks_is_replaced() {
+        let document = format!("before\n{}\nold\n{}\nafter\n", MARKS[0], MARKS[1]);
+        let replaced = between_marks(&document, "new\n").unwrap();
+        assert_eq!(replaced, format!("before\n{}\nnew\n{}\nafter\n", MARKS[0], MARKS[1]));
+        assert_eq!(between_marks(&replaced, "new\n").as_ref(), Some(&replaced));
+        assert_eq!(between_marks("without marks", "new"), None);
+    }
+}

@@ -255,8 +255,8 @@ impl WriterCore {
             guard.sending = true;
             let mut outbox = guard.outbox.take().unwrap_or_default();
             loop {
-                // Readers of this process first: it takes no system call.
-                if guard.has_local_readers() {
+                // Readers of this process and of this host first: it takes no system call, or few.
+                if guard.writer.hands_over() {
                     guard = self.hand_over(guard, &mut outbox.handing, told.get_or_insert_default());
                 }
                 if !guard.writer.poll_transmit(&mut outbox.batch) {
@@ -325,6 +325,11 @@ impl WriterCore {
     /// Whether this reader gets samples by shared memory.
     pub(super) fn has_local_reader(&self, reader: Guid) -> bool {
         self.outgoing.has_reader(reader)
+    }
+
+    /// Whether anyone needs the octets of what is written, and not only the value.
+    pub(crate) fn needs_octets(&self, state: &WriterState) -> bool {
+        state.writer.needs_octets() || self.outgoing.has_readers()
     }
 
     /// How many readers get samples by shared memory.

@@ -207,7 +207,7 @@ impl<T: DdsType> DataWriter<T> {
         let representation = inner.enabled()?.representation;
         let instance = instance_of(&*value);
         let mut guard = inner.core.lock();
-        let needs_octets = guard.writer.needs_octets();
+        let needs_octets = inner.core.needs_octets(&guard);
         if needs_octets && !guard.has_local_readers() {
             drop(guard);
             return self.write_at(&value, source_timestamp);

@@ -359,6 +359,13 @@ impl Writer {
         self.group.has_readers
     }
 
+    /// Whether anyone is handed changes: then there may be some to [poll](Self::poll_hand_over) for.
+    #[must_use]
+    #[inline]
+    pub const fn hands_over(&self) -> bool {
+        self.handover.has_readers
+    }
+
     /// The number of the next change for readers that come now.
     pub(super) fn next_new(&self) -> SequenceNumber {
         if self.config.asynchronous { self.next_to_send } else { self.history.last().next() }

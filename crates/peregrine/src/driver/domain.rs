@@ -6,11 +6,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use peregrine_rtps::discovery::data::SharedMemoryAddress;
 use peregrine_rtps::id::{DomainId, GuidPrefix};
 use peregrine_rtps::locator::Locator;
 use peregrine_rtps::participant::Addresses;
-use peregrine_rtps::time::{Instant, Span};
+use peregrine_rtps::time::Instant;
 use peregrine_rtps::transmit::{Message, TransmitBatch};
 use peregrine_transport::clock::MonotonicNs;
 use peregrine_transport::event::{Poller, Timer, Token, Waker};
@@ -18,7 +17,7 @@ use peregrine_transport::interface::InterfaceWatcher;
 use peregrine_transport::thread;
 use peregrine_transport::udp::{Datagram, Datagrams, ReceiveError, Receiver, ReceiverOptions, Socket, Wait};
 
-use super::detour::Detour;
+use super::detour::{Detour, News};
 use super::network::Network;
 use super::open::{self, Opened};
 use super::parker::Parker;
@@ -27,16 +26,12 @@ use super::publishing::Publishing;
 use super::reader::ReaderCore;
 use super::reception::{self, Process, Reception};
 use super::send::{Route, SendSockets};
-use super::shm::SharedMemory;
+use super::shm::{self, SharedMemory};
 use super::topic::TopicCore;
 use super::writer::WriterCore;
 use super::{NEVER, now, wall};
 use crate::config::{DomainConfig, WaitStrategy};
 use crate::error::Error;
-use crate::shared_memory::SharedMemoryStatistics;
-
-/// How long a thread that polls may wait for shared memory before it looks at its sockets.
-const LOOK_AT_SOCKETS: Span = Span::from_millis(1);
 
 /// How often the control thread drains one socket before it looks at the others.
 const DRAIN_MAX: usize = 64;
@@ -55,10 +50,10 @@ pub(crate) struct Domain {
     /// Tells when the interfaces of the host change; `None` where the system has nothing of the kind.
     watcher: Option<InterfaceWatcher>,
     sockets: SendSockets,
-    data_sockets: Vec<Arc<Socket>>,
+    pub(super) data_sockets: Vec<Arc<Socket>>,
     control_sockets: Vec<Arc<Socket>>,
     /// News of the end of writers and participants, behind the samples that came before.
-    detour: Detour,
+    pub(super) detour: Detour,
     /// Where threads that wait may take the place of the data thread.
     reception: Option<Reception<Touched>>,
     /// Those that receive user data sent to groups; there are none before the first group.
@@ -67,7 +62,7 @@ pub(crate) struct Domain {
     /// Asynchronous writers that have something to send.
     publishing: Publishing,
     /// What goes to and comes from other processes of the host without a network.
-    shared_memory: Option<SharedMemory>,
+    pub(super) shared_memory: Option<SharedMemory>,
     participants: RwLock<Arc<[Arc<ParticipantCore>]>>,
     timer: Timer,
     waker: Waker,
@@ -82,7 +77,7 @@ pub(crate) struct Domain {
     /// Under `Poll`: something was handed over since a thread last looked.
     has_come: AtomicBool,
     closing: AtomicBool,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    pub(super) threads: Mutex<Vec<JoinHandle<()>>>,
     /// Under `Poll`: the receiver that the polling thread uses.
     polled: Mutex<Option<PollState>>,
 }
@@ -152,7 +147,7 @@ impl Domain {
             group_sockets: Mutex::new(Vec::new()),
             group_sockets_so_far: AtomicUsize::new(0),
             publishing: Publishing::default(),
-            shared_memory: open_shared_memory(config),
+            shared_memory: shm::open(config),
             participants: RwLock::new(Arc::new([])),
             timer,
             waker,
@@ -256,7 +251,7 @@ impl Domain {
         self.timer.set((earliest != NEVER).then_some(MonotonicNs(earliest)));
     }
 
-    fn snapshot(&self) -> Arc<[Arc<ParticipantCore>]> {
+    pub(super) fn snapshot(&self) -> Arc<[Arc<ParticipantCore>]> {
         Arc::clone(&self.participants.read().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -277,7 +272,7 @@ impl Domain {
         Ok(())
     }
 
-    fn spawn(&self, name: String, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Error> {
+    pub(super) fn spawn(&self, name: String, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Error> {
         let settings = self.config.threads.clone();
         let name = format!("{}-{name}", settings.name_prefix);
         let builder = std::thread::Builder::new().name(name).stack_size(settings.stack_bytes);
@@ -417,9 +412,17 @@ impl Domain {
     /// News of the end of something whose marker is lost, or behind what takes too long.
     fn handle_overdue(&self, now: Instant) {
         for news in self.detour.take_overdue(now) {
-            let mut touched = Touched::default();
-            self.hand_over(core::iter::once(news.datagram()), now, &mut touched);
-            self.tell(&mut touched, now);
+            self.take_effect(&news, now);
+        }
+    }
+
+    /// Handles news that was put aside.
+    pub(super) fn take_effect(&self, news: &News, now: Instant) {
+        let mut touched = Touched::default();
+        self.hand_over(news.datagram().into_iter(), now, &mut touched);
+        self.tell(&mut touched, now);
+        if let (Some((reader, writer)), Some(shared)) = (news.channel(), &self.shared_memory) {
+            shared.begin(reader, writer);
         }
     }
 
@@ -618,14 +621,6 @@ impl Domain {
         }
     }
 
-    /// Under `Poll`: nobody waits for sockets and for shared memory at once. With something to wait for in memory, this
-    /// waits for that first, for a moment, and then the sockets are only looked at. Tells until when to wait for them.
-    fn wait_for_shared_memory(&self, wake: u64) -> u64 {
-        let Some(shared) = self.shared_memory.as_ref().filter(|shared| shared.has_writers()) else { return wake };
-        shared.wait(Instant(wake.min((now() + LOOK_AT_SOCKETS).0)));
-        0
-    }
-
     /// Sleeps until `parker`, that of the calling thread, is woken, or until `end`; perhaps not so long. Meanwhile this
     /// thread may do the receiving; under `Poll` it does.
     pub(crate) fn park(&self, parker: &Parker, end: Instant) {
@@ -686,54 +681,6 @@ impl Domain {
         self.waker.wake();
     }
 
-    /// What goes to and comes from other processes of the host without a network.
-    pub(super) const fn shared_memory(&self) -> Option<&SharedMemory> {
-        self.shared_memory.as_ref()
-    }
-
-    /// What participants of this process announce of it.
-    pub(crate) fn shared_memory_address(&self) -> Option<SharedMemoryAddress> {
-        self.shared_memory.as_ref().map(SharedMemory::announcement)
-    }
-
-    pub(crate) fn shared_memory_statistics(&self) -> SharedMemoryStatistics {
-        self.shared_memory.as_ref().map(SharedMemory::statistics).unwrap_or_default()
-    }
-
-    fn tend_shared_memory(&self) {
-        if let Some(shared) = &self.shared_memory {
-            shared.tend();
-        }
-    }
-
-    /// Starts the thread that takes from shared memory. Says whether that was possible.
-    pub(super) fn start_shared_memory(self: &Arc<Self>) -> bool {
-        let domain = Arc::clone(self);
-        let started = self.spawn(format!("shm-{}", self.id), move || {
-            if let Some(shared) = &domain.shared_memory {
-                shared.run(&domain);
-            }
-        });
-        match started {
-            Ok(thread) => {
-                let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-                // There may have been others before, while there was something to take.
-                threads.retain(|thread| !thread.is_finished());
-                threads.push(thread);
-                true
-            }
-            Err(error) => {
-                tracing::error!(%error, "no thread for shared memory");
-                false
-            }
-        }
-    }
-
-    /// How many readers in other processes get samples by shared memory.
-    pub(super) fn local_readers(&self) -> u64 {
-        self.snapshot().iter().map(|participant| participant.local_readers()).sum()
-    }
-
     /// The participant of this process with this prefix.
     pub(super) fn participant(&self, prefix: &GuidPrefix) -> Option<Arc<ParticipantCore>> {
         self.snapshot().iter().find(|participant| participant.prefix == *prefix).cloned()
@@ -790,8 +737,17 @@ impl Process for Domain {
         let now = now();
         if self.detour.is_in_use() {
             let arrived = self.detour.take_arrived(datagrams.clone());
-            let resolved = datagrams.clone().filter_map(|datagram| self.detour.resolve(datagram, &arrived));
-            self.hand_over(resolved, now, touched);
+            match self.shared_memory.as_ref().filter(|shared| shared.has_writers()) {
+                Some(shared) => {
+                    let samples = datagrams.clone().filter(|datagram| !self.detour.is_marker(datagram));
+                    self.hand_over(samples, now, touched);
+                    arrived.into_iter().for_each(|news| shared.put_behind_samples(news, self, now));
+                }
+                None => {
+                    let resolved = datagrams.clone().filter_map(|datagram| self.detour.resolve(datagram, &arrived));
+                    self.hand_over(resolved, now, touched);
+                }
+            }
         } else {
             self.hand_over(datagrams.clone(), now, touched);
         }
@@ -801,14 +757,6 @@ impl Process for Domain {
     fn tell(&self, touched: &mut Touched, now: Instant) {
         touched.after(now);
     }
-}
-
-/// Without it, everything goes over the network.
-fn open_shared_memory(config: &DomainConfig) -> Option<SharedMemory> {
-    if !config.shared_memory {
-        return None;
-    }
-    SharedMemory::open().inspect_err(|error| tracing::warn!(%error, "no shared memory with other processes")).ok()
 }
 
 /// The socket at which threads that wait receive themselves. Where receive threads are scheduled in a special way, they

@@ -14,9 +14,10 @@ use peregrine_transport::clock::MonotonicNs;
 use peregrine_transport::shm::{Connection, Connector, Interrupt, Notes, Reader, ReaderConfig, Sample, WriterId};
 
 use super::metadata::{ALIGNING, Entry};
-use super::{Counters, SharedMemory, Wanted, lock, reason_of};
+use super::{Counters, ROUNDS_MAX, SharedMemory, Wanted, lock, reason_of};
 use crate::config::WaitStrategy;
 use crate::driver::delivery::HERE;
+use crate::driver::detour::News;
 use crate::driver::domain::{Domain, Touched};
 use crate::driver::reader::ReaderCore;
 use crate::driver::{NEVER, now, wall};
@@ -46,6 +47,8 @@ pub(super) struct Incoming {
 struct Hands {
     reader: Reader,
     channels: HashMap<WriterId, Channel>,
+    /// To take effect when there is nothing to be taken.
+    news: Vec<News>,
 }
 
 struct Channel {
@@ -57,10 +60,16 @@ struct Channel {
     /// A sample that the reader has no room for: until it has, nothing else is taken.
     refused: Option<Box<Sample>>,
     is_paused: bool,
+    /// It is to begin when the datagrams have been received that came before it.
+    has_begun: bool,
 }
 
 enum Command {
-    Add(Box<(Connection, Wanted, Arc<()>)>),
+    Add(Box<(Connection, Wanted, Begun)>),
+    Begin {
+        reader: Guid,
+        writer: Guid,
+    },
     /// Of one writer, or of all.
     Remove {
         reader: Guid,
@@ -70,7 +79,12 @@ enum Command {
         reader: Guid,
     },
     LookForEnds,
+    /// To take effect when there is nothing to be taken.
+    Behind(News),
 }
+
+/// What is held of a channel, and whether it may begin at once.
+type Begun = (Arc<()>, bool);
 
 /// A sample where its writer has put it.
 #[derive(Debug)]
@@ -91,7 +105,7 @@ impl Incoming {
         Ok(Self {
             connector: reader.connector(),
             interrupt: reader.interrupt(),
-            hands: Mutex::new(Hands { reader, channels: HashMap::new() }),
+            hands: Mutex::new(Hands { reader, channels: HashMap::new(), news: Vec::new() }),
             commands: Mutex::default(),
             has_commands: AtomicBool::new(false),
             is_running: Mutex::new(false),
@@ -99,9 +113,9 @@ impl Incoming {
         })
     }
 
-    /// A channel, which refers to `count` as long as it is there.
-    pub(super) fn add(&self, connection: Connection, wanted: Wanted, count: Arc<()>, domain: &Arc<Domain>) {
-        self.submit(Command::Add(Box::new((connection, wanted, count))));
+    /// A channel, which refers to what it is given as long as it is there, and begins at once, or when it is [told](Self::begin).
+    pub(super) fn add(&self, connection: Connection, wanted: Wanted, begun: Begun, domain: &Arc<Domain>) {
+        self.submit(Command::Add(Box::new((connection, wanted, begun))));
         if domain.is_polled() {
             return;
         }
@@ -109,6 +123,21 @@ impl Incoming {
         if !*is_running && !self.is_closing.load(Ordering::SeqCst) {
             *is_running = domain.start_shared_memory();
         }
+    }
+
+    pub(super) fn begin(&self, reader: Guid, writer: Guid) {
+        self.submit(Command::Begin { reader, writer });
+    }
+
+    /// Has the shared-memory thread let the news take effect when it has taken what there is. The news comes back if there is
+    /// no such thread, and so nothing to take.
+    pub(super) fn put_behind_samples(&self, news: News) -> Option<News> {
+        let is_running = lock(&self.is_running);
+        if !*is_running {
+            return Some(news);
+        }
+        self.submit(Command::Behind(news));
+        None
     }
 
     pub(super) fn remove(&self, reader: Guid, writer: Option<Guid>) {
@@ -131,23 +160,31 @@ impl Incoming {
             WaitStrategy::Block | WaitStrategy::Poll => Duration::ZERO,
         };
         let mut touched = Touched::default();
+        // Rounds since news has come.
+        let mut rounds = 0;
         while !self.is_closing.load(Ordering::SeqCst) {
             let mut hands = lock(&self.hands);
             self.obey(&mut hands, &mut touched, shared);
-            if hands.channels.is_empty() && self.has_ended() {
+            let has_news = !hands.news.is_empty();
+            if hands.channels.is_empty() && !has_news && self.has_ended() {
                 return;
             }
             let has_taken = hands.take(&mut touched, &shared.counters);
             if !has_taken {
                 hands.look_for_gone(shared);
-                let is_idle = touched.is_empty() && !self.has_commands.load(Ordering::SeqCst);
+                let is_idle = touched.is_empty() && !has_news && !self.has_commands.load(Ordering::SeqCst);
                 if is_idle && !hands.channels.is_empty() {
                     hands.reader.wait(spin, None);
                     continue;
                 }
             }
+            // Who writes on and on does not keep it up.
+            rounds = if has_news { rounds + 1 } else { 0 };
+            let is_due = has_news && (!has_taken || rounds > ROUNDS_MAX);
+            let news = if is_due { std::mem::take(&mut hands.news) } else { Vec::new() };
             drop(hands);
             touched.after(now());
+            news.iter().for_each(|news| domain.take_effect(news, now()));
         }
     }
 
@@ -207,9 +244,11 @@ impl Incoming {
         for command in std::mem::take(&mut *lock(&self.commands)) {
             match command {
                 Command::Add(channel) => {
-                    let (connection, wanted, count) = *channel;
-                    hands.add(connection, wanted, count, shared);
+                    let (connection, wanted, begun) = *channel;
+                    hands.add(connection, wanted, begun, shared);
                 }
+                Command::Begin { reader, writer } => hands.begin(reader, writer),
+                Command::Behind(news) => hands.news.push(news),
                 Command::Remove { reader, writer } => {
                     hands.remove(&shared.counters, |wanted| {
                         wanted.reader_guid == reader && writer.is_none_or(|writer| wanted.writer == writer)
@@ -231,7 +270,7 @@ impl Incoming {
 }
 
 impl Hands {
-    fn add(&mut self, connection: Connection, wanted: Wanted, held: Arc<()>, shared: &SharedMemory) {
+    fn add(&mut self, connection: Connection, wanted: Wanted, (held, has_begun): Begun, shared: &SharedMemory) {
         let added = match (wanted.reader.upgrade(), self.reader.add(connection)) {
             (Some(core), Ok(id)) => self.reader.notes(id).map(|notes| (core, id, notes)),
             (None, Ok(id)) => {
@@ -247,7 +286,16 @@ impl Hands {
             shared.counters.writers.fetch_sub(1, Ordering::Relaxed);
             return;
         };
-        self.channels.insert(id, Channel { wanted, core, notes, held, refused: None, is_paused: false });
+        self.reader.pause(id, !has_begun);
+        self.channels.insert(id, Channel { wanted, core, notes, held, refused: None, is_paused: false, has_begun });
+    }
+
+    fn begin(&mut self, reader: Guid, writer: Guid) {
+        let is_meant = |wanted: &Wanted| wanted.reader_guid == reader && wanted.writer == writer;
+        for (id, channel) in self.channels.iter_mut().filter(|(_, channel)| is_meant(&channel.wanted)) {
+            channel.has_begun = true;
+            self.reader.pause(*id, channel.is_paused);
+        }
     }
 
     fn remove(&mut self, counters: &Counters, is_meant: impl Fn(&Wanted) -> bool) {
@@ -263,7 +311,7 @@ impl Hands {
     fn resume(&mut self, reader: Guid, touched: &mut Touched, counters: &Counters) {
         let (now, wall) = (now(), wall());
         let rx = Reception { now, wall, buffer: None, source: HERE };
-        let Self { reader: source, channels } = self;
+        let Self { reader: source, channels, .. } = self;
         for (id, channel) in channels.iter_mut().filter(|(_, channel)| channel.wanted.reader_guid == reader) {
             if let Some(refused) = channel.refused.take() {
                 channel.give(source, *id, &rx, *refused, counters);
@@ -279,7 +327,7 @@ impl Hands {
     fn take(&mut self, touched: &mut Touched, counters: &Counters) -> bool {
         let (now, wall) = (now(), wall());
         let rx = Reception { now, wall, buffer: None, source: HERE };
-        let Self { reader: source, channels } = self;
+        let Self { reader: source, channels, .. } = self;
         let mut taken = 0;
         while taken < BATCH {
             let sample = match source.take() {

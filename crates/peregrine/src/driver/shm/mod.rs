@@ -13,6 +13,7 @@
 //!
 //! The thread is started with the first channel and ends with the last one.
 
+mod domain;
 mod incoming;
 mod metadata;
 pub(super) mod outgoing;
@@ -31,6 +32,7 @@ use peregrine_transport::shm::{
     Address, Connecting, Connection, Gone, Listener, Overflow, Place, ReaderKey, Refusal, Request, Trust, WriterKey,
 };
 
+use super::detour::News;
 use super::domain::Domain;
 use super::local;
 use super::participant::ParticipantCore;
@@ -38,6 +40,7 @@ use super::reader::ReaderCore;
 use super::writer::WriterCore;
 use super::{NEVER, now};
 use crate::shared_memory::{DeliveryPath, NoSharedMemory, SharedMemoryStatistics};
+pub(super) use domain::open;
 use incoming::Incoming;
 use outgoing::Outgoing;
 
@@ -182,6 +185,22 @@ impl SharedMemory {
     pub(super) fn resume(&self, reader: Guid) {
         if self.has_writers() {
             self.incoming.resume(reader);
+        }
+    }
+
+    /// The channel from this writer to a best-effort reader may begin.
+    pub(super) fn begin(&self, reader: Guid, writer: Guid) {
+        self.incoming.begin(reader, writer);
+    }
+
+    /// Has news take effect when all samples have been taken that have come.
+    pub(super) fn put_behind_samples(&self, news: News, domain: &Domain, now: Instant) {
+        if domain.is_polled() {
+            let mut rounds = 0..ROUNDS_MAX;
+            while rounds.next().is_some() && self.take() {}
+            domain.take_effect(&news, now);
+        } else if let Some(news) = self.incoming.put_behind_samples(news) {
+            domain.take_effect(&news, now);
         }
     }
 
@@ -435,7 +454,12 @@ impl SharedMemory {
         if let Some(participant) = domain.participant(&wanted.reader_guid.prefix) {
             participant.observe_path(wanted.reader_guid, wanted.writer, DeliveryPath::SharedMemory);
         }
-        self.incoming.add(connection, wanted, count, domain);
+        let (reader, writer) = (wanted.reader_guid, wanted.writer);
+        let is_reliable = wanted.reader.upgrade().is_some_and(|core| core.lock().reader.is_reliable());
+        self.incoming.add(connection, wanted, (count, is_reliable), domain);
+        if !is_reliable {
+            domain.begin_behind_datagrams(self, reader, writer);
+        }
     }
 
     fn fall_back(&self, wanted: &Wanted, reason: NoSharedMemory) {

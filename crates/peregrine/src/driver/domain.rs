@@ -571,7 +571,7 @@ impl Domain {
             for socket in &*data_sockets {
                 any |= self.receive_once(receiver, socket, touched);
             }
-            any |= self.shared_memory.as_ref().is_some_and(SharedMemory::take);
+            any |= self.shared_memory.as_ref().is_some_and(|shared| shared.take(self));
             *rounds = rounds.wrapping_add(1);
             // Discovery and timers are looked at now and then while data is what keeps us here.
             let looks_around = rounds.is_multiple_of(64);

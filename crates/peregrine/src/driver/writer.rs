@@ -11,7 +11,7 @@ use peregrine_rtps::time::{Instant, Span};
 use peregrine_rtps::transmit::TransmitBatch;
 use peregrine_rtps::writer::{HandOverBatch, MatchedReader, ReaderPath, Writer, WriterEvent};
 use peregrine_transport::event::{Poller, Token};
-use peregrine_transport::shm::{Gone, Overflow, Request};
+use peregrine_transport::shm::{Overflow, Request};
 
 use super::delivery::{Handing, Told};
 use super::domain::Domain;
@@ -20,7 +20,7 @@ use super::flow::FlowController;
 use super::local::LocalReader;
 use super::publishing::Turn;
 use super::send::Route;
-use super::shm::outgoing::{Outgoing, PayloadSlot};
+use super::shm::outgoing::{Looked, Outgoing, PayloadSlot};
 use super::telling::{Telling, is_telling};
 use super::topic::TopicCore;
 use super::wakers::Wakers;
@@ -56,6 +56,8 @@ pub(crate) struct WriterState {
     pub(crate) wakers: Wakers,
     /// Somebody is sending; what others put out meanwhile, that one sends too.
     sending: bool,
+    /// A reader gets its samples in another way from now on: what is on its way in messages leaves before they do.
+    messages_first: bool,
     /// What it sends by, while nobody is sending.
     outbox: Option<Box<Outbox>>,
     /// How often the window had been filled at the last write.
@@ -256,10 +258,13 @@ impl WriterCore {
             let mut outbox = guard.outbox.take().unwrap_or_default();
             loop {
                 // Readers of this process and of this host first: it takes no system call, or few.
-                if guard.writer.hands_over() {
+                if guard.writer.hands_over() && !guard.messages_first {
                     guard = self.hand_over(guard, &mut outbox.handing, told.get_or_insert_default());
                 }
                 if !guard.writer.poll_transmit(&mut outbox.batch) {
+                    if std::mem::take(&mut guard.messages_first) {
+                        continue;
+                    }
                     break;
                 }
                 drop(guard);
@@ -291,7 +296,7 @@ impl WriterCore {
         self.outgoing.is_halted(reader)
     }
 
-    /// Admits a reader in another process, which from now on gets its samples by shared memory.
+    /// Admits a reader in another process. When it is ready, it gets its samples by shared memory.
     pub(super) fn admit(
         &self,
         request: Request,
@@ -299,27 +304,30 @@ impl WriterCore {
         overflow: Overflow,
         poller: (&Poller, Token),
     ) -> std::io::Result<()> {
-        self.outgoing.admit(request, reader, overflow, poller)?;
-        let (mut guard, now) = (self.lock(), now());
         // It may have asked before, and not have got what went by that channel.
-        guard.writer.set_path(now, reader, ReaderPath::Messages);
-        guard.writer.set_path(now, reader, ReaderPath::HandOver);
-        Ok(())
+        self.lock().writer.set_path(now(), reader, ReaderPath::Messages);
+        self.outgoing.admit(request, reader, overflow, poller)
     }
 
-    /// Looks after the readers in other processes; tells those that are gone, which get messages from now on. To be followed
-    /// by [`Self::after`].
-    pub(super) fn look_after_local_readers(&self) -> Vec<(Guid, Gone)> {
-        let (halted, gone) = self.outgoing.look_after();
+    /// Looks after the readers in other processes: those that are ready get their samples by shared memory from now on, those
+    /// that are gone by messages. To be followed by [`Self::after`].
+    pub(super) fn look_after_local_readers(&self) -> Looked {
+        let looked = self.outgoing.look_after();
         let mut guard = self.lock();
         let now = now();
-        halted.into_iter().for_each(|reader| guard.writer.go_on(reader));
-        for (reader, _) in &gone {
+        for reader in &looked.ready {
+            guard.writer.set_path(now, *reader, ReaderPath::HandOver);
+            guard.messages_first = true;
+        }
+        for reader in &looked.resumed {
+            guard.writer.go_on(*reader);
+        }
+        for (reader, _) in &looked.gone {
             guard.writer.set_path(now, *reader, ReaderPath::Messages);
         }
         drop(guard);
         self.note_acknowledged(false);
-        gone
+        looked
     }
 
     /// Whether this reader gets samples by shared memory.
@@ -604,6 +612,7 @@ impl WriterState {
             hook: None,
             wakers: Wakers::default(),
             sending: false,
+            messages_first: false,
             outbox: None,
             windows_filled: 0,
             is_outpaced: false,

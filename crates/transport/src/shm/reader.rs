@@ -291,7 +291,7 @@ impl Reader {
                     self.statistics.taken += 1;
                     return Ok(Some(sample));
                 }
-                Ok(None) => some_gone |= channel.gone.is_some(),
+                Ok(None) => some_gone |= channel.is_over(),
                 Err(error) => result = Err(error),
             }
         }
@@ -409,7 +409,7 @@ impl Reader {
     fn remove_gone(&mut self) {
         let mut place = 0;
         while let Some(channel) = self.channels.get(place) {
-            let Some(reason) = channel.gone else {
+            let Some(reason) = channel.gone.filter(|_| channel.is_over()) else {
                 place += 1;
                 continue;
             };
@@ -426,6 +426,15 @@ impl Reader {
 impl Channel {
     fn is_ready(&self) -> bool {
         !self.is_paused && self.receiver.is_ready(&self.tie.shared)
+    }
+
+    /// Whether its writer is gone and nothing of it is left that may be taken.
+    fn is_over(&self) -> bool {
+        match self.gone {
+            None => false,
+            Some(Gone::Ended) => !self.is_paused && !self.receiver.is_ready(&self.tie.shared),
+            Some(Gone::Broken(_) | Gone::Closed) => true,
+        }
     }
 
     fn take(&mut self, max_mapped_bytes: usize) -> Result<Option<Sample>, TakeError> {

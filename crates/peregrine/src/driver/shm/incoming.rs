@@ -14,6 +14,7 @@ use peregrine_transport::clock::MonotonicNs;
 use peregrine_transport::shm::{Connection, Connector, Interrupt, Notes, Reader, ReaderConfig, Sample, WriterId};
 
 use super::metadata::{ALIGNING, Entry};
+use super::outgoing::READY;
 use super::{Counters, ROUNDS_MAX, SharedMemory, Wanted, lock, reason_of};
 use crate::config::WaitStrategy;
 use crate::driver::delivery::HERE;
@@ -49,6 +50,16 @@ struct Hands {
     channels: HashMap<WriterId, Channel>,
     /// To take effect when there is nothing to be taken.
     news: Vec<News>,
+    /// Rounds since then in which there was something.
+    rounds: usize,
+    /// Channels whose first samples wait for datagrams that have come before, from now on.
+    begun: Vec<(Guid, Guid)>,
+}
+
+/// What is to be done with the hands free.
+struct Acts {
+    news: Vec<News>,
+    begun: Vec<(Guid, Guid)>,
 }
 
 struct Channel {
@@ -60,12 +71,22 @@ struct Channel {
     /// A sample that the reader has no room for: until it has, nothing else is taken.
     refused: Option<Box<Sample>>,
     is_paused: bool,
-    /// It is to begin when the datagrams have been received that came before it.
-    has_begun: bool,
+    order: Order,
+}
+
+/// Whether samples in datagrams may still be under way when the first comes by shared memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    /// Nothing has come, and the reader would take what comes late for too late.
+    Unknown,
+    /// The first sample waits until the datagrams have been received that came before it.
+    Awaited,
+    /// None that matters.
+    Certain,
 }
 
 enum Command {
-    Add(Box<(Connection, Wanted, Begun)>),
+    Add(Box<(Connection, Wanted, Arc<()>)>),
     Begin {
         reader: Guid,
         writer: Guid,
@@ -82,9 +103,6 @@ enum Command {
     /// To take effect when there is nothing to be taken.
     Behind(News),
 }
-
-/// What is held of a channel, and whether it may begin at once.
-type Begun = (Arc<()>, bool);
 
 /// A sample where its writer has put it.
 #[derive(Debug)]
@@ -105,7 +123,13 @@ impl Incoming {
         Ok(Self {
             connector: reader.connector(),
             interrupt: reader.interrupt(),
-            hands: Mutex::new(Hands { reader, channels: HashMap::new(), news: Vec::new() }),
+            hands: Mutex::new(Hands {
+                reader,
+                channels: HashMap::new(),
+                news: Vec::new(),
+                rounds: 0,
+                begun: Vec::new(),
+            }),
             commands: Mutex::default(),
             has_commands: AtomicBool::new(false),
             is_running: Mutex::new(false),
@@ -113,9 +137,9 @@ impl Incoming {
         })
     }
 
-    /// A channel, which refers to what it is given as long as it is there, and begins at once, or when it is [told](Self::begin).
-    pub(super) fn add(&self, connection: Connection, wanted: Wanted, begun: Begun, domain: &Arc<Domain>) {
-        self.submit(Command::Add(Box::new((connection, wanted, begun))));
+    /// A channel, which refers to `count` as long as it is there.
+    pub(super) fn add(&self, connection: Connection, wanted: Wanted, count: Arc<()>, domain: &Arc<Domain>) {
+        self.submit(Command::Add(Box::new((connection, wanted, count))));
         if domain.is_polled() {
             return;
         }
@@ -125,15 +149,15 @@ impl Incoming {
         }
     }
 
+    /// The datagrams have been received that came before the first sample of a channel.
     pub(super) fn begin(&self, reader: Guid, writer: Guid) {
         self.submit(Command::Begin { reader, writer });
     }
 
-    /// Has the shared-memory thread let the news take effect when it has taken what there is. The news comes back if there is
-    /// no such thread, and so nothing to take.
-    pub(super) fn put_behind_samples(&self, news: News) -> Option<News> {
+    /// Has whoever takes let the news take effect when there is nothing left to take. The news comes back if nobody takes.
+    pub(super) fn put_behind_samples(&self, news: News, is_polled: bool) -> Option<News> {
         let is_running = lock(&self.is_running);
-        if !*is_running {
+        if !*is_running && !is_polled {
             return Some(news);
         }
         self.submit(Command::Behind(news));
@@ -160,31 +184,25 @@ impl Incoming {
             WaitStrategy::Block | WaitStrategy::Poll => Duration::ZERO,
         };
         let mut touched = Touched::default();
-        // Rounds since news has come.
-        let mut rounds = 0;
         while !self.is_closing.load(Ordering::SeqCst) {
             let mut hands = lock(&self.hands);
             self.obey(&mut hands, &mut touched, shared);
-            let has_news = !hands.news.is_empty();
-            if hands.channels.is_empty() && !has_news && self.has_ended() {
+            if hands.channels.is_empty() && hands.news.is_empty() && self.has_ended() {
                 return;
             }
             let has_taken = hands.take(&mut touched, &shared.counters);
             if !has_taken {
                 hands.look_for_gone(shared);
-                let is_idle = touched.is_empty() && !has_news && !self.has_commands.load(Ordering::SeqCst);
+                let is_idle = touched.is_empty() && !hands.has_to_act() && !self.has_commands.load(Ordering::SeqCst);
                 if is_idle && !hands.channels.is_empty() {
                     hands.reader.wait(spin, None);
                     continue;
                 }
             }
-            // Who writes on and on does not keep it up.
-            rounds = if has_news { rounds + 1 } else { 0 };
-            let is_due = has_news && (!has_taken || rounds > ROUNDS_MAX);
-            let news = if is_due { std::mem::take(&mut hands.news) } else { Vec::new() };
+            let acts = hands.acts(has_taken);
             drop(hands);
             touched.after(now());
-            news.iter().for_each(|news| domain.take_effect(news, now()));
+            acts.perform(domain, shared);
         }
     }
 
@@ -196,7 +214,7 @@ impl Incoming {
     }
 
     /// Takes what there is now; `false` if there was nothing, or another thread is taking.
-    pub(super) fn take_now(&self, shared: &SharedMemory) -> bool {
+    pub(super) fn take_now(&self, domain: &Domain, shared: &SharedMemory) -> bool {
         let Some(mut hands) = self.try_hands() else { return false };
         let mut touched = Touched::default();
         self.obey(&mut hands, &mut touched, shared);
@@ -204,9 +222,12 @@ impl Incoming {
         if !has_taken {
             hands.look_for_gone(shared);
         }
+        let acts = hands.acts(has_taken);
         drop(hands);
         touched.after(now());
-        has_taken
+        let has_acted = !acts.is_empty();
+        acts.perform(domain, shared);
+        has_taken || has_acted
     }
 
     pub(super) fn wait(&self, end: Instant) {
@@ -244,10 +265,10 @@ impl Incoming {
         for command in std::mem::take(&mut *lock(&self.commands)) {
             match command {
                 Command::Add(channel) => {
-                    let (connection, wanted, begun) = *channel;
-                    hands.add(connection, wanted, begun, shared);
+                    let (connection, wanted, count) = *channel;
+                    hands.add(connection, wanted, count, shared);
                 }
-                Command::Begin { reader, writer } => hands.begin(reader, writer),
+                Command::Begin { reader, writer } => hands.begin(reader, writer, touched, &shared.counters),
                 Command::Behind(news) => hands.news.push(news),
                 Command::Remove { reader, writer } => {
                     hands.remove(&shared.counters, |wanted| {
@@ -270,7 +291,7 @@ impl Incoming {
 }
 
 impl Hands {
-    fn add(&mut self, connection: Connection, wanted: Wanted, (held, has_begun): Begun, shared: &SharedMemory) {
+    fn add(&mut self, connection: Connection, wanted: Wanted, held: Arc<()>, shared: &SharedMemory) {
         let added = match (wanted.reader.upgrade(), self.reader.add(connection)) {
             (Some(core), Ok(id)) => self.reader.notes(id).map(|notes| (core, id, notes)),
             (None, Ok(id)) => {
@@ -286,16 +307,45 @@ impl Hands {
             shared.counters.writers.fetch_sub(1, Ordering::Relaxed);
             return;
         };
-        self.reader.pause(id, !has_begun);
-        self.channels.insert(id, Channel { wanted, core, notes, held, refused: None, is_paused: false, has_begun });
+        let mut state = core.lock();
+        let below = state.reader.acknowledged_below(wanted.writer);
+        let order = if state.reader.is_reliable() { Order::Certain } else { Order::Unknown };
+        drop(state);
+        let channel = Channel { wanted, core, notes, held, refused: None, is_paused: false, order };
+        // From now on the writer may use it.
+        channel.note(below);
+        self.channels.insert(id, channel);
     }
 
-    fn begin(&mut self, reader: Guid, writer: Guid) {
+    fn begin(&mut self, reader: Guid, writer: Guid, touched: &mut Touched, counters: &Counters) {
+        let (now, wall) = (now(), wall());
+        let rx = Reception { now, wall, buffer: None, source: HERE };
         let is_meant = |wanted: &Wanted| wanted.reader_guid == reader && wanted.writer == writer;
         for (id, channel) in self.channels.iter_mut().filter(|(_, channel)| is_meant(&channel.wanted)) {
-            channel.has_begun = true;
-            self.reader.pause(*id, channel.is_paused);
+            channel.order = Order::Certain;
+            if let Some(refused) = channel.refused.take() {
+                channel.give(&mut self.reader, *id, &rx, *refused, counters);
+                touched.reader(&channel.core);
+            }
         }
+    }
+
+    /// Whether there is something to be done that nothing has to come for.
+    fn has_to_act(&self) -> bool {
+        !self.begun.is_empty() || !self.news.is_empty() && !self.is_awaiting()
+    }
+
+    /// Whether samples wait that have come before news.
+    fn is_awaiting(&self) -> bool {
+        self.channels.values().any(|channel| channel.order == Order::Awaited)
+    }
+
+    /// What is to be done now. News waits until there was nothing to take; but who writes on and on does not keep it up.
+    fn acts(&mut self, has_taken: bool) -> Acts {
+        let begun = std::mem::take(&mut self.begun);
+        self.rounds = if self.news.is_empty() { 0 } else { self.rounds + usize::from(has_taken) };
+        let is_due = !self.news.is_empty() && (!has_taken && !self.is_awaiting() || self.rounds > ROUNDS_MAX);
+        Acts { news: if is_due { std::mem::take(&mut self.news) } else { Vec::new() }, begun }
     }
 
     fn remove(&mut self, counters: &Counters, is_meant: impl Fn(&Wanted) -> bool) {
@@ -327,7 +377,7 @@ impl Hands {
     fn take(&mut self, touched: &mut Touched, counters: &Counters) -> bool {
         let (now, wall) = (now(), wall());
         let rx = Reception { now, wall, buffer: None, source: HERE };
-        let Self { reader: source, channels, .. } = self;
+        let Self { reader: source, channels, begun, .. } = self;
         let mut taken = 0;
         while taken < BATCH {
             let sample = match source.take() {
@@ -342,6 +392,9 @@ impl Hands {
             taken += 1;
             let id = sample.writer();
             let Some(channel) = channels.get_mut(&id) else { continue };
+            if channel.order == Order::Unknown {
+                begun.push((channel.wanted.reader_guid, channel.wanted.writer));
+            }
             channel.give(source, id, &rx, sample, counters);
             touched.reader(&channel.core);
         }
@@ -356,6 +409,19 @@ impl Hands {
                 shared.fall_back(&channel.wanted, reason_of(gone.reason));
             }
         }
+    }
+}
+
+impl Acts {
+    fn is_empty(&self) -> bool {
+        self.news.is_empty() && self.begun.is_empty()
+    }
+
+    fn perform(self, domain: &Domain, shared: &SharedMemory) {
+        for (reader, writer) in self.begun {
+            domain.begin_behind_datagrams(shared, reader, writer);
+        }
+        self.news.iter().for_each(|news| domain.take_effect(news, now()));
     }
 }
 
@@ -375,7 +441,13 @@ enum Delivered {
 impl Channel {
     /// Gives the reader a sample, or keeps it until there is room.
     fn give(&mut self, source: &mut Reader, id: WriterId, rx: &Reception<'_>, sample: Sample, counters: &Counters) {
-        match self.deliver(rx, sample) {
+        let delivered = if self.order == Order::Certain {
+            self.deliver(rx, sample)
+        } else {
+            self.order = Order::Awaited;
+            Ok(Delivered::Refused(Box::new(sample)))
+        };
+        match delivered {
             Ok(Delivered::Taken { samples }) => {
                 counters.received.fetch_add(samples, Ordering::Relaxed);
                 if self.is_paused {
@@ -441,10 +513,8 @@ impl Channel {
         Ok(Delivered::Taken { samples: u64::from(matches!(entry, Entry::Change { .. })) })
     }
 
-    /// Lets the writer know that the reader has everything below this number.
+    /// Lets the writer know that the reader has everything below this number, and that it is there.
     fn note(&self, below: Option<SequenceNumber>) {
-        if let Some(below) = below {
-            self.notes.set(below.0.max(0).cast_unsigned());
-        }
+        self.notes.set(below.map_or(0, |below| below.0.max(0).cast_unsigned()).max(READY));
     }
 }

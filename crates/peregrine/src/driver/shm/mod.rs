@@ -195,11 +195,10 @@ impl SharedMemory {
 
     /// Has news take effect when all samples have been taken that have come.
     pub(super) fn put_behind_samples(&self, news: News, domain: &Domain, now: Instant) {
-        if domain.is_polled() {
-            let mut rounds = 0..ROUNDS_MAX;
-            while rounds.next().is_some() && self.take() {}
-            domain.take_effect(&news, now);
-        } else if let Some(news) = self.incoming.put_behind_samples(news) {
+        if let Some((reader, writer)) = news.channel() {
+            // Those samples wait for nothing else.
+            self.begin(reader, writer);
+        } else if let Some(news) = self.incoming.put_behind_samples(news, domain.is_polled()) {
             domain.take_effect(&news, now);
         }
     }
@@ -263,8 +262,8 @@ impl SharedMemory {
     }
 
     /// Under `Poll`: takes what has come. Says whether there was anything.
-    pub(super) fn take(&self) -> bool {
-        self.incoming.take_now(self)
+    pub(super) fn take(&self, domain: &Domain) -> bool {
+        self.incoming.take_now(domain, self)
     }
 
     /// Under `Poll`: sleeps until something comes, or until `end`.
@@ -376,9 +375,9 @@ impl SharedMemory {
         let token = tending.next_token();
         match core.admit(request, reader, overflow, (&tending.poller, token)) {
             Ok(()) => {
-                tracing::debug!(%writer, %reader, "samples go by shared memory");
-                participant.observe_path(writer, reader, DeliveryPath::SharedMemory);
                 tending.sources.push((token, Source::Writer(Arc::downgrade(&core), reader)));
+                // It may be ready already.
+                self.look_after_writer(&core, domain);
                 tending.touched.push(core);
             }
             Err(error) => {
@@ -412,10 +411,19 @@ impl SharedMemory {
         }
     }
 
-    fn look_after_writer(&self, writer: &Arc<WriterCore>, domain: &Domain) {
-        for (reader, gone) in writer.look_after_local_readers() {
-            let Some(participant) = domain.participant(&writer.guid.prefix) else { continue };
-            self.note_fallback(&participant, writer.guid, reader, reason_of(gone));
+    fn look_after_writer(&self, core: &Arc<WriterCore>, domain: &Domain) {
+        let looked = core.look_after_local_readers();
+        if looked.ready.is_empty() && looked.gone.is_empty() {
+            return;
+        }
+        let writer = core.guid;
+        let Some(participant) = domain.participant(&writer.prefix) else { return };
+        for reader in looked.ready {
+            tracing::debug!(%writer, %reader, "samples go by shared memory");
+            participant.observe_path(writer, reader, DeliveryPath::SharedMemory);
+        }
+        for (reader, gone) in looked.gone {
+            self.note_fallback(&participant, writer, reader, reason_of(gone));
         }
     }
 
@@ -454,12 +462,7 @@ impl SharedMemory {
         if let Some(participant) = domain.participant(&wanted.reader_guid.prefix) {
             participant.observe_path(wanted.reader_guid, wanted.writer, DeliveryPath::SharedMemory);
         }
-        let (reader, writer) = (wanted.reader_guid, wanted.writer);
-        let is_reliable = wanted.reader.upgrade().is_some_and(|core| core.lock().reader.is_reliable());
-        self.incoming.add(connection, wanted, (count, is_reliable), domain);
-        if !is_reliable {
-            domain.begin_behind_datagrams(self, reader, writer);
-        }
+        self.incoming.add(connection, wanted, count, domain);
     }
 
     fn fall_back(&self, wanted: &Wanted, reason: NoSharedMemory) {

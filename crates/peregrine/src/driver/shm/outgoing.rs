@@ -17,6 +17,9 @@ use peregrine_transport::shm::{Gone, Overflow, ReaderId, Request, SharedSlot, Sl
 use super::metadata::{ALIGNING, Entry};
 use super::{Counters, lock};
 
+/// What a reader notes before it has anything, to say that it is there.
+pub(super) const READY: u64 = 1;
+
 /// How often acknowledgements are looked at while there is no other reason.
 const LOOK_EVERY: u32 = 32;
 /// How often a writer that writes on and on gives up memory that was not in use meanwhile.
@@ -49,6 +52,18 @@ struct LocalReader {
     below: SequenceNumber,
     /// There was no room for it.
     is_halted: bool,
+    /// It has noted something, and so is there to take what it is given.
+    is_ready: bool,
+}
+
+/// What has become of readers since they were looked after last.
+#[derive(Default)]
+pub(in crate::driver) struct Looked {
+    /// They are there, and get their samples here from now on.
+    pub(in crate::driver) ready: Vec<Guid>,
+    /// They may have room again.
+    pub(in crate::driver) resumed: Vec<Guid>,
+    pub(in crate::driver) gone: Vec<(Guid, Gone)>,
 }
 
 /// A payload that lies in a slot.
@@ -90,7 +105,7 @@ impl Outgoing {
         self.has_readers.load(Ordering::Acquire)
     }
 
-    /// Admits a reader.
+    /// Admits a reader. It is told of by [`Self::look_after`] when it is ready.
     ///
     /// # Errors
     /// Its memory is not as it should be, there are too many, or the system is short of something.
@@ -119,7 +134,15 @@ impl Outgoing {
         if let Some(descriptor) = channels.writer.descriptor(id) {
             poller.add(&descriptor, token)?;
         }
-        channels.readers.push(LocalReader { id, guid: reader, below: SequenceNumber::ZERO, is_halted: false });
+        channels.readers.push(LocalReader {
+            id,
+            guid: reader,
+            below: SequenceNumber::ZERO,
+            is_halted: false,
+            is_ready: false,
+        });
+        // What it has noted before this is seen by whoever looks after it next.
+        channels.writer.ask_for_note(id, READY);
         self.has_readers.store(true, Ordering::Release);
         Ok(())
     }
@@ -180,23 +203,30 @@ impl Outgoing {
         lock(&self.channels).as_ref().is_some_and(|channels| channels.readers.iter().any(|local| local.guid == reader))
     }
 
-    /// How many readers there are.
+    /// How many readers are ready.
     pub(in crate::driver) fn count(&self) -> usize {
-        lock(&self.channels).as_ref().map_or(0, |channels| channels.readers.len())
+        let channels = lock(&self.channels);
+        channels.iter().flat_map(|channels| &channels.readers).filter(|local| local.is_ready).count()
     }
 
-    /// Looks after the readers: tells which have room again, and who is gone.
-    pub(in crate::driver) fn look_after(&self) -> (Vec<Guid>, Vec<(Guid, Gone)>) {
+    /// Looks after the readers.
+    pub(in crate::driver) fn look_after(&self) -> Looked {
         let mut guard = lock(&self.channels);
-        let Some(channels) = guard.as_mut() else { return (Vec::new(), Vec::new()) };
+        let Some(channels) = guard.as_mut() else { return Looked::default() };
         channels.writer.service();
         channels.writer.ask_no_more();
-        let gone = channels.gone();
-        let halted =
-            channels.readers.iter_mut().filter_map(|reader| std::mem::take(&mut reader.is_halted).then_some(reader));
-        let halted = halted.map(|reader| reader.guid).collect();
+        let mut looked = Looked { gone: channels.gone(), ..Looked::default() };
+        for reader in &mut channels.readers {
+            if std::mem::take(&mut reader.is_halted) {
+                looked.resumed.push(reader.guid);
+            }
+            if !reader.is_ready && channels.writer.note_of(reader.id).is_some_and(|note| note >= READY) {
+                reader.is_ready = true;
+                looked.ready.push(reader.guid);
+            }
+        }
         self.end_if_unused(&mut guard);
-        (halted, gone)
+        looked
     }
 
     /// Ends the channel to a reader, if there is one.

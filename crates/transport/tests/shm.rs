@@ -156,6 +156,25 @@ fn a_reader_that_may_miss_some_gets_the_last_ones() {
 }
 
 #[test]
+fn what_a_writer_that_is_gone_has_published_waits_for_a_reader_that_pauses() {
+    let mut setups = [Setup::new(WriterConfig::default()), Setup::new(WriterConfig::default())];
+    let mut reader = reader();
+    let ids = setups.each_mut().map(|setup| setup.admit(&mut reader, Overflow::Evict).1);
+    for setup in &mut setups {
+        (0..3).for_each(|number| setup.publish(number, 8));
+    }
+    reader.pause(ids[0], true);
+    drop(setups);
+    reader.service();
+    assert_eq!(take_all(&mut reader), [0, 1, 2]);
+    assert_eq!(reader.poll_gone().map(|gone| gone.writer), Some(ids[1]));
+    assert_eq!((take(&mut reader), reader.poll_gone()), (None, None));
+    reader.pause(ids[0], false);
+    assert_eq!(take_all(&mut reader), [0, 1, 2]);
+    assert_eq!(reader.poll_gone().map(|gone| (gone.writer, gone.reason)), Some((ids[0], Gone::Ended)));
+}
+
+#[test]
 fn a_slow_reader_does_not_disturb_the_others() {
     let mut setup = Setup::new(WriterConfig { entries: 2, ..Default::default() });
     let (mut slow, mut quick) = (reader(), reader());

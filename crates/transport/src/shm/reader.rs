@@ -432,7 +432,7 @@ impl Channel {
     fn is_over(&self) -> bool {
         match self.gone {
             None => false,
-            Some(Gone::Ended) => !self.is_paused && !self.receiver.is_ready(&self.tie.shared),
+            Some(Gone::Ended) => !self.is_paused && !self.receiver.has_entries(&self.tie.shared),
             Some(Gone::Broken(_) | Gone::Closed) => true,
         }
     }

@@ -445,9 +445,13 @@ impl Receiver {
 
     /// Whether it is worth while to call [`Self::take`].
     pub(super) fn is_ready(&self, shared: &Shared) -> bool {
-        let stamp = shared.ring.load_acquire(shared.shape.entry(self.next));
+        self.has_entries(shared) || shared.ring.load_relaxed(RING_NEWS) != self.news
+    }
+
+    /// Whether there are entries to take, or some were withdrawn.
+    pub(super) fn has_entries(&self, shared: &Shared) -> bool {
         // Another lap than expected: entries were withdrawn.
-        stamp > self.next || shared.ring.load_relaxed(RING_NEWS) != self.news
+        shared.ring.load_acquire(shared.shape.entry(self.next)) > self.next
     }
 
     /// Takes the next entry and holds its slot; `None` if there is none.

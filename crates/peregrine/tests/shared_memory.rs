@@ -9,7 +9,7 @@ use common::{GLANCE, Named, PATIENCE, Reading, config, eventually, polled};
 use peregrine::qos::{DataReaderQos, History, Limit, Reliability};
 use peregrine::{
     DataReader, DataWriter, DdsType, DeliveryPath, DiscoveryEvent, DiscoveryEvents, DomainConfig, DomainParticipant,
-    InstanceState, WaitStrategy,
+    InstanceState, Selector, WaitStrategy,
 };
 
 #[derive(Clone, Debug, PartialEq, DdsType)]
@@ -105,6 +105,28 @@ fn samples_of_every_size_go_by_shared_memory_and_not_in_datagrams() {
     assert_eq!(a.shared_memory_statistics().sent, lengths.len() as u64);
     assert_eq!(a.shared_memory_statistics().copied_in, 0, "each was encoded where it was read");
     assert_eq!(b.shared_memory_statistics().fallbacks, 0);
+}
+
+#[test]
+fn what_is_lent_lies_where_readers_in_other_processes_read_it() {
+    let (a, b) = two(213);
+    let (writer, reader) = reliable_pair::<[u64; 8192]>(&a, &b, "lent");
+    drop(writer.loan().unwrap());
+    for number in 0..100 {
+        let mut sample = writer.loan().unwrap();
+        sample.fill(number);
+        writer.write_loan(sample).unwrap();
+        assert!(reader.wait_for_data(PATIENCE));
+        let mut seen = 0;
+        reader.take_each(&Selector::ANY, |taken| {
+            let value = taken.borrow().expect("it lies as the type wants it");
+            assert_eq!((value.first(), value.last()), (Some(&number), Some(&number)));
+            seen += 1;
+        });
+        assert_eq!(seen, 1);
+    }
+    let statistics = a.shared_memory_statistics();
+    assert_eq!((statistics.sent, statistics.copied_in), (100, 0));
 }
 
 #[test]

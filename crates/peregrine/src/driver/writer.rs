@@ -20,7 +20,8 @@ use super::flow::FlowController;
 use super::local::LocalReader;
 use super::publishing::Turn;
 use super::send::Route;
-use super::shm::outgoing::{Looked, Outgoing, PayloadSlot};
+pub(crate) use super::shm::outgoing::PayloadSlot;
+use super::shm::outgoing::{Looked, Outgoing};
 use super::telling::{Telling, is_telling};
 use super::topic::TopicCore;
 use super::wakers::Wakers;
@@ -343,6 +344,11 @@ impl WriterCore {
     /// How many readers get samples by shared memory.
     pub(super) fn local_readers(&self) -> u64 {
         self.outgoing.count() as u64
+    }
+
+    /// Whether there may be memory that readers in other processes see.
+    pub(crate) fn has_readers_by_slot(&self) -> bool {
+        self.outgoing.has_readers()
     }
 
     /// Memory that readers in other processes see, for a payload of `len` octets; `None` if there are no such readers, or

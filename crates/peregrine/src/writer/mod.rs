@@ -449,7 +449,7 @@ impl<T: DdsType> WriterInner<T> {
     ) -> Result<(MutexGuard<'_, WriterState>, Payload), Error> {
         if let Some(mut slot) = self.core.loan_slot(len) {
             // Where readers in other processes see it, and everybody else is sent it from.
-            fill(slot.octets())?;
+            fill(slot.octets_mut())?;
             return Ok((self.core.lock(), slot.into_payload()));
         }
         let mut guard = self.core.lock();

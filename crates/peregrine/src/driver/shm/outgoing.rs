@@ -85,8 +85,13 @@ impl Octets for InSlot {
 pub(crate) struct PayloadSlot(Slot);
 
 impl PayloadSlot {
+    /// The payload.
+    pub(crate) fn octets(&self) -> &[u8] {
+        self.0.get(ALIGNING..).unwrap_or_default()
+    }
+
     /// Where the payload goes.
-    pub(crate) fn octets(&mut self) -> &mut [u8] {
+    pub(crate) fn octets_mut(&mut self) -> &mut [u8] {
         self.0.get_mut(ALIGNING..).unwrap_or_default()
     }
 

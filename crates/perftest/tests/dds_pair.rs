@@ -223,3 +223,29 @@ fn what_is_not_available_over_dds_is_said() {
     }
     assert!(run("-sub -domain 135 -nic nowhere0").stderr.contains("nowhere0"));
 }
+
+#[test]
+fn samples_go_by_shared_memory_where_that_is_asked_for() {
+    let (publisher, subscriber) =
+        pair(136, "-transport SHMEM -keyed -instances 3 -dataLen 1000000", "-numIter 200 -latencyCount 10");
+    assert!(publisher.stderr.contains("Kind: SHMEM"), "{}", publisher.stderr);
+    assert_all_arrived(&subscriber, 200.0);
+    let (_, subscriber) = pair(137, "-transport SHMEM -bestEffort", "-latencyTest -dataLen 64 -numIter 300");
+    assert_all_arrived(&subscriber, 300.0);
+    let (_, subscriber) = pair(
+        138,
+        "-transport SHMEM -waitStrategy poll",
+        "-dataLen 100 -batchSize 8192 -numIter 20001 -latencyCount 10",
+    );
+    assert_all_arrived(&subscriber, 20_001.0);
+}
+
+#[test]
+fn who_asks_for_shared_memory_gets_it_or_is_told_why_not() {
+    // It need not be there longer than the publisher waits.
+    let subscriber = start("-sub -nic 127.0.0.1 -discoveryTimeout 10 -domain 139");
+    let publisher = run(&format!("-pub {QUICK} -domain 139 -transport SHMEM -numIter 10 -latencyCount 1"));
+    assert_ne!(publisher.code, 0, "{publisher:?}");
+    assert!(publisher.stderr.contains("do not go by shared memory: the partner offers none"), "{publisher:?}");
+    assert_ne!(subscriber.finish().code, 0);
+}

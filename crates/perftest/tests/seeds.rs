@@ -223,6 +223,8 @@ struct Script {
     latency: bool,
     keyed: bool,
     best_effort: bool,
+    /// `--transport SHMEM`, which needs no interface
+    shared_memory: bool,
     /// `--batch-size`
     batch_size: Option<u32>,
     /// The half of a throughput run that does without batching.
@@ -241,7 +243,8 @@ struct Script {
 impl Script {
     /// What the script executes on one side, without the program and what it is run by.
     fn line(&self, role: &str, size: usize, output_file: &str) -> String {
-        let mut line = format!("-domain 2 -dataLen {size} -{role} -transport UDPv4 -nic eth0");
+        let transport = if self.shared_memory { "SHMEM" } else { "UDPv4 -nic eth0" };
+        let mut line = format!("-domain 2 -dataLen {size} -{role} -transport {transport}");
         if let Some(prefix) = self.peers {
             line += &format!(" -peer {prefix}{}", if role == "pub" { "10.45.3.119" } else { "10.45.3.120" });
         }
@@ -319,6 +322,14 @@ fn script_latency_keyed() {
     keyed.assert_rows_of("lat-rel-keyed", &[128, 4096]);
     let best_effort = Script { best_effort: true, ..keyed.clone() };
     best_effort.assert_rows_of("lat-be-keyed", &[256, 8192]);
+}
+
+#[test]
+fn script_shared_memory() {
+    let latency = Script { latency: true, shared_memory: true, ..Script::default() };
+    latency.assert_rows_of("lat-shmem", &[32, 1024, 63_000]);
+    let throughput = Script { latency: false, ..latency };
+    throughput.assert_rows_of("thr-shmem", &[32, 1024, 63_000]);
 }
 
 #[test]
@@ -454,7 +465,7 @@ type Pending = (String, String, &'static [&'static str], &'static [&'static str]
 
 fn pending_of_the_tutorial(size: usize) -> Vec<Pending> {
     const FLAT: &[&str] = &["-flatData"];
-    const ZERO_COPY: &[&str] = &["-transport SHMEM", "-zeroCopy"];
+    const ZERO_COPY: &[&str] = &["-zeroCopy"];
     let flat = format!("-nic eth0 -noPrint -flatData -datalen {size} -sendqueuesize 5");
     let zero_copy = format!("-noPrint -transport SHMEM -zerocopy -datalen {size}");
     let publisher = format!("{zero_copy} -exec 23 -sendqueuesize 5  -receivequeue 1");
@@ -468,7 +479,6 @@ fn pending_of_the_tutorial(size: usize) -> Vec<Pending> {
 }
 
 fn pending_of_the_script() -> Vec<Pending> {
-    const SHMEM: &[&str] = &["-transport SHMEM"];
     const TCP: &[&str] = &["-transport TCP"];
     const TLS: &[&str] = &["-transport TLS"];
     const WAN: &[&str] = &["-transport UDPv4_WAN"];
@@ -492,7 +502,6 @@ fn pending_of_the_script() -> Vec<Pending> {
     let wan_publisher = format!("-nic eth0 -transportPublicAddress {b}:7400");
     let wan_reasons: &[&str] = &["-transport UDPv4_WAN", "-transportPublicAddress"];
     vec![
-        pair("SHMEM", "", "", SHMEM, SHMEM),
         pair("TCP", &peer(tcp, a), &peer(tcp, b), TCP, TCP),
         pair("TLS", &peer(tls, a), &peer(tls, b), TLS, TLS),
         pair("UDPv4_WAN", &wan_publisher, &peer("0@udpv4_wan", b), wan_reasons, WAN),

@@ -268,7 +268,7 @@ impl ParticipantCore {
 
     /// How many readers in other processes get samples of writers of this participant by shared memory.
     pub(super) fn local_readers(&self) -> u64 {
-        self.lock().writers.values().map(|writer| writer.local_readers()).sum()
+        self.lock().writers.values().map(|writer| writer.local_readers() as u64).sum()
     }
 
     /// Tells those who follow by which way samples go.

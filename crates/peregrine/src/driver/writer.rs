@@ -342,8 +342,8 @@ impl WriterCore {
     }
 
     /// How many readers get samples by shared memory.
-    pub(super) fn local_readers(&self) -> u64 {
-        self.outgoing.count() as u64
+    pub(crate) fn local_readers(&self) -> usize {
+        self.outgoing.count()
     }
 
     /// Whether there may be memory that readers in other processes see.

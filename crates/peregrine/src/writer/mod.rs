@@ -394,6 +394,13 @@ impl<T: DdsType> DataWriter<T> {
         self.inner.core.lock().writer.counters()
     }
 
+    /// How many of the matched readers are in other processes of this host and get its samples by shared memory now. Why others
+    /// do not is told by [`DiscoveryEvent::PathChanged`](crate::DiscoveryEvent::PathChanged).
+    #[must_use]
+    pub fn shared_memory_readers(&self) -> usize {
+        self.inner.core.local_readers()
+    }
+
     /// Who is told of these statuses from now on; `None` for nobody.
     pub fn set_listener(&self, listener: Option<Arc<dyn DataWriterListener<T>>>, mask: StatusMask) {
         *lock(&self.inner.listener) = listener.map(|listener| (listener, mask));

@@ -104,7 +104,7 @@ pub static OPTIONS: &[OptionDescriptor] = &[
     subscriber("numPublishers", integer("count", 1, INT), "1", "publishers to wait for"),
     subscriber("cft", Span { label: "start[:end]", max: 65_534 }, "off", "content filter on the key").no_raw().not_yet(),
     // Transport
-    transport("transport", choice("kind", &["UDPv4", "UDPv6"], &["SHMEM", "TCP", "TLS", "DTLS", "WAN", "UDPv4_WAN"]), "UDPv4", "which network"),
+    transport("transport", choice("kind", &["UDPv4", "UDPv6", "SHMEM"], &["TCP", "TLS", "DTLS", "WAN", "UDPv4_WAN"]), "UDPv4", "which network"),
     transport("nic", Text { label: "ip or name[,...]" }, "all; loopback for raw", "interfaces to use, one for raw"),
     transport("allowInterfaces", Text { label: "ip or name[,...]" }, "", "another name of -nic; wins over it"),
     transport("peer", repeated("address", 1023), "multicast; loopback for raw", "partner's address; for raw addr[:id[-id2]]"),

@@ -16,8 +16,8 @@ use std::time::Duration;
 use peregrine::qos::NonMatch;
 use peregrine::status::{MatchedStatus, StatusMask};
 use peregrine::{
-    DataReader, DataWriter, DataWriterListener, DomainParticipant, Guid, InstanceHandle, LoanedSample, PublishMode,
-    Selector,
+    DataReader, DataWriter, DataWriterListener, DeliveryPath, DiscoveryEvent, DiscoveryEvents, DomainParticipant, Guid,
+    InstanceHandle, LoanedSample, PublishMode, Selector,
 };
 
 use peregrine_report::record::WireUse;
@@ -30,7 +30,7 @@ use super::{Configuration, EndpointReport, Messaging, Resent, Sample, SampleRead
 use crate::clock::MonotonicNs;
 use crate::control::CONTROL_KEY;
 use crate::error::Error;
-use crate::plan::{Gather, Role, TestPlan, Wait};
+use crate::plan::{Gather, Role, TestPlan, TransportKind, Wait};
 use crate::threads::{self, ThreadKind};
 
 /// How the participant calls itself.
@@ -39,6 +39,10 @@ const PARTICIPANT_NAME: &str = "Perftest Participant";
 const SHORTEST_LEASE: Duration = Duration::from_secs(2);
 /// A partner whose settings contradict has this long to be joined by one whose settings do not.
 const MISMATCH_PATIENCE: Duration = Duration::from_secs(2);
+/// A partner that is there has this long to agree on shared memory.
+const SHARED_MEMORY_PATIENCE: Duration = Duration::from_secs(5);
+/// How often is looked whether it has.
+const PATH_POLL: Duration = Duration::from_millis(1);
 /// How often a read thread looks at the request to end.
 const CLOSE_POLL: Duration = Duration::from_millis(20);
 /// How often a read thread looks, within the time that it gathers samples, whether there are enough.
@@ -160,6 +164,8 @@ impl<T: TestType> Messaging for DdsMessaging<T> {
             builder = builder.batching(len, Duration::MAX);
         }
         let readers = Arc::<Readers>::default();
+        let is_shared = self.plan.transport.kind == TransportKind::SharedMemory;
+        let path = is_shared.then(|| SharedMemoryPath::new(self.participant.clone()));
         builder = builder.listener(Watch(Arc::clone(&readers)), StatusMask::PUBLICATION_MATCHED);
         let writer = builder.build().map_err(|error| setup(&error))?;
         let instances = self.plan.data.instances;
@@ -170,7 +176,7 @@ impl<T: TestType> Messaging for DdsMessaging<T> {
             register(&writer, CONTROL_KEY)?;
         }
         self.endpoints().add_writer(topic, &writer, batch_len);
-        Ok(DdsWriter { writer, topic, instances, batch_len, readers, mismatch: Mismatch::default() })
+        Ok(DdsWriter { writer, topic, instances, batch_len, readers, mismatch: Mismatch::default(), path })
     }
 
     fn create_reader(&self, topic: Topic) -> Result<DdsReader<T>, Error> {
@@ -204,6 +210,10 @@ pub(crate) fn wire_use(participant: &DomainParticipant) -> WireUse {
             let is_connected = address.port() == 0;
             wire.path.push(if is_connected { "connected sockets".into() } else { format!("socket {address}") });
         }
+    }
+    let shared = participant.shared_memory_statistics();
+    if shared.sent > 0 || shared.received > 0 {
+        wire.path.push(format!("shared memory ({} sent, {} received)", shared.sent, shared.received));
     }
     wire
 }
@@ -260,6 +270,55 @@ impl Mismatch {
     }
 }
 
+/// Sees to it that with `-transport SHMEM` nothing else is measured.
+#[derive(Debug)]
+struct SharedMemoryPath {
+    participant: DomainParticipant,
+    events: DiscoveryEvents,
+    since: Option<MonotonicNs>,
+}
+
+impl SharedMemoryPath {
+    fn new(participant: DomainParticipant) -> Self {
+        Self { events: participant.discovery_events(), participant, since: None }
+    }
+
+    /// Waits until so many readers get the samples of this writer by shared memory.
+    fn wait_for<T: TestType>(
+        &mut self,
+        writer: &DataWriter<T>,
+        topic: Topic,
+        count: u32,
+        timeout: Duration,
+    ) -> Result<bool, Error> {
+        let since = *self.since.get_or_insert_with(MonotonicNs::now);
+        let end = MonotonicNs::now().plus(timeout);
+        while writer.shared_memory_readers() < count as usize {
+            while let Some(event) = self.events.try_next() {
+                if let DiscoveryEvent::PathChanged { local, path: DeliveryPath::Messages(reason), .. } = event
+                    && local == writer.guid()
+                {
+                    return Err(no_shared_memory(topic, &reason.to_string()));
+                }
+            }
+            if MonotonicNs::now().since_ns(since) > SHARED_MEMORY_PATIENCE.as_nanos() as u64 {
+                return Err(no_shared_memory(topic, "the partner offers none; give both sides -transport SHMEM"));
+            }
+            if end.remaining().is_zero() {
+                return Ok(false);
+            }
+            // Under `Poll` nobody else receives; otherwise it comes back at once.
+            self.participant.poll(Duration::ZERO);
+            std::thread::sleep(PATH_POLL);
+        }
+        Ok(true)
+    }
+}
+
+fn no_shared_memory(topic: Topic, reason: &str) -> Error {
+    Error::Partner(format!("Samples of topic {topic} do not go by shared memory: {reason}."))
+}
+
 /// Writes samples of one topic.
 #[derive(Debug)]
 pub struct DdsWriter<T: TestType> {
@@ -271,6 +330,8 @@ pub struct DdsWriter<T: TestType> {
     batch_len: Option<usize>,
     readers: Arc<Readers>,
     mismatch: Mismatch,
+    /// With `-transport SHMEM`.
+    path: Option<SharedMemoryPath>,
 }
 
 impl<T: TestType> SampleWriter for DdsWriter<T> {
@@ -299,7 +360,10 @@ impl<T: TestType> SampleWriter for DdsWriter<T> {
 
     fn wait_for_readers(&mut self, count: u32, timeout: Duration) -> Result<bool, Error> {
         if self.writer.wait_for_readers(count as usize, timeout).is_ok() {
-            return Ok(true);
+            return match &mut self.path {
+                Some(path) => path.wait_for(&self.writer, self.topic, count, timeout),
+                None => Ok(true),
+            };
         }
         self.mismatch.check(self.topic, self.writer.last_non_match()).map(|()| false)
     }

@@ -9,7 +9,7 @@ use crate::plan::TransportKind;
 pub(super) fn missing_interface(wanted: &str, kind: TransportKind) -> Result<String, Error> {
     let all = if_addrs::get_if_addrs()
         .map_err(|error| Error::Setup(format!("Cannot list the network interfaces: {error}")))?;
-    let of_kind = |address: IpAddr| address.is_ipv4() == (kind == TransportKind::UdpV4);
+    let of_kind = |address: IpAddr| address.is_ipv4() == kind.is_ipv4();
     let mut names: Vec<_> = all
         .iter()
         .filter(|interface| of_kind(interface.ip()))

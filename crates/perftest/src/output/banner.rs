@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::cli::option::{Priority, ThreadAffinity, WaitMethod};
 use crate::messaging::Configuration;
-use crate::plan::{Batching, Pace, PublisherPlan, Role, TestPlan, TransportKind};
+use crate::plan::{Batching, Pace, PublisherPlan, Role, TestPlan};
 
 /// First line: this program, and what carries its samples.
 pub fn version_line(carrier: &str) -> String {
@@ -136,7 +136,7 @@ fn rate_text(pace: Pace) -> String {
 
 fn transport_section(block: &mut Block, plan: &TestPlan) {
     let transport = &plan.transport;
-    block.line("Kind", if transport.kind == TransportKind::UdpV4 { "UDPv4" } else { "UDPv6" });
+    block.line("Kind", transport.kind.name());
     if !transport.interfaces.is_empty() {
         block.line("Nic", transport.interfaces.join(","));
     }

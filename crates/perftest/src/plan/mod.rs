@@ -201,7 +201,7 @@ pub enum Pace {
 /// Which network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TransportPlan {
-    /// UDPv4 or UDPv6.
+    /// UDPv4, UDPv6 or SHMEM.
     pub kind: TransportKind,
     /// Plain sockets instead of DDS.
     pub raw: bool,
@@ -222,6 +222,26 @@ pub enum TransportKind {
     UdpV4,
     /// UDP over IPv6.
     UdpV6,
+    /// Memory that both processes see. Partners find each other by UDP over IPv4.
+    SharedMemory,
+}
+
+impl TransportKind {
+    /// As it is typed.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::UdpV4 => "UDPv4",
+            Self::UdpV6 => "UDPv6",
+            Self::SharedMemory => "SHMEM",
+        }
+    }
+
+    /// Whether sockets are of IPv4.
+    #[must_use]
+    pub const fn is_ipv4(self) -> bool {
+        !matches!(self, Self::UdpV6)
+    }
 }
 
 /// One group per topic.

@@ -330,13 +330,24 @@ fn asynchronous(options: &ParsedOptions, remarks: &mut Remarks) -> Option<FlowCo
 fn transport(options: &ParsedOptions, remarks: &mut Remarks) -> TransportPlan {
     let kind = match options.choice("transport") {
         Some("UDPv6") => TransportKind::UdpV6,
+        Some("SHMEM") => TransportKind::SharedMemory,
         None if options.has("enableUDPv6") => TransportKind::UdpV6,
         _ => TransportKind::UdpV4,
     };
     if options.has("enableUDPv6") && kind != TransportKind::UdpV6 {
-        remarks.errors.push("-enableUDPv6 contradicts -transport UDPv4".into());
+        remarks.errors.push(format!("-enableUDPv6 contradicts -transport {}", kind.name()));
     }
     let raw = options.has("rawTransport");
+    let by_group = ["multicast", "multicastAddr"].into_iter().find(|name| options.has(name));
+    if kind == TransportKind::SharedMemory {
+        if raw {
+            let floors = "perftest floors measures shared memory without DDS";
+            remarks.errors.push(format!("-rawTransport with -transport SHMEM is not available yet; {floors}"));
+        }
+        if let Some(name) = by_group {
+            remarks.notes.push(format!("-{name} has no effect with -transport SHMEM, which knows no groups"));
+        }
+    }
     if options.has("noBlockingSockets") && !raw {
         remarks.errors.push("-noBlockingSockets needs -rawTransport".into());
     }
@@ -355,6 +366,8 @@ fn transport(options: &ParsedOptions, remarks: &mut Remarks) -> TransportPlan {
             announcement: IpAddr::V4(Ipv4Addr::new(239, 255, 1, 100)),
         }),
     };
+    // Where there are no groups, the remark above is all that comes of asking for them.
+    let multicast = multicast.filter(|_| kind != TransportKind::SharedMemory);
     TransportPlan {
         kind,
         raw,
@@ -417,7 +430,7 @@ fn multicast_groups(text: &str, kind: TransportKind) -> Result<MulticastGroups, 
         _ => return Err(format!("-multicastAddr takes one address or three, not {}", addresses.len())),
     };
     for address in groups {
-        if !address.is_multicast() || address.is_ipv4() != (kind == TransportKind::UdpV4) {
+        if !address.is_multicast() || address.is_ipv4() != kind.is_ipv4() {
             return Err(format!("-multicastAddr: {address} is not a multicast address of this transport"));
         }
     }

@@ -206,7 +206,7 @@ fn parse_peer(text: &str, kind: TransportKind) -> Result<Peer, Error> {
     let addresses = (host, 0).to_socket_addrs().map_err(|error| refuse(&error.to_string()))?;
     let address = addresses
         .map(|address| address.ip())
-        .find(|address| address.is_ipv4() == (kind == TransportKind::UdpV4))
+        .find(|address| address.is_ipv4() == kind.is_ipv4())
         .ok_or_else(|| refuse("it has no address of this transport"))?;
     Ok(Peer { address, ids: ids.transpose()? })
 }
@@ -215,7 +215,7 @@ fn parse_peer(text: &str, kind: TransportKind) -> Result<Peer, Error> {
 fn find_interface(wanted: &str, kind: TransportKind) -> Result<Interface, Error> {
     let all = if_addrs::get_if_addrs()
         .map_err(|error| Error::Setup(format!("Cannot list the network interfaces: {error}")))?;
-    let of_kind = |address: IpAddr| address.is_ipv4() == (kind == TransportKind::UdpV4);
+    let of_kind = |address: IpAddr| address.is_ipv4() == kind.is_ipv4();
     let found = all.iter().find(|interface| {
         of_kind(interface.ip())
             && (interface.name == wanted || wanted.parse::<IpAddr>().is_ok_and(|address| address == interface.ip()))
@@ -228,14 +228,14 @@ fn find_interface(wanted: &str, kind: TransportKind) -> Result<Interface, Error>
 
 fn loopback(kind: TransportKind) -> IpAddr {
     match kind {
-        TransportKind::UdpV4 => Ipv4Addr::LOCALHOST.into(),
+        TransportKind::UdpV4 | TransportKind::SharedMemory => Ipv4Addr::LOCALHOST.into(),
         TransportKind::UdpV6 => Ipv6Addr::LOCALHOST.into(),
     }
 }
 
 fn unspecified(kind: TransportKind) -> IpAddr {
     match kind {
-        TransportKind::UdpV4 => Ipv4Addr::UNSPECIFIED.into(),
+        TransportKind::UdpV4 | TransportKind::SharedMemory => Ipv4Addr::UNSPECIFIED.into(),
         TransportKind::UdpV6 => Ipv6Addr::UNSPECIFIED.into(),
     }
 }

@@ -41,7 +41,7 @@ pub enum Line {
     Measurement(Box<Measurement>),
     /// A search for the highest rate that a path sustains.
     Search(Box<SearchResult>),
-    /// A measurement that was planned and could not be made.
+    /// A measurement that was planned and was not made.
     Skipped(Box<Skipped>),
     /// Something that lowers the worth of the numbers.
     Warning(Warning),
@@ -405,7 +405,7 @@ impl Measurement {
 }
 
 impl Record {
-    /// What could not be measured, and was not later on either.
+    /// What was planned and not measured, and was not later on either.
     pub fn not_measured(&self) -> impl Iterator<Item = &Skipped> {
         let is_open =
             |skipped: &&Skipped| !self.measurements.iter().any(|measurement| skipped.is_made_up_by(measurement));

@@ -1,5 +1,7 @@
 //! From a plan to the list of its cases, in the order in which they are measured.
 
+mod quick;
+
 use std::time::Duration;
 
 use peregrine_report::record::{Case, Delivery, Measurement, Publishing, Reliability, SideResult, Skipped, Test};
@@ -72,7 +74,7 @@ pub struct PlannedCase {
 pub struct Cases {
     /// What can be measured, in order.
     pub planned: Vec<PlannedCase>,
-    /// What cannot, each once.
+    /// What cannot, or is left out of a quick run, each once.
     pub skipped: Vec<Skipped>,
     /// Sizes of all samples in bytes, ascending.
     pub data_lens: Vec<u64>,
@@ -105,14 +107,6 @@ struct Asked {
 impl Cases {
     /// All cases of a plan.
     pub fn of(plan: &Plan, conditions: &Conditions) -> Self {
-        let mut asked = Vec::new();
-        for matrix in &plan.matrix.0 {
-            let mut matrix = matrix.clone();
-            if conditions.quick.is_some() {
-                matrix.thin_out();
-            }
-            add_cases(&mut asked, &matrix, plan);
-        }
         let is_quick = conditions.quick.is_some();
         let mut cases = Self {
             repetitions: if is_quick { 1 } else { plan.repetitions.0 },
@@ -121,24 +115,33 @@ impl Cases {
             pinned: plan.pinned,
             ..Self::default()
         };
+        let whole = all_asked(plan, |_| ());
+        let thinned = is_quick.then(|| all_asked(plan, Matrix::thin_out));
         let mut questions: Vec<Question> = Vec::new();
-        for asked in asked {
-            cases.note(&asked);
+        for asked in thinned.as_ref().unwrap_or(&whole) {
             match asked.mover(conditions, plan.wait) {
                 Ok(mover) => match questions.last_mut() {
-                    Some(question) if question.iter().all(|(other, _)| other.is_same_question(&asked)) => {
-                        question.push((asked, mover));
+                    Some(question) if question.iter().all(|(other, _)| other.is_same_question(asked)) => {
+                        question.push((asked.clone(), mover));
                     }
-                    _ => questions.push(vec![(asked, mover)]),
+                    _ => questions.push(vec![(asked.clone(), mover)]),
                 },
                 Err(reason) => cases.skip(asked, reason),
+            }
+        }
+        for asked in &whole {
+            cases.note(asked);
+            if thinned.as_ref().is_some_and(|thinned| !thinned.iter().any(|kept| kept.is_recorded_as(asked))) {
+                let reason = asked.mover(conditions, plan.wait).err();
+                cases.skip(asked, reason.unwrap_or_else(|| quick::THINNED_OUT.into()));
             }
         }
         // As tables are to show them, whichever was asked first.
         cases.series.sort_by_key(|series| SeriesSpec::all().iter().position(|known| known == *series));
         let warm_up = if is_quick { QUICK_WARM_UP.min(plan.warm_up_s.0) } else { plan.warm_up_s.0 };
         if let Some(limit) = conditions.quick {
-            cases.keep_within(limit, &mut questions, warm_up);
+            let left_out = quick::keep_within(limit, &mut questions, &cases, warm_up);
+            left_out.iter().flatten().for_each(|(asked, _)| cases.skip(asked, quick::NO_TIME.into()));
         }
         cases.go_round(&questions, warm_up);
         cases
@@ -158,30 +161,15 @@ impl Cases {
         }
     }
 
-    fn skip(&mut self, asked: Asked, reason: String) {
+    fn skip(&mut self, asked: &Asked, reason: String) {
         self.skipped.push(Skipped {
             series: asked.series.id.clone(),
             test: Some(test_of(asked.pace)),
             data_len: asked.data_len,
             repetition: None,
-            case: asked.case,
+            case: asked.case.clone(),
             reason,
         });
-    }
-
-    /// Leaves questions out, evenly over the plan, until the rest fits. A question that stays is put to all series.
-    fn keep_within(&self, limit: Duration, questions: &mut Vec<Question>, warm_up: Duration) {
-        let cost = |question: &Question| -> Duration {
-            question.iter().map(|(asked, mover)| self.planned_case(asked, *mover, 0, warm_up).estimate()).sum()
-        };
-        for most in (1..=questions.len()).rev() {
-            let mut kept = questions.clone();
-            keep_evenly(&mut kept, most);
-            if most == 1 || kept.iter().map(cost).sum::<Duration>() <= limit {
-                *questions = kept;
-                return;
-            }
-        }
     }
 
     /// In every repetition each question is put to all series, and each time another one begins, so that what changes on the
@@ -360,44 +348,15 @@ impl Asked {
     }
 }
 
-impl Matrix {
-    /// Of every list the ends and the middle remain.
-    fn thin_out(&mut self) {
-        keep_three(&mut self.rates);
-        keep_three(&mut self.types);
-        if let Some(sizes) = &mut self.sizes {
-            keep_three(sizes);
-        }
-        keep_three(&mut self.subscribers);
-        keep_three(&mut self.publishers);
-        keep_three(&mut self.topics);
-        keep_three(&mut self.reliability);
-        keep_three(&mut self.publishing);
-        keep_three(&mut self.delivery);
+/// Every case of a plan whose matrices are first changed.
+fn all_asked(plan: &Plan, change: impl Fn(&mut Matrix)) -> Vec<Asked> {
+    let mut all = Vec::new();
+    for matrix in &plan.matrix.0 {
+        let mut matrix = matrix.clone();
+        change(&mut matrix);
+        add_cases(&mut all, &matrix, plan);
     }
-}
-
-fn keep_three<T>(list: &mut List<T>) {
-    let kept = [0, list.0.len() / 2, list.0.len().saturating_sub(1)];
-    let mut index = 0;
-    list.0.retain(|_| {
-        index += 1;
-        kept.contains(&(index - 1))
-    });
-}
-
-/// Keeps so many values at most, spread evenly over the list.
-fn keep_evenly<T>(values: &mut Vec<T>, most: usize) {
-    let len = values.len();
-    if len <= most {
-        return;
-    }
-    let mut index = 0;
-    values.retain(|_| {
-        let kept = index * most / len != (index + 1) * most / len;
-        index += 1;
-        kept
-    });
+    all
 }
 
 /// Every combination of a matrix, with the series of one question beside each other.

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use indicatif::HumanDuration;
-use peregrine_report::record::{End, Header, Line, PlanFacts, Record, SCHEMA_VERSION, Series};
+use peregrine_report::record::{End, Header, Line, PlanFacts, Record, SCHEMA_VERSION, Series, Warning};
 
 use self::cases::{Cases, Conditions, Mover, PlannedCase, key_of};
 pub use self::party::take_part;
@@ -124,6 +124,9 @@ pub fn run_at(
         for line in host_lines {
             keeper.keep(&line)?;
         }
+        if options.quick {
+            keeper.keep(&Line::Warning(Warning { text: quick_warning(&plan, &cases) }))?;
+        }
     }
     tell_absent(&cases, &conditions.peers);
     let campaign =
@@ -147,6 +150,17 @@ fn describe(series: &SeriesSpec, cases: &Cases, peers: &PeerPrograms, stop: &Sto
         _ => None,
     };
     Ok(series.describe(cases.wait, facts))
+}
+
+/// What a quick run is worth, beside what it leaves out.
+fn quick_warning(plan: &Plan, cases: &Cases) -> String {
+    format!(
+        "This was a quick run: each case was measured once for {} s, and the plan says {} times for {} s. It shows that \
+         everything works; for numbers to rely on run the plan without --quick.",
+        cases.duration.as_secs_f64(),
+        plan.repetitions.0,
+        plan.duration_s.0.as_secs_f64(),
+    )
 }
 
 /// Which peers the plan names are not here, and what to do.

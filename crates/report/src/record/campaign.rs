@@ -88,7 +88,7 @@ pub enum Delivery {
     TwoHosts,
 }
 
-/// A measurement that was planned and could not be made.
+/// A measurement that was planned and was not made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Skipped {
     /// [`Series::id`](super::Series::id)
@@ -108,16 +108,13 @@ pub struct Skipped {
 }
 
 impl Skipped {
-    /// Whether the measurement is the one that could not be made before.
+    /// Whether the measurement is the one that was not made before, or one of those.
     pub fn is_made_up_by(&self, measurement: &Measurement) -> bool {
-        let is_same = |repetition| {
-            self.series == measurement.series
-                && self.test == Some(measurement.test)
-                && self.data_len == measurement.data_len
-                && measurement.repetition == repetition
-                && measurement.case.as_deref() == Some(&self.case)
-        };
-        self.repetition.is_some_and(is_same)
+        self.series == measurement.series
+            && self.test == Some(measurement.test)
+            && self.data_len == measurement.data_len
+            && self.repetition.is_none_or(|repetition| repetition == measurement.repetition)
+            && measurement.case.as_deref() == Some(&self.case)
     }
 }
 

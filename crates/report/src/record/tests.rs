@@ -217,9 +217,19 @@ fn what_was_measured_after_all_is_no_longer_skipped() {
     assert_eq!(measurement.test, Test::Latency);
     let record = Record {
         measurements: vec![measurement],
-        skipped: vec![of(Some(1)), of(Some(2)), of(None), Skipped { test: Some(Test::Throughput), ..of(Some(1)) }],
+        skipped: vec![
+            of(Some(1)),
+            of(Some(2)),
+            of(None),
+            Skipped { test: Some(Test::Throughput), ..of(Some(1)) },
+            Skipped { test: Some(Test::Throughput), ..of(None) },
+        ],
         ..Record::default()
     };
     let left: Vec<_> = record.not_measured().map(|skipped| (skipped.test, skipped.repetition)).collect();
-    assert_eq!(left, [(Some(Test::Latency), Some(2)), (Some(Test::Latency), None), (Some(Test::Throughput), Some(1))]);
+    assert_eq!(
+        left,
+        [(Some(Test::Latency), Some(2)), (Some(Test::Throughput), Some(1)), (Some(Test::Throughput), None)],
+        "what concerned all repetitions does no more once one of them was measured"
+    );
 }

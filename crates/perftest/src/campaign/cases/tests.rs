@@ -1,6 +1,6 @@
 //! Expansion: which cases, in which order, how many with `--quick`.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use proptest::prelude::*;
 
@@ -197,6 +197,36 @@ fn a_short_time_leaves_out_whole_questions() {
     assert_eq!(cases.planned.len(), 2 * lens.len(), "each is put to both series");
 }
 
+/// What a run asks, and what it tells that it does not.
+fn asked_or_told(cases: &Cases) -> BTreeSet<String> {
+    let mut keys: Vec<_> =
+        cases.planned.iter().filter(|planned| planned.repetition == 0).map(PlannedCase::key).collect();
+    keys.extend(cases.skipped.iter().map(|one| key(&one.series, one.test.unwrap(), one.data_len, 0, Some(&one.case))));
+    let count = keys.len();
+    let keys: BTreeSet<_> = keys.into_iter().collect();
+    assert_eq!(keys.len(), count, "each once");
+    keys
+}
+
+#[test]
+fn what_a_quick_run_leaves_out_is_told_with_its_reason() {
+    let text = "rates = [\"unpaced\"]\nsizes = [64, 128, 256, 512, 1024]\ntypes = [\"octets\", \"Array4k\"]\n\
+                delivery = [\"same_host\", \"two_hosts\"]\nseries = [\"peregrine\", \"peregrine-shared-memory\"]\n";
+    let plan = plan(text);
+    let cases = Cases::of(&plan, &Conditions { quick: Some(Duration::from_secs(1)), ..here() });
+    let reasons = |series: &str, delivery| {
+        let of = cases.skipped.iter().filter(|one| one.series == series && one.case.delivery == delivery);
+        of.map(|one| (one.data_len, one.reason.as_str())).collect::<BTreeSet<_>>()
+    };
+    let own = reasons("peregrine", Delivery::SameHost);
+    assert!(own.contains(&(128, quick::THINNED_OUT)) && own.contains(&(512, quick::THINNED_OUT)), "{own:?}");
+    assert!(own.iter().any(|(_, reason)| *reason == quick::NO_TIME), "{own:?}");
+    let elsewhere = reasons("peregrine", Delivery::TwoHosts);
+    assert!(elsewhere.iter().all(|(_, reason)| reason.contains("takes two hosts")), "what cannot be comes first");
+    assert_eq!(asked_or_told(&cases), asked_or_told(&Cases::of(&plan, &here())));
+    assert_eq!(cases.data_lens, [64, 128, 256, 512, 1024, 4096]);
+}
+
 proptest! {
     #[test]
     fn every_combination_comes_once_per_repetition_and_series(
@@ -218,13 +248,7 @@ proptest! {
         let quick = Cases::of(&plan, &quick());
         prop_assert!(quick.planned.iter().all(|planned| keys.contains(&planned.key())));
         prop_assert!(!quick.planned.is_empty() && Cases::estimate(&quick.planned) <= Duration::from_secs(150));
-    }
-
-    #[test]
-    fn thinning_keeps_so_many_in_order(len in 0..500_usize, most in 1..200_usize) {
-        let mut values: Vec<usize> = (0..len).collect();
-        keep_evenly(&mut values, most);
-        prop_assert_eq!(values.len(), len.min(most));
-        prop_assert!(values.is_sorted());
+        // And of what the whole one asks, nothing is gone without a word.
+        prop_assert_eq!(asked_or_told(&quick), asked_or_told(&cases));
     }
 }

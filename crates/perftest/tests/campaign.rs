@@ -217,7 +217,7 @@ fn a_party_ends_when_its_input_does() {
     let job = format!(
         "{{\"open\":{{\"carrier\":\"raw_udp\",\"publishers_here\":[0],\"subscribers_here\":[0],\"publishers\":1,\"subscribers\":1,\
          \"topics\":1,\"reliability\":\"best_effort\",\"publishing\":\"synchronous\",\"history_depth\":null,\
-         \"data_type\":\"octets\",\"data_len\":64,\"sending\":{{\"rate\":10.0}},\"echo\":false,\"wait\":\"block\",\"core\":null,\
+         \"data_type\":\"octets\",\"data_len\":64,\"sending\":{{\"rate\":10.0}},\"echo\":false,\"wait\":\"block\",\"patterns\":true,\"core\":null,\
          \"warm_up\":{hour},\"duration\":{hour},\"domain\":0,\"address\":\"127.0.0.1\",\"peer\":null}}}}"
     );
     writeln!(stdin, "{job}").unwrap();

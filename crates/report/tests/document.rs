@@ -133,7 +133,7 @@ fn side() -> SideResult {
         one_way: Some(OneWay { clock: ClockOffset::default(), ..OneWay::default() }),
         resources: Some(ResourceUse { intervals: vec![Interval::default()], ..ResourceUse::default() }),
         wire: Some(WireUse::default()),
-        payload: Some(PayloadUse::default()),
+        payload: Some(PayloadUse { max_octets: Some(1), ..PayloadUse::default() }),
         ..SideResult::default()
     }
 }

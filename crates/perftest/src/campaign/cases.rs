@@ -61,6 +61,8 @@ pub struct PlannedCase {
     pub history_depth: Option<u32>,
     /// How threads wait for samples.
     pub wait: Wait,
+    /// Whether payloads are written and checked.
+    pub patterns: bool,
     /// Number of the repetition, from 0.
     pub repetition: u32,
     /// Length of the measurement.
@@ -86,6 +88,8 @@ pub struct Cases {
     pub duration: Duration,
     /// How threads wait for samples.
     pub wait: Wait,
+    /// Whether payloads are written and checked.
+    pub patterns: bool,
     /// Whether the two sides are bound to a core each.
     pub pinned: bool,
 }
@@ -112,6 +116,7 @@ impl Cases {
             repetitions: if is_quick { 1 } else { plan.repetitions.0 },
             duration: if is_quick { QUICK_DURATION.min(plan.duration_s.0) } else { plan.duration_s.0 },
             wait: plan.wait,
+            patterns: plan.patterns,
             pinned: plan.pinned,
             ..Self::default()
         };
@@ -195,6 +200,7 @@ impl Cases {
             case: asked.case.clone(),
             history_depth: asked.history_depth,
             wait: self.wait,
+            patterns: self.patterns,
             repetition,
             duration: self.duration,
             warm_up,

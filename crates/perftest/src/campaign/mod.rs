@@ -244,10 +244,17 @@ impl Campaign<'_> {
                 return Err(Error::Interrupted);
             }
             match measured {
-                Ok(Measured::Measurement(measurement)) if self.compact => {
-                    keeper.keep(&Line::Measurement(Box::new(measurement.coarsened())))?;
+                Ok(Measured::Measurement(measurement)) => {
+                    let corrupt = measurement.corrupt();
+                    let kept = if self.compact { Box::new(measurement.coarsened()) } else { measurement };
+                    keeper.keep(&Line::Measurement(kept))?;
+                    if corrupt > 0 {
+                        failures += 1;
+                        let text = format!("{}: {corrupt} samples were not what had been sent", planned.describe());
+                        progress.message(&text);
+                        keeper.keep(&Line::Warning(Warning { text }))?;
+                    }
                 }
-                Ok(Measured::Measurement(measurement)) => keeper.keep(&Line::Measurement(measurement))?,
                 Ok(Measured::Unsupported(reason)) => {
                     let skipped = planned.not_measured(None, reason);
                     if !unsupported.contains(&skipped) {

@@ -147,6 +147,7 @@ fn jobs(
             Pace::Unpaced => false,
         },
         wait: planned.wait,
+        patterns: planned.patterns,
         core: None,
         warm_up: planned.warm_up,
         duration: planned.duration,

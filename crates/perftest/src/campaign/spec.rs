@@ -38,6 +38,9 @@ pub struct Plan {
     /// Whether publishers are bound to one core and subscribers to another, where all are on one host.
     #[serde(default)]
     pub pinned: bool,
+    /// Whether payloads are written by publishers and checked by subscribers.
+    #[serde(default = "yes")]
+    pub patterns: bool,
     /// What is varied; the matrices are measured one after the other.
     pub matrix: List<Matrix>,
 }
@@ -301,6 +304,10 @@ impl fmt::Display for Wait {
     }
 }
 
+fn yes() -> bool {
+    true
+}
+
 fn octets() -> List<DataType> {
     List(vec![DataType::Octets])
 }
@@ -386,6 +393,7 @@ mod tests {
     fn what_is_left_out_has_its_default() {
         let plan = Plan::read("p.toml", SHORT).unwrap();
         assert_eq!((plan.repetitions, plan.warm_up_s, plan.wait), (Repetitions(3), Seconds::one(), Wait::Block));
+        assert!(plan.patterns);
         let matrix = &plan.matrix.0[0];
         assert_eq!(matrix.rates.0, [Pace::Rate(30.0)]);
         assert_eq!(matrix.types.0, [DataType::Octets]);

@@ -50,7 +50,7 @@ fn a_record_survives_being_written_and_read() {
 
 #[test]
 fn the_first_line_names_kind_and_schema() {
-    assert!(text(&lines()).starts_with(r#"{"kind":"header","schema":4,"tool":"perftest","#));
+    assert!(text(&lines()).starts_with(r#"{"kind":"header","schema":5,"tool":"perftest","#));
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn damaged_and_foreign_records_are_refused_by_line() {
     lines.swap(0, 1);
     assert!(read(&text(&lines)).contains("line 1 of the record: the header must be the first line"));
     let header = Line::Header(Header { schema: SCHEMA_VERSION + 1, ..Header::default() });
-    assert!(read(&text(&[header])).contains("schema version 5 is not supported, only 1 to 4"));
+    assert!(read(&text(&[header])).contains("schema version 6 is not supported, only 1 to 5"));
     assert!(read("{\"kind\":\"poem\"}\n").contains("poem"));
 }
 
@@ -187,6 +187,29 @@ fn what_version_3_adds_survives_being_written_and_read() {
     ];
     let record = Record::read(text(&lines).as_bytes()).unwrap();
     assert_eq!((record.header, record.measurements, record.skipped), (header, vec![measurement], vec![skipped]));
+}
+
+#[test]
+fn which_payloads_were_checked_is_told_by_series() {
+    let mut record = crate::example::record();
+    assert_eq!(record.payloads(), [], "nobody tells");
+    let use_of = |written, checked| {
+        Some(PayloadUse { written, checked, corrupt: 2, max_octets: Some(256), ..PayloadUse::default() })
+    };
+    let [first, second] = [0, 1].map(|index| record.header.series[index].clone());
+    for measurement in &mut record.measurements {
+        let is_first = measurement.series == first.id;
+        measurement.publisher.payload = use_of(is_first, false);
+        measurement.subscriber.payload = use_of(is_first, is_first);
+    }
+    let told = record.payloads();
+    assert_eq!(told[0], ("written and checked, at most 256 bytes of each sample".into(), vec![&*first.label]));
+    assert_eq!((&*told[1].0, told[1].1[0]), ("neither written nor checked", &*second.label));
+    assert_eq!(record.measurements[0].corrupt(), 4);
+    let sources = [crate::table::Source { name: String::new(), record }];
+    for text in [crate::render::text(&sources), crate::render::html(&sources)] {
+        assert!(text.contains("written and checked, at most 256 bytes of each sample"), "{text}");
+    }
 }
 
 #[test]

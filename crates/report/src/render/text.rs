@@ -37,6 +37,9 @@ pub fn text(sources: &[Source]) -> String {
     for source in sources {
         text += &load_text(&source.record);
         text += &skipped_text(source);
+        for (what, labels) in source.record.payloads() {
+            let _ = write!(text, "\nPayloads {what}: {}\n", labels.join(", "));
+        }
     }
     for doubt in table.doubts() {
         let _ = write!(text, "\n{doubt}\n");

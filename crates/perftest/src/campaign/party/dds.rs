@@ -97,13 +97,15 @@ impl<T: SampleType> Link for DdsLink<T> {
             writer = writer.batching(BATCH_LEN, MAX_BATCH_AGE);
         }
         let writer = writer.build().map_err(|error| setup(&error))?;
-        Ok(Box::new(DdsSender { writer, value: T::of_len(self.job.data_len) }))
+        let value = T::of_len(self.job.data_len);
+        Ok(Box::new(DdsSender { writer, value, patterns: self.job.patterns, filled_for: None }))
     }
 
     fn receiver(&self, channel: Channel) -> Result<Box<dyn Receiver>, Error> {
         let topic = self.participant.topic::<T>(&name(channel)).map_err(|error| setup(&error))?;
         let reader = self.participant.subscriber(SubscriberQos::default()).reader(&topic).qos(reader_qos(&self.job));
-        Ok(Box::new(DdsReceiver { reader: reader.build().map_err(|error| setup(&error))? }))
+        let reader = reader.build().map_err(|error| setup(&error))?;
+        Ok(Box::new(DdsReceiver { reader, corrupt: self.job.patterns.then_some(0) }))
     }
 
     fn wire(&self) -> Option<WireUse> {
@@ -169,6 +171,18 @@ fn limits(job: &Job, samples: u64, bytes: u64) -> ResourceLimits {
 struct DdsSender<T: SampleType> {
     writer: DataWriter<T>,
     value: Box<T>,
+    patterns: bool,
+    /// The sample whose pattern the value has.
+    filled_for: Option<u64>,
+}
+
+impl<T: SampleType> DdsSender<T> {
+    fn fill(&mut self, number: u64) {
+        if self.patterns && self.filled_for != Some(number) {
+            self.value.fill(number);
+            self.filled_for = Some(number);
+        }
+    }
 }
 
 impl<T: SampleType> Sender for DdsSender<T> {
@@ -178,8 +192,12 @@ impl<T: SampleType> Sender for DdsSender<T> {
     }
 
     fn send(&mut self, stamp: &Stamp) -> Result<bool, Error> {
+        self.fill(stamp.id());
         self.value.set_stamp(stamp);
-        match self.writer.write(&self.value) {
+        let written = self.writer.write(&self.value);
+        // The one that follows as a rule, while nobody waits for it.
+        self.fill(stamp.id().wrapping_add(1));
+        match written {
             Ok(_) => Ok(true),
             Err(peregrine::Error::Timeout(text)) => Err(Error::Partner(format!("Nobody acknowledges: {text}"))),
             Err(error) => Err(Error::Transfer(error.to_string())),
@@ -193,6 +211,7 @@ impl<T: SampleType> Sender for DdsSender<T> {
 
 struct DdsReceiver<T: SampleType> {
     reader: DataReader<T>,
+    corrupt: Option<u64>,
 }
 
 impl<T: SampleType> Receiver for DdsReceiver<T> {
@@ -208,22 +227,34 @@ impl<T: SampleType> Receiver for DdsReceiver<T> {
     /// A value is looked at in place where its type and its octets permit that, and else is decoded.
     fn receive(&mut self, limit: Duration, on_sample: &mut dyn FnMut(Stamp, MonotonicNs)) -> Result<(), Error> {
         let mut result = Ok(());
+        let corrupt = &mut self.corrupt;
+        let mut look_at = |value: &T| {
+            let stamp = value.stamp();
+            on_sample(stamp, MonotonicNs::now());
+            if let Some(corrupt) = corrupt {
+                *corrupt += u64::from(!value.is_filled(stamp.id()));
+            }
+        };
         let mut look = |sample: &peregrine::LoanedSample<T>| {
             if !sample.info().valid_data {
                 return;
             }
-            let stamp = match sample.borrow() {
-                Some(value) => Ok(value.stamp()),
-                None => sample.decode().map(|value| value.stamp()),
-            };
-            match stamp {
-                Ok(stamp) => on_sample(stamp, MonotonicNs::now()),
-                Err(error) => result = Err(Error::Transfer(error.to_string())),
+            match sample.borrow() {
+                Some(value) => look_at(value),
+                // By reference: a large value is on the stack once, and not a second time.
+                None => match &sample.decode() {
+                    Ok(value) => look_at(value),
+                    Err(error) => result = Err(Error::Transfer(error.to_string())),
+                },
             }
         };
         if self.reader.take_each(&Selector::ANY, &mut look) == 0 && self.reader.wait_for_data(limit) {
             self.reader.take_each(&Selector::ANY, &mut look);
         }
         result
+    }
+
+    fn corrupt(&self) -> Option<u64> {
+        self.corrupt
     }
 }

@@ -43,4 +43,7 @@ pub(super) trait Receiver: Send {
     /// Waits so long at most until there is a sample, and shows everything that is there: the stamp, and when the value was
     /// in the hands of the application.
     fn receive(&mut self, limit: Duration, on_sample: &mut dyn FnMut(Stamp, MonotonicNs)) -> Result<(), Error>;
+
+    /// Samples so far that were not what had been sent; `None` when nobody looks.
+    fn corrupt(&self) -> Option<u64>;
 }

@@ -16,6 +16,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #define AGENT_LINE_MAX 1024
 #define AGENT_SIZE_MIN 28u
@@ -26,6 +27,8 @@
 #define AGENT_ANSWER_MS 500
 /* A subscriber that was told to stop reports after this long without a sample. */
 #define AGENT_SILENCE_MS 20
+/* A process that was asked to terminate has this long to delete its entities. */
+#define AGENT_TERMINATE_S 5
 
 typedef enum { ROLE_PING, ROLE_PONG, ROLE_PUB, ROLE_SUB } AgentRole;
 typedef enum { WAIT_LISTENER, WAIT_WAITSET, WAIT_POLL } AgentWait;
@@ -76,6 +79,9 @@ typedef struct {
 static const Peer *agent_peer;
 static Setup agent_setup;
 static int agent_stop;
+/* Set by the main thread alone while there are entities, which it deletes before it leaves, however that comes. */
+static bool agent_is_open;
+static pthread_t agent_main;
 static pthread_mutex_t agent_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t agent_done = PTHREAD_COND_INITIALIZER;
 
@@ -123,10 +129,33 @@ static inline void agent_say (const char *format, ...)
   fflush (stdout);
 }
 
+/* What a middleware has in the system, such as shared memory, goes with its entities only. */
+static inline void agent_leave (int status)
+{
+  if (agent_is_open && pthread_equal (pthread_self (), agent_main)) {
+    agent_is_open = false;
+    agent_peer->close ();
+  }
+  exit (status);
+}
+
 static inline void agent_fail (const char *what)
 {
   agent_say ("error %s", what);
-  exit (1);
+  agent_leave (1);
+}
+
+static inline bool agent_is_stopped (void)
+{
+  return __atomic_load_n (&agent_stop, __ATOMIC_ACQUIRE) != 0;
+}
+
+/* Ends what is going on, and the process if that does not end. */
+static inline void agent_on_terminate (int unused)
+{
+  (void) unused;
+  __atomic_store_n (&agent_stop, 1, __ATOMIC_RELEASE);
+  alarm (AGENT_TERMINATE_S);
 }
 
 static inline uint32_t bucket_of (uint64_t value)
@@ -184,7 +213,7 @@ static inline void ping_next (void)
   agent_state.answered = false;
   agent_state.expected++;
   agent_state.sent_at = agent_now ();
-  if (agent_state.sent_at >= agent_state.end_at) {
+  if (agent_state.sent_at >= agent_state.end_at || agent_is_stopped ()) {
     agent_state.is_over = true;
     return;
   }
@@ -269,7 +298,7 @@ static inline void publish (void)
   const uint64_t start = agent_now ();
   const uint64_t end = start + agent_setup.duration_ms * 1000000u;
   agent_state.first_at = start;
-  for (uint64_t seq = 0;; seq++) {
+  for (uint64_t seq = 0; !agent_is_stopped (); seq++) {
     if (agent_setup.rate != 0) {
       const uint64_t due = start + (uint64_t) ((double) seq * 1e9 / (double) agent_setup.rate);
       if (due >= end)
@@ -306,7 +335,7 @@ static inline void respond (void)
   if (pthread_create (&watcher, NULL, agent_watch_for_stop, NULL) != 0)
     agent_fail ("pthread_create failed");
   if (agent_setup.wait != WAIT_LISTENER)
-    while (!__atomic_load_n (&agent_stop, __ATOMIC_ACQUIRE)) {
+    while (!agent_is_stopped ()) {
       if (agent_setup.wait == WAIT_WAITSET)
         agent_peer->wait (AGENT_SILENCE_MS);
       agent_peer->take ();
@@ -492,6 +521,8 @@ static inline void wait_until_matched (void)
 {
   const uint64_t limit = agent_now () + (uint64_t) AGENT_PATIENCE_MS * 1000000u;
   while (!agent_peer->is_matched ()) {
+    if (agent_is_stopped ())
+      agent_fail ("it was asked to terminate");
     if (agent_now () > limit)
       agent_fail ("the partner was not discovered within 10 s");
     agent_sleep_until (agent_now () + 2000000u);
@@ -502,7 +533,7 @@ static inline void await_line (const char *expected)
 {
   char line[AGENT_LINE_MAX];
   if (fgets (line, sizeof (line), stdin) == NULL)
-    exit (1);
+    agent_leave (1);
   line[strcspn (line, "\n")] = '\0';
   if (strcmp (line, expected) != 0)
     agent_fail (expected[2] == 'a' ? "start is expected after ready" : "stop is expected after result");
@@ -535,8 +566,14 @@ static inline int agent_run (const Peer *peer)
   char line[AGENT_LINE_MAX];
   agent_peer = peer;
   agent_setup.core = -1;
+  agent_main = pthread_self ();
+  struct sigaction terminate;
+  memset (&terminate, 0, sizeof (terminate));
+  terminate.sa_handler = agent_on_terminate;
+  terminate.sa_flags = SA_RESTART;
+  sigaction (SIGTERM, &terminate, NULL);
   /* Nobody would stop a peer whose parent has died. */
-  prctl (PR_SET_PDEATHSIG, SIGKILL);
+  prctl (PR_SET_PDEATHSIG, SIGTERM);
   if (fgets (line, sizeof (line), stdin) == NULL)
     return 1;
   if (parse_setup (line, &agent_setup)) {
@@ -554,11 +591,12 @@ static inline int agent_run (const Peer *peer)
   reason = peer->open (&agent_setup);
   if (reason != NULL)
     agent_fail (reason);
+  agent_is_open = true;
   wait_until_matched ();
   agent_say ("ready");
   await_line ("start");
   take_part ();
-  peer->close ();
+  agent_leave (0);
   return 0;
 }
 

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use peregrine_report::record::PeerFacts;
 
-use crate::campaign::placement::{Place, Placement, Process, ThisMachine};
+use crate::campaign::placement::{Place, Placement, ThisMachine};
 use crate::clock::MonotonicNs;
 use crate::control::Stop;
 use crate::error::Error;
+use crate::process::Process;
 
 /// Turns writing and checking payloads off, in the builds that do so.
 pub(super) const NO_PATTERNS: &str = "-noPatterns";
@@ -59,7 +60,8 @@ impl Program {
 
     /// What a record says of it. Builds of one version differ in their length at least.
     pub(super) fn facts(&self) -> PeerFacts {
-        let len = std::fs::metadata(&self.path).map_or_else(|_| String::new(), |file| format!(", {} bytes", file.len()));
+        let len =
+            std::fs::metadata(&self.path).map_or_else(|_| String::new(), |file| format!(", {} bytes", file.len()));
         let settings = vec![format!("program {}{len}", self.path.display())];
         PeerFacts { name: "perftest".into(), version: self.version.clone(), settings }
     }
@@ -119,7 +121,9 @@ mod tests {
 
     #[test]
     fn what_is_no_perftest_is_refused() {
-        for (path, reason) in [("/nowhere/at/all", "No such file"), ("/bin/true", "does not answer --version as perftest")] {
+        for (path, reason) in
+            [("/nowhere/at/all", "No such file"), ("/bin/true", "does not answer --version as perftest")]
+        {
             let error = Program::examine("--program-a", Path::new(path), &Stop::default()).unwrap_err().to_string();
             assert!(error.contains(&format!("--program-a {path}")) && error.contains(reason), "{error}");
         }

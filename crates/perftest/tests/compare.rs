@@ -9,7 +9,7 @@ use peregrine_report::record::Record;
 fn alternatives_take_turns_and_are_compared_again_from_the_record() {
     let folder = Folder::new("ab");
     let out = folder.path("out");
-    let outcome = run(&format!("ab --blocks 1 --time 20 --size 64 --out {out}"));
+    let outcome = run(&format!("ab --blocks 1 --time 100 --size 64 --out {out}"));
     assert_eq!(outcome.code, 0, "{outcome:?}");
     let line = outcome.stdout.iter().find(|line| line.starts_with("A -> B, latency p50, 64 B")).unwrap();
     assert!(line.contains("A/A") && line.ends_with("too few runs"), "{line}");

@@ -6,7 +6,8 @@
 //! Version 2 adds to version 1, and takes nothing away: open-loop measurements, blocks of interleaved comparisons, what
 //! the process and the wire were used for, whether payloads were checked, times one way, searches, and more about the
 //! host. Version 3 adds campaigns: the plan, the middleware behind a series, what each measurement varies, further
-//! publishers and subscribers, measurements that could not be made. Version 5 adds how much of a payload was looked at. An older record is read as one that does not tell
+//! publishers and subscribers, measurements that could not be made. Version 5 adds how much of a payload was looked at, and how threads
+//! wait. An older record is read as one that does not tell
 //! these.
 
 use std::fmt;
@@ -14,7 +15,7 @@ use std::io::{self, BufRead, Write};
 
 use serde::{Deserialize, Serialize};
 
-pub use self::campaign::{Case, Delivery, PeerFacts, PlanFacts, Publishing, Reliability, Skipped};
+pub use self::campaign::{Case, Delivery, PeerFacts, PlanFacts, Publishing, Reliability, Skipped, Wait};
 pub use self::detail::{
     BlockPlace, ClockOffset, Interval, OneWay, PayloadUse, ProbeOutcome, ResourceUse, Role, SearchResult, SearchStep,
     WireUse,

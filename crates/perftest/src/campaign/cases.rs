@@ -8,7 +8,7 @@ use peregrine_report::record::{Case, Delivery, Measurement, Publishing, Reliabil
 
 use super::peer::{self, PeerPrograms};
 use super::series::{Carrier, SeriesRunner, SeriesSpec, Variant};
-use super::spec::{Exclude, List, Matrix, Pace, Plan, Wait};
+use super::spec::{Exclude, List, Matrix, Pace, Plan, Wait, Waits};
 use super::types::DataType;
 
 /// Largest sample of a raw datagram: what UDP over IPv4 takes.
@@ -86,8 +86,8 @@ pub struct Cases {
     pub repetitions: u32,
     /// Length of one measurement.
     pub duration: Duration,
-    /// How threads wait for samples.
-    pub wait: Wait,
+    /// How threads wait for samples, of all cases.
+    pub waits: Vec<Wait>,
     /// Whether payloads are written and checked.
     pub patterns: bool,
     /// Whether the two sides are bound to a core each.
@@ -115,7 +115,6 @@ impl Cases {
         let mut cases = Self {
             repetitions: if is_quick { 1 } else { plan.repetitions.0 },
             duration: if is_quick { QUICK_DURATION.min(plan.duration_s.0) } else { plan.duration_s.0 },
-            wait: plan.wait,
             patterns: plan.patterns,
             pinned: plan.pinned,
             ..Self::default()
@@ -124,7 +123,7 @@ impl Cases {
         let thinned = is_quick.then(|| all_asked(plan, Matrix::thin_out));
         let mut questions: Vec<Question> = Vec::new();
         for asked in thinned.as_ref().unwrap_or(&whole) {
-            match asked.mover(conditions, plan.wait) {
+            match asked.mover(conditions) {
                 Ok(mover) => match questions.last_mut() {
                     Some(question) if question.iter().all(|(other, _)| other.is_same_question(asked)) => {
                         question.push((asked.clone(), mover));
@@ -137,7 +136,7 @@ impl Cases {
         for asked in &whole {
             cases.note(asked);
             if thinned.as_ref().is_some_and(|thinned| !thinned.iter().any(|kept| kept.is_recorded_as(asked))) {
-                let reason = asked.mover(conditions, plan.wait).err();
+                let reason = asked.mover(conditions).err();
                 cases.skip(asked, reason.unwrap_or_else(|| quick::THINNED_OUT.into()));
             }
         }
@@ -160,6 +159,9 @@ impl Cases {
     fn note(&mut self, asked: &Asked) {
         if !self.series.contains(&asked.series) {
             self.series.push(asked.series);
+        }
+        if let Some(wait) = asked.case.wait.filter(|wait| !self.waits.contains(wait)) {
+            self.waits.push(wait);
         }
         if let Err(place) = self.data_lens.binary_search(&asked.data_len) {
             self.data_lens.insert(place, asked.data_len);
@@ -199,7 +201,7 @@ impl Cases {
             data_len: asked.data_len,
             case: asked.case.clone(),
             history_depth: asked.history_depth,
-            wait: self.wait,
+            wait: asked.case.wait.unwrap_or_default(),
             patterns: self.patterns,
             repetition,
             duration: self.duration,
@@ -267,8 +269,10 @@ impl PlannedCase {
     /// In a few words, for readers.
     pub fn describe(&self) -> String {
         let Case { publishers, subscribers, topics, reliability, publishing, delivery, .. } = &self.case;
+        // The usual way needs no word.
+        let wait = if self.wait == Wait::default() { String::new() } else { format!("wait {}, ", self.wait) };
         format!(
-            "{}, {}, {} of {} B, {reliability}, {publishing}, {delivery}, {publishers} to {subscribers} on {topics} {}, \
+            "{}, {}, {} of {} B, {reliability}, {publishing}, {delivery}, {wait}{publishers} to {subscribers} on {topics} {}, \
              repetition {}",
             self.series.label,
             self.pace,
@@ -305,12 +309,12 @@ fn key(series: &str, test: Test, data_len: u64, repetition: u32, case: Option<&C
 
 impl Asked {
     /// Who moves the samples; or why nobody can.
-    fn mover(&self, conditions: &Conditions, wait: Wait) -> Result<Mover, String> {
+    fn mover(&self, conditions: &Conditions) -> Result<Mover, String> {
         match self.series.runner {
             SeriesRunner::Missing(reason) => Err(reason.into()),
             SeriesRunner::Peer(variant) => {
                 conditions.peers.of(variant.peer)?;
-                match peer::obstacle(&self.case, self.pace, self.data_len, self.history_depth, wait) {
+                match peer::obstacle(&self.case, self.pace, self.data_len, self.history_depth) {
                     Some(reason) => Err(reason),
                     None => Ok(Mover::Peer(variant)),
                 }
@@ -320,6 +324,9 @@ impl Asked {
             }
             SeriesRunner::Own(Carrier::RawUdp) if self.data_len > MAX_RAW_LEN => {
                 Err(format!("a datagram carries {MAX_RAW_LEN} bytes at most"))
+            }
+            SeriesRunner::Own(Carrier::RawUdp) if self.case.wait == Some(Wait::Listener) => {
+                Err("plain sockets have no listener".into())
             }
             SeriesRunner::Own(carrier) => Ok(Mover::Own(carrier)),
         }
@@ -345,8 +352,8 @@ impl Asked {
     /// Whether two cases differ in nothing but their series, and what the floor does not know.
     fn is_same_question(&self, other: &Self) -> bool {
         let known = |asked: &Self| {
-            let Case { rate_per_s, publishers, subscribers, topics, delivery, .. } = asked.case;
-            (asked.pace, asked.data_len, rate_per_s, publishers, subscribers, topics, delivery)
+            let Case { rate_per_s, publishers, subscribers, topics, delivery, wait, .. } = asked.case;
+            (asked.pace, asked.data_len, rate_per_s, publishers, subscribers, topics, delivery, wait)
         };
         let shape = |asked: &Self| (asked.case.reliability, asked.case.publishing, asked.data_type);
         let either_is_floor = self.series.is_floor() || other.series.is_floor();
@@ -359,6 +366,7 @@ fn all_asked(plan: &Plan, change: impl Fn(&mut Matrix)) -> Vec<Asked> {
     let mut all = Vec::new();
     for matrix in &plan.matrix.0 {
         let mut matrix = matrix.clone();
+        matrix.wait.get_or_insert_with(|| plan.wait.clone());
         change(&mut matrix);
         add_cases(&mut all, &matrix, plan);
     }
@@ -389,30 +397,30 @@ fn questions(matrix: &Matrix) -> Vec<Asked> {
     let mut questions = Vec::new();
     // Replaced by each of the series that are compared.
     let Some(placeholder) = SeriesSpec::all().first() else { return questions };
+    let waits = matrix.wait.clone().unwrap_or_default();
     for &pace in &matrix.rates.0 {
         for (data_type, data_len) in matrix.shapes() {
             for &delivery in &matrix.delivery.0 {
                 for counts in matrix.counts() {
-                    for &reliability in &matrix.reliability.0 {
-                        for &publishing in &matrix.publishing.0 {
-                            questions.push(Asked {
-                                series: placeholder,
-                                pace,
-                                data_type,
-                                data_len,
-                                case: Case {
-                                    rate_per_s: if let Pace::Rate(rate) = pace { Some(rate) } else { None },
-                                    publishers: counts[0],
-                                    subscribers: counts[1],
-                                    topics: counts[2],
-                                    reliability,
-                                    publishing,
-                                    delivery,
-                                    data_type: data_type.name().into(),
-                                },
-                                history_depth: matrix.history_depth.map(|depth| depth.0),
-                            });
-                        }
+                    for (reliability, publishing, wait) in matrix.ways(&waits) {
+                        questions.push(Asked {
+                            series: placeholder,
+                            pace,
+                            data_type,
+                            data_len,
+                            case: Case {
+                                rate_per_s: if let Pace::Rate(rate) = pace { Some(rate) } else { None },
+                                publishers: counts[0],
+                                subscribers: counts[1],
+                                topics: counts[2],
+                                reliability,
+                                publishing,
+                                delivery,
+                                data_type: data_type.name().into(),
+                                wait: Some(wait),
+                            },
+                            history_depth: matrix.history_depth.map(|depth| depth.0),
+                        });
                     }
                 }
             }
@@ -430,6 +438,17 @@ impl Matrix {
             None => sizes().map(|len| (*data_type, len)).collect(),
         };
         self.types.0.iter().flat_map(of_type).collect()
+    }
+
+    /// Policies and ways to wait.
+    fn ways(&self, waits: &Waits) -> Vec<(Reliability, Publishing, Wait)> {
+        let mut ways = Vec::new();
+        for &reliability in &self.reliability.0 {
+            for &publishing in &self.publishing.0 {
+                ways.extend(waits.0.0.iter().map(|wait| (reliability, publishing, *wait)));
+            }
+        }
+        ways
     }
 
     /// Publishers, subscribers, topics.
@@ -458,6 +477,7 @@ impl Exclude {
             && names(self.reliability.as_ref(), |value| *value == asked.case.reliability)
             && names(self.publishing.as_ref(), |value| *value == asked.case.publishing)
             && names(self.delivery.as_ref(), |value| *value == asked.case.delivery)
+            && names(self.wait.as_ref().map(|waits| &waits.0), |value| Some(*value) == asked.case.wait)
             && names(self.series.as_ref(), |name| name.0 == asked.series)
     }
 }

@@ -149,7 +149,7 @@ fn describe(series: &SeriesSpec, cases: &Cases, peers: &PeerPrograms, stop: &Sto
         }
         _ => None,
     };
-    Ok(series.describe(cases.wait, facts))
+    Ok(series.describe(&cases.waits, facts))
 }
 
 /// What a quick run is worth, beside what it leaves out.

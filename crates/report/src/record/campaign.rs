@@ -51,6 +51,24 @@ pub struct Case {
     pub delivery: Delivery,
     /// How the samples are shaped.
     pub data_type: String,
+    /// How threads wait for samples; absent in records before version 5.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait: Option<Wait>,
+}
+
+/// How threads wait for samples.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Wait {
+    /// A thread of the application, asleep in the kernel.
+    #[default]
+    Block,
+    /// A thread of the application, which looks again and again for a while before it sleeps.
+    Spin,
+    /// A thread of the application, which looks again and again.
+    Poll,
+    /// None: the middleware calls the application on the thread that receives.
+    Listener,
 }
 
 /// Whether every sample has to arrive.
@@ -132,6 +150,17 @@ impl fmt::Display for Publishing {
         f.write_str(match self {
             Self::Synchronous => "synchronous",
             Self::Asynchronous => "asynchronous",
+        })
+    }
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Block => "block",
+            Self::Spin => "spin",
+            Self::Poll => "poll",
+            Self::Listener => "listener",
         })
     }
 }

@@ -25,6 +25,9 @@ impl Matrix {
         keep_three(&mut self.reliability);
         keep_three(&mut self.publishing);
         keep_three(&mut self.delivery);
+        if let Some(wait) = &mut self.wait {
+            keep_three(&mut wait.0);
+        }
     }
 }
 

@@ -133,6 +133,26 @@ fn quick_keeps_the_ends_and_the_middle_of_every_list_and_measures_once() {
     assert_eq!(estimate, (QUICK_DURATION + QUICK_WARM_UP + CASE_COST + 2 * PROCESS_COST) * 6);
 }
 
+#[test]
+fn ways_to_wait_are_varied_and_what_cannot_wait_so_is_told() {
+    let conditions = Conditions { peers: PeerPrograms::all_at("/bin/true"), ..here() };
+    let text = "rates = [30]\nsizes = [64]\nwait = [\"block\", \"poll\", \"listener\"]\npeers = [\"cyclonedds\"]\n\
+                [[matrix.exclude]]\nwait = [\"poll\"]\nseries = [\"peregrine\"]\n";
+    let cases = Cases::of(&plan(text), &conditions);
+    let waits = |series: &str| {
+        let of = cases.planned.iter().filter(|planned| planned.series.id == series && planned.repetition == 0);
+        of.map(|planned| (planned.wait, planned.case.wait)).collect::<Vec<_>>()
+    };
+    let all = |waits: &[Wait]| waits.iter().map(|wait| (*wait, Some(*wait))).collect::<Vec<_>>();
+    assert_eq!(waits("raw-udp"), all(&[Wait::Block, Wait::Poll]));
+    assert_eq!(waits("peregrine"), all(&[Wait::Block, Wait::Listener]));
+    assert_eq!(waits("cyclonedds-udp"), all(&[Wait::Block, Wait::Poll, Wait::Listener]));
+    let cannot = cases.skipped.iter().find(|one| one.series == "raw-udp").unwrap();
+    assert_eq!((cannot.case.wait, &*cannot.reason), (Some(Wait::Listener), "plain sockets have no listener"));
+    assert_eq!(cases.waits, [Wait::Block, Wait::Poll, Wait::Listener]);
+    assert!(cases.planned.iter().any(|planned| planned.describe().contains("same host, wait poll, 1 to 1")));
+}
+
 const PING_AND_RATE: &str = "rates = [\"ping-pong\", \"unpaced\"]\nsizes = [64]\npeers = [\"cyclonedds\"]\n";
 
 #[test]
@@ -179,6 +199,7 @@ fn what_no_peer_can_do_is_skipped_with_its_reason() {
         ("rates = [30]\nsizes = [2000000]", "28 to 1048576 bytes"),
         ("rates = [30]\nsizes = [64]\nhistory_depth = 10", "keep all samples"),
         ("rates = [0.5]\nsizes = [64]", "whole samples per second"),
+        ("rates = [30]\nsizes = [64]\nwait = \"spin\"", "before they sleep"),
     ] {
         let cases = Cases::of(&plan(&format!("{matrix}\npeers = [\"cyclonedds\"]\n")), &conditions);
         let reasons: Vec<_> = cases.skipped.iter().filter(|one| one.series == "cyclonedds-udp").collect();

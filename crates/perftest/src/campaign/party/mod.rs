@@ -2,6 +2,7 @@
 
 mod dds;
 mod link;
+mod listening;
 mod publishing;
 mod raw;
 mod receiving;

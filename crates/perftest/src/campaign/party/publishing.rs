@@ -152,8 +152,8 @@ impl Publication<'_> {
             Sending::PingPong | Sending::Unpaced => None,
         };
         let method = match self.job.wait {
-            Wait::Block => WaitMethod::Sleep,
-            Wait::Spin => WaitMethod::Spin,
+            Wait::Block | Wait::Listener => WaitMethod::Sleep,
+            Wait::Spin | Wait::Poll => WaitMethod::Spin,
         };
         loop {
             if self.stop.reason().is_some() {

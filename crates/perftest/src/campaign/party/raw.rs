@@ -50,7 +50,7 @@ impl Link for RawLink {
     fn receiver(&self, _: Channel) -> Result<Box<dyn Receiver>, Error> {
         let socket = self.socket()?;
         let address = socket.local_addr().map_err(|error| failed(&error))?;
-        socket.set_nonblocking(self.wait == Wait::Spin).map_err(|error| failed(&error))?;
+        socket.set_nonblocking(looks_again(self.wait)).map_err(|error| failed(&error))?;
         Ok(Box::new(RawReceiver {
             socket,
             address,
@@ -63,6 +63,14 @@ impl Link for RawLink {
 
     fn wire(&self) -> Option<WireUse> {
         None
+    }
+}
+
+/// Whether a thread looks again and again; a socket has no listener.
+fn looks_again(wait: Wait) -> bool {
+    match wait {
+        Wait::Spin | Wait::Poll => true,
+        Wait::Block | Wait::Listener => false,
     }
 }
 
@@ -173,15 +181,12 @@ impl Receiver for RawReceiver {
     }
 
     fn receive(&mut self, limit: Duration, on_sample: &mut dyn FnMut(Stamp, MonotonicNs)) -> Result<(), Error> {
-        if self.wait == Wait::Block && self.limit != limit {
+        if !looks_again(self.wait) && self.limit != limit {
             // Zero would be no limit at all.
             self.socket.set_read_timeout(Some(limit.max(Duration::from_micros(1)))).map_err(|error| failed(&error))?;
             self.limit = limit;
         }
-        let next = match self.wait {
-            Wait::Spin => self.wait_by_turning(limit),
-            Wait::Block => self.next(),
-        };
+        let next = if looks_again(self.wait) { self.wait_by_turning(limit) } else { self.next() };
         if let Some((stamp, len)) = next.map_err(|error| failed(&error))? {
             on_sample(stamp, MonotonicNs::now());
             if let Some(corrupt) = &mut self.corrupt {

@@ -68,6 +68,10 @@ impl<'a> Reception<'a> {
             corrupt: None,
         };
         let timed = matches!(self.job.sending, Sending::Rate(_)) && !self.job.echo;
+        // With many under way, a listener might wait for the acknowledgment of echoes that only its own thread could receive.
+        if self.job.sending == Sending::PingPong {
+            echo = echo.and_then(|echo| receiver.send_back(echo));
+        }
         let mut echoed = Ok(());
         while !done.load(Ordering::Relaxed) {
             if stop.reason().is_some() {

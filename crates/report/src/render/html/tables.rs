@@ -270,6 +270,7 @@ fn conditions(case: &Case) -> String {
     if !case.data_type.is_empty() {
         parts.push(case.data_type.clone());
     }
+    parts.extend(case.wait.map(|wait| format!("wait {wait}")));
     parts.join(", ")
 }
 

@@ -91,6 +91,7 @@ static struct {
   uint64_t sent_at, answered_at;
   uint64_t first_at, last_at;
   uint64_t record_from, end_at;
+  uint64_t schedule_at;  /* when sample 0 of a schedule is due; 0 without one */
   bool answered, has_begun, is_over, has_failed;
   uint64_t buckets[BUCKET_COUNT];
 } agent_state;
@@ -174,6 +175,12 @@ static inline uint64_t bucket_start (uint32_t bucket)
   return (uint64_t) (bucket - (shift << BUCKET_BITS)) << shift;
 }
 
+/* When a sample of the schedule is due. */
+static inline uint64_t due_at (uint64_t seq)
+{
+  return agent_state.schedule_at + (uint64_t) ((double) seq * 1e9 / (double) agent_setup.rate);
+}
+
 /* One sample, as the peer took it: `octets` without the encapsulation header. */
 static inline void agent_sample (uint64_t seq, uint64_t octets)
 {
@@ -197,6 +204,10 @@ static inline void agent_sample (uint64_t seq, uint64_t octets)
     agent_state.last_at = agent_now ();
     if (agent_state.received++ == 0)
       agent_state.first_at = agent_state.last_at;
+    if (agent_setup.rate != 0) {
+      const uint64_t due = due_at (seq);
+      agent_state.buckets[bucket_of (agent_state.last_at > due ? agent_state.last_at - due : 0)]++;
+    }
     if (seq < agent_state.next_seq)
       agent_state.out_of_order++;
     else
@@ -295,12 +306,12 @@ static inline void ping_in_a_loop (void)
 
 static inline void publish (void)
 {
-  const uint64_t start = agent_now ();
+  const uint64_t start = agent_setup.rate != 0 ? agent_state.schedule_at : agent_now ();
   const uint64_t end = start + agent_setup.duration_ms * 1000000u;
   agent_state.first_at = start;
   for (uint64_t seq = 0; !agent_is_stopped (); seq++) {
     if (agent_setup.rate != 0) {
-      const uint64_t due = start + (uint64_t) ((double) seq * 1e9 / (double) agent_setup.rate);
+      const uint64_t due = due_at (seq);
       if (due >= end)
         break;
       agent_sleep_until (due);
@@ -363,11 +374,9 @@ static inline uint64_t agent_cpu_ns (void)
   return (uint64_t) us * 1000u;
 }
 
-static inline void report_latency (uint64_t cpu_ns)
+/* Ends a result. */
+static inline void report_buckets (void)
 {
-  printf ("result role=ping sent=%llu received=%llu unanswered=%llu cpu_ns=%llu round_trip_ns=",
-          (unsigned long long) agent_state.sent, (unsigned long long) agent_state.received,
-          (unsigned long long) agent_state.unanswered, (unsigned long long) cpu_ns);
   const char *separator = "";
   for (uint32_t bucket = 0; bucket < BUCKET_COUNT; bucket++)
     if (agent_state.buckets[bucket] != 0) {
@@ -387,7 +396,10 @@ static inline void agent_report (uint64_t cpu_ns)
     agent_fail ("samples of another size than set up were received");
   switch (agent_setup.role) {
   case ROLE_PING:
-    report_latency (cpu_ns);
+    printf ("result role=ping sent=%llu received=%llu unanswered=%llu cpu_ns=%llu round_trip_ns=",
+            (unsigned long long) agent_state.sent, (unsigned long long) agent_state.received,
+            (unsigned long long) agent_state.unanswered, (unsigned long long) cpu_ns);
+    report_buckets ();
     break;
   case ROLE_PONG:
     agent_say ("result role=pong received=%llu cpu_ns=%llu", (unsigned long long) agent_state.received,
@@ -398,10 +410,11 @@ static inline void agent_report (uint64_t cpu_ns)
                (unsigned long long) (agent_state.last_at - agent_state.first_at), (unsigned long long) cpu_ns);
     break;
   case ROLE_SUB:
-    agent_say ("result role=sub received=%llu lost=%llu out_of_order=%llu duration_ns=%llu cpu_ns=%llu",
-               (unsigned long long) agent_state.received, (unsigned long long) lost,
-               (unsigned long long) agent_state.out_of_order,
-               (unsigned long long) (agent_state.last_at - agent_state.first_at), (unsigned long long) cpu_ns);
+    printf ("result role=sub received=%llu lost=%llu out_of_order=%llu duration_ns=%llu cpu_ns=%llu scheduled_ns=",
+            (unsigned long long) agent_state.received, (unsigned long long) lost,
+            (unsigned long long) agent_state.out_of_order,
+            (unsigned long long) (agent_state.last_at - agent_state.first_at), (unsigned long long) cpu_ns);
+    report_buckets ();
     break;
   }
 }
@@ -529,14 +542,28 @@ static inline void wait_until_matched (void)
   }
 }
 
-static inline void await_line (const char *expected)
+static inline void await_stop (void)
 {
   char line[AGENT_LINE_MAX];
   if (fgets (line, sizeof (line), stdin) == NULL)
     agent_leave (1);
   line[strcspn (line, "\n")] = '\0';
-  if (strcmp (line, expected) != 0)
-    agent_fail (expected[2] == 'a' ? "start is expected after ready" : "stop is expected after result");
+  if (strcmp (line, "stop") != 0)
+    agent_fail ("stop is expected after result");
+}
+
+/* `start`, and on a schedule when it begins, of the monotonic clock. */
+static inline void await_start (void)
+{
+  const bool is_scheduled = agent_setup.rate != 0;
+  char line[AGENT_LINE_MAX];
+  if (fgets (line, sizeof (line), stdin) == NULL)
+    agent_leave (1);
+  line[strcspn (line, "\n")] = '\0';
+  if (!is_scheduled && strcmp (line, "start") == 0)
+    return;
+  if (!is_scheduled || strncmp (line, "start ", 6) != 0 || !parse_number (line + 6, 1, INT64_MAX, &agent_state.schedule_at))
+    agent_fail ("start is expected after ready, on a schedule with its beginning");
 }
 
 static inline void take_part (void)
@@ -557,7 +584,7 @@ static inline void take_part (void)
     agent_fail ("the subscriber did not acknowledge everything within 10 s");
   agent_report (used_ns);
   if (!responds)
-    await_line ("stop");
+    await_stop ();
 }
 
 /* The whole life of a peer. */
@@ -594,7 +621,7 @@ static inline int agent_run (const Peer *peer)
   agent_is_open = true;
   wait_until_matched ();
   agent_say ("ready");
-  await_line ("start");
+  await_start ();
   take_part ();
   agent_leave (0);
   return 0;

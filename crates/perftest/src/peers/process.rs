@@ -13,6 +13,9 @@ use crate::process::Process;
 /// Longest discovery, and longest time from the end of a test to its result. A process gives up a little earlier.
 const PATIENCE: Duration = Duration::from_secs(15);
 
+/// From the start to the first sample of a schedule.
+const BEFORE_SCHEDULE: Duration = Duration::from_millis(20);
+
 /// What came of one test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
@@ -47,8 +50,9 @@ pub fn run_test(program: &Path, setup: &Setup, cores: Option<(usize, usize)>, st
             Answer::Error(reason) => return Err(agent.failed(&reason)),
         }
     }
-    responder.send("start")?;
-    initiator.send("start")?;
+    let start = start_line(setup);
+    responder.send(&start)?;
+    initiator.send(&start)?;
     let time = Duration::from_millis(setup.warmup_ms.saturating_add(setup.duration_ms));
     let initiator_result = initiator.result(time + PATIENCE, stop)?;
     responder.send("stop")?;
@@ -57,6 +61,14 @@ pub fn run_test(program: &Path, setup: &Setup, cores: Option<(usize, usize)>, st
     initiator.finish()?;
     responder.finish()?;
     Ok(Outcome::Measured { initiator: initiator_result, responder: responder_result })
+}
+
+/// On a schedule both are told when it begins, of the clock that both read: the receiver then knows when each sample was due.
+fn start_line(setup: &Setup) -> String {
+    match setup.rate {
+        0 => "start".into(),
+        _ => format!("start {}", MonotonicNs::now().plus(BEFORE_SCHEDULE).0),
+    }
 }
 
 /// What the program is, and with which settings it would do this.
@@ -175,13 +187,20 @@ mod tests {
     const RESULTS: &str = "echo ready; read -r start
         [ $role = pub ] && echo result role=pub sent=3 duration_ns=2 cpu_ns=1
         read -r stop
-        [ $role = sub ] && echo result role=sub received=3 lost=0 out_of_order=0 duration_ns=2 cpu_ns=1; exit 0";
+        [ $role = sub ] && echo result role=sub received=3 lost=0 out_of_order=0 duration_ns=2 cpu_ns=1 scheduled_ns=; exit 0";
 
     #[test]
     fn both_sides_are_led_through_a_test() {
         let expected = Outcome::Measured {
             initiator: PeerResult::Pub { sent: 3, duration_ns: 2, cpu_ns: 1 },
-            responder: PeerResult::Sub { received: 3, lost: 0, out_of_order: 0, duration_ns: 2, cpu_ns: 1 },
+            responder: PeerResult::Sub {
+                received: 3,
+                lost: 0,
+                out_of_order: 0,
+                duration_ns: 2,
+                cpu_ns: 1,
+                scheduled_ns: vec![],
+            },
         };
         assert_eq!(run("both", RESULTS), Ok(expected));
     }

@@ -22,6 +22,7 @@ pub mod payload;
 pub mod peers;
 pub mod places;
 pub mod plan;
+pub mod process;
 pub mod recorder;
 pub mod report;
 pub mod resources;

@@ -3,10 +3,20 @@
 //! Eight octets at a time are `base + position × step`, where `base` follows from the number of the sample. A sample that was
 //! mixed with another one, shifted, cut, or left as an earlier one in a buffer differs somewhere. Writing and checking go
 //! through memory once and need no table, so that they cost little more than a copy.
+//!
+//! Where samples follow each other as fast as they can, writing and checking all of a large one would be what is measured. There
+//! [`MAX_WORDS`] words of each sample carry the pattern at most, spread over the whole of it, and with every sample they move on
+//! by one place: each octet has its turn.
 
 /// Odd, so that positions do not repeat; its octets all differ.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 const WORD: usize = size_of::<u64>();
+
+/// Words of one sample that [`write_some`] writes and [`are_some_intact`] checks at most; the octets behind the last whole word come
+/// on top.
+pub const MAX_WORDS: usize = 32;
+/// The same in octets.
+pub const MAX_LEN: usize = MAX_WORDS * WORD;
 
 /// Fills `octets` as those of sample `number`.
 pub fn write(octets: &mut [u8], number: u64) {
@@ -33,6 +43,45 @@ pub fn is_intact(octets: &[u8], number: u64) -> bool {
     }
     let last = word.to_le_bytes();
     difference == 0 && rest == &last[..rest.len()]
+}
+
+/// Fills some of `octets` as those of sample `number`, and leaves the others as they are.
+pub fn write_some(octets: &mut [u8], number: u64) {
+    if octets.len() <= MAX_LEN {
+        return write(octets, number);
+    }
+    let (words, rest) = octets.as_chunks_mut::<WORD>();
+    for place in places(words.len(), number) {
+        if let Some(octets) = words.get_mut(place) {
+            *octets = word(number, place);
+        }
+    }
+    let last = word(number, words.len());
+    rest.copy_from_slice(&last[..rest.len()]);
+}
+
+/// Whether the same of `octets` are those of sample `number`.
+#[must_use]
+pub fn are_some_intact(octets: &[u8], number: u64) -> bool {
+    if octets.len() <= MAX_LEN {
+        return is_intact(octets, number);
+    }
+    let (words, rest) = octets.as_chunks::<WORD>();
+    let last = word(number, words.len());
+    rest == &last[..rest.len()]
+        && places(words.len(), number).all(|place| words.get(place) == Some(&word(number, place)))
+}
+
+/// Which of so many words of sample `number` carry the pattern.
+pub fn places(words: usize, number: u64) -> impl Iterator<Item = usize> {
+    let stride = words.div_ceil(MAX_WORDS).max(1);
+    (number as usize % stride..words).step_by(stride)
+}
+
+/// The word of sample `number` at this place.
+#[must_use]
+pub fn word(number: u64, place: usize) -> [u8; WORD] {
+    base(number).wrapping_add(STEP.wrapping_mul(place as u64)).to_le_bytes()
 }
 
 /// Far apart for neighbouring numbers, and not by a multiple of [`STEP`].
@@ -69,7 +118,44 @@ mod tests {
         }
     }
 
+    #[test]
+    fn every_octet_of_a_large_sample_has_its_turn() {
+        const LEN: usize = 5_003;
+        let stride = (LEN / WORD).div_ceil(MAX_WORDS) as u64;
+        let mut octets = vec![0; LEN];
+        let mut checked = vec![false; LEN];
+        for number in 100..100 + stride {
+            write_some(&mut octets, number);
+            assert!(are_some_intact(&octets, number) && !are_some_intact(&octets, number + 1));
+            let mut changed = 0;
+            for at in 0..LEN {
+                octets[at] ^= 1;
+                if !are_some_intact(&octets, number) {
+                    changed += 1;
+                    checked[at] = true;
+                }
+                octets[at] ^= 1;
+            }
+            assert!(changed <= MAX_LEN + WORD, "{changed}");
+        }
+        assert!(checked.into_iter().all(|octet| octet));
+    }
+
     proptest! {
+        #[test]
+        fn what_was_written_in_part_is_intact(len in 0..5_000_usize, number in any::<u64>()) {
+            let mut octets = vec![0xaa; len];
+            write_some(&mut octets, number);
+            prop_assert!(are_some_intact(&octets, number));
+        }
+
+        #[test]
+        fn an_earlier_sample_is_not_this_one(len in 16..5_000_usize, number in 0..1_u64 << 40, distance in 1..1000_u64) {
+            let mut octets = vec![0; len];
+            write_some(&mut octets, number);
+            prop_assert!(!are_some_intact(&octets, number + distance));
+        }
+
         #[test]
         fn what_was_written_is_intact(len in 0..300_usize, number in any::<u64>()) {
             prop_assert!(is_intact(&sample(len, number), number));

@@ -49,6 +49,17 @@ pub fn run() -> Result<(), Error> {
     print_text(&text)
 }
 
+/// What [`payload::write_some`] and its check cost for a payload of `len` octets here and now; takes less than a millisecond.
+pub fn partial_pattern_cost(len: usize) -> PatternCost {
+    const TURNS: u64 = 200;
+    let mut octets = vec![0; len];
+    let write_ns = per_turn(TURNS, |turn| payload::write_some(black_box(&mut octets), turn));
+    let check_ns = per_turn(TURNS, |turn| {
+        black_box(payload::are_some_intact(black_box(&octets), turn));
+    });
+    PatternCost { write_ns, check_ns }
+}
+
 /// What writing and checking a pattern of `len` octets cost here and now; takes some milliseconds.
 pub fn pattern_cost(len: usize) -> PatternCost {
     let mut octets = vec![0; len];

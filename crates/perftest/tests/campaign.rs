@@ -125,6 +125,24 @@ fn large_values_of_every_kind_arrive_whole() {
 }
 
 #[test]
+fn every_way_to_wait_measures() {
+    let folder = Folder::new("campaign-waits");
+    let plan = "repetitions = 1\nwait = [\"block\", \"spin\", \"poll\", \"listener\"]\nseries = [\"raw-udp\", \"peregrine\"]\n\
+                [[matrix]]\nrates = [\"ping-pong\", 200]\nsizes = [64]\ndelivery = [\"same_host\", \"same_process\"]\n";
+    let outcome = run_plan(&folder, plan, "");
+    assert_eq!(outcome.code, 0, "{outcome:?}");
+    let record = read(&folder);
+    // Plain sockets have no listener.
+    assert_eq!((record.measurements.len(), record.skipped.len()), (4 * 4 + 3 * 4, 4), "{outcome:?}");
+    for measurement in &record.measurements {
+        let case = measurement.case.as_ref().unwrap();
+        let latency = measurement.publisher.latency.as_ref();
+        assert!(case.wait.is_some() && latency.is_some_and(|latency| latency.count > 0), "{measurement:?}");
+        assert!(measurement.subscriber.payload.is_some_and(|payload| payload.checked && payload.corrupt == 0));
+    }
+}
+
+#[test]
 fn a_killed_campaign_goes_on_where_it_stood() {
     let folder = Folder::new("campaign-resumed");
     let plan = "repetitions = 3\nseries = [\"raw-udp\", \"peregrine\"]\n[[matrix]]\nrates = [100]\nsizes = [64, 128]\n";
@@ -217,7 +235,7 @@ fn a_party_ends_when_its_input_does() {
     let job = format!(
         "{{\"open\":{{\"carrier\":\"raw_udp\",\"publishers_here\":[0],\"subscribers_here\":[0],\"publishers\":1,\"subscribers\":1,\
          \"topics\":1,\"reliability\":\"best_effort\",\"publishing\":\"synchronous\",\"history_depth\":null,\
-         \"data_type\":\"octets\",\"data_len\":64,\"sending\":{{\"rate\":10.0}},\"echo\":false,\"wait\":\"block\",\"core\":null,\
+         \"data_type\":\"octets\",\"data_len\":64,\"sending\":{{\"rate\":10.0}},\"echo\":false,\"wait\":\"block\",\"patterns\":true,\"core\":null,\
          \"warm_up\":{hour},\"duration\":{hour},\"domain\":0,\"address\":\"127.0.0.1\",\"peer\":null}}}}"
     );
     writeln!(stdin, "{job}").unwrap();

@@ -2,13 +2,14 @@
 
 mod common;
 
-use common::{Folder, run};
+use common::{Folder, PROGRAM, run};
+use peregrine_report::record::Record;
 
 #[test]
 fn alternatives_take_turns_and_are_compared_again_from_the_record() {
     let folder = Folder::new("ab");
     let out = folder.path("out");
-    let outcome = run(&format!("ab --blocks 1 --time 20 --size 64 --out {out}"));
+    let outcome = run(&format!("ab --blocks 1 --time 100 --size 64 --out {out}"));
     assert_eq!(outcome.code, 0, "{outcome:?}");
     let line = outcome.stdout.iter().find(|line| line.starts_with("A -> B, latency p50, 64 B")).unwrap();
     assert!(line.contains("A/A") && line.ends_with("too few runs"), "{line}");
@@ -22,6 +23,42 @@ fn alternatives_take_turns_and_are_compared_again_from_the_record() {
     assert!(outcome.stdout.starts_with(&again.stdout), "{again:?}");
     let json = run(&format!("compare --json {out}"));
     assert!(json.stdout.join("\n").contains("\"verdict\": \"too_few\""), "{json:?}");
+}
+
+/// An older build does not look at payloads; the newer one then does not either.
+#[test]
+fn two_builds_take_turns() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = Folder::new("builds");
+    let old = folder.path("old");
+    let script = format!("#!/bin/sh\n[ \"$1\" = -help ] && exec echo '-pub -sub'\nexec {PROGRAM} \"$@\"\n");
+    std::fs::write(&old, script).unwrap();
+    std::fs::set_permissions(&old, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let out = folder.path("out");
+    let both = format!("--program-a {old} --program-b {PROGRAM}");
+    let outcome = run(&format!("ab {both} --a -bestEffort --blocks 1 --time 100 --size 64 --out {out}"));
+    assert_eq!(outcome.code, 0, "{outcome:?}");
+    let line = outcome.stdout.iter().find(|line| line.starts_with("A -> B, latency p50, 64 B")).unwrap();
+    assert!(line.contains("A/A"), "{line}");
+
+    let file = std::fs::File::open(folder.path("out/record.jsonl")).unwrap();
+    let record = Record::read(std::io::BufReader::new(file)).unwrap();
+    let [a, b] = &record.header.series[..] else { panic!("{:?}", record.header) };
+    assert_eq!((a.options.join(" "), b.options.join(" ")), ("-bestEffort".into(), "-bestEffort -noPatterns".into()));
+    let program = |series: &peregrine_report::record::Series| series.peer.as_ref().unwrap().settings.join(" ");
+    assert!(program(a).contains("/old,") && program(b).contains(PROGRAM), "{} {}", program(a), program(b));
+    for measurement in &record.measurements {
+        assert_eq!(
+            measurement.publisher.payload.unwrap().written,
+            measurement.series == "A",
+            "the script is this build"
+        );
+    }
+
+    let none = run(&format!("ab --program-b /bin/true --out {}", folder.path("none")));
+    assert_eq!(none.code, 255, "{none:?}");
+    assert!(none.stderr.contains("--program-b /bin/true: it does not answer --version"), "{}", none.stderr);
 }
 
 #[test]

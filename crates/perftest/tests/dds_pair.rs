@@ -22,6 +22,7 @@ fn assert_all_arrived(subscriber: &Outcome, samples: f64) {
     let row = columns(&subscriber.stdout[0]);
     assert_eq!((row[1], row[4]), (samples, 0.0), "{subscriber:?}");
     assert!(!subscriber.stderr.contains("Duplicate samples"), "{subscriber:?}");
+    assert!(subscriber.stderr.contains("Payloads were checked and intact"), "{subscriber:?}");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use common::{Folder, columns, run, start};
 use perftest::control::{ControlCounter, ProcessNumber, Sentinel};
 use perftest::messaging::Sample;
+use perftest::payload;
 
 const DDS: &str = "-nic 127.0.0.1 -startDelay 0 -discoveryTimeout 40 -partnerTimeout 20 -noOutputHeaders";
 const RAW: &str = "-raw -startDelay 0 -discoveryTimeout 40 -noPrint -noOutputHeaders";
@@ -165,6 +166,37 @@ fn a_publisher_without_data_is_a_row_of_zeros_and_a_failure() {
             }
             _ => assert!(text.starts_with("Length:   100  Packets:        0  Packets/s(ave):       0"), "{text}"),
         }
+    }
+}
+
+/// RTI Perftest fills its payloads in its own way; only who announces a pattern is held to it.
+#[test]
+fn a_payload_that_is_not_what_was_announced_fails_the_test() {
+    let process = ProcessNumber::of_this_process();
+    let unannounced = (55, Sentinel::Initialize.sample(0, 0, 0), "", 0, "does not announce that it writes patterns");
+    let turned_off = (56, process.introduce_with_patterns(0), "-noPatterns", 0, "not checked (-noPatterns)");
+    let announced = (57, process.introduce_with_patterns(0), "", 1, "2 of 3 samples were not what had been sent");
+    for (domain, introduction, options, code, text) in [unannounced, turned_off, announced] {
+        let folder = Folder::new(&format!("announced-{domain}"));
+        let record = folder.path("results");
+        let subscriber = start(&format!("-sub {RAW} -domain {domain} {options} -recordFile {record}"));
+        let publisher = PlayedPublisher::meet(domain);
+        publisher.send(&introduction);
+        let mut octets = [0; 72];
+        payload::write_some(&mut octets, 1);
+        for seq_num in 0..3 {
+            publisher.send(&Sample { seq_num, ..Sample::data(0, &octets) });
+        }
+        publisher.end(2);
+        let outcome = subscriber.finish();
+        assert_eq!((outcome.code, columns(&outcome.stdout[0])[1]), (code, 3.0), "{outcome:?}");
+        assert!(outcome.stderr.contains(text), "{outcome:?}");
+        let result: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(record).unwrap()).unwrap();
+        let payload = &result["payload"];
+        assert_eq!(
+            (payload["checked"].as_bool(), payload["corrupt"].as_u64()),
+            (Some(code == 1), Some(2 * u64::from(code == 1)))
+        );
     }
 }
 

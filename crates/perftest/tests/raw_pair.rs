@@ -53,6 +53,7 @@ fn batches_arrive_sample_by_sample() {
     let subscriber = subscriber.finish();
     assert_eq!((publisher.code, subscriber.code), (0, 0), "{publisher:?} {subscriber:?}");
     assert_eq!(columns(&subscriber.stdout[0])[1], 1001.0);
+    assert!(subscriber.stderr.contains("Payloads were checked and intact"), "{}", subscriber.stderr);
 }
 
 #[test]

@@ -6,7 +6,8 @@
 //! Version 2 adds to version 1, and takes nothing away: open-loop measurements, blocks of interleaved comparisons, what
 //! the process and the wire were used for, whether payloads were checked, times one way, searches, and more about the
 //! host. Version 3 adds campaigns: the plan, the middleware behind a series, what each measurement varies, further
-//! publishers and subscribers, measurements that could not be made. An older record is read as one that does not tell
+//! publishers and subscribers, measurements that could not be made. Version 5 adds how much of a payload was looked at, and how threads
+//! wait. An older record is read as one that does not tell
 //! these.
 
 use std::fmt;
@@ -14,7 +15,7 @@ use std::io::{self, BufRead, Write};
 
 use serde::{Deserialize, Serialize};
 
-pub use self::campaign::{Case, Delivery, PeerFacts, PlanFacts, Publishing, Reliability, Skipped};
+pub use self::campaign::{Case, Delivery, PeerFacts, PlanFacts, Publishing, Reliability, Skipped, Wait};
 pub use self::detail::{
     BlockPlace, ClockOffset, Interval, OneWay, PayloadUse, ProbeOutcome, ResourceUse, Role, SearchResult, SearchStep,
     WireUse,
@@ -25,7 +26,7 @@ mod campaign;
 mod detail;
 
 /// Version of the schema that this crate writes.
-pub const SCHEMA_VERSION: u32 = 4;
+pub const SCHEMA_VERSION: u32 = 5;
 /// Oldest version of the schema that this crate reads.
 pub const OLDEST_SCHEMA_VERSION: u32 = 1;
 
@@ -41,7 +42,7 @@ pub enum Line {
     Measurement(Box<Measurement>),
     /// A search for the highest rate that a path sustains.
     Search(Box<SearchResult>),
-    /// A measurement that was planned and could not be made.
+    /// A measurement that was planned and was not made.
     Skipped(Box<Skipped>),
     /// Something that lowers the worth of the numbers.
     Warning(Warning),
@@ -391,6 +392,29 @@ impl Line {
 }
 
 impl Measurement {
+    /// Samples that were not what had been sent, as all sides counted them.
+    pub fn corrupt(&self) -> u64 {
+        let sides = [&self.publisher, &self.subscriber].into_iter().chain(&self.others);
+        sides.filter_map(|side| side.payload).map(|payload| payload.corrupt).sum()
+    }
+
+    /// `None` when no side tells.
+    fn payload_text(&self) -> Option<String> {
+        if self.publisher.probes.is_some() {
+            return None;
+        }
+        let (publisher, subscriber) = (self.publisher.payload, self.subscriber.payload);
+        let known = subscriber.or(publisher)?;
+        let bound =
+            known.max_octets.map_or_else(String::new, |octets| format!(", at most {octets} bytes of each sample"));
+        let is = |of: fn(&PayloadUse) -> bool| [publisher, subscriber].iter().flatten().any(of);
+        Some(match (is(|payload| payload.written), subscriber.is_some_and(|payload| payload.checked)) {
+            (true, true) => format!("written and checked{bound}"),
+            (true, false) => format!("written and not checked{bound}"),
+            (false, _) => "neither written nor checked".into(),
+        })
+    }
+
     /// With fewer buckets in every histogram of latencies; see [`LatencyResult::coarsened`].
     #[must_use]
     pub fn coarsened(mut self) -> Self {
@@ -405,7 +429,26 @@ impl Measurement {
 }
 
 impl Record {
-    /// What could not be measured, and was not later on either.
+    /// Whether payloads were written and checked, for readers, with the labels of the series that it holds for: of those who tell,
+    /// but for open loops with probes.
+    pub fn payloads(&self) -> Vec<(String, Vec<&str>)> {
+        let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
+        for series in &self.header.series {
+            for measurement in self.measurements.iter().filter(|measurement| measurement.series == series.id) {
+                let Some(text) = measurement.payload_text() else { continue };
+                let at = groups.iter().position(|(known, _)| *known == text).unwrap_or(groups.len());
+                if at == groups.len() {
+                    groups.push((text, Vec::new()));
+                }
+                if groups[at].1.last() != Some(&&*series.label) {
+                    groups[at].1.push(&series.label);
+                }
+            }
+        }
+        groups
+    }
+
+    /// What was planned and not measured, and was not later on either.
     pub fn not_measured(&self) -> impl Iterator<Item = &Skipped> {
         let is_open =
             |skipped: &&Skipped| !self.measurements.iter().any(|measurement| skipped.is_made_up_by(measurement));

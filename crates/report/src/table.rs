@@ -383,8 +383,9 @@ pub(crate) fn floor_of<'a>(row: &Row, rows: &'a [Row]) -> Option<&'a Row> {
             && other.data_len == row.data_len
             && other.rate_per_s == row.rate_per_s
     };
-    let layout =
-        |row: &Row| row.case.as_ref().map(|case| (case.publishers, case.subscribers, case.topics, case.delivery));
+    let layout = |row: &Row| {
+        row.case.as_ref().map(|case| (case.publishers, case.subscribers, case.topics, case.delivery, case.wait))
+    };
     let mut floors = rows.iter().filter(alike);
     floors.clone().find(|other| other.case == row.case).or_else(|| floors.find(|other| layout(other) == layout(row)))
 }

@@ -72,7 +72,8 @@ pub(crate) fn to_peers<'a>(view: &View<'a>) -> Vec<Versus<'a>> {
 fn is_alike(row: &Row, peer: &Row) -> bool {
     let conditions = |row: &Row| {
         row.case.as_ref().map(|case| {
-            (case.publishers, case.subscribers, case.topics, case.reliability, case.delivery, case.data_type.clone())
+            let counts = (case.publishers, case.subscribers, case.topics);
+            (counts, case.reliability, case.delivery, case.data_type.clone(), case.wait)
         })
     };
     row.record == peer.record

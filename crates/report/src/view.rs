@@ -1,6 +1,6 @@
 //! What is shown beside what: rows that differ in one thing become a line, lines with the same conditions a chart.
 
-use crate::record::{Delivery, PeerFacts, Publishing, Reliability};
+use crate::record::{Delivery, PeerFacts, Publishing, Reliability, Wait};
 use crate::table::{Row, Source, Table};
 
 /// Colours that the page's style sheet knows; the first is for floors.
@@ -240,23 +240,28 @@ struct Conditions<'a> {
     paced: bool,
     case: Option<(Delivery, Reliability, u32, u32)>,
     data_type: Option<&'a str>,
+    /// Where records have several.
+    wait: Option<Wait>,
 }
 
 impl<'a> Conditions<'a> {
-    fn of(row: &'a Row, by_type: bool) -> Self {
+    fn of(row: &'a Row, by_type: bool, by_wait: bool) -> Self {
         Self {
             paced: row.rate_per_s.is_some(),
             case: row.case.as_ref().map(|case| (case.delivery, case.reliability, case.publishers, case.topics)),
             data_type: row.case.as_ref().map(|case| case.data_type.as_str()).filter(|_| by_type),
+            wait: row.case.as_ref().and_then(|case| case.wait).filter(|_| by_wait),
         }
     }
 }
 
 fn facets(table: &Table) -> Vec<Facet<'_>> {
     let by_type = has_several_types_of_a_size(table);
+    let mut waits = table.rows.iter().filter_map(|row| row.case.as_ref()?.wait);
+    let by_wait = waits.next().is_some_and(|first| waits.any(|other| other != first));
     let mut groups: Vec<(Conditions<'_>, Vec<&Row>)> = Vec::new();
     for row in &table.rows {
-        let conditions = Conditions::of(row, by_type);
+        let conditions = Conditions::of(row, by_type, by_wait);
         match groups.iter_mut().find(|(other, _)| *other == conditions) {
             Some((_, rows)) => rows.push(row),
             None => groups.push((conditions, vec![row])),
@@ -276,7 +281,7 @@ fn facets(table: &Table) -> Vec<Facet<'_>> {
 /// itself where nobody was.
 fn share_floors<'a>(groups: &mut Vec<(Conditions<'a>, Vec<&'a Row>)>) {
     let layout = |row: &Row| {
-        let case = row.case.as_ref().map(|case| (case.delivery, case.publishers, case.topics));
+        let case = row.case.as_ref().map(|case| (case.delivery, case.publishers, case.topics, case.wait));
         (row.record, row.rate_per_s, row.data_len, row.subscribers(), case)
     };
     let floors: Vec<&Row> = groups.iter().flat_map(|(_, rows)| rows).copied().filter(|row| row.floor).collect();
@@ -319,6 +324,7 @@ fn title(conditions: Conditions<'_>, all: &[Conditions<'_>]) -> String {
         parts.push(format!("{topics} topics"));
     }
     parts.extend(conditions.data_type.filter(|name| !name.is_empty()).map(str::to_owned));
+    parts.extend(conditions.wait.map(|wait| format!("wait {wait}")));
     if all.iter().any(|other| other.paced != conditions.paced) {
         parts.push(if conditions.paced { "on a schedule".into() } else { "as fast as it goes".into() });
     }

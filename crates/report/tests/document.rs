@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use peregrine_report::record::{
     BlockPlace, Case, ClockOffset, End, Header, HostFacts, Interface, Interval, Line, Measurement, OneWay, PayloadUse,
     PeerFacts, PlanFacts, ProbeOutcome, ResourceUse, Role, SCHEMA_VERSION, SearchResult, SearchStep, SendResult,
-    Series, Side, SideResult, Skipped, Test, ThroughputResult, Warning, WireUse,
+    Series, Side, SideResult, Skipped, Test, ThroughputResult, Wait, Warning, WireUse,
 };
 use peregrine_report::stats::LatencyResult;
 use serde_json::Value;
@@ -92,7 +92,7 @@ fn lines() -> Vec<Line> {
     };
     let header = Header { series: vec![series], plan: Some(Box::new(PlanFacts::default())), ..Header::default() };
     let host = HostFacts { interfaces: vec![Interface::default()], ..HostFacts::default() };
-    let case = Case::default();
+    let case = Case { wait: Some(Wait::Block), ..Case::default() };
     let measurement = Measurement {
         series: "a".into(),
         test: Test::OpenLoop,
@@ -133,7 +133,7 @@ fn side() -> SideResult {
         one_way: Some(OneWay { clock: ClockOffset::default(), ..OneWay::default() }),
         resources: Some(ResourceUse { intervals: vec![Interval::default()], ..ResourceUse::default() }),
         wire: Some(WireUse::default()),
-        payload: Some(PayloadUse::default()),
+        payload: Some(PayloadUse { max_octets: Some(1), ..PayloadUse::default() }),
         ..SideResult::default()
     }
 }

@@ -16,6 +16,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #define AGENT_LINE_MAX 1024
 #define AGENT_SIZE_MIN 28u
@@ -26,6 +27,8 @@
 #define AGENT_ANSWER_MS 500
 /* A subscriber that was told to stop reports after this long without a sample. */
 #define AGENT_SILENCE_MS 20
+/* A process that was asked to terminate has this long to delete its entities. */
+#define AGENT_TERMINATE_S 5
 
 typedef enum { ROLE_PING, ROLE_PONG, ROLE_PUB, ROLE_SUB } AgentRole;
 typedef enum { WAIT_LISTENER, WAIT_WAITSET, WAIT_POLL } AgentWait;
@@ -76,6 +79,9 @@ typedef struct {
 static const Peer *agent_peer;
 static Setup agent_setup;
 static int agent_stop;
+/* Set by the main thread alone while there are entities, which it deletes before it leaves, however that comes. */
+static bool agent_is_open;
+static pthread_t agent_main;
 static pthread_mutex_t agent_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t agent_done = PTHREAD_COND_INITIALIZER;
 
@@ -85,6 +91,7 @@ static struct {
   uint64_t sent_at, answered_at;
   uint64_t first_at, last_at;
   uint64_t record_from, end_at;
+  uint64_t schedule_at;  /* when sample 0 of a schedule is due; 0 without one */
   bool answered, has_begun, is_over, has_failed;
   uint64_t buckets[BUCKET_COUNT];
 } agent_state;
@@ -123,10 +130,33 @@ static inline void agent_say (const char *format, ...)
   fflush (stdout);
 }
 
+/* What a middleware has in the system, such as shared memory, goes with its entities only. */
+static inline void agent_leave (int status)
+{
+  if (agent_is_open && pthread_equal (pthread_self (), agent_main)) {
+    agent_is_open = false;
+    agent_peer->close ();
+  }
+  exit (status);
+}
+
 static inline void agent_fail (const char *what)
 {
   agent_say ("error %s", what);
-  exit (1);
+  agent_leave (1);
+}
+
+static inline bool agent_is_stopped (void)
+{
+  return __atomic_load_n (&agent_stop, __ATOMIC_ACQUIRE) != 0;
+}
+
+/* Ends what is going on, and the process if that does not end. */
+static inline void agent_on_terminate (int unused)
+{
+  (void) unused;
+  __atomic_store_n (&agent_stop, 1, __ATOMIC_RELEASE);
+  alarm (AGENT_TERMINATE_S);
 }
 
 static inline uint32_t bucket_of (uint64_t value)
@@ -143,6 +173,12 @@ static inline uint64_t bucket_start (uint32_t bucket)
     return bucket;
   const uint32_t shift = (bucket >> BUCKET_BITS) - 1;
   return (uint64_t) (bucket - (shift << BUCKET_BITS)) << shift;
+}
+
+/* When a sample of the schedule is due. */
+static inline uint64_t due_at (uint64_t seq)
+{
+  return agent_state.schedule_at + (uint64_t) ((double) seq * 1e9 / (double) agent_setup.rate);
 }
 
 /* One sample, as the peer took it: `octets` without the encapsulation header. */
@@ -168,6 +204,10 @@ static inline void agent_sample (uint64_t seq, uint64_t octets)
     agent_state.last_at = agent_now ();
     if (agent_state.received++ == 0)
       agent_state.first_at = agent_state.last_at;
+    if (agent_setup.rate != 0) {
+      const uint64_t due = due_at (seq);
+      agent_state.buckets[bucket_of (agent_state.last_at > due ? agent_state.last_at - due : 0)]++;
+    }
     if (seq < agent_state.next_seq)
       agent_state.out_of_order++;
     else
@@ -184,7 +224,7 @@ static inline void ping_next (void)
   agent_state.answered = false;
   agent_state.expected++;
   agent_state.sent_at = agent_now ();
-  if (agent_state.sent_at >= agent_state.end_at) {
+  if (agent_state.sent_at >= agent_state.end_at || agent_is_stopped ()) {
     agent_state.is_over = true;
     return;
   }
@@ -266,12 +306,12 @@ static inline void ping_in_a_loop (void)
 
 static inline void publish (void)
 {
-  const uint64_t start = agent_now ();
+  const uint64_t start = agent_setup.rate != 0 ? agent_state.schedule_at : agent_now ();
   const uint64_t end = start + agent_setup.duration_ms * 1000000u;
   agent_state.first_at = start;
-  for (uint64_t seq = 0;; seq++) {
+  for (uint64_t seq = 0; !agent_is_stopped (); seq++) {
     if (agent_setup.rate != 0) {
-      const uint64_t due = start + (uint64_t) ((double) seq * 1e9 / (double) agent_setup.rate);
+      const uint64_t due = due_at (seq);
       if (due >= end)
         break;
       agent_sleep_until (due);
@@ -306,7 +346,7 @@ static inline void respond (void)
   if (pthread_create (&watcher, NULL, agent_watch_for_stop, NULL) != 0)
     agent_fail ("pthread_create failed");
   if (agent_setup.wait != WAIT_LISTENER)
-    while (!__atomic_load_n (&agent_stop, __ATOMIC_ACQUIRE)) {
+    while (!agent_is_stopped ()) {
       if (agent_setup.wait == WAIT_WAITSET)
         agent_peer->wait (AGENT_SILENCE_MS);
       agent_peer->take ();
@@ -334,11 +374,9 @@ static inline uint64_t agent_cpu_ns (void)
   return (uint64_t) us * 1000u;
 }
 
-static inline void report_latency (uint64_t cpu_ns)
+/* Ends a result. */
+static inline void report_buckets (void)
 {
-  printf ("result role=ping sent=%llu received=%llu unanswered=%llu cpu_ns=%llu round_trip_ns=",
-          (unsigned long long) agent_state.sent, (unsigned long long) agent_state.received,
-          (unsigned long long) agent_state.unanswered, (unsigned long long) cpu_ns);
   const char *separator = "";
   for (uint32_t bucket = 0; bucket < BUCKET_COUNT; bucket++)
     if (agent_state.buckets[bucket] != 0) {
@@ -358,7 +396,10 @@ static inline void agent_report (uint64_t cpu_ns)
     agent_fail ("samples of another size than set up were received");
   switch (agent_setup.role) {
   case ROLE_PING:
-    report_latency (cpu_ns);
+    printf ("result role=ping sent=%llu received=%llu unanswered=%llu cpu_ns=%llu round_trip_ns=",
+            (unsigned long long) agent_state.sent, (unsigned long long) agent_state.received,
+            (unsigned long long) agent_state.unanswered, (unsigned long long) cpu_ns);
+    report_buckets ();
     break;
   case ROLE_PONG:
     agent_say ("result role=pong received=%llu cpu_ns=%llu", (unsigned long long) agent_state.received,
@@ -369,10 +410,11 @@ static inline void agent_report (uint64_t cpu_ns)
                (unsigned long long) (agent_state.last_at - agent_state.first_at), (unsigned long long) cpu_ns);
     break;
   case ROLE_SUB:
-    agent_say ("result role=sub received=%llu lost=%llu out_of_order=%llu duration_ns=%llu cpu_ns=%llu",
-               (unsigned long long) agent_state.received, (unsigned long long) lost,
-               (unsigned long long) agent_state.out_of_order,
-               (unsigned long long) (agent_state.last_at - agent_state.first_at), (unsigned long long) cpu_ns);
+    printf ("result role=sub received=%llu lost=%llu out_of_order=%llu duration_ns=%llu cpu_ns=%llu scheduled_ns=",
+            (unsigned long long) agent_state.received, (unsigned long long) lost,
+            (unsigned long long) agent_state.out_of_order,
+            (unsigned long long) (agent_state.last_at - agent_state.first_at), (unsigned long long) cpu_ns);
+    report_buckets ();
     break;
   }
 }
@@ -492,20 +534,36 @@ static inline void wait_until_matched (void)
 {
   const uint64_t limit = agent_now () + (uint64_t) AGENT_PATIENCE_MS * 1000000u;
   while (!agent_peer->is_matched ()) {
+    if (agent_is_stopped ())
+      agent_fail ("it was asked to terminate");
     if (agent_now () > limit)
       agent_fail ("the partner was not discovered within 10 s");
     agent_sleep_until (agent_now () + 2000000u);
   }
 }
 
-static inline void await_line (const char *expected)
+static inline void await_stop (void)
 {
   char line[AGENT_LINE_MAX];
   if (fgets (line, sizeof (line), stdin) == NULL)
-    exit (1);
+    agent_leave (1);
   line[strcspn (line, "\n")] = '\0';
-  if (strcmp (line, expected) != 0)
-    agent_fail (expected[2] == 'a' ? "start is expected after ready" : "stop is expected after result");
+  if (strcmp (line, "stop") != 0)
+    agent_fail ("stop is expected after result");
+}
+
+/* `start`, and on a schedule when it begins, of the monotonic clock. */
+static inline void await_start (void)
+{
+  const bool is_scheduled = agent_setup.rate != 0;
+  char line[AGENT_LINE_MAX];
+  if (fgets (line, sizeof (line), stdin) == NULL)
+    agent_leave (1);
+  line[strcspn (line, "\n")] = '\0';
+  if (!is_scheduled && strcmp (line, "start") == 0)
+    return;
+  if (!is_scheduled || strncmp (line, "start ", 6) != 0 || !parse_number (line + 6, 1, INT64_MAX, &agent_state.schedule_at))
+    agent_fail ("start is expected after ready, on a schedule with its beginning");
 }
 
 static inline void take_part (void)
@@ -526,7 +584,7 @@ static inline void take_part (void)
     agent_fail ("the subscriber did not acknowledge everything within 10 s");
   agent_report (used_ns);
   if (!responds)
-    await_line ("stop");
+    await_stop ();
 }
 
 /* The whole life of a peer. */
@@ -535,8 +593,14 @@ static inline int agent_run (const Peer *peer)
   char line[AGENT_LINE_MAX];
   agent_peer = peer;
   agent_setup.core = -1;
+  agent_main = pthread_self ();
+  struct sigaction terminate;
+  memset (&terminate, 0, sizeof (terminate));
+  terminate.sa_handler = agent_on_terminate;
+  terminate.sa_flags = SA_RESTART;
+  sigaction (SIGTERM, &terminate, NULL);
   /* Nobody would stop a peer whose parent has died. */
-  prctl (PR_SET_PDEATHSIG, SIGKILL);
+  prctl (PR_SET_PDEATHSIG, SIGTERM);
   if (fgets (line, sizeof (line), stdin) == NULL)
     return 1;
   if (parse_setup (line, &agent_setup)) {
@@ -554,11 +618,12 @@ static inline int agent_run (const Peer *peer)
   reason = peer->open (&agent_setup);
   if (reason != NULL)
     agent_fail (reason);
+  agent_is_open = true;
   wait_until_matched ();
   agent_say ("ready");
-  await_line ("start");
+  await_start ();
   take_part ();
-  peer->close ();
+  agent_leave (0);
   return 0;
 }
 

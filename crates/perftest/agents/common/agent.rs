@@ -141,11 +141,11 @@ fn live<P: Peer>() -> Result<(), Failure> {
     let mut peer = P::open(&setup)?;
     wait_until_matched(&mut peer)?;
     say("ready");
-    expect_line("start")?;
-    take_part(&mut peer, &setup)
+    let schedule = await_start(&setup)?;
+    take_part(&mut peer, &setup, schedule)
 }
 
-fn take_part<P: Peer>(peer: &mut P, setup: &Setup) -> Result<(), Failure> {
+fn take_part<P: Peer>(peer: &mut P, setup: &Setup, schedule: Option<Schedule>) -> Result<(), Failure> {
     let cpu_ns = cpu_ns();
     let used = || self::cpu_ns().saturating_sub(cpu_ns);
     match setup.role {
@@ -155,8 +155,8 @@ fn take_part<P: Peer>(peer: &mut P, setup: &Setup) -> Result<(), Failure> {
             expect_line("stop")
         }
         Role::Pub => {
-            let start = Instant::now();
-            let sent = publish(peer, setup)?;
+            let start = schedule.map_or_else(Instant::now, |schedule| schedule.start);
+            let sent = publish(peer, setup, start, schedule)?;
             let (duration_ns, cpu_ns) = (start.elapsed().as_nanos(), used());
             if setup.is_reliable {
                 peer.wait_acknowledged(PATIENCE)?;
@@ -172,30 +172,72 @@ fn take_part<P: Peer>(peer: &mut P, setup: &Setup) -> Result<(), Failure> {
         Role::Sub => {
             let mut seen = Seen::default();
             let received = respond(peer, setup, |_, seq| {
-                seen.sample(seq);
+                seen.sample(seq, schedule);
                 Ok(())
             })?;
             let (lost, duration_ns) = (seen.next.saturating_sub(received), seen.duration().as_nanos());
             let (out_of_order, cpu_ns) = (seen.out_of_order, used());
             say(&format!(
                 "result role=sub received={received} lost={lost} out_of_order={out_of_order} duration_ns={duration_ns} \
-                 cpu_ns={cpu_ns}"
+                 cpu_ns={cpu_ns} scheduled_ns={}",
+                seen.scheduled.text()
             ));
             Ok(())
         }
     }
 }
 
+/// When the samples of a publisher are due, of the clock that both sides read.
+#[derive(Clone, Copy)]
+struct Schedule {
+    start: Instant,
+    rate: u64,
+}
+
+impl Schedule {
+    fn due(self, seq: u64) -> Instant {
+        self.start + Duration::from_secs_f64(seq as f64 / self.rate as f64)
+    }
+}
+
+/// `start`, and on a schedule when it begins, in nanoseconds of the monotonic clock.
+fn await_start(setup: &Setup) -> Result<Option<Schedule>, Failure> {
+    let line = read_line()?.ok_or("start is expected after ready")?;
+    let at_ns = line.strip_prefix("start ").and_then(|text| text.parse::<u64>().ok());
+    match (setup.rate, at_ns) {
+        (0, None) if line == "start" => Ok(None),
+        (1.., Some(at_ns)) => {
+            let clock = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+            let now_ns = clock.tv_sec as u64 * 1_000_000_000 + clock.tv_nsec as u64;
+            let now = Instant::now();
+            let until = Duration::from_nanos(at_ns.saturating_sub(now_ns));
+            let since = Duration::from_nanos(now_ns.saturating_sub(at_ns));
+            Ok(Some(Schedule { start: now + until - since, rate: setup.rate }))
+        }
+        _ => Err("start is expected after ready, on a schedule with its beginning".into()),
+    }
+}
+
+/// How many times of each length.
+#[derive(Default)]
+struct Histogram {
+    buckets: Vec<u64>,
+}
+
 /// What a ping has counted.
 struct Pings {
     sent: u64,
     unanswered: u64,
-    buckets: Vec<u64>,
+    round_trips: Histogram,
 }
 
-impl Pings {
-    fn record(&mut self, round_trip: Duration) {
-        let value = u64::try_from(round_trip.as_nanos()).unwrap_or(u64::MAX);
+impl Histogram {
+    fn with_room() -> Self {
+        Self { buckets: vec![0; 1 << 15] }
+    }
+
+    fn record(&mut self, time: Duration) {
+        let value = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let shift = value.checked_ilog2().unwrap_or(0).saturating_sub(BUCKET_BITS);
         let bucket = u64::from(shift) * BUCKETS_PER_OCTAVE + (value >> shift);
         let bucket = usize::try_from(bucket).unwrap_or(usize::MAX);
@@ -205,13 +247,19 @@ impl Pings {
         self.buckets[bucket] += 1;
     }
 
-    fn result(&self, cpu_ns: u64) -> String {
-        let received: u64 = self.buckets.iter().sum();
+    fn text(&self) -> String {
         let filled = self.buckets.iter().enumerate().filter(|(_, count)| **count > 0);
         let texts: Vec<_> = filled.map(|(bucket, count)| format!("{}:{count}", bucket_start(bucket as u64))).collect();
+        texts.join(",")
+    }
+}
+
+impl Pings {
+    fn result(&self, cpu_ns: u64) -> String {
+        let received: u64 = self.round_trips.buckets.iter().sum();
         let (sent, unanswered) = (self.sent, self.unanswered);
         let fields = format!("sent={sent} received={received} unanswered={unanswered} cpu_ns={cpu_ns}");
-        format!("result role=ping {fields} round_trip_ns={}", texts.join(","))
+        format!("result role=ping {fields} round_trip_ns={}", self.round_trips.text())
     }
 }
 
@@ -224,7 +272,7 @@ fn bucket_start(bucket: u64) -> u64 {
 }
 
 fn ping<P: Peer>(peer: &mut P, setup: &Setup) -> Result<Pings, Failure> {
-    let mut pings = Pings { sent: 0, unanswered: 0, buckets: vec![0; 1 << 15] };
+    let mut pings = Pings { sent: 0, unanswered: 0, round_trips: Histogram::with_room() };
     // Of the first answer, with which the warm-up begins.
     let mut begun_at = None;
     let mut end = Instant::now() + PATIENCE;
@@ -241,7 +289,7 @@ fn ping<P: Peer>(peer: &mut P, setup: &Setup) -> Result<Pings, Failure> {
                 let begun_at = *begun_at.get_or_insert(answered_at);
                 end = begun_at + setup.warmup + setup.duration;
                 if sent_at >= begun_at + setup.warmup {
-                    pings.record(answered_at - sent_at);
+                    pings.round_trips.record(answered_at - sent_at);
                 }
             }
         }
@@ -266,12 +314,16 @@ fn await_answer<P: Peer>(peer: &mut P, setup: &Setup, seq: u64, sent_at: Instant
     }
 }
 
-fn publish<P: Peer>(peer: &mut P, setup: &Setup) -> Result<u64, Failure> {
-    let start = Instant::now();
+fn publish<P: Peer>(
+    peer: &mut P,
+    setup: &Setup,
+    start: Instant,
+    schedule: Option<Schedule>,
+) -> Result<u64, Failure> {
     let end = start + setup.duration;
     for seq in 0.. {
-        if setup.rate != 0 {
-            let due = start + Duration::from_secs_f64(seq as f64 / setup.rate as f64);
+        if let Some(schedule) = schedule {
+            let due = schedule.due(seq);
             if due >= end {
                 return Ok(seq);
             }
@@ -290,11 +342,16 @@ struct Seen {
     next: u64,
     out_of_order: u64,
     first_and_last: Option<(Instant, Instant)>,
+    /// From when each was due.
+    scheduled: Histogram,
 }
 
 impl Seen {
-    fn sample(&mut self, seq: u64) {
+    fn sample(&mut self, seq: u64, schedule: Option<Schedule>) {
         let now = Instant::now();
+        if let Some(schedule) = schedule {
+            self.scheduled.record(now.saturating_duration_since(schedule.due(seq)));
+        }
         self.first_and_last = Some((self.first_and_last.map_or(now, |(first, _)| first), now));
         if seq < self.next {
             self.out_of_order += 1;

@@ -262,7 +262,7 @@ bool write_sample (uint64_t seq)
   if (try_write (seq))
     return true;
   const uint64_t limit = agent_now () + static_cast<uint64_t> (AGENT_PATIENCE_MS) * 1000000u;
-  while (agent_now () < limit) {
+  while (agent_now () < limit && !agent_is_stopped ()) {
     sched_yield ();
     if (try_write (seq))
       return true;

@@ -1,12 +1,14 @@
 //! From a plan to the list of its cases, in the order in which they are measured.
 
+mod quick;
+
 use std::time::Duration;
 
 use peregrine_report::record::{Case, Delivery, Measurement, Publishing, Reliability, SideResult, Skipped, Test};
 
 use super::peer::{self, PeerPrograms};
 use super::series::{Carrier, SeriesRunner, SeriesSpec, Variant};
-use super::spec::{Exclude, List, Matrix, Pace, Plan, Wait};
+use super::spec::{Exclude, List, Matrix, Pace, Plan, Wait, Waits};
 use super::types::DataType;
 
 /// Largest sample of a raw datagram: what UDP over IPv4 takes.
@@ -59,6 +61,8 @@ pub struct PlannedCase {
     pub history_depth: Option<u32>,
     /// How threads wait for samples.
     pub wait: Wait,
+    /// Whether payloads are written and checked.
+    pub patterns: bool,
     /// Number of the repetition, from 0.
     pub repetition: u32,
     /// Length of the measurement.
@@ -72,7 +76,7 @@ pub struct PlannedCase {
 pub struct Cases {
     /// What can be measured, in order.
     pub planned: Vec<PlannedCase>,
-    /// What cannot, each once.
+    /// What cannot, or is left out of a quick run, each once.
     pub skipped: Vec<Skipped>,
     /// Sizes of all samples in bytes, ascending.
     pub data_lens: Vec<u64>,
@@ -82,8 +86,10 @@ pub struct Cases {
     pub repetitions: u32,
     /// Length of one measurement.
     pub duration: Duration,
-    /// How threads wait for samples.
-    pub wait: Wait,
+    /// How threads wait for samples, of all cases.
+    pub waits: Vec<Wait>,
+    /// Whether payloads are written and checked.
+    pub patterns: bool,
     /// Whether the two sides are bound to a core each.
     pub pinned: bool,
 }
@@ -105,40 +111,41 @@ struct Asked {
 impl Cases {
     /// All cases of a plan.
     pub fn of(plan: &Plan, conditions: &Conditions) -> Self {
-        let mut asked = Vec::new();
-        for matrix in &plan.matrix.0 {
-            let mut matrix = matrix.clone();
-            if conditions.quick.is_some() {
-                matrix.thin_out();
-            }
-            add_cases(&mut asked, &matrix, plan);
-        }
         let is_quick = conditions.quick.is_some();
         let mut cases = Self {
             repetitions: if is_quick { 1 } else { plan.repetitions.0 },
             duration: if is_quick { QUICK_DURATION.min(plan.duration_s.0) } else { plan.duration_s.0 },
-            wait: plan.wait,
+            patterns: plan.patterns,
             pinned: plan.pinned,
             ..Self::default()
         };
+        let whole = all_asked(plan, |_| ());
+        let thinned = is_quick.then(|| all_asked(plan, Matrix::thin_out));
         let mut questions: Vec<Question> = Vec::new();
-        for asked in asked {
-            cases.note(&asked);
-            match asked.mover(conditions, plan.wait) {
+        for asked in thinned.as_ref().unwrap_or(&whole) {
+            match asked.mover(conditions) {
                 Ok(mover) => match questions.last_mut() {
-                    Some(question) if question.iter().all(|(other, _)| other.is_same_question(&asked)) => {
-                        question.push((asked, mover));
+                    Some(question) if question.iter().all(|(other, _)| other.is_same_question(asked)) => {
+                        question.push((asked.clone(), mover));
                     }
-                    _ => questions.push(vec![(asked, mover)]),
+                    _ => questions.push(vec![(asked.clone(), mover)]),
                 },
                 Err(reason) => cases.skip(asked, reason),
+            }
+        }
+        for asked in &whole {
+            cases.note(asked);
+            if thinned.as_ref().is_some_and(|thinned| !thinned.iter().any(|kept| kept.is_recorded_as(asked))) {
+                let reason = asked.mover(conditions).err();
+                cases.skip(asked, reason.unwrap_or_else(|| quick::THINNED_OUT.into()));
             }
         }
         // As tables are to show them, whichever was asked first.
         cases.series.sort_by_key(|series| SeriesSpec::all().iter().position(|known| known == *series));
         let warm_up = if is_quick { QUICK_WARM_UP.min(plan.warm_up_s.0) } else { plan.warm_up_s.0 };
         if let Some(limit) = conditions.quick {
-            cases.keep_within(limit, &mut questions, warm_up);
+            let left_out = quick::keep_within(limit, &mut questions, &cases, warm_up);
+            left_out.iter().flatten().for_each(|(asked, _)| cases.skip(asked, quick::NO_TIME.into()));
         }
         cases.go_round(&questions, warm_up);
         cases
@@ -153,35 +160,23 @@ impl Cases {
         if !self.series.contains(&asked.series) {
             self.series.push(asked.series);
         }
+        if let Some(wait) = asked.case.wait.filter(|wait| !self.waits.contains(wait)) {
+            self.waits.push(wait);
+        }
         if let Err(place) = self.data_lens.binary_search(&asked.data_len) {
             self.data_lens.insert(place, asked.data_len);
         }
     }
 
-    fn skip(&mut self, asked: Asked, reason: String) {
+    fn skip(&mut self, asked: &Asked, reason: String) {
         self.skipped.push(Skipped {
             series: asked.series.id.clone(),
             test: Some(test_of(asked.pace)),
             data_len: asked.data_len,
             repetition: None,
-            case: asked.case,
+            case: asked.case.clone(),
             reason,
         });
-    }
-
-    /// Leaves questions out, evenly over the plan, until the rest fits. A question that stays is put to all series.
-    fn keep_within(&self, limit: Duration, questions: &mut Vec<Question>, warm_up: Duration) {
-        let cost = |question: &Question| -> Duration {
-            question.iter().map(|(asked, mover)| self.planned_case(asked, *mover, 0, warm_up).estimate()).sum()
-        };
-        for most in (1..=questions.len()).rev() {
-            let mut kept = questions.clone();
-            keep_evenly(&mut kept, most);
-            if most == 1 || kept.iter().map(cost).sum::<Duration>() <= limit {
-                *questions = kept;
-                return;
-            }
-        }
     }
 
     /// In every repetition each question is put to all series, and each time another one begins, so that what changes on the
@@ -206,7 +201,8 @@ impl Cases {
             data_len: asked.data_len,
             case: asked.case.clone(),
             history_depth: asked.history_depth,
-            wait: self.wait,
+            wait: asked.case.wait.unwrap_or_default(),
+            patterns: self.patterns,
             repetition,
             duration: self.duration,
             warm_up,
@@ -273,8 +269,10 @@ impl PlannedCase {
     /// In a few words, for readers.
     pub fn describe(&self) -> String {
         let Case { publishers, subscribers, topics, reliability, publishing, delivery, .. } = &self.case;
+        // The usual way needs no word.
+        let wait = if self.wait == Wait::default() { String::new() } else { format!("wait {}, ", self.wait) };
         format!(
-            "{}, {}, {} of {} B, {reliability}, {publishing}, {delivery}, {publishers} to {subscribers} on {topics} {}, \
+            "{}, {}, {} of {} B, {reliability}, {publishing}, {delivery}, {wait}{publishers} to {subscribers} on {topics} {}, \
              repetition {}",
             self.series.label,
             self.pace,
@@ -311,12 +309,12 @@ fn key(series: &str, test: Test, data_len: u64, repetition: u32, case: Option<&C
 
 impl Asked {
     /// Who moves the samples; or why nobody can.
-    fn mover(&self, conditions: &Conditions, wait: Wait) -> Result<Mover, String> {
+    fn mover(&self, conditions: &Conditions) -> Result<Mover, String> {
         match self.series.runner {
             SeriesRunner::Missing(reason) => Err(reason.into()),
             SeriesRunner::Peer(variant) => {
                 conditions.peers.of(variant.peer)?;
-                match peer::obstacle(&self.case, self.pace, self.data_len, self.history_depth, wait) {
+                match peer::obstacle(&self.case, self.pace, self.data_len, self.history_depth) {
                     Some(reason) => Err(reason),
                     None => Ok(Mover::Peer(variant)),
                 }
@@ -326,6 +324,9 @@ impl Asked {
             }
             SeriesRunner::Own(Carrier::RawUdp) if self.data_len > MAX_RAW_LEN => {
                 Err(format!("a datagram carries {MAX_RAW_LEN} bytes at most"))
+            }
+            SeriesRunner::Own(Carrier::RawUdp) if self.case.wait == Some(Wait::Listener) => {
+                Err("plain sockets have no listener".into())
             }
             SeriesRunner::Own(carrier) => Ok(Mover::Own(carrier)),
         }
@@ -351,8 +352,8 @@ impl Asked {
     /// Whether two cases differ in nothing but their series, and what the floor does not know.
     fn is_same_question(&self, other: &Self) -> bool {
         let known = |asked: &Self| {
-            let Case { rate_per_s, publishers, subscribers, topics, delivery, .. } = asked.case;
-            (asked.pace, asked.data_len, rate_per_s, publishers, subscribers, topics, delivery)
+            let Case { rate_per_s, publishers, subscribers, topics, delivery, wait, .. } = asked.case;
+            (asked.pace, asked.data_len, rate_per_s, publishers, subscribers, topics, delivery, wait)
         };
         let shape = |asked: &Self| (asked.case.reliability, asked.case.publishing, asked.data_type);
         let either_is_floor = self.series.is_floor() || other.series.is_floor();
@@ -360,44 +361,16 @@ impl Asked {
     }
 }
 
-impl Matrix {
-    /// Of every list the ends and the middle remain.
-    fn thin_out(&mut self) {
-        keep_three(&mut self.rates);
-        keep_three(&mut self.types);
-        if let Some(sizes) = &mut self.sizes {
-            keep_three(sizes);
-        }
-        keep_three(&mut self.subscribers);
-        keep_three(&mut self.publishers);
-        keep_three(&mut self.topics);
-        keep_three(&mut self.reliability);
-        keep_three(&mut self.publishing);
-        keep_three(&mut self.delivery);
+/// Every case of a plan whose matrices are first changed.
+fn all_asked(plan: &Plan, change: impl Fn(&mut Matrix)) -> Vec<Asked> {
+    let mut all = Vec::new();
+    for matrix in &plan.matrix.0 {
+        let mut matrix = matrix.clone();
+        matrix.wait.get_or_insert_with(|| plan.wait.clone());
+        change(&mut matrix);
+        add_cases(&mut all, &matrix, plan);
     }
-}
-
-fn keep_three<T>(list: &mut List<T>) {
-    let kept = [0, list.0.len() / 2, list.0.len().saturating_sub(1)];
-    let mut index = 0;
-    list.0.retain(|_| {
-        index += 1;
-        kept.contains(&(index - 1))
-    });
-}
-
-/// Keeps so many values at most, spread evenly over the list.
-fn keep_evenly<T>(values: &mut Vec<T>, most: usize) {
-    let len = values.len();
-    if len <= most {
-        return;
-    }
-    let mut index = 0;
-    values.retain(|_| {
-        let kept = index * most / len != (index + 1) * most / len;
-        index += 1;
-        kept
-    });
+    all
 }
 
 /// Every combination of a matrix, with the series of one question beside each other.
@@ -424,30 +397,30 @@ fn questions(matrix: &Matrix) -> Vec<Asked> {
     let mut questions = Vec::new();
     // Replaced by each of the series that are compared.
     let Some(placeholder) = SeriesSpec::all().first() else { return questions };
+    let waits = matrix.wait.clone().unwrap_or_default();
     for &pace in &matrix.rates.0 {
         for (data_type, data_len) in matrix.shapes() {
             for &delivery in &matrix.delivery.0 {
                 for counts in matrix.counts() {
-                    for &reliability in &matrix.reliability.0 {
-                        for &publishing in &matrix.publishing.0 {
-                            questions.push(Asked {
-                                series: placeholder,
-                                pace,
-                                data_type,
-                                data_len,
-                                case: Case {
-                                    rate_per_s: if let Pace::Rate(rate) = pace { Some(rate) } else { None },
-                                    publishers: counts[0],
-                                    subscribers: counts[1],
-                                    topics: counts[2],
-                                    reliability,
-                                    publishing,
-                                    delivery,
-                                    data_type: data_type.name().into(),
-                                },
-                                history_depth: matrix.history_depth.map(|depth| depth.0),
-                            });
-                        }
+                    for (reliability, publishing, wait) in matrix.ways(&waits) {
+                        questions.push(Asked {
+                            series: placeholder,
+                            pace,
+                            data_type,
+                            data_len,
+                            case: Case {
+                                rate_per_s: if let Pace::Rate(rate) = pace { Some(rate) } else { None },
+                                publishers: counts[0],
+                                subscribers: counts[1],
+                                topics: counts[2],
+                                reliability,
+                                publishing,
+                                delivery,
+                                data_type: data_type.name().into(),
+                                wait: Some(wait),
+                            },
+                            history_depth: matrix.history_depth.map(|depth| depth.0),
+                        });
                     }
                 }
             }
@@ -465,6 +438,17 @@ impl Matrix {
             None => sizes().map(|len| (*data_type, len)).collect(),
         };
         self.types.0.iter().flat_map(of_type).collect()
+    }
+
+    /// Policies and ways to wait.
+    fn ways(&self, waits: &Waits) -> Vec<(Reliability, Publishing, Wait)> {
+        let mut ways = Vec::new();
+        for &reliability in &self.reliability.0 {
+            for &publishing in &self.publishing.0 {
+                ways.extend(waits.0.0.iter().map(|wait| (reliability, publishing, *wait)));
+            }
+        }
+        ways
     }
 
     /// Publishers, subscribers, topics.
@@ -493,6 +477,7 @@ impl Exclude {
             && names(self.reliability.as_ref(), |value| *value == asked.case.reliability)
             && names(self.publishing.as_ref(), |value| *value == asked.case.publishing)
             && names(self.delivery.as_ref(), |value| *value == asked.case.delivery)
+            && names(self.wait.as_ref().map(|waits| &waits.0), |value| Some(*value) == asked.case.wait)
             && names(self.series.as_ref(), |name| name.0 == asked.series)
     }
 }

@@ -41,6 +41,8 @@ pub(super) struct Job {
     /// Whether the first subscriber sends the samples of the first publisher back.
     pub(super) echo: bool,
     pub(super) wait: Wait,
+    /// Whether payloads are written and checked.
+    pub(super) patterns: bool,
     /// The core that every thread of the process is bound to.
     pub(super) core: Option<usize>,
     pub(super) warm_up: Duration,

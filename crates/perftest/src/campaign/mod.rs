@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use indicatif::HumanDuration;
-use peregrine_report::record::{End, Header, Line, PlanFacts, Record, SCHEMA_VERSION, Series};
+use peregrine_report::record::{End, Header, Line, PlanFacts, Record, SCHEMA_VERSION, Series, Warning};
 
 use self::cases::{Cases, Conditions, Mover, PlannedCase, key_of};
 pub use self::party::take_part;
@@ -124,6 +124,9 @@ pub fn run_at(
         for line in host_lines {
             keeper.keep(&line)?;
         }
+        if options.quick {
+            keeper.keep(&Line::Warning(Warning { text: quick_warning(&plan, &cases) }))?;
+        }
     }
     tell_absent(&cases, &conditions.peers);
     let campaign =
@@ -146,7 +149,18 @@ fn describe(series: &SeriesSpec, cases: &Cases, peers: &PeerPrograms, stop: &Sto
         }
         _ => None,
     };
-    Ok(series.describe(cases.wait, facts))
+    Ok(series.describe(&cases.waits, facts))
+}
+
+/// What a quick run is worth, beside what it leaves out.
+fn quick_warning(plan: &Plan, cases: &Cases) -> String {
+    format!(
+        "This was a quick run: each case was measured once for {} s, and the plan says {} times for {} s. It shows that \
+         everything works; for numbers to rely on run the plan without --quick.",
+        cases.duration.as_secs_f64(),
+        plan.repetitions.0,
+        plan.duration_s.0.as_secs_f64(),
+    )
 }
 
 /// Which peers the plan names are not here, and what to do.
@@ -230,10 +244,17 @@ impl Campaign<'_> {
                 return Err(Error::Interrupted);
             }
             match measured {
-                Ok(Measured::Measurement(measurement)) if self.compact => {
-                    keeper.keep(&Line::Measurement(Box::new(measurement.coarsened())))?;
+                Ok(Measured::Measurement(measurement)) => {
+                    let corrupt = measurement.corrupt();
+                    let kept = if self.compact { Box::new(measurement.coarsened()) } else { measurement };
+                    keeper.keep(&Line::Measurement(kept))?;
+                    if corrupt > 0 {
+                        failures += 1;
+                        let text = format!("{}: {corrupt} samples were not what had been sent", planned.describe());
+                        progress.message(&text);
+                        keeper.keep(&Line::Warning(Warning { text }))?;
+                    }
                 }
-                Ok(Measured::Measurement(measurement)) => keeper.keep(&Line::Measurement(measurement))?,
                 Ok(Measured::Unsupported(reason)) => {
                     let skipped = planned.not_measured(None, reason);
                     if !unsupported.contains(&skipped) {

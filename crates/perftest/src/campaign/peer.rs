@@ -62,13 +62,7 @@ fn absence(peer: &Peer, environment: &Environment) -> String {
 }
 
 /// Why the program of a peer cannot run a case; `None` when it can be asked to.
-pub(super) fn obstacle(
-    case: &record::Case,
-    pace: Pace,
-    data_len: u64,
-    depth: Option<u32>,
-    wait: Wait,
-) -> Option<String> {
+pub(super) fn obstacle(case: &record::Case, pace: Pace, data_len: u64, depth: Option<u32>) -> Option<String> {
     let octets = super::types::DataType::Octets.name();
     let is_whole = |rate: f64| rate.fract() == 0.0;
     Some(match case {
@@ -87,7 +81,7 @@ pub(super) fn obstacle(
         _ if matches!(pace, Pace::Rate(rate) if !is_whole(rate)) => {
             "the programs of peers take whole samples per second".into()
         }
-        _ if wait == Wait::Spin => "the programs of peers do not look for a while before they sleep".into(),
+        _ if case.wait == Some(Wait::Spin) => "the programs of peers do not look for a while before they sleep".into(),
         _ => return None,
     })
 }
@@ -141,6 +135,8 @@ fn setup(planned: &PlannedCase, variant: &Variant) -> Result<Setup, Error> {
         },
         wait: match planned.wait {
             Wait::Block | Wait::Spin => protocol::Wait::Waitset,
+            Wait::Poll => protocol::Wait::Poll,
+            Wait::Listener => protocol::Wait::Listener,
         },
         transport: variant.transport,
         publish: match case.publishing {

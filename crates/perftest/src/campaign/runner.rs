@@ -7,7 +7,7 @@ use peregrine_report::stats::LatencyResult;
 
 use super::cases::PlannedCase;
 use super::job::{Answer, Job, Order, Sending, Sent};
-use super::placement::{Place, Placement, Process};
+use super::placement::{Place, Placement};
 use super::series::Carrier;
 use super::spec::Pace;
 use crate::characterize::kept::Cores;
@@ -15,6 +15,7 @@ use crate::characterize::pair::free_domain;
 use crate::clock::MonotonicNs;
 use crate::control::Stop;
 use crate::error::Error;
+use crate::process::Process;
 
 /// The word that makes this program a party.
 const PARTY_COMMAND: &str = "take-part";
@@ -147,6 +148,7 @@ fn jobs(
             Pace::Unpaced => false,
         },
         wait: planned.wait,
+        patterns: planned.patterns,
         core: None,
         warm_up: planned.warm_up,
         duration: planned.duration,

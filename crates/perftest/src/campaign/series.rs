@@ -116,10 +116,10 @@ impl SeriesSpec {
     }
 
     /// As a record has it. `peer` is what the program of a peer says of itself.
-    pub fn describe(&self, wait: Wait, peer: Option<PeerFacts>) -> Series {
+    pub fn describe(&self, waits: &[Wait], peer: Option<PeerFacts>) -> Series {
         let peer = match self.runner {
-            SeriesRunner::Own(Carrier::Peregrine) => Some(peregrine_facts(wait, false)),
-            SeriesRunner::Own(Carrier::PeregrineBatched) => Some(peregrine_facts(wait, true)),
+            SeriesRunner::Own(Carrier::Peregrine) => Some(peregrine_facts(waits, false)),
+            SeriesRunner::Own(Carrier::PeregrineBatched) => Some(peregrine_facts(waits, true)),
             SeriesRunner::Own(Carrier::RawUdp) | SeriesRunner::Missing(_) => None,
             SeriesRunner::Peer(variant) => Some(peer.unwrap_or_else(|| variant.unknown_facts())),
         };
@@ -132,12 +132,13 @@ impl SeriesSpec {
     }
 }
 
-fn peregrine_facts(wait: Wait, batched: bool) -> PeerFacts {
+fn peregrine_facts(waits: &[Wait], batched: bool) -> PeerFacts {
+    let waits: Vec<String> = waits.iter().map(Wait::to_string).collect();
     let mut settings = vec![
         "one interface: what the case runs on".into(),
         "without a history depth, KEEP_ALL with 64 samples or 64 MiB at the writer, so that reliable writers block"
             .into(),
-        format!("wait: {wait}"),
+        format!("wait: {}", waits.join(", ")),
     ];
     if batched {
         settings.push(format!("batches of {} bytes", super::BATCH_LEN));
@@ -172,7 +173,7 @@ mod tests {
             );
         }
         assert_eq!(SeriesSpec::of_peer("peregrine"), None);
-        let described = SeriesSpec::of_peer("cyclonedds").unwrap()[0].describe(Wait::Block, None);
+        let described = SeriesSpec::of_peer("cyclonedds").unwrap()[0].describe(&[Wait::Block], None);
         assert_eq!((described.id.as_str(), described.floor), ("cyclonedds-udp", false));
         assert_eq!(described.peer.unwrap().name, "Cyclone DDS");
     }

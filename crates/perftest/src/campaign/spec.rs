@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+pub use peregrine_report::record::Wait;
 use peregrine_report::record::{Delivery, Publishing, Reliability};
 use serde::Deserialize;
 
@@ -32,12 +33,15 @@ pub struct Plan {
     /// How often each measurement is made.
     #[serde(default)]
     pub repetitions: Repetitions,
-    /// How threads wait for samples.
+    /// How threads wait for samples, unless a matrix says otherwise.
     #[serde(default)]
-    pub wait: Wait,
+    pub wait: Waits,
     /// Whether publishers are bound to one core and subscribers to another, where all are on one host.
     #[serde(default)]
     pub pinned: bool,
+    /// Whether payloads are written by publishers and checked by subscribers.
+    #[serde(default = "yes")]
+    pub patterns: bool,
     /// What is varied; the matrices are measured one after the other.
     pub matrix: List<Matrix>,
 }
@@ -72,6 +76,9 @@ pub struct Matrix {
     /// Where the readers are.
     #[serde(default = "default_list")]
     pub delivery: List<Delivery>,
+    /// How threads wait for samples.
+    #[serde(default)]
+    pub wait: Option<Waits>,
     /// KEEP_LAST with this depth on both sides; KEEP_ALL without it.
     #[serde(default)]
     pub history_depth: Option<Depth>,
@@ -108,6 +115,8 @@ pub struct Exclude {
     pub publishing: Option<List<Publishing>>,
     /// As in [`Matrix`].
     pub delivery: Option<List<Delivery>>,
+    /// As in [`Matrix`].
+    pub wait: Option<Waits>,
     /// As in [`Matrix`].
     pub series: Option<List<SeriesName>>,
 }
@@ -281,24 +290,45 @@ impl TryFrom<f64> for Seconds {
     }
 }
 
-/// How samples are waited for.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Wait {
-    /// By a thread of the application, asleep in the kernel.
-    #[default]
-    Block,
-    /// By a thread of the application, which looks again and again for a while before it sleeps.
-    Spin,
+/// One way to wait, or a list of several.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(try_from = "WaitWords")]
+pub struct Waits(pub List<Wait>);
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum WaitWords {
+    One(String),
+    Several(Vec<String>),
 }
 
-impl fmt::Display for Wait {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Block => "block",
-            Self::Spin => "spin",
-        })
+impl Default for Waits {
+    fn default() -> Self {
+        Self(default_list())
     }
+}
+
+impl TryFrom<WaitWords> for Waits {
+    type Error = String;
+
+    fn try_from(words: WaitWords) -> Result<Self, String> {
+        const ALL: [Wait; 4] = [Wait::Block, Wait::Spin, Wait::Poll, Wait::Listener];
+        let words = match words {
+            WaitWords::One(word) => vec![word],
+            WaitWords::Several(words) => words,
+        };
+        let of = |word: &String| {
+            let refused =
+                || format!("no way to wait \"{word}\": permitted are \"block\", \"spin\", \"poll\" and \"listener\"");
+            ALL.into_iter().find(|wait| wait.to_string() == *word).ok_or_else(refused)
+        };
+        let waits: Vec<Wait> = words.iter().map(of).collect::<Result<_, _>>()?;
+        List::try_from(waits).map(Self)
+    }
+}
+
+fn yes() -> bool {
+    true
 }
 
 fn octets() -> List<DataType> {
@@ -385,7 +415,9 @@ mod tests {
     #[test]
     fn what_is_left_out_has_its_default() {
         let plan = Plan::read("p.toml", SHORT).unwrap();
-        assert_eq!((plan.repetitions, plan.warm_up_s, plan.wait), (Repetitions(3), Seconds::one(), Wait::Block));
+        assert_eq!((plan.repetitions, plan.warm_up_s), (Repetitions(3), Seconds::one()));
+        assert_eq!(plan.wait.0.0, [Wait::Block]);
+        assert!(plan.patterns);
         let matrix = &plan.matrix.0[0];
         assert_eq!(matrix.rates.0, [Pace::Rate(30.0)]);
         assert_eq!(matrix.types.0, [DataType::Octets]);
@@ -397,6 +429,12 @@ mod tests {
 
     #[test]
     fn words_and_numbers_are_read() {
+        for (value, waits) in
+            [("\"spin\"", &[Wait::Spin][..]), ("[\"poll\", \"listener\"]", &[Wait::Poll, Wait::Listener])]
+        {
+            let plan = Plan::read("p.toml", &format!("wait = {value}\n{SHORT}wait = {value}\n")).unwrap();
+            assert_eq!((&plan.wait.0.0[..], &plan.matrix.0[0].wait.as_ref().unwrap().0.0[..]), (waits, waits));
+        }
         let text =
             SHORT.replace("[30]", "[\"ping-pong\", \"unpaced\", 0.5]").replace("duration_s = 1", "duration_s = 0.25");
         let plan = Plan::read("p.toml", &text).unwrap();
@@ -419,6 +457,12 @@ mod tests {
             ("sizes = [64]", "sizes = [64]\ntypes = [\"Array3\"]", &["line 7", "Array3", "Array4k"]),
             ("sizes = [64]", "sizes = [64]\ndelivery = [\"far\"]", &["line 7", "far", "two_hosts"]),
             ("title = \"t\"\n", "", &["missing field `title`"]),
+            (
+                "duration_s = 1",
+                "duration_s = 1\nwait = \"long\"",
+                &["line 4", "no way to wait \"long\"", "\"listener\""],
+            ),
+            ("duration_s = 1", "duration_s = 1\nwait = [\"poll\", \"poll\"]", &["line 4", "Poll is named twice"]),
             ("sizes = [64]", "", &["matrix 1", "add the key sizes"]),
             ("sizes = [64]", "sizes = [64]\ntypes = [\"Array4k\"]", &["matrix 1", "leave the key out"]),
             ("[30]", "[\"ping-pong\"]\ntopics = [2]", &["one topic"]),

@@ -1,7 +1,10 @@
 //! Where measurements are kept.
+//!
+//! A record is written by one process at a time, which holds a lock on its file for as long as it lives.
 
-use std::fs::{self, File};
-use std::io::{BufReader, BufWriter, Seek, SeekFrom, Write};
+use std::fs::{self, File, TryLockError};
+use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use peregrine_report::record::{Line, Record};
@@ -26,10 +29,13 @@ impl Keeper {
         let path = folder.join("record.jsonl");
         let refuse = |what: &str, error: std::io::Error| Error::Setup(format!("Cannot {what}: {error}"));
         fs::create_dir_all(folder).map_err(|error| refuse(&format!("make the folder {}", folder.display()), error))?;
-        let file = File::create_new(&path).map_err(|error| {
-            let hint = if path.exists() { "; choose another --out" } else { "" };
-            Error::Setup(format!("Cannot make {}: {error}{hint}", path.display()))
+        let file = File::create_new(&path).map_err(|error| match File::open(&path) {
+            Ok(file) => lock(&file, &path).err().unwrap_or_else(|| {
+                Error::Setup(format!("Cannot make {}: {error}; choose another --out", path.display()))
+            }),
+            Err(_) => Error::Setup(format!("Cannot make {}: {error}", path.display())),
         })?;
+        lock(&file, &path)?;
         Ok(Self { path, file: BufWriter::new(file) })
     }
 
@@ -39,9 +45,11 @@ impl Keeper {
         let path = folder.join("record.jsonl");
         let refuse =
             |error: &dyn std::fmt::Display| Error::Setup(format!("Cannot go on with {}: {error}", path.display()));
-        let text = fs::read_to_string(&path).map_err(|error| refuse(&error))?;
+        let mut file = File::options().read(true).write(true).open(&path).map_err(|error| refuse(&error))?;
+        lock(&file, &path)?;
+        let mut text = String::new();
+        file.read_to_string(&mut text).map_err(|error| refuse(&error))?;
         let record = Record::read(BufReader::new(text.as_bytes())).map_err(|error| refuse(&error))?;
-        let mut file = File::options().write(true).open(&path).map_err(|error| refuse(&error))?;
         let kept = kept_len(&text);
         file.set_len(kept).and_then(|()| file.seek(SeekFrom::Start(kept))).map_err(|error| refuse(&error))?;
         Ok((Self { path, file: BufWriter::new(file) }, record))
@@ -65,6 +73,38 @@ impl Keeper {
     fn failed(&self, error: &std::io::Error) -> Error {
         Error::Transfer(format!("Cannot write {}: {error}", self.path.display()))
     }
+}
+
+/// Keeps other processes from writing to the file, until it is closed.
+fn lock(file: &File, path: &Path) -> Result<(), Error> {
+    match file.try_lock() {
+        Ok(()) => Ok(()),
+        Err(TryLockError::WouldBlock) => {
+            let holder = file.metadata().ok().and_then(|facts| {
+                let locks = fs::read_to_string("/proc/locks").ok()?;
+                holder_of(facts.ino(), &locks)
+            });
+            let who = holder.map_or_else(|| "another process".into(), |id| format!("the process {id}"));
+            Err(Error::Setup(format!(
+                "{who} is measuring into {}: wait for its end, or choose another --out",
+                path.display()
+            )))
+        }
+        // A file system that has no locks keeps nobody apart, and is no reason not to measure.
+        Err(TryLockError::Error(error)) if error.kind() == std::io::ErrorKind::Unsupported => Ok(()),
+        Err(TryLockError::Error(error)) => Err(Error::Setup(format!("Cannot lock {}: {error}", path.display()))),
+    }
+}
+
+/// The process that holds a lock on the file of this number, from the text of `/proc/locks`; `None` where it cannot be seen.
+fn holder_of(inode: u64, locks: &str) -> Option<u32> {
+    let of_line = |line: &str| {
+        let words: Vec<&str> = line.split_ascii_whitespace().collect();
+        let [_, "FLOCK", _, _, id, file, ..] = words[..] else { return None };
+        let is_file = file.rsplit(':').next()?.parse() == Ok(inode);
+        id.parse().ok().filter(|id| is_file && *id > 0)
+    };
+    locks.lines().find_map(of_line)
 }
 
 /// Length of a record up to its end line, or to the line that was cut off.
@@ -100,6 +140,7 @@ mod tests {
         let (mut keeper, record) = Keeper::resume(&folder).unwrap();
         assert_eq!(record.warnings.len(), 1, "the second was cut off");
         keeper.keep(&warning("three")).unwrap();
+        drop(keeper);
         let (_, record) = Keeper::resume(&folder).unwrap();
         assert_eq!(record.warnings.iter().map(|warning| &*warning.text).collect::<Vec<_>>(), ["one", "three"]);
         assert!(record.end.is_none());
@@ -114,6 +155,28 @@ mod tests {
         let error = Keeper::create(&folder).err().unwrap().to_string();
         assert!(error.contains("choose another --out"), "{error}");
         fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn two_processes_do_not_write_to_one_record() {
+        let folder = std::env::temp_dir().join(format!("perftest-keeper-locked-{}", std::process::id()));
+        let mut keeper = Keeper::create(&folder).unwrap();
+        keeper.keep(&Line::Header(Header { schema: SCHEMA_VERSION, ..Header::default() })).unwrap();
+        for second in [Keeper::create(&folder).err(), Keeper::resume(&folder).err()] {
+            let error = second.unwrap().to_string();
+            assert!(error.contains(&format!("the process {} is measuring into", std::process::id())), "{error}");
+            assert!(error.ends_with("choose another --out"), "{error}");
+        }
+        drop(keeper);
+        assert!(Keeper::resume(&folder).is_ok());
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn the_holder_of_a_lock_is_read_from_the_list_of_all() {
+        let locks = "1: POSIX  ADVISORY  WRITE 7 00:2a:12 0 EOF\n2: FLOCK  ADVISORY  WRITE 8 fe:01:12 0 EOF\n\
+                     2: -> FLOCK  ADVISORY  WRITE 9 fe:01:12 0 EOF\n3: FLOCK  ADVISORY  WRITE 0 fe:01:13 0 EOF\n";
+        assert_eq!((holder_of(12, locks), holder_of(13, locks), holder_of(14, locks)), (Some(8), None, None));
     }
 
     #[test]

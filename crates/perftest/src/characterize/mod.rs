@@ -4,6 +4,7 @@ mod cell;
 pub(crate) mod keeper;
 pub(crate) mod kept;
 pub(crate) mod pair;
+mod programs;
 pub(crate) mod progress;
 mod series;
 mod turns;

@@ -1,9 +1,7 @@
 //! A publisher and a subscriber as processes of this program, and their results as they come.
 
-use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::process::Command;
 use std::time::Duration;
 
 use peregrine_report::record::{SideResult, Test};
@@ -12,22 +10,17 @@ use crate::campaign::placement::{Place, Placement};
 use crate::clock::MonotonicNs;
 use crate::control::Stop;
 use crate::error::Error;
-use crate::places::{Tether, placed, tethered};
+use crate::places::{STOP, placed, tethered};
+use crate::process::Process;
 
-/// Results read ahead of whoever takes them; the child waits when there are more.
-const RESULTS_WAITING: usize = 1024;
 /// Longest time from start to the first result, and from the last result to the end, of a process.
 const SLACK: Duration = Duration::from_secs(20);
-/// How often a wait looks at the request to stop.
-const STOP_POLL: Duration = Duration::from_millis(50);
 /// How long a process may take to print what it has after it was asked to stop.
 const FAREWELL: Duration = Duration::from_secs(8);
 /// Rest between the warm-up and the first sample. Both processes are ready by then.
 const START_DELAY: &str = "20ms";
 /// Silence after which a side gives its partner up.
 const PARTNER_TIMEOUT: &str = "5";
-/// What of a process's messages is kept for an error.
-const MAX_MESSAGES_LEN: u64 = 16 * 1024;
 /// Domains whose raw ports exist.
 const DOMAINS: std::ops::Range<u32> = 180..230;
 
@@ -49,11 +42,9 @@ pub(super) struct Pair {
 }
 
 struct Side {
-    name: &'static str,
-    child: Child,
-    tether: Tether,
-    results: Receiver<Result<SideResult, String>>,
-    messages: Receiver<String>,
+    process: Process,
+    /// Whether it has been asked to end, and to tell what it has.
+    is_asked: bool,
 }
 
 impl Pair {
@@ -102,8 +93,8 @@ impl Pair {
             Test::Throughput | Test::OpenLoop => publisher.extend(case.publisher.clone()),
         }
         Ok(Self {
-            subscriber: Side::start("subscriber", placement.command(Place::Far, &tethered(&subscriber))?)?,
-            publisher: Side::start("publisher", placement.command(Place::Near, &tethered(&publisher))?)?,
+            subscriber: Side::start("the subscriber", placement.command(Place::Far, &tethered(&subscriber))?)?,
+            publisher: Side::start("the publisher", placement.command(Place::Near, &tethered(&publisher))?)?,
             sizes_left: sizes.len(),
             per_size: time + SLACK,
         })
@@ -141,7 +132,7 @@ impl Pair {
             return Error::Interrupted;
         }
         let deadline = MonotonicNs::now().plus(FAREWELL);
-        let publisher_was_first = self.publisher.has_ended();
+        let publisher_was_first = self.publisher.process.has_ended();
         let (publisher, subscriber) = (&mut self.publisher, &mut self.subscriber);
         for side in if publisher_was_first { [publisher, subscriber] } else { [subscriber, publisher] } {
             if let Err(error) = side.wait(deadline) {
@@ -155,7 +146,7 @@ impl Pair {
 impl Drop for Pair {
     fn drop(&mut self) {
         for side in [&mut self.publisher, &mut self.subscriber] {
-            side.tether.ask_to_end();
+            side.ask_to_end();
         }
         let deadline = MonotonicNs::now().plus(FAREWELL);
         for side in [&mut self.publisher, &mut self.subscriber] {
@@ -165,75 +156,50 @@ impl Drop for Pair {
 }
 
 impl Side {
-    fn start(name: &'static str, mut command: Command) -> Result<Self, Error> {
-        let (tether, mut child) = Tether::start(command.stdout(Stdio::piped()).stderr(Stdio::piped()))
-            .map_err(|error| Error::Setup(format!("Cannot start the {name}: {error}")))?;
-        let (result_sender, results) = sync_channel(RESULTS_WAITING);
-        let (message_sender, messages) = sync_channel(1);
-        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-        std::thread::spawn(move || {
-            for line in stdout.into_iter().flat_map(|stdout| BufReader::new(stdout).lines().map_while(Result::ok)) {
-                let result = serde_json::from_str(&line).map_err(|error| format!("a result cannot be read: {error}"));
-                if result_sender.send(result).is_err() {
-                    return;
-                }
-            }
-        });
-        std::thread::spawn(move || {
-            let mut text = Vec::new();
-            if let Some(mut stderr) = stderr {
-                let _ = stderr.by_ref().take(MAX_MESSAGES_LEN).read_to_end(&mut text);
-                // What is beyond the limit is read and forgotten, so that the process never waits for a reader.
-                let _ = std::io::copy(&mut stderr, &mut std::io::sink());
-            }
-            let _ = message_sender.send(String::from_utf8_lossy(&text).into_owned());
-        });
-        Ok(Self { name, child, tether, results, messages })
+    fn start(name: &str, command: Command) -> Result<Self, Error> {
+        Ok(Self { process: Process::start(name.into(), command)?, is_asked: false })
     }
 
     /// The next result; `None` when there will be no more.
     fn next(&mut self, mut deadline: MonotonicNs, stop: &Stop) -> Result<Option<SideResult>, Error> {
-        loop {
-            match self.results.recv_timeout(STOP_POLL) {
-                Ok(Ok(result)) => return Ok(Some(result)),
-                Ok(Err(text)) => return Err(Error::Transfer(format!("{}: {text}", self.name))),
-                Err(RecvTimeoutError::Disconnected) => return Ok(None),
-                Err(RecvTimeoutError::Timeout) => {}
+        let already_asked = Stop::default();
+        let line = loop {
+            match self.process.hear_or_end(deadline, if self.is_asked { &already_asked } else { stop }) {
+                Err(Error::Interrupted) => {
+                    self.ask_to_end();
+                    deadline = MonotonicNs::now().plus(FAREWELL);
+                }
+                heard => break heard?,
             }
-            if stop.reason().is_some() && !self.tether.is_asked() {
-                self.tether.ask_to_end();
-                deadline = MonotonicNs::now().plus(FAREWELL);
-            }
-            if deadline.remaining().is_zero() {
-                return Err(Error::Partner(format!("the {} gave no result in time", self.name)));
-            }
-        }
-    }
-
-    fn has_ended(&mut self) -> bool {
-        !matches!(self.child.try_wait(), Ok(None))
-    }
-
-    /// Waits for the process; after `deadline` it is killed.
-    fn wait(&mut self, deadline: MonotonicNs) -> Result<(), Error> {
-        let failed = |name, error: std::io::Error| Error::Transfer(format!("Cannot wait for the {name}: {error}"));
-        let status = loop {
-            if let Some(status) = self.child.try_wait().map_err(|error| failed(self.name, error))? {
-                break status;
-            }
-            if deadline.remaining().is_zero() {
-                let _ = self.child.kill();
-                let _ = self.child.wait();
-                return Err(Error::Partner(format!("the {} did not end in time and was killed", self.name)));
-            }
-            std::thread::sleep(Duration::from_millis(2));
         };
-        if status.success() {
-            return Ok(());
+        let read = |line: String| {
+            serde_json::from_str(&line)
+                .map_err(|error| Error::Transfer(format!("{}: a result cannot be read: {error}", self.process.name())))
+        };
+        line.map(read).transpose()
+    }
+
+    /// Only the first call does so.
+    fn ask_to_end(&mut self) {
+        if !std::mem::replace(&mut self.is_asked, true) {
+            self.process.write_line(STOP);
         }
-        let messages = self.messages.recv_timeout(STOP_POLL).unwrap_or_default();
-        let last = messages.lines().rev().find(|line| !line.starts_with("Test ended") && !line.trim().is_empty());
-        Err(Error::Transfer(format!("the {} failed ({status}): {}", self.name, last.unwrap_or("without a word"))))
+    }
+
+    /// Waits for the process; after `deadline` it is ended.
+    fn wait(&mut self, deadline: MonotonicNs) -> Result<(), Error> {
+        match self.process.wait(deadline) {
+            Some(status) if status.success() => Ok(()),
+            Some(status) => {
+                let last = self
+                    .process
+                    .last_words(|line| !line.starts_with("Test ended"))
+                    .unwrap_or("without a word")
+                    .to_owned();
+                Err(Error::Transfer(format!("{} failed ({status}): {last}", self.process.name())))
+            }
+            None => self.process.finish_by(deadline),
+        }
     }
 }
 

@@ -10,9 +10,10 @@ use peregrine_report::record::{
 
 use super::keeper::{self, Keeper};
 use super::pair::{Case, Pair};
+use super::programs::Program;
 use super::progress::Progress;
 use super::read_record;
-use crate::campaign::placement::Place;
+use crate::campaign::placement::{Place, Placement};
 use crate::control::Stop;
 use crate::error::Error;
 use crate::host::{self, IdleStates};
@@ -22,12 +23,18 @@ use crate::places::{Places, placed};
 /// Two alternatives, and how to compare them.
 #[derive(Debug, Clone, clap::Args)]
 pub struct TurnsOptions {
-    /// Options of alternative A, on both sides, as RTI Perftest writes them; in quotes
-    #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true, default_value = "-raw")]
-    a: String,
-    /// Options of alternative B
-    #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true, default_value = "-nic 127.0.0.1")]
-    b: String,
+    /// Options of alternative A, on both sides, as RTI Perftest writes them; in quotes [default: -raw]
+    #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
+    a: Option<String>,
+    /// Options of alternative B [default: -nic 127.0.0.1]
+    #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
+    b: Option<String>,
+    /// Run A with another build of perftest, such as that of an earlier commit. Options that are given for one alternative only then hold for both
+    #[arg(long, value_name = "FILE")]
+    program_a: Option<PathBuf>,
+    /// Run B with another build of perftest
+    #[arg(long, value_name = "FILE")]
+    program_b: Option<PathBuf>,
     /// What is compared
     #[arg(long, value_enum, default_value = "latency")]
     test: Compared,
@@ -54,6 +61,7 @@ enum Compared {
 
 /// Measures the blocks, keeps the record, and prints the comparison.
 pub fn run_turns(options: &TurnsOptions, command_line: Vec<String>, places: &Places, stop: &Stop) -> Result<(), Error> {
+    let alternatives = options.alternatives(places, stop)?;
     let created_utc = host::utc_text(SystemTime::now());
     let folder = keeper::folder(options.out.as_deref(), &created_utc);
     let mut keeper = Keeper::create(&folder)?;
@@ -61,18 +69,13 @@ pub fn run_turns(options: &TurnsOptions, command_line: Vec<String>, places: &Pla
     let idle_states = places.placement().keep_awake();
     eprintln!("{idle_states}");
     let cores = places.placement().two_cores();
-    let series = |id: &str, words: &str| -> Result<Series, Error> {
-        let options: Vec<_> = words.split_whitespace().map(String::from).collect();
-        let options = placed(&options, places.placement(), Place::Near)?;
-        Ok(Series { id: id.into(), label: format!("{id}: {words}"), floor: id == A, options, peer: None })
-    };
     keeper.keep(&Line::Header(Header {
         schema: SCHEMA_VERSION,
         tool: "perftest".into(),
         version: env!("CARGO_PKG_VERSION").into(),
         created_utc,
         command_line,
-        series: vec![series(A, &options.a)?, series(B, &options.b)?],
+        series: alternatives.iter().map(|one| one.series(places)).collect::<Result<_, _>>()?,
         data_lens: vec![options.size as u64],
         repetitions: options.blocks,
         measurement_ms: options.time,
@@ -83,7 +86,7 @@ pub fn run_turns(options: &TurnsOptions, command_line: Vec<String>, places: &Pla
     for line in host_lines {
         keeper.keep(&line)?;
     }
-    let result = Turns { options, cores, places, stop }.run(&mut keeper);
+    let result = Turns { options, alternatives: &alternatives, cores, places, stop }.run(&mut keeper);
     let reason = result.as_ref().err().map_or_else(String::new, Error::to_string);
     keeper.keep(&Line::End(End { complete: result.is_ok(), reason }))?;
     keeper.finish()?;
@@ -95,6 +98,62 @@ pub fn run_turns(options: &TurnsOptions, command_line: Vec<String>, places: &Pla
 
 const A: &str = "A";
 const B: &str = "B";
+/// The options of A, and those of B and of two programs, unless others are given.
+const RAW: &str = "-raw";
+const LOOPBACK: &str = "-nic 127.0.0.1";
+
+/// What runs as A or as B.
+struct Alternative {
+    id: &'static str,
+    words: Vec<String>,
+    /// In place of this program.
+    program: Option<Program>,
+}
+
+impl TurnsOptions {
+    fn alternatives(&self, places: &Places, stop: &Stop) -> Result<[Alternative; 2], Error> {
+        let words = |text: &str| text.split_whitespace().map(String::from).collect::<Vec<_>>();
+        if self.program_a.is_none() && self.program_b.is_none() {
+            let of = |id, text: Option<&str>, default| Alternative {
+                id,
+                words: words(text.unwrap_or(default)),
+                program: None,
+            };
+            return Ok([of(A, self.a.as_deref(), RAW), of(B, self.b.as_deref(), LOOPBACK)]);
+        }
+        if !matches!(places, Places::Here(_)) {
+            return Err(Error::Setup(
+                "--program-a and --program-b run on this machine: leave out --hosts and the lab.".into(),
+            ));
+        }
+        let program = |option: &str, path: Option<&PathBuf>| match path {
+            Some(path) => Program::examine(option, path, stop),
+            None => Program::this(),
+        };
+        let (a, b) =
+            (program("--program-a", self.program_a.as_ref())?, program("--program-b", self.program_b.as_ref())?);
+        let of = |id, own: Option<&str>, other: Option<&str>, program: &Program, partner: &Program| {
+            let mut words = words(own.or(other).unwrap_or(LOOPBACK));
+            words.extend(program.levelling(partner).map(String::from));
+            Alternative { id, words, program: Some(program.clone()) }
+        };
+        let texts = (self.a.as_deref(), self.b.as_deref());
+        Ok([of(A, texts.0, texts.1, &a, &b), of(B, texts.1, texts.0, &b, &a)])
+    }
+}
+
+impl Alternative {
+    fn series(&self, places: &Places) -> Result<Series, Error> {
+        let words = self.words.join(" ");
+        let label = match &self.program {
+            Some(program) => format!("{}: {} {words}", self.id, program.name()),
+            None => format!("{}: {words}", self.id),
+        };
+        let options = placed(&self.words, places.placement(), Place::Near)?;
+        let peer = self.program.as_ref().map(|program| Box::new(program.facts()));
+        Ok(Series { id: self.id.into(), label, floor: self.id == A, options, peer })
+    }
+}
 
 /// Who runs at the four places of a block: every second block begins with B, so that neither has the better places.
 fn roles(number: u32) -> [Role; 4] {
@@ -103,6 +162,7 @@ fn roles(number: u32) -> [Role; 4] {
 
 struct Turns<'a> {
     options: &'a TurnsOptions,
+    alternatives: &'a [Alternative; 2],
     cores: Option<(usize, usize)>,
     places: &'a Places,
     stop: &'a Stop,
@@ -137,19 +197,22 @@ impl Turns<'_> {
     }
 
     fn measure(&self, place: BlockPlace, keeper: &mut Keeper, progress: &Progress) -> Result<(), Error> {
-        let (series, words) =
-            if place.role == Role::B && !place.control { (B, &self.options.b) } else { (A, &self.options.a) };
+        let alternative = &self.alternatives[usize::from(place.role == Role::B && !place.control)];
         let test = match self.options.test {
             Compared::Latency => Test::Latency,
             Compared::Throughput => Test::Throughput,
         };
-        let case = Case { both: words.split_whitespace().map(String::from).collect(), publisher: Vec::new() };
-        progress.begin(if place.control { "control" } else { series }, test, place.number);
+        let case = Case { both: alternative.words.clone(), publisher: Vec::new() };
+        progress.begin(if place.control { "control" } else { alternative.id }, test, place.number);
         let time = Duration::from_millis(self.options.time);
-        let mut pair = Pair::start(&case, test, &[self.options.size], time, self.cores, self.places.placement())?;
+        let placement: &dyn Placement = match &alternative.program {
+            Some(program) => program,
+            None => self.places.placement(),
+        };
+        let mut pair = Pair::start(&case, test, &[self.options.size], time, self.cores, placement)?;
         while let Some((publisher, subscriber)) = pair.next_size(self.stop)? {
             keeper.keep(&Line::Measurement(Box::new(Measurement {
-                series: series.into(),
+                series: alternative.id.into(),
                 test,
                 data_len: publisher.data_len,
                 repetition: place.number,

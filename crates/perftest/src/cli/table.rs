@@ -131,6 +131,7 @@ pub static OPTIONS: &[OptionDescriptor] = &[
     own("partnerTimeout", Seconds { min_ms: 1 }, "10", "longest silence of a partner before the test is given up"),
     own("startDelay", Seconds { min_ms: 0 }, "1", "rest between the initial burst and the first sample"),
     own("waitStrategy", Text { label: "strategy" }, "block", "how threads wait for data: block, spin:<us> or poll"),
+    own("noPatterns", Flag, "off", "neither write nor check payloads"),
     own("recordFile", Text { label: "file" }, "off", "append every result with its histogram as one JSON line"),
     // Security
     security("secureGovernanceFile", Text { label: "file" }, "", "governance document"),

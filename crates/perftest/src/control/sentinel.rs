@@ -20,6 +20,13 @@ pub enum Sentinel {
 }
 
 const PAYLOAD: [u8; 1236] = [0; 1236];
+/// The first octets of an INITIALIZE whose publisher writes patterns, as [`crate::payload::write_some`] does.
+const PATTERN_MARK: &[u8; 8] = b"pattern1";
+const PATTERN_PAYLOAD: [u8; Sentinel::Initialize.payload_len()] = {
+    let mut payload = [0; Sentinel::Initialize.payload_len()];
+    payload.split_at_mut(PATTERN_MARK.len()).0.copy_from_slice(PATTERN_MARK);
+    payload
+};
 
 impl Sentinel {
     /// The length that says it.
@@ -86,6 +93,16 @@ impl ProcessNumber {
     /// INITIALIZE of publisher or subscriber `entity_id` in this process.
     pub fn introduce(self, entity_id: u32) -> Sample<'static> {
         Sentinel::Initialize.sample(entity_id, Self::MARK, self.0)
+    }
+
+    /// INITIALIZE of a publisher that writes patterns into its payloads. Others than this program ignore what is in it.
+    pub fn introduce_with_patterns(self, publisher: u32) -> Sample<'static> {
+        Sample { payload: &PATTERN_PAYLOAD, ..self.introduce(publisher) }
+    }
+
+    /// Whether an INITIALIZE is of a publisher that writes patterns.
+    pub fn announces_patterns(sample: &Sample<'_>) -> bool {
+        Self::of_introduction(sample).is_some() && sample.payload.starts_with(PATTERN_MARK)
     }
 
     /// The number in an INITIALIZE; `None` of those who have none, as RTI Perftest.
@@ -155,5 +172,11 @@ mod tests {
         assert_ne!(process, ProcessNumber::of_this_process());
         assert_eq!(ProcessNumber::of_introduction(&process.introduce(3)), Some(process));
         assert_eq!(ProcessNumber::of_introduction(&Sentinel::Initialize.sample(3, 0, 77)), None);
+        let patterned = process.introduce_with_patterns(3);
+        assert_eq!(ProcessNumber::of_introduction(&patterned), Some(process));
+        assert_eq!(Sentinel::of_sample(&patterned), Some(Sentinel::Initialize));
+        assert!(
+            ProcessNumber::announces_patterns(&patterned) && !ProcessNumber::announces_patterns(&process.introduce(3))
+        );
     }
 }

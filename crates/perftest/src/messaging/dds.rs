@@ -22,7 +22,7 @@ use peregrine::{
 
 use peregrine_report::record::WireUse;
 
-use self::poller::Poller;
+pub(crate) use self::poller::Poller;
 use self::reports::Endpoints;
 pub use self::types::{TestData, TestDataKeyed, TestDataKeyedLarge, TestDataLarge, TestType};
 use super::receive_buffer::ReceiveBuffer;

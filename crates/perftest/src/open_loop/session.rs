@@ -259,6 +259,7 @@ fn payload_use(patterns: bool, data_len: usize) -> PayloadUse {
     PayloadUse {
         written: patterns,
         checked: patterns,
+        max_octets: None,
         corrupt: 0,
         write_ns: cost.map_or(0.0, |cost| cost.write_ns),
         check_ns: cost.map_or(0.0, |cost| cost.check_ns),

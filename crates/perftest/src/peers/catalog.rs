@@ -104,6 +104,13 @@ macro_rules! rust_peer {
     };
 }
 
+/// Compiles a program in C from these files, with these options and libraries.
+macro_rules! compiled_c {
+    ($($word:literal),+) => {
+        &["gcc", "-std=gnu11", "-O2", "-Wall", "-Wextra", "-I.", "-o", "agent.new", $($word,)+ "-pthread"]
+    };
+}
+
 const AGENT_H: (&str, &str) = ("agent.h", include_str!("../../agents/common/agent.h"));
 
 const CYCLONE_SOURCES: &[(&str, &str)] = &[
@@ -113,6 +120,7 @@ const CYCLONE_SOURCES: &[(&str, &str)] = &[
 ];
 const CYCLONE_HEADER: Option<Header> =
     Some(Header { path: "dds/dds.h", compiler: "gcc", language: "c", package: "cyclonedds-dev" });
+const CYCLONE_IDL: &[&str] = &["idlc", "-l", "c", "sample.idl"];
 const GCC: Tool = Tool { name: "gcc", package: "gcc" };
 const IDLC: Tool = Tool { name: "idlc", package: "cyclonedds-tools" };
 
@@ -124,23 +132,7 @@ pub const PEERS: &[Peer] = &[
         sources: CYCLONE_SOURCES,
         tools: &[GCC, IDLC],
         header: CYCLONE_HEADER,
-        steps: &[
-            &["idlc", "-l", "c", "sample.idl"],
-            &[
-                "gcc",
-                "-std=gnu11",
-                "-O2",
-                "-Wall",
-                "-Wextra",
-                "-I.",
-                "-o",
-                "agent.new",
-                "agent.c",
-                "sample.c",
-                "-lddsc",
-                "-pthread",
-            ],
-        ],
+        steps: &[CYCLONE_IDL, compiled_c!("agent.c", "sample.c", "-lddsc")],
     },
     // The Python wheel has the library but no headers. Those of 0.10 serve: what the program uses is laid out alike in 11.
     Peer {
@@ -155,7 +147,7 @@ pub const PEERS: &[Peer] = &[
         ],
         header: CYCLONE_HEADER,
         steps: &[
-            &["idlc", "-l", "c", "sample.idl"],
+            CYCLONE_IDL,
             &["python3", "-m", "venv", "venv"],
             &[
                 "venv/bin/python",
@@ -170,22 +162,13 @@ pub const PEERS: &[Peer] = &[
                 "cyclonedds==11.0.1",
             ],
             &["ln", "-sf", "libddsc.so", "wheel/cyclonedds/.libs/libddsc.so.11"],
-            &[
-                "gcc",
-                "-std=gnu11",
-                "-O2",
-                "-Wall",
-                "-Wextra",
-                "-I.",
+            compiled_c!(
                 "-DLIBRARY_VERSION=\"11.0.1\"",
-                "-o",
-                "agent.new",
                 "agent.c",
                 "sample.c",
                 "wheel/cyclonedds/.libs/libddsc.so.11",
-                "-Wl,-rpath,$ORIGIN/wheel/cyclonedds/.libs",
-                "-pthread",
-            ],
+                "-Wl,-rpath,$ORIGIN/wheel/cyclonedds/.libs"
+            ),
         ],
     },
     Peer {

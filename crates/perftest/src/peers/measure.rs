@@ -345,6 +345,11 @@ fn case(plan: &Plan, series: &Series) -> Case {
         publishing: if is_async { Publishing::Asynchronous } else { Publishing::Synchronous },
         delivery: record::Delivery::SameHost,
         data_type: "octets".into(),
+        wait: Some(match plan.wait {
+            Wait::Listener => record::Wait::Listener,
+            Wait::Waitset => record::Wait::Block,
+            Wait::Poll => record::Wait::Poll,
+        }),
     }
 }
 

@@ -1,25 +1,20 @@
 //! Two processes of a peer that test one size.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::process::Command;
 use std::time::Duration;
 
-use super::protocol::{About, Answer, MAX_ANSWER_LEN, Malformed, PeerResult, Role, Setup};
+use super::protocol::{About, Answer, MAX_ANSWER_LEN, PeerResult, Role, Setup};
 use crate::clock::MonotonicNs;
 use crate::control::Stop;
 use crate::error::Error;
+use crate::process::Process;
 
 /// Longest discovery, and longest time from the end of a test to its result. A process gives up a little earlier.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// How often a wait looks at the request to stop.
-const STOP_POLL: Duration = Duration::from_millis(50);
-/// What of a process's messages is kept for an error.
-const MAX_MESSAGES_LEN: u64 = 16 * 1024;
-/// Answers read ahead of whoever takes them.
-const ANSWERS_WAITING: usize = 4;
+
+/// From the start to the first sample of a schedule.
+const BEFORE_SCHEDULE: Duration = Duration::from_millis(20);
 
 /// What came of one test.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,8 +50,9 @@ pub fn run_test(program: &Path, setup: &Setup, cores: Option<(usize, usize)>, st
             Answer::Error(reason) => return Err(agent.failed(&reason)),
         }
     }
-    responder.send("start")?;
-    initiator.send("start")?;
+    let start = start_line(setup);
+    responder.send(&start)?;
+    initiator.send(&start)?;
     let time = Duration::from_millis(setup.warmup_ms.saturating_add(setup.duration_ms));
     let initiator_result = initiator.result(time + PATIENCE, stop)?;
     responder.send("stop")?;
@@ -65,6 +61,14 @@ pub fn run_test(program: &Path, setup: &Setup, cores: Option<(usize, usize)>, st
     initiator.finish()?;
     responder.finish()?;
     Ok(Outcome::Measured { initiator: initiator_result, responder: responder_result })
+}
+
+/// On a schedule both are told when it begins, of the clock that both read: the receiver then knows when each sample was due.
+fn start_line(setup: &Setup) -> String {
+    match setup.rate {
+        0 => "start".into(),
+        _ => format!("start {}", MonotonicNs::now().plus(BEFORE_SCHEDULE).0),
+    }
 }
 
 /// What the program is, and with which settings it would do this.
@@ -82,71 +86,29 @@ pub fn ask_about(program: &Path, setup: &Setup, stop: &Stop) -> Result<About, Er
     Ok(about)
 }
 
-/// One process. It is killed when dropped before [`Self::finish`].
+/// One process.
 struct Agent {
     role: Role,
-    name: String,
-    child: Child,
-    stdin: ChildStdin,
-    answers: Receiver<Result<Answer, Malformed>>,
-    messages: Receiver<String>,
+    process: Process,
 }
 
 impl Agent {
     fn start(program: &Path, role: Role) -> Result<Self, Error> {
-        let failed = |why: String| Error::Setup(format!("Cannot start {}: {why}", program.display()));
-        let mut child = Command::new(program)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            // Ctrl-C shall end it from here, and not from the terminal as well.
-            .process_group(0)
-            .spawn()
-            .map_err(|error| failed(error.to_string()))?;
-        let (answer_sender, answers) = sync_channel(ANSWERS_WAITING);
-        let (message_sender, messages) = sync_channel(1);
-        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-        std::thread::spawn(move || {
-            let mut reader = stdout.map(BufReader::new);
-            while let Some(answer) = reader.as_mut().and_then(next_answer) {
-                if answer_sender.send(answer).is_err() {
-                    return;
-                }
-            }
-        });
-        std::thread::spawn(move || {
-            let mut text = Vec::new();
-            if let Some(mut stderr) = stderr {
-                let _ = stderr.by_ref().take(MAX_MESSAGES_LEN).read_to_end(&mut text);
-                // What is beyond the limit is read and forgotten, so that the process never waits for a reader.
-                let _ = std::io::copy(&mut stderr, &mut std::io::sink());
-            }
-            let _ = message_sender.send(String::from_utf8_lossy(&text).into_owned());
-        });
         let name = program.parent().and_then(Path::file_name).unwrap_or(program.as_os_str());
-        let name = name.to_string_lossy().into_owned();
-        let stdin = stdin.ok_or_else(|| failed("it has no standard input".into()))?;
-        Ok(Self { role, name, child, stdin, answers, messages })
+        let name = format!("{} ({role})", name.to_string_lossy());
+        // One more than is allowed shows that it is too long.
+        let process = Process::start_bounded(name, Command::new(program), MAX_ANSWER_LEN as u64 + 2)?;
+        Ok(Self { role, process })
     }
 
     fn send(&mut self, line: &str) -> Result<(), Error> {
-        writeln!(self.stdin, "{line}").map_err(|error| self.failed(&format!("it takes no more lines: {error}")))
+        if self.process.write_line(line) { Ok(()) } else { Err(self.failed("it takes no more lines")) }
     }
 
     fn answer(&mut self, patience: Duration, stop: &Stop) -> Result<Answer, Error> {
-        let deadline = MonotonicNs::now().plus(patience);
-        loop {
-            match self.answers.recv_timeout(STOP_POLL) {
-                Ok(answer) => return answer.map_err(|error| self.failed(&error.to_string())),
-                Err(RecvTimeoutError::Disconnected) => return Err(self.failed("it ended without an answer")),
-                Err(RecvTimeoutError::Timeout) => {}
-            }
-            if stop.reason().is_some() {
-                return Err(Error::Interrupted);
-            }
-            if deadline.remaining().is_zero() {
-                return Err(self.failed("it gave no answer in time"));
-            }
+        match self.process.hear_or_end(MonotonicNs::now().plus(patience), stop)? {
+            Some(line) => Answer::parse(&line).map_err(|error| self.failed(&error.to_string())),
+            None => Err(self.failed("it ended without an answer")),
         }
     }
 
@@ -163,43 +125,17 @@ impl Agent {
 
     /// Waits until the process has ended.
     fn finish(&mut self) -> Result<(), Error> {
-        let deadline = MonotonicNs::now().plus(PATIENCE);
-        loop {
-            match self.child.try_wait() {
-                Ok(Some(status)) if status.success() => return Ok(()),
-                Ok(Some(status)) => return Err(self.failed(&format!("it ended with {status}"))),
-                Ok(None) if deadline.remaining().is_zero() => return Err(self.failed("it did not end")),
-                Ok(None) => std::thread::sleep(Duration::from_millis(2)),
-                Err(error) => return Err(self.failed(&error.to_string())),
-            }
+        match self.process.wait(MonotonicNs::now().plus(PATIENCE)) {
+            Some(status) if status.success() => Ok(()),
+            Some(status) => Err(self.failed(&format!("it ended with {status}"))),
+            None => Err(self.failed("it did not end")),
         }
     }
 
-    fn failed(&self, why: &str) -> Error {
-        let messages = self.messages.recv_timeout(STOP_POLL).unwrap_or_default();
-        let last = messages.lines().rev().find(|line| !line.trim().is_empty());
-        let said = last.map_or_else(String::new, |line| format!("; it said: {line}"));
-        Error::Transfer(format!("{} ({}): {why}{said}", self.name, self.role))
+    fn failed(&mut self, why: &str) -> Error {
+        let said = self.process.last_words(|_| true).map_or_else(String::new, |line| format!("; it said: {line}"));
+        Error::Transfer(format!("{}: {why}{said}", self.process.name()))
     }
-}
-
-impl Drop for Agent {
-    fn drop(&mut self) {
-        if matches!(self.child.try_wait(), Ok(None)) {
-            let _ = self.child.kill();
-            let _ = self.child.wait();
-        }
-    }
-}
-
-/// `None` at the end, and after a line that is too long.
-fn next_answer(reader: &mut impl BufRead) -> Option<Result<Answer, Malformed>> {
-    let mut line = Vec::new();
-    // One more than is allowed shows that it is too long; what follows would not be the beginning of a line.
-    let limit = MAX_ANSWER_LEN as u64 + 2;
-    reader.by_ref().take(limit).read_until(b'\n', &mut line).ok().filter(|len| *len > 0)?;
-    let text = String::from_utf8_lossy(&line);
-    Some(Answer::parse(text.trim_end_matches('\n')))
 }
 
 #[cfg(test)]
@@ -251,13 +187,20 @@ mod tests {
     const RESULTS: &str = "echo ready; read -r start
         [ $role = pub ] && echo result role=pub sent=3 duration_ns=2 cpu_ns=1
         read -r stop
-        [ $role = sub ] && echo result role=sub received=3 lost=0 out_of_order=0 duration_ns=2 cpu_ns=1; exit 0";
+        [ $role = sub ] && echo result role=sub received=3 lost=0 out_of_order=0 duration_ns=2 cpu_ns=1 scheduled_ns=; exit 0";
 
     #[test]
     fn both_sides_are_led_through_a_test() {
         let expected = Outcome::Measured {
             initiator: PeerResult::Pub { sent: 3, duration_ns: 2, cpu_ns: 1 },
-            responder: PeerResult::Sub { received: 3, lost: 0, out_of_order: 0, duration_ns: 2, cpu_ns: 1 },
+            responder: PeerResult::Sub {
+                received: 3,
+                lost: 0,
+                out_of_order: 0,
+                duration_ns: 2,
+                cpu_ns: 1,
+                scheduled_ns: vec![],
+            },
         };
         assert_eq!(run("both", RESULTS), Ok(expected));
     }
@@ -298,12 +241,5 @@ mod tests {
     fn a_process_that_ends_badly_after_its_result_has_failed() {
         let error = run("badly", &RESULTS.replace("exit 0", "exit 4")).unwrap_err().to_string();
         assert!(error.contains("exit status: 4"), "{error}");
-    }
-
-    #[test]
-    fn an_endless_line_is_cut() {
-        let endless = std::io::repeat(b'x').take(10 * MAX_ANSWER_LEN as u64);
-        let error = next_answer(&mut BufReader::new(endless)).unwrap().unwrap_err();
-        assert!(error.to_string().contains("are allowed"), "{error}");
     }
 }

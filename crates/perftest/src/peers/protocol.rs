@@ -193,6 +193,9 @@ pub enum PeerResult {
         duration_ns: u64,
         /// Processor time of the process.
         cpu_ns: u64,
+        /// With a rate, times one way from when each sample was due: least value of the bucket and number, ascending, without empty
+        /// buckets.
+        scheduled_ns: Vec<(u64, u64)>,
     },
 }
 
@@ -246,10 +249,9 @@ impl PeerResult {
         let mut fields = Fields::of(text)?;
         let result = match fields.take("role")? {
             "ping" => {
-                let round_trip_ns = parse_buckets(fields.take("round_trip_ns")?)?;
+                let round_trip_ns = fields.buckets("round_trip_ns")?;
                 let received = fields.number("received")?;
-                let recorded = round_trip_ns.iter().try_fold(0_u64, |sum, (_, count)| sum.checked_add(*count));
-                if recorded != Some(received) {
+                if recorded(&round_trip_ns) != Some(received) {
                     return Err(Malformed(format!("received={received} is not the number of round trips")));
                 }
                 let (sent, unanswered) = (fields.number("sent")?, fields.number("unanswered")?);
@@ -261,13 +263,21 @@ impl PeerResult {
                 duration_ns: fields.number("duration_ns")?,
                 cpu_ns: fields.number("cpu_ns")?,
             },
-            "sub" => Self::Sub {
-                received: fields.number("received")?,
-                lost: fields.number("lost")?,
-                out_of_order: fields.number("out_of_order")?,
-                duration_ns: fields.number("duration_ns")?,
-                cpu_ns: fields.number("cpu_ns")?,
-            },
+            "sub" => {
+                let scheduled_ns = fields.buckets("scheduled_ns")?;
+                let received = fields.number("received")?;
+                if !scheduled_ns.is_empty() && recorded(&scheduled_ns) != Some(received) {
+                    return Err(Malformed(format!("received={received} is not the number of times one way")));
+                }
+                Self::Sub {
+                    received,
+                    lost: fields.number("lost")?,
+                    out_of_order: fields.number("out_of_order")?,
+                    duration_ns: fields.number("duration_ns")?,
+                    cpu_ns: fields.number("cpu_ns")?,
+                    scheduled_ns,
+                }
+            }
             other => return Err(Malformed(format!("role={} does not exist", shortened(other)))),
         };
         fields.finish().map(|()| result)
@@ -303,6 +313,11 @@ impl<'a> Fields<'a> {
         text.parse().map_err(|_| Malformed(format!("{key}={} is not a number", shortened(text))))
     }
 
+    /// `VALUE:COUNT,VALUE:COUNT`, ascending; nothing at all when nothing was measured.
+    fn buckets(&mut self, key: &str) -> Result<Vec<(u64, u64)>, Malformed> {
+        parse_buckets(self.take(key)?).map_err(|bucket| Malformed(format!("{key}: '{bucket}' is no bucket here")))
+    }
+
     fn finish(self) -> Result<(), Malformed> {
         match self.0.first() {
             None => Ok(()),
@@ -311,8 +326,13 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// `VALUE:COUNT,VALUE:COUNT`, ascending; nothing at all when nothing was measured.
-fn parse_buckets(text: &str) -> Result<Vec<(u64, u64)>, Malformed> {
+/// How many values there are; `None` of more than can be.
+fn recorded(buckets: &[(u64, u64)]) -> Option<u64> {
+    buckets.iter().try_fold(0_u64, |sum, (_, count)| sum.checked_add(*count))
+}
+
+/// The buckets, or the one that is none.
+fn parse_buckets(text: &str) -> Result<Vec<(u64, u64)>, String> {
     let mut buckets: Vec<(u64, u64)> = Vec::new();
     for bucket in text.split(',').filter(|_| !text.is_empty()) {
         let numbers =
@@ -322,7 +342,7 @@ fn parse_buckets(text: &str) -> Result<Vec<(u64, u64)>, Malformed> {
             Some((value, count)) if value <= MAX_ROUND_TRIP_NS && count > 0 && is_next(value) => {
                 buckets.push((value, count));
             }
-            _ => return Err(Malformed(format!("round_trip_ns: '{}' is no bucket here", shortened(bucket)))),
+            _ => return Err(shortened(bucket)),
         }
     }
     Ok(buckets)
@@ -376,9 +396,12 @@ mod tests {
             round_trip_ns: vec![(1000, 2), (1500, 3)],
         };
         assert_eq!(Answer::parse(PING), Ok(Answer::Result(ping)));
-        let sub = PeerResult::Sub { received: 1, lost: 2, out_of_order: 3, duration_ns: 4, cpu_ns: 5 };
-        let line = "result role=sub received=1 lost=2 out_of_order=3 duration_ns=4 cpu_ns=5";
-        assert_eq!(Answer::parse(line), Ok(Answer::Result(sub)));
+        let line = "result role=sub received=1 lost=2 out_of_order=3 duration_ns=4 cpu_ns=5 scheduled_ns=";
+        for (times, scheduled_ns) in [("", vec![]), ("6:1", vec![(6, 1)])] {
+            let sub =
+                PeerResult::Sub { received: 1, lost: 2, out_of_order: 3, duration_ns: 4, cpu_ns: 5, scheduled_ns };
+            assert_eq!(Answer::parse(&format!("{line}{times}")), Ok(Answer::Result(sub)));
+        }
         assert_eq!(Answer::parse("unsupported no batches"), Ok(Answer::Unsupported("no batches".into())));
         assert_eq!(Answer::parse("error it broke"), Ok(Answer::Error("it broke".into())));
     }
@@ -395,6 +418,8 @@ mod tests {
             ("result role=king", "role=king does not exist"),
             ("result role=pong received=many cpu_ns=1", "received=many is not a number"),
             ("result role=pong received", "'received' is not key=value"),
+            ("result role=sub received=3 scheduled_ns=5:1", "received=3 is not the number of times one way"),
+            ("result role=sub received=3 scheduled_ns=5", "scheduled_ns: '5' is no bucket here"),
             ("result role=ping sent=1 received=2 unanswered=0 cpu_ns=0 round_trip_ns=5:1", "received=2 is not the"),
             ("result role=ping sent=1 received=2 unanswered=0 cpu_ns=0 round_trip_ns=5:1,4:1", "'4:1' is no bucket"),
             ("result role=ping sent=1 received=0 unanswered=0 cpu_ns=0 round_trip_ns=5:0", "'5:0' is no bucket"),

@@ -23,7 +23,7 @@ pub(crate) fn side_results(
         ) => {
             let wall_ns = setup.warmup_ms.saturating_add(setup.duration_ms).saturating_mul(1_000_000);
             let publisher = SideResult {
-                latency: Some(half_round_trips(round_trip_ns)),
+                latency: Some(latencies(round_trip_ns, 2)),
                 send: Some(SendResult { samples: *sent, unanswered_pings: *unanswered, ..SendResult::default() }),
                 ..side(Side::Publisher, *cpu_ns, wall_ns)
             };
@@ -35,11 +35,24 @@ pub(crate) fn side_results(
         }
         (
             PeerResult::Pub { sent, duration_ns, cpu_ns },
-            PeerResult::Sub { received, out_of_order, duration_ns: received_in_ns, cpu_ns: sub_cpu_ns, .. },
+            PeerResult::Sub {
+                received,
+                out_of_order,
+                duration_ns: received_in_ns,
+                cpu_ns: sub_cpu_ns,
+                scheduled_ns,
+                ..
+            },
         ) => {
+            let scheduled = (!scheduled_ns.is_empty()).then(|| latencies(scheduled_ns, 1));
             let send = SendResult { samples: *sent, duration_ns: *duration_ns, ..SendResult::default() };
-            let publisher = SideResult { send: Some(send), ..side(Side::Publisher, *cpu_ns, *duration_ns) };
+            let publisher = SideResult {
+                send: Some(send),
+                scheduled_latency: scheduled.clone(),
+                ..side(Side::Publisher, *cpu_ns, *duration_ns)
+            };
             let subscriber = SideResult {
+                scheduled_latency: scheduled,
                 throughput: Some(throughput(setup, *sent, *received, *out_of_order, *received_in_ns)),
                 ..side(Side::Subscriber, *sub_cpu_ns, *duration_ns)
             };
@@ -61,16 +74,16 @@ fn throughput(setup: &Setup, sent: u64, received: u64, reordered: u64, duration_
     }
 }
 
-/// Each bucket counts as half of its least value, which is at most 1/1024 too little.
-fn half_round_trips(buckets: &[(u64, u64)]) -> LatencyResult {
+/// Each bucket counts as its least value, which is at most 1/1024 too little, divided by the number of ways that it was for.
+fn latencies(buckets: &[(u64, u64)], ways: u64) -> LatencyResult {
     let mut moments = Moments::default();
     let mut histogram: Vec<(u64, u64)> = Vec::new();
-    for &(round_trip_ns, count) in buckets {
-        let half_ns = round_trip_ns / 2;
-        add_many(&mut moments, half_ns, count);
+    for &(value_ns, count) in buckets {
+        let one_way_ns = value_ns / ways;
+        add_many(&mut moments, one_way_ns, count);
         match histogram.last_mut() {
-            Some((last, values)) if *last == half_ns => *values = values.saturating_add(count),
-            _ => histogram.push((half_ns, count)),
+            Some((last, values)) if *last == one_way_ns => *values = values.saturating_add(count),
+            _ => histogram.push((one_way_ns, count)),
         }
     }
     LatencyResult::new(&moments, histogram)
@@ -135,11 +148,21 @@ mod tests {
     #[test]
     fn all_that_was_sent_and_not_received_is_lost() {
         let sent = PeerResult::Pub { sent: 200, duration_ns: 1_000_000_000, cpu_ns: 500_000_000 };
-        let sub = PeerResult::Sub { received: 150, lost: 20, out_of_order: 2, duration_ns: 500_000_000, cpu_ns: 0 };
+        let sub = PeerResult::Sub {
+            received: 150,
+            lost: 20,
+            out_of_order: 2,
+            duration_ns: 500_000_000,
+            cpu_ns: 0,
+            scheduled_ns: vec![(2000, 100), (3001, 50)],
+        };
         let (publisher, subscriber) = side_results(&setup(), &sent, &sub).unwrap();
         let throughput = subscriber.throughput.unwrap();
         assert_eq!((throughput.samples, throughput.lost, throughput.bytes), (150, 50, 15_000));
         assert_eq!((throughput.samples_per_s(), throughput.lost_percent()), (300.0, 25.0));
+        let scheduled = publisher.scheduled_latency.unwrap();
+        assert_eq!((scheduled.count, scheduled.p50_ns, scheduled.max_ns), (150, 2000, 3001), "one way already");
+        assert_eq!((subscriber.scheduled_latency, publisher.latency), (Some(scheduled), None));
         assert!((publisher.cpu_percent - 50.0 / online_cores() as f64).abs() < 1e-9);
     }
 

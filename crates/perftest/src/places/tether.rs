@@ -15,7 +15,8 @@ use crate::error::Error;
 
 /// The first word of a tethered process; its own words follow.
 pub const TETHERED: &str = "tethered";
-const STOP: &str = "stop";
+/// The line that asks it to end.
+pub(crate) const STOP: &str = "stop";
 /// How often a wait looks at the process and at the request to stop.
 const POLL: Duration = Duration::from_millis(5);
 
@@ -73,11 +74,6 @@ impl Tether {
         }
     }
 
-    /// Whether the process has been asked to end.
-    pub(crate) fn is_asked(&self) -> bool {
-        self.asked
-    }
-
     /// Waits for the end of the process, and passes a request to stop on to it. `None` at the deadline.
     ///
     /// # Errors
@@ -114,7 +110,6 @@ mod tests {
         let (mut tether, child) = Tether::start(&mut command).unwrap();
         tether.ask_to_end();
         tether.ask_to_end();
-        assert!(tether.is_asked());
         drop(tether);
         let output = child.wait_with_output().unwrap();
         assert_eq!(String::from_utf8_lossy(&output.stdout), "heard stop\n");

@@ -33,6 +33,8 @@ pub struct TestPlan {
     pub transport: TransportPlan,
     /// How samples are received.
     pub receive: ReceivePlan,
+    /// Whether payloads are written by a publisher and checked by a subscriber.
+    pub patterns: bool,
     /// Priorities, cores, memory.
     pub threads: ThreadPlan,
     /// Where and how results are printed.

@@ -51,6 +51,7 @@ pub fn resolve(options: &ParsedOptions) -> Result<TestPlan, UsageError> {
             gather: gather(options),
             wait,
         },
+        patterns: !options.has("noPatterns"),
         threads: ThreadPlan {
             priorities: options.priorities(),
             affinity: options.affinity().cloned(),

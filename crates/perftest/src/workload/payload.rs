@@ -5,12 +5,14 @@ use std::io::{self, Read};
 
 use super::status;
 use crate::error::Error;
+use crate::payload;
 use crate::plan::PayloadFile;
 
-/// Where payloads come from: one 0, or a file, over and over.
+/// Where payloads come from: one 0, or a file, over and over; or a pattern of each sample's own.
 #[derive(Debug)]
 pub(super) struct PayloadSource {
     octets: Vec<u8>,
+    patterns: bool,
 }
 
 /// The payloads of one length.
@@ -23,12 +25,19 @@ pub(super) struct Payloads {
     /// The length, without whole periods.
     step: usize,
     start: usize,
+    patterns: bool,
+}
+
+/// The number by which the payload of a sample is known.
+#[inline]
+pub(super) fn number_of(publisher: u32, seq_num: u32) -> u64 {
+    u64::from(publisher) << 32 | u64::from(seq_num)
 }
 
 impl PayloadSource {
-    /// Loads the file, when there is one.
-    pub(super) fn open(file: Option<&PayloadFile>) -> Result<Self, Error> {
-        let Some(PayloadFile { path, max_bytes }) = file else { return Ok(Self { octets: vec![0] }) };
+    /// Loads the file, when there is one; without one there may be patterns.
+    pub(super) fn open(file: Option<&PayloadFile>, patterns: bool) -> Result<Self, Error> {
+        let Some(PayloadFile { path, max_bytes }) = file else { return Ok(Self { octets: vec![0], patterns }) };
         let refuse = |reason: String| Error::Setup(format!("-loadDataFromFile {}: {reason}", path.display()));
         let load = || -> io::Result<(Vec<u8>, u64)> {
             let mut file = File::open(path)?;
@@ -47,7 +56,12 @@ impl PayloadSource {
                 octets.len()
             ));
         }
-        Ok(Self { octets })
+        Ok(Self { octets, patterns: false })
+    }
+
+    /// Whether each payload has a pattern of its own.
+    pub(super) fn writes_patterns(&self) -> bool {
+        self.patterns
     }
 
     /// Payloads of this length, from the beginning of the source.
@@ -59,14 +73,18 @@ impl PayloadSource {
             let more = (period + len - octets.len()).min(octets.len());
             octets.extend_from_within(..more);
         }
-        Payloads { octets, period, len, step: len % period, start: 0 }
+        Payloads { octets, period, len, step: len % period, start: 0, patterns: self.patterns }
     }
 }
 
 impl Payloads {
-    /// The next: where one ends the next begins.
+    /// The next, of the sample with this [`number_of`]: where one ends the next begins.
     #[inline]
-    pub(super) fn next(&mut self) -> &[u8] {
+    pub(super) fn next(&mut self, number: u64) -> &[u8] {
+        if self.patterns {
+            payload::write_some(&mut self.octets[..self.len], number);
+            return &self.octets[..self.len];
+        }
         let start = self.start;
         self.start += self.step;
         if self.start >= self.period {
@@ -82,21 +100,34 @@ mod tests {
 
     #[test]
     fn without_a_file_payloads_are_zeros() {
-        let mut payloads = PayloadSource::open(None).unwrap().payloads(3);
-        assert_eq!(payloads.next(), [0; 3]);
-        assert_eq!(payloads.next(), [0; 3]);
-        assert!(PayloadSource::open(None).unwrap().payloads(0).next().is_empty());
+        let mut payloads = PayloadSource::open(None, false).unwrap().payloads(3);
+        assert_eq!(payloads.next(0), [0; 3]);
+        assert_eq!(payloads.next(1), [0; 3]);
+        assert!(PayloadSource::open(None, false).unwrap().payloads(0).next(0).is_empty());
+    }
+
+    #[test]
+    fn with_patterns_each_payload_is_that_of_its_sample() {
+        let source = PayloadSource::open(None, true).unwrap();
+        assert!(source.writes_patterns());
+        for len in [0, 3, 100, 10_000] {
+            let mut payloads = source.payloads(len);
+            for number in [number_of(0, 0), number_of(0, 1), number_of(7, 1)] {
+                let octets = payloads.next(number);
+                assert!(octets.len() == len && payload::are_some_intact(octets, number));
+            }
+        }
     }
 
     #[test]
     fn a_file_is_sent_over_and_over() {
-        let source = PayloadSource { octets: b"abcde".to_vec() };
+        let source = PayloadSource { octets: b"abcde".to_vec(), patterns: false };
         let mut short = source.payloads(2);
-        let sent: Vec<_> = (0..5).map(|_| String::from_utf8(short.next().to_vec()).unwrap()).collect();
+        let sent: Vec<_> = (0..5).map(|_| String::from_utf8(short.next(0).to_vec()).unwrap()).collect();
         assert_eq!(sent, ["ab", "cd", "ea", "bc", "de"]);
-        assert_eq!(source.payloads(7).next(), b"abcdeab");
+        assert_eq!(source.payloads(7).next(0), b"abcdeab");
         let mut long = source.payloads(12);
-        long.next();
-        assert_eq!(long.next(), b"cdeabcdeabcd");
+        long.next(0);
+        assert_eq!(long.next(1), b"cdeabcdeabcd");
     }
 }

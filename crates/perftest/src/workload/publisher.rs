@@ -7,10 +7,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use peregrine_report::record::{SendResult, Side, SideResult};
+use peregrine_report::record::{PayloadUse, SendResult, Side, SideResult};
 
 use super::latency::PingBook;
-use super::payload::PayloadSource;
+use super::payload::{PayloadSource, number_of};
 use super::turns::{Keys, PingSchedule};
 use super::{STOP_POLL, SharedOutput, diagnostics, discover, serialization, status};
 use crate::clock::MonotonicNs;
@@ -18,8 +18,10 @@ use crate::control::{AnnouncementBoard, ControlCounter, ProcessNumber, Sentinel,
 use crate::error::Error;
 use crate::messaging::{Messaging, Sample, SampleReader, SampleWriter, Topic, WriteError};
 use crate::pace::{Pacer, SparseClock};
+use crate::payload;
 use crate::plan::{OVERHEAD_LEN, PublisherPlan, TestPlan};
 use crate::recorder::LatencyRecorder;
+use crate::selftest;
 use crate::wire::WireSpan;
 
 /// How often the end of the test is sent at most.
@@ -38,7 +40,7 @@ pub(super) fn run<M: Messaging>(
     stop: &Arc<Stop>,
 ) -> Result<(), Error> {
     let measures_latency = publisher.id == 0;
-    let payload = PayloadSource::open(publisher.payload_file.as_ref())?;
+    let payload = PayloadSource::open(publisher.payload_file.as_ref(), plan.patterns)?;
     let mut writer = messaging.create_writer(Topic::Throughput)?;
     let mut pong_reader = measures_latency.then(|| messaging.create_reader(Topic::Latency)).transpose()?;
     let mut announcement_reader = messaging.create_reader(Topic::Announcement)?;
@@ -172,7 +174,12 @@ impl<M: Messaging> PublisherRun<'_, M> {
         let computed = self.messaging.initial_burst(self.publisher.batching.samples_for(largest));
         let count = self.publisher.initial_burst.unwrap_or(computed.max(self.plan.data.instances.into()));
         status(&format!("Sending {count} initialization pings ..."));
-        let introduction = ProcessNumber::of_this_process().introduce(self.publisher.id);
+        let process = ProcessNumber::of_this_process();
+        let introduction = if self.payload.writes_patterns() {
+            process.introduce_with_patterns(self.publisher.id)
+        } else {
+            process.introduce(self.publisher.id)
+        };
         for _ in 0..count {
             if self.stop.reason().is_some() {
                 break;
@@ -256,6 +263,8 @@ impl<M: Messaging> PublisherRun<'_, M> {
             if self.stop.reason().is_some() || clock.turn() >= end {
                 break;
             }
+            // Before it is due, so that it takes nothing of the time of the sample.
+            let payload = payloads.next(number_of(self.publisher.id, index as u32));
             pacer.wait(index, self.stop);
             let ping = pings.subscriber_to_ping(index);
             let mut sample = Sample {
@@ -264,7 +273,7 @@ impl<M: Messaging> PublisherRun<'_, M> {
                 seq_num: index as u32,
                 timestamp,
                 latency_ping: ping.map_or(Sample::NO_PING, |subscriber| subscriber as i32),
-                payload: payloads.next(),
+                payload,
             };
             let step = if ping.is_some() {
                 self.send_ping(&mut sample, &mut sent)
@@ -391,6 +400,17 @@ impl<M: Messaging> PublisherRun<'_, M> {
         }
     }
 
+    fn payload_use(&self, data_len: usize) -> PayloadUse {
+        let written = self.payload.writes_patterns();
+        let cost = written.then(|| selftest::partial_pattern_cost(data_len - OVERHEAD_LEN));
+        PayloadUse {
+            written,
+            max_octets: Some(payload::MAX_LEN as u64),
+            write_ns: cost.map_or(0.0, |cost| cost.write_ns),
+            ..PayloadUse::default()
+        }
+    }
+
     fn report(&mut self, data_len: usize, sent: &Sent, pacer: &Pacer, cut_short: bool) -> Result<(), Error> {
         let pings = self.book.lock();
         let measures_latency = self.publisher.id == 0;
@@ -410,6 +430,7 @@ impl<M: Messaging> PublisherRun<'_, M> {
             }),
             resources: Some(pings.cpu.resources()),
             wire: self.wire.spent(),
+            payload: Some(self.payload_use(data_len)),
             ..SideResult::default()
         };
         let dumped = match &self.publisher.latency_file {

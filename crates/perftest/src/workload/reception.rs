@@ -7,11 +7,13 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use peregrine_report::record::ThroughputResult;
 
 use super::meter::Totals;
+use super::payload::number_of;
 use super::sequence::{Arrival, SequenceWindow};
 use crate::clock::MonotonicNs;
 use crate::control::{ControlCounter, ProcessNumber, Sentinel};
 use crate::messaging::{Sample, SampleWriter, WriteError};
 use crate::pace::SparseClock;
+use crate::payload;
 use crate::plan::{OVERHEAD_LEN, SubscriberPlan};
 
 /// What the receive thread tells the main thread.
@@ -33,6 +35,9 @@ pub(super) struct SizeResult {
     /// 0 when nothing was received.
     pub(super) data_len: usize,
     pub(super) throughput: ThroughputResult,
+    /// Samples whose payload was compared, and those of them that were not what had been sent.
+    pub(super) checked: u64,
+    pub(super) corrupt: u64,
 }
 
 /// The main thread's view of the receive thread. Counters are written by that thread alone.
@@ -48,6 +53,8 @@ pub(super) struct Progress {
     lost: AtomicU64,
     duplicate: AtomicU64,
     reordered: AtomicU64,
+    checked: AtomicU64,
+    corrupt: AtomicU64,
     first_ns: AtomicU64,
     last_ns: AtomicU64,
     events: Mutex<VecDeque<Event>>,
@@ -92,6 +99,8 @@ impl Progress {
                 duplicate: self.duplicate.load(Ordering::Relaxed),
                 reordered: self.reordered.load(Ordering::Relaxed),
             },
+            checked: self.checked.load(Ordering::Relaxed),
+            corrupt: self.corrupt.load(Ordering::Relaxed),
         }
     }
 
@@ -125,6 +134,9 @@ pub(super) struct Reception<W> {
     subscriber: i32,
     pongs: W,
     publishers: Vec<SequenceWindow>,
+    /// Whether payloads are to be checked at all, and of which publishers they have patterns.
+    checks: bool,
+    patterned: BTreeSet<i32>,
     /// Publishers of which data has arrived.
     heard: BTreeSet<i32>,
     /// Publishers that have ended the current size.
@@ -145,16 +157,20 @@ struct SizeSoFar {
     data_len: usize,
     samples: u64,
     bytes: u64,
+    checked: u64,
+    corrupt: u64,
     arrivals: u64,
 }
 
 impl<W: SampleWriter> Reception<W> {
-    /// Answers pings through `pongs`.
-    pub(super) fn new(plan: SubscriberPlan, pongs: W, progress: Arc<Progress>) -> Self {
+    /// Answers pings through `pongs`, and checks the payloads of those who announce patterns, if it `checks`.
+    pub(super) fn new(plan: SubscriberPlan, checks: bool, pongs: W, progress: Arc<Progress>) -> Self {
         Self {
             subscriber: plan.id as i32,
             pongs,
             publishers: vec![SequenceWindow::new(); plan.publishers as usize],
+            checks,
+            patterned: BTreeSet::new(),
             heard: BTreeSet::new(),
             ended: BTreeSet::new(),
             last_end: None,
@@ -208,6 +224,20 @@ impl<W: SampleWriter> Reception<W> {
         }
         progress.last_ns.store(now.0, Ordering::Relaxed);
         self.publish_losses();
+        if self.checks && self.patterned.contains(&sample.entity_id) {
+            self.check(sample);
+        }
+    }
+
+    /// After the answer and after the count, so that it takes nothing of the time of this sample.
+    #[inline]
+    fn check(&mut self, sample: &Sample<'_>) {
+        self.size.checked += 1;
+        self.progress.checked.store(self.size.checked, Ordering::Relaxed);
+        if !payload::are_some_intact(sample.payload, number_of(sample.entity_id as u32, sample.seq_num)) {
+            self.size.corrupt += 1;
+            self.progress.corrupt.store(self.size.corrupt, Ordering::Relaxed);
+        }
     }
 
     #[inline]
@@ -243,6 +273,9 @@ impl<W: SampleWriter> Reception<W> {
         self.answer(sample);
         let Some(publisher) = self.publisher_number(sample.entity_id) else { return self.on_foreign(sample.entity_id) };
         let Some(process) = ProcessNumber::of_introduction(sample) else { return };
+        if ProcessNumber::announces_patterns(sample) {
+            self.patterned.insert(sample.entity_id);
+        }
         if *self.processes.entry(publisher).or_insert(process) != process {
             self.progress.tell(Event::Conflict(format!(
                 "Two publishers announce themselves as number {publisher}; give each its own -pidMultiPubTest."
@@ -288,6 +321,8 @@ impl<W: SampleWriter> Reception<W> {
         self.progress.data_len.store(0, Ordering::Relaxed);
         self.progress.samples.store(0, Ordering::Relaxed);
         self.progress.bytes.store(0, Ordering::Relaxed);
+        self.progress.checked.store(0, Ordering::Relaxed);
+        self.progress.corrupt.store(0, Ordering::Relaxed);
         self.store_losses(0, 0, 0);
     }
 
@@ -350,7 +385,7 @@ mod tests {
     fn bench(publishers: u32) -> Bench {
         let (answers, progress) = (Answers::default(), Arc::new(Progress::default()));
         let plan = SubscriberPlan { id: 3, publishers };
-        Bench { reception: Reception::new(plan, answers.clone(), Arc::clone(&progress)), answers, progress }
+        Bench { reception: Reception::new(plan, true, answers.clone(), Arc::clone(&progress)), answers, progress }
     }
 
     impl Bench {
@@ -385,6 +420,32 @@ mod tests {
         assert_eq!(*bench.answers.0.lock().unwrap(), [(0, 1234), (0, 72)]);
         assert_eq!((bench.progress.arrivals(), bench.progress.totals().samples), (4, 3));
         assert_eq!(bench.progress.publishers_heard(), 1);
+    }
+
+    #[test]
+    fn payloads_are_checked_of_those_who_announce_patterns() {
+        let mut bench = bench(2);
+        let process = ProcessNumber::of_this_process();
+        bench.reception.on_sample(&process.introduce(0));
+        bench.reception.on_sample(&process.introduce_with_patterns(1));
+        for (publisher, seq_num) in [(0, 0), (1, 0), (1, 1), (1, 2)] {
+            let mut octets = [0; 1000];
+            // The last one is left as the one before it was.
+            payload::write_some(&mut octets, number_of(publisher, seq_num.min(1)));
+            let sample = Sample { seq_num, ..Sample::data(publisher, &octets) };
+            bench.reception.on_sample(&sample);
+        }
+        let so_far = bench.progress.result_so_far();
+        assert_eq!((so_far.throughput.samples, so_far.checked, so_far.corrupt), (4, 3, 1));
+        for publisher in [0, 1] {
+            bench.end(publisher, 2, Sentinel::LengthChanged, 0);
+        }
+        let Some(Event::Ended { result, .. }) = bench.event() else { panic!() };
+        assert_eq!((result.checked, result.corrupt), (3, 1));
+        assert_eq!(bench.progress.result_so_far().checked, 0, "each size by itself");
+        bench.reception.checks = false;
+        bench.data(1, 0, -1);
+        assert_eq!((bench.progress.totals().samples, bench.progress.result_so_far().checked), (1, 0));
     }
 
     #[test]

@@ -14,7 +14,7 @@ pub(super) fn measure(source: &PayloadSource, data_len: usize, rounds: u32) -> O
         return None;
     }
     let mut payloads = source.payloads(data_len - OVERHEAD_LEN);
-    let sample = Sample::data(0, payloads.next());
+    let sample = Sample::data(0, payloads.next(0));
     let mut buffer = vec![0; sample.serialized_len()];
     let serialize_ns = mean_ns(rounds, || black_box(&sample).serialize_into(black_box(&mut buffer)));
     let deserialize_ns = mean_ns(rounds, || {
@@ -37,7 +37,7 @@ mod tests {
 
     #[test]
     fn both_ways_are_timed() {
-        let source = PayloadSource::open(None).unwrap();
+        let source = PayloadSource::open(None, true).unwrap();
         assert_eq!(measure(&source, 100, 0), None);
         let time = measure(&source, 63_000, 1000).unwrap();
         assert!(time.serialize_ns > 0.0 && time.deserialize_ns > 0.0, "{time:?}");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use peregrine_report::record::{Side, SideResult};
+use peregrine_report::record::{PayloadUse, Side, SideResult};
 
 use super::meter::{CpuMeter, IntervalMeter};
 use super::reception::{Event, Progress, Reception, SizeResult};
@@ -13,7 +13,9 @@ use crate::control::{ControlCounter, ProcessNumber, Sentinel, Stop};
 use crate::error::Error;
 use crate::messaging::{Messaging, Sample, SampleReader, SampleWriter, Topic, WriteError};
 use crate::output::Quantity;
-use crate::plan::{SubscriberPlan, TestPlan};
+use crate::payload;
+use crate::plan::{OVERHEAD_LEN, SubscriberPlan, TestPlan};
+use crate::selftest;
 use crate::wire::WireSpan;
 
 /// Time between two interval rows.
@@ -51,7 +53,7 @@ pub(super) fn run<M: Messaging>(
     }
 
     let progress = Arc::new(Progress::default());
-    let mut reception = Reception::new(subscriber, pong_writer, Arc::clone(&progress));
+    let mut reception = Reception::new(subscriber, plan.patterns, pong_writer, Arc::clone(&progress));
     let _listening = reader.listen(move |sample| reception.on_sample(sample))?;
     status("Waiting for data ...");
     let now = MonotonicNs::now();
@@ -65,6 +67,8 @@ pub(super) fn run<M: Messaging>(
         intervals: IntervalMeter::default(),
         cpu: CpuMeter::start(),
         measured: 0,
+        corrupt: 0,
+        told_of_payloads: None,
         cut_short: false,
         last_arrivals: 0,
         last_sign_of_life: now,
@@ -89,6 +93,10 @@ struct SubscriberRun<'a, W> {
     cpu: CpuMeter,
     /// Samples of all sizes that have ended.
     measured: u64,
+    /// Those of them that were not what had been sent.
+    corrupt: u64,
+    /// What was last told about whether payloads are checked.
+    told_of_payloads: Option<String>,
     cut_short: bool,
     last_arrivals: u64,
     last_sign_of_life: MonotonicNs,
@@ -149,6 +157,12 @@ impl<W: SampleWriter> SubscriberRun<'_, W> {
         if self.measured == 0 {
             return Err(Error::NoData("No sample was received.".into()));
         }
+        if self.corrupt > 0 {
+            return Err(Error::Transfer(format!(
+                "{} of {} samples were not what had been sent: something between the two sides alters or mixes payloads.",
+                self.corrupt, self.measured
+            )));
+        }
         Ok(())
     }
 
@@ -181,6 +195,7 @@ impl<W: SampleWriter> SubscriberRun<'_, W> {
     fn report(&mut self, size: &SizeResult) {
         let nothing = size.throughput.samples == 0;
         self.measured += size.throughput.samples;
+        self.corrupt += size.corrupt;
         let result = SideResult {
             side: Side::Subscriber,
             data_len: if nothing { self.plan.data.max_len } else { size.data_len } as u64,
@@ -189,6 +204,7 @@ impl<W: SampleWriter> SubscriberRun<'_, W> {
             throughput: Some(size.throughput.clone()),
             resources: Some(self.cpu.resources()),
             wire: self.wire.spent(),
+            payload: Some(payload_use(size)),
             ..SideResult::default()
         };
         let mut output = self.output.lock();
@@ -199,9 +215,32 @@ impl<W: SampleWriter> SubscriberRun<'_, W> {
         if duplicate > 0 || reordered > 0 {
             status(&format!("Duplicate samples: {duplicate}, reordered samples: {reordered}"));
         }
+        self.tell_of_payloads(size);
         self.intervals = IntervalMeter::default();
         self.cpu = CpuMeter::start();
         self.wire.begin();
+    }
+
+    /// Once, and again when it is another matter with the next size.
+    fn tell_of_payloads(&mut self, size: &SizeResult) {
+        let unchecked = size.throughput.samples.saturating_sub(size.checked);
+        let text = if size.throughput.samples == 0 {
+            return;
+        } else if !self.plan.patterns {
+            "Payloads were not checked (-noPatterns).".to_owned()
+        } else if size.corrupt > 0 {
+            format!("Corrupt samples: {} of {}.", size.corrupt, size.checked)
+        } else if unchecked > 0 {
+            "Payloads were not checked of every publisher: one does not announce that it writes patterns. RTI Perftest, \
+             -loadDataFromFile and -noPatterns do not."
+                .to_owned()
+        } else {
+            format!("Payloads were checked and intact, up to {} bytes of each sample.", payload::MAX_LEN)
+        };
+        if self.told_of_payloads.as_ref() != Some(&text) {
+            status(&text);
+            self.told_of_payloads = Some(text);
+        }
     }
 
     fn print_interval(&mut self, now: MonotonicNs) {
@@ -253,6 +292,20 @@ impl<W: SampleWriter> SubscriberRun<'_, W> {
             Ok(()) | Err(WriteError::WouldBlock | WriteError::PartnerGone(_)) => Ok(()),
             Err(WriteError::Failed(text)) => Err(Error::Transfer(text)),
         }
+    }
+}
+
+fn payload_use(size: &SizeResult) -> PayloadUse {
+    let checked = size.checked > 0 && size.checked >= size.throughput.samples;
+    let cost = checked.then(|| selftest::partial_pattern_cost(size.data_len.saturating_sub(OVERHEAD_LEN)));
+    PayloadUse {
+        // As far as this side knows.
+        written: checked,
+        checked,
+        corrupt: size.corrupt,
+        max_octets: Some(payload::MAX_LEN as u64),
+        check_ns: cost.map_or(0.0, |cost| cost.check_ns),
+        ..PayloadUse::default()
     }
 }
 

@@ -167,6 +167,39 @@ fn every_peer_takes_part_in_both_tests_with_every_way_to_wait() {
     }
 }
 
+/// Neither after a campaign nor after one that is interrupted. The shared memory of these processes is their own, so that nobody else's is
+/// mistaken for theirs.
+#[test]
+fn nothing_remains_of_a_peer_in_shared_memory() {
+    let built = built();
+    let (host, folder) = (NetNs::isolated().unwrap(), Folder::new("peers-remains"));
+    let plan = |duration| {
+        format!(
+            "title = \"t\"\nseries = [\"fastdds-shm\", \"fastdds-data-sharing\", \"fastdds-udp\"]\nduration_s = {duration}\n\
+             warm_up_s = 0.01\nrepetitions = 1\n[[matrix]]\nrates = [\"ping-pong\", \"unpaced\"]\nsizes = [64]\n"
+        )
+    };
+    // `timeout` tells with 124 that it has ended the program.
+    for (name, duration, command, status) in
+        [("whole", 0.05, "", "0"), ("interrupted", 60.0, "timeout --signal=INT 3", "124")]
+    {
+        std::fs::write(folder.path(&format!("{name}.toml")), plan(duration)).unwrap();
+        let script = format!(
+            "mount -t tmpfs tmpfs /dev/shm && {command} {PROGRAM} run {plan} --out {out}; echo $? > {status_file}; ls -A /dev/shm > {left}",
+            plan = folder.path(&format!("{name}.toml")),
+            out = folder.path(name),
+            status_file = folder.path("status"),
+            left = folder.path("left"),
+        );
+        let mut shell = host.command("unshare");
+        shell.env("XDG_CACHE_HOME", built.cache).args(["--mount", "sh", "-c", &script]);
+        let outcome = start_command(shell, "").finish();
+        let told = |file: &str| std::fs::read_to_string(folder.path(file)).unwrap_or_else(|_| panic!("{outcome:?}"));
+        assert_eq!(told("status").trim(), status, "{name}: {outcome:?}");
+        assert_eq!(told("left"), "", "{name}: {outcome:?}");
+    }
+}
+
 #[test]
 fn what_a_peer_cannot_do_is_told_and_kept() {
     let (outcome, record) = built().measure("peers-cannot", SMALL, "--reliability best-effort");

@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 use std::io::BufReader;
 use std::process::Command;
 
-use peregrine_report::record::{Delivery, Record};
+use peregrine_report::record::{Case, Measurement, Record, Skipped, Test};
+use perftest::campaign::cases::{Cases, Conditions};
+use perftest::campaign::peer::PeerPrograms;
+use perftest::campaign::spec::Plan;
 
 use crate::common::{Folder, PROGRAM, start_command};
 
@@ -44,13 +47,30 @@ fn run_briefly(plan: &str) {
     assert!(record.end.as_ref().is_some_and(|end| end.complete), "{plan}");
     let facts = record.header.plan.as_ref().unwrap();
     assert!(facts.name == plan && facts.place.contains("lab"), "{facts:?}");
-    let measured: BTreeSet<_> = record.measurements.iter().map(|measurement| &*measurement.series).collect();
-    assert!(measured.contains("peregrine"), "{plan}: {measured:?}");
-    let places: BTreeSet<_> =
-        record.measurements.iter().filter_map(|measurement| Some(measurement.case.as_ref()?.delivery)).collect();
-    assert!(!places.contains(&Delivery::TwoHosts) || facts.source.contains("two_hosts"), "{plan}: {places:?}");
+    check_completeness(plan, &record, &facts.source);
     check_peers(plan, &record, &outcome.stderr);
     check_page(plan, &record, &std::fs::read_to_string(folder.path("out/report.html")).unwrap());
+}
+
+/// Everything that the plan asks, of every series at every place, is either measured or named with a reason.
+fn check_completeness(plan: &str, record: &Record, source: &str) {
+    let whole = Plan::read(plan, source).unwrap();
+    let conditions = Conditions { two_hosts: true, peers: PeerPrograms::none("nobody is asked here"), quick: None };
+    let whole = Cases::of(&whole, &conditions);
+    let key = |series: &str, test: Option<Test>, len: u64, case: &Case| format!("{series} {test:?} {len} {case:?}");
+    let of_skipped = |one: &Skipped| key(&one.series, one.test, one.data_len, &one.case);
+    let mut asked: BTreeSet<_> =
+        whole.planned.iter().map(|one| key(&one.series.id, Some(one.test()), one.data_len, &one.case)).collect();
+    asked.extend(whole.skipped.iter().map(of_skipped));
+
+    let of_measurement = |one: &Measurement| key(&one.series, Some(one.test), one.data_len, one.case.as_ref().unwrap());
+    let measured: BTreeSet<_> = record.measurements.iter().map(of_measurement).collect();
+    let named: BTreeSet<_> = record.not_measured().map(of_skipped).collect();
+    assert!(measured.iter().any(|key| key.starts_with("peregrine ")), "{plan}: {measured:?}");
+    assert_eq!(measured.union(&named).cloned().collect::<BTreeSet<_>>(), asked, "{plan}");
+    assert!(measured.is_disjoint(&named), "{plan}");
+    assert!(record.not_measured().all(|skipped| !skipped.reason.is_empty()), "{plan}");
+    assert!(record.warnings.iter().any(|warning| warning.text.contains("quick run")), "{plan}");
 }
 
 /// A peer that is built takes part, and one that is not is named with the command that builds it.
@@ -65,6 +85,8 @@ fn check_peers(plan: &str, record: &Record, stderr: &str) {
     if is_asked {
         let has_run = |id: &String| record.measurements.iter().any(|measurement| measurement.series == *id);
         assert!(!absent.iter().any(has_run), "{plan}: {absent:?}");
+        let why = |id: &String| record.not_measured().filter(|one| one.series == *id).map(|one| &*one.reason).next();
+        assert!(absent.iter().all(|id| why(id).is_some_and(|reason| reason.contains("--build"))), "{plan}: {absent:?}");
         assert!(stderr.contains(&format!("perftest peers --build {ABSENT}")), "{plan}: {stderr}");
     }
 }
@@ -76,5 +98,6 @@ fn check_page(plan: &str, record: &Record, page: &str) {
     for series in &record.header.series {
         assert!(page.contains(&series.label), "{plan}: {}", series.label);
     }
+    assert!(record.not_measured().all(|skipped| page.contains(skipped.reason.split(" (").next().unwrap())), "{plan}");
     assert!(page.contains("<svg"), "{plan}: there is a plot");
 }

@@ -55,6 +55,7 @@ fn push_matrix(record: &mut Record, repetition: u32, delivery: Delivery, reliabi
                         publishing,
                         delivery,
                         data_type: data_type.into(),
+                        wait: None,
                     };
                     let series = ["peregrine", "cyclonedds", "fastdds"][place];
                     if place == 1 && delivery == Delivery::SameProcess && subscribers == 10 {

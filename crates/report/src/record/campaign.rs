@@ -51,6 +51,24 @@ pub struct Case {
     pub delivery: Delivery,
     /// How the samples are shaped.
     pub data_type: String,
+    /// How threads wait for samples; absent in records before version 5.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait: Option<Wait>,
+}
+
+/// How threads wait for samples.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Wait {
+    /// A thread of the application, asleep in the kernel.
+    #[default]
+    Block,
+    /// A thread of the application, which looks again and again for a while before it sleeps.
+    Spin,
+    /// A thread of the application, which looks again and again.
+    Poll,
+    /// None: the middleware calls the application on the thread that receives.
+    Listener,
 }
 
 /// Whether every sample has to arrive.
@@ -88,7 +106,7 @@ pub enum Delivery {
     TwoHosts,
 }
 
-/// A measurement that was planned and could not be made.
+/// A measurement that was planned and was not made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Skipped {
     /// [`Series::id`](super::Series::id)
@@ -108,16 +126,13 @@ pub struct Skipped {
 }
 
 impl Skipped {
-    /// Whether the measurement is the one that could not be made before.
+    /// Whether the measurement is the one that was not made before, or one of those.
     pub fn is_made_up_by(&self, measurement: &Measurement) -> bool {
-        let is_same = |repetition| {
-            self.series == measurement.series
-                && self.test == Some(measurement.test)
-                && self.data_len == measurement.data_len
-                && measurement.repetition == repetition
-                && measurement.case.as_deref() == Some(&self.case)
-        };
-        self.repetition.is_some_and(is_same)
+        self.series == measurement.series
+            && self.test == Some(measurement.test)
+            && self.data_len == measurement.data_len
+            && self.repetition.is_none_or(|repetition| repetition == measurement.repetition)
+            && measurement.case.as_deref() == Some(&self.case)
     }
 }
 
@@ -135,6 +150,17 @@ impl fmt::Display for Publishing {
         f.write_str(match self {
             Self::Synchronous => "synchronous",
             Self::Asynchronous => "asynchronous",
+        })
+    }
+}
+
+impl fmt::Display for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Block => "block",
+            Self::Spin => "spin",
+            Self::Poll => "poll",
+            Self::Listener => "listener",
         })
     }
 }

@@ -150,10 +150,13 @@ pub struct WireUse {
 /// Whether the octets of the samples were looked at.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct PayloadUse {
-    /// Whether the sender wrote every octet of every sample.
+    /// Whether the sender wrote every sample.
     pub written: bool,
-    /// Whether the receiver compared every octet of every sample.
+    /// Whether the receiver compared every sample.
     pub checked: bool,
+    /// Octets of each sample that are written and compared at most; absent when it is all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_octets: Option<u64>,
     /// Samples that were not what had been sent.
     pub corrupt: u64,
     /// What writing one sample cost, measured apart, in nanoseconds.

@@ -50,7 +50,7 @@ fn a_record_survives_being_written_and_read() {
 
 #[test]
 fn the_first_line_names_kind_and_schema() {
-    assert!(text(&lines()).starts_with(r#"{"kind":"header","schema":4,"tool":"perftest","#));
+    assert!(text(&lines()).starts_with(r#"{"kind":"header","schema":5,"tool":"perftest","#));
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn damaged_and_foreign_records_are_refused_by_line() {
     lines.swap(0, 1);
     assert!(read(&text(&lines)).contains("line 1 of the record: the header must be the first line"));
     let header = Line::Header(Header { schema: SCHEMA_VERSION + 1, ..Header::default() });
-    assert!(read(&text(&[header])).contains("schema version 5 is not supported, only 1 to 4"));
+    assert!(read(&text(&[header])).contains("schema version 6 is not supported, only 1 to 5"));
     assert!(read("{\"kind\":\"poem\"}\n").contains("poem"));
 }
 
@@ -190,6 +190,29 @@ fn what_version_3_adds_survives_being_written_and_read() {
 }
 
 #[test]
+fn which_payloads_were_checked_is_told_by_series() {
+    let mut record = crate::example::record();
+    assert_eq!(record.payloads(), [], "nobody tells");
+    let use_of = |written, checked| {
+        Some(PayloadUse { written, checked, corrupt: 2, max_octets: Some(256), ..PayloadUse::default() })
+    };
+    let [first, second] = [0, 1].map(|index| record.header.series[index].clone());
+    for measurement in &mut record.measurements {
+        let is_first = measurement.series == first.id;
+        measurement.publisher.payload = use_of(is_first, false);
+        measurement.subscriber.payload = use_of(is_first, is_first);
+    }
+    let told = record.payloads();
+    assert_eq!(told[0], ("written and checked, at most 256 bytes of each sample".into(), vec![&*first.label]));
+    assert_eq!((&*told[1].0, told[1].1[0]), ("neither written nor checked", &*second.label));
+    assert_eq!(record.measurements[0].corrupt(), 4);
+    let sources = [crate::table::Source { name: String::new(), record }];
+    for text in [crate::render::text(&sources), crate::render::html(&sources)] {
+        assert!(text.contains("written and checked, at most 256 bytes of each sample"), "{text}");
+    }
+}
+
+#[test]
 fn processor_time_by_hand() {
     let interval = Interval { wall_ns: 2_000, user_ns: 300, system_ns: 700, ..Interval::default() };
     assert_eq!((interval.cpu_ns(), interval.cpu_percent_of_core()), (1_000, 50.0));
@@ -217,9 +240,19 @@ fn what_was_measured_after_all_is_no_longer_skipped() {
     assert_eq!(measurement.test, Test::Latency);
     let record = Record {
         measurements: vec![measurement],
-        skipped: vec![of(Some(1)), of(Some(2)), of(None), Skipped { test: Some(Test::Throughput), ..of(Some(1)) }],
+        skipped: vec![
+            of(Some(1)),
+            of(Some(2)),
+            of(None),
+            Skipped { test: Some(Test::Throughput), ..of(Some(1)) },
+            Skipped { test: Some(Test::Throughput), ..of(None) },
+        ],
         ..Record::default()
     };
     let left: Vec<_> = record.not_measured().map(|skipped| (skipped.test, skipped.repetition)).collect();
-    assert_eq!(left, [(Some(Test::Latency), Some(2)), (Some(Test::Latency), None), (Some(Test::Throughput), Some(1))]);
+    assert_eq!(
+        left,
+        [(Some(Test::Latency), Some(2)), (Some(Test::Throughput), Some(1)), (Some(Test::Throughput), None)],
+        "what concerned all repetitions does no more once one of them was measured"
+    );
 }

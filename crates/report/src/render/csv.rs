@@ -5,7 +5,7 @@ use crate::stats::LatencyResult;
 use crate::table::{Source, latency_of, usage};
 
 /// Columns of every line. Units are in the names.
-const COLUMNS: [&str; 48] = [
+const COLUMNS: [&str; 49] = [
     "record",
     "tool_version",
     "created_utc",
@@ -29,6 +29,7 @@ const COLUMNS: [&str; 48] = [
     "publishing",
     "delivery",
     "data_type",
+    "wait",
     "latency_count",
     "latency_mean_ns",
     "latency_std_ns",
@@ -139,6 +140,7 @@ fn case_cells(case: Option<&Case>) -> Vec<String> {
         optional(case.map(|case| case.publishing)),
         optional(case.map(|case| case.delivery)),
         optional(case.map(|case| &case.data_type)),
+        optional(case.and_then(|case| case.wait)),
     ]
 }
 

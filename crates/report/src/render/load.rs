@@ -171,11 +171,12 @@ fn use_row(measurement: &Measurement, name: &str, side: &SideResult) -> Option<V
     ])
 }
 
-/// What was done with payloads, of all measurements that say.
+/// What was done with payloads, of all open loops that say; the others have theirs by series.
 fn payload_line(record: &Record) -> Option<String> {
     let uses: Vec<_> = record
         .measurements
         .iter()
+        .filter(|measurement| measurement.publisher.probes.is_some())
         .flat_map(|measurement| [&measurement.publisher, &measurement.subscriber])
         .filter_map(|side| side.payload)
         .collect();
@@ -245,7 +246,7 @@ mod tests {
             Interval { wall_ns: 1_000_000_000, user_ns: 250_000_000, voluntary_switches: 5_000, ..Interval::default() };
         measurement.publisher.resources = Some(ResourceUse { total, ..ResourceUse::default() });
         measurement.publisher.payload =
-            Some(PayloadUse { written: true, checked: true, write_ns: 12.0, check_ns: 9.0, corrupt: 0 });
+            Some(PayloadUse { written: true, checked: true, write_ns: 12.0, check_ns: 9.0, ..PayloadUse::default() });
         record.measurements = vec![measurement];
         record.searches.push(SearchResult {
             series: "loop".into(),

@@ -74,7 +74,9 @@ fn push_table(
     (heading, measure): (&str, Measure),
     cell: Cell<'_>,
 ) {
-    let lens = &record.header.data_lens;
+    // A quick run leaves sizes out.
+    let is_measured = |len: &u64| table.rows.iter().any(|row| row.data_len == *len);
+    let lens: Vec<u64> = record.header.data_lens.iter().copied().filter(is_measured).collect();
     let headings = lens.iter().map(|len| format!(" {} B |", grouped(*len as f64))).collect::<String>();
     let _ = writeln!(text, "\n| {heading} |{headings}\n|---|{}", "---:|".repeat(lens.len()));
     for series in &record.header.series {

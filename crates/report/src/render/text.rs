@@ -23,7 +23,8 @@ const HEADINGS: [&str; 15] = [
     "lost %",
     "x floor",
 ];
-const CASE_HEADINGS: [&str; 7] = ["rate/s", "pub:sub", "topics", "delivery", "reliability", "publishing", "type"];
+const CASE_HEADINGS: [&str; 8] =
+    ["rate/s", "pub:sub", "topics", "delivery", "reliability", "publishing", "type", "wait"];
 
 /// One aligned table of what was measured, open loops and searches, what was skipped, and what lowers the worth of it.
 ///
@@ -37,6 +38,9 @@ pub fn text(sources: &[Source]) -> String {
     for source in sources {
         text += &load_text(&source.record);
         text += &skipped_text(source);
+        for (what, labels) in source.record.payloads() {
+            let _ = write!(text, "\nPayloads {what}: {}\n", labels.join(", "));
+        }
     }
     for doubt in table.doubts() {
         let _ = write!(text, "\n{doubt}\n");
@@ -85,6 +89,7 @@ fn case_cells(row: &Row) -> Vec<String> {
         case.reliability.to_string(),
         case.publishing.to_string(),
         case.data_type.clone(),
+        case.wait.map_or_else(|| "-".into(), |wait| wait.to_string()),
     ]
 }
 
@@ -196,7 +201,8 @@ Repetitions differ by more than ±15 % in 4 latencies and 0 rates. Something els
         let text = text(&sources);
         let heading = text.lines().find(|line| line.trim_start().starts_with("bytes")).unwrap();
         assert!(
-            heading.ends_with("rate/s  pub:sub  topics  delivery      reliability  publishing    type       record"),
+            heading
+                .ends_with("rate/s  pub:sub  topics  delivery      reliability  publishing    type       wait  record"),
             "{heading}"
         );
         let row = |line: &&str| line.contains("Cyclone DDS") && line.contains(" 300 ") && line.contains("1:3");

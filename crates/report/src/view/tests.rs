@@ -10,6 +10,28 @@ fn with_view<T>(records: Vec<Record>, look: impl FnOnce(&View<'_>) -> T) -> T {
 }
 
 #[test]
+fn ways_to_wait_are_conditions_where_there_are_several() {
+    let mut record = example::campaign();
+    let waits = |record: &Record| {
+        let sources = [Source { name: String::new(), record: record.clone() }];
+        let table = Table::of_all(&sources);
+        let view = View::new(&sources, &table);
+        view.facets.iter().map(|facet| facet.title.clone()).filter(|title| title.contains("wait ")).collect::<Vec<_>>()
+    };
+    let set = |record: &mut Record, of: fn(usize) -> Wait| {
+        for (index, measurement) in record.measurements.iter_mut().enumerate() {
+            measurement.case.as_mut().unwrap().wait = Some(of(index));
+        }
+    };
+    set(&mut record, |_| Wait::Poll);
+    assert_eq!(waits(&record), Vec::<String>::new());
+    set(&mut record, |index| if index % 2 == 0 { Wait::Poll } else { Wait::Listener });
+    let titles = waits(&record);
+    assert!(titles.iter().any(|title| title.contains("wait poll")), "{titles:?}");
+    assert!(titles.iter().any(|title| title.contains("wait listener")), "{titles:?}");
+}
+
+#[test]
 fn a_plain_record_is_one_facet_along_sizes() {
     with_view(vec![example::characterization()], |view| {
         assert_eq!(view.facets.len(), 1);

@@ -1,6 +1,6 @@
 //! Expansion: which cases, in which order, how many with `--quick`.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use proptest::prelude::*;
 
@@ -133,6 +133,26 @@ fn quick_keeps_the_ends_and_the_middle_of_every_list_and_measures_once() {
     assert_eq!(estimate, (QUICK_DURATION + QUICK_WARM_UP + CASE_COST + 2 * PROCESS_COST) * 6);
 }
 
+#[test]
+fn ways_to_wait_are_varied_and_what_cannot_wait_so_is_told() {
+    let conditions = Conditions { peers: PeerPrograms::all_at("/bin/true"), ..here() };
+    let text = "rates = [30]\nsizes = [64]\nwait = [\"block\", \"poll\", \"listener\"]\npeers = [\"cyclonedds\"]\n\
+                [[matrix.exclude]]\nwait = [\"poll\"]\nseries = [\"peregrine\"]\n";
+    let cases = Cases::of(&plan(text), &conditions);
+    let waits = |series: &str| {
+        let of = cases.planned.iter().filter(|planned| planned.series.id == series && planned.repetition == 0);
+        of.map(|planned| (planned.wait, planned.case.wait)).collect::<Vec<_>>()
+    };
+    let all = |waits: &[Wait]| waits.iter().map(|wait| (*wait, Some(*wait))).collect::<Vec<_>>();
+    assert_eq!(waits("raw-udp"), all(&[Wait::Block, Wait::Poll]));
+    assert_eq!(waits("peregrine"), all(&[Wait::Block, Wait::Listener]));
+    assert_eq!(waits("cyclonedds-udp"), all(&[Wait::Block, Wait::Poll, Wait::Listener]));
+    let cannot = cases.skipped.iter().find(|one| one.series == "raw-udp").unwrap();
+    assert_eq!((cannot.case.wait, &*cannot.reason), (Some(Wait::Listener), "plain sockets have no listener"));
+    assert_eq!(cases.waits, [Wait::Block, Wait::Poll, Wait::Listener]);
+    assert!(cases.planned.iter().any(|planned| planned.describe().contains("same host, wait poll, 1 to 1")));
+}
+
 const PING_AND_RATE: &str = "rates = [\"ping-pong\", \"unpaced\"]\nsizes = [64]\npeers = [\"cyclonedds\"]\n";
 
 #[test]
@@ -179,6 +199,7 @@ fn what_no_peer_can_do_is_skipped_with_its_reason() {
         ("rates = [30]\nsizes = [2000000]", "28 to 1048576 bytes"),
         ("rates = [30]\nsizes = [64]\nhistory_depth = 10", "keep all samples"),
         ("rates = [0.5]\nsizes = [64]", "whole samples per second"),
+        ("rates = [30]\nsizes = [64]\nwait = \"spin\"", "before they sleep"),
     ] {
         let cases = Cases::of(&plan(&format!("{matrix}\npeers = [\"cyclonedds\"]\n")), &conditions);
         let reasons: Vec<_> = cases.skipped.iter().filter(|one| one.series == "cyclonedds-udp").collect();
@@ -195,6 +216,36 @@ fn a_short_time_leaves_out_whole_questions() {
     assert!(Cases::estimate(&cases.planned) <= Duration::from_secs(2));
     let lens: HashSet<_> = cases.planned.iter().map(|planned| planned.data_len).collect();
     assert_eq!(cases.planned.len(), 2 * lens.len(), "each is put to both series");
+}
+
+/// What a run asks, and what it tells that it does not.
+fn asked_or_told(cases: &Cases) -> BTreeSet<String> {
+    let mut keys: Vec<_> =
+        cases.planned.iter().filter(|planned| planned.repetition == 0).map(PlannedCase::key).collect();
+    keys.extend(cases.skipped.iter().map(|one| key(&one.series, one.test.unwrap(), one.data_len, 0, Some(&one.case))));
+    let count = keys.len();
+    let keys: BTreeSet<_> = keys.into_iter().collect();
+    assert_eq!(keys.len(), count, "each once");
+    keys
+}
+
+#[test]
+fn what_a_quick_run_leaves_out_is_told_with_its_reason() {
+    let text = "rates = [\"unpaced\"]\nsizes = [64, 128, 256, 512, 1024]\ntypes = [\"octets\", \"Array4k\"]\n\
+                delivery = [\"same_host\", \"two_hosts\"]\nseries = [\"peregrine\", \"peregrine-shared-memory\"]\n";
+    let plan = plan(text);
+    let cases = Cases::of(&plan, &Conditions { quick: Some(Duration::from_secs(1)), ..here() });
+    let reasons = |series: &str, delivery| {
+        let of = cases.skipped.iter().filter(|one| one.series == series && one.case.delivery == delivery);
+        of.map(|one| (one.data_len, one.reason.as_str())).collect::<BTreeSet<_>>()
+    };
+    let own = reasons("peregrine", Delivery::SameHost);
+    assert!(own.contains(&(128, quick::THINNED_OUT)) && own.contains(&(512, quick::THINNED_OUT)), "{own:?}");
+    assert!(own.iter().any(|(_, reason)| *reason == quick::NO_TIME), "{own:?}");
+    let elsewhere = reasons("peregrine", Delivery::TwoHosts);
+    assert!(elsewhere.iter().all(|(_, reason)| reason.contains("takes two hosts")), "what cannot be comes first");
+    assert_eq!(asked_or_told(&cases), asked_or_told(&Cases::of(&plan, &here())));
+    assert_eq!(cases.data_lens, [64, 128, 256, 512, 1024, 4096]);
 }
 
 proptest! {
@@ -218,13 +269,7 @@ proptest! {
         let quick = Cases::of(&plan, &quick());
         prop_assert!(quick.planned.iter().all(|planned| keys.contains(&planned.key())));
         prop_assert!(!quick.planned.is_empty() && Cases::estimate(&quick.planned) <= Duration::from_secs(150));
-    }
-
-    #[test]
-    fn thinning_keeps_so_many_in_order(len in 0..500_usize, most in 1..200_usize) {
-        let mut values: Vec<usize> = (0..len).collect();
-        keep_evenly(&mut values, most);
-        prop_assert_eq!(values.len(), len.min(most));
-        prop_assert!(values.is_sorted());
+        // And of what the whole one asks, nothing is gone without a word.
+        prop_assert_eq!(asked_or_told(&quick), asked_or_told(&cases));
     }
 }

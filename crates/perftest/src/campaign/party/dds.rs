@@ -1,6 +1,7 @@
 //! DDS: values of the case's data type, written and taken as an application does.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use peregrine::config::{DomainConfig, InterfaceSelection, Peer};
@@ -12,6 +13,7 @@ use peregrine::{DataReader, DataWriter, DomainParticipant, FlowController, Publi
 use peregrine_report::record::{Publishing, Reliability, WireUse};
 
 use super::link::{Link, Receiver, Sender};
+use super::listening::Listening;
 use crate::campaign::BATCH_LEN;
 use crate::campaign::job::{Channel, Job};
 use crate::campaign::series::Carrier;
@@ -19,7 +21,8 @@ use crate::campaign::spec::Wait;
 use crate::campaign::types::{SampleType, Stamp, TypeTask};
 use crate::clock::MonotonicNs;
 use crate::error::Error;
-use crate::messaging::dds::wire_use;
+use crate::messaging::dds::{Poller, wire_use};
+use crate::plan::ThreadPlan;
 
 /// How long a thread looks for samples before it sleeps, when it is to look.
 const SPIN: Duration = Duration::from_millis(1);
@@ -46,7 +49,11 @@ pub(super) fn open(job: &Job) -> Result<Box<dyn Link>, Error> {
                 .config(domain_config(self.0)?)
                 .build()
                 .map_err(|error| setup(&error))?;
-            Ok(Box::new(DdsLink::<T> { participant, job: self.0.clone(), of: std::marker::PhantomData }))
+            let poller = match self.0.wait {
+                Wait::Poll => Some(Arc::new(Poller::start(&participant, &ThreadPlan::default(), false)?)),
+                Wait::Block | Wait::Spin | Wait::Listener => None,
+            };
+            Ok(Box::new(DdsLink::<T> { participant, poller, job: self.0.clone(), of: std::marker::PhantomData }))
         }
     }
 
@@ -62,7 +69,8 @@ fn domain_config(job: &Job) -> Result<DomainConfig, Error> {
     config.udp_v4 = job.address.is_ipv4();
     config.udp_v6 = job.address.is_ipv6();
     config.wait = match job.wait {
-        Wait::Block => WaitStrategy::Block,
+        Wait::Block | Wait::Listener => WaitStrategy::Block,
+        Wait::Poll => WaitStrategy::Poll,
         Wait::Spin => WaitStrategy::SpinThenBlock(SPIN),
     };
     if let Some(peer) = job.peer {
@@ -76,6 +84,8 @@ fn domain_config(job: &Job) -> Result<DomainConfig, Error> {
 
 struct DdsLink<T> {
     participant: DomainParticipant,
+    /// Receives what nobody waits for, where there is no thread of DDS.
+    poller: Option<Arc<Poller>>,
     job: Job,
     of: std::marker::PhantomData<fn() -> T>,
 }
@@ -98,13 +108,19 @@ impl<T: SampleType> Link for DdsLink<T> {
             writer = writer.batching(BATCH_LEN, MAX_BATCH_AGE);
         }
         let writer = writer.build().map_err(|error| setup(&error))?;
-        Ok(Box::new(DdsSender { writer, value: T::of_len(self.job.data_len) }))
+        let value = T::of_len(self.job.data_len);
+        Ok(Box::new(DdsSender { writer, value, patterns: self.job.patterns, filled_for: None }))
     }
 
     fn receiver(&self, channel: Channel) -> Result<Box<dyn Receiver>, Error> {
         let topic = self.participant.topic::<T>(&name(channel)).map_err(|error| setup(&error))?;
         let reader = self.participant.subscriber(SubscriberQos::default()).reader(&topic).qos(reader_qos(&self.job));
-        Ok(Box::new(DdsReceiver { reader: reader.build().map_err(|error| setup(&error))? }))
+        let reader = reader.build().map_err(|error| setup(&error))?;
+        if self.job.wait == Wait::Listener {
+            return Ok(Box::new(Listening::start(reader, self.job.patterns)));
+        }
+        let polling = self.poller.clone().map(|poller| (self.participant.clone(), poller));
+        Ok(Box::new(DdsReceiver { reader, polling, corrupt: self.job.patterns.then_some(0) }))
     }
 
     fn wire(&self) -> Option<WireUse> {
@@ -170,6 +186,18 @@ fn limits(job: &Job, samples: u64, bytes: u64) -> ResourceLimits {
 struct DdsSender<T: SampleType> {
     writer: DataWriter<T>,
     value: Box<T>,
+    patterns: bool,
+    /// The sample whose pattern the value has.
+    filled_for: Option<u64>,
+}
+
+impl<T: SampleType> DdsSender<T> {
+    fn fill(&mut self, number: u64) {
+        if self.patterns && self.filled_for != Some(number) {
+            self.value.fill(number);
+            self.filled_for = Some(number);
+        }
+    }
 }
 
 impl<T: SampleType> Sender for DdsSender<T> {
@@ -179,8 +207,12 @@ impl<T: SampleType> Sender for DdsSender<T> {
     }
 
     fn send(&mut self, stamp: &Stamp) -> Result<bool, Error> {
+        self.fill(stamp.id());
         self.value.set_stamp(stamp);
-        match self.writer.write(&self.value) {
+        let written = self.writer.write(&self.value);
+        // The one that follows as a rule, while nobody waits for it.
+        self.fill(stamp.id().wrapping_add(1));
+        match written {
             Ok(_) => Ok(true),
             Err(peregrine::Error::Timeout(text)) => Err(Error::Partner(format!("Nobody acknowledges: {text}"))),
             Err(error) => Err(Error::Transfer(error.to_string())),
@@ -194,6 +226,9 @@ impl<T: SampleType> Sender for DdsSender<T> {
 
 struct DdsReceiver<T: SampleType> {
     reader: DataReader<T>,
+    /// What is polled, and who steps back meanwhile.
+    polling: Option<(DomainParticipant, Arc<Poller>)>,
+    corrupt: Option<u64>,
 }
 
 impl<T: SampleType> Receiver for DdsReceiver<T> {
@@ -206,25 +241,55 @@ impl<T: SampleType> Receiver for DdsReceiver<T> {
         found.map_err(|error| Error::Partner(error.to_string()))
     }
 
-    /// A value is looked at in place where its type and its octets permit that, and else is decoded.
     fn receive(&mut self, limit: Duration, on_sample: &mut dyn FnMut(Stamp, MonotonicNs)) -> Result<(), Error> {
-        let mut result = Ok(());
-        let mut look = |sample: &peregrine::LoanedSample<T>| {
-            if !sample.info().valid_data {
-                return;
-            }
-            let stamp = match sample.borrow() {
-                Some(value) => Ok(value.stamp()),
-                None => sample.decode().map(|value| value.stamp()),
-            };
-            match stamp {
-                Ok(stamp) => on_sample(stamp, MonotonicNs::now()),
-                Err(error) => result = Err(Error::Transfer(error.to_string())),
+        let (corrupt, mut count) = (&mut self.corrupt, 0);
+        let mut look = |value: &T| {
+            let stamp = value.stamp();
+            on_sample(stamp, MonotonicNs::now());
+            if let Some(corrupt) = corrupt {
+                *corrupt += u64::from(!value.is_filled(stamp.id()));
             }
         };
-        if self.reader.take_each(&Selector::ANY, &mut look) == 0 && self.reader.wait_for_data(limit) {
-            self.reader.take_each(&Selector::ANY, &mut look);
+        count += look_at_each(&self.reader, &mut look)?;
+        let Some((participant, poller)) = &self.polling else {
+            if count == 0 && self.reader.wait_for_data(limit) {
+                look_at_each(&self.reader, &mut look)?;
+            }
+            return Ok(());
+        };
+        poller.note_other();
+        let end = MonotonicNs::now().plus(limit);
+        while count == 0 && !end.remaining().is_zero() {
+            participant.poll(Duration::ZERO);
+            count += look_at_each(&self.reader, &mut look)?;
         }
-        result
+        Ok(())
     }
+
+    fn corrupt(&self) -> Option<u64> {
+        self.corrupt
+    }
+}
+
+/// Takes everything there is, and tells how many that were. A value is looked at in place where its type and its octets permit that, and else is
+/// decoded.
+pub(super) fn look_at_each<T: SampleType>(
+    reader: &DataReader<T>,
+    look_at: &mut impl FnMut(&T),
+) -> Result<usize, Error> {
+    let mut result = Ok(());
+    let taken = reader.take_each(&Selector::ANY, |sample: &peregrine::LoanedSample<T>| {
+        if !sample.info().valid_data {
+            return;
+        }
+        match sample.borrow() {
+            Some(value) => look_at(value),
+            // By reference: a large value is on the stack once, and not a second time.
+            None => match &sample.decode() {
+                Ok(value) => look_at(value),
+                Err(error) => result = Err(Error::Transfer(error.to_string())),
+            },
+        }
+    });
+    result.map(|()| taken)
 }

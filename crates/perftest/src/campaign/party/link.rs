@@ -43,4 +43,13 @@ pub(super) trait Receiver: Send {
     /// Waits so long at most until there is a sample, and shows everything that is there: the stamp, and when the value was
     /// in the hands of the application.
     fn receive(&mut self, limit: Duration, on_sample: &mut dyn FnMut(Stamp, MonotonicNs)) -> Result<(), Error>;
+
+    /// Sends samples of the first writer back through `echo`, before anything else is done with them; returns it when that is the business of
+    /// whoever gets the samples.
+    fn send_back(&mut self, echo: Box<dyn Sender>) -> Option<Box<dyn Sender>> {
+        Some(echo)
+    }
+
+    /// Samples so far that were not what had been sent; `None` when nobody looks.
+    fn corrupt(&self) -> Option<u64>;
 }

@@ -2,6 +2,7 @@
 
 mod dds;
 mod link;
+mod listening;
 mod publishing;
 mod raw;
 mod receiving;
@@ -311,6 +312,7 @@ fn sides(job: &Job, published: &[Published], received: Vec<Received>, sent: &[Se
                 send: publishing::send_result(own()),
                 latency: publishing::latency(own(), |writer| writer.from_actual.as_ref()),
                 scheduled_latency: publishing::latency(own(), |writer| writer.from_intended.as_ref()),
+                payload: Some(receiving::payload_use(job.patterns, own().find_map(|writer| writer.corrupt))),
                 ..side(Side::Publisher)
             }
         })
@@ -356,6 +358,7 @@ pub(super) mod tests {
             sending: Sending::Unpaced,
             echo: false,
             wait: Wait::Block,
+            patterns: true,
             core: None,
             warm_up: Duration::ZERO,
             duration: Duration::from_millis(10),

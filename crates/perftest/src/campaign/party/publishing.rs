@@ -49,6 +49,8 @@ pub(super) struct Published {
     /// Half round trips, where there are echoes.
     pub(super) from_actual: Option<LatencyRecorder>,
     pub(super) from_intended: Option<LatencyRecorder>,
+    /// Echoes that were not what had been sent; `None` when there are none, or nobody looked.
+    pub(super) corrupt: Option<u64>,
 }
 
 /// A part of the run.
@@ -99,7 +101,8 @@ impl Publication<'_> {
                 self.ping(sender, &mut *echoes, warm_up, &mut LatencyRecorder::new(0))?;
                 let counts = self.ping(sender, &mut *echoes, measurement, &mut round_trips)?;
                 sender.settle(SETTLE_LIMIT)?;
-                Ok(self.published(counts, measurement, Some((round_trips, None))))
+                let corrupt = echoes.corrupt();
+                Ok(Published { corrupt, ..self.published(counts, measurement, Some((round_trips, None))) })
             }
             (Sending::PingPong, None) => Err(Error::Transfer("a ping-pong takes echoes".into())),
             (_, None) => {
@@ -129,8 +132,8 @@ impl Publication<'_> {
                 .map_err(|error| Error::Setup(format!("Cannot start a thread: {error}")))?;
             let counts = self.send_both(sender, warm_up, measurement);
             ended.store(true, Ordering::Relaxed);
-            let (actual, intended) = super::joined(listener)?;
-            Ok(self.published(counts?, measurement, Some((actual, Some(intended)))))
+            let (actual, intended, corrupt) = super::joined(listener)?;
+            Ok(Published { corrupt, ..self.published(counts?, measurement, Some((actual, Some(intended)))) })
         })
     }
 
@@ -149,8 +152,8 @@ impl Publication<'_> {
             Sending::PingPong | Sending::Unpaced => None,
         };
         let method = match self.job.wait {
-            Wait::Block => WaitMethod::Sleep,
-            Wait::Spin => WaitMethod::Spin,
+            Wait::Block | Wait::Listener => WaitMethod::Sleep,
+            Wait::Spin | Wait::Poll => WaitMethod::Spin,
         };
         loop {
             if self.stop.reason().is_some() {
@@ -229,12 +232,12 @@ impl Publication<'_> {
         Ok(back)
     }
 
-    /// Half round trips of a schedule's samples, from the actual and from the intended send.
+    /// Half round trips of a schedule's samples, from the actual and from the intended send, and how many echoes were corrupt.
     fn listen(
         &self,
         echoes: &mut dyn Receiver,
         ended: &AtomicBool,
-    ) -> Result<(LatencyRecorder, LatencyRecorder), Error> {
+    ) -> Result<(LatencyRecorder, LatencyRecorder, Option<u64>), Error> {
         let (mut actual, mut intended) = (LatencyRecorder::new(0), LatencyRecorder::new(0));
         loop {
             let is_last = ended.load(Ordering::Relaxed);
@@ -246,7 +249,7 @@ impl Publication<'_> {
                 }
             })?;
             if is_last && actual.moments().count() == before {
-                return Ok((actual, intended));
+                return Ok((actual, intended, echoes.corrupt()));
             }
         }
     }
@@ -278,6 +281,7 @@ impl Publication<'_> {
             delay: matches!(self.job.sending, Sending::Rate(_)).then_some(counts.delay),
             from_actual,
             from_intended,
+            corrupt: None,
         }
     }
 }
@@ -367,6 +371,10 @@ mod tests {
             }
             Ok(())
         }
+
+        fn corrupt(&self) -> Option<u64> {
+            Some(5)
+        }
     }
 
     fn publish(job: &Job, drop_every: u64, echoes: bool) -> (Published, Vec<Stamp>) {
@@ -412,7 +420,7 @@ mod tests {
         let (published, _) = publish(&job, u64::MAX, true);
         let sent = send_result([&published].into_iter()).unwrap();
         assert_eq!((sent.samples, sent.unanswered_pings), (3, 1));
-        assert_eq!(published.from_actual.unwrap().moments().count(), 2);
+        assert_eq!((published.from_actual.unwrap().moments().count(), published.corrupt), (2, Some(5)));
     }
 
     #[test]

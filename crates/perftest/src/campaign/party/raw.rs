@@ -12,6 +12,7 @@ use crate::campaign::spec::Wait;
 use crate::campaign::types::Stamp;
 use crate::clock::MonotonicNs;
 use crate::error::Error;
+use crate::payload;
 
 /// Receive buffer asked for: what Peregrine asks for.
 const RECEIVE_BUFFER_LEN: usize = 8 << 20;
@@ -22,11 +23,12 @@ pub(super) struct RawLink {
     address: IpAddr,
     data_len: usize,
     wait: Wait,
+    patterns: bool,
 }
 
 impl RawLink {
     pub(super) fn new(job: &Job) -> Self {
-        Self { address: job.address, data_len: job.data_len as usize, wait: job.wait }
+        Self { address: job.address, data_len: job.data_len as usize, wait: job.wait, patterns: job.patterns }
     }
 
     fn socket(&self) -> Result<UdpSocket, Error> {
@@ -41,18 +43,34 @@ impl RawLink {
 impl Link for RawLink {
     fn sender(&self, _: Channel) -> Result<Box<dyn Sender>, Error> {
         let datagram = vec![0; self.data_len.max(Stamp::LEN)];
-        Ok(Box::new(RawSender { socket: self.socket()?, datagram, receivers: Vec::new() }))
+        let (socket, patterns) = (self.socket()?, self.patterns);
+        Ok(Box::new(RawSender { socket, datagram, receivers: Vec::new(), patterns, filled_for: None }))
     }
 
     fn receiver(&self, _: Channel) -> Result<Box<dyn Receiver>, Error> {
         let socket = self.socket()?;
         let address = socket.local_addr().map_err(|error| failed(&error))?;
-        socket.set_nonblocking(self.wait == Wait::Spin).map_err(|error| failed(&error))?;
-        Ok(Box::new(RawReceiver { socket, address, wait: self.wait, limit: Duration::ZERO, buffer: vec![0; MAX_LEN] }))
+        socket.set_nonblocking(looks_again(self.wait)).map_err(|error| failed(&error))?;
+        Ok(Box::new(RawReceiver {
+            socket,
+            address,
+            wait: self.wait,
+            limit: Duration::ZERO,
+            buffer: vec![0; MAX_LEN],
+            corrupt: self.patterns.then_some(0),
+        }))
     }
 
     fn wire(&self) -> Option<WireUse> {
         None
+    }
+}
+
+/// Whether a thread looks again and again; a socket has no listener.
+fn looks_again(wait: Wait) -> bool {
+    match wait {
+        Wait::Spin | Wait::Poll => true,
+        Wait::Block | Wait::Listener => false,
     }
 }
 
@@ -64,6 +82,18 @@ struct RawSender {
     socket: UdpSocket,
     datagram: Vec<u8>,
     receivers: Vec<SocketAddr>,
+    patterns: bool,
+    /// The sample whose pattern the datagram has.
+    filled_for: Option<u64>,
+}
+
+impl RawSender {
+    fn fill(&mut self, number: u64) {
+        if self.patterns && self.filled_for != Some(number) {
+            payload::write_some(self.datagram.get_mut(Stamp::LEN..).unwrap_or_default(), number);
+            self.filled_for = Some(number);
+        }
+    }
 }
 
 impl Sender for RawSender {
@@ -77,6 +107,7 @@ impl Sender for RawSender {
     }
 
     fn send(&mut self, stamp: &Stamp) -> Result<bool, Error> {
+        self.fill(stamp.id());
         if let Some(first) = self.datagram.first_chunk_mut() {
             *first = stamp.to_octets();
         }
@@ -94,6 +125,8 @@ impl Sender for RawSender {
                 Err(error) => return Err(failed(&error)),
             }
         }
+        // The one that follows as a rule, while nobody waits for it.
+        self.fill(stamp.id().wrapping_add(1));
         Ok(is_complete)
     }
 
@@ -109,12 +142,14 @@ struct RawReceiver {
     /// What the socket waits at most; zero before it was told.
     limit: Duration,
     buffer: Vec<u8>,
+    corrupt: Option<u64>,
 }
 
 impl RawReceiver {
-    fn next(&mut self) -> IoResult<Option<Stamp>> {
+    /// The stamp of the next datagram, and its length.
+    fn next(&mut self) -> IoResult<Option<(Stamp, usize)>> {
         match self.socket.recv(&mut self.buffer) {
-            Ok(len) => Ok(Stamp::of_octets(self.buffer.get(..len).unwrap_or_default())),
+            Ok(len) => Ok(Stamp::of_octets(self.buffer.get(..len).unwrap_or_default()).map(|stamp| (stamp, len))),
             Err(error)
                 if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) =>
             {
@@ -124,7 +159,7 @@ impl RawReceiver {
         }
     }
 
-    fn wait_by_turning(&mut self, limit: Duration) -> IoResult<Option<Stamp>> {
+    fn wait_by_turning(&mut self, limit: Duration) -> IoResult<Option<(Stamp, usize)>> {
         let end = MonotonicNs::now().plus(limit);
         loop {
             let next = self.next()?;
@@ -146,18 +181,23 @@ impl Receiver for RawReceiver {
     }
 
     fn receive(&mut self, limit: Duration, on_sample: &mut dyn FnMut(Stamp, MonotonicNs)) -> Result<(), Error> {
-        if self.wait == Wait::Block && self.limit != limit {
+        if !looks_again(self.wait) && self.limit != limit {
             // Zero would be no limit at all.
             self.socket.set_read_timeout(Some(limit.max(Duration::from_micros(1)))).map_err(|error| failed(&error))?;
             self.limit = limit;
         }
-        let next = match self.wait {
-            Wait::Spin => self.wait_by_turning(limit),
-            Wait::Block => self.next(),
-        };
-        if let Some(stamp) = next.map_err(|error| failed(&error))? {
+        let next = if looks_again(self.wait) { self.wait_by_turning(limit) } else { self.next() };
+        if let Some((stamp, len)) = next.map_err(|error| failed(&error))? {
             on_sample(stamp, MonotonicNs::now());
+            if let Some(corrupt) = &mut self.corrupt {
+                let octets = self.buffer.get(Stamp::LEN..len).unwrap_or_default();
+                *corrupt += u64::from(!payload::are_some_intact(octets, stamp.id()));
+            }
         }
         Ok(())
+    }
+
+    fn corrupt(&self) -> Option<u64> {
+        self.corrupt
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use peregrine_report::record::{SideResult, ThroughputResult};
+use peregrine_report::record::{PayloadUse, SideResult, ThroughputResult};
 
 use super::link::{Receiver, Sender};
 use crate::campaign::job::{Job, Sending, Sent};
@@ -11,6 +11,7 @@ use crate::campaign::types::Stamp;
 use crate::clock::MonotonicNs;
 use crate::control::Stop;
 use crate::error::Error;
+use crate::payload;
 use crate::recorder::LatencyRecorder;
 use crate::workload::sequence::SequenceWindow;
 
@@ -39,6 +40,8 @@ pub(super) struct Received {
     last: Option<MonotonicNs>,
     from_actual: LatencyRecorder,
     from_intended: LatencyRecorder,
+    /// Samples that were not what had been sent; `None` when nobody looked.
+    corrupt: Option<u64>,
 }
 
 impl<'a> Reception<'a> {
@@ -62,8 +65,13 @@ impl<'a> Reception<'a> {
             last: None,
             from_actual: LatencyRecorder::new(0),
             from_intended: LatencyRecorder::new(0),
+            corrupt: None,
         };
         let timed = matches!(self.job.sending, Sending::Rate(_)) && !self.job.echo;
+        // With many under way, a listener might wait for the acknowledgment of echoes that only its own thread could receive.
+        if self.job.sending == Sending::PingPong {
+            echo = echo.and_then(|echo| receiver.send_back(echo));
+        }
         let mut echoed = Ok(());
         while !done.load(Ordering::Relaxed) {
             if stop.reason().is_some() {
@@ -82,6 +90,7 @@ impl<'a> Reception<'a> {
             })?;
             std::mem::replace(&mut echoed, Ok(()))?;
         }
+        received.corrupt = receiver.corrupt();
         Ok(received)
     }
 }
@@ -120,6 +129,7 @@ pub(super) fn wait_for_all(receptions: &[Reception<'_>], sent: &[Sent], stop: &S
 /// What one subscriber received on all topics; `sent` is what all writers have sent.
 pub(super) fn side_result(side: SideResult, job: &Job, readers: Vec<Received>, sent: &[Sent]) -> SideResult {
     let mut sum = ThroughputResult::default();
+    let mut corrupt: Option<u64> = None;
     let (mut first, mut last): (Option<MonotonicNs>, Option<MonotonicNs>) = (None, None);
     let (mut from_actual, mut from_intended) = (LatencyRecorder::new(0), LatencyRecorder::new(0));
     for mut reader in readers {
@@ -138,6 +148,7 @@ pub(super) fn side_result(side: SideResult, job: &Job, readers: Vec<Received>, s
         }
         first = first.into_iter().chain(reader.first).min();
         last = last.into_iter().chain(reader.last).max();
+        corrupt = reader.corrupt.map_or(corrupt, |own| Some(corrupt.unwrap_or(0) + own));
         from_actual.merge(&reader.from_actual);
         from_intended.merge(&reader.from_intended);
     }
@@ -150,7 +161,19 @@ pub(super) fn side_result(side: SideResult, job: &Job, readers: Vec<Received>, s
         latency: timed.then(|| from_actual.result()),
         scheduled_latency: timed.then(|| from_intended.result()),
         throughput: Some(sum),
+        payload: Some(payload_use(job.patterns, corrupt)),
         ..side
+    }
+}
+
+/// `corrupt` is what a side counted that receives.
+pub(super) fn payload_use(written: bool, corrupt: Option<u64>) -> PayloadUse {
+    PayloadUse {
+        written,
+        checked: corrupt.is_some(),
+        corrupt: corrupt.unwrap_or(0),
+        max_octets: Some(payload::MAX_LEN as u64),
+        ..PayloadUse::default()
     }
 }
 
@@ -176,6 +199,7 @@ mod tests {
             last: None,
             from_actual: LatencyRecorder::new(0),
             from_intended: LatencyRecorder::new(0),
+            corrupt: Some(u64::from(topic)),
         };
         for &(writer, number, at) in arrivals {
             let stamp = Stamp { writer, number, intended_ns: at - 300, sent_ns: at - 100, ..Stamp::default() };
@@ -199,6 +223,8 @@ mod tests {
         assert_eq!(throughput.bytes, 6 * job().data_len);
         assert_eq!(throughput.duration_ns, 4_000 * 6 / 5);
         assert_eq!((side.latency.unwrap().max_ns, side.scheduled_latency.unwrap().min_ns), (100, 300));
+        let payload = side.payload.unwrap();
+        assert_eq!((payload.written, payload.checked, payload.corrupt), (true, true, 1));
     }
 
     #[test]

@@ -4,11 +4,14 @@ use peregrine::DdsType;
 use peregrine::xtypes::BoundedVec;
 
 use super::{SampleType, Stamp};
+use crate::payload;
 
 /// Octets that a sequence of octets needs beside them: three members, and its length.
 pub(super) const SEQUENCE_FRAME_LEN: u64 = 28;
 /// Octets of an array type beside its data.
 const ARRAY_FRAME_LEN: usize = 16;
+/// Octets of its data that are the time it was due.
+const INTENDED_LEN: usize = 8;
 
 macro_rules! array {
     ($name:ident, $len:expr) => {
@@ -34,6 +37,14 @@ macro_rules! array {
 
             fn stamp(&self) -> Stamp {
                 Stamp::from_members(self.time, self.id, intended(&self.data))
+            }
+
+            fn fill(&mut self, number: u64) {
+                payload::write_some(&mut self.data[INTENDED_LEN..], number);
+            }
+
+            fn is_filled(&self, number: u64) -> bool {
+                payload::are_some_intact(&self.data[INTENDED_LEN..], number)
             }
         }
     };
@@ -82,6 +93,14 @@ macro_rules! sequence {
 
             fn stamp(&self) -> Stamp {
                 Stamp::from_members(self.time, self.id, self.intended.to_le_bytes())
+            }
+
+            fn fill(&mut self, number: u64) {
+                payload::write_some(self.data.as_mut_slice(), number);
+            }
+
+            fn is_filled(&self, number: u64) -> bool {
+                payload::are_some_intact(&self.data, number)
             }
         }
     };

@@ -36,8 +36,8 @@ impl Stamp {
     /// Octets of the stamp: of the two members that every type has, and of the time that is kept in its data.
     pub const LEN: usize = 24;
 
-    /// The member `id`.
-    fn id(&self) -> u64 {
+    /// The member `id`, which no other sample of the topic has.
+    pub(super) fn id(&self) -> u64 {
         let warm_up = if self.warm_up { WARM_UP } else { 0 };
         warm_up | (u64::from(self.writer) & WRITER_MASK) << WRITER_SHIFT | self.number & NUMBER_MASK
     }
@@ -79,6 +79,12 @@ pub(super) trait SampleType: DdsType + Send + Sync + 'static {
 
     /// The stamp it has.
     fn stamp(&self) -> Stamp;
+
+    /// Writes the pattern of sample `number` into what is neither stamp nor description, as [`payload::write_some`] does.
+    fn fill(&mut self, number: u64);
+
+    /// Whether it has that pattern.
+    fn is_filled(&self, number: u64) -> bool;
 }
 
 /// Something to do with the type of a name.
@@ -185,7 +191,7 @@ mod tests {
         std::thread::Builder::new().stack_size(256 << 20).spawn(test).unwrap().join().unwrap();
     }
 
-    /// The length without encapsulation header, and the stamp of a decoded value.
+    /// The length without encapsulation header, and the stamp of a decoded value, which has its pattern.
     struct RoundTrip(u64, Stamp);
 
     impl TypeTask for RoundTrip {
@@ -193,12 +199,19 @@ mod tests {
 
         fn run<T: SampleType>(self) -> (usize, Stamp) {
             let mut value = T::of_len(self.0);
+            // In either order: neither writes into what is the other's.
+            value.fill(self.1.id());
             value.set_stamp(&self.1);
+            value.fill(self.1.id());
             let mut octets = vec![0; encoded_len(&*value, Representation::Xcdr1)];
             encode(&*value, Representation::Xcdr1, Endianness::Little, &mut octets).unwrap();
             // Padding behind a sample is counted in its header (RTPS 2.5 §10.2).
             let padding = usize::from(octets[3] & 3);
-            (octets.len() - 4 - padding, decode::<T>(&octets).unwrap().stamp())
+            let decoded = decode::<T>(&octets).unwrap();
+            assert!(decoded.is_filled(self.1.id()));
+            // With four octets or fewer there is not much to tell samples by.
+            assert!(self.0 < 40 || !decoded.is_filled(self.1.id() + 1), "{} bytes", self.0);
+            (octets.len() - 4 - padding, decoded.stamp())
         }
     }
 

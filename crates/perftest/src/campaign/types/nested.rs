@@ -4,12 +4,18 @@
 use peregrine::DdsType;
 
 use super::{SampleType, Stamp};
+use crate::payload;
 
-/// A structure that has a stamp at its top, and the time it was due in its first octets.
+/// A structure of structures: a stamp at its top, and in the innermost ones the time it was due, in the first eight octets of the
+/// first, and a word of the pattern, in the last eight of each.
 trait Nested {
-    fn set_intended(&mut self, intended: [u8; 8]);
+    /// Innermost structures.
+    const LEAVES: usize;
 
-    fn intended(&self) -> [u8; 8];
+    /// That of this number, modulo how many there are.
+    fn leaf(&self, index: usize) -> &Struct16;
+
+    fn leaf_mut(&mut self, index: usize) -> &mut Struct16;
 }
 
 /// 32 octets in 18 members.
@@ -36,7 +42,7 @@ pub(crate) struct Struct16 {
     octet_15: u8,
 }
 
-impl Nested for Struct16 {
+impl Struct16 {
     fn set_intended(&mut self, intended: [u8; 8]) {
         [
             self.octet_0,
@@ -53,6 +59,44 @@ impl Nested for Struct16 {
     fn intended(&self) -> [u8; 8] {
         [self.octet_0, self.octet_1, self.octet_2, self.octet_3, self.octet_4, self.octet_5, self.octet_6, self.octet_7]
     }
+
+    fn set_word(&mut self, word: [u8; 8]) {
+        [
+            self.octet_8,
+            self.octet_9,
+            self.octet_10,
+            self.octet_11,
+            self.octet_12,
+            self.octet_13,
+            self.octet_14,
+            self.octet_15,
+        ] = word;
+    }
+
+    fn word(&self) -> [u8; 8] {
+        [
+            self.octet_8,
+            self.octet_9,
+            self.octet_10,
+            self.octet_11,
+            self.octet_12,
+            self.octet_13,
+            self.octet_14,
+            self.octet_15,
+        ]
+    }
+}
+
+impl Nested for Struct16 {
+    const LEAVES: usize = 1;
+
+    fn leaf(&self, _: usize) -> &Struct16 {
+        self
+    }
+
+    fn leaf_mut(&mut self, _: usize) -> &mut Struct16 {
+        self
+    }
 }
 
 macro_rules! nested {
@@ -68,12 +112,19 @@ macro_rules! nested {
         }
 
         impl Nested for $name {
-            fn set_intended(&mut self, intended: [u8; 8]) {
-                self.$first.set_intended(intended);
+            const LEAVES: usize = <$inner>::LEAVES * [stringify!($first), $(stringify!($member)),*].len();
+
+            fn leaf(&self, index: usize) -> &Struct16 {
+                let members = [&self.$first, $(&self.$member),*];
+                members[index / <$inner>::LEAVES % members.len()].leaf(index)
             }
 
-            fn intended(&self) -> [u8; 8] {
-                self.$first.intended()
+            fn leaf_mut(&mut self, index: usize) -> &mut Struct16 {
+                let members = [&mut self.$first, $(&mut self.$member),*];
+                let member = index / <$inner>::LEAVES % members.len();
+                let [first, others @ ..] = members;
+                let inner = others.into_iter().nth(member.wrapping_sub(1)).unwrap_or(first);
+                inner.leaf_mut(index)
             }
         }
     };
@@ -101,11 +152,21 @@ macro_rules! sample_type {
 
             fn set_stamp(&mut self, stamp: &Stamp) {
                 (self.time, self.id) = (stamp.sent_ns as i64, stamp.id());
-                self.set_intended(stamp.intended_ns.to_le_bytes());
+                self.leaf_mut(0).set_intended(stamp.intended_ns.to_le_bytes());
             }
 
             fn stamp(&self) -> Stamp {
-                Stamp::from_members(self.time, self.id, self.intended())
+                Stamp::from_members(self.time, self.id, self.leaf(0).intended())
+            }
+
+            fn fill(&mut self, number: u64) {
+                for place in payload::places(Self::LEAVES, number) {
+                    self.leaf_mut(place).set_word(payload::word(number, place));
+                }
+            }
+
+            fn is_filled(&self, number: u64) -> bool {
+                payload::places(Self::LEAVES, number).all(|place| self.leaf(place).word() == payload::word(number, place))
             }
         }
     )*};

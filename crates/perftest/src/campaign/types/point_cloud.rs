@@ -5,6 +5,7 @@
 use peregrine::DdsType;
 
 use super::{SampleType, Stamp};
+use crate::payload;
 
 /// Octets of a point cloud beside its points.
 pub(super) const FRAME_LEN: u64 = 2_448;
@@ -12,6 +13,8 @@ pub(super) const FRAME_LEN: u64 = 2_448;
 const NAME_LEN: usize = 256;
 /// Fields of a point.
 const FIELDS: usize = 8;
+/// Octets of the points that are the time the sample was due.
+const INTENDED_LEN: usize = 8;
 
 #[derive(Clone, Debug, DdsType)]
 #[dds(extensibility = "final", nested)]
@@ -68,6 +71,14 @@ macro_rules! point_cloud {
 
             fn stamp(&self) -> Stamp {
                 Stamp::from_members(self.time, self.id, self.data.first_chunk().copied().unwrap_or_default())
+            }
+
+            fn fill(&mut self, number: u64) {
+                payload::write_some(&mut self.data[INTENDED_LEN..], number);
+            }
+
+            fn is_filled(&self, number: u64) -> bool {
+                payload::are_some_intact(&self.data[INTENDED_LEN..], number)
             }
         }
     };

@@ -16,7 +16,7 @@ const NAP: Duration = Duration::from_millis(5);
 
 /// Receives until dropped. While another thread polls as well, as the send loop of a latency test does, it steps back.
 #[derive(Debug)]
-pub(super) struct Poller {
+pub(crate) struct Poller {
     state: Arc<State>,
     thread: Option<JoinHandle<()>>,
 }
@@ -30,7 +30,7 @@ struct State {
 
 impl Poller {
     /// `busy`: never sleeps. That is for a process whose other threads have little to do.
-    pub(super) fn start(participant: &DomainParticipant, plan: &ThreadPlan, busy: bool) -> Result<Self, Error> {
+    pub(crate) fn start(participant: &DomainParticipant, plan: &ThreadPlan, busy: bool) -> Result<Self, Error> {
         let state = Arc::<State>::default();
         let (participant, plan, shared) = (participant.clone(), plan.clone(), Arc::clone(&state));
         let run = move || {
@@ -54,7 +54,7 @@ impl Poller {
     }
 
     /// Another thread polls.
-    pub(super) fn note_other(&self) {
+    pub(crate) fn note_other(&self) {
         // One thread at a time does; a lost count would do no harm.
         self.state.others.store(self.state.others.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }

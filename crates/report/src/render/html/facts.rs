@@ -103,6 +103,9 @@ pub(super) fn settings(view: &View<'_>) -> String {
             "free to sleep deeply; wake-ups include it"
         };
         definition(&mut text, "Idle cores", idle);
+        let payloads = source.record.payloads();
+        let payloads: Vec<_> = payloads.iter().map(|(what, labels)| format!("{what}: {}", labels.join(", "))).collect();
+        definition(&mut text, "Payloads", &payloads.join("; "));
         for series in &header.series {
             definition(&mut text, &series.label, &series_text(header, series));
         }

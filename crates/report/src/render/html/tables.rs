@@ -209,7 +209,7 @@ fn ratio_text(ratio: Option<f64>) -> String {
     ratio.map_or_else(|| "–".into(), |ratio| format!("{ratio:.2}"))
 }
 
-/// What was to be measured and could not be, by reason.
+/// What was planned and not measured, by reason.
 pub(super) fn skipped(view: &View<'_>) -> String {
     let (mut rows, mut count) = (Vec::new(), 0);
     for source in view.sources {
@@ -270,6 +270,7 @@ fn conditions(case: &Case) -> String {
     if !case.data_type.is_empty() {
         parts.push(case.data_type.clone());
     }
+    parts.extend(case.wait.map(|wait| format!("wait {wait}")));
     parts.join(", ")
 }
 

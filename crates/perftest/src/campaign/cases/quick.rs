@@ -1,0 +1,98 @@
+//! What a quick run leaves out of a plan: whole values of lists first, then whole questions.
+
+use std::time::Duration;
+
+use super::{Cases, Question};
+use crate::campaign::spec::{List, Matrix};
+
+/// Why a case is left out whose value of some list is neither its end nor its middle.
+pub(super) const THINNED_OUT: &str =
+    "left out of the quick run, which keeps the first, the middle and the last value of every list (--quick)";
+/// Why a case is left out for which there is no time.
+pub(super) const NO_TIME: &str = "left out of the quick run, which would have taken longer than it may (--within)";
+
+impl Matrix {
+    /// Of every list the ends and the middle remain.
+    pub(super) fn thin_out(&mut self) {
+        keep_three(&mut self.rates);
+        keep_three(&mut self.types);
+        if let Some(sizes) = &mut self.sizes {
+            keep_three(sizes);
+        }
+        keep_three(&mut self.subscribers);
+        keep_three(&mut self.publishers);
+        keep_three(&mut self.topics);
+        keep_three(&mut self.reliability);
+        keep_three(&mut self.publishing);
+        keep_three(&mut self.delivery);
+        if let Some(wait) = &mut self.wait {
+            keep_three(&mut wait.0);
+        }
+    }
+}
+
+/// Leaves questions out, evenly over the plan, until the rest fits, and tells which. A question that stays is put to all series.
+pub(super) fn keep_within(
+    limit: Duration,
+    questions: &mut Vec<Question>,
+    cases: &Cases,
+    warm_up: Duration,
+) -> Vec<Question> {
+    let cost = |question: &Question| -> Duration {
+        question.iter().map(|(asked, mover)| cases.planned_case(asked, *mover, 0, warm_up).estimate()).sum()
+    };
+    for most in (1..=questions.len()).rev() {
+        let kept = |index: &usize| is_kept(*index, questions.len(), most);
+        let time = || (0..questions.len()).filter(kept).map(|index| cost(&questions[index])).sum::<Duration>();
+        if most == 1 || time() <= limit {
+            return keep_evenly(questions, most);
+        }
+    }
+    Vec::new()
+}
+
+fn keep_three<T>(list: &mut List<T>) {
+    let kept = [0, list.0.len() / 2, list.0.len().saturating_sub(1)];
+    let mut index = 0;
+    list.0.retain(|_| {
+        index += 1;
+        kept.contains(&(index - 1))
+    });
+}
+
+/// Keeps so many values at most, spread evenly over the list, and returns the others.
+fn keep_evenly<T>(values: &mut Vec<T>, most: usize) -> Vec<T> {
+    let len = values.len();
+    let mut index = 0;
+    values
+        .extract_if(.., |_| {
+            index += 1;
+            !is_kept(index - 1, len, most)
+        })
+        .collect()
+}
+
+/// Whether the value at `index` of `len` is one of the `most` that are kept.
+fn is_kept(index: usize, len: usize, most: usize) -> bool {
+    len <= most || index * most / len != (index + 1) * most / len
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn thinning_keeps_so_many_in_order_and_loses_none(len in 0..500_usize, most in 1..200_usize) {
+            let mut values: Vec<usize> = (0..len).collect();
+            let others = keep_evenly(&mut values, most);
+            prop_assert_eq!(values.len(), len.min(most));
+            prop_assert!(values.is_sorted());
+            values.extend(others);
+            values.sort_unstable();
+            prop_assert!(values.into_iter().eq(0..len));
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Samples that a listener gets: taken, timed and sent back on the thread that receives them.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver as Arrivals, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use peregrine::DataReader;
+use peregrine::status::StatusMask;
+
+use super::dds::look_at_each;
+use super::link::{Receiver, Sender};
+use crate::campaign::types::{SampleType, Stamp};
+use crate::clock::MonotonicNs;
+use crate::error::Error;
+
+/// Samples that wait to be counted; the listener waits when there are more.
+const ARRIVALS_WAITING: usize = 1 << 16;
+
+/// What listener and reader thread share.
+struct Shared {
+    /// Sends samples of the first writer back.
+    echo: Mutex<Option<Box<dyn Sender>>>,
+    /// Samples that were not what had been sent.
+    corrupt: AtomicU64,
+    patterns: bool,
+    /// The first, which ends the reader.
+    failure: Mutex<Option<Error>>,
+}
+
+/// A reader with a listener. What the listener has seen is counted by the thread that asks.
+pub(super) struct Listening<T: SampleType> {
+    reader: DataReader<T>,
+    arrivals: Arrivals<(Stamp, MonotonicNs)>,
+    shared: Arc<Shared>,
+}
+
+impl<T: SampleType> Listening<T> {
+    pub(super) fn start(reader: DataReader<T>, patterns: bool) -> Self {
+        let (sender, arrivals) = sync_channel(ARRIVALS_WAITING);
+        let shared = Arc::new(Shared {
+            echo: Mutex::default(),
+            corrupt: AtomicU64::new(0),
+            patterns,
+            failure: Mutex::default(),
+        });
+        let listener = {
+            let shared = Arc::clone(&shared);
+            move |reader: &DataReader<T>| shared.take(reader, &sender)
+        };
+        reader.set_listener(Some(Arc::new(listener)), StatusMask::DATA_AVAILABLE);
+        Self { reader, arrivals, shared }
+    }
+}
+
+impl Shared {
+    fn take<T: SampleType>(&self, reader: &DataReader<T>, arrivals: &SyncSender<(Stamp, MonotonicNs)>) {
+        let result = look_at_each(reader, &mut |value: &T| {
+            let (stamp, now) = (value.stamp(), MonotonicNs::now());
+            if stamp.writer == 0
+                && let Some(echo) = self.echo.lock().unwrap_or_else(PoisonError::into_inner).as_mut()
+                && let Err(error) = echo.send(&stamp)
+            {
+                self.fail(error);
+            }
+            // Nobody counts any more once the reader has ended.
+            let _ = arrivals.send((stamp, now));
+            if self.patterns && !value.is_filled(stamp.id()) {
+                self.corrupt.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        if let Err(error) = result {
+            self.fail(error);
+        }
+    }
+
+    fn fail(&self, error: Error) {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+    }
+}
+
+impl<T: SampleType> Receiver for Listening<T> {
+    fn address(&self) -> Option<SocketAddr> {
+        None
+    }
+
+    fn join(&mut self, senders: u32, deadline: MonotonicNs) -> Result<(), Error> {
+        let found = self.reader.wait_for_writers(senders as usize, deadline.remaining());
+        found.map_err(|error| Error::Partner(error.to_string()))
+    }
+
+    fn receive(&mut self, limit: Duration, on_sample: &mut dyn FnMut(Stamp, MonotonicNs)) -> Result<(), Error> {
+        match self.arrivals.recv_timeout(limit) {
+            Ok((stamp, at)) => on_sample(stamp, at),
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {}
+        }
+        self.arrivals.try_iter().for_each(|(stamp, at)| on_sample(stamp, at));
+        self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).take().map_or(Ok(()), Err)
+    }
+
+    fn corrupt(&self) -> Option<u64> {
+        self.shared.patterns.then(|| self.shared.corrupt.load(Ordering::Relaxed))
+    }
+
+    fn send_back(&mut self, echo: Box<dyn Sender>) -> Option<Box<dyn Sender>> {
+        *self.shared.echo.lock().unwrap_or_else(PoisonError::into_inner) = Some(echo);
+        None
+    }
+}
+
+impl<T: SampleType> Drop for Listening<T> {
+    fn drop(&mut self) {
+        // A listener that waits for room among the arrivals must not be waited for.
+        let (_, nothing) = sync_channel(0);
+        self.arrivals = nothing;
+        self.reader.set_listener(None, StatusMask::NONE);
+    }
+}

@@ -98,6 +98,7 @@ mod encoder;
 mod error;
 mod extent;
 mod facts;
+pub mod flat;
 mod id_chain;
 mod member;
 mod payload;

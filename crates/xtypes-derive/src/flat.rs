@@ -233,7 +233,7 @@ impl Structure<'_> {
                 #vis fn finish(
                     self,
                 ) -> ::core::result::Result<__xt::flat::Done<'w, #ident>, __xt::flat::FlatError> {
-                    self.writer.finish()
+                    self.writer.close()
                 }
             }
         }
@@ -287,7 +287,7 @@ impl Structure<'_> {
                 #vis fn finish(
                     self,
                 ) -> ::core::result::Result<__xt::flat::Done<'w, #ident>, __xt::flat::FlatError> {
-                    self.writer.finish(&[ #(#facts),* ])
+                    self.writer.close(&[ #(#facts),* ])
                 }
             }
         }

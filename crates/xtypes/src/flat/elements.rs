@@ -12,7 +12,7 @@ use crate::encapsulation::Encapsulation;
 use crate::encoder::{Encoder, Length};
 use crate::error::{DecodeError, DecodeErrorKind, EncodeError};
 use crate::extent::Extent;
-use crate::flat::{Build, Done, FlatError, FlatType, Writer};
+use crate::flat::{Build, Done, FlatError, FlatType, Writer, debug_without_bounds};
 use crate::plain;
 use crate::sink::Sink;
 use crate::types::DdsType;
@@ -120,7 +120,7 @@ impl<T: FlatType> fmt::Debug for Elements<'_, T> {
 }
 
 /// Iterates over [`Elements`].
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ElementsIter<'a, T> {
     decoder: Option<Decoder<'a>>,
     left: usize,
@@ -149,7 +149,6 @@ impl<'a, T: FlatType> Iterator for ElementsIter<'a, T> {
 impl<T: FlatType> ExactSizeIterator for ElementsIter<'_, T> {}
 
 /// A sequence or array in a payload, whose elements can be changed in place.
-#[derive(Debug)]
 pub struct ElementsMut<'a, T> {
     bytes: &'a mut [u8],
     first: Place,
@@ -200,6 +199,12 @@ impl<'a, T: FlatType> ElementsMut<'a, T> {
     pub fn as_elements(&self) -> Elements<'_, T> {
         Elements { bytes: self.bytes, first: Some(self.first), count: self.count, of: PhantomData }
     }
+}
+
+debug_without_bounds! {
+    [T] ElementsIter<'_, T> { left },
+    [T] ElementsMut<'_, T> { count },
+    [C] ElementsBuilder<'_, C> { writer, count },
 }
 
 fn slice_range<T: DdsType>(first: Place, count: usize) -> Option<core::ops::Range<usize>> {
@@ -285,7 +290,6 @@ pub trait Collection: FlatType {
 /// Builds a sequence or array.
 ///
 /// What fails leaves it as it was: an element that did not fit is not there, and the others can be finished.
-#[derive(Debug)]
 #[must_use = "nothing is built without `finish`"]
 pub struct ElementsBuilder<'w, C> {
     writer: Writer<'w>,

@@ -9,7 +9,7 @@ use crate::decoder::{Decoder, Place};
 use crate::encapsulation::Endianness;
 use crate::encoder::Encoder;
 use crate::error::DecodeError;
-use crate::flat::{FlatError, FlatType, NotFixedSize, ValueBuilder, Writer};
+use crate::flat::{FlatError, FlatType, NotFixedSize, ValueBuilder, Writer, debug_without_bounds};
 use crate::types::DdsType;
 
 /// A map in a payload: its entries, in the order in which the writer put them.
@@ -78,7 +78,7 @@ impl<K: FlatType, V: FlatType> fmt::Debug for Entries<'_, K, V> {
 }
 
 /// Iterates over [`Entries`].
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct EntriesIter<'a, K, V> {
     decoder: Decoder<'a>,
     left: usize,
@@ -103,6 +103,10 @@ impl<'a, K: FlatType, V: FlatType> Iterator for EntriesIter<'a, K, V> {
 }
 
 impl<K: FlatType, V: FlatType> ExactSizeIterator for EntriesIter<'_, K, V> {}
+
+debug_without_bounds! {
+    [K, V] EntriesIter<'_, K, V> { left },
+}
 
 /// The items that maps share.
 macro_rules! map_impl {

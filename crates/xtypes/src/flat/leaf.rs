@@ -10,13 +10,12 @@ use crate::decoder::{Decoder, Place};
 use crate::encapsulation::Encapsulation;
 use crate::encoder::Encoder;
 use crate::error::{DecodeError, DecodeErrorKind};
-use crate::flat::{Done, Elements, ElementsIter, FlatError, FlatType, Writer};
+use crate::flat::{Done, Elements, ElementsIter, FlatError, FlatType, Writer, debug_without_bounds};
 use crate::primitive::{Char8, Wchar};
 use crate::string::{BoundedString, BoundedWString, WString, decode_str, encode_str, encode_utf16, take_utf16_len};
 use crate::types::DdsType;
 
 /// Writes one value: what the builder of a value is that has no parts.
-#[derive(Debug)]
 #[must_use = "nothing is built without `put`"]
 pub struct ValueBuilder<'w, T> {
     writer: Writer<'w>,
@@ -41,7 +40,6 @@ impl<'w, T: FlatType> ValueBuilder<'w, T> {
 }
 
 /// One value of fixed size in a payload, which can be changed.
-#[derive(Debug)]
 pub struct ValueMut<'a, T> {
     bytes: &'a mut [u8],
     place: Place,
@@ -71,6 +69,11 @@ impl<'a, T: DdsType> ValueMut<'a, T> {
         // The payload was checked, so there is room for a value of the same size.
         let _ = value.encode(&mut encoder);
     }
+}
+
+debug_without_bounds! {
+    [T] ValueBuilder<'_, T> { writer },
+    [T] ValueMut<'_, T> { place },
 }
 
 /// What there is to change of a value whose size is not fixed: nothing. Text and maps are built, not changed in place.

@@ -95,6 +95,18 @@
 //! DDS type; structures, unions and aliases among them need `#[dds(flat)]` too, enumerations and bitmasks do not. Maps and unions are
 //! built from values (`&BTreeMap`, `&Choice`) and viewed in place. A structure with a base structure has no flat form, which the derive macro says.
 
+/// Implements `Debug` whatever the parameters of a type are, which derived it would ask the same of.
+macro_rules! debug_without_bounds {
+    ($([$($parameters:tt)*] $type:ident<$($arguments:tt),*> { $($field:ident),* },)*) => {$(
+        impl<$($parameters)*> core::fmt::Debug for $type<$($arguments),*> {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                f.debug_struct(stringify!($type))$(.field(stringify!($field), &self.$field))*.finish_non_exhaustive()
+            }
+        }
+    )*};
+}
+use debug_without_bounds;
+
 mod elements;
 mod entries;
 mod error;

@@ -152,7 +152,6 @@ impl ParameterFacts {
 }
 
 /// Finds the members of a structure. For the derive macro.
-#[derive(Debug)]
 pub struct Walk<'a, T, const N: usize> {
     decoder: Decoder<'a>,
     /// Where the members begin.

@@ -7,7 +7,7 @@ use crate::encapsulation::{Encapsulation, Endianness, Extensibility, Representat
 use crate::encoder::{EM_MUST_UNDERSTAND, Encoder, Length, MAX_DEPTH, MEMBER_ID_MASK};
 use crate::error::EncodeError;
 use crate::extent::padding;
-use crate::flat::{Build, FlatError, FlatMember, FlatType};
+use crate::flat::{Build, FlatError, FlatMember, FlatType, debug_without_bounds};
 use crate::plain;
 use crate::sink::Sink;
 use crate::types::DdsType;
@@ -35,7 +35,6 @@ pub struct Writer<'w> {
 }
 
 /// What finishing a builder returns: nothing else makes one.
-#[derive(Debug)]
 #[must_use = "it holds the length of the payload"]
 pub struct Done<'w, T> {
     position: usize,
@@ -50,6 +49,12 @@ impl<T> Done<'_, T> {
     pub fn len(&self) -> usize {
         self.position
     }
+}
+
+debug_without_bounds! {
+    [T] Done<'_, T> { position },
+    [T] StructureWriter<'_, T> { writer },
+    [T, const N: usize] ParametersWriter<'_, T, N> { inner, given },
 }
 
 impl<'w> Writer<'w> {
@@ -197,7 +202,6 @@ impl Sink for Writer<'_> {
 }
 
 /// Writes the members of a final or appendable structure. For the derive macro.
-#[derive(Debug)]
 pub struct StructureWriter<'w, T> {
     writer: Writer<'w>,
     length: Length,
@@ -246,7 +250,7 @@ impl<'w, T: DdsType> StructureWriter<'w, T> {
     ///
     /// # Errors
     /// Those of [`FlatError::Encode`].
-    pub fn finish(mut self) -> Result<Done<'w, T>, FlatError> {
+    pub fn close(mut self) -> Result<Done<'w, T>, FlatError> {
         self.writer.encoder().end_delimited(self.length)?;
         self.writer.finish()
     }
@@ -266,7 +270,6 @@ pub struct Parameter {
 }
 
 /// Writes the members of a mutable structure, in any order. For the derive macro.
-#[derive(Debug)]
 pub struct ParametersWriter<'w, T, const N: usize> {
     inner: StructureWriter<'w, T>,
     given: [bool; N],
@@ -329,11 +332,11 @@ impl<'w, T: DdsType, const N: usize> ParametersWriter<'w, T, N> {
     ///
     /// # Errors
     /// [`FlatError::MissingMember`], and those of [`FlatError::Encode`].
-    pub fn finish(self, members: &[(&'static str, bool); N]) -> Result<Done<'w, T>, FlatError> {
+    pub fn close(self, members: &[(&'static str, bool); N]) -> Result<Done<'w, T>, FlatError> {
         let missing = members.iter().zip(&self.given).find(|((_, optional), given)| !optional && !**given);
         match missing {
             Some(((member, _), _)) => Err(FlatError::MissingMember { type_name: T::TYPE_NAME, member }),
-            None => self.inner.finish(),
+            None => self.inner.close(),
         }
     }
 }

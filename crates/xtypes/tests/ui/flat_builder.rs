@@ -28,12 +28,4 @@ fn main() {
         let line = line.from(&Point { x: 1.0, y: 2.0 })?;
         line.to_with(|point| point.x(1.0)?.y(2.0)?.finish())?.label(3)?.finish()
     });
-    let _ = Flat::<Vec<Point>>::build(|mut points| {
-        let other = Flat::<Point>::build(|point| {
-            points.push_with(|_| point.x(1.0)?.y(2.0)?.finish())?;
-            unreachable!()
-        });
-        drop(other);
-        points.finish()
-    });
 }

@@ -12,7 +12,7 @@ use crate::encapsulation::Encapsulation;
 use crate::encoder::{Encoder, Length};
 use crate::error::{DecodeError, DecodeErrorKind, EncodeError};
 use crate::extent::Extent;
-use crate::flat::{Build, Done, FlatError, FlatType, Writer, debug_without_bounds};
+use crate::flat::{Build, Done, FlatError, FlatType, Writer};
 use crate::plain;
 use crate::sink::Sink;
 use crate::types::DdsType;
@@ -93,7 +93,7 @@ impl<'a, T: FlatType> Elements<'a, T> {
 
     /// The elements in a new vector.
     #[must_use]
-    pub fn to_vec(&self) -> Vec<T> {
+    pub fn to_vec(self) -> Vec<T> {
         let Some(first) = self.first else { return vec![T::default_value(); self.count] };
         let mut decoder = Decoder::resume(self.bytes, first);
         if let Some(values) = plain::decoded_vec(&mut decoder, self.count) {
@@ -233,7 +233,7 @@ fn span(size: Extent, offset: usize, count: usize) -> Option<usize> {
     const PERIOD_MAX: usize = 4;
     let step = |total: usize| total.checked_add(size.at(offset.wrapping_add(total)));
     let first = size.at(offset);
-    if first % 4 == 0 {
+    if first.is_multiple_of(4) {
         return first.checked_mul(count);
     }
     let lead = count.min(PERIOD_MAX);
@@ -245,7 +245,7 @@ fn span(size: Extent, offset: usize, count: usize) -> Option<usize> {
     loop {
         total = step(total)?;
         period += 1;
-        if (total - start) % 4 == 0 || period == PERIOD_MAX {
+        if (total - start).is_multiple_of(4) || period == PERIOD_MAX {
             break;
         }
     }

@@ -9,7 +9,7 @@ use crate::decoder::{Decoder, Place};
 use crate::encapsulation::Endianness;
 use crate::encoder::Encoder;
 use crate::error::DecodeError;
-use crate::flat::{FlatError, FlatType, NotFixedSize, ValueBuilder, Writer, debug_without_bounds};
+use crate::flat::{FlatError, FlatType, NotFixedSize, ValueBuilder, Writer};
 use crate::types::DdsType;
 
 /// A map in a payload: its entries, in the order in which the writer put them.
@@ -129,7 +129,7 @@ macro_rules! map_impl {
             decoder.map_or_else(Entries::absent, Entries::new)
         }
 
-        fn view_mut<'a>(_bytes: &'a mut [u8], _place: Place) -> NotFixedSize {
+        fn view_mut(_bytes: &mut [u8], _place: Place) -> NotFixedSize {
             NotFixedSize
         }
 

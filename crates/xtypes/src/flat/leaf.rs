@@ -10,7 +10,7 @@ use crate::decoder::{Decoder, Place};
 use crate::encapsulation::Encapsulation;
 use crate::encoder::Encoder;
 use crate::error::{DecodeError, DecodeErrorKind};
-use crate::flat::{Done, Elements, ElementsIter, FlatError, FlatType, Writer, debug_without_bounds};
+use crate::flat::{Done, Elements, ElementsIter, FlatError, FlatType, Writer};
 use crate::primitive::{Char8, Wchar};
 use crate::string::{BoundedString, BoundedWString, WString, decode_str, encode_str, encode_utf16, take_utf16_len};
 use crate::types::DdsType;
@@ -147,7 +147,7 @@ macro_rules! text_items {
         const FIXED: bool = false;
         const ANY_BITS: bool = false;
 
-        fn view_mut<'a>(_bytes: &'a mut [u8], _place: Place) -> NotFixedSize {
+        fn view_mut(_bytes: &mut [u8], _place: Place) -> NotFixedSize {
             NotFixedSize
         }
 

@@ -105,7 +105,6 @@ macro_rules! debug_without_bounds {
         }
     )*};
 }
-use debug_without_bounds;
 
 mod elements;
 mod entries;

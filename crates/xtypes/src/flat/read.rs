@@ -97,7 +97,7 @@ fn place_of(place: &Place, at: &[usize], index: usize) -> Option<Place> {
 
 /// Moves to the value of a member of a final or appendable structure, and tells where it is.
 #[inline]
-pub(crate) fn locate<M: FlatMember + ?Sized>(
+pub(crate) fn locate<M: FlatMember>(
     decoder: &mut Decoder<'_>,
     extensibility: Extensibility,
 ) -> Result<usize, DecodeError> {

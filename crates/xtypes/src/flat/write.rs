@@ -7,7 +7,7 @@ use crate::encapsulation::{Encapsulation, Endianness, Extensibility, Representat
 use crate::encoder::{EM_MUST_UNDERSTAND, Encoder, Length, MAX_DEPTH, MEMBER_ID_MASK};
 use crate::error::EncodeError;
 use crate::extent::padding;
-use crate::flat::{Build, FlatError, FlatMember, FlatType, debug_without_bounds};
+use crate::flat::{Build, FlatError, FlatMember, FlatType};
 use crate::plain;
 use crate::sink::Sink;
 use crate::types::DdsType;
@@ -18,6 +18,9 @@ enum Memory<'w> {
     Slice(&'w mut [u8]),
     Vec(&'w mut Vec<u8>),
 }
+
+/// A lifetime that is neither shortened nor extended: no builder can return the [`Done`] of another.
+type Brand<'w> = PhantomData<fn(&'w ()) -> &'w ()>;
 
 /// Writes a sample, or a part of it, in XCDR2 and the native byte order. What builders are made of.
 ///
@@ -30,15 +33,15 @@ pub struct Writer<'w> {
     depth: usize,
     /// Whether the payload ends with this part.
     is_whole: bool,
-    /// `'w` is neither shortened nor extended: no builder can return the [`Done`] of another.
-    brand: PhantomData<fn(&'w ()) -> &'w ()>,
+    brand: Brand<'w>,
 }
 
 /// What finishing a builder returns: nothing else makes one.
 #[must_use = "it holds the length of the payload"]
 pub struct Done<'w, T> {
     position: usize,
-    brand: PhantomData<(fn(&'w ()) -> &'w (), fn() -> T)>,
+    brand: Brand<'w>,
+    of: PhantomData<fn() -> T>,
 }
 
 impl<T> Done<'_, T> {
@@ -145,7 +148,7 @@ impl<'w> Writer<'w> {
             self.patch(0, header.to_bytes());
             self.memory.truncate(self.position);
         }
-        Ok(Done { position: self.position, brand: PhantomData })
+        Ok(Done { position: self.position, brand: PhantomData, of: PhantomData })
     }
 }
 

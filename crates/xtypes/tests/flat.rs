@@ -219,6 +219,24 @@ proptest! {
     }
 }
 
+#[test]
+fn each_seed_of_the_fuzz_target_is_a_payload() {
+    fn check<T: Sample>((data, types): (&[u8], &mut usize)) {
+        *types += usize::from(flat::view::<T>(data).is_ok());
+    }
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/flat_view");
+    let mut seeds = 0;
+    for entry in std::fs::read_dir(&folder).unwrap() {
+        let path = entry.unwrap().path();
+        let data = std::fs::read(&path).unwrap();
+        let mut types = 0;
+        for_each_flat_type!(check, (&data, &mut types));
+        assert!(types > 0, "{} is a payload of no type", path.display());
+        seeds += 1;
+    }
+    assert!(seeds > 0, "{} is empty", folder.display());
+}
+
 mod small {
     use super::*;
 

@@ -25,6 +25,24 @@ impl Member<'_> {
         quote_spanned! { crate::span_of(ty) => <#ty as __xt::Member>::Value }
     }
 
+    /// An item of [`path`](Self::path), blamed as a whole on the type in the source.
+    fn item(&self, item: &TokenStream) -> TokenStream {
+        let path = self.path();
+        quote_spanned! { crate::span_of(self.ty) => #path::#item }
+    }
+
+    /// An item of the value's flat type, blamed in the same way.
+    fn value_item(&self, item: &TokenStream) -> TokenStream {
+        let value = self.value();
+        quote_spanned! { crate::span_of(self.ty) => <#value as __xt::flat::FlatType>::#item }
+    }
+
+    /// The bound of a closure that builds the value.
+    fn build_bound(&self) -> TokenStream {
+        let value = self.value();
+        quote_spanned! { crate::span_of(self.ty) => for<'x> __xt::flat::Build<'x, #value> }
+    }
+
     fn name(&self) -> String {
         crate::idl_name(self.ident)
     }
@@ -130,25 +148,26 @@ impl Structure<'_> {
         let (vis, name, type_name) = (&self.container.vis, self.container.ident.to_string(), &self.container.name);
         let (view, view_mut) = (&self.view, &self.view_mut);
         let getters = self.members.iter().enumerate().map(|(index, member)| {
-            let (ident, ty, path) = (member.ident, member.ty, member.path());
+            let (ident, ty, view) = (member.ident, member.ty, member.item(&quote!(View<'a>)));
             let doc = format!("The member `{}`.", member.name());
             quote! {
                 #[doc = #doc]
                 #[inline]
                 #[must_use]
-                #vis fn #ident(&self) -> #path::View<'a> {
+                #vis fn #ident(&self) -> #view {
                     self.members.get::<#ty>(#index)
                 }
             }
         });
         let getters_mut = self.members.iter().enumerate().map(|(index, member)| {
-            let (method, ty, value, name) = (member.method("mut"), member.ty, member.value(), member.name());
+            let (method, ty, name) = (member.method("mut"), member.ty, member.name());
+            let view = member.value_item(&quote!(ViewMut<'_>));
             let doc = format!("The member `{name}`, to be changed in place.\n\n# Errors\n`AbsentMember`.");
             quote! {
                 #[doc = #doc]
                 #vis fn #method(
                     &mut self,
-                ) -> ::core::result::Result<<#value as __xt::flat::FlatType>::ViewMut<'_>, __xt::flat::FlatError> {
+                ) -> ::core::result::Result<#view, __xt::flat::FlatError> {
                     self.members.get::<#ty>(#index, #type_name, #name)
                 }
             }
@@ -192,8 +211,8 @@ impl Structure<'_> {
         let (vis, ident, builder, count) =
             (&self.container.vis, &self.container.ident, &self.builder, self.members.len());
         let steps = self.members.iter().enumerate().map(|(index, member)| {
-            let (method, with, ty, path, value) =
-                (member.ident, member.method("with"), member.ty, member.path(), member.value());
+            let (method, with, ty) = (member.ident, member.method("with"), member.ty);
+            let (input, build) = (member.item(&quote!(Input<'_>)), member.build_bound());
             let (doc, doc_with) = docs(member);
             let next = index + 1;
             quote! {
@@ -203,7 +222,7 @@ impl Structure<'_> {
                     #[inline]
                     #vis fn #method(
                         mut self,
-                        value: #path::Input<'_>,
+                        value: #input,
                     ) -> ::core::result::Result<#builder<'w, #next>, __xt::flat::FlatError> {
                         self.writer.member::<#ty>(value)?;
                         ::core::result::Result::Ok(#builder { writer: self.writer })
@@ -216,7 +235,7 @@ impl Structure<'_> {
                         build: F,
                     ) -> ::core::result::Result<#builder<'w, #next>, __xt::flat::FlatError>
                     where
-                        F: for<'x> __xt::flat::Build<'x, #value>,
+                        F: #build,
                     {
                         self.writer.member_with::<#ty, F>(build)?;
                         ::core::result::Result::Ok(#builder { writer: self.writer })
@@ -242,8 +261,8 @@ impl Structure<'_> {
     fn builder_in_any_order(&self) -> TokenStream {
         let (vis, ident, builder) = (&self.container.vis, &self.container.ident, &self.builder);
         let methods = self.members.iter().enumerate().map(|(index, member)| {
-            let (method, with, ty, path, value) =
-                (member.ident, member.method("with"), member.ty, member.path(), member.value());
+            let (method, with, ty) = (member.ident, member.method("with"), member.ty);
+            let (input, build) = (member.item(&quote!(Input<'_>)), member.build_bound());
             let (id, must_understand, name) = (member.id, member.must_understand, member.name());
             let (doc, doc_with) = docs(member);
             let parameter = quote! {
@@ -258,7 +277,7 @@ impl Structure<'_> {
                 #[doc = #doc]
                 #vis fn #method(
                     mut self,
-                    value: #path::Input<'_>,
+                    value: #input,
                 ) -> ::core::result::Result<Self, __xt::flat::FlatError> {
                     self.writer.member::<#ty>(#parameter, value)?;
                     ::core::result::Result::Ok(self)
@@ -267,7 +286,7 @@ impl Structure<'_> {
                 #[doc = #doc_with]
                 #vis fn #with<F>(mut self, build: F) -> ::core::result::Result<Self, __xt::flat::FlatError>
                 where
-                    F: for<'x> __xt::flat::Build<'x, #value>,
+                    F: #build,
                 {
                     self.writer.member_with::<#ty, F>(#parameter, build)?;
                     ::core::result::Result::Ok(self)
@@ -297,8 +316,8 @@ impl Structure<'_> {
         let ident = &self.container.ident;
         let (view, view_mut, builder) = (&self.view, &self.view_mut, &self.builder);
         let is_final = self.container.extensibility() == Extensibility::Final;
-        let paths = self.members.iter().map(Member::path).collect::<Vec<_>>();
-        let values = self.members.iter().map(Member::value).collect::<Vec<_>>();
+        let fixed = self.members.iter().map(|member| member.item(&quote!(FIXED)));
+        let any_bits = self.members.iter().map(|member| member.value_item(&quote!(ANY_BITS)));
         let (check, find, count) = (self.check(), self.find(), self.members.len());
         let writer = if self.is_mutable() { quote!(ParametersWriter) } else { quote!(StructureWriter) };
         quote! {
@@ -319,8 +338,8 @@ impl Structure<'_> {
                 type Builder<'w> = #builder<'w>;
                 type Built = Self;
                 type Input<'v> = &'v Self;
-                const FIXED: bool = #is_final #(&& #paths::FIXED)*;
-                const ANY_BITS: bool = true #(&& <#values as __xt::flat::FlatType>::ANY_BITS)*;
+                const FIXED: bool = #is_final #(&& #fixed)*;
+                const ANY_BITS: bool = true #(&& #any_bits)*;
 
                 fn check(decoder: &mut __xt::Decoder<'_>) -> ::core::result::Result<(), __xt::DecodeError> {
                     let aggregate = decoder.begin_aggregate(<Self as __xt::DdsType>::EXTENSIBILITY)?;

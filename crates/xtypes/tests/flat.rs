@@ -5,7 +5,7 @@ mod support;
 use std::collections::BTreeMap;
 
 use flat_types::{Fixed, Flags, Level, Name, Plain, Sample};
-use peregrine_xtypes::flat::{self, Flat, FlatError};
+use peregrine_xtypes::flat::{self, Flat, FlatError, FlatType};
 use peregrine_xtypes::{
     Char8, DdsType, DecodeErrorKind, EncodeError, Endianness, PayloadKind, Representation, Wchar, decode, decode_key,
     decode_key_holder, encode, key_hash, key_hash_of_payload, key_of,
@@ -252,6 +252,13 @@ mod small {
     }
 
     #[derive(Clone, Debug, PartialEq, DdsType)]
+    #[dds(extensibility = "final", flat)]
+    pub(super) struct Filled {
+        pub(super) text: String,
+        pub(super) doubles: Vec<f64>,
+    }
+
+    #[derive(Clone, Debug, PartialEq, DdsType)]
     #[dds(extensibility = "appendable", flat)]
     pub(super) struct Old {
         pub(super) number: u16,
@@ -275,7 +282,7 @@ mod small {
         pub(super) word: peregrine_xtypes::BoundedString<3>,
     }
 }
-use small::{Arrays, Mutable, New, Old};
+use small::{Arrays, Filled, Mutable, New, Old};
 
 #[test]
 fn octets_are_those_of_the_clause() {
@@ -417,6 +424,65 @@ fn an_unfinished_part_leaves_nothing_behind() {
     assert_eq!(tried, 1);
     let expected = vec![Old { number: 5 }];
     assert_eq!(built.unwrap().payload(), payload(&expected, Representation::Xcdr2, Endianness::NATIVE));
+}
+
+#[test]
+fn slices_are_borrowed_in_the_native_order_and_where_they_are_aligned() {
+    #[repr(align(8))]
+    struct Aligned([u8; 64]);
+
+    fn is_borrowed<T: FlatType + PartialEq>(values: Vec<T>, endianness: Endianness, shift: usize) -> bool
+    where
+        Vec<T>: for<'a> FlatType<View<'a> = flat::Elements<'a, T>>,
+    {
+        let data = payload(&values, Representation::Xcdr2, endianness);
+        let mut memory = Aligned([0; 64]);
+        let place = &mut memory.0[shift..shift + data.len()];
+        place.copy_from_slice(&data);
+        let view = flat::view::<Vec<T>>(place).unwrap();
+        assert!(view.to_vec() == values);
+        view.as_slice().is_some_and(|slice| slice == values)
+    }
+    let check = |endianness: Endianness, shift: usize| {
+        [
+            is_borrowed(vec![1_u32, 2, 3], endianness, shift),
+            is_borrowed(vec![Plain { id: 1, values: [2, 3] }; 2], endianness, shift),
+            is_borrowed(vec![7_u8, 8], endianness, shift),
+            is_borrowed(vec![true, false], endianness, shift),
+        ]
+    };
+    let foreign = if Endianness::NATIVE == Endianness::Little { Endianness::Big } else { Endianness::Little };
+    assert_eq!(check(Endianness::NATIVE, 0), [true, true, true, false]);
+    assert_eq!(check(Endianness::NATIVE, 1), [false, false, true, false]);
+    assert_eq!(check(foreign, 0), [false, false, true, false]);
+}
+
+#[test]
+fn what_is_not_aligned_is_filled_all_the_same() {
+    let values: Vec<f64> = (0..5).map(f64::from).collect();
+    for text in ["", "four", "fivey", "seven.."] {
+        let mut memory = Vec::new();
+        let mut list = flat::builder_in_vec::<Vec<Filled>>(&mut memory).unwrap();
+        for _ in 0..2 {
+            list.push_with(|filled| {
+                let filled = filled.text(text)?;
+                let filled = filled.doubles_with(|mut doubles| {
+                    let sum = doubles.fill(5, |doubles| {
+                        doubles.copy_from_slice(&values);
+                        doubles.iter().sum::<f64>()
+                    })?;
+                    assert_eq!(sum, 10.0);
+                    doubles.finish()
+                })?;
+                filled.finish()
+            })
+            .unwrap();
+        }
+        let len = list.finish().unwrap().len();
+        assert_eq!(memory.len(), len);
+        let expected = vec![Filled { text: text.into(), doubles: values.clone() }; 2];
+        assert_eq!(memory, payload(&expected, Representation::Xcdr2, Endianness::NATIVE));
+    }
 }
 
 #[test]

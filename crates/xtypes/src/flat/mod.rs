@@ -122,6 +122,7 @@ pub use read::{Members, MembersMut};
 pub use sample::Flat;
 pub use write::{Done, Writer};
 
+use alloc::vec::Vec;
 use core::fmt::Debug;
 
 use crate::decoder::{Decoder, Place};
@@ -313,6 +314,15 @@ pub fn view_mut<T: FlatType>(payload: &mut [u8]) -> Result<T::ViewMut<'_>, Decod
 /// [`FlatError::Encode`] when `buffer` is too small to begin with.
 pub fn builder<T: FlatType>(buffer: &mut [u8]) -> Result<T::Builder<'_>, FlatError> {
     T::builder(Writer::in_slice(buffer)?)
+}
+
+/// A builder of a sample in `buffer`, which grows as needed and whose contents are lost; otherwise like [`builder`]. Finishing it
+/// leaves the payload.
+///
+/// # Errors
+/// Those of [`FlatError::Encode`].
+pub fn builder_in_vec<T: FlatType>(buffer: &mut Vec<u8>) -> Result<T::Builder<'_>, FlatError> {
+    T::builder(Writer::in_vec(buffer)?)
 }
 
 /// A decoder of a payload that was checked.

@@ -10,7 +10,7 @@ use crate::encapsulation::{Encapsulation, Endianness, Extensibility, Representat
 use crate::encoder::{Encoder, Form, LengthCode};
 use crate::error::{DecodeError, EncodeError};
 use crate::extent::{Extents, padding};
-use crate::flat::{self, Build, FlatError, FlatType, Writer};
+use crate::flat::{self, Build, FlatError, FlatType};
 use crate::payload::{decode, encode, encoded_len};
 use crate::sink::Sink;
 use crate::types::{DdsType, KeyFacts};
@@ -47,8 +47,7 @@ impl<T: FlatType> Flat<T> {
     where
         F: for<'x> Build<'x, T>,
     {
-        let len = build(T::builder(Writer::in_vec(&mut buffer)?)?)?.len();
-        buffer.truncate(len);
+        let _ = build(flat::builder_in_vec::<T>(&mut buffer)?)?;
         Ok(Self::from_checked(buffer))
     }
 

@@ -61,6 +61,14 @@ fn read(payload: &[u8]) -> f64 {
     marks + last as f64 + image.gains().iter().map(f64::from).sum::<f64>() + pixels.len() as f64 + f64::from(pixels[7])
 }
 
+fn change(payload: &mut [u8]) {
+    let mut image = flat::view_mut::<Image>(payload).unwrap();
+    image.pixels_mut().unwrap().as_mut_slice().unwrap()[7] = 11;
+    image.mode_mut().unwrap().set(Mode::Auto);
+    image.mode_mut().unwrap().set(Mode::Manual);
+    image.marks_mut().unwrap().get_mut(0).unwrap().weight_mut().unwrap().set(1.5);
+}
+
 #[test]
 fn nothing_is_allocated() {
     let mut slot = vec![0; PIXELS + 256];
@@ -68,11 +76,7 @@ fn nothing_is_allocated() {
     let before = dhat::HeapStats::get().total_blocks;
     let len = build(&mut slot).unwrap();
     let first = read(&slot[..len]);
-    let mut image = flat::view_mut::<Image>(&mut slot[..len]).unwrap();
-    image.pixels_mut().unwrap().as_mut_slice().unwrap()[7] = 11;
-    image.mode_mut().unwrap().set(Mode::Manual);
-    image.marks_mut().unwrap().get_mut(0).unwrap().weight_mut().unwrap().set(1.5);
-    drop(image);
+    change(&mut slot[..len]);
     let second = read(&slot[..len]);
     let after = dhat::HeapStats::get().total_blocks;
     drop(profiler);

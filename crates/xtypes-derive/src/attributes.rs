@@ -6,7 +6,9 @@ use syn::ext::IdentExt;
 use syn::meta::ParseNestedMeta;
 use syn::punctuated::Punctuated;
 use syn::spanned::Spanned;
-use syn::{Attribute, DeriveInput, Error, Expr, Field, Ident, LitInt, LitStr, Result, Token, Type, Variant};
+use syn::{
+    Attribute, DeriveInput, Error, Expr, Field, Ident, LitInt, LitStr, Path, Result, Token, Type, Variant, Visibility,
+};
 
 /// How a type may evolve.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -36,6 +38,9 @@ impl Extensibility {
 
 /// The attributes of a type.
 pub(crate) struct Container {
+    /// The crate that the code refers to.
+    pub(crate) runtime: Path,
+    pub(crate) vis: Visibility,
     pub(crate) ident: Ident,
     pub(crate) name: String,
     pub(crate) extensibility: Option<(Extensibility, Span)>,
@@ -45,13 +50,16 @@ pub(crate) struct Container {
     pub(crate) bitmask: Option<Span>,
     pub(crate) discriminator: Option<Type>,
     pub(crate) key: Option<Span>,
+    pub(crate) flat: Option<Span>,
     /// Whether the layout in memory is that of C, or of the only field.
     pub(crate) fixed_layout: bool,
 }
 
 impl Container {
-    pub(crate) fn parse(input: &DeriveInput) -> Result<Self> {
+    pub(crate) fn parse(input: &DeriveInput, runtime: &Path) -> Result<Self> {
         let mut container = Self {
+            runtime: runtime.clone(),
+            vis: input.vis.clone(),
             ident: input.ident.clone(),
             name: crate::idl_name(&input.ident),
             extensibility: None,
@@ -61,6 +69,7 @@ impl Container {
             bitmask: None,
             discriminator: None,
             key: None,
+            flat: None,
             fixed_layout: has_fixed_layout(&input.attrs)?,
         };
         for_each(&input.attrs, |meta| container.parse_one(&meta))?;
@@ -85,10 +94,11 @@ impl Container {
             "bitmask" => self.bitmask = Some(span),
             "discriminator" => self.discriminator = Some(meta.value()?.parse::<LitStr>()?.parse()?),
             "key" => self.key = Some(span),
+            "flat" => self.flat = Some(span),
             _ => {
                 return Err(meta.error(
                     "unknown attribute of a type: expected name, extensibility, autoid, nested, bit_bound, bitmask, \
-                     discriminator or key",
+                     discriminator, key or flat",
                 ));
             }
         }

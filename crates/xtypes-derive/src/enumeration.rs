@@ -52,7 +52,9 @@ fn implementation(
     let (ident, name, nested) = (&container.ident, &container.name, container.nested);
     let literals = data.variants.iter().map(|variant| &variant.ident).collect::<Vec<_>>();
     let values = (0..literals.len()).map(|index| format_ident!("VALUE_{index}")).collect::<Vec<_>>();
+    let flat = crate::flat::scalar(container, false);
     quote! {
+        #flat
         #(const #values: #holder = {
             let value = #ident::#literals as i64;
             ::core::assert!(

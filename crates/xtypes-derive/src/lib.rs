@@ -6,6 +6,8 @@
 
 mod attributes;
 mod enumeration;
+mod flat;
+mod flat_union;
 mod newtype;
 mod structure;
 mod union;
@@ -31,8 +33,10 @@ pub fn derive_dds_type_in_peregrine(input: proc_macro::TokenStream) -> proc_macr
 
 fn run(input: proc_macro::TokenStream, runtime: &Path) -> proc_macro::TokenStream {
     let input = syn::parse_macro_input!(input as DeriveInput);
-    let code = expand(&input).unwrap_or_else(|error| error.into_compile_error());
+    let (code, types) =
+        expand(&input, runtime).unwrap_or_else(|error| (error.into_compile_error(), TokenStream::new()));
     quote! {
+        #types
         const _: () = {
             use #runtime as __xt;
             #code
@@ -41,17 +45,18 @@ fn run(input: proc_macro::TokenStream, runtime: &Path) -> proc_macro::TokenStrea
     .into()
 }
 
-fn expand(input: &DeriveInput) -> Result<TokenStream> {
+/// The implementations, and types of their own that stand beside the one they are derived from.
+fn expand(input: &DeriveInput, runtime: &Path) -> Result<(TokenStream, TokenStream)> {
     if !input.generics.params.is_empty() {
         return Err(Error::new_spanned(&input.generics, "a DDS type cannot be generic: IDL has no generic types"));
     }
-    let container = Container::parse(input)?;
+    let container = Container::parse(input, runtime)?;
     match &input.data {
         Data::Struct(data) => expand_struct(&container, data),
         Data::Enum(data) => {
             let unit = data.variants.iter().all(|variant| matches!(variant.fields, Fields::Unit));
             if unit && container.discriminator.is_none() {
-                enumeration::expand(&container, data)
+                Ok((enumeration::expand(&container, data)?, TokenStream::new()))
             } else {
                 union::expand(&container, data)
             }
@@ -62,12 +67,12 @@ fn expand(input: &DeriveInput) -> Result<TokenStream> {
     }
 }
 
-fn expand_struct(container: &Container, data: &DataStruct) -> Result<TokenStream> {
+fn expand_struct(container: &Container, data: &DataStruct) -> Result<(TokenStream, TokenStream)> {
     match &data.fields {
         Fields::Named(fields) => structure::expand(container, fields.named.iter()),
         Fields::Unit => structure::expand(container, [].into_iter()),
         Fields::Unnamed(fields) => match (fields.unnamed.first(), fields.unnamed.len()) {
-            (Some(field), 1) => newtype::expand(container, field),
+            (Some(field), 1) => Ok((newtype::expand(container, field)?, TokenStream::new())),
             _ => Err(Error::new_spanned(
                 fields,
                 "the members of a DDS structure have names; only an alias or a bitmask is a tuple structure, of one field",

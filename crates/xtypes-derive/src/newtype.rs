@@ -63,7 +63,12 @@ fn implementation(container: &Container, ty: &Type, primitive: &TokenStream) -> 
                 __xt::private::plain_layout!(Self, __xt::Extensibility::Final, [0]);
         }
     });
+    let flat = match container.bitmask {
+        Some(_) => crate::flat::scalar(container, true),
+        None => crate::flat::alias(container, ty),
+    };
     quote! {
+        #flat
         #[automatically_derived]
         impl __xt::DdsType for #ident {
             const TYPE_NAME: &'static str = #name;

@@ -6,6 +6,7 @@ use syn::spanned::Spanned;
 use syn::{Error, Field, GenericArgument, Ident, PathArguments, Result, Type};
 
 use crate::attributes::{Container, Extensibility, MemberAttributes};
+use crate::flat;
 
 struct Member {
     ident: Ident,
@@ -31,7 +32,11 @@ struct Structure<'c> {
     members: Vec<Member>,
 }
 
-pub(crate) fn expand<'f>(container: &Container, fields: impl Iterator<Item = &'f Field>) -> Result<TokenStream> {
+/// The implementations, and the types of the flat form.
+pub(crate) fn expand<'f>(
+    container: &Container,
+    fields: impl Iterator<Item = &'f Field>,
+) -> Result<(TokenStream, TokenStream)> {
     container.forbid(
         "a structure",
         &[
@@ -43,7 +48,10 @@ pub(crate) fn expand<'f>(container: &Container, fields: impl Iterator<Item = &'f
     )?;
     let structure = Structure::new(container, fields)?;
     let (dds_type, members, checks) = (structure.dds_type(), structure.members_impl(), structure.checks());
-    Ok(quote! { #dds_type #members #checks })
+    let base = structure.base.as_ref().map(|(ident, _)| ident.span());
+    let flat = flat::structure(container, base, structure.flat_members())?;
+    let types = flat::structure_types(container, structure.flat_members());
+    Ok((quote! { #dds_type #members #checks #flat }, types))
 }
 
 impl<'c> Structure<'c> {
@@ -97,6 +105,16 @@ impl<'c> Structure<'c> {
             }
             (Some(Member { id, .. }), _) => (None, quote!(#id + 1u32)),
         }
+    }
+
+    fn flat_members(&self) -> Vec<flat::Member<'_>> {
+        let flat = self.members.iter().map(|Member { ident, ty, id, must_understand, .. }| flat::Member {
+            ident,
+            ty,
+            id,
+            must_understand: *must_understand,
+        });
+        flat.collect()
     }
 
     fn keys(&self) -> Vec<&Member> {

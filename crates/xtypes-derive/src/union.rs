@@ -6,24 +6,25 @@ use syn::{DataEnum, Error, Expr, ExprLit, ExprUnary, Fields, Ident, Lit, Result,
 
 use crate::attributes::{Container, Extensibility, VariantAttributes};
 
-struct Case {
-    ident: Ident,
+pub(crate) struct Case {
+    pub(crate) ident: Ident,
     /// What the variant holds; nothing when its labels select no member.
-    ty: Option<Type>,
-    id: u32,
+    pub(crate) ty: Option<Type>,
+    pub(crate) id: u32,
     labels: Vec<Expr>,
     is_default: bool,
     /// The label that is written.
     written: TokenStream,
 }
 
-struct Union<'c> {
-    container: &'c Container,
-    discriminator: Type,
-    cases: Vec<Case>,
+pub(crate) struct Union<'c> {
+    pub(crate) container: &'c Container,
+    pub(crate) discriminator: Type,
+    pub(crate) cases: Vec<Case>,
 }
 
-pub(crate) fn expand(container: &Container, data: &DataEnum) -> Result<TokenStream> {
+/// The implementations, and the type of the flat form.
+pub(crate) fn expand(container: &Container, data: &DataEnum) -> Result<(TokenStream, TokenStream)> {
     container.forbid(
         "a union",
         &[("bit_bound", container.bit_bound.map(|(_, span)| span)), ("bitmask", container.bitmask)],
@@ -31,7 +32,9 @@ pub(crate) fn expand(container: &Container, data: &DataEnum) -> Result<TokenStre
     if data.variants.is_empty() {
         return Err(crate::error_at(container.ident.span(), "a union has at least one member"));
     }
-    Ok(Union::new(container, data)?.implementation())
+    let union = Union::new(container, data)?;
+    let (implementation, (flat, types)) = (union.implementation(), union.flat()?);
+    Ok((quote! { #implementation #flat }, types))
 }
 
 impl<'c> Union<'c> {
@@ -128,12 +131,12 @@ impl<'c> Union<'c> {
         }
     }
 
-    fn is_mutable(&self) -> bool {
+    pub(crate) fn is_mutable(&self) -> bool {
         self.container.extensibility() == Extensibility::Mutable
     }
 
     /// Runs `known` for the variant that a discriminator selects, after that of the type's own default.
-    fn select(&self, known: impl Fn(&Case) -> TokenStream) -> TokenStream {
+    pub(crate) fn select(&self, known: impl Fn(&Case) -> TokenStream) -> TokenStream {
         let arms = self.cases.iter().filter(|case| !case.labels.is_empty()).map(|case| {
             let (labels, code) = (&case.labels, known(case));
             quote!(if #(discriminator == #labels)||* { #code } else)

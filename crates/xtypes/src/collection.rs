@@ -20,7 +20,10 @@ use crate::types::{DdsType, KeyFacts, unwritable};
 /// Memory asked for before the first element of a sequence has been read: the rest comes as elements prove to exist.
 const MAX_INITIAL_ALLOCATION: usize = 64 * 1024;
 
-fn encode_elements<T: DdsType, S: Sink>(elements: &[T], encoder: &mut Encoder<'_, S>) -> Result<(), EncodeError> {
+pub(crate) fn encode_elements<T: DdsType, S: Sink>(
+    elements: &[T],
+    encoder: &mut Encoder<'_, S>,
+) -> Result<(), EncodeError> {
     if T::PRIMITIVE && !elements.is_empty() {
         encoder.align(T::MIN_SIZE)?;
     }
@@ -42,7 +45,10 @@ fn skip_elements<T: DdsType>(decoder: &mut Decoder<'_>, count: usize) -> Result<
     Ok(())
 }
 
-fn encode_sequence<T: DdsType, S: Sink>(elements: &[T], encoder: &mut Encoder<'_, S>) -> Result<(), EncodeError> {
+pub(crate) fn encode_sequence<T: DdsType, S: Sink>(
+    elements: &[T],
+    encoder: &mut Encoder<'_, S>,
+) -> Result<(), EncodeError> {
     let length = encoder.begin_delimited(!T::PRIMITIVE)?;
     encoder.put_len(elements.len())?;
     encode_elements(elements, encoder)?;
@@ -75,7 +81,7 @@ fn is_delimited<T: DdsType>(decoder: &Decoder<'_>) -> bool {
     !T::PRIMITIVE && decoder.representation() == Representation::Xcdr2
 }
 
-fn skip_sequence<T: DdsType>(decoder: &mut Decoder<'_>) -> Result<(), DecodeError> {
+pub(crate) fn skip_sequence<T: DdsType>(decoder: &mut Decoder<'_>) -> Result<(), DecodeError> {
     let aggregate = decoder.begin_delimited(!T::PRIMITIVE)?;
     if !is_delimited::<T>(decoder) {
         let count = decoder.take_count(T::MIN_SIZE, None)?;

@@ -23,6 +23,17 @@ pub struct Decoder<'a> {
     form: Form,
 }
 
+/// A position in an XCDR2 payload, without the payload: what a [`Decoder`] is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Place {
+    /// From the start of the payload, in octets.
+    pub(crate) position: usize,
+    /// The end of the window, in the same way.
+    pub(crate) end: usize,
+    pub(crate) depth: usize,
+    pub(crate) endianness: Endianness,
+}
+
 /// A structure or union being read.
 #[derive(Debug)]
 #[must_use]
@@ -39,6 +50,8 @@ pub struct Parameter {
     pub id: u32,
     /// Whether a reader that does not know the member must refuse the sample.
     pub must_understand: bool,
+    /// Whether the first word of the value also is its length, whatever the value is.
+    pub(crate) shares_length: bool,
     outer_end: usize,
     outer_origin: usize,
 }
@@ -66,6 +79,39 @@ impl<'a> Decoder<'a> {
             endianness: header.endianness,
             form,
         })
+    }
+
+    /// A decoder of the XCDR2 sample in `bytes` that goes on at `place`.
+    #[inline]
+    pub(crate) fn resume(bytes: &'a [u8], place: Place) -> Self {
+        Self {
+            bytes,
+            position: place.position,
+            end: place.end.min(bytes.len()),
+            origin: Encapsulation::LEN,
+            depth: place.depth,
+            representation: Representation::Xcdr2,
+            endianness: place.endianness,
+            form: Form::Data,
+        }
+    }
+
+    /// Where this decoder is.
+    #[inline]
+    pub(crate) fn place(&self) -> Place {
+        Place { position: self.position, end: self.end, depth: self.depth, endianness: self.endianness }
+    }
+
+    /// The whole payload.
+    #[inline]
+    pub(crate) fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// Moves to `position`, counted from the start of the payload.
+    #[inline]
+    pub(crate) fn seek(&mut self, position: usize) {
+        self.position = position;
     }
 
     /// Whether the payload holds all members or the key members only.
@@ -293,7 +339,9 @@ impl<'a> Decoder<'a> {
                 rest.checked_mul(unit).and_then(|rest| rest.checked_add(4)).unwrap_or(usize::MAX)
             }
         };
-        self.enter_parameter(header & MEMBER_ID_MASK, header & EM_MUST_UNDERSTAND != 0, len).map(Some)
+        let mut parameter = self.enter_parameter(header & MEMBER_ID_MASK, header & EM_MUST_UNDERSTAND != 0, len)?;
+        parameter.shares_length = code > 4;
+        Ok(Some(parameter))
     }
 
     fn next_parameter_xcdr1(&mut self) -> Result<Option<Parameter>, DecodeError> {
@@ -335,7 +383,7 @@ impl<'a> Decoder<'a> {
             return Err(self.error(DecodeErrorKind::UnexpectedEnd));
         }
         let outer_end = core::mem::replace(&mut self.end, self.position + len);
-        Ok(Parameter { id, must_understand, outer_end, outer_origin: self.origin })
+        Ok(Parameter { id, must_understand, shares_length: false, outer_end, outer_origin: self.origin })
     }
 
     /// Leaves a member, skipping what is left of it.

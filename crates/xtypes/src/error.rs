@@ -80,6 +80,8 @@ pub enum DecodeErrorKind {
     MustUnderstand,
     /// Structures and unions are nested deeper than [`MAX_DEPTH`](crate::MAX_DEPTH).
     TooDeep,
+    /// The payload is XCDR1, of which there is no flat view.
+    NotFlat,
 }
 
 impl fmt::Display for DecodeErrorKind {
@@ -97,6 +99,7 @@ impl fmt::Display for DecodeErrorKind {
             Self::InvalidLength => "impossible length",
             Self::MustUnderstand => "unknown member that must be understood",
             Self::TooDeep => "nesting too deep",
+            Self::NotFlat => "XCDR1 where a flat view needs XCDR2: decode the payload, or have it written in XCDR2",
         })
     }
 }

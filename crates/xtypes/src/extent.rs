@@ -81,6 +81,12 @@ impl Extent {
         Self::scalar(if long { 12 } else { 4 } + padded, 4)
     }
 
+    /// The greatest size of a value that starts `offset` octets behind the alignment origin; [`usize::MAX`] without a bound.
+    #[inline]
+    pub(crate) const fn at(self, offset: usize) -> usize {
+        self.0[offset % 8]
+    }
+
     /// The greatest size of a value that starts at offset 0, in octets; `None` without a bound.
     #[must_use]
     pub const fn max(self) -> Option<usize> {

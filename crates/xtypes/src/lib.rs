@@ -58,6 +58,7 @@
 //! - `bitmask`: the tuple structure is a bitmask.
 //! - `discriminator = "u8"`: the type of a union's discriminator; without it, `i32`.
 //! - `key`, on a union: its discriminator is its key.
+//! - `flat`: the type is also built and read in its XCDR2 form, without encoding and decoding: see [`flat`].
 //!
 //! On a member of a structure:
 //!
@@ -98,6 +99,7 @@ mod encoder;
 mod error;
 mod extent;
 mod facts;
+pub mod flat;
 mod id_chain;
 mod member;
 mod payload;

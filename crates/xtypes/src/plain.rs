@@ -235,6 +235,45 @@ fn bytes_of<T: DdsType>(values: &[T]) -> &[u8] {
     unsafe { core::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
 }
 
+/// Whether values of `T` in XCDR2 in this byte order, `offset` octets behind the alignment origin, can be borrowed, where they
+/// are aligned in memory.
+#[inline]
+pub(crate) fn is_borrowable_at<T: DdsType>(endianness: Endianness, offset: usize) -> bool {
+    let layout = T::LAYOUT.facts;
+    T::LAYOUT.is_borrowable(Representation::Xcdr2)
+        && (layout.alignment == 1 || endianness == Endianness::NATIVE)
+        && offset.is_multiple_of(layout.align(Representation::Xcdr2))
+}
+
+/// The values whose memory `bytes` are: `None` when any octets are not values of `T`, when they are not aligned for it or
+/// not a whole number of values.
+#[inline]
+pub(crate) fn slice_of<T: DdsType>(bytes: &[u8]) -> Option<&[T]> {
+    let count = slice_len::<T>(bytes)?;
+    // SAFETY: the pointer is aligned and followed by `count` times `size_of::<T>()` octets borrowed from `bytes`. The layout
+    // says that any octets are a value of `T`.
+    Some(unsafe { core::slice::from_raw_parts(bytes.as_ptr().cast(), count) })
+}
+
+/// The values whose memory `bytes` are, to be changed in place; see [`slice_of`].
+#[inline]
+pub(crate) fn slice_of_mut<T: DdsType>(bytes: &mut [u8]) -> Option<&mut [T]> {
+    let count = slice_len::<T>(bytes)?;
+    // SAFETY: as in `slice_of`, borrowed mutably. A value of `T` has no octets that are not initialized, as its layout says,
+    // so that none are left behind.
+    Some(unsafe { core::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), count) })
+}
+
+fn slice_len<T: DdsType>(bytes: &[u8]) -> Option<usize> {
+    let size = size_of::<T>();
+    let fits = T::LAYOUT.facts.any_bits
+        && T::LAYOUT.is_borrowable(Representation::Xcdr2)
+        && size > 0
+        && bytes.len().is_multiple_of(size)
+        && bytes.as_ptr().cast::<T>().is_aligned();
+    fits.then(|| bytes.len() / size)
+}
+
 /// The encoding of `values` at the encoder's present position, when it is their memory.
 #[inline]
 pub(crate) fn encoded<'v, T: DdsType, S: Sink>(values: &'v [T], encoder: &Encoder<'_, S>) -> Option<&'v [u8]> {

@@ -14,7 +14,7 @@ use crate::primitive::{Wchar, leaf_key};
 use crate::sink::Sink;
 use crate::types::{DdsType, KeyFacts, unwritable};
 
-fn encode_str<S: Sink>(text: &str, encoder: &mut Encoder<'_, S>) -> Result<(), EncodeError> {
+pub(crate) fn encode_str<S: Sink>(text: &str, encoder: &mut Encoder<'_, S>) -> Result<(), EncodeError> {
     let bytes = text.as_bytes();
     if bytes.contains(&0) {
         return Err(EncodeError::NulInString);
@@ -26,7 +26,7 @@ fn encode_str<S: Sink>(text: &str, encoder: &mut Encoder<'_, S>) -> Result<(), E
 
 /// The text of a string: its length counts the NUL at its end. Length zero, which some senders use for an empty
 /// string, is read as such.
-fn decode_str<'a>(decoder: &mut Decoder<'a>, bound: Option<usize>) -> Result<&'a str, DecodeError> {
+pub(crate) fn decode_str<'a>(decoder: &mut Decoder<'a>, bound: Option<usize>) -> Result<&'a str, DecodeError> {
     let len = decoder.take_len()?;
     let invalid = decoder.error(DecodeErrorKind::InvalidString);
     let bytes = match decoder.take(len)? {
@@ -213,13 +213,13 @@ fn utf16_len(text: &str) -> usize {
     text.encode_utf16().count() * 2
 }
 
-fn encode_utf16<S: Sink>(text: &str, encoder: &mut Encoder<'_, S>) -> Result<(), EncodeError> {
+pub(crate) fn encode_utf16<S: Sink>(text: &str, encoder: &mut Encoder<'_, S>) -> Result<(), EncodeError> {
     encoder.put_len(utf16_len(text))?;
     text.encode_utf16().try_for_each(|unit| unit.encode(encoder))
 }
 
 /// How many units of UTF-16 follow, at most `bound`.
-fn take_utf16_len(decoder: &mut Decoder<'_>, bound: Option<usize>) -> Result<usize, DecodeError> {
+pub(crate) fn take_utf16_len(decoder: &mut Decoder<'_>, bound: Option<usize>) -> Result<usize, DecodeError> {
     let len = decoder.take_len()?;
     if len % 2 != 0 {
         return Err(decoder.error(DecodeErrorKind::InvalidLength));

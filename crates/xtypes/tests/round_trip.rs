@@ -9,32 +9,7 @@ use peregrine_xtypes::{
     WString, Wchar, decode, decode_key, decode_key_holder, key_hash, key_hash_of_payload, key_of,
 };
 use proptest::prelude::*;
-use support::{ENCODINGS, key_payload, payload};
-
-/// Turns the octets that proptest generates (and shrinks) into values; zero when they run out.
-struct Source<'s>(&'s [u8]);
-
-impl Source<'_> {
-    fn byte(&mut self) -> u8 {
-        let (first, rest) = self.0.split_first().map_or((0, self.0), |(first, rest)| (*first, rest));
-        self.0 = rest;
-        first
-    }
-
-    fn long(&mut self) -> u64 {
-        (0..8).fold(0, |value, _| value << 8 | u64::from(self.byte()))
-    }
-
-    fn text(&mut self) -> String {
-        let len = self.byte() % 6;
-        (0..len).map(|_| char::from_u32(1 + u32::from(self.byte()) * 7).unwrap_or('?')).collect()
-    }
-
-    fn several<T>(&mut self, mut one: impl FnMut(&mut Self) -> T) -> Vec<T> {
-        let len = self.byte() % 4;
-        (0..len).map(|_| one(self)).collect()
-    }
-}
+use support::{ENCODINGS, Source, key_payload, payload};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, DdsType)]
 #[dds(bit_bound = 8)]

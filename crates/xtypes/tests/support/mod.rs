@@ -36,3 +36,28 @@ pub(crate) fn key_payload<T: DdsType>(value: &T, representation: Representation,
     assert_eq!(len, buffer.len());
     buffer
 }
+
+/// Turns the octets that proptest generates (and shrinks) into values; zero when they run out.
+pub(crate) struct Source<'s>(pub(crate) &'s [u8]);
+
+impl Source<'_> {
+    pub(crate) fn byte(&mut self) -> u8 {
+        let (first, rest) = self.0.split_first().map_or((0, self.0), |(first, rest)| (*first, rest));
+        self.0 = rest;
+        first
+    }
+
+    pub(crate) fn long(&mut self) -> u64 {
+        (0..8).fold(0, |value, _| value << 8 | u64::from(self.byte()))
+    }
+
+    pub(crate) fn text(&mut self) -> String {
+        let len = self.byte() % 6;
+        (0..len).map(|_| char::from_u32(1 + u32::from(self.byte()) * 7).unwrap_or('?')).collect()
+    }
+
+    pub(crate) fn several<T>(&mut self, mut one: impl FnMut(&mut Self) -> T) -> Vec<T> {
+        let len = self.byte() % 4;
+        (0..len).map(|_| one(self)).collect()
+    }
+}

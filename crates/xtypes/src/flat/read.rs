@@ -1,0 +1,232 @@
+//! Where the members of a structure are.
+
+use core::marker::PhantomData;
+
+use crate::decoder::{Decoder, Place};
+use crate::encapsulation::{Encapsulation, Endianness, Extensibility};
+use crate::error::DecodeError;
+use crate::extent::Extent;
+use crate::flat::{FlatError, FlatMember, FlatType};
+use crate::types::DdsType;
+
+/// The position of a member that is not there: no value is at the start of a payload.
+pub(crate) const ABSENT: usize = 0;
+
+/// The members of a structure in a payload, and where they are. What generated views are made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Members<'a, const N: usize> {
+    bytes: &'a [u8],
+    place: Place,
+    at: [usize; N],
+}
+
+impl<'a, const N: usize> Members<'a, N> {
+    /// The members that `find` finds from the decoder's position; without one, a structure without any of its members.
+    #[inline]
+    pub fn find(decoder: Option<Decoder<'a>>, find: impl FnOnce(Decoder<'a>) -> Self) -> Self {
+        let place = Place { position: ABSENT, end: ABSENT, depth: 0, endianness: Endianness::NATIVE };
+        decoder.map_or(Self { bytes: &[], place, at: [ABSENT; N] }, find)
+    }
+
+    /// A member.
+    #[inline]
+    #[must_use]
+    pub fn get<M: FlatMember>(&self, index: usize) -> M::View<'a> {
+        M::view(place_of(&self.place, &self.at, index).map(|place| Decoder::resume(self.bytes, place)))
+    }
+
+    /// Where the members are.
+    #[must_use]
+    pub fn positions(&self) -> Positions<N> {
+        Positions { place: self.place, at: self.at }
+    }
+}
+
+/// Where the members of a structure are, without the payload.
+#[derive(Clone, Copy, Debug)]
+pub struct Positions<const N: usize> {
+    place: Place,
+    at: [usize; N],
+}
+
+/// The members of a structure in a payload that can be changed in place. What generated views are made of.
+#[derive(Debug)]
+pub struct MembersMut<'a, const N: usize> {
+    bytes: &'a mut [u8],
+    place: Place,
+    at: [usize; N],
+}
+
+impl<'a, const N: usize> MembersMut<'a, N> {
+    /// The members at `positions` of `bytes`.
+    #[must_use]
+    pub fn new(bytes: &'a mut [u8], positions: Positions<N>) -> Self {
+        Self { bytes, place: positions.place, at: positions.at }
+    }
+
+    /// A member.
+    ///
+    /// # Errors
+    /// [`FlatError::AbsentMember`].
+    pub fn get<M: FlatMember>(
+        &mut self,
+        index: usize,
+        type_name: &'static str,
+        member: &'static str,
+    ) -> Result<<M::Value as FlatType>::ViewMut<'_>, FlatError> {
+        match place_of(&self.place, &self.at, index) {
+            Some(place) => Ok(M::Value::view_mut(self.bytes, place)),
+            None => Err(FlatError::AbsentMember { type_name, member }),
+        }
+    }
+
+    /// The same members, to be read.
+    #[must_use]
+    pub fn as_ref(&self) -> Members<'_, N> {
+        Members { bytes: self.bytes, place: self.place, at: self.at }
+    }
+}
+
+#[inline]
+fn place_of(place: &Place, at: &[usize], index: usize) -> Option<Place> {
+    match at.get(index) {
+        None | Some(&ABSENT) => None,
+        Some(&position) => Some(Place { position, ..*place }),
+    }
+}
+
+/// Moves to the value of a member of a final or appendable structure, and tells where it is.
+#[inline]
+pub(crate) fn locate<M: FlatMember>(
+    decoder: &mut Decoder<'_>,
+    extensibility: Extensibility,
+) -> Result<usize, DecodeError> {
+    if decoder.is_absent(extensibility, M::MIN_SIZE) || M::OPTIONAL && !bool::decode(decoder)? {
+        return Ok(ABSENT);
+    }
+    Ok(decoder.place().position)
+}
+
+/// The sizes of the first members of a structure together, as long as they are fixed.
+#[derive(Clone, Copy, Debug)]
+pub struct Prefix {
+    extent: Extent,
+    /// Whether these are all members so far.
+    is_fixed: bool,
+}
+
+impl Prefix {
+    /// No members.
+    pub const EMPTY: Self = Self { extent: Extent::EMPTY, is_fixed: true };
+
+    /// These members and another.
+    #[must_use]
+    pub const fn then<M: FlatMember>(self) -> Self {
+        if self.is_fixed && M::FIXED {
+            Self { extent: self.extent.then(<M::Value as DdsType>::EXTENTS.xcdr2), is_fixed: true }
+        } else {
+            Self { is_fixed: false, ..self }
+        }
+    }
+
+    /// Whether the next member is where this says.
+    #[must_use]
+    pub const fn is_fixed(self) -> bool {
+        self.is_fixed
+    }
+}
+
+/// What is to be known of a member to find it in a mutable structure.
+#[derive(Clone, Copy, Debug)]
+pub struct ParameterFacts {
+    optional: bool,
+    leads_with_length: bool,
+}
+
+impl ParameterFacts {
+    /// Those of a member.
+    #[must_use]
+    pub const fn of<M: FlatMember>() -> Self {
+        Self { optional: M::OPTIONAL, leads_with_length: <M::Value as FlatType>::LEADS_WITH_LENGTH }
+    }
+}
+
+/// Finds the members of a structure. For the derive macro.
+pub struct Walk<'a, T, const N: usize> {
+    decoder: Decoder<'a>,
+    /// Where the members begin.
+    start: usize,
+    /// Whether the fixed-size members in front are all there.
+    has_prefix: bool,
+    /// Whether the structure ended too early, which no checked one does.
+    failed: bool,
+    at: [usize; N],
+    of: PhantomData<fn() -> T>,
+}
+
+impl<'a, T: DdsType, const N: usize> Walk<'a, T, N> {
+    /// Enters the structure at the decoder's position, whose fixed-size members in front are `prefix`.
+    #[inline]
+    #[must_use]
+    pub fn open(mut decoder: Decoder<'a>, prefix: Prefix) -> Self {
+        let failed = decoder.begin_aggregate(T::EXTENSIBILITY).is_err();
+        let start = decoder.place().position;
+        let has_prefix = prefix.extent.at(start - Encapsulation::LEN) <= decoder.remaining();
+        Self { decoder, start, has_prefix, failed, at: [ABSENT; N], of: PhantomData }
+    }
+
+    /// Finds the next member of a final or appendable structure: `before` are the members before it, `after` it as well.
+    #[inline]
+    pub fn member<M: FlatMember>(&mut self, index: usize, before: Prefix, after: Prefix) {
+        if self.failed {
+            return;
+        }
+        if before.is_fixed() && self.has_prefix {
+            self.decoder.seek(self.start + before.extent.at(self.start - Encapsulation::LEN));
+            if after.is_fixed() {
+                self.set(index, self.decoder.place().position);
+                return;
+            }
+        }
+        match self.step::<M>() {
+            Ok(position) => self.set(index, position),
+            Err(_) => self.failed = true,
+        }
+    }
+
+    fn step<M: FlatMember>(&mut self) -> Result<usize, DecodeError> {
+        let position = locate::<M>(&mut self.decoder, T::EXTENSIBILITY)?;
+        if position != ABSENT {
+            M::Value::skip(&mut self.decoder)?;
+        }
+        Ok(position)
+    }
+
+    /// Finds the members of a mutable structure: `known` are their ids and what is to be known of them. Of several with the same
+    /// id the last one counts, as for a decoder. Those that must not be changed in place are left out if they are `to_change`.
+    pub fn parameters(&mut self, known: &[(u32, ParameterFacts); N], to_change: bool) {
+        let mut list = self.decoder.clone();
+        while let Ok(Some(parameter)) = list.next_parameter() {
+            if let Some((index, (_, facts))) = known.iter().enumerate().find(|(_, (id, _))| *id == parameter.id) {
+                let is_absent = facts.optional && list.remaining() == 0;
+                let is_kept = to_change && parameter.shares_length && !facts.leads_with_length;
+                self.set(index, if is_absent || is_kept { ABSENT } else { list.place().position });
+            }
+            list.end_parameter(parameter);
+        }
+    }
+
+    #[inline]
+    fn set(&mut self, index: usize, position: usize) {
+        if let Some(at) = self.at.get_mut(index) {
+            *at = position;
+        }
+    }
+
+    /// The members.
+    #[inline]
+    #[must_use]
+    pub fn finish(self) -> Members<'a, N> {
+        Members { bytes: self.decoder.bytes(), place: self.decoder.place(), at: self.at }
+    }
+}

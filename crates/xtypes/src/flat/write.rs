@@ -1,0 +1,345 @@
+//! Where builders write.
+
+use alloc::vec::Vec;
+use core::marker::PhantomData;
+
+use crate::encapsulation::{Encapsulation, Endianness, Extensibility, Representation};
+use crate::encoder::{EM_MUST_UNDERSTAND, Encoder, Length, MAX_DEPTH, MEMBER_ID_MASK};
+use crate::error::EncodeError;
+use crate::extent::padding;
+use crate::flat::{Build, FlatError, FlatMember, FlatType};
+use crate::plain;
+use crate::sink::Sink;
+use crate::types::DdsType;
+
+/// Memory that a sample is built in: a slice as it is, or a vector that grows.
+#[derive(Debug)]
+enum Memory<'w> {
+    Slice(&'w mut [u8]),
+    Vec(&'w mut Vec<u8>),
+}
+
+/// A lifetime that is neither shortened nor extended: no builder can return the [`Done`] of another.
+type Brand<'w> = PhantomData<fn(&'w ()) -> &'w ()>;
+
+/// Writes a sample, or a part of it, in XCDR2 and the native byte order. What builders are made of.
+///
+/// A nested builder borrows the memory and has a position of its own, which comes back with [`Done`]: what a builder wrote
+/// that was dropped unfinished is overwritten.
+#[derive(Debug)]
+pub struct Writer<'w> {
+    memory: Memory<'w>,
+    position: usize,
+    depth: usize,
+    /// Whether the payload ends with this part.
+    is_whole: bool,
+    brand: Brand<'w>,
+}
+
+/// What finishing a builder returns: nothing else makes one.
+#[must_use = "it holds the length of the payload"]
+pub struct Done<'w, T> {
+    position: usize,
+    brand: Brand<'w>,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T> Done<'_, T> {
+    /// The length in octets of the payload so far, with its encapsulation header: of all of it when the outermost builder is
+    /// finished.
+    #[must_use]
+    #[allow(clippy::len_without_is_empty, reason = "a payload is never empty")]
+    pub fn len(&self) -> usize {
+        self.position
+    }
+}
+
+debug_without_bounds! {
+    [T] Done<'_, T> { position },
+    [T] StructureWriter<'_, T> { writer },
+    [T, const N: usize] ParametersWriter<'_, T, N> { inner, given },
+}
+
+impl<'w> Writer<'w> {
+    /// Starts a payload in `buffer`.
+    pub(crate) fn in_slice(buffer: &'w mut [u8]) -> Result<Self, FlatError> {
+        Self::start(Memory::Slice(buffer))
+    }
+
+    /// Starts a payload in `buffer`, whose contents are lost.
+    pub(crate) fn in_vec(buffer: &'w mut Vec<u8>) -> Result<Self, FlatError> {
+        Self::start(Memory::Vec(buffer))
+    }
+
+    /// Writes over what is at `position` in `bytes`.
+    pub(crate) fn over(bytes: &'w mut [u8], position: usize) -> Self {
+        Self { memory: Memory::Slice(bytes), position, depth: 0, is_whole: false, brand: PhantomData }
+    }
+
+    fn start(memory: Memory<'w>) -> Result<Self, FlatError> {
+        let mut writer = Self { memory, position: 0, depth: 0, is_whole: true, brand: PhantomData };
+        writer.put(&[0; Encapsulation::LEN])?;
+        Ok(writer)
+    }
+
+    /// A writer of a part of this one's.
+    fn part(&mut self) -> Writer<'_> {
+        let memory = match &mut self.memory {
+            Memory::Slice(buffer) => Memory::Slice(buffer),
+            Memory::Vec(buffer) => Memory::Vec(buffer),
+        };
+        Writer { memory, position: self.position, depth: self.depth, is_whole: false, brand: PhantomData }
+    }
+
+    /// Lets `build` write a value with a builder.
+    pub(crate) fn build<T: FlatType, F>(&mut self, build: F) -> Result<(), FlatError>
+    where
+        F: for<'x> Build<'x, T>,
+    {
+        let end = build(T::builder(self.part())?)?.position;
+        self.position = end;
+        Ok(())
+    }
+
+    /// Writes a value from memory.
+    pub(crate) fn write<T: FlatType>(&mut self, value: T::Input<'_>) -> Result<(), FlatError> {
+        T::write(value, &mut self.encoder())
+    }
+
+    /// An encoder at the present position.
+    pub(crate) fn encoder(&mut self) -> Encoder<'_, Self> {
+        let depth = self.depth;
+        Encoder::resume(self, Encapsulation::LEN, depth, Endianness::NATIVE)
+    }
+
+    /// Goes back to an earlier position.
+    pub(crate) fn rewind(&mut self, position: usize) {
+        self.position = position;
+    }
+
+    /// Opens a structure or union.
+    pub(crate) fn begin_aggregate(&mut self, extensibility: Extensibility) -> Result<Length, FlatError> {
+        if self.depth >= MAX_DEPTH {
+            return Err(EncodeError::TooDeep.into());
+        }
+        self.depth += 1;
+        Ok(self.encoder().begin_delimited(!extensibility.is_final())?)
+    }
+
+    /// The next `count` elements of a sequence or array, where they can be filled in place.
+    pub(crate) fn elements_mut<T: DdsType>(&mut self, count: usize) -> Result<Option<&mut [T]>, FlatError> {
+        if !plain::is_borrowable_at::<T>(Endianness::NATIVE, self.position - Encapsulation::LEN) {
+            return Ok(None);
+        }
+        let len = size_of::<T>().checked_mul(count).ok_or(EncodeError::TooLarge)?;
+        let start = self.position;
+        let end = start.checked_add(len).ok_or(EncodeError::TooLarge)?;
+        let Some(slice) = plain::slice_of_mut(self.memory.range_mut(start, end)?) else { return Ok(None) };
+        self.position = end;
+        Ok(Some(slice))
+    }
+
+    /// Ends what was begun by this writer. The whole sample is padded, and gets its encapsulation header.
+    pub(crate) fn finish<T: DdsType>(mut self) -> Result<Done<'w, T>, FlatError> {
+        if self.is_whole {
+            let padding = padding(self.position, 4);
+            self.put([0; 3].get(..padding).unwrap_or_default())?;
+            let header = Encapsulation::new(Representation::Xcdr2, T::EXTENSIBILITY, Endianness::NATIVE, padding);
+            self.patch(0, header.to_bytes());
+            self.memory.truncate(self.position);
+        }
+        Ok(Done { position: self.position, brand: PhantomData, of: PhantomData })
+    }
+}
+
+impl Memory<'_> {
+    /// The octets from `start` to `end`, which a vector grows for.
+    fn range_mut(&mut self, start: usize, end: usize) -> Result<&mut [u8], EncodeError> {
+        let bytes = match self {
+            Self::Slice(buffer) => buffer,
+            Self::Vec(buffer) => {
+                if buffer.len() < end {
+                    buffer.resize(end, 0);
+                }
+                buffer.as_mut_slice()
+            }
+        };
+        bytes.get_mut(start..end).ok_or(EncodeError::BufferTooSmall)
+    }
+
+    fn truncate(&mut self, len: usize) {
+        if let Self::Vec(buffer) = self {
+            buffer.truncate(len);
+        }
+    }
+}
+
+impl Sink for Writer<'_> {
+    #[inline]
+    fn position(&self) -> usize {
+        self.position
+    }
+
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) -> Result<(), EncodeError> {
+        let end = self.position.checked_add(bytes.len()).ok_or(EncodeError::TooLarge)?;
+        self.memory.range_mut(self.position, end)?.copy_from_slice(bytes);
+        self.position = end;
+        Ok(())
+    }
+
+    #[inline]
+    fn patch(&mut self, at: usize, bytes: [u8; 4]) {
+        if let Ok(target) = self.memory.range_mut(at, at + bytes.len()) {
+            target.copy_from_slice(&bytes);
+        }
+    }
+
+    fn open_gap(&mut self, at: usize, count: usize) -> Result<(), EncodeError> {
+        let end = self.position.checked_add(count).ok_or(EncodeError::TooLarge)?;
+        let tail = self.memory.range_mut(at, end)?;
+        tail.copy_within(..tail.len() - count, count);
+        self.position = end;
+        Ok(())
+    }
+}
+
+/// Writes the members of a final or appendable structure. For the derive macro.
+pub struct StructureWriter<'w, T> {
+    writer: Writer<'w>,
+    length: Length,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<'w, T: DdsType> StructureWriter<'w, T> {
+    /// Opens the structure.
+    ///
+    /// # Errors
+    /// Those of [`FlatError::Encode`].
+    pub fn new(mut writer: Writer<'w>) -> Result<Self, FlatError> {
+        let length = writer.begin_aggregate(T::EXTENSIBILITY)?;
+        Ok(Self { writer, length, of: PhantomData })
+    }
+
+    /// Writes the next member.
+    ///
+    /// # Errors
+    /// Those of the value.
+    #[inline]
+    pub fn member<M: FlatMember>(&mut self, input: M::Input<'_>) -> Result<(), FlatError> {
+        let value = M::input(input);
+        if M::OPTIONAL {
+            self.writer.put(&[u8::from(value.is_some())])?;
+        }
+        value.map_or(Ok(()), |value| self.writer.write::<M::Value>(value))
+    }
+
+    /// Lets `build` write the next member.
+    ///
+    /// # Errors
+    /// Those of `build`.
+    #[inline]
+    pub fn member_with<M: FlatMember, F>(&mut self, build: F) -> Result<(), FlatError>
+    where
+        F: for<'x> Build<'x, M::Value>,
+    {
+        if M::OPTIONAL {
+            self.writer.put(&[1])?;
+        }
+        self.writer.build::<M::Value, F>(build)
+    }
+
+    /// Closes the structure.
+    ///
+    /// # Errors
+    /// Those of [`FlatError::Encode`].
+    pub fn close(mut self) -> Result<Done<'w, T>, FlatError> {
+        self.writer.encoder().end_delimited(self.length)?;
+        self.writer.finish()
+    }
+}
+
+/// A member of a mutable structure. For the derive macro.
+#[derive(Clone, Copy, Debug)]
+pub struct Parameter {
+    /// Its position among the members.
+    pub index: usize,
+    /// Its name.
+    pub name: &'static str,
+    /// Its id.
+    pub id: u32,
+    /// Whether readers that do not know it refuse the sample.
+    pub must_understand: bool,
+}
+
+/// Writes the members of a mutable structure, in any order. For the derive macro.
+pub struct ParametersWriter<'w, T, const N: usize> {
+    inner: StructureWriter<'w, T>,
+    given: [bool; N],
+}
+
+impl<'w, T: DdsType, const N: usize> ParametersWriter<'w, T, N> {
+    /// Opens the structure.
+    ///
+    /// # Errors
+    /// Those of [`FlatError::Encode`].
+    pub fn new(writer: Writer<'w>) -> Result<Self, FlatError> {
+        Ok(Self { inner: StructureWriter::new(writer)?, given: [false; N] })
+    }
+
+    /// Writes a member.
+    ///
+    /// # Errors
+    /// [`FlatError::RepeatedMember`], and those of the value.
+    pub fn member<M: FlatMember>(&mut self, parameter: Parameter, input: M::Input<'_>) -> Result<(), FlatError> {
+        self.mark(parameter)?;
+        let Some(value) = M::input(input) else { return Ok(()) };
+        self.parameter::<M::Value>(parameter, |writer| writer.write::<M::Value>(value))
+    }
+
+    /// Lets `build` write a member.
+    ///
+    /// # Errors
+    /// [`FlatError::RepeatedMember`], and those of `build`.
+    pub fn member_with<M: FlatMember, F>(&mut self, parameter: Parameter, build: F) -> Result<(), FlatError>
+    where
+        F: for<'x> Build<'x, M::Value>,
+    {
+        self.mark(parameter)?;
+        self.parameter::<M::Value>(parameter, |writer| writer.build::<M::Value, F>(build))
+    }
+
+    fn mark(&mut self, parameter: Parameter) -> Result<(), FlatError> {
+        match self.given.get_mut(parameter.index) {
+            Some(given) if !*given => *given = true,
+            _ => return Err(FlatError::RepeatedMember { type_name: T::TYPE_NAME, member: parameter.name }),
+        }
+        Ok(())
+    }
+
+    fn parameter<V: DdsType>(
+        &mut self,
+        parameter: Parameter,
+        write: impl FnOnce(&mut Writer<'w>) -> Result<(), FlatError>,
+    ) -> Result<(), FlatError> {
+        let writer = &mut self.inner.writer;
+        let flag = if parameter.must_understand { EM_MUST_UNDERSTAND } else { 0 };
+        let mut encoder = writer.encoder();
+        encoder.put_u32(flag | (V::LENGTH_CODE as u32) << 28 | parameter.id & MEMBER_ID_MASK)?;
+        let length = encoder.begin_delimited(V::LENGTH_CODE.is_separate())?;
+        write(writer)?;
+        Ok(writer.encoder().end_delimited(length)?)
+    }
+
+    /// Closes the structure, whose members are `members`: their names, and whether they are optional.
+    ///
+    /// # Errors
+    /// [`FlatError::MissingMember`], and those of [`FlatError::Encode`].
+    pub fn close(self, members: &[(&'static str, bool); N]) -> Result<Done<'w, T>, FlatError> {
+        let missing = members.iter().zip(&self.given).find(|((_, optional), given)| !optional && !**given);
+        match missing {
+            Some(((member, _), _)) => Err(FlatError::MissingMember { type_name: T::TYPE_NAME, member }),
+            None => self.inner.close(),
+        }
+    }
+}

@@ -105,7 +105,7 @@ impl TransmitBatch {
 
     /// Forgets everything; buffers of samples that nobody else holds go back to the pool.
     pub fn clear_into(&mut self, pool: &mut BufferPool) {
-        for payload in self.payloads.drain(..) {
+        while let Some(payload) = self.payloads.pop() {
             pool.recycle(payload);
         }
         self.clear();

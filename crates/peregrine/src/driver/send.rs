@@ -190,7 +190,11 @@ impl SendSockets {
                 trains.clear();
             }
             let first_slice = slices.len();
-            slices.extend(message.parts().take(SLICES - first_slice).map(IoSlice::new));
+            for part in message.parts() {
+                if slices.try_push(IoSlice::new(part)).is_err() {
+                    break;
+                }
+            }
             let added = slices.len() - first_slice;
             match trains.last_mut().filter(|_| joins) {
                 Some(train) => {

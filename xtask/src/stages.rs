@@ -21,6 +21,8 @@ const SIM: &str = "peregrine-sim";
 /// Integration test targets that need root, network namespaces and peers carry these names in every package.
 const INTEROP_TEST: &str = "interop";
 const TWO_HOST_TEST: &str = "two_host";
+/// Those of them that nothing else may run beside.
+const SLOW_LINK_TEST: &str = "slow_link";
 /// Integration test targets that need a browser carry this name.
 const PAGE_TEST: &str = "page";
 /// The feature that such targets require, so that plain `cargo test` does not build them.
@@ -129,6 +131,7 @@ pub(crate) fn interop(workspace: &Workspace) -> Result<Outcome> {
 }
 
 pub(crate) fn two_host(workspace: &Workspace) -> Result<Outcome> {
+    lab_test(workspace, SLOW_LINK_TEST)?;
     lab_test(workspace, TWO_HOST_TEST)
 }
 

@@ -56,6 +56,11 @@ pub struct DomainConfig {
     pub udp_v4: bool,
     /// UDP over IPv6.
     pub udp_v6: bool,
+    /// Whether samples go to and come from other processes of this host in memory that both see, where that is possible: at
+    /// both ends this configuration, the same user and the same namespaces, and Linux 5.16 or newer. Everything else goes
+    /// over the network, and [`DiscoveryEvent::PathChanged`](crate::DiscoveryEvent::PathChanged) tells why. Readers then look at
+    /// samples in memory that a process of the same user, which could change any memory of theirs, can change too.
+    pub shared_memory: bool,
     /// Whether participants are looked for by multicast.
     pub multicast: bool,
     /// Multicast groups by which user data reaches the readers that [name none](crate::DataReaderBuilder::multicast).
@@ -100,6 +105,7 @@ impl Default for DomainConfig {
             interfaces: InterfaceSelection::Default,
             udp_v4: true,
             udp_v6: false,
+            shared_memory: true,
             multicast: true,
             multicast_groups: Vec::new(),
             send_to_groups: true,

@@ -25,6 +25,7 @@ use crate::error::Error;
 use crate::listener::{DomainParticipantListener, TopicListener};
 use crate::publisher::{Publisher, PublisherInner};
 use crate::qos;
+use crate::shared_memory::SharedMemoryStatistics;
 use crate::status::StatusMask;
 use crate::subscriber::{Subscriber, SubscriberInner};
 use crate::topic::{Told, Topic};
@@ -247,6 +248,12 @@ impl DomainParticipant {
     pub fn transport_statistics(&self) -> Vec<(std::net::SocketAddr, Statistics)> {
         self.inner.core.domain.statistics()
     }
+
+    /// What the participants of this process in this domain share with other processes of the host by shared memory.
+    #[must_use]
+    pub fn shared_memory_statistics(&self) -> SharedMemoryStatistics {
+        self.inner.core.domain.shared_memory_statistics()
+    }
 }
 
 impl ParticipantBuilder {
@@ -310,6 +317,7 @@ impl ParticipantBuilder {
             lease,
             announce_period: lease.divided_by(ANNOUNCEMENTS_PER_LEASE),
             addresses: Addresses::clone(&domain.addresses()),
+            shared_memory: domain.shared_memory_address(),
             seed: random_u64()?,
         };
         let rtps = Participant::new(now(), config);

@@ -18,9 +18,15 @@ struct Blob {
 
 /// Two sides with sockets of their own, as two processes have: participants with different settings share nothing.
 fn sides(domain: u32) -> [DomainParticipant; 2] {
+    sides_with(domain, false)
+}
+
+/// The same, which use shared memory or the network only.
+fn sides_with(domain: u32, shared_memory: bool) -> [DomainParticipant; 2] {
     [255, 256].map(|receive_buffers| {
         let mut config = DomainConfig::default();
         config.same_process = false;
+        config.shared_memory = shared_memory;
         config.interfaces = InterfaceSelection::Only(vec!["lo".to_owned()]);
         config.receive_buffers = receive_buffers;
         DomainParticipant::builder(domain).config(config).lease(LEASE).build().unwrap()
@@ -147,7 +153,9 @@ fn sleeps_of_threads(domain: u32) -> Vec<(String, u64)> {
         let Ok(status) = std::fs::read_to_string(task.unwrap().path().join("status")) else { continue };
         let field = |name: &str| status.lines().find_map(|l| l.strip_prefix(name)).map(str::trim);
         let name = field("Name:").unwrap_or_default().to_owned();
-        let is_ours = name == format!("pg-ctrl-{domain}") || name.starts_with(&format!("pg-data-{domain}-"));
+        let is_ours = name == format!("pg-ctrl-{domain}")
+            || name.starts_with(&format!("pg-data-{domain}-"))
+            || name == format!("pg-shm-{domain}");
         if is_ours {
             all.push((name, field("voluntary_ctxt_switches:").unwrap().parse().unwrap()));
         }
@@ -159,7 +167,7 @@ fn sleeps_of_threads(domain: u32) -> Vec<(String, u64)> {
 #[cfg(target_os = "linux")]
 #[test]
 fn an_idle_participant_with_ten_readers_does_nothing_at_all() {
-    let sides = sides(173);
+    let sides = sides_with(173, true);
     let topic = |side: usize, number: u32| sides[side].topic::<Blob>(&format!("topic{number}")).unwrap();
     let readers: Vec<_> = (0..10).map(|n| topic(1, n).reader_builder().reliable().build().unwrap()).collect();
     let writers: Vec<_> = (0..10).map(|n| topic(0, n).writer_builder().reliable().build().unwrap()).collect();
@@ -172,7 +180,8 @@ fn an_idle_participant_with_ten_readers_does_nothing_at_all() {
     let mut seen = Vec::new();
     for _ in 0..10 {
         let before = (sides.each_ref().map(Calls::of), sleeps_of_threads(173));
-        assert_eq!(before.1.len(), 4, "a data and a control thread on each side: {:?}", before.1);
+        let text = "a data and a control thread on each side, and one for shared memory where the readers are";
+        assert_eq!(before.1.len(), 5, "{text}: {:?}", before.1);
         std::thread::sleep(Duration::from_secs(3));
         let after = (sides.each_ref().map(Calls::of), sleeps_of_threads(173));
         if after == before {

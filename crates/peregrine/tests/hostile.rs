@@ -50,6 +50,7 @@ struct Counter {
 fn participant(receive_buffers: usize) -> DomainParticipant {
     let mut config = DomainConfig::default();
     config.same_process = false;
+    config.shared_memory = false;
     config.interfaces = InterfaceSelection::Only(vec!["lo".to_owned()]);
     config.receive_buffers = receive_buffers;
     DomainParticipant::builder(DOMAIN).config(config).build().unwrap()

@@ -8,6 +8,7 @@ use peregrine::{DomainConfig, DomainParticipant};
 fn start(domain: u32, number: usize, mut config: DomainConfig) -> DomainParticipant {
     // Sockets of its own: no other here has the same configuration.
     config.receive_buffers = 100 + number;
+    config.shared_memory = false;
     DomainParticipant::builder(domain).config(config).build().unwrap()
 }
 

@@ -42,9 +42,25 @@ fn best_effort(participant: &DomainParticipant) -> DataWriter<Reading> {
     participant.topic("readings").unwrap().writer_builder().best_effort().build().unwrap()
 }
 
-/// The data thread is busy with the first sample while two more come, and news that there will be none.
+/// The same configuration for samples in datagrams, and in shared memory.
+fn by_both_paths(config: &DomainConfig) -> [DomainConfig; 2] {
+    let by = |shared_memory| {
+        let mut config = config.clone();
+        config.shared_memory = shared_memory;
+        config
+    };
+    [by(false), by(true)]
+}
+
+/// The thread that receives is busy with the first sample while two more come, and news that there will be none.
 fn what_came_before_the_end_is_received(domain: u32, does_leave: bool) {
-    let (here, there) = (apart(domain, config(), 0), apart(domain, config(), 1));
+    for config in by_both_paths(&config()) {
+        what_came_before_the_end_is_received_by(&config, domain, does_leave);
+    }
+}
+
+fn what_came_before_the_end_is_received_by(config: &DomainConfig, domain: u32, does_leave: bool) {
+    let (here, there) = (apart(domain, config.clone(), 0), apart(domain, config.clone(), 1));
     let (is_there, called) = sync_channel(1);
     let (release, go) = sync_channel(16);
     let busy = Busy { is_there, go: Mutex::new(go) };
@@ -94,8 +110,10 @@ fn valid(reader: &DataReader<Reading>) -> usize {
 fn nothing_is_lost_at_the_end_whatever_the_wait_strategy() {
     let mut spinning = config();
     spinning.wait = WaitStrategy::SpinThenBlock(Duration::from_micros(50));
-    for (number, strategy) in [config(), polled(), spinning].into_iter().enumerate() {
-        let (here, there) = (apart(125, config(), 10), apart(125, strategy, number + 1));
+    let strategies = [config(), polled(), spinning];
+    for (number, strategy) in strategies.iter().flat_map(by_both_paths).enumerate() {
+        let here = apart(125, by_both_paths(&config())[number % 2].clone(), 10);
+        let there = apart(125, strategy, number + 1);
         let reader = there.topic::<Reading>("readings").unwrap().reader_builder().keep_all().build().unwrap();
         for round in 0..50 {
             let writer = best_effort(&here);

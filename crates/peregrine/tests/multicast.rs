@@ -16,6 +16,7 @@ fn group() -> IpAddr {
 /// A participant with sockets of its own: no other here has the same configuration.
 fn apart(domain: u32, number: usize, mut config: DomainConfig) -> DomainParticipant {
     config.receive_buffers = 100 + number;
+    config.shared_memory = false;
     DomainParticipant::builder(domain).config(config).build().unwrap()
 }
 

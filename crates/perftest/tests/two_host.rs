@@ -1,8 +1,11 @@
-//! Publisher and subscriber on two hosts: a link of 100 Mbit/s, and links that lose packets.
+//! Publisher and subscriber on two hosts: links that lose packets, groups, and the lab. How well a slow link is filled is
+//! looked at in `slow_link`, with nothing else running.
 
 mod common;
 #[path = "two_host/lab.rs"]
 mod lab;
+#[path = "two_host/pair.rs"]
+mod pair;
 #[path = "two_host/plans.rs"]
 mod plans;
 #[path = "two_host/remaining.rs"]
@@ -11,55 +14,8 @@ mod remaining;
 mod ssh;
 
 use common::{Outcome, PROGRAM, columns, start_command};
-use peregrine_interop::{Link, Rate, TwoHosts};
-
-const QUICK: &str =
-    "-domain 1 -startDelay 100ms -discoveryTimeout 40 -partnerTimeout 20 -noPrintIntervals -noOutputHeaders";
-
-/// 100 Mbit/s of Ethernet frames. What a sender is granted at once and what may wait are less than a socket's send
-/// buffer, so that the sender is slowed down and nothing is dropped.
-const FAST_ETHERNET: Rate = Rate { bits_per_second: 100_000_000, burst_bytes: 16 << 10, queue_bytes: 4 << 20 };
-
-/// Runs the publisher on host a and the subscriber on host b to their end; both must be content.
-fn pair(hosts: &TwoHosts, both: &str, publisher: &str) -> (Outcome, Outcome) {
-    let [a, b] = TwoHosts::ADDRESSES;
-    let started = start_command(hosts.b.command(PROGRAM), &format!("-sub {QUICK} {both} -nic {b} -peer {a}"));
-    let line = format!("-pub {QUICK} {both} -nic {a} -peer {b} {publisher}");
-    let publisher = start_command(hosts.a.command(PROGRAM), &line).finish();
-    let subscriber = started.finish();
-    assert_eq!((publisher.code, subscriber.code), (0, 0), "{publisher:?} {subscriber:?}");
-    (publisher, subscriber)
-}
-
-/// Every size reaches so many Mbit/s of payload, and nothing is lost.
-fn assert_fills_the_link(both: &str, at_least_mbit_per_s: f64) {
-    let hosts = TwoHosts::joined_by(&Link { rate: Some(FAST_ETHERNET), ..Link::default() }).unwrap();
-    let (_, subscriber) = pair(&hosts, both, "-batchSize 0 -scan 4096:16384:63000 -executionTime 5");
-    assert_eq!(subscriber.stdout.len(), 3, "{subscriber:?}");
-    for row in &subscriber.stdout {
-        let row = columns(row);
-        assert_eq!(row[4], 0.0, "{subscriber:?}");
-        assert!(row[3] >= at_least_mbit_per_s, "{row:?}");
-    }
-}
-
-#[test]
-fn messages_of_one_packet_fill_a_slow_link() {
-    assert_fills_the_link("", 92.0);
-}
-
-#[test]
-fn messages_of_many_packets_fill_a_slow_link_further() {
-    assert_fills_the_link("-messageSizeMax 65507", 95.0);
-}
-
-#[test]
-fn a_megabyte_fills_a_slow_link() {
-    let hosts = TwoHosts::joined_by(&Link { rate: Some(FAST_ETHERNET), ..Link::default() }).unwrap();
-    let (_, subscriber) = pair(&hosts, "-dataLen 1000000", "-executionTime 3");
-    let row = columns(&subscriber.stdout[0]);
-    assert!(row[3] >= 92.0 && row[4] == 0.0, "{row:?}");
-}
+use pair::{QUICK, pair};
+use peregrine_interop::{Link, TwoHosts};
 
 /// Sizes of one packet and of many, batched where two fit, with this share of the packets lost in each direction.
 fn assert_nothing_is_missing(permille: u32, samples: u32) {

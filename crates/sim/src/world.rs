@@ -146,6 +146,7 @@ impl World {
                 paths: Paths::new(vec![local], None),
                 ..Addresses::default()
             },
+            shared_memory: None,
             seed: self.rng.u64(..),
         };
         let participant = Participant::new(self.now, config);

@@ -2,9 +2,10 @@
 #![cfg(target_os = "linux")]
 
 use peregrine_transport::clock::MonotonicNs;
+use peregrine_transport::event;
 use peregrine_transport::shm::{
-    ConnectError, Gone, Listener, LoanError, Metadata, Overflow, Reader, ReaderConfig, ReaderId, Refusal, SLOT_ALIGN,
-    Sample, SharedSlot, Trust, Wake, Writer, WriterConfig, WriterId, WriterKey,
+    ConnectError, Gone, Listener, LoanError, Metadata, Overflow, Reader, ReaderConfig, ReaderId, ReaderKey, Refusal,
+    SLOT_ALIGN, Sample, SharedSlot, Trust, Wake, Writer, WriterConfig, WriterId, WriterKey,
 };
 use std::time::Duration;
 
@@ -152,6 +153,25 @@ fn a_reader_that_may_miss_some_gets_the_last_ones() {
     assert_eq!(take(&mut reader), None);
     let gone = reader.poll_gone().unwrap();
     assert_eq!((gone.writer, gone.reason, gone.lost), (writer, Gone::Ended, 7));
+}
+
+#[test]
+fn what_a_writer_that_is_gone_has_published_waits_for_a_reader_that_pauses() {
+    let mut setups = [Setup::new(WriterConfig::default()), Setup::new(WriterConfig::default())];
+    let mut reader = reader();
+    let ids = setups.each_mut().map(|setup| setup.admit(&mut reader, Overflow::Evict).1);
+    for setup in &mut setups {
+        (0..3).for_each(|number| setup.publish(number, 8));
+    }
+    reader.pause(ids[0], true);
+    drop(setups);
+    reader.service();
+    assert_eq!(take_all(&mut reader), [0, 1, 2]);
+    assert_eq!(reader.poll_gone().map(|gone| gone.writer), Some(ids[1]));
+    assert_eq!((take(&mut reader), reader.poll_gone()), (None, None));
+    reader.pause(ids[0], false);
+    assert_eq!(take_all(&mut reader), [0, 1, 2]);
+    assert_eq!(reader.poll_gone().map(|gone| (gone.writer, gone.reason)), Some((ids[0], Gone::Ended)));
 }
 
 #[test]
@@ -351,6 +371,81 @@ fn nobody_is_woken_who_does_not_sleep() {
     assert_eq!(reader.wait(Duration::ZERO, None), Wake::Ready);
     assert_eq!(take_all(&mut reader).len(), 10);
     assert_eq!((setup.writer.statistics().wakes, reader.statistics().sleeps), (0, 0));
+}
+
+#[test]
+fn a_reader_asks_on_behalf_of_somebody() {
+    let mut setup = Setup::new(WriterConfig::default());
+    let reader = reader();
+    let (writer, behalf) = (WriterKey([1; 16]), ReaderKey([2; 16]));
+    let connecting = reader.connector().connect(setup.listener.address(), writer, behalf).unwrap();
+    let request = setup.listener.accept().unwrap().expect("it has just asked");
+    assert_eq!((request.writer(), request.reader()), (writer, behalf));
+    let own = std::process::id() as i32;
+    assert_eq!((request.peer().process, connecting.peer().unwrap().process), (own, own));
+    assert_eq!(request.peer().check_namespaces(), Ok(()));
+}
+
+#[test]
+fn a_reader_lets_the_writer_know_how_far_it_is() {
+    let mut setup = Setup::new(WriterConfig::default());
+    let mut reader = reader();
+    let (reader_id, writer_id) = setup.admit(&mut reader, Overflow::Block);
+    let notes = reader.notes(writer_id).unwrap();
+    let is_told = |writer: &Writer| {
+        let descriptor = writer.descriptor(reader_id).unwrap();
+        event::wait_readable(descriptor, MonotonicNs::now()).unwrap()
+    };
+    assert_eq!(setup.writer.note_of(reader_id), Some(0));
+    notes.set(3);
+    assert_eq!(setup.writer.note_of(reader_id), Some(3));
+    assert!(!is_told(&setup.writer), "it has not asked");
+    assert_eq!(setup.writer.ask_for_note(reader_id, 5), Some(3));
+    notes.set(4);
+    assert!(!is_told(&setup.writer), "it has not asked for that");
+    notes.set(5);
+    assert!(is_told(&setup.writer));
+    setup.writer.service();
+    notes.set(6);
+    assert!(!is_told(&setup.writer), "it was told once");
+    assert_eq!(setup.writer.ask_for_note(reader_id, 6), Some(6));
+    reader.remove(writer_id);
+    drop(notes);
+    drop(reader);
+    setup.writer.service();
+    assert_eq!((setup.writer.note_of(reader_id), setup.writer.ask_for_note(reader_id, 7)), (None, None));
+}
+
+#[test]
+fn a_writer_that_is_paused_keeps_its_samples_for_later() {
+    let mut setups = [0, 1].map(|_| Setup::new(WriterConfig::default()));
+    let mut reader = reader();
+    let [(_, first), _] = setups.each_mut().map(|setup| setup.admit(&mut reader, Overflow::Block));
+    reader.pause(first, true);
+    setups[0].publish(1, 10);
+    assert_eq!(take(&mut reader), None);
+    assert_eq!(reader.wait(Duration::ZERO, Some(MonotonicNs::now())), Wake::TimedOut);
+    setups[1].publish(2, 10);
+    assert_eq!(take_all(&mut reader), [2]);
+    reader.pause(first, false);
+    assert_eq!(reader.wait(Duration::ZERO, None), Wake::Ready);
+    assert_eq!(take_all(&mut reader), [1]);
+}
+
+#[test]
+fn room_is_told_of_when_that_is_asked_for() {
+    let mut setup = Setup::new(WriterConfig { entries: 2, ..Default::default() });
+    let mut reader = reader();
+    let (reader_id, _) = setup.admit(&mut reader, Overflow::Block);
+    (0..2).for_each(|number| setup.publish(number, 10));
+    let slot = setup.writer.loan(10).unwrap();
+    let slot = setup.writer.publish(slot, Metadata::default()).unwrap_err().slot;
+    setup.writer.ask_for_room(false);
+    assert_eq!(take_all(&mut reader), [0, 1]);
+    assert!(event::wait_readable(setup.writer.descriptor(reader_id).unwrap(), MonotonicNs::now()).unwrap());
+    setup.writer.ask_no_more();
+    setup.writer.service();
+    setup.writer.publish(slot, Metadata::default()).unwrap();
 }
 
 #[test]

@@ -31,6 +31,8 @@ const FEW_READERS: usize = 8;
 pub(super) struct Handing {
     batch: HandOverBatch,
     delivered: Vec<(Guid, Delivered)>,
+    /// Readers in other processes that had no room, and from which number on.
+    halted: Vec<(Guid, SequenceNumber)>,
 }
 
 /// The readers that are to be told of something, now that they have it.
@@ -59,8 +61,8 @@ pub(super) struct Owed {
     was_refused: bool,
 }
 
-/// Where changes come from that are handed over.
-const HERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+/// Where changes come from that come without messages.
+pub(super) const HERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 impl WriterCore {
     /// Hands over what there is. To be called by who has the send token.
@@ -73,6 +75,7 @@ impl WriterCore {
         while guard.writer.poll_hand_over(&mut handing.batch) {
             let readers = Arc::clone(&guard.local);
             drop(guard);
+            self.share(&handing.batch, &mut handing.halted);
             let now = now();
             let rx = Reception { now, wall: wall(), buffer: None, source: HERE };
             for recipient in handing.batch.recipients() {
@@ -113,6 +116,13 @@ impl WriterCore {
     fn note_delivered(&self, now: Instant, handing: &mut Handing, told: &mut Told) -> MutexGuard<'_, WriterState> {
         let mut guard = self.lock();
         guard.writer.reclaim_hand_over(&mut handing.batch);
+        for (reader, from) in handing.halted.drain(..) {
+            guard.writer.halt(reader, from);
+            if !self.is_without_room(reader) {
+                // It has made room before this was noted.
+                guard.writer.go_on(reader);
+            }
+        }
         for (reader, Delivered { acknowledged_below, refused }) in handing.delivered.drain(..) {
             if let Some(below) = acknowledged_below {
                 guard.writer.acknowledge(now, reader, below);

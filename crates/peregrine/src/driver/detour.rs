@@ -4,6 +4,10 @@
 //! So such news does not take effect where it comes from: it is put aside, and a *marker* is sent to the socket for user data, where
 //! it queues up behind those samples. When the marker comes, the news is handled in its place. Nobody waits, and it works for whatever
 //! thread receives. A marker that does not come in time is not waited for: [`PATIENCE`].
+//!
+//! Samples in shared memory are behind no marker: where there are any, the news takes a second detour, by the thread that
+//! takes those. And the other way round, a channel in shared memory to a best-effort reader begins when its marker comes, so
+//! that its samples do not overtake earlier ones in datagrams, which would be too late then.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -11,7 +15,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use peregrine_rtps::id::GuidPrefix;
+use peregrine_rtps::id::{Guid, GuidPrefix};
 use peregrine_rtps::participant::ends_something;
 use peregrine_rtps::time::{Instant, Span};
 use peregrine_rtps::vendor::{ProtocolVersion, VendorId};
@@ -46,18 +50,43 @@ struct Waiting {
     next: u64,
 }
 
-/// A datagram that was put aside.
+/// What was put aside.
 pub(super) struct News {
     number: u64,
     until: Instant,
-    source: SocketAddr,
-    message: Arc<Vec<u8>>,
+    what: What,
+}
+
+enum What {
+    /// A datagram as it came.
+    Message { source: SocketAddr, message: Arc<Vec<u8>> },
+    /// A channel in shared memory may begin.
+    Channel { reader: Guid, writer: Guid },
+}
+
+impl What {
+    fn of(datagram: &Datagram<'_>) -> Self {
+        Self::Message { source: datagram.source, message: Arc::new(datagram.bytes().to_vec()) }
+    }
 }
 
 impl News {
-    /// The datagram as it came.
-    pub(super) fn datagram(&self) -> Datagram<'_> {
-        Datagram { buffer: &self.message, range: 0..self.message.len(), source: self.source }
+    /// The datagram, if it is one.
+    pub(super) fn datagram(&self) -> Option<Datagram<'_>> {
+        match &self.what {
+            What::Message { source, message } => {
+                Some(Datagram { buffer: message, range: 0..message.len(), source: *source })
+            }
+            What::Channel { .. } => None,
+        }
+    }
+
+    /// The reader and the writer of a channel, if it is one.
+    pub(super) const fn channel(&self) -> Option<(Guid, Guid)> {
+        match self.what {
+            What::Channel { reader, writer } => Some((reader, writer)),
+            What::Message { .. } => None,
+        }
     }
 }
 
@@ -83,16 +112,22 @@ impl Detour {
         let is_v4 = |address: SocketAddr| address.is_ipv4();
         let same = data_sockets.iter().find(|s| is_v4(s.local_address()) == is_v4(datagram.source));
         let Some(socket) = same.or(data_sockets.first()) else { return false };
-        let Some(number) = self.add(now, datagram) else { return false };
-        if !self.send_marker(socket, number) {
-            return self.remove(number).is_none();
-        }
-        true
+        self.send_behind(now, What::of(datagram), socket)
+    }
+
+    /// Sends a marker for a channel in shared memory behind the datagrams that have come. `false`: it is to begin at once.
+    pub(super) fn put_channel_aside(&self, now: Instant, reader: Guid, writer: Guid, sockets: &[Arc<Socket>]) -> bool {
+        sockets.first().is_some_and(|socket| self.send_behind(now, What::Channel { reader, writer }, socket))
     }
 
     /// Whether news waits.
     pub(super) fn is_in_use(&self) -> bool {
         self.count.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether this datagram is a marker.
+    pub(super) fn is_marker(&self, datagram: &Datagram<'_>) -> bool {
+        self.number_of(datagram.bytes()).is_some()
     }
 
     /// The news whose markers are among these, in their order.
@@ -105,7 +140,7 @@ impl Detour {
     pub(super) fn resolve<'d>(&self, datagram: Datagram<'d>, arrived: &'d [News]) -> Option<Datagram<'d>> {
         match self.number_of(datagram.bytes()) {
             None => Some(datagram),
-            Some(number) => arrived.iter().find(|news| news.number == number).map(News::datagram),
+            Some(number) => arrived.iter().find(|news| news.number == number).and_then(News::datagram),
         }
     }
 
@@ -125,15 +160,20 @@ impl Detour {
         if self.is_in_use() { self.lock().news.front().map_or(NEVER, |news| news.until.0) } else { NEVER }
     }
 
-    fn add(&self, now: Instant, datagram: &Datagram<'_>) -> Option<u64> {
+    fn send_behind(&self, now: Instant, what: What, socket: &Socket) -> bool {
+        let Some(number) = self.add(now, what) else { return false };
+        // What could not be sent may have waited for too long already, and have taken effect.
+        self.send_marker(socket, number) || self.remove(number).is_none()
+    }
+
+    fn add(&self, now: Instant, what: What) -> Option<u64> {
         let mut waiting = self.lock();
         if waiting.news.len() >= WAITING_MAX {
             return None;
         }
         let number = waiting.next;
         waiting.next += 1;
-        let (until, source) = (now + PATIENCE, datagram.source);
-        waiting.news.push_back(News { number, until, source, message: Arc::new(datagram.bytes().to_vec()) });
+        waiting.news.push_back(News { number, until: now + PATIENCE, what });
         self.count.fetch_add(1, Ordering::Relaxed);
         Some(number)
     }
@@ -180,7 +220,7 @@ mod tests {
     }
 
     fn add(detour: &Detour, at: Instant) -> u64 {
-        detour.add(at, &datagram(&Arc::new(vec![7; 3]))).unwrap()
+        detour.add(at, What::of(&datagram(&Arc::new(vec![7; 3])))).unwrap()
     }
 
     /// A marker as it comes out of the socket.
@@ -222,6 +262,6 @@ mod tests {
         let plain = marker(&detour, 0);
         assert!(!detour.put_aside(Instant(0), &datagram(&plain), &[]));
         (0..WAITING_MAX).for_each(|_| _ = add(&detour, Instant(0)));
-        assert_eq!(detour.add(Instant(0), &datagram(&plain)), None);
+        assert_eq!(detour.add(Instant(0), What::of(&datagram(&plain))), None);
     }
 }

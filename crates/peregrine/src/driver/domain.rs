@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use peregrine_rtps::id::DomainId;
+use peregrine_rtps::id::{DomainId, GuidPrefix};
 use peregrine_rtps::locator::Locator;
 use peregrine_rtps::participant::Addresses;
 use peregrine_rtps::time::Instant;
@@ -17,7 +17,7 @@ use peregrine_transport::interface::InterfaceWatcher;
 use peregrine_transport::thread;
 use peregrine_transport::udp::{Datagram, Datagrams, ReceiveError, Receiver, ReceiverOptions, Socket, Wait};
 
-use super::detour::Detour;
+use super::detour::{Detour, News};
 use super::network::Network;
 use super::open::{self, Opened};
 use super::parker::Parker;
@@ -26,6 +26,7 @@ use super::publishing::Publishing;
 use super::reader::ReaderCore;
 use super::reception::{self, Process, Reception};
 use super::send::{Route, SendSockets};
+use super::shm::{self, SharedMemory};
 use super::topic::TopicCore;
 use super::writer::WriterCore;
 use super::{NEVER, now, wall};
@@ -38,7 +39,8 @@ const DRAIN_MAX: usize = 64;
 const TIMER: Token = Token(0);
 const WAKER: Token = Token(1);
 const INTERFACES: Token = Token(2);
-const FIRST_SOCKET: u64 = 3;
+const SHARED_MEMORY: Token = Token(3);
+const FIRST_SOCKET: u64 = 4;
 
 /// The shared part of a domain in this process.
 pub(crate) struct Domain {
@@ -48,10 +50,10 @@ pub(crate) struct Domain {
     /// Tells when the interfaces of the host change; `None` where the system has nothing of the kind.
     watcher: Option<InterfaceWatcher>,
     sockets: SendSockets,
-    data_sockets: Vec<Arc<Socket>>,
+    pub(super) data_sockets: Vec<Arc<Socket>>,
     control_sockets: Vec<Arc<Socket>>,
     /// News of the end of writers and participants, behind the samples that came before.
-    detour: Detour,
+    pub(super) detour: Detour,
     /// Where threads that wait may take the place of the data thread.
     reception: Option<Reception<Touched>>,
     /// Those that receive user data sent to groups; there are none before the first group.
@@ -59,6 +61,8 @@ pub(crate) struct Domain {
     group_sockets_so_far: AtomicUsize,
     /// Asynchronous writers that have something to send.
     publishing: Publishing,
+    /// What goes to and comes from other processes of the host without a network.
+    pub(super) shared_memory: Option<SharedMemory>,
     participants: RwLock<Arc<[Arc<ParticipantCore>]>>,
     timer: Timer,
     waker: Waker,
@@ -73,7 +77,7 @@ pub(crate) struct Domain {
     /// Under `Poll`: something was handed over since a thread last looked.
     has_come: AtomicBool,
     closing: AtomicBool,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    pub(super) threads: Mutex<Vec<JoinHandle<()>>>,
     /// Under `Poll`: the receiver that the polling thread uses.
     polled: Mutex<Option<PollState>>,
 }
@@ -143,6 +147,7 @@ impl Domain {
             group_sockets: Mutex::new(Vec::new()),
             group_sockets_so_far: AtomicUsize::new(0),
             publishing: Publishing::default(),
+            shared_memory: shm::open(config),
             participants: RwLock::new(Arc::new([])),
             timer,
             waker,
@@ -156,6 +161,9 @@ impl Domain {
             threads: Mutex::new(Vec::new()),
             polled: Mutex::new(None),
         });
+        if let Some(shared) = &domain.shared_memory {
+            shared.attach(&domain);
+        }
         if domain.is_polled() {
             *domain.polled.lock().unwrap_or_else(PoisonError::into_inner) = Some(domain.poll_state()?);
         } else {
@@ -243,7 +251,7 @@ impl Domain {
         self.timer.set((earliest != NEVER).then_some(MonotonicNs(earliest)));
     }
 
-    fn snapshot(&self) -> Arc<[Arc<ParticipantCore>]> {
+    pub(super) fn snapshot(&self) -> Arc<[Arc<ParticipantCore>]> {
         Arc::clone(&self.participants.read().unwrap_or_else(PoisonError::into_inner))
     }
 
@@ -264,7 +272,7 @@ impl Domain {
         Ok(())
     }
 
-    fn spawn(&self, name: String, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Error> {
+    pub(super) fn spawn(&self, name: String, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Error> {
         let settings = self.config.threads.clone();
         let name = format!("{}-{name}", settings.name_prefix);
         let builder = std::thread::Builder::new().name(name).stack_size(settings.stack_bytes);
@@ -290,6 +298,9 @@ impl Domain {
         poller.add(&self.waker, WAKER).map_err(Error::system)?;
         if let Some(watcher) = &self.watcher {
             poller.add(watcher, INTERFACES).map_err(Error::system)?;
+        }
+        if let Some(shared) = &self.shared_memory {
+            shared.add_to(&poller, SHARED_MEMORY).map_err(Error::system)?;
         }
         for (index, socket) in self.control_sockets.iter().enumerate() {
             poller.add(&**socket, Token(FIRST_SOCKET + index as u64)).map_err(Error::system)?;
@@ -346,7 +357,11 @@ impl Domain {
             for token in &ready {
                 match *token {
                     TIMER => self.handle_timers(),
-                    WAKER => self.waker.clear(),
+                    WAKER => {
+                        self.waker.clear();
+                        self.tend_shared_memory();
+                    }
+                    SHARED_MEMORY => self.tend_shared_memory(),
                     INTERFACES => self.follow_interfaces(),
                     Token(socket) => {
                         let index = usize::try_from(socket - FIRST_SOCKET).unwrap_or(usize::MAX);
@@ -397,9 +412,17 @@ impl Domain {
     /// News of the end of something whose marker is lost, or behind what takes too long.
     fn handle_overdue(&self, now: Instant) {
         for news in self.detour.take_overdue(now) {
-            let mut touched = Touched::default();
-            self.hand_over(core::iter::once(news.datagram()), now, &mut touched);
-            self.tell(&mut touched, now);
+            self.take_effect(&news, now);
+        }
+    }
+
+    /// Handles news that was put aside.
+    pub(super) fn take_effect(&self, news: &News, now: Instant) {
+        let mut touched = Touched::default();
+        self.hand_over(news.datagram().into_iter(), now, &mut touched);
+        self.tell(&mut touched, now);
+        if let (Some((reader, writer)), Some(shared)) = (news.channel(), &self.shared_memory) {
+            shared.begin(reader, writer);
         }
     }
 
@@ -430,6 +453,12 @@ impl Domain {
         self.handle_overdue(now);
         let mut due = std::mem::take(&mut *self.due.lock().unwrap_or_else(PoisonError::into_inner));
         let mut earliest = NEVER;
+        if let Some(shared) = &self.shared_memory {
+            if shared.deadline() <= now.0 {
+                shared.tend();
+            }
+            earliest = shared.deadline();
+        }
         for participant in self.snapshot().iter() {
             if participant.deadline() <= now.0 {
                 participant.handle_timeout(now);
@@ -542,6 +571,7 @@ impl Domain {
             for socket in &*data_sockets {
                 any |= self.receive_once(receiver, socket, touched);
             }
+            any |= self.shared_memory.as_ref().is_some_and(|shared| shared.take(self));
             *rounds = rounds.wrapping_add(1);
             // Discovery and timers are looked at now and then while data is what keeps us here.
             let looks_around = rounds.is_multiple_of(64);
@@ -558,6 +588,7 @@ impl Domain {
                         any |= self.drain(receiver, socket, touched);
                     }
                     self.follow_interfaces();
+                    self.tend_shared_memory();
                 }
             }
             if any || now >= until {
@@ -569,13 +600,19 @@ impl Domain {
             let wake = until.0.min(self.next_wake.load(Ordering::Relaxed)).min(next_turn);
             self.is_poll_asleep.store(true, Ordering::SeqCst);
             let has_come = self.has_come.swap(false, Ordering::SeqCst);
-            let woken = if has_come { None } else { Some(poller.wait(Some(MonotonicNs(wake)))) };
+            let woken = if has_come {
+                None
+            } else {
+                let wake = self.wait_for_shared_memory(wake);
+                Some(poller.wait(Some(MonotonicNs(wake))))
+            };
             self.is_poll_asleep.store(false, Ordering::SeqCst);
             match woken {
                 None => return,
                 Some(Ok(mut tokens)) => {
                     if tokens.any(|token| token == WAKER) {
                         self.waker.clear();
+                        self.tend_shared_memory();
                         return;
                     }
                 }
@@ -644,6 +681,11 @@ impl Domain {
         self.waker.wake();
     }
 
+    /// The participant of this process with this prefix.
+    pub(super) fn participant(&self, prefix: &GuidPrefix) -> Option<Arc<ParticipantCore>> {
+        self.snapshot().iter().find(|participant| participant.prefix == *prefix).cloned()
+    }
+
     /// Whether the caller is one of the domain's threads.
     pub(crate) fn is_own_thread(&self) -> bool {
         let me = std::thread::current().id();
@@ -656,6 +698,9 @@ impl Domain {
         self.group_sockets().iter().for_each(|socket| socket.shut_down());
         self.waker.wake();
         self.publishing.close();
+        if let Some(shared) = &self.shared_memory {
+            shared.close();
+        }
         if let Some(reception) = &self.reception {
             reception.close();
         }
@@ -668,6 +713,9 @@ impl Domain {
             if thread.thread().id() != me && thread.join().is_err() {
                 tracing::error!("a thread of the domain has panicked");
             }
+        }
+        if let Some(shared) = &self.shared_memory {
+            shared.clear();
         }
     }
 
@@ -689,8 +737,17 @@ impl Process for Domain {
         let now = now();
         if self.detour.is_in_use() {
             let arrived = self.detour.take_arrived(datagrams.clone());
-            let resolved = datagrams.clone().filter_map(|datagram| self.detour.resolve(datagram, &arrived));
-            self.hand_over(resolved, now, touched);
+            match self.shared_memory.as_ref().filter(|shared| shared.has_writers()) {
+                Some(shared) => {
+                    let samples = datagrams.clone().filter(|datagram| !self.detour.is_marker(datagram));
+                    self.hand_over(samples, now, touched);
+                    arrived.into_iter().for_each(|news| shared.put_behind_samples(news, self, now));
+                }
+                None => {
+                    let resolved = datagrams.clone().filter_map(|datagram| self.detour.resolve(datagram, &arrived));
+                    self.hand_over(resolved, now, touched);
+                }
+            }
         } else {
             self.hand_over(datagrams.clone(), now, touched);
         }
@@ -762,6 +819,10 @@ impl Touched {
         if !self.writers.iter().any(|w| Arc::ptr_eq(w, core)) {
             self.writers.push(Arc::clone(core));
         }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.readers.is_empty() && self.writers.is_empty() && self.topics.is_empty()
     }
 
     /// Tells them. User code runs here, without any lock.

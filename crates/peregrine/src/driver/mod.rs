@@ -32,6 +32,7 @@ mod publishing;
 pub(crate) mod reader;
 mod reception;
 mod send;
+mod shm;
 mod telling;
 pub(crate) mod topic;
 pub(crate) mod wakers;

@@ -7,6 +7,8 @@ use peregrine_rtps::id::{Guid, GuidPrefix};
 use peregrine_rtps::participant::LostReason;
 use peregrine_rtps::qos::NonMatch;
 
+use crate::shared_memory::DeliveryPath;
+
 /// Events kept for whoever has not looked yet; past that, the oldest are dropped and counted.
 const EVENTS_MAX: usize = 4096;
 
@@ -34,6 +36,17 @@ pub enum DiscoveryEvent {
         remote: Guid,
         /// Why not, with both values.
         reason: NonMatch,
+    },
+    /// The samples of a matched writer reach a reader by another way than before, or could not. Told of participants that both
+    /// offer shared memory, by the side of the reader, and by that of the writer once a channel was there; what nothing is told
+    /// of goes in messages.
+    PathChanged {
+        /// The one of this participant.
+        local: Guid,
+        /// The other one.
+        remote: Guid,
+        /// By which way now.
+        path: DeliveryPath,
     },
 }
 

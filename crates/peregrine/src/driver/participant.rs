@@ -9,7 +9,7 @@ use peregrine_rtps::discovery::data::{ParticipantData, PublicationData, Subscrip
 use peregrine_rtps::id::{EntityId, Guid, GuidPrefix};
 use peregrine_rtps::limits::MATCHES_MAX;
 use peregrine_rtps::participant::{Addresses, Delivery, LostReason, Participant, ParticipantEvent};
-use peregrine_rtps::qos::{NonMatch, TopicQos};
+use peregrine_rtps::qos::{NonMatch, ReliabilityKind, TopicQos};
 use peregrine_rtps::reader::Reception;
 use peregrine_rtps::receiver::Input;
 use peregrine_rtps::time::{Instant, Span};
@@ -26,6 +26,7 @@ use super::wakers::Wakers;
 use super::writer::{WriterCore, WriterHook};
 use super::{Watched, now, wait_until, wall};
 use crate::error::Error;
+use crate::shared_memory::DeliveryPath;
 use crate::status::StatusMask;
 
 pub(crate) struct Locked {
@@ -140,6 +141,9 @@ impl ParticipantCore {
     pub(crate) fn remove_reader(&self, core: &ReaderCore) {
         core.close();
         local::remove_reader(core.guid);
+        if let Some(shared) = self.domain.shared_memory() {
+            shared.forget_reader(core.guid);
+        }
         let mut locked = self.lock();
         locked.rtps.remove_reader(now(), wall(), core.guid.entity);
         locked.readers.remove(&core.guid.entity);
@@ -252,6 +256,24 @@ impl ParticipantCore {
             locked.rtps.set_addresses(now(), wall(), addresses.clone());
         }
         self.finish(locked);
+    }
+
+    /// A writer of this participant that matches this reader, and whether nothing may be lost on the way between them.
+    pub(super) fn matched_writer(&self, writer: EntityId, reader: &Guid) -> Option<(Arc<WriterCore>, bool)> {
+        let locked = self.lock();
+        let core = locked.writers.get(&writer).filter(|core| core.lock().matched.contains(reader))?;
+        let data = locked.rtps.remote_subscription(reader)?;
+        Some((Arc::clone(core), data.qos.reliability.kind == ReliabilityKind::Reliable))
+    }
+
+    /// How many readers in other processes get samples of writers of this participant by shared memory.
+    pub(super) fn local_readers(&self) -> u64 {
+        self.lock().writers.values().map(|writer| writer.local_readers()).sum()
+    }
+
+    /// Tells those who follow by which way samples go.
+    pub(super) fn observe_path(&self, local: Guid, remote: Guid, path: DeliveryPath) {
+        self.lock().observe(|_| Some(DiscoveryEvent::PathChanged { local, remote, path }));
     }
 
     pub(crate) fn handle_timeout(&self, now: Instant) {
@@ -374,6 +396,9 @@ impl Locked {
                 let Some(core) = self.writers.get(writer) else { return };
                 tracing::debug!(writer = %core.guid, reader = %reader.guid, to = ?reader.to, "matched");
                 touched.writer(core);
+                if let Some(shared) = core.domain.shared_memory() {
+                    shared.note_matched();
+                }
                 if !core.match_reader(now, reader.clone()) {
                     let reason = NonMatch::TooManyMatches { limit: MATCHES_MAX };
                     core.refused(reader.guid, &reason);
@@ -389,6 +414,13 @@ impl Locked {
                 let Some(core) = self.readers.get(reader) else { return };
                 tracing::debug!(reader = %core.guid, writer = %writer.guid, "matched");
                 touched.reader(core);
+                let is_new = !core.lock().matched.contains(&writer.guid);
+                if is_new
+                    && let Some(shared) = core.domain.shared_memory()
+                    && let Some(data) = self.rtps.remote_participant(&writer.guid.prefix)
+                {
+                    shared.want(core, writer.guid, data);
+                }
                 if !core.match_writer(now, writer.clone()) {
                     let reason = NonMatch::TooManyMatches { limit: MATCHES_MAX };
                     core.refused(writer.guid, &reason);
@@ -398,6 +430,9 @@ impl Locked {
             ParticipantEvent::WriterUnmatched { reader, writer } => {
                 let Some(core) = self.readers.get(reader) else { return };
                 core.unmatch_writer(now, wall(), *writer);
+                if let Some(shared) = core.domain.shared_memory() {
+                    shared.unwant(core.guid, *writer);
+                }
                 touched.reader(core);
             }
             ParticipantEvent::WriterAlive { reader, writer } => {

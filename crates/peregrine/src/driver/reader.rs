@@ -147,6 +147,9 @@ impl ReaderCore {
             guard.reader.resume(now, wall());
             let owed = guard.take_owed();
             self.acknowledge(guard, now);
+            if let Some(shared) = self.domain.shared_memory() {
+                shared.resume(self.guid);
+            }
             // It may be a listener that is taking, or hold locks that one wants.
             owed.into_iter().for_each(|owed| owed.pay(self.guid));
         }

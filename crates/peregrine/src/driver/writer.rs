@@ -9,7 +9,9 @@ use peregrine_rtps::qos::NonMatch;
 use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::{Instant, Span};
 use peregrine_rtps::transmit::TransmitBatch;
-use peregrine_rtps::writer::{MatchedReader, ReaderPath, Writer, WriterEvent};
+use peregrine_rtps::writer::{HandOverBatch, MatchedReader, ReaderPath, Writer, WriterEvent};
+use peregrine_transport::event::{Poller, Token};
+use peregrine_transport::shm::{Overflow, Request};
 
 use super::delivery::{Handing, Told};
 use super::domain::Domain;
@@ -18,6 +20,8 @@ use super::flow::FlowController;
 use super::local::LocalReader;
 use super::publishing::Turn;
 use super::send::Route;
+pub(crate) use super::shm::outgoing::PayloadSlot;
+use super::shm::outgoing::{Looked, Outgoing};
 use super::telling::{Telling, is_telling};
 use super::topic::TopicCore;
 use super::wakers::Wakers;
@@ -53,6 +57,8 @@ pub(crate) struct WriterState {
     pub(crate) wakers: Wakers,
     /// Somebody is sending; what others put out meanwhile, that one sends too.
     sending: bool,
+    /// A reader gets its samples in another way from now on: what is on its way in messages leaves before they do.
+    messages_first: bool,
     /// What it sends by, while nobody is sending.
     outbox: Option<Box<Outbox>>,
     /// How often the window had been filled at the last write.
@@ -92,6 +98,8 @@ pub(crate) struct WriterCore {
     type_id: TypeId,
     /// Of an asynchronous writer: how fast it sends.
     flow: Option<FlowController>,
+    /// The way to readers in other processes of the host.
+    outgoing: Outgoing,
     me: Weak<Self>,
     state: Mutex<WriterState>,
     due: Due,
@@ -123,6 +131,7 @@ impl WriterCore {
             telling: Telling::default(),
             type_id,
             flow,
+            outgoing: Outgoing::default(),
             me: Weak::clone(me),
             state: Mutex::new(state),
             due: Due::never(),
@@ -186,6 +195,9 @@ impl WriterCore {
         let written = guard.writer.write(now(), change);
         // Whoever is refused has asked for acknowledgement by that.
         self.transmit_in_flow(guard);
+        if written.is_err() {
+            self.ask_local_readers();
+        }
         written.map_err(|(full, change)| (WriteFailure::Full(full), change))
     }
 
@@ -195,6 +207,7 @@ impl WriterCore {
         deadline: Option<Instant>,
         ready: impl Fn(&WriterState) -> bool,
     ) -> Option<MutexGuard<'_, WriterState>> {
+        self.ask_local_readers();
         let ready = |state: &mut WriterState| ready(state).then_some(());
         let end = deadline.unwrap_or(Instant(NEVER));
         wait_locked(self, end, StatusMask::ACKNOWLEDGED, ready).map(|((), guard)| guard)
@@ -214,7 +227,11 @@ impl WriterCore {
         let filled = guard.writer.windows_filled();
         let has_filled = std::mem::replace(&mut guard.windows_filled, filled) != filled;
         let expects = guard.writer.expects_acknowledgement();
+        let last = guard.writer.last();
         self.transmit(guard);
+        if self.outgoing.has_readers() {
+            self.acknowledge(&self.outgoing.acknowledged_meanwhile(last));
+        }
         if has_filled {
             self.domain.note_filled(now());
         }
@@ -241,11 +258,14 @@ impl WriterCore {
             guard.sending = true;
             let mut outbox = guard.outbox.take().unwrap_or_default();
             loop {
-                // Readers of this process first: it takes no system call.
-                if guard.has_local_readers() {
+                // Readers of this process and of this host first: it takes no system call, or few.
+                if guard.writer.hands_over() && !guard.messages_first {
                     guard = self.hand_over(guard, &mut outbox.handing, told.get_or_insert_default());
                 }
                 if !guard.writer.poll_transmit(&mut outbox.batch) {
+                    if std::mem::take(&mut guard.messages_first) {
+                        continue;
+                    }
                     break;
                 }
                 drop(guard);
@@ -260,6 +280,106 @@ impl WriterCore {
         drop(guard);
         self.domain.arm(deadline);
         told
+    }
+
+    /// Gives readers in other processes what is for them. Those without room are in `halted` then.
+    #[inline]
+    pub(super) fn share(&self, batch: &HandOverBatch, halted: &mut Vec<(Guid, SequenceNumber)>) {
+        if self.outgoing.has_readers()
+            && let Some(shared) = self.domain.shared_memory()
+        {
+            shared.publish(&self.outgoing, batch, halted);
+        }
+    }
+
+    /// Whether a reader in another process had no room, and nobody has seen it make any since.
+    pub(super) fn is_without_room(&self, reader: Guid) -> bool {
+        self.outgoing.is_halted(reader)
+    }
+
+    /// Admits a reader in another process. When it is ready, it gets its samples by shared memory.
+    pub(super) fn admit(
+        &self,
+        request: Request,
+        reader: Guid,
+        overflow: Overflow,
+        poller: (&Poller, Token),
+    ) -> std::io::Result<()> {
+        // It may have asked before, and not have got what went by that channel.
+        self.lock().writer.set_path(now(), reader, ReaderPath::Messages);
+        self.outgoing.admit(request, reader, overflow, poller)
+    }
+
+    /// Looks after the readers in other processes: those that are ready get their samples by shared memory from now on, those
+    /// that are gone by messages. To be followed by [`Self::after`].
+    pub(super) fn look_after_local_readers(&self) -> Looked {
+        let looked = self.outgoing.look_after();
+        let mut guard = self.lock();
+        let now = now();
+        for reader in &looked.ready {
+            guard.writer.set_path(now, *reader, ReaderPath::HandOver);
+            guard.messages_first = true;
+        }
+        for reader in &looked.resumed {
+            guard.writer.go_on(*reader);
+        }
+        for (reader, _) in &looked.gone {
+            guard.writer.set_path(now, *reader, ReaderPath::Messages);
+        }
+        drop(guard);
+        self.note_acknowledged(false);
+        looked
+    }
+
+    /// Whether this reader gets samples by shared memory.
+    pub(super) fn has_local_reader(&self, reader: Guid) -> bool {
+        self.outgoing.has_reader(reader)
+    }
+
+    /// Whether anyone needs the octets of what is written, and not only the value.
+    pub(crate) fn needs_octets(&self, state: &WriterState) -> bool {
+        state.writer.needs_octets() || self.outgoing.has_readers()
+    }
+
+    /// How many readers get samples by shared memory.
+    pub(super) fn local_readers(&self) -> u64 {
+        self.outgoing.count() as u64
+    }
+
+    /// Whether there may be memory that readers in other processes see.
+    pub(crate) fn has_readers_by_slot(&self) -> bool {
+        self.outgoing.has_readers()
+    }
+
+    /// Memory that readers in other processes see, for a payload of `len` octets; `None` if there are no such readers, or
+    /// there is none left.
+    pub(crate) fn loan_slot(&self, len: usize) -> Option<PayloadSlot> {
+        if self.outgoing.has_readers() { self.outgoing.loan(len) } else { None }
+    }
+
+    /// Takes note of what readers in other processes have acknowledged, and wakes whoever waits for that; with `asks`, has
+    /// them tell of more.
+    fn note_acknowledged(&self, asks: bool) {
+        if self.outgoing.has_readers() {
+            let last = self.lock().writer.last();
+            self.acknowledge(&self.outgoing.acknowledged(last, asks));
+        }
+    }
+
+    fn acknowledge(&self, news: &[(Guid, SequenceNumber)]) {
+        if news.is_empty() {
+            return;
+        }
+        let (mut guard, now) = (self.lock(), now());
+        for (reader, below) in news {
+            guard.writer.acknowledge(now, *reader, *below);
+        }
+        guard.wakers.wake(StatusMask::ACKNOWLEDGED);
+    }
+
+    /// Somebody is about to wait for acknowledgements: readers in other processes are asked to tell.
+    pub(crate) fn ask_local_readers(&self) {
+        self.note_acknowledged(true);
     }
 
     /// The same of an asynchronous writer: sees to it that it is going to be sent.
@@ -312,6 +432,7 @@ impl WriterCore {
     }
 
     pub(crate) fn handle_timeout(self: &Arc<Self>, now: Instant) {
+        self.note_acknowledged(false);
         let mut guard = self.lock();
         guard.writer.handle_timeout(now);
         drop(guard);
@@ -351,6 +472,7 @@ impl WriterCore {
             guard.statuses.matched.lost(reader);
             guard.statuses.changed |= StatusMask::PUBLICATION_MATCHED;
         }
+        self.outgoing.remove(reader);
         // Whoever waited for it need not any more.
         guard.wakers.wake(StatusMask::ACKNOWLEDGED);
     }
@@ -450,7 +572,9 @@ impl WriterCore {
         guard.closed = true;
         guard.hook = Some((hook, StatusMask::ACKNOWLEDGED));
         guard.wakers.wake_all();
-        guard.is_settled()
+        drop(guard);
+        self.ask_local_readers();
+        self.is_settled()
     }
 
     /// It is gone for good, and what has not been sent is not.
@@ -494,6 +618,7 @@ impl WriterState {
             hook: None,
             wakers: Wakers::default(),
             sending: false,
+            messages_first: false,
             outbox: None,
             windows_filled: 0,
             is_outpaced: false,

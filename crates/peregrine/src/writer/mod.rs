@@ -207,7 +207,7 @@ impl<T: DdsType> DataWriter<T> {
         let representation = inner.enabled()?.representation;
         let instance = instance_of(&*value);
         let mut guard = inner.core.lock();
-        let needs_octets = guard.writer.needs_octets();
+        let needs_octets = inner.core.needs_octets(&guard);
         if needs_octets && !guard.has_local_readers() {
             drop(guard);
             return self.write_at(&value, source_timestamp);
@@ -447,6 +447,11 @@ impl<T: DdsType> WriterInner<T> {
         len: usize,
         fill: impl FnOnce(&mut [u8]) -> Result<(), Error>,
     ) -> Result<(MutexGuard<'_, WriterState>, Payload), Error> {
+        if let Some(mut slot) = self.core.loan_slot(len) {
+            // Where readers in other processes see it, and everybody else is sent it from.
+            fill(slot.octets_mut())?;
+            return Ok((self.core.lock(), slot.into_payload()));
+        }
         let mut guard = self.core.lock();
         let range = ALIGNING..ALIGNING + len;
         let mut buffer = guard.writer.take_buffer(range.end);
@@ -497,6 +502,7 @@ impl<T: DdsType> WriterInner<T> {
         state.writer.request_acknowledgement(now());
         let last = state.writer.last();
         self.core.transmit(state);
+        self.core.ask_local_readers();
         last
     }
 

@@ -10,6 +10,8 @@ mod behaviours;
 mod endings;
 mod timing;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use common::PATIENCE;
 use peregrine::qos::{DataReaderQos, DataWriterQos, Durability, History, Reliability};
 use peregrine::{DataReader, DataWriter, DdsType, DomainConfig, DomainParticipant};
@@ -19,6 +21,8 @@ use peregrine::{DataReader, DataWriter, DdsType, DomainConfig, DomainParticipant
 pub(crate) enum Path {
     /// By reference.
     SameProcess,
+    /// In memory that both sides see, as between two processes.
+    SharedMemory,
     /// Through sockets of this host.
     Udp,
 }
@@ -28,12 +32,19 @@ impl Path {
         match self {
             Self::SameProcess => 205,
             Self::Udp => 206,
+            Self::SharedMemory => 207,
         }
     }
 
     fn config(self) -> DomainConfig {
         let mut config = common::config();
         config.same_process = matches!(self, Self::SameProcess);
+        config.shared_memory = matches!(self, Self::SharedMemory);
+        if matches!(self, Self::SharedMemory) {
+            // Participants with different settings share nothing, as those of two processes.
+            static SIDES: AtomicUsize = AtomicUsize::new(0);
+            config.threads.name_prefix = SIDES.fetch_add(1, Ordering::Relaxed).to_string();
+        }
         config
     }
 
@@ -107,10 +118,16 @@ pub(crate) fn reader<T: Subject>(side: &DomainParticipant, topic: &str, qos: Dat
     side.topic(topic).unwrap().reader_builder().qos(qos).build().unwrap()
 }
 
-/// Both ends know each other.
+/// Both ends know each other, and what is written takes the path that is meant.
 pub(crate) fn matched<T: Subject>(writer: &DataWriter<T>, reader: &DataReader<T>) {
     writer.wait_for_readers(1, PATIENCE).unwrap();
     reader.wait_for_writers(1, PATIENCE).unwrap();
+    let (here, there) = (writer.publisher().participant(), reader.subscriber().participant());
+    if here.domain().0 == Path::SharedMemory.domain() && here.guid() != there.guid() {
+        common::eventually("shared memory is used", || {
+            here.shared_memory_statistics().readers > 0 && there.shared_memory_statistics().writers > 0
+        });
+    }
 }
 
 /// Reliable, KEEP_ALL.
@@ -151,6 +168,10 @@ macro_rules! conformance {
     ($($module:ident: $($behaviour:ident)*;)*) => {
         mod same_process {
             conformance!(@path SameProcess $($($module $behaviour)*)*);
+        }
+        #[cfg(target_os = "linux")]
+        mod shared_memory {
+            conformance!(@path SharedMemory $($($module $behaviour)*)*);
         }
         mod udp {
             conformance!(@path Udp $($($module $behaviour)*)*);

@@ -1,5 +1,6 @@
 //! SPDP: the participant announces itself, and takes in who else does (RTPS 2.5 §8.5.3).
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
@@ -117,6 +118,7 @@ impl Participant {
         data.name = Some(config.name.clone()).filter(|name| !name.is_empty());
         data.user_data = config.qos.user_data.clone();
         data.properties = config.qos.properties.clone();
+        data.shared_memory = config.shared_memory.map(Box::new);
         data
     }
 

@@ -27,7 +27,7 @@ pub use addresses::Addresses;
 pub use drops::{Drops, PeerDrops};
 pub use paths::{LocalAddress, Path, Paths};
 
-use crate::discovery::data::{ParticipantData, PublicationData, SubscriptionData};
+use crate::discovery::data::{ParticipantData, PublicationData, SharedMemoryAddress, SubscriptionData};
 use crate::id::{DomainId, EntityId, Guid, GuidPrefix};
 use crate::qos::{NonMatch, ParticipantQos};
 use crate::reader::{MatchedWriter, Reception};
@@ -62,6 +62,8 @@ pub struct ParticipantConfig {
     pub announce_period: Span,
     /// Where it can be reached, and how it reaches others.
     pub addresses: Addresses,
+    /// Where processes of this host reach it without a network, if they do.
+    pub shared_memory: Option<SharedMemoryAddress>,
     /// Randomness: nobody can foretell what follows from it.
     pub seed: u64,
 }
@@ -324,6 +326,12 @@ impl Participant {
     /// The participants known.
     pub fn remote_participants(&self) -> impl Iterator<Item = &ParticipantData> {
         self.remotes.values().map(|r| &r.data)
+    }
+
+    /// What a participant says about itself, if it is known.
+    #[must_use]
+    pub fn remote_participant(&self, prefix: &GuidPrefix) -> Option<&ParticipantData> {
+        self.remotes.get(prefix).map(|r| &r.data)
     }
 
     /// What is known of remote writers.

@@ -56,6 +56,7 @@ fn config(host: u32) -> ParticipantConfig {
             default_unicast: vec![Locator::from(address(host, 7411))],
             ..Addresses::default()
         },
+        shared_memory: None,
         seed: u64::from(host).wrapping_mul(0x9e37_79b9_7f4a_7c15),
     }
 }

@@ -33,6 +33,12 @@ impl Reader {
         self.writers.get(index).is_some_and(|proxy| !proxy.info.reliable || proxy.is_settled(number))
     }
 
+    /// A payload for [`Self::handle_change`], copied into a buffer of the reader.
+    #[must_use]
+    pub fn copy_of(&mut self, octets: &[u8]) -> Payload {
+        self.pool.copy_of(octets)
+    }
+
     /// The writer has numbers `first` to `last`, and nothing before that has not come. `false` when the writer is not matched
     /// yet.
     pub fn handle_available(

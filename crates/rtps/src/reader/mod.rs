@@ -293,6 +293,12 @@ impl Reader {
         })
     }
 
+    /// Whether it misses nothing of writers that are reliable too.
+    #[must_use]
+    pub const fn is_reliable(&self) -> bool {
+        self.config.reliable
+    }
+
     /// Discovery has found a writer, or news about one. `false` when the reader has as many as it can take.
     pub fn match_writer(&mut self, now: Instant, mut writer: MatchedWriter) -> bool {
         writer.reliable &= self.config.reliable;

@@ -104,6 +104,7 @@ parameter_ids! {
     LIST_END = 0x3f02, "End of the list (XTypes 1.3 §7.4.1.2.4).";
     IGNORE = 0x3f03, "Nothing (XTypes 1.3 §7.4.1.2.4).";
     DOMAIN_TAG = 0x4014, "String.";
+    PEREGRINE_SHARED_MEMORY = 0x8501, "Of this vendor: where processes of the same host hand samples over.";
 }
 
 impl ParameterId {

@@ -305,7 +305,7 @@ impl Writer {
         let (has_history, next) = (self.has_history(), self.next_new());
         let Some(reader) = self.readers.iter_mut().find(|r| r.info.guid == reader && r.is_handed()) else { return };
         if let Handing::Halted(from) = reader.handing {
-            reader.begin(if has_history { from } else { next });
+            reader.begin(if has_history { from } else { next }, next);
             self.handover.refresh(&self.readers);
         }
     }
@@ -336,7 +336,7 @@ impl Writer {
         proxy.owed_heartbeat = proxy.info.reliable && path == ReaderPath::Messages;
         if path == ReaderPath::HandOver {
             let from = if proxy.info.reliable { proxy.acknowledged_below } else { next };
-            proxy.begin(from);
+            proxy.begin(from, next);
         } else if !proxy.info.reliable && proxy.lacks_from() < next {
             proxy.push_from = Some(proxy.lacks_from());
         }
@@ -357,6 +357,13 @@ impl Writer {
     #[inline]
     pub const fn needs_octets(&self) -> bool {
         self.group.has_readers
+    }
+
+    /// Whether anyone is handed changes: then there may be some to [poll](Self::poll_hand_over) for.
+    #[must_use]
+    #[inline]
+    pub const fn hands_over(&self) -> bool {
+        self.handover.has_readers
     }
 
     /// The number of the next change for readers that come now.
@@ -421,9 +428,10 @@ impl ReaderProxy {
         }
     }
 
-    /// Is to be handed everything from here on.
-    pub(super) const fn begin(&mut self, from: SequenceNumber) {
+    /// Is to be handed everything from here on, where `next` is the number of the next change. A best-effort reader that lacks
+    /// nothing need not know what can be had, and history may be kept for nobody.
+    pub(super) fn begin(&mut self, from: SequenceNumber, next: SequenceNumber) {
         self.hand_from = from;
-        self.handing = Handing::Behind(from);
+        self.handing = if !self.info.reliable && from >= next { Handing::Live } else { Handing::Behind(from) };
     }
 }

@@ -45,6 +45,17 @@ impl Poller {
         self.control(libc::EPOLL_CTL_ADD, source.as_fd(), &raw mut event)
     }
 
+    /// Begins to wait for the end of `source`, a socket: until the other side has closed it, whatever there is to read. That
+    /// is reported once.
+    ///
+    /// # Errors
+    /// As [`Self::add`].
+    pub fn add_for_end(&self, source: &impl AsFd, token: Token) -> io::Result<()> {
+        // The kernel reports EPOLLHUP without being asked.
+        let mut event = libc::epoll_event { events: libc::EPOLLONESHOT as u32, u64: token.0 };
+        self.control(libc::EPOLL_CTL_ADD, source.as_fd(), &raw mut event)
+    }
+
     /// Ceases to wait for `source`.
     ///
     /// # Errors

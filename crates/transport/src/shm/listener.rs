@@ -2,7 +2,7 @@
 
 use super::bells::Bells;
 use super::link::{Address, Door, Link, Peer, Received, Trust};
-use super::message::{Message, Refusal, WriterKey};
+use super::message::{Message, ReaderKey, Refusal, WriterKey};
 use crate::event::{Poller, Token};
 use std::collections::VecDeque;
 use std::io;
@@ -30,6 +30,7 @@ pub struct Listener {
 pub struct Request {
     pub(super) link: Link,
     pub(super) writer: WriterKey,
+    reader: ReaderKey,
     pub(super) holds: u32,
     pub(super) probe: u64,
     pub(super) sleeper: OwnedFd,
@@ -78,10 +79,13 @@ impl Listener {
             let Some(link) = self.silent.pop_front() else { break };
             match link.receive() {
                 Received::Nothing => self.silent.push_back(link),
-                Received::Message(Message::Hello { writer, holds, probe }, [Some(sleeper), Some(hold_page)]) => {
+                Received::Message(
+                    Message::Hello { writer, reader, holds, probe },
+                    [Some(sleeper), Some(hold_page)],
+                ) => {
                     self.poller.remove(&link)?;
                     let bells = Arc::clone(&self.bells);
-                    return Ok(Some(Request { link, writer, holds, probe, sleeper, hold_page, bells }));
+                    return Ok(Some(Request { link, writer, reader, holds, probe, sleeper, hold_page, bells }));
                 }
                 Received::Message(..) | Received::Closed => {
                     self.strangers += 1;
@@ -116,6 +120,12 @@ impl Request {
     #[must_use]
     pub fn writer(&self) -> WriterKey {
         self.writer
+    }
+
+    /// On whose behalf.
+    #[must_use]
+    pub fn reader(&self) -> ReaderKey {
+        self.reader
     }
 
     /// Who asks.

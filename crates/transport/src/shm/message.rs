@@ -4,7 +4,7 @@
 use super::ring::{Overflow, Shape};
 
 /// Tells the protocol of this module, in this version, from anything else.
-const MAGIC: u64 = u64::from_be_bytes(*b"Peregr01");
+const MAGIC: u64 = u64::from_be_bytes(*b"Peregr02");
 
 /// The length of every message, in octets.
 pub const MESSAGE_BYTES: usize = 64;
@@ -13,6 +13,10 @@ const WORDS: usize = MESSAGE_BYTES / 8;
 /// Which writer of a process is meant; what it stands for is up to the users of this module.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct WriterKey(pub [u8; 16]);
+
+/// Which reader of a process asks; what it stands for is up to the users of this module.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct ReaderKey(pub [u8; 16]);
 
 /// Why a writer does not admit a reader.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,6 +68,8 @@ pub enum Message {
     Hello {
         /// Which writer.
         writer: WriterKey,
+        /// On whose behalf.
+        reader: ReaderKey,
         /// How many samples the reader wants to be able to hold.
         holds: u32,
         /// What the reader has written into its hold page.
@@ -115,10 +121,11 @@ impl Message {
     #[must_use]
     pub fn encode(&self) -> [u8; MESSAGE_BYTES] {
         let words: [u64; WORDS - 2] = match *self {
-            Self::Hello { writer, holds, probe } => {
-                let WriterKey(key) = writer;
-                let (low, high) = split(u128::from_ne_bytes(key));
-                [low, high, u64::from(holds), probe, 0, 0]
+            Self::Hello { writer, reader, holds, probe } => {
+                let (WriterKey(writer), ReaderKey(reader)) = (writer, reader);
+                let (low, high) = split(u128::from_ne_bytes(writer));
+                let (reader_low, reader_high) = split(u128::from_ne_bytes(reader));
+                [low, high, u64::from(holds), probe, reader_low, reader_high]
             }
             Self::Welcome { entries, holds, overflow, bell, probe } => {
                 let evicts = u64::from(overflow == Overflow::Evict);
@@ -148,12 +155,15 @@ impl Message {
         for (word, place) in words.iter_mut().zip(octets.as_chunks::<8>().0) {
             *word = u64::from_ne_bytes(*place);
         }
-        let [MAGIC, kind, a, b, c, d, e, 0] = words else { return None };
+        let [MAGIC, kind, a, b, c, d, e, f] = words else { return None };
+        if kind != 0 && f != 0 {
+            return None;
+        }
         let number = |word: u64| u32::try_from(word).ok();
         let message = match kind {
             0 => {
-                let key = (u128::from(b) << 64 | u128::from(a)).to_ne_bytes();
-                Self::Hello { writer: WriterKey(key), holds: number(c)?, probe: d }
+                let (writer, reader) = (WriterKey(join(a, b)), ReaderKey(join(e, f)));
+                Self::Hello { writer, reader, holds: number(c)?, probe: d }
             }
             1 => {
                 let overflow = match c {
@@ -197,6 +207,10 @@ impl Message {
     }
 }
 
+fn join(low: u64, high: u64) -> [u8; 16] {
+    (u128::from(high) << 64 | u128::from(low)).to_ne_bytes()
+}
+
 fn split(wide: u128) -> (u64, u64) {
     (wide as u64, (wide >> 64) as u64)
 }
@@ -209,10 +223,8 @@ mod tests {
     fn messages() -> impl Strategy<Value = Message> {
         let sizes = (0_u32..15, 1..=Shape::MAX);
         prop_oneof![
-            (any::<[u8; 16]>(), 1..=Shape::MAX, any::<u64>()).prop_map(|(key, holds, probe)| Message::Hello {
-                writer: WriterKey(key),
-                holds,
-                probe
+            (any::<([u8; 16], [u8; 16])>(), 1..=Shape::MAX, any::<u64>()).prop_map(|(keys, holds, probe)| {
+                Message::Hello { writer: WriterKey(keys.0), reader: ReaderKey(keys.1), holds, probe }
             }),
             (sizes, any::<bool>(), 0..super::super::wake::BELLS, any::<u64>()).prop_map(
                 |((power, holds), evicts, bell, probe)| Message::Welcome {

@@ -30,6 +30,7 @@
 //! |---|---|
 //! | [`Listener`] | where readers of other processes come in: one for a process |
 //! | [`Writer`] | slots to write samples in, and a channel to each reader process |
+//! | [`Place`], [`Apart`] | whether two processes are where memory can be shared at all |
 //! | [`Reader`] | the channels of all writers, which one thread waits for: one for a process |
 //! | [`Slot`], [`SharedSlot`], [`Sample`] | a sample to be written, to be kept by the writer, to be read |
 //!
@@ -48,6 +49,8 @@ mod bells;
 mod error;
 #[cfg(not(all(loom, test)))]
 mod futex;
+#[cfg(not(all(loom, test)))]
+mod host;
 #[cfg(not(all(loom, test)))]
 mod link;
 #[cfg(not(all(loom, test)))]
@@ -78,12 +81,13 @@ pub use ring::{Descriptor, Metadata, Overflow, SLOT_ALIGN};
 #[cfg(not(all(loom, test)))]
 pub use {
     error::{LoanError, PublishError, TakeError},
+    host::{Apart, Place},
     link::{Address, Peer, Trust},
     listener::{Listener, Request},
-    message::{MESSAGE_BYTES, Message, Refusal, WriterKey},
+    message::{MESSAGE_BYTES, Message, ReaderKey, Refusal, WriterKey},
     reader::{
-        ConnectError, Connecting, Connection, Interrupt, Reader, ReaderConfig, ReaderStatistics, TooManyProcesses,
-        Wake, WriterGone, WriterId,
+        ConnectError, Connecting, Connection, Connector, Interrupt, Notes, Reader, ReaderConfig, ReaderStatistics,
+        TooManyProcesses, Wake, WriterGone, WriterId,
     },
     sample::Sample,
     slot::{SharedSlot, Slot, TooLong},

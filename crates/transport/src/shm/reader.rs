@@ -4,7 +4,7 @@ use super::TakeError;
 use super::futex::{self, MAX_WORDS};
 use super::link::{Address, Link, Peer, Received, Trust};
 use super::memory::{Memory, View, whole_pages};
-use super::message::{Message, Refusal, WriterKey};
+use super::message::{Message, ReaderKey, Refusal, WriterKey};
 use super::page::{Mine, Seen, Words};
 use super::ring::{self, Corrupt, HOLD_PROBE, Overflow, RING_PROBE, Receiver, Shape, Shared, Taken};
 use super::sample::{Sample, Tie};
@@ -117,6 +117,49 @@ impl Interrupt {
     }
 }
 
+/// Asks writers to admit a [`Reader`], on any thread.
+#[derive(Clone, Debug)]
+pub struct Connector {
+    config: ReaderConfig,
+    sleeper: Memory,
+}
+
+impl Connector {
+    /// Asks a writer of another process to admit the reader, on behalf of `reader`. What comes of it is asked of
+    /// [`Connecting::poll`].
+    ///
+    /// # Errors
+    /// Nobody is there, in this network namespace; its queue is full; its user is not trusted; or the system is short of
+    /// descriptors or memory.
+    pub fn connect(&self, address: Address, writer: WriterKey, reader: ReaderKey) -> io::Result<Connecting> {
+        let Self { config, sleeper } = self;
+        let link = Link::connect(address, config.trust)?;
+        let shape = Shape { entries: 1, holds: config.holds, overflow: Overflow::Block };
+        let memory = Memory::new("peregrine-holds", shape.hold_words() * 8)?;
+        let holds = Mine::new(Words::of(&memory));
+        let probe = probe()?;
+        holds.store(HOLD_PROBE, probe, Ordering::Release);
+        let hello = Message::Hello { writer, reader, holds: config.holds, probe };
+        if !link.send(&hello, &[sleeper.as_fd(), memory.as_fd()])? {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        Ok(Connecting { link: Some(link), holds: Some(holds), asked: config.holds })
+    }
+}
+
+/// Lets a writer know a number that the users of this module give a meaning, such as how far its samples were used.
+#[derive(Clone, Debug)]
+pub struct Notes(Arc<Tie>);
+
+impl Notes {
+    /// Notes it. A system call only if the writer waits for a number that is not greater.
+    pub fn set(&self, value: u64) {
+        if self.0.shared.note(value) {
+            self.0.tell_of_room();
+        }
+    }
+}
+
 /// The word that a writer process changes to wake this one.
 #[derive(Debug)]
 struct WriterBell {
@@ -136,6 +179,7 @@ struct Channel {
     /// Sorted by number.
     segments: Vec<(u32, View)>,
     mapped_bytes: usize,
+    is_paused: bool,
     gone: Option<Gone>,
 }
 
@@ -168,23 +212,18 @@ impl Reader {
         })
     }
 
-    /// Asks a writer of another process to be admitted. What comes of it is asked of [`Connecting::poll`].
+    /// Asks a writer of another process to be admitted, on behalf of nobody in particular.
     ///
     /// # Errors
-    /// Nobody is there, in this network namespace; its queue is full; its user is not trusted; or the system is short of
-    /// descriptors or memory.
+    /// Those of [`Connector::connect`].
     pub fn connect(&self, address: Address, writer: WriterKey) -> io::Result<Connecting> {
-        let link = Link::connect(address, self.config.trust)?;
-        let shape = Shape { entries: 1, holds: self.config.holds, overflow: Overflow::Block };
-        let memory = Memory::new("peregrine-holds", shape.hold_words() * 8)?;
-        let holds = Mine::new(Words::of(&memory));
-        let probe = probe()?;
-        holds.store(HOLD_PROBE, probe, Ordering::Release);
-        let hello = Message::Hello { writer, holds: self.config.holds, probe };
-        if !link.send(&hello, &[self.sleeper_memory.as_fd(), memory.as_fd()])? {
-            return Err(io::ErrorKind::WouldBlock.into());
-        }
-        Ok(Connecting { link: Some(link), holds: Some(holds), asked: self.config.holds })
+        self.connector().connect(address, writer, ReaderKey::default())
+    }
+
+    /// What asks writers to admit this reader, on other threads than that which takes.
+    #[must_use]
+    pub fn connector(&self) -> Connector {
+        Connector { config: self.config, sleeper: self.sleeper_memory.clone() }
     }
 
     /// Begins to take the samples of a writer that has admitted this reader.
@@ -216,9 +255,23 @@ impl Reader {
             _bell: bell,
             segments: Vec::new(),
             mapped_bytes: 0,
+            is_paused: false,
             gone: None,
         });
         Ok(id)
+    }
+
+    /// Takes nothing of this writer until it is told to go on: its samples stay where they are.
+    pub fn pause(&mut self, writer: WriterId, is_paused: bool) {
+        if let Some(channel) = self.channels.iter_mut().find(|channel| channel.id == writer) {
+            channel.is_paused = is_paused;
+        }
+    }
+
+    /// What lets this writer know how far its samples were used; `None` if it is gone.
+    #[must_use]
+    pub fn notes(&self, writer: WriterId) -> Option<Notes> {
+        self.channels.iter().find(|channel| channel.id == writer).map(|channel| Notes(Arc::clone(&channel.tie)))
     }
 
     /// The next sample of any writer, in turns; those of one writer in their order. `None` if there is none now.
@@ -238,7 +291,7 @@ impl Reader {
                     self.statistics.taken += 1;
                     return Ok(Some(sample));
                 }
-                Ok(None) => some_gone |= channel.gone.is_some(),
+                Ok(None) => some_gone |= channel.is_over(),
                 Err(error) => result = Err(error),
             }
         }
@@ -335,7 +388,7 @@ impl Reader {
     }
 
     fn is_ready(&self) -> bool {
-        self.channels.iter().any(|channel| channel.receiver.is_ready(&channel.tie.shared))
+        self.channels.iter().any(Channel::is_ready)
     }
 
     fn sleep(&mut self, deadline: Option<MonotonicNs>) {
@@ -348,7 +401,7 @@ impl Reader {
             }
             words
         };
-        let is_ready = || channels.iter().any(|channel| channel.receiver.is_ready(&channel.tie.shared));
+        let is_ready = || channels.iter().any(Channel::is_ready);
         let slept = sleeper.sleep_unless(note, is_ready, |words| words.wait(deadline));
         self.statistics.sleeps += u64::from(slept);
     }
@@ -356,7 +409,7 @@ impl Reader {
     fn remove_gone(&mut self) {
         let mut place = 0;
         while let Some(channel) = self.channels.get(place) {
-            let Some(reason) = channel.gone else {
+            let Some(reason) = channel.gone.filter(|_| channel.is_over()) else {
                 place += 1;
                 continue;
             };
@@ -371,7 +424,23 @@ impl Reader {
 }
 
 impl Channel {
+    fn is_ready(&self) -> bool {
+        !self.is_paused && self.receiver.is_ready(&self.tie.shared)
+    }
+
+    /// Whether its writer is gone and nothing of it is left that may be taken.
+    fn is_over(&self) -> bool {
+        match self.gone {
+            None => false,
+            Some(Gone::Ended) => !self.is_paused && !self.receiver.has_entries(&self.tie.shared),
+            Some(Gone::Broken(_) | Gone::Closed) => true,
+        }
+    }
+
     fn take(&mut self, max_mapped_bytes: usize) -> Result<Option<Sample>, TakeError> {
+        if self.is_paused {
+            return Ok(None);
+        }
         if matches!(self.gone, Some(Gone::Broken(_) | Gone::Closed)) {
             return Ok(None);
         }
@@ -493,6 +562,12 @@ pub enum ConnectError {
 }
 
 impl Connecting {
+    /// Who is at the other end, by the word of the kernel; `None` once the connection was given.
+    #[must_use]
+    pub fn peer(&self) -> Option<Peer> {
+        self.link.as_ref().map(Link::peer)
+    }
+
     /// The connection, once the writer's process has answered; `None` before.
     ///
     /// # Errors
@@ -525,6 +600,12 @@ impl AsFd for Connecting {
     /// After [`Self::poll`] has given the connection.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.link.as_ref().map_or_else(|| unreachable!("the connection was given"), Link::as_fd)
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.tie.link.as_fd()
     }
 }
 

@@ -98,20 +98,24 @@ const RING_WAKE_AT: usize = 2;
 const RING_ASKED: usize = 3;
 /// What the writer has written to show that both see the same memory.
 pub(super) const RING_PROBE: usize = 4;
+const RING_NOTE_AT: usize = 5;
+const RING_NOTE_ASKED: usize = 6;
 const RING_ENTRIES: usize = 16;
 
 const HOLD_TAIL: usize = 0;
 const HOLD_LIMIT: usize = 1;
 /// What the reader has written to show that both see the same memory.
 pub(super) const HOLD_PROBE: usize = 2;
+/// What the reader lets the writer know, of no meaning here.
+const HOLD_NOTE: usize = 3;
 /// The first cells share the line of `tail`: who reads one wants the others.
-const HOLD_CELLS: usize = 3;
+const HOLD_CELLS: usize = 4;
 
 /// How often in a row a reader lets itself be outrun before it says that there is nothing: what is not bounded here, a
 /// hostile writer could go on with for ever.
 const MAX_SKIPS: usize = 64;
 
-/// `wake_at` of a writer that does not wait.
+/// `wake_at` and `note_at` of a writer that does not wait.
 const AWAKE: u64 = u64::MAX;
 
 impl Shape {
@@ -176,6 +180,7 @@ pub(super) struct Sender<T> {
     cells: Vec<u64>,
     news: u64,
     asked: u64,
+    note_asked: u64,
 }
 
 impl<T: Copy> Sender<T> {
@@ -187,8 +192,10 @@ impl<T: Copy> Sender<T> {
             return Err(Corrupt("the reader's hold page is too small"));
         }
         ring.store(RING_WAKE_AT, AWAKE, Ordering::Release);
+        ring.store(RING_NOTE_AT, AWAKE, Ordering::Release);
         let (queued, held, cells) = (VecDeque::with_capacity(shape.entries as usize), Vec::new(), Vec::new());
-        Ok(Self { ring, holds, shape, head: 0, tail: 0, passed: 0, queued, held, cells, news: 0, asked: 0 })
+        let (news, asked, note_asked) = (0, 0, 0);
+        Ok(Self { ring, holds, shape, head: 0, tail: 0, passed: 0, queued, held, cells, news, asked, note_asked })
     }
 
     pub(super) fn overflow(&self) -> Overflow {
@@ -296,6 +303,20 @@ impl<T: Copy> Sender<T> {
         self.ring.store(RING_WAKE_AT, AWAKE, Ordering::Release);
     }
 
+    /// What the reader has noted last; zero before.
+    pub(super) fn note(&self) -> u64 {
+        self.holds.load_acquire(HOLD_NOTE)
+    }
+
+    /// Asks the reader to tell, once, when it has noted `at` or more. To be followed by another look at the note.
+    pub(super) fn ask_for_note(&mut self, at: u64) {
+        self.note_asked += 1;
+        self.ring.store(RING_NOTE_ASKED, self.note_asked, Ordering::Release);
+        self.ring.store(RING_NOTE_AT, at, Ordering::Release);
+        // With the fence of `Shared::note`.
+        fence(Ordering::SeqCst);
+    }
+
     fn look(&mut self) -> Result<(), Corrupt> {
         let tail = self.holds.load_acquire(HOLD_TAIL);
         if tail < self.tail || tail > self.head {
@@ -324,6 +345,8 @@ pub(super) struct Shared {
     shape: Shape,
     /// For which asking the writer has been told.
     told: AtomicU64,
+    /// The same of notes.
+    told_note: AtomicU64,
 }
 
 impl Shared {
@@ -334,7 +357,7 @@ impl Shared {
         if ring.len() < shape.ring_words() {
             return Err(Corrupt("the writer's ring is too small"));
         }
-        Ok(Self { ring, holds, shape, told: AtomicU64::new(0) })
+        Ok(Self { ring, holds, shape, told: AtomicU64::new(0), told_note: AtomicU64::new(0) })
     }
 
     /// Lets the slot of a held entry go. Whether the writer waits for that is the answer.
@@ -352,6 +375,18 @@ impl Shared {
         }
         let asked = self.ring.load_relaxed(RING_ASKED);
         self.told.swap(asked, Ordering::Relaxed) != asked
+    }
+
+    /// Lets the writer know a number. Whether it waits for that is the answer.
+    pub(super) fn note(&self, value: u64) -> bool {
+        self.holds.store(HOLD_NOTE, value, Ordering::Release);
+        // With the fence of `Sender::ask_for_note`.
+        fence(Ordering::SeqCst);
+        if self.ring.load_acquire(RING_NOTE_AT) > value {
+            return false;
+        }
+        let asked = self.ring.load_relaxed(RING_NOTE_ASKED);
+        self.told_note.swap(asked, Ordering::Relaxed) != asked
     }
 
     fn floor(&self) -> u64 {
@@ -410,9 +445,13 @@ impl Receiver {
 
     /// Whether it is worth while to call [`Self::take`].
     pub(super) fn is_ready(&self, shared: &Shared) -> bool {
-        let stamp = shared.ring.load_acquire(shared.shape.entry(self.next));
+        self.has_entries(shared) || shared.ring.load_relaxed(RING_NEWS) != self.news
+    }
+
+    /// Whether there are entries to take, or some were withdrawn.
+    pub(super) fn has_entries(&self, shared: &Shared) -> bool {
         // Another lap than expected: entries were withdrawn.
-        stamp > self.next || shared.ring.load_relaxed(RING_NEWS) != self.news
+        shared.ring.load_acquire(shared.shape.entry(self.next)) > self.next
     }
 
     /// Takes the next entry and holds its slot; `None` if there is none.

@@ -235,6 +235,44 @@ impl Writer {
         self.send(slot.slot(), metadata, Some(reader)).map_err(|reason| PublishError { slot: (), reason })
     }
 
+    /// Whether this writer has loaned that slot: no other can publish it.
+    #[must_use]
+    pub fn owns(&self, slot: &SharedSlot) -> bool {
+        slot.slot().is_of(self.pool.returns())
+    }
+
+    /// What a reader has noted last, zero before; `None` if it is gone.
+    #[must_use]
+    pub fn note_of(&self, reader: ReaderId) -> Option<u64> {
+        self.channels.iter().find(|channel| channel.id == reader).map(|channel| channel.sender.note())
+    }
+
+    /// Asks a reader to make its descriptor readable, once, when it has noted `at` or more. What it has noted by now is the
+    /// answer, and may be that much already; `None` if it is gone.
+    pub fn ask_for_note(&mut self, reader: ReaderId, at: u64) -> Option<u64> {
+        let channel = self.channels.iter_mut().find(|channel| channel.id == reader)?;
+        channel.sender.ask_for_note(at);
+        Some(channel.sender.note())
+    }
+
+    /// Asks all readers to make their descriptors readable, once, when they give back what this writer waits for: with
+    /// `anything` whatever it is, else room for half a ring. To be followed by another attempt, and, when it waits no more,
+    /// by [`Self::ask_no_more`].
+    pub fn ask_for_room(&mut self, anything: bool) {
+        self.channels.iter_mut().for_each(|channel| channel.sender.ask_to_be_told(anything));
+    }
+
+    /// Ends what [`Self::ask_for_room`] has begun.
+    pub fn ask_no_more(&mut self) {
+        self.channels.iter_mut().for_each(|channel| channel.sender.ask_no_more());
+    }
+
+    /// The descriptor of a reader, readable when [`Self::service`] has something to do; `None` if it is gone.
+    #[must_use]
+    pub fn descriptor(&self, reader: ReaderId) -> Option<BorrowedFd<'_>> {
+        self.channels.iter().find(|channel| channel.id == reader).map(|channel| channel.link.as_fd())
+    }
+
     /// Waits until every reader that is not to miss anything has room for half a ring, or one more sample. False: not by the
     /// deadline.
     ///

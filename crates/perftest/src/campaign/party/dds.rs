@@ -57,6 +57,7 @@ fn domain_config(job: &Job) -> Result<DomainConfig, Error> {
     let mut config = DomainConfig::default();
     // What is measured is the transport, also between participants of one process.
     config.same_process = false;
+    config.shared_memory = false;
     config.interfaces = InterfaceSelection::Only(vec![job.address.to_string()]);
     config.udp_v4 = job.address.is_ipv4();
     config.udp_v6 = job.address.is_ipv6();

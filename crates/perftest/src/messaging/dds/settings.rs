@@ -29,6 +29,8 @@ pub(super) fn domain_config(plan: &TestPlan) -> Result<DomainConfig, Error> {
     let mut config = DomainConfig::default();
     // What is measured is the transport, also between participants of one process.
     config.same_process = false;
+    // What is asked for is measured, and nothing else.
+    config.shared_memory = false;
     config.udp_v4 = transport.kind == TransportKind::UdpV4;
     config.udp_v6 = transport.kind == TransportKind::UdpV6;
     if !transport.interfaces.is_empty() {

@@ -1,5 +1,6 @@
 //! What a participant says about itself: SPDP.
 
+use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
@@ -11,6 +12,28 @@ use crate::qos::{Properties, UserData, WirePolicy};
 use crate::time::Span;
 use crate::vendor::{ProtocolVersion, Quirks, VendorId};
 use crate::wire::{ParameterId, ValueError, ValueReader};
+
+/// Where the processes of one host hand samples over to each other without a network: a hint, which proves nothing, and
+/// means nothing to other vendors.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct SharedMemoryAddress {
+    /// How it is reached on its host.
+    pub address: [u8; 16],
+    /// What tells hosts and the parts of one apart, each as a number that is the same for both if they share it: the
+    /// running system, and the namespaces of networks, of interprocess communication, of users, and the user.
+    pub host: [u32; 5],
+}
+
+impl SharedMemoryAddress {
+    fn read(value: &mut ValueReader<'_>) -> Result<Self, ValueError> {
+        let address = value.array()?;
+        let mut host = [0; 5];
+        for part in &mut host {
+            *part = value.u32()?;
+        }
+        Ok(Self { address, host })
+    }
+}
 
 /// SPDPdiscoveredParticipantData (RTPS 2.5 §8.5.3.2).
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -47,6 +70,8 @@ pub struct ParticipantData {
     pub user_data: UserData,
     /// See [`Properties`].
     pub properties: Properties,
+    /// Where processes of its host reach it without a network. Only this vendor says so.
+    pub shared_memory: Option<Box<SharedMemoryAddress>>,
 }
 
 impl ParticipantData {
@@ -75,6 +100,7 @@ impl ParticipantData {
             name: None,
             user_data: UserData::default(),
             properties: Properties::default(),
+            shared_memory: None,
         }
     }
 
@@ -117,6 +143,10 @@ impl ParticipantData {
         data.prefix = guid.prefix;
         let endpoints = endpoints.ok_or(DiscoveryDataError::Missing(ParameterId::BUILTIN_ENDPOINT_SET))?;
         data.builtin_endpoints = BuiltinEndpointSet(endpoints);
+        if data.vendor != VendorId::PEREGRINE {
+            // The number means something else there.
+            data.shared_memory = None;
+        }
         match data.version.major {
             2 => Ok(data),
             major => Err(DiscoveryDataError::Version { major }),
@@ -154,6 +184,12 @@ impl ParticipantData {
             }
             self.user_data.append_unless_default(list);
             self.properties.append_unless_default(list);
+            if let Some(SharedMemoryAddress { address, host }) = self.shared_memory.as_deref() {
+                list.parameter(ParameterId::PEREGRINE_SHARED_MEMORY, |value| {
+                    value.octets(address);
+                    host.iter().for_each(|part| value.u32(*part));
+                });
+            }
         });
     }
 
@@ -185,6 +221,10 @@ impl ParticipantData {
             ParameterId::ENTITY_NAME => self.name = name(value).ok(),
             ParameterId::USER_DATA => self.user_data = UserData::read(value)?,
             ParameterId::PROPERTY_LIST => self.properties = Properties::read(value)?,
+            // Of other vendors it may be anything: what cannot be read is no reason to ignore a participant.
+            ParameterId::PEREGRINE_SHARED_MEMORY => {
+                self.shared_memory = SharedMemoryAddress::read(value).ok().map(Box::new);
+            }
             _ => return Ok(false),
         }
         Ok(true)

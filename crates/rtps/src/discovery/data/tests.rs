@@ -1,5 +1,6 @@
 //! Announcements of other implementations, of our own, and malformed ones.
 
+use std::boxed::Box;
 use std::net::SocketAddr;
 use std::string::{String, ToString};
 use std::vec::Vec;
@@ -457,6 +458,27 @@ fn announcements_say_what_they_must_and_nothing_private() {
     assert!([writer, reader, participant].iter().flatten().all(|id| !id.is_vendor()));
 }
 
+/// The number of the parameter means something else to other vendors, and one that is too short is no announcement of
+/// shared memory.
+#[test]
+fn shared_memory_is_offered_by_this_vendor_only() {
+    let offered = SharedMemoryAddress { address: [7; 16], host: [1, 2, 3, 4, 5] };
+    let announced = |vendor| {
+        let data = ParticipantData { shared_memory: Some(Box::new(offered)), vendor, ..participant() };
+        let mut out = Vec::new();
+        data.emit(&mut out);
+        ParticipantData::parse(&out, vendor).unwrap().shared_memory.map(|offered| *offered)
+    };
+    assert_eq!(announced(VendorId::PEREGRINE), Some(offered));
+    assert_eq!(announced(VendorId::CYCLONE), None);
+    let mut octets = Vec::new();
+    participant().emit(&mut octets);
+    octets.truncate(octets.len() - 4);
+    octets.extend_from_slice(&[0x01, 0x85, 4, 0, 1, 2, 3, 4, 1, 0, 0, 0]);
+    let data = ParticipantData::parse(&octets, VendorId::PEREGRINE).unwrap();
+    assert_eq!((data.shared_memory, data.prefix), (None, PREFIX));
+}
+
 fn participant() -> ParticipantData {
     ParticipantData {
         builtin_endpoints: BuiltinEndpointSet::DISCOVERY_AND_LIVELINESS,
@@ -526,6 +548,7 @@ proptest! {
         user in any_octets(),
         bits: (u32, u32),
         expects_inline_qos: bool,
+        shared_memory: Option<([u8; 16], [u32; 5])>,
     ) {
         // A NUL at the end of a string is its terminator.
         prop_assume!(!tag.ends_with('\0') && !name.as_deref().unwrap_or("").ends_with('\0'));
@@ -542,6 +565,7 @@ proptest! {
             expects_inline_qos,
             name,
             user_data: UserData(user),
+            shared_memory: shared_memory.map(|(address, host)| Box::new(SharedMemoryAddress { address, host })),
             ..ParticipantData::new(GuidPrefix(prefix), ProtocolVersion::V2_5, VendorId::PEREGRINE)
         };
         let mut out = Vec::new();

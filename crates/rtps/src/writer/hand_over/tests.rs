@@ -324,6 +324,22 @@ fn who_does_not_know_the_writer_yet_gets_everything_later() {
 }
 
 #[test]
+fn what_is_written_right_after_a_best_effort_reader_has_changed_its_path_arrives() {
+    let case = Case { writer_reliable: false, reader_reliable: false, ..Case::RELIABLE };
+    let mut pair = case.pair(1);
+    join(&mut pair, 0, false, ReaderPath::Messages);
+    pair.write(1, b"a");
+    pair.run(MOMENT);
+    assert_eq!(pair.taken_numbers(0), [1]);
+    pair.writer.set_path(pair.now, reader_guid(0), ReaderPath::HandOver);
+    // Nothing was polled for since.
+    let change = pair.change(1, b"b");
+    pair.writer.write(pair.now, change).unwrap();
+    pair.pump();
+    assert_eq!(pair.taken_numbers(0), [2]);
+}
+
+#[test]
 fn who_does_not_answer_is_not_waited_for_until_it_does() {
     let mut pair = Case { writer_samples: 2, reader_samples: 1, ..Case::RELIABLE }.pair(1);
     join(&mut pair, 0, true, ReaderPath::HandOver);

@@ -1,0 +1,520 @@
+//! The samples that come from other processes, and who takes them.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::time::Duration;
+
+use peregrine_rtps::id::Guid;
+use peregrine_rtps::payload::{Octets, Payload};
+use peregrine_rtps::reader::{Reception, SampleMeta};
+use peregrine_rtps::seq::SequenceNumber;
+use peregrine_rtps::time::Instant;
+use peregrine_transport::clock::MonotonicNs;
+use peregrine_transport::shm::{Connection, Connector, Interrupt, Notes, Reader, ReaderConfig, Sample, WriterId};
+
+use super::metadata::{ALIGNING, Entry};
+use super::outgoing::READY;
+use super::{Counters, ROUNDS_MAX, SharedMemory, Wanted, lock, reason_of};
+use crate::config::WaitStrategy;
+use crate::driver::delivery::HERE;
+use crate::driver::detour::News;
+use crate::driver::domain::{Domain, Touched};
+use crate::driver::reader::ReaderCore;
+use crate::driver::{NEVER, now, wall};
+use crate::shared_memory::NoSharedMemory;
+
+/// Samples taken before the readers are told of them.
+const BATCH: usize = 64;
+
+/// Samples up to so many octets are copied: that costs less than to hold their slot.
+const COPIED_MAX: usize = 4096;
+
+/// Samples of one channel that readers hold where they are. Past that they are copied, so that the slots of a writer do
+/// not run out because a reader keeps its history.
+const HELD_MAX: usize = 512;
+
+pub(super) struct Incoming {
+    pub(super) connector: Connector,
+    interrupt: Interrupt,
+    hands: Mutex<Hands>,
+    commands: Mutex<Vec<Command>>,
+    has_commands: AtomicBool,
+    is_running: Mutex<bool>,
+    is_closing: AtomicBool,
+}
+
+/// What one takes with.
+struct Hands {
+    reader: Reader,
+    channels: HashMap<WriterId, Channel>,
+    /// To take effect when there is nothing to be taken.
+    news: Vec<News>,
+    /// Rounds since then in which there was something.
+    rounds: usize,
+    /// Channels whose first samples wait for datagrams that have come before, from now on.
+    begun: Vec<(Guid, Guid)>,
+}
+
+/// What is to be done with the hands free.
+struct Acts {
+    news: Vec<News>,
+    begun: Vec<(Guid, Guid)>,
+}
+
+struct Channel {
+    wanted: Wanted,
+    core: Arc<ReaderCore>,
+    notes: Notes,
+    /// Counts the samples that are held where they are.
+    held: Arc<()>,
+    /// A sample that the reader has no room for: until it has, nothing else is taken.
+    refused: Option<Box<Sample>>,
+    is_paused: bool,
+    order: Order,
+}
+
+/// Whether samples in datagrams may still be under way when the first comes by shared memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    /// Nothing has come, and the reader would take what comes late for too late.
+    Unknown,
+    /// The first sample waits until the datagrams have been received that came before it.
+    Awaited,
+    /// None that matters.
+    Certain,
+}
+
+enum Command {
+    Add(Box<(Connection, Wanted, Arc<()>)>),
+    Begin {
+        reader: Guid,
+        writer: Guid,
+    },
+    /// Of one writer, or of all.
+    Remove {
+        reader: Guid,
+        writer: Option<Guid>,
+    },
+    Resume {
+        reader: Guid,
+    },
+    LookForEnds,
+    /// To take effect when there is nothing to be taken.
+    Behind(News),
+}
+
+/// A sample where its writer has put it.
+#[derive(Debug)]
+struct Held {
+    sample: Sample,
+    _count: Arc<()>,
+}
+
+impl Octets for Held {
+    fn octets(&self) -> &[u8] {
+        self.sample.get(ALIGNING..).unwrap_or(&[])
+    }
+}
+
+impl Incoming {
+    pub(super) fn new() -> std::io::Result<Self> {
+        let reader = Reader::new(ReaderConfig::default())?;
+        Ok(Self {
+            connector: reader.connector(),
+            interrupt: reader.interrupt(),
+            hands: Mutex::new(Hands {
+                reader,
+                channels: HashMap::new(),
+                news: Vec::new(),
+                rounds: 0,
+                begun: Vec::new(),
+            }),
+            commands: Mutex::default(),
+            has_commands: AtomicBool::new(false),
+            is_running: Mutex::new(false),
+            is_closing: AtomicBool::new(false),
+        })
+    }
+
+    /// A channel, which refers to `count` as long as it is there.
+    pub(super) fn add(&self, connection: Connection, wanted: Wanted, count: Arc<()>, domain: &Arc<Domain>) {
+        self.submit(Command::Add(Box::new((connection, wanted, count))));
+        if domain.is_polled() {
+            return;
+        }
+        let mut is_running = lock(&self.is_running);
+        if !*is_running && !self.is_closing.load(Ordering::SeqCst) {
+            *is_running = domain.start_shared_memory();
+        }
+    }
+
+    /// The datagrams have been received that came before the first sample of a channel.
+    pub(super) fn begin(&self, reader: Guid, writer: Guid) {
+        self.submit(Command::Begin { reader, writer });
+    }
+
+    /// Has whoever takes let the news take effect when there is nothing left to take. The news comes back if nobody takes.
+    pub(super) fn put_behind_samples(&self, news: News, is_polled: bool) -> Option<News> {
+        let is_running = lock(&self.is_running);
+        if !*is_running && !is_polled {
+            return Some(news);
+        }
+        self.submit(Command::Behind(news));
+        None
+    }
+
+    pub(super) fn remove(&self, reader: Guid, writer: Option<Guid>) {
+        self.submit(Command::Remove { reader, writer });
+    }
+
+    pub(super) fn resume(&self, reader: Guid) {
+        self.submit(Command::Resume { reader });
+    }
+
+    /// A writer's process has ended, or has closed a channel.
+    pub(super) fn look_for_ends(&self) {
+        self.submit(Command::LookForEnds);
+    }
+
+    /// What the shared-memory thread does, until there is no channel any more or the domain closes.
+    pub(super) fn run(&self, domain: &Domain, shared: &SharedMemory) {
+        let spin = match domain.config.wait {
+            WaitStrategy::SpinThenBlock(spin) => spin,
+            WaitStrategy::Block | WaitStrategy::Poll => Duration::ZERO,
+        };
+        let mut touched = Touched::default();
+        while !self.is_closing.load(Ordering::SeqCst) {
+            let mut hands = lock(&self.hands);
+            self.obey(&mut hands, &mut touched, shared);
+            if hands.channels.is_empty() && hands.news.is_empty() && self.has_ended() {
+                return;
+            }
+            let has_taken = hands.take(&mut touched, &shared.counters);
+            if !has_taken {
+                hands.look_for_gone(shared);
+                let is_idle = touched.is_empty() && !hands.has_to_act() && !self.has_commands.load(Ordering::SeqCst);
+                if is_idle && !hands.channels.is_empty() {
+                    hands.reader.wait(spin, None);
+                    continue;
+                }
+            }
+            let acts = hands.acts(has_taken);
+            drop(hands);
+            touched.after(now());
+            acts.perform(domain, shared);
+        }
+    }
+
+    /// Nothing is to be taken, and nobody has asked for more.
+    fn has_ended(&self) -> bool {
+        let mut is_running = lock(&self.is_running);
+        *is_running = !lock(&self.commands).is_empty();
+        !*is_running
+    }
+
+    /// Takes what there is now; `false` if there was nothing, or another thread is taking.
+    pub(super) fn take_now(&self, domain: &Domain, shared: &SharedMemory) -> bool {
+        let Some(mut hands) = self.try_hands() else { return false };
+        let mut touched = Touched::default();
+        self.obey(&mut hands, &mut touched, shared);
+        let has_taken = hands.take(&mut touched, &shared.counters);
+        if !has_taken {
+            hands.look_for_gone(shared);
+        }
+        let acts = hands.acts(has_taken);
+        drop(hands);
+        touched.after(now());
+        let has_acted = !acts.is_empty();
+        acts.perform(domain, shared);
+        has_taken || has_acted
+    }
+
+    pub(super) fn wait(&self, end: Instant) {
+        if let Some(mut hands) = self.try_hands()
+            && !self.has_commands.load(Ordering::SeqCst)
+        {
+            hands.reader.wait(Duration::ZERO, (end.0 != NEVER).then_some(MonotonicNs(end.0)));
+        }
+    }
+
+    pub(super) fn close(&self) {
+        self.is_closing.store(true, Ordering::SeqCst);
+        self.interrupt.interrupt();
+    }
+
+    /// Nobody takes any more: ends all channels.
+    pub(super) fn clear(&self) {
+        lock(&self.commands).clear();
+        if let Some(mut hands) = self.try_hands() {
+            let ids: Vec<WriterId> = hands.channels.drain().map(|(id, _)| id).collect();
+            ids.into_iter().for_each(|id| hands.reader.remove(id));
+        }
+    }
+
+    fn submit(&self, command: Command) {
+        lock(&self.commands).push(command);
+        self.has_commands.store(true, Ordering::SeqCst);
+        self.interrupt.interrupt();
+    }
+
+    fn obey(&self, hands: &mut Hands, touched: &mut Touched, shared: &SharedMemory) {
+        if !self.has_commands.swap(false, Ordering::SeqCst) {
+            return;
+        }
+        for command in std::mem::take(&mut *lock(&self.commands)) {
+            match command {
+                Command::Add(channel) => {
+                    let (connection, wanted, count) = *channel;
+                    hands.add(connection, wanted, count, shared);
+                }
+                Command::Begin { reader, writer } => hands.begin(reader, writer, touched, &shared.counters),
+                Command::Behind(news) => hands.news.push(news),
+                Command::Remove { reader, writer } => {
+                    hands.remove(&shared.counters, |wanted| {
+                        wanted.reader_guid == reader && writer.is_none_or(|writer| wanted.writer == writer)
+                    });
+                }
+                Command::Resume { reader } => hands.resume(reader, touched, &shared.counters),
+                Command::LookForEnds => hands.reader.service(),
+            }
+        }
+    }
+
+    fn try_hands(&self) -> Option<MutexGuard<'_, Hands>> {
+        match self.hands.try_lock() {
+            Ok(hands) => Some(hands),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+}
+
+impl Hands {
+    fn add(&mut self, connection: Connection, wanted: Wanted, held: Arc<()>, shared: &SharedMemory) {
+        let added = match (wanted.reader.upgrade(), self.reader.add(connection)) {
+            (Some(core), Ok(id)) => self.reader.notes(id).map(|notes| (core, id, notes)),
+            (None, Ok(id)) => {
+                self.reader.remove(id);
+                None
+            }
+            (_, Err(error)) => {
+                shared.fall_back(&wanted, NoSharedMemory::NotConnected(error.to_string()));
+                None
+            }
+        };
+        let Some((core, id, notes)) = added else {
+            shared.counters.writers.fetch_sub(1, Ordering::Relaxed);
+            return;
+        };
+        let mut state = core.lock();
+        let below = state.reader.acknowledged_below(wanted.writer);
+        let order = if state.reader.is_reliable() { Order::Certain } else { Order::Unknown };
+        drop(state);
+        let channel = Channel { wanted, core, notes, held, refused: None, is_paused: false, order };
+        // From now on the writer may use it.
+        channel.note(below);
+        self.channels.insert(id, channel);
+    }
+
+    fn begin(&mut self, reader: Guid, writer: Guid, touched: &mut Touched, counters: &Counters) {
+        let (now, wall) = (now(), wall());
+        let rx = Reception { now, wall, buffer: None, source: HERE };
+        let is_meant = |wanted: &Wanted| wanted.reader_guid == reader && wanted.writer == writer;
+        for (id, channel) in self.channels.iter_mut().filter(|(_, channel)| is_meant(&channel.wanted)) {
+            channel.order = Order::Certain;
+            if let Some(refused) = channel.refused.take() {
+                channel.give(&mut self.reader, *id, &rx, *refused, counters);
+                touched.reader(&channel.core);
+            }
+        }
+    }
+
+    /// Whether there is something to be done that nothing has to come for.
+    fn has_to_act(&self) -> bool {
+        !self.begun.is_empty() || !self.news.is_empty() && !self.is_awaiting()
+    }
+
+    /// Whether samples wait that have come before news.
+    fn is_awaiting(&self) -> bool {
+        self.channels.values().any(|channel| channel.order == Order::Awaited)
+    }
+
+    /// What is to be done now. News waits until there was nothing to take; but who writes on and on does not keep it up.
+    fn acts(&mut self, has_taken: bool) -> Acts {
+        let begun = std::mem::take(&mut self.begun);
+        self.rounds = if self.news.is_empty() { 0 } else { self.rounds + usize::from(has_taken) };
+        let is_due = !self.news.is_empty() && (!has_taken && !self.is_awaiting() || self.rounds > ROUNDS_MAX);
+        Acts { news: if is_due { std::mem::take(&mut self.news) } else { Vec::new() }, begun }
+    }
+
+    fn remove(&mut self, counters: &Counters, is_meant: impl Fn(&Wanted) -> bool) {
+        let meant = self.channels.iter().filter(|(_, channel)| is_meant(&channel.wanted)).map(|(id, _)| *id);
+        for id in meant.collect::<Vec<_>>() {
+            self.reader.remove(id);
+            self.channels.remove(&id);
+            counters.writers.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A reader has room again: it is given what has waited for that.
+    fn resume(&mut self, reader: Guid, touched: &mut Touched, counters: &Counters) {
+        let (now, wall) = (now(), wall());
+        let rx = Reception { now, wall, buffer: None, source: HERE };
+        let Self { reader: source, channels, .. } = self;
+        for (id, channel) in channels.iter_mut().filter(|(_, channel)| channel.wanted.reader_guid == reader) {
+            if let Some(refused) = channel.refused.take() {
+                channel.give(source, *id, &rx, *refused, counters);
+                touched.reader(&channel.core);
+            }
+            // What it had put aside it may have taken meanwhile.
+            let below = channel.core.lock().reader.acknowledged_below(channel.wanted.writer);
+            channel.note(below);
+        }
+    }
+
+    /// Takes some samples; says whether there were any.
+    fn take(&mut self, touched: &mut Touched, counters: &Counters) -> bool {
+        let (now, wall) = (now(), wall());
+        let rx = Reception { now, wall, buffer: None, source: HERE };
+        let Self { reader: source, channels, begun, .. } = self;
+        let mut taken = 0;
+        while taken < BATCH {
+            let sample = match source.take() {
+                Ok(Some(sample)) => sample,
+                Ok(None) => break,
+                Err(error) => {
+                    // No working writer grants so few that `HELD_MAX` does not keep below it.
+                    source.remove(error.writer);
+                    continue;
+                }
+            };
+            taken += 1;
+            let id = sample.writer();
+            let Some(channel) = channels.get_mut(&id) else { continue };
+            if channel.order == Order::Unknown {
+                begun.push((channel.wanted.reader_guid, channel.wanted.writer));
+            }
+            channel.give(source, id, &rx, sample, counters);
+            touched.reader(&channel.core);
+        }
+        taken > 0
+    }
+
+    /// Channels that have ended.
+    fn look_for_gone(&mut self, shared: &SharedMemory) {
+        while let Some(gone) = self.reader.poll_gone() {
+            if let Some(channel) = self.channels.remove(&gone.writer) {
+                shared.counters.writers.fetch_sub(1, Ordering::Relaxed);
+                shared.fall_back(&channel.wanted, reason_of(gone.reason));
+            }
+        }
+    }
+}
+
+impl Acts {
+    fn is_empty(&self) -> bool {
+        self.news.is_empty() && self.begun.is_empty()
+    }
+
+    fn perform(self, domain: &Domain, shared: &SharedMemory) {
+        for (reader, writer) in self.begun {
+            domain.begin_behind_datagrams(shared, reader, writer);
+        }
+        self.news.iter().for_each(|news| domain.take_effect(news, now()));
+    }
+}
+
+/// What no working writer sends.
+struct Nonsense;
+
+/// What became of a sample.
+enum Delivered {
+    Taken {
+        /// None of what is told without any.
+        samples: u64,
+    },
+    /// The reader has no room for it.
+    Refused(Box<Sample>),
+}
+
+impl Channel {
+    /// Gives the reader a sample, or keeps it until there is room.
+    fn give(&mut self, source: &mut Reader, id: WriterId, rx: &Reception<'_>, sample: Sample, counters: &Counters) {
+        let delivered = if self.order == Order::Certain {
+            self.deliver(rx, sample)
+        } else {
+            self.order = Order::Awaited;
+            Ok(Delivered::Refused(Box::new(sample)))
+        };
+        match delivered {
+            Ok(Delivered::Taken { samples }) => {
+                counters.received.fetch_add(samples, Ordering::Relaxed);
+                if self.is_paused {
+                    self.is_paused = false;
+                    source.pause(id, false);
+                }
+            }
+            Ok(Delivered::Refused(sample)) => {
+                self.refused = Some(sample);
+                self.is_paused = true;
+                source.pause(id, true);
+            }
+            // It is told of as any other end.
+            Err(Nonsense) => source.remove(id),
+        }
+    }
+
+    /// Gives the reader what an entry says.
+    fn deliver(&self, rx: &Reception<'_>, sample: Sample) -> Result<Delivered, Nonsense> {
+        let entry = Entry::from_metadata(sample.metadata()).ok_or(Nonsense)?;
+        let writer = self.wanted.writer;
+        let mut state = self.core.lock();
+        let reader = &mut state.reader;
+        match entry {
+            Entry::Alive => reader.writer_alive(rx.now, writer),
+            Entry::Available { first, last } => {
+                if !reader.handle_available(rx, writer, first, last) {
+                    return Ok(Delivered::Refused(Box::new(sample)));
+                }
+            }
+            Entry::Unavailable { from, to } => reader.handle_unavailable(rx, writer, from, to),
+            Entry::Change { number, kind, instance, source_timestamp } => {
+                let meta = SampleMeta {
+                    kind,
+                    key_hash: writer.entity.has_key().then_some(instance),
+                    source_timestamp,
+                    lifespan: None,
+                    is_filtered: false,
+                    is_directed: false,
+                    is_instance_certain: false,
+                };
+                let octets = sample.get(ALIGNING..).ok_or(Nonsense)?;
+                let is_copied = sample.len() <= COPIED_MAX || Arc::strong_count(&self.held) > HELD_MAX;
+                if is_copied {
+                    let payload = reader.copy_of(octets);
+                    if !reader.handle_change(rx, writer, number, meta, &payload) {
+                        return Ok(Delivered::Refused(Box::new(sample)));
+                    }
+                } else {
+                    let held = Arc::new(Held { sample, _count: Arc::clone(&self.held) });
+                    let payload = Payload::foreign(Arc::clone(&held) as Arc<dyn Octets>);
+                    if !reader.handle_change(rx, writer, number, meta, &payload) {
+                        drop(payload);
+                        let held = Arc::into_inner(held).ok_or(Nonsense)?;
+                        return Ok(Delivered::Refused(Box::new(held.sample)));
+                    }
+                }
+            }
+        }
+        let below = reader.acknowledged_below(writer);
+        drop(state);
+        self.note(below);
+        Ok(Delivered::Taken { samples: u64::from(matches!(entry, Entry::Change { .. })) })
+    }
+
+    /// Lets the writer know that the reader has everything below this number, and that it is there.
+    fn note(&self, below: Option<SequenceNumber>) {
+        self.notes.set(below.map_or(0, |below| below.0.max(0).cast_unsigned()).max(READY));
+    }
+}

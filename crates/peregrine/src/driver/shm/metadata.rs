@@ -1,0 +1,69 @@
+//! What is told beside the octets of a sample, and what is told without any.
+
+use peregrine_rtps::history::ChangeKind;
+use peregrine_rtps::id::KeyHash;
+use peregrine_rtps::seq::SequenceNumber;
+use peregrine_rtps::time::Timestamp;
+use peregrine_transport::shm::Metadata;
+
+/// Octets of a slot before a payload: with the four of the encapsulation header, the body starts at a multiple of 8.
+pub(super) const ALIGNING: usize = 4;
+
+/// What an entry of a channel says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Entry {
+    /// A change, whose payload is in the slot.
+    Change { number: SequenceNumber, kind: ChangeKind, instance: KeyHash, source_timestamp: Timestamp },
+    /// The numbers from `from` on, below `to`, do not come.
+    Unavailable { from: SequenceNumber, to: SequenceNumber },
+    /// The first and the last number that can be had.
+    Available { first: SequenceNumber, last: SequenceNumber },
+    /// The application has asserted that the writer is alive.
+    Alive,
+}
+
+const KINDS: [ChangeKind; 4] =
+    [ChangeKind::Alive, ChangeKind::Disposed, ChangeKind::Unregistered, ChangeKind::DisposedUnregistered];
+const UNAVAILABLE: u64 = 16;
+const AVAILABLE: u64 = 17;
+const ALIVE: u64 = 18;
+
+impl Entry {
+    pub(super) fn to_metadata(self) -> Metadata {
+        Metadata(match self {
+            Self::Change { number, kind, instance, source_timestamp: Timestamp { seconds, fraction } } => {
+                let kind = KINDS.iter().position(|other| *other == kind).unwrap_or(0) as u64;
+                let timestamp = u64::from(seconds) << 32 | u64::from(fraction);
+                let wide = u128::from_ne_bytes(instance.0);
+                [kind, number.0.cast_unsigned(), timestamp, wide as u64, (wide >> 64) as u64]
+            }
+            Self::Unavailable { from, to } => [UNAVAILABLE, from.0.cast_unsigned(), to.0.cast_unsigned(), 0, 0],
+            Self::Available { first, last } => [AVAILABLE, first.0.cast_unsigned(), last.0.cast_unsigned(), 0, 0],
+            Self::Alive => [ALIVE, 0, 0, 0, 0],
+        })
+    }
+
+    /// `None` if no working writer says that.
+    pub(super) fn from_metadata(Metadata([what, a, b, c, d]): Metadata) -> Option<Self> {
+        match what {
+            UNAVAILABLE => Some(Self::Unavailable { from: number(a)?, to: number(b)? }),
+            AVAILABLE => {
+                // There may be none yet: then the last one is the one before the first.
+                let last = i64::try_from(b).ok().filter(|last| *last < i64::MAX)?;
+                Some(Self::Available { first: number(a)?, last: SequenceNumber(last) })
+            }
+            ALIVE => Some(Self::Alive),
+            kind => Some(Self::Change {
+                number: number(a)?,
+                kind: *KINDS.get(usize::try_from(kind).ok()?)?,
+                instance: KeyHash((u128::from(d) << 64 | u128::from(c)).to_ne_bytes()),
+                source_timestamp: Timestamp { seconds: (b >> 32) as u32, fraction: b as u32 },
+            }),
+        }
+    }
+}
+
+/// Numbers begin at one, and the last one is never reached.
+fn number(word: u64) -> Option<SequenceNumber> {
+    i64::try_from(word).ok().filter(|number| (1..i64::MAX).contains(number)).map(SequenceNumber)
+}

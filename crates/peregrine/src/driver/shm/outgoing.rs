@@ -1,0 +1,411 @@
+//! The samples of a writer on their way to readers in other processes.
+
+use std::any::Any;
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use peregrine_rtps::id::Guid;
+use peregrine_rtps::payload::{Octets, Payload};
+use peregrine_rtps::seq::SequenceNumber;
+use peregrine_rtps::writer::{HandOver, HandOverBatch, Recipient};
+use peregrine_transport::clock::MonotonicNs;
+use peregrine_transport::event::{Poller, Token};
+use peregrine_transport::shm::{Gone, Overflow, ReaderId, Request, SharedSlot, Slot, Writer, WriterConfig};
+
+use super::metadata::{ALIGNING, Entry};
+use super::{Counters, lock};
+
+/// What a reader notes before it has anything, to say that it is there.
+pub(super) const READY: u64 = 1;
+
+/// How often acknowledgements are looked at while there is no other reason.
+const LOOK_EVERY: u32 = 32;
+/// How often a writer that writes on and on gives up memory that was not in use meanwhile.
+const TRIM_EVERY: Duration = Duration::from_secs(1);
+
+/// A writer's ends of the channels to readers in other processes. Its lock is taken last, and nothing is done under it that
+/// takes another.
+#[derive(Default)]
+pub(in crate::driver) struct Outgoing {
+    has_readers: AtomicBool,
+    channels: Mutex<Option<Box<Channels>>>,
+}
+
+struct Channels {
+    writer: Writer,
+    readers: Vec<LocalReader>,
+    /// A slot without octets, for what is told without any.
+    nothing: Option<SharedSlot>,
+    since_look: u32,
+    /// When to give up memory that is not in use.
+    trim_at: MonotonicNs,
+    /// Somebody waits until everything is acknowledged.
+    is_asking: bool,
+}
+
+struct LocalReader {
+    id: ReaderId,
+    guid: Guid,
+    /// What it has noted last.
+    below: SequenceNumber,
+    /// There was no room for it.
+    is_halted: bool,
+    /// It has noted something, and so is there to take what it is given.
+    is_ready: bool,
+}
+
+/// What has become of readers since they were looked after last.
+#[derive(Default)]
+pub(in crate::driver) struct Looked {
+    /// They are there, and get their samples here from now on.
+    pub(in crate::driver) ready: Vec<Guid>,
+    /// They may have room again.
+    pub(in crate::driver) resumed: Vec<Guid>,
+    pub(in crate::driver) gone: Vec<(Guid, Gone)>,
+}
+
+/// A payload that lies in a slot.
+#[derive(Debug)]
+struct InSlot(SharedSlot);
+
+impl Octets for InSlot {
+    fn octets(&self) -> &[u8] {
+        self.0.get(ALIGNING..).unwrap_or(&[])
+    }
+
+    fn value(&self) -> Option<&(dyn Any + Send + Sync)> {
+        // Not what readers look for: for the way out, which sends the slot as it is.
+        Some(self)
+    }
+}
+
+/// A place for a payload in shared memory, to be filled.
+pub(crate) struct PayloadSlot(Slot);
+
+impl PayloadSlot {
+    /// The payload.
+    pub(crate) fn octets(&self) -> &[u8] {
+        self.0.get(ALIGNING..).unwrap_or_default()
+    }
+
+    /// Where the payload goes.
+    pub(crate) fn octets_mut(&mut self) -> &mut [u8] {
+        self.0.get_mut(ALIGNING..).unwrap_or_default()
+    }
+
+    pub(crate) fn into_payload(self) -> Payload {
+        Payload::foreign(Arc::new(InSlot(self.0.share())))
+    }
+}
+
+/// There was no room for something.
+struct NoRoom;
+
+impl Outgoing {
+    /// Whether there are readers in other processes.
+    #[inline]
+    pub(in crate::driver) fn has_readers(&self) -> bool {
+        self.has_readers.load(Ordering::Acquire)
+    }
+
+    /// Admits a reader. It is told of by [`Self::look_after`] when it is ready.
+    ///
+    /// # Errors
+    /// Its memory is not as it should be, there are too many, or the system is short of something.
+    pub(in crate::driver) fn admit(
+        &self,
+        request: Request,
+        reader: Guid,
+        overflow: Overflow,
+        (poller, token): (&Poller, Token),
+    ) -> io::Result<()> {
+        let mut channels = lock(&self.channels);
+        if channels.is_none() {
+            let writer = Writer::new(WriterConfig::default())?;
+            *channels = Some(Box::new(Channels {
+                writer,
+                readers: Vec::new(),
+                nothing: None,
+                since_look: 0,
+                trim_at: MonotonicNs(0),
+                is_asking: false,
+            }));
+        }
+        let Some(channels) = channels.as_mut() else { return Err(io::ErrorKind::Other.into()) };
+        channels.remove(reader);
+        let id = channels.writer.admit(request, overflow)?;
+        if let Some(descriptor) = channels.writer.descriptor(id) {
+            poller.add(&descriptor, token)?;
+        }
+        channels.readers.push(LocalReader {
+            id,
+            guid: reader,
+            below: SequenceNumber::ZERO,
+            is_halted: false,
+            is_ready: false,
+        });
+        // What it has noted before this is seen by whoever looks after it next.
+        channels.writer.ask_for_note(id, READY);
+        self.has_readers.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// A slot for a payload of `len` octets; `None` where a buffer has to do.
+    pub(in crate::driver) fn loan(&self, len: usize) -> Option<PayloadSlot> {
+        let mut slot = lock(&self.channels).as_mut()?.writer.loan(len.checked_add(ALIGNING)?).ok()?;
+        slot.get_mut(..ALIGNING)?.fill(0);
+        Some(PayloadSlot(slot))
+    }
+
+    /// Hands changes over to those of the recipients that are in other processes. Those that have no room are in `halted`
+    /// then, each with the first number that it did not take.
+    pub(super) fn publish(&self, batch: &HandOverBatch, halted: &mut Vec<(Guid, SequenceNumber)>, counters: &Counters) {
+        let mut channels = lock(&self.channels);
+        let Some(channels) = channels.as_mut() else { return };
+        // Of a batch for several readers, what is not in a slot yet is copied once.
+        let mut slots: Vec<Option<SharedSlot>> = Vec::new();
+        for recipient in batch.recipients() {
+            if let Some(number) = channels.deliver(batch, *recipient, &mut slots, counters) {
+                halted.push((recipient.reader, number));
+            }
+        }
+    }
+
+    /// How far readers are of which there is news; and, with `asks`, asks them to tell when they are further.
+    pub(in crate::driver) fn acknowledged(&self, last: SequenceNumber, asks: bool) -> Vec<(Guid, SequenceNumber)> {
+        let mut channels = lock(&self.channels);
+        channels.as_mut().map_or_else(Vec::new, |channels| channels.acknowledged(last, asks))
+    }
+
+    /// The same now and then, for a writer that writes on and on.
+    pub(in crate::driver) fn acknowledged_meanwhile(&self, last: SequenceNumber) -> Vec<(Guid, SequenceNumber)> {
+        let mut channels = lock(&self.channels);
+        let Some(channels) = channels.as_mut() else { return Vec::new() };
+        channels.since_look += 1;
+        if channels.since_look < LOOK_EVERY {
+            return Vec::new();
+        }
+        channels.since_look = 0;
+        let now = MonotonicNs::now();
+        if now >= channels.trim_at {
+            channels.trim_at = now.after(TRIM_EVERY);
+            channels.writer.trim();
+        }
+        channels.acknowledged(last, false)
+    }
+
+    /// Whether this reader had no room when it was last given something, and [`Self::look_after`] has not told otherwise.
+    pub(in crate::driver) fn is_halted(&self, reader: Guid) -> bool {
+        let channels = lock(&self.channels);
+        let mut readers = channels.iter().flat_map(|channels| &channels.readers);
+        readers.any(|local| local.guid == reader && local.is_halted)
+    }
+
+    /// Whether this is one of the readers.
+    pub(in crate::driver) fn has_reader(&self, reader: Guid) -> bool {
+        lock(&self.channels).as_ref().is_some_and(|channels| channels.readers.iter().any(|local| local.guid == reader))
+    }
+
+    /// How many readers are ready.
+    pub(in crate::driver) fn count(&self) -> usize {
+        let channels = lock(&self.channels);
+        channels.iter().flat_map(|channels| &channels.readers).filter(|local| local.is_ready).count()
+    }
+
+    /// Looks after the readers.
+    pub(in crate::driver) fn look_after(&self) -> Looked {
+        let mut guard = lock(&self.channels);
+        let Some(channels) = guard.as_mut() else { return Looked::default() };
+        channels.writer.service();
+        channels.writer.ask_no_more();
+        let mut looked = Looked { gone: channels.gone(), ..Looked::default() };
+        for reader in &mut channels.readers {
+            if std::mem::take(&mut reader.is_halted) {
+                looked.resumed.push(reader.guid);
+            }
+            if !reader.is_ready && channels.writer.note_of(reader.id).is_some_and(|note| note >= READY) {
+                reader.is_ready = true;
+                looked.ready.push(reader.guid);
+            }
+        }
+        self.end_if_unused(&mut guard);
+        looked
+    }
+
+    /// Ends the channel to a reader, if there is one.
+    pub(in crate::driver) fn remove(&self, reader: Guid) {
+        let mut guard = lock(&self.channels);
+        if let Some(channels) = guard.as_mut() {
+            channels.remove(reader);
+            self.end_if_unused(&mut guard);
+        }
+    }
+
+    /// Without readers, no memory is kept for them.
+    fn end_if_unused(&self, channels: &mut Option<Box<Channels>>) {
+        let is_used = channels.as_ref().is_some_and(|channels| !channels.readers.is_empty());
+        self.has_readers.store(is_used, Ordering::Release);
+        if !is_used {
+            *channels = None;
+        }
+    }
+}
+
+impl Channels {
+    /// Hands a batch to a reader. If there is no room, the answer is the first number that it did not take.
+    fn deliver(
+        &mut self,
+        batch: &HandOverBatch,
+        Recipient { reader, from }: Recipient,
+        slots: &mut Vec<Option<SharedSlot>>,
+        counters: &Counters,
+    ) -> Option<SequenceNumber> {
+        let place = self.readers.iter().position(|local| local.guid == reader)?;
+        let id = self.readers.get(place)?.id;
+        let mut next = from;
+        let result = self.send_all(id, batch, &mut next, slots, counters);
+        if result.is_ok() {
+            return None;
+        }
+        if let Some(reader) = self.readers.get_mut(place) {
+            reader.is_halted = true;
+        }
+        Some(next)
+    }
+
+    fn send_all(
+        &mut self,
+        to: ReaderId,
+        batch: &HandOverBatch,
+        next: &mut SequenceNumber,
+        slots: &mut Vec<Option<SharedSlot>>,
+        counters: &Counters,
+    ) -> Result<(), NoRoom> {
+        if batch.is_alive() {
+            self.tell(to, Entry::Alive)?;
+        }
+        if let Some((first, last)) = batch.available() {
+            self.tell(to, Entry::Available { first, last })?;
+        }
+        for (place, change) in batch.changes().iter().enumerate() {
+            let number = change.sequence_number;
+            if number < *next {
+                continue;
+            }
+            self.tell_unavailable(to, *next, number)?;
+            *next = number;
+            if slots.len() <= place {
+                slots.resize(place + 1, None);
+            }
+            let Some(slot) = slots.get_mut(place) else { continue };
+            if slot.is_none() {
+                *slot = Some(self.slot_of(change, counters)?);
+            }
+            if let Some(slot) = slot {
+                self.send(to, slot, entry_of(change))?;
+            }
+            counters.sent.fetch_add(1, Ordering::Relaxed);
+            *next = number.next();
+        }
+        self.tell_unavailable(to, *next, batch.end())
+    }
+
+    fn tell_unavailable(&mut self, to: ReaderId, from: SequenceNumber, end: SequenceNumber) -> Result<(), NoRoom> {
+        if from < end { self.tell(to, Entry::Unavailable { from, to: end }) } else { Ok(()) }
+    }
+
+    fn tell(&mut self, to: ReaderId, entry: Entry) -> Result<(), NoRoom> {
+        if self.nothing.is_none() {
+            self.nothing = self.writer.loan(0).ok().map(Slot::share);
+        }
+        let Some(nothing) = self.nothing.clone() else { return Err(NoRoom) };
+        self.send(to, &nothing, entry)
+    }
+
+    fn send(&mut self, to: ReaderId, slot: &SharedSlot, entry: Entry) -> Result<(), NoRoom> {
+        if self.writer.publish_to(to, slot, entry.to_metadata()).is_ok() {
+            return Ok(());
+        }
+        self.writer.ask_for_room(false);
+        // There may have come some before it was asked for.
+        self.writer.publish_to(to, slot, entry.to_metadata()).map_err(|_| NoRoom)
+    }
+
+    /// The slot of a change, which lies in one already unless it was encoded before there were readers here.
+    fn slot_of(&mut self, change: &HandOver, counters: &Counters) -> Result<SharedSlot, NoRoom> {
+        // What was written before the last reader left lies in a slot of another pool.
+        if let Some(InSlot(slot)) = change.payload.value().and_then(|value| value.downcast_ref())
+            && self.writer.owns(slot)
+        {
+            return Ok(slot.clone());
+        }
+        let payload = &*change.payload;
+        let len = payload.len().saturating_add(ALIGNING);
+        let loaned = self.writer.loan(len).or_else(|_| {
+            self.writer.ask_for_room(true);
+            self.writer.loan(len)
+        });
+        let mut slot = loaned.map_err(|_| NoRoom)?;
+        if let Some((aligning, octets)) = slot.split_at_mut_checked(ALIGNING) {
+            aligning.fill(0);
+            octets.copy_from_slice(payload);
+        }
+        counters.copied_in.fetch_add(1, Ordering::Relaxed);
+        Ok(slot.share())
+    }
+
+    fn acknowledged(&mut self, last: SequenceNumber, asks: bool) -> Vec<(Guid, SequenceNumber)> {
+        let mut news = Vec::new();
+        self.is_asking |= asks;
+        for reader in &mut self.readers {
+            let noted = if self.is_asking && reader.below <= last {
+                // Half of what is missing: so not every sample wakes the writer, and it does not run dry.
+                let missing = last.next().0.saturating_sub(reader.below.0.max(1));
+                let at = reader.below.0.max(1).saturating_add((missing / 2).max(1));
+                self.writer.ask_for_note(reader.id, at.cast_unsigned())
+            } else {
+                self.writer.note_of(reader.id)
+            };
+            // What lies past the last sample is not believed.
+            let noted = noted.unwrap_or(0).min(last.next().0.cast_unsigned());
+            let below = SequenceNumber(noted.cast_signed());
+            if below > reader.below {
+                reader.below = below;
+                news.push((reader.guid, below));
+            }
+        }
+        // Readers tell once; whoever waits may not be done by that.
+        self.is_asking &= self.readers.iter().any(|reader| reader.below <= last);
+        news
+    }
+
+    fn gone(&mut self) -> Vec<(Guid, Gone)> {
+        let mut all = Vec::new();
+        while let Some(gone) = self.writer.poll_gone() {
+            let place = self.readers.iter().position(|reader| reader.id == gone.reader);
+            if let Some(place) = place {
+                all.push((self.readers.swap_remove(place).guid, gone.reason));
+            }
+        }
+        all
+    }
+
+    fn remove(&mut self, guid: Guid) {
+        let Some(place) = self.readers.iter().position(|reader| reader.guid == guid) else { return };
+        let reader = self.readers.swap_remove(place);
+        self.writer.remove(reader.id);
+        // It is not told of: nobody waits for news of it.
+        while self.writer.poll_gone().is_some_and(|gone| gone.reader != reader.id) {}
+    }
+}
+
+fn entry_of(change: &HandOver) -> Entry {
+    Entry::Change {
+        number: change.sequence_number,
+        kind: change.kind,
+        instance: change.instance,
+        source_timestamp: change.source_timestamp,
+    }
+}

@@ -1,0 +1,320 @@
+//! Shared memory between participants that do not share their domain's sockets, as those of two processes.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{GLANCE, Named, PATIENCE, Reading, config, eventually, polled};
+use peregrine::qos::{DataReaderQos, History, Limit, Reliability};
+use peregrine::{
+    DataReader, DataWriter, DdsType, DeliveryPath, DiscoveryEvent, DiscoveryEvents, DomainConfig, DomainParticipant,
+    InstanceState, Selector, WaitStrategy,
+};
+
+#[derive(Clone, Debug, PartialEq, DdsType)]
+#[dds(extensibility = "final")]
+struct Block {
+    number: u64,
+    octets: Vec<u8>,
+}
+
+impl Block {
+    fn new(number: u64, len: usize) -> Self {
+        Self { number, octets: (0..len).map(|at| (at as u64 * 31 + number) as u8).collect() }
+    }
+}
+
+/// Another configuration, so that it has sockets, threads and shared memory of its own.
+fn apart(mut config: DomainConfig) -> DomainConfig {
+    config.threads.name_prefix = "b".to_owned();
+    config
+}
+
+fn with(domain: u32, config: DomainConfig) -> DomainParticipant {
+    DomainParticipant::builder(domain).config(config).build().unwrap()
+}
+
+fn two(domain: u32) -> (DomainParticipant, DomainParticipant) {
+    (with(domain, config()), with(domain, apart(config())))
+}
+
+/// Waits until this many channels are there.
+fn await_channels(from: &DomainParticipant, to: &DomainParticipant, channels: u64) {
+    eventually("shared memory is used", || {
+        let (readers, writers) = (from.shared_memory_statistics().readers, to.shared_memory_statistics().writers);
+        (readers, writers) == (channels, channels)
+    });
+}
+
+fn reliable_pair<T: DdsType>(
+    a: &DomainParticipant,
+    b: &DomainParticipant,
+    topic: &str,
+) -> (DataWriter<T>, DataReader<T>) {
+    let writer = a.topic::<T>(topic).unwrap().writer_builder().reliable().keep_all().build().unwrap();
+    let reader = b.topic::<T>(topic).unwrap().reader_builder().reliable().keep_all().build().unwrap();
+    await_channels(a, b, 1);
+    (writer, reader)
+}
+
+/// Datagrams that have come to the ports of user data.
+fn user_datagrams(participant: &DomainParticipant) -> u64 {
+    let sockets = participant.transport_statistics();
+    sockets.iter().filter(|(address, _)| address.port() % 2 == 1).map(|(_, counts)| counts.datagrams_received).sum()
+}
+
+/// The next sample with data: the end of a writer is told of as one without.
+fn take_one<T: DdsType>(reader: &DataReader<T>) -> T {
+    loop {
+        if let Some(value) = reader.wait_and_take(PATIENCE).unwrap().data {
+            return value;
+        }
+    }
+}
+
+fn write_all(writer: &DataWriter<Block>, numbers: std::ops::Range<u64>, len: usize) {
+    for number in numbers {
+        writer.write(&Block::new(number, len)).unwrap();
+    }
+}
+
+fn path_of(events: &mut DiscoveryEvents) -> DeliveryPath {
+    loop {
+        if let DiscoveryEvent::PathChanged { path, .. } = events.wait_next(PATIENCE).expect("the path is told of") {
+            return path;
+        }
+    }
+}
+
+#[test]
+fn samples_of_every_size_go_by_shared_memory_and_not_in_datagrams() {
+    let (a, b) = two(200);
+    let mut events = [a.discovery_events(), b.discovery_events()];
+    let (writer, reader) = reliable_pair::<Block>(&a, &b, "sizes");
+    assert!(events.each_mut().into_iter().all(|events| path_of(events) == DeliveryPath::SharedMemory));
+    let before = (user_datagrams(&a), user_datagrams(&b));
+    let lengths = [0, 1, 32, 1000, 5000, 63_000, 1 << 20, 50 << 20];
+    for (number, len) in lengths.into_iter().enumerate() {
+        let sent = Block::new(number as u64, len);
+        writer.write(&sent).unwrap();
+        assert!(take_one(&reader) == sent, "sample {number}");
+    }
+    writer.wait_for_acknowledgments(PATIENCE).unwrap();
+    assert_eq!((user_datagrams(&a), user_datagrams(&b)), before, "no sample, heartbeat or acknowledgement");
+    assert_eq!(a.shared_memory_statistics().sent, lengths.len() as u64);
+    assert_eq!(a.shared_memory_statistics().copied_in, 0, "each was encoded where it was read");
+    assert_eq!(b.shared_memory_statistics().fallbacks, 0);
+}
+
+#[test]
+fn what_is_lent_lies_where_readers_in_other_processes_read_it() {
+    let (a, b) = two(213);
+    let (writer, reader) = reliable_pair::<[u64; 8192]>(&a, &b, "lent");
+    drop(writer.loan().unwrap());
+    for number in 0..100 {
+        let mut sample = writer.loan().unwrap();
+        sample.fill(number);
+        writer.write_loan(sample).unwrap();
+        assert!(reader.wait_for_data(PATIENCE));
+        let mut seen = 0;
+        reader.take_each(&Selector::ANY, |taken| {
+            let value = taken.borrow().expect("it lies as the type wants it");
+            assert_eq!((value.first(), value.last()), (Some(&number), Some(&number)));
+            seen += 1;
+        });
+        assert_eq!(seen, 1);
+    }
+    let statistics = a.shared_memory_statistics();
+    assert_eq!((statistics.sent, statistics.copied_in), (100, 0));
+}
+
+#[test]
+fn a_writer_in_full_flow_loses_nothing() {
+    let (a, b) = two(201);
+    let (writer, reader) = reliable_pair::<Block>(&a, &b, "flow");
+    const SAMPLES: u64 = 20_000;
+    let thread = std::thread::spawn(move || {
+        for number in 0..SAMPLES {
+            writer.write(&Block::new(number, 20)).unwrap();
+        }
+        writer.wait_for_acknowledgments(PATIENCE).unwrap();
+    });
+    let mut next = 0;
+    while next < SAMPLES {
+        // The end of the writer is told of as a sample without data.
+        for block in reader.take().unwrap().into_iter().filter_map(|sample| sample.data) {
+            assert_eq!(block.number, next);
+            next += 1;
+        }
+        if next < SAMPLES {
+            assert!(reader.wait_for_data(PATIENCE), "after {next} samples");
+        }
+    }
+    thread.join().unwrap();
+}
+
+/// A reader without room makes the writer wait, and goes on where it was.
+#[test]
+fn a_reader_without_room_holds_the_writer_up_and_misses_nothing() {
+    let (a, b) = two(202);
+    let topic = b.topic::<Block>("stalled").unwrap();
+    let mut qos = DataReaderQos { reliability: Reliability::RELIABLE, history: History::KeepAll, ..Default::default() };
+    qos.resource_limits.max_samples = Limit::At(3);
+    qos.resource_limits.max_samples_per_instance = Limit::At(3);
+    let reader = topic.reader_builder().qos(qos).build().unwrap();
+    let writer = a.topic::<Block>("stalled").unwrap().writer_builder().reliable().keep_all().build().unwrap();
+    await_channels(&a, &b, 1);
+    write_all(&writer, 0..50, 6000);
+    assert!(writer.wait_for_acknowledgments(GLANCE).is_err(), "it has room for three");
+    for number in 0..50 {
+        assert!(take_one(&reader) == Block::new(number, 6000), "sample {number}");
+    }
+    writer.wait_for_acknowledgments(PATIENCE).unwrap();
+}
+
+#[test]
+fn who_comes_late_gets_the_history() {
+    let (a, b) = two(203);
+    let topic = a.topic::<Block>("late").unwrap();
+    let writer = topic.writer_builder().reliable().transient_local().keep_last(5).build().unwrap();
+    write_all(&writer, 0..9, 5000);
+    let topic = b.topic::<Block>("late").unwrap();
+    let reader = topic.reader_builder().reliable().transient_local().keep_all().build().unwrap();
+    reader.wait_for_historical_data(PATIENCE).unwrap();
+    let numbers: Vec<u64> = reader.take().unwrap().into_iter().map(|sample| sample.data.unwrap().number).collect();
+    assert_eq!(numbers, [4, 5, 6, 7, 8]);
+    await_channels(&a, &b, 1);
+    // Whatever way it came, nothing comes twice.
+    writer.write(&Block::new(9, 5000)).unwrap();
+    assert_eq!(take_one(&reader).number, 9);
+    assert!(reader.take().unwrap().is_empty());
+}
+
+#[test]
+fn instances_live_and_end_as_over_the_network() {
+    let (a, b) = two(204);
+    let (writer, reader) = reliable_pair::<Named>(&a, &b, "instances");
+    let named = |name: &str, value| Named { name: format!("{name}, a name too long for a key hash"), value };
+    writer.write(&named("first", 1)).unwrap();
+    writer.write(&named("second", 2)).unwrap();
+    writer.dispose(&named("first", 0)).unwrap();
+    writer.unregister_instance(&named("second", 0)).unwrap();
+    writer.wait_for_acknowledgments(PATIENCE).unwrap();
+    let handles = ["first", "second"].map(|name| reader.lookup_instance(&named(name, 0)).unwrap());
+    let samples = reader.take().unwrap();
+    let values: Vec<_> = samples.iter().filter_map(|sample| sample.data.as_ref()).map(|named| named.value).collect();
+    assert_eq!(values, [1, 2]);
+    let states = handles.map(|handle| {
+        let last = samples.iter().rev().find(|sample| sample.info.instance == handle.0);
+        last.unwrap().info.instance_state
+    });
+    // To unregister is to dispose, unless the writer's policies say otherwise.
+    assert_eq!(states, [InstanceState::NotAliveDisposed; 2]);
+}
+
+#[test]
+fn a_best_effort_reader_sees_whole_samples_in_order() {
+    let (a, b) = two(205);
+    let writer = a.topic::<Block>("best effort").unwrap().writer_builder().best_effort().build().unwrap();
+    let reader = b.topic::<Block>("best effort").unwrap().reader_builder().best_effort().keep_last(4).build().unwrap();
+    await_channels(&a, &b, 1);
+    let thread = std::thread::spawn(move || (0..3000).for_each(|number| drop(writer.write(&Block::new(number, 9000)))));
+    let (mut last, mut seen) = (0, 0);
+    while last < 2999 {
+        for block in reader.take().unwrap().into_iter().filter_map(|sample| sample.data) {
+            assert!(block == Block::new(block.number, 9000), "sample {} is torn", block.number);
+            assert!(seen == 0 || block.number > last);
+            (last, seen) = (block.number, seen + 1);
+        }
+        if thread.is_finished() && !reader.wait_for_data(GLANCE) {
+            break;
+        }
+    }
+    thread.join().unwrap();
+    assert!(seen > 0);
+}
+
+#[test]
+fn readers_in_several_places_share_what_is_written() {
+    let (a, b) = two(206);
+    let topic = a.topic::<Block>("shared").unwrap();
+    let writer = topic.writer_builder().reliable().keep_all().build().unwrap();
+    let here = topic.reader_builder().reliable().keep_all().build().unwrap();
+    let topic = b.topic::<Block>("shared").unwrap();
+    let there = [0, 1].map(|_| topic.reader_builder().reliable().keep_all().build().unwrap());
+    writer.wait_for_readers(3, PATIENCE).unwrap();
+    await_channels(&a, &b, 2);
+    for number in 0..100 {
+        writer.write(&Block::new(number, 7000)).unwrap();
+    }
+    for reader in [&here, &there[0], &there[1]] {
+        (0..100).for_each(|number| assert!(take_one(reader) == Block::new(number, 7000), "sample {number}"));
+    }
+    writer.wait_for_acknowledgments(PATIENCE).unwrap();
+    assert_eq!(a.shared_memory_statistics().sent, 200);
+}
+
+#[test]
+fn whoever_switches_it_off_gets_datagrams() {
+    let mut off = config();
+    off.shared_memory = false;
+    let (a, b) = (with(207, config()), with(207, off));
+    let writer = a.topic::<Reading>("off").unwrap().writer_builder().reliable().keep_all().build().unwrap();
+    let reader = b.topic::<Reading>("off").unwrap().reader_builder().reliable().keep_all().build().unwrap();
+    writer.wait_for_readers(1, PATIENCE).unwrap();
+    writer.write(&Reading::new(1, 2)).unwrap();
+    assert_eq!(take_one(&reader), Reading::new(1, 2));
+    writer.wait_for_acknowledgments(PATIENCE).unwrap();
+    assert_eq!(a.shared_memory_statistics().sent + a.shared_memory_statistics().fallbacks, 0);
+    assert!(user_datagrams(&b) > 0);
+}
+
+#[test]
+fn who_polls_takes_from_shared_memory_without_any_thread() {
+    let (a, b) = (with(208, polled()), with(208, apart(polled())));
+    let writer = a.topic::<Block>("polled").unwrap().writer_builder().reliable().keep_all().build().unwrap();
+    let reader = b.topic::<Block>("polled").unwrap().reader_builder().reliable().keep_all().build().unwrap();
+    eventually("shared memory is used", || {
+        [&a, &b].into_iter().for_each(|participant| participant.poll(Duration::ZERO));
+        (a.shared_memory_statistics().readers, b.shared_memory_statistics().writers) == (1, 1)
+    });
+    let before = user_datagrams(&b);
+    for number in 0..500 {
+        writer.write(&Block::new(number, 100)).unwrap();
+        assert_eq!(take_one(&reader).number, number);
+    }
+    writer.wait_for_acknowledgments(PATIENCE).unwrap();
+    assert_eq!(user_datagrams(&b), before);
+}
+
+#[test]
+fn who_spins_takes_from_shared_memory() {
+    let mut spinning = apart(config());
+    spinning.wait = WaitStrategy::SpinThenBlock(Duration::from_micros(100));
+    let (a, b) = (with(209, config()), with(209, spinning));
+    let (writer, reader) = reliable_pair::<Block>(&a, &b, "spinning");
+    for number in 0..500 {
+        writer.write(&Block::new(number, 100)).unwrap();
+        assert_eq!(take_one(&reader).number, number);
+    }
+}
+
+/// What a deleted writer has written is still delivered, and its channel goes; so does that of a deleted reader.
+#[test]
+fn channels_end_with_their_writers_and_readers() {
+    let (a, b) = two(210);
+    let (writer, reader) = reliable_pair::<Block>(&a, &b, "ends");
+    write_all(&writer, 0..20, 5000);
+    drop(writer);
+    for number in 0..20 {
+        assert_eq!(take_one(&reader).number, number);
+    }
+    await_channels(&a, &b, 0);
+    let writer = a.topic::<Block>("ends").unwrap().writer_builder().reliable().keep_all().build().unwrap();
+    await_channels(&a, &b, 1);
+    writer.write(&Block::new(20, 5000)).unwrap();
+    assert_eq!(take_one(&reader).number, 20);
+    drop(reader);
+    await_channels(&a, &b, 0);
+}

@@ -1,0 +1,310 @@
+//! Shared memory between processes, which end at any moment, live in other namespaces or run as other users. This binary
+//! starts itself again as the other process. Needs root, as making namespaces and changing users do.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{PATIENCE, config, eventually};
+use peregrine::{DataReader, DataWriter, DdsType, DeliveryPath, DiscoveryEvent, DomainParticipant, NoSharedMemory};
+
+const ROLE: &str = "PEREGRINE_TEST_ROLE";
+const DOMAIN: u32 = 211;
+const LEASE: Duration = Duration::from_secs(2);
+
+#[derive(Clone, Debug, PartialEq, DdsType)]
+#[dds(extensibility = "final")]
+struct Block {
+    number: u64,
+    octets: Vec<u8>,
+}
+
+impl Block {
+    fn new(number: u64, len: usize) -> Self {
+        Self { number, octets: vec![number as u8; len] }
+    }
+
+    fn is_whole(&self) -> bool {
+        self.octets.iter().all(|octet| *octet == self.number as u8)
+    }
+}
+
+fn main() {
+    match std::env::var(ROLE).as_deref() {
+        Ok("writer") => return roles::writer(),
+        Ok("reader") => return roles::reader(),
+        Ok(role) => panic!("{ROLE}={role} is no role"),
+        Err(_) => {}
+    }
+    let scenarios: [(&str, fn()); 8] = [
+        ("samples of every size arrive from another process", samples_of_every_size_arrive),
+        ("writers killed in mid-stream leave nothing behind", writers_killed_in_mid_stream_leave_nothing_behind),
+        ("readers killed in mid-stream leave nothing behind", readers_killed_in_mid_stream_leave_nothing_behind),
+        ("a participant that ends leaves nothing behind", a_participant_that_ends_leaves_nothing_behind),
+        ("another IPC namespace gets messages", another_ipc_namespace_gets_messages),
+        ("another PID namespace gets messages", another_pid_namespace_gets_messages),
+        ("another user gets messages", another_user_gets_messages),
+        ("a read-only /dev/shm does not matter", a_read_only_dev_shm_does_not_matter),
+    ];
+    for (name, scenario) in scenarios {
+        let start = Instant::now();
+        scenario();
+        println!("test {name} ... ok ({:?})", start.elapsed());
+    }
+}
+
+/// Another process, killed and waited for when this is dropped.
+struct Other(Child);
+
+impl Other {
+    /// This binary, started by `wrapper`, in this role.
+    fn start(wrapper: &[&str], role: &str) -> Self {
+        let own = std::env::current_exe().unwrap();
+        let mut words = wrapper.iter().map(std::ffi::OsStr::new).chain([own.as_os_str()]);
+        let mut command = Command::new(words.next().unwrap());
+        command.args(words).env(ROLE, role).stdout(Stdio::piped());
+        Self(command.spawn().unwrap_or_else(|error| panic!("{wrapper:?} (Debian package util-linux): {error}")))
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        BufReader::new(self.0.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        line.trim().to_owned()
+    }
+
+    fn kill(mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+mod roles {
+    use super::*;
+
+    /// Writes on and on, sizes of all kinds.
+    pub(super) fn writer() {
+        let participant = participant();
+        let writer = super::writer(&participant);
+        writer.wait_for_readers(1, PATIENCE).unwrap();
+        println!("matched");
+        for number in 0.. {
+            // It is killed; should nobody do that, it ends with its only reader.
+            let has_reader = writer.publication_matched_status().current_count > 0;
+            if !has_reader || writer.write(&Block::new(number, length(number))).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Takes on and on, and tells of the first.
+    pub(super) fn reader() {
+        let participant = participant();
+        let reader = super::reader(&participant);
+        let mut is_first = true;
+        while reader.wait_for_data(PATIENCE) {
+            for block in reader.take().unwrap().into_iter().filter_map(|sample| sample.data) {
+                assert!(block.is_whole(), "sample {} is torn", block.number);
+                if std::mem::take(&mut is_first) {
+                    println!("first");
+                }
+            }
+        }
+    }
+}
+
+fn length(number: u64) -> usize {
+    [32, 1000, 5000, 63_000, 1 << 20][number as usize % 5]
+}
+
+fn participant() -> DomainParticipant {
+    DomainParticipant::builder(DOMAIN).config(config()).lease(LEASE).build().unwrap()
+}
+
+fn writer(participant: &DomainParticipant) -> DataWriter<Block> {
+    let topic = participant.topic::<Block>("blocks").unwrap();
+    topic.writer_builder().reliable().keep_last(32).max_blocking_time(PATIENCE).build().unwrap()
+}
+
+fn reader(participant: &DomainParticipant) -> DataReader<Block> {
+    participant.topic::<Block>("blocks").unwrap().reader_builder().reliable().keep_last(8).build().unwrap()
+}
+
+/// Takes some samples, all of them whole.
+fn take_some(reader: &DataReader<Block>, count: usize) {
+    let mut taken = 0;
+    while taken < count {
+        let sample = reader.wait_and_take(PATIENCE).unwrap();
+        if let Some(block) = sample.data {
+            assert!(block.is_whole() && block.octets.len() == length(block.number), "sample {} is torn", block.number);
+            taken += 1;
+        }
+    }
+}
+
+fn samples_of_every_size_arrive() {
+    let participant = participant();
+    let reader = reader(&participant);
+    let _other = Other::start(&["env"], "writer");
+    eventually("shared memory is used", || participant.shared_memory_statistics().writers == 1);
+    let before = participant.shared_memory_statistics().received;
+    take_some(&reader, 50);
+    eventually("they come that way", || participant.shared_memory_statistics().received >= before + 50);
+}
+
+/// What this process has open and mapped of it, and the threads that it has for it.
+fn leftovers(participant: &DomainParticipant) -> (usize, usize, usize) {
+    let statistics = participant.shared_memory_statistics();
+    assert_eq!((statistics.readers, statistics.writers), (0, 0));
+    left_in_process()
+}
+
+fn left_in_process() -> (usize, usize, usize) {
+    let descriptors = std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let threads = std::fs::read_dir("/proc/self/task").unwrap().count();
+    (descriptors, maps.lines().filter(|line| line.contains("memfd:peregrine")).count(), threads)
+}
+
+/// Waits until there is no more left than at the beginning.
+fn await_nothing_left(participant: &DomainParticipant, at_first: (usize, usize, usize)) {
+    eventually("the channel ends", || participant.shared_memory_statistics().writers == 0);
+    eventually("the channel ends", || participant.shared_memory_statistics().readers == 0);
+    await_left(at_first);
+}
+
+/// Descriptors, mapped memory and threads, and no more than these.
+fn await_left(at_first: (usize, usize, usize)) {
+    let end = Instant::now() + PATIENCE;
+    while left_in_process() != at_first {
+        let links = || std::fs::read_dir("/proc/self/fd").unwrap().filter_map(|fd| fd.unwrap().path().read_link().ok());
+        let threads = || std::fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path().join("comm"));
+        assert!(
+            Instant::now() < end,
+            "{:?} are left, {at_first:?} were there: {:?}, {:?}",
+            left_in_process(),
+            links().collect::<Vec<_>>(),
+            threads().map(std::fs::read_to_string).collect::<Vec<_>>()
+        );
+        std::thread::yield_now();
+    }
+}
+
+fn writers_killed_in_mid_stream_leave_nothing_behind() {
+    let participant = participant();
+    let reader = reader(&participant);
+    let at_first = leftovers(&participant);
+    for round in 0..4 {
+        let mut other = Other::start(&["env"], "writer");
+        assert_eq!(other.line(), "matched");
+        eventually("shared memory is used", || participant.shared_memory_statistics().writers == 1);
+        take_some(&reader, 5 + 7 * round);
+        other.kill();
+        eventually("the channel ends", || participant.shared_memory_statistics().writers == 0);
+        eventually("the reader is done with it", || reader.subscription_matched_status().current_count == 0);
+        // What it holds of the dead writer is still there, and goes when it is let go of.
+        for block in reader.take().unwrap().into_iter().filter_map(|sample| sample.data) {
+            assert!(block.is_whole());
+        }
+        await_nothing_left(&participant, at_first);
+    }
+}
+
+fn readers_killed_in_mid_stream_leave_nothing_behind() {
+    let participant = participant();
+    let writer = writer(&participant);
+    let at_first = leftovers(&participant);
+    for _ in 0..4 {
+        let mut other = Other::start(&["env"], "reader");
+        eventually("shared memory is used", || participant.shared_memory_statistics().readers == 1);
+        let mut number = 0;
+        let mut write = || {
+            writer.write(&Block::new(number, length(number))).unwrap();
+            number += 1;
+        };
+        (0..50).for_each(|_| write());
+        assert_eq!(other.line(), "first");
+        (0..20).for_each(|_| write());
+        other.kill();
+        // Nobody has told it yet; it goes on.
+        (0..20).for_each(|_| write());
+        eventually("the writer is done with it", || writer.publication_matched_status().current_count == 0);
+        (0..20).for_each(|_| write());
+        await_nothing_left(&participant, at_first);
+    }
+}
+
+/// In mid-stream, with channels both ways.
+fn a_participant_that_ends_leaves_nothing_behind() {
+    let before = left_in_process();
+    for _ in 0..3 {
+        let participant = participant();
+        let (reader, writer) = (reader(&participant), writer(&participant));
+        let others = ["writer", "reader"].map(|role| Other::start(&["env"], role));
+        eventually("shared memory is used", || {
+            let statistics = participant.shared_memory_statistics();
+            statistics.writers >= 1 && statistics.readers >= 1
+        });
+        take_some(&reader, 20);
+        writer.write(&Block::new(0, 5000)).unwrap();
+        drop((reader, writer, participant));
+        drop(others);
+    }
+    await_left(before);
+}
+
+/// What becomes of a writer that another process is started with, by the word of this participant.
+fn path_to(wrapper: &[&str]) -> DeliveryPath {
+    let participant = participant();
+    let mut events = participant.discovery_events();
+    let reader = reader(&participant);
+    let _other = Other::start(wrapper, "writer");
+    let path = loop {
+        if let DiscoveryEvent::PathChanged { path, local, .. } = events.wait_next(PATIENCE).expect("a path is told of")
+        {
+            assert_eq!(local, reader.guid());
+            break path;
+        }
+    };
+    // By whatever way: it works.
+    take_some(&reader, 10);
+    let is_shared = path == DeliveryPath::SharedMemory;
+    assert_eq!(participant.shared_memory_statistics().writers, u64::from(is_shared));
+    assert_eq!(participant.shared_memory_statistics().fallbacks, u64::from(!is_shared));
+    path
+}
+
+fn reason(path: &DeliveryPath) -> String {
+    match path {
+        DeliveryPath::Messages(reason @ NoSharedMemory::Apart(_)) => reason.to_string(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn another_ipc_namespace_gets_messages() {
+    assert!(reason(&path_to(&["unshare", "--ipc"])).contains("IPC namespaces"));
+}
+
+fn another_pid_namespace_gets_messages() {
+    let path = path_to(&["unshare", "--pid", "--fork", "--kill-child"]);
+    assert!(reason(&path).contains("PID namespaces"), "{path:?}");
+}
+
+fn another_user_gets_messages() {
+    assert!(reason(&path_to(&["setpriv", "--reuid", "4321", "--clear-groups"])).contains("different users"));
+}
+
+fn a_read_only_dev_shm_does_not_matter() {
+    let mount = "mount -t tmpfs -o ro tmpfs /dev/shm && exec \"$0\"";
+    assert_eq!(path_to(&["unshare", "--mount", "sh", "-c", mount]), DeliveryPath::SharedMemory);
+}

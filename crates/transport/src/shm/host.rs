@@ -1,0 +1,135 @@
+//! Whether two processes are where shared memory can be trusted: on one host, in the same namespaces, of the same user.
+//!
+//! A process says where it is as a hint, so that others need not ask in vain and can tell why. What counts is what the
+//! kernel says of who is at the other end of a link.
+
+use super::link::Peer;
+use std::fmt;
+use std::io;
+
+/// Where a process is, as it tells others. It proves nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Place(pub [u32; 5]);
+
+/// What two processes do not share.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Apart {
+    /// They run on different systems.
+    System,
+    /// Their sockets are in different network namespaces.
+    NetworkNamespace,
+    /// They are in different namespaces of interprocess communication, as in different containers.
+    IpcNamespace,
+    /// They are in different user namespaces.
+    UserNamespace,
+    /// They run as different users.
+    User,
+    /// They do not see each other's process numbers, or are in different namespaces of them, as in different containers.
+    PidNamespace,
+    /// The kernel does not let this process see in which namespaces the other one is.
+    Hidden,
+}
+
+/// The namespaces that have to be the same, as the kernel names them.
+const NAMESPACES: [(&str, Apart); 4] = [
+    ("net", Apart::NetworkNamespace),
+    ("ipc", Apart::IpcNamespace),
+    ("user", Apart::UserNamespace),
+    ("pid", Apart::PidNamespace),
+];
+
+impl Place {
+    /// Where the calling thread is.
+    ///
+    /// # Errors
+    /// There is no `/proc`.
+    pub fn here() -> io::Result<Self> {
+        let boot = std::fs::read("/proc/sys/kernel/random/boot_id")?;
+        let part = |kind: u8, what: &[u8]| {
+            // FNV-1a. With the number of this boot before it, it tells strangers nothing but whether it is the same.
+            let octets = boot.iter().chain([&kind]).chain(what);
+            octets.fold(0x811c_9dc5_u32, |hash, octet| (hash ^ u32::from(*octet)).wrapping_mul(0x0100_0193))
+        };
+        let namespace = |name: &str| std::fs::read_link(format!("/proc/thread-self/ns/{name}"));
+        let user = rustix::process::geteuid().as_raw().to_ne_bytes();
+        Ok(Self([
+            part(0, &[]),
+            part(1, namespace("net")?.as_os_str().as_encoded_bytes()),
+            part(2, namespace("ipc")?.as_os_str().as_encoded_bytes()),
+            part(3, namespace("user")?.as_os_str().as_encoded_bytes()),
+            part(4, &user),
+        ]))
+    }
+
+    /// The first thing that the two do not share; `None` if they seem to be at one place.
+    #[must_use]
+    pub fn apart_from(&self, other: &Self) -> Option<Apart> {
+        let kinds = [Apart::System, Apart::NetworkNamespace, Apart::IpcNamespace, Apart::UserNamespace, Apart::User];
+        let differing = self.0.iter().zip(&other.0).position(|(own, theirs)| own != theirs)?;
+        kinds.get(differing).copied()
+    }
+}
+
+impl Peer {
+    /// Whether the peer is in the namespaces of this process, by the word of the kernel. It tells only those whom it lets
+    /// trace the peer: so neither can do to the other by shared memory what it could not do anyway.
+    ///
+    /// # Errors
+    /// What they do not share, or that the kernel does not tell.
+    pub fn check_namespaces(self) -> Result<(), Apart> {
+        if self.process == 0 {
+            return Err(Apart::PidNamespace);
+        }
+        for (name, apart) in NAMESPACES {
+            let own = std::fs::read_link(format!("/proc/thread-self/ns/{name}")).map_err(|_| Apart::Hidden)?;
+            let theirs = std::fs::read_link(format!("/proc/{}/ns/{name}", self.process)).map_err(|_| Apart::Hidden)?;
+            if own != theirs {
+                return Err(apart);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Apart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::System => "the two processes run on different hosts",
+            Self::NetworkNamespace => "the two processes are in different network namespaces",
+            Self::IpcNamespace => "the two processes are in different IPC namespaces",
+            Self::UserNamespace => "the two processes are in different user namespaces",
+            Self::User => "the two processes run as different users",
+            Self::PidNamespace => "the two processes are in different PID namespaces",
+            Self::Hidden => "the system does not let this process see in which namespaces the other one is",
+        })
+    }
+}
+
+impl std::error::Error for Apart {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_is_where_it_is() {
+        let here = Place::here().unwrap();
+        assert_eq!(here.apart_from(&Place::here().unwrap()), None);
+        let kinds = [Apart::System, Apart::NetworkNamespace, Apart::IpcNamespace, Apart::UserNamespace, Apart::User];
+        for (place, kind) in kinds.into_iter().enumerate() {
+            let mut other = here;
+            other.0[place] ^= 1;
+            assert_eq!(here.apart_from(&other), Some(kind));
+        }
+    }
+
+    #[test]
+    fn the_kernel_is_asked_where_the_other_one_is() {
+        let own = Peer { process: std::process::id() as i32, user: 0 };
+        assert_eq!(own.check_namespaces(), Ok(()));
+        assert_eq!(Peer { process: 0, ..own }.check_namespaces(), Err(Apart::PidNamespace));
+        // No process has such a number.
+        assert_eq!(Peer { process: i32::MAX, ..own }.check_namespaces(), Err(Apart::Hidden));
+    }
+}

@@ -26,8 +26,8 @@ const INSTANCE_STATE_LEN: usize = 32;
 
 /// The payload of one DATA_FRAG, so that a message with a time stamp and one fragment fills `max_message` octets.
 ///
-/// Every message carries the time stamp. It has to with the first fragment, and fragments are of equal length: this way
-/// messages are too, which lets them leave as one train.
+/// Every message to all readers carries the time stamp. It has to with the first fragment, and fragments are of equal
+/// length: this way messages are too, which lets them leave as one train.
 pub(super) const fn fragment_size(max_message: usize) -> u32 {
     let overhead = Header::LEN + InfoTimestamp::LEN + DataFragHead::LEN;
     let size = max_message.saturating_sub(overhead) & !3;
@@ -188,7 +188,7 @@ impl Packer {
         }
     }
 
-    /// One fragment. The first one carries the inline QoS.
+    /// One fragment. The first one carries the inline QoS; it and all that go to every reader, the time stamp.
     pub(super) fn fragment(&mut self, reader: EntityId, sample: &Outgoing<'_>, number: FragmentNumber) {
         let size = sample.fragment_size as usize;
         let sample_len = sample.payload.len();
@@ -197,8 +197,11 @@ impl Packer {
         if start >= end {
             return;
         }
-        self.stamp(sample.source_timestamp);
         self.inline_qos.clear();
+        // What goes to one reader is repair, a few fragments mostly: no train.
+        if number.0 == 1 || reader == EntityId::UNKNOWN {
+            self.stamp(sample.source_timestamp);
+        }
         if number.0 == 1 {
             self.prepare_inline_qos(sample);
         }

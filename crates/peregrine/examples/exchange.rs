@@ -1,7 +1,8 @@
-//! Samples of 32 octets from a reliable writer to a reader, each taken before the next is written: the subject of
+//! Samples from a reliable writer to a reader, each taken before the next is written: the subject of
 //! `cargo xtask bench instructions`. Its parts stay functions of their own, so that a profile tells them apart.
 //!
-//! `exchange each|flow COUNT`: every sample asks for its acknowledgement, or as many as usual.
+//! `exchange each|flow|fragments COUNT`: samples of 32 octets of which each asks for its acknowledgement, or as many as
+//! usual do; samples of 63000 octets in messages as Ethernet takes them.
 
 #![forbid(unsafe_code)]
 
@@ -16,6 +17,9 @@ const DOMAIN: u32 = 120;
 const LEASE: Duration = Duration::from_secs(24 * 3600);
 /// Exchanges before anything is counted, so that every pool has its buffers.
 const ROUNDS_BEFORE: u32 = 2000;
+const LARGE_OCTETS: usize = 63_000;
+/// What a datagram over IPv4 holds where packets have 1500 octets.
+const ETHERNET_MESSAGE_BYTES: usize = 1472;
 /// No run takes longer, under callgrind neither.
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -26,22 +30,45 @@ struct Blob {
     octets: [u8; 24],
 }
 
+#[derive(Clone, Debug, PartialEq, DdsType)]
+#[dds(extensibility = "final")]
+struct Large {
+    number: u64,
+    octets: Vec<u8>,
+}
+
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let (asks_each, count) = match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["each", count] => (true, count.parse::<u64>()?),
-        ["flow", count] => (false, count.parse::<u64>()?),
-        _ => return Err("usage: exchange each|flow COUNT".into()),
-    };
-    let [a, b] = [255, 256].map(side);
+    let blob = |number| Blob { number, octets: [7; 24] };
+    match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["each", count] => exchange(true, None, count.parse()?, blob),
+        ["flow", count] => exchange(false, None, count.parse()?, blob),
+        ["fragments", count] => {
+            let octets = vec![7; LARGE_OCTETS];
+            exchange(false, Some(ETHERNET_MESSAGE_BYTES), count.parse()?, |number| Large {
+                number,
+                octets: octets.clone(),
+            })
+        }
+        _ => Err("usage: exchange each|flow|fragments COUNT".into()),
+    }
+}
+
+fn exchange<T: DdsType + PartialEq>(
+    asks_each: bool,
+    message_bytes: Option<usize>,
+    count: u64,
+    sample: impl Fn(u64) -> T,
+) -> Result<()> {
+    let [a, b] = [255, 256].map(|receive_buffers| side(receive_buffers, message_bytes));
     let (a, b) = (a?, b?);
-    let writer = a.topic::<Blob>("blobs")?.writer_builder().reliable().keep_all();
+    let writer = a.topic::<T>("samples")?.writer_builder().reliable().keep_all();
     // A writer that may hold two samples asks with each.
     let limits = ResourceLimits { max_samples: Limit::At(2), ..ResourceLimits::default() };
     let writer = if asks_each { writer.resource_limits(limits) } else { writer }.build()?;
-    let reader = b.topic::<Blob>("blobs")?.reader_builder().reliable().keep_all().build()?;
+    let reader = b.topic::<T>("samples")?.reader_builder().reliable().keep_all().build()?;
     let end = Instant::now() + LIMIT;
     while writer.matched_subscriptions().is_empty() || reader.matched_publications().is_empty() {
         if Instant::now() >= end {
@@ -51,8 +78,8 @@ fn main() -> Result<()> {
         b.poll(Duration::from_millis(1));
     }
     for number in 0..u64::from(ROUNDS_BEFORE) + count {
-        let blob = Blob { number, octets: [7; 24] };
-        write(&writer, &blob)?;
+        let written = sample(number);
+        write(&writer, &written)?;
         receive(&b);
         let mut taken = take(&reader)?;
         while taken.is_none() {
@@ -62,7 +89,7 @@ fn main() -> Result<()> {
             receive(&b);
             taken = take(&reader)?;
         }
-        if taken != Some(blob) {
+        if taken != Some(written) {
             return Err("a sample came that was not written".into());
         }
         hear_acknowledgement(&a);
@@ -72,7 +99,7 @@ fn main() -> Result<()> {
 }
 
 /// Participants with different settings share nothing, as two processes do.
-fn side(receive_buffers: usize) -> Result<DomainParticipant> {
+fn side(receive_buffers: usize, message_bytes: Option<usize>) -> Result<DomainParticipant> {
     let mut config = DomainConfig::default();
     // What is measured is the transport, also between participants of one process.
     config.same_process = false;
@@ -81,13 +108,14 @@ fn side(receive_buffers: usize) -> Result<DomainParticipant> {
     config.peers = vec!["3@127.0.0.1".parse()?];
     config.wait = WaitStrategy::Poll;
     config.receive_buffers = receive_buffers;
+    config.message_bytes = message_bytes;
     let tag = format!("exchange-{}", std::process::id());
     Ok(DomainParticipant::builder(DOMAIN).config(config).domain_tag(tag).lease(LEASE).build()?)
 }
 
 #[inline(never)]
-fn write(writer: &DataWriter<Blob>, blob: &Blob) -> Result<()> {
-    writer.write(black_box(blob))?;
+fn write<T: DdsType>(writer: &DataWriter<T>, sample: &T) -> Result<()> {
+    writer.write(black_box(sample))?;
     Ok(())
 }
 
@@ -97,7 +125,7 @@ fn receive(participant: &DomainParticipant) {
 }
 
 #[inline(never)]
-fn take(reader: &DataReader<Blob>) -> Result<Option<Blob>> {
+fn take<T: DdsType>(reader: &DataReader<T>) -> Result<Option<T>> {
     Ok(reader.take_next()?.and_then(|sample| black_box(sample.data)))
 }
 

@@ -107,8 +107,14 @@ pub fn interpret(message: &[u8], own: GuidPrefix, receive: &mut impl Receive) ->
     };
     let mut submessages = Submessages::new(rest);
     loop {
+        if let Some(info) = submessages.next_timestamp() {
+            state.timestamp = info.timestamp.unwrap_or(Timestamp::INVALID);
+        }
         while let Some(data) = submessages.next_data() {
             state.data(data, receive);
+        }
+        while let Some(frag) = submessages.next_data_frag() {
+            state.data_frag(frag, receive);
         }
         let Some(submessage) = submessages.next() else { break };
         let Ok(submessage) = submessage else {
@@ -154,6 +160,14 @@ impl State {
     fn data(&self, data: Data<'_>, receive: &mut impl Receive) {
         match self.meta(data.inline_qos, matches!(data.payload, Payload::Key(_))) {
             Ok(meta) => self.input(data.writer, data.reader, Input::Data(meta, data), receive),
+            Err(reason) => receive.dropped(self.source, self.vendor, reason),
+        }
+    }
+
+    #[inline]
+    fn data_frag(&self, frag: DataFrag<'_>, receive: &mut impl Receive) {
+        match self.meta(frag.inline_qos, frag.is_key) {
+            Ok(meta) => self.input(frag.writer, frag.reader, Input::DataFrag(meta, frag), receive),
             Err(reason) => receive.dropped(self.source, self.vendor, reason),
         }
     }

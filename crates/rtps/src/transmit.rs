@@ -2,6 +2,8 @@
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::ops::Range;
+use core::ptr;
 
 use crate::locator::Locator;
 use crate::payload::{BufferPool, Payload};
@@ -11,20 +13,24 @@ use crate::payload::{BufferPool, Payload};
 /// A copy of this size costs less than a second reference count and a second gather element.
 pub const INLINE_PAYLOAD_MAX: usize = 4096;
 
+/// The same of fragments, which share one reference count.
+const INLINE_FRAGMENT_MAX: usize = 512;
+
 /// One stretch of a message.
 #[derive(Debug)]
 enum Part {
     /// Octets of the batch's own buffer.
     Inline { start: usize, end: usize },
-    /// Octets of a sample.
-    Payload(Payload),
+    /// Octets of a sample, the one at `index`.
+    Payload { index: usize, start: usize, end: usize },
 }
 
 #[derive(Debug)]
 struct MessageMeta {
     parts_end: usize,
     len: usize,
-    to: Arc<[Locator]>,
+    /// Where it goes: which of the batch's destinations.
+    to: usize,
 }
 
 /// Messages to send, in order. Reused from batch to batch, so that a steady state allocates nothing.
@@ -32,7 +38,13 @@ struct MessageMeta {
 pub struct TransmitBatch {
     bytes: Vec<u8>,
     parts: Vec<Part>,
+    /// The samples referred to, each once for as many parts in a row as are of it.
+    payloads: Vec<Payload>,
     messages: Vec<MessageMeta>,
+    /// Where messages go, each once for as many in a row as go there.
+    destinations: Vec<Arc<[Locator]>>,
+    /// Empty: what is taken for a destination that does not exist. There is no such message.
+    nowhere: Arc<[Locator]>,
     /// Where the inline part being written began.
     inline_start: usize,
     /// Octets of the message being written that are already in closed parts.
@@ -45,7 +57,8 @@ pub struct TransmitBatch {
 pub struct Message<'a> {
     batch: &'a TransmitBatch,
     parts: &'a [Part],
-    meta: &'a MessageMeta,
+    len: usize,
+    to: &'a Arc<[Locator]>,
 }
 
 impl TransmitBatch {
@@ -73,7 +86,8 @@ impl TransmitBatch {
         self.messages.iter().map(move |meta| {
             let parts = self.parts.get(start..meta.parts_end).unwrap_or(&[]);
             start = meta.parts_end;
-            Message { batch: self, parts, meta }
+            let to = self.destinations.get(meta.to).unwrap_or(&self.nowhere);
+            Message { batch: self, parts, len: meta.len, to }
         })
     }
 
@@ -81,7 +95,9 @@ impl TransmitBatch {
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.parts.clear();
+        self.payloads.clear();
         self.messages.clear();
+        self.destinations.clear();
         self.inline_start = 0;
         self.open_len = 0;
         self.open = false;
@@ -89,10 +105,8 @@ impl TransmitBatch {
 
     /// Forgets everything; buffers of samples that nobody else holds go back to the pool.
     pub fn clear_into(&mut self, pool: &mut BufferPool) {
-        for part in self.parts.drain(..) {
-            if let Part::Payload(payload) = part {
-                pool.recycle(payload);
-            }
+        while let Some(payload) = self.payloads.pop() {
+            pool.recycle(payload);
         }
         self.clear();
     }
@@ -101,7 +115,7 @@ impl TransmitBatch {
     pub fn push_message(&mut self, bytes: &[u8], to: Arc<[Locator]>) {
         self.begin();
         self.bytes.extend_from_slice(bytes);
-        self.finish(to);
+        self.finish(&to);
     }
 
     /// Starts a message. The caller writes to [`Self::inline`] and refers to payloads, then calls [`Self::finish`].
@@ -129,29 +143,54 @@ impl TransmitBatch {
 
     /// Refers to a payload at the current end of the message, or copies it when it is small; pads to a multiple of 4.
     pub(crate) fn payload(&mut self, payload: &Payload) {
-        let len = payload.len();
-        if len <= INLINE_PAYLOAD_MAX {
-            self.bytes.extend_from_slice(payload);
-        } else {
-            self.close_inline();
-            self.open_len += len;
-            self.parts.push(Part::Payload(payload.clone()));
-            if !len.is_multiple_of(4) {
-                self.bytes.extend_from_slice(padding(len));
-                self.close_inline();
-                // What is written inline next begins at a multiple of 4, in the buffer as in the message.
-                self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
-                self.inline_start = self.bytes.len();
-            }
+        self.put(payload, payload, 0, INLINE_PAYLOAD_MAX);
+    }
+
+    /// The same with a fragment of it. What lies outside the payload is left out.
+    pub(crate) fn fragment(&mut self, payload: &Payload, range: Range<usize>) {
+        let octets = payload.get(range.clone()).unwrap_or(&[]);
+        self.put(payload, octets, range.start, INLINE_FRAGMENT_MAX);
+    }
+
+    /// Puts these octets of a payload, which begin at `start`, into the message.
+    #[inline]
+    fn put(&mut self, payload: &Payload, octets: &[u8], start: usize, inline_max: usize) {
+        let len = octets.len();
+        if len <= inline_max {
+            self.bytes.extend_from_slice(octets);
+            self.bytes.extend_from_slice(padding(len));
             return;
         }
-        self.bytes.extend_from_slice(padding(len));
+        self.close_inline();
+        self.open_len += len;
+        let index = self.refer_to(payload);
+        self.parts.push(Part::Payload { index, start, end: start + len });
+        if !len.is_multiple_of(4) {
+            self.bytes.extend_from_slice(padding(len));
+            self.close_inline();
+            // What is written inline next begins at a multiple of 4, in the buffer as in the message.
+            self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
+            self.inline_start = self.bytes.len();
+        }
+    }
+
+    /// Keeps the payload, and says at which place.
+    fn refer_to(&mut self, payload: &Payload) -> usize {
+        // What is kept is not moved or reused: the same octets are the same payload.
+        if self.payloads.last().is_none_or(|last| !ptr::eq::<[u8]>(&**last, &**payload)) {
+            self.payloads.push(payload.clone());
+        }
+        self.payloads.len() - 1
     }
 
     /// Ends the message being written; it goes to these locators.
-    pub(crate) fn finish(&mut self, to: Arc<[Locator]>) {
+    pub(crate) fn finish(&mut self, to: &Arc<[Locator]>) {
         debug_assert!(self.open, "no message is being written");
         self.close_inline();
+        if self.destinations.last().is_none_or(|last| !Arc::ptr_eq(last, to)) {
+            self.destinations.push(Arc::clone(to));
+        }
+        let to = self.destinations.len() - 1;
         self.messages.push(MessageMeta { parts_end: self.parts.len(), len: self.open_len, to });
         self.open = false;
         self.inline_start = self.bytes.len();
@@ -172,13 +211,13 @@ impl<'a> Message<'a> {
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "a message is never empty")]
     pub const fn len(&self) -> usize {
-        self.meta.len
+        self.len
     }
 
     /// Where it goes: the same octets to each of these.
     #[must_use]
     pub const fn to(&self) -> &'a Arc<[Locator]> {
-        &self.meta.to
+        self.to
     }
 
     /// Its stretches in order, to gather from.
@@ -186,7 +225,9 @@ impl<'a> Message<'a> {
         let batch = self.batch;
         self.parts.iter().map(move |part| match part {
             Part::Inline { start, end } => batch.bytes.get(*start..*end).unwrap_or(&[]),
-            Part::Payload(payload) => payload,
+            Part::Payload { index, start, end } => {
+                batch.payloads.get(*index).and_then(|payload| payload.get(*start..*end)).unwrap_or(&[])
+            }
         })
     }
 
@@ -241,7 +282,7 @@ mod tests {
         batch.payload(&large);
         batch.inline().extend_from_slice(&[5, 6, 7, 8]);
         assert_eq!(batch.open_len(), 4 + 8 + INLINE_PAYLOAD_MAX + 4 + 4);
-        batch.finish(Arc::clone(&to));
+        batch.finish(&to);
         batch.push_message(&[1; 8], to);
 
         let mut expected = vec![1, 2, 3, 4, 7, 7, 7, 7, 7, 0, 0, 0];
@@ -252,6 +293,28 @@ mod tests {
     }
 
     #[test]
+    fn fragments_refer_to_their_sample_once() {
+        let to: Arc<[Locator]> = Arc::new([Locator::INVALID]);
+        let octets: Vec<u8> = (0..2503_u32).map(|octet| octet as u8).collect();
+        let [payload, other] = [Payload::copy_of(&octets), Payload::copy_of(&octets)];
+        let mut batch = TransmitBatch::default();
+        for (payload, range) in [(&payload, 0..1200), (&payload, 1200..2400), (&payload, 2400..2503), (&other, 0..1201)]
+        {
+            batch.begin();
+            batch.inline().extend_from_slice(&[1, 2, 3, 4]);
+            batch.fragment(payload, range);
+            batch.finish(&to);
+        }
+        let fragment =
+            |range: Range<usize>, padding: usize| [&[1, 2, 3, 4], &octets[range], &vec![0; padding]].concat();
+        let expected = [fragment(0..1200, 0), fragment(1200..2400, 0), fragment(2400..2503, 1), fragment(0..1201, 3)];
+        assert_eq!(assembled(&batch), expected);
+        assert!(batch.messages().all(|message| Arc::ptr_eq(message.to(), &to)));
+        assert_eq!((batch.payloads.len(), batch.destinations.len()), (2, 1));
+        assert_eq!(batch.messages().map(|message| message.part_count()).collect::<Vec<_>>(), [2, 2, 1, 3]);
+    }
+
+    #[test]
     fn clearing_gives_buffers_back() {
         let mut pool = BufferPool::new(1 << 20);
         let mut batch = TransmitBatch::default();
@@ -259,7 +322,7 @@ mod tests {
         let payload = pool.copy_of(&[0; 10_000]);
         batch.payload(&payload);
         drop(payload);
-        batch.finish(Arc::new([]));
+        batch.finish(&(Arc::new([]) as Arc<[Locator]>));
         batch.clear_into(&mut pool);
         assert_eq!(pool.held_bytes(), 16_384);
         assert!(batch.is_empty());

@@ -17,6 +17,12 @@ use crate::workspace::Workspace;
 
 /// Samples of the two runs.
 const COUNTS: [u64; 2] = [1000, 3000];
+/// What the example is asked for.
+const MODES: [(&str, &str); 3] = [
+    ("each", "32 octets, every sample is acknowledged"),
+    ("flow", "32 octets, acknowledged as usual: this depends on the clock"),
+    ("fragments", "63000 octets in messages of 1472, acknowledged as usual"),
+];
 /// Rows of a table.
 const ROWS: usize = 20;
 /// The parts of an exchange, by the example's functions.
@@ -37,10 +43,8 @@ pub(crate) fn print(workspace: &Workspace) -> Result<()> {
     run(cargo.args(["--example", "exchange"]))?;
     let target = workspace.metadata.target_directory.as_std_path();
     let program = target.join("release/examples/exchange");
-    println!("\nInstructions per sample of 32 octets, reliable, one process, WaitStrategy::Poll");
-    for (mode, what) in
-        [("each", "every sample is acknowledged"), ("flow", "acknowledged as usual: this depends on the clock")]
-    {
+    println!("\nInstructions per sample, reliable, one process, WaitStrategy::Poll");
+    for (mode, what) in MODES {
         let few = count(&program, target, mode, COUNTS[0])?;
         let many = count(&program, target, mode, COUNTS[1])?;
         println!(

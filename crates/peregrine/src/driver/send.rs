@@ -15,7 +15,7 @@ use peregrine_transport::udp::{
 };
 
 /// Slices and transmits put together before they are handed to the socket.
-const SLICES: usize = 256;
+const SLICES: usize = 512;
 const TRANSMITS: usize = 32;
 /// Slices of a message that is sent without putting others beside it.
 const FEW_SLICES: usize = 8;
@@ -167,7 +167,7 @@ impl SendSockets {
         &self,
         route: &mut Route,
         first: Message<'a>,
-        messages: &mut impl Iterator<Item = Message<'a>>,
+        messages: &mut impl ExactSizeIterator<Item = Message<'a>>,
     ) -> Option<Message<'a>> {
         let mut slices: ArrayVec<IoSlice<'a>, SLICES> = ArrayVec::new();
         let mut trains: ArrayVec<Train, TRANSMITS> = ArrayVec::new();
@@ -180,7 +180,7 @@ impl SendSockets {
             let joins = trains.last().is_some_and(|t: &Train| {
                 !t.ended
                     && len <= t.segment_bytes
-                    && t.segments < MAX_SEGMENTS
+                    && t.segments < t.segments_max
                     && t.bytes + len <= MAX_TRAIN_BYTES
                     && slices.len() + message.part_count() <= SLICES
             });
@@ -190,7 +190,11 @@ impl SendSockets {
                 trains.clear();
             }
             let first_slice = slices.len();
-            slices.extend(message.parts().take(SLICES - first_slice).map(IoSlice::new));
+            for part in message.parts() {
+                if slices.try_push(IoSlice::new(part)).is_err() {
+                    break;
+                }
+            }
             let added = slices.len() - first_slice;
             match trains.last_mut().filter(|_| joins) {
                 Some(train) => {
@@ -205,6 +209,7 @@ impl SendSockets {
                     segment_bytes: len,
                     bytes: len,
                     segments: 1,
+                    segments_max: even_train(len, messages.len() + 1),
                     ended: false,
                 }),
             }
@@ -296,8 +301,17 @@ struct Train {
     segment_bytes: usize,
     bytes: usize,
     segments: usize,
+    segments_max: usize,
     /// A shorter message ends a train.
     ended: bool,
+}
+
+/// How many messages of this length to let leave as one train, of `messages` that are going to: as many as all others but
+/// the last. Whoever receives takes the first train in while the next is being sent; a long one before a short one would
+/// have it wait for both.
+fn even_train(message_bytes: usize, messages: usize) -> usize {
+    let longest = (MAX_TRAIN_BYTES / message_bytes.max(1)).clamp(1, MAX_SEGMENTS);
+    messages.div_ceil(messages.div_ceil(longest).max(1)).max(1)
 }
 
 impl Train {
@@ -356,6 +370,32 @@ mod tests {
         let mut bytes = [0; 2000];
         socket.recv(&mut bytes).unwrap();
         bytes[0]
+    }
+
+    #[test]
+    fn trains_are_of_even_length() {
+        let ethernet = 1472;
+        assert_eq!(even_train(ethernet, 45), 23, "44 and 1 would be possible");
+        assert_eq!(even_train(ethernet, 44), 44);
+        assert_eq!(even_train(ethernet, 89), 30);
+        assert_eq!(even_train(100, 640), MAX_SEGMENTS);
+        assert_eq!(even_train(MAX_TRAIN_BYTES + 1, 3), 1);
+        assert_eq!(even_train(0, 0), 1);
+    }
+
+    #[test]
+    fn messages_in_trains_and_their_gathered_octets_arrive_whole_and_in_order() {
+        let sockets = senders();
+        let (receiver, _, to) = receiver();
+        let mut batch = TransmitBatch::default();
+        (0..100_u8).for_each(|number| batch.push_message(&[number; 1000], Arc::clone(&to)));
+        sockets.send(&batch, &mut Route::default());
+        let mut octets = [0; 2000];
+        for number in 0..100 {
+            assert_eq!(receiver.recv(&mut octets).unwrap(), 1000);
+            assert!(octets[..1000].iter().all(|octet| *octet == number));
+        }
+        assert_eq!(sockets.v4.as_ref().unwrap().statistics().datagrams_sent, 100);
     }
 
     /// A route that has settled on a connected socket, which then fails for good.

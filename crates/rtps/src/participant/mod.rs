@@ -385,7 +385,8 @@ struct Demultiplexer<'p, D> {
 }
 
 impl<D: FnMut(&Reception<'_>, Delivery, Input<'_>)> Receive for Demultiplexer<'_, D> {
-    #[inline]
+    // A copy for each place that calls it, where the compiler knows what kind of input it is.
+    #[inline(always)]
     fn input(&mut self, envelope: Envelope, input: Input<'_>) {
         let Envelope { from, to, .. } = envelope;
         if from.entity.is_builtin() {
@@ -398,19 +399,20 @@ impl<D: FnMut(&Reception<'_>, Delivery, Input<'_>)> Receive for Demultiplexer<'_
         if self.participant.unreached.contains(&from.prefix) {
             self.concerns_discovery |= self.participant.note_source(self.rx.now, from.prefix, self.rx.source);
         }
-        if to != EntityId::UNKNOWN {
+        let named = [to];
+        let recipients = if to != EntityId::UNKNOWN {
             if envelope.is_addressed && !self.participant.has_endpoint(to) {
                 self.participant.note(from.prefix, Fault::NoSuchEndpoint);
                 return;
             }
-            (self.deliver)(self.rx, Delivery { to, from }, input);
-            return;
-        }
-        if !input.is_for_reader() {
+            &named[..]
+        } else if input.is_for_reader() {
+            self.participant.routes.get(&from).map_or(&[][..], Vec::as_slice)
+        } else {
             self.participant.note(from.prefix, Fault::NoSuchEndpoint);
             return;
-        }
-        for to in self.participant.routes.get(&from).map_or(&[][..], Vec::as_slice) {
+        };
+        for to in recipients {
             (self.deliver)(self.rx, Delivery { to: *to, from }, input);
         }
     }

@@ -216,7 +216,7 @@ impl Reader {
         if let Some(proxy) = self.writers.get(index)
             && out.is_open()
         {
-            out.finish(proxy.info.to.clone());
+            out.finish(&proxy.info.to);
         }
     }
 
@@ -240,7 +240,7 @@ impl Reader {
                 let nack =
                     NackFrag { reader: reader.entity, writer: proxy.entity(), sequence_number: number, state, count };
                 if out.open_len() + NACK_FRAG_LEN_MAX > proxy.info.max_message_bytes {
-                    out.finish(proxy.info.to.clone());
+                    out.finish(&proxy.info.to);
                     open_to(reader, proxy, out);
                 }
                 nack.emit(ENDIANNESS, out.inline());
@@ -270,7 +270,7 @@ impl Reader {
         self.counters.acknowledgements += 1;
         open_to(reader, proxy, out);
         acknack.emit(ENDIANNESS, out.inline());
-        out.finish(proxy.info.to.clone());
+        out.finish(&proxy.info.to);
     }
 }
 

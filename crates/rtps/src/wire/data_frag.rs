@@ -4,7 +4,7 @@ use core::fmt;
 
 use alloc::vec::Vec;
 
-use super::cursor::Endianness;
+use super::cursor::{Cursor, Endianness};
 use super::data::{length, split_fields};
 use super::error::Fault;
 use super::parameter_list::ParameterList;
@@ -94,9 +94,20 @@ const OCTETS_TO_INLINE_QOS: u16 = 28;
 const SAMPLE_SIZE_MIN: u32 = 4;
 
 impl<'a> DataFrag<'a> {
+    #[inline]
     pub(super) fn parse(flags: u8, body: &'a [u8]) -> Result<Self, Fault> {
-        let endianness = Endianness::from_flags(flags);
+        // Two copies, in each of which the compiler knows the byte order.
+        match Endianness::from_flags(flags) {
+            Endianness::Little => Self::read(flags, body, Endianness::Little),
+            Endianness::Big => Self::read(flags, body, Endianness::Big),
+        }
+    }
+
+    #[inline(always)]
+    fn read(flags: u8, body: &'a [u8], endianness: Endianness) -> Result<Self, Fault> {
         let (mut fields, rest) = split_fields(body, endianness, OCTETS_TO_INLINE_QOS)?;
+        let fields = fields.octets::<{ OCTETS_TO_INLINE_QOS as usize }>()?;
+        let mut fields = Cursor::new(&fields, endianness);
         let (inline_qos, fragments) = match flags & INLINE_QOS {
             0 => (None, rest),
             _ => {

@@ -219,15 +219,32 @@ impl<'a> Submessages<'a> {
     /// spares building a [`Submessage`].
     #[inline]
     pub(crate) fn next_data(&mut self) -> Option<Data<'a>> {
-        if *self.rest.first()? != SubmessageId::DATA.0 {
+        self.next_if(SubmessageId::DATA, Data::parse)
+    }
+
+    /// The same of a DATA_FRAG: large samples consist of many.
+    #[inline]
+    pub(crate) fn next_data_frag(&mut self) -> Option<DataFrag<'a>> {
+        self.next_if(SubmessageId::DATA_FRAG, DataFrag::parse)
+    }
+
+    /// The same of an INFO_TS: nearly all messages begin with one.
+    #[inline]
+    pub(crate) fn next_timestamp(&mut self) -> Option<InfoTimestamp> {
+        self.next_if(SubmessageId::INFO_TS, InfoTimestamp::parse)
+    }
+
+    #[inline]
+    fn next_if<T>(&mut self, id: SubmessageId, parse: impl FnOnce(u8, &'a [u8]) -> Result<T, Fault>) -> Option<T> {
+        if *self.rest.first()? != id.0 {
             return None;
         }
         let mut ahead = self.clone();
         let (_, flags, body) = ahead.split_next().ok()?;
-        let data = Data::parse(flags, body).ok()?;
+        let parsed = parse(flags, body).ok()?;
         ahead.first = false;
         *self = ahead;
-        Some(data)
+        Some(parsed)
     }
 
     #[inline]

@@ -26,8 +26,8 @@ const INSTANCE_STATE_LEN: usize = 32;
 
 /// The payload of one DATA_FRAG, so that a message with a time stamp and one fragment fills `max_message` octets.
 ///
-/// Only the first fragment's message carries the time stamp; the others are twelve octets shorter than they could
-/// be, which is the price of equal fragments.
+/// Every message to all readers carries the time stamp. It has to with the first fragment, and fragments are of equal
+/// length: this way messages are too, which lets them leave as one train.
 pub(super) const fn fragment_size(max_message: usize) -> u32 {
     let overhead = Header::LEN + InfoTimestamp::LEN + DataFragHead::LEN;
     let size = max_message.saturating_sub(overhead) & !3;
@@ -165,7 +165,7 @@ impl Packer {
     /// Ends the message being written, if any.
     pub(super) fn close(&mut self, to: &Arc<[Locator]>) {
         if self.batch.is_open() {
-            self.batch.finish(Arc::clone(to));
+            self.batch.finish(to);
         }
     }
 
@@ -188,15 +188,21 @@ impl Packer {
         }
     }
 
-    /// One fragment. The first one carries the time stamp and the inline QoS.
+    /// One fragment. The first one carries the inline QoS; it and all that go to every reader, the time stamp.
     pub(super) fn fragment(&mut self, reader: EntityId, sample: &Outgoing<'_>, number: FragmentNumber) {
         let size = sample.fragment_size as usize;
+        let sample_len = sample.payload.len();
         let start = (number.0.saturating_sub(1) as usize).saturating_mul(size);
-        let end = start.saturating_add(size).min(sample.payload.len());
-        let Some(part) = sample.payload.slice(start..end) else { return };
+        let end = start.saturating_add(size).min(sample_len);
+        if start >= end {
+            return;
+        }
         self.inline_qos.clear();
-        if number.0 == 1 {
+        // What goes to one reader is repair, a few fragments mostly: no train.
+        if number.0 == 1 || reader == EntityId::UNKNOWN {
             self.stamp(sample.source_timestamp);
+        }
+        if number.0 == 1 {
             self.prepare_inline_qos(sample);
         }
         let head = DataFragHead {
@@ -206,12 +212,12 @@ impl Packer {
             starting: number,
             count: 1,
             fragment_size: u16::try_from(sample.fragment_size).unwrap_or(u16::MAX),
-            sample_size: u32::try_from(sample.payload.len()).unwrap_or(u32::MAX),
+            sample_size: u32::try_from(sample_len).unwrap_or(u32::MAX),
             inline_qos: &self.inline_qos,
             is_key: !sample.kind.is_alive(),
         };
-        head.emit(ENDIANNESS, part.len(), self.batch.inline());
-        self.batch.payload(&part);
+        head.emit(ENDIANNESS, end - start, self.batch.inline());
+        self.batch.fragment(sample.payload, start..end);
     }
 
     /// What is available, and whether an answer is wanted.

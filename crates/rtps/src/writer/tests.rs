@@ -225,8 +225,7 @@ fn large_samples_go_as_equal_fragments() {
     let bytes: Vec<u8> = (0..10_000_u32).map(|i| i as u8).collect();
     pair.write(1, &bytes);
     let lengths: Vec<usize> = pair.sent.iter().map(|(_, m)| m.len()).collect();
-    assert_eq!(lengths[0], 1472);
-    assert!(lengths[1..lengths.len() - 1].iter().all(|l| *l == 1460), "{lengths:?}");
+    assert!(lengths[..lengths.len() - 1].iter().all(|l| *l == 1472), "{lengths:?}");
     pair.run(Span::from_secs(1));
     let taken = pair.take(0);
     assert_eq!(taken[0].payload[5..], bytes);

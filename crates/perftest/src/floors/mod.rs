@@ -199,15 +199,20 @@ impl Floor {
 mod tests {
     use super::*;
 
-    const TIME: Duration = Duration::from_millis(20);
+    /// On a busy machine, one side may not get to run within the first.
+    const TIMES: [Duration; 3] = [Duration::from_millis(20), Duration::from_millis(200), Duration::from_secs(2)];
 
     #[test]
     fn every_floor_moves_messages_of_every_size_in_each_of_its_tests() {
         for floor in FLOORS {
             for size in [1, 1000, 63_000] {
                 for &test in floor.tests {
-                    let measured = floor.measure(test, size, TIME, None, &Stop::default());
-                    let measured = measured.unwrap_or_else(|error| panic!("{}, {size}: {error}", floor.label));
+                    let measure = |time| {
+                        let measured = floor.measure(test, size, time, None, &Stop::default());
+                        measured.inspect_err(|error| println!("{}, {size} bytes: {error}", floor.label)).ok()
+                    };
+                    let measured = TIMES.into_iter().find_map(measure);
+                    let measured = measured.unwrap_or_else(|| panic!("{}, {size} bytes, {test:?}", floor.label));
                     let counted = match test {
                         Test::Latency => measured.publisher.latency.unwrap().count,
                         _ => measured.subscriber.throughput.unwrap().samples,

@@ -81,7 +81,9 @@ fn nothing_is_sent() {
 
 #[test]
 fn it_takes_both_sides() {
-    let (a, b) = (participant(direct()), participant(common::config()));
+    let mut apart = common::config();
+    apart.shared_memory = false;
+    let (a, b) = (participant(direct()), participant(apart));
     let (writer, reader) = pair::<Reading>(&a, &b, "both sides");
     writer.write(&Reading::new(1, 1)).unwrap();
     assert_eq!(reader.wait_and_take(PATIENCE).unwrap().data, Some(Reading::new(1, 1)));

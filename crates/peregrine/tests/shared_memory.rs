@@ -129,6 +129,31 @@ fn what_is_lent_lies_where_readers_in_other_processes_read_it() {
     assert_eq!((statistics.sent, statistics.copied_in), (100, 0));
 }
 
+/// Octets of shared memory that this process has mapped: by writers, and again by readers.
+fn mapped_bytes() -> u64 {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let lines = maps.lines().filter(|line| line.contains("memfd:peregrine"));
+    let len = |line: &str| {
+        let (from, to) = line.split(' ').next()?.split_once('-')?;
+        Some(u64::from_str_radix(to, 16).ok()? - u64::from_str_radix(from, 16).ok()?)
+    };
+    lines.filter_map(len).sum()
+}
+
+#[test]
+fn who_writes_large_samples_one_by_one_needs_memory_for_few() {
+    let (a, b) = two(214);
+    let (writer, reader) = reliable_pair::<Block>(&a, &b, "few");
+    const LEN: usize = 64 << 20;
+    for number in 0..20 {
+        writer.write(&Block { number, octets: vec![number as u8; LEN] }).unwrap();
+        let block = take_one(&reader);
+        assert_eq!((block.number, block.octets.last()), (number, Some(&(number as u8))));
+    }
+    let mapped = mapped_bytes();
+    assert!(mapped < 8 * LEN as u64, "{mapped} octets for 20 samples of {LEN}, one at a time");
+}
+
 #[test]
 fn a_writer_in_full_flow_loses_nothing() {
     let (a, b) = two(201);

@@ -39,7 +39,7 @@ use crate::cli::{Invocation, parse};
 use crate::control::Stop;
 use crate::error::Error;
 use crate::messaging::Messaging;
-use crate::messaging::dds::{DdsMessaging, TestData, TestDataKeyed, TestDataKeyedLarge, TestDataLarge};
+use crate::messaging::dds::{DdsMessaging, OverDds, TestType, over_dds};
 use crate::messaging::raw::RawMessaging;
 use crate::output::{Output, banner};
 use crate::plan::TestPlan;
@@ -56,11 +56,20 @@ pub fn run_command_line(words: &[String], stop: &Arc<Stop>) -> Result<(), Error>
         return run_plan(&plan, &RawMessaging::new(&plan)?, stop);
     }
     show_messages(plan.verbosity);
-    match (plan.data.keyed, plan.data.unbounded) {
-        (false, None) => run_plan(&plan, &DdsMessaging::<TestData>::new(&plan)?, stop),
-        (true, None) => run_plan(&plan, &DdsMessaging::<TestDataKeyed>::new(&plan)?, stop),
-        (false, Some(_)) => run_plan(&plan, &DdsMessaging::<TestDataLarge>::new(&plan)?, stop),
-        (true, Some(_)) => run_plan(&plan, &DdsMessaging::<TestDataKeyedLarge>::new(&plan)?, stop),
+    over_dds(&plan, Run { plan: &plan, stop })
+}
+
+/// The test of RTI Perftest's command line.
+struct Run<'a> {
+    plan: &'a TestPlan,
+    stop: &'a Arc<Stop>,
+}
+
+impl OverDds for Run<'_> {
+    type Output = ();
+
+    fn run<T: TestType>(self, messaging: &DdsMessaging<T>) -> Result<(), Error> {
+        run_plan(self.plan, messaging, self.stop)
     }
 }
 

@@ -60,6 +60,20 @@ pub fn write_some(octets: &mut [u8], number: u64) {
     rest.copy_from_slice(&last[..rest.len()]);
 }
 
+/// Copies those octets that [`write_some`] writes for sample `number`, of a payload of the same length.
+pub fn copy_some(octets: &mut [u8], from: &[u8], number: u64) {
+    if octets.len() <= MAX_LEN {
+        return octets.copy_from_slice(from);
+    }
+    let ((words, rest), (from, from_rest)) = (octets.as_chunks_mut::<WORD>(), from.as_chunks::<WORD>());
+    for place in places(words.len(), number) {
+        if let (Some(octets), Some(from)) = (words.get_mut(place), from.get(place)) {
+            *octets = *from;
+        }
+    }
+    rest.copy_from_slice(from_rest);
+}
+
 /// Whether the same of `octets` are those of sample `number`.
 #[must_use]
 pub fn are_some_intact(octets: &[u8], number: u64) -> bool {
@@ -147,6 +161,14 @@ mod tests {
             let mut octets = vec![0xaa; len];
             write_some(&mut octets, number);
             prop_assert!(are_some_intact(&octets, number));
+        }
+
+        #[test]
+        fn what_was_copied_in_part_is_intact(len in 0..5_000_usize, number in any::<u64>()) {
+            let (mut octets, mut copy) = (vec![0xaa; len], vec![0xbb; len]);
+            write_some(&mut octets, number);
+            copy_some(&mut copy, &octets, number);
+            prop_assert!(are_some_intact(&copy, number));
         }
 
         #[test]

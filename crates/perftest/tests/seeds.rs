@@ -157,6 +157,35 @@ fn tutorial_loops_over_dds() {
     );
 }
 
+/// FlatData over the network, as the tutorial on large data ran it. Its largest samples take their time to copy, and there
+/// are as many of them here as of the others.
+#[test]
+fn tutorial_flat_data_of_each_size() {
+    for size in TUTORIAL_LARGE_SIZES.into_iter().filter(|size| *size <= 5_242_880) {
+        let flat = format!("-nic eth0 -noPrint -flatData -datalen {size} -sendqueuesize 5");
+        for (latency_test, option) in [(false, ""), (true, " -latencyTest")] {
+            let sides = run_pair(&format!("-pub -exec 23 {flat}{option}"), &format!("-sub {flat}"), latency_test);
+            assert!(sides.0.stderr.contains("FlatData: Yes"), "{}", sides.0.stderr);
+            assert_rows(&sides, &[size], latency_test, true);
+        }
+    }
+}
+
+/// Zero copy, whose samples cost the same whatever their size.
+#[test]
+fn tutorial_zero_copy_of_each_size() {
+    for size in TUTORIAL_LARGE_SIZES {
+        let zero_copy = format!("-noPrint -transport SHMEM -zerocopy -datalen {size}");
+        let publisher = format!("-pub {zero_copy} -exec 23 -sendqueuesize 5  -receivequeue 1");
+        let subscriber = format!("-sub {zero_copy} -sendqueuesize 1  -receivequeue 5");
+        for (latency_test, option) in [(false, ""), (true, " -latencytest")] {
+            let sides = run_pair(&format!("{publisher}{option}"), &subscriber, latency_test);
+            assert!(sides.0.stderr.contains("Zero Copy: Yes"), "{}", sides.0.stderr);
+            assert_rows(&sides, &[size], latency_test, true);
+        }
+    }
+}
+
 /// Connext Professional without and with batching; Micro, whose lines are the same but for the program.
 #[test]
 fn tutorial_throughput_scans() {
@@ -463,21 +492,6 @@ fn script_output_files() {
 /// A publisher's line, a subscriber's line, and what both are refused for.
 type Pending = (String, String, &'static [&'static str], &'static [&'static str]);
 
-fn pending_of_the_tutorial(size: usize) -> Vec<Pending> {
-    const FLAT: &[&str] = &["-flatData"];
-    const ZERO_COPY: &[&str] = &["-zeroCopy"];
-    let flat = format!("-nic eth0 -noPrint -flatData -datalen {size} -sendqueuesize 5");
-    let zero_copy = format!("-noPrint -transport SHMEM -zerocopy -datalen {size}");
-    let publisher = format!("{zero_copy} -exec 23 -sendqueuesize 5  -receivequeue 1");
-    let subscriber = format!("-sub {zero_copy} -sendqueuesize 1  -receivequeue 5");
-    vec![
-        (format!("-pub -exec 23 {flat}"), format!("-sub {flat}"), FLAT, FLAT),
-        (format!("-pub -exec 23 {flat} -latencyTest"), format!("-sub {flat}"), FLAT, FLAT),
-        (format!("-pub {publisher}"), subscriber.clone(), ZERO_COPY, ZERO_COPY),
-        (format!("-pub {publisher} -latencytest"), subscriber, ZERO_COPY, ZERO_COPY),
-    ]
-}
-
 fn pending_of_the_script() -> Vec<Pending> {
     const TCP: &[&str] = &["-transport TCP"];
     const TLS: &[&str] = &["-transport TLS"];
@@ -511,11 +525,7 @@ fn pending_of_the_script() -> Vec<Pending> {
 
 #[test]
 fn what_waits_for_a_feature_is_refused_by_its_name() {
-    let mut pending = pending_of_the_script();
-    for size in TUTORIAL_LARGE_SIZES {
-        pending.extend(pending_of_the_tutorial(size));
-    }
-    for (publisher, subscriber, publisher_reasons, subscriber_reasons) in pending {
+    for (publisher, subscriber, publisher_reasons, subscriber_reasons) in pending_of_the_script() {
         for (line, reasons) in [(publisher, publisher_reasons), (subscriber, subscriber_reasons)] {
             let outcome = run(&on_loopback(&line));
             assert_eq!((outcome.code, outcome.stdout.len()), (255, 0), "{line}: {outcome:?}");

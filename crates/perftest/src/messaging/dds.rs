@@ -24,13 +24,17 @@ use peregrine_report::record::WireUse;
 
 pub(crate) use self::poller::Poller;
 use self::reports::Endpoints;
-pub use self::types::{TestData, TestDataKeyed, TestDataKeyedLarge, TestDataLarge, TestType};
+pub use self::types::{
+    TestData, TestDataFlat, TestDataKeyed, TestDataKeyedFlat, TestDataKeyedLarge, TestDataKeyedLargeFlat,
+    TestDataKeyedLargeZeroCopy, TestDataKeyedZeroCopy, TestDataLarge, TestDataLargeFlat, TestDataLargeZeroCopy,
+    TestDataZeroCopy, TestType,
+};
 use super::receive_buffer::ReceiveBuffer;
 use super::{Configuration, EndpointReport, Messaging, Resent, Sample, SampleReader, SampleWriter, Topic, WriteError};
 use crate::clock::MonotonicNs;
 use crate::control::CONTROL_KEY;
 use crate::error::Error;
-use crate::plan::{Gather, Role, TestPlan, TransportKind, Wait};
+use crate::plan::{Gather, Role, SampleForm, TestPlan, TransportKind, Wait};
 use crate::threads::{self, ThreadKind};
 
 /// How the participant calls itself.
@@ -47,6 +51,40 @@ const PATH_POLL: Duration = Duration::from_millis(1);
 const CLOSE_POLL: Duration = Duration::from_millis(20);
 /// How often a read thread looks, within the time that it gathers samples, whether there are enough.
 const GATHER_LOOKS: u32 = 16;
+
+/// Something to do over DDS, whatever the type of the topics.
+pub trait OverDds {
+    /// What comes of it.
+    type Output;
+
+    /// Does it.
+    ///
+    /// # Errors
+    /// Whatever it meets.
+    fn run<T: TestType>(self, messaging: &DdsMessaging<T>) -> Result<Self::Output, Error>;
+}
+
+/// Joins the domain with the type that the plan asks for, and does something there.
+///
+/// # Errors
+/// The domain cannot be joined, or what is done there fails.
+pub fn over_dds<D: OverDds>(plan: &TestPlan, task: D) -> Result<D::Output, Error> {
+    use SampleForm::{Flat, Serialized, ZeroCopy};
+    match (plan.data.form, plan.data.keyed, plan.data.unbounded.is_some()) {
+        (Serialized, false, false) => task.run(&DdsMessaging::<TestData>::new(plan)?),
+        (Serialized, true, false) => task.run(&DdsMessaging::<TestDataKeyed>::new(plan)?),
+        (Serialized, false, true) => task.run(&DdsMessaging::<TestDataLarge>::new(plan)?),
+        (Serialized, true, true) => task.run(&DdsMessaging::<TestDataKeyedLarge>::new(plan)?),
+        (Flat, false, false) => task.run(&DdsMessaging::<TestDataFlat>::new(plan)?),
+        (Flat, true, false) => task.run(&DdsMessaging::<TestDataKeyedFlat>::new(plan)?),
+        (Flat, false, true) => task.run(&DdsMessaging::<TestDataLargeFlat>::new(plan)?),
+        (Flat, true, true) => task.run(&DdsMessaging::<TestDataKeyedLargeFlat>::new(plan)?),
+        (ZeroCopy, false, false) => task.run(&DdsMessaging::<TestDataZeroCopy>::new(plan)?),
+        (ZeroCopy, true, false) => task.run(&DdsMessaging::<TestDataKeyedZeroCopy>::new(plan)?),
+        (ZeroCopy, false, true) => task.run(&DdsMessaging::<TestDataLargeZeroCopy>::new(plan)?),
+        (ZeroCopy, true, true) => task.run(&DdsMessaging::<TestDataKeyedLargeZeroCopy>::new(plan)?),
+    }
+}
 
 /// One DomainParticipant, and the type of all its topics.
 #[derive(Debug)]
@@ -88,7 +126,12 @@ impl<T: TestType> DdsMessaging<T> {
     /// What the block of RTI Perftest says as well, of features that are known and not there.
     fn perftest_lines(&self) -> Vec<(String, String)> {
         let mut lines = vec![("Middleware", "DDS"), ("Type", T::TYPE_NAME)];
-        lines.extend([("Dynamic Data", "No"), ("FlatData", "No"), ("Zero Copy", "No")]);
+        let (is_flat, is_zero_copy) = match self.plan.data.form {
+            SampleForm::Serialized => ("No", "No"),
+            SampleForm::Flat => ("Yes", "No"),
+            SampleForm::ZeroCopy => ("Yes", "Yes"),
+        };
+        lines.extend([("Dynamic Data", "No"), ("FlatData", is_flat), ("Zero Copy", is_zero_copy)]);
         if matches!(self.plan.role, Role::Publisher(_)) {
             match self.plan.data.asynchronous {
                 None => lines.push(("Asynchronous Publishing", "No")),
@@ -341,8 +384,8 @@ impl<T: TestType> SampleWriter for DdsWriter<T> {
             return Err(WriteError::PartnerGone(format!("Every reader of topic {} has left.", self.topic)));
         }
         let instance = if T::HAS_KEY { self.instance(sample.key)? } else { InstanceHandle::NIL };
-        let len = sample.serialized_len();
-        match self.writer.write_serialized(instance, len, |buffer| sample.serialize_into(buffer)) {
+        let len = T::serialized_len(sample);
+        match self.writer.write_serialized(instance, len, |buffer| T::serialize_into(sample, buffer)) {
             Ok(_) => Ok(()),
             Err(peregrine::Error::Timeout(text)) => {
                 Err(WriteError::PartnerGone(format!("Nobody acknowledges: {text}.")))
@@ -525,7 +568,7 @@ fn deliver<T: TestType>(reader: &DataReader<T>, on_sample: &mut impl FnMut(&Samp
     reader.take_each(&Selector::ANY, |view: &LoanedSample<T>| {
         // What is not a sample of this test, such as the news that an instance has no writer, is passed over.
         if view.info().valid_data
-            && let Ok(sample) = Sample::from_serialized(view.bytes())
+            && let Some(sample) = T::parse(view.bytes())
         {
             on_sample(&sample);
             count += 1;

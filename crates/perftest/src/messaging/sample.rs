@@ -68,6 +68,12 @@ impl<'a> Sample<'a> {
         }
     }
 
+    /// The number by which the pattern in its payload is known, if it has one.
+    #[inline]
+    pub fn pattern_number(&self) -> u64 {
+        u64::from(self.entity_id.cast_unsigned()) << 32 | u64::from(self.seq_num)
+    }
+
     /// Everything before the payload.
     #[inline]
     pub fn header(&self) -> [u8; HEADER_LEN] {

@@ -21,7 +21,7 @@ pub use self::command::{LoadOptions, RespondOptions, SearchOptions, load, respon
 use crate::cli::{Invocation, UsageError, parse};
 use crate::error::Error;
 use crate::messaging::Messaging;
-use crate::messaging::dds::{DdsMessaging, TestData, TestDataKeyed, TestDataKeyedLarge, TestDataLarge};
+use crate::messaging::dds::{DdsMessaging, OverDds, TestType, over_dds};
 use crate::messaging::raw::RawMessaging;
 use crate::plan::{self, TestPlan};
 use crate::threads;
@@ -45,11 +45,20 @@ fn over_messaging<T: Task>(words: &[String], task: T) -> Result<T::Output, Error
     if plan.transport.raw {
         return task.run(&plan, &RawMessaging::new(&plan)?);
     }
-    match (plan.data.keyed, plan.data.unbounded) {
-        (false, None) => task.run(&plan, &DdsMessaging::<TestData>::new(&plan)?),
-        (true, None) => task.run(&plan, &DdsMessaging::<TestDataKeyed>::new(&plan)?),
-        (false, Some(_)) => task.run(&plan, &DdsMessaging::<TestDataLarge>::new(&plan)?),
-        (true, Some(_)) => task.run(&plan, &DdsMessaging::<TestDataKeyedLarge>::new(&plan)?),
+    over_dds(&plan, Over { plan: &plan, task })
+}
+
+/// A task over DDS.
+struct Over<'a, T> {
+    plan: &'a TestPlan,
+    task: T,
+}
+
+impl<T: Task> OverDds for Over<'_, T> {
+    type Output = T::Output;
+
+    fn run<D: TestType>(self, messaging: &DdsMessaging<D>) -> Result<T::Output, Error> {
+        self.task.run(self.plan, messaging)
     }
 }
 

@@ -113,6 +113,17 @@ pub struct SubscriberPlan {
     pub publishers: u32,
 }
 
+/// In which form samples are made and read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SampleForm {
+    /// Serialized by the plain type of RTI Perftest.
+    Serialized,
+    /// Built in place, by a type of FlatData.
+    Flat,
+    /// The same, and of the payload only what is checked is written, where readers read it.
+    ZeroCopy,
+}
+
 /// What both sides must be started with alike; the protocol negotiates nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DataPlan {
@@ -128,6 +139,8 @@ pub struct DataPlan {
     pub instances: u32,
     /// Whether their number was given rather than assumed; without, any number may come.
     pub instances_given: bool,
+    /// In which form samples are made and read.
+    pub form: SampleForm,
     /// Unbounded type, and the size from which its memory is taken on demand.
     pub unbounded: Option<usize>,
     /// 0 volatile, 1 transient local, 2 transient, 3 persistent.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{
     Batching, DataPlan, Diagnostics, FlowController, Gather, MAX_BOUNDED_LEN, MAX_DATAGRAM_LEN, MAX_UNFRAGMENTED_LEN,
     MulticastGroups, OVERHEAD_LEN, OutputFormat, OutputPlan, Pace, PayloadFile, PublisherPlan, ReceivePlan, Role,
-    SCAN_SIZES, SubscriberPlan, TestPlan, ThreadPlan, Timeouts, TransportKind, TransportPlan, Wait,
+    SCAN_SIZES, SampleForm, SubscriberPlan, TestPlan, ThreadPlan, Timeouts, TransportKind, TransportPlan, Wait,
 };
 use crate::cli::option::{Availability, Side};
 use crate::cli::table::OPTIONS;
@@ -237,7 +237,7 @@ fn batching(options: &ParsedOptions, sizes: &[usize], remarks: &mut Remarks) -> 
     let largest = sizes.iter().copied().max().unwrap_or(0);
     let has_rate = options.has("pubRate") || options.has("pubRatebps");
     let Some(bytes) = options.integer("batchSize").map(|bytes| bytes as usize) else {
-        let off = options.has("latencyTest") || options.has("rawTransport") || has_rate;
+        let off = options.has("latencyTest") || options.has("rawTransport") || has_rate || is_flat(options);
         return if off { Batching::Off } else { Batching::Implicit(DEFAULT_BATCH_BYTES) };
     };
     if bytes == 0 {
@@ -245,6 +245,11 @@ fn batching(options: &ParsedOptions, sizes: &[usize], remarks: &mut Remarks) -> 
     }
     if options.has("latencyTest") {
         remarks.errors.push("-batchSize cannot go with -latencyTest: each ping waits for its answer".into());
+    }
+    if is_flat(options) {
+        remarks
+            .errors
+            .push("-batchSize cannot go with -flatData and -zeroCopy: samples are sent from where they lie".into());
     }
     if largest > MAX_UNFRAGMENTED_LEN {
         remarks.errors.push(format!(
@@ -301,6 +306,7 @@ fn data(options: &ParsedOptions, sizes: &[usize], remarks: &mut Remarks) -> Data
         keyed: options.has("keyed"),
         instances: u32_option(options, "instances", 1),
         instances_given: options.has("instances"),
+        form: form(options, remarks),
         unbounded,
         durability: options.integer("durability").unwrap_or(0) as u8,
         send_queue_len: u32_option(options, "sendQueueSize", 50),
@@ -311,6 +317,21 @@ fn data(options: &ParsedOptions, sizes: &[usize], remarks: &mut Remarks) -> Data
         send_buffer_len: options.integer("sendBufferSize").map(|len| len as usize),
         asynchronous: asynchronous(options, remarks),
     }
+}
+
+fn is_flat(options: &ParsedOptions) -> bool {
+    options.has("flatData") || options.has("zeroCopy")
+}
+
+/// `-zeroCopy` implies `-flatData`.
+fn form(options: &ParsedOptions, remarks: &mut Remarks) -> SampleForm {
+    if !options.has("zeroCopy") {
+        return if options.has("flatData") { SampleForm::Flat } else { SampleForm::Serialized };
+    }
+    if options.choice("transport") != Some("SHMEM") {
+        remarks.errors.push("-zeroCopy needs -transport SHMEM: elsewhere samples have to be copied".into());
+    }
+    SampleForm::ZeroCopy
 }
 
 fn asynchronous(options: &ParsedOptions, remarks: &mut Remarks) -> Option<FlowController> {

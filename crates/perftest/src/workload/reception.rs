@@ -7,7 +7,6 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use peregrine_report::record::ThroughputResult;
 
 use super::meter::Totals;
-use super::payload::number_of;
 use super::sequence::{Arrival, SequenceWindow};
 use crate::clock::MonotonicNs;
 use crate::control::{ControlCounter, ProcessNumber, Sentinel};
@@ -234,7 +233,7 @@ impl<W: SampleWriter> Reception<W> {
     fn check(&mut self, sample: &Sample<'_>) {
         self.size.checked += 1;
         self.progress.checked.store(self.size.checked, Ordering::Relaxed);
-        if !payload::are_some_intact(sample.payload, number_of(sample.entity_id as u32, sample.seq_num)) {
+        if !payload::are_some_intact(sample.payload, sample.pattern_number()) {
             self.size.corrupt += 1;
             self.progress.corrupt.store(self.size.corrupt, Ordering::Relaxed);
         }
@@ -351,6 +350,7 @@ mod tests {
 
     use super::*;
     use crate::error::Error;
+    use crate::workload::payload::number_of;
 
     const PAYLOAD: [u8; 72] = [0; 72];
 

@@ -20,8 +20,10 @@ use super::{Counters, lock};
 /// What a reader notes before it has anything, to say that it is there.
 pub(super) const READY: u64 = 1;
 
-/// How often acknowledgements are looked at while there is no other reason.
+/// After how many samples acknowledgements are looked at while there is no other reason, and after how many octets: what is
+/// not known to be acknowledged keeps its slot, and large slots are to be few.
 const LOOK_EVERY: u32 = 32;
+const LOOK_EVERY_BYTES: usize = 64 << 10;
 /// How often a writer that writes on and on gives up memory that was not in use meanwhile.
 const TRIM_EVERY: Duration = Duration::from_secs(1);
 
@@ -39,6 +41,7 @@ struct Channels {
     /// A slot without octets, for what is told without any.
     nothing: Option<SharedSlot>,
     since_look: u32,
+    bytes_since_look: usize,
     /// When to give up memory that is not in use.
     trim_at: MonotonicNs,
     /// Somebody waits until everything is acknowledged.
@@ -129,6 +132,7 @@ impl Outgoing {
                 readers: Vec::new(),
                 nothing: None,
                 since_look: 0,
+                bytes_since_look: 0,
                 trim_at: MonotonicNs(0),
                 is_asking: false,
             }));
@@ -184,10 +188,10 @@ impl Outgoing {
         let mut channels = lock(&self.channels);
         let Some(channels) = channels.as_mut() else { return Vec::new() };
         channels.since_look += 1;
-        if channels.since_look < LOOK_EVERY {
+        if channels.since_look < LOOK_EVERY && channels.bytes_since_look < LOOK_EVERY_BYTES {
             return Vec::new();
         }
-        channels.since_look = 0;
+        (channels.since_look, channels.bytes_since_look) = (0, 0);
         let now = MonotonicNs::now();
         if now >= channels.trim_at {
             channels.trim_at = now.after(TRIM_EVERY);
@@ -304,6 +308,7 @@ impl Channels {
                 *slot = Some(self.slot_of(change, counters)?);
             }
             if let Some(slot) = slot {
+                self.bytes_since_look = self.bytes_since_look.saturating_add(slot.len());
                 self.send(to, slot, entry_of(change))?;
             }
             counters.sent.fetch_add(1, Ordering::Relaxed);

@@ -11,7 +11,9 @@ use peregrine::qos::{
 
 use crate::error::Error;
 use crate::messaging::{HEADER_LEN, Topic, missing_interface};
-use crate::plan::{Batching, FlowController, MAX_DATAGRAM_LEN, OVERHEAD_LEN, Role, TestPlan, TransportKind, Wait};
+use crate::plan::{
+    Batching, FlowController, MAX_DATAGRAM_LEN, OVERHEAD_LEN, Role, SampleForm, TestPlan, TransportKind, Wait,
+};
 use crate::threads;
 
 /// Samples that the reader of a topic holds at most.
@@ -85,7 +87,7 @@ pub(super) fn writer_qos(plan: &TestPlan, topic: Topic) -> DataWriterQos {
         // Of announcements the latest counts: who comes later must not take a subscriber for present that has left.
         history: if topic == Topic::Announcement { History::KeepLast { depth: 1 } } else { History::KeepAll },
         resource_limits: limits(plan, max_samples),
-        data_representation: DataRepresentation(vec![RepresentationId::XCDR1]),
+        data_representation: representation(plan),
         ..DataWriterQos::default()
     }
 }
@@ -102,8 +104,20 @@ pub(super) fn reader_qos(plan: &TestPlan, topic: Topic) -> DataReaderQos {
         reliability: Reliability { kind, ..Reliability::RELIABLE },
         history: History::KeepAll,
         resource_limits: limits(plan, Limit::At(max_samples)),
+        data_representation: match plan.data.form {
+            SampleForm::Serialized => DataReaderQos::default().data_representation,
+            SampleForm::Flat | SampleForm::ZeroCopy => representation(plan),
+        },
         ..DataReaderQos::default()
     }
+}
+
+/// As RTI Perftest writes. FlatData exists as XCDR2 only.
+fn representation(plan: &TestPlan) -> DataRepresentation {
+    DataRepresentation(vec![match plan.data.form {
+        SampleForm::Serialized => RepresentationId::XCDR1,
+        SampleForm::Flat | SampleForm::ZeroCopy => RepresentationId::XCDR2,
+    }])
 }
 
 /// Who sends what writers write, and how fast.

@@ -415,13 +415,15 @@ impl Locked {
                 tracing::debug!(reader = %core.guid, writer = %writer.guid, "matched");
                 touched.reader(core);
                 let is_new = !core.lock().matched.contains(&writer.guid);
+                let is_matched = core.match_writer(now, writer.clone());
                 if is_new
+                    && is_matched
                     && let Some(shared) = core.domain.shared_memory()
                     && let Some(data) = self.rtps.remote_participant(&writer.guid.prefix)
                 {
                     shared.want(core, writer.guid, data);
                 }
-                if !core.match_writer(now, writer.clone()) {
+                if !is_matched {
                     let reason = NonMatch::TooManyMatches { limit: MATCHES_MAX };
                     core.refused(writer.guid, &reason);
                     self.observe_refusal(*reader, writer.guid, &reason);

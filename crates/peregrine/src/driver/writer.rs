@@ -319,6 +319,7 @@ impl WriterCore {
         for reader in &looked.ready {
             guard.writer.set_path(now, *reader, ReaderPath::HandOver);
             guard.messages_first = true;
+            self.outgoing.note_ready(*reader);
         }
         for reader in &looked.resumed {
             guard.writer.go_on(*reader);
@@ -327,7 +328,8 @@ impl WriterCore {
             guard.writer.set_path(now, *reader, ReaderPath::Messages);
         }
         drop(guard);
-        self.note_acknowledged(false);
+        // Whoever waits for acknowledgements may have begun to before there was anyone to ask here.
+        self.note_acknowledged(!looked.ready.is_empty());
         looked
     }
 

@@ -311,8 +311,9 @@ impl<T: Copy> Sender<T> {
     /// Asks the reader to tell, once, when it has noted `at` or more. To be followed by another look at the note.
     pub(super) fn ask_for_note(&mut self, at: u64) {
         self.note_asked += 1;
-        self.ring.store(RING_NOTE_ASKED, self.note_asked, Ordering::Release);
+        // In this order: who sees that it was asked sees for what.
         self.ring.store(RING_NOTE_AT, at, Ordering::Release);
+        self.ring.store(RING_NOTE_ASKED, self.note_asked, Ordering::Release);
         // With the fence of `Shared::note`.
         fence(Ordering::SeqCst);
     }
@@ -382,10 +383,10 @@ impl Shared {
         self.holds.store(HOLD_NOTE, value, Ordering::Release);
         // With the fence of `Sender::ask_for_note`.
         fence(Ordering::SeqCst);
+        let asked = self.ring.load_acquire(RING_NOTE_ASKED);
         if self.ring.load_acquire(RING_NOTE_AT) > value {
             return false;
         }
-        let asked = self.ring.load_relaxed(RING_NOTE_ASKED);
         self.told_note.swap(asked, Ordering::Relaxed) != asked
     }
 

@@ -55,14 +55,14 @@ struct LocalReader {
     below: SequenceNumber,
     /// There was no room for it.
     is_halted: bool,
-    /// It has noted something, and so is there to take what it is given.
+    /// It has noted something, and so is there to take what it is given; and the writer knows that.
     is_ready: bool,
 }
 
 /// What has become of readers since they were looked after last.
 #[derive(Default)]
 pub(in crate::driver) struct Looked {
-    /// They are there, and get their samples here from now on.
+    /// They are there, and can get their samples here from now on, to be followed by [`Outgoing::note_ready`].
     pub(in crate::driver) ready: Vec<Guid>,
     /// They may have room again.
     pub(in crate::driver) resumed: Vec<Guid>,
@@ -230,12 +230,20 @@ impl Outgoing {
                 looked.resumed.push(reader.guid);
             }
             if !reader.is_ready && channels.writer.note_of(reader.id).is_some_and(|note| note >= READY) {
-                reader.is_ready = true;
                 looked.ready.push(reader.guid);
             }
         }
         self.end_if_unused(&mut guard);
         looked
+    }
+
+    /// The writer hands its samples to this reader here. Before that, what the reader notes is no acknowledgement.
+    pub(in crate::driver) fn note_ready(&self, reader: Guid) {
+        let mut channels = lock(&self.channels);
+        let mut readers = channels.iter_mut().flat_map(|channels| &mut channels.readers);
+        if let Some(local) = readers.find(|local| local.guid == reader) {
+            local.is_ready = true;
+        }
     }
 
     /// Ends the channel to a reader, if there is one.
@@ -364,7 +372,8 @@ impl Channels {
     fn acknowledged(&mut self, last: SequenceNumber, asks: bool) -> Vec<(Guid, SequenceNumber)> {
         let mut news = Vec::new();
         self.is_asking |= asks;
-        for reader in &mut self.readers {
+        // What one has noted that gets messages still is not news: it is told with them, and here again when it is ready.
+        for reader in self.readers.iter_mut().filter(|reader| reader.is_ready) {
             let noted = if self.is_asking && reader.below <= last {
                 // Half of what is missing: so not every sample wakes the writer, and it does not run dry.
                 let missing = last.next().0.saturating_sub(reader.below.0.max(1));

@@ -144,7 +144,7 @@ pub(crate) fn a_full_writer_blocks<T: Subject>(path: Path, topic: &str) {
     let [a, b] = path.sides();
     let mut qos = writer_qos();
     qos.resource_limits = ResourceLimits { max_samples: Limit::At(2), ..ResourceLimits::default() };
-    qos.reliability.max_blocking_time = Duration::from_millis(30).into();
+    qos.reliability.max_blocking_time = Duration::from_millis(500).into();
     let mut qos_of_reader = reader_qos();
     qos_of_reader.resource_limits = ResourceLimits { max_samples: Limit::At(1), ..ResourceLimits::default() };
     let limited = writer::<T>(&a, topic, qos.clone());

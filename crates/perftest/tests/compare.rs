@@ -66,7 +66,7 @@ fn two_records_are_compared_and_strangers_are_named() {
     let folder = Folder::new("compare");
     let [one, other] = ["one", "other"].map(|name| folder.path(name));
     for out in [&one, &other] {
-        let outcome = run(&format!("--sizes 64 --repetitions 1 --time 10 --out {out}"));
+        let outcome = run(&format!("--sizes 64 --repetitions 1 --time 100 --out {out}"));
         assert_eq!(outcome.code, 0, "{outcome:?}");
     }
     let outcome = run(&format!("compare {one} {other}"));

@@ -12,7 +12,9 @@ const QUICK: &str = "-raw -startDelay 0 -discoveryTimeout 20";
 fn a_wrong_command_line_ends_with_255_and_names_every_mistake() {
     let outcome = run("-pub -nonsense -dataLen 5 -secureGovernanceFile g.xml");
     assert_eq!((outcome.code, outcome.stdout.len()), (255, 0), "{outcome:?}");
-    for expected in ["Cannot parse '-nonsense'", "-dataLen: 5 is out of range", "-secureGovernanceFile is not available yet"] {
+    for expected in
+        ["Cannot parse '-nonsense'", "-dataLen: 5 is out of range", "-secureGovernanceFile is not available yet"]
+    {
         assert!(outcome.stderr.contains(expected), "{}", outcome.stderr);
     }
 }

@@ -207,17 +207,16 @@ mod tests {
         for floor in FLOORS {
             for size in [1, 1000, 63_000] {
                 for &test in floor.tests {
-                    let measure = |time| {
+                    let count = |time| {
                         let measured = floor.measure(test, size, time, None, &Stop::default());
-                        measured.inspect_err(|error| println!("{}, {size} bytes: {error}", floor.label)).ok()
+                        let measured = measured.inspect_err(|error| println!("{}, {size} bytes: {error}", floor.label));
+                        measured.ok().map(|measured| match test {
+                            Test::Latency => measured.publisher.latency.unwrap().count,
+                            _ => measured.subscriber.throughput.unwrap().samples,
+                        })
                     };
-                    let measured = TIMES.into_iter().find_map(measure);
-                    let measured = measured.unwrap_or_else(|| panic!("{}, {size} bytes, {test:?}", floor.label));
-                    let counted = match test {
-                        Test::Latency => measured.publisher.latency.unwrap().count,
-                        _ => measured.subscriber.throughput.unwrap().samples,
-                    };
-                    assert!(counted > 0, "{}, {size} bytes, {test:?}", floor.label);
+                    let moved = TIMES.into_iter().filter_map(count).any(|count| count > 0);
+                    assert!(moved, "{}, {size} bytes, {test:?}", floor.label);
                 }
             }
         }

@@ -146,11 +146,12 @@ impl WriterCore {
         self.due.get()
     }
 
-    /// Writes, waiting for room until `give_up_at`.
+    /// Writes at a moment that has just been read, waiting for room until `give_up_at`.
     pub(crate) fn write<'c>(
         &'c self,
         mut guard: MutexGuard<'c, WriterState>,
         mut change: Change,
+        mut at: Instant,
         give_up_at: impl FnOnce() -> Option<Instant>,
     ) -> Result<SequenceNumber, WriteFailure> {
         let mut give_up_at = Some(give_up_at);
@@ -159,7 +160,7 @@ impl WriterCore {
             if guard.closed {
                 return Err(WriteFailure::Closed);
             }
-            match guard.writer.write(now(), change) {
+            match guard.writer.write(at, change) {
                 Ok(number) => {
                     let must_wait = guard.must_wait_for_readers();
                     self.transmit_in_flow(guard);
@@ -178,6 +179,7 @@ impl WriterCore {
                         Some(guard) => guard,
                         None => return Err(WriteFailure::Full(full)),
                     };
+                    at = now();
                 }
             }
         }

@@ -12,8 +12,8 @@ use peregrine_rtps::time::Timestamp;
 use peregrine_xtypes::{DdsType, Representation, plain};
 
 use super::DataWriter;
-use crate::driver::wall;
 use crate::driver::writer::{PayloadSlot, WriterCore};
+use crate::driver::{now, wall};
 use crate::entity::instance_of;
 use crate::error::Error;
 
@@ -134,7 +134,7 @@ impl<T: DdsType> DataWriter<T> {
             inner.note_instance(&guard, instance, &*sample)?;
         }
         let payload = std::mem::replace(&mut sample.memory, Memory::Nothing).into_payload().unwrap_or_default();
-        inner.put(guard, Change { kind: ChangeKind::Alive, instance, source_timestamp, payload })
+        inner.put(guard, Change { kind: ChangeKind::Alive, instance, source_timestamp, payload }, now())
     }
 }
 

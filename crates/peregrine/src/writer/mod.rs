@@ -3,6 +3,8 @@
 mod any;
 mod asynchronous;
 mod builder;
+mod flat;
+mod lent;
 mod loan;
 mod publish_mode;
 pub(crate) mod shared;
@@ -22,12 +24,13 @@ use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::{Instant, Span, Timestamp};
 use peregrine_rtps::writer::{Batching, WriterCounters};
 use peregrine_xtypes::{
-    DdsType, Endianness, Representation, decode_key_holder, encode, encode_key, encoded_key_len, encoded_len,
+    DdsType, Endianness, Representation, decode, decode_key_holder, encode, encode_key, encoded_key_len, encoded_len,
 };
 
 pub use any::AnyDataWriter;
 pub(crate) use any::AnyWriter;
 pub use builder::DataWriterBuilder;
+pub use flat::FlatLoan;
 pub use loan::WriteLoan;
 pub use publish_mode::{FlowController, PublishMode};
 
@@ -104,7 +107,7 @@ impl<T: DdsType> DataWriter<T> {
     /// [`Error::ImmutablePolicy`] names a policy that cannot change once the writer is enabled; others contradict each
     /// other or are not available.
     pub fn set_qos(&self, qos: DataWriterQos) -> Result<(), Error> {
-        let qos = builder::normalized(qos);
+        let qos = builder::normalized::<T>(qos);
         qos::check_writer(&qos, &self.inner.publisher.qos())?;
         let mut held = lock(&self.inner.qos);
         if let Some(policy) = held.immutable_change(&qos).filter(|_| self.is_enabled()) {
@@ -487,6 +490,16 @@ impl<T: DdsType> WriterInner<T> {
         if let Entry::Vacant(vacant) = lock(&self.keys).entry(instance) {
             vacant.insert(serialized_key(value)?);
         }
+        Ok(())
+    }
+
+    /// The same of an instance whose key is looked for in a payload, before the writer is locked.
+    fn note_instance_of_payload(&self, instance: KeyHash, payload: &[u8]) -> Result<(), Error> {
+        if !T::HAS_KEY || lock(&self.keys).contains_key(&instance) {
+            return Ok(());
+        }
+        let key = serialized_key(&decode::<T>(payload)?)?;
+        lock(&self.keys).entry(instance).or_insert(key);
         Ok(())
     }
 

@@ -98,6 +98,14 @@ impl PayloadSlot {
         self.0.get_mut(ALIGNING..).unwrap_or_default()
     }
 
+    /// The payload has become shorter than it was expected to be.
+    pub(crate) fn truncate(&mut self, len: usize) {
+        if len < self.octets().len() {
+            // A shorter one fits.
+            let _ = self.0.set_len(len.saturating_add(ALIGNING));
+        }
+    }
+
     pub(crate) fn into_payload(self) -> Payload {
         Payload::foreign(Arc::new(InSlot(self.0.share())))
     }

@@ -233,6 +233,7 @@ impl WriterCore {
         self.transmit(guard);
         if self.outgoing.has_readers() {
             self.acknowledge(&self.outgoing.acknowledged_meanwhile(last));
+            self.note_ended_channels();
         }
         if has_filled {
             self.domain.note_filled(now());
@@ -291,7 +292,22 @@ impl WriterCore {
             && let Some(shared) = self.domain.shared_memory()
         {
             shared.publish(&self.outgoing, batch, halted);
+            self.note_ended_channels();
         }
+    }
+
+    /// Has readers looked after that were found gone: they get messages from then on.
+    fn note_ended_channels(&self) {
+        if self.outgoing.has_ended()
+            && let Some(shared) = self.domain.shared_memory()
+        {
+            shared.note_ended();
+        }
+    }
+
+    /// Whether there are such.
+    pub(super) fn has_ended_channels(&self) -> bool {
+        self.outgoing.has_ended()
     }
 
     /// Whether a reader in another process had no room, and nobody has seen it make any since.
@@ -477,6 +493,7 @@ impl WriterCore {
             guard.statuses.changed |= StatusMask::PUBLICATION_MATCHED;
         }
         self.outgoing.remove(reader);
+        self.note_ended_channels();
         // Whoever waited for it need not any more.
         guard.wakers.wake(StatusMask::ACKNOWLEDGED);
     }

@@ -177,21 +177,17 @@ struct Rest {
 }
 
 impl Rest {
-    /// To be called when the last of the others has been killed. `let_go` gives back what the application has of them.
-    fn of(participant: &DomainParticipant, let_go: impl Fn()) -> Self {
-        let start = Instant::now();
+    /// To be called when the last of the others has been killed.
+    fn of(participant: &DomainParticipant) -> Self {
         eventually("the channels end", || {
             let statistics = participant.shared_memory_statistics();
             (statistics.readers, statistics.writers) == (0, 0)
         });
-        let channels = start.elapsed();
-        let_go();
         eventually("discovery has forgotten them", || {
             let (publications, subscriptions) =
                 (participant.discovered_publications(), participant.discovered_subscriptions());
             publications.len() + subscriptions.len() + participant.discovered_participants().len() == 0
         });
-        println!("channels gone after {channels:?}, participants after {:?}, lease {LEASE:?}", start.elapsed());
         let named = std::fs::read_dir("/dev/shm").map_or(0, |entries| {
             entries
                 .filter(|entry| entry.as_ref().is_ok_and(|e| e.file_name().to_string_lossy().contains("peregrine")))
@@ -202,8 +198,8 @@ impl Rest {
     }
 
     /// Waits until the survivor has no more than this.
-    fn compare(&self, participant: &DomainParticipant, let_go: impl Fn()) {
-        let after = Self::of(participant, let_go);
+    fn compare(&self, participant: &DomainParticipant) {
+        let after = Self::of(participant);
         println!(
             "heap: {} octets in {} blocks, before {} in {}; {:?}",
             after.heap.curr_bytes, after.heap.curr_blocks, self.heap.curr_bytes, self.heap.curr_blocks, after.holdings
@@ -218,18 +214,17 @@ impl Rest {
 fn writers_killed_while_they_write_leave_nothing_behind(rounds: u64) {
     let _profiler = dhat::Profiler::builder().testing().build();
     let participant = participant();
-    let reader = reader(&participant);
-    // What it holds of dead writers is still there, and goes when it is let go of.
-    let let_go = || {
-        let samples = reader.take().unwrap().into_iter();
-        samples.filter_map(|sample| sample.data).for_each(|block| assert!(block.is_whole()));
-    };
     let mut random = fastrand::Rng::with_seed(1);
-    let mut warm = None;
-    for round in 0..rounds {
-        if round == WARM_UP {
-            warm = Some(Rest::of(&participant, let_go));
-        }
+    // Readers and writers keep buffers for as many samples as they ever had at a time, so each part has its own.
+    kill_writers(&participant, 0..WARM_UP, &mut random);
+    let warm = Rest::of(&participant);
+    kill_writers(&participant, WARM_UP..rounds, &mut random);
+    warm.compare(&participant);
+}
+
+fn kill_writers(participant: &DomainParticipant, rounds: std::ops::Range<u64>, random: &mut fastrand::Rng) {
+    let reader = reader(participant);
+    for round in rounds {
         let other = Other::start("writer", round);
         let mut left = None;
         while left != Some(0) {
@@ -244,18 +239,23 @@ fn writers_killed_while_they_write_leave_nothing_behind(rounds: u64) {
         (0..random.u32(0..20_000)).for_each(|_| std::hint::spin_loop());
         other.kill();
     }
-    warm.unwrap().compare(&participant, let_go);
+    let start = Instant::now();
+    eventually("the channels end", || participant.shared_memory_statistics().writers == 0);
+    eventually("discovery has forgotten them", || participant.discovered_participants().is_empty());
+    println!("forgotten after {:?}, lease {LEASE:?}", start.elapsed());
+    // What it holds of dead writers is still there.
+    let samples = reader.take().unwrap().into_iter();
+    samples.filter_map(|sample| sample.data).for_each(|block| assert!(block.is_whole()));
 }
 
 fn readers_killed_while_they_take_leave_nothing_behind(rounds: u64) {
     let _profiler = dhat::Profiler::builder().testing().build();
     let participant = participant();
     let mut random = fastrand::Rng::with_seed(2);
-    // A writer keeps buffers for as many samples as were ever under way at a time, so each part has its own.
     kill_readers(&participant, 0..WARM_UP, &mut random);
-    let warm = Rest::of(&participant, || ());
+    let warm = Rest::of(&participant);
     kill_readers(&participant, WARM_UP..rounds, &mut random);
-    warm.compare(&participant, || ());
+    warm.compare(&participant);
 }
 
 fn kill_readers(participant: &DomainParticipant, rounds: std::ops::Range<u64>, random: &mut fastrand::Rng) {
@@ -282,7 +282,9 @@ fn kill_readers(participant: &DomainParticipant, rounds: std::ops::Range<u64>, r
         (0..random.u32(0..2_000_000)).for_each(|_| std::hint::spin_loop());
         other.kill();
     }
+    let start = Instant::now();
     eventually("discovery has forgotten them", || participant.discovered_participants().is_empty());
+    println!("forgotten after {:?}, lease {LEASE:?}", start.elapsed());
     is_over.store(true, Ordering::Relaxed);
     println!("{} samples were written", thread.join().unwrap());
 }

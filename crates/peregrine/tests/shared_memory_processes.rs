@@ -37,10 +37,11 @@ fn main() {
     match std::env::var(ROLE).as_deref() {
         Ok("writer") => return roles::writer(),
         Ok("reader") => return roles::reader(),
+        Ok("teller of the path") => return println!("{:?}", path_to(&["env"])),
         Ok(role) => panic!("{ROLE}={role} is no role"),
         Err(_) => {}
     }
-    let scenarios: [(&str, fn()); 8] = [
+    let scenarios: [(&str, fn()); 9] = [
         ("samples of every size arrive from another process", samples_of_every_size_arrive),
         ("writers killed in mid-stream leave nothing behind", writers_killed_in_mid_stream_leave_nothing_behind),
         ("readers killed in mid-stream leave nothing behind", readers_killed_in_mid_stream_leave_nothing_behind),
@@ -48,6 +49,7 @@ fn main() {
         ("another IPC namespace gets messages", another_ipc_namespace_gets_messages),
         ("another PID namespace gets messages", another_pid_namespace_gets_messages),
         ("another user gets messages", another_user_gets_messages),
+        ("the user nobody gets messages even of itself", the_user_nobody_gets_messages_even_of_itself),
         ("a read-only /dev/shm does not matter", a_read_only_dev_shm_does_not_matter),
     ];
     for (name, scenario) in scenarios {
@@ -279,6 +281,14 @@ fn another_pid_namespace_gets_messages() {
 
 fn another_user_gets_messages() {
     assert!(reason(&path_to(&["setpriv", "--reuid", "4321", "--clear-groups"])).contains("different users"));
+}
+
+/// What is not known in a user namespace is shown as nobody: two of them need not be the same.
+fn the_user_nobody_gets_messages_even_of_itself() {
+    let nobody = ["setpriv", "--reuid", "65534", "--clear-groups"];
+    assert!(reason(&path_to(&nobody)).contains("different users"));
+    let told = Other::start(&nobody, "teller of the path").line();
+    assert!(told.contains("stands for every user that is not known here"), "{told}");
 }
 
 fn a_read_only_dev_shm_does_not_matter() {

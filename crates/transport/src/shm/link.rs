@@ -61,7 +61,11 @@ impl Trust {
         if is_trusted {
             return Ok(());
         }
-        let text = format!("process {} runs as user {}, this one as user {own}", peer.process, peer.user);
+        let text = if peer.user == UNKNOWN_USER {
+            format!("user {UNKNOWN_USER} stands for every user that is not known here, and is not trusted")
+        } else {
+            format!("process {} runs as user {}, this one as user {own}", peer.process, peer.user)
+        };
         Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
     }
 }
@@ -265,6 +269,8 @@ mod tests {
         let stranger = Peer { process: 1, user: own + 1 };
         assert_eq!(Trust::SameUser.check(stranger).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
         assert!(Trust::AnyUser.check(stranger).is_ok());
+        let unknown = Trust::SameUser.check(Peer { process: 1, user: UNKNOWN_USER }).unwrap_err();
+        assert!(unknown.to_string().contains("not known"), "{unknown}");
         assert!(Trust::SameUser.check(Peer { process: 0, user: own }).is_ok());
     }
 

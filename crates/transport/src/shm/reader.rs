@@ -454,7 +454,8 @@ impl Channel {
             }
             Err(ring::TakeError::TooManyHeld) => return Err(TakeError { writer: self.id }),
             Err(ring::TakeError::Corrupt(Corrupt(what))) => {
-                self.end(Gone::Broken(what));
+                // Over the end that may have been seen before: what it has left is not waited for.
+                self.gone = Some(Gone::Broken(what));
                 return Ok(None);
             }
         };

@@ -468,6 +468,7 @@ impl Receiver {
                 continue;
             }
             if stamp != self.next + 1 {
+                shared.holds.store(HOLD_CELLS + cell.0 as usize, 0, Ordering::Release);
                 return Err(TakeError::Corrupt(Corrupt("the writer has written over an entry")));
             }
             let words = std::array::from_fn(|index| shared.ring.load_relaxed(entry + 1 + index));

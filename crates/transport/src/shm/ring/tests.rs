@@ -251,6 +251,17 @@ proptest! {
     }
 }
 
+/// However often it is looked at.
+#[test]
+fn an_entry_that_was_written_over_is_not_held() {
+    let pages = Pages::new(4, 3, Overflow::Block);
+    let (shared, mut receiver) = (pages.shared(), Receiver::new());
+    Mine::new(Words::of(&pages.ring)).store(RING_ENTRIES, 7, Ordering::Relaxed);
+    for _ in 0..5 {
+        assert!(matches!(receiver.take(&shared), Err(TakeError::Corrupt(_))));
+    }
+}
+
 #[test]
 fn a_descriptor_reaches_no_octet_outside_its_segment() {
     let descriptor = |offset, len| Descriptor { offset, len, ..Default::default() };

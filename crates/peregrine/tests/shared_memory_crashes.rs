@@ -1,0 +1,290 @@
+//! Processes that are killed while they write or take, again and again, and what that leaves in the one that survives: nothing.
+//! This binary starts itself again as the other process.
+//!
+//! `PEREGRINE_SHM_ROUNDS` says how many processes are killed in each role, more than 10; 20 unless it is set. What the survivor has
+//! after the last is compared with what it had after the tenth.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::collections::HashSet;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use common::holdings::Holdings;
+use common::{PATIENCE, config, eventually};
+use peregrine::{DataReader, DataWriter, DdsType, DomainParticipant};
+
+#[global_allocator]
+static ALLOCATOR: dhat::Alloc = dhat::Alloc;
+
+const ROLE: &str = "PEREGRINE_TEST_ROLE";
+const ROUND: &str = "PEREGRINE_TEST_ROUND";
+const ROUNDS: &str = "PEREGRINE_SHM_ROUNDS";
+const DOMAIN: u32 = 215;
+const LEASE: Duration = Duration::from_secs(2);
+/// After so many, everything has been allocated that is kept.
+const WARM_UP: u64 = 10;
+/// Blocks that tables may grow by, whatever the number of rounds.
+const BLOCKS_OF_TABLES: usize = 60;
+
+#[derive(Clone, Debug, PartialEq, DdsType)]
+#[dds(extensibility = "final")]
+struct Block {
+    round: u64,
+    number: u64,
+    octets: Vec<u8>,
+}
+
+impl Block {
+    fn new(round: u64, number: u64) -> Self {
+        let len = [32, 1000, 5000, 63_000, 300_000][number as usize % 5];
+        Self { round, number, octets: vec![number as u8; len] }
+    }
+
+    fn is_whole(&self) -> bool {
+        *self == Self::new(self.round, self.number)
+    }
+}
+
+type Scenario = fn(rounds: u64);
+
+const SCENARIOS: [(&str, Scenario); 2] = [
+    ("writers killed while they write leave nothing behind", writers_killed_while_they_write_leave_nothing_behind),
+    ("readers killed while they take leave nothing behind", readers_killed_while_they_take_leave_nothing_behind),
+];
+
+fn main() {
+    match std::env::var(ROLE).as_deref() {
+        Ok("writer") => return roles::writer(),
+        Ok("reader") => return roles::reader(),
+        Ok(role) => panic!("{ROLE}={role} is no role"),
+        Err(_) => {}
+    }
+    let rounds = std::env::var(ROUNDS).map_or(20, |text| text.parse().expect("PEREGRINE_SHM_ROUNDS is a number"));
+    assert!(rounds > WARM_UP, "{ROUNDS} must be more than {WARM_UP}");
+    for (name, scenario) in SCENARIOS {
+        let start = Instant::now();
+        scenario(rounds);
+        println!("test {name} ({rounds} rounds) ... ok ({:?})", start.elapsed());
+    }
+}
+
+mod roles {
+    use super::*;
+
+    /// Writes on and on.
+    pub(super) fn writer() {
+        let participant = participant();
+        let writer = super::writer(&participant);
+        writer.wait_for_readers(1, PATIENCE).unwrap();
+        let round = std::env::var(ROUND).unwrap().parse().unwrap();
+        for number in 0.. {
+            // It is killed; should nobody do that, it ends with its only reader.
+            let has_reader = writer.publication_matched_status().current_count > 0;
+            if !has_reader || writer.write(&Block::new(round, number)).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Takes on and on, and tells of the first.
+    pub(super) fn reader() {
+        let participant = participant();
+        let reader = super::reader(&participant);
+        let mut is_first = true;
+        while reader.wait_for_data(PATIENCE) {
+            for block in reader.take().unwrap().into_iter().filter_map(|sample| sample.data) {
+                assert!(block.is_whole(), "sample {} is torn", block.number);
+                if std::mem::take(&mut is_first) {
+                    println!("first");
+                }
+            }
+        }
+    }
+}
+
+fn participant() -> DomainParticipant {
+    DomainParticipant::builder(DOMAIN).config(config()).lease(LEASE).build().unwrap()
+}
+
+fn writer(participant: &DomainParticipant) -> DataWriter<Block> {
+    let topic = participant.topic::<Block>("blocks").unwrap();
+    topic.writer_builder().reliable().keep_last(32).max_blocking_time(PATIENCE).build().unwrap()
+}
+
+fn reader(participant: &DomainParticipant) -> DataReader<Block> {
+    participant.topic::<Block>("blocks").unwrap().reader_builder().reliable().keep_last(8).build().unwrap()
+}
+
+/// Another process, which is killed.
+struct Other {
+    child: Child,
+    /// The inodes of its sockets, as last looked at.
+    sockets: HashSet<String>,
+}
+
+impl Other {
+    fn start(role: &str, round: u64) -> Self {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.env(ROLE, role).env(ROUND, round.to_string()).stdout(Stdio::piped());
+        Self { child: command.spawn().unwrap(), sockets: HashSet::new() }
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        BufReader::new(self.child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        line.trim().to_owned()
+    }
+
+    /// After which nothing of it is left in the system.
+    fn kill(mut self) {
+        self.sockets = self.own_sockets();
+        assert!(!self.sockets.is_empty(), "it is not there any more");
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        eventually("its sockets are gone", || {
+            let all = std::fs::read_to_string("/proc/net/unix").unwrap();
+            let inode = |line: &str| line.split_whitespace().nth(6).map(str::to_owned);
+            !all.lines().filter_map(inode).any(|inode| self.sockets.contains(&inode))
+        });
+    }
+
+    fn own_sockets(&self) -> HashSet<String> {
+        let Ok(entries) = std::fs::read_dir(format!("/proc/{}/fd", self.child.id())) else { return HashSet::new() };
+        let links = entries.filter_map(|entry| entry.ok()?.path().read_link().ok());
+        let inode =
+            |link: std::path::PathBuf| Some(link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned());
+        links.filter_map(inode).collect()
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        // It may have been killed already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What the survivor has when nobody else is there.
+struct Rest {
+    holdings: Holdings,
+    heap: dhat::HeapStats,
+}
+
+impl Rest {
+    /// To be called when the last of the others has been killed.
+    fn of(participant: &DomainParticipant) -> Self {
+        eventually("the channels end", || {
+            let statistics = participant.shared_memory_statistics();
+            (statistics.readers, statistics.writers) == (0, 0)
+        });
+        eventually("discovery has forgotten them", || {
+            let (publications, subscriptions) =
+                (participant.discovered_publications(), participant.discovered_subscriptions());
+            publications.len() + subscriptions.len() + participant.discovered_participants().len() == 0
+        });
+        let named = std::fs::read_dir("/dev/shm").map_or(0, |entries| {
+            entries
+                .filter(|entry| entry.as_ref().is_ok_and(|e| e.file_name().to_string_lossy().contains("peregrine")))
+                .count()
+        });
+        assert_eq!(named, 0, "files");
+        Self { holdings: Holdings::now(), heap: dhat::HeapStats::get() }
+    }
+
+    /// Waits until the survivor has no more than this.
+    fn compare(&self, participant: &DomainParticipant) {
+        let after = Self::of(participant);
+        println!(
+            "heap: {} octets in {} blocks, before {} in {}; {:?}",
+            after.heap.curr_bytes, after.heap.curr_blocks, self.heap.curr_bytes, self.heap.curr_blocks, after.holdings
+        );
+        Holdings::await_no_more_than(&self.holdings);
+        eventually("memory is given back", || {
+            dhat::HeapStats::get().curr_blocks <= self.heap.curr_blocks + BLOCKS_OF_TABLES
+        });
+    }
+}
+
+fn writers_killed_while_they_write_leave_nothing_behind(rounds: u64) {
+    let _profiler = dhat::Profiler::builder().testing().build();
+    let participant = participant();
+    let mut random = fastrand::Rng::with_seed(1);
+    // Readers and writers keep buffers for as many samples as they ever had at a time, so each part has its own.
+    kill_writers(&participant, 0..WARM_UP, &mut random);
+    let warm = Rest::of(&participant);
+    kill_writers(&participant, WARM_UP..rounds, &mut random);
+    warm.compare(&participant);
+}
+
+fn kill_writers(participant: &DomainParticipant, rounds: std::ops::Range<u64>, random: &mut fastrand::Rng) {
+    let reader = reader(participant);
+    for round in rounds {
+        let other = Other::start("writer", round);
+        let mut left = None;
+        while left != Some(0) {
+            let sample = reader.wait_and_take(PATIENCE).unwrap();
+            let Some(block) = sample.data else { continue };
+            assert!(block.is_whole(), "sample {} of round {} is torn", block.number, block.round);
+            // There may be some left of those before.
+            if block.round == round {
+                left = Some(left.map_or_else(|| random.u32(0..60), |left: u32| left - 1));
+            }
+        }
+        (0..random.u32(0..20_000)).for_each(|_| std::hint::spin_loop());
+        other.kill();
+    }
+    let start = Instant::now();
+    eventually("the channels end", || participant.shared_memory_statistics().writers == 0);
+    eventually("discovery has forgotten them", || participant.discovered_participants().is_empty());
+    println!("forgotten after {:?}, lease {LEASE:?}", start.elapsed());
+    // What it holds of dead writers is still there.
+    let samples = reader.take().unwrap().into_iter();
+    samples.filter_map(|sample| sample.data).for_each(|block| assert!(block.is_whole()));
+}
+
+fn readers_killed_while_they_take_leave_nothing_behind(rounds: u64) {
+    let _profiler = dhat::Profiler::builder().testing().build();
+    let participant = participant();
+    let mut random = fastrand::Rng::with_seed(2);
+    kill_readers(&participant, 0..WARM_UP, &mut random);
+    let warm = Rest::of(&participant);
+    kill_readers(&participant, WARM_UP..rounds, &mut random);
+    warm.compare(&participant);
+}
+
+fn kill_readers(participant: &DomainParticipant, rounds: std::ops::Range<u64>, random: &mut fastrand::Rng) {
+    let writer = writer(participant);
+    let is_over = Arc::new(AtomicBool::new(false));
+    let thread = std::thread::spawn({
+        let is_over = Arc::clone(&is_over);
+        move || {
+            let mut number = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                // Whatever becomes of its readers, it goes on.
+                writer.write(&Block::new(0, number)).unwrap();
+                number += 1;
+                if writer.publication_matched_status().current_count == 0 {
+                    std::thread::yield_now();
+                }
+            }
+            number
+        }
+    });
+    for round in rounds {
+        let mut other = Other::start("reader", round);
+        assert_eq!(other.line(), "first");
+        (0..random.u32(0..2_000_000)).for_each(|_| std::hint::spin_loop());
+        other.kill();
+    }
+    let start = Instant::now();
+    eventually("discovery has forgotten them", || participant.discovered_participants().is_empty());
+    println!("forgotten after {:?}, lease {LEASE:?}", start.elapsed());
+    is_over.store(true, Ordering::Relaxed);
+    println!("{} samples were written", thread.join().unwrap());
+}

@@ -1,0 +1,163 @@
+//! Shared memory and two network namespaces of one host: abstract sockets do not reach from one to the other, so samples go in
+//! messages, and the reason is told. Needs root. This binary starts itself again as the processes in the namespaces.
+#![cfg(target_os = "linux")]
+
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use peregrine::{DataReader, DdsType, DeliveryPath, DiscoveryEvent, DomainConfig, DomainParticipant};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+const ROLE: &str = "PEREGRINE_TEST_ROLE";
+const SAMPLES: u32 = 10;
+
+#[derive(Clone, Debug, PartialEq, DdsType)]
+#[dds(extensibility = "final")]
+struct Number {
+    value: u32,
+}
+
+fn main() {
+    match std::env::var(ROLE).as_deref() {
+        Ok("writer") => roles::writer(),
+        Ok("reader") => roles::reader(),
+        Ok(role) => panic!("{ROLE}={role} is no role"),
+        Err(_) => {
+            two_network_namespaces_get_messages();
+            println!("test two network namespaces get messages ... ok");
+            one_network_namespace_shares_memory();
+            println!("test one network namespace shares memory ... ok");
+        }
+    }
+}
+
+mod roles {
+    use super::*;
+
+    fn participant() -> DomainParticipant {
+        DomainParticipant::builder(0).config(DomainConfig::default()).build().unwrap()
+    }
+
+    pub(super) fn writer() {
+        let participant = participant();
+        let topic = participant.topic::<Number>("numbers").unwrap();
+        let writer = topic.writer_builder().reliable().transient_local().keep_all().build().unwrap();
+        for value in 0..SAMPLES {
+            writer.write(&Number { value }).unwrap();
+        }
+        println!("written");
+        // Until it is killed, or the reader has gone.
+        writer.wait_for_readers(1, PATIENCE).unwrap();
+        while writer.publication_matched_status().current_count > 0 {
+            std::thread::park_timeout(Duration::from_millis(100));
+        }
+    }
+
+    /// Tells by which path the samples come, and that they do.
+    pub(super) fn reader() {
+        let participant = participant();
+        let mut events = participant.discovery_events();
+        let topic = participant.topic::<Number>("numbers").unwrap();
+        let reader = topic.reader_builder().reliable().transient_local().keep_all().build().unwrap();
+        let path = loop {
+            if let DiscoveryEvent::PathChanged { path, .. } = events.wait_next(PATIENCE).expect("a path is told of") {
+                break path;
+            }
+        };
+        assert_eq!(take_all(&reader), (0..SAMPLES).collect::<Vec<_>>());
+        match path {
+            DeliveryPath::SharedMemory => println!("shared memory"),
+            DeliveryPath::Messages(reason) => println!("messages: {reason}"),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn take_all(reader: &DataReader<Number>) -> Vec<u32> {
+        let values = (0..SAMPLES).map(|_| reader.wait_and_take(PATIENCE).unwrap().data.unwrap().value);
+        values.collect()
+    }
+}
+
+/// A network namespace, deleted on drop with what was started in it.
+struct Host(String);
+
+impl Host {
+    fn new(name: &str) -> Self {
+        let host = Self(format!("peregrine-shm-{}-{name}", std::process::id()));
+        ip(&["netns", "add", &host.0]);
+        ip(&["-n", &host.0, "link", "set", "lo", "multicast", "on", "up"]);
+        host
+    }
+
+    /// Two of them, with a cable between.
+    fn pair() -> [Self; 2] {
+        let hosts = ["a", "b"].map(Self::new);
+        let [a, b] = &hosts;
+        ip(&["-n", &a.0, "link", "add", "link0", "type", "veth", "peer", "name", "link0", "netns", &b.0]);
+        for (host, address) in [(a, "10.84.0.1/24"), (b, "10.84.0.2/24")] {
+            ip(&["-n", &host.0, "address", "add", address, "dev", "link0"]);
+            ip(&["-n", &host.0, "link", "set", "link0", "up"]);
+            ip(&["-n", &host.0, "route", "add", "224.0.0.0/4", "dev", "link0"]);
+        }
+        hosts
+    }
+
+    /// This binary in that role.
+    fn start(&self, role: &str) -> Other {
+        let own = std::env::current_exe().unwrap();
+        let mut command = Command::new("ip");
+        command.args(["netns", "exec", &self.0]).arg(own).env(ROLE, role).stdout(Stdio::piped());
+        Other(command.spawn().unwrap())
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        // What fails is the end of the test run anyway, and the name is that of a process which is no more.
+        let _ = Command::new("ip").args(["netns", "delete", &self.0]).output();
+    }
+}
+
+/// A process in a namespace, killed and waited for when this is dropped.
+struct Other(Child);
+
+impl Other {
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        BufReader::new(self.0.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+        line.trim().to_owned()
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn ip(words: &[&str]) {
+    let output = Command::new("ip").args(words).output().expect("the command ip (Debian package iproute2)");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "ip {}: {text} (this needs root)", words.join(" "));
+}
+
+/// By which path the samples of a writer on one host come to a reader on the other.
+fn path(from: &Host, to: &Host) -> String {
+    let mut writer = from.start("writer");
+    assert_eq!(writer.line(), "written");
+    to.start("reader").line()
+}
+
+fn two_network_namespaces_get_messages() {
+    let [a, b] = Host::pair();
+    assert_eq!(path(&a, &b), "messages: the two processes are in different network namespaces");
+}
+
+/// So that it is not the namespaces as such.
+fn one_network_namespace_shares_memory() {
+    let [a, _b] = Host::pair();
+    assert_eq!(path(&a, &a), "shared memory");
+}

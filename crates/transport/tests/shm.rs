@@ -469,6 +469,20 @@ fn a_request_can_be_refused_and_says_why() {
 }
 
 #[test]
+fn a_held_sample_is_not_vouched_for_when_the_writer_has_ended_the_channel() {
+    let mut setup = Setup::new(WriterConfig::default());
+    let mut reader = reader();
+    let (id, _) = setup.admit(&mut reader, Overflow::Block);
+    setup.publish(1, 8);
+    let held = reader.take().unwrap().unwrap();
+    assert!(held.is_consistent());
+    (2..100).for_each(|number| setup.publish(number, 8));
+    assert!(held.is_consistent() && number(&held) == 1);
+    setup.writer.remove(id);
+    assert!(!held.is_consistent());
+}
+
+#[test]
 fn a_reader_that_leaves_gives_everything_back() {
     let mut setup = Setup::new(WriterConfig { entries: 2, ..Default::default() });
     let mut reader = reader();

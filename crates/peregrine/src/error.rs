@@ -5,6 +5,7 @@ use std::io;
 
 use peregrine_rtps::qos::PolicyId;
 use peregrine_transport::udp::OpenError;
+use peregrine_xtypes::flat::FlatError;
 use peregrine_xtypes::{DecodeError, EncodeError};
 
 /// Why a call did not do what was asked. Faults of peers are never among the reasons: they are counted.
@@ -31,6 +32,8 @@ pub enum Error {
     AlreadyDeleted,
     /// The value cannot be encoded.
     Encode(EncodeError),
+    /// A sample cannot be built or changed in place.
+    Flat(FlatError),
     /// The octets received are not a value of the reader's type.
     Decode(DecodeError),
     /// A socket could not be opened.
@@ -66,6 +69,7 @@ impl fmt::Display for Error {
             Self::NotEnabled => f.write_str("the entity is not enabled; call enable() first"),
             Self::AlreadyDeleted => f.write_str("the entity has been deleted"),
             Self::Encode(error) => write!(f, "the value cannot be encoded: {error}"),
+            Self::Flat(error) => write!(f, "the sample cannot be built in place: {error}"),
             Self::Decode(error) => write!(f, "the sample cannot be decoded: {error}"),
             Self::Transport(error) => fmt::Display::fmt(error, f),
             Self::System(error) => write!(f, "the operating system refused: {error}"),
@@ -79,6 +83,7 @@ impl std::error::Error for Error {
             Self::Transport(error) => Some(error),
             Self::System(error) => Some(error),
             Self::Encode(error) => Some(error),
+            Self::Flat(error) => Some(error),
             Self::Decode(error) => Some(error),
             _ => None,
         }
@@ -88,6 +93,12 @@ impl std::error::Error for Error {
 impl From<EncodeError> for Error {
     fn from(error: EncodeError) -> Self {
         Self::Encode(error)
+    }
+}
+
+impl From<FlatError> for Error {
+    fn from(error: FlatError) -> Self {
+        Self::Flat(error)
     }
 }
 

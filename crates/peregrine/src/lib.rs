@@ -54,7 +54,7 @@ pub use shared_memory::{DeliveryPath, NoSharedMemory, SharedMemoryStatistics};
 pub use status::StatusMask;
 pub use subscriber::Subscriber;
 pub use topic::Topic;
-pub use writer::{AnyDataWriter, DataWriter, DataWriterBuilder, FlowController, PublishMode, WriteLoan};
+pub use writer::{AnyDataWriter, DataWriter, DataWriterBuilder, FlatLoan, FlowController, PublishMode, WriteLoan};
 
 pub use peregrine_rtps::id::KeyHash;
 

@@ -69,6 +69,9 @@ pub trait DdsType: Clone + 'static {
     const LAYOUT: Layout<Self> = Layout::NONE;
     /// Whether the type only occurs inside others: it is no topic type.
     const NESTED: bool = false;
+    /// Whether values are kept in their XCDR2 form, and so best written in it.
+    #[doc(hidden)]
+    const IS_FLAT: bool = false;
 
     /// The greatest size in octets of a payload, with encapsulation header and padding, in any representation.
     const MAX_SIZE: Option<usize> = match (Self::EXTENTS.xcdr1.max(), Self::EXTENTS.xcdr2.max()) {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use peregrine_rtps::history::{SampleInfo, Selected};
 use peregrine_rtps::payload::Payload;
+use peregrine_xtypes::flat::{self, Flat, FlatType};
 use peregrine_xtypes::{DdsType, DecodeError, decode, plain};
 
 use crate::driver::reader::ReaderCore;
@@ -92,6 +93,14 @@ impl<T> LoanedSample<T> {
     pub fn bytes(&self) -> &[u8] {
         &self.selected.payload
     }
+
+    fn check_valid_data(&self) -> Result<(), Error> {
+        if self.selected.info.valid_data {
+            return Ok(());
+        }
+        let problem = "the sample has no value, only the state of its instance has changed: look at valid_data";
+        Err(Error::PreconditionNotMet(problem.to_owned()))
+    }
 }
 
 impl<T: DdsType> LoanedSample<T> {
@@ -116,10 +125,7 @@ impl<T: DdsType> LoanedSample<T> {
     /// # Errors
     /// See [`Self::value`].
     pub fn decode(&self) -> Result<T, Error> {
-        if !self.selected.info.valid_data {
-            let problem = "the sample has no value, only the state of its instance has changed: look at valid_data";
-            return Err(Error::PreconditionNotMet(problem.to_owned()));
-        }
+        self.check_valid_data()?;
         Ok(value_of(&self.selected.payload)?)
     }
 
@@ -144,6 +150,25 @@ impl<T: DdsType> LoanedSample<T> {
         match shared::value::<T>(&self.selected.payload) {
             Some(value) => Some(value),
             None => plain::view(&self.selected.payload),
+        }
+    }
+}
+
+impl<T: FlatType> LoanedSample<Flat<T>> {
+    /// The sample, to be read where it lies, without decoding: in the memory that a writer of this process has built it in, in memory
+    /// shared with the writer's process, in the buffer it was received in, or, if it came in fragments, was put together in.
+    /// Up to a few KiB are copied there instead of held elsewhere.
+    ///
+    /// The octets are checked at each call, by the rules of decoding; the view, which is `Copy`, is as good as long as the loan.
+    ///
+    /// # Errors
+    /// [`Error::Decode`]: the octets are not a value of this type, or in XCDR1, which [`Self::decode`] reads;
+    /// [`Error::PreconditionNotMet`] without `valid_data`.
+    pub fn view(&self) -> Result<T::View<'_>, Error> {
+        self.check_valid_data()?;
+        match shared::value::<Flat<T>>(&self.selected.payload) {
+            Some(value) => Ok(value.view()),
+            None => Ok(flat::view::<T>(&self.selected.payload)?),
         }
     }
 }

@@ -97,7 +97,8 @@ impl<T: DdsType> DataWriterBuilder<T> {
         self
     }
 
-    /// Samples are encoded this way.
+    /// Samples are encoded this way. The default is XCDR version 1, which every reader takes; of
+    /// [`Flat`](crate::xtypes::flat::Flat) samples, version 2.
     pub fn representation(mut self, id: RepresentationId) -> Self {
         self.qos.data_representation = DataRepresentation(vec![id]);
         self
@@ -128,7 +129,7 @@ impl<T: DdsType> DataWriterBuilder<T> {
     /// Policies contradict each other, are not available yet or too long to be announced, those of the publisher included.
     pub fn build(self) -> Result<DataWriter<T>, Error> {
         let Self { publisher, topic, qos, batching, publish_mode, listener } = self;
-        let qos = normalized(qos);
+        let qos = normalized::<T>(qos);
         qos::check_writer(&qos, &publisher.qos())?;
         let participant = &publisher.participant().inner.core;
         let guid = Guid::new(participant.prefix, EntityId::user_writer(participant.next_key(), T::HAS_KEY));
@@ -173,10 +174,11 @@ pub(super) fn machine(
     Ok(Writer::new(writer_config(guid, qos, batching, mode.flow().is_some(), narrowest)?))
 }
 
-/// A writer that does not say writes XCDR version 1.
-pub(super) fn normalized(mut qos: DataWriterQos) -> DataWriterQos {
+/// A writer that does not say writes XCDR version 1; of flat samples, version 2, which they are in.
+pub(super) fn normalized<T: DdsType>(mut qos: DataWriterQos) -> DataWriterQos {
     if qos.data_representation.0.is_empty() {
-        qos.data_representation = DataRepresentation(vec![RepresentationId::XCDR1]);
+        let id = if T::IS_FLAT { RepresentationId::XCDR2 } else { RepresentationId::XCDR1 };
+        qos.data_representation = DataRepresentation(vec![id]);
     }
     qos
 }

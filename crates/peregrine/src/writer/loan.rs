@@ -1,64 +1,25 @@
-//! Samples that the application makes in the memory they are sent from.
+//! Plain samples that the application makes in the memory they are sent from.
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::ops::{Deref, DerefMut, Range};
-use std::sync::Arc;
+use std::ops::{Deref, DerefMut};
 
 use peregrine_rtps::history::{Change, ChangeKind};
-use peregrine_rtps::payload::Payload;
 use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::Timestamp;
-use peregrine_xtypes::{DdsType, Representation, plain};
+use peregrine_xtypes::{DdsType, plain};
 
 use super::DataWriter;
-use crate::driver::wall;
-use crate::driver::writer::{PayloadSlot, WriterCore};
+use super::lent::Lent;
+use crate::driver::{now, wall};
 use crate::entity::instance_of;
 use crate::error::Error;
 
 /// A value of a plain type in a buffer of its writer, or in memory that readers in other processes see: what is assigned to
 /// it is what is sent. Dropped unwritten, it gives the memory back.
 pub struct WriteLoan<T: DdsType> {
-    core: Arc<WriterCore>,
-    memory: Memory,
+    lent: Lent,
     marker: PhantomData<T>,
-}
-
-/// Where a loan lies.
-enum Memory {
-    /// In a buffer that nobody else refers to, at this place, encapsulation header first.
-    Buffer(Arc<Vec<u8>>, Range<usize>),
-    /// In shared memory, at its beginning.
-    Slot(PayloadSlot),
-    /// It is written.
-    Nothing,
-}
-
-impl Memory {
-    fn octets(&self) -> Option<&[u8]> {
-        match self {
-            Self::Buffer(buffer, range) => buffer.get(range.clone()),
-            Self::Slot(slot) => Some(slot.octets()),
-            Self::Nothing => None,
-        }
-    }
-
-    fn octets_mut(&mut self) -> Option<&mut [u8]> {
-        match self {
-            Self::Buffer(buffer, range) => Arc::get_mut(buffer)?.get_mut(range.clone()),
-            Self::Slot(slot) => Some(slot.octets_mut()),
-            Self::Nothing => None,
-        }
-    }
-
-    fn into_payload(self) -> Option<Payload> {
-        match self {
-            Self::Buffer(buffer, range) => Payload::new(buffer, range),
-            Self::Slot(slot) => Some(slot.into_payload()),
-            Self::Nothing => None,
-        }
-    }
 }
 
 impl<T: DdsType> DataWriter<T> {
@@ -89,21 +50,9 @@ impl<T: DdsType> DataWriter<T> {
             Error::PreconditionNotMet(format!("type {} {problem}", T::TYPE_NAME))
         };
         let len = plain::payload_len::<T>(representation).ok_or_else(not_plain)?;
-        let mut state = inner.core.lock();
-        inner.check_usable(&mut state)?;
-        if inner.core.has_readers_by_slot() {
-            drop(state);
-            if let Some(memory) = inner.core.loan_slot(len).and_then(|slot| in_slot::<T>(slot, representation)) {
-                return Ok(WriteLoan { core: Arc::clone(&inner.core), memory, marker: PhantomData });
-            }
-            state = inner.core.lock();
-        }
-        let mut buffer = state.writer.take_buffer(len + plain::ALIGNMENT_MAX);
-        drop(state);
-        let start = Arc::get_mut(&mut buffer).and_then(|buffer| plain::place::<T>(buffer, representation));
-        let start = start.ok_or_else(not_plain)?;
-        let memory = Memory::Buffer(buffer, start..start + len);
-        Ok(WriteLoan { core: Arc::clone(&inner.core), memory, marker: PhantomData })
+        let lent = inner.lend(len, |octets| plain::place::<T>(octets, representation))?;
+        let lent = lent.ok_or_else(not_plain)?;
+        Ok(WriteLoan { lent, marker: PhantomData })
     }
 
     /// Writes a sample that was made in place. It blocks like [`Self::write`].
@@ -118,30 +67,18 @@ impl<T: DdsType> DataWriter<T> {
     ///
     /// # Errors
     /// See [`Self::write_loan`].
-    pub fn write_loan_at(
-        &self,
-        mut sample: WriteLoan<T>,
-        source_timestamp: Timestamp,
-    ) -> Result<SequenceNumber, Error> {
+    pub fn write_loan_at(&self, sample: WriteLoan<T>, source_timestamp: Timestamp) -> Result<SequenceNumber, Error> {
         let inner = &self.inner;
-        if !Arc::ptr_eq(&sample.core, &inner.core) {
-            return Err(Error::PreconditionNotMet("the loan is another writer's".to_owned()));
-        }
+        inner.check_own(&sample.lent)?;
         let instance = instance_of::<T>(&sample);
         let mut guard = inner.core.lock();
         inner.check_usable(&mut guard)?;
         if T::HAS_KEY {
             inner.note_instance(&guard, instance, &*sample)?;
         }
-        let payload = std::mem::replace(&mut sample.memory, Memory::Nothing).into_payload().unwrap_or_default();
-        inner.put(guard, Change { kind: ChangeKind::Alive, instance, source_timestamp, payload })
+        let payload = sample.lent.into_payload();
+        inner.put(guard, Change { kind: ChangeKind::Alive, instance, source_timestamp, payload }, now())
     }
-}
-
-/// The slot with a value placed at its beginning, where readers look for it.
-fn in_slot<T: DdsType>(mut slot: PayloadSlot, representation: Representation) -> Option<Memory> {
-    let start = plain::place::<T>(slot.octets_mut(), representation)?;
-    (start == 0).then_some(Memory::Slot(slot))
 }
 
 /// What [`DataWriter::loan`] has placed stays where it is until it is written, which takes the loan.
@@ -151,21 +88,13 @@ impl<T: DdsType> Deref for WriteLoan<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        self.memory.octets().and_then(plain::view).expect(PLACED)
+        plain::view(self.lent.octets()).expect(PLACED)
     }
 }
 
 impl<T: DdsType> DerefMut for WriteLoan<T> {
     fn deref_mut(&mut self) -> &mut T {
-        self.memory.octets_mut().and_then(plain::view_mut).expect(PLACED)
-    }
-}
-
-impl<T: DdsType> Drop for WriteLoan<T> {
-    fn drop(&mut self) {
-        if let Memory::Buffer(buffer, _) = std::mem::replace(&mut self.memory, Memory::Nothing) {
-            self.core.lock().writer.give_back_buffer(buffer);
-        }
+        plain::view_mut(self.lent.octets_mut()).expect(PLACED)
     }
 }
 

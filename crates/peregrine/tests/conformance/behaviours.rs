@@ -9,8 +9,8 @@ use peregrine::{DataReader, DataReaderListener, Error, FlowController, PublishMo
 
 use crate::common::{PATIENCE, eventually};
 use crate::{
-    Path, Subject, durable_reader_qos, durable_writer_qos, matched, reader, reader_qos, take_values, values, writer,
-    writer_qos,
+    Path, Subject, durable_reader_qos, durable_writer_qos, matched, put, reader, reader_qos, take_values, values,
+    writer, writer_qos,
 };
 
 pub(crate) fn reliable_samples_come_in_order_to_every_reader<T: Subject>(path: Path, topic: &str) {
@@ -20,7 +20,7 @@ pub(crate) fn reliable_samples_come_in_order_to_every_reader<T: Subject>(path: P
     let own = reader::<T>(&a, topic, reader_qos());
     writer.wait_for_readers(4, PATIENCE).unwrap();
     for value in 0..300 {
-        assert_eq!(writer.write(&T::new(value % 3, value)).unwrap().0, i64::from(value) + 1);
+        assert_eq!(put::<T>(&writer, value % 3, value).0, i64::from(value) + 1);
     }
     writer.wait_for_acknowledgments(PATIENCE).unwrap();
     for reader in readers.iter().chain([&own]) {
@@ -48,7 +48,7 @@ pub(crate) fn best_effort_samples_come<T: Subject>(path: Path, topic: &str) {
     let reader = reader::<T>(&b, topic, qos);
     matched(&writer, &reader);
     for value in 0..100 {
-        writer.write(&T::new(1, value)).unwrap();
+        put::<T>(&writer, 1, value);
         assert_eq!(take_values(&reader, 1), [value]);
     }
     assert_eq!(reader.sample_lost_status().total_count, 0);
@@ -62,7 +62,7 @@ pub(crate) fn keep_last_keeps_the_last_of_each_instance<T: Subject>(path: Path, 
     let reader = reader::<T>(&b, topic, qos);
     matched(&writer, &reader);
     for value in 0..10 {
-        writer.write(&T::new(value % 2, value)).unwrap();
+        put::<T>(&writer, value % 2, value);
     }
     writer.wait_for_acknowledgments(PATIENCE).unwrap();
     assert_eq!(values(&reader), [6, 8, 7, 9]);
@@ -74,7 +74,7 @@ pub(crate) fn late_joiners_get_what_is_kept<T: Subject>(path: Path, topic: &str)
     qos.history = History::KeepLast { depth: 3 };
     let writer = writer::<T>(&a, topic, qos);
     for value in 0..10 {
-        writer.write(&T::new(value % 2, value)).unwrap();
+        put::<T>(&writer, value % 2, value);
     }
     for value in 10..20 {
         writer.write_shared(Arc::new(T::new(value % 2, value))).unwrap();
@@ -97,7 +97,7 @@ pub(crate) fn late_joiners_get_what_is_kept<T: Subject>(path: Path, topic: &str)
     volatile.wait_for_writers(1, PATIENCE).unwrap();
     writer.wait_for_readers(1, PATIENCE).unwrap();
     eventually("the new reader is known", || writer.matched_subscriptions().contains(&volatile.guid()));
-    writer.write(&T::new(1, 99)).unwrap();
+    put::<T>(&writer, 1, 99);
     assert_eq!(take_values(&volatile, 1), [99], "nothing from before");
 }
 
@@ -112,7 +112,7 @@ pub(crate) fn partitions_keep_apart<T: Subject>(path: Path, topic: &str) {
     };
     let (elsewhere, here) = (read_in("there"), read_in("h*"));
     matched(&writer, &here);
-    writer.write(&T::new(1, 1)).unwrap();
+    put::<T>(&writer, 1, 1);
     writer.wait_for_acknowledgments(PATIENCE).unwrap();
     assert_eq!((values(&here), values(&elsewhere)), (vec![1], vec![]));
     assert_eq!(writer.matched_subscriptions(), [here.guid()]);
@@ -126,7 +126,7 @@ pub(crate) fn a_full_reader_rejects_and_goes_on<T: Subject>(path: Path, topic: &
     let reader = reader::<T>(&b, topic, qos);
     matched(&writer, &reader);
     for value in 0..7 {
-        writer.write(&T::new(1, value)).unwrap();
+        put::<T>(&writer, 1, value);
     }
     eventually("a sample is rejected", || reader.sample_rejected_status().total_count == 1);
     assert!(matches!(writer.wait_for_acknowledgments(Duration::from_millis(20)), Err(Error::Timeout(_))));
@@ -150,14 +150,14 @@ pub(crate) fn a_full_writer_blocks<T: Subject>(path: Path, topic: &str) {
     let limited = writer::<T>(&a, topic, qos.clone());
     let reader = reader::<T>(&b, topic, qos_of_reader);
     matched(&limited, &reader);
-    (0..3).for_each(|value| _ = limited.write(&T::new(1, value)).unwrap());
-    assert!(matches!(limited.write(&T::new(1, 3)), Err(Error::Timeout(_))), "one is there, two wait");
+    (0..3).for_each(|value| _ = put::<T>(&limited, 1, value));
+    assert!(matches!(T::put(&limited, 1, 3, None), Err(Error::Timeout(_))), "one is there, two wait");
     std::thread::scope(|scope| {
         qos.reliability.max_blocking_time = PATIENCE.into();
         let patient = writer::<T>(&a, topic, qos);
         let waiting = scope.spawn(move || {
             patient.wait_for_readers(1, PATIENCE).unwrap();
-            (10..16).for_each(|value| _ = patient.write(&T::new(2, value)).unwrap());
+            (10..16).for_each(|value| _ = put::<T>(&patient, 2, value));
             patient.wait_for_acknowledgments(PATIENCE).unwrap();
         });
         let taken = take_values(&reader, 9);
@@ -186,7 +186,7 @@ pub(crate) fn listeners_hear_of_every_sample<T: Subject>(path: Path, topic: &str
     std::thread::scope(|scope| {
         for thread in 0..2 {
             let writer = &writer;
-            scope.spawn(move || (0..200).for_each(|n| _ = writer.write(&T::new(thread, 2 * n + thread)).unwrap()));
+            scope.spawn(move || (0..200).for_each(|n| _ = put::<T>(writer, thread, 2 * n + thread)));
         }
     });
     let mut heard: Vec<u32> = (0..400).map(|_| calls.recv_timeout(PATIENCE).unwrap()).collect();
@@ -204,7 +204,7 @@ pub(crate) fn asynchronous_writers_deliver<T: Subject>(path: Path, topic: &str) 
     let writer = builder.publish_mode(mode).build().unwrap();
     let reader = reader::<T>(&b, topic, reader_qos());
     matched(&writer, &reader);
-    (0..100).for_each(|value| _ = writer.write(&T::new(1, value)).unwrap());
+    (0..100).for_each(|value| _ = put::<T>(&writer, 1, value));
     writer.wait_for_acknowledgments(PATIENCE).unwrap();
     assert_eq!(values(&reader), Vec::from_iter(0..100));
 }
@@ -218,7 +218,7 @@ pub(crate) fn shared_values_come_like_others<T: Subject>(path: Path, topic: &str
         if value % 2 == 0 {
             writer.write_shared(Arc::new(T::new(1, value))).unwrap();
         } else {
-            writer.write(&T::new(1, value)).unwrap();
+            put::<T>(&writer, 1, value);
         }
     }
     writer.wait_for_acknowledgments(PATIENCE).unwrap();

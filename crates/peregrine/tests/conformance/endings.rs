@@ -4,7 +4,7 @@ use peregrine::qos::{DataReaderQos, DataWriterQos, Ownership, OwnershipStrength,
 use peregrine::{DataWriter, InstanceHandle, InstanceState, ViewState};
 
 use crate::common::{PATIENCE, eventually};
-use crate::{Path, Subject, matched, reader, reader_qos, values, writer, writer_qos};
+use crate::{Path, Subject, matched, put, reader, reader_qos, values, writer, writer_qos};
 
 fn keeping() -> DataWriterQos {
     let writer_data_lifecycle = WriterDataLifecycle { autodispose_unregistered_instances: false };
@@ -17,7 +17,7 @@ pub(crate) fn instances_end_and_begin_again<T: Subject>(path: Path, topic: &str)
     let reader = reader::<T>(&b, topic, reader_qos());
     matched(&writer, &reader);
     let key = T::new(7, 0);
-    writer.write(&T::new(7, 1)).unwrap();
+    put::<T>(&writer, 7, 1);
     writer.dispose(&key).unwrap();
     writer.wait_for_acknowledgments(PATIENCE).unwrap();
     let taken = reader.take().unwrap();
@@ -44,7 +44,7 @@ pub(crate) fn a_writer_that_goes_takes_its_instances_along<T: Subject>(path: Pat
     let writer = writer::<T>(&a, topic, keeping());
     let reader = reader::<T>(&b, topic, reader_qos());
     matched(&writer, &reader);
-    writer.write(&T::new(1, 5)).unwrap();
+    put::<T>(&writer, 1, 5);
     drop(writer);
     eventually("the instance has no writer", || {
         let samples = reader.read().unwrap();
@@ -66,7 +66,7 @@ pub(crate) fn the_stronger_writer_owns_an_instance<T: Subject>(path: Path, topic
     reader.wait_for_writers(2, PATIENCE).unwrap();
     let write = |writer: &DataWriter<T>, value| {
         writer.wait_for_readers(1, PATIENCE).unwrap();
-        writer.write(&T::new(1, value)).unwrap();
+        put::<T>(writer, 1, value);
         writer.wait_for_acknowledgments(PATIENCE).unwrap();
     };
     write(&weak, 1);

@@ -14,7 +14,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use common::PATIENCE;
 use peregrine::qos::{DataReaderQos, DataWriterQos, Durability, History, Reliability};
-use peregrine::{DataReader, DataWriter, DdsType, DomainConfig, DomainParticipant};
+use peregrine::xtypes::flat::{self, Flat, FlatError};
+use peregrine::{
+    DataReader, DataWriter, DdsType, DomainConfig, DomainParticipant, LoanedSample, Selector, SequenceNumber, Timestamp,
+};
 
 /// A way from a writer to a reader.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +66,31 @@ impl Path {
 /// What is written and read: an instance and a value.
 pub(crate) trait Subject: DdsType + std::fmt::Debug + PartialEq + Send + Sync {
     fn new(id: u32, value: u32) -> Self;
+
+    /// The value, after a look at the rest.
     fn value(&self) -> u32;
+
+    /// Writes a sample, now or at a time of its own: encoded, or made where it is sent from, if its type can be.
+    fn put(
+        writer: &DataWriter<Self>,
+        id: u32,
+        value: u32,
+        at: Option<Timestamp>,
+    ) -> Result<SequenceNumber, peregrine::Error> {
+        let sample = Self::new(id, value);
+        at.map_or_else(|| writer.write(&sample), |at| writer.write_at(&sample, at))
+    }
+
+    /// The values there are to take: decoded, or seen where they lie, if their type can be.
+    fn take(reader: &DataReader<Self>) -> Vec<u32> {
+        reader.take().unwrap().iter().filter_map(|sample| sample.data.as_ref()).map(Self::value).collect()
+    }
+}
+
+/// The values of what is lent, of samples that have one.
+fn take_in_place<T: Subject>(reader: &DataReader<T>, look: impl Fn(&LoanedSample<T>) -> u32) -> Vec<u32> {
+    let loan = reader.take_loaned(&Selector::ANY).unwrap();
+    loan.iter().filter(|sample| sample.info().valid_data).map(look).collect()
 }
 
 /// Its memory is its encoding.
@@ -86,6 +113,29 @@ impl Subject for Plain {
         assert_eq!(self.octets, [self.value; 16]);
         self.value
     }
+
+    /// Every other one on loan.
+    fn put(
+        writer: &DataWriter<Self>,
+        id: u32,
+        value: u32,
+        at: Option<Timestamp>,
+    ) -> Result<SequenceNumber, peregrine::Error> {
+        let sample = Self::new(id, value);
+        if value.is_multiple_of(2) {
+            return at.map_or_else(|| writer.write(&sample), |at| writer.write_at(&sample, at));
+        }
+        let mut lent = writer.loan()?;
+        *lent = sample;
+        match at {
+            Some(at) => writer.write_loan_at(lent, at),
+            None => writer.write_loan(lent),
+        }
+    }
+
+    fn take(reader: &DataReader<Self>) -> Vec<u32> {
+        take_in_place(reader, |sample| sample.borrow().expect("it lies as the type wants it").value())
+    }
 }
 
 /// Strings and sequences, and a key that does not fit into a key hash.
@@ -106,6 +156,71 @@ impl Subject for Ordinary {
     fn value(&self) -> u32 {
         assert_eq!(self.words.len() as u32, self.value % 5);
         self.value
+    }
+}
+
+/// The same as a mutable structure with a part that may be absent, built and read in its encoded form.
+#[derive(Clone, Debug, PartialEq, DdsType)]
+#[dds(extensibility = "mutable", flat)]
+pub(crate) struct Built {
+    #[dds(key)]
+    name: String,
+    value: u32,
+    half: Option<u32>,
+    words: Vec<String>,
+}
+
+impl Built {
+    fn build<'w>(builder: BuiltBuilder<'w>, id: u32, value: u32) -> Result<flat::Done<'w, Self>, FlatError> {
+        let builder = builder.name(&format!("the instance with the number {id}"))?.value(value)?;
+        let builder = builder.half((value % 2 == 1).then_some(value % 10))?;
+        let builder = builder.words_with(|mut words| {
+            for n in 0..value % 5 {
+                words.push(&format!("word {n}"))?;
+            }
+            words.finish()
+        })?;
+        builder.finish()
+    }
+
+    fn value(view: BuiltView<'_>) -> u32 {
+        let value = view.value();
+        assert!(view.words().iter().eq((0..value % 5).map(|n| format!("word {n}"))));
+        assert_eq!(view.half(), (value % 2 == 1).then_some(value % 10));
+        value
+    }
+}
+
+impl Subject for Flat<Built> {
+    fn new(id: u32, value: u32) -> Self {
+        Self::build(|builder| Built::build(builder, id, value)).unwrap()
+    }
+
+    fn value(&self) -> u32 {
+        Built::value(self.view())
+    }
+
+    /// Every other one where it is sent from, changed in place.
+    fn put(
+        writer: &DataWriter<Self>,
+        id: u32,
+        value: u32,
+        at: Option<Timestamp>,
+    ) -> Result<SequenceNumber, peregrine::Error> {
+        if value.is_multiple_of(2) {
+            let sample = Self::new(id, value);
+            return at.map_or_else(|| writer.write(&sample), |at| writer.write_at(&sample, at));
+        }
+        let mut lent = writer.loan_flat(512, |builder| Built::build(builder, id, value + 10))?;
+        lent.view_mut().value_mut()?.set(value);
+        match at {
+            Some(at) => writer.write_flat_at(lent, at),
+            None => writer.write_flat(lent),
+        }
+    }
+
+    fn take(reader: &DataReader<Self>) -> Vec<u32> {
+        take_in_place(reader, |sample| Built::value(sample.view().unwrap()))
     }
 }
 
@@ -148,9 +263,14 @@ pub(crate) fn durable_reader_qos() -> DataReaderQos {
     DataReaderQos { durability: Durability::TransientLocal, ..reader_qos() }
 }
 
+/// Writes a sample now.
+pub(crate) fn put<T: Subject>(writer: &DataWriter<T>, id: u32, value: u32) -> SequenceNumber {
+    T::put(writer, id, value, None).unwrap()
+}
+
 /// What there is to take.
 pub(crate) fn values<T: Subject>(reader: &DataReader<T>) -> Vec<u32> {
-    reader.take().unwrap().iter().filter_map(|sample| sample.data.as_ref()).map(Subject::value).collect()
+    T::take(reader)
 }
 
 /// Takes until so many values have come.
@@ -178,17 +298,16 @@ macro_rules! conformance {
         }
     };
     (@path $path:ident $($module:ident $behaviour:ident)*) => {
-        mod plain {
+        conformance!(@kind plain crate::Plain, $path $($module $behaviour)*);
+        conformance!(@kind ordinary crate::Ordinary, $path $($module $behaviour)*);
+        conformance!(@kind flat crate::Flat<crate::Built>, $path $($module $behaviour)*);
+    };
+    (@kind $kind:ident $type:ty, $path:ident $($module:ident $behaviour:ident)*) => {
+        mod $kind {
             $(#[test]
             fn $behaviour() {
-                crate::$module::$behaviour::<crate::Plain>(crate::Path::$path, concat!(stringify!($behaviour), " plain"));
-            })*
-        }
-        mod ordinary {
-            $(#[test]
-            fn $behaviour() {
-                let topic = concat!(stringify!($behaviour), " ordinary");
-                crate::$module::$behaviour::<crate::Ordinary>(crate::Path::$path, topic);
+                let topic = concat!(stringify!($behaviour), " ", stringify!($kind));
+                crate::$module::$behaviour::<$type>(crate::Path::$path, topic);
             })*
         }
     };

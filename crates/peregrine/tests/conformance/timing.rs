@@ -4,7 +4,7 @@ use peregrine::Timestamp;
 use peregrine::qos::{DataReaderQos, DataWriterQos, Deadline, DestinationOrder, Lifespan, Span, TimeBasedFilter};
 
 use crate::common::{PATIENCE, eventually};
-use crate::{Path, Subject, matched, reader, reader_qos, values, writer, writer_qos};
+use crate::{Path, Subject, matched, put, reader, reader_qos, values, writer, writer_qos};
 
 pub(crate) fn what_comes_too_soon_is_filtered<T: Subject>(path: Path, topic: &str) {
     let [a, b] = path.sides();
@@ -13,7 +13,7 @@ pub(crate) fn what_comes_too_soon_is_filtered<T: Subject>(path: Path, topic: &st
     let reader = reader::<T>(&b, topic, DataReaderQos { time_based_filter, ..reader_qos() });
     matched(&writer, &reader);
     for value in 0..10 {
-        writer.write(&T::new(value % 2, value)).unwrap();
+        put::<T>(&writer, value % 2, value);
     }
     writer.wait_for_acknowledgments(PATIENCE).unwrap();
     assert_eq!(values(&reader), [0, 1], "the first of each instance");
@@ -25,7 +25,7 @@ pub(crate) fn a_missed_deadline_is_told_on_both_sides<T: Subject>(path: Path, to
     let writer = writer::<T>(&a, topic, DataWriterQos { deadline, ..writer_qos() });
     let reader = reader::<T>(&b, topic, DataReaderQos { deadline, ..reader_qos() });
     matched(&writer, &reader);
-    writer.write(&T::new(1, 1)).unwrap();
+    put::<T>(&writer, 1, 1);
     let instance = writer.lookup_instance(&T::new(1, 0));
     eventually("both have missed it", || {
         let theirs = reader.requested_deadline_missed_status();
@@ -41,7 +41,7 @@ pub(crate) fn what_has_expired_is_gone<T: Subject>(path: Path, topic: &str) {
     let writer = writer::<T>(&a, topic, DataWriterQos { lifespan, ..writer_qos() });
     let reader = reader::<T>(&b, topic, reader_qos());
     matched(&writer, &reader);
-    writer.write(&T::new(1, 1)).unwrap();
+    put::<T>(&writer, 1, 1);
     writer.wait_for_acknowledgments(PATIENCE).unwrap();
     eventually("the sample has expired", || reader.read().unwrap().is_empty());
     assert_eq!(reader.counters().samples + reader.counters().filtered, 1, "it had come");
@@ -55,7 +55,7 @@ pub(crate) fn samples_are_ordered_by_source_timestamp<T: Subject>(path: Path, to
     matched(&writer, &reader);
     for value in [3, 1, 2, 5, 4] {
         let at = Timestamp::from_unix_nanos(u64::from(value) * 1_000_000_000);
-        writer.write_at(&T::new(1, value), at).unwrap();
+        T::put(&writer, 1, value, Some(at)).unwrap();
     }
     writer.wait_for_acknowledgments(PATIENCE).unwrap();
     assert_eq!(values(&reader), [1, 2, 3, 4, 5]);

@@ -135,6 +135,13 @@ impl<T> Clone for Flat<T> {
     }
 }
 
+/// Samples are equal when their values are: neither byte order nor what was appended to the type matters.
+impl<T: FlatType + PartialEq> PartialEq for Flat<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.to_value() == other.to_value()
+    }
+}
+
 impl<T: FlatType> fmt::Debug for Flat<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Flat").field(&self.view()).finish()
@@ -152,6 +159,7 @@ impl<T: FlatType> DdsType for Flat<T> {
     const TOPIC_KEY: KeyFacts = T::TOPIC_KEY;
     const MEMBER_KEY: KeyFacts = T::MEMBER_KEY;
     const NESTED: bool = T::NESTED;
+    const IS_FLAT: bool = true;
 
     type Key = T::Key;
     type MemberKey = T::MemberKey;

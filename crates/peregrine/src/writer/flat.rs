@@ -1,0 +1,175 @@
+//! Samples of FlatData that are built in the memory they are sent from.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use peregrine_rtps::history::{Change, ChangeKind};
+use peregrine_rtps::id::KeyHash;
+use peregrine_rtps::seq::SequenceNumber;
+use peregrine_rtps::time::Timestamp;
+use peregrine_xtypes::flat::{self, Build, Flat, FlatError, FlatType};
+use peregrine_xtypes::{DdsType, DecodeError, EncodeError, PayloadKind, Representation, key_hash_of_payload};
+
+use super::lent::Lent;
+use super::{DataWriter, ENCAPSULATION_OCTETS};
+use crate::driver::{now, wall};
+use crate::error::Error;
+
+/// The value begins at a multiple of this, so that its numbers can be seen in place.
+const ALIGNMENT: usize = 8;
+
+/// A payload's length is a number of four octets, of which some are not its own.
+const CAPACITY_MAX: usize = (u32::MAX >> 1) as usize;
+
+/// A sample of FlatData in a buffer of its writer, or in memory that readers in other processes see: what is sent is this
+/// memory. Dropped unwritten, it gives the memory back.
+pub struct FlatLoan<T: FlatType> {
+    lent: Lent,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T: FlatType> DataWriter<Flat<T>> {
+    /// A sample that `build` builds in place, to be written by [`Self::write_flat`], which neither copies nor encodes it: readers
+    /// of this process see the same memory, and, once they match, those in other processes of the host; to others it is sent from there.
+    ///
+    /// `capacity` is how long the sample may become, in octets, with its encapsulation header of 4 and its padding. What is kept of it while
+    /// the sample is under way may be up to twice as much, so a close guess is worth its while; of a type that is bounded, `T::MAX_SIZE` is one.
+    ///
+    /// ```no_run
+    /// use peregrine::xtypes::flat::Flat;
+    /// use peregrine::{DdsType, Selector};
+    ///
+    /// #[derive(Clone, DdsType)]
+    /// #[dds(extensibility = "appendable", flat)]
+    /// struct Image {
+    ///     width: u32,
+    ///     height: u32,
+    ///     pixels: Vec<u8>,
+    /// }
+    ///
+    /// # fn main() -> Result<(), peregrine::Error> {
+    /// let topic = peregrine::DomainParticipant::new(0)?.topic::<Flat<Image>>("images")?;
+    /// let (writer, reader) = (topic.writer()?, topic.reader()?);
+    ///
+    /// let (width, height) = (640, 480);
+    /// let mut image = writer.loan_flat(64 + 640 * 480, |image| {
+    ///     let image = image.width(width)?.height(height)?;
+    ///     let image = image.pixels_with(|mut pixels| {
+    ///         pixels.fill(640 * 480, |octets| octets.fill(128))?; // as a camera would
+    ///         pixels.finish()
+    ///     })?;
+    ///     image.finish()
+    /// })?;
+    /// image.view_mut().height_mut()?.set(240);
+    /// writer.write_flat(image)?;
+    ///
+    /// for sample in &reader.take_loaned(&Selector::ANY)? {
+    ///     if sample.info().valid_data {
+    ///         let image = sample.view()?; // where it was received
+    ///         println!("{} x {}", image.width(), image.height());
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::BadParameter`] when the sample does not fit into `capacity`, or a payload cannot be that long; [`Error::Flat`] is any other error of `build`;
+    /// [`Error::PreconditionNotMet`] of a writer that offers another representation than XCDR2; [`Error::NotEnabled`];
+    /// [`Error::AlreadyDeleted`].
+    pub fn loan_flat<F>(&self, capacity: usize, build: F) -> Result<FlatLoan<T>, Error>
+    where
+        F: for<'x> Build<'x, T>,
+    {
+        let inner = &self.inner;
+        if inner.enabled()?.representation != Representation::Xcdr2 {
+            let problem = "flat samples are in XCDR2, which the writer does not offer: leave its DATA_REPRESENTATION to \
+                           the default, or put XCDR2 first";
+            return Err(Error::PreconditionNotMet(problem.to_owned()));
+        }
+        if capacity > CAPACITY_MAX {
+            let problem = format!("capacity is {capacity} octets, a payload has {CAPACITY_MAX} at most");
+            return Err(Error::bad_parameter(problem));
+        }
+        let no_memory = || Error::OutOfResources(format!("there is no memory for {capacity} octets"));
+        let mut lent = inner.lend(capacity, body_aligned)?.ok_or_else(no_memory)?;
+        let built = flat::builder::<T>(lent.octets_mut()).and_then(build).map(|done| done.len());
+        let len = built.map_err(|error| match error {
+            FlatError::Encode(EncodeError::BufferTooSmall) => does_not_fit::<T>(capacity),
+            error => Error::Flat(error),
+        })?;
+        lent.truncate(len);
+        Ok(FlatLoan { lent, of: PhantomData })
+    }
+
+    /// Writes a sample that was built in place. It blocks like [`Self::write`].
+    ///
+    /// The first sample of an instance is decoded once, to remember its key.
+    ///
+    /// # Errors
+    /// See [`Self::write`]; [`Error::PreconditionNotMet`] for a loan of another writer.
+    pub fn write_flat(&self, sample: FlatLoan<T>) -> Result<SequenceNumber, Error> {
+        self.write_flat_at(sample, wall())
+    }
+
+    /// The same with a source time stamp of the application's choosing.
+    ///
+    /// # Errors
+    /// See [`Self::write_flat`].
+    pub fn write_flat_at(&self, sample: FlatLoan<T>, source_timestamp: Timestamp) -> Result<SequenceNumber, Error> {
+        let inner = &self.inner;
+        inner.check_own(&sample.lent)?;
+        let instance = sample.instance()?;
+        inner.note_instance_of_payload(instance, sample.lent.octets())?;
+        let guard = inner.core.lock();
+        let payload = sample.lent.into_payload();
+        inner.put(guard, Change { kind: ChangeKind::Alive, instance, source_timestamp, payload }, now())
+    }
+}
+
+/// Where in a buffer a payload begins.
+fn body_aligned(octets: &mut [u8]) -> Option<usize> {
+    Some(octets.get(ENCAPSULATION_OCTETS..).map_or(0, |body| body.as_ptr().align_offset(ALIGNMENT)))
+}
+
+fn does_not_fit<T: DdsType>(capacity: usize) -> Error {
+    let name = T::TYPE_NAME;
+    Error::bad_parameter(format!("capacity is {capacity} octets, which the sample of {name} exceeds: give it more"))
+}
+
+impl<T: FlatType> FlatLoan<T> {
+    /// The sample, to be read.
+    #[must_use]
+    pub fn view(&self) -> T::View<'_> {
+        flat::view::<T>(self.lent.octets()).expect(BUILT)
+    }
+
+    /// The sample, to be changed in place: whatever in it has a fixed size.
+    #[must_use]
+    pub fn view_mut(&mut self) -> T::ViewMut<'_> {
+        flat::view_mut::<T>(self.lent.octets_mut()).expect(BUILT)
+    }
+
+    /// Its octets with encapsulation header.
+    #[must_use]
+    pub fn payload(&self) -> &[u8] {
+        self.lent.octets()
+    }
+
+    fn instance(&self) -> Result<KeyHash, DecodeError> {
+        if T::HAS_KEY {
+            key_hash_of_payload::<T>(self.payload(), PayloadKind::Data).map(KeyHash)
+        } else {
+            Ok(KeyHash::NIL)
+        }
+    }
+}
+
+/// What a builder has finished stays as it is but for what a view changes, which keeps it a value.
+const BUILT: &str = "a loan holds a sample";
+
+impl<T: FlatType> fmt::Debug for FlatLoan<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("FlatLoan").field(&self.view()).finish()
+    }
+}

@@ -352,7 +352,8 @@ fn who_polls_without_waiting_gets_samples_by_shared_memory_and_in_datagrams() {
     eventually("both writers are matched, and one shares memory", || {
         b.poll(Duration::ZERO);
         let matched = writers.each_ref().map(|writer| writer.publication_matched_status().current_count);
-        (matched, b.shared_memory_statistics().writers) == ([1, 1], 1)
+        let channels = (near.shared_memory_statistics().readers, b.shared_memory_statistics().writers);
+        (matched, channels) == ([1, 1], (1, 1))
     });
     for number in 0..100 {
         for writer in &writers {

@@ -469,16 +469,18 @@ fn a_request_can_be_refused_and_says_why() {
 }
 
 #[test]
-fn a_held_sample_is_not_vouched_for_when_the_writer_has_ended_the_channel() {
+fn a_held_sample_is_vouched_for_as_long_as_its_writer_is_there() {
     let mut setup = Setup::new(WriterConfig::default());
     let mut reader = reader();
     let (id, _) = setup.admit(&mut reader, Overflow::Block);
     setup.publish(1, 8);
     let held = reader.take().unwrap().unwrap();
-    assert!(held.is_consistent());
     (2..100).for_each(|number| setup.publish(number, 8));
-    assert!(held.is_consistent() && number(&held) == 1);
+    assert!(held.is_consistent());
     setup.writer.remove(id);
+    (100..200).for_each(|number| setup.publish(number, 8));
+    assert!(held.is_consistent() && number(&held) == 1, "also after they have parted");
+    drop(setup);
     assert!(!held.is_consistent());
 }
 

@@ -78,9 +78,9 @@ impl<T> LoanedSample<T> {
     /// Whether what has been read of it until now is what was written: to be asked after reading.
     ///
     /// Nobody has to: readers hold the memory of a sample, by shared memory too, and a writer does not use it again before they let it go,
-    /// with KEEP_LAST neither. It ends for samples in [shared memory](crate::config::DomainConfig::shared_memory) that are held on to after the
-    /// writer has parted from the reader, because either was deleted or they match no more, or after its process has ended: from then on this
-    /// is `false`, although the octets may be unchanged. What the reader has copied, received in messages, or shares within the process
+    /// with KEEP_LAST neither, nor when they match no more. Nobody vouches for samples in
+    /// [shared memory](crate::config::DomainConfig::shared_memory) that are held on to after the writer has been deleted, or its process has ended, or
+    /// has found that this one breaks the protocol: from then on this is `false`, although the octets may be unchanged. What the reader has copied, received in messages, or shares within the process
     /// is always consistent. For memory of other processes this is a system call.
     #[must_use]
     pub fn is_consistent(&self) -> bool {

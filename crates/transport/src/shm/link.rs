@@ -102,8 +102,7 @@ impl Link {
         Ok(Self { fd, peer })
     }
 
-    /// Whether the other side has not closed it, as it does before it uses again what this side still holds. What cannot be
-    /// asked counts as closed.
+    /// Whether the other side has not closed it. What cannot be asked counts as closed.
     pub(super) fn is_open(&self) -> bool {
         let mut requests = [libc::pollfd { fd: self.fd.as_raw_fd(), events: 0, revents: 0 }];
         let is_asked = event::poll(&mut requests, Some(Duration::ZERO)).is_ok();

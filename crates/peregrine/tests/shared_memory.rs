@@ -133,6 +133,28 @@ fn what_is_lent_lies_where_readers_in_other_processes_read_it() {
     assert_eq!((statistics.sent, statistics.copied_in), (100, 0));
 }
 
+#[test]
+fn what_is_held_is_consistent_until_its_writer_has_gone() {
+    let (a, b) = two(215);
+    let (writer, reader) = reliable_pair::<Block>(&a, &b, "held");
+    // The first is copied out of shared memory, the second stays there.
+    for (number, len) in [(0, 100), (1, 63_000)] {
+        writer.write(&Block::new(number, len)).unwrap();
+    }
+    writer.wait_for_acknowledgments(PATIENCE).unwrap();
+    let held = reader.take_loaned(&Selector::ANY).unwrap();
+    let [copied, in_place] = &held[..] else { panic!("{held:?}") };
+    for number in 2..50 {
+        writer.write(&Block::new(number, 63_000)).unwrap();
+        assert_eq!(take_one(&reader).number, number);
+    }
+    assert!(copied.is_consistent() && in_place.is_consistent());
+    assert_eq!(in_place.decode().unwrap(), Block::new(1, 63_000));
+    drop(writer);
+    eventually("what its writer may use again is not vouched for", || !in_place.is_consistent());
+    assert!(copied.is_consistent());
+}
+
 /// Octets of shared memory that this process has mapped: by writers, and again by readers.
 fn mapped_bytes() -> u64 {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
@@ -315,6 +337,37 @@ fn who_polls_takes_from_shared_memory_without_any_thread() {
     }
     writer.wait_for_acknowledgments(PATIENCE).unwrap();
     assert_eq!(user_datagrams(&b), before);
+}
+
+#[test]
+fn who_polls_without_waiting_gets_samples_by_shared_memory_and_in_datagrams() {
+    let mut off = config();
+    off.shared_memory = false;
+    let (near, far, b) = (with(216, config()), with(216, off), with(216, apart(polled())));
+    let writers = [&near, &far].map(|participant| {
+        let topic = participant.topic::<Block>("both").unwrap();
+        topic.writer_builder().reliable().keep_all().build().unwrap()
+    });
+    let reader = b.topic::<Block>("both").unwrap().reader_builder().reliable().keep_all().build().unwrap();
+    eventually("both writers are matched, and one shares memory", || {
+        b.poll(Duration::ZERO);
+        let matched = writers.each_ref().map(|writer| writer.publication_matched_status().current_count);
+        let channels = (near.shared_memory_statistics().readers, b.shared_memory_statistics().writers);
+        (matched, channels) == ([1, 1], (1, 1))
+    });
+    for number in 0..100 {
+        for writer in &writers {
+            writer.write(&Block::new(number, 100)).unwrap();
+            let mut taken = Vec::new();
+            eventually("the sample has come", || {
+                b.poll(Duration::ZERO);
+                taken.extend(reader.take().unwrap().into_iter().filter_map(|sample| sample.data));
+                !taken.is_empty()
+            });
+            assert_eq!(taken, [Block::new(number, 100)]);
+        }
+    }
+    assert_eq!(b.shared_memory_statistics().received, 100);
 }
 
 #[test]

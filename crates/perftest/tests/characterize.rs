@@ -26,7 +26,7 @@ fn every_size_is_measured_kept_and_shown() {
     for test in [Test::Latency, Test::Throughput] {
         let of_test: Vec<_> = record.measurements.iter().filter(|measurement| measurement.test == test).collect();
         let series = of_test.iter().map(|measurement| measurement.series.as_str()).collect::<BTreeSet<_>>();
-        assert_eq!(series.len(), if test == Test::Latency { 3 } else { 5 });
+        assert_eq!(series.len(), if test == Test::Latency { 7 } else { 9 });
         assert_eq!(of_test.len(), series.len() * 4);
         for measurement in of_test {
             assert!(measurement.subscriber.throughput.as_ref().unwrap().samples > 0);
@@ -35,7 +35,14 @@ fn every_size_is_measured_kept_and_shown() {
                 // Plain sockets do not count; DDS does.
                 assert_eq!(side.wire.is_some(), measurement.series != "raw-udp");
             }
-            assert!(measurement.publisher.wire.as_ref().is_none_or(|wire| wire.datagrams_sent > 0));
+            if let Some(wire) = &measurement.publisher.wire {
+                let shares_memory = wire.path.iter().any(|path| path.starts_with("shared memory"));
+                let is_by_memory = ["peregrine-shared-memory", "peregrine-flat-data", "peregrine-zero-copy"];
+                assert_eq!(shares_memory, is_by_memory.contains(&&*measurement.series), "{measurement:?}");
+                // Within a process nothing else is sent than what discovery sends, if anything.
+                let is_within = shares_memory || measurement.series == "peregrine-same-process";
+                assert!(is_within || wire.datagrams_sent > 0, "{measurement:?}");
+            }
             let latency = measurement.publisher.latency.as_ref().unwrap();
             assert_eq!(latency.histogram.iter().map(|bucket| bucket.1).sum::<u64>(), latency.count);
             assert!(test == Test::Throughput || latency.count > 0);
@@ -79,7 +86,7 @@ fn quick_is_shorter_and_tells_whether_idle_cores_are_kept_awake() {
     let outcome = run(&line);
     assert_eq!(outcome.code, 0, "{outcome:?}");
     let header = read(&folder).header;
-    assert_eq!(header.measurement_ms, 100);
+    assert_eq!(header.measurement_ms, 50);
     let told: Vec<_> = outcome.stderr.lines().filter(|line| line.contains("/dev/cpu_dma_latency")).collect();
     assert_eq!(told.len(), 1, "{}", outcome.stderr);
     assert_eq!(told[0].contains("is held at 0"), header.idle_states_disabled, "{told:?}");

@@ -242,6 +242,16 @@ fn samples_go_by_shared_memory_where_that_is_asked_for() {
 }
 
 #[test]
+fn samples_that_are_checked_for_consistency_all_are_consistent() {
+    let both = "-transport SHMEM -zeroCopy -checkConsistency -dataLen 100000";
+    let (_, subscriber) = pair(145, both, "-numIter 2000 -latencyCount 10");
+    assert_all_arrived(&subscriber, 2000.0);
+    let outcome = run(&format!("-sub {QUICK} -domain 145 -transport SHMEM -checkConsistency"));
+    assert_eq!(outcome.code, 255, "{outcome:?}");
+    assert!(outcome.stderr.contains("-checkConsistency needs -zeroCopy"), "{outcome:?}");
+}
+
+#[test]
 fn who_asks_for_shared_memory_gets_it_or_is_told_why_not() {
     // It need not be there longer than the publisher waits.
     let subscriber = start("-sub -nic 127.0.0.1 -discoveryTimeout 10 -domain 139");

@@ -38,7 +38,7 @@ fn samples_are_handed_over_and_not_sent() {
     both(156, &format!("-numIter 20000 -batchSize 0 -latencyCount 100 -recordFile {file}"));
     let text = std::fs::read_to_string(file).unwrap();
     let sides: Vec<SideResult> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let [publisher, subscriber] = &sides[..] else { panic!("{text}") };
+    let [subscriber, publisher] = &sides[..] else { panic!("{text}") };
     assert_eq!(publisher.send.as_ref().unwrap().samples, 20_000);
     assert_eq!(subscriber.throughput.as_ref().unwrap().samples, 20_000);
     // Discovery goes on; it takes less than one in twenty samples would.

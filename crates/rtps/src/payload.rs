@@ -43,6 +43,11 @@ pub trait Octets: Send + Sync + fmt::Debug {
         Some(self.octets().len())
     }
 
+    /// Whether nobody has written the octets since they came, as far as can be told.
+    fn is_consistent(&self) -> bool {
+        true
+    }
+
     /// What holding on to it costs, in octets.
     fn held_bytes(&self) -> usize {
         self.known_len().unwrap_or(0)
@@ -136,6 +141,15 @@ impl Payload {
         match &self.memory {
             Memory::Foreign(octets) => octets.key(),
             Memory::Buffer(_) => None,
+        }
+    }
+
+    /// Whether nobody has written the octets since they came, as far as can be told: always, where they are this process's own.
+    #[must_use]
+    pub fn is_consistent(&self) -> bool {
+        match &self.memory {
+            Memory::Buffer(_) => true,
+            Memory::Foreign(octets) => octets.is_consistent(),
         }
     }
 

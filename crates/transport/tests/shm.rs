@@ -469,6 +469,22 @@ fn a_request_can_be_refused_and_says_why() {
 }
 
 #[test]
+fn a_held_sample_is_vouched_for_as_long_as_its_writer_is_there() {
+    let mut setup = Setup::new(WriterConfig::default());
+    let mut reader = reader();
+    let (id, _) = setup.admit(&mut reader, Overflow::Block);
+    setup.publish(1, 8);
+    let held = reader.take().unwrap().unwrap();
+    (2..100).for_each(|number| setup.publish(number, 8));
+    assert!(held.is_consistent());
+    setup.writer.remove(id);
+    (100..200).for_each(|number| setup.publish(number, 8));
+    assert!(held.is_consistent() && number(&held) == 1, "also after they have parted");
+    drop(setup);
+    assert!(!held.is_consistent());
+}
+
+#[test]
 fn a_reader_that_leaves_gives_everything_back() {
     let mut setup = Setup::new(WriterConfig { entries: 2, ..Default::default() });
     let mut reader = reader();

@@ -9,7 +9,7 @@ use std::time::Duration;
 use peregrine_rtps::id::{DomainId, GuidPrefix};
 use peregrine_rtps::locator::Locator;
 use peregrine_rtps::participant::Addresses;
-use peregrine_rtps::time::Instant;
+use peregrine_rtps::time::{Instant, Span};
 use peregrine_rtps::transmit::{Message, TransmitBatch};
 use peregrine_transport::clock::MonotonicNs;
 use peregrine_transport::event::{Poller, Timer, Token, Waker};
@@ -90,7 +90,12 @@ struct PollState {
     group_sockets: usize,
     touched: Touched,
     rounds: u32,
+    /// Until then, who looks without waiting looks at shared memory only.
+    sockets_due: Instant,
 }
+
+/// A look at the sockets costs several of what a sample in shared memory takes, and what comes by them more than this.
+const SOCKETS_EVERY: Span = Span::from_micros(5);
 
 /// Keeps a domain's threads alive; the last one to go ends them.
 pub(crate) struct DomainHandle(Arc<Domain>);
@@ -549,6 +554,7 @@ impl Domain {
             group_sockets: 0,
             touched: Touched::default(),
             rounds: 0,
+            sockets_due: now(),
         })
     }
 
@@ -562,8 +568,13 @@ impl Domain {
         };
         let Some(state) = polled.as_mut() else { return };
         self.take_up_groups(state);
-        let PollState { receiver, poller, data_sockets, touched, rounds, .. } = state;
-        let until = now() + timeout.into();
+        let PollState { receiver, poller, data_sockets, touched, rounds, sockets_due, .. } = state;
+        let start = now();
+        let until = start + timeout.into();
+        if timeout.is_zero() && start < *sockets_due && self.take_shared_memory_only(start) {
+            return;
+        }
+        *sockets_due = start + SOCKETS_EVERY;
         loop {
             let next_turn = if self.publishing.has_turns() { self.publishing.go_round() } else { NEVER };
             // The application is to have what has come at once: whether there is more, the next call finds out.
@@ -619,6 +630,16 @@ impl Domain {
                 Some(Err(_)) => return,
             }
         }
+    }
+
+    /// Looks at shared memory, if there is any and nothing else is due.
+    fn take_shared_memory_only(&self, now: Instant) -> bool {
+        let Some(shared) = self.shared_memory.as_ref().filter(|shared| shared.has_writers()) else { return false };
+        if self.publishing.has_turns() || self.next_wake.load(Ordering::Relaxed) <= now.0 {
+            return false;
+        }
+        shared.take(self);
+        true
     }
 
     /// Sleeps until `parker`, that of the calling thread, is woken, or until `end`; perhaps not so long. Meanwhile this

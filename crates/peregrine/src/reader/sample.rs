@@ -75,6 +75,18 @@ impl<T> LoanedSample<T> {
         &self.selected.info
     }
 
+    /// Whether what has been read of it until now is what was written: to be asked after reading.
+    ///
+    /// Nobody has to: readers hold the memory of a sample, by shared memory too, and a writer does not use it again before they let it go,
+    /// with KEEP_LAST neither, nor when they match no more. Nobody vouches for samples in
+    /// [shared memory](crate::config::DomainConfig::shared_memory) that are held on to after the writer has been deleted, or its process has ended, or
+    /// has found that this one breaks the protocol: from then on this is `false`, although the octets may be unchanged. What the reader has copied, received in messages, or shares within the process
+    /// is always consistent. For memory of other processes this is a system call.
+    #[must_use]
+    pub fn is_consistent(&self) -> bool {
+        self.selected.payload.is_consistent()
+    }
+
     /// Its octets with encapsulation header. A value that was shared within this process is encoded for it, once. Without
     /// `valid_data`: the serialized key, if that came.
     #[must_use]

@@ -543,7 +543,7 @@ impl<T: DdsType> WriterInner<T> {
     }
 
     fn enabled(&self) -> Result<&Enabled, Error> {
-        self.enabled.get().ok_or_else(|| Error::NotEnabled)
+        self.enabled.get().ok_or(Error::NotEnabled)
     }
 
     fn assert_liveliness_by_writing(&self) {

@@ -47,7 +47,7 @@ pub struct Options {
     /// Repetitions of every measurement
     #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repetitions: u32,
-    /// Length of one measurement in milliseconds [default: 200, with --quick 100]
+    /// Length of one measurement in milliseconds [default: 200, with --quick 50]
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(10..=3_600_000))]
     time: Option<u64>,
 }
@@ -57,18 +57,22 @@ pub fn run(options: &Options, command_line: Vec<String>, places: &Places, stop: 
     let mut sizes = options.sizes.clone();
     sizes.sort_unstable();
     sizes.dedup();
-    let time = Duration::from_millis(options.time.unwrap_or(if options.quick { 100 } else { 200 }));
+    let time = Duration::from_millis(options.time.unwrap_or(if options.quick { 50 } else { 200 }));
+    // What shares memory has no second host.
+    let is_one_host = places.placement().address(Place::Far).is_none();
+    let series: Vec<_> = SERIES.iter().filter(|series| is_one_host || !series.within_host).collect();
     let comparison = Comparison {
         out: options.out.as_deref(),
         command_line,
         placement: places.placement(),
-        series: SERIES.iter().map(|series| series.describe(places)).collect::<Result<_, _>>()?,
+        series: series.iter().map(|series| series.describe(places)).collect::<Result<_, _>>()?,
         sizes: &sizes,
         repetitions: options.repetitions,
         time,
     };
     kept::keep(comparison, |cores, keeper| {
-        Campaign { sizes: &sizes, time, cores, places, stop, repetitions: options.repetitions }.run(keeper)
+        Campaign { series: &series, sizes: &sizes, time, cores, places, stop, repetitions: options.repetitions }
+            .run(keeper)
     })
 }
 
@@ -83,6 +87,7 @@ pub fn read_record(folder: &Path) -> Result<(Record, PathBuf), Error> {
 
 /// The measurements of one record.
 struct Campaign<'a> {
+    series: &'a [&'static SeriesSpec],
     sizes: &'a [usize],
     time: Duration,
     cores: Cores,
@@ -95,13 +100,13 @@ impl Campaign<'_> {
     /// In every repetition each series runs once, and each time another one begins, so that what changes on the machine
     /// meets all of them. One failing series does not take the others with it.
     fn run(&self, keeper: &mut Keeper) -> Result<(), Error> {
-        let tests: usize = SERIES.iter().map(|series| series.tests.len()).sum();
+        let tests: usize = self.series.iter().map(|series| series.tests.len()).sum();
         let total = self.repetitions as usize * tests * self.sizes.len();
         let progress = Progress::start(total);
         let mut result = Ok(());
         for repetition in 0..self.repetitions {
-            for turn in 0..SERIES.len() {
-                let series = &SERIES[(turn + repetition as usize) % SERIES.len()];
+            let begun_by = repetition as usize % self.series.len().max(1);
+            for series in self.series.iter().cycle().skip(begun_by).take(self.series.len()) {
                 for test in series.tests {
                     let measured = self.measure(series, *test, repetition, keeper, &progress);
                     if self.stop.reason().is_some() {

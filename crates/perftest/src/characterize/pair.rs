@@ -1,10 +1,10 @@
-//! A publisher and a subscriber as processes of this program, and their results as they come.
+//! A publisher and a subscriber as processes of this program, or as one, and their results as they come.
 
 use std::net::UdpSocket;
 use std::process::Command;
 use std::time::Duration;
 
-use peregrine_report::record::{SideResult, Test};
+use peregrine_report::record::{self, SideResult, Test};
 
 use crate::campaign::placement::{Place, Placement};
 use crate::clock::MonotonicNs;
@@ -33,10 +33,17 @@ pub(super) struct Case {
     pub(super) publisher: Vec<String>,
 }
 
+impl Case {
+    fn is_one_process(&self) -> bool {
+        self.both.iter().any(|word| word == "-sameProcess")
+    }
+}
+
 /// Two processes that test every size in turn.
 pub(super) struct Pair {
     publisher: Side,
-    subscriber: Side,
+    /// `None` where the publisher's process is both.
+    subscriber: Option<Side>,
     sizes_left: usize,
     per_size: Duration,
 }
@@ -48,7 +55,7 @@ struct Side {
 }
 
 impl Pair {
-    /// Starts both processes, each at its place and on its core.
+    /// Starts both processes, each at its place and on its core; or the only one (`-sameProcess`).
     pub(super) fn start(
         case: &Case,
         test: Test,
@@ -86,14 +93,16 @@ impl Pair {
         subscriber.extend(["-sub".into(), "-dataLen".into(), largest]);
         let mut publisher = common(Place::Near, cores.map(|cores| cores.0))?;
         let sizes_text: Vec<_> = sizes.iter().map(usize::to_string).collect();
-        publisher.extend(["-pub".into(), "-scan".into(), sizes_text.join(":")]);
+        publisher.extend(["-scan".into(), sizes_text.join(":")]);
+        publisher.extend((!case.is_one_process()).then(|| "-pub".into()));
         publisher.extend(["-executionTime".into(), format!("{}ms", time.as_millis())]);
         match test {
             Test::Latency => publisher.push("-latencyTest".into()),
             Test::Throughput | Test::OpenLoop => publisher.extend(case.publisher.clone()),
         }
+        let far = || Side::start("the subscriber", placement.command(Place::Far, &tethered(&subscriber))?);
         Ok(Self {
-            subscriber: Side::start("the subscriber", placement.command(Place::Far, &tethered(&subscriber))?)?,
+            subscriber: (!case.is_one_process()).then(far).transpose()?,
             publisher: Side::start("the publisher", placement.command(Place::Near, &tethered(&publisher))?)?,
             sizes_left: sizes.len(),
             per_size: time + SLACK,
@@ -107,8 +116,13 @@ impl Pair {
             return Ok(None);
         }
         let deadline = MonotonicNs::now().plus(self.per_size);
-        let Some(subscriber) = self.subscriber.next(deadline, stop)? else { return Err(self.ended_early(stop)) };
+        // A process that is both tells of the subscriber first: the publisher waits for that.
+        let receiving = self.subscriber.as_mut().unwrap_or(&mut self.publisher);
+        let Some(subscriber) = receiving.next(deadline, stop)? else { return Err(self.ended_early(stop)) };
         let Some(publisher) = self.publisher.next(deadline, stop)? else { return Err(self.ended_early(stop)) };
+        if (publisher.side, subscriber.side) != (record::Side::Publisher, record::Side::Subscriber) {
+            return Err(Error::Transfer("results came in another order than they are measured in".into()));
+        }
         if publisher.data_len != subscriber.data_len {
             return Err(Error::Transfer(format!(
                 "the publisher's result is of {} bytes, the subscriber's of {}",
@@ -123,7 +137,11 @@ impl Pair {
     pub(super) fn finish(mut self) -> Result<(), Error> {
         let deadline = MonotonicNs::now().plus(SLACK);
         self.publisher.wait(deadline)?;
-        self.subscriber.wait(deadline)
+        self.subscriber.as_mut().map_or(Ok(()), |subscriber| subscriber.wait(deadline))
+    }
+
+    fn sides(&mut self) -> impl Iterator<Item = &mut Side> {
+        std::iter::once(&mut self.publisher).chain(&mut self.subscriber)
     }
 
     /// The side that ended first knows why; the other only missed it.
@@ -133,8 +151,9 @@ impl Pair {
         }
         let deadline = MonotonicNs::now().plus(FAREWELL);
         let publisher_was_first = self.publisher.process.has_ended();
-        let (publisher, subscriber) = (&mut self.publisher, &mut self.subscriber);
-        for side in if publisher_was_first { [publisher, subscriber] } else { [subscriber, publisher] } {
+        let (publisher, subscriber) = (Some(&mut self.publisher), self.subscriber.as_mut());
+        let order = if publisher_was_first { [publisher, subscriber] } else { [subscriber, publisher] };
+        for side in order.into_iter().flatten() {
             if let Err(error) = side.wait(deadline) {
                 return error;
             }
@@ -145,13 +164,9 @@ impl Pair {
 
 impl Drop for Pair {
     fn drop(&mut self) {
-        for side in [&mut self.publisher, &mut self.subscriber] {
-            side.ask_to_end();
-        }
+        self.sides().for_each(Side::ask_to_end);
         let deadline = MonotonicNs::now().plus(FAREWELL);
-        for side in [&mut self.publisher, &mut self.subscriber] {
-            let _ = side.wait(deadline);
-        }
+        self.sides().for_each(|side| drop(side.wait(deadline)));
     }
 }
 

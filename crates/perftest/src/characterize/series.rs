@@ -11,6 +11,8 @@ pub(super) struct SeriesSpec {
     pub(super) id: &'static str,
     /// Name for readers.
     pub(super) label: &'static str,
+    /// Whether it is for one machine only.
+    pub(super) within_host: bool,
     /// Whether the others are compared with this one.
     pub(super) floor: bool,
     /// Options of both sides.
@@ -32,47 +34,46 @@ impl SeriesSpec {
 /// Every series, in the order of the tables.
 pub(super) const SERIES: &[SeriesSpec] = &[
     SeriesSpec {
-        id: "raw-udp",
-        label: "raw UDP",
         floor: true,
-        options: &["-rawTransport", "-transport", "UDPv4", "-nic", LOOPBACK],
-        tests: &[Test::Latency, Test::Throughput],
-        publisher_options: UNBATCHED,
+        ..series("raw-udp", "raw UDP", &["-rawTransport", "-transport", "UDPv4", "-nic", LOOPBACK])
     },
+    series("peregrine-best-effort", "Peregrine best effort", &["-bestEffort", "-nic", LOOPBACK]),
+    series("peregrine-reliable", "Peregrine reliable", RELIABLE),
     SeriesSpec {
-        id: "peregrine-best-effort",
-        label: "Peregrine best effort",
-        floor: false,
-        options: &["-bestEffort", "-nic", LOOPBACK],
-        tests: &[Test::Latency, Test::Throughput],
-        publisher_options: UNBATCHED,
-    },
-    SeriesSpec {
-        id: "peregrine-reliable",
-        label: "Peregrine reliable",
-        floor: false,
-        options: &["-nic", LOOPBACK],
-        tests: &[Test::Latency, Test::Throughput],
-        publisher_options: UNBATCHED,
-    },
-    SeriesSpec {
-        id: "peregrine-best-effort-batched",
-        label: "Peregrine best effort batched",
-        floor: false,
-        options: &["-bestEffort", "-nic", LOOPBACK],
         tests: &[Test::Throughput],
         publisher_options: BATCHED,
+        ..series("peregrine-best-effort-batched", "Peregrine best effort batched", &["-bestEffort", "-nic", LOOPBACK])
     },
     SeriesSpec {
-        id: "peregrine-reliable-batched",
-        label: "Peregrine reliable batched",
-        floor: false,
-        options: &["-nic", LOOPBACK],
         tests: &[Test::Throughput],
         publisher_options: BATCHED,
+        ..series("peregrine-reliable-batched", "Peregrine reliable batched", RELIABLE)
     },
+    within_host("peregrine-shared-memory", "Peregrine shared memory", &["-transport", "SHMEM", "-nic", LOOPBACK]),
+    within_host(
+        "peregrine-flat-data",
+        "Peregrine shared memory, FlatData",
+        &["-transport", "SHMEM", "-flatData", "-nic", LOOPBACK],
+    ),
+    within_host(
+        "peregrine-zero-copy",
+        "Peregrine shared memory, zero copy",
+        &["-transport", "SHMEM", "-zeroCopy", "-nic", LOOPBACK],
+    ),
+    within_host("peregrine-same-process", "Peregrine same process", &["-sameProcess", "-nic", LOOPBACK]),
 ];
 
+/// Unbatched, between two places of any kind.
+const fn series(id: &'static str, label: &'static str, options: &'static [&'static str]) -> SeriesSpec {
+    let tests = &[Test::Latency, Test::Throughput];
+    SeriesSpec { id, label, within_host: false, floor: false, options, tests, publisher_options: UNBATCHED }
+}
+
+const fn within_host(id: &'static str, label: &'static str, options: &'static [&'static str]) -> SeriesSpec {
+    SeriesSpec { within_host: true, ..series(id, label, options) }
+}
+
+const RELIABLE: &[&str] = &["-nic", LOOPBACK];
 const LOOPBACK: &str = "127.0.0.1";
 const UNBATCHED: &[&str] = &["-batchSize", "0"];
 /// Batches of 8192 bytes, which are RTI Perftest's default; beyond 4096 bytes there are none.

@@ -55,7 +55,7 @@ pub static OPTIONS: &[OptionDescriptor] = &[
     general("flowController", choice("name", &["default", "1Gbps", "10Gbps"], &[]), "default", "how fast asynchronous writers send; needs -asynchronous").no_raw(),
     general("flatData", Flag, "off", "FlatData type; give it on both sides").no_raw(),
     general("zeroCopy", Flag, "off", "samples made where readers read them; needs -transport SHMEM").no_raw(),
-    general("checkConsistency", Flag, "off", "check zero-copy samples after use").no_raw().not_yet(),
+    general("checkConsistency", Flag, "off", "pass over zero-copy samples that their writer may have overwritten; needs -zeroCopy").no_raw(),
     general("networkCapture", Flag, "off", "capture the traffic").no_raw().not_yet(),
     general("doNotDropNetworkCapture", Flag, "off", "keep the capture file").no_raw().not_yet(),
     general("crc", Flag, "off", "RTPS message checksum").no_raw().not_yet(),

@@ -474,18 +474,22 @@ impl<T: TestType> SampleReader for DdsReader<T> {
     where
         F: FnMut(&Sample<'_>),
     {
-        let count = deliver(&self.reader, &mut on_sample);
+        let count = deliver(&self.reader, self.plan.check_consistency, &mut on_sample);
         if count > 0 {
             return Ok(count);
         }
         let Some(poller) = &self.poller else {
-            return Ok(if self.reader.wait_for_data(timeout) { deliver(&self.reader, &mut on_sample) } else { 0 });
+            return Ok(if self.reader.wait_for_data(timeout) {
+                deliver(&self.reader, self.plan.check_consistency, &mut on_sample)
+            } else {
+                0
+            });
         };
         poller.note_other();
         let end = MonotonicNs::now().plus(timeout);
         loop {
             self.participant.poll(Duration::ZERO);
-            let count = deliver(&self.reader, &mut on_sample);
+            let count = deliver(&self.reader, self.plan.check_consistency, &mut on_sample);
             if count > 0 || end.remaining().is_zero() {
                 return Ok(count);
             }
@@ -502,9 +506,10 @@ impl<T: TestType> DdsReader<T> {
         let on_sample = Arc::new(Mutex::new(Some(on_sample)));
         let take = {
             let on_sample = Arc::clone(&on_sample);
+            let check_consistency = self.plan.check_consistency;
             move |reader: &DataReader<T>| {
                 if let Some(on_sample) = on_sample.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
-                    deliver(reader, on_sample);
+                    deliver(reader, check_consistency, on_sample);
                 }
             }
         };
@@ -539,7 +544,7 @@ impl<T: TestType> DdsReader<T> {
                         gather_samples(gather, || self.reader.counters().samples.saturating_sub(taken_until));
                         taken_until = self.reader.counters().samples;
                     }
-                    deliver(&self.reader, &mut on_sample);
+                    deliver(&self.reader, self.plan.check_consistency, &mut on_sample);
                 }
             }
         };
@@ -564,14 +569,19 @@ fn gather_samples(gather: Gather, waiting: impl Fn() -> u64) {
     }
 }
 
-/// Hands on every sample there is.
+/// Hands on every sample there is; where that is asked for, those only that can be vouched for, as RTI Perftest does.
 #[inline]
-fn deliver<T: TestType>(reader: &DataReader<T>, on_sample: &mut impl FnMut(&Sample<'_>)) -> usize {
+fn deliver<T: TestType>(
+    reader: &DataReader<T>,
+    check_consistency: bool,
+    on_sample: &mut impl FnMut(&Sample<'_>),
+) -> usize {
     let mut count = 0;
     reader.take_each(&Selector::ANY, |view: &LoanedSample<T>| {
         // What is not a sample of this test, such as the news that an instance has no writer, is passed over.
         if view.info().valid_data
             && let Some(sample) = T::parse(view.bytes())
+            && (!check_consistency || view.is_consistent())
         {
             on_sample(&sample);
             count += 1;

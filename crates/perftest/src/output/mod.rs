@@ -10,6 +10,7 @@ mod legacy;
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use peregrine_report::record::{SideResult, ThroughputResult};
 use peregrine_report::stats::{LatencyResult, Moments};
@@ -156,7 +157,7 @@ pub struct Output {
     format: Box<dyn Format>,
     intervals: bool,
     sink: Box<dyn Write + Send>,
-    record: Option<Box<dyn Write + Send>>,
+    record: Option<Arc<Mutex<dyn Write + Send>>>,
     failure: Option<io::Error>,
     begun: Option<usize>,
     /// What is written to another output later.
@@ -180,21 +181,21 @@ impl Output {
         Ok(Self::new(plan, sink, record))
     }
 
-    /// Prints nothing, and keeps what is recorded.
-    pub fn kept() -> Self {
+    /// Prints nothing, keeps what is recorded, and appends it to the record file of this one.
+    pub fn kept_beside(&self) -> Self {
         let columns = Columns { intervals: false, headers: false, cpu: false, ns_resolution: false };
         Self {
             format: Box::new(csv::Csv::new(columns)),
             intervals: false,
             sink: Box::new(io::sink()),
-            record: None,
+            record: self.record.clone(),
             failure: None,
             begun: None,
             kept: Some(Vec::new()),
         }
     }
 
-    /// What was recorded since the last call, if it was [kept](Self::kept).
+    /// What was recorded since the last call, if it was [kept](Self::kept_beside).
     pub fn take_kept(&mut self) -> Vec<SideResult> {
         self.kept.as_mut().map(std::mem::take).unwrap_or_default()
     }
@@ -211,6 +212,7 @@ impl Output {
             OutputFormat::Json => Box::new(json::Json::new(columns)),
             OutputFormat::Legacy => Box::new(legacy::Legacy::new(columns)),
         };
+        let record = record.map(|record| -> Arc<Mutex<dyn Write + Send>> { Arc::new(Mutex::new(record)) });
         let mut output =
             Self { format, intervals: plan.intervals, sink, record, failure: None, begun: None, kept: None };
         let text = output.format.start();
@@ -275,7 +277,8 @@ impl Output {
         if let Some(kept) = &mut self.kept {
             kept.push(result.clone());
         }
-        let Some(record) = &mut self.record else { return };
+        let Some(record) = &self.record else { return };
+        let mut record = record.lock().unwrap_or_else(PoisonError::into_inner);
         let written = serde_json::to_vec(result).map_err(io::Error::from).and_then(|mut line| {
             line.push(b'\n');
             record.write_all(&line)?;

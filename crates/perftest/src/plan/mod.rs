@@ -35,6 +35,8 @@ pub struct TestPlan {
     pub receive: ReceivePlan,
     /// Whether payloads are written by a publisher and checked by a subscriber.
     pub patterns: bool,
+    /// Whether samples are passed over that their writer may have overwritten.
+    pub check_consistency: bool,
     /// Priorities, cores, memory.
     pub threads: ThreadPlan,
     /// Where and how results are printed.

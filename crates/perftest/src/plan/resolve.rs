@@ -67,6 +67,7 @@ fn resolve_side(options: &ParsedOptions, is_publisher: bool) -> Result<TestPlan,
             wait,
         },
         patterns: !options.has("noPatterns"),
+        check_consistency: check_consistency(options, &mut remarks),
         threads: ThreadPlan {
             priorities: options.priorities(),
             affinity: options.affinity().cloned(),
@@ -360,6 +361,14 @@ fn data(options: &ParsedOptions, sizes: &[usize], remarks: &mut Remarks) -> Data
 
 fn is_flat(options: &ParsedOptions) -> bool {
     options.has("flatData") || options.has("zeroCopy")
+}
+
+fn check_consistency(options: &ParsedOptions, remarks: &mut Remarks) -> bool {
+    let has_check = options.has("checkConsistency");
+    if has_check && !options.has("zeroCopy") {
+        remarks.errors.push("-checkConsistency needs -zeroCopy: other samples are copied before they are read".into());
+    }
+    has_check
 }
 
 /// `-zeroCopy` implies `-flatData`.

@@ -31,14 +31,14 @@ pub fn run<M: Messaging>(plan: &TestPlan, messaging: &M, output: Output, stop: &
 }
 
 /// Runs both sides of a test in this process, the publisher on this thread. The publisher's results are printed as they come,
-/// the subscriber's at the end, and without intervals.
+/// the subscriber's at the end, and without intervals; the record has both as they come.
 pub fn run_both<M: Messaging + Sync>(
     [(publisher, near), (subscriber, far)]: [(&TestPlan, &M); 2],
     output: Output,
     stop: &Arc<Stop>,
 ) -> Result<(), Error> {
+    let later = SharedOutput(Arc::new(Mutex::new(output.kept_beside())));
     let output = SharedOutput(Arc::new(Mutex::new(output)));
-    let later = SharedOutput(Arc::new(Mutex::new(Output::kept())));
     let far_stop = Arc::<Stop>::default();
     let (published, received) = std::thread::scope(|scope| {
         let receiving = scope.spawn(|| {
@@ -59,7 +59,6 @@ pub fn run_both<M: Messaging + Sync>(
     let mut output = output.lock();
     for result in later.lock().take_kept() {
         output.throughput_summary(&result);
-        output.record(&result);
     }
     let result = match (published, received) {
         // The side that failed by itself says why.

@@ -5,7 +5,7 @@
 //! both are on one host.
 
 use super::message::{MESSAGE_BYTES, Message};
-use crate::{random, sys};
+use crate::{event, random, sys};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage,
     SendFlags, SocketAddrUnix, SocketFlags, SocketType,
@@ -13,6 +13,7 @@ use rustix::net::{
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 /// Where the writers of a process are reached by readers of the same host: the abstract name of a Unix socket, unlike
 /// any other.
@@ -103,6 +104,13 @@ impl Link {
         let peer = credentials(fd.as_fd())?;
         trust.check(peer)?;
         Ok(Self { fd, peer })
+    }
+
+    /// Whether the other side has not closed it. What cannot be asked counts as closed.
+    pub(super) fn is_open(&self) -> bool {
+        let mut requests = [libc::pollfd { fd: self.fd.as_raw_fd(), events: 0, revents: 0 }];
+        let is_asked = event::poll(&mut requests, Some(Duration::ZERO)).is_ok();
+        is_asked && requests.iter().all(|request| request.revents == 0)
     }
 
     pub(super) fn peer(&self) -> Peer {

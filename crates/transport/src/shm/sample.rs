@@ -56,6 +56,14 @@ impl Sample {
         self.metadata
     }
 
+    /// Whether the writer has left the octets alone until now, if it keeps to the protocol: it does as long as it is there and has
+    /// found nothing wrong with the reader, also after [`remove`](super::Writer::remove). After that this is false, although the
+    /// octets may still be the same. It is a system call.
+    #[must_use]
+    pub fn is_consistent(&self) -> bool {
+        self.tie.link.is_open()
+    }
+
     /// Whose it is.
     #[must_use]
     pub fn writer(&self) -> WriterId {

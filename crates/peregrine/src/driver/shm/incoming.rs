@@ -115,6 +115,10 @@ impl Octets for Held {
     fn octets(&self) -> &[u8] {
         self.sample.get(ALIGNING..).unwrap_or(&[])
     }
+
+    fn is_consistent(&self) -> bool {
+        self.sample.is_consistent()
+    }
 }
 
 impl Incoming {

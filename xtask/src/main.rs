@@ -48,6 +48,7 @@ fn dispatch(words: &[&str]) -> Result<()> {
         ["prerequisites"] => prerequisites::list(),
         ["prerequisites", "--install"] => prerequisites::ensure(),
         ["bench", "floor"] => bench::floor(&workspace),
+        ["bench", "shared-memory"] => bench::shared_memory(&workspace),
         ["bench", "instructions"] => bench::instructions(&workspace),
         ["bench", "agreement"] => bench::agreement(&workspace),
         ["bench", "recorder"] => bench::recorder(&workspace),
@@ -70,6 +71,7 @@ fn print_usage() {
     println!("  {:<26} what the stages need from the system, and whether it is there", "prerequisites");
     println!("  {:<26} install what is missing (Debian, as root)", "prerequisites --install");
     println!("  {:<26} speed as ratios to raw UDP sockets; fails never because something is slow", "bench floor");
+    println!("  {:<26} the same for shared memory, zero copy and one process", "bench shared-memory");
     println!("  {:<26} instructions per sample, by part, function and file; takes valgrind", "bench instructions");
     println!("  {:<26} whether perftest's raw UDP agrees with an independent ping-pong in C", "bench agreement");
     println!("  {:<26} what measuring itself costs: the clock, the recorder, the patterns", "bench recorder");

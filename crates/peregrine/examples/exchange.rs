@@ -1,8 +1,8 @@
 //! Samples from a reliable writer to a reader, each taken before the next is written: the subject of
 //! `cargo xtask bench instructions`. Its parts stay functions of their own, so that a profile tells them apart.
 //!
-//! `exchange each|flow|fragments COUNT`: samples of 32 octets of which each asks for its acknowledgement, or as many as
-//! usual do; samples of 63000 octets in messages as Ethernet takes them.
+//! `exchange each|flow|fragments|batch COUNT`: samples of 32 octets of which each asks for its acknowledgement, or as many
+//! as usual do; samples of 63000 octets in messages as Ethernet takes them; samples of 32 octets in batches of 128.
 
 #![forbid(unsafe_code)]
 
@@ -10,7 +10,9 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use peregrine::qos::{Limit, ResourceLimits};
-use peregrine::{DataReader, DataWriter, DdsType, DomainConfig, DomainParticipant, InterfaceSelection, WaitStrategy};
+use peregrine::{
+    DataReader, DataWriter, DdsType, DomainConfig, DomainParticipant, InterfaceSelection, Selector, WaitStrategy,
+};
 
 const DOMAIN: u32 = 120;
 /// No announcement but those at the start is due in a run.
@@ -18,6 +20,9 @@ const LEASE: Duration = Duration::from_secs(24 * 3600);
 /// Exchanges before anything is counted, so that every pool has its buffers.
 const ROUNDS_BEFORE: u32 = 2000;
 const LARGE_OCTETS: usize = 63_000;
+/// Samples of 32 octets in a batch of [`BATCH_BYTES`].
+const BATCH_SAMPLES: u64 = 128;
+const BATCH_BYTES: usize = 4096;
 /// What a datagram over IPv4 holds where packets have 1500 octets.
 const ETHERNET_MESSAGE_BYTES: usize = 1472;
 /// No run takes longer, under callgrind neither.
@@ -52,7 +57,8 @@ fn main() -> Result<()> {
                 octets: octets.clone(),
             })
         }
-        _ => Err("usage: exchange each|flow|fragments COUNT".into()),
+        ["batch", count] => exchange_batches(count.parse()?, blob),
+        _ => Err("usage: exchange each|flow|fragments|batch COUNT".into()),
     }
 }
 
@@ -62,21 +68,14 @@ fn exchange<T: DdsType + PartialEq>(
     count: u64,
     sample: impl Fn(u64) -> T,
 ) -> Result<()> {
-    let [a, b] = [255, 256].map(|receive_buffers| side(receive_buffers, message_bytes));
-    let (a, b) = (a?, b?);
+    let [a, b] = sides(message_bytes)?;
     let writer = a.topic::<T>("samples")?.writer_builder().reliable().keep_all();
     // A writer that may hold two samples asks with each.
     let limits = ResourceLimits { max_samples: Limit::At(2), ..ResourceLimits::default() };
     let writer = if asks_each { writer.resource_limits(limits) } else { writer }.build()?;
     let reader = b.topic::<T>("samples")?.reader_builder().reliable().keep_all().build()?;
     let end = Instant::now() + LIMIT;
-    while writer.matched_subscriptions().is_empty() || reader.matched_publications().is_empty() {
-        if Instant::now() >= end {
-            return Err("the two sides do not find each other".into());
-        }
-        a.poll(Duration::from_millis(1));
-        b.poll(Duration::from_millis(1));
-    }
+    find_each_other(&a, &writer, &b, &reader, end)?;
     for number in 0..u64::from(ROUNDS_BEFORE) + count {
         let written = sample(number);
         write(&writer, &written)?;
@@ -98,11 +97,61 @@ fn exchange<T: DdsType + PartialEq>(
     Ok(())
 }
 
+/// Whole batches, of at least so many samples.
+fn exchange_batches<T: DdsType + PartialEq>(count: u64, sample: impl Fn(u64) -> T) -> Result<()> {
+    let [a, b] = sides(None)?;
+    let writer = a.topic::<T>("samples")?.writer_builder().reliable().keep_all();
+    let writer = writer.batching(BATCH_BYTES, Duration::MAX).build()?;
+    let reader = b.topic::<T>("samples")?.reader_builder().reliable().keep_all().build()?;
+    let end = Instant::now() + LIMIT;
+    find_each_other(&a, &writer, &b, &reader, end)?;
+    let mut number = 0;
+    while number < u64::from(ROUNDS_BEFORE) + count {
+        for number in number..number + BATCH_SAMPLES {
+            write(&writer, &sample(number))?;
+        }
+        writer.flush();
+        let batch_end = number + BATCH_SAMPLES;
+        while number < batch_end {
+            if Instant::now() >= end {
+                return Err("a batch that was written does not come".into());
+            }
+            receive(&b);
+            number = take_batch(&reader, number, &sample)?;
+        }
+        hear_acknowledgement(&a);
+    }
+    println!("{} {}", writer.counters().samples_sent, writer.counters().acknowledgements);
+    Ok(())
+}
+
+fn find_each_other<T: DdsType>(
+    a: &DomainParticipant,
+    writer: &DataWriter<T>,
+    b: &DomainParticipant,
+    reader: &DataReader<T>,
+    end: Instant,
+) -> Result<()> {
+    while writer.matched_subscriptions().is_empty() || reader.matched_publications().is_empty() {
+        if Instant::now() >= end {
+            return Err("the two sides do not find each other".into());
+        }
+        a.poll(Duration::from_millis(1));
+        b.poll(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+fn sides(message_bytes: Option<usize>) -> Result<[DomainParticipant; 2]> {
+    Ok([side(255, message_bytes)?, side(256, message_bytes)?])
+}
+
 /// Participants with different settings share nothing, as two processes do.
 fn side(receive_buffers: usize, message_bytes: Option<usize>) -> Result<DomainParticipant> {
     let mut config = DomainConfig::default();
-    // What is measured is the transport, also between participants of one process.
+    // What is measured is RTPS over UDP, also between participants of one process.
     config.same_process = false;
+    config.shared_memory = false;
     config.interfaces = InterfaceSelection::Only(vec!["lo".to_owned()]);
     config.multicast = false;
     config.peers = vec!["3@127.0.0.1".parse()?];
@@ -127,6 +176,21 @@ fn receive(participant: &DomainParticipant) {
 #[inline(never)]
 fn take<T: DdsType>(reader: &DataReader<T>) -> Result<Option<T>> {
     Ok(reader.take_next()?.and_then(|sample| black_box(sample.data)))
+}
+
+/// The number of the sample that has to come next.
+#[inline(never)]
+fn take_batch<T: DdsType + PartialEq>(
+    reader: &DataReader<T>,
+    mut number: u64,
+    sample: impl Fn(u64) -> T,
+) -> Result<u64> {
+    let mut is_right = true;
+    reader.take_each(&Selector::ANY, |taken| {
+        is_right &= taken.value().is_ok_and(|value| *value == sample(number));
+        number += 1;
+    });
+    if is_right { Ok(number) } else { Err("a sample came that was not written".into()) }
 }
 
 /// Not the same code as [`receive`], lest the compiler make one function of them.

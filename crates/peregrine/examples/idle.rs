@@ -1,8 +1,16 @@
 //! One participant with ten readers that nobody writes to, until standard input ends: what joining a domain costs.
+//!
+//! `idle writers`: the ten writers for them, in another process of the host, that write nothing. Each of the two says so when it is
+//! ready, the writers when all readers share memory with them.
 
 #![forbid(unsafe_code)]
 
+use std::time::{Duration, Instant};
+
 use peregrine::{DdsType, DomainParticipant, Error};
+
+const COUNT: usize = 10;
+const PATIENCE: Duration = Duration::from_secs(20);
 
 #[derive(Clone, Debug, DdsType)]
 struct Reading {
@@ -12,10 +20,32 @@ struct Reading {
 
 fn main() -> Result<(), Error> {
     let participant = DomainParticipant::new(100)?;
-    let readers = (0..10).map(|number| participant.topic::<Reading>(&format!("readings_{number}"))?.reader());
-    let readers: Vec<_> = readers.collect::<Result<_, _>>()?;
-    println!("{} readers", readers.len());
-    // Whatever comes, or that nothing more can: it is time to leave.
-    let _ = std::io::stdin().read_line(&mut String::new());
+    let topics = (0..COUNT).map(|number| participant.topic::<Reading>(&format!("readings_{number}")));
+    if std::env::args().nth(1).as_deref() == Some("writers") {
+        let writers: Vec<_> = topics.map(|topic| topic?.writer()).collect::<Result<_, _>>()?;
+        wait_for_shared_memory(&participant)?;
+        println!("{} writers", writers.len());
+        wait_for_end();
+    } else {
+        let readers: Vec<_> = topics.map(|topic| topic?.reader()).collect::<Result<_, _>>()?;
+        println!("{} readers", readers.len());
+        wait_for_end();
+    }
     Ok(())
+}
+
+fn wait_for_shared_memory(participant: &DomainParticipant) -> Result<(), Error> {
+    let start = Instant::now();
+    while participant.shared_memory_statistics().readers < COUNT as u64 {
+        if start.elapsed() > PATIENCE {
+            return Err(Error::Timeout("no ten readers share memory with this process".to_owned()));
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    Ok(())
+}
+
+/// Whatever comes, or that nothing more can: it is time to leave.
+fn wait_for_end() {
+    let _ = std::io::stdin().read_line(&mut String::new());
 }

@@ -8,6 +8,7 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use common::holdings::Holdings;
 use common::{PATIENCE, config, eventually};
 use peregrine::{DataReader, DataWriter, DdsType, DeliveryPath, DiscoveryEvent, DomainParticipant, NoSharedMemory};
 
@@ -162,48 +163,24 @@ fn samples_of_every_size_arrive() {
     eventually("they come that way", || participant.shared_memory_statistics().received >= before + 50);
 }
 
-/// What this process has open and mapped of it, and the threads that it has for it.
-fn leftovers(participant: &DomainParticipant) -> (usize, usize, usize) {
+/// What this process has while there is no channel.
+fn without_channels(participant: &DomainParticipant) -> Holdings {
     let statistics = participant.shared_memory_statistics();
     assert_eq!((statistics.readers, statistics.writers), (0, 0));
-    left_in_process()
-}
-
-fn left_in_process() -> (usize, usize, usize) {
-    let descriptors = std::fs::read_dir("/proc/self/fd").unwrap().count();
-    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
-    let threads = std::fs::read_dir("/proc/self/task").unwrap().count();
-    (descriptors, maps.lines().filter(|line| line.contains("memfd:peregrine")).count(), threads)
+    Holdings::now()
 }
 
 /// Waits until there is no more left than at the beginning.
-fn await_nothing_left(participant: &DomainParticipant, at_first: (usize, usize, usize)) {
+fn await_nothing_left(participant: &DomainParticipant, at_first: &Holdings) {
     eventually("the channel ends", || participant.shared_memory_statistics().writers == 0);
     eventually("the channel ends", || participant.shared_memory_statistics().readers == 0);
-    await_left(at_first);
-}
-
-/// Descriptors, mapped memory and threads, and no more than these.
-fn await_left(at_first: (usize, usize, usize)) {
-    let end = Instant::now() + PATIENCE;
-    while left_in_process() != at_first {
-        let links = || std::fs::read_dir("/proc/self/fd").unwrap().filter_map(|fd| fd.unwrap().path().read_link().ok());
-        let threads = || std::fs::read_dir("/proc/self/task").unwrap().map(|task| task.unwrap().path().join("comm"));
-        assert!(
-            Instant::now() < end,
-            "{:?} are left, {at_first:?} were there: {:?}, {:?}",
-            left_in_process(),
-            links().collect::<Vec<_>>(),
-            threads().map(std::fs::read_to_string).collect::<Vec<_>>()
-        );
-        std::thread::yield_now();
-    }
+    Holdings::await_no_more_than(at_first);
 }
 
 fn writers_killed_in_mid_stream_leave_nothing_behind() {
     let participant = participant();
     let reader = reader(&participant);
-    let at_first = leftovers(&participant);
+    let at_first = without_channels(&participant);
     for round in 0..4 {
         let mut other = Other::start(&["env"], "writer");
         assert_eq!(other.line(), "matched");
@@ -216,14 +193,14 @@ fn writers_killed_in_mid_stream_leave_nothing_behind() {
         for block in reader.take().unwrap().into_iter().filter_map(|sample| sample.data) {
             assert!(block.is_whole());
         }
-        await_nothing_left(&participant, at_first);
+        await_nothing_left(&participant, &at_first);
     }
 }
 
 fn readers_killed_in_mid_stream_leave_nothing_behind() {
     let participant = participant();
     let writer = writer(&participant);
-    let at_first = leftovers(&participant);
+    let at_first = without_channels(&participant);
     for _ in 0..4 {
         let mut other = Other::start(&["env"], "reader");
         eventually("shared memory is used", || participant.shared_memory_statistics().readers == 1);
@@ -240,13 +217,13 @@ fn readers_killed_in_mid_stream_leave_nothing_behind() {
         (0..20).for_each(|_| write());
         eventually("the writer is done with it", || writer.publication_matched_status().current_count == 0);
         (0..20).for_each(|_| write());
-        await_nothing_left(&participant, at_first);
+        await_nothing_left(&participant, &at_first);
     }
 }
 
 /// In mid-stream, with channels both ways.
 fn a_participant_that_ends_leaves_nothing_behind() {
-    let before = left_in_process();
+    let before = Holdings::now();
     for _ in 0..3 {
         let participant = participant();
         let (reader, writer) = (reader(&participant), writer(&participant));
@@ -260,7 +237,7 @@ fn a_participant_that_ends_leaves_nothing_behind() {
         drop((reader, writer, participant));
         drop(others);
     }
-    await_left(before);
+    Holdings::await_no_more_than(&before);
 }
 
 /// What becomes of a writer that another process is started with, by the word of this participant.

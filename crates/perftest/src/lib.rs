@@ -50,6 +50,11 @@ pub fn run_command_line(words: &[String], stop: &Arc<Stop>) -> Result<(), Error>
         Invocation::Help => return output::print_text(&cli::usage()),
         Invocation::Run(options) => options,
     };
+    if let Some([publisher, subscriber]) = plan::resolve_both(&options)? {
+        threads::apply_to_process(&publisher.threads)?;
+        show_messages(publisher.verbosity);
+        return over_dds(&publisher, RunBoth { publisher: &publisher, subscriber: &subscriber, stop });
+    }
     let plan = plan::resolve(&options)?;
     threads::apply_to_process(&plan.threads)?;
     if plan.transport.raw {
@@ -70,6 +75,26 @@ impl OverDds for Run<'_> {
 
     fn run<T: TestType>(self, messaging: &DdsMessaging<T>) -> Result<(), Error> {
         run_plan(self.plan, messaging, self.stop)
+    }
+}
+
+/// The same with both sides in this process.
+struct RunBoth<'a> {
+    publisher: &'a TestPlan,
+    subscriber: &'a TestPlan,
+    stop: &'a Arc<Stop>,
+}
+
+impl OverDds for RunBoth<'_> {
+    type Output = ();
+
+    fn run<T: TestType>(self, messaging: &DdsMessaging<T>) -> Result<(), Error> {
+        let subscriber = DdsMessaging::<T>::new(self.subscriber)?;
+        let output = Output::open(&self.publisher.output)?;
+        eprintln!("{}", banner::version_line(&messaging.name()));
+        eprint!("{}", banner::configuration_block(self.publisher, &messaging.configuration()));
+        let sides = [(self.publisher, messaging), (self.subscriber, &subscriber)];
+        workload::run_both(sides, output, self.stop)
     }
 }
 

@@ -271,8 +271,9 @@ impl BufferPool {
     }
 
     /// Takes a buffer back if nobody else refers to it and the pool has room; else lets go of it.
-    pub fn recycle_buffer(&mut self, mut buffer: Arc<Vec<u8>>) {
-        if Arc::get_mut(&mut buffer).is_none() {
+    pub fn recycle_buffer(&mut self, buffer: Arc<Vec<u8>>) {
+        // Who fills it again makes sure by `Arc::get_mut`; there are no weak references.
+        if Arc::strong_count(&buffer) != 1 {
             return;
         }
         let (class, size) = class_of(buffer.len());

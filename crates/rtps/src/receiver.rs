@@ -107,14 +107,17 @@ pub fn interpret(message: &[u8], own: GuidPrefix, receive: &mut impl Receive) ->
     };
     let mut submessages = Submessages::new(rest);
     loop {
+        // What samples consist of, in whatever order: in a batch, each may have its own time.
         if let Some(info) = submessages.next_timestamp() {
             state.timestamp = info.timestamp.unwrap_or(Timestamp::INVALID);
         }
-        while let Some(data) = submessages.next_data() {
+        if let Some(data) = submessages.next_data() {
             state.data(data, receive);
+            continue;
         }
-        while let Some(frag) = submessages.next_data_frag() {
+        if let Some(frag) = submessages.next_data_frag() {
             state.data_frag(frag, receive);
+            continue;
         }
         let Some(submessage) = submessages.next() else { break };
         let Ok(submessage) = submessage else {

@@ -489,6 +489,49 @@ fn a_reader_that_leaves_gives_everything_back() {
 }
 
 #[test]
+fn a_reader_that_the_writer_parts_from_keeps_what_it_holds_and_what_it_was_sent() {
+    let mut setup = Setup::new(WriterConfig { max_bytes: 1 << 20, ..Default::default() });
+    let mut reader = reader();
+    let (id, _) = setup.admit(&mut reader, Overflow::Block);
+    (0..3).for_each(|number| setup.publish(number, 1000));
+    let held = reader.take().unwrap().unwrap();
+    setup.writer.remove(id);
+    assert_eq!(setup.writer.poll_gone().map(|gone| (gone.reader, gone.reason)), Some((id, Gone::Closed)));
+    assert_eq!(setup.writer.statistics().readers, 0);
+    // All other memory is used again and again.
+    for number in 10..3000 {
+        setup.publish(number, 1000);
+    }
+    reader.service();
+    assert_eq!(take_all(&mut reader), [1, 2]);
+    assert_eq!(reader.poll_gone().map(|gone| (gone.reason, gone.lost)), Some((Gone::Ended, 0)));
+    assert_eq!(number(&held), 0);
+    setup.writer.trim();
+    assert_eq!(setup.writer.statistics().slots_in_use, 1, "what was not taken has come back by itself");
+    drop(held);
+    setup.writer.trim();
+    assert_eq!(setup.writer.statistics().slots_in_use, 0);
+}
+
+#[test]
+fn readers_that_a_writer_has_parted_from_count_as_long_as_they_hold_something() {
+    let mut setup = Setup::new(WriterConfig { max_readers: 1, ..Default::default() });
+    let mut reader = reader();
+    let (id, _) = setup.admit(&mut reader, Overflow::Block);
+    setup.publish(1, 8);
+    let held = reader.take().unwrap().unwrap();
+    setup.writer.remove(id);
+    reader.service();
+    assert!(reader.take().unwrap().is_none());
+    let mut connecting = reader.connect(setup.listener.address(), WriterKey([7; 16])).unwrap();
+    let request = setup.listener.accept().unwrap().expect("it has just asked");
+    assert!(setup.writer.admit(request, Overflow::Block).is_err());
+    assert!(matches!(connecting.poll(), Err(ConnectError::Refused(Refusal::TooManyReaders))));
+    drop(held);
+    setup.admit(&mut reader, Overflow::Block);
+}
+
+#[test]
 fn configurations_that_cannot_be_are_refused() {
     for (entries, max_holds) in [(0, 1), (3, 1), (1 << 15, 1), (1, 0), (1, 1 << 15)] {
         let error = Writer::new(WriterConfig { entries, max_holds, ..Default::default() }).unwrap_err();

@@ -3,24 +3,52 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 const RSS_MIB_AT_MOST: f64 = 6.0;
 const THREADS_AT_MOST: u64 = 3;
 /// For so long wake-ups are counted.
 const WATCHED: Duration = Duration::from_secs(5);
 
+/// Prints how often the thread for shared memory of ten readers wakes up whose writers, in another process, write nothing.
+pub(super) fn print_shared_memory(program: &Path) -> Result<()> {
+    let (mut readers, mut writers) = (start(program, &[])?, start(program, &["writers"])?);
+    let measured = (|| {
+        for child in [&mut readers, &mut writers] {
+            let output = child.stdout.take().context("its output is not piped")?;
+            BufReader::new(output).read_line(&mut String::new())?;
+        }
+        let count = || wakeups(readers.id(), |name| name.contains("-shm-"));
+        let (threads, before) = count()?;
+        thread::sleep(WATCHED);
+        anyhow::Ok((threads, count()?.1 - before))
+    })();
+    for mut child in [readers, writers] {
+        // It ends with its standard input.
+        drop(child.stdin.take());
+        child.wait()?;
+    }
+    let (threads, wakeups) = measured?;
+    ensure!(threads > 0, "the readers of another process do not share memory with the writers");
+    let verdict = if wakeups == 0 { "met" } else { "missed" };
+    println!("\nten readers, ten writers in another process, idle");
+    println!("  wake-ups by shared memory in {} s: {wakeups}, target 0 {verdict}", WATCHED.as_secs());
+    Ok(())
+}
+
+fn start(program: &Path, words: &[&str]) -> Result<Child> {
+    let mut command = Command::new(program);
+    command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.spawn().with_context(|| format!("cannot start {}", program.display()))
+}
+
 /// Prints memory, threads and wake-ups of one participant with ten readers.
 pub(super) fn print(program: &Path) -> Result<()> {
-    let mut child = Command::new(program)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .with_context(|| format!("cannot start {}", program.display()))?;
+    let mut child = start(program, &[])?;
     let measured = measure(child.id(), child.stdout.take().map(BufReader::new));
     // It ends with its standard input.
     drop(child.stdin.take());
@@ -39,20 +67,25 @@ pub(super) fn print(program: &Path) -> Result<()> {
 
 fn measure(pid: u32, ready: Option<impl BufRead>) -> Result<(f64, u64, f64)> {
     ready.context("its output is not piped")?.read_line(&mut String::new())?;
-    let before = wakeups(pid)?;
+    let count = || wakeups(pid, |_| true);
+    let before = count()?.1;
     thread::sleep(WATCHED);
-    let wakeups_per_s = (wakeups(pid)? - before) as f64 / WATCHED.as_secs_f64();
+    let wakeups_per_s = (count()?.1 - before) as f64 / WATCHED.as_secs_f64();
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
     Ok((field(&status, "VmRSS:")? as f64 / 1024.0, field(&status, "Threads:")?, wakeups_per_s))
 }
 
-/// How often any thread of the process has given up its core to wait.
-fn wakeups(pid: u32) -> Result<u64> {
-    let mut sum = 0;
+/// How many threads of the process have such a name, and how often any of them has given up its core to wait.
+fn wakeups(pid: u32, is_meant: impl Fn(&str) -> bool) -> Result<(usize, u64)> {
+    let (mut threads, mut sum) = (0, 0);
     for task in fs::read_dir(format!("/proc/{pid}/task"))? {
-        sum += field(&fs::read_to_string(task?.path().join("status"))?, "voluntary_ctxt_switches:")?;
+        let task = task?.path();
+        if is_meant(&fs::read_to_string(task.join("comm"))?) {
+            threads += 1;
+            sum += field(&fs::read_to_string(task.join("status"))?, "voluntary_ctxt_switches:")?;
+        }
     }
-    Ok(sum)
+    Ok((threads, sum))
 }
 
 fn field(status: &str, name: &str) -> Result<u64> {

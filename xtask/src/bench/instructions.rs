@@ -18,18 +18,20 @@ use crate::workspace::Workspace;
 /// Samples of the two runs.
 const COUNTS: [u64; 2] = [1000, 3000];
 /// What the example is asked for.
-const MODES: [(&str, &str); 3] = [
+const MODES: [(&str, &str); 4] = [
     ("each", "32 octets, every sample is acknowledged"),
     ("flow", "32 octets, acknowledged as usual: this depends on the clock"),
     ("fragments", "63000 octets in messages of 1472, acknowledged as usual"),
+    ("batch", "32 octets, 128 of them in a batch, acknowledged as usual"),
 ];
 /// Rows of a table.
 const ROWS: usize = 20;
 /// The parts of an exchange, by the example's functions.
-const PARTS: [(&str, &str); 4] = [
+const PARTS: [(&str, &str); 5] = [
     ("exchange::write", "write: encode, store, pack, send"),
     ("exchange::receive", "receive: to the reader's cache, and answer"),
     ("exchange::take", "take: out of the cache, decode"),
+    ("exchange::take_batch", "take: all that is there, decode"),
     ("exchange::hear_acknowledgement", "the writer's side looks for an answer"),
 ];
 

@@ -9,6 +9,7 @@ mod idle;
 mod instructions;
 mod pair;
 mod rows;
+mod shared_memory;
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -21,6 +22,7 @@ pub(crate) use self::agreement::agreement;
 pub(crate) use self::instructions::print as instructions;
 use self::pair::Pairs;
 use self::rows::{Measure, ROWS, Row, Target};
+pub(crate) use self::shared_memory::shared_memory;
 use crate::process::run;
 use crate::workspace::Workspace;
 
@@ -57,7 +59,8 @@ fn build_perftest(workspace: &Workspace) -> Result<PathBuf> {
 fn build(workspace: &Workspace) -> Result<PathBuf> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(workspace.root()).args(["build", "--release", "--locked"]);
-    run(command.args(["--package", "perftest", "--bin", "perftest", "--package", "peregrine", "--example", "idle"]))?;
+    command.args(["--package", "perftest", "--bin", "perftest", "--package", "peregrine"]);
+    run(command.args(["--example", "idle", "--example", "same_process"]))?;
     Ok(workspace.metadata.target_directory.as_std_path().join("release"))
 }
 

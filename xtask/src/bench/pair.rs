@@ -85,7 +85,8 @@ impl Pairs {
         command.args(words).args(case.both).args(network);
         command.args(["-domain", &domain.to_string(), "-threadCPUAffinity", &self.cores[side].to_string()]);
         command.args(["-noPrintIntervals", "-outputFile", "/dev/null", "-recordFile", "/dev/stdout"]);
-        command.args(["-startDelay", "50ms", "-discoveryTimeout", "10", "-partnerTimeout", "10"]);
+        // Writing and comparing payloads is the instrument's own work.
+        command.args(["-noPatterns", "-startDelay", "50ms", "-discoveryTimeout", "10", "-partnerTimeout", "10"]);
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         Ok(Running { child: child.with_context(|| format!("cannot start {}", self.program.display()))? })
     }

@@ -16,7 +16,7 @@ use peregrine_rtps::writer::{Delivered, HandOverBatch};
 use super::local;
 use super::reader::{ReaderCore, ReaderState};
 use super::writer::{WriterCore, WriterState};
-use super::{now, wall};
+use super::{now, wall_at};
 use crate::status::StatusMask;
 
 /// How often a thread that writes runs the listener of one reader, before others have to: while it runs, other threads
@@ -77,7 +77,7 @@ impl WriterCore {
             drop(guard);
             self.share(&handing.batch, &mut handing.halted);
             let now = now();
-            let rx = Reception { now, wall: wall(), buffer: None, source: HERE };
+            let rx = Reception { now, wall: wall_at(now), buffer: None, source: HERE };
             for recipient in handing.batch.recipients() {
                 let Some(local) = readers.iter().find(|local| local.guid == recipient.reader) else { continue };
                 let mut state = local.core.lock();

@@ -24,7 +24,7 @@ use super::reader::{ReaderCore, ReaderState};
 use super::topic::TopicCore;
 use super::wakers::Wakers;
 use super::writer::{WriterCore, WriterHook};
-use super::{Watched, now, wait_until, wall};
+use super::{Watched, now, wait_until, wall, wall_at};
 use crate::error::Error;
 use crate::shared_memory::DeliveryPath;
 use crate::status::StatusMask;
@@ -213,7 +213,7 @@ impl ParticipantCore {
         now: Instant,
         touched: &mut Touched,
     ) {
-        let wall = wall();
+        let wall = wall_at(now);
         let mut locked = self.lock();
         let Locked { rtps, writers, readers, .. } = &mut *locked;
         let (writers, readers) = (&*writers, &*readers);

@@ -146,11 +146,12 @@ impl WriterCore {
         self.due.get()
     }
 
-    /// Writes, waiting for room until `give_up_at`.
+    /// Writes at a moment that has just been read, waiting for room until `give_up_at`.
     pub(crate) fn write<'c>(
         &'c self,
         mut guard: MutexGuard<'c, WriterState>,
         mut change: Change,
+        mut at: Instant,
         give_up_at: impl FnOnce() -> Option<Instant>,
     ) -> Result<SequenceNumber, WriteFailure> {
         let mut give_up_at = Some(give_up_at);
@@ -159,7 +160,7 @@ impl WriterCore {
             if guard.closed {
                 return Err(WriteFailure::Closed);
             }
-            match guard.writer.write(now(), change) {
+            match guard.writer.write(at, change) {
                 Ok(number) => {
                     let must_wait = guard.must_wait_for_readers();
                     self.transmit_in_flow(guard);
@@ -178,6 +179,7 @@ impl WriterCore {
                         Some(guard) => guard,
                         None => return Err(WriteFailure::Full(full)),
                     };
+                    at = now();
                 }
             }
         }
@@ -231,6 +233,7 @@ impl WriterCore {
         self.transmit(guard);
         if self.outgoing.has_readers() {
             self.acknowledge(&self.outgoing.acknowledged_meanwhile(last));
+            self.note_ended_channels();
         }
         if has_filled {
             self.domain.note_filled(now());
@@ -289,7 +292,22 @@ impl WriterCore {
             && let Some(shared) = self.domain.shared_memory()
         {
             shared.publish(&self.outgoing, batch, halted);
+            self.note_ended_channels();
         }
+    }
+
+    /// Has readers looked after that were found gone: they get messages from then on.
+    fn note_ended_channels(&self) {
+        if self.outgoing.has_ended()
+            && let Some(shared) = self.domain.shared_memory()
+        {
+            shared.note_ended();
+        }
+    }
+
+    /// Whether there are such.
+    pub(super) fn has_ended_channels(&self) -> bool {
+        self.outgoing.has_ended()
     }
 
     /// Whether a reader in another process had no room, and nobody has seen it make any since.
@@ -475,6 +493,7 @@ impl WriterCore {
             guard.statuses.changed |= StatusMask::PUBLICATION_MATCHED;
         }
         self.outgoing.remove(reader);
+        self.note_ended_channels();
         // Whoever waited for it need not any more.
         guard.wakers.wake(StatusMask::ACKNOWLEDGED);
     }

@@ -12,7 +12,7 @@ use peregrine_xtypes::{DdsType, DecodeError, EncodeError, PayloadKind, Represent
 
 use super::lent::Lent;
 use super::{DataWriter, ENCAPSULATION_OCTETS};
-use crate::driver::wall;
+use crate::driver::{now, wall};
 use crate::error::Error;
 
 /// The value begins at a multiple of this, so that its numbers can be seen in place.
@@ -123,7 +123,7 @@ impl<T: FlatType> DataWriter<Flat<T>> {
         inner.note_instance_of_payload(instance, sample.lent.octets())?;
         let guard = inner.core.lock();
         let payload = sample.lent.into_payload();
-        inner.put(guard, Change { kind: ChangeKind::Alive, instance, source_timestamp, payload })
+        inner.put(guard, Change { kind: ChangeKind::Alive, instance, source_timestamp, payload }, now())
     }
 }
 

@@ -11,7 +11,7 @@ use peregrine_xtypes::{DdsType, plain};
 
 use super::DataWriter;
 use super::lent::Lent;
-use crate::driver::wall;
+use crate::driver::{now, wall};
 use crate::entity::instance_of;
 use crate::error::Error;
 
@@ -77,7 +77,7 @@ impl<T: DdsType> DataWriter<T> {
             inner.note_instance(&guard, instance, &*sample)?;
         }
         let payload = sample.lent.into_payload();
-        inner.put(guard, Change { kind: ChangeKind::Alive, instance, source_timestamp, payload })
+        inner.put(guard, Change { kind: ChangeKind::Alive, instance, source_timestamp, payload }, now())
     }
 }
 

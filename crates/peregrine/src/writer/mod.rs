@@ -21,7 +21,7 @@ use peregrine_rtps::id::{Guid, KeyHash};
 use peregrine_rtps::payload::Payload;
 use peregrine_rtps::qos::{DataWriterQos, LivelinessKind, NonMatch};
 use peregrine_rtps::seq::SequenceNumber;
-use peregrine_rtps::time::{Span, Timestamp};
+use peregrine_rtps::time::{Instant, Span, Timestamp};
 use peregrine_rtps::writer::{Batching, WriterCounters};
 use peregrine_xtypes::{
     DdsType, Endianness, Representation, decode, decode_key_holder, encode, encode_key, encoded_key_len, encoded_len,
@@ -38,7 +38,7 @@ use crate::condition::StatusCondition;
 use crate::driver::participant::ParticipantCore;
 use crate::driver::topic::Listening;
 use crate::driver::writer::{WriteFailure, WriterCore, WriterState};
-use crate::driver::{now, wait_until, wall};
+use crate::driver::{now, wait_until, wall, wall_at};
 use crate::entity::{instance_of, serialized_key};
 use crate::error::Error;
 use crate::listener::DataWriterListener;
@@ -172,7 +172,9 @@ impl<T: DdsType> DataWriter<T> {
     /// [`Error::Encode`]; [`Error::Timeout`] when there was no room in time; [`Error::OutOfResources`] for an instance
     /// past `max_instances`; [`Error::NotEnabled`]; [`Error::AlreadyDeleted`].
     pub fn write(&self, value: &T) -> Result<SequenceNumber, Error> {
-        self.write_at(value, wall())
+        let now = now();
+        let (guard, change) = self.inner.encode(value, wall_at(now))?;
+        self.inner.put(guard, change, now)
     }
 
     /// Writes a value with a source time stamp of the application's choosing.
@@ -181,7 +183,7 @@ impl<T: DdsType> DataWriter<T> {
     /// See [`Self::write`].
     pub fn write_at(&self, value: &T, source_timestamp: Timestamp) -> Result<SequenceNumber, Error> {
         let (guard, change) = self.inner.encode(value, source_timestamp)?;
-        self.inner.put(guard, change)
+        self.inner.put(guard, change, now())
     }
 
     /// Writes a value that readers of this process share: it is neither copied nor encoded for them. It is encoded once
@@ -226,7 +228,7 @@ impl<T: DdsType> DataWriter<T> {
             guard = inner.core.lock();
         }
         inner.note_instance(&guard, instance, &value)?;
-        inner.put(guard, Change { kind: ChangeKind::Alive, instance, source_timestamp, payload })
+        inner.put(guard, Change { kind: ChangeKind::Alive, instance, source_timestamp, payload }, now())
     }
 
     /// Writes a sample that the caller serializes: `fill` is given exactly `len` octets of whatever content, and writes
@@ -250,8 +252,9 @@ impl<T: DdsType> DataWriter<T> {
             Ok(())
         };
         let (guard, payload) = self.inner.fill_payload(len, fill)?;
-        let change = Change { kind: ChangeKind::Alive, instance: instance.0, source_timestamp: wall(), payload };
-        self.inner.put(guard, change)
+        let now = now();
+        let change = Change { kind: ChangeKind::Alive, instance: instance.0, source_timestamp: wall_at(now), payload };
+        self.inner.put(guard, change, now)
     }
 
     /// Notes an instance ahead of writing it, and tells its handle.
@@ -418,7 +421,7 @@ impl<T: DdsType> DataWriter<T> {
         let instance = instance_of(key_holder);
         let key = self.inner.serialized_key(key_holder)?;
         let guard = self.inner.core.lock();
-        let number = self.inner.put(guard, ending(kind, instance, key))?;
+        let number = self.inner.put(guard, ending(kind, instance, key), now())?;
         if kind.unregisters() {
             lock(&self.inner.keys).remove(&instance);
         }
@@ -500,11 +503,17 @@ impl<T: DdsType> WriterInner<T> {
         Ok(())
     }
 
-    fn put(&self, mut guard: MutexGuard<'_, WriterState>, change: Change) -> Result<SequenceNumber, Error> {
+    /// Writes a change at a moment that has just been read.
+    fn put(
+        &self,
+        mut guard: MutexGuard<'_, WriterState>,
+        change: Change,
+        at: Instant,
+    ) -> Result<SequenceNumber, Error> {
         self.check_usable(&mut guard)?;
         let blocking = self.enabled()?.max_blocking_time;
         let give_up_at = || (!blocking.is_infinite()).then(|| now() + blocking);
-        let number = self.core.write(guard, change, give_up_at).map_err(|failure| match failure {
+        let number = self.core.write(guard, change, at, give_up_at).map_err(|failure| match failure {
             WriteFailure::Closed => Error::AlreadyDeleted,
             WriteFailure::Full(full) => Error::Timeout(format!(
                 "no room for a sample of topic \"{}\" within {blocking}: {full:?} limit reached; {} samples are held",
@@ -534,7 +543,7 @@ impl<T: DdsType> WriterInner<T> {
     }
 
     fn enabled(&self) -> Result<&Enabled, Error> {
-        self.enabled.get().ok_or(Error::NotEnabled)
+        self.enabled.get().ok_or_else(|| Error::NotEnabled)
     }
 
     fn assert_liveliness_by_writing(&self) {

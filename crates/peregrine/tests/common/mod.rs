@@ -1,6 +1,9 @@
 //! What the tests of the DCPS API share.
 #![allow(dead_code, unreachable_pub, reason = "each test binary is a crate of its own and uses a part of it")]
 
+#[cfg(target_os = "linux")]
+pub mod holdings;
+
 use std::time::{Duration, Instant};
 
 use peregrine::{DdsType, DomainConfig, DomainParticipant, InterfaceSelection, WaitStrategy};

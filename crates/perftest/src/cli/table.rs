@@ -130,6 +130,7 @@ pub static OPTIONS: &[OptionDescriptor] = &[
     own("discoveryTimeout", Seconds { min_ms: 1 }, "120", "longest wait for the partners to appear"),
     own("partnerTimeout", Seconds { min_ms: 1 }, "10", "longest silence of a partner before the test is given up"),
     own("startDelay", Seconds { min_ms: 0 }, "1", "rest between the initial burst and the first sample"),
+    own("sameProcess", Flag, "off", "both sides in this process, which hands samples over by reference; in place of -pub and -sub").no_raw(),
     own("waitStrategy", Text { label: "strategy" }, "block", "how threads wait for data: block, spin:<us> or poll"),
     own("noPatterns", Flag, "off", "neither write nor check payloads"),
     own("recordFile", Text { label: "file" }, "off", "append every result with its histogram as one JSON line"),

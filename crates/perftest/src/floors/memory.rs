@@ -4,10 +4,12 @@ use std::io;
 
 use peregrine_transport::floor::{Receiver, Sender, Wait, ring};
 
-use super::end::{DATAGRAM_BYTES, End, Ends, SILENCE};
+use super::end::{End, Ends, SILENCE};
 
-/// Messages under way.
+/// Messages under way, if they are small.
 const SLOTS: usize = 64;
+/// Large ones lie in so many octets together, so that they stay in the caches as far as two of them do.
+const RING_BYTES: usize = 8 << 20;
 
 /// Whoever waits never sleeps.
 pub(super) fn spin(size: usize) -> io::Result<Ends> {
@@ -20,10 +22,10 @@ pub(super) fn futex(size: usize) -> io::Result<Ends> {
 }
 
 fn ends(size: usize, wait: Wait) -> io::Result<Ends> {
-    let (there, far_receiver) = ring(SLOTS, size, wait)?;
-    let (back, near_receiver) = ring(SLOTS, size, wait)?;
-    let end =
-        |sender, receiver| -> Box<dyn End> { Box::new(Memory { sender, receiver, buffer: vec![0; DATAGRAM_BYTES] }) };
+    let slots = (RING_BYTES / size.max(1)).clamp(2, SLOTS);
+    let (there, far_receiver) = ring(slots, size, wait)?;
+    let (back, near_receiver) = ring(slots, size, wait)?;
+    let end = |sender, receiver| -> Box<dyn End> { Box::new(Memory { sender, receiver, buffer: vec![0; size] }) };
     Ok((end(there, near_receiver), end(back, far_receiver)))
 }
 

@@ -219,7 +219,8 @@ impl<T: TestType> Messaging for DdsMessaging<T> {
             register(&writer, CONTROL_KEY)?;
         }
         self.endpoints().add_writer(topic, &writer, batch_len);
-        Ok(DdsWriter { writer, topic, instances, batch_len, readers, mismatch: Mismatch::default(), path })
+        let (mismatch, patterns) = (Mismatch::default(), self.plan.patterns);
+        Ok(DdsWriter { writer, topic, instances, batch_len, patterns, readers, mismatch, path })
     }
 
     fn create_reader(&self, topic: Topic) -> Result<DdsReader<T>, Error> {
@@ -371,6 +372,8 @@ pub struct DdsWriter<T: TestType> {
     instances: u32,
     /// Octets that end a batch; `None` without batches.
     batch_len: Option<usize>,
+    /// Whether payloads may be compared where they arrive.
+    patterns: bool,
     readers: Arc<Readers>,
     mismatch: Mismatch,
     /// With `-transport SHMEM`.
@@ -385,7 +388,7 @@ impl<T: TestType> SampleWriter for DdsWriter<T> {
         }
         let instance = if T::HAS_KEY { self.instance(sample.key)? } else { InstanceHandle::NIL };
         let len = T::serialized_len(sample);
-        match self.writer.write_serialized(instance, len, |buffer| T::serialize_into(sample, buffer)) {
+        match self.writer.write_serialized(instance, len, |buffer| T::serialize_into(sample, buffer, self.patterns)) {
             Ok(_) => Ok(()),
             Err(peregrine::Error::Timeout(text)) => {
                 Err(WriteError::PartnerGone(format!("Nobody acknowledges: {text}.")))

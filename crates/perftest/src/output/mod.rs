@@ -159,6 +159,8 @@ pub struct Output {
     record: Option<Box<dyn Write + Send>>,
     failure: Option<io::Error>,
     begun: Option<usize>,
+    /// What is written to another output later.
+    kept: Option<Vec<SideResult>>,
 }
 
 impl Output {
@@ -178,6 +180,25 @@ impl Output {
         Ok(Self::new(plan, sink, record))
     }
 
+    /// Prints nothing, and keeps what is recorded.
+    pub fn kept() -> Self {
+        let columns = Columns { intervals: false, headers: false, cpu: false, ns_resolution: false };
+        Self {
+            format: Box::new(csv::Csv::new(columns)),
+            intervals: false,
+            sink: Box::new(io::sink()),
+            record: None,
+            failure: None,
+            begun: None,
+            kept: Some(Vec::new()),
+        }
+    }
+
+    /// What was recorded since the last call, if it was [kept](Self::kept).
+    pub fn take_kept(&mut self) -> Vec<SideResult> {
+        self.kept.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
     fn new(plan: &OutputPlan, sink: Box<dyn Write + Send>, record: Option<Box<dyn Write + Send>>) -> Self {
         let columns = Columns {
             intervals: plan.intervals,
@@ -190,7 +211,8 @@ impl Output {
             OutputFormat::Json => Box::new(json::Json::new(columns)),
             OutputFormat::Legacy => Box::new(legacy::Legacy::new(columns)),
         };
-        let mut output = Self { format, intervals: plan.intervals, sink, record, failure: None, begun: None };
+        let mut output =
+            Self { format, intervals: plan.intervals, sink, record, failure: None, begun: None, kept: None };
         let text = output.format.start();
         output.write(&text);
         output
@@ -250,6 +272,9 @@ impl Output {
 
     /// Appends a result to the record file, when there is one.
     pub fn record(&mut self, result: &SideResult) {
+        if let Some(kept) = &mut self.kept {
+            kept.push(result.clone());
+        }
         let Some(record) = &mut self.record else { return };
         let written = serde_json::to_vec(result).map_err(io::Error::from).and_then(|mut line| {
             line.push(b'\n');

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::cli::option::{RateLimit, ThreadAffinity, ThreadPriorities};
 use crate::messaging::Topic;
 
-pub use resolve::resolve;
+pub use resolve::{resolve, resolve_both};
 
 /// Serialized length of a sample without its payload octets.
 pub const OVERHEAD_LEN: usize = crate::cli::table::OVERHEAD_LEN as usize;
@@ -220,6 +220,8 @@ pub struct TransportPlan {
     pub kind: TransportKind,
     /// Plain sockets instead of DDS.
     pub raw: bool,
+    /// Both sides are in one process, which hands samples over by reference.
+    pub same_process: bool,
     /// Whether a full send buffer blocks the sender; always so unless raw.
     pub blocking_send: bool,
     /// Names or addresses of the interfaces to use; all when there are none.

@@ -31,9 +31,24 @@ const LAST_MULTICAST_BASE: Ipv4Addr = Ipv4Addr::new(239, 255, 255, 253);
 
 /// Applies every default and every rule.
 pub fn resolve(options: &ParsedOptions) -> Result<TestPlan, UsageError> {
+    resolve_side(options, options.has("pub"))
+}
+
+/// The same for both sides, the publisher first, if they are to be in one process (`-sameProcess`).
+pub fn resolve_both(options: &ParsedOptions) -> Result<Option<[TestPlan; 2]>, UsageError> {
+    if !options.has("sameProcess") {
+        return Ok(None);
+    }
+    let publisher = resolve_side(options, true)?;
+    let subscriber = TestPlan { notes: Vec::new(), ..resolve_side(options, false)? };
+    Ok(Some([publisher, subscriber]))
+}
+
+fn resolve_side(options: &ParsedOptions, is_publisher: bool) -> Result<TestPlan, UsageError> {
     let mut remarks = Remarks::default();
+    same_process(options, &mut remarks);
     let sizes = sizes(options, &mut remarks);
-    let role = if options.has("pub") {
+    let role = if is_publisher {
         Role::Publisher(publisher(options, &sizes, &mut remarks))
     } else {
         Role::Subscriber(SubscriberPlan {
@@ -83,7 +98,7 @@ fn old_names(options: &ParsedOptions) -> impl Iterator<Item = String> {
 /// What is accepted, as RTI Perftest does, and changes nothing.
 fn without_effect(options: &ParsedOptions) -> Vec<String> {
     let mut notes = Vec::new();
-    if !options.has("pub") && !options.has("sub") {
+    if ["pub", "sub", "sameProcess"].into_iter().all(|side| !options.has(side)) {
         let given = OPTIONS.iter().filter(|option| option.side == Side::Publisher && options.has(option.name));
         notes.extend(
             given.map(|option| format!("-{} has no effect: without -pub this process is a subscriber.", option.name)),
@@ -117,6 +132,30 @@ fn without_effect(options: &ParsedOptions) -> Vec<String> {
 struct Remarks {
     errors: Vec<String>,
     notes: Vec<String>,
+}
+
+/// One publisher and one subscriber, and nothing in between.
+fn same_process(options: &ParsedOptions, remarks: &mut Remarks) {
+    if !options.has("sameProcess") {
+        return;
+    }
+    for side in ["pub", "sub"].into_iter().filter(|side| options.has(side)) {
+        remarks.errors.push(format!("-sameProcess is both sides; leave -{side} out"));
+    }
+    if options.choice("transport") == Some("SHMEM") {
+        let text = "samples are handed over within the process";
+        remarks.errors.push(format!("-sameProcess cannot go with -transport SHMEM: {text}"));
+    }
+    for name in ["numSubscribers", "numPublishers"] {
+        if options.integer(name).is_some_and(|count| count > 1) {
+            remarks.errors.push(format!("-sameProcess has one publisher and one subscriber; leave -{name} out"));
+        }
+    }
+    for name in ["pidMultiPubTest", "sidMultiSubTest"] {
+        if options.integer(name).is_some_and(|id| id > 0) {
+            remarks.errors.push(format!("-sameProcess has one publisher and one subscriber; leave -{name} out"));
+        }
+    }
 }
 
 fn sizes(options: &ParsedOptions, remarks: &mut Remarks) -> Vec<usize> {
@@ -328,8 +367,9 @@ fn form(options: &ParsedOptions, remarks: &mut Remarks) -> SampleForm {
     if !options.has("zeroCopy") {
         return if options.has("flatData") { SampleForm::Flat } else { SampleForm::Serialized };
     }
-    if options.choice("transport") != Some("SHMEM") {
-        remarks.errors.push("-zeroCopy needs -transport SHMEM: elsewhere samples have to be copied".into());
+    if options.choice("transport") != Some("SHMEM") && !options.has("sameProcess") {
+        let text = "-zeroCopy needs -transport SHMEM, or -sameProcess: elsewhere samples have to be copied";
+        remarks.errors.push(text.into());
     }
     SampleForm::ZeroCopy
 }
@@ -393,6 +433,7 @@ fn transport(options: &ParsedOptions, remarks: &mut Remarks) -> TransportPlan {
     TransportPlan {
         kind,
         raw,
+        same_process: options.has("sameProcess"),
         blocking_send: !options.has("noBlockingSockets"),
         interfaces: interfaces(options, raw, remarks),
         peers: options.texts("peer").into_iter().map(str::to_owned).collect(),

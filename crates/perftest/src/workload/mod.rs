@@ -25,12 +25,60 @@ use crate::plan::{Role, TestPlan};
 /// when this returns.
 pub fn run<M: Messaging>(plan: &TestPlan, messaging: &M, output: Output, stop: &Arc<Stop>) -> Result<(), Error> {
     let output = SharedOutput(Arc::new(Mutex::new(output)));
-    let result = match &plan.role {
-        Role::Publisher(publisher) => publisher::run(plan, publisher, messaging, &output, stop),
-        Role::Subscriber(subscriber) => subscriber::run(plan, *subscriber, messaging, &output, stop),
-    };
+    let result = run_side(plan, messaging, &output, stop);
     // The test's own error tells more than one of writing its results.
     result.and(output.lock().end())
+}
+
+/// Runs both sides of a test in this process, the publisher on this thread. The publisher's results are printed as they come,
+/// the subscriber's at the end, and without intervals.
+pub fn run_both<M: Messaging + Sync>(
+    [(publisher, near), (subscriber, far)]: [(&TestPlan, &M); 2],
+    output: Output,
+    stop: &Arc<Stop>,
+) -> Result<(), Error> {
+    let output = SharedOutput(Arc::new(Mutex::new(output)));
+    let later = SharedOutput(Arc::new(Mutex::new(Output::kept())));
+    let far_stop = Arc::<Stop>::default();
+    let (published, received) = std::thread::scope(|scope| {
+        let receiving = scope.spawn(|| {
+            let received = run_side(subscriber, far, &later, &far_stop);
+            if received.is_err() {
+                stop.request(StopReason::PartnersLeft);
+            }
+            received
+        });
+        let published = run_side(publisher, near, &output, stop);
+        if published.is_err() {
+            // It has been told by a message, unless the test had not begun.
+            far_stop.request(StopReason::Interrupted);
+        }
+        let failed = |_| Err(Error::Transfer("the thread of the subscriber failed".into()));
+        (published, receiving.join().unwrap_or_else(failed))
+    });
+    let mut output = output.lock();
+    for result in later.lock().take_kept() {
+        output.throughput_summary(&result);
+        output.record(&result);
+    }
+    let result = match (published, received) {
+        // The side that failed by itself says why.
+        (Err(error), Ok(()) | Err(Error::Interrupted)) | (_, Err(error)) => Err(error),
+        (Ok(()), Ok(())) => Ok(()),
+    };
+    result.and(output.end())
+}
+
+fn run_side<M: Messaging>(
+    plan: &TestPlan,
+    messaging: &M,
+    output: &SharedOutput,
+    stop: &Arc<Stop>,
+) -> Result<(), Error> {
+    match &plan.role {
+        Role::Publisher(publisher) => publisher::run(plan, publisher, messaging, output, stop),
+        Role::Subscriber(subscriber) => subscriber::run(plan, *subscriber, messaging, output, stop),
+    }
 }
 
 /// How often a wait looks at the request to stop.

@@ -97,7 +97,7 @@ pub(super) struct Instance {
     pub(super) last_accepted: Option<Instant>,
     /// Where the sample is held that came too soon for the time-based filter.
     pub(super) held: Option<u32>,
-    /// When the newest sample that was taken was written, and by whom.
+    /// With an order by source time stamp: when the newest sample that was taken was written, and by whom.
     pub(super) last_taken: Option<(Timestamp, Guid)>,
     /// With an order by source time stamp: when the instance was last written or disposed, and by whom.
     pub(super) newest: Option<(Timestamp, Guid)>,

@@ -130,6 +130,12 @@ impl Link {
         Ok(false)
     }
 
+    /// The other side is to see that nothing more comes, and can still say that it has closed.
+    pub(super) fn end_sending(&self) {
+        // It fails if the other side has closed already.
+        let _ = rustix::net::shutdown(&self.fd, rustix::net::Shutdown::Write);
+    }
+
     /// Receives without waiting. Descriptors that do not belong to a message are closed.
     pub(super) fn receive(&self) -> Received {
         // One octet more than any message, so that a longer one is seen to be longer.

@@ -9,6 +9,8 @@ use loom::cell::UnsafeCell;
 use loom::thread;
 use std::sync::Arc;
 
+mod orders;
+
 /// The segment of a model: slots of one word.
 struct Slots(Vec<UnsafeCell<u64>>);
 

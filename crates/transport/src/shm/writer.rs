@@ -98,6 +98,8 @@ pub struct Writer {
     config: WriterConfig,
     pool: Pool,
     channels: Vec<Channel>,
+    /// Channels that this side has ended whose readers may still look at samples.
+    leaving: Vec<Channel>,
     gone: VecDeque<ReaderGone>,
     next_reader: u64,
     statistics: WriterStatistics,
@@ -137,6 +139,7 @@ impl Writer {
             config,
             pool: Pool::new(config.max_bytes),
             channels: Vec::new(),
+            leaving: Vec::new(),
             gone: VecDeque::new(),
             next_reader: 1,
             statistics: WriterStatistics::default(),
@@ -152,7 +155,7 @@ impl Writer {
     pub fn admit(&mut self, request: Request, overflow: Overflow) -> io::Result<ReaderId> {
         self.service();
         let error = |kind, reason: Refusal| Err(io::Error::new(kind, reason.to_string()));
-        if self.channels.len() >= self.config.max_readers {
+        if self.channels.len() + self.leaving.len() >= self.config.max_readers {
             request.refuse(Refusal::TooManyReaders);
             return error(io::ErrorKind::QuotaExceeded, Refusal::TooManyReaders);
         }
@@ -297,7 +300,7 @@ impl Writer {
     /// Looks after the readers: what they have told, and who is gone. To be called now and then, and when one of
     /// [`Self::descriptors`] is readable.
     pub fn service(&mut self) {
-        for channel in &mut self.channels {
+        for channel in self.channels.iter_mut().chain(&mut self.leaving) {
             channel.listen();
         }
         self.remove_gone();
@@ -311,7 +314,8 @@ impl Writer {
         self.retire(true);
     }
 
-    /// Ends the channel to a reader.
+    /// Ends the channel to a reader. What it has not taken yet it may still take; what it holds stays its own until it lets go
+    /// of it or its process ends.
     pub fn remove(&mut self, reader: ReaderId) {
         if let Some(channel) = self.channels.iter_mut().find(|channel| channel.id == reader) {
             channel.gone = Some(Gone::Closed);
@@ -445,9 +449,9 @@ impl Writer {
     }
 
     fn reclaim(&mut self) {
-        let Self { channels, pool, .. } = self;
+        let Self { channels, leaving, pool, .. } = self;
         pool.take_returns();
-        for channel in channels {
+        for channel in channels.iter_mut().chain(leaving) {
             let result = channel.sender.reclaim(|slot| pool.release(slot));
             channel.note(result);
         }
@@ -470,13 +474,26 @@ impl Writer {
                 place += 1;
                 continue;
             };
-            let channel = self.channels.swap_remove(place);
+            let mut channel = self.channels.swap_remove(place);
             self.statistics.missed += channel.missed;
             self.gone.push_back(ReaderGone { reader: channel.id, reason, missed: channel.missed });
-            for slot in channel.sender.into_slots() {
-                self.pool.release(slot);
+            if reason == Gone::Closed {
+                // Its samples keep the link open.
+                channel.link.end_sending();
+                channel.gone = None;
+                self.leaving.push(channel);
+            } else {
+                Self::release_all(&mut self.pool, channel);
             }
         }
+        for channel in self.leaving.extract_if(.., |channel| channel.gone.is_some()) {
+            Self::release_all(&mut self.pool, channel);
+        }
+    }
+
+    /// Nobody looks at what was sent there any more.
+    fn release_all(pool: &mut Pool, channel: Channel) {
+        channel.sender.into_slots().for_each(|slot| pool.release(slot));
     }
 
     /// Waits until `done`; `anything` tells whether the readers are to tell of everything they give back.

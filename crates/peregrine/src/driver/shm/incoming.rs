@@ -21,7 +21,7 @@ use crate::driver::delivery::HERE;
 use crate::driver::detour::News;
 use crate::driver::domain::{Domain, Touched};
 use crate::driver::reader::ReaderCore;
-use crate::driver::{NEVER, now, wall};
+use crate::driver::{NEVER, now, wall_at};
 use crate::shared_memory::NoSharedMemory;
 
 /// Samples taken before the readers are told of them.
@@ -318,7 +318,8 @@ impl Hands {
     }
 
     fn begin(&mut self, reader: Guid, writer: Guid, touched: &mut Touched, counters: &Counters) {
-        let (now, wall) = (now(), wall());
+        let now = now();
+        let wall = wall_at(now);
         let rx = Reception { now, wall, buffer: None, source: HERE };
         let is_meant = |wanted: &Wanted| wanted.reader_guid == reader && wanted.writer == writer;
         for (id, channel) in self.channels.iter_mut().filter(|(_, channel)| is_meant(&channel.wanted)) {
@@ -359,7 +360,8 @@ impl Hands {
 
     /// A reader has room again: it is given what has waited for that.
     fn resume(&mut self, reader: Guid, touched: &mut Touched, counters: &Counters) {
-        let (now, wall) = (now(), wall());
+        let now = now();
+        let wall = wall_at(now);
         let rx = Reception { now, wall, buffer: None, source: HERE };
         let Self { reader: source, channels, .. } = self;
         for (id, channel) in channels.iter_mut().filter(|(_, channel)| channel.wanted.reader_guid == reader) {
@@ -375,7 +377,8 @@ impl Hands {
 
     /// Takes some samples; says whether there were any.
     fn take(&mut self, touched: &mut Touched, counters: &Counters) -> bool {
-        let (now, wall) = (now(), wall());
+        let now = now();
+        let wall = wall_at(now);
         let rx = Reception { now, wall, buffer: None, source: HERE };
         let Self { reader: source, channels, begun, .. } = self;
         let mut taken = 0;

@@ -17,32 +17,33 @@ mod domain;
 mod incoming;
 mod metadata;
 pub(super) mod outgoing;
+mod questions;
+#[cfg(test)]
+mod tests;
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-use peregrine_rtps::discovery::data::{ParticipantData, SharedMemoryAddress};
+use peregrine_rtps::discovery::data::SharedMemoryAddress;
 use peregrine_rtps::id::Guid;
 use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::{Instant, Span};
 use peregrine_rtps::writer::HandOverBatch;
 use peregrine_transport::clock::MonotonicNs;
 use peregrine_transport::event::{Poller, Token};
-use peregrine_transport::shm::{
-    Address, Connecting, Connection, Gone, Listener, Overflow, Place, ReaderKey, Refusal, Request, Trust, WriterKey,
-};
+use peregrine_transport::shm::{Address, Connecting, Gone, Listener, Overflow, Place, Refusal, Request, Trust};
 
 use super::detour::News;
 use super::domain::Domain;
-use super::local;
 use super::participant::ParticipantCore;
-use super::reader::ReaderCore;
 use super::writer::WriterCore;
 use super::{NEVER, now};
 use crate::shared_memory::{DeliveryPath, NoSharedMemory, SharedMemoryStatistics};
 pub(super) use domain::open;
 use incoming::Incoming;
 use outgoing::Outgoing;
+use questions::{Questions, Wanted};
 
 /// How long a reader that asks may be unknown to the writer it asks for: discovery may be slower than it is.
 const PATIENCE: Span = Span::from_secs(10);
@@ -58,8 +59,10 @@ pub(super) struct SharedMemory {
     pub(super) place: Place,
     pub(super) address: Address,
     tending: Mutex<Tending>,
-    wanted: Mutex<Vec<Wanted>>,
+    questions: Mutex<Questions>,
     has_waiting: AtomicBool,
+    /// Some writer has found a reader gone while it wrote.
+    has_ended: AtomicBool,
     due: AtomicU64,
     incoming: Incoming,
     counters: Counters,
@@ -75,21 +78,14 @@ pub(in crate::driver) struct Counters {
     fallbacks: AtomicU64,
 }
 
-/// A channel that the reader's side asks for.
-#[derive(Clone)]
-struct Wanted {
-    reader: Weak<ReaderCore>,
-    reader_guid: Guid,
-    writer: Guid,
-    at: SharedMemoryAddress,
-}
-
 /// What is waited for.
 struct Tending {
     listener: Listener,
     poller: Poller,
     next_token: u64,
     sources: Vec<(Token, Source)>,
+    /// Questions whose turn has not come.
+    queued: VecDeque<Wanted>,
     /// Readers that the writer they ask for does not know yet, and how long that may last.
     waiting: Vec<(Instant, Request)>,
     /// Writers that have news, to be told without any lock.
@@ -121,11 +117,13 @@ impl SharedMemory {
                 poller,
                 next_token: 1,
                 sources: Vec::new(),
+                queued: VecDeque::new(),
                 waiting: Vec::new(),
                 touched: Vec::new(),
             }),
-            wanted: Mutex::default(),
+            questions: Mutex::default(),
             has_waiting: AtomicBool::new(false),
+            has_ended: AtomicBool::new(false),
             due: AtomicU64::new(NEVER),
             incoming: Incoming::new()?,
             counters: Counters::default(),
@@ -145,33 +143,6 @@ impl SharedMemory {
     /// Has `poller` report when there is something to [tend](Self::tend).
     pub(super) fn add_to(&self, poller: &Poller, token: Token) -> std::io::Result<()> {
         poller.add(&self.tending().poller, token)
-    }
-
-    /// A reader of this process matches a writer of another participant. Whether its samples could come by shared memory is
-    /// found out later, by whoever tends. Those of this process come by reference.
-    pub(super) fn want(&self, reader: &Arc<ReaderCore>, writer: Guid, data: &ParticipantData) {
-        if reader.domain.config.same_process && local::writer(writer).is_some() {
-            return;
-        }
-        let Some(at) = data.shared_memory.as_deref().copied().filter(|at| at.address != self.address.0) else { return };
-        lock(&self.wanted).push(Wanted { reader: Arc::downgrade(reader), reader_guid: reader.guid, writer, at });
-        self.wake();
-    }
-
-    /// They match no more.
-    pub(super) fn unwant(&self, reader: Guid, writer: Guid) {
-        lock(&self.wanted).retain(|wanted| (wanted.reader_guid, wanted.writer) != (reader, writer));
-        if self.has_writers() {
-            self.incoming.remove(reader, Some(writer));
-        }
-    }
-
-    /// A reader of this process is gone.
-    pub(super) fn forget_reader(&self, reader: Guid) {
-        lock(&self.wanted).retain(|wanted| wanted.reader_guid != reader);
-        if self.has_writers() {
-            self.incoming.remove(reader, None);
-        }
     }
 
     /// A writer of this process matches a reader of another participant, which may have asked already.
@@ -206,11 +177,14 @@ impl SharedMemory {
     /// Connects and admits, and looks after what is connected. To be called when the poller reports something, and when the
     /// domain's waker wakes.
     pub(super) fn tend(&self) {
+        self.tend_at(now());
+    }
+
+    fn tend_at(&self, now: Instant) {
         let Some(domain) = self.domain.get().and_then(Weak::upgrade) else { return };
         let mut tending = self.tending();
-        for wanted in std::mem::take(&mut *lock(&self.wanted)) {
-            self.connect(&mut tending, wanted);
-        }
+        self.take_up_questions(&mut tending);
+        self.ask(&mut tending);
         self.admit_waiting(&mut tending, &domain);
         for _ in 0..ROUNDS_MAX {
             let Ok(tokens) = tending.poller.wait(Some(MonotonicNs(0))) else { break };
@@ -226,18 +200,25 @@ impl SharedMemory {
                 }
             }
         }
+        self.look_for_ended(&mut tending, &domain);
         tending.sources.retain(|(_, source)| match source {
-            Source::Connecting(connecting) => connecting.1.reader.strong_count() > 0,
-            Source::Writer(writer, reader) => writer.upgrade().is_some_and(|writer| writer.has_local_reader(*reader)),
+            Source::Connecting(question) => question.1.reader.strong_count() > 0,
+            Source::Writer(writer, reader) => {
+                writer.upgrade().is_some_and(|writer| writer.has_local_reader(*reader) || writer.has_ended_channels())
+            }
             Source::Reader(channel) => channel.strong_count() > 0,
         });
+        self.give_up_unanswered(&mut tending, now);
+        // Some may have been answered.
+        self.ask(&mut tending);
         if !tending.waiting.is_empty() {
             self.has_waiting.store(true, Ordering::SeqCst);
             // A match may have been found since they were looked at: from now on its finder wakes us.
             self.admit_waiting(&mut tending, &domain);
         }
         self.has_waiting.store(!tending.waiting.is_empty(), Ordering::SeqCst);
-        let deadline = tending.waiting.iter().map(|(until, _)| until.0).min().unwrap_or(NEVER);
+        let deadline = tending.deadline();
+        self.note_asking(tending.is_asking());
         self.due.store(deadline, Ordering::SeqCst);
         let touched = std::mem::take(&mut tending.touched);
         drop(tending);
@@ -249,6 +230,12 @@ impl SharedMemory {
     /// the first number that it did not take.
     pub(super) fn publish(&self, by: &Outgoing, batch: &HandOverBatch, halted: &mut Vec<(Guid, SequenceNumber)>) {
         by.publish(batch, halted, &self.counters);
+    }
+
+    /// A writer has found the channel of a reader at an end. Its descriptor is closed by that, and reports nothing any more.
+    pub(super) fn note_ended(&self) {
+        self.has_ended.store(true, Ordering::SeqCst);
+        self.wake();
     }
 
     /// When to tend next at the latest.
@@ -284,9 +271,10 @@ impl SharedMemory {
     /// It is closed, and the thread has ended: lets go of everything.
     pub(super) fn clear(&self) {
         self.incoming.clear();
-        lock(&self.wanted).clear();
+        *lock(&self.questions) = Questions::default();
         let mut tending = self.tending();
         tending.sources.clear();
+        tending.queued.clear();
         tending.waiting.clear();
     }
 
@@ -301,26 +289,6 @@ impl SharedMemory {
             copied_in: load(copied_in),
             fallbacks: load(fallbacks),
         }
-    }
-
-    fn connect(&self, tending: &mut Tending, wanted: Wanted) {
-        let own = Place(wanted.at.host);
-        if let Some(apart) = self.place.apart_from(&own) {
-            return self.fall_back(&wanted, NoSharedMemory::Apart(apart.to_string()));
-        }
-        let (writer, reader) = (WriterKey(wanted.writer.to_bytes()), ReaderKey(wanted.reader_guid.to_bytes()));
-        let connecting = match self.incoming.connector.connect(Address(wanted.at.address), writer, reader) {
-            Ok(connecting) => connecting,
-            Err(error) => return self.fall_back(&wanted, NoSharedMemory::NotConnected(error.to_string())),
-        };
-        if let Some(Err(apart)) = connecting.peer().map(peregrine_transport::shm::Peer::check_namespaces) {
-            return self.fall_back(&wanted, NoSharedMemory::Apart(apart.to_string()));
-        }
-        let token = tending.next_token();
-        if let Err(error) = tending.poller.add(&connecting, token) {
-            return self.fall_back(&wanted, NoSharedMemory::NotConnected(error.to_string()));
-        }
-        tending.sources.push((token, Source::Connecting(Box::new((connecting, wanted)))));
     }
 
     /// Readers of other processes that ask.
@@ -375,7 +343,10 @@ impl SharedMemory {
         let token = tending.next_token();
         match core.admit(request, reader, overflow, (&tending.poller, token)) {
             Ok(()) => {
-                tending.sources.push((token, Source::Writer(Arc::downgrade(&core), reader)));
+                let core_of_channel = Arc::downgrade(&core);
+                // One that asks again has no channel but the last.
+                tending.sources.retain(|(_, source)| !source.is_of(&core_of_channel, reader));
+                tending.sources.push((token, Source::Writer(core_of_channel, reader)));
                 // It may be ready already.
                 self.look_after_writer(&core, domain);
                 tending.touched.push(core);
@@ -411,6 +382,20 @@ impl SharedMemory {
         }
     }
 
+    fn look_for_ended(&self, tending: &mut Tending, domain: &Domain) {
+        if !self.has_ended.swap(false, Ordering::SeqCst) {
+            return;
+        }
+        let writers = tending.sources.iter().filter_map(|(_, source)| match source {
+            Source::Writer(writer, _) => writer.upgrade(),
+            Source::Connecting(_) | Source::Reader(_) => None,
+        });
+        for writer in writers.filter(|writer| writer.has_ended_channels()).collect::<Vec<_>>() {
+            self.look_after_writer(&writer, domain);
+            tending.touched.push(writer);
+        }
+    }
+
     fn look_after_writer(&self, core: &Arc<WriterCore>, domain: &Domain) {
         let looked = core.look_after_local_readers();
         if looked.ready.is_empty() && looked.gone.is_empty() {
@@ -425,52 +410,6 @@ impl SharedMemory {
         for (reader, gone) in looked.gone {
             self.note_fallback(&participant, writer, reader, reason_of(gone));
         }
-    }
-
-    fn go_on_connecting(
-        &self,
-        tending: &mut Tending,
-        token: Token,
-        (mut connecting, wanted): (Connecting, Wanted),
-        domain: &Arc<Domain>,
-    ) {
-        // Its descriptor stays, and is waited for in another way.
-        let _ = tending.poller.remove(&connecting);
-        match connecting.poll() {
-            Ok(None) => {
-                if tending.poller.add(&connecting, token).is_ok() {
-                    tending.sources.push((token, Source::Connecting(Box::new((connecting, wanted)))));
-                }
-            }
-            Ok(Some(connection)) => self.connected(tending, connection, wanted, domain),
-            Err(error) => self.fall_back(&wanted, NoSharedMemory::NotConnected(error.to_string())),
-        }
-    }
-
-    fn connected(&self, tending: &mut Tending, connection: Connection, wanted: Wanted, domain: &Arc<Domain>) {
-        if wanted.reader.strong_count() == 0 {
-            return;
-        }
-        let token = tending.next_token();
-        if let Err(error) = tending.poller.add_for_end(&connection, token) {
-            return self.fall_back(&wanted, NoSharedMemory::NotConnected(error.to_string()));
-        }
-        let count = Arc::new(());
-        tending.sources.push((token, Source::Reader(Arc::downgrade(&count))));
-        self.counters.writers.fetch_add(1, Ordering::Relaxed);
-        tracing::debug!(writer = %wanted.writer, reader = %wanted.reader_guid, "samples come by shared memory");
-        if let Some(participant) = domain.participant(&wanted.reader_guid.prefix) {
-            participant.observe_path(wanted.reader_guid, wanted.writer, DeliveryPath::SharedMemory);
-        }
-        self.incoming.add(connection, wanted, count, domain);
-    }
-
-    fn fall_back(&self, wanted: &Wanted, reason: NoSharedMemory) {
-        let domain = self.domain.get().and_then(Weak::upgrade);
-        let Some(participant) = domain.and_then(|domain| domain.participant(&wanted.reader_guid.prefix)) else {
-            return;
-        };
-        self.note_fallback(&participant, wanted.reader_guid, wanted.writer, reason);
     }
 
     fn note_fallback(&self, participant: &ParticipantCore, local: Guid, remote: Guid, reason: NoSharedMemory) {
@@ -495,6 +434,19 @@ impl Tending {
         let token = Token(self.next_token);
         self.next_token += 1;
         token
+    }
+
+    /// When to look at it again although nothing has come.
+    fn deadline(&self) -> u64 {
+        let waiting = self.waiting.iter().map(|(until, _)| until.0);
+        waiting.chain(self.unanswered().map(|wanted| wanted.until.0)).min().unwrap_or(NEVER)
+    }
+}
+
+impl Source {
+    /// Whether it is a channel from this writer to this reader.
+    fn is_of(&self, writer: &Weak<WriterCore>, reader: Guid) -> bool {
+        matches!(self, Self::Writer(own, to) if *to == reader && own.ptr_eq(writer))
     }
 }
 

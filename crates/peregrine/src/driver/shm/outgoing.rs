@@ -32,12 +32,16 @@ const TRIM_EVERY: Duration = Duration::from_secs(1);
 #[derive(Default)]
 pub(in crate::driver) struct Outgoing {
     has_readers: AtomicBool,
+    /// Readers were found gone that [`Self::look_after`] has not told of.
+    has_ended: AtomicBool,
     channels: Mutex<Option<Box<Channels>>>,
 }
 
 struct Channels {
     writer: Writer,
     readers: Vec<LocalReader>,
+    /// Those that are gone and were not told of.
+    ended: Vec<(Guid, Gone)>,
     /// A slot without octets, for what is told without any.
     nothing: Option<SharedSlot>,
     since_look: u32,
@@ -138,6 +142,7 @@ impl Outgoing {
             *channels = Some(Box::new(Channels {
                 writer,
                 readers: Vec::new(),
+                ended: Vec::new(),
                 nothing: None,
                 since_look: 0,
                 bytes_since_look: 0,
@@ -148,8 +153,10 @@ impl Outgoing {
         let Some(channels) = channels.as_mut() else { return Err(io::ErrorKind::Other.into()) };
         channels.remove(reader);
         let id = channels.writer.admit(request, overflow)?;
-        if let Some(descriptor) = channels.writer.descriptor(id) {
-            poller.add(&descriptor, token)?;
+        let added = channels.writer.descriptor(id).map_or(Ok(()), |descriptor| poller.add(&descriptor, token));
+        if let Err(error) = added {
+            channels.writer.remove(id);
+            return Err(error);
         }
         channels.readers.push(LocalReader {
             id,
@@ -183,6 +190,13 @@ impl Outgoing {
                 halted.push((recipient.reader, number));
             }
         }
+        self.note_ended(channels);
+    }
+
+    /// Whether readers were found gone meanwhile: somebody is to [look after them](Self::look_after).
+    #[inline]
+    pub(in crate::driver) fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Acquire)
     }
 
     /// How far readers are of which there is news; and, with `asks`, asks them to tell when they are further.
@@ -204,6 +218,7 @@ impl Outgoing {
         if now >= channels.trim_at {
             channels.trim_at = now.after(TRIM_EVERY);
             channels.writer.trim();
+            self.note_ended(channels);
         }
         channels.acknowledged(last, false)
     }
@@ -232,7 +247,9 @@ impl Outgoing {
         let Some(channels) = guard.as_mut() else { return Looked::default() };
         channels.writer.service();
         channels.writer.ask_no_more();
-        let mut looked = Looked { gone: channels.gone(), ..Looked::default() };
+        channels.find_gone();
+        self.has_ended.store(false, Ordering::Release);
+        let mut looked = Looked { gone: std::mem::take(&mut channels.ended), ..Looked::default() };
         for reader in &mut channels.readers {
             if std::mem::take(&mut reader.is_halted) {
                 looked.resumed.push(reader.guid);
@@ -259,13 +276,22 @@ impl Outgoing {
         let mut guard = lock(&self.channels);
         if let Some(channels) = guard.as_mut() {
             channels.remove(reader);
+            self.note_ended(channels);
             self.end_if_unused(&mut guard);
+        }
+    }
+
+    fn note_ended(&self, channels: &mut Channels) {
+        channels.find_gone();
+        if !channels.ended.is_empty() {
+            self.has_ended.store(true, Ordering::Release);
         }
     }
 
     /// Without readers, no memory is kept for them.
     fn end_if_unused(&self, channels: &mut Option<Box<Channels>>) {
-        let is_used = channels.as_ref().is_some_and(|channels| !channels.readers.is_empty());
+        let is_used =
+            channels.as_ref().is_some_and(|channels| !channels.readers.is_empty() || !channels.ended.is_empty());
         self.has_readers.store(is_used, Ordering::Release);
         if !is_used {
             *channels = None;
@@ -403,23 +429,22 @@ impl Channels {
         news
     }
 
-    fn gone(&mut self) -> Vec<(Guid, Gone)> {
-        let mut all = Vec::new();
+    /// Those of which nothing can be seen at their descriptors any more, as those are closed.
+    fn find_gone(&mut self) {
         while let Some(gone) = self.writer.poll_gone() {
-            let place = self.readers.iter().position(|reader| reader.id == gone.reader);
-            if let Some(place) = place {
-                all.push((self.readers.swap_remove(place).guid, gone.reason));
+            if let Some(place) = self.readers.iter().position(|reader| reader.id == gone.reader) {
+                self.ended.push((self.readers.swap_remove(place).guid, gone.reason));
             }
         }
-        all
     }
 
+    /// It is not told of: nobody waits for news of it.
     fn remove(&mut self, guid: Guid) {
+        self.ended.retain(|(reader, _)| *reader != guid);
         let Some(place) = self.readers.iter().position(|reader| reader.guid == guid) else { return };
         let reader = self.readers.swap_remove(place);
         self.writer.remove(reader.id);
-        // It is not told of: nobody waits for news of it.
-        while self.writer.poll_gone().is_some_and(|gone| gone.reader != reader.id) {}
+        self.find_gone();
     }
 }
 

@@ -29,9 +29,8 @@ const PRESENTATION: Presentation = Presentation { scope: AccessScope::Topic, coh
 pub(super) fn domain_config(plan: &TestPlan) -> Result<DomainConfig, Error> {
     let transport = &plan.transport;
     let mut config = DomainConfig::default();
-    // What is measured is the transport, also between participants of one process.
-    config.same_process = false;
-    // What is asked for is measured, and nothing else.
+    // What is asked for is measured, and nothing else: the transport also between participants of one process.
+    config.same_process = transport.same_process;
     config.shared_memory = transport.kind == TransportKind::SharedMemory;
     config.udp_v4 = transport.kind.is_ipv4();
     config.udp_v6 = transport.kind == TransportKind::UdpV6;

@@ -558,24 +558,38 @@ impl ReaderHistory {
         self.not_read += 1;
         self.point_forward(after, new);
         self.point_backward(next, new);
-        self.point_forward_of_instance(index, after_of_instance, new);
-        self.point_backward_of_instance(index, next_of_instance, new);
-        if let Some(instance) = self.instances.get_mut(index) {
-            instance.samples += 1;
+        let Some(instance) = self.instances.get_mut(index) else { return };
+        instance.samples += 1;
+        match after_of_instance {
+            None => instance.head = new,
+            Some(i) => self.samples.get_mut(i).into_iter().for_each(|s| s.next_of_instance = new),
+        }
+        match next_of_instance {
+            None => instance.tail = new,
+            Some(i) => self.samples.get_mut(i).into_iter().for_each(|s| s.previous_of_instance = new),
         }
     }
 
-    fn unlink(&mut self, index: u32) -> Option<Cached> {
-        let sample = self.samples.remove(index)?;
-        self.not_read -= usize::from(!sample.read);
-        self.point_forward(sample.previous, sample.next);
-        self.point_backward(sample.next, sample.previous);
-        self.point_forward_of_instance(sample.instance, sample.previous_of_instance, sample.next_of_instance);
-        self.point_backward_of_instance(sample.instance, sample.next_of_instance, sample.previous_of_instance);
-        if let Some(instance) = self.instances.get_mut(sample.instance) {
-            instance.samples -= 1;
+    /// Gives the payload, and the instance.
+    fn unlink(&mut self, index: u32) -> Option<(Payload, u32)> {
+        let sample = self.samples.get_mut(index)?;
+        let payload = core::mem::take(&mut sample.arrival.payload);
+        let Cached { read, instance, previous, next, previous_of_instance, next_of_instance, .. } = *sample;
+        self.samples.release(index);
+        self.not_read -= usize::from(!read);
+        self.point_forward(previous, next);
+        self.point_backward(next, previous);
+        let Some(entry) = self.instances.get_mut(instance) else { return Some((payload, instance)) };
+        entry.samples -= 1;
+        match previous_of_instance {
+            None => entry.head = next_of_instance,
+            Some(i) => self.samples.get_mut(i).into_iter().for_each(|s| s.next_of_instance = next_of_instance),
         }
-        Some(sample)
+        match next_of_instance {
+            None => entry.tail = previous_of_instance,
+            Some(i) => self.samples.get_mut(i).into_iter().for_each(|s| s.previous_of_instance = previous_of_instance),
+        }
+        Some((payload, instance))
     }
 
     fn point_forward(&mut self, from: Option<u32>, to: Option<u32>) {
@@ -592,30 +606,16 @@ impl ReaderHistory {
         }
     }
 
-    fn point_forward_of_instance(&mut self, instance: u32, from: Option<u32>, to: Option<u32>) {
-        match from {
-            None => self.instances.get_mut(instance).into_iter().for_each(|i| i.head = to),
-            Some(i) => self.samples.get_mut(i).into_iter().for_each(|s| s.next_of_instance = to),
-        }
-    }
-
-    fn point_backward_of_instance(&mut self, instance: u32, from: Option<u32>, to: Option<u32>) {
-        match from {
-            None => self.instances.get_mut(instance).into_iter().for_each(|i| i.tail = to),
-            Some(i) => self.samples.get_mut(i).into_iter().for_each(|s| s.previous_of_instance = to),
-        }
-    }
-
     fn remove_keeping_instance(&mut self, index: u32, pool: &mut BufferPool) {
-        if let Some(sample) = self.unlink(index) {
-            pool.recycle(sample.arrival.payload);
+        if let Some((payload, _)) = self.unlink(index) {
+            pool.recycle(payload);
         }
     }
 
     fn remove(&mut self, index: u32, pool: &mut BufferPool) {
-        if let Some(sample) = self.unlink(index) {
-            pool.recycle(sample.arrival.payload);
-            self.drop_idle_instance(sample.instance);
+        if let Some((payload, instance)) = self.unlink(index) {
+            pool.recycle(payload);
+            self.drop_idle_instance(instance);
         }
     }
 }

@@ -217,22 +217,21 @@ impl ReaderHistory {
     }
 
     fn hand_out(&mut self, index: u32, take: bool) -> Option<Selected> {
-        let (sample, payload) = if take {
-            let mut sample = self.unlink(index)?;
-            let payload = core::mem::take(&mut sample.arrival.payload);
-            let info = self.info(&sample)?;
-            if let Some(instance) = self.instances.get_mut(sample.instance) {
+        let info = self.samples.get(index).and_then(|s| self.info(s))?;
+        let sample = self.samples.get_mut(index)?;
+        let payload = if take {
+            if self.config.by_source_timestamp
+                && let Some(instance) = self.instances.get_mut(sample.instance)
+            {
                 instance.last_taken = instance.last_taken.max(Some(sample.arrival.stamp()));
             }
-            (info, payload)
+            self.unlink(index)?.0
         } else {
-            let info = self.samples.get(index).and_then(|s| self.info(s))?;
-            let sample = self.samples.get_mut(index)?;
             self.not_read -= usize::from(!sample.read);
             sample.read = true;
-            (info, sample.arrival.payload.clone())
+            sample.arrival.payload.clone()
         };
-        Some(Selected { info: sample, payload })
+        Some(Selected { info, payload })
     }
 
     /// Everything but the ranks within the collection.

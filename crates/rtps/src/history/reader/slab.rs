@@ -43,4 +43,13 @@ impl<T> Slab<T> {
         self.len -= 1;
         Some(value)
     }
+
+    /// The same of a value that nobody needs any more.
+    pub(super) fn release(&mut self, index: u32) {
+        if let Some(slot) = self.slots.get_mut(index as usize).filter(|slot| slot.is_some()) {
+            *slot = None;
+            self.free.push(index);
+            self.len -= 1;
+        }
+    }
 }

@@ -1,0 +1,66 @@
+//! What this process has of the system, to be compared: nothing of a peer that was killed may remain.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use super::PATIENCE;
+
+/// Descriptors, mapped shared memory and threads, by kind.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Holdings {
+    descriptors: BTreeMap<String, usize>,
+    mappings: usize,
+    threads: usize,
+}
+
+/// A thread of the application that receives itself has one from the first time on.
+const EVENTPOLL: &str = "anon_inode:[eventpoll]";
+
+impl Holdings {
+    pub fn now() -> Self {
+        let links = entries("/proc/self/fd").into_iter().filter_map(|entry| std::fs::read_link(entry).ok());
+        let kinds = links.map(|link| link.to_string_lossy().into_owned()).filter(|link| !link.starts_with("/proc/"));
+        // Without the number that tells sockets and pipes apart.
+        let descriptors = count(kinds.map(|link| {
+            link.split(":[").next().map_or(link.clone(), |kind| match kind {
+                "socket" | "pipe" => kind.to_owned(),
+                _ => link.clone(),
+            })
+        }));
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let mappings = maps.lines().filter(|line| line.contains("memfd:peregrine")).count();
+        Self { descriptors, mappings, threads: entries("/proc/self/task").len() }
+    }
+
+    fn is_no_more_than(&self, before: &Self) -> bool {
+        let mut allowed = before.clone();
+        let eventpolls = |holdings: &Self| holdings.descriptors.get(EVENTPOLL).copied().unwrap_or(0);
+        if eventpolls(self) == eventpolls(before) + 1 {
+            allowed.descriptors.insert(EVENTPOLL.to_owned(), eventpolls(self));
+        }
+        *self == allowed
+    }
+
+    /// Waits until there is no more than there was.
+    pub fn await_no_more_than(before: &Self) {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let own = Self::now();
+            if own.is_no_more_than(before) {
+                return;
+            }
+            assert!(Instant::now() < end, "there is\n{own:?}\nand there was\n{before:?}");
+            std::thread::yield_now();
+        }
+    }
+}
+
+fn entries(folder: &str) -> Vec<std::path::PathBuf> {
+    std::fs::read_dir(folder).unwrap().filter_map(|entry| Some(entry.ok()?.path())).collect()
+}
+
+fn count(kinds: impl Iterator<Item = String>) -> BTreeMap<String, usize> {
+    let mut counts = BTreeMap::new();
+    kinds.for_each(|kind| *counts.entry(kind).or_default() += 1);
+    counts
+}

@@ -1,0 +1,260 @@
+//! Models of what the middleware builds on the ring (`driver/shm` and `driver/detour.rs` there): acknowledgements by note, and
+//! the order of samples while their path changes. What lives there is told here in a few lines; the ring and the notes
+//! are the real ones.
+
+use super::{Arc, Receiver, Sender, Shared, bounded, channel, descriptor};
+use crate::shm::page::{Mine, Seen, Words};
+use crate::shm::ring::Overflow;
+use loom::sync::{Condvar, Mutex, MutexGuard};
+use loom::thread;
+use std::collections::VecDeque;
+
+/// What a reader notes first, to say that it is there.
+const READY: u64 = 1;
+
+/// A writer that waits until everything is acknowledged asks for half of what is missing, looks, and waits; and asks again when
+/// it was told. The first question may be older or newer than the first note.
+#[test]
+fn a_writer_that_waits_for_acknowledgement_is_told() {
+    const LAST: u64 = 4;
+    bounded(3).check(|| {
+        let (mut sender, shared, _) = channel(1, 1, Overflow::Block);
+        let told = Words::new(1);
+        let reader = thread::spawn({
+            let told = Mine::new(told.clone());
+            move || {
+                for value in READY..=LAST {
+                    if shared.note(value) {
+                        told.ring(0);
+                    }
+                }
+            }
+        });
+        let told = Seen::new(told);
+        let mut below = 0;
+        while below < LAST {
+            let heard = told.load_acquire(0);
+            let at = if below < READY { READY } else { below + ((LAST - below) / 2).max(1) };
+            sender.ask_for_note(at);
+            below = sender.note();
+            if below < at {
+                told.words().wait(0, heard);
+            }
+        }
+        reader.join().unwrap();
+    });
+}
+
+/// Of a question that is asked again before the answer to the last one has come: the answer to the last one may be taken for
+/// that to the new one, but then the number is there. And nobody is told twice of one question.
+#[test]
+fn a_question_is_answered_once() {
+    bounded(3).check(|| {
+        let (mut sender, shared, _) = channel(1, 1, Overflow::Block);
+        let reader = thread::spawn(move || (1..=3).filter(|value| shared.note(*value)).count());
+        sender.ask_for_note(2);
+        sender.ask_for_note(3);
+        let answers = reader.join().unwrap();
+        assert!(answers <= 2, "{answers} answers to two questions");
+        assert!(answers > 0 || sender.note() == 3, "nobody is told, and there is nothing to see");
+    });
+}
+
+/// A writer of the middleware, while its reader changes over from messages to memory.
+#[derive(Default)]
+struct Changing {
+    /// Written and not sent yet, by the path that was the reader's when it was written.
+    messages: VecDeque<u64>,
+    handed: VecDeque<u64>,
+    by_memory: bool,
+    messages_first: bool,
+    is_sending: bool,
+}
+
+/// As `WriterCore::put_out`: whoever finds nobody sending sends for all, messages without the lock.
+fn put_out(writer: &Mutex<Changing>, sent: &Mutex<Vec<u64>>) {
+    let mut guard = lock(writer);
+    if guard.is_sending {
+        return;
+    }
+    guard.is_sending = true;
+    loop {
+        if !guard.messages_first {
+            while let Some(value) = guard.handed.pop_front() {
+                lock(sent).push(value);
+            }
+        }
+        let Some(message) = guard.messages.pop_front() else {
+            if std::mem::take(&mut guard.messages_first) {
+                continue;
+            }
+            break;
+        };
+        drop(guard);
+        lock(sent).push(message);
+        guard = lock(writer);
+    }
+    guard.is_sending = false;
+}
+
+#[test]
+fn what_is_on_its_way_in_messages_leaves_before_what_is_handed_over() {
+    bounded(3).check(|| {
+        let (writer, sent) = (Arc::new(Mutex::new(Changing::default())), Arc::new(Mutex::new(Vec::new())));
+        let control = thread::spawn({
+            let (writer, sent) = (Arc::clone(&writer), Arc::clone(&sent));
+            move || {
+                let mut guard = lock(&writer);
+                (guard.by_memory, guard.messages_first) = (true, true);
+                drop(guard);
+                put_out(&writer, &sent);
+            }
+        });
+        for value in 1..=3 {
+            let mut guard = lock(&writer);
+            if guard.by_memory {
+                guard.handed.push_back(value);
+            } else {
+                guard.messages.push_back(value);
+            }
+            drop(guard);
+            put_out(&writer, &sent);
+        }
+        control.join().unwrap();
+        assert_eq!(*lock(&sent), [1, 2, 3]);
+    });
+}
+
+/// What lies at the socket for user data.
+enum Datagram {
+    Sample(u64),
+    /// The channel may begin.
+    Begin,
+    /// The news that the writer is gone may take effect.
+    End,
+}
+
+/// What the thread that takes from memory is told.
+enum Command {
+    Begin,
+    Behind,
+}
+
+const ENDED: u64 = 3;
+
+/// The reader's process.
+#[derive(Default)]
+struct Process {
+    state: Mutex<State>,
+    /// Something has come.
+    news: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    socket: VecDeque<Datagram>,
+    /// The end of the writer is told at the socket for discovery.
+    is_told_of_end: bool,
+    commands: Vec<Command>,
+    /// What the reader has been given, in this order.
+    given: Vec<u64>,
+}
+
+impl Process {
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut lock(&self.state));
+        self.news.notify_all();
+    }
+
+    /// What `look` finds, as soon as it finds something.
+    fn await_some<T>(&self, mut look: impl FnMut(&mut State) -> Option<T>) -> T {
+        let mut state = lock(&self.state);
+        loop {
+            match look(&mut state) {
+                Some(found) => return found,
+                None => state = self.news.wait(state).unwrap(),
+            }
+        }
+    }
+
+    /// As the threads for discovery and for data do, until the reader knows of the end.
+    fn receive(&self) {
+        self.await_some(|state| {
+            if std::mem::take(&mut state.is_told_of_end) {
+                state.socket.push_back(Datagram::End);
+            }
+            while let Some(datagram) = state.socket.pop_front() {
+                match datagram {
+                    Datagram::Sample(value) => state.given.push(value),
+                    Datagram::Begin => state.commands.push(Command::Begin),
+                    Datagram::End => state.commands.push(Command::Behind),
+                }
+                self.news.notify_all();
+            }
+            (state.given.last() == Some(&ENDED)).then_some(())
+        });
+    }
+
+    /// As the thread for shared memory does for a best-effort reader: the first sample waits for its marker, and news for
+    /// what there is to be taken.
+    fn take_from_memory(&self, shared: &Shared, receiver: &mut Receiver) {
+        let (mut first, mut is_certain, mut has_news) = (None, false, false);
+        loop {
+            let is_ready = |receiver: &Receiver, is_held_up: bool| !is_held_up && receiver.has_entries(shared);
+            let commands = self.await_some(|state| {
+                let is_idle = state.commands.is_empty() && !is_ready(receiver, first.is_some());
+                (!is_idle || has_news && first.is_none()).then(|| std::mem::take(&mut state.commands))
+            });
+            for command in commands {
+                match command {
+                    Command::Begin => {
+                        is_certain = true;
+                        self.change(|state| state.given.extend(first.take()));
+                    }
+                    Command::Behind => has_news = true,
+                }
+            }
+            let taken = if first.is_none() { receiver.take(shared).unwrap() } else { None };
+            if let Some(taken) = taken {
+                let value = taken.descriptor.metadata.0[0];
+                shared.release(taken.cell);
+                if is_certain {
+                    self.change(|state| state.given.push(value));
+                } else {
+                    first = Some(value);
+                    self.change(|state| state.socket.push_back(Datagram::Begin));
+                }
+            } else if has_news && first.is_none() {
+                return self.change(|state| state.given.push(ENDED));
+            }
+        }
+    }
+}
+
+#[test]
+fn samples_in_memory_come_behind_datagrams_and_before_the_end_of_their_writer() {
+    bounded(3).check(|| {
+        let (mut sender, shared, mut receiver): (Sender<usize>, _, _) = channel(1, 1, Overflow::Evict);
+        let process = Arc::new(Process::default());
+        let writer = thread::spawn({
+            let process = Arc::clone(&process);
+            move || {
+                process.change(|state| state.socket.push_back(Datagram::Sample(1)));
+                sender.send(&descriptor(0, 2), 0);
+                process.change(|state| state.is_told_of_end = true);
+            }
+        });
+        let taker = thread::spawn({
+            let process = Arc::clone(&process);
+            move || process.take_from_memory(&shared, &mut receiver)
+        });
+        process.receive();
+        writer.join().unwrap();
+        taker.join().unwrap();
+        assert_eq!(lock(&process.state).given, [1, 2, ENDED]);
+    });
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap()
+}

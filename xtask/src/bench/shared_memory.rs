@@ -1,0 +1,276 @@
+//! `cargo xtask bench shared-memory`: samples between processes of a host, and within one, as ratios to the least that any way
+//! of it costs: a word that is looked at again and again, a futex, the copies.
+//!
+//! In each round every row is measured once, its floor right before or after it; what is printed are medians over the rounds.
+//! The targets were set beside floors of one machine, so a target is a ratio: to the floor that is measured here.
+
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use peregrine_report::record::{Measurement, Record};
+
+use super::pair::Pairs;
+use super::rows::{Case, Measure, Place};
+use super::{idle, keep_awake, two_cores};
+use crate::process::output;
+use crate::workspace::Workspace;
+
+const ROUNDS: usize = 5;
+/// Length of one measurement.
+const MEASUREMENT_MS: u32 = 500;
+/// Writes of a kind and size in one process.
+const WRITES: &str = "20000";
+
+/// What is measured and what it shall be.
+struct Row {
+    what: &'static str,
+    floor: Floor,
+    ours: Ours,
+    unit: Unit,
+    /// The floor beside which the target was set.
+    reference: f64,
+    target: f64,
+}
+
+/// The least that it costs.
+#[derive(Clone, Copy)]
+enum Floor {
+    /// One way of `perftest floors`, with messages of so many octets.
+    Way(&'static str, usize),
+    /// Calling a function, which nobody measures: the target is a time.
+    Call,
+}
+
+enum Ours {
+    /// Two processes.
+    Pair(Case),
+    /// One process: octets of a sample, and the column of the example.
+    Within(usize, usize),
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    /// Less is better.
+    Microseconds,
+    /// More is better.
+    MillionsPerSecond,
+}
+
+const SPIN: &str = "shm-spin";
+const FUTEX: &str = "shm-futex";
+const ZERO_COPY: &[&str] = &["-transport", "SHMEM", "-zeroCopy"];
+const ZERO_COPY_POLL: &[&str] = &["-transport", "SHMEM", "-zeroCopy", "-waitStrategy", "poll"];
+const ORDINARY: &[&str] = &["-transport", "SHMEM"];
+const FEW: &[&str] = &["-sendQueueSize", "4"];
+const AT_300_HZ: &[&str] = &["-pubRate", "300:sleep", "-sendQueueSize", "4"];
+const UNBATCHED: &[&str] = &["-batchSize", "0"];
+const MIB_2: u32 = 2 << 20;
+const MIB_50: u32 = 50 << 20;
+/// Columns of the example `same_process`.
+const WRITE_LOAN: usize = 5;
+const WRITE_SHARED: usize = 8;
+
+const fn latency(
+    what: &'static str,
+    data_len: u32,
+    both: &'static [&'static str],
+    floor: Floor,
+    [reference, target]: [f64; 2],
+) -> Row {
+    let publisher = if data_len >= MIB_2 { FEW } else { &[] };
+    let ours = Ours::Pair(Case { data_len, both, publisher });
+    Row { what, floor, ours, unit: Unit::Microseconds, reference, target }
+}
+
+const fn poll(what: &'static str, data_len: u32) -> Row {
+    latency(what, data_len, ZERO_COPY_POLL, Floor::Way(SPIN, 32), [0.15, 0.3])
+}
+
+const fn wake(what: &'static str, data_len: u32) -> Row {
+    latency(what, data_len, ZERO_COPY, Floor::Way(FUTEX, 32), [2.05, 2.6])
+}
+
+const fn at_300_hz(what: &'static str, both: &'static [&'static str], floor: Floor, targets: [f64; 2]) -> Row {
+    let ours = Ours::Pair(Case { data_len: MIB_2, both, publisher: AT_300_HZ });
+    Row { ours, ..latency(what, MIB_2, both, floor, targets) }
+}
+
+const fn within(what: &'static str, octets: usize, column: usize) -> Row {
+    let ours = Ours::Within(octets, column);
+    Row { what, floor: Floor::Call, ours, unit: Unit::Microseconds, reference: 1.0, target: 0.25 }
+}
+
+const ROWS: &[Row] = &[
+    poll("zero copy, Poll, one-way p50, 32 B", 32),
+    poll("zero copy, Poll, one-way p50, 1024 B", 1024),
+    poll("zero copy, Poll, one-way p50, 63000 B", 63_000),
+    poll("zero copy, Poll, one-way p50, 2 MiB", MIB_2),
+    poll("zero copy, Poll, one-way p50, 50 MiB", MIB_50),
+    wake("zero copy, blocking, one-way p50, 32 B", 32),
+    wake("zero copy, blocking, one-way p50, 63000 B", 63_000),
+    wake("zero copy, blocking, one-way p50, 50 MiB", MIB_50),
+    latency("ordinary type, blocking, 1024 B", 1024, ORDINARY, Floor::Way(FUTEX, 1024), [2.2, 2.9]),
+    latency("ordinary type, blocking, 63000 B", 63_000, ORDINARY, Floor::Way(FUTEX, 63_000), [9.8, 13.0]),
+    Row {
+        what: "zero-copy throughput, 32 B, Msamples/s",
+        floor: Floor::Way(SPIN, 32),
+        ours: Ours::Pair(Case { data_len: 32, both: ZERO_COPY, publisher: UNBATCHED }),
+        unit: Unit::MillionsPerSecond,
+        reference: 8.5,
+        target: 5.0,
+    },
+    at_300_hz("2 MiB at 300 Hz, zero copy (floor: futex)", ZERO_COPY, Floor::Way(FUTEX, 32), [2.05, 5.0]),
+    at_300_hz("2 MiB at 300 Hz, ordinary", ORDINARY, Floor::Way(FUTEX, MIB_2 as usize), [250.0, 270.0]),
+    within("one process, listener, loan, 32 B", 32, WRITE_LOAN),
+    within("one process, listener, loan, 1 MiB", 1 << 20, WRITE_LOAN),
+    within("one process, listener, shared value, 32 B", 32, WRITE_SHARED),
+    within("one process, listener, shared value, 50 MiB", 50 << 20, WRITE_SHARED),
+];
+
+/// Measures and prints the table. Fails when it cannot measure, never because something is slow.
+pub(crate) fn shared_memory(workspace: &Workspace) -> Result<()> {
+    let program = super::build(workspace)?;
+    let cores = two_cores()?;
+    println!("publisher on core {}, subscriber on core {}", cores[0], cores[1]);
+    let _awake = keep_awake();
+    let perftest = program.join("perftest");
+    let mut bench = Bench {
+        floors: Floors { perftest: perftest.clone(), folder: program.join("bench-shared-memory") },
+        pairs: Pairs::new(perftest, cores).measuring_for(MEASUREMENT_MS),
+        same_process: program.join("examples/same_process"),
+    };
+    let mut measured: Vec<Vec<Result<[f64; 2]>>> = ROWS.iter().map(|_| Vec::new()).collect();
+    for round in 0..ROUNDS {
+        let within = bench.within();
+        for (row, results) in ROWS.iter().zip(&mut measured) {
+            let floor_first = round % 2 == 0;
+            results.push(bench.measure(row, &within, floor_first));
+        }
+    }
+    println!(
+        "\n{:<44} {:>10} {:>10} {:>7} {:>15} {:>8}",
+        "reliable, medians over the rounds", "floor", "ours", "ratio", "lowest, highest", "target"
+    );
+    for (row, results) in ROWS.iter().zip(measured) {
+        print_row(row, results);
+    }
+    idle::print_shared_memory(&program.join("examples/idle"))
+}
+
+struct Bench {
+    floors: Floors,
+    pairs: Pairs,
+    same_process: PathBuf,
+}
+
+impl Bench {
+    /// Floor and ours.
+    fn measure(&mut self, row: &Row, within: &Result<String>, floor_first: bool) -> Result<[f64; 2]> {
+        let before = floor_first.then(|| self.floors.measure(row)).transpose()?;
+        let ours = self.ours(row, within).context("ours")?;
+        let floor = before.map_or_else(|| self.floors.measure(row), Ok)?;
+        Ok([floor, ours])
+    }
+
+    fn ours(&mut self, row: &Row, within: &Result<String>) -> Result<f64> {
+        match &row.ours {
+            Ours::Pair(case) if row.unit == Unit::Microseconds => {
+                self.pairs.run(case, Measure::Latency, Place::Loopback)
+            }
+            Ours::Pair(case) => {
+                let mbit_per_s = self.pairs.run(case, Measure::Throughput, Place::Loopback)?;
+                Ok(mbit_per_s / 8.0 / f64::from(case.data_len))
+            }
+            Ours::Within(octets, column) => {
+                let text = within.as_ref().map_err(|error| anyhow::anyhow!("{error:#}"))?;
+                column_of(text, *octets, *column)
+            }
+        }
+    }
+
+    fn within(&self) -> Result<String> {
+        output(Command::new(&self.same_process).arg(WRITES))
+    }
+}
+
+/// The median of a column, which the example tells in nanoseconds.
+fn column_of(table: &str, octets: usize, column: usize) -> Result<f64> {
+    let mut rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let row = rows.rfind(|row| row.first() == Some(&&*octets.to_string()));
+    let number = row.and_then(|row| row.get(column)?.parse::<f64>().ok());
+    Ok(number.with_context(|| format!("the example has no row of {octets} octets"))? / 1e3)
+}
+
+struct Floors {
+    perftest: PathBuf,
+    folder: PathBuf,
+}
+
+impl Floors {
+    fn measure(&self, row: &Row) -> Result<f64> {
+        let Floor::Way(name, octets) = row.floor else { return Ok(1.0) };
+        let measurements = self.run(name, octets).context("floor")?;
+        let value = |measurement: &Measurement| match row.unit {
+            Unit::Microseconds => Some(measurement.publisher.latency.as_ref()?.p50_ns as f64 / 1e3),
+            Unit::MillionsPerSecond => Some(measurement.subscriber.throughput.as_ref()?.samples_per_s() / 1e6),
+        };
+        measurements.iter().find_map(value).with_context(|| format!("{name} has measured nothing"))
+    }
+
+    fn run(&self, name: &str, octets: usize) -> Result<Vec<Measurement>> {
+        let _ = std::fs::remove_dir_all(&self.folder);
+        let mut command = Command::new(&self.perftest);
+        command.args(["floors", "--only", name, "--size", &octets.to_string(), "--repetitions", "1"]);
+        command.args(["--time", &MEASUREMENT_MS.to_string(), "--out"]).arg(&self.folder);
+        output(&mut command)?;
+        let measurements = measurements_in(&self.folder.join("record.jsonl"));
+        let _ = std::fs::remove_dir_all(&self.folder);
+        measurements
+    }
+}
+
+fn measurements_in(path: &Path) -> Result<Vec<Measurement>> {
+    let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+    Ok(Record::read(BufReader::new(file))?.measurements)
+}
+
+fn print_row(row: &Row, results: Vec<Result<[f64; 2]>>) {
+    let mut values = [Vec::new(), Vec::new(), Vec::new()];
+    for result in results {
+        match result {
+            Ok([floor, ours]) => {
+                values.iter_mut().zip([floor, ours, ours / floor]).for_each(|(values, value)| values.push(value));
+            }
+            Err(error) => return println!("{:<44} not possible: {error:#}", row.what),
+        }
+    }
+    values.iter_mut().for_each(|values| values.sort_by(f64::total_cmp));
+    let [floor, ours, ratio] = values.each_ref().map(|values| values.get(values.len() / 2).copied().unwrap_or(0.0));
+    let (low, high) = (values[2].first().copied().unwrap_or(0.0), values[2].last().copied().unwrap_or(0.0));
+    let target = row.target / row.reference;
+    let (sign, is_met) = match row.unit {
+        Unit::Microseconds => ("<=", ratio <= target),
+        Unit::MillionsPerSecond => (">=", ratio >= target),
+    };
+    let verdict = if is_met { "met" } else { "missed" };
+    let spread = format!("{low:.2}, {high:.2}");
+    let floor = if matches!(row.floor, Floor::Call) { "-".to_owned() } else { format!("{floor:.3}") };
+    println!("{:<44} {floor:>10} {ours:>10.3} {ratio:>7.2} {spread:>15} {sign} {target:.2} {verdict}", row.what);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_columns_of_the_example_are_found() {
+        let table = "from write, ns\n    octets    count           write      write_loan    write_shared\n\
+                     32    20000       810 / 900       780 / 820       790 / 830\n";
+        assert_eq!(column_of(table, 32, WRITE_LOAN).unwrap(), 0.78);
+        assert_eq!(column_of(table, 32, WRITE_SHARED).unwrap(), 0.79);
+        assert!(column_of(table, 1024, WRITE_LOAN).unwrap_err().to_string().contains("1024"));
+    }
+}

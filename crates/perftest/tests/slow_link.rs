@@ -1,4 +1,4 @@
-//! A link of 100 Mbit/s is filled. What else runs on the machine keeps two processes from filling a link, so nothing does:
+//! A link of 100 Mbit/s is filled, by large samples too, in memory for as many as may be queued. What else runs on the machine keeps two processes from filling a link, so nothing does:
 //! these tests have a target of their own, take turns, and of a few attempts the best one counts.
 
 mod common;
@@ -7,9 +7,10 @@ mod pair;
 
 use std::sync::{Mutex, PoisonError};
 
-use common::columns;
-use pair::pair;
+use common::{Folder, Outcome, columns, start};
+use pair::{QUICK, pair};
 use peregrine_interop::{Link, Rate, TwoHosts};
+use serde_json::Value;
 
 /// 100 Mbit/s of Ethernet frames. What a sender is granted at once and what may wait are less than a socket's send
 /// buffer, so that the sender is slowed down and nothing is dropped.
@@ -55,4 +56,129 @@ fn messages_of_many_packets_fill_a_slow_link_further() {
 #[test]
 fn a_megabyte_fills_a_slow_link() {
     assert_fills_the_link("-dataLen 1000000", "-executionTime 3", 1, 92.0);
+}
+
+/// What the program needs besides samples.
+const PROGRAM_BYTES: f64 = (32 << 20) as f64;
+
+/// What both sides have recorded of one size of samples.
+#[derive(Debug)]
+struct Record {
+    data_len: f64,
+    samples: f64,
+    lost: f64,
+    /// From the first sample to the end.
+    duration_s: f64,
+    publisher_peak_bytes: f64,
+    subscriber_peak_bytes: f64,
+    repairs: f64,
+}
+
+impl Record {
+    fn of_all(file: &str) -> Vec<Self> {
+        let text = std::fs::read_to_string(file).unwrap();
+        let (subscriber, publisher): (Vec<Value>, Vec<Value>) = text
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .partition(|r: &Value| r["side"] == "subscriber");
+        assert_eq!(subscriber.len(), publisher.len(), "{text}");
+        let number = |record: &Value, path: &str| record.pointer(path).and_then(Value::as_f64).expect(path);
+        let peak = |record: &Value| number(record, "/resources/total/rss_peak_bytes");
+        let both = subscriber.iter().map(|s| {
+            let p = publisher.iter().find(|p| p["data_len"] == s["data_len"]).unwrap();
+            Self {
+                data_len: number(s, "/data_len"),
+                samples: number(s, "/throughput/samples"),
+                lost: number(s, "/throughput/lost"),
+                duration_s: number(s, "/throughput/duration_ns") / 1e9,
+                publisher_peak_bytes: peak(p),
+                subscriber_peak_bytes: peak(s),
+                repairs: number(p, "/wire/repairs"),
+            }
+        });
+        both.collect()
+    }
+
+    /// Of payload, from the end of the first sample to the end of the last.
+    fn mbit_per_s(&self) -> f64 {
+        assert!(self.samples > 1.0, "{self:?}");
+        (self.samples - 1.0) * self.data_len * 8.0 / self.duration_s / 1e6
+    }
+
+    /// What is stated of the memory for large samples: the writer holds its queue and the sample that waits for room in it, the
+    /// reader one that is put together and one that is looked at. The program has three at most in each process besides: the one that it writes from or
+    /// answers with, and two when it measures how long serializing takes.
+    fn assert_memory_is_bounded(&self, send_queue: f64) {
+        let publisher = (send_queue + 1.0 + 3.0) * self.data_len + PROGRAM_BYTES;
+        let subscriber = (2.0 + 3.0) * self.data_len + PROGRAM_BYTES;
+        assert!(self.publisher_peak_bytes <= publisher, "more than {publisher}: {self:?}");
+        assert!(self.subscriber_peak_bytes <= subscriber, "more than {subscriber}: {self:?}");
+    }
+}
+
+/// What a pair has recorded that runs on two hosts joined by a link of 100 Mbit/s, which loses so many of 1000 packets.
+fn over_the_link(both: &str, publisher: &str, loss_permille: u32) -> Vec<Record> {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = Folder::new("large");
+    let record = folder.path("record");
+    let hosts = TwoHosts::joined_by(&Link { rate: Some(FAST_ETHERNET), ..Link::default() }).unwrap();
+    if loss_permille > 0 {
+        hosts.drop_randomly(loss_permille).unwrap();
+    }
+    pair(&hosts, &format!("{both} -recordFile {record}"), publisher);
+    Record::of_all(&record)
+}
+
+/// Of 100 Mbit/s, headers take 7.3: a sample of 50 MiB takes 4.52 s.
+#[test]
+fn fifty_megabytes_fill_a_slow_link_in_little_memory() {
+    let mut best = 0.0_f64;
+    for _ in 0..ATTEMPTS {
+        // Three samples: one is being sent, one queued, and one waits to be.
+        let options = "-dataLen 52428800 -sendQueueSize 2 -receiveQueueSize 1";
+        let records = over_the_link(options, "-batchSize 0 -executionTime 5", 0);
+        let [record] = records.as_slice() else { panic!("{records:?}") };
+        assert_eq!(record.lost, 0.0, "{record:?}");
+        record.assert_memory_is_bounded(2.0);
+        best = best.max(record.mbit_per_s());
+        println!("{best:.1} Mbit/s: {record:?}");
+        if best >= 91.0 {
+            return;
+        }
+    }
+    panic!("{best} Mbit/s, which is less than 91");
+}
+
+#[test]
+fn large_samples_come_whole_over_a_slow_link_that_loses_packets() {
+    for data_len in [63_001, 1 << 20, 5 << 20] {
+        let options = format!("-dataLen {data_len} -sendQueueSize 5 -receiveQueueSize 1");
+        let records = over_the_link(&options, "-batchSize 0 -executionTime 3", 10);
+        let [record] = records.as_slice() else { panic!("{records:?}") };
+        println!("{:.1} Mbit/s: {record:?}", record.mbit_per_s());
+        assert_eq!(record.lost, 0.0, "{record:?}");
+        assert!(record.repairs > 0.0, "{record:?}");
+        record.assert_memory_is_bounded(5.0);
+    }
+}
+
+#[test]
+fn fifty_megabytes_go_by_shared_memory_in_no_more_than_the_send_queue() {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = Folder::new("large-shared");
+    let record = folder.path("record");
+    let both =
+        format!("{QUICK} -transport SHMEM -dataLen 52428800 -sendQueueSize 5 -receiveQueueSize 1 -recordFile {record}");
+    let subscriber = start(&format!("-sub {both}"));
+    let ends: [Outcome; 2] =
+        [start(&format!("-pub {both} -batchSize 0 -executionTime 2")).finish(), subscriber.finish()];
+    assert!(ends.iter().all(|end| end.code == 0), "{ends:?}");
+    let records = Record::of_all(&record);
+    let [record] = records.as_slice() else { panic!("{records:?}") };
+    println!("{:.1} Mbit/s: {record:?}", record.mbit_per_s());
+    assert_eq!(record.lost, 0.0, "{record:?}");
+    // The slots are seen by both, and count for both.
+    for peak in [record.publisher_peak_bytes, record.subscriber_peak_bytes] {
+        assert!(peak <= (5.0 + 1.0 + 3.0) * record.data_len + PROGRAM_BYTES, "{record:?}");
+    }
 }

@@ -646,7 +646,8 @@ impl Reader {
     /// Hands on what came early and is due now.
     fn drain(&mut self, now: Instant, wall: Timestamp, index: usize) {
         loop {
-            let Some(proxy) = self.writers.get_mut(index) else { return };
+            // Where it starts, what is there by then is due as well.
+            let Some(proxy) = self.writers.get_mut(index).filter(|proxy| proxy.started) else { return };
             proxy.skip_irrelevant();
             // Parts of a sample that was given up ahead of its turn.
             proxy.reassembly.forget_below(proxy.next, &mut self.pool);

@@ -151,6 +151,58 @@ fn a_volatile_reader_misses_nothing_from_its_match_on() {
 }
 
 #[test]
+fn a_volatile_reader_that_is_asked_before_it_knows_where_to_start_gives_nothing_twice() {
+    let mut reader = Reader::new(ReaderConfig { wants_history: false, ..reliable() });
+    let writer = MatchedWriter {
+        guid: writer_guid(),
+        reliable: true,
+        has_history: false,
+        strength: 0,
+        lifespan: Span::INFINITE,
+        liveliness_lease: Span::INFINITE,
+        to: Arc::new([]),
+        max_message_bytes: 1400,
+        vendor: VendorId::PEREGRINE,
+        memory: Arc::default(),
+    };
+    let now = Instant(1_000_000_000);
+    reader.match_writer(now, writer);
+    let rx = Reception { now, wall: Timestamp::INVALID, buffer: None, source: crate::pair::NOWHERE };
+    let data = |number| Data {
+        reader: reader_guid(0).entity,
+        writer: writer_guid().entity,
+        sequence_number: SequenceNumber(number),
+        inline_qos: None,
+        payload: crate::wire::Payload::Data(&[0; 8]),
+        non_standard_payload: false,
+    };
+    let take = |reader: &mut Reader| {
+        let mut out = vec![];
+        reader.select(&Selector::ANY, true, &mut out);
+        reader.resume(now, Timestamp::INVALID);
+        reader.select(&Selector::ANY, true, &mut out);
+        out.iter().map(|selected| selected.info.sequence_number.0).collect::<Vec<_>>()
+    };
+    // The heartbeat that says where to start has been lost.
+    reader.handle_data(&rx, writer_guid(), plain_meta(), &data(1));
+    assert!(take(&mut reader).is_empty(), "there may be one before it");
+    let heartbeat = crate::wire::Heartbeat {
+        reader: reader_guid(0).entity,
+        writer: writer_guid().entity,
+        first: SequenceNumber(1),
+        last: SequenceNumber(1),
+        count: Count(1),
+        is_final: false,
+        liveliness: false,
+        group: None,
+    };
+    reader.handle_heartbeat(&rx, writer_guid(), &heartbeat);
+    reader.handle_data(&rx, writer_guid(), plain_meta(), &data(1));
+    assert_eq!(take(&mut reader), [1]);
+    assert_eq!(reader.counters().duplicates, 1);
+}
+
+#[test]
 fn a_volatile_reader_of_another_vendor_starts_now() {
     let mut config = reliable();
     config.wants_history = false;

@@ -547,7 +547,11 @@ impl<T: DdsType> WriterInner<T> {
     }
 
     fn enabled(&self) -> Result<&Enabled, Error> {
-        self.enabled.get().ok_or(Error::NotEnabled)
+        // Not `ok_or`: making an error and dropping it again costs more than looking.
+        match self.enabled.get() {
+            Some(enabled) => Ok(enabled),
+            None => Err(Error::NotEnabled),
+        }
     }
 
     fn assert_liveliness_by_writing(&self) {

@@ -3,7 +3,7 @@
 
 use peregrine::DdsType;
 
-use super::{SampleType, Stamp};
+use super::{SampleType, Stamp, Stamped};
 use crate::payload;
 
 /// A structure of structures: a stamp at its top, and in the innermost ones the time it was due, in the first eight octets of the
@@ -155,14 +155,16 @@ macro_rules! sample_type {
                 self.leaf_mut(0).set_intended(stamp.intended_ns.to_le_bytes());
             }
 
-            fn stamp(&self) -> Stamp {
-                Stamp::from_members(self.time, self.id, self.leaf(0).intended())
-            }
-
             fn fill(&mut self, number: u64) {
                 for place in payload::places(Self::LEAVES, number) {
                     self.leaf_mut(place).set_word(payload::word(number, place));
                 }
+            }
+        }
+
+        impl Stamped for $name {
+            fn stamp(&self) -> Stamp {
+                Stamp::from_members(self.time, self.id, self.leaf(0).intended())
             }
 
             fn is_filled(&self, number: u64) -> bool {

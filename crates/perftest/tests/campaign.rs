@@ -306,12 +306,12 @@ fn a_party_ends_when_its_input_does() {
 
 #[test]
 fn a_list_measures_nothing_and_mistakes_are_told() {
-    let outcome = run("run tsc-2021 --list --quick");
+    let outcome = run("run tsc-2021 --list --quick --within 3600");
     assert_eq!(outcome.code, 0, "{outcome:?}");
     assert!(outcome.stdout.iter().any(|line| line.starts_with("raw UDP, 30 Hz, octets of 528 B")));
     assert!(outcome.stdout.iter().any(|line| line.starts_with("Not measured: ") && line.contains("cyclonedds")));
     assert!(outcome.stdout.last().unwrap().contains("cases, about"));
-    assert_eq!(run("run tsc-2021 --dry-run --quick").stdout, outcome.stdout);
+    assert_eq!(run("run tsc-2021 --dry-run --quick --within 3600").stdout, outcome.stdout);
 
     let folder = Folder::new("campaign-mistakes");
     let wrong = run_plan(&folder, "series = [\"peregrine\"]\n[[matrix]]\nrate = [1]\n", "");

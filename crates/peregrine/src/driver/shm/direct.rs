@@ -37,37 +37,43 @@ impl WriterCore {
         slot: PayloadSlot,
         source_timestamp: Timestamp,
     ) -> Result<SequenceNumber, (MutexGuard<'c, WriterState>, PayloadSlot)> {
-        if !guard.may_write_directly() {
-            return Err((guard, slot));
-        }
-        let mut locked = lock(&self.outgoing.channels);
-        let Some(channels) = locked.as_mut() else {
+        let mut slot = slot.0;
+        let mut has_looked = false;
+        while guard.may_write_directly() {
+            let mut locked = lock(&self.outgoing.channels);
+            let Some(channels) = locked.as_mut() else { break };
+            match channels.publish_directly(&mut guard, slot, source_timestamp) {
+                Ok(number) => {
+                    drop(guard);
+                    channels.writer.wake_sleepers();
+                    let must_look = channels.is_time_to_look();
+                    let readers = channels.readers.len() as u64;
+                    self.outgoing.note_ended(channels);
+                    drop(locked);
+                    if let Some(shared) = self.domain.shared_memory() {
+                        shared.note_sent(readers);
+                    }
+                    if must_look {
+                        self.note_acknowledged_meanwhile(number);
+                    }
+                    self.note_ended_channels();
+                    return Ok(number);
+                }
+                Err(refused) => slot = refused,
+            }
             drop(locked);
-            return Err((guard, slot));
-        };
-        match channels.publish_directly(&mut guard, slot.0, source_timestamp) {
-            Ok(number) => {
-                drop(guard);
-                channels.writer.wake_sleepers();
-                let must_look = channels.is_time_to_look();
-                let readers = channels.readers.len() as u64;
-                self.outgoing.note_ended(channels);
-                drop(locked);
-                if let Some(shared) = self.domain.shared_memory() {
-                    shared.note_sent(readers);
-                }
-                if must_look {
-                    self.note_acknowledged_meanwhile(number);
-                }
-                self.note_ended_channels();
-                Ok(number)
+            if has_looked || !guard.has_kept {
+                break;
             }
-            Err(slot) => {
-                drop(locked);
-                self.restore_kept(&mut guard);
-                Err((guard, PayloadSlot(slot)))
-            }
+            // Perhaps there is room, and nobody has looked yet.
+            has_looked = true;
+            let last = guard.writer.last();
+            drop(guard);
+            self.note_acknowledged_meanwhile(last);
+            guard = self.lock();
         }
+        self.restore_kept(&mut guard);
+        Err((guard, PayloadSlot(slot)))
     }
 
     /// The history has everything again. To be called before anything is done with the writer's state machine that looks there.
@@ -152,6 +158,6 @@ impl WriterState {
     /// Whether all readers may be given the next sample by who writes it, and nobody else is giving them anything.
     #[inline]
     fn may_write_directly(&self) -> bool {
-        !self.is_handing_over() && !self.has_local_readers() && self.writer.is_direct()
+        !self.closed && !self.is_handing_over() && !self.has_local_readers() && self.writer.is_direct()
     }
 }

@@ -70,6 +70,8 @@ struct Channel {
     /// A sample that the reader has no room for: until it has, nothing else is taken.
     refused: Option<Box<Sample>>,
     is_paused: bool,
+    /// What the writer is to be let know.
+    owed_note: Option<Option<SequenceNumber>>,
     order: Order,
 }
 
@@ -327,6 +329,14 @@ impl Channels {
         self.0.iter_mut().map(|(id, channel)| (*id, channel))
     }
 
+    /// Lets a writer know how far its reader has got.
+    #[inline]
+    fn note(&mut self, id: WriterId) {
+        if let Some(channel) = self.get_mut(id) {
+            channel.note_what_is_owed();
+        }
+    }
+
     const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -353,7 +363,7 @@ impl Hands {
         let below = state.reader.acknowledged_below(wanted.writer);
         let order = if state.reader.is_reliable() { Order::Certain } else { Order::Unknown };
         drop(state);
-        let channel = Channel { wanted, core, notes, held, refused: None, is_paused: false, order };
+        let channel = Channel { wanted, core, notes, held, refused: None, is_paused: false, owed_note: None, order };
         // From now on the writer may use it.
         channel.note(below);
         self.channels.push(id, channel);
@@ -368,6 +378,7 @@ impl Hands {
             channel.order = Order::Certain;
             if let Some(refused) = channel.refused.take() {
                 channel.give(&mut self.reader, id, &rx, *refused, counters);
+                channel.note_what_is_owed();
                 touched.reader(&channel.core);
             }
         }
@@ -413,6 +424,7 @@ impl Hands {
             }
             // What it had put aside it may have taken meanwhile.
             let below = channel.core.lock().reader.acknowledged_below(channel.wanted.writer);
+            channel.owed_note = None;
             channel.note(below);
         }
     }
@@ -426,6 +438,7 @@ impl Hands {
         let rx = Reception { now, wall, buffer: None, source: HERE };
         let Self { reader: source, channels, begun, .. } = self;
         let mut taken = 0;
+        let mut last = None;
         while taken < BATCH {
             let sample = match source.take() {
                 Ok(Some(sample)) => sample,
@@ -438,12 +451,18 @@ impl Hands {
             };
             taken += 1;
             let id = sample.writer();
+            if let Some(other) = last.replace(id).filter(|last| *last != id) {
+                channels.note(other);
+            }
             let Some(channel) = channels.get_mut(id) else { continue };
             if channel.order == Order::Unknown {
                 begun.push((channel.wanted.reader_guid, channel.wanted.writer));
             }
             channel.give(source, id, &rx, sample, counters);
             touched.reader(&channel.core);
+        }
+        if let Some(id) = last {
+            channels.note(id);
         }
         taken > 0
     }
@@ -486,7 +505,7 @@ enum Delivered {
 }
 
 impl Channel {
-    /// Gives the reader a sample, or keeps it until there is room.
+    /// Gives the reader a sample, or keeps it until there is room. To be followed by [`Self::note_what_is_owed`], sooner or later.
     fn give(&mut self, source: &mut Reader, id: WriterId, rx: &Reception<'_>, sample: Sample, counters: &Counters) {
         let delivered = if self.order == Order::Certain {
             self.deliver(rx, sample)
@@ -513,7 +532,7 @@ impl Channel {
     }
 
     /// Gives the reader what an entry says.
-    fn deliver(&self, rx: &Reception<'_>, sample: Sample) -> Result<Delivered, Nonsense> {
+    fn deliver(&mut self, rx: &Reception<'_>, sample: Sample) -> Result<Delivered, Nonsense> {
         let entry = Entry::from_metadata(sample.metadata()).ok_or(Nonsense)?;
         let writer = self.wanted.writer;
         let mut state = self.core.lock();
@@ -556,8 +575,15 @@ impl Channel {
         }
         let below = reader.acknowledged_below(writer);
         drop(state);
-        self.note(below);
+        self.owed_note = Some(below);
         Ok(Delivered::Taken { samples: u64::from(matches!(entry, Entry::Change { .. })) })
+    }
+
+    /// Once for several samples: each time, what was stored before has to be there for the writer to see.
+    fn note_what_is_owed(&mut self) {
+        if let Some(below) = self.owed_note.take() {
+            self.note(below);
+        }
     }
 
     /// Lets the writer know that the reader has everything below this number, and that it is there.

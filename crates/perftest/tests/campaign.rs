@@ -38,7 +38,7 @@ fn cases(record: &Record) -> BTreeMap<String, usize> {
 #[test]
 fn every_pace_and_series_is_measured_and_what_is_missing_is_told() {
     let folder = Folder::new("campaign-paces");
-    let plan = "repetitions = 1\nseries = [\"raw-udp\", \"peregrine\", \"peregrine-shared-memory\"]\n[[matrix]]\n\
+    let plan = "repetitions = 1\nseries = [\"raw-udp\", \"peregrine\", \"peregrine-security-none\"]\n[[matrix]]\n\
                 rates = [\"ping-pong\", \"unpaced\", 200]\nsizes = [64]\nreliability = [\"best_effort\", \"reliable\"]\n";
     let outcome = run_plan(&folder, plan, "");
     assert_eq!(outcome.code, 0, "{outcome:?}");
@@ -49,7 +49,7 @@ fn every_pace_and_series_is_measured_and_what_is_missing_is_told() {
     assert_eq!((&*facts.name, &*facts.title, &*facts.place), ("plan", "A test", "one machine"));
     assert_eq!(facts.source, format!("{HEAD}{plan}"));
     assert_eq!(record.measurements.len(), 3 * 3, "three paces; plain sockets know no reliability");
-    assert_eq!(record.skipped.iter().filter(|skipped| skipped.series == "peregrine-shared-memory").count(), 6);
+    assert_eq!(record.skipped.iter().filter(|skipped| skipped.series == "peregrine-security-none").count(), 6);
     for measurement in &record.measurements {
         let received = measurement.subscriber.throughput.as_ref().unwrap();
         let sent = measurement.publisher.send.as_ref().unwrap();
@@ -122,6 +122,62 @@ fn large_values_of_every_kind_arrive_whole() {
     for measurement in &record.measurements {
         assert!(measurement.publisher.latency.as_ref().is_some_and(|latency| latency.count > 0), "{measurement:?}");
     }
+}
+
+/// Series that move samples without messages.
+const BY_MEMORY: [&str; 3] = ["peregrine-shared-memory", "peregrine-flat-data", "peregrine-zero-copy"];
+
+/// That every sample of a measurement has gone the way that its series is named after.
+fn assert_way(measurement: &Measurement) {
+    let sent = measurement.publisher.send.as_ref().unwrap().samples;
+    let Measurement { publisher, subscriber, series, .. } = measurement;
+    assert!(sent > 0 && subscriber.throughput.as_ref().unwrap().lost == 0, "{measurement:?}");
+    assert!(subscriber.payload.is_some_and(|payload| payload.checked && payload.corrupt == 0), "{measurement:?}");
+    let wires: Vec<_> = [publisher, subscriber].into_iter().filter_map(|side| side.wire.as_ref()).collect();
+    assert!(!wires.is_empty());
+    for wire in wires {
+        let path = wire.path.join(", ");
+        assert_eq!(path.contains("shared memory"), BY_MEMORY.contains(&&**series), "{series}: {path}");
+        assert_eq!(path.contains("by reference"), series == "peregrine-same-process", "{series}: {path}");
+        // Discovery goes on, by datagrams.
+        if !series.contains("udp") && sent > 100 {
+            assert!(wire.datagrams_sent < sent / 2, "{measurement:?}");
+        }
+    }
+}
+
+#[test]
+fn samples_go_by_the_way_that_is_measured_and_no_other() {
+    let folder = Folder::new("campaign-ways");
+    let plan = "repetitions = 1\nseries = [\"peregrine-udp-flat-data\", \"peregrine-shared-memory\", \"peregrine-flat-data\", \
+                \"peregrine-zero-copy\", \"peregrine-same-process\"]\nwait = [\"block\", \"poll\", \"listener\"]\n[[matrix]]\n\
+                rates = [\"ping-pong\", 2000, \"unpaced\"]\ntypes = [\"octets\", \"Array4k\"]\nsizes = [64]\n\
+                delivery = [\"same_process\", \"same_host\"]\n\
+                [[matrix.exclude]]\nwait = [\"poll\", \"listener\"]\ntypes = [\"Array4k\"]\n";
+    let outcome = run_plan(&folder, plan, "");
+    assert_eq!(outcome.code, 0, "{outcome:?}");
+    let record = read(&folder);
+    // Octets with three ways to wait, arrays with one; each at three rates.
+    let counts = |series: &str| record.measurements.iter().filter(|one| one.series == series).count();
+    assert_eq!(counts("peregrine-udp-flat-data"), 2 * 3 * 3);
+    assert_eq!(counts("peregrine-flat-data"), 3 * 3);
+    for series in ["peregrine-shared-memory", "peregrine-zero-copy", "peregrine-same-process"] {
+        assert_eq!(counts(series), (3 + 1) * 3, "{series}");
+    }
+    record.measurements.iter().for_each(assert_way);
+}
+
+#[test]
+fn shared_memory_has_several_readers_and_large_samples() {
+    let folder = Folder::new("campaign-memory");
+    let plan = "repetitions = 1\nseries = [\"peregrine-shared-memory\", \"peregrine-zero-copy\"]\n[[matrix]]\nrates = [100]\n\
+                types = [\"Array2m\"]\nsubscribers = [3]\npublishing = [\"synchronous\", \"asynchronous\"]\nhistory_depth = 100\n\
+                [[matrix]]\nrates = [\"unpaced\"]\ntypes = [\"PointCloud8m\", \"octets\"]\nsizes = [20000000]\n";
+    let outcome = run_plan(&folder, plan, "");
+    assert_eq!(outcome.code, 0, "{outcome:?}");
+    let record = read(&folder);
+    assert_eq!((record.measurements.len(), record.skipped.len()), (2 * 2 + 2 * 2, 0), "{outcome:?}");
+    record.measurements.iter().for_each(assert_way);
 }
 
 #[test]
@@ -250,12 +306,12 @@ fn a_party_ends_when_its_input_does() {
 
 #[test]
 fn a_list_measures_nothing_and_mistakes_are_told() {
-    let outcome = run("run tsc-2021 --list --quick");
+    let outcome = run("run tsc-2021 --list --quick --within 3600");
     assert_eq!(outcome.code, 0, "{outcome:?}");
     assert!(outcome.stdout.iter().any(|line| line.starts_with("raw UDP, 30 Hz, octets of 528 B")));
     assert!(outcome.stdout.iter().any(|line| line.starts_with("Not measured: ") && line.contains("cyclonedds")));
     assert!(outcome.stdout.last().unwrap().contains("cases, about"));
-    assert_eq!(run("run tsc-2021 --dry-run --quick").stdout, outcome.stdout);
+    assert_eq!(run("run tsc-2021 --dry-run --quick --within 3600").stdout, outcome.stdout);
 
     let folder = Folder::new("campaign-mistakes");
     let wrong = run_plan(&folder, "series = [\"peregrine\"]\n[[matrix]]\nrate = [1]\n", "");

@@ -391,6 +391,23 @@ impl Line {
     }
 }
 
+/// Options of series whose samples do not leave the host.
+const WITHIN_HOST: [&str; 6] = [
+    "transport=shared-memory",
+    "transport=same-process",
+    "transport=shm",
+    "transport=data-sharing",
+    "-sameProcess",
+    "SHMEM",
+];
+
+impl Series {
+    /// Whether its samples are moved without the network.
+    pub fn is_within_host(&self) -> bool {
+        self.options.iter().any(|option| WITHIN_HOST.contains(&&**option))
+    }
+}
+
 impl Measurement {
     /// Samples that were not what had been sent, as all sides counted them.
     pub fn corrupt(&self) -> u64 {

@@ -184,6 +184,38 @@ impl TransmitBatch {
     }
 
     /// Ends the message being written; it goes to these locators.
+    /// Adds a whole message to where the last one goes, like that but for other octets of its payload, as many, and for what
+    /// `change` does to the octets ahead of them. Only the last message was just finished and is one head before one stretch of
+    /// one payload; else `false`, and nothing is added.
+    #[inline]
+    pub(crate) fn repeat(&mut self, range: Range<usize>, change: impl FnOnce(&mut [u8])) -> bool {
+        let [before @ .., Part::Inline { start: head, end }, Part::Payload { index, start, end: payload_end }] =
+            self.parts.as_slice()
+        else {
+            return false;
+        };
+        let (head, index) = (*head..*end, *index);
+        let own_parts = match self.messages.as_slice() {
+            [.., previous, _] => previous.parts_end == before.len(),
+            [_] => before.is_empty(),
+            [] => false,
+        };
+        let Some(&MessageMeta { len, to, .. }) = self.messages.last() else { return false };
+        let is_inside = self.payloads.get(index).is_some_and(|payload| range.end <= payload.len());
+        if self.open || !own_parts || !is_inside || range.len() != payload_end - start {
+            return false;
+        }
+        let start = self.bytes.len();
+        self.bytes.extend_from_within(head);
+        change(self.bytes.get_mut(start..).unwrap_or_default());
+        let end = self.bytes.len();
+        self.parts.push(Part::Inline { start, end });
+        self.parts.push(Part::Payload { index, start: range.start, end: range.end });
+        self.messages.push(MessageMeta { parts_end: self.parts.len(), len, to });
+        self.inline_start = end;
+        true
+    }
+
     pub(crate) fn finish(&mut self, to: &Arc<[Locator]>) {
         debug_assert!(self.open, "no message is being written");
         self.close_inline();

@@ -328,7 +328,10 @@ impl Asked {
             SeriesRunner::Own(Carrier::RawUdp) if self.case.wait == Some(Wait::Listener) => {
                 Err("plain sockets have no listener".into())
             }
-            SeriesRunner::Own(carrier) => Ok(Mover::Own(carrier)),
+            SeriesRunner::Own(carrier) => match carrier.obstacle(self.case.delivery, self.data_type) {
+                Some(reason) => Err(reason),
+                None => Ok(Mover::Own(carrier)),
+            },
         }
     }
 

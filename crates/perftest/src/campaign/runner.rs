@@ -213,7 +213,10 @@ mod tests {
     use super::*;
     use crate::campaign::cases::{Cases, Conditions};
     use crate::campaign::peer::PeerPrograms;
+    use crate::campaign::series::{Dds, Form, Path};
     use crate::campaign::spec::Plan;
+
+    const PEREGRINE: Carrier = Carrier::Peregrine(Dds { path: Path::Udp, form: Form::Values, batched: false });
 
     /// Two addresses that nobody is asked to use.
     struct TwoHosts;
@@ -244,7 +247,7 @@ mod tests {
     #[test]
     fn each_delivery_has_its_processes() {
         let who = |delivery| -> Vec<_> {
-            let jobs = jobs(&planned(delivery, "30"), Carrier::Peregrine, &TwoHosts, 1).unwrap();
+            let jobs = jobs(&planned(delivery, "30"), PEREGRINE, &TwoHosts, 1).unwrap();
             jobs.into_iter()
                 .map(|(_, place, job)| (place, job.publishers_here.len(), job.subscribers_here.len()))
                 .collect()
@@ -256,12 +259,11 @@ mod tests {
 
     #[test]
     fn two_hosts_know_each_other_and_time_round_trips() {
-        let jobs = jobs(&planned("two_hosts", "30"), Carrier::Peregrine, &TwoHosts, 1).unwrap();
+        let jobs = jobs(&planned("two_hosts", "30"), PEREGRINE, &TwoHosts, 1).unwrap();
         let (far, near) = (&jobs[0].2, &jobs[2].2);
         assert_eq!((far.address, far.peer), (near.peer.unwrap(), Some(near.address)));
         assert!(near.echo && far.echo);
-        let of =
-            |delivery, rate| super::jobs(&planned(delivery, rate), Carrier::Peregrine, &TwoHosts, 1).unwrap()[0].2.echo;
+        let of = |delivery, rate| super::jobs(&planned(delivery, rate), PEREGRINE, &TwoHosts, 1).unwrap()[0].2.echo;
         assert!(!of("same_host", "30") && of("same_host", "\"ping-pong\"") && !of("two_hosts", "\"unpaced\""));
     }
 

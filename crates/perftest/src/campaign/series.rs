@@ -2,10 +2,11 @@
 
 use std::sync::LazyLock;
 
-use peregrine_report::record::{PeerFacts, Series};
+use peregrine_report::record::{Delivery, PeerFacts, Series};
 use serde::{Deserialize, Serialize};
 
 use super::spec::Wait;
+use super::types::DataType;
 use crate::peers::VARIANTS;
 pub use crate::peers::Variant;
 use crate::peers::catalog;
@@ -40,19 +41,106 @@ pub enum Carrier {
     /// A datagram per sample and reader on plain sockets.
     RawUdp,
     /// DDS.
-    Peregrine,
-    /// DDS whose writers gather samples.
-    PeregrineBatched,
+    Peregrine(Dds),
+}
+
+/// How Peregrine moves samples.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Dds {
+    /// By which way they reach readers, and no other.
+    pub path: Path,
+    /// How they are made and looked at.
+    pub form: Form,
+    /// Whether writers gather them.
+    pub batched: bool,
+}
+
+/// By which way samples reach readers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Path {
+    /// In messages, also between entities of one process.
+    Udp,
+    /// In memory that the processes of a host share.
+    SharedMemory,
+    /// By reference, within a process.
+    SameProcess,
+}
+
+/// How samples are made by the application that writes, and looked at by the one that reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Form {
+    /// As values, which are written and taken.
+    Values,
+    /// FlatData: every octet is put where it is sent from, and seen where it arrived.
+    Flat,
+    /// In memory on loan: only what receivers check is put where it is sent from, and seen where it arrived.
+    InPlace,
+}
+
+impl Carrier {
+    /// Why it cannot bring samples of this type to readers there; `None` when it can.
+    pub fn obstacle(self, delivery: Delivery, data_type: DataType) -> Option<String> {
+        let Self::Peregrine(dds) = self else { return None };
+        Some(match (dds.path, dds.form, delivery) {
+            (Path::SharedMemory, _, Delivery::SameProcess) => {
+                "shared memory is between processes; within one samples go by reference: name peregrine-same-process"
+                    .into()
+            }
+            (Path::SharedMemory, _, Delivery::TwoHosts) => "shared memory does not leave a host".into(),
+            (Path::SameProcess, _, Delivery::SameHost | Delivery::TwoHosts) => {
+                "samples go by reference within a process only".into()
+            }
+            (_, Form::Flat, _) if data_type != DataType::Octets => "FlatData is measured with the type octets".into(),
+            (_, Form::InPlace, _) if !data_type.can_be_made_in_place() => {
+                format!("{data_type} is neither plain nor flat, so that it cannot be made in memory on loan")
+            }
+            _ => return None,
+        })
+    }
+}
+
+impl Path {
+    /// Its name in records.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Udp => "udp",
+            Self::SharedMemory => "shared-memory",
+            Self::SameProcess => "same-process",
+        }
+    }
+}
+
+impl Form {
+    /// Its name in records.
+    fn name(self) -> &'static str {
+        match self {
+            Self::Values => "values",
+            Self::Flat => "flat-data",
+            Self::InPlace => "zero-copy",
+        }
+    }
 }
 
 const NO_SECURITY: SeriesRunner = SeriesRunner::Missing("security is not available yet");
-const NO_SHARED_MEMORY: SeriesRunner = SeriesRunner::Missing("shared memory is not available yet");
+
+const fn dds(path: Path, form: Form) -> SeriesRunner {
+    SeriesRunner::Own(Carrier::Peregrine(Dds { path, form, batched: false }))
+}
+
+const BATCHED: SeriesRunner =
+    SeriesRunner::Own(Carrier::Peregrine(Dds { path: Path::Udp, form: Form::Values, batched: true }));
 
 const OWN: &[(&str, &str, SeriesRunner)] = &[
     ("raw-udp", "raw UDP", SeriesRunner::Own(Carrier::RawUdp)),
-    ("peregrine", "Peregrine", SeriesRunner::Own(Carrier::Peregrine)),
-    ("peregrine-batched", "Peregrine, batched", SeriesRunner::Own(Carrier::PeregrineBatched)),
-    ("peregrine-shared-memory", "Peregrine, shared memory", NO_SHARED_MEMORY),
+    ("peregrine", "Peregrine", dds(Path::Udp, Form::Values)),
+    ("peregrine-batched", "Peregrine, batched", BATCHED),
+    ("peregrine-udp-flat-data", "Peregrine, FlatData", dds(Path::Udp, Form::Flat)),
+    ("peregrine-shared-memory", "Peregrine, shared memory", dds(Path::SharedMemory, Form::Values)),
+    ("peregrine-flat-data", "Peregrine, shared memory, FlatData", dds(Path::SharedMemory, Form::Flat)),
+    ("peregrine-zero-copy", "Peregrine, shared memory, zero copy", dds(Path::SharedMemory, Form::InPlace)),
+    ("peregrine-same-process", "Peregrine, same process", dds(Path::SameProcess, Form::Values)),
     ("peregrine-security-none", "Peregrine, security without protection", NO_SECURITY),
     ("peregrine-security-rtps-sign", "Peregrine, RTPS sign", NO_SECURITY),
     ("peregrine-security-rtps-encrypt", "Peregrine, RTPS encrypt", NO_SECURITY),
@@ -109,7 +197,7 @@ impl SeriesSpec {
     /// Whether it gathers samples, for which there have to be some.
     pub fn is_batched(&self) -> bool {
         match self.runner {
-            SeriesRunner::Own(carrier) => carrier == Carrier::PeregrineBatched,
+            SeriesRunner::Own(carrier) => matches!(carrier, Carrier::Peregrine(dds) if dds.batched),
             SeriesRunner::Peer(variant) => variant.batch,
             SeriesRunner::Missing(_) => false,
         }
@@ -118,29 +206,45 @@ impl SeriesSpec {
     /// As a record has it. `peer` is what the program of a peer says of itself.
     pub fn describe(&self, waits: &[Wait], peer: Option<PeerFacts>) -> Series {
         let peer = match self.runner {
-            SeriesRunner::Own(Carrier::Peregrine) => Some(peregrine_facts(waits, false)),
-            SeriesRunner::Own(Carrier::PeregrineBatched) => Some(peregrine_facts(waits, true)),
+            SeriesRunner::Own(Carrier::Peregrine(dds)) => Some(peregrine_facts(waits, dds)),
             SeriesRunner::Own(Carrier::RawUdp) | SeriesRunner::Missing(_) => None,
             SeriesRunner::Peer(variant) => Some(peer.unwrap_or_else(|| variant.unknown_facts())),
         };
         let options = match self.runner {
             SeriesRunner::Peer(variant) => variant.options(),
-            SeriesRunner::Own(_) | SeriesRunner::Missing(_) => Vec::new(),
+            SeriesRunner::Own(Carrier::Peregrine(dds)) => {
+                vec![format!("transport={}", dds.path.name()), format!("form={}", dds.form.name())]
+            }
+            SeriesRunner::Own(Carrier::RawUdp) | SeriesRunner::Missing(_) => Vec::new(),
         };
         let (id, label) = (self.id.clone(), self.label.clone());
         Series { id, label, floor: self.is_floor(), options, peer: peer.map(Box::new) }
     }
 }
 
-fn peregrine_facts(waits: &[Wait], batched: bool) -> PeerFacts {
+fn peregrine_facts(waits: &[Wait], dds: Dds) -> PeerFacts {
     let waits: Vec<String> = waits.iter().map(Wait::to_string).collect();
+    let path = match dds.path {
+        Path::Udp => "in messages over UDP",
+        Path::SharedMemory => "by shared memory; a case whose samples go another way fails",
+        Path::SameProcess => "by reference within the process; a case whose samples go another way fails",
+    };
+    let form = match dds.form {
+        Form::Values => "values are written, and looked at in place or decoded",
+        Form::Flat => "FlatData: every octet is put where it is sent from, and seen where it arrived",
+        Form::InPlace => {
+            "zero copy: what receivers check is put where it is sent from, and seen where it arrived; a case with a copy fails"
+        }
+    };
     let mut settings = vec![
+        path.into(),
+        form.into(),
         "one interface: what the case runs on".into(),
         "without a history depth, KEEP_ALL with 64 samples or 64 MiB at the writer, so that reliable writers block"
             .into(),
         format!("wait: {}", waits.join(", ")),
     ];
-    if batched {
+    if dds.batched {
         settings.push(format!("batches of {} bytes", super::BATCH_LEN));
     }
     PeerFacts { name: "Peregrine".into(), version: env!("CARGO_PKG_VERSION").into(), settings }
@@ -160,6 +264,11 @@ mod tests {
         assert_eq!(SERIES.iter().filter(|series| series.is_floor()).count(), 1);
         assert_eq!(SeriesSpec::named("peregrine").map(|series| &*series.label), Some("Peregrine"));
         assert_eq!(SeriesSpec::named("nobody"), None);
+        let named = |id| SeriesSpec::named(id).unwrap().describe(&[Wait::Block], None);
+        assert_eq!(named("peregrine-zero-copy").options, ["transport=shared-memory", "form=zero-copy"]);
+        assert_eq!(named("peregrine-udp-flat-data").options, ["transport=udp", "form=flat-data"]);
+        let settings = named("peregrine-same-process").peer.unwrap().settings;
+        assert!(settings[0].starts_with("by reference within the process"), "{settings:?}");
     }
 
     #[test]

@@ -150,10 +150,10 @@ pub static OPTIONS: &[OptionDescriptor] = &[
     security("secureDebug", integer("level", 0, 7), "1", "messages of the security plug-ins"),
     // Removed by RTI Perftest itself, alive in old scripts
     old("enableUDPv6", "-transport UDPv6"),
+    old("enableSharedMemory", "-transport SHMEM"),
     old("debug", "-verbosity 3"),
     old("nomulticast", "nothing; multicast is off by default"),
     removed("enableTCP", Flag, "-transport TCP"),
-    removed("enableSharedMemory", Flag, "-transport SHMEM"),
     removed("secureSign", Flag, "-secureGovernanceFile"),
     removed("secureEncryptBoth", Flag, "-secureGovernanceFile"),
     removed("secureEncryptData", Flag, "-secureGovernanceFile"),

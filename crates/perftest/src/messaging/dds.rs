@@ -3,6 +3,7 @@
 //! Samples are serialized straight into the buffer they are sent from, and parsed where they were received: neither way
 //! copies a payload twice or allocates.
 
+mod path;
 mod poller;
 mod reports;
 mod settings;
@@ -16,12 +17,13 @@ use std::time::Duration;
 use peregrine::qos::NonMatch;
 use peregrine::status::{MatchedStatus, StatusMask};
 use peregrine::{
-    DataReader, DataWriter, DataWriterListener, DeliveryPath, DiscoveryEvent, DiscoveryEvents, DomainParticipant, Guid,
-    InstanceHandle, LoanedSample, PublishMode, Selector,
+    DataReader, DataWriter, DataWriterListener, DomainParticipant, Guid, InstanceHandle, LoanedSample, PublishMode,
+    Selector,
 };
 
 use peregrine_report::record::WireUse;
 
+pub(crate) use self::path::SharedMemoryPath;
 pub(crate) use self::poller::Poller;
 use self::reports::Endpoints;
 pub use self::types::{
@@ -43,10 +45,6 @@ const PARTICIPANT_NAME: &str = "Perftest Participant";
 const SHORTEST_LEASE: Duration = Duration::from_secs(2);
 /// A partner whose settings contradict has this long to be joined by one whose settings do not.
 const MISMATCH_PATIENCE: Duration = Duration::from_secs(2);
-/// A partner that is there has this long to agree on shared memory.
-const SHARED_MEMORY_PATIENCE: Duration = Duration::from_secs(5);
-/// How often is looked whether it has.
-const PATH_POLL: Duration = Duration::from_millis(1);
 /// How often a read thread looks at the request to end.
 const CLOSE_POLL: Duration = Duration::from_millis(20);
 /// How often a read thread looks, within the time that it gathers samples, whether there are enough.
@@ -314,55 +312,6 @@ impl Mismatch {
     }
 }
 
-/// Sees to it that with `-transport SHMEM` nothing else is measured.
-#[derive(Debug)]
-struct SharedMemoryPath {
-    participant: DomainParticipant,
-    events: DiscoveryEvents,
-    since: Option<MonotonicNs>,
-}
-
-impl SharedMemoryPath {
-    fn new(participant: DomainParticipant) -> Self {
-        Self { events: participant.discovery_events(), participant, since: None }
-    }
-
-    /// Waits until so many readers get the samples of this writer by shared memory.
-    fn wait_for<T: TestType>(
-        &mut self,
-        writer: &DataWriter<T>,
-        topic: Topic,
-        count: u32,
-        timeout: Duration,
-    ) -> Result<bool, Error> {
-        let since = *self.since.get_or_insert_with(MonotonicNs::now);
-        let end = MonotonicNs::now().plus(timeout);
-        while writer.shared_memory_readers() < count as usize {
-            while let Some(event) = self.events.try_next() {
-                if let DiscoveryEvent::PathChanged { local, path: DeliveryPath::Messages(reason), .. } = event
-                    && local == writer.guid()
-                {
-                    return Err(no_shared_memory(topic, &reason.to_string()));
-                }
-            }
-            if MonotonicNs::now().since_ns(since) > SHARED_MEMORY_PATIENCE.as_nanos() as u64 {
-                return Err(no_shared_memory(topic, "the partner offers none; give both sides -transport SHMEM"));
-            }
-            if end.remaining().is_zero() {
-                return Ok(false);
-            }
-            // Under `Poll` nobody else receives; otherwise it comes back at once.
-            self.participant.poll(Duration::ZERO);
-            std::thread::sleep(PATH_POLL);
-        }
-        Ok(true)
-    }
-}
-
-fn no_shared_memory(topic: Topic, reason: &str) -> Error {
-    Error::Partner(format!("Samples of topic {topic} do not go by shared memory: {reason}."))
-}
-
 /// Writes samples of one topic.
 #[derive(Debug)]
 pub struct DdsWriter<T: TestType> {
@@ -407,7 +356,7 @@ impl<T: TestType> SampleWriter for DdsWriter<T> {
     fn wait_for_readers(&mut self, count: u32, timeout: Duration) -> Result<bool, Error> {
         if self.writer.wait_for_readers(count as usize, timeout).is_ok() {
             return match &mut self.path {
-                Some(path) => path.wait_for(&self.writer, self.topic, count, timeout),
+                Some(path) => path.wait_for(&self.writer, &self.topic, count, timeout),
                 None => Ok(true),
             };
         }

@@ -276,6 +276,10 @@ fn own_series(plan: &Plan) -> Vec<Series> {
             }
         }
     }
+    let mut shared = vec!["-transport", "SHMEM"];
+    shared.extend(&dds);
+    let mut zero_copy = shared.clone();
+    zero_copy.push("-zeroCopy");
     let own = |id: &str, label: &str, tests, facts, both, publisher| {
         let (id, label) = (id.into(), label.into());
         Series { id, label, tests, facts, way: Way::Own { both, publisher } }
@@ -288,6 +292,8 @@ fn own_series(plan: &Plan) -> Vec<Series> {
         own("raw-udp", "raw UDP", BOTH_TESTS, None, raw, UNBATCHED),
         own("peregrine", "Peregrine", BOTH_TESTS, facts(), dds.clone(), UNBATCHED),
         own("peregrine-batched", "Peregrine batched", THROUGHPUT, facts(), dds, BATCHED),
+        own("peregrine-shared-memory", "Peregrine shared memory", BOTH_TESTS, facts(), shared, UNBATCHED),
+        own("peregrine-zero-copy", "Peregrine zero copy", BOTH_TESTS, facts(), zero_copy, UNBATCHED),
     ]
 }
 

@@ -403,10 +403,13 @@ fn transport(options: &ParsedOptions, remarks: &mut Remarks) -> TransportPlan {
         Some("UDPv6") => TransportKind::UdpV6,
         Some("SHMEM") => TransportKind::SharedMemory,
         None if options.has("enableUDPv6") => TransportKind::UdpV6,
+        None if options.has("enableSharedMemory") => TransportKind::SharedMemory,
         _ => TransportKind::UdpV4,
     };
-    if options.has("enableUDPv6") && kind != TransportKind::UdpV6 {
-        remarks.errors.push(format!("-enableUDPv6 contradicts -transport {}", kind.name()));
+    for (name, meant) in [("enableUDPv6", TransportKind::UdpV6), ("enableSharedMemory", TransportKind::SharedMemory)] {
+        if options.has(name) && kind != meant {
+            remarks.errors.push(format!("-{name} contradicts -transport {}", kind.name()));
+        }
     }
     let raw = options.has("rawTransport");
     let by_group = ["multicast", "multicastAddr"].into_iter().find(|name| options.has(name));

@@ -202,6 +202,11 @@ fn old_names_do_their_work_and_are_told_apart() {
     assert!(old.notes[0].contains("-transport UDPv6") && old.notes[1].contains("-verbosity 3"), "{:?}", old.notes);
     assert_eq!(plan("-sub -debug -verbosity 0").verbosity, 0);
     assert!(error("-sub -enableUDPv6 -transport UDPv4").contains("contradicts"));
+    let old = plan("-sub -enableSharedMemory");
+    assert_eq!(old.transport.kind, TransportKind::SharedMemory);
+    assert!(old.notes[0].contains("-transport SHMEM"), "{:?}", old.notes);
+    assert!(error("-sub -enableSharedMemory -transport UDPv4").contains("contradicts"));
+    assert!(error("-sub -enableSharedMemory -enableUDPv6").contains("-enableSharedMemory contradicts"));
 }
 
 #[test]

@@ -26,10 +26,12 @@ const EVERY_PEER: &str = "PEREGRINE_EVERY_PEER";
 /// What peers say that they cannot wait for.
 const CANNOT_WAIT: [(&str, &str); 3] = [("zenoh", "listener"), ("rustdds", "listener"), ("dustdds", "waitset")];
 /// Series of the record, of which peer, and whether they have a latency.
-const SERIES: [(&str, Option<&str>, bool); 17] = [
+const SERIES: [(&str, Option<&str>, bool); 19] = [
     ("raw-udp", None, true),
     ("peregrine", None, true),
     ("peregrine-batched", None, false),
+    ("peregrine-shared-memory", None, true),
+    ("peregrine-zero-copy", None, true),
     ("cyclonedds-udp", Some("cyclonedds"), true),
     ("cyclonedds-udp-batched", Some("cyclonedds"), false),
     ("cyclonedds-11-udp", Some("cyclonedds-11"), true),

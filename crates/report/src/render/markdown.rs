@@ -4,14 +4,15 @@ use std::fmt::Write;
 
 use super::{grouped, microseconds};
 use crate::compare::Ratio;
-use crate::record::{Header, Record, Test};
+use crate::record::{Header, Record, Series, Test};
 use crate::table::{Row, Source, Table};
 use crate::versus::{Measure, Versus, to_floor};
 
 /// What a README says before and after the tables that it has from a record.
 pub const MARKS: [&str; 2] = ["<!-- measured -->", "<!-- measured: end -->"];
 
-/// Latency and throughput by size, a line for each series, with ratios to the floor and where the true ones lie.
+/// Latency and throughput by size, a line for each series, with ratios to the floor and where the true ones lie. What moves samples
+/// without the network has tables of its own.
 ///
 /// Of one record, whose cases differ in series, size and test only: others would share a cell.
 pub fn markdown(record: &Record) -> String {
@@ -20,7 +21,6 @@ pub fn markdown(record: &Record) -> String {
     let ratios = to_floor(&table);
     let mut text = introduction(record);
     let latency: Cell<'_> = &|row| Some(format!("{} µs", microseconds(row.latency.as_ref()?.p50_ns.median)));
-    push_table(&mut text, record, &table, &ratios, ("latency, one way", Measure::LatencyP50), latency);
     let rate: Cell<'_> = &|row| {
         let throughput = row.throughput.as_ref().filter(|_| row.rate_per_s.is_none())?;
         let lost = match throughput.lost_percent {
@@ -30,7 +30,16 @@ pub fn markdown(record: &Record) -> String {
         };
         Some(format!("{}/s{lost}", grouped(throughput.samples_per_s.median)))
     };
-    push_table(&mut text, record, &table, &ratios, ("throughput, samples", Measure::SamplesPerS), rate);
+    for (what, is_within_host) in [("", false), (", by shared memory", true)] {
+        let series: Vec<&Series> =
+            record.header.series.iter().filter(|series| series.is_within_host() == is_within_host).collect();
+        let tables: [(&str, Measure, Cell<'_>); 2] =
+            [("latency, one way", Measure::LatencyP50, latency), ("throughput, samples", Measure::SamplesPerS, rate)];
+        for (heading, measure, cell) in tables {
+            let heading = format!("{heading}{what}");
+            text += &series_table(record, &series, &table, &ratios, (&heading, measure), cell);
+        }
+    }
     text + &not_measured(record)
 }
 
@@ -66,22 +75,29 @@ fn kernel_release(kernel: &str) -> String {
     kernel.split_whitespace().take(2).collect::<Vec<_>>().join(" ")
 }
 
-fn push_table(
-    text: &mut String,
+/// Empty when nothing of it was measured.
+fn series_table(
     record: &Record,
+    series: &[&Series],
     table: &Table,
     ratios: &[Versus<'_>],
     (heading, measure): (&str, Measure),
     cell: Cell<'_>,
-) {
-    // A quick run leaves sizes out.
-    let is_measured = |len: &u64| table.rows.iter().any(|row| row.data_len == *len);
+) -> String {
+    let row_of =
+        |series: &Series, len: u64| table.rows.iter().find(|row| row.series == series.id && row.data_len == len);
+    // A quick run leaves sizes out, and some are asked of some series only.
+    let is_measured =
+        |len: &u64| series.iter().any(|series| row_of(series, *len).is_some_and(|row| cell(row).is_some()));
     let lens: Vec<u64> = record.header.data_lens.iter().copied().filter(is_measured).collect();
+    if lens.is_empty() {
+        return String::new();
+    }
     let headings = lens.iter().map(|len| format!(" {} B |", grouped(*len as f64))).collect::<String>();
-    let _ = writeln!(text, "\n| {heading} |{headings}\n|---|{}", "---:|".repeat(lens.len()));
-    for series in &record.header.series {
+    let mut text = format!("\n| {heading} |{headings}\n|---|{}\n", "---:|".repeat(lens.len()));
+    for series in series {
         let cells = lens.iter().map(|len| {
-            let row = table.rows.iter().find(|row| row.series == series.id && row.data_len == *len)?;
+            let row = row_of(series, *len)?;
             let ratio = ratios.iter().find(|ratio| std::ptr::eq(ratio.row, row) && ratio.measure == measure);
             cell(row).map(|value| value + &ratio.map_or_else(String::new, |ratio| bracket(&ratio.ratio)))
         });
@@ -96,6 +112,7 @@ fn push_table(
             cells.into_iter().map(|cell| format!(" {} |", cell.unwrap_or_else(|| "–".into()))).collect();
         let _ = writeln!(text, "| {name} |{cells}");
     }
+    text
 }
 
 fn bracket(ratio: &Ratio) -> String {
@@ -138,6 +155,21 @@ mod tests {
         assert_eq!(rates.len(), 2, "{text}");
         assert!(rates[1].contains("500/s") && rates[1].contains("(0.50; "), "{rates:?}");
         assert!(text.contains("3 repetitions"), "{text}");
+    }
+
+    #[test]
+    fn what_does_without_the_network_has_tables_of_its_own() {
+        let mut record = example::record();
+        let moved = &mut record.header.series[1];
+        moved.options = vec!["transport=shared-memory".into()];
+        let label = moved.label.clone();
+        let text = markdown(&record);
+        let headings: Vec<_> = text.lines().filter(|line| line.contains(" 32 B |")).collect();
+        assert_eq!(headings.len(), 4, "{text}");
+        assert!(headings[2].starts_with("| latency, one way, by shared memory |"), "{text}");
+        let (network, memory) = text.split_once(headings[2]).unwrap();
+        assert_eq!((network.matches(&label).count(), memory.matches(&label).count()), (0, 2), "{text}");
+        assert!(memory.contains("(2.00; "), "the floor stays the same: {text}");
     }
 
     #[test]

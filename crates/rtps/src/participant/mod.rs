@@ -16,6 +16,7 @@ mod paths;
 mod remote;
 #[cfg(test)]
 mod tests;
+mod train;
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
@@ -26,11 +27,12 @@ use hashbrown::HashMap;
 pub use addresses::Addresses;
 pub use drops::{Drops, PeerDrops};
 pub use paths::{LocalAddress, Path, Paths};
+pub use train::Train;
 
 use crate::discovery::data::{ParticipantData, PublicationData, SharedMemoryAddress, SubscriptionData};
 use crate::id::{DomainId, EntityId, Guid, GuidPrefix};
 use crate::qos::{NonMatch, ParticipantQos};
-use crate::reader::{MatchedWriter, Reception};
+use crate::reader::{MatchedWriter, Reception, SampleMeta};
 use crate::receiver::{DropReason, Envelope, Input, Receive, interpret};
 use crate::time::{Instant, Span, Timestamp};
 use crate::transmit::TransmitBatch;
@@ -255,19 +257,37 @@ impl Participant {
     }
 
     /// A datagram has come. What concerns user endpoints goes to `deliver`; the rest is discovery and stays here. Says
-    /// whether there was any of that: only then may the participant have something to tell or to send.
-    pub fn handle_datagram(
+    /// whether there was any of that: only then may the participant have something to tell or to send. `train` is of the
+    /// datagram before, if nothing has happened since.
+    pub fn handle_datagram<'m>(
         &mut self,
         rx: &Reception<'_>,
-        message: &[u8],
-        deliver: impl FnMut(&Reception<'_>, Delivery, &Input<'_>),
+        message: &'m [u8],
+        train: &mut Train<'m>,
+        mut deliver: impl FnMut(&Reception<'_>, Delivery, &Input<'_>),
     ) -> bool {
         self.messages += 1;
         self.unanswered_bytes = message.len();
+        if let Some((delivery, input)) = train.follow(message) {
+            deliver(rx, delivery, &input);
+            return false;
+        }
         let own = self.config.prefix;
-        let mut demultiplexer = Demultiplexer { participant: self, rx, deliver, concerns_discovery: false, sole: None };
+        let mut demultiplexer = Demultiplexer {
+            participant: self,
+            rx,
+            deliver,
+            concerns_discovery: false,
+            sole: None,
+            inputs: 0,
+            fragment: None,
+        };
         interpret(message, own, &mut demultiplexer);
-        let concerns_discovery = demultiplexer.concerns_discovery;
+        let Demultiplexer { concerns_discovery, inputs, fragment, .. } = demultiplexer;
+        match fragment {
+            Some((delivery, meta)) if inputs == 1 => train.begin(message, delivery, meta),
+            _ => train.end(),
+        }
         if concerns_discovery {
             self.process_discovery(rx.now, rx.wall);
         }
@@ -384,6 +404,10 @@ struct Demultiplexer<'p, D> {
     concerns_discovery: bool,
     /// The only reader that hears the writer of the last sample: most likely the next one is for it as well.
     sole: Option<(Guid, EntityId)>,
+    /// What the message has said so far, understood or not.
+    inputs: usize,
+    /// The last of it, if it was a fragment for one reader.
+    fragment: Option<(Delivery, SampleMeta)>,
 }
 
 impl<D: FnMut(&Reception<'_>, Delivery, &Input<'_>)> Receive for Demultiplexer<'_, D> {
@@ -391,6 +415,7 @@ impl<D: FnMut(&Reception<'_>, Delivery, &Input<'_>)> Receive for Demultiplexer<'
     #[inline(always)]
     fn input(&mut self, envelope: Envelope, input: Input<'_>) {
         let Envelope { from, to, .. } = envelope;
+        self.inputs += 1;
         if from.entity.is_builtin() {
             if from.prefix != self.participant.config.prefix {
                 self.concerns_discovery = true;
@@ -424,12 +449,16 @@ impl<D: FnMut(&Reception<'_>, Delivery, &Input<'_>)> Receive for Demultiplexer<'
         {
             self.sole = Some((from, *reader));
         }
+        if let ([to], Input::DataFrag(meta, _)) = (recipients, &input) {
+            self.fragment = Some((Delivery { to: *to, from }, *meta));
+        }
         for to in recipients {
             (self.deliver)(self.rx, Delivery { to: *to, from }, &input);
         }
     }
 
     fn dropped(&mut self, from: GuidPrefix, _: VendorId, reason: DropReason) {
+        self.inputs += 1;
         self.participant.note_dropped(from, reason);
     }
 }

@@ -8,6 +8,7 @@ mod crowding;
 mod liveliness;
 mod matching;
 mod membership;
+mod trains;
 mod trust;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -163,7 +164,7 @@ impl Domain {
     fn hear_from(&mut self, host: u32, source: SocketAddr, bytes: &[u8]) {
         let (now, wall) = (self.now, self.wall());
         let rx = Reception { now, wall, buffer: None, source };
-        self.at(host).handle_datagram(&rx, bytes, |_, _, _| {});
+        self.at(host).handle_datagram(&rx, bytes, &mut Train::default(), |_, _, _| {});
     }
 
     /// Sends and delivers until nobody has anything to say.

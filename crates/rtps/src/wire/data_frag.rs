@@ -132,6 +132,16 @@ impl<'a> DataFrag<'a> {
         Ok(Self { payload, ..head })
     }
 
+    /// The same with other octets, from another fragment on; `None` if they are not exactly those of as many fragments.
+    #[inline]
+    pub(crate) fn with<'b>(&self, starting: FragmentNumber, payload: &'b [u8]) -> Option<DataFrag<'b>>
+    where
+        'a: 'b,
+    {
+        let other = DataFrag { starting, payload, ..*self };
+        other.payload_len().is_ok_and(|len| len == payload.len()).then_some(other)
+    }
+
     /// Where the payload belongs in the sample, in octets from its start.
     #[must_use]
     pub fn offset(&self) -> u64 {
@@ -179,6 +189,8 @@ impl<'a> DataFrag<'a> {
 impl DataFragHead<'_> {
     /// Octets in front of the payload, without inline QoS.
     pub const LEN: usize = 36;
+    /// Where in them the starting fragment number is.
+    pub(crate) const STARTING: usize = 24;
 
     /// Appends the head of a DATA_FRAG whose payload of `payload_len` octets, padded to a multiple of 4, the caller
     /// puts behind it. Past 65535 octets the length says "to the end of the message": then nothing may follow.

@@ -864,12 +864,7 @@ fn send_new(packer: &mut Packer, group: &Group, sample: &Outgoing<'_>) {
 fn put_new(packer: &mut Packer, group: &Group, to: &Arc<[Locator]>, sample: &Outgoing<'_>) {
     let fragments = sample.fragments(sample.payload.len());
     if fragments > 0 {
-        packer.close(to);
-        for number in 1..=fragments {
-            packer.close(to);
-            packer.open();
-            packer.fragment(EntityId::UNKNOWN, sample, crate::seq::FragmentNumber(number));
-        }
+        packer.fragments(sample, fragments, to);
         return;
     }
     if packer.is_open() && packer.open_len() + Packer::sample_len(sample.kind, sample.payload.len()) > group.room() {

@@ -220,6 +220,22 @@ impl Packer {
         self.batch.fragment(sample.payload, start..end);
     }
 
+    /// Adds messages of all fragments of a sample for everyone, each in a message of its own, and leaves the last one open.
+    pub(super) fn fragments(&mut self, sample: &Outgoing<'_>, count: u32, to: &Arc<[Locator]>) {
+        let size = sample.fragment_size as usize;
+        for number in 1..=count {
+            self.close(to);
+            // The first may have inline QoS, and the last may be shorter.
+            let start = (number as usize - 1).saturating_mul(size);
+            let is_alike = number > 2 && number < count;
+            if is_alike && self.batch.repeat(start..start.saturating_add(size), |head| renumber(head, number)) {
+                continue;
+            }
+            self.open();
+            self.fragment(EntityId::UNKNOWN, sample, FragmentNumber(number));
+        }
+    }
+
     /// What is available, and whether an answer is wanted.
     pub(super) fn heartbeat(
         &mut self,
@@ -292,7 +308,77 @@ impl Packer {
     }
 }
 
+/// Gives the DATA_FRAG without inline QoS at the end of a message's head another fragment number.
+fn renumber(head: &mut [u8], number: u32) {
+    let start = head.len().saturating_sub(DataFragHead::LEN - DataFragHead::STARTING);
+    if let Some(octets) = head.get_mut(start..start + size_of::<u32>()) {
+        octets.copy_from_slice(&ENDIANNESS.u32_octets(number));
+    }
+}
+
 /// Room a message to one participant needs before its submessages.
 pub(super) const fn directed_overhead() -> usize {
     Header::LEN + InfoDestination::LEN
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vendor::{ProtocolVersion, VendorId};
+    use std::vec;
+
+    const FRAGMENT: u32 = 1000;
+
+    fn messages(pack: impl FnOnce(&mut Packer, &Arc<[Locator]>)) -> Vec<Vec<u8>> {
+        let prefix = GuidPrefix([7; 12]);
+        let header = Header { version: ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix };
+        let mut packer = Packer::new(header, EntityId::user_writer(1, false));
+        let to: Arc<[Locator]> = Arc::new([Locator::INVALID]);
+        pack(&mut packer, &to);
+        packer.close(&to);
+        let assembled = packer.batch().messages().map(|message| {
+            let mut octets = vec![];
+            message.copy_to(&mut octets);
+            assert_eq!(octets.len(), message.len());
+            octets
+        });
+        assembled.collect()
+    }
+
+    #[test]
+    fn fragments_in_a_row_are_as_if_each_was_put_together_alone() {
+        for len in [2000, 2001, 3000, 3003, 4000, 9998, 10_000] {
+            let payload = Payload::copy_of(&(0..len).map(|octet: u32| octet as u8).collect::<Vec<_>>());
+            for (kind, source_timestamp) in
+                [(ChangeKind::Alive, Timestamp::from_unix_nanos(77)), (ChangeKind::Disposed, Timestamp::INVALID)]
+            {
+                let sample = Outgoing {
+                    sequence_number: SequenceNumber(3),
+                    kind,
+                    instance: KeyHash([9; 16]),
+                    source_timestamp,
+                    payload: &payload,
+                    fragment_size: FRAGMENT,
+                };
+                let count = sample.fragments(payload.len());
+                let alone = messages(|packer, to| {
+                    for number in 1..=count {
+                        packer.close(to);
+                        packer.open();
+                        packer.fragment(EntityId::UNKNOWN, &sample, FragmentNumber(number));
+                    }
+                });
+                let mut appended = 0;
+                let in_a_row = messages(|packer, to| {
+                    // What went before makes no difference.
+                    packer.open();
+                    packer.heartbeat(EntityId::UNKNOWN, SequenceNumber(1), SequenceNumber(2), true, false);
+                    packer.fragments(&sample, count, to);
+                    appended = packer.open_len();
+                });
+                assert_eq!(in_a_row[1..], alone, "{len} octets, {kind:?}");
+                assert_eq!(appended, alone[alone.len() - 1].len(), "the last one can be added to");
+            }
+        }
+    }
 }

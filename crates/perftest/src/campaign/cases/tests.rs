@@ -8,7 +8,7 @@ use super::*;
 use crate::peers::catalog::Environment;
 
 fn plan(matrix: &str) -> Plan {
-    let head = "title = \"t\"\nseries = [\"raw-udp\", \"peregrine\", \"peregrine-shared-memory\"]\nduration_s = 2\nrepetitions = 2\n[[matrix]]\n";
+    let head = "title = \"t\"\nseries = [\"raw-udp\", \"peregrine\", \"peregrine-security-none\"]\nduration_s = 2\nrepetitions = 2\n[[matrix]]\n";
     Plan::read("p.toml", &format!("{head}{matrix}")).unwrap()
 }
 
@@ -86,7 +86,7 @@ fn what_cannot_be_measured_is_skipped_once_with_its_reason() {
         ]
     );
     assert_eq!(reasons("peregrine"), [(64, Delivery::TwoHosts, ONE), (100_000, Delivery::TwoHosts, ONE)]);
-    assert_eq!(reasons("peregrine-shared-memory").len(), 4);
+    assert_eq!(reasons("peregrine-security-none").len(), 4);
     assert_eq!(cases.planned.iter().filter(|planned| planned.series.id == "peregrine").count(), 2 * 2 * 2);
     let there = Cases::of(
         &plan("rates = [30]\nsizes = [64]\ndelivery = [\"two_hosts\"]\n"),
@@ -94,6 +94,45 @@ fn what_cannot_be_measured_is_skipped_once_with_its_reason() {
     );
     assert_eq!((there.planned.len(), there.skipped.len()), (4, 1));
     assert_eq!(cases.skipped.iter().filter(|skipped| skipped.test == Some(Test::Throughput)).count(), 9);
+}
+
+#[test]
+fn each_way_of_peregrine_is_asked_where_it_can_be() {
+    let text = "rates = [\"ping-pong\"]\ntypes = [\"octets\", \"Array4k\", \"Struct256\"]\nsizes = [64]\n\
+                delivery = [\"same_process\", \"same_host\", \"two_hosts\"]\nseries = [\"peregrine-udp-flat-data\", \
+                \"peregrine-shared-memory\", \"peregrine-flat-data\", \"peregrine-zero-copy\", \"peregrine-same-process\"]\n";
+    let cases = Cases::of(&plan(text), &Conditions { two_hosts: true, ..here() });
+    let asked = |series: &str, delivery| {
+        let is_of = |planned: &&PlannedCase| {
+            (&*planned.series.id, planned.case.delivery, planned.repetition) == (series, delivery, 0)
+        };
+        cases.planned.iter().filter(is_of).map(|planned| planned.data_type.name()).collect::<Vec<_>>()
+    };
+    let (one, host, two) = (Delivery::SameProcess, Delivery::SameHost, Delivery::TwoHosts);
+    let all = ["octets", "Array4k", "Struct256"];
+    for (series, expected) in [
+        ("peregrine-udp-flat-data", [&all[..1], &all[..1], &all[..1]]),
+        ("peregrine-shared-memory", [&[], &all, &[]]),
+        ("peregrine-flat-data", [&[], &all[..1], &[]]),
+        ("peregrine-zero-copy", [&[], &all[..2], &[]]),
+        ("peregrine-same-process", [&all, &[], &[]]),
+    ] {
+        for (delivery, types) in [one, host, two].into_iter().zip(expected) {
+            assert_eq!(asked(series, delivery), types, "{series}, {delivery}");
+        }
+        let told = cases.skipped.iter().filter(|skipped| skipped.series == series).count();
+        assert_eq!(told, 9 - expected.iter().map(|types| types.len()).sum::<usize>(), "{series}");
+    }
+    let why = |series: &str, data_type: &str, delivery| {
+        let found = cases.skipped.iter().find(|skipped| {
+            (&*skipped.series, &*skipped.case.data_type, skipped.case.delivery) == (series, data_type, delivery)
+        });
+        found.map(|skipped| skipped.reason.clone()).unwrap_or_default()
+    };
+    assert_eq!(why("peregrine-zero-copy", "octets", two), "shared memory does not leave a host");
+    assert!(why("peregrine-shared-memory", "octets", one).contains("peregrine-same-process"));
+    assert!(why("peregrine-zero-copy", "Struct256", host).starts_with("Struct256 is neither plain nor flat"));
+    assert_eq!(why("peregrine-same-process", "octets", host), "samples go by reference within a process only");
 }
 
 #[test]
@@ -232,7 +271,7 @@ fn asked_or_told(cases: &Cases) -> BTreeSet<String> {
 #[test]
 fn what_a_quick_run_leaves_out_is_told_with_its_reason() {
     let text = "rates = [\"unpaced\"]\nsizes = [64, 128, 256, 512, 1024]\ntypes = [\"octets\", \"Array4k\"]\n\
-                delivery = [\"same_host\", \"two_hosts\"]\nseries = [\"peregrine\", \"peregrine-shared-memory\"]\n";
+                delivery = [\"same_host\", \"two_hosts\"]\nseries = [\"peregrine\", \"peregrine-security-none\"]\n";
     let plan = plan(text);
     let cases = Cases::of(&plan, &Conditions { quick: Some(Duration::from_secs(1)), ..here() });
     let reasons = |series: &str, delivery| {

@@ -18,6 +18,11 @@ pub(super) trait Link {
 
     /// What its sockets have carried so far, where somebody counts.
     fn wire(&self) -> Option<WireUse>;
+
+    /// That nothing was copied, where that is measured.
+    fn check(&self) -> Result<(), Error> {
+        Ok(())
+    }
 }
 
 /// Sends samples of one channel to all who receive them.
@@ -30,6 +35,11 @@ pub(super) trait Sender: Send {
 
     /// Waits until everything has been acknowledged by those who do so.
     fn settle(&mut self, limit: Duration) -> Result<(), Error>;
+
+    /// That all samples so far have gone the way that is measured, where there are several.
+    fn check(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
 }
 
 /// Receives samples of one channel.
@@ -48,6 +58,11 @@ pub(super) trait Receiver: Send {
     /// whoever gets the samples.
     fn send_back(&mut self, echo: Box<dyn Sender>) -> Option<Box<dyn Sender>> {
         Some(echo)
+    }
+
+    /// [`Sender::check`] of the echo that it took.
+    fn check(&mut self) -> Result<(), Error> {
+        Ok(())
     }
 
     /// Samples so far that were not what had been sent; `None` when nobody looks.

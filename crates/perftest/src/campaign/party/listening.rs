@@ -6,12 +6,12 @@ use std::sync::mpsc::{Receiver as Arrivals, RecvTimeoutError, SyncSender, sync_c
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use peregrine::DataReader;
 use peregrine::status::StatusMask;
+use peregrine::{DataReader, DdsType};
 
-use super::dds::look_at_each;
+use super::dds::{Look, look_at_each, wait_for_writers};
 use super::link::{Receiver, Sender};
-use crate::campaign::types::{SampleType, Stamp};
+use crate::campaign::types::{Stamp, Stamped};
 use crate::clock::MonotonicNs;
 use crate::error::Error;
 
@@ -30,13 +30,13 @@ struct Shared {
 }
 
 /// A reader with a listener. What the listener has seen is counted by the thread that asks.
-pub(super) struct Listening<T: SampleType> {
+pub(super) struct Listening<T: DdsType> {
     reader: DataReader<T>,
     arrivals: Arrivals<(Stamp, MonotonicNs)>,
     shared: Arc<Shared>,
 }
 
-impl<T: SampleType> Listening<T> {
+impl<T: Look> Listening<T> {
     pub(super) fn start(reader: DataReader<T>, patterns: bool) -> Self {
         let (sender, arrivals) = sync_channel(ARRIVALS_WAITING);
         let shared = Arc::new(Shared {
@@ -55,8 +55,8 @@ impl<T: SampleType> Listening<T> {
 }
 
 impl Shared {
-    fn take<T: SampleType>(&self, reader: &DataReader<T>, arrivals: &SyncSender<(Stamp, MonotonicNs)>) {
-        let result = look_at_each(reader, &mut |value: &T| {
+    fn take<T: Look>(&self, reader: &DataReader<T>, arrivals: &SyncSender<(Stamp, MonotonicNs)>) {
+        let result = look_at_each(reader, &mut |value: &dyn Stamped| {
             let (stamp, now) = (value.stamp(), MonotonicNs::now());
             if stamp.writer == 0
                 && let Some(echo) = self.echo.lock().unwrap_or_else(PoisonError::into_inner).as_mut()
@@ -80,14 +80,13 @@ impl Shared {
     }
 }
 
-impl<T: SampleType> Receiver for Listening<T> {
+impl<T: Look> Receiver for Listening<T> {
     fn address(&self) -> Option<SocketAddr> {
         None
     }
 
     fn join(&mut self, senders: u32, deadline: MonotonicNs) -> Result<(), Error> {
-        let found = self.reader.wait_for_writers(senders as usize, deadline.remaining());
-        found.map_err(|error| Error::Partner(error.to_string()))
+        wait_for_writers(&self.reader, senders, deadline)
     }
 
     fn receive(&mut self, limit: Duration, on_sample: &mut dyn FnMut(Stamp, MonotonicNs)) -> Result<(), Error> {
@@ -103,13 +102,18 @@ impl<T: SampleType> Receiver for Listening<T> {
         self.shared.patterns.then(|| self.shared.corrupt.load(Ordering::Relaxed))
     }
 
+    fn check(&mut self) -> Result<(), Error> {
+        let mut echo = self.shared.echo.lock().unwrap_or_else(PoisonError::into_inner);
+        echo.as_mut().map_or(Ok(()), |echo| echo.check())
+    }
+
     fn send_back(&mut self, echo: Box<dyn Sender>) -> Option<Box<dyn Sender>> {
         *self.shared.echo.lock().unwrap_or_else(PoisonError::into_inner) = Some(echo);
         None
     }
 }
 
-impl<T: SampleType> Drop for Listening<T> {
+impl<T: DdsType> Drop for Listening<T> {
     fn drop(&mut self) {
         // A listener that waits for room among the arrivals must not be waited for.
         let (_, nothing) = sync_channel(0);

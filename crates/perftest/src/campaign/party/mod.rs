@@ -136,7 +136,7 @@ impl Party<'_> {
     fn run(&mut self) -> Result<(), Error> {
         let link: Box<dyn Link> = match self.job.carrier {
             Carrier::RawUdp => Box::new(raw::RawLink::new(self.job)),
-            Carrier::Peregrine | Carrier::PeregrineBatched => dds::open(self.job)?,
+            Carrier::Peregrine(dds) => dds::open(self.job, dds)?,
         };
         let (mut writing, mut reading) = self.open(&*link)?;
         let addresses =
@@ -266,6 +266,7 @@ impl Party<'_> {
             if published.is_empty() {
                 used = meter.result();
             }
+            link.check()?;
             let wire = link.wire().zip(before).map(|(after, before)| spent(&before, after));
             drop(end_readers);
             let received: Vec<Received> = readers.into_iter().map(joined).collect::<Result<_, _>>()?;
@@ -338,13 +339,14 @@ pub(super) mod tests {
 
     use super::*;
     use crate::campaign::job::Sending;
+    use crate::campaign::series::{Dds, Form, Path};
     use crate::campaign::spec::Wait;
     use crate::campaign::types::DataType;
 
     /// Two publishers and one subscriber of samples of 100 octets.
     pub(in crate::campaign) fn job() -> Job {
         Job {
-            carrier: Carrier::Peregrine,
+            carrier: Carrier::Peregrine(Dds { path: Path::Udp, form: Form::Values, batched: false }),
             publishers_here: vec![0, 1],
             subscribers_here: vec![0],
             publishers: 2,

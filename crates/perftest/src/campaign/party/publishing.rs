@@ -101,6 +101,7 @@ impl Publication<'_> {
                 self.ping(sender, &mut *echoes, warm_up, &mut LatencyRecorder::new(0))?;
                 let counts = self.ping(sender, &mut *echoes, measurement, &mut round_trips)?;
                 sender.settle(SETTLE_LIMIT)?;
+                sender.check()?;
                 let corrupt = echoes.corrupt();
                 Ok(Published { corrupt, ..self.published(counts, measurement, Some((round_trips, None))) })
             }
@@ -141,6 +142,7 @@ impl Publication<'_> {
         self.send(sender, warm_up)?;
         let counts = self.send(sender, measurement)?;
         sender.settle(SETTLE_LIMIT)?;
+        sender.check()?;
         Ok(counts)
     }
 

@@ -90,6 +90,8 @@ impl<'a> Reception<'a> {
             })?;
             std::mem::replace(&mut echoed, Ok(()))?;
         }
+        receiver.check()?;
+        echo.as_mut().map_or(Ok(()), |echo| echo.check())?;
         received.corrupt = receiver.corrupt();
         Ok(received)
     }

@@ -3,7 +3,7 @@
 use peregrine::DdsType;
 use peregrine::xtypes::BoundedVec;
 
-use super::{SampleType, Stamp};
+use super::{SampleType, Stamp, Stamped};
 use crate::payload;
 
 /// Octets that a sequence of octets needs beside them: three members, and its length.
@@ -35,12 +35,14 @@ macro_rules! array {
                 put_intended(&mut self.data, stamp);
             }
 
-            fn stamp(&self) -> Stamp {
-                Stamp::from_members(self.time, self.id, intended(&self.data))
-            }
-
             fn fill(&mut self, number: u64) {
                 payload::write_some(&mut self.data[INTENDED_LEN..], number);
+            }
+        }
+
+        impl Stamped for $name {
+            fn stamp(&self) -> Stamp {
+                Stamp::from_members(self.time, self.id, intended(&self.data))
             }
 
             fn is_filled(&self, number: u64) -> bool {
@@ -68,10 +70,10 @@ array!(Array4m, 4 * 1024 * 1024);
 array!(Array8m, 8 * 1024 * 1024);
 
 macro_rules! sequence {
-    ($name:ident, $data:ty, $default_len:expr) => {
+    ($name:ident, $data:ty, $default_len:expr $(, $flat:ident)?) => {
         #[doc = "A sequence, whose length is told by each sample."]
         #[derive(Clone, Debug, DdsType)]
-        #[dds(extensibility = "final")]
+        #[dds(extensibility = "final" $(, $flat)?)]
         pub(crate) struct $name {
             time: i64,
             id: u64,
@@ -91,12 +93,14 @@ macro_rules! sequence {
                 (self.time, self.id, self.intended) = (stamp.sent_ns as i64, stamp.id(), stamp.intended_ns);
             }
 
-            fn stamp(&self) -> Stamp {
-                Stamp::from_members(self.time, self.id, self.intended.to_le_bytes())
-            }
-
             fn fill(&mut self, number: u64) {
                 payload::write_some(self.data.as_mut_slice(), number);
+            }
+        }
+
+        impl Stamped for $name {
+            fn stamp(&self) -> Stamp {
+                Stamp::from_members(self.time, self.id, self.intended.to_le_bytes())
             }
 
             fn is_filled(&self, number: u64) -> bool {
@@ -106,7 +110,15 @@ macro_rules! sequence {
     };
 }
 
-sequence!(Octets, Vec<u8>, None);
+sequence!(Octets, Vec<u8>, None, flat);
+
+impl Octets {
+    /// What is neither stamp nor description.
+    pub(in crate::campaign) fn data(&self) -> &[u8] {
+        &self.data
+    }
+}
+
 sequence!(BoundedSequence1k, BoundedVec<u8, 1024>, Some(1024));
 sequence!(BoundedSequence4k, BoundedVec<u8, { 4 * 1024 }>, Some(4 * 1024));
 sequence!(BoundedSequence16k, BoundedVec<u8, { 16 * 1024 }>, Some(16 * 1024));

@@ -4,13 +4,17 @@
 //! two members at every level), the shape is kept and [`DataType::fixed_len`] tells the size.
 
 mod flat;
+mod in_place;
 mod nested;
 mod point_cloud;
 
 use std::fmt;
 
 use peregrine::DdsType;
+use peregrine::xtypes::{Representation, plain};
 use serde::{Deserialize, Serialize};
+
+pub(super) use self::flat::Octets;
 
 /// What every sample tells about itself, wherever its type keeps it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -68,8 +72,17 @@ impl Stamp {
     }
 }
 
+/// A sample as a receiver sees it: a value, or its octets where they arrived.
+pub(super) trait Stamped {
+    /// The stamp it has.
+    fn stamp(&self) -> Stamp;
+
+    /// Whether it has the pattern of sample `number`.
+    fn is_filled(&self, number: u64) -> bool;
+}
+
 /// A type of samples that carry a stamp.
-pub(super) trait SampleType: DdsType + Send + Sync + 'static {
+pub(super) trait SampleType: DdsType + Stamped + Send + Sync + 'static {
     /// A sample whose serialized form, without encapsulation header, is of `data_len` octets. Types with a size of their own
     /// have that.
     fn of_len(data_len: u64) -> Box<Self>;
@@ -77,14 +90,10 @@ pub(super) trait SampleType: DdsType + Send + Sync + 'static {
     /// Puts a stamp on it.
     fn set_stamp(&mut self, stamp: &Stamp);
 
-    /// The stamp it has.
-    fn stamp(&self) -> Stamp;
-
     /// Writes the pattern of sample `number` into what is neither stamp nor description, as [`payload::write_some`] does.
+    ///
+    /// [`payload::write_some`]: crate::payload::write_some
     fn fill(&mut self, number: u64);
-
-    /// Whether it has that pattern.
-    fn is_filled(&self, number: u64) -> bool;
 }
 
 /// Something to do with the type of a name.
@@ -125,6 +134,16 @@ macro_rules! data_types {
                 match self { $(Self::$variant => size_of::<$type>(),)* }
             }
 
+            /// Whether an application can make samples of it where they are sent from.
+            pub fn can_be_made_in_place(self) -> bool {
+                self == Self::Octets || self.is_plain()
+            }
+
+            fn is_plain(self) -> bool {
+                let len = match self { $(Self::$variant => plain::payload_len::<$type>(Representation::Xcdr1),)* };
+                len.is_some()
+            }
+
             /// Does something with the type.
             pub(super) fn with<T: TypeTask>(self, task: T) -> T::Output {
                 match self { $(Self::$variant => task.run::<$type>(),)* }
@@ -137,7 +156,7 @@ const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 
 data_types! {
-    Octets = "octets", flat::Octets, None;
+    Octets = "octets", Octets, None;
     Array32 = "Array32", flat::Array32, Some(32);
     Array64 = "Array64", flat::Array64, Some(64);
     Array128 = "Array128", flat::Array128, Some(128);
@@ -227,6 +246,15 @@ mod tests {
                 }
             }
         });
+    }
+
+    #[test]
+    fn arrays_point_clouds_and_octets_are_made_in_place() {
+        for data_type in DataType::ALL {
+            let name = data_type.name();
+            let expected = ["Array", "PointCloud", "octets"].iter().any(|kind| name.starts_with(kind));
+            assert_eq!(data_type.can_be_made_in_place(), expected, "{name}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use peregrine::DdsType;
 
-use super::{SampleType, Stamp};
+use super::{SampleType, Stamp, Stamped};
 use crate::payload;
 
 /// A structure of structures: a stamp at its top, and in the innermost ones the time it was due, in the first eight octets of the
@@ -42,49 +42,22 @@ pub(crate) struct Struct16 {
     octet_15: u8,
 }
 
+/// What sets eight octets of a structure at once, and what tells them.
+macro_rules! eight_octets {
+    ($set:ident, $get:ident: $($octet:ident),*) => {
+        fn $set(&mut self, octets: [u8; 8]) {
+            [$(self.$octet),*] = octets;
+        }
+
+        fn $get(&self) -> [u8; 8] {
+            [$(self.$octet),*]
+        }
+    };
+}
+
 impl Struct16 {
-    fn set_intended(&mut self, intended: [u8; 8]) {
-        [
-            self.octet_0,
-            self.octet_1,
-            self.octet_2,
-            self.octet_3,
-            self.octet_4,
-            self.octet_5,
-            self.octet_6,
-            self.octet_7,
-        ] = intended;
-    }
-
-    fn intended(&self) -> [u8; 8] {
-        [self.octet_0, self.octet_1, self.octet_2, self.octet_3, self.octet_4, self.octet_5, self.octet_6, self.octet_7]
-    }
-
-    fn set_word(&mut self, word: [u8; 8]) {
-        [
-            self.octet_8,
-            self.octet_9,
-            self.octet_10,
-            self.octet_11,
-            self.octet_12,
-            self.octet_13,
-            self.octet_14,
-            self.octet_15,
-        ] = word;
-    }
-
-    fn word(&self) -> [u8; 8] {
-        [
-            self.octet_8,
-            self.octet_9,
-            self.octet_10,
-            self.octet_11,
-            self.octet_12,
-            self.octet_13,
-            self.octet_14,
-            self.octet_15,
-        ]
-    }
+    eight_octets!(set_intended, intended: octet_0, octet_1, octet_2, octet_3, octet_4, octet_5, octet_6, octet_7);
+    eight_octets!(set_word, word: octet_8, octet_9, octet_10, octet_11, octet_12, octet_13, octet_14, octet_15);
 }
 
 impl Nested for Struct16 {
@@ -155,14 +128,16 @@ macro_rules! sample_type {
                 self.leaf_mut(0).set_intended(stamp.intended_ns.to_le_bytes());
             }
 
-            fn stamp(&self) -> Stamp {
-                Stamp::from_members(self.time, self.id, self.leaf(0).intended())
-            }
-
             fn fill(&mut self, number: u64) {
                 for place in payload::places(Self::LEAVES, number) {
                     self.leaf_mut(place).set_word(payload::word(number, place));
                 }
+            }
+        }
+
+        impl Stamped for $name {
+            fn stamp(&self) -> Stamp {
+                Stamp::from_members(self.time, self.id, self.leaf(0).intended())
             }
 
             fn is_filled(&self, number: u64) -> bool {

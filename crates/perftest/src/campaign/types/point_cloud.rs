@@ -4,7 +4,7 @@
 
 use peregrine::DdsType;
 
-use super::{SampleType, Stamp};
+use super::{SampleType, Stamp, Stamped};
 use crate::payload;
 
 /// Octets of a point cloud beside its points.
@@ -69,12 +69,14 @@ macro_rules! point_cloud {
                 }
             }
 
-            fn stamp(&self) -> Stamp {
-                Stamp::from_members(self.time, self.id, self.data.first_chunk().copied().unwrap_or_default())
-            }
-
             fn fill(&mut self, number: u64) {
                 payload::write_some(&mut self.data[INTENDED_LEN..], number);
+            }
+        }
+
+        impl Stamped for $name {
+            fn stamp(&self) -> Stamp {
+                Stamp::from_members(self.time, self.id, self.data.first_chunk().copied().unwrap_or_default())
             }
 
             fn is_filled(&self, number: u64) -> bool {

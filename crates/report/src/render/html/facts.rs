@@ -143,8 +143,11 @@ fn series_text(header: &Header, series: &Series) -> String {
         parts.push(format!("{} {}", peer.name, peer.version).trim().to_owned());
         parts.extend(peer.settings.iter().cloned());
     }
-    if !series.options.is_empty() {
-        parts.push(format!("{} {}", header.tool, series.options.join(" ")));
+    match series.options.first() {
+        // Options of this program, which can be run again.
+        Some(first) if first.starts_with('-') => parts.push(format!("{} {}", header.tool, series.options.join(" "))),
+        Some(_) => parts.push(series.options.join(", ")),
+        None => {}
     }
     if parts.is_empty() { "its defaults".into() } else { parts.join("; ") }
 }

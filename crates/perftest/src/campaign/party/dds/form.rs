@@ -1,0 +1,106 @@
+//! How samples are made: as values, as FlatData, or in memory on loan.
+
+use std::marker::PhantomData;
+
+use peregrine::qos::RepresentationId;
+use peregrine::xtypes::flat::Flat;
+
+use super::receiving::Look;
+use super::sending::{FlatSender, InPlaceSender, LoanSender, ValueSender, Writing};
+use crate::campaign::job::Job;
+use crate::campaign::party::link::Sender;
+use crate::campaign::series::Form;
+use crate::campaign::types::{DataType, Octets, SampleType, TypeTask};
+
+/// A way to make samples of one type.
+pub(super) trait SampleForm: 'static {
+    /// The type of the topic.
+    type Type: Look;
+    /// As the form is written.
+    const REPRESENTATION: RepresentationId;
+    /// Whether nothing may be copied.
+    const IS_IN_PLACE: bool;
+
+    fn sender(writing: Writing<Self::Type>, job: &Job) -> Box<dyn Sender>;
+}
+
+/// Something to do with a form.
+pub(super) trait FormTask {
+    type Output;
+
+    fn run<F: SampleForm>(self) -> Self::Output;
+}
+
+/// Does something with this form of this type.
+pub(super) fn with_form<T: FormTask>(form: Form, data_type: DataType, task: T) -> T::Output {
+    match (form, data_type) {
+        (Form::Values, _) => data_type.with(OfValues(task)),
+        // Plans are refused that ask it of another type.
+        (Form::Flat, _) => task.run::<Built<false>>(),
+        (Form::InPlace, DataType::Octets) => task.run::<Built<true>>(),
+        (Form::InPlace, _) => data_type.with(OfLoans(task)),
+    }
+}
+
+/// Values, which are written.
+struct Values<T>(PhantomData<T>);
+
+impl<T: SampleType> SampleForm for Values<T> {
+    type Type = T;
+    const REPRESENTATION: RepresentationId = RepresentationId::XCDR1;
+    const IS_IN_PLACE: bool = false;
+
+    fn sender(writing: Writing<T>, job: &Job) -> Box<dyn Sender> {
+        Box::new(ValueSender::new(writing, T::of_len(job.data_len), job.patterns))
+    }
+}
+
+/// Values of a plain type that are made in memory on loan.
+struct Loans<T>(PhantomData<T>);
+
+impl<T: SampleType> SampleForm for Loans<T> {
+    type Type = T;
+    const REPRESENTATION: RepresentationId = RepresentationId::XCDR1;
+    const IS_IN_PLACE: bool = true;
+
+    fn sender(writing: Writing<T>, job: &Job) -> Box<dyn Sender> {
+        Box::new(LoanSender::new(writing, job.patterns))
+    }
+}
+
+/// Octets that are built in memory on loan: with every octet copied there, or only those that are checked.
+pub(super) struct Built<const IN_PLACE: bool>;
+
+impl<const IN_PLACE: bool> SampleForm for Built<IN_PLACE> {
+    type Type = Flat<Octets>;
+    const REPRESENTATION: RepresentationId = RepresentationId::XCDR2;
+    const IS_IN_PLACE: bool = IN_PLACE;
+
+    fn sender(writing: Writing<Self::Type>, job: &Job) -> Box<dyn Sender> {
+        if IN_PLACE {
+            Box::new(InPlaceSender::new(writing, job.data_len, job.patterns))
+        } else {
+            Box::new(FlatSender::new(writing, job.data_len, job.patterns))
+        }
+    }
+}
+
+struct OfValues<T>(T);
+
+impl<T: FormTask> TypeTask for OfValues<T> {
+    type Output = T::Output;
+
+    fn run<S: SampleType>(self) -> T::Output {
+        self.0.run::<Values<S>>()
+    }
+}
+
+struct OfLoans<T>(T);
+
+impl<T: FormTask> TypeTask for OfLoans<T> {
+    type Output = T::Output;
+
+    fn run<S: SampleType>(self) -> T::Output {
+        self.0.run::<Loans<S>>()
+    }
+}

@@ -1,0 +1,206 @@
+//! DDS: samples of the case's data type, written and taken as an application does.
+
+mod form;
+mod receiving;
+mod sending;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use peregrine::config::{DomainConfig, InterfaceSelection, Peer};
+use peregrine::qos::{
+    DataReaderQos, DataRepresentation, DataWriterQos, History, Limit, PublisherQos, Reliability as ReliabilityQos,
+    ReliabilityKind, RepresentationId, ResourceLimits, SubscriberQos,
+};
+use peregrine::{DomainParticipant, FlowController, PublishMode, WaitStrategy};
+use peregrine_report::record::{Publishing, Reliability, WireUse};
+
+use self::form::{FormTask, SampleForm};
+use self::receiving::DdsReceiver;
+pub(super) use self::receiving::{Look, look_at_each, wait_for_writers};
+use self::sending::Writing;
+use super::link::{Link, Receiver, Sender};
+use super::listening::Listening;
+use crate::campaign::BATCH_LEN;
+use crate::campaign::job::{Channel, Job};
+use crate::campaign::series::{Dds, Path};
+use crate::campaign::spec::Wait;
+use crate::error::Error;
+use crate::messaging::dds::{Poller, wire_use};
+use crate::plan::ThreadPlan;
+
+/// How long a thread looks for samples before it sleeps, when it is to look.
+const SPIN: Duration = Duration::from_millis(1);
+/// How long a write waits for room.
+const MAX_BLOCKING_TIME: Duration = Duration::from_secs(10);
+/// How long a sample may wait for others.
+const MAX_BATCH_AGE: Duration = Duration::from_millis(1);
+/// Under KEEP_ALL: samples a writer and a reader may hold, and octets of them. One sample always fits.
+const WRITER_SAMPLES: u64 = 64;
+const WRITER_BYTES: u64 = 64 << 20;
+const READER_SAMPLES: u64 = 10_000;
+const READER_BYTES: u64 = 256 << 20;
+
+/// Joins the domain.
+pub(super) fn open(job: &Job, dds: Dds) -> Result<Box<dyn Link>, Error> {
+    struct Open<'a>(&'a Job, Dds);
+
+    impl FormTask for Open<'_> {
+        type Output = Result<Box<dyn Link>, Error>;
+
+        fn run<F: SampleForm>(self) -> Self::Output {
+            let Self(job, dds) = self;
+            let participant = DomainParticipant::builder(job.domain)
+                .name("perftest campaign")
+                .config(domain_config(job, dds.path)?)
+                .build()
+                .map_err(|error| setup(&error))?;
+            let poller = match job.wait {
+                Wait::Poll => Some(Arc::new(Poller::start(&participant, &ThreadPlan::default(), false)?)),
+                Wait::Block | Wait::Spin | Wait::Listener => None,
+            };
+            Ok(Box::new(DdsLink::<F> { participant, poller, job: job.clone(), dds, of: std::marker::PhantomData }))
+        }
+    }
+
+    form::with_form(dds.form, job.data_type, Open(job, dds))
+}
+
+fn domain_config(job: &Job, path: Path) -> Result<DomainConfig, Error> {
+    let mut config = DomainConfig::default();
+    // One way is measured, and no other: without it, samples go in messages, also between participants of one process.
+    config.same_process = path == Path::SameProcess;
+    config.shared_memory = path == Path::SharedMemory;
+    config.interfaces = InterfaceSelection::Only(vec![job.address.to_string()]);
+    config.udp_v4 = job.address.is_ipv4();
+    config.udp_v6 = job.address.is_ipv6();
+    config.wait = match job.wait {
+        Wait::Block | Wait::Listener => WaitStrategy::Block,
+        Wait::Poll => WaitStrategy::Poll,
+        Wait::Spin => WaitStrategy::SpinThenBlock(SPIN),
+    };
+    if let Some(peer) = job.peer {
+        // All of them may be on one host.
+        let last_index = (job.publishers + job.subscribers).min(100);
+        let peer = format!("{last_index}@{peer}").parse::<Peer>().map_err(|error| setup(&error))?;
+        config.peers = vec![peer];
+    }
+    Ok(config)
+}
+
+struct DdsLink<F> {
+    participant: DomainParticipant,
+    /// Receives what nobody waits for, where there is no thread of DDS.
+    poller: Option<Arc<Poller>>,
+    job: Job,
+    dds: Dds,
+    of: std::marker::PhantomData<fn() -> F>,
+}
+
+fn setup(error: &peregrine::Error) -> Error {
+    Error::Setup(error.to_string())
+}
+
+impl<F: SampleForm> Link for DdsLink<F> {
+    fn sender(&self, channel: Channel) -> Result<Box<dyn Sender>, Error> {
+        let topic = self.participant.topic::<F::Type>(&name(channel)).map_err(|error| setup(&error))?;
+        let mode = match self.job.publishing {
+            Publishing::Synchronous => PublishMode::Synchronous,
+            Publishing::Asynchronous => PublishMode::Asynchronous { flow: FlowController::fast() },
+        };
+        let qos = writer_qos(&self.job, F::REPRESENTATION);
+        let mut writer = self.participant.publisher(PublisherQos::default()).writer(&topic).qos(qos).publish_mode(mode);
+        if self.dds.batched && channel != Channel::Echo {
+            // What is written last leaves with the wait for acknowledgments.
+            writer = writer.batching(BATCH_LEN, MAX_BATCH_AGE);
+        }
+        let writer = writer.build().map_err(|error| setup(&error))?;
+        let writing = Writing::new(writer, self.dds.path, &self.participant, name(channel));
+        Ok(F::sender(writing, &self.job))
+    }
+
+    fn receiver(&self, channel: Channel) -> Result<Box<dyn Receiver>, Error> {
+        let topic = self.participant.topic::<F::Type>(&name(channel)).map_err(|error| setup(&error))?;
+        let qos = reader_qos(&self.job, F::REPRESENTATION);
+        let reader = self.participant.subscriber(SubscriberQos::default()).reader(&topic).qos(qos);
+        let reader = reader.build().map_err(|error| setup(&error))?;
+        if self.job.wait == Wait::Listener {
+            return Ok(Box::new(Listening::start(reader, self.job.patterns)));
+        }
+        let polling = self.poller.clone().map(|poller| (self.participant.clone(), poller));
+        Ok(Box::new(DdsReceiver { reader, polling, corrupt: self.job.patterns.then_some(0) }))
+    }
+
+    fn wire(&self) -> Option<WireUse> {
+        let mut wire = wire_use(&self.participant);
+        if self.dds.path == Path::SameProcess {
+            wire.path.push("within the process, by reference".into());
+        }
+        Some(wire)
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        let shared = self.participant.shared_memory_statistics();
+        if F::IS_IN_PLACE && shared.copied_in > 0 {
+            let text = "Samples were to be made in shared memory, and had to be copied into it";
+            return Err(Error::Transfer(format!("{text} ({} of {}).", shared.copied_in, shared.sent)));
+        }
+        Ok(())
+    }
+}
+
+fn name(channel: Channel) -> String {
+    match channel {
+        Channel::Topic(number) => format!("campaign {number}"),
+        Channel::Echo => "campaign echo".into(),
+    }
+}
+
+fn writer_qos(job: &Job, representation: RepresentationId) -> DataWriterQos {
+    DataWriterQos {
+        reliability: reliability(job),
+        history: history(job),
+        resource_limits: limits(job, WRITER_SAMPLES, WRITER_BYTES),
+        data_representation: DataRepresentation(vec![representation]),
+        ..DataWriterQos::default()
+    }
+}
+
+fn reader_qos(job: &Job, representation: RepresentationId) -> DataReaderQos {
+    DataReaderQos {
+        reliability: reliability(job),
+        history: history(job),
+        resource_limits: limits(job, READER_SAMPLES, READER_BYTES),
+        data_representation: DataRepresentation(vec![representation]),
+        ..DataReaderQos::default()
+    }
+}
+
+fn reliability(job: &Job) -> ReliabilityQos {
+    let kind = match job.reliability {
+        Reliability::Reliable => ReliabilityKind::Reliable,
+        Reliability::BestEffort => ReliabilityKind::BestEffort,
+    };
+    ReliabilityQos { kind, max_blocking_time: MAX_BLOCKING_TIME.into() }
+}
+
+fn history(job: &Job) -> History {
+    job.history_depth.map_or(History::KeepAll, |depth| History::KeepLast { depth })
+}
+
+/// Samples that are kept under KEEP_ALL: a queue of large ones holds fewer. KEEP_LAST has its depth.
+fn limits(job: &Job, samples: u64, bytes: u64) -> ResourceLimits {
+    if job.history_depth.is_some() {
+        return ResourceLimits {
+            max_samples: Limit::Unlimited,
+            max_instances: Limit::Unlimited,
+            max_samples_per_instance: Limit::Unlimited,
+        };
+    }
+    let fitting = (bytes / job.data_len.max(1)).clamp(2, samples) as u32;
+    ResourceLimits {
+        max_samples: Limit::At(fitting),
+        max_instances: Limit::Unlimited,
+        max_samples_per_instance: Limit::At(fitting),
+    }
+}

@@ -1,0 +1,84 @@
+//! Octets that are made where they are sent from, and seen where they arrived: the flat form of their type.
+
+use peregrine::xtypes::flat::{Done, FlatError, FlatType};
+
+use super::flat::{Octets, OctetsView, OctetsViewMut, SEQUENCE_FRAME_LEN};
+use super::{Stamp, Stamped};
+use crate::payload;
+
+/// Octets of an encapsulation header.
+const HEADER_LEN: usize = 4;
+
+impl Octets {
+    /// Octets of the payload of a sample of `data_len` octets: with encapsulation header and padding.
+    pub(in crate::campaign) fn payload_len(data_len: u64) -> usize {
+        (data_len as usize).saturating_add(HEADER_LEN).next_multiple_of(4)
+    }
+
+    /// Builds a sample of `data_len` octets; `fill` makes its data.
+    pub(in crate::campaign) fn build<'x>(
+        builder: <Self as FlatType>::Builder<'x>,
+        stamp: &Stamp,
+        data_len: u64,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<Done<'x, Self>, FlatError> {
+        let len = data_len.saturating_sub(SEQUENCE_FRAME_LEN) as usize;
+        builder
+            .time(stamp.sent_ns as i64)?
+            .id(stamp.id())?
+            .intended(stamp.intended_ns)?
+            .data_with(|mut octets| {
+                octets.fill(len, fill)?;
+                octets.finish()
+            })?
+            .finish()
+    }
+
+    /// Puts a stamp on a sample that is built.
+    pub(in crate::campaign) fn stamp_in_place(mut sample: OctetsViewMut<'_>, stamp: &Stamp) -> Result<(), FlatError> {
+        sample.time_mut()?.set(stamp.sent_ns as i64);
+        sample.id_mut()?.set(stamp.id());
+        sample.intended_mut()?.set(stamp.intended_ns);
+        Ok(())
+    }
+}
+
+impl Stamped for OctetsView<'_> {
+    fn stamp(&self) -> Stamp {
+        Stamp::from_members(self.time(), self.id(), self.intended().to_le_bytes())
+    }
+
+    fn is_filled(&self, number: u64) -> bool {
+        self.data().as_slice().is_some_and(|octets| payload::are_some_intact(octets, number))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use peregrine::xtypes::{Endianness, Representation, encode, encoded_len, flat};
+
+    use super::*;
+    use crate::campaign::types::SampleType;
+
+    #[test]
+    fn a_sample_that_was_built_in_place_is_the_encoding_of_the_value() {
+        let stamp = Stamp { writer: 3, warm_up: false, number: 12, intended_ns: 77, sent_ns: 99 };
+        for data_len in [32, 33, 5_000] {
+            let mut value = Octets::of_len(data_len);
+            value.fill(stamp.id());
+            value.set_stamp(&stamp);
+            let mut octets = vec![0; encoded_len(&*value, Representation::Xcdr2)];
+            encode(&*value, Representation::Xcdr2, Endianness::NATIVE, &mut octets).unwrap();
+
+            let mut built = vec![0; Octets::payload_len(data_len)];
+            let builder = flat::builder::<Octets>(&mut built).unwrap();
+            let fill = |octets: &mut [u8]| payload::write_some(octets, stamp.id());
+            let len = Octets::build(builder, &Stamp::default(), data_len, fill).unwrap().len();
+            assert_eq!(len, built.len());
+            Octets::stamp_in_place(flat::view_mut::<Octets>(&mut built).unwrap(), &stamp).unwrap();
+            let view = flat::view::<Octets>(&built).unwrap();
+            assert_eq!((view.stamp(), view.is_filled(stamp.id()), view.is_filled(7)), (stamp, true, false));
+            assert_eq!(built, octets, "{data_len}");
+        }
+    }
+}

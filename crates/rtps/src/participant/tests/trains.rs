@@ -1,0 +1,106 @@
+//! Fragments in a row.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::seq::FragmentNumber;
+use crate::wire::{DataFragHead, Endianness, InfoTimestamp};
+
+const FRAGMENT: usize = 40;
+const SAMPLE: usize = 390;
+
+/// A message with one fragment, as host 1 sends it.
+fn fragment(number: u32, endianness: Endianness, timestamp: Option<Timestamp>) -> Vec<u8> {
+    let mut message = vec![];
+    let header =
+        Header { version: crate::vendor::ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix: prefix(1) };
+    header.emit(&mut message);
+    InfoTimestamp { timestamp }.emit(endianness, &mut message);
+    let head = DataFragHead {
+        reader: EntityId::UNKNOWN,
+        writer: publication(1, 1, "topic").guid.entity,
+        sequence_number: SequenceNumber(5),
+        starting: FragmentNumber(number),
+        count: 1,
+        fragment_size: FRAGMENT as u16,
+        sample_size: SAMPLE as u32,
+        inline_qos: &[],
+        is_key: false,
+    };
+    let start = (number as usize).saturating_sub(1) * FRAGMENT;
+    let len = FRAGMENT.min(SAMPLE.saturating_sub(start));
+    head.emit(endianness, len, &mut message);
+    message.extend((0..len).map(|at| (start + at) as u8));
+    message.resize(message.len().next_multiple_of(4), 0);
+    message
+}
+
+/// What host 2 hears in these messages, and what it counts; a train goes on through `row` of them.
+fn heard(messages: &[Vec<u8>], row: usize) -> (Vec<String>, ParticipantCounters) {
+    let mut domain = Domain::of_a_pair();
+    let rx = Reception { now: domain.now, wall: domain.wall(), buffer: None, source: address(1, 7410) };
+    let mut heard = vec![];
+    for messages in messages.chunks(row) {
+        let mut train = Train::default();
+        for message in messages {
+            domain.at(2).handle_datagram(&rx, message, &mut train, |_, delivery, input| {
+                heard.push(std::format!("{delivery:?} {input:?}"));
+            });
+        }
+    }
+    let counters = domain.counters(2);
+    (heard, counters)
+}
+
+/// What happens to a message on its way.
+#[derive(Clone, Debug)]
+enum Fate {
+    Arrives,
+    Changed(prop::sample::Index, u8),
+    Cut(prop::sample::Index),
+    Doubled,
+}
+
+fn fate() -> impl Strategy<Value = Fate> {
+    prop_oneof![
+        6 => Just(Fate::Arrives),
+        2 => (any::<prop::sample::Index>(), any::<u8>()).prop_map(|(at, octet)| Fate::Changed(at, octet)),
+        1 => any::<prop::sample::Index>().prop_map(Fate::Cut),
+        1 => Just(Fate::Doubled),
+    ]
+}
+
+#[test]
+fn all_fragments_of_a_row_are_heard() {
+    for endianness in [Endianness::Little, Endianness::Big] {
+        let messages: Vec<_> =
+            (1..=10).map(|number| fragment(number, endianness, Some(Timestamp { seconds: 1, fraction: 0 }))).collect();
+        let (heard, counters) = heard(&messages, 10);
+        assert_eq!(heard.len(), 10);
+        for (number, input) in (1..).zip(&heard) {
+            assert!(input.contains(&std::format!("starting: FragmentNumber({number})")), "{input}");
+        }
+        assert_eq!(counters.malformed, 0);
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_row_makes_no_difference(
+        parts in prop::collection::vec((0..13_u32, any::<bool>(), prop::option::of(0..3_u32), fate()), 1..40),
+    ) {
+        let mut messages = vec![];
+        for (number, is_big, stamp, fate) in parts {
+            let endianness = if is_big { Endianness::Big } else { Endianness::Little };
+            let mut message = fragment(number, endianness, stamp.map(|seconds| Timestamp { seconds, fraction: 0 }));
+            match fate {
+                Fate::Arrives => {}
+                Fate::Changed(at, octet) => *at.get_mut(&mut message[20..]) = octet,
+                Fate::Cut(at) => message.truncate(at.index(message.len())),
+                Fate::Doubled => message.extend_from_within(20..),
+            }
+            messages.push(message);
+        }
+        prop_assert_eq!(heard(&messages, usize::MAX), heard(&messages, 1));
+    }
+}

@@ -1,0 +1,77 @@
+//! The fragments of a sample come in a row, in messages that differ in nothing but the octets of the fragment and its number.
+//! What all of them say is found out once.
+
+use super::Delivery;
+use crate::reader::SampleMeta;
+use crate::receiver::Input;
+use crate::seq::FragmentNumber;
+use crate::wire::{DataFrag, DataFragHead, Endianness, Header, Submessages};
+
+/// What the message before said, if that was one fragment of a sample for one reader and nothing else.
+///
+/// To be used for messages that are handled one after another, while nothing else is done with the participant.
+#[derive(Debug, Default)]
+pub struct Train<'m> {
+    last: Option<Wagon<'m>>,
+}
+
+#[derive(Debug)]
+struct Wagon<'m> {
+    /// The message up to the fragment's number, and from there to its octets.
+    head: (&'m [u8], &'m [u8]),
+    endianness: Endianness,
+    delivery: Delivery,
+    meta: SampleMeta,
+    fragment: DataFrag<'m>,
+}
+
+impl<'m> Train<'m> {
+    /// What this message says and to whom, if it differs from the last one only in that.
+    #[inline]
+    pub(super) fn follow(&self, message: &'m [u8]) -> Option<(Delivery, Input<'m>)> {
+        let last = self.last.as_ref()?;
+        let (before, rest) = message.split_at_checked(last.head.0.len())?;
+        let (number, rest) = rest.split_first_chunk()?;
+        let (behind, octets) = rest.split_at_checked(last.head.1.len())?;
+        if octets.len() != last.fragment.payload.len() || before != last.head.0 || behind != last.head.1 {
+            return None;
+        }
+        let number = match last.endianness {
+            Endianness::Little => u32::from_le_bytes(*number),
+            Endianness::Big => u32::from_be_bytes(*number),
+        };
+        let fragment = last.fragment.with(FragmentNumber(number), octets)?;
+        Some((last.delivery, Input::DataFrag(last.meta, fragment)))
+    }
+
+    /// This message was something else, or the first of a row.
+    pub(super) fn end(&mut self) {
+        self.last = None;
+    }
+
+    /// This message had one input, a fragment, for one reader.
+    pub(super) fn begin(&mut self, message: &'m [u8], delivery: Delivery, meta: SampleMeta) {
+        self.last = Wagon::of(message, delivery, meta);
+    }
+}
+
+impl<'m> Wagon<'m> {
+    /// `None` if there is more to the message than a time stamp and a fragment without inline QoS.
+    fn of(message: &'m [u8], delivery: Delivery, meta: SampleMeta) -> Option<Self> {
+        let (_, rest) = Header::parse(message).ok()?;
+        let mut submessages = Submessages::new(rest);
+        submessages.next_timestamp();
+        let fragment_at = message.len().checked_sub(submessages.remaining().len())?;
+        let flags = submessages.remaining().get(1).copied()?;
+        let fragment = submessages.next_data_frag()?;
+        let octets_at = message.len().checked_sub(fragment.payload.len())?;
+        if octets_at != fragment_at.checked_add(DataFragHead::LEN)? || !submessages.remaining().is_empty() {
+            return None;
+        }
+        let (before, rest) = message.split_at_checked(fragment_at.checked_add(DataFragHead::STARTING)?)?;
+        let (_number, rest) = rest.split_first_chunk::<4>()?;
+        let behind = rest.get(..DataFragHead::LEN - DataFragHead::STARTING - 4)?;
+        let endianness = Endianness::from_flags(flags);
+        Some(Self { head: (before, behind), endianness, delivery, meta, fragment })
+    }
+}

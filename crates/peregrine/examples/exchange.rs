@@ -3,15 +3,21 @@
 //!
 //! `exchange each|flow|fragments|batch COUNT`: samples of 32 octets of which each asks for its acknowledgement, or as many
 //! as usual do; samples of 63000 octets in messages as Ethernet takes them; samples of 32 octets in batches of 128.
+//!
+//! `exchange memory|loan|same-process COUNT`: samples of 32 octets by shared memory, between two participants that know nothing
+//! of each other's process, encoded or made in place; and made in place for a listener of the same participant.
 
 #![forbid(unsafe_code)]
 
 use std::hint::black_box;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use peregrine::qos::{Limit, ResourceLimits};
 use peregrine::{
     DataReader, DataWriter, DdsType, DomainConfig, DomainParticipant, InterfaceSelection, Selector, WaitStrategy,
+    WriteLoan,
 };
 
 const DOMAIN: u32 = 120;
@@ -42,11 +48,15 @@ struct Large {
     octets: Vec<u8>,
 }
 
+/// What can be made in the memory it is sent from.
+type Plain = [u64; 4];
+
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let blob = |number| Blob { number, octets: [7; 24] };
+    let plain = |number| [number, 7, 7, 7];
     match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["each", count] => exchange(true, None, count.parse()?, blob),
         ["flow", count] => exchange(false, None, count.parse()?, blob),
@@ -58,7 +68,10 @@ fn main() -> Result<()> {
             })
         }
         ["batch", count] => exchange_batches(count.parse()?, blob),
-        _ => Err("usage: exchange each|flow|fragments|batch COUNT".into()),
+        ["memory", count] => exchange_by_memory(false, count.parse()?, plain),
+        ["loan", count] => exchange_by_memory(true, count.parse()?, plain),
+        ["same-process", count] => exchange_within(count.parse()?, plain),
+        _ => Err("usage: exchange each|flow|fragments|batch|memory|loan|same-process COUNT".into()),
     }
 }
 
@@ -125,6 +138,80 @@ fn exchange_batches<T: DdsType + PartialEq>(count: u64, sample: impl Fn(u64) -> 
     Ok(())
 }
 
+/// By shared memory, as between two processes.
+fn exchange_by_memory(is_lent: bool, count: u64, sample: impl Fn(u64) -> Plain) -> Result<()> {
+    let [a, b] = [side_by(255, None, true)?, side_by(256, None, true)?];
+    let writer = a.topic::<Plain>("samples")?.writer_builder().reliable().keep_all().build()?;
+    let reader = b.topic::<Plain>("samples")?.reader_builder().reliable().keep_all().build()?;
+    let end = Instant::now() + LIMIT;
+    find_each_other(&a, &writer, &b, &reader, end)?;
+    while writer.shared_memory_readers() == 0 {
+        if Instant::now() >= end {
+            return Err("the two sides do not share memory".into());
+        }
+        a.poll(Duration::from_millis(1));
+        b.poll(Duration::from_millis(1));
+    }
+    for number in 0..u64::from(ROUNDS_BEFORE) + count {
+        let written = sample(number);
+        if is_lent {
+            let mut lent = lend(&writer)?;
+            *lent = written;
+            write_lent(&writer, lent)?;
+        } else {
+            write(&writer, &written)?;
+        }
+        receive(&b);
+        let mut taken = take_in_place(&reader);
+        while taken.is_none() {
+            if Instant::now() >= end {
+                return Err("a sample that was written does not come".into());
+            }
+            receive(&b);
+            taken = take_in_place(&reader);
+        }
+        if taken != Some(written) {
+            return Err("a sample came that was not written".into());
+        }
+    }
+    // None is sent.
+    println!("{} 0", writer.counters().samples_sent);
+    Ok(())
+}
+
+/// To a listener, which has returned when the write does.
+fn exchange_within(count: u64, sample: impl Fn(u64) -> Plain) -> Result<()> {
+    let mut config = config(255, None, false)?;
+    config.same_process = true;
+    let participant = participant(config)?;
+    let topic = participant.topic::<Plain>("samples")?;
+    let seen = Arc::new(AtomicU64::new(0));
+    let (writer, by_listener) = (topic.writer_builder().reliable().keep_all().build()?, Arc::clone(&seen));
+    let reader = topic.reader_builder().reliable().keep_all().on_data(move |reader: &DataReader<Plain>| {
+        if let Some(taken) = take_in_place(reader) {
+            by_listener.store(taken[0], Ordering::Relaxed);
+        }
+    });
+    let _reader = reader.build()?;
+    let end = Instant::now() + LIMIT;
+    while writer.matched_subscriptions().is_empty() {
+        if Instant::now() >= end {
+            return Err("the writer does not find its reader".into());
+        }
+        participant.poll(Duration::from_millis(1));
+    }
+    for number in 1..=u64::from(ROUNDS_BEFORE) + count {
+        let mut lent = lend(&writer)?;
+        *lent = sample(number);
+        write_lent(&writer, lent)?;
+        if seen.load(Ordering::Relaxed) != number {
+            return Err("the listener has not seen the sample when the write returns".into());
+        }
+    }
+    println!("{} 0", writer.counters().samples_sent);
+    Ok(())
+}
+
 fn find_each_other<T: DdsType>(
     a: &DomainParticipant,
     writer: &DataWriter<T>,
@@ -148,16 +235,28 @@ fn sides(message_bytes: Option<usize>) -> Result<[DomainParticipant; 2]> {
 
 /// Participants with different settings share nothing, as two processes do.
 fn side(receive_buffers: usize, message_bytes: Option<usize>) -> Result<DomainParticipant> {
+    side_by(receive_buffers, message_bytes, false)
+}
+
+fn side_by(receive_buffers: usize, message_bytes: Option<usize>, shared_memory: bool) -> Result<DomainParticipant> {
+    participant(config(receive_buffers, message_bytes, shared_memory)?)
+}
+
+fn config(receive_buffers: usize, message_bytes: Option<usize>, shared_memory: bool) -> Result<DomainConfig> {
     let mut config = DomainConfig::default();
-    // What is measured is RTPS over UDP, also between participants of one process.
+    // What is measured is RTPS over UDP, or shared memory, also between participants of one process.
     config.same_process = false;
-    config.shared_memory = false;
+    config.shared_memory = shared_memory;
     config.interfaces = InterfaceSelection::Only(vec!["lo".to_owned()]);
     config.multicast = false;
     config.peers = vec!["3@127.0.0.1".parse()?];
     config.wait = WaitStrategy::Poll;
     config.receive_buffers = receive_buffers;
     config.message_bytes = message_bytes;
+    Ok(config)
+}
+
+fn participant(config: DomainConfig) -> Result<DomainParticipant> {
     let tag = format!("exchange-{}", std::process::id());
     Ok(DomainParticipant::builder(DOMAIN).config(config).domain_tag(tag).lease(LEASE).build()?)
 }
@@ -166,6 +265,25 @@ fn side(receive_buffers: usize, message_bytes: Option<usize>) -> Result<DomainPa
 fn write<T: DdsType>(writer: &DataWriter<T>, sample: &T) -> Result<()> {
     writer.write(black_box(sample))?;
     Ok(())
+}
+
+#[inline(never)]
+fn lend(writer: &DataWriter<Plain>) -> Result<WriteLoan<Plain>> {
+    Ok(writer.loan()?)
+}
+
+#[inline(never)]
+fn write_lent(writer: &DataWriter<Plain>, sample: WriteLoan<Plain>) -> Result<()> {
+    writer.write_loan(black_box(sample))?;
+    Ok(())
+}
+
+/// The one sample that is there.
+#[inline(never)]
+fn take_in_place(reader: &DataReader<Plain>) -> Option<Plain> {
+    let mut taken = None;
+    reader.take_each(&Selector::ANY, |sample| taken = sample.borrow().copied());
+    black_box(taken)
 }
 
 #[inline(never)]

@@ -141,6 +141,32 @@ fn exchange_flat(domain: u32, config: DomainConfig, len: usize, by_shared_memory
     (0..ROUNDS).map(|_| round(0..50)).min().unwrap()
 }
 
+/// Blocks allocated in the quietest round while samples are made in shared memory and read there, or copied out of it.
+fn exchange_lent<const N: usize>(domain: u32, config: DomainConfig) -> u64 {
+    let mut apart = config.clone();
+    apart.threads.name_prefix = "b".to_owned();
+    let [a, b] = [config, apart].map(|c| DomainParticipant::builder(domain).config(c).build().unwrap());
+    let writer = a.topic::<[u64; N]>("lent").unwrap().writer_builder().reliable().keep_all().build().unwrap();
+    let reader = b.topic::<[u64; N]>("lent").unwrap().reader_builder().reliable().keep_all().build().unwrap();
+    writer.wait_for_readers(1, PATIENCE).unwrap();
+    common::eventually("shared memory is used", || writer.shared_memory_readers() == 1);
+    let round = |numbers: std::ops::Range<u64>| {
+        let before = dhat::HeapStats::get().total_blocks;
+        for number in numbers {
+            let mut sample = writer.loan().unwrap();
+            sample.fill(number);
+            writer.write_loan(sample).unwrap();
+            assert!(reader.wait_for_data(PATIENCE));
+            let mut seen = None;
+            reader.take_each(&Selector::ANY, |sample| seen = sample.borrow().map(|value| value[N - 1]));
+            assert_eq!(seen, Some(number));
+        }
+        dhat::HeapStats::get().total_blocks - before
+    };
+    round(0..u64::from(WARM_UP));
+    (0..ROUNDS).map(|_| round(0..u64::from(SAMPLES_PER_ROUND))).min().unwrap()
+}
+
 /// One test, for what other tests allocate would count.
 #[test]
 fn nothing_is_allocated_per_sample() {
@@ -166,6 +192,10 @@ fn nothing_is_allocated_per_sample() {
             assert_eq!(exchange_flat(domain, config(), len, false).0, 0, "domain {domain}, {len} octets");
         }
     }
+    assert_eq!(exchange_lent::<4>(221, config()), 0, "small ones are copied to where there is room");
+    // What refers to a slot that a reader holds.
+    let allocations = exchange_lent::<8192>(225, config());
+    assert!(allocations <= u64::from(SAMPLES_PER_ROUND), "{allocations} for {SAMPLES_PER_ROUND} samples");
     // By shared memory, what refers to a slot is allocated for each sample, and nothing of its length. What comes in fragments is put
     // together in a buffer that the reader keeps.
     for (domain, by_shared_memory) in [(229, true), (230, false)] {

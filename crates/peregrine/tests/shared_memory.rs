@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use common::{GLANCE, Named, PATIENCE, Reading, config, eventually, polled};
@@ -131,6 +132,66 @@ fn what_is_lent_lies_where_readers_in_other_processes_read_it() {
     }
     let statistics = a.shared_memory_statistics();
     assert_eq!((statistics.sent, statistics.copied_in), (100, 0));
+}
+
+/// The short way of samples begins and ends: while it is gone, others write, and readers come that get messages or references.
+#[test]
+fn what_is_written_while_other_readers_come_and_go_arrives_once_and_in_order() {
+    const EACH: u64 = 40;
+    let mut of_writer = config();
+    of_writer.same_process = true;
+    let mut of_stranger = config();
+    of_stranger.shared_memory = false;
+    let (a, b, c) = (with(221, of_writer), with(221, apart(config())), with(221, of_stranger));
+    let (writer, reader) = reliable_pair::<[u64; 8]>(&a, &b, "changing");
+    let write = |numbers: std::ops::Range<u64>| {
+        for number in numbers {
+            match number % 4 {
+                0 => drop(writer.write(&[number; 8]).unwrap()),
+                1 => drop(writer.write_shared(Arc::new([number; 8])).unwrap()),
+                _ => {
+                    let mut sample = writer.loan().unwrap();
+                    *sample = [number; 8];
+                    writer.write_loan(sample).unwrap();
+                }
+            }
+        }
+    };
+    let mut taken = Vec::new();
+    let take_all = |reader: &DataReader<[u64; 8]>, taken: &mut Vec<u64>, count: usize| {
+        while taken.len() < count {
+            taken.push(take_one(reader)[0]);
+        }
+    };
+    for round in 0..12 {
+        let first = 3 * EACH * round;
+        write(first..first + EACH);
+        let by = if round % 2 == 0 { &c } else { &a };
+        let topic = by.topic::<[u64; 8]>("changing").unwrap();
+        let other = topic.reader_builder().reliable().keep_all().build().unwrap();
+        writer.wait_for_readers(2, PATIENCE).unwrap();
+        other.wait_for_writers(1, PATIENCE).unwrap();
+        write(first + EACH..first + 2 * EACH);
+        // Datagrams to a reader before it, of the same participant, may be under way still.
+        let mut taken_by_other = vec![0];
+        while taken_by_other.last().is_some_and(|last| *last < first + 2 * EACH - 1) {
+            taken_by_other.push(take_one(&other)[0]);
+        }
+        assert!(taken_by_other.is_sorted(), "round {round}: {taken_by_other:?}");
+        taken_by_other.retain(|number| *number >= first + EACH);
+        assert_eq!(taken_by_other, Vec::from_iter(first + EACH..first + 2 * EACH), "round {round}");
+        drop((other, topic));
+        // While it goes.
+        write(first + 2 * EACH..first + 3 * EACH);
+        if round % 3 == 0 {
+            writer.wait_for_acknowledgments(PATIENCE).unwrap();
+        }
+        take_all(&reader, &mut taken, (3 * EACH * (round + 1)) as usize);
+        eventually("the other one is gone", || writer.matched_subscriptions().len() == 1);
+    }
+    assert_eq!(taken, Vec::from_iter(0..36 * EACH));
+    writer.wait_for_acknowledgments(PATIENCE).unwrap();
+    assert_eq!(reader.take().unwrap().len(), 0);
 }
 
 #[test]

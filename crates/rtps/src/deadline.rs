@@ -50,6 +50,13 @@ impl DeadlineTracker {
         }
     }
 
+    /// Whether anything is to be watched, or is.
+    #[must_use]
+    #[inline]
+    pub fn is_watching(&self) -> bool {
+        !self.period.is_infinite() || !self.queue.is_empty()
+    }
+
     /// When to call [`Self::poll_missed`] next.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Instant> {

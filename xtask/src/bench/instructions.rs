@@ -18,16 +18,20 @@ use crate::workspace::Workspace;
 /// Samples of the two runs.
 const COUNTS: [u64; 2] = [1000, 3000];
 /// What the example is asked for.
-const MODES: [(&str, &str); 4] = [
+const MODES: [(&str, &str); 5] = [
     ("each", "32 octets, every sample is acknowledged"),
     ("flow", "32 octets, acknowledged as usual: this depends on the clock"),
     ("fragments", "63000 octets in messages of 1472, acknowledged as usual"),
     ("batch", "32 octets, 128 of them in a batch, acknowledged as usual"),
+    ("same-process", "32 octets, made in place for a listener of the same process"),
 ];
 /// Rows of a table.
 const ROWS: usize = 20;
 /// The parts of an exchange, by the example's functions.
-const PARTS: [(&str, &str); 5] = [
+const PARTS: [(&str, &str); 8] = [
+    ("exchange::lend", "loan: the memory for a sample"),
+    ("exchange::write_lent", "write: number, keep, hand over"),
+    ("exchange::take_in_place", "take: out of the cache, looked at, given back"),
     ("exchange::write", "write: encode, store, pack, send"),
     ("exchange::receive", "receive: to the reader's cache, and answer"),
     ("exchange::take", "take: out of the cache, decode"),

@@ -571,10 +571,11 @@ impl Domain {
         let PollState { receiver, poller, data_sockets, touched, rounds, sockets_due, .. } = state;
         let start = now();
         let until = start + timeout.into();
-        if timeout.is_zero() && start < *sockets_due && self.take_shared_memory_only(start) {
+        if timeout.is_zero() && start < *sockets_due && self.take_shared_memory_only(start, touched) {
             return;
         }
         *sockets_due = start + SOCKETS_EVERY;
+        let mut at = start;
         loop {
             let next_turn = if self.publishing.has_turns() { self.publishing.go_round() } else { NEVER };
             // The application is to have what has come at once: whether there is more, the next call finds out.
@@ -582,7 +583,7 @@ impl Domain {
             for socket in &*data_sockets {
                 any |= self.receive_once(receiver, socket, touched);
             }
-            any |= self.shared_memory.as_ref().is_some_and(|shared| shared.take(self));
+            any |= self.shared_memory.as_ref().is_some_and(|shared| shared.take(at, touched, self));
             *rounds = rounds.wrapping_add(1);
             // Discovery and timers are looked at now and then while data is what keeps us here.
             let looks_around = rounds.is_multiple_of(64);
@@ -629,16 +630,18 @@ impl Domain {
                 }
                 Some(Err(_)) => return,
             }
+            // It has slept.
+            at = super::now();
         }
     }
 
     /// Looks at shared memory, if there is any and nothing else is due.
-    fn take_shared_memory_only(&self, now: Instant) -> bool {
+    fn take_shared_memory_only(&self, now: Instant, touched: &mut Touched) -> bool {
         let Some(shared) = self.shared_memory.as_ref().filter(|shared| shared.has_writers()) else { return false };
         if self.publishing.has_turns() || self.next_wake.load(Ordering::Relaxed) <= now.0 {
             return false;
         }
-        shared.take(self);
+        shared.take(now, touched, self);
         true
     }
 

@@ -121,6 +121,11 @@ impl ReaderCore {
         selector: &Selector,
         take: bool,
     ) -> Vec<Selected> {
+        if guard.reader.cache().is_empty() && !guard.reader.is_stalled() {
+            // Whoever looks again and again does it for next to nothing.
+            guard.statuses.changed.remove(StatusMask::DATA_AVAILABLE);
+            return Vec::new();
+        }
         let mut collection = guard.collections.pop().unwrap_or_default();
         guard.reader.select(selector, take, &mut collection);
         self.collected(guard);
@@ -156,6 +161,9 @@ impl ReaderCore {
     }
 
     pub(crate) fn give_back(&self, mut collection: Vec<Selected>) {
+        if collection.capacity() == 0 {
+            return;
+        }
         let mut guard = self.lock();
         for leftover in collection.drain(..) {
             guard.reader.recycle(leftover.payload);

@@ -1,6 +1,7 @@
 //! A writer as the driver holds it: the state machine under its lock, and the token of whoever sends.
 
 use std::any::TypeId;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use peregrine_rtps::history::{Change, Full};
@@ -66,6 +67,8 @@ pub(crate) struct WriterState {
     pub(crate) closed: bool,
     /// Readers do not keep up: whoever writes does not wait for them again before everything has been sent.
     is_outpaced: bool,
+    /// Changes were published that the history does not have.
+    pub(super) has_kept: bool,
     /// It is among the writers that have something to send.
     is_publishing: bool,
     /// Nothing is sent any more.
@@ -99,8 +102,10 @@ pub(crate) struct WriterCore {
     /// Of an asynchronous writer: how fast it sends.
     flow: Option<FlowController>,
     /// The way to readers in other processes of the host.
-    outgoing: Outgoing,
+    pub(super) outgoing: Outgoing,
     me: Weak<Self>,
+    /// What the state says, to be seen without its lock.
+    is_closed: AtomicBool,
     state: Mutex<WriterState>,
     due: Due,
 }
@@ -133,6 +138,7 @@ impl WriterCore {
             flow,
             outgoing: Outgoing::default(),
             me: Weak::clone(me),
+            is_closed: AtomicBool::new(false),
             state: Mutex::new(state),
             due: Due::never(),
         })
@@ -140,6 +146,12 @@ impl WriterCore {
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, WriterState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether it is being deleted.
+    #[inline]
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Acquire)
     }
 
     pub(crate) fn deadline(&self) -> u64 {
@@ -157,6 +169,7 @@ impl WriterCore {
         let mut give_up_at = Some(give_up_at);
         let mut deadline = None;
         loop {
+            self.restore_kept(&mut guard);
             if guard.closed {
                 return Err(WriteFailure::Closed);
             }
@@ -194,6 +207,7 @@ impl WriterCore {
         if guard.closed {
             return Err((WriteFailure::Closed, change));
         }
+        self.restore_kept(&mut guard);
         let written = guard.writer.write(now(), change);
         // Whoever is refused has asked for acknowledgement by that.
         self.transmit_in_flow(guard);
@@ -297,7 +311,7 @@ impl WriterCore {
     }
 
     /// Has readers looked after that were found gone: they get messages from then on.
-    fn note_ended_channels(&self) {
+    pub(super) fn note_ended_channels(&self) {
         if self.outgoing.has_ended()
             && let Some(shared) = self.domain.shared_memory()
         {
@@ -324,7 +338,10 @@ impl WriterCore {
         poller: (&Poller, Token),
     ) -> std::io::Result<()> {
         // It may have asked before, and not have got what went by that channel.
-        self.lock().writer.set_path(now(), reader, ReaderPath::Messages);
+        let mut guard = self.lock();
+        self.restore_kept(&mut guard);
+        guard.writer.set_path(now(), reader, ReaderPath::Messages);
+        drop(guard);
         self.outgoing.admit(request, reader, overflow, poller)
     }
 
@@ -334,6 +351,9 @@ impl WriterCore {
         let looked = self.outgoing.look_after();
         let mut guard = self.lock();
         let now = now();
+        if !looked.is_empty() {
+            self.restore_kept(&mut guard);
+        }
         for reader in &looked.ready {
             guard.writer.set_path(now, *reader, ReaderPath::HandOver);
             guard.messages_first = true;
@@ -344,6 +364,9 @@ impl WriterCore {
         }
         for (reader, _) in &looked.gone {
             guard.writer.set_path(now, *reader, ReaderPath::Messages);
+        }
+        if !looked.gone.is_empty() {
+            self.outgoing.end_if_without_readers();
         }
         drop(guard);
         // Whoever waits for acknowledgements may have begun to before there was anyone to ask here.
@@ -386,6 +409,12 @@ impl WriterCore {
         }
     }
 
+    /// The same now and then, for a writer that writes on and on the short way.
+    #[cold]
+    pub(super) fn note_acknowledged_meanwhile(&self, last: SequenceNumber) {
+        self.acknowledge(&self.outgoing.acknowledged_now(last));
+    }
+
     fn acknowledge(&self, news: &[(Guid, SequenceNumber)]) {
         if news.is_empty() {
             return;
@@ -394,6 +423,7 @@ impl WriterCore {
         for (reader, below) in news {
             guard.writer.acknowledge(now, *reader, *below);
         }
+        self.release_kept(&mut guard);
         guard.wakers.wake(StatusMask::ACKNOWLEDGED);
     }
 
@@ -465,6 +495,7 @@ impl WriterCore {
         let local = if self.domain.config.same_process { LocalReader::find(guid, self.type_id) } else { None };
         let path = if local.is_some() { ReaderPath::HandOver } else { ReaderPath::Messages };
         let mut guard = self.lock();
+        self.restore_kept(&mut guard);
         if !guard.writer.match_reader_by(now, reader, path) {
             tracing::warn!(writer = %self.guid, reader = %guid, "no room for another matched reader");
             return false;
@@ -483,6 +514,7 @@ impl WriterCore {
 
     pub(crate) fn unmatch_reader(&self, now: Instant, reader: Guid) {
         let mut guard = self.lock();
+        self.restore_kept(&mut guard);
         guard.writer.unmatch_reader(now, reader);
         if guard.local.iter().any(|local| local.guid == reader) {
             guard.local = guard.local.iter().filter(|local| local.guid != reader).cloned().collect();
@@ -591,6 +623,7 @@ impl WriterCore {
     pub(crate) fn close(&self, hook: Arc<dyn WriterHook>) -> bool {
         let mut guard = self.lock();
         guard.closed = true;
+        self.is_closed.store(true, Ordering::Release);
         guard.hook = Some((hook, StatusMask::ACKNOWLEDGED));
         guard.wakers.wake_all();
         drop(guard);
@@ -644,6 +677,7 @@ impl WriterState {
             windows_filled: 0,
             is_outpaced: false,
             closed: false,
+            has_kept: false,
             is_publishing: false,
             has_ended: false,
         }
@@ -655,6 +689,12 @@ impl WriterState {
         let is_held_up = self.writer.is_held_up();
         self.is_outpaced &= is_held_up;
         is_held_up && !self.is_outpaced && !is_telling()
+    }
+
+    /// Whether somebody is giving readers what they are to have.
+    #[inline]
+    pub(super) const fn is_handing_over(&self) -> bool {
+        self.sending
     }
 
     /// Whether some of the matched readers are in this process.

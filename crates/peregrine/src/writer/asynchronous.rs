@@ -23,7 +23,7 @@ impl<T: DdsType> DataWriter<T> {
     pub async fn write_async(&self, value: &T) -> Result<SequenceNumber, Error> {
         let inner = &*self.inner;
         let mut change = {
-            let (mut state, change) = inner.encode(value, wall())?;
+            let (mut state, change) = inner.change_of(value, wall())?;
             inner.check_usable(&mut state)?;
             drop(state);
             change

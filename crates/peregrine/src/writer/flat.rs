@@ -3,16 +3,15 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use peregrine_rtps::history::{Change, ChangeKind};
 use peregrine_rtps::id::KeyHash;
 use peregrine_rtps::seq::SequenceNumber;
-use peregrine_rtps::time::Timestamp;
+use peregrine_rtps::time::{Instant, Timestamp};
 use peregrine_xtypes::flat::{self, Build, Flat, FlatError, FlatType};
 use peregrine_xtypes::{DdsType, DecodeError, EncodeError, PayloadKind, Representation, key_hash_of_payload};
 
 use super::lent::Lent;
 use super::{DataWriter, ENCAPSULATION_OCTETS};
-use crate::driver::{now, wall};
+use crate::driver::{now, wall_at};
 use crate::error::Error;
 
 /// The value begins at a multiple of this, so that its numbers can be seen in place.
@@ -109,7 +108,8 @@ impl<T: FlatType> DataWriter<Flat<T>> {
     /// # Errors
     /// See [`Self::write`]; [`Error::PreconditionNotMet`] for a loan of another writer.
     pub fn write_flat(&self, sample: FlatLoan<T>) -> Result<SequenceNumber, Error> {
-        self.write_flat_at(sample, wall())
+        let now = now();
+        self.put_flat(sample, wall_at(now), now)
     }
 
     /// The same with a source time stamp of the application's choosing.
@@ -117,13 +117,15 @@ impl<T: FlatType> DataWriter<Flat<T>> {
     /// # Errors
     /// See [`Self::write_flat`].
     pub fn write_flat_at(&self, sample: FlatLoan<T>, source_timestamp: Timestamp) -> Result<SequenceNumber, Error> {
+        self.put_flat(sample, source_timestamp, now())
+    }
+
+    fn put_flat(&self, sample: FlatLoan<T>, source_timestamp: Timestamp, at: Instant) -> Result<SequenceNumber, Error> {
         let inner = &self.inner;
         inner.check_own(&sample.lent)?;
         let instance = sample.instance()?;
         inner.note_instance_of_payload(instance, sample.lent.octets())?;
-        let guard = inner.core.lock();
-        let payload = sample.lent.into_payload();
-        inner.put(guard, Change { kind: ChangeKind::Alive, instance, source_timestamp, payload }, now())
+        inner.put_filled(inner.core.lock(), instance, source_timestamp, sample.lent.into_filled(), at)
     }
 }
 

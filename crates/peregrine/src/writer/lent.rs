@@ -76,13 +76,28 @@ impl Lent {
         }
     }
 
-    pub(super) fn into_payload(mut self) -> Payload {
-        let payload = match std::mem::replace(&mut self.memory, Memory::Nothing) {
-            Memory::Buffer(buffer, range) => Payload::new(buffer, range),
-            Memory::Slot(slot) => Some(slot.into_payload()),
-            Memory::Nothing => None,
-        };
-        payload.unwrap_or_default()
+    pub(super) fn into_filled(mut self) -> Filled {
+        match std::mem::replace(&mut self.memory, Memory::Nothing) {
+            Memory::Buffer(buffer, range) => Filled::Payload(Payload::new(buffer, range).unwrap_or_default()),
+            Memory::Slot(slot) => Filled::Slot(slot),
+            Memory::Nothing => Filled::Payload(Payload::default()),
+        }
+    }
+}
+
+/// Memory that holds a payload.
+pub(super) enum Filled {
+    Payload(Payload),
+    /// In shared memory.
+    Slot(PayloadSlot),
+}
+
+impl Filled {
+    pub(super) fn into_payload(self) -> Payload {
+        match self {
+            Self::Payload(payload) => payload,
+            Self::Slot(slot) => slot.into_payload(),
+        }
     }
 }
 
@@ -99,16 +114,17 @@ impl<T: DdsType> WriterInner<T> {
     /// a buffer. `place` prepares it and says where in the memory the payload begins.
     pub(super) fn lend(&self, len: usize, place: impl Fn(&mut [u8]) -> Option<usize>) -> Result<Option<Lent>, Error> {
         let core = &self.core;
-        let mut state = core.lock();
-        self.check_usable(&mut state)?;
+        if core.is_closed() {
+            return Err(Error::AlreadyDeleted);
+        }
+        self.enabled()?;
         if core.has_readers_by_slot() {
-            drop(state);
             let slot = core.loan_slot(len).map(Memory::Slot);
             if let Some(lent) = slot.and_then(|memory| Lent::placed(core, memory, len, &place)) {
                 return Ok(Some(lent));
             }
-            state = core.lock();
         }
+        let mut state = core.lock();
         let buffer = state.writer.take_buffer(len.saturating_add(plain::ALIGNMENT_MAX));
         drop(state);
         Ok(Lent::placed(core, Memory::Buffer(buffer, 0..0), len, place))

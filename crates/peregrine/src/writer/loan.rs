@@ -4,14 +4,13 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
-use peregrine_rtps::history::{Change, ChangeKind};
 use peregrine_rtps::seq::SequenceNumber;
-use peregrine_rtps::time::Timestamp;
+use peregrine_rtps::time::{Instant, Timestamp};
 use peregrine_xtypes::{DdsType, plain};
 
 use super::DataWriter;
 use super::lent::Lent;
-use crate::driver::{now, wall};
+use crate::driver::{now, wall_at};
 use crate::entity::instance_of;
 use crate::error::Error;
 
@@ -60,7 +59,8 @@ impl<T: DdsType> DataWriter<T> {
     /// # Errors
     /// See [`Self::write`]; [`Error::PreconditionNotMet`] for a loan of another writer.
     pub fn write_loan(&self, sample: WriteLoan<T>) -> Result<SequenceNumber, Error> {
-        self.write_loan_at(sample, wall())
+        let now = now();
+        self.put_loan(sample, wall_at(now), now)
     }
 
     /// The same with a source time stamp of the application's choosing.
@@ -68,6 +68,15 @@ impl<T: DdsType> DataWriter<T> {
     /// # Errors
     /// See [`Self::write_loan`].
     pub fn write_loan_at(&self, sample: WriteLoan<T>, source_timestamp: Timestamp) -> Result<SequenceNumber, Error> {
+        self.put_loan(sample, source_timestamp, now())
+    }
+
+    fn put_loan(
+        &self,
+        sample: WriteLoan<T>,
+        source_timestamp: Timestamp,
+        at: Instant,
+    ) -> Result<SequenceNumber, Error> {
         let inner = &self.inner;
         inner.check_own(&sample.lent)?;
         let instance = instance_of::<T>(&sample);
@@ -76,8 +85,7 @@ impl<T: DdsType> DataWriter<T> {
         if T::HAS_KEY {
             inner.note_instance(&guard, instance, &*sample)?;
         }
-        let payload = sample.lent.into_payload();
-        inner.put(guard, Change { kind: ChangeKind::Alive, instance, source_timestamp, payload }, now())
+        inner.put_filled(guard, instance, source_timestamp, sample.lent.into_filled(), at)
     }
 }
 

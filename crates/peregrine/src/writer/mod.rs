@@ -31,6 +31,7 @@ pub use any::AnyDataWriter;
 pub(crate) use any::AnyWriter;
 pub use builder::DataWriterBuilder;
 pub use flat::FlatLoan;
+use lent::Filled;
 pub use loan::WriteLoan;
 pub use publish_mode::{FlowController, PublishMode};
 
@@ -173,8 +174,7 @@ impl<T: DdsType> DataWriter<T> {
     /// past `max_instances`; [`Error::NotEnabled`]; [`Error::AlreadyDeleted`].
     pub fn write(&self, value: &T) -> Result<SequenceNumber, Error> {
         let now = now();
-        let (guard, change) = self.inner.encode(value, wall_at(now))?;
-        self.inner.put(guard, change, now)
+        self.inner.write_at_moment(value, wall_at(now), now)
     }
 
     /// Writes a value with a source time stamp of the application's choosing.
@@ -182,8 +182,7 @@ impl<T: DdsType> DataWriter<T> {
     /// # Errors
     /// See [`Self::write`].
     pub fn write_at(&self, value: &T, source_timestamp: Timestamp) -> Result<SequenceNumber, Error> {
-        let (guard, change) = self.inner.encode(value, source_timestamp)?;
-        self.inner.put(guard, change, now())
+        self.inner.write_at_moment(value, source_timestamp, now())
     }
 
     /// Writes a value that readers of this process share: it is neither copied nor encoded for them. It is encoded once
@@ -251,10 +250,9 @@ impl<T: DdsType> DataWriter<T> {
             fill(bytes);
             Ok(())
         };
-        let (guard, payload) = self.inner.fill_payload(len, fill)?;
+        let (guard, filled) = self.inner.fill_payload(len, fill)?;
         let now = now();
-        let change = Change { kind: ChangeKind::Alive, instance: instance.0, source_timestamp: wall_at(now), payload };
-        self.inner.put(guard, change, now)
+        self.inner.put_filled(guard, instance.0, wall_at(now), filled, now)
     }
 
     /// Notes an instance ahead of writing it, and tells its handle.
@@ -440,18 +438,34 @@ impl<T: DdsType> WriterInner<T> {
         &self.publisher.participant().inner.core
     }
 
+    fn write_at_moment(&self, value: &T, source_timestamp: Timestamp, at: Instant) -> Result<SequenceNumber, Error> {
+        let (guard, instance, filled) = self.encode(value)?;
+        self.put_filled(guard, instance, source_timestamp, filled, at)
+    }
+
     /// Makes a change of a value. The writer is locked afterwards.
-    fn encode(&self, value: &T, source_timestamp: Timestamp) -> Result<(MutexGuard<'_, WriterState>, Change), Error> {
+    fn change_of(
+        &self,
+        value: &T,
+        source_timestamp: Timestamp,
+    ) -> Result<(MutexGuard<'_, WriterState>, Change), Error> {
+        let (guard, instance, filled) = self.encode(value)?;
+        let payload = filled.into_payload();
+        Ok((guard, Change { kind: ChangeKind::Alive, instance, source_timestamp, payload }))
+    }
+
+    /// Encodes a value, and tells its instance. The writer is locked afterwards.
+    fn encode(&self, value: &T) -> Result<(MutexGuard<'_, WriterState>, KeyHash, Filled), Error> {
         let representation = self.enabled()?.representation;
         let instance = instance_of(value);
-        let (guard, payload) = self.fill_payload(encoded_len(value, representation), |bytes| {
+        let (guard, filled) = self.fill_payload(encoded_len(value, representation), |bytes| {
             encode(value, representation, Endianness::NATIVE, bytes)?;
             Ok(())
         })?;
         if T::HAS_KEY {
             self.note_instance(&guard, instance, value)?;
         }
-        Ok((guard, Change { kind: ChangeKind::Alive, instance, source_timestamp, payload }))
+        Ok((guard, instance, filled))
     }
 
     /// Has memory for a payload filled, outside the writer's lock if it is large. The writer is locked afterwards.
@@ -459,15 +473,15 @@ impl<T: DdsType> WriterInner<T> {
         &self,
         len: usize,
         fill: impl FnOnce(&mut [u8]) -> Result<(), Error>,
-    ) -> Result<(MutexGuard<'_, WriterState>, Payload), Error> {
+    ) -> Result<(MutexGuard<'_, WriterState>, Filled), Error> {
         if let Some(mut slot) = self.core.loan_slot(len) {
             // Where readers in other processes see it, and everybody else is sent it from.
             fill(slot.octets_mut())?;
-            return Ok((self.core.lock(), slot.into_payload()));
+            return Ok((self.core.lock(), Filled::Slot(slot)));
         }
         if len <= Payload::HERE_MAX {
             let payload = Payload::filled(len, fill)?;
-            return Ok((self.core.lock(), payload));
+            return Ok((self.core.lock(), Filled::Payload(payload)));
         }
         let mut guard = self.core.lock();
         let range = ALIGNING..ALIGNING + len;
@@ -482,7 +496,7 @@ impl<T: DdsType> WriterInner<T> {
             fill_into(&mut buffer)?;
             guard = self.core.lock();
         }
-        Ok((guard, Payload::new(buffer, range).unwrap_or_default()))
+        Ok((guard, Filled::Payload(Payload::new(buffer, range).unwrap_or_default())))
     }
 
     /// Remembers the key of an instance that is new to the writer.
@@ -505,6 +519,34 @@ impl<T: DdsType> WriterInner<T> {
         let key = serialized_key(&decode::<T>(payload)?)?;
         lock(&self.keys).entry(instance).or_insert(key);
         Ok(())
+    }
+
+    /// Writes a value at a moment that has just been read.
+    fn put_filled<'c>(
+        &'c self,
+        mut guard: MutexGuard<'c, WriterState>,
+        instance: KeyHash,
+        source_timestamp: Timestamp,
+        filled: Filled,
+        at: Instant,
+    ) -> Result<SequenceNumber, Error> {
+        let payload = match filled {
+            Filled::Slot(slot) if !T::HAS_KEY && instance == KeyHash::NIL => {
+                self.check_usable(&mut guard)?;
+                match self.core.write_directly(guard, slot, source_timestamp) {
+                    Ok(number) => {
+                        self.assert_liveliness_by_writing();
+                        return Ok(number);
+                    }
+                    Err((still, slot)) => {
+                        guard = still;
+                        slot.into_payload()
+                    }
+                }
+            }
+            filled => filled.into_payload(),
+        };
+        self.put(guard, Change { kind: ChangeKind::Alive, instance, source_timestamp, payload }, at)
     }
 
     /// Writes a change at a moment that has just been read.

@@ -115,6 +115,36 @@ impl WriterHistory {
         self.last
     }
 
+    /// Which changes are held.
+    #[must_use]
+    #[inline]
+    pub const fn kind(&self) -> HistoryKind {
+        self.kind
+    }
+
+    /// How many.
+    #[must_use]
+    #[inline]
+    pub const fn limits(&self) -> &ResourceLimits {
+        &self.limits
+    }
+
+    /// Adds a change under a number that was [taken](Self::skip) before, past those of all that are held. `false` when there is
+    /// no room for it.
+    pub fn restore(
+        &mut self,
+        number: SequenceNumber,
+        change: Change,
+        fragment_size: u32,
+        expires_at: Instant,
+        pool: &mut BufferPool,
+    ) -> bool {
+        let last = core::mem::replace(&mut self.last, number.previous());
+        let added = self.add(change, fragment_size, expires_at, || SequenceNumber::ZERO, pool);
+        self.last = last;
+        added.is_ok()
+    }
+
     /// Adds a change under the next number, making room as the history policy says.
     ///
     /// `acknowledged_below` tells, when a limit is reached, before which number every reader has acknowledged: those

@@ -100,6 +100,8 @@ pub(super) struct Handover {
     pub(super) has_readers: bool,
     /// Whether some of them are behind and not halted.
     is_behind: bool,
+    /// Whether there are readers, each of them gets each new change, and none is kept for without telling what it has.
+    are_all_live: bool,
 }
 
 /// Changes of the history that are handed to a reader at a time.
@@ -241,10 +243,17 @@ impl Handover {
         self.batch.is_alive |= self.has_readers;
     }
 
+    /// Whether every reader there is gets the next change, and nothing else is to be handed over.
+    #[inline]
+    pub(super) fn is_direct(&self) -> bool {
+        self.are_all_live && self.batch.is_empty()
+    }
+
     /// The readers have changed, or where they stand.
     pub(super) fn refresh(&mut self, readers: &[ReaderProxy]) {
         self.has_readers = readers.iter().any(ReaderProxy::is_handed);
         self.is_behind = readers.iter().any(|r| r.is_handed() && matches!(r.handing, Handing::Behind(_)));
+        self.are_all_live = self.has_readers && readers.iter().all(|r| r.is_live() && !r.is_kept_for());
     }
 }
 

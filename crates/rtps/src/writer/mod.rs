@@ -3,6 +3,7 @@
 //! Every call that may have put something out is followed by draining [`Writer::poll_transmit`] and
 //! [`Writer::poll_event`], and by asking [`Writer::poll_timeout`] when to come back.
 
+mod direct;
 mod flow;
 mod group;
 mod hand_over;

@@ -52,6 +52,8 @@ mod futex;
 #[cfg(not(all(loom, test)))]
 mod host;
 #[cfg(not(all(loom, test)))]
+mod kept;
+#[cfg(not(all(loom, test)))]
 mod link;
 #[cfg(not(all(loom, test)))]
 mod listener;
@@ -82,6 +84,7 @@ pub use ring::{Descriptor, Metadata, Overflow, SLOT_ALIGN};
 pub use {
     error::{LoanError, PublishError, TakeError},
     host::{Apart, Place},
+    kept::Kept,
     link::{Address, Peer, Trust},
     listener::{Listener, Request},
     message::{MESSAGE_BYTES, Message, ReaderKey, Refusal, WriterKey},

@@ -301,6 +301,12 @@ impl Reader {
         result
     }
 
+    /// Whether it is worth while to call [`Self::take`]: there are samples, or news of a writer.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.channels.iter().any(|channel| channel.is_ready() || channel.is_over())
+    }
+
     /// Waits until there is something to take: for `spin` by looking at the rings again and again, then asleep. `None`
     /// waits for ever.
     ///
@@ -385,10 +391,6 @@ impl Reader {
             return Some(Wake::Interrupted);
         }
         self.is_ready().then_some(Wake::Ready)
-    }
-
-    fn is_ready(&self) -> bool {
-        self.channels.iter().any(Channel::is_ready)
     }
 
     fn sleep(&mut self, deadline: Option<MonotonicNs>) {

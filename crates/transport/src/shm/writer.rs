@@ -96,7 +96,7 @@ pub struct WriterStatistics {
 #[derive(Debug)]
 pub struct Writer {
     config: WriterConfig,
-    pool: Pool,
+    pub(super) pool: Pool,
     channels: Vec<Channel>,
     /// Channels that this side has ended whose readers may still look at samples.
     leaving: Vec<Channel>,
@@ -214,6 +214,7 @@ impl Writer {
         let id = slot.id();
         slot.give_up();
         self.pool.release(id);
+        self.wake(None);
         Ok(())
     }
 
@@ -222,7 +223,9 @@ impl Writer {
     /// # Errors
     /// As [`Self::publish`].
     pub fn publish_shared(&mut self, slot: &SharedSlot, metadata: Metadata) -> Result<(), PublishError<()>> {
-        self.send(slot.slot(), metadata, None).map_err(|reason| PublishError { slot: (), reason })
+        self.send(slot.slot(), metadata, None).map_err(|reason| PublishError { slot: (), reason })?;
+        self.wake(None);
+        Ok(())
     }
 
     /// Publishes a sample that the caller keeps to one reader only.
@@ -235,7 +238,9 @@ impl Writer {
         slot: &SharedSlot,
         metadata: Metadata,
     ) -> Result<(), PublishError<()>> {
-        self.send(slot.slot(), metadata, Some(reader)).map_err(|reason| PublishError { slot: (), reason })
+        self.send(slot.slot(), metadata, Some(reader)).map_err(|reason| PublishError { slot: (), reason })?;
+        self.wake(Some(reader));
+        Ok(())
     }
 
     /// Whether this writer has loaned that slot: no other can publish it.
@@ -353,7 +358,7 @@ impl Writer {
         }
     }
 
-    fn send(&mut self, slot: &Slot, metadata: Metadata, only: Option<ReaderId>) -> Result<(), &'static str> {
+    pub(super) fn send(&mut self, slot: &Slot, metadata: Metadata, only: Option<ReaderId>) -> Result<(), &'static str> {
         if !slot.is_of(self.pool.returns()) {
             return Err("the slot is of another writer");
         }
@@ -394,15 +399,19 @@ impl Writer {
             }
         }
         self.statistics.published += 1;
+        Ok(())
+    }
+
+    /// To be called when something was sent to these readers.
+    pub(super) fn wake(&mut self, only: Option<ReaderId>) {
         // With the fence of `Sleeper::sleep_unless`.
         fence(Ordering::SeqCst);
-        for channel in self.channels.iter().filter(|channel| is_meant(channel)) {
+        for channel in self.channels.iter().filter(|channel| only.is_none_or(|only| only == channel.id)) {
             if wake::is_asleep(&channel.sleeper) {
                 channel.bell.ring();
                 self.statistics.wakes += 1;
             }
         }
-        Ok(())
     }
 
     /// A slot when none was at hand: first what was given back, then new memory, then what slow readers have not taken.

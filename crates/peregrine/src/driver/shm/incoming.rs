@@ -1,6 +1,5 @@
 //! The samples that come from other processes, and who takes them.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
@@ -47,7 +46,7 @@ pub(super) struct Incoming {
 /// What one takes with.
 struct Hands {
     reader: Reader,
-    channels: HashMap<WriterId, Channel>,
+    channels: Channels,
     /// To take effect when there is nothing to be taken.
     news: Vec<News>,
     /// Rounds since then in which there was something.
@@ -71,6 +70,8 @@ struct Channel {
     /// A sample that the reader has no room for: until it has, nothing else is taken.
     refused: Option<Box<Sample>>,
     is_paused: bool,
+    /// What the writer is to be let know.
+    owed_note: Option<Option<SequenceNumber>>,
     order: Order,
 }
 
@@ -84,6 +85,10 @@ enum Order {
     /// None that matters.
     Certain,
 }
+
+/// The channels, ascending by number: there are few, and they are looked for with each sample.
+#[derive(Default)]
+struct Channels(Vec<(WriterId, Channel)>);
 
 enum Command {
     Add(Box<(Connection, Wanted, Arc<()>)>),
@@ -129,7 +134,7 @@ impl Incoming {
             interrupt: reader.interrupt(),
             hands: Mutex::new(Hands {
                 reader,
-                channels: HashMap::new(),
+                channels: Channels::default(),
                 news: Vec::new(),
                 rounds: 0,
                 begun: Vec::new(),
@@ -194,7 +199,8 @@ impl Incoming {
             if hands.channels.is_empty() && hands.news.is_empty() && self.has_ended() {
                 return;
             }
-            let has_taken = hands.take(&mut touched, &shared.counters);
+            let at = now();
+            let has_taken = hands.take(at, &mut touched, &shared.counters);
             if !has_taken {
                 hands.look_for_gone(shared);
                 let is_idle = touched.is_empty() && !hands.has_to_act() && !self.has_commands.load(Ordering::SeqCst);
@@ -205,7 +211,7 @@ impl Incoming {
             }
             let acts = hands.acts(has_taken);
             drop(hands);
-            touched.after(now());
+            touched.after(at);
             acts.perform(domain, shared);
         }
     }
@@ -217,18 +223,17 @@ impl Incoming {
         !*is_running
     }
 
-    /// Takes what there is now; `false` if there was nothing, or another thread is taking.
-    pub(super) fn take_now(&self, domain: &Domain, shared: &SharedMemory) -> bool {
+    /// Takes what there is at this moment, which was just read; `false` if there was nothing, or another thread is taking.
+    pub(super) fn take_now(&self, at: Instant, touched: &mut Touched, domain: &Domain, shared: &SharedMemory) -> bool {
         let Some(mut hands) = self.try_hands() else { return false };
-        let mut touched = Touched::default();
-        self.obey(&mut hands, &mut touched, shared);
-        let has_taken = hands.take(&mut touched, &shared.counters);
+        self.obey(&mut hands, touched, shared);
+        let has_taken = hands.take(at, touched, &shared.counters);
         if !has_taken {
             hands.look_for_gone(shared);
         }
         let acts = hands.acts(has_taken);
         drop(hands);
-        touched.after(now());
+        touched.after(at);
         let has_acted = !acts.is_empty();
         acts.perform(domain, shared);
         has_taken || has_acted
@@ -251,7 +256,7 @@ impl Incoming {
     pub(super) fn clear(&self) {
         lock(&self.commands).clear();
         if let Some(mut hands) = self.try_hands() {
-            let ids: Vec<WriterId> = hands.channels.drain().map(|(id, _)| id).collect();
+            let ids: Vec<WriterId> = std::mem::take(&mut hands.channels).0.into_iter().map(|(id, _)| id).collect();
             ids.into_iter().for_each(|id| hands.reader.remove(id));
         }
     }
@@ -294,6 +299,49 @@ impl Incoming {
     }
 }
 
+impl Channels {
+    /// Numbers rise.
+    fn push(&mut self, id: WriterId, channel: Channel) {
+        debug_assert!(self.0.last().is_none_or(|(last, _)| *last < id));
+        self.0.push((id, channel));
+    }
+
+    #[inline]
+    fn get_mut(&mut self, id: WriterId) -> Option<&mut Channel> {
+        // With one or two of them the first look finds it.
+        let place = match self.0.first() {
+            Some((first, _)) if *first == id => 0,
+            _ => self.0.binary_search_by_key(&id, |(id, _)| *id).ok()?,
+        };
+        self.0.get_mut(place).map(|(_, channel)| channel)
+    }
+
+    fn remove(&mut self, id: WriterId) -> Option<Channel> {
+        let place = self.0.binary_search_by_key(&id, |(id, _)| *id).ok()?;
+        Some(self.0.remove(place).1)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (WriterId, &Channel)> {
+        self.0.iter().map(|(id, channel)| (*id, channel))
+    }
+
+    fn iter_mut(&mut self) -> impl Iterator<Item = (WriterId, &mut Channel)> {
+        self.0.iter_mut().map(|(id, channel)| (*id, channel))
+    }
+
+    /// Lets a writer know how far its reader has got.
+    #[inline]
+    fn note(&mut self, id: WriterId) {
+        if let Some(channel) = self.get_mut(id) {
+            channel.note_what_is_owed();
+        }
+    }
+
+    const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 impl Hands {
     fn add(&mut self, connection: Connection, wanted: Wanted, held: Arc<()>, shared: &SharedMemory) {
         let added = match (wanted.reader.upgrade(), self.reader.add(connection)) {
@@ -315,10 +363,10 @@ impl Hands {
         let below = state.reader.acknowledged_below(wanted.writer);
         let order = if state.reader.is_reliable() { Order::Certain } else { Order::Unknown };
         drop(state);
-        let channel = Channel { wanted, core, notes, held, refused: None, is_paused: false, order };
+        let channel = Channel { wanted, core, notes, held, refused: None, is_paused: false, owed_note: None, order };
         // From now on the writer may use it.
         channel.note(below);
-        self.channels.insert(id, channel);
+        self.channels.push(id, channel);
     }
 
     fn begin(&mut self, reader: Guid, writer: Guid, touched: &mut Touched, counters: &Counters) {
@@ -329,7 +377,8 @@ impl Hands {
         for (id, channel) in self.channels.iter_mut().filter(|(_, channel)| is_meant(&channel.wanted)) {
             channel.order = Order::Certain;
             if let Some(refused) = channel.refused.take() {
-                channel.give(&mut self.reader, *id, &rx, *refused, counters);
+                channel.give(&mut self.reader, id, &rx, *refused, counters);
+                channel.note_what_is_owed();
                 touched.reader(&channel.core);
             }
         }
@@ -342,7 +391,7 @@ impl Hands {
 
     /// Whether samples wait that have come before news.
     fn is_awaiting(&self) -> bool {
-        self.channels.values().any(|channel| channel.order == Order::Awaited)
+        self.channels.iter().any(|(_, channel)| channel.order == Order::Awaited)
     }
 
     /// What is to be done now. News waits until there was nothing to take; but who writes on and on does not keep it up.
@@ -354,10 +403,10 @@ impl Hands {
     }
 
     fn remove(&mut self, counters: &Counters, is_meant: impl Fn(&Wanted) -> bool) {
-        let meant = self.channels.iter().filter(|(_, channel)| is_meant(&channel.wanted)).map(|(id, _)| *id);
+        let meant = self.channels.iter().filter(|(_, channel)| is_meant(&channel.wanted)).map(|(id, _)| id);
         for id in meant.collect::<Vec<_>>() {
             self.reader.remove(id);
-            self.channels.remove(&id);
+            self.channels.remove(id);
             counters.writers.fetch_sub(1, Ordering::Relaxed);
         }
     }
@@ -370,22 +419,26 @@ impl Hands {
         let Self { reader: source, channels, .. } = self;
         for (id, channel) in channels.iter_mut().filter(|(_, channel)| channel.wanted.reader_guid == reader) {
             if let Some(refused) = channel.refused.take() {
-                channel.give(source, *id, &rx, *refused, counters);
+                channel.give(source, id, &rx, *refused, counters);
                 touched.reader(&channel.core);
             }
             // What it had put aside it may have taken meanwhile.
             let below = channel.core.lock().reader.acknowledged_below(channel.wanted.writer);
+            channel.owed_note = None;
             channel.note(below);
         }
     }
 
     /// Takes some samples; says whether there were any.
-    fn take(&mut self, touched: &mut Touched, counters: &Counters) -> bool {
-        let now = now();
+    fn take(&mut self, now: Instant, touched: &mut Touched, counters: &Counters) -> bool {
+        if !self.reader.is_ready() {
+            return false;
+        }
         let wall = wall_at(now);
         let rx = Reception { now, wall, buffer: None, source: HERE };
         let Self { reader: source, channels, begun, .. } = self;
         let mut taken = 0;
+        let mut last = None;
         while taken < BATCH {
             let sample = match source.take() {
                 Ok(Some(sample)) => sample,
@@ -398,12 +451,18 @@ impl Hands {
             };
             taken += 1;
             let id = sample.writer();
-            let Some(channel) = channels.get_mut(&id) else { continue };
+            if let Some(other) = last.replace(id).filter(|last| *last != id) {
+                channels.note(other);
+            }
+            let Some(channel) = channels.get_mut(id) else { continue };
             if channel.order == Order::Unknown {
                 begun.push((channel.wanted.reader_guid, channel.wanted.writer));
             }
             channel.give(source, id, &rx, sample, counters);
             touched.reader(&channel.core);
+        }
+        if let Some(id) = last {
+            channels.note(id);
         }
         taken > 0
     }
@@ -411,7 +470,7 @@ impl Hands {
     /// Channels that have ended.
     fn look_for_gone(&mut self, shared: &SharedMemory) {
         while let Some(gone) = self.reader.poll_gone() {
-            if let Some(channel) = self.channels.remove(&gone.writer) {
+            if let Some(channel) = self.channels.remove(gone.writer) {
                 shared.counters.writers.fetch_sub(1, Ordering::Relaxed);
                 shared.fall_back(&channel.wanted, reason_of(gone.reason));
             }
@@ -446,7 +505,7 @@ enum Delivered {
 }
 
 impl Channel {
-    /// Gives the reader a sample, or keeps it until there is room.
+    /// Gives the reader a sample, or keeps it until there is room. To be followed by [`Self::note_what_is_owed`], sooner or later.
     fn give(&mut self, source: &mut Reader, id: WriterId, rx: &Reception<'_>, sample: Sample, counters: &Counters) {
         let delivered = if self.order == Order::Certain {
             self.deliver(rx, sample)
@@ -473,7 +532,7 @@ impl Channel {
     }
 
     /// Gives the reader what an entry says.
-    fn deliver(&self, rx: &Reception<'_>, sample: Sample) -> Result<Delivered, Nonsense> {
+    fn deliver(&mut self, rx: &Reception<'_>, sample: Sample) -> Result<Delivered, Nonsense> {
         let entry = Entry::from_metadata(sample.metadata()).ok_or(Nonsense)?;
         let writer = self.wanted.writer;
         let mut state = self.core.lock();
@@ -516,8 +575,15 @@ impl Channel {
         }
         let below = reader.acknowledged_below(writer);
         drop(state);
-        self.note(below);
+        self.owed_note = Some(below);
         Ok(Delivered::Taken { samples: u64::from(matches!(entry, Entry::Change { .. })) })
+    }
+
+    /// Once for several samples: each time, what was stored before has to be there for the writer to see.
+    fn note_what_is_owed(&mut self) {
+        if let Some(below) = self.owed_note.take() {
+            self.note(below);
+        }
     }
 
     /// Lets the writer know that the reader has everything below this number, and that it is there.

@@ -13,6 +13,7 @@
 //!
 //! The thread is started with the first channel and ends with the last one.
 
+mod direct;
 mod domain;
 mod incoming;
 mod metadata;
@@ -35,7 +36,7 @@ use peregrine_transport::event::{Poller, Token};
 use peregrine_transport::shm::{Address, Connecting, Gone, Listener, Overflow, Place, Refusal, Request, Trust};
 
 use super::detour::News;
-use super::domain::Domain;
+use super::domain::{Domain, Touched};
 use super::participant::ParticipantCore;
 use super::writer::WriterCore;
 use super::{NEVER, now};
@@ -232,6 +233,12 @@ impl SharedMemory {
         by.publish(batch, halted, &self.counters);
     }
 
+    /// A sample was handed to all readers of a writer at once.
+    #[inline]
+    fn note_sent(&self, readers: u64) {
+        self.counters.sent.fetch_add(readers, Ordering::Relaxed);
+    }
+
     /// A writer has found the channel of a reader at an end. Its descriptor is closed by that, and reports nothing any more.
     pub(super) fn note_ended(&self) {
         self.has_ended.store(true, Ordering::SeqCst);
@@ -249,8 +256,8 @@ impl SharedMemory {
     }
 
     /// Under `Poll`: takes what has come. Says whether there was anything.
-    pub(super) fn take(&self, domain: &Domain) -> bool {
-        self.incoming.take_now(domain, self)
+    pub(super) fn take(&self, now: Instant, touched: &mut Touched, domain: &Domain) -> bool {
+        self.incoming.take_now(now, touched, domain, self)
     }
 
     /// Under `Poll`: sleeps until something comes, or until `end`.

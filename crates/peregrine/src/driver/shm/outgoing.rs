@@ -1,11 +1,13 @@
 //! The samples of a writer on their way to readers in other processes.
 
 use std::any::Any;
+use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use arrayvec::ArrayVec;
 use peregrine_rtps::id::Guid;
 use peregrine_rtps::payload::{Octets, Payload};
 use peregrine_rtps::seq::SequenceNumber;
@@ -14,6 +16,7 @@ use peregrine_transport::clock::MonotonicNs;
 use peregrine_transport::event::{Poller, Token};
 use peregrine_transport::shm::{Gone, Overflow, ReaderId, Request, SharedSlot, Slot, Writer, WriterConfig};
 
+use super::direct::KeptChange;
 use super::metadata::{ALIGNING, Entry};
 use super::{Counters, lock};
 
@@ -34,25 +37,27 @@ pub(in crate::driver) struct Outgoing {
     has_readers: AtomicBool,
     /// Readers were found gone that [`Self::look_after`] has not told of.
     has_ended: AtomicBool,
-    channels: Mutex<Option<Box<Channels>>>,
+    pub(super) channels: Mutex<Option<Box<Channels>>>,
 }
 
-struct Channels {
-    writer: Writer,
-    readers: Vec<LocalReader>,
+pub(super) struct Channels {
+    pub(super) writer: Writer,
+    pub(super) readers: Vec<LocalReader>,
     /// Those that are gone and were not told of.
     ended: Vec<(Guid, Gone)>,
     /// A slot without octets, for what is told without any.
     nothing: Option<SharedSlot>,
-    since_look: u32,
-    bytes_since_look: usize,
+    pub(super) since_look: u32,
+    pub(super) bytes_since_look: usize,
     /// When to give up memory that is not in use.
     trim_at: MonotonicNs,
     /// Somebody waits until everything is acknowledged.
     is_asking: bool,
+    /// Changes that were published without the history.
+    pub(super) kept: VecDeque<KeptChange>,
 }
 
-struct LocalReader {
+pub(super) struct LocalReader {
     id: ReaderId,
     guid: Guid,
     /// What it has noted last.
@@ -63,6 +68,12 @@ struct LocalReader {
     is_ready: bool,
 }
 
+/// How many readers a writer admits in other processes.
+const READERS_MAX: usize = 64;
+
+/// How far readers are of which there is news.
+pub(in crate::driver) type Acknowledged = ArrayVec<(Guid, SequenceNumber), READERS_MAX>;
+
 /// What has become of readers since they were looked after last.
 #[derive(Default)]
 pub(in crate::driver) struct Looked {
@@ -71,6 +82,12 @@ pub(in crate::driver) struct Looked {
     /// They may have room again.
     pub(in crate::driver) resumed: Vec<Guid>,
     pub(in crate::driver) gone: Vec<(Guid, Gone)>,
+}
+
+impl Looked {
+    pub(in crate::driver) const fn is_empty(&self) -> bool {
+        self.ready.is_empty() && self.resumed.is_empty() && self.gone.is_empty()
+    }
 }
 
 /// A payload that lies in a slot.
@@ -89,7 +106,7 @@ impl Octets for InSlot {
 }
 
 /// A place for a payload in shared memory, to be filled.
-pub(crate) struct PayloadSlot(Slot);
+pub(crate) struct PayloadSlot(pub(super) Slot);
 
 impl PayloadSlot {
     /// The payload.
@@ -111,7 +128,11 @@ impl PayloadSlot {
     }
 
     pub(crate) fn into_payload(self) -> Payload {
-        Payload::foreign(Arc::new(InSlot(self.0.share())))
+        Self::payload_of(self.0.share())
+    }
+
+    pub(super) fn payload_of(slot: SharedSlot) -> Payload {
+        Payload::foreign(Arc::new(InSlot(slot)))
     }
 }
 
@@ -138,7 +159,7 @@ impl Outgoing {
     ) -> io::Result<()> {
         let mut channels = lock(&self.channels);
         if channels.is_none() {
-            let writer = Writer::new(WriterConfig::default())?;
+            let writer = Writer::new(WriterConfig { max_readers: READERS_MAX, ..WriterConfig::default() })?;
             *channels = Some(Box::new(Channels {
                 writer,
                 readers: Vec::new(),
@@ -148,6 +169,7 @@ impl Outgoing {
                 bytes_since_look: 0,
                 trim_at: MonotonicNs(0),
                 is_asking: false,
+                kept: VecDeque::new(),
             }));
         }
         let Some(channels) = channels.as_mut() else { return Err(io::ErrorKind::Other.into()) };
@@ -200,20 +222,28 @@ impl Outgoing {
     }
 
     /// How far readers are of which there is news; and, with `asks`, asks them to tell when they are further.
-    pub(in crate::driver) fn acknowledged(&self, last: SequenceNumber, asks: bool) -> Vec<(Guid, SequenceNumber)> {
+    pub(in crate::driver) fn acknowledged(&self, last: SequenceNumber, asks: bool) -> Acknowledged {
         let mut channels = lock(&self.channels);
-        channels.as_mut().map_or_else(Vec::new, |channels| channels.acknowledged(last, asks))
+        channels.as_mut().map_or_else(Acknowledged::new, |channels| channels.acknowledged(last, asks))
     }
 
     /// The same now and then, for a writer that writes on and on.
-    pub(in crate::driver) fn acknowledged_meanwhile(&self, last: SequenceNumber) -> Vec<(Guid, SequenceNumber)> {
+    pub(in crate::driver) fn acknowledged_meanwhile(&self, last: SequenceNumber) -> Acknowledged {
         let mut channels = lock(&self.channels);
-        let Some(channels) = channels.as_mut() else { return Vec::new() };
-        channels.since_look += 1;
-        if channels.since_look < LOOK_EVERY && channels.bytes_since_look < LOOK_EVERY_BYTES {
-            return Vec::new();
+        let Some(channels) = channels.as_mut() else { return Acknowledged::new() };
+        if !channels.is_time_to_look() {
+            return Acknowledged::new();
         }
-        (channels.since_look, channels.bytes_since_look) = (0, 0);
+        self.look_meanwhile(channels, last)
+    }
+
+    /// The same when it is time.
+    pub(in crate::driver) fn acknowledged_now(&self, last: SequenceNumber) -> Acknowledged {
+        let mut channels = lock(&self.channels);
+        channels.as_mut().map_or_else(Acknowledged::new, |channels| self.look_meanwhile(channels, last))
+    }
+
+    fn look_meanwhile(&self, channels: &mut Channels, last: SequenceNumber) -> Acknowledged {
         let now = MonotonicNs::now();
         if now >= channels.trim_at {
             channels.trim_at = now.after(TRIM_EVERY);
@@ -258,8 +288,12 @@ impl Outgoing {
                 looked.ready.push(reader.guid);
             }
         }
-        self.end_if_unused(&mut guard);
         looked
+    }
+
+    /// Without readers, no memory is kept for them. To be called when nothing is [kept](Self::restore_kept) any more.
+    pub(in crate::driver) fn end_if_without_readers(&self) {
+        self.end_if_unused(&mut lock(&self.channels));
     }
 
     /// The writer hands its samples to this reader here. Before that, what the reader notes is no acknowledgement.
@@ -281,7 +315,7 @@ impl Outgoing {
         }
     }
 
-    fn note_ended(&self, channels: &mut Channels) {
+    pub(super) fn note_ended(&self, channels: &mut Channels) {
         channels.find_gone();
         if !channels.ended.is_empty() {
             self.has_ended.store(true, Ordering::Release);
@@ -300,6 +334,16 @@ impl Outgoing {
 }
 
 impl Channels {
+    /// Whether acknowledgements are to be looked at after one more sample.
+    pub(super) fn is_time_to_look(&mut self) -> bool {
+        self.since_look += 1;
+        if self.since_look < LOOK_EVERY && self.bytes_since_look < LOOK_EVERY_BYTES {
+            return false;
+        }
+        (self.since_look, self.bytes_since_look) = (0, 0);
+        true
+    }
+
     /// Hands a batch to a reader. If there is no room, the answer is the first number that it did not take.
     fn deliver(
         &mut self,
@@ -403,11 +447,14 @@ impl Channels {
         Ok(slot.share())
     }
 
-    fn acknowledged(&mut self, last: SequenceNumber, asks: bool) -> Vec<(Guid, SequenceNumber)> {
-        let mut news = Vec::new();
+    fn acknowledged(&mut self, last: SequenceNumber, asks: bool) -> Acknowledged {
+        let mut news = Acknowledged::new();
         self.is_asking |= asks;
         // What one has noted that gets messages still is not news: it is told with them, and here again when it is ready.
         for reader in self.readers.iter_mut().filter(|reader| reader.is_ready) {
+            if news.is_full() {
+                break;
+            }
             let noted = if self.is_asking && reader.below <= last {
                 // Half of what is missing: so not every sample wakes the writer, and it does not run dry.
                 let missing = last.next().0.saturating_sub(reader.below.0.max(1));

@@ -1,0 +1,163 @@
+//! The short way of a sample from its writer to readers in other processes: a number, a slot and an entry of each ring, under one
+//! lock of the writer and one of its channels. No change is made of it, no history keeps it.
+//!
+//! What readers have not acknowledged is kept here in their place ([`KeptChange`]), and becomes changes of the history as soon
+//! as anything happens that looks there: another way of writing, a reader that comes, goes, has no room or gets
+//! messages. Whether the short way may be gone is one question, asked with the writer locked:
+//! [`Writer::is_direct`](peregrine_rtps::writer::Writer::is_direct). It is never gone while somebody else is handing over, so the
+//! order in the rings is that of the numbers.
+
+use std::sync::MutexGuard;
+
+use peregrine_rtps::history::{Change, ChangeKind};
+use peregrine_rtps::id::KeyHash;
+use peregrine_rtps::payload::Payload;
+use peregrine_rtps::seq::SequenceNumber;
+use peregrine_rtps::time::Timestamp;
+use peregrine_transport::shm::{Kept, Slot};
+
+use super::lock;
+use super::metadata::Entry;
+use super::outgoing::{Channels, Outgoing, PayloadSlot};
+use crate::driver::writer::{WriterCore, WriterState};
+
+/// A change that was published the short way, until it is acknowledged.
+pub(super) struct KeptChange {
+    number: SequenceNumber,
+    source_timestamp: Timestamp,
+    slot: Kept,
+}
+
+impl WriterCore {
+    /// Writes a value without an instance that lies in a slot, the short way. Where that is not possible now, everything is as
+    /// before, and nothing is left that the history does not have.
+    pub(crate) fn write_directly<'c>(
+        &'c self,
+        mut guard: MutexGuard<'c, WriterState>,
+        slot: PayloadSlot,
+        source_timestamp: Timestamp,
+    ) -> Result<SequenceNumber, (MutexGuard<'c, WriterState>, PayloadSlot)> {
+        let mut slot = slot.0;
+        let mut has_looked = false;
+        while guard.may_write_directly() {
+            let mut locked = lock(&self.outgoing.channels);
+            let Some(channels) = locked.as_mut() else { break };
+            match channels.publish_directly(&mut guard, slot, source_timestamp) {
+                Ok(number) => {
+                    drop(guard);
+                    channels.writer.wake_sleepers();
+                    let must_look = channels.is_time_to_look();
+                    let readers = channels.readers.len() as u64;
+                    self.outgoing.note_ended(channels);
+                    drop(locked);
+                    if let Some(shared) = self.domain.shared_memory() {
+                        shared.note_sent(readers);
+                    }
+                    if must_look {
+                        self.note_acknowledged_meanwhile(number);
+                    }
+                    self.note_ended_channels();
+                    return Ok(number);
+                }
+                Err(refused) => slot = refused,
+            }
+            drop(locked);
+            if has_looked || !guard.has_kept {
+                break;
+            }
+            // Perhaps there is room, and nobody has looked yet.
+            has_looked = true;
+            let last = guard.writer.last();
+            drop(guard);
+            self.note_acknowledged_meanwhile(last);
+            guard = self.lock();
+        }
+        self.restore_kept(&mut guard);
+        Err((guard, PayloadSlot(slot)))
+    }
+
+    /// The history has everything again. To be called before anything is done with the writer's state machine that looks there.
+    #[inline]
+    pub(in crate::driver) fn restore_kept(&self, state: &mut WriterState) {
+        if state.has_kept {
+            self.outgoing.restore_kept(state);
+        }
+    }
+
+    /// Lets go of what everyone has acknowledged.
+    #[inline]
+    pub(in crate::driver) fn release_kept(&self, state: &mut WriterState) {
+        if state.has_kept {
+            self.outgoing.release_kept(state);
+        }
+    }
+}
+
+impl Outgoing {
+    #[cold]
+    fn restore_kept(&self, state: &mut WriterState) {
+        state.has_kept = false;
+        let mut locked = lock(&self.channels);
+        let Some(channels) = locked.as_mut() else { return };
+        for KeptChange { number, source_timestamp, slot } in std::mem::take(&mut channels.kept) {
+            let payload = channels.writer.share(slot).map_or_else(Payload::default, PayloadSlot::payload_of);
+            let change = Change { kind: ChangeKind::Alive, instance: KeyHash::NIL, source_timestamp, payload };
+            state.writer.restore(number, change);
+        }
+    }
+
+    fn release_kept(&self, state: &mut WriterState) {
+        if let Some(channels) = lock(&self.channels).as_mut() {
+            channels.release_kept_below(state.writer.wanted_from());
+            state.has_kept = !channels.kept.is_empty();
+        }
+    }
+}
+
+impl Channels {
+    /// The slot comes back when some reader has no room, or the history has none.
+    fn publish_directly(
+        &mut self,
+        state: &mut WriterState,
+        slot: Slot,
+        source_timestamp: Timestamp,
+    ) -> Result<SequenceNumber, Slot> {
+        let Some(most) = state.writer.make_room_directly(self.kept.len()) else { return Err(slot) };
+        let number = state.writer.next_number();
+        let entry = Entry::Change { number, kind: ChangeKind::Alive, instance: KeyHash::NIL, source_timestamp };
+        let len = slot.len();
+        let slot = self.writer.publish_and_keep(slot, entry.to_metadata()).map_err(|refused| refused.slot)?;
+        state.writer.number_directly();
+        self.bytes_since_look = self.bytes_since_look.saturating_add(len);
+        while self.kept.len() >= most.max(1) {
+            self.release_oldest_kept();
+        }
+        if most == 0 {
+            self.writer.release(slot);
+        } else {
+            self.kept.push_back(KeptChange { number, source_timestamp, slot });
+        }
+        state.has_kept = !self.kept.is_empty();
+        Ok(number)
+    }
+
+    fn release_kept_below(&mut self, end: SequenceNumber) {
+        while self.kept.front().is_some_and(|oldest| oldest.number < end) {
+            self.release_oldest_kept();
+        }
+    }
+
+    fn release_oldest_kept(&mut self) {
+        if let Some(oldest) = self.kept.pop_front() {
+            self.writer.release(oldest.slot);
+        }
+    }
+}
+
+impl WriterState {
+    /// Whether all readers may be given the next sample by who writes it, and nobody else is giving them anything.
+    #[inline]
+    fn may_write_directly(&self) -> bool {
+        !self.closed && !self.is_handing_over() && !self.has_local_readers() && self.writer.is_direct()
+    }
+}

@@ -1,0 +1,90 @@
+//! Changes that whoever delivers hands over without the writer: it takes a number for each, keeps them itself until they
+//! are acknowledged, and gives them to the history as soon as anything is to be done that looks there.
+//!
+//! That is possible while every reader is handed changes, has all of them, and nothing is measured against the clock. It is
+//! what a writer does whose readers are in other processes of its host, and it takes neither memory nor a look at each
+//! sample: [`Writer::is_direct`], [`Writer::make_room_directly`], [`Writer::number_directly`], and at the end
+//! [`Writer::restore`].
+
+use crate::history::{Change, HistoryKind};
+use crate::seq::SequenceNumber;
+
+use super::{Writer, acknowledged_below};
+
+impl Writer {
+    /// Whether the next change may be handed over to all readers without being written here. To be asked each time.
+    #[must_use]
+    #[inline]
+    pub fn is_direct(&self) -> bool {
+        let config = &self.config;
+        self.handover.is_direct()
+            && !config.durable
+            && !config.asynchronous
+            && config.lifespan.is_infinite()
+            && config.liveliness_lease.is_infinite()
+            && !self.deadline.is_watching()
+    }
+
+    /// Makes room for one more change where `kept` are kept already that are not here. How many may be, with it, is the
+    /// answer: the oldest beyond that are let go of. `None` when it has to wait.
+    #[must_use]
+    pub fn make_room_directly(&mut self, kept: usize) -> Option<usize> {
+        if !self.holds_changes() {
+            return Some(0);
+        }
+        let limits = self.history.limits();
+        let most = limits.max_samples.min(limits.max_samples_per_instance) as usize;
+        match self.history.kind() {
+            HistoryKind::KeepAll => {
+                let held = self.history.len().saturating_add(kept);
+                (held < most).then_some(kept.saturating_add(1))
+            }
+            HistoryKind::KeepLast(depth) => {
+                let depth = depth.max(1) as usize;
+                if depth > most {
+                    return None;
+                }
+                let end = self.history.last().next();
+                while self.history.len().saturating_add(kept) >= depth && !self.history.is_empty() {
+                    let first = self.history.first();
+                    self.history.remove_below(first.next().min(end), &mut self.pool);
+                }
+                Some(depth.saturating_sub(self.history.len()))
+            }
+        }
+    }
+
+    /// The number that the next change will have.
+    #[must_use]
+    #[inline]
+    pub const fn next_number(&self) -> SequenceNumber {
+        self.history.last().next()
+    }
+
+    /// The readers have been handed a change under the [next number](Self::next_number).
+    #[inline]
+    pub fn number_directly(&mut self) {
+        let next = self.history.skip().next();
+        self.next_to_send = next;
+        for reader in &mut self.readers {
+            reader.hand_from = next;
+        }
+    }
+
+    /// Everything before this number is acknowledged by everyone who counts: nobody has to keep it.
+    #[must_use]
+    pub fn wanted_from(&self) -> SequenceNumber {
+        acknowledged_below(&self.readers, self.end_of_waiting())
+    }
+
+    /// Takes into the history what was kept elsewhere: ascending, and before anything else is written.
+    pub fn restore(&mut self, number: SequenceNumber, change: Change) {
+        let fragment_size = self.plan(&change);
+        let expires_at = crate::time::Instant::FAR_FUTURE;
+        let is_added = self.history.restore(number, change, fragment_size, expires_at, &mut self.pool);
+        debug_assert!(is_added, "no more is kept elsewhere than there is room for here");
+    }
+}
+
+#[cfg(test)]
+mod tests;

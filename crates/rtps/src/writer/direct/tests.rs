@@ -1,0 +1,240 @@
+use std::collections::VecDeque;
+use std::vec;
+use std::vec::Vec;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::history::{ChangeKind, ResourceLimits};
+use crate::id::KeyHash;
+use crate::pair::{NOWHERE, Pair, reader_guid, writer_guid};
+use crate::payload::Payload;
+use crate::reader::{ReaderConfig, Reception, SampleMeta};
+use crate::time::Span;
+use crate::vendor::VendorId;
+use crate::writer::{ReaderPath, WriterConfig};
+
+const MESSAGE: usize = 1472;
+const READERS: usize = 2;
+
+/// A writer whose samples go the short way while that is possible, with what the driver does about it.
+struct Direct {
+    pair: Pair,
+    kept: VecDeque<(SequenceNumber, Change)>,
+    /// What each reader has not taken yet.
+    rings: [VecDeque<(SequenceNumber, Change)>; READERS],
+    written: i64,
+    went_directly: usize,
+}
+
+impl Direct {
+    fn new(history: HistoryKind, max_samples: u32, durable: bool) -> Self {
+        let limits = ResourceLimits { max_samples, ..ResourceLimits::UNLIMITED };
+        let writer = WriterConfig { history, limits, durable, ..WriterConfig::new(writer_guid()) };
+        let readers = (0..READERS).map(|index| {
+            let mut config = ReaderConfig::new(reader_guid(index));
+            config.reliable = true;
+            config.cache.history = HistoryKind::KeepAll;
+            config
+        });
+        let pair = Pair::new(writer, readers.collect());
+        Self { pair, kept: VecDeque::new(), rings: Default::default(), written: 0, went_directly: 0 }
+    }
+
+    fn join(&mut self, index: usize, path: ReaderPath) {
+        self.restore();
+        self.pair.match_one_by(index, MESSAGE, VendorId::PEREGRINE, true, path);
+    }
+
+    fn restore(&mut self) {
+        for (number, change) in std::mem::take(&mut self.kept) {
+            self.pair.writer.restore(number, change);
+        }
+    }
+
+    /// `false` when it has to wait for room.
+    fn write(&mut self) -> bool {
+        let payload = Payload::copy_of(&[0, 1, 0, 0, 7, 7, 7, 7]);
+        let source_timestamp = self.pair.wall();
+        let change = Change { kind: ChangeKind::Alive, instance: KeyHash::NIL, source_timestamp, payload };
+        let most =
+            if self.pair.writer.is_direct() { self.pair.writer.make_room_directly(self.kept.len()) } else { None };
+        let Some(most) = most else {
+            self.restore();
+            // In the driver they come by the same ring.
+            (0..READERS).for_each(|index| self.deliver(index, usize::MAX));
+            let is_written = self.pair.writer.write(self.pair.now, change).is_ok();
+            self.pair.pump();
+            self.written += i64::from(is_written);
+            return is_written;
+        };
+        let number = self.pair.writer.next_number();
+        self.pair.writer.number_directly();
+        for (index, ring) in self.rings.iter_mut().enumerate() {
+            if self.pair.writer.path_to(reader_guid(index)) == Some(ReaderPath::HandOver) {
+                ring.push_back((number, change.clone()));
+            }
+        }
+        while self.kept.len() >= most.max(1) {
+            self.kept.pop_front();
+        }
+        if most > 0 {
+            self.kept.push_back((number, change));
+        }
+        self.written += 1;
+        self.went_directly += 1;
+        true
+    }
+
+    fn deliver(&mut self, index: usize, count: usize) {
+        let rx = Reception { now: self.pair.now, wall: self.pair.wall(), buffer: None, source: NOWHERE };
+        for _ in 0..count {
+            let Some((number, change)) = self.rings[index].pop_front() else { break };
+            let meta = SampleMeta {
+                kind: change.kind,
+                key_hash: None,
+                source_timestamp: change.source_timestamp,
+                lifespan: None,
+                is_filtered: false,
+                is_directed: false,
+                is_instance_certain: false,
+            };
+            assert!(self.pair.readers[index].handle_change(&rx, writer_guid(), number, meta, &change.payload));
+        }
+        if let Some(below) = self.pair.readers[index].acknowledged_below(writer_guid()) {
+            self.pair.writer.acknowledge(self.pair.now, reader_guid(index), below);
+        }
+        let wanted_from = self.pair.writer.wanted_from();
+        self.kept.retain(|(number, _)| *number >= wanted_from);
+    }
+
+    /// The channel ends, or there is one from now on.
+    fn set_path(&mut self, index: usize, path: ReaderPath) {
+        if self.pair.writer.path_to(reader_guid(index)).is_none_or(|now| now == path) {
+            return;
+        }
+        self.restore();
+        self.rings[index].clear();
+        self.pair.writer.set_path(self.pair.now, reader_guid(index), path);
+        self.pair.pump();
+    }
+
+    fn taken(&mut self, index: usize) -> Vec<i64> {
+        self.pair.taken_numbers(index)
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Write,
+    Deliver(usize, usize),
+    SetPath(usize, ReaderPath),
+    Join(ReaderPath),
+    Run,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let path = || prop_oneof![1 => Just(ReaderPath::Messages), 3 => Just(ReaderPath::HandOver)];
+    let step = prop_oneof![
+        12 => Just(Step::Write),
+        4 => (0..READERS, 1_usize..5).prop_map(|(index, count)| Step::Deliver(index, count)),
+        1 => (0..READERS, path()).prop_map(|(index, path)| Step::SetPath(index, path)),
+        1 => path().prop_map(Step::Join),
+        1 => Just(Step::Run),
+    ];
+    proptest::collection::vec(step, 0..80)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    /// Whatever way samples go, and whatever is lost with a channel: each reader gets each sample once, in order.
+    #[test]
+    fn nothing_is_lost_or_doubled_when_the_short_way_ends(steps in steps(), max_samples in 1_u32..9) {
+        let mut direct = Direct::new(HistoryKind::KeepAll, max_samples, false);
+        direct.join(0, ReaderPath::HandOver);
+        let mut joined_at = None;
+        let mut taken = [vec![], vec![]];
+        for step in steps {
+            match step {
+                Step::Write => drop(direct.write()),
+                Step::Deliver(index, count) => direct.deliver(index, count),
+                Step::SetPath(index, path) => direct.set_path(index, path),
+                Step::Join(path) => {
+                    if joined_at.is_none() {
+                        direct.join(1, path);
+                        joined_at = Some(direct.written);
+                    }
+                }
+                Step::Run => direct.pair.run(Span::from_millis(500)),
+            }
+            prop_assert!(direct.kept.len() + direct.pair.writer.history().len() <= max_samples as usize);
+            for (index, taken) in taken.iter_mut().enumerate() {
+                taken.extend(direct.taken(index));
+            }
+        }
+        for (index, taken) in taken.iter_mut().enumerate() {
+            direct.deliver(index, usize::MAX);
+            direct.pair.run(Span::from_secs(60));
+            taken.extend(direct.taken(index));
+        }
+        prop_assert_eq!(&taken[0], &Vec::from_iter(1..=direct.written));
+        prop_assert_eq!(&taken[1], &Vec::from_iter(joined_at.map_or(i64::MAX, |at| at + 1)..=direct.written));
+        prop_assert!(direct.pair.writer.is_acknowledged(direct.pair.writer.last()));
+        prop_assert!(direct.kept.is_empty() && direct.pair.writer.history().is_empty());
+    }
+}
+
+#[test]
+fn the_short_way_is_gone_while_all_readers_are_handed_changes_and_only_then() {
+    let mut direct = Direct::new(HistoryKind::KeepAll, 100, false);
+    assert!(!direct.pair.writer.is_direct(), "there is nobody");
+    direct.join(0, ReaderPath::HandOver);
+    for _ in 0..3 {
+        assert!(direct.write());
+    }
+    assert_eq!((direct.went_directly, direct.kept.len(), direct.pair.writer.history().len()), (3, 3, 0));
+    direct.join(1, ReaderPath::Messages);
+    assert!(!direct.pair.writer.is_direct(), "one gets messages");
+    direct.set_path(1, ReaderPath::HandOver);
+    assert!(direct.pair.writer.is_direct());
+    direct.pair.writer.halt(reader_guid(1), SequenceNumber(4));
+    assert!(!direct.pair.writer.is_direct(), "one has no room");
+    direct.pair.writer.go_on(reader_guid(1));
+    direct.pair.pump();
+    assert!(direct.pair.writer.is_direct());
+    direct.pair.writer.assert_liveliness(direct.pair.now);
+    assert!(!direct.pair.writer.is_direct(), "something is to be handed over first");
+    direct.pair.pump();
+    direct.pair.writer.set_deadline(Span::from_secs(1));
+    assert!(!direct.pair.writer.is_direct(), "each write has to be noted");
+    direct.pair.writer.set_deadline(Span::INFINITE);
+    direct.pair.writer.set_lifespan(Span::from_secs(1));
+    assert!(!direct.pair.writer.is_direct(), "samples expire");
+    let mut durable = Direct::new(HistoryKind::KeepAll, 100, true);
+    durable.join(0, ReaderPath::HandOver);
+    assert!(!durable.pair.writer.is_direct(), "the history is for late joiners");
+}
+
+#[test]
+fn what_the_last_samples_are_is_the_same_on_either_way() {
+    let mut direct = Direct::new(HistoryKind::KeepLast(3), u32::MAX, false);
+    direct.join(0, ReaderPath::HandOver);
+    for _ in 0..2 {
+        assert!(direct.write());
+    }
+    // What the history has counts.
+    direct.restore();
+    assert_eq!(direct.pair.writer.history().len(), 2);
+    for _ in 0..2 {
+        assert!(direct.write());
+    }
+    let kept: Vec<i64> = direct.kept.iter().map(|(number, _)| number.0).collect();
+    assert_eq!((kept, direct.pair.writer.history().first().0), (vec![3, 4], 2));
+    for _ in 0..4 {
+        assert!(direct.write());
+    }
+    direct.set_path(0, ReaderPath::Messages);
+    direct.pair.run(Span::from_secs(1));
+    assert_eq!(direct.taken(0), [6, 7, 8], "nothing was delivered before, and three are kept");
+}

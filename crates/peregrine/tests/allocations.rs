@@ -48,6 +48,8 @@ enum Form {
     Loan,
     /// Shown one after another.
     Each,
+    /// One, decoded.
+    Next,
     /// Decoded into a `Vec`.
     Vec,
 }
@@ -92,6 +94,7 @@ fn take(reader: &DataReader<Plain>, form: Form) -> Plain {
             reader.take_each(&Selector::ANY, |sample| seen = Some(sample.decode().unwrap()));
             seen.unwrap()
         }
+        Form::Next => reader.take_next().unwrap().unwrap().data.unwrap(),
         Form::Vec => reader.take().unwrap().first().unwrap().data.unwrap(),
     }
 }
@@ -151,7 +154,7 @@ fn nothing_is_allocated_per_sample() {
         (208, same_process, PublishMode::Synchronous),
         (209, same_process_polled, PublishMode::Synchronous),
     ] {
-        for form in [Form::Loan, Form::Each] {
+        for form in [Form::Loan, Form::Each, Form::Next] {
             assert_eq!(exchange(domain, config(), mode.clone(), form), 0, "domain {domain}, {form:?}");
         }
         // The others return a `Vec`, and so at least that is counted.

@@ -10,27 +10,32 @@ use core::ops::{Deref, Range};
 
 /// A serialized sample (encapsulation header first) or a part of one, shared by reference.
 ///
-/// Cloning counts a reference; the bytes never move while anyone holds one, and never change unless they are
-/// [`Octets`] that say so.
+/// Cloning counts a reference, or copies up to [`Payload::HERE_MAX`] octets. Those move with the payload, others never while
+/// anyone holds one. None change unless they are [`Octets`] that say so.
 #[derive(Clone, Default)]
+#[repr(C)]
 pub struct Payload {
     memory: Memory,
     start: u32,
     len: u32,
 }
 
-/// What every sample has costs no more for what a few have: two words.
+/// Where the octets are. The layout is fixed so that those of a short payload start four octets into it.
 #[derive(Clone)]
+#[repr(u32)]
 enum Memory {
     /// None for the empty payload, which costs nothing to make.
     Buffer(Option<Arc<Vec<u8>>>),
     Foreign(Arc<dyn Octets>),
+    /// Few octets are here: copying them costs less than counting references to them.
+    Here([u8; Payload::HERE_MAX]),
 }
 
 /// The length of a payload that is its [`Octets`] as a whole, which perhaps do not exist yet.
 const WHOLE: u32 = u32::MAX;
 
-const _: () = assert!(size_of::<Payload>() == 24);
+// An encapsulation header at the start of a short payload is followed by a body that is aligned for any primitive type.
+const _: () = assert!(size_of::<Payload>() == 48 && align_of::<Payload>() == 8);
 
 /// A serialized sample that lies elsewhere than in a buffer: in memory shared with another process, or in a value that
 /// this process hands on as it is and encodes when somebody asks.
@@ -71,6 +76,21 @@ impl Default for Memory {
 }
 
 impl Payload {
+    /// So many octets are kept in the payload itself: a body of 32 behind its encapsulation header.
+    pub const HERE_MAX: usize = 36;
+
+    /// A payload of at most [`Self::HERE_MAX`] octets, of which `fill` writes the first `len`, all zero until then.
+    ///
+    /// # Errors
+    /// What `fill` says.
+    #[inline]
+    pub fn filled<E>(len: usize, fill: impl FnOnce(&mut [u8]) -> Result<(), E>) -> Result<Self, E> {
+        let mut octets = [0; Self::HERE_MAX];
+        let len = len.min(Self::HERE_MAX);
+        fill(octets.get_mut(..len).unwrap_or_default())?;
+        Ok(Self { memory: Memory::Here(octets), start: 0, len: len as u32 })
+    }
+
     /// The octets `range` of a shared buffer. `None` when the range lies outside, or past 4 GiB.
     #[must_use]
     pub fn new(buffer: Arc<Vec<u8>>, range: Range<usize>) -> Option<Self> {
@@ -89,8 +109,18 @@ impl Payload {
     /// A payload of its own, copied.
     #[must_use]
     pub fn copy_of(bytes: &[u8]) -> Self {
+        if let Some(short) = Self::short(bytes) {
+            return short;
+        }
         let len = bytes.len();
         Self::new(Arc::new(bytes.to_vec()), 0..len).unwrap_or_default()
+    }
+
+    #[inline]
+    fn short(bytes: &[u8]) -> Option<Self> {
+        let mut octets = [0; Self::HERE_MAX];
+        octets.get_mut(..bytes.len())?.copy_from_slice(bytes);
+        Some(Self { memory: Memory::Here(octets), start: 0, len: bytes.len() as u32 })
     }
 
     /// A part of this payload.
@@ -140,7 +170,7 @@ impl Payload {
     pub fn key(&self) -> Option<Vec<u8>> {
         match &self.memory {
             Memory::Foreign(octets) => octets.key(),
-            Memory::Buffer(_) => None,
+            Memory::Buffer(_) | Memory::Here(_) => None,
         }
     }
 
@@ -148,17 +178,17 @@ impl Payload {
     #[must_use]
     pub fn is_consistent(&self) -> bool {
         match &self.memory {
-            Memory::Buffer(_) => true,
+            Memory::Buffer(_) | Memory::Here(_) => true,
             Memory::Foreign(octets) => octets.is_consistent(),
         }
     }
 
-    /// Gives the buffer up. There is none behind an empty payload, nor where the octets lie elsewhere.
+    /// Gives the buffer up. There is none behind an empty payload or a short one, nor where the octets lie elsewhere.
     #[must_use]
     pub fn into_buffer(self) -> Option<Arc<Vec<u8>>> {
         match self.memory {
             Memory::Buffer(buffer) => buffer,
-            Memory::Foreign(_) => None,
+            Memory::Foreign(_) | Memory::Here(_) => None,
         }
     }
 
@@ -168,6 +198,7 @@ impl Payload {
         match &self.memory {
             Memory::Buffer(buffer) => buffer.as_ref().map_or(0, |buffer| buffer.len()),
             Memory::Foreign(octets) => octets.held_bytes(),
+            Memory::Here(_) => size_of::<Self>(),
         }
     }
 }
@@ -184,6 +215,7 @@ impl Deref for Payload {
             }
             Memory::Foreign(octets) if self.len == WHOLE => octets.octets(),
             Memory::Foreign(octets) => octets.octets().get(start..start + self.len as usize).unwrap_or(&[]),
+            Memory::Here(octets) => octets.get(start..start + self.len as usize).unwrap_or(&[]),
         }
     }
 }
@@ -265,10 +297,13 @@ impl BufferPool {
         class_of(len).1
     }
 
-    /// A payload holding a copy of `bytes`, in a buffer of the pool. What follows its encapsulation header is aligned
-    /// for any primitive type, so that it can be looked at in place.
+    /// A payload holding a copy of `bytes`, in a buffer of the pool unless it is short. What follows its encapsulation header
+    /// is aligned for any primitive type, so that it can be looked at in place.
     #[must_use]
     pub fn copy_of(&mut self, bytes: &[u8]) -> Payload {
+        if let Some(short) = Payload::short(bytes) {
+            return short;
+        }
         let range = ALIGNING..ALIGNING.saturating_add(bytes.len());
         let mut buffer = self.take(range.end);
         if let Some(target) = Arc::get_mut(&mut buffer).and_then(|b| b.get_mut(range.clone())) {
@@ -339,6 +374,9 @@ fn class_of(len: usize) -> (usize, usize) {
 mod tests {
     use super::*;
 
+    /// Too long to be kept in the payload itself.
+    const LONG: [u8; 100] = [7; 100];
+
     #[test]
     fn classes_are_powers_of_two_that_fit() {
         assert_eq!(class_of(0), (0, 128));
@@ -350,13 +388,36 @@ mod tests {
     }
 
     #[test]
+    fn short_payloads_need_no_buffer_and_are_aligned_behind_their_header() {
+        let mut pool = BufferPool::new(1 << 20);
+        for len in 0..=Payload::HERE_MAX {
+            let octets = &LONG[..len];
+            let filled = Payload::filled(len, |out| {
+                out.copy_from_slice(octets);
+                Ok::<_, ()>(())
+            });
+            for payload in [pool.copy_of(octets), Payload::copy_of(octets), filled.unwrap()] {
+                assert_eq!(&*payload, octets);
+                assert_eq!(payload.clone().slice(0..len / 2).as_deref(), Some(&octets[..len / 2]));
+                assert_eq!(payload.is_empty(), len == 0);
+                assert_eq!(payload.as_ptr() as usize % 8, 4);
+                pool.recycle(payload.clone());
+                assert!(payload.into_buffer().is_none());
+            }
+        }
+        assert_eq!(pool.held_bytes(), 0);
+        assert!(pool.copy_of(&LONG[..=Payload::HERE_MAX]).into_buffer().is_some());
+        assert_eq!(Payload::filled(4, |_| Err(1)).unwrap_err(), 1);
+    }
+
+    #[test]
     fn a_buffer_comes_back_only_when_it_is_the_last_reference() {
         let mut pool = BufferPool::new(1 << 20);
-        let payload = pool.copy_of(&[1, 2, 3]);
+        let payload = pool.copy_of(&LONG);
         let other = payload.clone();
         pool.recycle(payload);
         assert_eq!(pool.held_bytes(), 0);
-        assert_eq!(&*other, [1, 2, 3]);
+        assert_eq!(&*other, LONG);
         pool.recycle(other);
         assert_eq!(pool.held_bytes(), 128);
         let again = pool.take(100);
@@ -375,7 +436,7 @@ mod tests {
     #[test]
     fn a_lent_buffer_comes_back_when_everyone_has_let_go_of_it() {
         let mut pool = BufferPool::new(1 << 20);
-        let payload = pool.copy_of(&[1, 2, 3]);
+        let payload = pool.copy_of(&LONG);
         let (first, second) = (payload.clone(), payload.clone());
         let memory = payload.as_ptr();
         pool.put_away(payload);
@@ -391,7 +452,7 @@ mod tests {
         let mut pool = BufferPool::new(300);
         let readers: Vec<_> = (0..10)
             .map(|_| {
-                let payload = pool.copy_of(&[1]);
+                let payload = pool.copy_of(&LONG);
                 pool.put_away(payload.clone());
                 payload
             })

@@ -430,28 +430,28 @@ fn deliver(
     writers: &mut BTreeMap<EntityId, Writer>,
     rx: &Reception<'_>,
     delivery: Delivery,
-    input: Input<'_>,
+    input: &Input<'_>,
 ) {
     let Delivery { to, from } = delivery;
     match input {
         Input::AckNack(acknack) => {
             if let Some(writer) = writers.get_mut(&to) {
-                writer.handle_acknack(rx.now, from, &acknack);
+                writer.handle_acknack(rx.now, from, acknack);
             }
         }
         Input::NackFrag(nack) => {
             if let Some(writer) = writers.get_mut(&to) {
-                writer.handle_nack_frag(rx.now, from, &nack);
+                writer.handle_nack_frag(rx.now, from, nack);
             }
         }
         input => {
             let Some(reader) = readers.get_mut(&to) else { return };
             match input {
-                Input::Data(meta, data) => reader.handle_data(rx, from, meta, &data),
-                Input::DataFrag(meta, frag) => reader.handle_data_frag(rx, from, meta, &frag),
-                Input::Heartbeat(heartbeat) => reader.handle_heartbeat(rx, from, &heartbeat),
-                Input::HeartbeatFrag(heartbeat) => reader.handle_heartbeat_frag(rx, from, &heartbeat),
-                Input::Gap(gap) => reader.handle_gap(rx, from, &gap),
+                Input::Data(meta, data) => reader.handle_data(rx, from, *meta, data),
+                Input::DataFrag(meta, frag) => reader.handle_data_frag(rx, from, *meta, frag),
+                Input::Heartbeat(heartbeat) => reader.handle_heartbeat(rx, from, heartbeat),
+                Input::HeartbeatFrag(heartbeat) => reader.handle_heartbeat_frag(rx, from, heartbeat),
+                Input::Gap(gap) => reader.handle_gap(rx, from, gap),
                 Input::AckNack(_) | Input::NackFrag(_) => {}
             }
         }

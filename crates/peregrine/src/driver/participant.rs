@@ -227,7 +227,7 @@ impl ParticipantCore {
                 if !input.is_for_reader() {
                     held = None;
                     if let Some(writer) = writers.get(&to) {
-                        acknowledge(writer, rx.now, from, &input);
+                        acknowledge(writer, rx.now, from, input);
                         touched.writer(writer);
                     }
                     return;
@@ -239,7 +239,7 @@ impl ParticipantCore {
                     held = Some((to, reader.lock()));
                 }
                 if let Some((_, reader)) = &mut held {
-                    reader.handle(rx, from, &input);
+                    reader.handle(rx, from, input);
                 }
             });
         }

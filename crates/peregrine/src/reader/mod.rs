@@ -144,7 +144,7 @@ impl<T: DdsType> DataReader<T> {
     /// # Errors
     /// See [`Self::take`].
     pub fn take_next(&self) -> Result<Option<Sample<T>>, Error> {
-        Ok(self.take_selected(&Selector { max_samples: 1, ..Selector::NOT_READ })?.pop())
+        Ok(self.decode_one(self.inner.collect(&Selector { max_samples: 1, ..Selector::NOT_READ }, true)?))
     }
 
     /// Reads the next sample not read yet.
@@ -152,7 +152,7 @@ impl<T: DdsType> DataReader<T> {
     /// # Errors
     /// See [`Self::take`].
     pub fn read_next(&self) -> Result<Option<Sample<T>>, Error> {
-        Ok(self.read_selected(&Selector { max_samples: 1, ..Selector::NOT_READ })?.pop())
+        Ok(self.decode_one(self.inner.collect(&Selector { max_samples: 1, ..Selector::NOT_READ }, false)?))
     }
 
     /// Takes the samples selected.
@@ -488,12 +488,23 @@ impl<T: DdsType> DataReader<T> {
 
     fn decode_all(&self, selected: Vec<Selected>) -> Vec<Sample<T>> {
         let samples: Vec<Sample<T>> = selected.iter().map(Sample::decode).collect();
+        self.decoded(selected, &samples);
+        samples
+    }
+
+    /// The same of at most one, without making a collection of it.
+    fn decode_one(&self, selected: Vec<Selected>) -> Option<Sample<T>> {
+        let sample = selected.first().map(Sample::decode);
+        self.decoded(selected, sample.as_slice());
+        sample
+    }
+
+    fn decoded(&self, selected: Vec<Selected>, samples: &[Sample<T>]) {
         self.inner.core.give_back(selected);
         let undecodable = samples.iter().filter(|s| s.error.is_some()).count() as u64;
         if undecodable > 0 {
             self.inner.core.lock().undecodable += undecodable;
         }
-        samples
     }
 }
 

@@ -454,7 +454,7 @@ impl<T: DdsType> WriterInner<T> {
         Ok((guard, Change { kind: ChangeKind::Alive, instance, source_timestamp, payload }))
     }
 
-    /// Has a buffer of the writer filled, outside its lock if it is large. The writer is locked afterwards.
+    /// Has memory for a payload filled, outside the writer's lock if it is large. The writer is locked afterwards.
     fn fill_payload(
         &self,
         len: usize,
@@ -464,6 +464,10 @@ impl<T: DdsType> WriterInner<T> {
             // Where readers in other processes see it, and everybody else is sent it from.
             fill(slot.octets_mut())?;
             return Ok((self.core.lock(), slot.into_payload()));
+        }
+        if len <= Payload::HERE_MAX {
+            let payload = Payload::filled(len, fill)?;
+            return Ok((self.core.lock(), payload));
         }
         let mut guard = self.core.lock();
         let range = ALIGNING..ALIGNING + len;
@@ -543,7 +547,11 @@ impl<T: DdsType> WriterInner<T> {
     }
 
     fn enabled(&self) -> Result<&Enabled, Error> {
-        self.enabled.get().ok_or(Error::NotEnabled)
+        // Not `ok_or`: making an error and dropping it again costs more than looking.
+        match self.enabled.get() {
+            Some(enabled) => Ok(enabled),
+            None => Err(Error::NotEnabled),
+        }
     }
 
     fn assert_liveliness_by_writing(&self) {

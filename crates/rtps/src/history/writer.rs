@@ -223,8 +223,9 @@ impl WriterHistory {
     /// Lets go of everything before `number`.
     pub fn remove_below(&mut self, number: SequenceNumber, pool: &mut BufferPool) {
         while self.changes.front().is_some_and(|c| c.sequence_number < number) {
-            self.remove_front(pool);
+            self.pop_front(pool);
         }
+        self.drop_dead_front();
     }
 
     /// Lets go of changes whose lifespan is over, as far as they stand at the front; returns when to look again.
@@ -355,8 +356,17 @@ impl WriterHistory {
     }
 
     fn remove_front(&mut self, pool: &mut BufferPool) {
-        self.bury(0, pool);
+        self.pop_front(pool);
         self.drop_dead_front();
+    }
+
+    /// The oldest change; if it lives, it is the oldest of its instance as well.
+    fn pop_front(&mut self, pool: &mut BufferPool) {
+        let Some(change) = self.changes.pop_front() else { return };
+        if change.live {
+            pool.put_away(change.payload);
+            self.unlink_oldest(change.instance, change.next_of_instance);
+        }
     }
 
     fn drop_dead_front(&mut self) {
@@ -371,6 +381,11 @@ impl WriterHistory {
         change.live = false;
         pool.put_away(core::mem::take(&mut change.payload));
         let (key, next) = (change.instance, change.next_of_instance);
+        self.unlink_oldest(key, next);
+    }
+
+    /// The oldest change of an instance is gone; `next` is its oldest now.
+    fn unlink_oldest(&mut self, key: KeyHash, next: SequenceNumber) {
         self.live -= 1;
         let entry = self.instance_entry(key);
         entry.oldest = next;

@@ -260,12 +260,12 @@ impl Participant {
         &mut self,
         rx: &Reception<'_>,
         message: &[u8],
-        deliver: impl FnMut(&Reception<'_>, Delivery, Input<'_>),
+        deliver: impl FnMut(&Reception<'_>, Delivery, &Input<'_>),
     ) -> bool {
         self.messages += 1;
         self.unanswered_bytes = message.len();
         let own = self.config.prefix;
-        let mut demultiplexer = Demultiplexer { participant: self, rx, deliver, concerns_discovery: false };
+        let mut demultiplexer = Demultiplexer { participant: self, rx, deliver, concerns_discovery: false, sole: None };
         interpret(message, own, &mut demultiplexer);
         let concerns_discovery = demultiplexer.concerns_discovery;
         if concerns_discovery {
@@ -382,9 +382,11 @@ struct Demultiplexer<'p, D> {
     rx: &'p Reception<'p>,
     deliver: D,
     concerns_discovery: bool,
+    /// The only reader that hears the writer of the last sample: most likely the next one is for it as well.
+    sole: Option<(Guid, EntityId)>,
 }
 
-impl<D: FnMut(&Reception<'_>, Delivery, Input<'_>)> Receive for Demultiplexer<'_, D> {
+impl<D: FnMut(&Reception<'_>, Delivery, &Input<'_>)> Receive for Demultiplexer<'_, D> {
     // A copy for each place that calls it, where the compiler knows what kind of input it is.
     #[inline(always)]
     fn input(&mut self, envelope: Envelope, input: Input<'_>) {
@@ -392,28 +394,38 @@ impl<D: FnMut(&Reception<'_>, Delivery, Input<'_>)> Receive for Demultiplexer<'_
         if from.entity.is_builtin() {
             if from.prefix != self.participant.config.prefix {
                 self.concerns_discovery = true;
+                self.sole = None;
                 self.participant.handle_builtin(self.rx, &envelope, &input);
             }
             return;
         }
-        if self.participant.unreached.contains(&from.prefix) {
+        if !self.participant.unreached.is_empty() && self.participant.unreached.contains(&from.prefix) {
             self.concerns_discovery |= self.participant.note_source(self.rx.now, from.prefix, self.rx.source);
         }
-        let named = [to];
-        let recipients = if to != EntityId::UNKNOWN {
+        let is_for_all = to == EntityId::UNKNOWN && input.is_for_reader();
+        let sole = self.sole.filter(|(writer, _)| *writer == from && is_for_all);
+        let named = [sole.map_or(to, |(_, reader)| reader)];
+        let recipients = if sole.is_some() {
+            &named[..]
+        } else if to != EntityId::UNKNOWN {
             if envelope.is_addressed && !self.participant.has_endpoint(to) {
                 self.participant.note(from.prefix, Fault::NoSuchEndpoint);
                 return;
             }
             &named[..]
-        } else if input.is_for_reader() {
+        } else if is_for_all {
             self.participant.routes.get(&from).map_or(&[][..], Vec::as_slice)
         } else {
             self.participant.note(from.prefix, Fault::NoSuchEndpoint);
             return;
         };
+        if let [reader] = recipients
+            && is_for_all
+        {
+            self.sole = Some((from, *reader));
+        }
         for to in recipients {
-            (self.deliver)(self.rx, Delivery { to: *to, from }, input);
+            (self.deliver)(self.rx, Delivery { to: *to, from }, &input);
         }
     }
 

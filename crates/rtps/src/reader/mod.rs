@@ -361,7 +361,8 @@ impl Reader {
     pub fn handle_data(&mut self, rx: &Reception<'_>, writer: Guid, meta: SampleMeta, data: &Data<'_>) {
         let Some(index) = self.admit(writer) else { return };
         self.note_alive(rx.now, index);
-        if !self.is_wanted(index, data.sequence_number) {
+        let is_due = self.writers.get(index).is_some_and(|proxy| proxy.is_just_due(data.sequence_number));
+        if !is_due && !self.is_wanted(index, data.sequence_number) {
             return;
         }
         let directed_elsewhere =
@@ -374,8 +375,12 @@ impl Reader {
             WirePayload::None => &[],
             WirePayload::Data(bytes) | WirePayload::Key(bytes) => bytes,
         };
-        let payload = self.hold(bytes, rx.buffer);
-        self.accept(rx.now, rx.wall, index, data.sequence_number, Early { at: rx.now, meta, payload });
+        let sample = Early { at: rx.now, meta, payload: self.hold(bytes, rx.buffer) };
+        if is_due {
+            self.accept_due(rx, index, data.sequence_number, sample);
+            return;
+        }
+        self.accept(rx.now, rx.wall, index, data.sequence_number, sample);
         self.settle_memory(index);
     }
 
@@ -606,6 +611,20 @@ impl Reader {
         self.pool.copy_of(bytes)
     }
 
+    /// The next sample, and nothing else of its writer is waiting or waited for.
+    fn accept_due(&mut self, rx: &Reception<'_>, index: usize, number: SequenceNumber, sample: Early) {
+        if let Err(refused) = self.deliver(rx.now, rx.wall, index, number, sample) {
+            if self.writers.get(index).is_some_and(|proxy| proxy.info.reliable) {
+                self.stall(index, number, refused);
+                return;
+            }
+            self.pool.recycle(refused.payload);
+        }
+        if let Some(proxy) = self.writers.get_mut(index) {
+            proxy.next = number.next();
+        }
+    }
+
     /// A complete sample: hands it on if it is its turn, else keeps it until then.
     fn accept(&mut self, now: Instant, wall: Timestamp, index: usize, number: SequenceNumber, sample: Early) {
         let Some(proxy) = self.writers.get_mut(index) else { return };
@@ -704,7 +723,7 @@ impl Reader {
             return Ok(());
         };
         let lifespan = meta.lifespan.unwrap_or(proxy.info.lifespan);
-        let arrival = Arrival {
+        let mut arrival = Arrival {
             kind: meta.kind,
             instance,
             writer: proxy.info.guid,
@@ -717,7 +736,7 @@ impl Reader {
             payload,
         };
         let bytes = arrival.payload.known_len().unwrap_or(0) as u64;
-        match self.cache.insert(now, arrival, &mut self.pool) {
+        match self.cache.insert(now, &mut arrival, &mut self.pool) {
             Ok(Inserted::Stored) => {
                 self.counters.samples += 1;
                 self.counters.bytes += bytes;
@@ -731,7 +750,7 @@ impl Reader {
                     self.deadline.spoke(now, instance);
                 }
             }
-            Err((reason, arrival)) => {
+            Err(reason) => {
                 if !self.stalled {
                     self.counters.rejected += 1;
                     self.events.push_back(ReaderEvent::SampleRejected(reason, instance));

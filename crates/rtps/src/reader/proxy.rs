@@ -188,6 +188,19 @@ impl WriterProxy {
         new
     }
 
+    /// Whether this number is the next, and nothing else is waiting or waited for: the usual case, and the simplest.
+    #[inline]
+    pub(super) fn is_just_due(&self, number: SequenceNumber) -> bool {
+        number == self.next
+            && number > self.announced.newest()
+            && self.started
+            && self.asked.is_none()
+            && self.answer_at.is_none()
+            && self.early.is_empty()
+            && self.irrelevant.is_empty()
+            && self.reassembly.samples() == 0
+    }
+
     /// Whether this number was seen, or will never come.
     pub(super) fn is_settled(&self, number: SequenceNumber) -> bool {
         number < self.next

@@ -95,6 +95,8 @@ pub struct ReaderHistory {
     samples: Slab<Cached>,
     instances: Slab<Instance>,
     by_key: HashMap<KeyHash, u32, foldhash::quality::FixedState>,
+    /// Where the instance of the last sample is: often the next one's as well.
+    last_instance: u32,
     head: Option<u32>,
     tail: Option<u32>,
     not_read: usize,
@@ -116,6 +118,7 @@ impl ReaderHistory {
             samples: Slab::default(),
             instances: Slab::default(),
             by_key,
+            last_instance: 0,
             head: None,
             tail: None,
             not_read: 0,
@@ -157,41 +160,41 @@ impl ReaderHistory {
         self.config.autopurge_disposed = disposed;
     }
 
-    /// Takes a sample in, making room as the history policy says.
+    /// Takes a sample in, making room as the history policy says. Its payload is taken out of `arrival`, unless it is refused.
     ///
     /// # Errors
-    /// Which limit keeps it out; the sample comes back and may be offered again later.
+    /// Which limit keeps it out; it may be offered again later.
     pub fn insert(
         &mut self,
         now: Instant,
-        arrival: Arrival,
+        arrival: &mut Arrival,
         pool: &mut BufferPool,
-    ) -> Result<Inserted, (RejectReason, Arrival)> {
-        let filtered = |reason, arrival: Arrival, pool: &mut BufferPool| {
-            pool.recycle(arrival.payload);
+    ) -> Result<Inserted, RejectReason> {
+        let filtered = |reason, arrival: &mut Arrival, pool: &mut BufferPool| {
+            pool.recycle(core::mem::take(&mut arrival.payload));
             Ok(Inserted::Filtered(reason))
         };
         if arrival.expires_at <= now {
             return filtered(FilterReason::Expired, arrival, pool);
         }
-        let known = self.by_key.get(&arrival.instance).copied();
+        let known = self.find(&arrival.instance);
         if known.is_none() {
             if matches!(arrival.kind, ChangeKind::Unregistered) {
                 return filtered(FilterReason::NothingChanged, arrival, pool);
             }
             if self.instances.len >= self.config.limits.max_instances as usize && !self.forget_one_instance() {
-                return Err((RejectReason::Instances, arrival));
+                return Err(RejectReason::Instances);
             }
         }
         if let Some(index) = known
-            && let Some(reason) = self.instances.get(index).and_then(|i| self.filter(now, index, i, &arrival))
+            && let Some(reason) = self.instances.get(index).and_then(|i| self.filter(now, index, i, arrival))
         {
-            if reason == FilterReason::TimeBasedFilter && !self.is_late(index, &arrival) {
+            if reason == FilterReason::TimeBasedFilter && !self.is_late(index, arrival) {
                 return self.hold(index, arrival, pool);
             }
             if reason == FilterReason::NothingChanged {
-                self.note_writer(index, &arrival);
-                self.note_stamp(index, &arrival);
+                self.note_writer(index, arrival);
+                self.note_stamp(index, arrival);
                 self.drop_idle_instance(index);
             } else if arrival.kind.unregisters() {
                 self.withdraw(index, arrival.slot);
@@ -200,16 +203,16 @@ impl ReaderHistory {
         }
         let instance = match known {
             Some(index) => index,
-            None => self.add_instance(&arrival),
+            None => self.add_instance(arrival),
         };
         if let Err(reason) = self.make_room(instance, pool) {
             self.drop_idle_instance(instance);
-            return Err((reason, arrival));
+            return Err(reason);
         }
         if !matches!(arrival.kind, ChangeKind::Unregistered) {
             self.discard_held(instance, pool);
         }
-        self.apply(now, instance, &arrival);
+        self.apply(now, instance, arrival);
         self.link(instance, arrival);
         Ok(Inserted::Stored)
     }
@@ -295,6 +298,13 @@ impl ReaderHistory {
     #[must_use]
     pub fn next_timeout(&self) -> Option<Instant> {
         [self.next_expiry, self.next_purge, self.separation.next_due()].into_iter().flatten().min()
+    }
+
+    fn find(&mut self, key: &KeyHash) -> Option<u32> {
+        if self.instances.get(self.last_instance).is_none_or(|last| last.key != *key) {
+            self.last_instance = self.by_key.get(key).copied()?;
+        }
+        Some(self.last_instance)
     }
 
     fn filter(&self, now: Instant, index: u32, instance: &Instance, arrival: &Arrival) -> Option<FilterReason> {
@@ -442,7 +452,7 @@ impl ReaderHistory {
         instance.state = InstanceState::NotAliveNoWriters;
         let key = instance.key;
         self.schedule_purge(index, now + self.config.autopurge_no_writers);
-        let arrival = Arrival {
+        let mut arrival = Arrival {
             kind: ChangeKind::Unregistered,
             instance: key,
             writer,
@@ -454,7 +464,7 @@ impl ReaderHistory {
             expires_at: Instant::FAR_FUTURE,
             payload: Payload::default(),
         };
-        self.link(index, arrival);
+        self.link(index, &mut arrival);
         true
     }
 
@@ -520,7 +530,7 @@ impl ReaderHistory {
         }
     }
 
-    fn link(&mut self, index: u32, arrival: Arrival) {
+    fn link(&mut self, index: u32, arrival: &mut Arrival) {
         self.note_expiry(arrival.expires_at);
         let Some(instance) = self.instances.get(index) else { return };
         let mut after = self.tail;
@@ -543,18 +553,20 @@ impl ReaderHistory {
             None => instance.head,
             Some(i) => self.samples.get(i).and_then(|s| s.next_of_instance),
         };
-        let cached = Cached {
+        let payload = core::mem::take(&mut arrival.payload);
+        let (disposed_generations, no_writers_generations) =
+            (instance.disposed_generations, instance.no_writers_generations);
+        let new = Some(self.samples.insert_with(|| Cached {
             read: false,
-            disposed_generations: instance.disposed_generations,
-            no_writers_generations: instance.no_writers_generations,
+            disposed_generations,
+            no_writers_generations,
             instance: index,
             previous: after,
             next,
             previous_of_instance: after_of_instance,
             next_of_instance,
-            arrival,
-        };
-        let new = Some(self.samples.insert(cached));
+            arrival: Arrival { payload, ..*arrival },
+        }));
         self.not_read += 1;
         self.point_forward(after, new);
         self.point_backward(next, new);

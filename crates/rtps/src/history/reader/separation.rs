@@ -112,12 +112,12 @@ impl ReaderHistory {
                 self.separation.is_blocked = true;
                 continue;
             }
-            let Some(held) = self.separation.held.remove(place) else { continue };
+            let Some(mut held) = self.separation.held.remove(place) else { continue };
             if let Some(instance) = self.instances.get_mut(index) {
                 instance.held = None;
                 instance.last_accepted = Some(now);
             }
-            self.link(index, held.arrival);
+            self.link(index, &mut held.arrival);
             released.samples += 1;
             released.bytes += bytes;
         }
@@ -129,17 +129,18 @@ impl ReaderHistory {
     pub(super) fn hold(
         &mut self,
         index: u32,
-        arrival: Arrival,
+        arrival: &mut Arrival,
         pool: &mut BufferPool,
-    ) -> Result<Inserted, (RejectReason, Arrival)> {
+    ) -> Result<Inserted, RejectReason> {
         let Some(instance) = self.instances.get(index) else { return Ok(Inserted::Held) };
         let due = instance.last_accepted.unwrap_or(Instant(0)) + self.config.minimum_separation;
         let place = instance.held;
         if place.is_none() && self.separation.held.len >= self.config.limits.max_samples as usize {
-            return Err((RejectReason::Samples, arrival));
+            return Err(RejectReason::Samples);
         }
-        self.note_writer(index, &arrival);
-        self.note_stamp(index, &arrival);
+        self.note_writer(index, arrival);
+        self.note_stamp(index, arrival);
+        let arrival = Arrival { payload: core::mem::take(&mut arrival.payload), ..*arrival };
         if let Some(held) = place.and_then(|place| self.separation.held.get_mut(place)) {
             let earlier = core::mem::replace(&mut held.arrival, arrival);
             self.separation.in_vain += 1;

@@ -26,14 +26,21 @@ impl<T> Slab<T> {
     }
 
     pub(super) fn insert(&mut self, value: T) -> u32 {
+        self.insert_with(|| value)
+    }
+
+    /// The same of a value that is best made where it is to be.
+    #[inline]
+    pub(super) fn insert_with(&mut self, make: impl FnOnce() -> T) -> u32 {
         self.len += 1;
         if let Some(index) = self.free.pop()
             && let Some(slot) = self.slots.get_mut(index as usize)
         {
-            *slot = Some(value);
+            *slot = None;
+            *slot = Some(make());
             return index;
         }
-        self.slots.push(Some(value));
+        self.slots.push(Some(make()));
         self.slots.len() as u32 - 1
     }
 

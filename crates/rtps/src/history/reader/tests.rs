@@ -49,8 +49,8 @@ impl Cache {
     }
 
     fn put(&mut self, at: u64, kind: ChangeKind, k: u8, writer: u32) -> Result<Inserted, RejectReason> {
-        let arrival = self.arrival(kind, k, writer);
-        self.history.insert(Instant(at), arrival, &mut self.pool).map_err(|(reason, _)| reason)
+        let mut arrival = self.arrival(kind, k, writer);
+        self.history.insert(Instant(at), &mut arrival, &mut self.pool)
     }
 
     fn write(&mut self, k: u8) -> Result<Inserted, RejectReason> {
@@ -237,7 +237,7 @@ fn equally_strong_writers_have_the_same_order_everywhere() {
         for writer in [order[0], order[1], order[0], order[1]] {
             let mut arrival = cache.arrival(ChangeKind::Alive, 1, writer);
             arrival.strength = 7;
-            cache.history.insert(Instant(0), arrival, &mut cache.pool).unwrap();
+            cache.history.insert(Instant(0), &mut arrival, &mut cache.pool).unwrap();
         }
         assert_eq!(cache.take(&Selector::ANY)[0].info.writer, guid(1), "{order:?}");
     }
@@ -250,12 +250,12 @@ fn source_order_holds_against_late_arrivals() {
     for nanos in [30_u64, 10, 20] {
         let mut arrival = cache.arrival(ChangeKind::Alive, 1, 1);
         arrival.source_timestamp = Timestamp::from_unix_nanos(nanos);
-        cache.history.insert(Instant(0), arrival, &mut cache.pool).unwrap();
+        cache.history.insert(Instant(0), &mut arrival, &mut cache.pool).unwrap();
     }
     assert_eq!(numbers(&cache.take(&Selector { max_samples: 2, ..Selector::ANY })), [2, 3]);
     let mut arrival = cache.arrival(ChangeKind::Alive, 1, 1);
     arrival.source_timestamp = Timestamp::from_unix_nanos(15);
-    let outcome = cache.history.insert(Instant(0), arrival, &mut cache.pool).unwrap();
+    let outcome = cache.history.insert(Instant(0), &mut arrival, &mut cache.pool).unwrap();
     assert_eq!(outcome, Inserted::Filtered(FilterReason::Superseded));
     assert_eq!(numbers(&cache.take(&Selector::ANY)), [1]);
 }
@@ -270,7 +270,7 @@ impl Cache {
     fn put_at(&mut self, nanos: u64, kind: ChangeKind, writer: u32) -> Inserted {
         let mut arrival = self.arrival(kind, 1, writer);
         arrival.source_timestamp = Timestamp::from_unix_nanos(nanos);
-        self.history.insert(Instant(0), arrival, &mut self.pool).unwrap()
+        self.history.insert(Instant(0), &mut arrival, &mut self.pool).unwrap()
     }
 
     fn last(&mut self) -> (i64, InstanceState) {
@@ -337,7 +337,7 @@ fn a_sample_without_time_counts_from_its_arrival() {
     let mut cache = by_source(HistoryKind::KeepLast(1));
     let mut arrival = cache.arrival(ChangeKind::Alive, 1, 1);
     arrival.source_timestamp = Timestamp::INVALID;
-    cache.history.insert(Instant(0), arrival, &mut cache.pool).unwrap();
+    cache.history.insert(Instant(0), &mut arrival, &mut cache.pool).unwrap();
     assert_eq!(cache.write(1), Ok(Inserted::Stored));
     assert_eq!(cache.last().0, 2);
 }
@@ -455,7 +455,7 @@ fn lifespans_and_purges_run_out() {
     for at in [50, 20] {
         let mut arrival = cache.arrival(ChangeKind::Alive, 1, 1);
         arrival.expires_at = Instant(at);
-        cache.history.insert(Instant(0), arrival, &mut cache.pool).unwrap();
+        cache.history.insert(Instant(0), &mut arrival, &mut cache.pool).unwrap();
     }
     assert_eq!(cache.history.next_timeout(), Some(Instant(20)));
     cache.history.handle_timeout(Instant(20), &mut cache.pool);

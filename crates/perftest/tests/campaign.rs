@@ -71,6 +71,9 @@ fn every_pace_and_series_is_measured_and_what_is_missing_is_told() {
             Test::Throughput => assert_eq!((actual, intended), (None, None)),
             Test::OpenLoop => {
                 assert_eq!((sent.samples, case.rate_per_s), (20, Some(200.0)));
+                // Whoever keeps to a schedule sleeps before each of its samples.
+                let switches = measurement.publisher.resources.as_ref().unwrap().total.voluntary_switches;
+                assert!(switches >= 10, "{measurement:?}");
                 assert_eq!(received.lost, 0, "so few find room, and the last is waited for: {measurement:?}");
                 assert_eq!((actual, intended), (Some(received.samples), Some(received.samples)));
                 let medians = [&measurement.publisher.scheduled_latency, &measurement.publisher.latency];

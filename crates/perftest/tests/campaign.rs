@@ -317,6 +317,10 @@ fn a_list_measures_nothing_and_mistakes_are_told() {
     assert_eq!(run("run tsc-2021 --dry-run --quick --within 3600").stdout, outcome.stdout);
 
     let folder = Folder::new("campaign-mistakes");
+    std::fs::create_dir(folder.path("readme")).unwrap();
+    let mut beside_a_folder = std::process::Command::new(common::PROGRAM);
+    beside_a_folder.current_dir(&folder.0);
+    assert_eq!(common::start_command(beside_a_folder, "run readme --list --quick").finish().code, 0);
     let wrong = run_plan(&folder, "series = [\"peregrine\"]\n[[matrix]]\nrate = [1]\n", "");
     assert_eq!(wrong.code, 255);
     assert!(wrong.stderr.contains("plan.toml, line 6: unknown field `rate`"), "{}", wrong.stderr);

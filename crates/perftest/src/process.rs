@@ -182,7 +182,8 @@ impl Process {
     /// What it said last that satisfies `is_telling`, once it has ended.
     pub fn last_words(&mut self, is_telling: impl Fn(&str) -> bool) -> Option<&str> {
         if self.last_words.is_none() {
-            self.last_words = self.messages.recv_timeout(STOP_POLL).ok();
+            // They come with the end of its messages, a moment after its own, unless something that it has started holds them open.
+            self.last_words = self.messages.recv_timeout(PATIENCE).ok();
         }
         let lines = self.last_words.as_deref().unwrap_or_default().lines();
         lines.rev().find(|line| !line.trim().is_empty() && is_telling(line))

@@ -71,6 +71,9 @@ fn every_pace_and_series_is_measured_and_what_is_missing_is_told() {
             Test::Throughput => assert_eq!((actual, intended), (None, None)),
             Test::OpenLoop => {
                 assert_eq!((sent.samples, case.rate_per_s), (20, Some(200.0)));
+                // Whoever keeps to a schedule sleeps before each of its samples.
+                let switches = measurement.publisher.resources.as_ref().unwrap().total.voluntary_switches;
+                assert!(switches >= 10, "{measurement:?}");
                 assert_eq!(received.lost, 0, "so few find room, and the last is waited for: {measurement:?}");
                 assert_eq!((actual, intended), (Some(received.samples), Some(received.samples)));
                 let medians = [&measurement.publisher.scheduled_latency, &measurement.publisher.latency];
@@ -314,6 +317,10 @@ fn a_list_measures_nothing_and_mistakes_are_told() {
     assert_eq!(run("run tsc-2021 --dry-run --quick --within 3600").stdout, outcome.stdout);
 
     let folder = Folder::new("campaign-mistakes");
+    std::fs::create_dir(folder.path("readme")).unwrap();
+    let mut beside_a_folder = std::process::Command::new(common::PROGRAM);
+    beside_a_folder.current_dir(&folder.0);
+    assert_eq!(common::start_command(beside_a_folder, "run readme --list --quick").finish().code, 0);
     let wrong = run_plan(&folder, "series = [\"peregrine\"]\n[[matrix]]\nrate = [1]\n", "");
     assert_eq!(wrong.code, 255);
     assert!(wrong.stderr.contains("plan.toml, line 6: unknown field `rate`"), "{}", wrong.stderr);

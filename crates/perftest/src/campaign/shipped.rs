@@ -1,6 +1,7 @@
 //! The plans that come with the program.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use crate::error::Error;
@@ -14,7 +15,7 @@ const SHIPPED: &[(&str, &str)] = &[
     ("tsc-2021.toml", include_str!("../../plans/tsc-2021.toml")),
 ];
 
-/// The text of a plan: a file of that name, else one of those that come with the program.
+/// The text of a plan: the file of that name, else one of those that come with the program.
 pub(super) fn text_of(name: &str) -> Result<String, Error> {
     let file = match fs::read_to_string(name) {
         Ok(text) => return Ok(text),
@@ -22,7 +23,10 @@ pub(super) fn text_of(name: &str) -> Result<String, Error> {
     };
     let shipped = SHIPPED.iter().find(|(known, _)| *known == name || known.strip_suffix(".toml") == Some(name));
     match shipped {
-        Some((_, text)) if file.kind() == std::io::ErrorKind::NotFound => Ok((*text).to_owned()),
+        // A folder may well be called as the plan whose results it holds.
+        Some((_, text)) if matches!(file.kind(), ErrorKind::NotFound | ErrorKind::IsADirectory) => {
+            Ok((*text).to_owned())
+        }
         _ => {
             let known = SHIPPED.iter().map(|(known, _)| *known).collect::<Vec<_>>().join(", ");
             Err(Error::Setup(format!("Cannot read the plan {name}: {file}. Plans that come with the program: {known}")))
@@ -78,6 +82,7 @@ mod tests {
         assert_eq!(text_of(file.to_str().unwrap()).unwrap(), "own");
         fs::remove_dir_all(&folder).unwrap();
         assert_eq!(text_of("tsc-2021").unwrap(), text_of("tsc-2021.toml").unwrap());
+        assert!(text_of("tests").unwrap_err().to_string().contains("tests: "), "a folder that is no plan");
         let error = text_of("/nowhere/tsc-2021.toml").unwrap_err().to_string();
         assert!(error.contains("/nowhere/tsc-2021.toml") && error.contains("large-data.toml"), "{error}");
         assert_eq!((short_name("a/b.toml"), short_name("tsc-2021")), ("b".into(), "tsc-2021".into()));

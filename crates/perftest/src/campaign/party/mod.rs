@@ -10,7 +10,7 @@ mod receiving;
 use std::io::{BufRead, Write};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver as Lines, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
@@ -215,7 +215,7 @@ impl Party<'_> {
         writing: Vec<Writing>,
         reading: Vec<Reading>,
     ) -> Result<Vec<SideResult>, Error> {
-        let done = AtomicBool::new(false);
+        let (done, ended) = (AtomicBool::new(false), AtomicUsize::new(0));
         let (job, stop, stack) = (self.job, &**self.stop, self.stack);
         let receptions: Vec<Reception<'_>> =
             reading.iter().map(|reader| Reception::new(job, reader.topic, reader.subscriber)).collect();
@@ -231,12 +231,23 @@ impl Party<'_> {
                 let run = move || reception.run(reader.receiver, reader.echo, done, stop);
                 readers.push(thread(name).spawn_scoped(scope, run).map_err(failed)?);
             }
+            // Writers that have ended stay until it is read what they have used: the kernel forgets the switches of a thread with it.
+            let mut leaves = Vec::new();
             let mut writers = Vec::new();
             for writer in writing {
                 let name = format!("writer-{}-{}", writer.topic, writer.publisher);
                 let publication = Publication { job, topic: writer.topic, publisher: writer.publisher, stop, stack };
                 let mut sender = writer.sender;
-                let run = move || Ok((publication.run(&mut *sender, writer.echoes)?, sender));
+                let (leave, left) = sync_channel::<()>(0);
+                leaves.push(leave);
+                let ended = &ended;
+                let run = move || {
+                    let published = publication.run(&mut *sender, writer.echoes);
+                    ended.fetch_add(1, Ordering::Relaxed);
+                    // Without a message: it ends with the channel.
+                    let _ = left.recv();
+                    Ok((published?, sender))
+                };
                 writers.push(thread(name).spawn_scoped(scope, run).map_err(failed)?);
             }
             if writers.is_empty() {
@@ -245,15 +256,20 @@ impl Party<'_> {
             stop.sleep(job.warm_up);
             let before = link.wire();
             let mut meter = ResourceMeter::of_this_process();
-            while !writers.iter().all(std::thread::ScopedJoinHandle::is_finished) && stop.reason().is_none() {
+            let is_over = || {
+                ended.load(Ordering::Relaxed) == writers.len()
+                    || writers.iter().any(std::thread::ScopedJoinHandle::is_finished)
+            };
+            while !is_over() && stop.reason().is_none() {
                 std::thread::sleep(END_POLL);
                 meter.tick();
             }
+            let mut used = meter.result();
+            drop(leaves);
             // Senders stay until everything has come: a reader need not take what a writer that is gone sent last.
             let written: Vec<(Published, Box<dyn Sender>)> =
                 writers.into_iter().map(joined).collect::<Result<_, _>>()?;
             let (published, senders): (Vec<Published>, Vec<Box<dyn Sender>>) = written.into_iter().unzip();
-            let mut used = meter.result();
             if !published.is_empty() {
                 say(&Answer::Sent { sent: published.iter().map(Published::sent).collect() })?;
             }
@@ -286,7 +302,7 @@ struct EndReaders<'a>(&'a AtomicBool);
 
 impl Drop for EndReaders<'_> {
     fn drop(&mut self) {
-        self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 

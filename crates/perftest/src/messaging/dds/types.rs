@@ -44,8 +44,8 @@ pub trait TestType: DdsType + Send + Sync + 'static {
 /// Payloads up to this length are copied even where payloads are not: those of control messages are.
 const COPIED_LEN: usize = 2048;
 
-macro_rules! test_type {
-    ($(#[$doc:meta])* $name:ident = $idl_name:literal, $(#[$key:meta])? $payload:ty) => {
+macro_rules! test_types {
+    ($($(#[$doc:meta])* $name:ident = $idl_name:literal, $(#[$key:meta])? $payload:ty;)*) => {$(
         $(#[$doc])*
         #[derive(Clone, Debug, DdsType)]
         #[dds(name = $idl_name, extensibility = "final")]
@@ -65,29 +65,23 @@ macro_rules! test_type {
                 Self { key, ..Self::default_value() }
             }
         }
-    };
+    )*};
 }
 
-test_type! {
+test_types! {
     /// Without a key, up to 65470 octets of payload.
-    TestData = "TestData_t", BoundedVec<u8, BOUND>
-}
-test_type! {
+    TestData = "TestData_t", BoundedVec<u8, BOUND>;
     /// With a key, up to 65470 octets of payload.
-    TestDataKeyed = "TestDataKeyed_t", #[dds(key)] BoundedVec<u8, BOUND>
-}
-test_type! {
+    TestDataKeyed = "TestDataKeyed_t", #[dds(key)] BoundedVec<u8, BOUND>;
     /// Without a key, payload without a bound.
-    TestDataLarge = "TestDataLarge_t", Vec<u8>
-}
-test_type! {
+    TestDataLarge = "TestDataLarge_t", Vec<u8>;
     /// With a key, payload without a bound.
-    TestDataKeyedLarge = "TestDataKeyedLarge_t", #[dds(key)] Vec<u8>
+    TestDataKeyedLarge = "TestDataKeyedLarge_t", #[dds(key)] Vec<u8>;
 }
 
-/// A type of FlatData: mutable, so that the octets tell of each member.
-macro_rules! flat_type {
-    ($(#[$doc:meta])* $name:ident = $idl_name:literal, $copy:path $(, #[$key:meta])?) => {
+/// Types of FlatData: mutable, so that the octets tell of each member.
+macro_rules! flat_types {
+    ($($(#[$doc:meta])* $name:ident = $idl_name:literal, $copy:path $(, #[$key:meta])?;)*) => {$(
         $(#[$doc])*
         #[derive(Clone, Debug, DdsType)]
         #[dds(name = $idl_name, extensibility = "mutable", flat)]
@@ -151,40 +145,26 @@ macro_rules! flat_type {
                 })
             }
         }
-    };
+    )*};
 }
 
-flat_type! {
+flat_types! {
     /// FlatData without a key.
-    TestDataFlat = "TestData_FlatData_t", copy_all
-}
-flat_type! {
+    TestDataFlat = "TestData_FlatData_t", copy_all;
     /// FlatData with a key.
-    TestDataKeyedFlat = "TestDataKeyed_FlatData_t", copy_all, #[dds(key)]
-}
-flat_type! {
+    TestDataKeyedFlat = "TestDataKeyed_FlatData_t", copy_all, #[dds(key)];
     /// FlatData without a key, for large payloads.
-    TestDataLargeFlat = "TestDataLarge_FlatData_t", copy_all
-}
-flat_type! {
+    TestDataLargeFlat = "TestDataLarge_FlatData_t", copy_all;
     /// FlatData with a key, for large payloads.
-    TestDataKeyedLargeFlat = "TestDataKeyedLarge_FlatData_t", copy_all, #[dds(key)]
-}
-flat_type! {
+    TestDataKeyedLargeFlat = "TestDataKeyedLarge_FlatData_t", copy_all, #[dds(key)];
     /// Zero copy without a key.
-    TestDataZeroCopy = "TestData_ZeroCopy_w_FlatData_t", copy_what_is_checked
-}
-flat_type! {
+    TestDataZeroCopy = "TestData_ZeroCopy_w_FlatData_t", copy_what_is_checked;
     /// Zero copy with a key.
-    TestDataKeyedZeroCopy = "TestDataKeyed_ZeroCopy_w_FlatData_t", copy_what_is_checked, #[dds(key)]
-}
-flat_type! {
+    TestDataKeyedZeroCopy = "TestDataKeyed_ZeroCopy_w_FlatData_t", copy_what_is_checked, #[dds(key)];
     /// Zero copy without a key, for large payloads.
-    TestDataLargeZeroCopy = "TestDataLarge_ZeroCopy_w_FlatData_t", copy_what_is_checked
-}
-flat_type! {
+    TestDataLargeZeroCopy = "TestDataLarge_ZeroCopy_w_FlatData_t", copy_what_is_checked;
     /// Zero copy with a key, for large payloads.
-    TestDataKeyedLargeZeroCopy = "TestDataKeyedLarge_ZeroCopy_w_FlatData_t", copy_what_is_checked, #[dds(key)]
+    TestDataKeyedLargeZeroCopy = "TestDataKeyedLarge_ZeroCopy_w_FlatData_t", copy_what_is_checked, #[dds(key)];
 }
 
 #[inline]

@@ -27,9 +27,11 @@ const STOP_POLL: Duration = Duration::from_millis(50);
 const END_POLL: Duration = Duration::from_millis(1);
 /// How long a process that has done what it was to do may take to end.
 const FAREWELL: Duration = Duration::from_secs(5);
-/// How long one that is to end at once may take to see the end of its input, and then after SIGTERM.
+/// How long one that is to end at once may take to see the end of its input.
 const PATIENCE: Duration = Duration::from_secs(2);
-const LAST_PATIENCE: Duration = Duration::from_secs(6);
+/// And then after SIGTERM: a peer that is busy, on a machine that is, takes seconds to delete what it has in shared memory, and if it
+/// is killed before, that stays. Its agent gives up a little earlier by itself.
+const LAST_PATIENCE: Duration = Duration::from_secs(22);
 
 /// A process that was started. When it is dropped it is ended.
 #[derive(Debug)]

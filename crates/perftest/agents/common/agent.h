@@ -28,7 +28,7 @@
 /* A subscriber that was told to stop reports after this long without a sample. */
 #define AGENT_SILENCE_MS 20
 /* A process that was asked to terminate has this long to delete its entities. */
-#define AGENT_TERMINATE_S 5
+#define AGENT_TERMINATE_S 20
 
 typedef enum { ROLE_PING, ROLE_PONG, ROLE_PUB, ROLE_SUB } AgentRole;
 typedef enum { WAIT_LISTENER, WAIT_WAITSET, WAIT_POLL } AgentWait;

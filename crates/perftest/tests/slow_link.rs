@@ -20,20 +20,34 @@ const ATTEMPTS: usize = 3;
 
 static TURN: Mutex<()> = Mutex::new(());
 
-/// Every size reaches so many Mbit/s of payload, and nothing is lost.
+/// What full packets carry over a link of 100 Mbit/s, of 1514 octets each: Mbit/s of payload of plain sockets.
+const PLAIN_OCTETS: u32 = 1472;
+const PLAIN_MBIT_PER_S: f64 = 100.0 * PLAIN_OCTETS as f64 / 1514.0;
+
+/// How much of what it should carry the link does carry now: on a machine whose clock ticks are taken away, a little less.
+fn link_quality(hosts: &TwoHosts) -> f64 {
+    let both = format!("-raw -dataLen {PLAIN_OCTETS}");
+    let (_, subscriber) = pair(hosts, &both, "-batchSize 0 -executionTime 1");
+    let row = subscriber.stdout.first().map(|row| columns(row)).unwrap_or_else(|| panic!("{subscriber:?}"));
+    (row[3] / PLAIN_MBIT_PER_S).min(1.0)
+}
+
+/// Every size reaches so many Mbit/s of payload, on a link that carries all that it should, and nothing is lost.
 fn assert_fills_the_link(both: &str, publisher: &str, sizes: usize, at_least_mbit_per_s: f64) {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let mut best = vec![0.0_f64; sizes];
     for _ in 0..ATTEMPTS {
         let hosts = TwoHosts::joined_by(&Link { rate: Some(FAST_ETHERNET), ..Link::default() }).unwrap();
+        let before = link_quality(&hosts);
         let (_, subscriber) = pair(&hosts, both, publisher);
+        let quality = f64::midpoint(before, link_quality(&hosts));
         assert_eq!(subscriber.stdout.len(), sizes, "{subscriber:?}");
         for (best, row) in best.iter_mut().zip(&subscriber.stdout) {
             let row = columns(row);
             assert_eq!(row[4], 0.0, "{subscriber:?}");
-            *best = best.max(row[3]);
+            *best = best.max(row[3] / quality);
         }
-        println!("{both:?}: {best:?} Mbit/s");
+        println!("{both:?}: {best:?} Mbit/s, plain sockets {quality:.3} of the link");
         if best.iter().all(|rate| *rate >= at_least_mbit_per_s) {
             return;
         }

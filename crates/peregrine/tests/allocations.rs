@@ -173,12 +173,12 @@ fn nothing_is_allocated_per_sample() {
     let _profiler = dhat::Profiler::builder().testing().build();
     let asynchronous = || PublishMode::Asynchronous { flow: FlowController::fast() };
     for (domain, config, mode) in [
-        (172, config as fn() -> DomainConfig, PublishMode::Synchronous),
-        (173, polled, PublishMode::Synchronous),
-        (192, config, asynchronous()),
-        (193, polled, asynchronous()),
-        (208, same_process, PublishMode::Synchronous),
-        (209, same_process_polled, PublishMode::Synchronous),
+        (72, config as fn() -> DomainConfig, PublishMode::Synchronous),
+        (73, polled, PublishMode::Synchronous),
+        (92, config, asynchronous()),
+        (93, polled, asynchronous()),
+        (48, same_process, PublishMode::Synchronous),
+        (49, same_process_polled, PublishMode::Synchronous),
     ] {
         for form in [Form::Loan, Form::Each, Form::Next] {
             assert_eq!(exchange(domain, config(), mode.clone(), form), 0, "domain {domain}, {form:?}");
@@ -187,18 +187,18 @@ fn nothing_is_allocated_per_sample() {
         let allocations = exchange(domain, config(), mode, Form::Vec);
         assert_eq!(allocations, u64::from(SAMPLES_PER_ROUND), "domain {domain}");
     }
-    for (domain, config) in [(226, config as fn() -> DomainConfig), (227, same_process), (228, polled)] {
+    for (domain, config) in [(66, config as fn() -> DomainConfig), (67, same_process), (68, polled)] {
         for len in [1000, 60_000] {
             assert_eq!(exchange_flat(domain, config(), len, false).0, 0, "domain {domain}, {len} octets");
         }
     }
-    assert_eq!(exchange_lent::<4>(221, config()), 0, "small ones are copied to where there is room");
+    assert_eq!(exchange_lent::<4>(61, config()), 0, "small ones are copied to where there is room");
     // What refers to a slot that a reader holds.
-    let allocations = exchange_lent::<8192>(225, config());
+    let allocations = exchange_lent::<8192>(65, config());
     assert!(allocations <= u64::from(SAMPLES_PER_ROUND), "{allocations} for {SAMPLES_PER_ROUND} samples");
     // By shared memory, what refers to a slot is allocated for each sample, and nothing of its length. What comes in fragments is put
     // together in a buffer that the reader keeps.
-    for (domain, by_shared_memory) in [(229, true), (230, false)] {
+    for (domain, by_shared_memory) in [(69, true), (70, false)] {
         let (_, bytes) = exchange_flat(domain, config(), 1 << 20, by_shared_memory);
         assert!(bytes < 50 * 1000, "domain {domain}: {bytes} octets for 50 samples of 1 MiB");
     }

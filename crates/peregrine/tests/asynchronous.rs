@@ -79,7 +79,7 @@ fn expect<T: DdsType + PartialEq + std::fmt::Debug>(reader: &DataReader<T>, samp
 #[test]
 fn everything_arrives_in_order() {
     let modes = [asynchronous(FlowController::fast()), rate(100_000_000)];
-    for (domain, config) in [(180, config()), (181, polled())] {
+    for (domain, config) in [(80, config()), (81, polled())] {
         let participant = participant(domain, config);
         for mode in &modes {
             for reliable in [true, false] {
@@ -98,7 +98,7 @@ fn everything_arrives_in_order() {
 
 #[test]
 fn large_samples_arrive() {
-    for (domain, config) in [(182, config()), (183, polled())] {
+    for (domain, config) in [(82, config()), (83, polled())] {
         let participant = participant(domain, config);
         let (writer, reader) = pair::<Block>(&participant, rate(400_000_000), true, 4);
         let small_and_large = |number: u32| Block::new(number, if number.is_multiple_of(2) { 1 << 20 } else { 10 });
@@ -112,7 +112,7 @@ fn large_samples_arrive() {
 
 #[test]
 fn batches_leave_when_they_are_flushed() {
-    let participant = participant(184, config());
+    let participant = participant(84, config());
     let topic = participant.topic::<Reading>("batches").unwrap();
     let mode = asynchronous(FlowController::fast());
     let writer = topic.writer_builder().keep_all().batching(4096, Duration::MAX).publish_mode(mode).build().unwrap();
@@ -128,7 +128,7 @@ fn batches_leave_when_they_are_flushed() {
 
 #[test]
 fn writers_with_one_controller_are_both_served() {
-    let participant = participant(185, config());
+    let participant = participant(85, config());
     let flow = FlowController::bits_per_second(100_000_000).unwrap();
     let topic = participant.topic::<Reading>("shared").unwrap();
     let reader = topic.reader_builder().keep_all().reliable().build().unwrap();
@@ -151,7 +151,7 @@ fn writers_with_one_controller_are_both_served() {
 
 #[test]
 fn writing_waits_for_room_and_not_for_the_network() {
-    for (domain, config) in [(186, config()), (187, polled())] {
+    for (domain, config) in [(86, config()), (87, polled())] {
         let participant = participant(domain, config);
         let topic = participant.topic::<Reading>("room").unwrap();
         let builder = topic.writer_builder().best_effort().keep_all().resource_limits(at_most(3));
@@ -185,7 +185,7 @@ fn writing_waits_for_room_and_not_for_the_network() {
 
 #[test]
 fn a_writer_that_is_deleted_sends_what_is_queued() {
-    for (domain, config) in [(188, config()), (189, polled())] {
+    for (domain, config) in [(88, config()), (89, polled())] {
         let (a, b) = (participant(domain, config.clone()), participant(domain, config));
         let topic = a.topic::<Reading>("deleted").unwrap();
         let writer = topic.writer_builder().keep_all().reliable().publish_mode(rate(5_000_000)).build().unwrap();
@@ -201,7 +201,7 @@ fn a_writer_that_is_deleted_sends_what_is_queued() {
 
 #[test]
 fn late_joiners_get_what_is_kept() {
-    let participant = participant(190, config());
+    let participant = participant(90, config());
     let topic = participant.topic::<Reading>("kept").unwrap();
     let mode = asynchronous(FlowController::fast());
     let writer = topic.writer_builder().keep_last(1).transient_local().publish_mode(mode.clone()).build().unwrap();
@@ -215,7 +215,7 @@ fn late_joiners_get_what_is_kept() {
 
 #[test]
 fn keep_last_replaces_what_waits() {
-    let participant = participant(191, config());
+    let participant = participant(91, config());
     let topic = participant.topic::<Reading>("replaced").unwrap();
     let writer = topic.writer_builder().best_effort().keep_last(1).publish_mode(hardly_any()).build().unwrap();
     let reader = topic.reader_builder().best_effort().keep_all().build().unwrap();

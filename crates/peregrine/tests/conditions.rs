@@ -28,7 +28,7 @@ fn pair(domain: u32, config: DomainConfig) -> Pair {
 
 #[test]
 fn a_read_condition_is_true_while_there_are_samples_in_its_states() {
-    for (domain, config) in [(160, config()), (161, polled())] {
+    for (domain, config) in [(60, config()), (61, polled())] {
         let Pair { writer, reader } = pair(domain, config);
         let (fresh, any) = (reader.read_condition(Selector::NOT_READ), reader.read_condition(Selector::ANY));
         let set = WaitSet::new();
@@ -52,7 +52,7 @@ fn a_read_condition_is_true_while_there_are_samples_in_its_states() {
 
 #[test]
 fn a_query_condition_looks_at_values() {
-    let Pair { writer, reader } = pair(162, config());
+    let Pair { writer, reader } = pair(62, config());
     let high = reader.query_condition(Selector::ANY, |reading: &Reading| reading.value >= 100);
     let set = WaitSet::new();
     set.attach(&high);
@@ -73,7 +73,7 @@ fn a_query_condition_looks_at_values() {
 
 #[test]
 fn a_guard_condition_ends_a_wait_in_another_thread() {
-    for (domain, config) in [(163, config()), (164, polled())] {
+    for (domain, config) in [(63, config()), (64, polled())] {
         let Pair { reader, .. } = pair(domain, config);
         let guard = GuardCondition::new();
         let set = Arc::new(WaitSet::new());
@@ -116,7 +116,7 @@ fn one_thread_at_a_time_waits() {
 
 #[test]
 fn status_conditions_follow_the_statuses_they_are_asked_for() {
-    let Pair { writer, reader } = pair(165, config());
+    let Pair { writer, reader } = pair(65, config());
     let (of_writer, of_reader) = (writer.status_condition(), reader.status_condition());
     assert_eq!(of_writer.enabled_statuses(), StatusMask::ALL);
     of_writer.set_enabled_statuses(StatusMask::PUBLICATION_MATCHED);
@@ -148,7 +148,7 @@ fn a_type_of_another_name_makes_the_topic_inconsistent() {
         #[dds(key)]
         id: u32,
     }
-    let (a, b) = (participant(166), participant(166));
+    let (a, b) = (participant(66), participant(66));
     let topic = a.topic::<Reading>("readings").unwrap();
     let _writer = topic.writer().unwrap();
     assert!(matches!(a.topic::<Other>("readings"), Err(Error::PreconditionNotMet(_))));

@@ -95,7 +95,7 @@ fn exchange(writer: &DataWriter<Blob>, reader: &DataReader<Blob>, blob: &Blob) {
 
 #[test]
 fn a_sample_costs_its_writer_one_system_call() {
-    let sides = sides(170);
+    let sides = sides(70);
     let (writer, reader) = pair(&sides, false);
     settle(&sides);
     let before = Calls::of(&sides[0]);
@@ -111,7 +111,7 @@ fn a_sample_costs_its_writer_one_system_call() {
 /// asks again, so the quietest of some rounds counts.
 #[test]
 fn a_reliable_sample_costs_its_writer_one_system_call() {
-    let sides = sides(171);
+    let sides = sides(71);
     let (writer, reader) = pair(&sides, true);
     settle(&sides);
     let rounds = (0..10).map(|round| {
@@ -128,7 +128,7 @@ fn a_reliable_sample_costs_its_writer_one_system_call() {
 
 #[test]
 fn a_large_reliable_sample_costs_each_side_forty_system_calls_at_most() {
-    let sides = sides(172);
+    let sides = sides(72);
     let (writer, reader) = pair(&sides, true);
     settle(&sides);
     let rounds: Vec<[u64; 2]> = (0..10)
@@ -167,7 +167,7 @@ fn sleeps_of_threads(domain: u32) -> Vec<(String, u64)> {
 #[cfg(target_os = "linux")]
 #[test]
 fn an_idle_participant_with_ten_readers_does_nothing_at_all() {
-    let sides = sides_with(173, true);
+    let sides = sides_with(73, true);
     let topic = |side: usize, number: u32| sides[side].topic::<Blob>(&format!("topic{number}")).unwrap();
     let readers: Vec<_> = (0..10).map(|n| topic(1, n).reader_builder().reliable().build().unwrap()).collect();
     let writers: Vec<_> = (0..10).map(|n| topic(0, n).writer_builder().reliable().build().unwrap()).collect();
@@ -179,11 +179,11 @@ fn an_idle_participant_with_ten_readers_does_nothing_at_all() {
     // Another participant of the machine on this domain may disturb one window, never all of them.
     let mut seen = Vec::new();
     for _ in 0..10 {
-        let before = (sides.each_ref().map(Calls::of), sleeps_of_threads(173));
+        let before = (sides.each_ref().map(Calls::of), sleeps_of_threads(73));
         let text = "a data and a control thread on each side, and one for shared memory where the readers are";
         assert_eq!(before.1.len(), 5, "{text}: {:?}", before.1);
         std::thread::sleep(Duration::from_secs(3));
-        let after = (sides.each_ref().map(Calls::of), sleeps_of_threads(173));
+        let after = (sides.each_ref().map(Calls::of), sleeps_of_threads(73));
         if after == before {
             return;
         }

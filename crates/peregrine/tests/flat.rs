@@ -114,7 +114,7 @@ fn is_shared(octets: &[u8]) -> bool {
 
 #[test]
 fn in_shared_memory_a_sample_is_built_and_read_where_both_see_it() {
-    let (writer, reader) = pair::<Flat<Image>, Flat<Image>>(215, Path::SharedMemory, 1);
+    let (writer, reader) = pair::<Flat<Image>, Flat<Image>>(55, Path::SharedMemory, 1);
     for number in 0..50 {
         let image = build(&writer, number);
         assert!(is_shared(image.payload()) && is_shared(image.view().pixels().as_slice().unwrap()));
@@ -133,7 +133,7 @@ fn in_shared_memory_a_sample_is_built_and_read_where_both_see_it() {
 
 #[test]
 fn in_the_same_process_the_reader_sees_the_memory_that_was_built_in() {
-    let (writer, reader) = pair::<Flat<Image>, Flat<Image>>(216, Path::SameProcess, 1);
+    let (writer, reader) = pair::<Flat<Image>, Flat<Image>>(56, Path::SameProcess, 1);
     for number in 0..50 {
         let image = build(&writer, number);
         let built = addresses(image.payload());
@@ -148,7 +148,7 @@ fn in_the_same_process_the_reader_sees_the_memory_that_was_built_in() {
 
 #[test]
 fn over_udp_the_reader_sees_what_was_received() {
-    let (writer, reader) = pair::<Flat<Image>, Flat<Image>>(217, Path::Udp, 1);
+    let (writer, reader) = pair::<Flat<Image>, Flat<Image>>(57, Path::Udp, 1);
     for number in 0..50 {
         writer.write_flat(build(&writer, number)).unwrap();
         take_one(&reader, |sample| {
@@ -164,7 +164,7 @@ fn over_udp_the_reader_sees_what_was_received() {
 #[test]
 fn what_a_reader_holds_is_not_written_over() {
     for path in PATHS {
-        let (writer, reader) = pair::<Flat<Image>, Flat<Image>>(218, path, 1);
+        let (writer, reader) = pair::<Flat<Image>, Flat<Image>>(58, path, 1);
         writer.write_flat(build(&writer, 7)).unwrap();
         assert!(reader.wait_for_data(PATIENCE));
         let held = reader.take_loaned(&Selector::ANY).unwrap();
@@ -183,14 +183,14 @@ fn what_a_reader_holds_is_not_written_over() {
 #[test]
 fn flat_and_ordinary_endpoints_understand_each_other() {
     for path in PATHS {
-        let (writer, reader) = pair::<Flat<Image>, Image>(219, path, 1);
+        let (writer, reader) = pair::<Flat<Image>, Image>(59, path, 1);
         writer.write_flat(build(&writer, 3)).unwrap();
         take_one(&reader, |sample| {
             let image = sample.value().unwrap();
             assert_eq!((image.camera.as_str(), image.number, image.pixels.len()), ("front", 3, PIXELS));
         });
     }
-    let [a, b] = ["a", "b"].map(|side| participant(220, Path::SameProcess, side));
+    let [a, b] = ["a", "b"].map(|side| participant(60, Path::SameProcess, side));
     let reader = b.topic::<Flat<Image>>("images").unwrap().reader_builder().reliable().build().unwrap();
     let image = Image { camera: "front".into(), number: 4, note: Some("sunny".into()), pixels: vec![4; PIXELS] };
     for (id, is_flat) in [(RepresentationId::XCDR1, false), (RepresentationId::XCDR2, true)] {
@@ -218,7 +218,7 @@ fn flat_and_ordinary_endpoints_understand_each_other() {
 /// A value that readers of this process share was checked when it was made.
 #[test]
 fn a_shared_sample_is_seen_where_its_writer_has_it() {
-    let (writer, reader) = pair::<Flat<Image>, Flat<Image>>(222, Path::SameProcess, 1);
+    let (writer, reader) = pair::<Flat<Image>, Flat<Image>>(62, Path::SameProcess, 1);
     let sample = std::sync::Arc::new(Flat::from_payload(build(&writer, 5).payload().to_vec()).unwrap());
     let built = addresses(sample.payload());
     writer.write_shared(sample).unwrap();
@@ -230,7 +230,7 @@ fn a_shared_sample_is_seen_where_its_writer_has_it() {
 
 #[test]
 fn misuse_is_an_error_that_says_what() {
-    let participant = participant(223, Path::SameProcess, "a");
+    let participant = participant(63, Path::SameProcess, "a");
     let topic = participant.topic::<Flat<Image>>("images").unwrap();
     let (writer, other) = (topic.writer().unwrap(), topic.writer().unwrap());
     let small = writer.loan_flat(16, |image| image.camera("front")?.number(1)?.note(None)?.pixels(&[1; 32])?.finish());
@@ -252,7 +252,7 @@ fn misuse_is_an_error_that_says_what() {
 #[test]
 fn what_is_lent_is_the_encoding() {
     for path in PATHS {
-        let (writer, reader) = pair::<Flat<Image>, Flat<Image>>(224, path, 1);
+        let (writer, reader) = pair::<Flat<Image>, Flat<Image>>(64, path, 1);
         drop(build(&writer, 255));
         let built = writer
             .loan_flat(PIXELS + 100, |image| image.camera("no")?.number(9)?.note(None)?.pixels(&[1, 2, 3])?.finish());

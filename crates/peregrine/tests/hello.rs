@@ -27,7 +27,7 @@ fn participant(domain: u32) -> DomainParticipant {
 
 #[test]
 fn a_sample_goes_from_writer_to_reader() {
-    let (a, b) = (participant(150), participant(150));
+    let (a, b) = (participant(50), participant(50));
     let writer = a.topic::<Counter>("counters").unwrap().writer_builder().reliable().keep_all().build().unwrap();
     let reader = b.topic::<Counter>("counters").unwrap().reader_builder().reliable().keep_all().build().unwrap();
     writer.wait_for_readers(1, PATIENCE).unwrap();
@@ -40,7 +40,7 @@ fn a_sample_goes_from_writer_to_reader() {
 
 #[test]
 fn many_samples_of_all_sizes_arrive_in_order() {
-    let (a, b) = (participant(151), participant(151));
+    let (a, b) = (participant(51), participant(51));
     let writer = a.topic::<Counter>("sizes").unwrap().writer_builder().reliable().keep_all().build().unwrap();
     let (tell, told) = mpsc::sync_channel(1000);
     let topic = b.topic::<Counter>("sizes").unwrap();
@@ -69,7 +69,7 @@ fn many_samples_of_all_sizes_arrive_in_order() {
 
 #[test]
 fn a_listener_is_told_of_what_its_own_takes_make_room_for() {
-    let (a, b) = (participant(188), participant(188));
+    let (a, b) = (participant(88), participant(88));
     let writer = a.topic::<Counter>("room").unwrap().writer_builder().reliable().keep_all().build().unwrap();
     let (tell, told) = mpsc::sync_channel(1000);
     let mut qos = DataReaderQos { reliability: Reliability::RELIABLE, history: History::KeepAll, ..Default::default() };
@@ -97,7 +97,7 @@ fn a_listener_is_told_of_what_its_own_takes_make_room_for() {
 /// An acknowledgement and the next write meet in the writer, from two threads: whichever comes last says when to ask.
 #[test]
 fn every_write_is_acknowledged_whatever_it_meets() {
-    let participant = participant(189);
+    let participant = participant(89);
     let topic = participant.topic::<Counter>("acknowledged").unwrap();
     let reader = topic.reader_builder().reliable().keep_last(1).build().unwrap();
     let writers: Vec<_> = (0..4).map(|_| topic.writer_builder().reliable().keep_last(1).build().unwrap()).collect();
@@ -118,7 +118,7 @@ fn every_write_is_acknowledged_whatever_it_meets() {
 
 #[test]
 fn a_participant_that_leaves_is_noticed() {
-    let (a, b) = (participant(152), participant(152));
+    let (a, b) = (participant(52), participant(52));
     let writer = a.topic::<Counter>("leave").unwrap().writer().unwrap();
     let reader = b.topic::<Counter>("leave").unwrap().reader().unwrap();
     reader.wait_for_writers(1, PATIENCE).unwrap();
@@ -131,7 +131,7 @@ fn a_participant_that_leaves_is_noticed() {
 
 #[test]
 fn a_sample_serialized_by_the_writer_of_it_arrives() {
-    let (a, b) = (participant(153), participant(153));
+    let (a, b) = (participant(53), participant(53));
     let writer = a.topic::<Counter>("serialized").unwrap().writer_builder().reliable().keep_all().build().unwrap();
     let reader = b.topic::<Counter>("serialized").unwrap().reader_builder().reliable().keep_all().build().unwrap();
     writer.wait_for_readers(1, PATIENCE).unwrap();
@@ -154,7 +154,7 @@ fn a_sample_serialized_by_the_writer_of_it_arrives() {
 
 #[test]
 fn endpoints_that_do_not_match_are_told_why() {
-    let (a, b) = (participant(154), participant(154));
+    let (a, b) = (participant(54), participant(54));
     let writer = a.topic::<Counter>("unequal").unwrap().writer_builder().best_effort().build().unwrap();
     let reader = b.topic::<Counter>("unequal").unwrap().reader_builder().reliable().build().unwrap();
     let end = std::time::Instant::now() + PATIENCE;
@@ -167,7 +167,7 @@ fn endpoints_that_do_not_match_are_told_why() {
 
 #[test]
 fn the_last_handle_waits_for_the_listener() {
-    let (a, b) = (participant(153), participant(153));
+    let (a, b) = (participant(53), participant(53));
     let writer = a.topic::<Counter>("last").unwrap().writer().unwrap();
     let (started, has_started) = mpsc::sync_channel(4);
     let (release, is_released) = mpsc::sync_channel::<()>(1);

@@ -16,7 +16,7 @@ use peregrine_rtps::wire::{
     DataHead, Endianness, Header, InfoDestination, InlineQos, ParameterId, PayloadKind, Submessage, Submessages,
 };
 
-const DOMAIN: u32 = 137;
+const DOMAIN: u32 = 37;
 const TOPIC: &str = "inline";
 
 /// What inline QoS says of the topic's name, as it is on the wire, and of the writer's strength.

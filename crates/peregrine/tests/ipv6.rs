@@ -49,7 +49,7 @@ fn exchange(from: &DomainParticipant, to: &DomainParticipant) -> [u64; 2] {
 
 #[test]
 fn a_host_with_both_announces_both_and_is_reached_by_one() {
-    let (here, there) = (start(149, 0, dual()), start(149, 1, dual()));
+    let (here, there) = (start(49, 0, dual()), start(49, 1, dual()));
     let [v4, v6] = exchange(&here, &there);
     let (most, least) = (v4.max(v6), v4.min(v6));
     // Announcements go to every peer named, and come on top.
@@ -66,7 +66,7 @@ fn one_that_speaks_only_ipv6_meets_one_that_speaks_both() {
     let mut only = dual();
     only.udp_v4 = false;
     only.peers = vec!["::1".parse().unwrap()];
-    let (here, there) = (start(150, 0, only), start(150, 1, dual()));
+    let (here, there) = (start(50, 0, only), start(50, 1, dual()));
     assert_eq!(exchange(&here, &there)[0], 0);
     let [v4, v6] = exchange(&there, &here);
     assert!(v6 >= 200 && v4 < 50, "{v4} over IPv4, {v6} over IPv6");

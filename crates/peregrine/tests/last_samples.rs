@@ -112,8 +112,8 @@ fn nothing_is_lost_at_the_end_whatever_the_wait_strategy() {
     spinning.wait = WaitStrategy::SpinThenBlock(Duration::from_micros(50));
     let strategies = [config(), polled(), spinning];
     for (number, strategy) in strategies.iter().flat_map(by_both_paths).enumerate() {
-        let here = apart(125, by_both_paths(&config())[number % 2].clone(), 10);
-        let there = apart(125, strategy, number + 1);
+        let here = apart(25, by_both_paths(&config())[number % 2].clone(), 10);
+        let there = apart(25, strategy, number + 1);
         let reader = there.topic::<Reading>("readings").unwrap().reader_builder().keep_all().build().unwrap();
         for round in 0..50 {
             let writer = best_effort(&here);

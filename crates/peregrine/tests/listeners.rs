@@ -41,7 +41,7 @@ impl DataReaderListener<Reading> for Busy {
 
 #[test]
 fn a_listener_may_write_take_create_and_delete() {
-    let (a, b) = (participant(190), participant(190));
+    let (a, b) = (participant(90), participant(90));
     let (told, calls) = sync_channel(100);
     let questions = a.topic::<Reading>("questions").unwrap().writer_builder().reliable().keep_all().build().unwrap();
     let answers = a.topic::<Reading>("answers").unwrap().reader_builder().reliable().keep_all().build().unwrap();
@@ -65,7 +65,7 @@ fn a_listener_may_write_take_create_and_delete() {
 
 #[test]
 fn a_listener_may_let_go_of_the_last_participant() {
-    let a = participant(191);
+    let a = participant(91);
     let writer = a.topic::<Reading>("readings").unwrap().writer_builder().reliable().build().unwrap();
     let (told, ended) = sync_channel(1);
     let own: Arc<Mutex<Option<DataReader<Reading>>>> = Arc::default();
@@ -73,7 +73,7 @@ fn a_listener_may_let_go_of_the_last_participant() {
         // Sockets and threads of its own.
         let mut config = common::config();
         config.receive_buffers = 17;
-        let b = peregrine::DomainParticipant::builder(191).config(config).build().unwrap();
+        let b = peregrine::DomainParticipant::builder(91).config(config).build().unwrap();
         let held = Arc::clone(&own);
         let reader = b
             .topic::<Reading>("readings")
@@ -136,7 +136,7 @@ impl SubscriberListener for Witness {
 
 #[test]
 fn the_nearest_listener_is_told() {
-    let participant = participant(192);
+    let participant = participant(92);
     let (tell, told) = sync_channel(100);
     let witness = |who| Arc::new(Witness(who, tell.clone()));
     participant.set_listener(Some(witness("participant")), StatusMask::ALL);
@@ -180,7 +180,7 @@ fn no_listener_runs_on_a_thread_that_waits() {
         }
     }
     const SAMPLES: u32 = 3_000;
-    let participant = participant(191);
+    let participant = participant(91);
     let topic = participant.topic::<Reading>("listened to").unwrap();
     let noted = Arc::new(Mutex::default());
     let reader = topic.reader_builder().reliable().keep_all();

@@ -74,8 +74,8 @@ fn datagrams_of(here: DomainParticipant, readers: usize, by_group: bool) -> u64 
 
 #[test]
 fn what_is_sent_does_not_grow_with_those_who_listen() {
-    let (one, two, five) = (datagrams(141, 1, true), datagrams(142, 2, true), datagrams(143, 5, true));
-    let unicast = datagrams(144, 5, false);
+    let (one, two, five) = (datagrams(41, 1, true), datagrams(42, 2, true), datagrams(43, 5, true));
+    let unicast = datagrams(44, 5, false);
     // A busy machine asks for acknowledgement more often.
     assert!((200..500).contains(&one), "{one}");
     assert!((200..500).contains(&two), "{two}");
@@ -87,7 +87,7 @@ fn what_is_sent_does_not_grow_with_those_who_listen() {
 fn nothing_is_sent_to_a_group_where_that_is_forbidden() {
     let mut forbidding = config();
     forbidding.send_to_groups = false;
-    let here = apart(139, 0, forbidding);
+    let here = apart(39, 0, forbidding);
     let datagrams = datagrams_of(here, 3, true);
     assert!(datagrams >= 600, "each of three readers is sent 200 samples by itself: {datagrams}");
 }
@@ -96,8 +96,8 @@ fn nothing_is_sent_to_a_group_where_that_is_forbidden() {
 fn a_group_of_the_domain_serves_readers_that_name_none() {
     let mut config = config();
     config.multicast_groups = vec![group()];
-    let here = apart(145, 0, common::config());
-    let there: Vec<_> = (1..=3).map(|number| apart(145, number, config.clone())).collect();
+    let here = apart(45, 0, common::config());
+    let there: Vec<_> = (1..=3).map(|number| apart(45, number, config.clone())).collect();
     let writer = writer(&here);
     let listening: Vec<_> = there.iter().map(|p| reader(p, None)).collect();
     writer.wait_for_readers(3, PATIENCE).unwrap();
@@ -117,9 +117,9 @@ fn a_group_of_the_domain_serves_readers_that_name_none() {
 fn a_group_is_received_without_threads_too() {
     let mut polled = config();
     polled.wait = WaitStrategy::Poll;
-    let here = apart(146, 0, config());
+    let here = apart(46, 0, config());
     let writer = writer(&here);
-    let there = [apart(146, 1, polled.clone()), apart(146, 2, polled)];
+    let there = [apart(46, 1, polled.clone()), apart(46, 2, polled)];
     let listening = there.each_ref().map(|p| reader(p, Some(group())));
     let poll = || there.iter().for_each(|p| p.poll(std::time::Duration::from_millis(1)));
     eventually("matching", || {
@@ -128,7 +128,7 @@ fn a_group_is_received_without_threads_too() {
     });
     let group_received = |p: &DomainParticipant| {
         let statistics = p.transport_statistics();
-        let of_group = statistics.iter().filter(|(address, _)| address.port() == 7401 + 250 * 146);
+        let of_group = statistics.iter().filter(|(address, _)| address.port() == 7401 + 250 * 46);
         of_group.map(|(_, statistics)| statistics.datagrams_received).sum::<u64>()
     };
     for value in 0..20 {
@@ -142,8 +142,8 @@ fn a_group_is_received_without_threads_too() {
 
 #[test]
 fn a_group_is_left_with_its_last_reader_and_can_be_joined_again() {
-    let here = apart(147, 0, config());
-    let there = [apart(147, 1, config()), apart(147, 2, config())];
+    let here = apart(47, 0, config());
+    let there = [apart(47, 1, config()), apart(47, 2, config())];
     let writer = writer(&here);
     for round in 0..3 {
         let listening = there.each_ref().map(|p| reader(p, Some(group())));
@@ -159,7 +159,7 @@ fn a_group_is_left_with_its_last_reader_and_can_be_joined_again() {
 
 #[test]
 fn what_is_no_group_is_refused() {
-    let participant = apart(148, 0, config());
+    let participant = apart(48, 0, config());
     let topic = participant.topic::<Reading>("multicast").unwrap();
     for (group, part) in [("10.0.0.1", "not a multicast group"), ("ff02::1:9", "not of a transport in use")] {
         let result = topic.reader_builder().multicast(group.parse().unwrap()).build();

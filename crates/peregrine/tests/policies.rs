@@ -47,7 +47,7 @@ fn wait_for(condition: &peregrine::StatusCondition, mask: StatusMask) {
 
 #[test]
 fn a_missed_deadline_is_reported_on_both_sides() {
-    let participant = participant(176);
+    let participant = participant(76);
     let deadline = Deadline { period: Span::from_millis(30) };
     let writer = write_to(&participant, DataWriterQos { deadline, ..writer_qos() });
     let reader = read_from(&participant, DataReaderQos { deadline, ..reader_qos() });
@@ -71,7 +71,7 @@ fn a_missed_deadline_is_reported_on_both_sides() {
 
 #[test]
 fn a_writer_that_does_not_assert_itself_counts_as_dead() {
-    let participant = participant(177);
+    let participant = participant(77);
     let liveliness = Liveliness { kind: LivelinessKind::ManualByTopic, lease_duration: Span::from_millis(40) };
     let writer = write_to(&participant, DataWriterQos { liveliness, ..writer_qos() });
     let reader = read_from(&participant, DataReaderQos { liveliness, ..reader_qos() });
@@ -90,7 +90,7 @@ fn a_writer_that_does_not_assert_itself_counts_as_dead() {
 
 #[test]
 fn the_stronger_writer_owns_an_instance_and_strength_may_change() {
-    let participant = participant(178);
+    let participant = participant(78);
     let strong = |strength| DataWriterQos {
         ownership: Ownership::Exclusive,
         ownership_strength: OwnershipStrength(strength),
@@ -122,7 +122,7 @@ fn the_stronger_writer_owns_an_instance_and_strength_may_change() {
 
 #[test]
 fn time_based_filter_and_lifespan_drop_what_is_of_no_use() {
-    let participant = participant(179);
+    let participant = participant(79);
     let lifespan = Lifespan { duration: Span::from_millis(60) };
     let writer = write_to(&participant, DataWriterQos { lifespan, ..writer_qos() });
     let rare = TimeBasedFilter { minimum_separation: Span::from_secs(3600) };
@@ -140,7 +140,7 @@ fn time_based_filter_and_lifespan_drop_what_is_of_no_use() {
 
 #[test]
 fn a_time_based_filter_keeps_the_last_value() {
-    let participant = participant(189);
+    let participant = participant(89);
     let writer = write_to(&participant, writer_qos());
     let rare = TimeBasedFilter { minimum_separation: Span::from_secs(3600) };
     let reader = read_from(&participant, DataReaderQos { time_based_filter: rare, ..reader_qos() });
@@ -158,7 +158,7 @@ fn a_time_based_filter_keeps_the_last_value() {
 
 #[test]
 fn samples_can_be_ordered_by_when_they_were_written() {
-    let participant = participant(180);
+    let participant = participant(80);
     let destination_order = DestinationOrder::BySourceTimestamp;
     let early = write_to(&participant, DataWriterQos { destination_order, ..writer_qos() });
     let late = write_to(&participant, DataWriterQos { destination_order, ..writer_qos() });
@@ -174,7 +174,7 @@ fn samples_can_be_ordered_by_when_they_were_written() {
 
 #[test]
 fn a_deleted_writer_disposes_its_instances_unless_told_otherwise() {
-    let (a, b) = (participant(181), participant(181));
+    let (a, b) = (participant(81), participant(81));
     let reader = read_from(&b, reader_qos());
     for (autodispose, expected) in [(true, InstanceState::NotAliveDisposed), (false, InstanceState::NotAliveNoWriters)]
     {
@@ -200,7 +200,7 @@ fn a_deleted_writer_disposes_its_instances_unless_told_otherwise() {
 
 #[test]
 fn a_reader_forgets_instances_that_ended_long_ago() {
-    let participant = participant(182);
+    let participant = participant(82);
     let reader_data_lifecycle = ReaderDataLifecycle {
         autopurge_disposed_samples_delay: Span::from_millis(30),
         ..ReaderDataLifecycle::default()
@@ -218,7 +218,7 @@ fn a_reader_forgets_instances_that_ended_long_ago() {
 
 #[test]
 fn partitions_may_change() {
-    let participant = participant(183);
+    let participant = participant(83);
     let partition = |names: &[&str]| Partition(names.iter().map(|n| (*n).to_owned()).collect());
     let publisher = participant.publisher(PublisherQos { partition: partition(&["left"]), ..PublisherQos::default() });
     let subscriber =
@@ -236,7 +236,7 @@ fn partitions_may_change() {
 
 #[test]
 fn endpoints_that_do_not_match_are_told_of_with_both_values() {
-    let (a, b) = (participant(198), participant(198));
+    let (a, b) = (participant(98), participant(98));
     let mut events = a.discovery_events();
     let writer = write_to(&a, DataWriterQos { reliability: Reliability::BEST_EFFORT, ..writer_qos() });
     let reader = read_from(&b, reader_qos());
@@ -260,7 +260,7 @@ fn refused<T>(result: Result<T, Error>) -> String {
 
 #[test]
 fn what_cannot_be_announced_is_refused() {
-    let participant = participant(196);
+    let participant = participant(96);
     let topic = participant.topic::<Reading>("readings").unwrap();
     let many = Partition((0..65).map(|n| n.to_string()).collect());
     let long = Partition(vec!["x".repeat(257)]);
@@ -277,12 +277,12 @@ fn what_cannot_be_announced_is_refused() {
     assert!(refused(topic.set_qos(TopicQos { topic_data, ..topic.qos() })).starts_with("TOPIC_DATA"));
     let qos = peregrine::qos::ParticipantQos { user_data, ..participant.qos() };
     assert!(refused(participant.set_qos(qos.clone())).contains("permitted are 32768"));
-    assert!(refused(DomainParticipant::builder(196).qos(qos).config(common::config()).build()).contains("USER_DATA"));
+    assert!(refused(DomainParticipant::builder(96).qos(qos).config(common::config()).build()).contains("USER_DATA"));
 }
 
 #[test]
 fn as_much_as_may_be_announced_arrives() {
-    let (a, b) = (participant(197), participant(197));
+    let (a, b) = (participant(97), participant(97));
     let partition = Partition((0..64).map(|n| format!("{n:0>256}")).collect());
     let octets = vec![7; 65_528];
     let topic_qos = TopicQos { topic_data: TopicData(octets.clone()), ..TopicQos::default() };
@@ -303,7 +303,7 @@ fn as_much_as_may_be_announced_arrives() {
 
 #[test]
 fn what_cannot_change_says_so() {
-    let participant = participant(184);
+    let participant = participant(84);
     let (writer, reader) = (write_to(&participant, writer_qos()), read_from(&participant, reader_qos()));
     let history = DataWriterQos::default();
     assert!(matches!(writer.set_qos(history), Err(Error::ImmutablePolicy(PolicyId::History))));
@@ -324,7 +324,7 @@ fn what_cannot_change_says_so() {
 
 #[test]
 fn a_topic_lends_its_policies_and_announces_its_data() {
-    let (a, b) = (participant(185), participant(185));
+    let (a, b) = (participant(85), participant(85));
     let qos = TopicQos { reliability: Reliability::RELIABLE, history: History::KeepAll, ..TopicQos::default() };
     let topic = a.topic_with_qos::<Reading>("readings", qos.clone()).unwrap();
     let reader = topic.reader_builder().copy_from_topic_qos().build().unwrap();
@@ -364,7 +364,7 @@ fn a_topic_lends_its_policies_and_announces_its_data() {
 
 #[test]
 fn a_late_reader_waits_for_what_was_written_before() {
-    let (a, b) = (participant(186), participant(186));
+    let (a, b) = (participant(86), participant(86));
     let topic = a.topic::<Reading>("readings").unwrap();
     let writer = topic.writer_builder().reliable().keep_all().transient_local().build().unwrap();
     for value in 0..200 {
@@ -385,7 +385,7 @@ fn a_late_reader_waits_for_what_was_written_before() {
 
 #[test]
 fn every_policy_may_change_until_the_entity_is_enabled() {
-    let participant = participant(193);
+    let participant = participant(93);
     let topic = participant.topic::<Reading>("readings").unwrap();
     let mut participant_qos = participant.qos();
     participant_qos.entity_factory.autoenable_created_entities = false;
@@ -453,7 +453,7 @@ fn immutable(result: Result<(), Error>) -> Result<(), PolicyId> {
 
 #[test]
 fn entities_may_wait_to_be_enabled() {
-    let participant = participant(187);
+    let participant = participant(87);
     let mut publisher_qos = PublisherQos::default();
     publisher_qos.entity_factory.autoenable_created_entities = false;
     let publisher = participant.publisher(publisher_qos);

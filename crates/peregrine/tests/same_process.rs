@@ -23,7 +23,7 @@ fn direct() -> DomainConfig {
 /// A participant that meets only those of this test process.
 fn participant(config: DomainConfig) -> DomainParticipant {
     let tag = format!("same process {}", std::process::id());
-    DomainParticipant::builder(207).config(config).domain_tag(tag).build().unwrap()
+    DomainParticipant::builder(47).config(config).domain_tag(tag).build().unwrap()
 }
 
 fn pair<T: DdsType>(a: &DomainParticipant, b: &DomainParticipant, name: &str) -> (DataWriter<T>, DataReader<T>) {

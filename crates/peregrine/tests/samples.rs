@@ -25,7 +25,7 @@ fn values(samples: &[Sample<Reading>]) -> Vec<u32> {
 
 #[test]
 fn instances_are_read_one_by_one() {
-    let participant = participant(167);
+    let participant = participant(67);
     let (writer, reader) = pair::<Reading>(&participant);
     for (id, value) in [(3, 1), (1, 2), (2, 3), (1, 4)] {
         writer.write(&Reading::new(id, value)).unwrap();
@@ -52,7 +52,7 @@ fn instances_are_read_one_by_one() {
 
 #[test]
 fn next_sample_and_bounds_are_respected() {
-    let participant = participant(168);
+    let participant = participant(68);
     let (writer, reader) = pair::<Reading>(&participant);
     for value in 0..4 {
         writer.write(&Reading::new(1, value)).unwrap();
@@ -72,7 +72,7 @@ fn next_sample_and_bounds_are_respected() {
 
 #[test]
 fn keys_of_all_sizes_are_told_on_both_sides() {
-    let participant = participant(169);
+    let participant = participant(69);
     let (writer, reader) = pair::<Named>(&participant);
     let name = "a name longer than a key hash".to_owned();
     writer.write(&Named { name: name.clone(), value: 7 }).unwrap();
@@ -112,7 +112,7 @@ mod liar {
 
 #[test]
 fn a_sample_that_cannot_be_decoded_does_not_take_others_with_it() {
-    let (a, b) = (participant(170), participant(170));
+    let (a, b) = (participant(70), participant(70));
     let writer = a.topic::<liar::Said>("moods").unwrap().writer_builder().reliable().keep_all().build().unwrap();
     let reader = b.topic::<liar::Meant>("moods").unwrap().reader_builder().reliable().keep_all().build().unwrap();
     writer.wait_for_readers(1, PATIENCE).unwrap();
@@ -138,7 +138,7 @@ struct Plain {
 #[test]
 fn loans_show_plain_values_in_place() {
     assert_eq!(Plain::EXTENSIBILITY, Extensibility::Final);
-    let participant = participant(171);
+    let participant = participant(71);
     let (writer, reader) = pair::<Plain>(&participant);
     for number in 0..3 {
         writer.write(&Plain { number, value: 0.5 }).unwrap();
@@ -164,7 +164,7 @@ fn loans_show_plain_values_in_place() {
 
 #[test]
 fn loans_decode_what_cannot_be_shown_in_place_and_tell_what_has_no_value() {
-    let participant = participant(194);
+    let participant = participant(94);
     let (writer, reader) = pair::<Reading>(&participant);
     writer.write(&Reading::new(1, 7)).unwrap();
     writer.dispose(&Reading::new(1, 0)).unwrap();
@@ -182,7 +182,7 @@ fn loans_decode_what_cannot_be_shown_in_place_and_tell_what_has_no_value() {
 
 #[test]
 fn long_plain_values_come_in_place_or_decoded() {
-    let participant = participant(195);
+    let participant = participant(95);
     let (writer, reader) = pair::<[f64; 4000]>(&participant);
     for number in 0..4 {
         writer.write(&[f64::from(number); 4000]).unwrap();

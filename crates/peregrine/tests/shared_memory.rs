@@ -90,7 +90,7 @@ fn path_of(events: &mut DiscoveryEvents) -> DeliveryPath {
 
 #[test]
 fn samples_of_every_size_go_by_shared_memory_and_not_in_datagrams() {
-    let (a, b) = two(200);
+    let (a, b) = two(100);
     let mut events = [a.discovery_events(), b.discovery_events()];
     let (writer, reader) = reliable_pair::<Block>(&a, &b, "sizes");
     assert!(events.each_mut().into_iter().all(|events| path_of(events) == DeliveryPath::SharedMemory));
@@ -114,7 +114,7 @@ fn samples_of_every_size_go_by_shared_memory_and_not_in_datagrams() {
 
 #[test]
 fn what_is_lent_lies_where_readers_in_other_processes_read_it() {
-    let (a, b) = two(213);
+    let (a, b) = two(53);
     let (writer, reader) = reliable_pair::<[u64; 8192]>(&a, &b, "lent");
     drop(writer.loan().unwrap());
     for number in 0..100 {
@@ -142,7 +142,7 @@ fn what_is_written_while_other_readers_come_and_go_arrives_once_and_in_order() {
     of_writer.same_process = true;
     let mut of_stranger = config();
     of_stranger.shared_memory = false;
-    let (a, b, c) = (with(221, of_writer), with(221, apart(config())), with(221, of_stranger));
+    let (a, b, c) = (with(61, of_writer), with(61, apart(config())), with(61, of_stranger));
     let (writer, reader) = reliable_pair::<[u64; 8]>(&a, &b, "changing");
     let write = |numbers: std::ops::Range<u64>| {
         for number in numbers {
@@ -196,7 +196,7 @@ fn what_is_written_while_other_readers_come_and_go_arrives_once_and_in_order() {
 
 #[test]
 fn what_is_held_is_consistent_until_its_writer_has_gone() {
-    let (a, b) = two(215);
+    let (a, b) = two(55);
     let (writer, reader) = reliable_pair::<Block>(&a, &b, "held");
     // The first is copied out of shared memory, the second stays there.
     for (number, len) in [(0, 100), (1, 63_000)] {
@@ -229,7 +229,7 @@ fn mapped_bytes() -> u64 {
 
 #[test]
 fn who_writes_large_samples_one_by_one_needs_memory_for_few() {
-    let (a, b) = two(214);
+    let (a, b) = two(54);
     let (writer, reader) = reliable_pair::<Block>(&a, &b, "few");
     const LEN: usize = 64 << 20;
     for number in 0..20 {
@@ -243,7 +243,7 @@ fn who_writes_large_samples_one_by_one_needs_memory_for_few() {
 
 #[test]
 fn a_writer_in_full_flow_loses_nothing() {
-    let (a, b) = two(201);
+    let (a, b) = two(101);
     let (writer, reader) = reliable_pair::<Block>(&a, &b, "flow");
     const SAMPLES: u64 = 20_000;
     let thread = std::thread::spawn(move || {
@@ -269,7 +269,7 @@ fn a_writer_in_full_flow_loses_nothing() {
 /// A reader without room makes the writer wait, and goes on where it was.
 #[test]
 fn a_reader_without_room_holds_the_writer_up_and_misses_nothing() {
-    let (a, b) = two(202);
+    let (a, b) = two(42);
     let topic = b.topic::<Block>("stalled").unwrap();
     let mut qos = DataReaderQos { reliability: Reliability::RELIABLE, history: History::KeepAll, ..Default::default() };
     qos.resource_limits.max_samples = Limit::At(3);
@@ -287,7 +287,7 @@ fn a_reader_without_room_holds_the_writer_up_and_misses_nothing() {
 
 #[test]
 fn who_comes_late_gets_the_history() {
-    let (a, b) = two(203);
+    let (a, b) = two(43);
     let topic = a.topic::<Block>("late").unwrap();
     let writer = topic.writer_builder().reliable().transient_local().keep_last(5).build().unwrap();
     write_all(&writer, 0..9, 5000);
@@ -305,7 +305,7 @@ fn who_comes_late_gets_the_history() {
 
 #[test]
 fn instances_live_and_end_as_over_the_network() {
-    let (a, b) = two(204);
+    let (a, b) = two(44);
     let (writer, reader) = reliable_pair::<Named>(&a, &b, "instances");
     let named = |name: &str, value| Named { name: format!("{name}, a name too long for a key hash"), value };
     writer.write(&named("first", 1)).unwrap();
@@ -327,7 +327,7 @@ fn instances_live_and_end_as_over_the_network() {
 
 #[test]
 fn a_best_effort_reader_sees_whole_samples_in_order() {
-    let (a, b) = two(205);
+    let (a, b) = two(45);
     let writer = a.topic::<Block>("best effort").unwrap().writer_builder().best_effort().build().unwrap();
     let reader = b.topic::<Block>("best effort").unwrap().reader_builder().best_effort().keep_last(4).build().unwrap();
     await_channels(&a, &b, 1);
@@ -349,7 +349,7 @@ fn a_best_effort_reader_sees_whole_samples_in_order() {
 
 #[test]
 fn readers_in_several_places_share_what_is_written() {
-    let (a, b) = two(206);
+    let (a, b) = two(46);
     let topic = a.topic::<Block>("shared").unwrap();
     let writer = topic.writer_builder().reliable().keep_all().build().unwrap();
     let here = topic.reader_builder().reliable().keep_all().build().unwrap();
@@ -371,7 +371,7 @@ fn readers_in_several_places_share_what_is_written() {
 fn whoever_switches_it_off_gets_datagrams() {
     let mut off = config();
     off.shared_memory = false;
-    let (a, b) = (with(207, config()), with(207, off));
+    let (a, b) = (with(47, config()), with(47, off));
     let writer = a.topic::<Reading>("off").unwrap().writer_builder().reliable().keep_all().build().unwrap();
     let reader = b.topic::<Reading>("off").unwrap().reader_builder().reliable().keep_all().build().unwrap();
     writer.wait_for_readers(1, PATIENCE).unwrap();
@@ -384,7 +384,7 @@ fn whoever_switches_it_off_gets_datagrams() {
 
 #[test]
 fn who_polls_takes_from_shared_memory_without_any_thread() {
-    let (a, b) = (with(208, polled()), with(208, apart(polled())));
+    let (a, b) = (with(48, polled()), with(48, apart(polled())));
     let writer = a.topic::<Block>("polled").unwrap().writer_builder().reliable().keep_all().build().unwrap();
     let reader = b.topic::<Block>("polled").unwrap().reader_builder().reliable().keep_all().build().unwrap();
     eventually("shared memory is used", || {
@@ -404,7 +404,7 @@ fn who_polls_takes_from_shared_memory_without_any_thread() {
 fn who_polls_without_waiting_gets_samples_by_shared_memory_and_in_datagrams() {
     let mut off = config();
     off.shared_memory = false;
-    let (near, far, b) = (with(216, config()), with(216, off), with(216, apart(polled())));
+    let (near, far, b) = (with(56, config()), with(56, off), with(56, apart(polled())));
     let writers = [&near, &far].map(|participant| {
         let topic = participant.topic::<Block>("both").unwrap();
         topic.writer_builder().reliable().keep_all().build().unwrap()
@@ -435,7 +435,7 @@ fn who_polls_without_waiting_gets_samples_by_shared_memory_and_in_datagrams() {
 fn who_spins_takes_from_shared_memory() {
     let mut spinning = apart(config());
     spinning.wait = WaitStrategy::SpinThenBlock(Duration::from_micros(100));
-    let (a, b) = (with(209, config()), with(209, spinning));
+    let (a, b) = (with(49, config()), with(49, spinning));
     let (writer, reader) = reliable_pair::<Block>(&a, &b, "spinning");
     for number in 0..500 {
         writer.write(&Block::new(number, 100)).unwrap();
@@ -446,7 +446,7 @@ fn who_spins_takes_from_shared_memory() {
 /// What a deleted writer has written is still delivered, and its channel goes; so does that of a deleted reader.
 #[test]
 fn channels_end_with_their_writers_and_readers() {
-    let (a, b) = two(210);
+    let (a, b) = two(50);
     let (writer, reader) = reliable_pair::<Block>(&a, &b, "ends");
     write_all(&writer, 0..20, 5000);
     drop(writer);

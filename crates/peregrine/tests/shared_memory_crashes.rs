@@ -24,7 +24,7 @@ static ALLOCATOR: dhat::Alloc = dhat::Alloc;
 const ROLE: &str = "PEREGRINE_TEST_ROLE";
 const ROUND: &str = "PEREGRINE_TEST_ROUND";
 const ROUNDS: &str = "PEREGRINE_SHM_ROUNDS";
-const DOMAIN: u32 = 215;
+const DOMAIN: u32 = 55;
 const LEASE: Duration = Duration::from_secs(2);
 /// After so many, everything has been allocated that is kept.
 const WARM_UP: u64 = 10;

@@ -13,7 +13,7 @@ use common::{PATIENCE, config, eventually};
 use peregrine::{DataReader, DataWriter, DdsType, DeliveryPath, DiscoveryEvent, DomainParticipant, NoSharedMemory};
 
 const ROLE: &str = "PEREGRINE_TEST_ROLE";
-const DOMAIN: u32 = 211;
+const DOMAIN: u32 = 51;
 const LEASE: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Debug, PartialEq, DdsType)]

@@ -82,22 +82,22 @@ fn threads_and_descriptors_are_given_back() {
     tracing::subscriber::set_global_default(Warnings).unwrap();
     let mut named = config();
     named.threads.name_prefix = "arm".to_owned();
-    let participant = DomainParticipant::builder(176).config(named.clone()).build().unwrap();
+    let participant = DomainParticipant::builder(76).config(named.clone()).build().unwrap();
     let topic = participant.topic::<Reading>("readings").unwrap();
     let mode = PublishMode::Asynchronous { flow: FlowController::fast() };
     let writer = topic.writer_builder().publish_mode(mode).build().unwrap();
     common::eventually("threads have their names", || {
         let names = thread_names();
-        ["arm-ctrl-176", "arm-data-176-0", "arm-pub-176"].iter().all(|name| names.iter().any(|n| n == name))
+        ["arm-ctrl-76", "arm-data-76-0", "arm-pub-76"].iter().all(|name| names.iter().any(|n| n == name))
     });
     drop((writer, topic, participant));
     named.threads.name_prefix = "a\0b".to_owned();
-    assert!(DomainParticipant::builder(176).config(named).build().unwrap_err().to_string().contains("name_prefix"));
+    assert!(DomainParticipant::builder(76).config(named).build().unwrap_err().to_string().contains("name_prefix"));
     common::eventually("those threads have ended", || !thread_names().iter().any(|name| name.starts_with("arm")));
     let (threads, descriptors) = (entries("/proc/self/task"), entries("/proc/self/fd"));
     for round in 0..3 {
-        live_and_die(174, config());
-        live_and_die(175, polled());
+        live_and_die(74, config());
+        live_and_die(75, polled());
         // A thread that was joined may stay listed for a moment.
         common::eventually("all threads have ended", || entries("/proc/self/task") == threads);
         assert_eq!(entries("/proc/self/fd"), descriptors, "round {round}");

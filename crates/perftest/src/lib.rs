@@ -11,6 +11,7 @@ pub mod clock;
 pub mod compare;
 pub mod control;
 pub mod doctor;
+mod domain;
 pub mod error;
 pub mod floors;
 pub mod host;

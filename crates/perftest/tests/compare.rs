@@ -110,7 +110,7 @@ fn an_independent_program_and_this_one_both_measure_raw_udp() {
     assert!(theirs.status.success(), "{theirs:?}");
     let theirs_ns: u64 = String::from_utf8(theirs.stdout).unwrap().trim().parse().unwrap();
 
-    let words = "-raw -domain 176 -startDelay 0 -discoveryTimeout 20 -partnerTimeout 5 -noPrint";
+    let words = "-raw -domain 76 -startDelay 0 -discoveryTimeout 20 -partnerTimeout 5 -noPrint";
     let subscriber = common::start(&format!("-sub {words}"));
     let publisher = run(&format!("-pub {words} -latencyTest -dataLen 64 -numIter 500 -nsResolution -noOutputHeaders"));
     assert_eq!((publisher.code, subscriber.finish().code), (0, 0));

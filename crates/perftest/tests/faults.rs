@@ -34,19 +34,19 @@ fn what_cannot_be_had_is_named() {
     assert_eq!(outcome.code, 255);
     assert!(outcome.stderr.contains("nowhere0") && outcome.stderr.contains("lo (127.0.0.1)"), "{}", outcome.stderr);
 
-    let _holder = UdpSocket::bind("127.0.0.1:49912").unwrap();
-    let outcome = run("-sub -raw -domain 170");
+    let _holder = UdpSocket::bind("127.0.0.1:24912").unwrap();
+    let outcome = run("-sub -raw -domain 70");
     assert_eq!(outcome.code, 255);
-    assert!(outcome.stderr.contains("127.0.0.1:49912") && outcome.stderr.contains("in use"), "{}", outcome.stderr);
+    assert!(outcome.stderr.contains("127.0.0.1:24912") && outcome.stderr.contains("in use"), "{}", outcome.stderr);
 
-    let outcome = run("-sub -raw -domain 175 -outputFile /nowhere/at/all");
+    let outcome = run("-sub -raw -domain 75 -outputFile /nowhere/at/all");
     assert_eq!(outcome.code, 255);
     assert!(outcome.stderr.contains("/nowhere/at/all"), "{}", outcome.stderr);
 }
 
 #[test]
 fn a_partner_that_never_comes_ends_the_wait() {
-    let outcome = run("-pub -raw -domain 171 -discoveryTimeout 100ms");
+    let outcome = run("-pub -raw -domain 71 -discoveryTimeout 100ms");
     assert_eq!(outcome.code, 1, "{outcome:?}");
     assert!(
         outcome.stderr.contains("Subscribers [0] have not announced themselves within 0.1 s"),
@@ -54,7 +54,7 @@ fn a_partner_that_never_comes_ends_the_wait() {
         outcome.stderr
     );
 
-    let outcome = run("-sub -raw -domain 171 -discoveryTimeout 100ms -noPrint -noOutputHeaders");
+    let outcome = run("-sub -raw -domain 71 -discoveryTimeout 100ms -noPrint -noOutputHeaders");
     assert_eq!(outcome.code, 1, "{outcome:?}");
     assert!(outcome.stderr.contains("1 publishers have not appeared within 0.1 s"), "{}", outcome.stderr);
     assert_eq!(columns(&outcome.stdout[0]), [100.0, 0.0, 0.0, 0.0, 0.0, 0.0]);
@@ -62,8 +62,8 @@ fn a_partner_that_never_comes_ends_the_wait() {
 
 #[test]
 fn a_subscriber_that_dies_ends_the_publisher_with_its_results() {
-    let subscriber = start(&format!("-sub {QUICK} -domain 172"));
-    let publisher = start(&format!("-pub {QUICK} -domain 172 -latencyTest -noOutputHeaders -partnerTimeout 1"));
+    let subscriber = start(&format!("-sub {QUICK} -domain 72"));
+    let publisher = start(&format!("-pub {QUICK} -domain 72 -latencyTest -noOutputHeaders -partnerTimeout 1"));
     publisher.wait_for_stdout(|line| line.contains(','));
     subscriber.kill();
     let outcome = publisher.finish();
@@ -74,8 +74,8 @@ fn a_subscriber_that_dies_ends_the_publisher_with_its_results() {
 
 #[test]
 fn a_publisher_that_dies_ends_the_subscriber_with_its_results() {
-    let subscriber = start(&format!("-sub {QUICK} -domain 173 -noPrint -noOutputHeaders -partnerTimeout 1"));
-    let publisher = start(&format!("-pub {QUICK} -domain 173 -latencyTest -noOutputHeaders"));
+    let subscriber = start(&format!("-sub {QUICK} -domain 73 -noPrint -noOutputHeaders -partnerTimeout 1"));
+    let publisher = start(&format!("-pub {QUICK} -domain 73 -latencyTest -noOutputHeaders"));
     publisher.wait_for_stdout(|line| line.contains(','));
     publisher.kill();
     let outcome = subscriber.finish();
@@ -87,8 +87,8 @@ fn a_publisher_that_dies_ends_the_subscriber_with_its_results() {
 
 #[test]
 fn ctrl_c_at_the_publisher_ends_both_with_their_results() {
-    let subscriber = start(&format!("-sub {QUICK} -domain 174 -noPrint -noOutputHeaders"));
-    let publisher = start(&format!("-pub {QUICK} -domain 174 -latencyTest -noOutputHeaders"));
+    let subscriber = start(&format!("-sub {QUICK} -domain 74 -noPrint -noOutputHeaders"));
+    let publisher = start(&format!("-pub {QUICK} -domain 74 -latencyTest -noOutputHeaders"));
     publisher.wait_for_stdout(|line| line.contains(','));
     publisher.interrupt();
     let (publisher, subscriber) = (publisher.finish(), subscriber.finish());
@@ -100,8 +100,8 @@ fn ctrl_c_at_the_publisher_ends_both_with_their_results() {
 
 #[test]
 fn ctrl_c_at_the_subscriber_ends_both_with_their_results() {
-    let subscriber = start(&format!("-sub {QUICK} -domain 176 -noPrint -noOutputHeaders"));
-    let publisher = start(&format!("-pub {QUICK} -domain 176 -latencyTest -noOutputHeaders"));
+    let subscriber = start(&format!("-sub {QUICK} -domain 76 -noPrint -noOutputHeaders"));
+    let publisher = start(&format!("-pub {QUICK} -domain 76 -latencyTest -noOutputHeaders"));
     publisher.wait_for_stdout(|line| line.contains(','));
     subscriber.interrupt();
     let (publisher, subscriber) = (publisher.finish(), subscriber.finish());

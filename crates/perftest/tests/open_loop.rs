@@ -52,7 +52,7 @@ fn check(measurement: &Measurement, planned: u64, probe_every: u64) -> u64 {
 
 #[test]
 fn every_sample_a_probe_over_plain_sockets() {
-    let (measurement, outcome) = load("load-raw", "--rate 1000 --size 100 -- -raw -domain 170");
+    let (measurement, outcome) = load("load-raw", "--rate 1000 --size 100 -- -raw -domain 70");
     check(&measurement, 300, 1);
     let written = measurement.publisher.payload.unwrap();
     assert!(written.written && written.checked && written.write_ns > 0.0);
@@ -64,7 +64,7 @@ fn every_sample_a_probe_over_plain_sockets() {
 fn the_record_of_a_load_is_rendered_again() {
     let folder = Folder::new("load-report");
     let out = folder.path("out");
-    let outcome = run(&format!("load --rate 500 --time 50 --size 100 --repetitions 2 --out {out} -- -raw -domain 177"));
+    let outcome = run(&format!("load --rate 500 --time 50 --size 100 --repetitions 2 --out {out} -- -raw -domain 77"));
     assert_eq!(outcome.code, 0, "{outcome:?}");
     let report = run(&format!("report {out}"));
     assert_eq!(report.code, 0, "{report:?}");
@@ -75,7 +75,7 @@ fn the_record_of_a_load_is_rendered_again() {
 
 #[test]
 fn probes_among_a_load_over_dds() {
-    let (measurement, _) = load("load-dds", "--rate 2000 --size 64 --probe-every 10 -- -domain 171");
+    let (measurement, _) = load("load-dds", "--rate 2000 --size 64 --probe-every 10 -- -domain 71");
     let sent = check(&measurement, 600, 10);
     let probes = measurement.publisher.probes.unwrap();
     assert_eq!(probes.answered, probes.sent, "reliable samples arrive");
@@ -87,7 +87,7 @@ fn probes_among_a_load_over_dds() {
 
 #[test]
 fn without_patterns_the_record_says_so() {
-    let (measurement, outcome) = load("load-plain", "--rate 500 --size 60 --no-patterns -- -raw -domain 172");
+    let (measurement, outcome) = load("load-plain", "--rate 500 --size 60 --no-patterns -- -raw -domain 72");
     for side in [measurement.publisher, measurement.subscriber] {
         let payload = side.payload.unwrap();
         assert!(!payload.written && !payload.checked);
@@ -99,7 +99,7 @@ fn without_patterns_the_record_says_so() {
 fn a_search_ends_at_the_highest_rate_or_below_it() {
     let folder = Folder::new("search");
     let outcome = run(&format!(
-        "search --first 500 --highest 1000 --time 50 --p99-limit 60000000 --resolution 50 --size 64 --out {} -- -domain 173",
+        "search --first 500 --highest 1000 --time 50 --p99-limit 60000000 --resolution 50 --size 64 --out {} -- -domain 73",
         folder.path("out")
     ));
     assert_eq!(outcome.code, 0, "{outcome:?}");
@@ -112,10 +112,10 @@ fn a_search_ends_at_the_highest_rate_or_below_it() {
 
 #[test]
 fn a_responder_of_its_own_serves_one_sender_after_the_other() {
-    let responder = start("respond -- -raw -domain 174");
+    let responder = start("respond -- -raw -domain 74");
     responder.wait_for_stderr(|line| line.starts_with("Responding over"));
     for rate in [500, 1000] {
-        let words = format!("--remote --rate {rate} --size 200 -- -raw -domain 174 -discoveryTimeout 20");
+        let words = format!("--remote --rate {rate} --size 200 -- -raw -domain 74 -discoveryTimeout 20");
         let (measurement, _) = load(&format!("load-remote-{rate}"), &words);
         check(&measurement, rate * 3 / 10, 1);
         // What the sender before had sent does not count for this one.
@@ -132,7 +132,7 @@ fn mistakes_are_told_before_anything_is_started() {
     assert!(outcome.stderr.contains("-pub is set by this command"), "{}", outcome.stderr);
     assert_eq!(run("load --rate 0").code, 255);
     assert_eq!(run("load --size 59").code, 255);
-    let outcome = run("load --remote --time 10 -- -raw -domain 175 -discoveryTimeout 100ms");
+    let outcome = run("load --remote --time 10 -- -raw -domain 75 -discoveryTimeout 100ms");
     assert_eq!(outcome.code, 1, "{outcome:?}");
     assert!(outcome.stderr.contains("Is 'perftest respond' running"), "{}", outcome.stderr);
 }

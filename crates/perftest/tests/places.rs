@@ -51,6 +51,6 @@ fn without_ssh_its_package_is_named() {
 /// What starts it is gone when its input ends.
 #[test]
 fn a_tethered_process_ends_with_its_input() {
-    let outcome = start_command(Command::new(PROGRAM), "tethered respond -- -raw -domain 178").finish();
+    let outcome = start_command(Command::new(PROGRAM), "tethered respond -- -raw -domain 78").finish();
     assert_eq!(outcome.code, 130, "{outcome:?}");
 }

@@ -9,9 +9,9 @@ const QUICK: &str = "-raw -startDelay 0 -discoveryTimeout 20 -partnerTimeout 5";
 
 #[test]
 fn a_latency_test_gives_one_row_on_each_side() {
-    let subscriber = start(&format!("-sub {QUICK} -domain 160 -noPrint"));
+    let subscriber = start(&format!("-sub {QUICK} -domain 60 -noPrint"));
     let publisher =
-        run(&format!("-pub {QUICK} -domain 160 -noPrint -latencytest -datalen 64 -numIter 500 -nsResolution"));
+        run(&format!("-pub {QUICK} -domain 60 -noPrint -latencytest -datalen 64 -numIter 500 -nsResolution"));
     let subscriber = subscriber.finish();
     assert_eq!((publisher.code, subscriber.code), (0, 0), "{publisher:?} {subscriber:?}");
 
@@ -32,9 +32,9 @@ fn a_latency_test_gives_one_row_on_each_side() {
 
 #[test]
 fn a_paced_throughput_test_loses_nothing_and_counts_its_pings() {
-    let subscriber = start(&format!("-sub {QUICK} -domain 161 -noPrint -noOutputHeaders -cpu"));
+    let subscriber = start(&format!("-sub {QUICK} -domain 61 -noPrint -noOutputHeaders -cpu"));
     let publisher = run(&format!(
-        "-pub {QUICK} -domain 161 -noPrint -noOutputHeaders -numIter 1000 -pubRate 5000:sleep -latencyCount 10 -dataLen 1000"
+        "-pub {QUICK} -domain 61 -noPrint -noOutputHeaders -numIter 1000 -pubRate 5000:sleep -latencyCount 10 -dataLen 1000"
     ));
     let subscriber = subscriber.finish();
     assert_eq!((publisher.code, subscriber.code), (0, 0), "{publisher:?} {subscriber:?}");
@@ -46,9 +46,9 @@ fn a_paced_throughput_test_loses_nothing_and_counts_its_pings() {
 
 #[test]
 fn batches_arrive_sample_by_sample() {
-    let subscriber = start(&format!("-sub {QUICK} -domain 162 -noPrint -noOutputHeaders"));
+    let subscriber = start(&format!("-sub {QUICK} -domain 62 -noPrint -noOutputHeaders"));
     let publisher = run(&format!(
-        "-pub {QUICK} -domain 162 -noPrint -batchSize 8192 -dataLen 100 -numIter 1001 -latencyCount 2 -pubRate 20000"
+        "-pub {QUICK} -domain 62 -noPrint -batchSize 8192 -dataLen 100 -numIter 1001 -latencyCount 2 -pubRate 20000"
     ));
     let subscriber = subscriber.finish();
     assert_eq!((publisher.code, subscriber.code), (0, 0), "{publisher:?} {subscriber:?}");
@@ -58,9 +58,9 @@ fn batches_arrive_sample_by_sample() {
 
 #[test]
 fn a_scan_gives_a_row_per_size_on_each_side() {
-    let subscriber = start(&format!("-sub {QUICK} -domain 163 -noPrint -noOutputHeaders"));
+    let subscriber = start(&format!("-sub {QUICK} -domain 63 -noPrint -noOutputHeaders"));
     let publisher =
-        run(&format!("-pub {QUICK} -domain 163 -noPrint -noOutputHeaders -scan 32:1024:63000 -exec 50ms -latencyTest"));
+        run(&format!("-pub {QUICK} -domain 63 -noPrint -noOutputHeaders -scan 32:1024:63000 -exec 50ms -latencyTest"));
     let subscriber = subscriber.finish();
     assert_eq!((publisher.code, subscriber.code), (0, 0), "{publisher:?} {subscriber:?}");
     for outcome in [&publisher, &subscriber] {
@@ -72,9 +72,9 @@ fn a_scan_gives_a_row_per_size_on_each_side() {
 
 #[test]
 fn json_is_a_document_on_each_side() {
-    let subscriber = start(&format!("-sub {QUICK} -domain 164 -outputFormat json -transport UDPv6"));
+    let subscriber = start(&format!("-sub {QUICK} -domain 64 -outputFormat json -transport UDPv6"));
     let publisher =
-        run(&format!("-pub {QUICK} -domain 164 -outputFormat json -transport UDPv6 -latencyTest -numIter 20 -cpu"));
+        run(&format!("-pub {QUICK} -domain 64 -outputFormat json -transport UDPv6 -latencyTest -numIter 20 -cpu"));
     let subscriber = subscriber.finish();
     assert_eq!((publisher.code, subscriber.code), (0, 0), "{publisher:?} {subscriber:?}");
     let document = |lines: &[String]| -> serde_json::Value { serde_json::from_str(&lines.join("\n")).unwrap() };
@@ -89,9 +89,9 @@ fn json_is_a_document_on_each_side() {
 #[test]
 fn two_subscribers_answer_in_turn() {
     let subscribers: Vec<_> = (0..2)
-        .map(|id| start(&format!("-sub {QUICK} -domain 165 -noPrint -noOutputHeaders -sidMultiSubTest {id}")))
+        .map(|id| start(&format!("-sub {QUICK} -domain 65 -noPrint -noOutputHeaders -sidMultiSubTest {id}")))
         .collect();
-    let publisher = run(&format!("-pub {QUICK} -domain 165 -noPrint -numSubscribers 2 -latencyTest -numIter 100"));
+    let publisher = run(&format!("-pub {QUICK} -domain 65 -noPrint -numSubscribers 2 -latencyTest -numIter 100"));
     assert_eq!(publisher.code, 0, "{publisher:?}");
     for subscriber in subscribers {
         let outcome = subscriber.finish();
@@ -101,9 +101,9 @@ fn two_subscribers_answer_in_turn() {
 
 #[test]
 fn two_publishers_are_summed_and_only_the_first_measures_latency() {
-    let subscriber = start(&format!("-sub {QUICK} -domain 166 -noPrint -noOutputHeaders -numPublishers 2"));
+    let subscriber = start(&format!("-sub {QUICK} -domain 66 -noPrint -noOutputHeaders -numPublishers 2"));
     let line =
-        format!("-pub {QUICK} -domain 166 -noPrint -noOutputHeaders -numIter 300 -latencyCount 10 -pubRate 5000:sleep");
+        format!("-pub {QUICK} -domain 66 -noPrint -noOutputHeaders -numIter 300 -latencyCount 10 -pubRate 5000:sleep");
     let second = start(&format!("{line} -pidMultiPubTest 1"));
     let first = run(&line);
     let (second, subscriber) = (second.finish(), subscriber.finish());
@@ -116,7 +116,7 @@ fn two_publishers_are_summed_and_only_the_first_measures_latency() {
 
 #[test]
 fn multicast_reaches_every_subscriber() {
-    let line = "-multicast -nic lo -domain 167 -noPrint -noOutputHeaders";
+    let line = "-multicast -nic lo -domain 67 -noPrint -noOutputHeaders";
     let subscribers: Vec<_> = (0..2).map(|id| start(&format!("-sub {QUICK} {line} -sidMultiSubTest {id}"))).collect();
     let publisher = run(&format!("-pub {QUICK} {line} -numSubscribers 2 -latencyTest -numIter 50"));
     assert_eq!(publisher.code, 0, "{publisher:?}");
@@ -131,10 +131,10 @@ fn files_are_appended_to() {
     let folder = Folder::new("files");
     let (rows, values, record) = (folder.path("rows.csv"), folder.path("values.csv"), folder.path("record.jsonl"));
     for repetition in 0..2 {
-        let subscriber = start(&format!("-sub {QUICK} -domain 168"));
+        let subscriber = start(&format!("-sub {QUICK} -domain 68"));
         let headers = if repetition == 0 { "" } else { "-noOutputHeaders" };
         let publisher = run(&format!(
-            "-pub {QUICK} -domain 168 -noPrint {headers} -latencyTest -numIter 11 -outputFile {rows} -latencyFile {values} \
+            "-pub {QUICK} -domain 68 -noPrint {headers} -latencyTest -numIter 11 -outputFile {rows} -latencyFile {values} \
              -recordFile {record}"
         ));
         assert_eq!((publisher.code, publisher.stdout.len(), subscriber.finish().code), (0, 0, 0), "{publisher:?}");

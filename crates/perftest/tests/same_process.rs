@@ -17,7 +17,7 @@ fn both(domain: u32, line: &str) -> Outcome {
 
 #[test]
 fn each_side_prints_its_row_for_types_of_every_form() {
-    for (domain, line) in (150..).zip([
+    for (domain, line) in (50..).zip([
         "",
         "-keyed -instances 3 -flatData",
         "-zeroCopy -dataLen 1000000",
@@ -35,7 +35,7 @@ fn each_side_prints_its_row_for_types_of_every_form() {
 fn samples_are_handed_over_and_not_sent() {
     let folder = Folder::new("same-process");
     let file = folder.path("record.jsonl");
-    both(156, &format!("-numIter 20000 -batchSize 0 -latencyCount 100 -recordFile {file}"));
+    both(56, &format!("-numIter 20000 -batchSize 0 -latencyCount 100 -recordFile {file}"));
     let text = std::fs::read_to_string(file).unwrap();
     let sides: Vec<SideResult> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let [subscriber, publisher] = &sides[..] else { panic!("{text}") };
@@ -47,7 +47,7 @@ fn samples_are_handed_over_and_not_sent() {
 
 #[test]
 fn the_document_of_both_sides_is_one() {
-    let outcome = run(&format!("{QUICK} -domain 157 -outputFormat json -scan 64:1000 -numIter 50 -latencyCount 1"));
+    let outcome = run(&format!("{QUICK} -domain 57 -outputFormat json -scan 64:1000 -numIter 50 -latencyCount 1"));
     assert_eq!(outcome.code, 0, "{outcome:?}");
     let document: serde_json::Value = serde_json::from_str(&outcome.stdout.join("\n")).unwrap();
     let sizes = document["perftest"].as_array().unwrap();
@@ -65,7 +65,7 @@ fn what_contradicts_it_is_said() {
         ("-numSubscribers 2", "leave -numSubscribers out"),
         ("-rawTransport", "-sameProcess is not supported by raw sockets"),
     ] {
-        let outcome = run(&format!("{QUICK} -domain 158 {words}"));
+        let outcome = run(&format!("{QUICK} -domain 58 {words}"));
         assert_eq!(outcome.code, 255, "{words}: {outcome:?}");
         assert!(outcome.stderr.contains(expected), "{words}: {outcome:?}");
     }
@@ -73,7 +73,7 @@ fn what_contradicts_it_is_said() {
 
 #[test]
 fn ctrl_c_ends_both_sides_with_their_results() {
-    let process = start(&format!("{QUICK} -noOutputHeaders -domain 159 -latencyCount 10").replace("-noPrint", ""));
+    let process = start(&format!("{QUICK} -noOutputHeaders -domain 59 -latencyCount 10").replace("-noPrint", ""));
     process.wait_for_stdout(|line| line.contains(','));
     process.interrupt();
     let outcome = process.finish();

@@ -11,6 +11,9 @@ use peregrine::{DdsType, DomainConfig, DomainParticipant, InterfaceSelection, Wa
 /// How long anything may take that is going to happen.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
+/// The highest domain of a test: the ports of higher ones may be somebody's ephemeral ports at the moment.
+pub const HIGHEST_DOMAIN: u32 = 101;
+
 /// How long a test waits to see that something does not happen.
 pub const GLANCE: Duration = Duration::from_millis(50);
 
@@ -51,6 +54,7 @@ pub fn polled() -> DomainConfig {
 }
 
 pub fn participant(domain: u32) -> DomainParticipant {
+    assert!(domain <= HIGHEST_DOMAIN, "{domain}");
     DomainParticipant::builder(domain).config(config()).build().unwrap()
 }
 

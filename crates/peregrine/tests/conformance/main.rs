@@ -33,9 +33,9 @@ pub(crate) enum Path {
 impl Path {
     const fn domain(self) -> u32 {
         match self {
-            Self::SameProcess => 205,
-            Self::Udp => 206,
-            Self::SharedMemory => 207,
+            Self::SameProcess => 45,
+            Self::Udp => 46,
+            Self::SharedMemory => 47,
         }
     }
 

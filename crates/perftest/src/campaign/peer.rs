@@ -8,8 +8,8 @@ use peregrine_report::record::{self, Measurement, PeerFacts, Test};
 use super::cases::PlannedCase;
 use super::spec::{Pace, Wait};
 use crate::characterize::kept::Cores;
-use crate::characterize::pair::free_domain;
 use crate::control::Stop;
+use crate::domain::FreeDomain;
 use crate::error::Error;
 use crate::peers::Variant;
 use crate::peers::build::built_program;
@@ -88,7 +88,8 @@ pub(super) fn obstacle(case: &record::Case, pace: Pace, data_len: u64, depth: Op
 
 /// What the program of a peer says of itself, set up as for this case.
 pub(super) fn facts(planned: &PlannedCase, variant: &Variant, program: &Path, stop: &Stop) -> Result<PeerFacts, Error> {
-    Ok(variant.facts(&ask_about(program, &setup(planned, variant)?, stop)?))
+    let domain = FreeDomain::reserve()?;
+    Ok(variant.facts(&ask_about(program, &setup(planned, variant, &domain), stop)?))
 }
 
 /// What came of a case.
@@ -106,7 +107,8 @@ pub(super) fn run(
     cores: Cores,
     stop: &Stop,
 ) -> Result<Measured, Error> {
-    let setup = setup(planned, variant)?;
+    let domain = FreeDomain::reserve()?;
+    let setup = setup(planned, variant, &domain);
     let (initiator, responder) = match run_test(program, &setup, cores, stop)? {
         Outcome::Measured { initiator, responder } => (initiator, responder),
         Outcome::Unsupported(reason) => return Ok(Measured::Unsupported(reason)),
@@ -123,10 +125,10 @@ pub(super) fn run(
     Ok(Measured::Measurement(Box::new(planned.measurement(publisher, subscriber, Vec::new()))))
 }
 
-fn setup(planned: &PlannedCase, variant: &Variant) -> Result<Setup, Error> {
+fn setup(planned: &PlannedCase, variant: &Variant, domain: &FreeDomain) -> Setup {
     let case = &planned.case;
     let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    Ok(Setup {
+    Setup {
         role: if planned.pace == Pace::PingPong { Role::Ping } else { Role::Pub },
         size: usize::try_from(planned.data_len).unwrap_or(usize::MAX),
         reliability: match case.reliability {
@@ -147,7 +149,7 @@ fn setup(planned: &PlannedCase, variant: &Variant) -> Result<Setup, Error> {
         rate: if let Pace::Rate(rate) = planned.pace { rate as u64 } else { 0 },
         duration_ms: millis(planned.duration).max(1),
         warmup_ms: millis(planned.warm_up),
-        domain: free_domain()?,
+        domain: domain.id(),
         core: None,
-    })
+    }
 }

@@ -11,9 +11,9 @@ use super::placement::{Place, Placement};
 use super::series::Carrier;
 use super::spec::Pace;
 use crate::characterize::kept::Cores;
-use crate::characterize::pair::free_domain;
 use crate::clock::MonotonicNs;
 use crate::control::Stop;
+use crate::domain::FreeDomain;
 use crate::error::Error;
 use crate::process::Process;
 
@@ -31,9 +31,9 @@ pub(super) fn run(
     placement: &dyn Placement,
     stop: &Stop,
 ) -> Result<Measurement, Error> {
-    let domain = free_domain()?;
+    let domain = FreeDomain::reserve()?;
     let mut parties = Vec::new();
-    for (name, place, mut job) in jobs(planned, carrier, placement, domain)? {
+    for (name, place, mut job) in jobs(planned, carrier, placement, domain.id())? {
         job.core = cores
             .filter(|_| planned.case.delivery == Delivery::SameHost)
             .map(|(publishers, subscribers)| if job.publishers_here.is_empty() { subscribers } else { publishers });

@@ -1,6 +1,5 @@
 //! A publisher and a subscriber as processes of this program, or as one, and their results as they come.
 
-use std::net::UdpSocket;
 use std::process::Command;
 use std::time::Duration;
 
@@ -9,6 +8,7 @@ use peregrine_report::record::{self, SideResult, Test};
 use crate::campaign::placement::{Place, Placement};
 use crate::clock::MonotonicNs;
 use crate::control::Stop;
+use crate::domain::FreeDomain;
 use crate::error::Error;
 use crate::places::{STOP, placed, tethered};
 use crate::process::Process;
@@ -21,8 +21,6 @@ const FAREWELL: Duration = Duration::from_secs(8);
 const START_DELAY: &str = "20ms";
 /// Silence after which a side gives its partner up.
 const PARTNER_TIMEOUT: &str = "5";
-/// Domains whose raw ports exist.
-const DOMAINS: std::ops::Range<u32> = 180..230;
 
 /// Options of the two processes, beyond those that every pair has.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -46,6 +44,8 @@ pub(super) struct Pair {
     subscriber: Option<Side>,
     sizes_left: usize,
     per_size: Duration,
+    /// Theirs as long as they run.
+    _domain: FreeDomain,
 }
 
 struct Side {
@@ -64,7 +64,8 @@ impl Pair {
         cores: Option<(usize, usize)>,
         placement: &dyn Placement,
     ) -> Result<Self, Error> {
-        let domain = free_domain()?.to_string();
+        let reserved = FreeDomain::reserve()?;
+        let domain = reserved.id().to_string();
         let common = |place: Place, core: Option<usize>| -> Result<Vec<String>, Error> {
             let mut words = placed(&case.both, placement, place)?;
             let fixed = [
@@ -106,6 +107,7 @@ impl Pair {
             publisher: Side::start("the publisher", placement.command(Place::Near, &tethered(&publisher))?)?,
             sizes_left: sizes.len(),
             per_size: time + SLACK,
+            _domain: reserved,
         })
     }
 
@@ -216,20 +218,4 @@ impl Side {
             None => self.process.finish_by(deadline),
         }
     }
-}
-
-/// A domain whose ports nobody uses here. Processes that look at the same time begin at different domains.
-pub(crate) fn free_domain() -> Result<u32, Error> {
-    let offset = std::process::id();
-    let count = DOMAINS.end - DOMAINS.start;
-    let is_free = |domain: &u32| {
-        let base = 7400 + 250 * domain;
-        [10, 11, 12]
-            .iter()
-            .all(|port| u16::try_from(base + port).is_ok_and(|port| UdpSocket::bind(("127.0.0.1", port)).is_ok()))
-    };
-    (0..count)
-        .map(|step| DOMAINS.start + (offset.wrapping_add(step)) % count)
-        .find(is_free)
-        .ok_or_else(|| Error::Setup("No free ports were found for the measurement: every domain is in use.".into()))
 }

@@ -13,11 +13,11 @@ use super::session::{RunPlan, Session};
 use super::stamp::SHORTEST;
 use super::{Task, over_messaging, responder, summary, usage};
 use crate::campaign::placement::{Place, Placement};
-use crate::characterize::pair::free_domain;
 use crate::characterize::{Keeper, host_lines};
 use crate::cli::option::WaitMethod;
 use crate::clock::MonotonicNs;
 use crate::control::Stop;
+use crate::domain::FreeDomain;
 use crate::error::Error;
 use crate::host::{self, IdleStates};
 use crate::messaging::Messaging;
@@ -186,14 +186,16 @@ fn with_responder<T: Task<Output = ()>>(
     let mut common = options.words.clone();
     let mut responder = None;
     if !options.remote {
-        common = with_defaults(common)?;
-        responder = Some(ResponderProcess::start(options, &placed(&common, placement, Place::Far)?, placement)?);
+        let domain = FreeDomain::reserve()?;
+        common = with_defaults(common, &domain);
+        let words = placed(&common, placement, Place::Far)?;
+        responder = Some((ResponderProcess::start(options, &words, placement)?, domain));
         common = placed(&common, placement, Place::Near)?;
     }
     common.extend(["-pub", "-batchSize", "0", "-dataLen"].map(String::from));
     common.push(options.size.to_string());
     let result = over_messaging(&common, task);
-    let ended = responder.map_or(Ok(()), |responder| responder.end(result.is_ok()));
+    let ended = responder.map_or(Ok(()), |(responder, _domain)| responder.end(result.is_ok()));
     result.and(ended)
 }
 
@@ -203,7 +205,8 @@ fn on_two_hosts(options: &CommonOptions, command_line: Vec<String>, hosts: &Host
     if options.remote {
         return Err(usage("--hosts starts the responder as well; leave --remote out"));
     }
-    let common = with_defaults(options.words.clone())?;
+    let domain = FreeDomain::reserve()?;
+    let common = with_defaults(options.words.clone(), &domain);
     let mut responder = ResponderProcess::start(options, &placed(&common, hosts, Place::Far)?, hosts)?;
     let words = placed(&common, hosts, Place::Near)?;
     let sender = RemoteSender { command_line, words, out: options.out.as_deref() };
@@ -212,12 +215,12 @@ fn on_two_hosts(options: &CommonOptions, command_line: Vec<String>, hosts: &Host
     responder.end(result.is_ok()).and(result)
 }
 
-/// The options with a domain of their own, loopback, and a shorter wait, where they do not say otherwise.
-fn with_defaults(mut words: Vec<String>) -> Result<Vec<String>, Error> {
+/// The options with that domain, loopback, and a shorter wait, where they do not say otherwise.
+fn with_defaults(mut words: Vec<String>, domain: &FreeDomain) -> Vec<String> {
     let has = |name: &str| words.iter().any(|word| word.eq_ignore_ascii_case(name));
     let mut defaults = Vec::new();
     if !has("-domain") {
-        defaults.extend(["-domain".into(), free_domain()?.to_string()]);
+        defaults.extend(["-domain".into(), domain.id().to_string()]);
     }
     if !has("-nic") && !has("-allowInterfaces") {
         defaults.extend(["-nic".into(), "127.0.0.1".into()]);
@@ -226,7 +229,7 @@ fn with_defaults(mut words: Vec<String>) -> Result<Vec<String>, Error> {
         defaults.extend(["-discoveryTimeout".into(), "10".into()]);
     }
     words.extend(defaults);
-    Ok(words)
+    words
 }
 
 struct ResponderProcess {

@@ -14,10 +14,10 @@ use super::protocol::{About, Publish, Reliability, Role, Setup, Transport, Wait}
 use super::sides::side_results;
 use crate::campaign::placement::ThisMachine;
 use crate::characterize::kept::{Comparison, Cores, keep};
-use crate::characterize::pair::free_domain;
 use crate::characterize::progress::Progress;
 use crate::characterize::{Keeper, measure_cell};
 use crate::control::Stop;
+use crate::domain::FreeDomain;
 use crate::error::Error;
 use crate::output::print_text;
 
@@ -205,7 +205,8 @@ impl Turns<'_> {
                 measure_cell(both, publisher, (test, size, self.plan.time), self.cores, self.stop)?
             }
             Way::Peer { program, variant } => {
-                let setup = setup(self.plan, variant, test, size)?;
+                let domain = FreeDomain::reserve()?;
+                let setup = setup(self.plan, variant, test, size, &domain);
                 match run_test(program, &setup, self.cores, self.stop)? {
                     Outcome::Measured { initiator, responder, .. } => {
                         side_results(&setup, &initiator, &responder).ok_or_else(no_data)?
@@ -307,7 +308,8 @@ fn peer_series(plan: &Plan, environment: &Environment, stop: &Stop) -> Result<Ve
         };
         for variant in VARIANTS.iter().filter(|variant| variant.peer == peer.name) {
             let size = plan.sizes.first().copied().unwrap_or_default();
-            let about = ask_about(&program, &setup(plan, variant, Test::Latency, size)?, stop)?;
+            let domain = FreeDomain::reserve()?;
+            let about = ask_about(&program, &setup(plan, variant, Test::Latency, size, &domain), stop)?;
             series.push(Series {
                 id: variant.series_id(),
                 label: variant.series_label(),
@@ -320,8 +322,8 @@ fn peer_series(plan: &Plan, environment: &Environment, stop: &Stop) -> Result<Ve
     Ok(series)
 }
 
-fn setup(plan: &Plan, variant: &Variant, test: Test, size: usize) -> Result<Setup, Error> {
-    Ok(Setup {
+fn setup(plan: &Plan, variant: &Variant, test: Test, size: usize, domain: &FreeDomain) -> Setup {
+    Setup {
         role: if test == Test::Latency { Role::Ping } else { Role::Pub },
         size,
         reliability: plan.reliability,
@@ -332,9 +334,9 @@ fn setup(plan: &Plan, variant: &Variant, test: Test, size: usize) -> Result<Setu
         rate: 0,
         duration_ms: u64::try_from(plan.time.as_millis()).unwrap_or(u64::MAX),
         warmup_ms: WARMUP_MS,
-        domain: free_domain()?,
+        domain: domain.id(),
         core: None,
-    })
+    }
 }
 
 fn case(plan: &Plan, series: &Series) -> Case {

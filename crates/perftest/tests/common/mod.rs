@@ -11,6 +11,8 @@ use rustix::process::{Pid, Signal, kill_process};
 
 /// No process of these tests may take longer.
 const LIMIT: Duration = Duration::from_secs(60);
+/// The highest domain of a test: the ports of higher ones may be somebody's ephemeral ports at the moment.
+const HIGHEST_DOMAIN: u32 = 101;
 
 /// A running process whose output is read as it comes.
 pub(crate) struct Process {
@@ -41,6 +43,9 @@ pub(crate) fn start(line: &str) -> Process {
 
 /// Starts a command that runs the program, with the words of `line` behind its own.
 pub(crate) fn start_command(mut command: Command, line: &str) -> Process {
+    let mut words = line.split_whitespace().skip_while(|word| *word != "-domain").skip(1);
+    let domain = words.next().map_or(0, |word| word.parse::<u32>().unwrap());
+    assert!(domain <= HIGHEST_DOMAIN, "{domain}");
     let mut child = command
         .args(line.split_whitespace())
         .stdin(Stdio::null())

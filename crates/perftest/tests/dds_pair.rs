@@ -233,11 +233,8 @@ fn samples_go_by_shared_memory_where_that_is_asked_for() {
     assert_all_arrived(&subscriber, 200.0);
     let (_, subscriber) = pair(37, "-transport SHMEM -bestEffort", "-latencyTest -dataLen 64 -numIter 300");
     assert_all_arrived(&subscriber, 300.0);
-    let (_, subscriber) = pair(
-        38,
-        "-transport SHMEM -waitStrategy poll",
-        "-dataLen 100 -batchSize 8192 -numIter 20001 -latencyCount 10",
-    );
+    let (_, subscriber) =
+        pair(38, "-transport SHMEM -waitStrategy poll", "-dataLen 100 -batchSize 8192 -numIter 20001 -latencyCount 10");
     assert_all_arrived(&subscriber, 20_001.0);
 }
 

@@ -319,6 +319,7 @@ impl Structure<'_> {
         let fixed = self.members.iter().map(|member| member.item(&quote!(FIXED)));
         let any_bits = self.members.iter().map(|member| member.value_item(&quote!(ANY_BITS)));
         let (check, find, count) = (self.check(), self.find(), self.members.len());
+        let checked_view = self.is_mutable().then(|| self.checked_view());
         let writer = if self.is_mutable() { quote!(ParametersWriter) } else { quote!(StructureWriter) };
         quote! {
             impl<'a> #view<'a> {
@@ -352,6 +353,8 @@ impl Structure<'_> {
                 fn view<'a>(decoder: ::core::option::Option<__xt::Decoder<'a>>) -> #view<'a> {
                     #view { members: #view::__find(decoder, false) }
                 }
+
+                #checked_view
 
                 fn view_mut<'a>(bytes: &'a mut [u8], place: __xt::flat::private::Place) -> #view_mut<'a> {
                     let decoder = __xt::flat::private::decoder(bytes, place);
@@ -391,6 +394,30 @@ impl Structure<'_> {
                 } else)* {
                     decoder.skip_unknown(parameter)?;
                 }
+            }
+        }
+    }
+
+    /// Of a mutable structure: the others are found by offsets, or checked and found in different ways.
+    fn checked_view(&self) -> TokenStream {
+        let (view, count) = (&self.view, self.members.len());
+        let types = self.members.iter().map(|member| member.ty);
+        let (indices, ids) = (0..count, self.members.iter().map(|member| member.id));
+        quote! {
+            fn checked_view<'a>(
+                decoder: __xt::Decoder<'a>,
+            ) -> ::core::result::Result<#view<'a>, __xt::DecodeError> {
+                #[allow(unused_mut)]
+                let (mut walk, mut list) = __xt::flat::private::Walk::<'a, Self, #count>::enter(decoder)?;
+                while let ::core::option::Option::Some(parameter) = list.next_parameter()? {
+                    #(if parameter.id == #ids {
+                        walk.parameter::<#types>(#indices, &mut list)?;
+                        list.end_parameter(parameter);
+                    } else)* {
+                        list.skip_unknown(parameter)?;
+                    }
+                }
+                ::core::result::Result::Ok(#view { members: walk.finish() })
             }
         }
     }
@@ -496,6 +523,13 @@ pub(crate) fn alias(container: &Container, ty: &Type) -> TokenStream {
             #[inline]
             fn view<'a>(decoder: ::core::option::Option<__xt::Decoder<'a>>) -> #inner::View<'a> {
                 #inner::view(decoder)
+            }
+
+            #[inline]
+            fn checked_view<'a>(
+                decoder: __xt::Decoder<'a>,
+            ) -> ::core::result::Result<#inner::View<'a>, __xt::DecodeError> {
+                #inner::checked_view(decoder)
             }
 
             fn view_mut<'a>(bytes: &'a mut [u8], place: __xt::flat::private::Place) -> #inner::ViewMut<'a> {

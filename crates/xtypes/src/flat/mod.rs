@@ -173,6 +173,18 @@ pub trait FlatType: DdsType {
     #[doc(hidden)]
     fn view<'a>(decoder: Option<Decoder<'a>>) -> Self::View<'a>;
 
+    /// The value at the decoder's position, which is checked on the way: [`Self::check`] and [`Self::view`] in one walk where
+    /// both have to take it.
+    ///
+    /// # Errors
+    /// Those of [`Self::check`].
+    #[doc(hidden)]
+    #[inline]
+    fn checked_view(decoder: Decoder<'_>) -> Result<Self::View<'_>, DecodeError> {
+        Self::check(&mut decoder.clone())?;
+        Ok(Self::view(Some(decoder)))
+    }
+
     /// The value at `place`, which was checked.
     #[doc(hidden)]
     fn view_mut<'a>(bytes: &'a mut [u8], place: Place) -> Self::ViewMut<'a>;
@@ -279,7 +291,7 @@ impl<'x, T: FlatType, F: FnOnce(T::Builder<'x>) -> Result<Done<'x, T::Built>, Fl
 /// What is wrong with the payload, and at which offset: the errors of [`decode`](crate::decode), and
 /// [`DecodeErrorKind::NotFlat`] for XCDR1.
 pub fn view<T: FlatType>(payload: &[u8]) -> Result<T::View<'_>, DecodeError> {
-    checked::<T>(payload).map(|decoder| T::view(Some(decoder)))
+    T::checked_view(flat_decoder::<T>(payload)?)
 }
 
 /// The sample in a payload, to be changed in place; otherwise like [`view`].
@@ -287,7 +299,9 @@ pub fn view<T: FlatType>(payload: &[u8]) -> Result<T::View<'_>, DecodeError> {
 /// # Errors
 /// Those of [`view`].
 pub fn view_mut<T: FlatType>(payload: &mut [u8]) -> Result<T::ViewMut<'_>, DecodeError> {
-    let place = checked::<T>(payload)?.place();
+    let decoder = flat_decoder::<T>(payload)?;
+    T::check(&mut decoder.clone())?;
+    let place = decoder.place();
     Ok(T::view_mut(payload, place))
 }
 
@@ -325,14 +339,17 @@ pub fn builder_in_vec<T: FlatType>(buffer: &mut Vec<u8>) -> Result<T::Builder<'_
     T::builder(Writer::in_vec(buffer)?)
 }
 
-/// A decoder of a payload that was checked.
-fn checked<T: FlatType>(payload: &[u8]) -> Result<Decoder<'_>, DecodeError> {
-    if Encapsulation::parse(payload)?.representation != Representation::Xcdr2 {
-        return Err(DecodeError::new(DecodeErrorKind::NotFlat, 0));
+/// A decoder of a payload in the flat form.
+fn flat_decoder<T: FlatType>(payload: &[u8]) -> Result<Decoder<'_>, DecodeError> {
+    let decoder = Decoder::new(payload, T::EXTENSIBILITY, Form::Data);
+    match &decoder {
+        Ok(found) if found.representation() == Representation::Xcdr2 => decoder,
+        // Of two mistakes, the one that tells what to do.
+        _ if Encapsulation::parse(payload)?.representation != Representation::Xcdr2 => {
+            Err(DecodeError::new(DecodeErrorKind::NotFlat, 0))
+        }
+        _ => decoder,
     }
-    let decoder = Decoder::new(payload, T::EXTENSIBILITY, Form::Data)?;
-    T::check(&mut decoder.clone())?;
-    Ok(decoder)
 }
 
 /// What `#[derive(DdsType)]` refers to. Not for applications.

@@ -216,6 +216,30 @@ impl<'a, T: DdsType, const N: usize> Walk<'a, T, N> {
         }
     }
 
+    /// Enters the mutable structure at the decoder's position, to be walked by the decoder that is returned, and checked.
+    ///
+    /// # Errors
+    /// Those of [`Decoder::begin_aggregate`].
+    #[inline]
+    pub fn enter(mut decoder: Decoder<'a>) -> Result<(Self, Decoder<'a>), DecodeError> {
+        let _ = decoder.begin_aggregate(T::EXTENSIBILITY)?;
+        let start = decoder.place().position;
+        let list = decoder.clone();
+        Ok((Self { decoder, start, has_prefix: false, failed: false, at: [ABSENT; N], of: PhantomData }, list))
+    }
+
+    /// Checks a member whose value fills the decoder's window, and notes where it is. Of several with the same id the last
+    /// one counts, as for a decoder.
+    ///
+    /// # Errors
+    /// Those of the value.
+    #[inline]
+    pub fn parameter<M: FlatMember>(&mut self, index: usize, list: &mut Decoder<'a>) -> Result<(), DecodeError> {
+        let is_absent = M::OPTIONAL && list.remaining() == 0;
+        self.set(index, if is_absent { ABSENT } else { list.place().position });
+        M::check_parameter(list)
+    }
+
     #[inline]
     fn set(&mut self, index: usize, position: usize) {
         if let Some(at) = self.at.get_mut(index) {

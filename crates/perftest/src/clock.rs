@@ -94,3 +94,22 @@ pub fn process_cpu_ns() -> u64 {
     let time = rustix::time::clock_gettime(ClockId::ProcessCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
+
+/// From the first sample to the last there is one interval less than there are samples; a rate needs as many.
+pub(crate) fn with_one_interval_more(span_ns: u64, samples: u64) -> u64 {
+    match samples {
+        0 | 1 => span_ns,
+        _ => (u128::from(span_ns) * u128::from(samples) / u128::from(samples - 1)) as u64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_has_as_many_intervals_as_samples() {
+        assert_eq!([0, 1, 2, 3].map(|samples| with_one_interval_more(6000, samples)), [6000, 6000, 12_000, 9000]);
+        assert_eq!(with_one_interval_more(u64::MAX / 2, 1_000_000_000), u64::MAX / 2 + 9_223_372_046);
+    }
+}

@@ -10,7 +10,7 @@ use rustix::time::ClockId;
 
 use super::end::{End, Ends};
 use crate::characterize::kept::Cores;
-use crate::clock::MonotonicNs;
+use crate::clock::{MonotonicNs, with_one_interval_more};
 use crate::control::Stop;
 use crate::error::Error;
 use crate::recorder::LatencyRecorder;
@@ -186,7 +186,7 @@ fn count(mut end: Box<dyn End>, size: usize, ended: &AtomicBool) -> Result<SideR
             None => {}
         }
     }
-    let duration_ns = first.map_or(0, |first| last.since_ns(first));
+    let duration_ns = first.map_or(0, |first| with_one_interval_more(last.since_ns(first), samples));
     let bytes = samples.saturating_mul(size as u64);
     let throughput = ThroughputResult { samples, bytes, duration_ns, ..ThroughputResult::default() };
     Ok(SideResult { throughput: Some(throughput), ..cpu.side(Side::Subscriber, size) })

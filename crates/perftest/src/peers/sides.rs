@@ -4,6 +4,7 @@ use peregrine_report::record::{SendResult, Side, SideResult, ThroughputResult};
 use peregrine_report::stats::{LatencyResult, Moments};
 
 use super::protocol::{PeerResult, Setup};
+use crate::clock::with_one_interval_more;
 use crate::threads::online_cores;
 
 /// The results of publisher and subscriber; `None` when they are not of the two sides of one test.
@@ -53,7 +54,13 @@ pub(crate) fn side_results(
             };
             let subscriber = SideResult {
                 scheduled_latency: scheduled,
-                throughput: Some(throughput(setup, *sent, *received, *out_of_order, *received_in_ns)),
+                throughput: Some(throughput(
+                    setup,
+                    *sent,
+                    *received,
+                    *out_of_order,
+                    with_one_interval_more(*received_in_ns, *received),
+                )),
                 ..side(Side::Subscriber, *sub_cpu_ns, *duration_ns)
             };
             Some((publisher, subscriber))
@@ -152,14 +159,15 @@ mod tests {
             received: 150,
             lost: 20,
             out_of_order: 2,
-            duration_ns: 500_000_000,
+            // From the first of them to the last.
+            duration_ns: 149_000_000,
             cpu_ns: 0,
             scheduled_ns: vec![(2000, 100), (3001, 50)],
         };
         let (publisher, subscriber) = side_results(&setup(), &sent, &sub).unwrap();
         let throughput = subscriber.throughput.unwrap();
         assert_eq!((throughput.samples, throughput.lost, throughput.bytes), (150, 50, 15_000));
-        assert_eq!((throughput.samples_per_s(), throughput.lost_percent()), (300.0, 25.0));
+        assert_eq!((throughput.samples_per_s(), throughput.lost_percent()), (1000.0, 25.0));
         let scheduled = publisher.scheduled_latency.unwrap();
         assert_eq!((scheduled.count, scheduled.p50_ns, scheduled.max_ns), (150, 2000, 3001), "one way already");
         assert_eq!((subscriber.scheduled_latency, publisher.latency), (Some(scheduled), None));

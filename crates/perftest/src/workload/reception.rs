@@ -8,7 +8,7 @@ use peregrine_report::record::ThroughputResult;
 
 use super::meter::Totals;
 use super::sequence::{Arrival, SequenceWindow};
-use crate::clock::MonotonicNs;
+use crate::clock::{MonotonicNs, with_one_interval_more};
 use crate::control::{ControlCounter, ProcessNumber, Sentinel};
 use crate::messaging::{Sample, SampleWriter, WriteError};
 use crate::pace::SparseClock;
@@ -93,7 +93,7 @@ impl Progress {
             throughput: ThroughputResult {
                 samples: totals.samples,
                 bytes: totals.bytes,
-                duration_ns: last.saturating_sub(first),
+                duration_ns: with_one_interval_more(last.saturating_sub(first), totals.samples),
                 lost: totals.lost,
                 duplicate: self.duplicate.load(Ordering::Relaxed),
                 reordered: self.reordered.load(Ordering::Relaxed),

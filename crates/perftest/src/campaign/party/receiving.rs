@@ -8,7 +8,7 @@ use peregrine_report::record::{PayloadUse, SideResult, ThroughputResult};
 use super::link::{Receiver, Sender};
 use crate::campaign::job::{Job, Sending, Sent};
 use crate::campaign::types::Stamp;
-use crate::clock::MonotonicNs;
+use crate::clock::{MonotonicNs, with_one_interval_more};
 use crate::control::Stop;
 use crate::error::Error;
 use crate::payload;
@@ -176,14 +176,6 @@ pub(super) fn payload_use(written: bool, corrupt: Option<u64>) -> PayloadUse {
         corrupt: corrupt.unwrap_or(0),
         max_octets: Some(payload::MAX_LEN as u64),
         ..PayloadUse::default()
-    }
-}
-
-/// From the first sample to the last there is one interval less than there are samples; a rate needs as many.
-fn with_one_interval_more(span_ns: u64, samples: u64) -> u64 {
-    match samples {
-        0 | 1 => span_ns,
-        _ => (u128::from(span_ns) * u128::from(samples) / u128::from(samples - 1)) as u64,
     }
 }
 

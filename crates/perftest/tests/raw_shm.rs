@@ -128,7 +128,7 @@ fn a_subscriber_that_dies_ends_the_publisher_with_its_results() {
     for (domain, test) in [(22, "-latencyTest"), (23, "-latencyCount 100")] {
         let subscriber = start(&format!("-sub {QUICK} -domain {domain}"));
         let publisher = start(&format!(
-            "-pub -raw -transport SHMEM -startDelay 0 -discoveryTimeout 20 -partnerTimeout 5 -noOutputHeaders \
+            "-pub -raw -transport SHMEM -startDelay 0 -discoveryTimeout 20 -partnerTimeout 2 -noOutputHeaders \
              -domain {domain} {test}"
         ));
         publisher.wait_for_stdout(|line| line.contains(','));

@@ -29,6 +29,8 @@ const RETRY: Duration = Duration::from_millis(20);
 /// How many that come are dealt with before others are.
 const MAX_AT_ONCE: usize = 64;
 
+/// How many different remarks the user is told.
+const MAX_TOLD: usize = 64;
 /// How many orders wait. More than that wait with who gives them: every partner that is lost is one at most.
 const MAX_ORDERS: usize = 256;
 
@@ -310,7 +312,7 @@ impl Host {
                     let _ = visitor.set_nonblocking(true).and_then(|()| visitor.write_all(&address.0));
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
-                Err(error) => return self.tell(format!("A partner could not be answered: {error}")),
+                Err(error) => return self.pause(&error),
             }
         }
     }
@@ -320,7 +322,7 @@ impl Host {
             match self.listener.accept() {
                 Ok(Some(request)) => self.admit_one(request),
                 Ok(None) => return,
-                Err(error) => return self.tell(format!("A partner could not be answered: {error}")),
+                Err(error) => return self.pause(&error),
             }
         }
     }
@@ -392,9 +394,15 @@ impl Host {
         self.writers.iter().filter_map(|(_, writer)| writer.upgrade())
     }
 
+    /// Who is short of descriptors finds the same visitor again at once.
+    fn pause(&mut self, error: &io::Error) {
+        self.tell(format!("A partner could not be answered: {error}"));
+        std::thread::sleep(RETRY);
+    }
+
     /// What goes on is told once.
     fn tell(&mut self, remark: String) {
-        if !self.told.contains(&remark) && self.told.len() < MAX_AT_ONCE {
+        if !self.told.contains(&remark) && self.told.len() < MAX_TOLD {
             eprintln!("{remark}");
             self.told.push(remark);
         }

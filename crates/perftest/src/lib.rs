@@ -42,8 +42,9 @@ use crate::error::Error;
 use crate::messaging::Messaging;
 use crate::messaging::dds::{DdsMessaging, OverDds, TestType, over_dds};
 use crate::messaging::raw::RawMessaging;
+use crate::messaging::raw_shm::RawShmMessaging;
 use crate::output::{Output, banner};
-use crate::plan::TestPlan;
+use crate::plan::{TestPlan, TransportKind};
 
 /// Runs RTI Perftest's command line: the words after the program's name.
 pub fn run_command_line(words: &[String], stop: &Arc<Stop>) -> Result<(), Error> {
@@ -58,8 +59,12 @@ pub fn run_command_line(words: &[String], stop: &Arc<Stop>) -> Result<(), Error>
     }
     let plan = plan::resolve(&options)?;
     threads::apply_to_process(&plan.threads)?;
-    if plan.transport.raw {
-        return run_plan(&plan, &RawMessaging::new(&plan)?, stop);
+    match plan.transport.kind {
+        TransportKind::SharedMemory if plan.transport.raw => {
+            return run_plan(&plan, &RawShmMessaging::new(&plan)?, stop);
+        }
+        _ if plan.transport.raw => return run_plan(&plan, &RawMessaging::new(&plan)?, stop),
+        _ => {}
     }
     show_messages(plan.verbosity);
     over_dds(&plan, Run { plan: &plan, stop })

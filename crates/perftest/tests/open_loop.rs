@@ -1,4 +1,4 @@
-//! Open loops with their responder as a second process, over plain sockets and over DDS.
+//! Open loops with their responder as a second process, over plain sockets, plain shared memory and DDS.
 
 mod common;
 
@@ -58,6 +58,20 @@ fn every_sample_a_probe_over_plain_sockets() {
     assert!(written.written && written.checked && written.write_ns > 0.0);
     let text = outcome.stdout.join("\n");
     assert!(text.contains("round trip from the intended send") && text.contains("the two ways are exact"), "{text}");
+}
+
+#[test]
+fn a_load_over_shared_memory_loses_nothing_and_makes_no_datagrams() {
+    let (measurement, _) = load("load-shm", "--rate 1000 --size 63000 -- -raw -transport SHMEM -domain 76");
+    let sent = measurement.publisher.send.as_ref().unwrap().samples;
+    let received = measurement.subscriber.throughput.as_ref().unwrap();
+    assert_eq!((received.samples, received.lost), (sent, 0));
+    assert_eq!(measurement.publisher.probes.as_ref().unwrap().answered, sent);
+    for side in [&measurement.publisher, &measurement.subscriber] {
+        let wire = side.wire.as_ref().unwrap();
+        assert_eq!((wire.datagrams_sent, wire.send_calls, side.payload.unwrap().corrupt), (0, 0, 0));
+        assert!(wire.path.iter().any(|path| path.starts_with("shared memory (")), "{wire:?}");
+    }
 }
 
 #[test]

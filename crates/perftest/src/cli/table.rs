@@ -123,8 +123,8 @@ pub static OPTIONS: &[OptionDescriptor] = &[
     transport("transportCertFile", Text { label: "file" }, "", "TLS certificate").no_raw().not_yet(),
     transport("transportPrivateKey", Text { label: "file" }, "", "TLS private key").no_raw().not_yet(),
     // Raw sockets
-    raw("rawTransport", Flag, "off", "plain UDP sockets instead of DDS: the floor to compare with"),
-    raw("noBlockingSockets", Flag, "off", "never wait for room in the send buffer; drop instead"),
+    raw("rawTransport", Flag, "off", "instead of DDS plain UDP sockets, with -transport SHMEM plain shared memory: the floor to compare with"),
+    raw("noBlockingSockets", Flag, "off", "never wait for room in the send buffer or in shared memory; drop instead"),
     // Own
     own("nsResolution", Flag, "off", "print times in microseconds with three decimals"),
     own("discoveryTimeout", Seconds { min_ms: 1 }, "120", "longest wait for the partners to appear"),

@@ -1,12 +1,13 @@
 //! The seam between the test and what carries its samples.
 //!
-//! The workload, the protocol and the output are written once against these traits; plain sockets ([`raw`]) and a DDS
-//! are two bodies of them. The traits are generic rather than dynamic so that a body's write path is inlined into the
+//! The workload, the protocol and the output are written once against these traits; plain sockets ([`raw`]), plain shared
+//! memory ([`raw_shm`]) and a DDS ([`dds`]) are bodies of them. The traits are generic rather than dynamic so that a body's write path is inlined into the
 //! send loop, and the seam costs nothing that the measurement could see.
 
 pub mod dds;
 mod interface;
 pub mod raw;
+pub mod raw_shm;
 mod receive_buffer;
 mod sample;
 
@@ -71,7 +72,7 @@ pub struct Resent {
     pub fragments: u64,
 }
 
-/// One process's part in one domain: a DomainParticipant, or a set of sockets.
+/// One process's part in one domain: a DomainParticipant, a set of sockets, or a name for shared memory.
 pub trait Messaging {
     /// Sends samples of one topic.
     type Writer: SampleWriter;

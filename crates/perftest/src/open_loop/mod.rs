@@ -23,7 +23,8 @@ use crate::error::Error;
 use crate::messaging::Messaging;
 use crate::messaging::dds::{DdsMessaging, OverDds, TestType, over_dds};
 use crate::messaging::raw::RawMessaging;
-use crate::plan::{self, TestPlan};
+use crate::messaging::raw_shm::RawShmMessaging;
+use crate::plan::{self, TestPlan, TransportKind};
 use crate::threads;
 use crate::wire::WireMeter;
 
@@ -42,8 +43,10 @@ fn over_messaging<T: Task>(words: &[String], task: T) -> Result<T::Output, Error
     };
     let plan = plan::resolve(&options)?;
     threads::apply_to_process(&plan.threads)?;
-    if plan.transport.raw {
-        return task.run(&plan, &RawMessaging::new(&plan)?);
+    match plan.transport.kind {
+        TransportKind::SharedMemory if plan.transport.raw => return task.run(&plan, &RawShmMessaging::new(&plan)?),
+        _ if plan.transport.raw => return task.run(&plan, &RawMessaging::new(&plan)?),
+        _ => {}
     }
     over_dds(&plan, Over { plan: &plan, task })
 }
@@ -68,7 +71,7 @@ fn usage(line: &str) -> Error {
 
 fn wire_meter<M: Messaging>(plan: &TestPlan, messaging: &M) -> WireMeter {
     let mut path = vec![messaging.name(), format!("{:?}", plan.transport.kind)];
-    if plan.transport.raw {
+    if plan.transport.raw && plan.transport.kind != TransportKind::SharedMemory {
         let ports = messaging.configuration().transport;
         path.extend(
             ports.iter().filter(|(label, _)| label.contains("port")).map(|(label, ports)| format!("{label}: {ports}")),

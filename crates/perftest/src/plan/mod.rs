@@ -129,11 +129,11 @@ pub enum SampleForm {
 /// What both sides must be started with alike; the protocol negotiates nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DataPlan {
-    /// DDS domain, which also selects the ports of raw sockets.
+    /// DDS domain, which also selects the ports of raw sockets and the names of raw shared memory.
     pub domain: u32,
     /// Largest sample of the run in bytes, without its encapsulation header.
     pub max_len: usize,
-    /// Reliable or best-effort delivery. Raw sockets are never reliable.
+    /// Reliable or best-effort delivery. Raw sockets are never reliable, raw shared memory is where writers wait for room.
     pub reliable: bool,
     /// Keyed type.
     pub keyed: bool,
@@ -220,7 +220,7 @@ pub enum Pace {
 pub struct TransportPlan {
     /// UDPv4, UDPv6 or SHMEM.
     pub kind: TransportKind,
-    /// Plain sockets instead of DDS.
+    /// Plain sockets, or plain shared memory, instead of DDS.
     pub raw: bool,
     /// Both sides are in one process, which hands samples over by reference.
     pub same_process: bool,
@@ -241,7 +241,7 @@ pub enum TransportKind {
     UdpV4,
     /// UDP over IPv6.
     UdpV6,
-    /// Memory that both processes see. Partners find each other by UDP over IPv4.
+    /// Memory that both processes see. With DDS, partners find each other by UDP over IPv4.
     SharedMemory,
 }
 

@@ -180,7 +180,7 @@ fn sizes(options: &ParsedOptions, remarks: &mut Remarks) -> Vec<usize> {
                 if scan { "-scan size" } else { "-dataLen" }
             ));
         }
-        if options.has("rawTransport") && size + ENCAPSULATION_LEN > MAX_DATAGRAM_LEN {
+        if sends_datagrams(options) && size + ENCAPSULATION_LEN > MAX_DATAGRAM_LEN {
             remarks.errors.push(format!(
                 "-dataLen {size} does not fit into one datagram; raw sockets take up to {} bytes",
                 MAX_DATAGRAM_LEN - ENCAPSULATION_LEN
@@ -296,7 +296,7 @@ fn batching(options: &ParsedOptions, sizes: &[usize], remarks: &mut Remarks) -> 
             "-batchSize cannot go with samples above {MAX_UNFRAGMENTED_LEN} bytes, which travel in fragments"
         ));
     }
-    if options.has("rawTransport") && bytes > MAX_DATAGRAM_LEN {
+    if sends_datagrams(options) && bytes > MAX_DATAGRAM_LEN {
         remarks.errors.push(format!("-batchSize {bytes} does not fit into one datagram ({MAX_DATAGRAM_LEN} bytes)"));
     }
     if sizes.iter().any(|size| bytes < 2 * size) {
@@ -331,7 +331,7 @@ fn data(options: &ParsedOptions, sizes: &[usize], remarks: &mut Remarks) -> Data
     let max_len = sizes.iter().copied().max().unwrap_or(OVERHEAD_LEN);
     let unbounded = if let Some(threshold) = options.integer("unbounded") {
         Some(threshold as usize)
-    } else if options.has("unbounded") || max_len > MAX_BOUNDED_LEN {
+    } else if options.has("unbounded") || max_len > MAX_BOUNDED_LEN && !options.has("rawTransport") {
         Some((2 * max_len).min(MAX_BOUNDED_LEN))
     } else {
         None
@@ -342,7 +342,7 @@ fn data(options: &ParsedOptions, sizes: &[usize], remarks: &mut Remarks) -> Data
     DataPlan {
         domain: u32_option(options, "domain", 1),
         max_len,
-        reliable: !options.has("bestEffort") && !options.has("rawTransport"),
+        reliable: is_reliable(options),
         keyed: options.has("keyed"),
         instances: u32_option(options, "instances", 1),
         instances_given: options.has("instances"),
@@ -357,6 +357,14 @@ fn data(options: &ParsedOptions, sizes: &[usize], remarks: &mut Remarks) -> Data
         send_buffer_len: options.integer("sendBufferSize").map(|len| len as usize),
         asynchronous: asynchronous(options, remarks),
     }
+}
+
+/// Sockets lose what finds a buffer full; writers of shared memory wait for room.
+fn is_reliable(options: &ParsedOptions) -> bool {
+    if options.has("rawTransport") {
+        return transport_kind(options) == TransportKind::SharedMemory && !options.has("noBlockingSockets");
+    }
+    !options.has("bestEffort")
 }
 
 fn is_flat(options: &ParsedOptions) -> bool {
@@ -398,14 +406,23 @@ fn asynchronous(options: &ParsedOptions, remarks: &mut Remarks) -> Option<FlowCo
     None
 }
 
-fn transport(options: &ParsedOptions, remarks: &mut Remarks) -> TransportPlan {
-    let kind = match options.choice("transport") {
+fn transport_kind(options: &ParsedOptions) -> TransportKind {
+    match options.choice("transport") {
         Some("UDPv6") => TransportKind::UdpV6,
         Some("SHMEM") => TransportKind::SharedMemory,
         None if options.has("enableUDPv6") => TransportKind::UdpV6,
         None if options.has("enableSharedMemory") => TransportKind::SharedMemory,
         _ => TransportKind::UdpV4,
-    };
+    }
+}
+
+/// Whether a sample is a datagram of a plain socket, and no longer than one.
+fn sends_datagrams(options: &ParsedOptions) -> bool {
+    options.has("rawTransport") && transport_kind(options) != TransportKind::SharedMemory
+}
+
+fn transport(options: &ParsedOptions, remarks: &mut Remarks) -> TransportPlan {
+    let kind = transport_kind(options);
     for (name, meant) in [("enableUDPv6", TransportKind::UdpV6), ("enableSharedMemory", TransportKind::SharedMemory)] {
         if options.has(name) && kind != meant {
             remarks.errors.push(format!("-{name} contradicts -transport {}", kind.name()));
@@ -414,9 +431,11 @@ fn transport(options: &ParsedOptions, remarks: &mut Remarks) -> TransportPlan {
     let raw = options.has("rawTransport");
     let by_group = ["multicast", "multicastAddr"].into_iter().find(|name| options.has(name));
     if kind == TransportKind::SharedMemory {
-        if raw {
-            let floors = "perftest floors measures shared memory without DDS";
-            remarks.errors.push(format!("-rawTransport with -transport SHMEM is not available yet; {floors}"));
+        // With DDS they are for discovery.
+        let of_sockets = ["nic", "allowInterfaces", "peer"].into_iter().filter(|name| raw && options.has(name));
+        for name in of_sockets {
+            let text = "has no effect with -rawTransport and -transport SHMEM: no sockets of a network are used";
+            remarks.notes.push(format!("-{name} {text}"));
         }
         if let Some(name) = by_group {
             remarks.notes.push(format!("-{name} has no effect with -transport SHMEM, which knows no groups"));
@@ -442,13 +461,16 @@ fn transport(options: &ParsedOptions, remarks: &mut Remarks) -> TransportPlan {
     };
     // Where there are no groups, the remark above is all that comes of asking for them.
     let multicast = multicast.filter(|_| kind != TransportKind::SharedMemory);
+    let has_sockets = !raw || kind != TransportKind::SharedMemory;
+    let interfaces = if has_sockets { interfaces(options, raw, remarks) } else { Vec::new() };
+    let peers = if has_sockets { options.texts("peer") } else { Vec::new() };
     TransportPlan {
         kind,
         raw,
         same_process: options.has("sameProcess"),
         blocking_send: !options.has("noBlockingSockets"),
-        interfaces: interfaces(options, raw, remarks),
-        peers: options.texts("peer").into_iter().map(str::to_owned).collect(),
+        interfaces,
+        peers: peers.into_iter().map(str::to_owned).collect(),
         multicast,
     }
 }

@@ -170,6 +170,25 @@ fn raw_samples_fit_one_datagram() {
 }
 
 #[test]
+fn raw_shared_memory_takes_samples_of_any_size_and_waits_for_room() {
+    let large = plan("-pub -raw -transport SHMEM -dataLen 52428800");
+    assert_eq!((large.data.max_len, large.data.unbounded, large.notes.len()), (52_428_800, None, 0));
+    assert_eq!(large.transport.kind, TransportKind::SharedMemory);
+    assert!(large.transport.raw && large.data.reliable);
+    assert!(!plan("-pub -raw -enableSharedMemory -noBlockingSockets").data.reliable);
+    assert_eq!(publisher("-pub -raw -transport SHMEM -batchSize 100000").batching, Batching::Explicit(100_000));
+    assert_eq!(publisher("-pub -raw -transport SHMEM").batching, Batching::Off);
+    assert!(error("-pub -raw -transport SHMEM -batchSize 9000 -dataLen 65000").contains("64969"));
+    assert_eq!(plan("-sub -raw -transport SHMEM -domain 232").data.domain, 232);
+    let addressed = plan("-sub -raw -transport SHMEM -nic lo,eth0 -peer 127.0.0.1 -multicast");
+    assert_eq!((addressed.transport.interfaces.len(), addressed.transport.peers.len()), (0, 0));
+    assert_eq!(addressed.transport.multicast, None);
+    for name in ["-nic has no effect", "-peer has no effect", "-multicast has no effect"] {
+        assert!(addressed.notes.iter().any(|note| note.starts_with(name)), "{:?}", addressed.notes);
+    }
+}
+
+#[test]
 fn multicast_groups_follow_from_one_address_or_three() {
     assert_eq!(plan("-sub").transport.multicast, None);
     let built_in = plan("-sub -multicast").transport.multicast.unwrap();

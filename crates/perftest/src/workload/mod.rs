@@ -19,7 +19,7 @@ use crate::control::{Stop, StopReason};
 use crate::error::Error;
 use crate::messaging::Messaging;
 use crate::output::Output;
-use crate::plan::{Role, TestPlan};
+use crate::plan::{Role, TestPlan, TransportKind};
 
 /// Runs one side of a test to its end, and prints its results. What was measured before an error has been printed
 /// when this returns.
@@ -77,6 +77,15 @@ fn run_side<M: Messaging>(
     match &plan.role {
         Role::Publisher(publisher) => publisher::run(plan, publisher, messaging, output, stop),
         Role::Subscriber(subscriber) => subscriber::run(plan, *subscriber, messaging, output, stop),
+    }
+}
+
+/// What else may be the reason that a partner has not been found, as the end of a message.
+fn whereabouts(plan: &TestPlan) -> &'static str {
+    if plan.transport.raw && plan.transport.kind == TransportKind::SharedMemory {
+        " Without DDS, memory is shared on one host, in one network namespace, by one user."
+    } else {
+        ""
     }
 }
 

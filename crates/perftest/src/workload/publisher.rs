@@ -12,7 +12,7 @@ use peregrine_report::record::{PayloadUse, SendResult, Side, SideResult};
 use super::latency::PingBook;
 use super::payload::{PayloadSource, number_of};
 use super::turns::{Keys, PingSchedule};
-use super::{STOP_POLL, SharedOutput, diagnostics, discover, serialization, status};
+use super::{STOP_POLL, SharedOutput, diagnostics, discover, serialization, status, whereabouts};
 use crate::clock::MonotonicNs;
 use crate::control::{AnnouncementBoard, ControlCounter, ProcessNumber, Sentinel, Stop, StopReason, Waited};
 use crate::error::Error;
@@ -558,9 +558,10 @@ fn nobody_there(plan: &TestPlan, publisher: &PublisherPlan, present: &BTreeSet<u
     let missing: Vec<_> = (0..publisher.subscribers).filter(|id| !present.contains(id)).take(10).collect();
     Error::Partner(format!(
         "Subscribers {missing:?} have not announced themselves within {} s (-discoveryTimeout). Are they running, in \
-         domain {}, with the same transport and addresses?",
+         domain {}, with the same transport and addresses?{}",
         plan.timeouts.discovery.as_secs_f64(),
-        plan.data.domain
+        plan.data.domain,
+        whereabouts(plan)
     ))
 }
 

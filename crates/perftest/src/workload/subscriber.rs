@@ -7,7 +7,7 @@ use peregrine_report::record::{PayloadUse, Side, SideResult};
 
 use super::meter::{CpuMeter, IntervalMeter};
 use super::reception::{Event, Progress, Reception, SizeResult};
-use super::{STOP_POLL, SharedOutput, diagnostics, discover, status};
+use super::{STOP_POLL, SharedOutput, diagnostics, discover, status, whereabouts};
 use crate::clock::MonotonicNs;
 use crate::control::{ControlCounter, ProcessNumber, Sentinel, Stop};
 use crate::error::Error;
@@ -339,9 +339,10 @@ impl Announcements {
 fn nobody_there(plan: &TestPlan, subscriber: SubscriberPlan) -> Error {
     Error::Partner(format!(
         "{} publishers have not appeared within {} s (-discoveryTimeout). Are they running, in domain {}, with the same \
-         transport and addresses?",
+         transport and addresses?{}",
         subscriber.publishers,
         plan.timeouts.discovery.as_secs_f64(),
-        plan.data.domain
+        plan.data.domain,
+        whereabouts(plan)
     ))
 }

@@ -1,0 +1,210 @@
+//! Receives samples where their writers have put them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use peregrine_transport::clock::MonotonicNs;
+use peregrine_transport::shm::{Gone, Interrupt, Reader, ReaderConfig, TakeError, Wake, WriterId};
+
+use super::Count;
+use super::party::Party;
+use super::rendezvous::{Inbox, Line, Rendezvous, Ticket};
+use crate::error::Error;
+use crate::messaging::{Sample, SampleReader, Topic};
+use crate::plan::{TestPlan, ThreadPlan, Wait};
+use crate::threads::{self, ThreadKind};
+
+/// How many slots are read before news of writers are looked at.
+const MAX_AT_ONCE: usize = 64;
+
+/// Receives the samples of one topic.
+#[derive(Debug)]
+pub struct RawShmReader {
+    reader: Reader,
+    inbox: Arc<Inbox>,
+    line: Line,
+    joined: Vec<(WriterId, Ticket, Party)>,
+    /// The last writer of this test that has ended.
+    ended: Option<Party>,
+    topic: Topic,
+    /// How long it looks again and again before it sleeps.
+    spin: Duration,
+    threads: ThreadPlan,
+    received: Count,
+}
+
+/// A running receive thread.
+#[derive(Debug)]
+pub struct RawShmListening {
+    closing: Arc<AtomicBool>,
+    interrupt: Interrupt,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl RawShmReader {
+    pub(super) fn open(topic: Topic, plan: &TestPlan, rendezvous: &Rendezvous, received: Count) -> Result<Self, Error> {
+        // Each writer bounds its memory itself.
+        let config = ReaderConfig { max_mapped_bytes: usize::MAX, ..ReaderConfig::default() };
+        let reader = Reader::new(config).map_err(|error| Error::Setup(format!("Cannot share memory: {error}")))?;
+        let inbox = Inbox::new(reader.interrupt());
+        rendezvous.add_reader(topic, reader.connector(), &inbox);
+        let spin = match plan.receive.wait {
+            Wait::Block => Duration::ZERO,
+            Wait::Spin(time) => time,
+            Wait::Poll => Duration::MAX,
+        };
+        Ok(Self {
+            reader,
+            inbox,
+            line: rendezvous.line(),
+            joined: Vec::new(),
+            ended: None,
+            topic,
+            spin,
+            threads: plan.threads.clone(),
+            received,
+        })
+    }
+
+    /// Takes note of writers that have come and gone.
+    fn look_after_writers(&mut self) {
+        for (ticket, party, connection) in self.inbox.take() {
+            match self.reader.add(connection) {
+                Ok(writer) => self.joined.push((writer, ticket, party)),
+                Err(error) => eprintln!("{party} is not listened to: {error}"),
+            }
+        }
+        self.reader.service();
+    }
+
+    #[inline]
+    fn note_gone(&mut self) {
+        while let Some(gone) = self.reader.poll_gone() {
+            let Some(place) = self.joined.iter().position(|(writer, ..)| *writer == gone.writer) else { continue };
+            let (_, ticket, party) = self.joined.swap_remove(place);
+            if let Gone::Broken(what) = gone.reason {
+                eprintln!("{party} is no longer listened to: {what}");
+            }
+            self.line.tell_lost(ticket);
+            // Who has ended before anything was heard may have been of an earlier test.
+            if self.received.get() > 0 {
+                self.ended = Some(party);
+            }
+        }
+    }
+
+    /// Hands on what is there; returns how many samples.
+    #[inline]
+    fn deliver(&mut self, on_sample: &mut impl FnMut(&Sample<'_>)) -> Result<usize, TakeError> {
+        let (mut count, mut slots) = (0, 0);
+        while slots < MAX_AT_ONCE
+            && let Some(slot) = self.reader.take()?
+        {
+            count += deliver_slot(&slot, on_sample);
+            slots += 1;
+        }
+        self.received.add(slots as u64);
+        self.note_gone();
+        Ok(count)
+    }
+
+    fn run(mut self, closing: &AtomicBool, mut on_sample: impl FnMut(&Sample<'_>)) {
+        while !closing.load(Ordering::Acquire) {
+            match self.reader.wait(self.spin, None) {
+                Wake::Ready => {}
+                Wake::Interrupted => self.look_after_writers(),
+                Wake::TimedOut => continue,
+            }
+            if let Err(error) = self.deliver(&mut on_sample) {
+                return eprintln!("Receiving on {} has ended: {error}", self.topic);
+            }
+        }
+    }
+}
+
+impl SampleReader for RawShmReader {
+    type Listening = RawShmListening;
+
+    fn wait_for_writers(&mut self, count: u32, timeout: Duration) -> Result<bool, Error> {
+        Ok(self.inbox.wait_for(count, timeout))
+    }
+
+    fn listen<F>(self, on_sample: F) -> Result<RawShmListening, Error>
+    where
+        F: FnMut(&Sample<'_>) + Send + 'static,
+    {
+        let closing = Arc::new(AtomicBool::new(false));
+        let interrupt = self.reader.interrupt();
+        let (applied, is_applied) = std::sync::mpsc::sync_channel(1);
+        let run = {
+            let closing = Arc::clone(&closing);
+            move || {
+                let result = threads::apply_to_current_thread(&self.threads, ThreadKind::Receive);
+                let ready = result.is_ok();
+                let _ = applied.send(result);
+                if ready {
+                    self.run(&closing, on_sample);
+                }
+            }
+        };
+        let thread = std::thread::Builder::new()
+            .name("receive".into())
+            .spawn(run)
+            .map_err(|error| Error::Setup(format!("Cannot start a receive thread: {error}")))?;
+        let listening = RawShmListening { closing, interrupt, thread: Some(thread) };
+        match is_applied.recv() {
+            Ok(Ok(())) => Ok(listening),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(Error::Setup("A receive thread ended before it began".into())),
+        }
+    }
+
+    fn receive<F>(&mut self, timeout: Duration, mut on_sample: F) -> Result<usize, Error>
+    where
+        F: FnMut(&Sample<'_>),
+    {
+        let deadline = MonotonicNs::now().after(timeout);
+        loop {
+            // Nobody is left whose answer could be waited for.
+            if self.joined.is_empty()
+                && let Some(party) = self.ended.take()
+            {
+                return Err(Error::Partner(format!("{party} has ended before the end of the test.")));
+            }
+            match self.reader.wait(self.spin, Some(deadline)) {
+                Wake::Ready => {}
+                Wake::Interrupted => self.look_after_writers(),
+                Wake::TimedOut => return Ok(0),
+            }
+            let count = self.deliver(&mut on_sample).map_err(|error| Error::Transfer(error.to_string()))?;
+            if count > 0 {
+                return Ok(count);
+            }
+        }
+    }
+}
+
+/// Hands on every sample of a slot; what is not a sample ends it.
+#[inline]
+fn deliver_slot(mut bytes: &[u8], on_sample: &mut impl FnMut(&Sample<'_>)) -> usize {
+    let mut count = 0;
+    while !bytes.is_empty() {
+        let Ok((sample, rest)) = Sample::split_from(bytes) else { break };
+        on_sample(&sample);
+        count += 1;
+        bytes = rest;
+    }
+    count
+}
+
+impl Drop for RawShmListening {
+    fn drop(&mut self) {
+        self.closing.store(true, Ordering::Release);
+        self.interrupt.interrupt();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,9 +1,22 @@
 //! Names at the ends of lines: each as near to its end as the others allow.
 
-/// Splits a name into at most `most` lines of so many characters; what does not fit ends in an ellipsis.
+/// Splits a name into at most `most` lines of so many characters. Of one that is longer the end is kept, behind an ellipsis: names
+/// of one product begin alike.
 pub(super) fn wrapped(name: &str, width: usize, most: usize) -> Vec<String> {
+    let words: Vec<&str> = name.split_whitespace().collect();
+    let from = |first: usize| {
+        let ellipsis = if first == 0 { "" } else { "…" };
+        filled(&format!("{ellipsis}{}", words.get(first..).unwrap_or_default().join(" ")), width)
+    };
+    let last = words.len().saturating_sub(1);
+    let lines = (0..last).map(from).find(|lines| lines.len() <= most).unwrap_or_else(|| from(last));
+    lines.into_iter().map(|line| cut(line, width)).collect()
+}
+
+/// As many words in each line as it has room for; one at least.
+fn filled(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
-    for word in name.split_whitespace() {
+    for word in text.split_whitespace() {
         match lines.last_mut() {
             Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
                 line.push(' ');
@@ -12,17 +25,15 @@ pub(super) fn wrapped(name: &str, width: usize, most: usize) -> Vec<String> {
             _ => lines.push(word.to_owned()),
         }
     }
-    let is_cut = lines.len() > most;
-    lines.truncate(most);
-    let last = lines.len().saturating_sub(1);
-    for (index, line) in lines.iter_mut().enumerate() {
-        let cut_here = is_cut && index == last;
-        if line.chars().count() > width || cut_here {
-            let kept: String = line.chars().take(width - 1).collect();
-            *line = format!("{}…", kept.trim_end_matches([' ', ',', '(']));
-        }
-    }
     lines
+}
+
+fn cut(line: String, width: usize) -> String {
+    if line.chars().count() <= width {
+        return line;
+    }
+    let kept: String = line.chars().take(width - 1).collect();
+    format!("{}…", kept.trim_end_matches([' ', ',', '(']))
 }
 
 /// Moves labels of these heights, whose middles should be at `wanted`, apart and between `top` and `bottom`; `None` when
@@ -55,12 +66,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_wrapped_at_words_and_cut_at_the_end() {
+    fn names_are_wrapped_at_words_and_keep_their_ends() {
         assert_eq!(wrapped("raw UDP", 12, 2), ["raw UDP"]);
         assert_eq!(wrapped("Peregrine best effort", 12, 2), ["Peregrine", "best effort"]);
-        assert_eq!(wrapped("Peregrine best effort batched", 12, 2), ["Peregrine", "best effort…"]);
+        assert_eq!(wrapped("Peregrine best effort batched", 12, 2), ["…best effort", "batched"]);
         assert_eq!(wrapped("Peregrine best effort batched", 12, 3), ["Peregrine", "best effort", "batched"]);
+        assert_eq!(wrapped("Peregrine, shared memory, zero copy", 13, 1), ["…zero copy"]);
+        assert_eq!(wrapped("Cyclone DDS 11 UDP", 13, 1), ["…DDS 11 UDP"]);
         assert_eq!(wrapped("Extraordinarily", 8, 3), ["Extraor…"]);
+        assert_eq!(wrapped("an extraordinarily", 8, 1), ["…extrao…"]);
         assert!(wrapped("", 8, 2).is_empty());
     }
 

@@ -116,7 +116,7 @@ impl Record {
     /// Of payload, from the end of the first sample to the end of the last.
     fn mbit_per_s(&self) -> f64 {
         assert!(self.samples > 1.0, "{self:?}");
-        (self.samples - 1.0) * self.data_len * 8.0 / self.duration_s / 1e6
+        self.samples * self.data_len * 8.0 / self.duration_s / 1e6
     }
 
     /// What is stated of the memory for large samples: the writer holds its queue and the sample that waits for room in it, the

@@ -113,7 +113,7 @@ impl Record {
         both.collect()
     }
 
-    /// Of payload, from the end of the first sample to the end of the last.
+    /// Of payload; the recorded time has one interval for each sample.
     fn mbit_per_s(&self) -> f64 {
         assert!(self.samples > 1.0, "{self:?}");
         self.samples * self.data_len * 8.0 / self.duration_s / 1e6

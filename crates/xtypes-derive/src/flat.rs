@@ -402,13 +402,17 @@ impl Structure<'_> {
     fn checked_view(&self) -> TokenStream {
         let (view, count) = (&self.view, self.members.len());
         let types = self.members.iter().map(|member| member.ty);
-        let (indices, ids) = (0..count, self.members.iter().map(|member| member.id));
+        let types = types.collect::<Vec<_>>();
+        let (indices, ids) =
+            ((0..count).collect::<Vec<_>>(), self.members.iter().map(|member| member.id).collect::<Vec<_>>());
         quote! {
             fn checked_view<'a>(
                 decoder: __xt::Decoder<'a>,
             ) -> ::core::result::Result<#view<'a>, __xt::DecodeError> {
                 #[allow(unused_mut)]
                 let (mut walk, mut list) = __xt::flat::private::Walk::<'a, Self, #count>::enter(decoder)?;
+                // As far as they come in their order and need no look.
+                let _ = true #(&& walk.expected::<#types>(#indices, #ids, &mut list))*;
                 while let ::core::option::Option::Some(parameter) = list.next_parameter()? {
                     #(if parameter.id == #ids {
                         walk.parameter::<#types>(#indices, &mut list)?;

@@ -319,6 +319,27 @@ impl<'a> Decoder<'a> {
         }
     }
 
+    /// Moves behind the next member of a mutable structure in XCDR2 if it is `id` with a value of `1 << code` octets, for `code` up
+    /// to 3; else it stays. Where the value is, is the answer.
+    #[inline]
+    pub(crate) fn pass_parameter(&mut self, id: u32, code: u32) -> Option<usize> {
+        // An offset that headers of such members have: no padding is in front of it.
+        if self.representation != Representation::Xcdr2 || !self.offset().is_multiple_of(4) {
+            return None;
+        }
+        let (header, values) = self.bytes.get(self.position..self.end)?.split_first_chunk()?;
+        let header = match self.endianness {
+            Endianness::Big => u32::from_be_bytes(*header),
+            Endianness::Little => u32::from_le_bytes(*header),
+        };
+        if header & !EM_MUST_UNDERSTAND != code << 28 | id || values.len() < 1 << code {
+            return None;
+        }
+        let value = self.position + size_of::<u32>();
+        self.position = value + (1 << code);
+        Some(value)
+    }
+
     fn next_parameter_xcdr2(&mut self) -> Result<Option<Parameter>, DecodeError> {
         if self.remaining() <= padding(self.offset(), 4) {
             return Ok(None);

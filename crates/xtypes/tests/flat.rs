@@ -507,3 +507,59 @@ fn payloads_of_xcdr1_have_no_view() {
     assert_eq!(Flat::<Old>::from_payload(data.to_vec()).unwrap_err().kind, DecodeErrorKind::NotFlat);
     assert_eq!(decode::<Flat<Old>>(&data).unwrap().view().number(), 1, "decoded, then kept in XCDR2");
 }
+
+/// Of members that need no look.
+#[derive(Clone, Debug, PartialEq, DdsType)]
+#[dds(extensibility = "mutable", flat)]
+struct Numbers {
+    key: [u8; 4],
+    long: i64,
+    word: u32,
+    short: i16,
+    octet: u8,
+    float: f64,
+    words: [u32; 2],
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// In whatever order they come, how often, with whichever length codes, and wherever the payload ends.
+    #[test]
+    fn members_that_need_no_look_are_found_as_decoding_finds_them(
+        in_order in 0_usize..8,
+        others in prop::collection::vec((0_u32..9, 0_u32..8, any::<bool>(), any::<u64>()), 0..8),
+        endianness in prop::sample::select(vec![Endianness::Big, Endianness::Little]),
+        missing in prop_oneof![3 => Just(0_usize), 1 => 0_usize..30],
+    ) {
+        const CODES: [u32; 7] = [2, 3, 2, 1, 0, 3, 3];
+        let usual = (0..).zip(CODES).take(in_order).map(|(id, code)| (id, code, id % 2 == 0, u64::from(id) * 0x0102_0304));
+        let word = |value: u32| match endianness {
+            Endianness::Big => value.to_be_bytes(),
+            Endianness::Little => value.to_le_bytes(),
+        };
+        let mut members = Vec::new();
+        for (id, code, must_understand, value) in usual.chain(others) {
+            members.resize(members.len().next_multiple_of(4), 0);
+            members.extend(word(u32::from(must_understand) << 31 | code << 28 | id));
+            if code >= 4 {
+                members.extend(word(if code == 4 { 8 } else { 1 }));
+            }
+            members.extend(&value.to_ne_bytes()[..if code < 3 { 1 << code } else { 8 }]);
+        }
+        let mut payload = vec![0, if endianness == Endianness::Big { 0x0a } else { 0x0b }, 0, 0];
+        payload.extend(word(members.len() as u32));
+        payload.extend(members);
+        payload.truncate(payload.len().saturating_sub(missing).max(4));
+        let (decoded, view) = (decode::<Numbers>(&payload), flat::view::<Numbers>(&payload));
+        // An array is checked as a whole: where it ends too early is told in different places.
+        let (refused, denied) = (decoded.as_ref().err(), view.as_ref().err());
+        prop_assert_eq!(refused.map(|error| &error.kind), denied.map(|error| &error.kind));
+        if let (Ok(decoded), Ok(view)) = (decoded, view) {
+            prop_assert_eq!(view.key().iter().collect::<Vec<_>>(), decoded.key);
+            prop_assert_eq!((view.long(), view.word(), view.short()), (decoded.long, decoded.word, decoded.short));
+            prop_assert_eq!((view.octet(), view.float().to_bits()), (decoded.octet, decoded.float.to_bits()));
+            prop_assert_eq!(view.words().iter().collect::<Vec<_>>(), decoded.words);
+        }
+    }
+}

@@ -486,6 +486,7 @@ impl<T: FlatType, const N: usize> FlatType for [T; N] {
     type Input<'v> = &'v Self;
     const FIXED: bool = T::PRIMITIVE && T::FIXED;
     const ANY_BITS: bool = T::ANY_BITS;
+    const NEEDS_NO_LOOK: bool = T::NEEDS_NO_LOOK && T::PRIMITIVE;
 
     fn check(decoder: &mut Decoder<'_>) -> Result<(), DecodeError> {
         let aggregate = decoder.begin_delimited(!T::PRIMITIVE)?;

@@ -94,6 +94,7 @@ macro_rules! flat_scalar {
             type Input<'v> = Self;
             const FIXED: bool = true;
             const ANY_BITS: bool = $any_bits;
+            const NEEDS_NO_LOOK: bool = $any_bits;
 
             #[inline]
             fn check(decoder: &mut $crate::Decoder<'_>) -> ::core::result::Result<(), $crate::DecodeError> {

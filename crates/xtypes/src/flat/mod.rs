@@ -157,6 +157,9 @@ pub trait FlatType: DdsType {
     /// Whether, moreover, any octets are a value.
     #[doc(hidden)]
     const ANY_BITS: bool;
+    /// Whether nothing about a value can be wrong if its octets are there: neither what it is nor how deeply it is nested.
+    #[doc(hidden)]
+    const NEEDS_NO_LOOK: bool = false;
     /// Whether a value begins with a word that says how long it is, which is never changed in place.
     #[doc(hidden)]
     const LEADS_WITH_LENGTH: bool = matches!(Self::LENGTH_CODE, LengthCode::Leading);

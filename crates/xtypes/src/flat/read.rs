@@ -151,6 +151,21 @@ impl ParameterFacts {
     }
 }
 
+/// The length code of members whose values need no look; `None` of others.
+const fn code_without_look<M: FlatMember>() -> Option<u32> {
+    if M::OPTIONAL || !<M::Value as FlatType>::NEEDS_NO_LOOK {
+        return None;
+    }
+    // Behind a header, which leaves it aligned to four at least, and in XCDR2 that is all.
+    match <M::Value as DdsType>::EXTENTS.xcdr2.at(0) {
+        1 => Some(0),
+        2 => Some(1),
+        4 => Some(2),
+        8 => Some(3),
+        _ => None,
+    }
+}
+
 /// Finds the members of a structure. For the derive macro.
 pub struct Walk<'a, T, const N: usize> {
     decoder: Decoder<'a>,
@@ -226,6 +241,18 @@ impl<'a, T: DdsType, const N: usize> Walk<'a, T, N> {
         let start = decoder.place().position;
         let list = decoder.clone();
         Ok((Self { decoder, start, has_prefix: false, failed: false, at: [ABSENT; N], of: PhantomData }, list))
+    }
+
+    /// Notes where a member is if it comes next, and its value needs no look: a few octets of which all are a value. Says whether it
+    /// was so; else nothing has happened.
+    #[inline]
+    pub fn expected<M: FlatMember>(&mut self, index: usize, id: u32, list: &mut Decoder<'a>) -> bool {
+        let Some(code) = (const { code_without_look::<M>() }) else { return false };
+        let found = list.pass_parameter(id, code);
+        if let Some(position) = found {
+            self.set(index, position);
+        }
+        found.is_some()
     }
 
     /// Checks a member whose value fills the decoder's window, and notes where it is. Of several with the same id the last

@@ -13,5 +13,6 @@ pub mod record;
 pub mod render;
 pub mod stats;
 pub mod table;
+mod traffic;
 mod versus;
 mod view;

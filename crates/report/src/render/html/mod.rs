@@ -6,6 +6,7 @@ mod published;
 mod ratios;
 mod security;
 mod tables;
+mod traffic;
 mod usage;
 
 use std::fmt::Write;
@@ -57,6 +58,7 @@ fn sections(view: &View<'_>) -> Vec<Section> {
         ("security", "What security costs", security::section(view)),
         ("published", "Published figures beside these", published::section(view)),
         ("loads", "Loads, searches and payloads", loads),
+        ("traffic", "The way samples went", traffic::section(view)),
         ("numbers", "All numbers", tables::numbers(view)),
         ("skipped", "What was not measured", tables::skipped(view)),
         ("settings", "Settings and commands", facts::settings(view)),

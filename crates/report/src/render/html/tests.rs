@@ -1,6 +1,6 @@
 use super::*;
 use crate::example;
-use crate::record::Record;
+use crate::record::{Record, WireUse};
 
 fn page(record: Record) -> String {
     html(&[Source { name: "example".into(), record }])
@@ -104,4 +104,24 @@ fn several_records_share_a_page_and_keep_their_names() {
     assert!(page.contains("Peregrine reliable (before)") && page.contains("Peregrine reliable (after)"));
     assert!(page.contains("class=\"line c1 d1\""), "the second record is dashed");
     assert!(page.contains("report before") && page.contains("report after"));
+}
+
+#[test]
+fn which_way_samples_went_is_told_beside_who_does_not_tell() {
+    let mut record = example::record();
+    let silent = page(record.clone());
+    assert!(!silent.contains("The way samples went"));
+    let [_, own] = &record.header.series[..] else { panic!() };
+    let own = own.id.clone();
+    let of_own = record.measurements.iter_mut().filter(|one| one.series == own);
+    for measurement in of_own {
+        let path = vec!["socket 0.0.0.0:7411".to_owned(), "shared memory (1 sent, 0 received)".to_owned()];
+        measurement.publisher.wire = Some(WireUse { path, datagrams_sent: 1234, ..WireUse::default() });
+    }
+    record.header.series[0].options = vec!["transport=udp".into()];
+    let count = record.measurements.iter().filter(|one| one.series == own).count();
+    let told = page(record);
+    assert!(told.contains("UDP sockets, shared memory") && !told.contains("7411"));
+    assert!(told.contains(&format!("<td>{}</td>", crate::render::grouped(1234.0 * count as f64))));
+    assert!(told.contains("as set up: udp; not counted"));
 }

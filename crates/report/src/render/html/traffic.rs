@@ -1,0 +1,78 @@
+//! Which way samples really went.
+
+use super::{escape, html_table};
+use crate::record::{Record, Series};
+use crate::render::grouped;
+use crate::traffic::Traffic;
+use crate::view::View;
+
+const HEADINGS: [&str; 9] = [
+    "series",
+    "way",
+    "measurements",
+    "datagrams sent",
+    "MiB sent",
+    "calls to send",
+    "calls to receive",
+    "sent again",
+    "dropped by the kernel",
+];
+
+/// A table of each record; empty where nobody tells.
+pub(super) fn section(view: &View<'_>) -> String {
+    let tables: Vec<String> = view
+        .sources
+        .iter()
+        .map(|source| {
+            let rows = rows(&source.record);
+            if rows.is_empty() {
+                return String::new();
+            }
+            let name =
+                if view.sources.len() > 1 { format!("<h3>{}</h3>\n", escape(&source.name)) } else { String::new() };
+            name + &html_table(&HEADINGS, 2, &rows)
+        })
+        .filter(|table| !table.is_empty())
+        .collect();
+    if tables.is_empty() {
+        return String::new();
+    }
+    let introduction = "<p>What the processes of each series say of the way their samples went, and what went over their sockets in all \
+                        measurements together. Samples in shared memory or within a process are no datagrams: beside them, sockets \
+                        carry discovery and what it takes to agree on the way.</p>\n";
+    introduction.to_owned() + &tables.concat()
+}
+
+/// Of a series that does not count: as what it was set up.
+fn rows(record: &Record) -> Vec<Vec<String>> {
+    let told: Vec<(&Series, Traffic)> =
+        record.header.series.iter().filter_map(|series| Some((series, Traffic::of(record, series)?))).collect();
+    if told.iter().all(|(_, traffic)| traffic.measurements == 0) {
+        return Vec::new();
+    }
+    told.iter().map(|(series, traffic)| cells(series, traffic)).collect()
+}
+
+fn cells(series: &Series, traffic: &Traffic) -> Vec<String> {
+    let mut cells = vec![escape(&series.label)];
+    if traffic.measurements == 0 {
+        let transport = series.options.iter().find_map(|option| option.strip_prefix("transport="));
+        let way = transport.map_or_else(|| "not told".into(), |name| format!("as set up: {name}; not counted"));
+        cells.push(escape(&way));
+        cells.extend(vec!["–".into(); HEADINGS.len() - 2]);
+        return cells;
+    }
+    let wire = &traffic.wire;
+    let count = |count: u64| grouped(count as f64);
+    cells.extend([
+        escape(&traffic.ways.join(", ")),
+        traffic.measurements.to_string(),
+        count(wire.datagrams_sent),
+        format!("{:.1}", wire.bytes_sent as f64 / f64::from(1 << 20)),
+        count(wire.send_calls),
+        count(wire.receive_calls),
+        wire.repairs.map_or_else(|| "–".into(), count),
+        count(wire.kernel_drops),
+    ]);
+    cells
+}

@@ -111,6 +111,10 @@ pub const WINDOW_BYTES_MIN: usize = 64 << 10;
 /// Octets of unacknowledged samples a writer has under way at most: below the receive buffers of a tuned host.
 pub const WINDOW_BYTES_MAX: usize = 4 << 20;
 
+/// After a loss, so many acknowledgements have to come before a sample may follow another where the two are more than the window: a
+/// reader that has no room for both while it looks at the first would have the second repaired, again and again.
+pub const ONE_BY_ONE_AFTER_LOSS: u32 = 16;
+
 /// Octets after which a writer asks for acknowledgement although it may have more under way: what is acknowledged soon gives its
 /// buffers back while a cache still holds them.
 pub const ASK_EVERY_BYTES: usize = 256 << 10;

@@ -9,7 +9,7 @@ use crate::history::{Change, ChangeKind, Selected, Selector};
 use crate::id::{EntityId, Guid, GuidPrefix, KeyHash};
 use crate::locator::Locator;
 use crate::payload::Payload;
-use crate::reader::{KeyExtractor, MatchedWriter, Reader, ReaderConfig, ReaderEvent, Reception};
+use crate::reader::{KeyExtractor, MatchedWriter, Reader, ReaderConfig, ReaderEvent, Reception, SampleMeta};
 use crate::receiver::{DropReason, Envelope, Input, Receive, interpret};
 use crate::seq::SequenceNumber;
 use crate::time::{Instant, Span, Timestamp};
@@ -49,6 +49,33 @@ pub(crate) fn writer_guid() -> Guid {
 pub(crate) fn reader_guid(index: usize) -> Guid {
     Guid::new(GuidPrefix([10 + index as u8; 12]), EntityId::user_reader(1, true))
 }
+
+/// A reliable writer, known from its beginning on, to which answers go nowhere.
+pub(crate) fn matched_writer(guid: Guid) -> MatchedWriter {
+    MatchedWriter {
+        guid,
+        reliable: true,
+        has_history: true,
+        strength: 0,
+        lifespan: Span::INFINITE,
+        liveliness_lease: Span::INFINITE,
+        to: Arc::new([]),
+        max_message_bytes: 1400,
+        vendor: VendorId::PEREGRINE,
+        memory: Arc::default(),
+    }
+}
+
+/// What is told of a sample when there is nothing to tell.
+pub(crate) const PLAIN: SampleMeta = SampleMeta {
+    kind: ChangeKind::Alive,
+    key_hash: None,
+    source_timestamp: Timestamp::INVALID,
+    lifespan: None,
+    is_filtered: false,
+    is_directed: false,
+    is_instance_certain: false,
+};
 
 /// What happens to a message with this running number on its way to (`true`) or from the readers: the delays of its
 /// copies.
@@ -139,16 +166,10 @@ impl Pair {
     ) {
         let to: Arc<[Locator]> = Arc::new([locator(index)]);
         let writer = MatchedWriter {
-            guid: writer_guid(),
-            reliable: true,
-            has_history: true,
-            strength: 0,
-            lifespan: Span::INFINITE,
-            liveliness_lease: Span::INFINITE,
             to: Arc::new([locator(999)]),
             max_message_bytes: max_message,
             vendor,
-            memory: Arc::default(),
+            ..matched_writer(writer_guid())
         };
         assert!(self.readers[index].match_writer(self.now, writer));
         let reader = MatchedReader {

@@ -62,6 +62,11 @@ impl InstanceWriters {
     pub(super) const fn is_empty(&self) -> bool {
         self.first.is_none()
     }
+
+    #[inline]
+    fn contains(&self, writer: WriterSlot) -> bool {
+        self.first == Some(writer) || self.others.contains(&writer)
+    }
 }
 
 /// The writer that an instance belongs to (OWNERSHIP EXCLUSIVE).
@@ -136,6 +141,12 @@ impl Instance {
             ranked: 0,
             newest_ranked: 0,
         }
+    }
+
+    /// Whether one more value of this writer, which has written it before, changes nothing about it.
+    #[inline]
+    pub(super) fn is_plainly_written_by(&self, writer: WriterSlot) -> bool {
+        matches!(self.state, InstanceState::Alive) && self.held.is_none() && self.writers.contains(writer)
     }
 
     pub(super) const fn generations(&self) -> u32 {

@@ -95,22 +95,9 @@ impl Participant {
     /// What was dropped so far, and why.
     #[must_use]
     pub fn counters(&self) -> ParticipantCounters {
-        let mut all = self.unknown_drops;
-        self.remotes.values().for_each(|remote| all.add(&remote.drops));
-        ParticipantCounters {
-            messages: self.messages,
-            not_rtps: self.not_rtps,
-            malformed: all.malformed,
-            header_extension: all.header_extension,
-            inline_qos: all.inline_qos,
-            protected: all.protected,
-            no_such_endpoint: all.no_such_endpoint,
-            discovery_malformed: all.discovery_malformed,
-            foreign_domain: all.foreign_domain,
-            forged: all.forged,
-            no_room: all.no_room,
-            held_back: all.held_back,
-        }
+        let mut drops = self.unknown_drops;
+        self.remotes.values().for_each(|remote| drops.add(&remote.drops));
+        ParticipantCounters { messages: self.messages, not_rtps: self.not_rtps, drops }
     }
 
     /// The same by participant: those of which anything was dropped, first all that are not known.

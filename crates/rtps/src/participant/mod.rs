@@ -153,26 +153,8 @@ pub struct ParticipantCounters {
     pub messages: u64,
     /// Messages that are not RTPS 2.
     pub not_rtps: u64,
-    /// Messages invalid from some submessage on.
-    pub malformed: u64,
-    /// Messages whose header extension could not be trusted or understood.
-    pub header_extension: u64,
-    /// Samples whose inline QoS could not be understood.
-    pub inline_qos: u64,
-    /// Protected submessages.
-    pub protected: u64,
-    /// Submessages for endpoints that do not exist.
-    pub no_such_endpoint: u64,
-    /// Discovery data that could not be understood.
-    pub discovery_malformed: u64,
-    /// Announcements of participants of another domain or tag.
-    pub foreign_domain: u64,
-    /// Announcements that claim to be of another participant than their sender.
-    pub forged: u64,
-    /// Participants and endpoints not taken in for lack of room.
-    pub no_room: u64,
-    /// Answers held back because the address they would go to is hearsay.
-    pub held_back: u64,
+    /// What was dropped of all the others, by reason.
+    pub drops: Drops,
 }
 
 /// Who is meant by an input, besides the input itself.

@@ -1,9 +1,11 @@
 //! Changes that come without messages, from whoever drains [`Writer::poll_hand_over`](crate::writer::Writer::poll_hand_over):
 //! the counterparts of DATA, HEARTBEAT, GAP and ACKNACK. What becomes of a sample does not depend on the way it came.
 
+use crate::history::Fresh;
 use crate::id::Guid;
 use crate::payload::Payload;
 use crate::seq::SequenceNumber;
+use crate::time::Timestamp;
 
 use super::proxy::Early;
 use super::{Reader, Reception, SampleMeta};
@@ -22,6 +24,10 @@ impl Reader {
         payload: &Payload,
     ) -> bool {
         let Some(index) = self.find(writer) else { return false };
+        if meta.kind.is_alive() && meta.lifespan.is_none() && self.is_kept_plainly(index, number) {
+            self.keep_plainly(rx, index, number, meta.source_timestamp, payload.clone());
+            return true;
+        }
         self.note_alive(rx.now, index);
         self.note_started(rx, index, number);
         if !self.is_wanted(index, number) {
@@ -31,6 +37,62 @@ impl Reader {
         self.accept(rx.now, rx.wall, index, number, early);
         self.settle_memory(index);
         self.writers.get(index).is_some_and(|proxy| !proxy.info.reliable || proxy.is_settled(number))
+    }
+
+    /// [`Self::handle_change`] for a value, in the usual case: it is the next of a writer of a topic without keys, nothing waits
+    /// or is missing, and there is nothing to be done with it but to copy it and to keep it. `false` in any other case, and
+    /// nothing has happened.
+    #[inline]
+    pub fn keep_next(
+        &mut self,
+        rx: &Reception<'_>,
+        writer: Guid,
+        number: SequenceNumber,
+        source_timestamp: Timestamp,
+        octets: &[u8],
+    ) -> bool {
+        let Some(index) = self.find(writer) else { return false };
+        if !self.is_kept_plainly(index, number) {
+            return false;
+        }
+        let payload = self.pool.copy_of(octets);
+        self.keep_plainly(rx, index, number, source_timestamp, payload);
+        true
+    }
+
+    /// Whether [`Self::keep_plainly`] does all that there is to do with this value.
+    #[inline]
+    pub(super) fn is_kept_plainly(&self, index: usize, number: SequenceNumber) -> bool {
+        self.writers.get(index).is_some_and(|proxy| {
+            proxy.is_just_due(number)
+                && proxy.alive
+                && proxy.info.liveliness_lease.is_infinite()
+                && proxy.info.lifespan.is_infinite()
+                && self.config.keys.is_none()
+                && !self.stalled
+                && !self.deadline.is_watching()
+                && self.cache.takes_fresh(proxy.slot)
+        })
+    }
+
+    /// Keeps the next value of a writer.
+    #[inline]
+    pub(super) fn keep_plainly(
+        &mut self,
+        rx: &Reception<'_>,
+        index: usize,
+        sequence_number: SequenceNumber,
+        source_timestamp: Timestamp,
+        payload: Payload,
+    ) {
+        let Some(proxy) = self.writers.get_mut(index) else { return };
+        let (writer, slot, reception_timestamp) = (proxy.info.guid, proxy.slot, rx.wall);
+        proxy.next = sequence_number.next();
+        self.counters.samples += 1;
+        self.counters.bytes += payload.known_len().unwrap_or(0) as u64;
+        self.data_available = true;
+        let fresh = Fresh { writer, slot, sequence_number, source_timestamp, reception_timestamp, payload };
+        self.cache.push_fresh(rx.now, fresh, &mut self.pool);
     }
 
     /// A payload for [`Self::handle_change`], copied into a buffer of the reader.
@@ -103,3 +165,6 @@ impl Reader {
         self.drain(rx.now, rx.wall, index);
     }
 }
+
+#[cfg(test)]
+mod tests;

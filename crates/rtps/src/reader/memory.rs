@@ -107,13 +107,12 @@ impl Drop for Reader {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::{ChangeKind, HistoryKind};
+    use crate::history::HistoryKind;
     use crate::id::{EntityId, Guid, GuidPrefix};
-    use crate::pair::reader_guid;
-    use crate::reader::{MatchedWriter, ReaderConfig, Reception, SampleMeta};
+    use crate::pair::{PLAIN, matched_writer, reader_guid};
+    use crate::reader::{MatchedWriter, ReaderConfig, Reception};
     use crate::seq::FragmentNumber;
-    use crate::time::{Instant, Span, Timestamp};
-    use crate::vendor::VendorId;
+    use crate::time::{Instant, Timestamp};
     use crate::wire::{Data, DataFrag, Payload};
     use std::sync::Arc;
     use std::vec;
@@ -123,15 +122,6 @@ mod tests {
     const SAMPLE: u32 = 10_000;
     const RX: Reception<'static> =
         Reception { now: Instant(1), wall: Timestamp::INVALID, buffer: None, source: crate::pair::NOWHERE };
-    const META: SampleMeta = SampleMeta {
-        kind: ChangeKind::Alive,
-        key_hash: None,
-        source_timestamp: Timestamp::INVALID,
-        lifespan: None,
-        is_filtered: false,
-        is_directed: false,
-        is_instance_certain: false,
-    };
 
     fn guid(participant: u8, writer: u32) -> Guid {
         Guid::new(GuidPrefix([participant; 12]), EntityId::user_writer(writer, false))
@@ -146,18 +136,7 @@ mod tests {
         config.memory_per_reader = PER_READER;
         let mut reader = Reader::new(config);
         for (guid, memory) in writers {
-            let writer = MatchedWriter {
-                guid: *guid,
-                reliable,
-                has_history: true,
-                strength: 0,
-                lifespan: Span::INFINITE,
-                liveliness_lease: Span::INFINITE,
-                to: Arc::new([]),
-                max_message_bytes: 1400,
-                vendor: VendorId::PEREGRINE,
-                memory: Arc::clone(memory),
-            };
+            let writer = MatchedWriter { reliable, memory: Arc::clone(memory), ..matched_writer(*guid) };
             assert!(reader.match_writer(Instant(0), writer));
         }
         reader
@@ -177,7 +156,7 @@ mod tests {
             non_standard_payload: false,
             payload: &[0; 5000],
         };
-        reader.handle_data_frag(&RX, from, META, &frag);
+        reader.handle_data_frag(&RX, from, PLAIN, &frag);
     }
 
     fn whole(reader: &mut Reader, from: Guid, number: i64) {
@@ -189,7 +168,7 @@ mod tests {
             payload: Payload::Data(&[0; 5000]),
             non_standard_payload: false,
         };
-        reader.handle_data(&RX, from, META, &data);
+        reader.handle_data(&RX, from, PLAIN, &data);
     }
 
     #[test]

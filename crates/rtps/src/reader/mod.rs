@@ -613,6 +613,11 @@ impl Reader {
 
     /// The next sample, and nothing else of its writer is waiting or waited for.
     fn accept_due(&mut self, rx: &Reception<'_>, index: usize, number: SequenceNumber, sample: Early) {
+        let meta = &sample.meta;
+        if meta.kind.is_alive() && meta.lifespan.is_none() && self.is_kept_plainly(index, number) {
+            self.keep_plainly(rx, index, number, meta.source_timestamp, sample.payload);
+            return;
+        }
         if let Err(refused) = self.deliver(rx.now, rx.wall, index, number, sample) {
             if self.writers.get(index).is_some_and(|proxy| proxy.info.reliable) {
                 self.stall(index, number, refused);

@@ -473,23 +473,12 @@ pub(super) fn stretch(first: SequenceNumber, last: SequenceNumber) -> impl Itera
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::pair::matched_writer;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
     fn proxy() -> WriterProxy {
-        let info = MatchedWriter {
-            guid: Guid::UNKNOWN,
-            reliable: true,
-            has_history: true,
-            strength: 0,
-            lifespan: Span::INFINITE,
-            liveliness_lease: Span::INFINITE,
-            to: Arc::new([]),
-            max_message_bytes: 1400,
-            vendor: VendorId::PEREGRINE,
-            memory: Arc::default(),
-        };
-        WriterProxy::new(info, WriterSlot(0), true)
+        WriterProxy::new(matched_writer(Guid::UNKNOWN), WriterSlot(0), true)
     }
 
     #[test]

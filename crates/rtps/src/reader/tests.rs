@@ -1,7 +1,7 @@
 use super::*;
 use crate::history::{HistoryKind, ResourceLimits};
 use crate::id::EntityId;
-use crate::pair::{Pair, reader_guid, rough, writer_guid};
+use crate::pair::{PLAIN, Pair, matched_writer, reader_guid, rough, writer_guid};
 use crate::seq::SequenceNumberSet;
 use crate::vendor::VendorId;
 use crate::wire::AckNack;
@@ -17,18 +17,6 @@ fn reliable() -> ReaderConfig {
     config.reliable = true;
     config.cache.history = HistoryKind::KeepAll;
     config
-}
-
-fn plain_meta() -> SampleMeta {
-    SampleMeta {
-        kind: ChangeKind::Alive,
-        key_hash: None,
-        source_timestamp: Timestamp::INVALID,
-        lifespan: None,
-        is_filtered: false,
-        is_directed: false,
-        is_instance_certain: false,
-    }
 }
 
 #[test]
@@ -82,16 +70,8 @@ fn what_is_lost_has_a_reason() {
 fn a_writer_too_many_is_refused_and_counted() {
     let mut reader = Reader::new(reliable());
     let writer = |n| MatchedWriter {
-        guid: Guid::new(writer_guid().prefix, EntityId::user_writer(n, true)),
-        reliable: true,
         has_history: false,
-        strength: 0,
-        lifespan: Span::INFINITE,
-        liveliness_lease: Span::INFINITE,
-        to: Arc::new([]),
-        max_message_bytes: 1400,
-        vendor: VendorId::PEREGRINE,
-        memory: Arc::default(),
+        ..matched_writer(Guid::new(writer_guid().prefix, EntityId::user_writer(n, true)))
     };
     let limit = MATCHES_MAX as u32;
     assert!((0..limit).all(|n| reader.match_writer(Instant(0), writer(n))));
@@ -153,18 +133,7 @@ fn a_volatile_reader_misses_nothing_from_its_match_on() {
 #[test]
 fn a_volatile_reader_that_is_asked_before_it_knows_where_to_start_gives_nothing_twice() {
     let mut reader = Reader::new(ReaderConfig { wants_history: false, ..reliable() });
-    let writer = MatchedWriter {
-        guid: writer_guid(),
-        reliable: true,
-        has_history: false,
-        strength: 0,
-        lifespan: Span::INFINITE,
-        liveliness_lease: Span::INFINITE,
-        to: Arc::new([]),
-        max_message_bytes: 1400,
-        vendor: VendorId::PEREGRINE,
-        memory: Arc::default(),
-    };
+    let writer = MatchedWriter { has_history: false, ..matched_writer(writer_guid()) };
     let now = Instant(1_000_000_000);
     reader.match_writer(now, writer);
     let rx = Reception { now, wall: Timestamp::INVALID, buffer: None, source: crate::pair::NOWHERE };
@@ -184,7 +153,7 @@ fn a_volatile_reader_that_is_asked_before_it_knows_where_to_start_gives_nothing_
         out.iter().map(|selected| selected.info.sequence_number.0).collect::<Vec<_>>()
     };
     // The heartbeat that says where to start has been lost.
-    reader.handle_data(&rx, writer_guid(), plain_meta(), &data(1));
+    reader.handle_data(&rx, writer_guid(), PLAIN, &data(1));
     assert!(take(&mut reader).is_empty(), "there may be one before it");
     let heartbeat = crate::wire::Heartbeat {
         reader: reader_guid(0).entity,
@@ -197,7 +166,7 @@ fn a_volatile_reader_that_is_asked_before_it_knows_where_to_start_gives_nothing_
         group: None,
     };
     reader.handle_heartbeat(&rx, writer_guid(), &heartbeat);
-    reader.handle_data(&rx, writer_guid(), plain_meta(), &data(1));
+    reader.handle_data(&rx, writer_guid(), PLAIN, &data(1));
     assert_eq!(take(&mut reader), [1]);
     assert_eq!(reader.counters().duplicates, 1);
 }
@@ -251,7 +220,6 @@ fn oversized_samples_cost_no_memory() {
 fn a_sample_in_tiny_pieces_costs_no_memory() {
     let mut pair = Pair::new(writer(), vec![reliable()]);
     pair.match_all(1472);
-    let meta = plain_meta();
     let frag = DataFrag {
         reader: reader_guid(0).entity,
         writer: writer_guid().entity,
@@ -266,10 +234,10 @@ fn a_sample_in_tiny_pieces_costs_no_memory() {
         payload: &[0],
     };
     let rx = Reception { now: pair.now, wall: pair.wall(), buffer: None, source: crate::pair::NOWHERE };
-    pair.readers[0].handle_data_frag(&rx, writer_guid(), meta, &frag);
+    pair.readers[0].handle_data_frag(&rx, writer_guid(), PLAIN, &frag);
     assert_eq!(pair.readers[0].counters().no_room, 1);
     let frag = DataFrag { fragment_size: 0x400, payload: &[0; 0x400], ..frag };
-    pair.readers[0].handle_data_frag(&rx, writer_guid(), meta, &frag);
+    pair.readers[0].handle_data_frag(&rx, writer_guid(), PLAIN, &frag);
     assert_eq!(pair.readers[0].counters().no_room, 1, "pieces of 1 KiB are taken, whatever the sample's size");
 }
 
@@ -328,15 +296,6 @@ impl Fragments {
     }
 
     fn fragment(&mut self, sequence_number: i64, number: u32) {
-        let meta = SampleMeta {
-            kind: ChangeKind::Alive,
-            key_hash: None,
-            source_timestamp: Timestamp::INVALID,
-            lifespan: None,
-            is_filtered: false,
-            is_directed: false,
-            is_instance_certain: false,
-        };
         let frag = DataFrag {
             reader: reader_guid(0).entity,
             writer: writer_guid().entity,
@@ -350,7 +309,7 @@ impl Fragments {
             non_standard_payload: false,
             payload: &[0; 4],
         };
-        self.reader.handle_data_frag(&self.reception(), writer_guid(), meta, &frag);
+        self.reader.handle_data_frag(&self.reception(), writer_guid(), PLAIN, &frag);
     }
 
     fn heartbeat(&mut self, last: i64, is_final: bool) {
@@ -500,7 +459,7 @@ fn where_samples_overtake_each_other_asking_waits_as_long_as_they_were_late() {
             payload: crate::wire::Payload::Data(&[0; 8]),
             non_standard_payload: false,
         };
-        fragments.reader.handle_data(&fragments.reception(), writer_guid(), plain_meta(), &data);
+        fragments.reader.handle_data(&fragments.reception(), writer_guid(), PLAIN, &data);
     };
     let mut fragments = Fragments::new();
     whole(&mut fragments, 2);
@@ -598,7 +557,7 @@ mod extremes {
                     let non_standard_payload = false;
                     let data =
                         Data { reader, writer, sequence_number, inline_qos: None, payload, non_standard_payload };
-                    self.reader.handle_data(&rx, writer_guid(), META, &data);
+                    self.reader.handle_data(&rx, writer_guid(), PLAIN, &data);
                 }
                 Said::Fragment(number, starting, count, sample_size) => {
                     let frag = DataFrag {
@@ -614,7 +573,7 @@ mod extremes {
                         non_standard_payload: false,
                         payload: &[0; 64],
                     };
-                    self.reader.handle_data_frag(&rx, writer_guid(), META, &frag);
+                    self.reader.handle_data_frag(&rx, writer_guid(), PLAIN, &frag);
                 }
                 Said::Heartbeat(a, b, is_final) => {
                     self.heartbeats = self.heartbeats.wrapping_add(1);
@@ -639,16 +598,6 @@ mod extremes {
             }
         }
     }
-
-    const META: SampleMeta = SampleMeta {
-        kind: ChangeKind::Alive,
-        key_hash: None,
-        source_timestamp: Timestamp::INVALID,
-        lifespan: None,
-        is_filtered: false,
-        is_directed: false,
-        is_instance_certain: false,
-    };
 
     proptest! {
         #[test]
@@ -698,9 +647,8 @@ fn a_sample_nobody_has_written_starts_no_endless_exchange() {
         payload: crate::wire::Payload::Data(&[0, 1, 0, 0, 1, 0, 0, 0]),
         non_standard_payload: false,
     };
-    let meta = plain_meta();
     let rx = Reception { now: pair.now, wall: pair.wall(), buffer: None, source: crate::pair::NOWHERE };
-    pair.readers[0].handle_data(&rx, writer_guid(), meta, &data);
+    pair.readers[0].handle_data(&rx, writer_guid(), PLAIN, &data);
     pair.sent.clear();
     pair.answered.clear();
     pair.write(1, &[1; 800]);

@@ -2,11 +2,19 @@
 
 use crate::history::HistoryKind;
 use crate::limits::{
-    ASK_EVERY_BYTES, RETRY_IN_FLOW, RETRY_MIN, WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, WINDOW_BYTES_START,
+    ASK_EVERY_BYTES, ONE_BY_ONE_AFTER_LOSS, RETRY_IN_FLOW, RETRY_MIN, WINDOW_BYTES_MAX, WINDOW_BYTES_MIN,
+    WINDOW_BYTES_START,
 };
 use crate::time::{Instant, Span};
 
 use super::WriterConfig;
+
+/// What is sent and not acknowledged.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct InFlight {
+    pub(super) samples: u64,
+    pub(super) octets: usize,
+}
 
 /// Window and heartbeat schedule of one writer.
 ///
@@ -20,6 +28,8 @@ pub(super) struct Flow {
     /// Below this the window grows by all that is acknowledged, above by an eighth of it.
     gentle_from: usize,
     last_cut: Instant,
+    /// So many acknowledgements have to come before two samples may be under way again that are more than the window.
+    one_by_one: u32,
     /// Samples after which acknowledgement is asked for.
     ask_every: u32,
     /// Samples held at which it is asked for in any case, because the next write would have to wait.
@@ -46,6 +56,7 @@ impl Flow {
             window: WINDOW_BYTES_START,
             gentle_from: WINDOW_BYTES_MAX,
             last_cut: Instant(0),
+            one_by_one: 0,
             ask_every: (capacity / 2).clamp(1, 256),
             full_at: capacity as usize,
             samples_since_asked: 0,
@@ -63,9 +74,11 @@ impl Flow {
         held > self.window as u64
     }
 
-    /// Whether a sample of `len` octets has to wait. One sample may always be under way.
-    pub(super) const fn is_closed(&self, in_flight: usize, len: usize) -> bool {
-        in_flight > 0 && in_flight.saturating_add(len) > self.window
+    /// Whether a sample of `len` octets has to wait. One may always be under way; and a second one behind it, whatever their
+    /// length, while nothing is lost: a link is idle as long as the next large sample waits for acknowledgement of the last.
+    pub(super) const fn is_closed(&self, in_flight: InFlight, len: usize) -> bool {
+        let may_follow = in_flight.samples == 1 && self.one_by_one == 0;
+        in_flight.octets > 0 && in_flight.octets.saturating_add(len) > self.window && !may_follow
     }
 
     pub(super) fn note_sent(&mut self, now: Instant, len: usize, anyone_answers: bool) {
@@ -141,11 +154,13 @@ impl Flow {
     pub(super) fn grow(&mut self, acknowledged: usize) {
         let step = if self.window < self.gentle_from { acknowledged } else { acknowledged / 8 };
         self.window = self.window.saturating_add(step).min(WINDOW_BYTES_MAX);
+        self.one_by_one = self.one_by_one.saturating_sub(1);
     }
 
     /// Something was lost: half as much may be under way, at most once per round trip.
     pub(super) fn cut(&mut self, now: Instant, round_trip: Span) {
         self.in_full_flow = false;
+        self.one_by_one = ONE_BY_ONE_AFTER_LOSS;
         if now.since(self.last_cut) < round_trip {
             return;
         }

@@ -37,7 +37,7 @@ use crate::time::{Instant, Span, sooner};
 use crate::transmit::TransmitBatch;
 use crate::vendor::{ProtocolVersion, Quirks, VendorId};
 use crate::wire::Header;
-use flow::Flow;
+use flow::{Flow, InFlight};
 use hand_over::Handover;
 use pack::{HEARTBEAT_LEN, Outgoing, Packer, fragment_size};
 use proxy::ReaderProxy;
@@ -756,12 +756,13 @@ impl Writer {
         acknowledged_below(&self.readers, self.end_of_waiting())
     }
 
-    /// Octets sent and not acknowledged, leaving aside history that late joiners still fetch.
-    fn in_flight(&self) -> usize {
+    /// What is sent and not acknowledged, leaving aside history that late joiners still fetch.
+    fn in_flight(&self) -> InFlight {
         let counting = self.readers.iter().filter(|r| r.counts() && r.is_messaged());
-        match counting.map(|r| r.acknowledged_below.max(r.joined_at)).min() {
-            Some(from) => self.history.bytes_between(from, self.next_to_send),
-            None => 0,
+        let from = counting.map(|r| r.acknowledged_below.max(r.joined_at)).min().unwrap_or(self.next_to_send);
+        InFlight {
+            samples: self.next_to_send.distance_from(from),
+            octets: self.history.bytes_between(from, self.next_to_send),
         }
     }
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::history::ChangeKind;
-use crate::limits::{HISTORY_PUSH_BYTES, HISTORY_PUSH_INTERVAL};
+use crate::limits::{HISTORY_PUSH_BYTES, HISTORY_PUSH_INTERVAL, ONE_BY_ONE_AFTER_LOSS};
 use crate::pair::{Pair, perfect, random, reader_guid, rough, writer_guid};
 use crate::reader::{ReaderConfig, ReaderEvent, SampleLostReason};
 use crate::seq::{Count, FragmentNumber, FragmentNumberSet, SequenceNumberSet};
@@ -153,6 +153,51 @@ fn whoever_may_block_is_told_that_samples_wait_for_the_window() {
     let mut alone = Pair::new(keep_all(50), vec![]);
     alone.write(1, &[0; 4_000_000]);
     assert!(!alone.writer.is_held_up());
+}
+
+/// A link that is slower than its ends is never idle, and nobody holds more than two.
+#[test]
+fn a_sample_beyond_the_window_follows_the_last_before_it_is_acknowledged() {
+    let mut pair = Pair::new(keep_all(50), vec![reader(0)]);
+    pair.match_all(1472);
+    pair.run(Span::from_millis(5));
+    pair.fate = |_, to_readers| if to_readers { vec![Span::from_micros(50)] } else { vec![] };
+    (0..2).for_each(|_| _ = pair.write(1, &[0; 5_000_000]));
+    pair.run(Span::from_millis(1));
+    assert_eq!(pair.writer.counters().samples_sent, 2);
+    assert_eq!(pair.taken_numbers(0), [1, 2], "the acknowledgements are lost");
+    assert!(!pair.writer.is_held_up());
+    pair.write(1, &[0; 5_000_000]);
+    assert!(pair.writer.is_held_up(), "two are under way");
+    pair.fate = perfect;
+    pair.run(Span::from_secs(1));
+    assert_eq!(pair.taken_numbers(0), [3]);
+}
+
+#[test]
+fn samples_beyond_the_window_go_one_by_one_where_something_is_lost() {
+    let mut pair = Pair::new(keep_all(100), vec![reader(0)]);
+    pair.match_all(1472);
+    pair.run(Span::from_millis(5));
+    pair.fate = |count, to_readers| {
+        *count += u64::from(to_readers);
+        if to_readers && *count == 1000 { vec![] } else { vec![Span::from_micros(50)] }
+    };
+    pair.write(1, &[0; 5_000_000]);
+    pair.run(Span::from_secs(1));
+    assert_eq!(pair.taken_numbers(0), [1]);
+    assert!(pair.writer.counters().fragments_repaired > 0);
+    let mut alone = 0;
+    while alone < 1000 {
+        (0..2).for_each(|_| _ = pair.write(1, &[0; 5_000_000]));
+        let follows = !pair.writer.is_held_up();
+        pair.run(Span::from_secs(1));
+        if follows {
+            break;
+        }
+        alone += 2;
+    }
+    assert!((10..=ONE_BY_ONE_AFTER_LOSS).contains(&alone), "{alone}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What a reader holds for the application: samples in order, by instance (DDS 1.4 §2.2.2.5.1).
 
+mod fresh;
 mod sample;
 mod selection;
 mod separation;
@@ -7,10 +8,12 @@ mod slab;
 #[cfg(test)]
 mod tests;
 
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use hashbrown::HashMap;
 
+pub use fresh::Fresh;
 pub use sample::{Arrival, FilterReason, Inserted, RejectReason, SampleInfo};
 pub use selection::{Peeked, Selected, Selector};
 pub use separation::Released;
@@ -54,6 +57,13 @@ pub struct ReaderHistoryConfig {
 /// Makes a serialized key of a serialized sample, or with `true` of a serialized key. `None` when it cannot be decoded.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyHolder(pub fn(&[u8], bool) -> Option<Vec<u8>>);
+
+impl ReaderHistoryConfig {
+    /// Whether all samples of an instance that lives are kept, in the order in which they come.
+    fn is_plain(&self) -> bool {
+        !self.exclusive_ownership && !self.by_source_timestamp && self.minimum_separation == Span::ZERO
+    }
+}
 
 impl Default for ReaderHistoryConfig {
     fn default() -> Self {
@@ -100,6 +110,10 @@ pub struct ReaderHistory {
     head: Option<u32>,
     tail: Option<u32>,
     not_read: usize,
+    /// What came last, all of one instance, and has no place yet.
+    fresh: VecDeque<Fresh>,
+    /// Whether no policy asks more of a sample than its instance does.
+    is_plain: bool,
     separation: Separation,
     visit: u64,
     next_expiry: Option<Instant>,
@@ -114,6 +128,8 @@ impl ReaderHistory {
     pub fn new(config: ReaderHistoryConfig) -> Self {
         let by_key = HashMap::with_hasher(foldhash::quality::FixedState::with_seed(config.seed));
         Self {
+            is_plain: config.is_plain(),
+            fresh: VecDeque::new(),
             config,
             samples: Slab::default(),
             instances: Slab::default(),
@@ -132,20 +148,21 @@ impl ReaderHistory {
 
     /// How many samples are held.
     #[must_use]
-    pub const fn len(&self) -> usize {
-        self.samples.len
+    pub fn len(&self) -> usize {
+        self.samples.len.saturating_add(self.fresh.len())
     }
 
     /// Whether no sample is held.
     #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.samples.len == 0
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.samples.len == 0 && self.fresh.is_empty()
     }
 
     /// How many samples have not been read.
     #[must_use]
-    pub const fn not_read(&self) -> usize {
-        self.not_read
+    pub fn not_read(&self) -> usize {
+        self.not_read.saturating_add(self.fresh.len())
     }
 
     /// How many instances are known.
@@ -170,6 +187,7 @@ impl ReaderHistory {
         arrival: &mut Arrival,
         pool: &mut BufferPool,
     ) -> Result<Inserted, RejectReason> {
+        self.settle();
         let filtered = |reason, arrival: &mut Arrival, pool: &mut BufferPool| {
             pool.recycle(core::mem::take(&mut arrival.payload));
             Ok(Inserted::Filtered(reason))
@@ -220,6 +238,7 @@ impl ReaderHistory {
     /// A writer is gone or no longer alive: it gives up all its instances. Says whether the application has something
     /// new to see.
     pub fn writer_gone(&mut self, now: Instant, writer: Guid, slot: WriterSlot, at: Timestamp) -> bool {
+        self.settle();
         let mut news = false;
         for index in 0..self.instances.slots.len() as u32 {
             news |= self.give_up(now, index, writer, slot, at);
@@ -257,6 +276,7 @@ impl ReaderHistory {
 
     /// Forgets an instance of which nothing is held, as if nobody had ever written it.
     pub fn forget_instance(&mut self, key: &KeyHash) {
+        self.settle();
         let Some(index) = self.by_key.get(key).copied() else { return };
         if self.instances.get(index).is_some_and(|i| i.samples == 0) {
             self.drop_instance(index);
@@ -266,6 +286,10 @@ impl ReaderHistory {
     /// Throws away what has outlived its interest and stores what came too soon and is due; [`Self::next_timeout`] tells
     /// when to do it again.
     pub fn handle_timeout(&mut self, now: Instant, pool: &mut BufferPool) -> Released {
+        if self.next_timeout().is_none_or(|at| at > now) {
+            return self.release_due(now, pool);
+        }
+        self.settle();
         if self.next_expiry.is_some_and(|at| at <= now) {
             self.next_expiry = None;
             let mut at = self.head;

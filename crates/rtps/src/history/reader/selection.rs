@@ -48,7 +48,7 @@ impl Selector {
     /// Everything not read before.
     pub const NOT_READ: Self = Self { read: false, ..Self::ANY };
 
-    const fn wants_instance(&self, instance: &Instance) -> bool {
+    pub(super) const fn wants_instance(&self, instance: &Instance) -> bool {
         let view = match instance.view {
             ViewState::New => self.new,
             ViewState::NotNew => self.not_new,
@@ -85,6 +85,10 @@ pub struct Peeked {
 impl ReaderHistory {
     /// Hands out samples, appending them to `out`; `take` removes them, else they count as read from now on.
     pub fn select(&mut self, selector: &Selector, take: bool, out: &mut Vec<Selected>) {
+        if take && self.take_fresh(selector, out) {
+            return;
+        }
+        self.settle();
         let mut picked = core::mem::take(&mut self.picked);
         picked.clear();
         self.pick(selector, &mut picked);
@@ -95,6 +99,7 @@ impl ReaderHistory {
     /// Shows what [`Self::select`] would hand out, appending it to `out`, and leaves everything as it is. The ranks are
     /// not filled in.
     pub fn peek(&mut self, selector: &Selector, out: &mut Vec<Peeked>) {
+        self.settle();
         let mut picked = core::mem::take(&mut self.picked);
         picked.clear();
         self.pick(selector, &mut picked);
@@ -108,6 +113,7 @@ impl ReaderHistory {
 
     /// Hands out samples that [`Self::peek`] has shown, as far as they are still there.
     pub fn select_peeked(&mut self, peeked: &[Peeked], take: bool, out: &mut Vec<Selected>) {
+        self.settle();
         let mut picked = core::mem::take(&mut self.picked);
         picked.clear();
         picked.extend(peeked.iter().filter_map(|peeked| {
@@ -125,6 +131,9 @@ impl ReaderHistory {
     /// Whether [`Self::select`] would hand anything out.
     #[must_use]
     pub fn has_any(&self, selector: &Selector) -> bool {
+        if self.has_fresh(selector) {
+            return true;
+        }
         if !selector.read && self.not_read == 0 {
             return false;
         }
@@ -139,7 +148,10 @@ impl ReaderHistory {
     /// The known instance after `key` in the order of keys that has samples to hand out; the first one for `None`.
     #[must_use]
     pub fn next_instance(&self, key: Option<&KeyHash>, selector: &Selector) -> Option<KeyHash> {
-        let candidates = self.instances.slots.iter().flatten().filter(|i| i.samples > 0 && selector.wants_instance(i));
+        let of_fresh = self.instances.get(self.last_instance).filter(|_| !self.fresh.is_empty()).map(|i| i.key);
+        let has_samples = |i: &&Instance| i.samples > 0 || Some(i.key) == of_fresh;
+        let candidates = self.instances.slots.iter().flatten().filter(has_samples);
+        let candidates = candidates.filter(|i| selector.wants_instance(i));
         let later = candidates.filter(|i| key.is_none_or(|k| i.key > *k));
         later.filter(|i| self.has_any(&Selector { instance: Some(i.key), ..*selector })).map(|i| i.key).min()
     }

@@ -80,6 +80,7 @@ impl ReaderHistory {
     /// Changes the TIME_BASED_FILTER separation, also for samples that are held because of it.
     pub fn set_minimum_separation(&mut self, separation: Span) {
         self.config.minimum_separation = separation;
+        self.is_plain = self.config.is_plain();
         for held in self.separation.held.slots.iter_mut().flatten() {
             if let Some(at) = self.instances.get(held.instance).and_then(|i| i.last_accepted) {
                 held.due = at + separation;
@@ -101,6 +102,7 @@ impl ReaderHistory {
             self.separation.schedule_all();
         }
         while let Some(place) = self.separation.pop_due(now) {
+            self.settle();
             let Some(held) = self.separation.held.get(place) else { continue };
             let (index, bytes) = (held.instance, held.arrival.payload.len() as u64);
             if held.arrival.expires_at <= now {

@@ -232,7 +232,7 @@ fn what_is_dropped_is_counted_by_participant() {
         [(None, VendorId::UNKNOWN, 1, 0), (Some(prefix(2)), VendorId::PEREGRINE, 1, 1)]
     );
     let total = domain.counters(1);
-    assert_eq!((total.malformed, total.forged), (2, 1));
+    assert_eq!((total.drops.malformed, total.drops.forged), (2, 1));
     // Whoever goes leaves its counts behind.
     let wall = domain.wall();
     domain.at(2).leave(wall);

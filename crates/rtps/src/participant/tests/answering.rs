@@ -35,7 +35,7 @@ fn an_address_that_is_hearsay_is_never_sent_more_than_came_from_it() {
     }
     let answers = domain.sent_to(1, 9);
     assert!(answers.len() <= 1, "more than one answer a second");
-    assert!(domain.counters(1).held_back > 0);
+    assert!(domain.counters(1).drops.held_back > 0);
     assert!(domain.sent.len() <= before + 1 + answers.len(), "the flood was passed on to the group");
     domain.run(Span::from_millis(100));
     let group: Vec<_> = domain.sent[before..].iter().filter(|m| m.to == [GROUP]).collect();

@@ -49,7 +49,7 @@ fn verified_participants_that_fall_silent_give_way_when_all_places_are_taken() {
     domain.now = domain.now + CROWDED_SILENCE.divided_by(2);
     announce(&mut domain, 9);
     assert!(!domain.knows(1, 9), "nobody has been silent for long");
-    assert_eq!(domain.counters(1).no_room, 1);
+    assert_eq!(domain.counters(1).drops.no_room, 1);
     // One of them goes on announcing itself.
     announce(&mut domain, 1000);
     domain.now = domain.now + CROWDED_SILENCE.divided_by(2);

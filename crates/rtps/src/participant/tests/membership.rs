@@ -7,7 +7,7 @@ fn other_domains_and_tags_are_not_ours() {
     let mut domain = Domain::of(&[1]);
     domain.hear(1, &announcement(ParticipantConfig { domain: DomainId(1), ..config(8) }, None));
     domain.hear(1, &announcement(ParticipantConfig { domain_tag: "tag".to_string(), ..config(9) }, None));
-    assert_eq!(domain.counters(1).foreign_domain, 2);
+    assert_eq!(domain.counters(1).drops.foreign_domain, 2);
     assert_eq!(domain.at(1).remote_participants().count(), 0);
 }
 

@@ -80,7 +80,7 @@ fn all_fragments_of_a_row_are_heard() {
         for (number, input) in (1..).zip(&heard) {
             assert!(input.contains(&std::format!("starting: FragmentNumber({number})")), "{input}");
         }
-        assert_eq!(counters.malformed, 0);
+        assert_eq!(counters.drops.malformed, 0);
     }
 }
 

@@ -31,7 +31,7 @@ fn an_announcement_for_somebody_else_is_forged() {
     let mut bytes = announcement(config(9), None);
     bytes[8..20].copy_from_slice(&prefix(8).0);
     domain.hear(1, &bytes);
-    assert_eq!(domain.counters(1).forged, 1);
+    assert_eq!(domain.counters(1).drops.forged, 1);
     assert!(!domain.knows(1, 9) && !domain.knows(1, 8));
 }
 
@@ -45,7 +45,7 @@ fn nobody_takes_leave_for_another() {
     let qos = InlineQos { status_info: StatusInfo::DISPOSED, ..InlineQos::default() };
     let leave = mallory.message(domain.wall(), None, SequenceNumber(2), &qos, PayloadKind::Key, &key);
     domain.hear(1, &leave);
-    assert_eq!(domain.counters(1).forged, 1);
+    assert_eq!(domain.counters(1).drops.forged, 1);
     assert!(domain.knows(1, 2));
 }
 
@@ -71,12 +71,12 @@ fn nobody_announces_or_disposes_the_endpoints_of_another() {
         let mut payload = vec![];
         crate::discovery::data::emit_endpoint_key(victim, &mut payload);
         say(&mut domain, victim, ChangeKind::DisposedUnregistered, &payload);
-        assert_eq!(domain.counters(1).forged, number as u64 + 1);
+        assert_eq!(domain.counters(1).drops.forged, number as u64 + 1);
     }
     let mut payload = vec![];
     publication(3, 7, "topic").emit(&mut payload);
     say(&mut domain, publication(3, 7, "topic").guid, ChangeKind::Alive, &payload);
-    assert_eq!(domain.counters(1).forged, 3);
+    assert_eq!(domain.counters(1).drops.forged, 3);
     assert!(domain.events(1).is_empty(), "a forgery changed something");
     assert!(domain.at(1).remote_publication(&others).is_some());
 }
@@ -90,7 +90,7 @@ fn endpoints_that_are_not_kept_leave_nothing_behind() {
         publication(3, key, "topic").emit(&mut payload);
         say(&mut domain, publication(3, key, "topic").guid, ChangeKind::Alive, &payload);
     }
-    assert_eq!(domain.counters(1).forged, 500);
+    assert_eq!(domain.counters(1).drops.forged, 500);
     assert_eq!(domain.at(1).builtin.publications.reader.cache().instances(), 0);
 }
 
@@ -106,7 +106,7 @@ fn what_is_kept_of_one_participant_is_bounded() {
     }
     let kept = domain.at(1).remotes[&prefix(2)].publications.len();
     assert_eq!(kept, DISCOVERY_BYTES_PER_PARTICIPANT_MAX / 60_000 - usize::from(kept < 69));
-    assert_eq!(domain.counters(1).no_room, 100 - kept as u64);
+    assert_eq!(domain.counters(1).drops.no_room, 100 - kept as u64);
     // What goes away makes room.
     let (now, wall) = (domain.now, domain.wall());
     for key in 0..10 {

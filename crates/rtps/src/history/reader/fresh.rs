@@ -1,0 +1,170 @@
+//! Samples that have come and that nothing was asked of yet: a queue beside the cache, for the usual case.
+//!
+//! Where no QoS asks more of a sample than to be kept in the order of its coming, and the instance lives and knows the writer, a
+//! sample needs neither a place in the cache nor in its instance: it is handed out from the queue. As soon as anything happens for
+//! which places matter (another kind of change, another selection, a sample that has to go), all of the queue takes its place in the
+//! cache, behind what is there. What is asked of the cache without changing it counts both.
+
+use alloc::vec::Vec;
+
+use super::{Arrival, ReaderHistory, SampleInfo, Selected, Selector};
+use crate::history::instance::ViewState;
+use crate::history::{ChangeKind, HistoryKind, WriterSlot};
+use crate::id::Guid;
+use crate::payload::{BufferPool, Payload};
+use crate::seq::SequenceNumber;
+use crate::time::{Instant, Timestamp};
+
+/// A value of the instance of the last sample, that lives for ever and was let through by every filter.
+#[derive(Debug)]
+pub struct Fresh {
+    /// Who wrote it.
+    pub writer: Guid,
+    /// The same, as the reader numbers its matched writers.
+    pub slot: WriterSlot,
+    /// Its number.
+    pub sequence_number: SequenceNumber,
+    /// When it was written, as the writer tells it; [`Timestamp::INVALID`] if it does not.
+    pub source_timestamp: Timestamp,
+    /// When it came.
+    pub reception_timestamp: Timestamp,
+    /// The serialized sample.
+    pub payload: Payload,
+}
+
+impl ReaderHistory {
+    /// Whether [`Self::push_fresh`] may take a value of a topic without keys from this writer. For the next sample it may be
+    /// otherwise.
+    #[must_use]
+    #[inline]
+    pub fn takes_fresh(&self, slot: WriterSlot) -> bool {
+        if !self.is_plain || self.instances.len != 1 {
+            return false;
+        }
+        let Some(instance) = self.instances.get(self.last_instance) else { return false };
+        let is_usual = instance.is_plainly_written_by(slot) && self.separation.due.is_empty();
+        let held = self.samples.len.saturating_add(self.fresh.len());
+        is_usual
+            && match self.config.history {
+                HistoryKind::KeepAll => held < self.most_of_one(),
+                // What has to go is the oldest, which must not have its place.
+                HistoryKind::KeepLast(depth) => {
+                    let depth = depth.max(1) as usize;
+                    held < depth && held < self.most_of_one() || self.samples.len == 0 && depth <= self.most_of_one()
+                }
+            }
+    }
+
+    /// Takes in what [`Self::takes_fresh`] was asked about.
+    #[inline]
+    pub fn push_fresh(&mut self, now: Instant, fresh: Fresh, pool: &mut BufferPool) {
+        if let HistoryKind::KeepLast(depth) = self.config.history
+            && self.samples.len.saturating_add(self.fresh.len()) >= depth.max(1) as usize
+            && let Some(oldest) = self.fresh.pop_front()
+        {
+            pool.recycle(oldest.payload);
+        }
+        if let Some(instance) = self.instances.get_mut(self.last_instance) {
+            instance.last_accepted = Some(now);
+        }
+        self.fresh.push_back(fresh);
+    }
+
+    /// Hands out the oldest samples of the queue, if that is what was asked for.
+    #[inline]
+    pub(super) fn take_fresh(&mut self, selector: &Selector, out: &mut Vec<Selected>) -> bool {
+        if self.samples.len > 0 || self.fresh.is_empty() || !selector.not_read || selector.instance.is_some() {
+            return false;
+        }
+        let Some(instance) = self.instances.get_mut(self.last_instance) else { return false };
+        if !selector.wants_instance(instance) {
+            return false;
+        }
+        let count = self.fresh.len().min(selector.max_samples);
+        out.reserve(count);
+        for behind in (0..count).rev() {
+            let Some(fresh) = self.fresh.pop_front() else { break };
+            out.push(Selected {
+                info: SampleInfo {
+                    read_before: false,
+                    view_state: instance.view,
+                    instance_state: instance.state,
+                    instance: instance.key,
+                    writer: fresh.writer,
+                    sequence_number: fresh.sequence_number,
+                    source_timestamp: fresh.source_timestamp,
+                    reception_timestamp: fresh.reception_timestamp,
+                    disposed_generation_count: instance.disposed_generations,
+                    no_writers_generation_count: instance.no_writers_generations,
+                    // There are never so many.
+                    sample_rank: behind as u32,
+                    generation_rank: 0,
+                    absolute_generation_rank: 0,
+                    valid_data: true,
+                },
+                payload: fresh.payload,
+            });
+        }
+        if count > 0 {
+            instance.view = ViewState::NotNew;
+        }
+        true
+    }
+
+    /// Whether the queue has something that is selected.
+    pub(super) fn has_fresh(&self, selector: &Selector) -> bool {
+        let instance = self.instances.get(self.last_instance).filter(|_| !self.fresh.is_empty() && selector.not_read);
+        instance.is_some_and(|instance| {
+            selector.wants_instance(instance) && selector.instance.is_none_or(|key| key == instance.key)
+        })
+    }
+
+    /// Gives the samples of the queue their places.
+    #[inline]
+    pub(super) fn settle(&mut self) {
+        if !self.fresh.is_empty() {
+            self.settle_all();
+        }
+    }
+
+    #[cold]
+    fn settle_all(&mut self) {
+        let index = self.last_instance;
+        let Some(key) = self.instances.get(index).map(|instance| instance.key) else { return };
+        while let Some(fresh) = self.fresh.pop_front() {
+            let Fresh { writer, slot, sequence_number, source_timestamp, reception_timestamp, payload } = fresh;
+            let mut arrival = Arrival {
+                kind: ChangeKind::Alive,
+                instance: key,
+                writer,
+                slot,
+                strength: 0,
+                sequence_number,
+                source_timestamp,
+                reception_timestamp,
+                expires_at: Instant::FAR_FUTURE,
+                payload,
+            };
+            self.link(index, &mut arrival);
+        }
+    }
+
+    /// Has all samples take the long way, to compare.
+    #[cfg(test)]
+    pub(crate) const fn take_no_fresh(&mut self) {
+        self.is_plain = false;
+    }
+
+    const fn most_of_one(&self) -> usize {
+        let limits = &self.config.limits;
+        let most = if limits.max_samples < limits.max_samples_per_instance {
+            limits.max_samples
+        } else {
+            limits.max_samples_per_instance
+        };
+        most as usize
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,210 @@
+use proptest::prelude::*;
+use std::string::String;
+use std::vec;
+use std::vec::Vec;
+
+use super::*;
+use crate::history::{Inserted, ReaderHistoryConfig, ResourceLimits};
+use crate::id::{EntityId, GuidPrefix, KeyHash};
+use crate::time::Span;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Value {
+        writer: u32,
+    },
+    Change {
+        writer: u32,
+        kind: ChangeKind,
+    },
+    Hand {
+        take: bool,
+        selector: Selector,
+    },
+    Peek {
+        selector: Selector,
+    },
+    /// What was peeked at last.
+    HandPeeked {
+        take: bool,
+    },
+    WriterGone(u32),
+    Separation(u64),
+    Timeout,
+    Forget,
+}
+
+fn selectors() -> impl Strategy<Value = Selector> {
+    let max = prop_oneof![4 => Just(usize::MAX), 2 => Just(1), 1 => Just(2), 1 => Just(0)];
+    let instance = prop_oneof![5 => Just(None), 1 => Just(Some(KeyHash::NIL)), 1 => Just(Some(KeyHash([1; 16])))];
+    let mostly = || prop::bool::weighted(0.9);
+    (mostly(), mostly(), mostly(), mostly(), mostly(), max, instance).prop_map(
+        |(read, not_read, new, not_new, alive, max_samples, instance)| Selector {
+            read,
+            not_read,
+            new,
+            not_new,
+            alive,
+            max_samples,
+            instance,
+            ..Selector::ANY
+        },
+    )
+}
+
+fn steps() -> impl Strategy<Value = Step> {
+    let kind =
+        prop_oneof![Just(ChangeKind::Disposed), Just(ChangeKind::Unregistered), Just(ChangeKind::DisposedUnregistered)];
+    prop_oneof![
+        12 => (0..2_u32).prop_map(|writer| Step::Value { writer }),
+        1 => (0..2_u32, kind).prop_map(|(writer, kind)| Step::Change { writer, kind }),
+        5 => (prop::bool::weighted(0.7), selectors()).prop_map(|(take, selector)| Step::Hand { take, selector }),
+        1 => selectors().prop_map(|selector| Step::Peek { selector }),
+        1 => any::<bool>().prop_map(|take| Step::HandPeeked { take }),
+        1 => (0..2_u32).prop_map(Step::WriterGone),
+        1 => prop_oneof![Just(0_u64), Just(3)].prop_map(Step::Separation),
+        1 => Just(Step::Timeout),
+        1 => Just(Step::Forget),
+    ]
+}
+
+/// A cache, and how many values went beside it.
+struct Cache {
+    history: ReaderHistory,
+    pool: BufferPool,
+    peeked: Vec<super::super::Peeked>,
+    may_be_fresh: bool,
+    fresh: usize,
+}
+
+impl Cache {
+    fn new(config: &ReaderHistoryConfig, may_be_fresh: bool) -> Self {
+        let history = ReaderHistory::new(config.clone());
+        Self { history, pool: BufferPool::new(1 << 16), peeked: vec![], may_be_fresh, fresh: 0 }
+    }
+
+    fn put(&mut self, at: u64, writer: u32, kind: ChangeKind) -> String {
+        let guid = Guid::new(GuidPrefix([writer as u8; 12]), EntityId::user_writer(writer, false));
+        let (slot, sequence_number) = (WriterSlot(writer), SequenceNumber(at as i64));
+        let stamp = Timestamp::from_unix_nanos(at * 1_000_000);
+        let payload = Payload::copy_of(&at.to_le_bytes());
+        if kind.is_alive() && self.may_be_fresh && self.history.takes_fresh(slot) {
+            self.fresh += 1;
+            let (source_timestamp, reception_timestamp) = (stamp, stamp);
+            let fresh = Fresh { writer: guid, slot, sequence_number, source_timestamp, reception_timestamp, payload };
+            self.history.push_fresh(Instant(at), fresh, &mut self.pool);
+            return std::format!("{:?}", Ok::<_, ()>(Inserted::Stored));
+        }
+        let mut arrival = Arrival {
+            kind,
+            instance: KeyHash::NIL,
+            writer: guid,
+            slot,
+            strength: 0,
+            sequence_number,
+            source_timestamp: stamp,
+            reception_timestamp: stamp,
+            expires_at: Instant::FAR_FUTURE,
+            payload,
+        };
+        std::format!("{:?}", self.history.insert(Instant(at), &mut arrival, &mut self.pool))
+    }
+
+    /// What anybody can see of what the step does.
+    fn step(&mut self, at: u64, step: &Step) -> String {
+        let (history, now) = (&mut self.history, Instant(at));
+        let mut out = vec![];
+        let told = match step {
+            Step::Value { writer } => self.put(at, *writer, ChangeKind::Alive),
+            Step::Change { writer, kind } => self.put(at, *writer, *kind),
+            Step::Hand { take, selector } => {
+                let expected = history.has_any(selector);
+                history.select(selector, *take, &mut out);
+                assert_eq!(expected && selector.max_samples > 0, !out.is_empty());
+                String::new()
+            }
+            Step::Peek { selector } => {
+                self.peeked.clear();
+                history.peek(selector, &mut self.peeked);
+                std::format!("{:?}", self.peeked.iter().map(|peeked| peeked.selected.info).collect::<Vec<_>>())
+            }
+            Step::HandPeeked { take } => {
+                let peeked = core::mem::take(&mut self.peeked);
+                history.select_peeked(&peeked, *take, &mut out);
+                String::new()
+            }
+            Step::WriterGone(writer) => {
+                let guid = Guid::new(GuidPrefix([*writer as u8; 12]), EntityId::user_writer(*writer, false));
+                let stamp = Timestamp::from_unix_nanos(at * 1_000_000);
+                std::format!("{}", history.writer_gone(now, guid, WriterSlot(*writer), stamp))
+            }
+            Step::Separation(nanos) => {
+                history.set_minimum_separation(Span(*nanos));
+                String::new()
+            }
+            Step::Timeout => std::format!("{:?}", history.handle_timeout(now, &mut self.pool)),
+            Step::Forget => {
+                history.forget_instance(&KeyHash::NIL);
+                String::new()
+            }
+        };
+        let handed: Vec<_> = out.iter().map(|selected| (selected.info, selected.payload.to_vec())).collect();
+        out.into_iter().for_each(|selected| self.pool.recycle(selected.payload));
+        let history = &self.history;
+        let counts = (history.len(), history.is_empty(), history.not_read(), history.instances());
+        let next = (history.next_instance(None, &Selector::NOT_READ), history.next_timeout());
+        std::format!("{told} {handed:?} {counts:?} {next:?}")
+    }
+}
+
+fn configs() -> impl Strategy<Value = ReaderHistoryConfig> {
+    let history = prop_oneof![Just(HistoryKind::KeepAll), (1..4_u32).prop_map(HistoryKind::KeepLast)];
+    let limit = || prop_oneof![3 => Just(u32::MAX), 1 => 1..5_u32];
+    let delay = || prop_oneof![Just(Span::INFINITE), Just(Span(5))];
+    (history, limit(), limit(), delay(), delay(), prop::bool::weighted(0.1)).prop_map(
+        |(history, max_samples, max_samples_per_instance, no_writers, disposed, by_source_timestamp)| {
+            ReaderHistoryConfig {
+                history,
+                limits: ResourceLimits { max_samples, max_samples_per_instance, ..ResourceLimits::UNLIMITED },
+                autopurge_no_writers: no_writers,
+                autopurge_disposed: disposed,
+                by_source_timestamp,
+                ..ReaderHistoryConfig::default()
+            }
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1024, ..ProptestConfig::default() })]
+
+    /// Nobody can tell which way a value has come.
+    #[test]
+    fn fresh_samples_are_samples_like_all_others(config in configs(), steps in prop::collection::vec(steps(), 0..80)) {
+        let (mut usual, mut short) = (Cache::new(&config, false), Cache::new(&config, true));
+        for (at, step) in (1..).zip(&steps) {
+            prop_assert_eq!(usual.step(at, step), short.step(at, step), "at {} {:?}", at, step);
+        }
+    }
+}
+
+#[test]
+fn values_are_kept_beside_the_cache_until_something_else_happens() {
+    let config = ReaderHistoryConfig { history: HistoryKind::KeepAll, ..ReaderHistoryConfig::default() };
+    let mut cache = Cache::new(&config, true);
+    (1..=5).for_each(|at| drop(cache.put(at, 0, ChangeKind::Alive)));
+    assert_eq!(
+        (cache.fresh, cache.history.fresh.len(), cache.history.len()),
+        (4, 4, 5),
+        "the first makes the instance"
+    );
+    let mut out = vec![];
+    cache.history.select(&Selector { max_samples: 1, ..Selector::ANY }, true, &mut out);
+    assert_eq!((cache.history.fresh.len(), cache.history.len()), (0, 4), "one had its place already");
+    cache.history.select(&Selector::ANY, true, &mut out);
+    (6..=8).for_each(|at| drop(cache.put(at, 0, ChangeKind::Alive)));
+    assert_eq!((cache.fresh, cache.history.fresh.len()), (7, 3));
+    cache.history.select(&Selector { max_samples: 2, ..Selector::NOT_READ }, true, &mut out);
+    assert_eq!((cache.history.fresh.len(), cache.history.samples.len), (1, 0), "nothing had to have its place");
+    assert_eq!(out.iter().map(|s| s.info.sequence_number.0).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6, 7]);
+}

@@ -1,0 +1,226 @@
+use core::net::SocketAddr;
+use proptest::prelude::*;
+use std::format;
+use std::string::String;
+use std::sync::Arc;
+use std::vec;
+use std::vec::Vec;
+
+use super::*;
+use crate::history::{ChangeKind, HistoryKind, ResourceLimits, Selector};
+use crate::id::{EntityId, GuidPrefix};
+use crate::pair::{NOWHERE, reader_guid};
+use crate::reader::{MatchedWriter, MemoryAccount, ReaderConfig};
+use crate::time::{Instant, Span};
+use crate::vendor::VendorId;
+use crate::wire::{Data, Payload as WirePayload};
+
+const FROM: SocketAddr = NOWHERE;
+
+fn writer(number: u8) -> Guid {
+    Guid::new(GuidPrefix([number; 12]), EntityId::user_writer(1, false))
+}
+
+fn matched(number: u8, reliable: bool) -> MatchedWriter {
+    MatchedWriter {
+        guid: writer(number),
+        reliable,
+        has_history: false,
+        strength: 0,
+        lifespan: Span::INFINITE,
+        // The second one has to be heard of.
+        liveliness_lease: if number == 1 { Span(40) } else { Span::INFINITE },
+        to: Arc::new([]),
+        max_message_bytes: 1400,
+        vendor: VendorId::PEREGRINE,
+        memory: Arc::<MemoryAccount>::default(),
+    }
+}
+
+fn meta(kind: ChangeKind, at: u64) -> SampleMeta {
+    SampleMeta {
+        kind,
+        key_hash: None,
+        source_timestamp: Timestamp::from_unix_nanos(at * 1_000_000),
+        lifespan: None,
+        is_filtered: false,
+        is_directed: false,
+        is_instance_certain: false,
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// So many after the one that would be next, by hand or in a message.
+    Value {
+        writer: u8,
+        ahead: i64,
+        in_message: bool,
+    },
+    Kind {
+        writer: u8,
+        kind: ChangeKind,
+    },
+    Unavailable {
+        writer: u8,
+        count: i64,
+    },
+    Available {
+        writer: u8,
+    },
+    Take {
+        max_samples: usize,
+    },
+    Read,
+    Resume,
+    Unmatch(u8),
+    Match(u8),
+    Timeout,
+}
+
+fn steps() -> impl Strategy<Value = Step> {
+    let writer = || prop_oneof![4 => Just(0_u8), 1 => Just(1)];
+    let ahead = prop_oneof![12 => Just(0_i64), 1 => Just(-1), 2 => 1..4_i64];
+    prop_oneof![
+        30 => (writer(), ahead, prop::bool::weighted(0.2))
+            .prop_map(|(writer, ahead, in_message)| Step::Value { writer, ahead, in_message }),
+        1 => (writer(), prop_oneof![Just(ChangeKind::Disposed), Just(ChangeKind::Unregistered)])
+            .prop_map(|(writer, kind)| Step::Kind { writer, kind }),
+        2 => (writer(), 0..3_i64).prop_map(|(writer, count)| Step::Unavailable { writer, count }),
+        1 => writer().prop_map(|writer| Step::Available { writer }),
+        8 => prop_oneof![Just(usize::MAX), Just(1)].prop_map(|max_samples| Step::Take { max_samples }),
+        1 => Just(Step::Read),
+        3 => Just(Step::Resume),
+        1 => writer().prop_map(Step::Unmatch),
+        1 => writer().prop_map(Step::Match),
+        1 => Just(Step::Timeout),
+    ]
+}
+
+struct Side {
+    reader: Reader,
+    reliable: bool,
+    keeps: bool,
+    kept: usize,
+    next: [i64; 2],
+}
+
+impl Side {
+    fn new(config: &ReaderConfig, keeps: bool) -> Self {
+        let mut reader = Reader::new(config.clone());
+        if !keeps {
+            reader.cache.take_no_fresh();
+        }
+        (0..2).for_each(|number| assert!(reader.match_writer(Instant(0), matched(number, config.reliable))));
+        Self { reader, reliable: config.reliable, keeps, kept: 0, next: [1, 1] }
+    }
+
+    fn value(&mut self, rx: &Reception<'_>, from: u8, ahead: i64, in_message: bool) -> bool {
+        let next = &mut self.next[usize::from(from)];
+        let number = SequenceNumber((*next + ahead).max(1));
+        let octets = number.0.to_le_bytes();
+        let meta = meta(ChangeKind::Alive, rx.now.0);
+        if in_message {
+            let data = Data {
+                reader: reader_guid(0).entity,
+                writer: writer(from).entity,
+                sequence_number: number,
+                inline_qos: None,
+                payload: WirePayload::Data(&octets),
+                non_standard_payload: false,
+            };
+            self.reader.handle_data(rx, writer(from), meta, &data);
+            *next = (*next).max(number.0 + 1);
+            return true;
+        }
+        let is_kept = self.keeps && self.reader.keep_next(rx, writer(from), number, meta.source_timestamp, &octets);
+        self.kept += usize::from(is_kept);
+        let payload = Payload::copy_of(&octets);
+        let is_taken = is_kept || self.reader.handle_change(rx, writer(from), number, meta, &payload);
+        if is_taken {
+            *next = (*next).max(number.0 + 1);
+        }
+        is_taken
+    }
+
+    /// What anybody can see of what the step does.
+    fn step(&mut self, at: u64, step: &Step) -> String {
+        let (now, wall) = (Instant(at), Timestamp::from_unix_nanos(at * 1_000_000));
+        let rx = Reception { now, wall, buffer: None, source: FROM };
+        let mut out = vec![];
+        let mut told = true;
+        let reader = &mut self.reader;
+        match *step {
+            Step::Value { writer, ahead, in_message } => told = self.value(&rx, writer, ahead, in_message),
+            Step::Kind { writer: from, kind } => {
+                let number = SequenceNumber(self.next[usize::from(from)]);
+                told = reader.handle_change(&rx, writer(from), number, meta(kind, at), &Payload::default());
+                self.next[usize::from(from)] += i64::from(told);
+            }
+            Step::Unavailable { writer: from, count } => {
+                let first = SequenceNumber(self.next[usize::from(from)]);
+                let below = SequenceNumber(first.0 + count);
+                reader.handle_unavailable(&rx, writer(from), first, below);
+                self.next[usize::from(from)] = below.0;
+            }
+            Step::Available { writer: from } => {
+                let last = SequenceNumber(self.next[usize::from(from)] - 1);
+                told = reader.handle_available(&rx, writer(from), SequenceNumber(1), last);
+            }
+            Step::Take { max_samples } => reader.select(&Selector { max_samples, ..Selector::ANY }, true, &mut out),
+            Step::Read => reader.select(&Selector::ANY, false, &mut out),
+            Step::Resume => reader.resume(now, wall),
+            Step::Unmatch(from) => told = reader.unmatch_writer(now, wall, writer(from)),
+            Step::Match(from) => told = reader.match_writer(now, matched(from, self.reliable)),
+            Step::Timeout => reader.handle_timeout(now, wall),
+        }
+        let reader = &mut self.reader;
+        let events: Vec<_> = std::iter::from_fn(|| reader.poll_event()).collect();
+        let below = [0, 1].map(|from| reader.acknowledged_below(writer(from)));
+        let handed: Vec<_> = out.iter().map(|selected| (selected.info, selected.payload.to_vec())).collect();
+        let state = (reader.is_stalled(), reader.has_transmit(), reader.waiting(), reader.poll_timeout());
+        format!("{told} {handed:?} {events:?} {below:?} {state:?} {:?} {}", reader.counters(), reader.cache().len())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+
+    /// What the application sees, what is acknowledged and what is counted does not depend on whether a value was kept in the short way.
+    #[test]
+    fn values_kept_in_the_short_way_are_values_like_all_others(
+        reliable in prop::bool::weighted(0.8),
+        keeps_all: bool,
+        limit in prop_oneof![2 => Just(u32::MAX), 1 => 1..4_u32],
+        steps in prop::collection::vec(steps(), 0..100),
+    ) {
+        let mut config = ReaderConfig::new(reader_guid(0));
+        config.reliable = reliable;
+        config.cache.history = if keeps_all { HistoryKind::KeepAll } else { HistoryKind::KeepLast(limit.min(3)) };
+        config.cache.limits = ResourceLimits { max_samples: limit, ..ResourceLimits::UNLIMITED };
+        let (mut usual, mut short) = (Side::new(&config, false), Side::new(&config, true));
+        for (at, step) in (1..).zip(&steps) {
+            prop_assert_eq!(usual.step(at, step), short.step(at, step), "at {} {:?}", at, step);
+        }
+    }
+}
+
+#[test]
+fn the_next_value_is_kept_and_any_other_is_not() {
+    let mut config = ReaderConfig::new(reader_guid(0));
+    config.reliable = true;
+    config.cache.history = HistoryKind::KeepAll;
+    let mut side = Side::new(&config, true);
+    let rx = Reception { now: Instant(1), wall: Timestamp::INVALID, buffer: None, source: FROM };
+    (0..4).for_each(|_| assert!(side.value(&rx, 0, 0, false)));
+    assert_eq!(side.kept, 3, "the first tells where it starts, and makes the instance");
+    side.value(&rx, 0, 1, false);
+    side.value(&rx, 0, -2, false);
+    assert_eq!(side.kept, 3, "one was missing");
+    assert_eq!(side.reader.acknowledged_below(writer(0)), Some(SequenceNumber(7)));
+    side.value(&rx, 0, 0, false);
+    side.value(&rx, 0, 0, false);
+    assert_eq!((side.kept, side.reader.cache().len()), (5, 8));
+    (0..3).for_each(|_| assert!(side.value(&rx, 1, 0, false)));
+    assert_eq!(side.kept, 5, "a lease has to be renewed");
+}

@@ -555,3 +555,60 @@ fn configurations_that_cannot_be_are_refused() {
     }
     assert!(Reader::new(ReaderConfig { holds: 0, ..Default::default() }).is_err());
 }
+
+#[test]
+fn short_samples_are_looked_at_in_place_and_others_are_taken() {
+    let mut setup = Setup::new(WriterConfig::default());
+    let mut reader = reader();
+    let (reader_id, writer_id) = setup.admit(&mut reader, Overflow::Block);
+    assert!(reader.in_place().is_none());
+    let lengths = [32, 64, 5000, 0, 63];
+    (0..).zip(lengths).for_each(|(number, len)| setup.publish(number, len));
+    let mut seen = Vec::new();
+    // The first is known only when its segment is: that was told over the link, which `take` listens to.
+    while seen.len() < lengths.len() {
+        if let Some(mut samples) = reader.in_place() {
+            assert_eq!(samples.writer(), writer_id);
+            let mut look = |Metadata(words): Metadata, octets: &[u8]| {
+                assert_eq!(octets.len(), lengths[words[0] as usize]);
+                assert!(octets.iter().all(|octet| u64::from(*octet) == words[0]));
+                seen.push(words[0]);
+                true
+            };
+            while samples.next(64, &mut look) {}
+            samples.note(seen.len() as u64);
+        }
+        if let Some(sample) = reader.take().unwrap() {
+            seen.push(number(&sample));
+        }
+    }
+    assert_eq!(seen, [0, 1, 2, 3, 4]);
+    assert!(setup.writer.note_of(reader_id).is_some_and(|note| note >= 1));
+    assert_eq!(reader.statistics().taken, 5);
+    // What was not wanted stays, and all slots come back.
+    setup.publish(5, 32);
+    assert!(!reader.in_place().unwrap().next(64, |_, _| false));
+    assert_eq!(take(&mut reader), Some(5));
+    setup.writer.trim();
+    assert_eq!(setup.writer.statistics().slots_in_use, 0);
+}
+
+/// Neither is passed over for ever because of the other.
+#[test]
+fn writers_are_looked_at_in_turns() {
+    let mut setups = [Setup::new(WriterConfig::default()), Setup::new(WriterConfig::default())];
+    let mut reader = reader();
+    let ids = setups.each_mut().map(|setup| setup.admit(&mut reader, Overflow::Block).1);
+    for number in 0..4 {
+        setups.iter_mut().for_each(|setup| setup.publish(number, 32));
+    }
+    for _ in 0..2 {
+        take(&mut reader).expect("it was published");
+    }
+    let mut seen = Vec::new();
+    while let Some(mut samples) = reader.in_place() {
+        assert!(samples.next(64, |_, _| true));
+        seen.push(samples.writer());
+    }
+    assert_eq!(seen, [ids[0], ids[1]].repeat(3));
+}

@@ -8,6 +8,7 @@ use crate::sys;
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
@@ -124,6 +125,17 @@ impl View {
 
     pub(super) fn len(&self) -> usize {
         self.mapping.len
+    }
+
+    /// These octets of it; `None` unless all of them are.
+    ///
+    /// # Safety
+    /// While they are borrowed, a process that keeps to the protocol does not write them.
+    #[inline]
+    pub(super) unsafe fn octets(&self, range: Range<usize>) -> Option<&[u8]> {
+        let len = range.end.checked_sub(range.start).filter(|_| range.end <= self.len())?;
+        // SAFETY: within the mapping, as just checked, which stays while `self` is borrowed; the caller answers for the rest.
+        Some(unsafe { std::slice::from_raw_parts(self.start().add(range.start).as_ptr(), len) })
     }
 
     /// Where it begins: aligned to a page, readable for [`Self::len`] octets while this or a clone lives.

@@ -68,6 +68,7 @@ mod page;
 mod pool;
 #[cfg(not(all(loom, test)))]
 mod reader;
+mod returns;
 mod ring;
 #[cfg(not(all(loom, test)))]
 mod sample;
@@ -89,8 +90,8 @@ pub use {
     listener::{Listener, Request},
     message::{MESSAGE_BYTES, Message, ReaderKey, Refusal, WriterKey},
     reader::{
-        ConnectError, Connecting, Connection, Connector, Interrupt, Notes, Reader, ReaderConfig, ReaderStatistics,
-        TooManyProcesses, Wake, WriterGone, WriterId,
+        ConnectError, Connecting, Connection, Connector, InPlace, Interrupt, Notes, Reader, ReaderConfig,
+        ReaderStatistics, TooManyProcesses, Wake, WriterGone, WriterId,
     },
     sample::Sample,
     slot::{SharedSlot, Slot, TooLong},

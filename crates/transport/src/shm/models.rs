@@ -2,6 +2,7 @@
 //! distinguishes. The payload is a cell that reports any access that is not ordered.
 
 use super::page::{Mine, Seen, Words};
+use super::returns::{Returns, SlotId};
 use super::ring::{Descriptor, Metadata, Overflow, Receiver, Sender, Shape, Shared, TakeError, Withdrawn};
 use super::sync::{Ordering, fence};
 use super::wake::{self, SLEEPER_WORDS, Sleeper};
@@ -96,6 +97,41 @@ fn what_is_sent_is_taken_once_and_in_order_and_no_slot_is_rewritten_in_use() {
     });
 }
 
+/// The same without holding anything: what was looked at in place is free as soon as `tail` has moved.
+#[test]
+fn what_is_looked_at_in_place_is_not_rewritten_meanwhile() {
+    bounded(3).check(|| {
+        let (mut sender, shared, mut receiver) = channel(2, 1, Overflow::Block);
+        let slots = Slots::new(1);
+        let writer = thread::spawn({
+            let slots = Arc::clone(&slots);
+            move || {
+                let mut free = vec![0];
+                for value in 1..=3 {
+                    while free.is_empty() || !sender.has_room().unwrap() {
+                        thread::yield_now();
+                        sender.reclaim(|slot| free.push(slot)).unwrap();
+                    }
+                    let slot = free.pop().unwrap();
+                    slots.write(slot, value);
+                    sender.send(&descriptor(slot, value), slot);
+                }
+            }
+        });
+        let mut before = 0;
+        while before < 3 {
+            let Some(Descriptor { offset, metadata, .. }) = receiver.peek(&shared) else {
+                thread::yield_now();
+                continue;
+            };
+            assert_eq!((metadata.0[0], slots.read(offset as usize)), (before + 1, before + 1), "a torn sample");
+            receiver.pass(&shared);
+            before += 1;
+        }
+        writer.join().unwrap();
+    });
+}
+
 #[test]
 fn an_evicted_entry_is_taken_or_lost_and_never_torn() {
     bounded(3).check(|| {
@@ -149,6 +185,31 @@ fn samples_may_be_let_go_on_another_thread() {
         }
         slots.write(0, 2);
         other.join().unwrap();
+    });
+}
+
+/// What the writer's own process keeps (a loan dropped, a history that forgets) comes back from any thread, once, and is written
+/// to only behind the last look at it.
+#[test]
+fn slots_let_go_on_other_threads_come_back_once() {
+    bounded(3).check(|| {
+        let (returns, slots) = (Arc::new(Returns::default()), Slots::new(2));
+        let keepers = [0, 1].map(|index| {
+            let (returns, slots) = (Arc::clone(&returns), Arc::clone(&slots));
+            thread::spawn(move || {
+                assert_eq!(slots.read(index), 0);
+                returns.push(SlotId { place: 0, index: index as u32 });
+            })
+        });
+        let look = || {
+            let back = returns.take();
+            back.iter().for_each(|slot| slots.write(slot.index as usize, 1));
+            back.len()
+        };
+        let early = look() + look();
+        keepers.map(|keeper| keeper.join().unwrap());
+        assert_eq!(early + look(), 2);
+        assert!(returns.take().is_empty());
     });
 }
 
@@ -237,4 +298,46 @@ fn a_writer_that_waits_for_room_is_told() {
         sender.ask_no_more();
         reader.join().unwrap();
     });
+}
+
+/// The same of a reader that passes several and then asks once whether the writer waits, for room or for a note.
+#[test]
+fn a_writer_that_waits_for_room_or_a_note_is_told_once_for_several() {
+    for wants_note in [false, true] {
+        bounded(3).check(move || {
+            let (mut sender, shared, mut receiver) = channel(2, 1, Overflow::Block);
+            (0..2).for_each(|slot| sender.send(&descriptor(slot, slot as u64), slot));
+            let told = Words::new(1);
+            let reader = thread::spawn({
+                let told = Mine::new(told.clone());
+                move || {
+                    for _ in 0..2 {
+                        assert!(receiver.peek(&shared).is_some());
+                        receiver.pass(&shared);
+                    }
+                    if shared.settle(Some(2)) {
+                        told.ring(0);
+                    }
+                }
+            });
+            let told = Seen::new(told);
+            let mut free = 0;
+            loop {
+                let noted = told.load_acquire(0);
+                let is_done = if wants_note {
+                    sender.ask_for_note(2);
+                    sender.note() == 2
+                } else {
+                    sender.ask_to_be_told(true);
+                    sender.reclaim(|_| free += 1).unwrap();
+                    free == 2
+                };
+                if is_done {
+                    break;
+                }
+                told.words().wait(0, noted);
+            }
+            reader.join().unwrap();
+        });
+    }
 }

@@ -4,12 +4,12 @@
 //! or held, and whether the writer's side keeps it. Shared memory holds nothing but the samples.
 
 use super::memory::{Memory, whole_pages};
+pub(super) use super::returns::{Returns, SlotId};
 use super::ring::SLOT_ALIGN;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// Sizes between two powers of two: a slot is at most an eighth larger than its sample.
 const STEPS: usize = 8;
@@ -20,35 +20,6 @@ const LARGEST_SHARED_SEGMENT_BYTES: usize = 4 << 20;
 
 /// The most segments of a writer: each costs a descriptor.
 pub(super) const MAX_SEGMENTS: usize = 256;
-
-/// Names a slot of a pool. Good as long as the slot is in use.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct SlotId {
-    /// Which of the places of [`Pool::segments`].
-    place: u32,
-    index: u32,
-}
-
-/// Slots that somebody has let go on another thread, waiting to be counted.
-#[derive(Debug, Default)]
-pub(super) struct Returns {
-    slots: Mutex<Vec<SlotId>>,
-    has_some: AtomicBool,
-}
-
-impl Returns {
-    pub(super) fn push(&self, slot: SlotId) {
-        self.slots.lock().unwrap_or_else(PoisonError::into_inner).push(slot);
-        self.has_some.store(true, Ordering::Release);
-    }
-
-    fn take(&self) -> Vec<SlotId> {
-        if !self.has_some.swap(false, Ordering::Acquire) {
-            return Vec::new();
-        }
-        std::mem::take(&mut *self.slots.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
 
 #[derive(Debug)]
 struct Segment {

@@ -6,7 +6,7 @@ use super::link::{Address, Link, Peer, Received, Trust};
 use super::memory::{Memory, View, whole_pages};
 use super::message::{Message, ReaderKey, Refusal, WriterKey};
 use super::page::{Mine, Seen, Words};
-use super::ring::{self, Corrupt, HOLD_PROBE, Overflow, RING_PROBE, Receiver, Shape, Shared, Taken};
+use super::ring::{self, Corrupt, HOLD_PROBE, Metadata, Overflow, RING_PROBE, Receiver, Shape, Shared, Taken};
 use super::sample::{Sample, Tie};
 use super::sync::Ordering;
 use super::wake::{BELLS, SLEEPER_WORDS, Sleeper};
@@ -301,6 +301,23 @@ impl Reader {
         result
     }
 
+    /// The next samples of one writer, to be looked at where they lie: of the next in turns that has any and waits for its
+    /// readers. `None` if there is none now; what is not shown here, [`Self::take`] gives.
+    pub fn in_place(&mut self) -> Option<InPlace<'_>> {
+        let Self { channels, turn, statistics, .. } = self;
+        let count = channels.len();
+        let places = (*turn..count).chain(0..*turn);
+        let place = places.into_iter().find(|&place| channels.get(place).is_some_and(Channel::has_in_place))?;
+        Some(InPlace {
+            channel: channels.get_mut(place)?,
+            turn,
+            next_turn: (place + 1) % count,
+            statistics,
+            passed: 0,
+            note: None,
+        })
+    }
+
     /// Whether it is worth while to call [`Self::take`]: there are samples, or news of a writer.
     #[must_use]
     pub fn is_ready(&self) -> bool {
@@ -430,6 +447,11 @@ impl Channel {
         !self.is_paused && self.receiver.is_ready(&self.tie.shared)
     }
 
+    /// Whether there is something that can be looked at where it lies.
+    fn has_in_place(&self) -> bool {
+        !self.is_paused && self.gone.is_none() && self.receiver.has_entries_in_place(&self.tie.shared)
+    }
+
     /// Whether its writer is gone and nothing of it is left that may be taken.
     fn is_over(&self) -> bool {
         match self.gone {
@@ -534,6 +556,67 @@ impl Channel {
 
     fn end(&mut self, reason: Gone) {
         self.gone.get_or_insert(reason);
+    }
+}
+
+/// The samples of one writer where they lie. What is done with goes back without having been held, which costs less than a
+/// [`Sample`] where the octets are copied anyway.
+#[derive(Debug)]
+pub struct InPlace<'r> {
+    channel: &'r mut Channel,
+    turn: &'r mut usize,
+    next_turn: usize,
+    statistics: &'r mut ReaderStatistics,
+    passed: u64,
+    note: Option<u64>,
+}
+
+impl InPlace<'_> {
+    /// Whose they are.
+    #[must_use]
+    pub fn writer(&self) -> WriterId {
+        self.channel.id
+    }
+
+    /// Shows what was attached to the next sample, and its octets, if it has `max_len` of them at most: `look` says whether it
+    /// has got what it needs, and then its slot goes back. `false` if it has not, or was shown nothing: then [`Reader::take`]
+    /// is to be asked. The octets are as much the writer's as those of a [`Sample`].
+    #[inline]
+    pub fn next(&mut self, max_len: usize, look: impl FnOnce(Metadata, &[u8]) -> bool) -> bool {
+        let is_done = self.peek(max_len).is_some_and(|(metadata, octets)| look(metadata, octets));
+        if is_done {
+            self.channel.receiver.pass(&self.channel.tie.shared);
+            self.passed += 1;
+        }
+        is_done
+    }
+
+    #[inline]
+    fn peek(&self, max_len: usize) -> Option<(Metadata, &[u8])> {
+        let descriptor = self.channel.receiver.peek(&self.channel.tie.shared)?;
+        let view = self.channel.view(descriptor.segment)?;
+        let range = descriptor.range(view.len()).filter(|range| range.len() <= max_len)?;
+        // SAFETY: the entry is not passed, so a writer that keeps to the protocol does not write its slot.
+        Some((descriptor.metadata, unsafe { view.octets(range)? }))
+    }
+
+    /// Lets the writer know a number when this ends; see [`Notes::set`].
+    pub fn note(&mut self, value: u64) {
+        self.note = Some(value);
+    }
+}
+
+impl Drop for InPlace<'_> {
+    fn drop(&mut self) {
+        if self.passed == 0 && self.note.is_none() {
+            return;
+        }
+        *self.turn = self.next_turn;
+        self.statistics.taken += self.passed;
+        let tie = &self.channel.tie;
+        if tie.shared.settle(self.note) {
+            tie.tell_of_room();
+        }
     }
 }
 

@@ -7,6 +7,7 @@
 //!
 //! - The reader marks a cell before it moves `tail`, so that a writer that sees the entry passed also sees it held. The
 //!   slot of an entry may be used again when it was passed and no cell has its number: then nobody looks at it.
+//! - What the reader is done with at once it need not mark: until `tail` has moved the entry is not passed.
 //! - A writer that may evict raises `floor` above an entry and looks at the cells; the reader marks a cell and looks at
 //!   `floor`. Between the two steps both have a sequentially consistent fence, so at least one of them sees the other.
 //!   The reader then lets go and goes on at `floor`, or the writer takes the entry for held until the cell is cleared.
@@ -367,10 +368,14 @@ impl Shared {
         self.wants_to_be_told()
     }
 
-    /// Once for each asking.
     fn wants_to_be_told(&self) -> bool {
         // With the fence of `Sender::ask_to_be_told`.
         fence(Ordering::SeqCst);
+        self.is_waiting_for_room()
+    }
+
+    /// Once for each asking.
+    fn is_waiting_for_room(&self) -> bool {
         if self.ring.load_acquire(RING_WAKE_AT) > self.holds.load(HOLD_TAIL, Ordering::Relaxed) {
             return false;
         }
@@ -383,6 +388,23 @@ impl Shared {
         self.holds.store(HOLD_NOTE, value, Ordering::Release);
         // With the fence of `Sender::ask_for_note`.
         fence(Ordering::SeqCst);
+        self.is_waiting_for_note(value)
+    }
+
+    /// After entries were [passed](Receiver::pass), any number of them: lets the writer know a number as well, if there is one.
+    /// Whether it waits for either is the answer.
+    pub(super) fn settle(&self, note: Option<u64>) -> bool {
+        if let Some(value) = note {
+            self.holds.store(HOLD_NOTE, value, Ordering::Release);
+        }
+        // With the fences of `Sender::ask_to_be_told` and `Sender::ask_for_note`: one will do for both.
+        fence(Ordering::SeqCst);
+        let waits_for_room = self.is_waiting_for_room();
+        note.is_some_and(|value| self.is_waiting_for_note(value)) || waits_for_room
+    }
+
+    /// Once for each asking.
+    fn is_waiting_for_note(&self, value: u64) -> bool {
         let asked = self.ring.load_acquire(RING_NOTE_ASKED);
         if self.ring.load_acquire(RING_NOTE_AT) > value {
             return false;
@@ -453,6 +475,34 @@ impl Receiver {
     pub(super) fn has_entries(&self, shared: &Shared) -> bool {
         // Another lap than expected: entries were withdrawn.
         shared.ring.load_acquire(shared.shape.entry(self.next)) > self.next
+    }
+
+    /// Whether [`Self::peek`] may have something to show.
+    #[inline]
+    pub(super) fn has_entries_in_place(&self, shared: &Shared) -> bool {
+        shared.shape.overflow == Overflow::Block && self.has_entries(shared)
+    }
+
+    /// The next entry of a writer that waits, where it is; `None` if there is none that [`Self::take`] would give. Its slot is
+    /// left alone until the entry is [passed](Self::pass) or taken, for it counts as not taken till then.
+    #[inline]
+    pub(super) fn peek(&self, shared: &Shared) -> Option<Descriptor> {
+        let entry = shared.shape.entry(self.next);
+        let is_next = shared.ring.load_acquire(entry) == self.next + 1;
+        if !is_next || shared.shape.overflow == Overflow::Evict {
+            return None;
+        }
+        let words = std::array::from_fn(|index| shared.ring.load_relaxed(entry + 1 + index));
+        Some(Descriptor::from_words(words))
+    }
+
+    /// Is done with the entry that [`Self::peek`] has just shown, without having held it. To be followed by [`Shared::settle`] before
+    /// this side turns to something else.
+    #[inline]
+    pub(super) fn pass(&mut self, shared: &Shared) {
+        self.next += 1;
+        // What was read of the slot was read before.
+        shared.holds.store(HOLD_TAIL, self.next, Ordering::Release);
     }
 
     /// Takes the next entry and holds its slot; `None` if there is none.

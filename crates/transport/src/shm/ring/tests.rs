@@ -236,6 +236,12 @@ proptest! {
         let mut held = Vec::new();
         for (place, value) in writes {
             hostile.store(place, value, Ordering::Relaxed);
+            if value % 2 == 0 && receiver.peek(&shared).is_some() {
+                prop_assert!(!evicts);
+                receiver.pass(&shared);
+                shared.settle(Some(value));
+                continue;
+            }
             match receiver.take(&shared) {
                 Ok(Some(taken)) => held.push(taken.cell),
                 Ok(None) => {}
@@ -282,4 +288,65 @@ fn pages_too_small_for_what_was_agreed_are_refused() {
     for (entries, holds) in [(0, 1), (3, 1), (1 << 15, 1), (1, 0), (1, 1 << 15), (u32::MAX, u32::MAX)] {
         assert!(Shape { entries, holds, overflow: Overflow::Block }.check().is_err());
     }
+}
+
+/// What is passed was not held, and is counted as what was taken is.
+#[test]
+fn entries_may_be_passed_and_taken_by_turns() {
+    let pages = Pages::new(4, 3, Overflow::Block);
+    let (mut sender, shared, mut receiver) = (pages.sender(), pages.shared(), Receiver::new());
+    let mut free = Vec::new();
+    for number in 0..40_u64 {
+        let sent = Descriptor { offset: number as u32, len: number, ..Default::default() };
+        sender.send(&sent, number as usize);
+        assert_eq!(receiver.peek(&shared), Some(sent));
+        assert_eq!(receiver.peek(&shared), Some(sent), "nothing was done with it");
+        if number % 3 == 0 {
+            let taken = receiver.take(&shared).unwrap().unwrap();
+            assert_eq!(taken.descriptor, sent);
+            shared.release(taken.cell);
+        } else {
+            receiver.pass(&shared);
+            assert!(!shared.settle(Some(number)));
+            assert_eq!(sender.note(), number);
+        }
+        assert_eq!(receiver.peek(&shared), None);
+        assert!(!receiver.has_entries_in_place(&shared));
+        sender.reclaim(|slot| free.push(slot)).unwrap();
+    }
+    assert_eq!(free, (0..40).collect::<Vec<_>>());
+    assert_eq!(receiver.lost(), 0);
+}
+
+/// A writer that waits is told once, however many entries were passed, and not again before it asks again.
+#[test]
+fn who_passes_entries_tells_a_writer_that_waits_once() {
+    let pages = Pages::new(4, 3, Overflow::Block);
+    let (mut sender, shared, mut receiver) = (pages.sender(), pages.shared(), Receiver::new());
+    for asks_for_room in [true, false] {
+        (0..4).for_each(|number| sender.send(&Descriptor::default(), number));
+        match asks_for_room {
+            true => sender.ask_to_be_told(false),
+            false => sender.ask_for_note(9),
+        }
+        for _ in 0..4 {
+            assert!(receiver.peek(&shared).is_some());
+            receiver.pass(&shared);
+        }
+        assert!(!asks_for_room && !shared.settle(Some(8)) || shared.settle(None));
+        assert_eq!(shared.settle(Some(9)), !asks_for_room);
+        assert!(!shared.settle(Some(10)));
+        sender.ask_no_more();
+        sender.reclaim(|_| {}).unwrap();
+    }
+}
+
+#[test]
+fn entries_of_a_writer_that_evicts_are_not_shown_in_place() {
+    let pages = Pages::new(4, 3, Overflow::Evict);
+    let (mut sender, shared, receiver) = (pages.sender(), pages.shared(), Receiver::new());
+    sender.send(&Descriptor::default(), 0);
+    assert!(receiver.has_entries(&shared));
+    assert!(!receiver.has_entries_in_place(&shared));
+    assert_eq!(receiver.peek(&shared), None);
 }

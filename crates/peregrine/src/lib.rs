@@ -50,7 +50,7 @@ pub use peregrine_xtypes as xtypes;
 pub use peregrine_xtypes::facade::DdsType;
 pub use publisher::Publisher;
 pub use reader::{AnyDataReader, DataReader, DataReaderBuilder, Loan, LoanedSample, Sample, SampleStream};
-pub use shared_memory::{DeliveryPath, NoSharedMemory, SharedMemoryStatistics};
+pub use shared_memory::{DeliveryPath, NoSharedMemory, SharedMemoryStatistics, SharedMemoryUse};
 pub use status::StatusMask;
 pub use subscriber::Subscriber;
 pub use topic::Topic;

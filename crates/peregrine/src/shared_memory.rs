@@ -42,6 +42,34 @@ pub struct SharedMemoryStatistics {
     pub copied_in: u64,
     /// Writers and readers that both offered shared memory and use messages, or have gone back to them.
     pub fallbacks: u64,
+    /// What the writers of this process have made of it.
+    pub memory: SharedMemoryUse,
+}
+
+/// Memory for the samples of all writers of a process in a domain. It comes and goes by whole segments; those of other processes, which
+/// this one has mapped for its readers, are counted there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub struct SharedMemoryUse {
+    /// Segments that exist. Each is a descriptor.
+    pub segments: u64,
+    /// Their size in all, in octets.
+    pub bytes: u64,
+    /// The samples they have room for.
+    pub slots: u64,
+    /// Samples that are on loan, in a writer's history, under way, or not yet known to have been let go of by readers.
+    pub slots_in_use: u64,
+}
+
+impl std::iter::Sum for SharedMemoryUse {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, one| Self {
+            segments: sum.segments + one.segments,
+            bytes: sum.bytes + one.bytes,
+            slots: sum.slots + one.slots,
+            slots_in_use: sum.slots_in_use + one.slots_in_use,
+        })
+    }
 }
 
 impl fmt::Display for NoSharedMemory {

@@ -242,13 +242,13 @@ fn a_million_hostile_packets_change_nothing_for_others() {
     let counters = victim.counters();
     for (reason, count) in [
         ("not RTPS", counters.not_rtps),
-        ("malformed", counters.malformed),
-        ("header extension", counters.header_extension),
-        ("inline QoS", counters.inline_qos),
-        ("protected", counters.protected),
-        ("discovery data", counters.discovery_malformed),
-        ("foreign domain", counters.foreign_domain),
-        ("forged", counters.forged),
+        ("malformed", counters.drops.malformed),
+        ("header extension", counters.drops.header_extension),
+        ("inline QoS", counters.drops.inline_qos),
+        ("protected", counters.drops.protected),
+        ("discovery data", counters.drops.discovery_malformed),
+        ("foreign domain", counters.drops.foreign_domain),
+        ("forged", counters.drops.forged),
     ] {
         assert!(count > 0, "nothing was dropped for this reason: {reason}; {counters:?}");
     }
@@ -256,7 +256,9 @@ fn a_million_hostile_packets_change_nothing_for_others() {
     let (drops, known) = (victim.drops(), victim.discovered_participants().len());
     assert!(drops.len() <= known + 1, "{} entries, {known} participants", drops.len());
     let malformed = |peers: &[PeerDrops]| peers.iter().map(|peer| peer.drops.malformed).sum::<u64>();
-    assert!(malformed(&drops) >= counters.malformed && drops[0].participant.is_none() && malformed(&drops[..1]) > 0);
+    assert!(
+        malformed(&drops) >= counters.drops.malformed && drops[0].participant.is_none() && malformed(&drops[..1]) > 0
+    );
 
     impostors(&victim, &partner, &at_victim, &at_partner);
 }
@@ -302,8 +304,8 @@ fn impostors(victim: &DomainParticipant, partner: &DomainParticipant, at_victim:
     // What they spoil is seen for what it is, as that of strangers.
     for (reason, count, earlier) in [
         ("not RTPS", counters.not_rtps, before.1.not_rtps),
-        ("malformed", counters.malformed, before.1.malformed),
-        ("discovery data", counters.discovery_malformed, before.1.discovery_malformed),
+        ("malformed", counters.drops.malformed, before.1.drops.malformed),
+        ("discovery data", counters.drops.discovery_malformed, before.1.drops.discovery_malformed),
     ] {
         assert!(count > earlier, "nothing of impostors was dropped for this reason: {reason}; {counters:?}");
     }

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use common::{Named, PATIENCE, Reading};
 use peregrine::{
-    DataReader, DataReaderListener, DataWriter, DdsType, DomainConfig, DomainParticipant, Error, Selector, StatusMask,
-    WaitSet, WaitStrategy,
+    DataReader, DataReaderListener, DataWriter, DdsType, DomainConfig, DomainParticipant, Error, FlowController,
+    PublishMode, Selector, StatusMask, WaitSet, WaitStrategy,
 };
 
 fn direct() -> DomainConfig {
@@ -234,6 +234,25 @@ fn a_listener_runs_on_the_thread_that_writes() {
     for value in 0..10 {
         writer.write(&Reading::new(1, value)).unwrap();
         assert_eq!(calls.try_recv().unwrap(), (thread::current().id(), value));
+    }
+}
+
+/// Who writes only queues: the thread that takes from the queue hands over, and runs the listener.
+#[test]
+fn a_listener_of_what_an_asynchronous_writer_queues_runs_on_another_thread() {
+    let a = participant(direct());
+    let (told, calls) = sync_channel(100);
+    let reader = listened(&a, "queued", Here(told));
+    let mode = PublishMode::Asynchronous { flow: FlowController::fast() };
+    let topic = a.topic::<Reading>("queued").unwrap();
+    let writer = topic.writer_builder().reliable().keep_all().publish_mode(mode).build().unwrap();
+    writer.wait_for_readers(1, PATIENCE).unwrap();
+    reader.wait_for_writers(1, PATIENCE).unwrap();
+    for value in 0..10 {
+        writer.write(&Reading::new(1, value)).unwrap();
+        let (thread, heard) = calls.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(heard, value);
+        assert_ne!(thread, thread::current().id());
     }
 }
 

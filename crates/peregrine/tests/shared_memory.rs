@@ -10,7 +10,7 @@ use common::{GLANCE, Named, PATIENCE, Reading, config, eventually, polled};
 use peregrine::qos::{DataReaderQos, History, Limit, Reliability};
 use peregrine::{
     DataReader, DataWriter, DdsType, DeliveryPath, DiscoveryEvent, DiscoveryEvents, DomainConfig, DomainParticipant,
-    InstanceState, Selector, WaitStrategy,
+    InstanceState, Selector, SharedMemoryUse, WaitStrategy,
 };
 
 #[derive(Clone, Debug, PartialEq, DdsType)]
@@ -239,6 +239,34 @@ fn who_writes_large_samples_one_by_one_needs_memory_for_few() {
     }
     let mapped = mapped_bytes();
     assert!(mapped < 8 * LEN as u64, "{mapped} octets for 20 samples of {LEN}, one at a time");
+}
+
+/// While few are under way there is memory for few, and without readers for none.
+#[test]
+fn memory_for_samples_is_accounted_for_and_given_back() {
+    let (a, b) = two(57);
+    const LEN: usize = 5 << 20;
+    let memory = || a.shared_memory_statistics().memory;
+    let topic = a.topic::<Block>("accounts").unwrap();
+    let writer = topic.writer_builder().reliable().keep_all().build().unwrap();
+    assert_eq!(memory(), SharedMemoryUse::default());
+    let reader = b.topic::<Block>("accounts").unwrap().reader_builder().reliable().keep_all().build().unwrap();
+    await_channels(&a, &b, 1);
+    write_all(&writer, 0..6, LEN);
+    let full = memory();
+    assert!(full.slots_in_use >= 6 && full.slots >= full.slots_in_use && full.segments >= 6, "{full:?}");
+    assert!(full.bytes >= 6 * LEN as u64, "{full:?}");
+    assert_eq!(b.shared_memory_statistics().memory, SharedMemoryUse::default(), "what others have made");
+    (0..6).for_each(|number| assert!(take_one(&reader) == Block::new(number, LEN)));
+    let mut number = 6;
+    eventually("a writer that writes on gives up what it does not need", || {
+        writer.write(&Block::new(number, 5000)).unwrap();
+        assert_eq!(take_one(&reader).number, number);
+        number += 1;
+        memory().bytes < LEN as u64
+    });
+    drop(reader);
+    eventually("without readers there is none", || memory() == SharedMemoryUse::default());
 }
 
 #[test]

@@ -36,20 +36,23 @@ impl Block {
 fn main() {
     match std::env::var(ROLE).as_deref() {
         Ok("writer") => return roles::writer(),
+        Ok("stale writer") => return roles::stale_writer(),
         Ok("reader") => return roles::reader(),
         Ok("teller of the path") => return println!("{:?}", path_to(&["env"])),
         Ok(role) => panic!("{ROLE}={role} is no role"),
         Err(_) => {}
     }
-    let scenarios: [(&str, fn()); 9] = [
+    let scenarios: [(&str, fn()); 11] = [
         ("samples of every size arrive from another process", samples_of_every_size_arrive),
         ("writers killed in mid-stream leave nothing behind", writers_killed_in_mid_stream_leave_nothing_behind),
         ("readers killed in mid-stream leave nothing behind", readers_killed_in_mid_stream_leave_nothing_behind),
         ("a participant that ends leaves nothing behind", a_participant_that_ends_leaves_nothing_behind),
         ("another IPC namespace gets messages", another_ipc_namespace_gets_messages),
+        ("another user namespace gets messages", another_user_namespace_gets_messages),
         ("another PID namespace gets messages", another_pid_namespace_gets_messages),
         ("another user gets messages", another_user_gets_messages),
         ("the user nobody gets messages even of itself", the_user_nobody_gets_messages_even_of_itself),
+        ("a peer that is no more is told of, and the next one is reached", a_peer_that_is_no_more_is_told_of),
         ("a read-only /dev/shm does not matter", a_read_only_dev_shm_does_not_matter),
     ];
     for (name, scenario) in scenarios {
@@ -108,6 +111,13 @@ mod roles {
                 return;
             }
         }
+    }
+
+    /// Says that it is there, for longer than any test lasts, and is killed.
+    pub(super) fn stale_writer() {
+        let participant = DomainParticipant::builder(DOMAIN).config(config()).lease(5 * PATIENCE).build().unwrap();
+        let _writer = super::writer(&participant);
+        std::thread::sleep(PATIENCE);
     }
 
     /// Takes on and on, and tells of the first.
@@ -274,6 +284,11 @@ fn another_ipc_namespace_gets_messages() {
     assert!(reason(&path_to(&["unshare", "--ipc"])).contains("IPC namespaces"));
 }
 
+/// In which it is the same user with another name.
+fn another_user_namespace_gets_messages() {
+    assert!(reason(&path_to(&["unshare", "--user", "--map-root-user"])).contains("user namespaces"));
+}
+
 fn another_pid_namespace_gets_messages() {
     let path = path_to(&["unshare", "--pid", "--fork", "--kill-child"]);
     assert!(reason(&path).contains("PID namespaces"), "{path:?}");
@@ -289,6 +304,30 @@ fn the_user_nobody_gets_messages_even_of_itself() {
     assert!(reason(&path_to(&nobody)).contains("different users"));
     let told = Other::start(&nobody, "teller of the path").line();
     assert!(told.contains("stands for every user that is not known here"), "{told}");
+}
+
+/// Its announcement is still believed when a reader asks it for memory.
+fn a_peer_that_is_no_more_is_told_of() {
+    let participant = participant();
+    let mut events = participant.discovery_events();
+    let other = Other::start(&["env"], "stale writer");
+    eventually("the writer is known", || !participant.discovered_publications().is_empty());
+    other.kill();
+    let reader = reader(&participant);
+    let mut next_path = || loop {
+        if let DiscoveryEvent::PathChanged { path, .. } = events.wait_next(PATIENCE).expect("a path is told of") {
+            return path;
+        }
+    };
+    let path = next_path();
+    assert!(
+        matches!(&path, DeliveryPath::Messages(NoSharedMemory::NotConnected(text)) if !text.is_empty()),
+        "{path:?}"
+    );
+    assert_eq!(participant.shared_memory_statistics().fallbacks, 1);
+    let _other = Other::start(&["env"], "writer");
+    assert_eq!(next_path(), DeliveryPath::SharedMemory);
+    take_some(&reader, 10);
 }
 
 fn a_read_only_dev_shm_does_not_matter() {

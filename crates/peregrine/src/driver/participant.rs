@@ -26,7 +26,7 @@ use super::wakers::Wakers;
 use super::writer::{WriterCore, WriterHook};
 use super::{Watched, now, wait_until, wall, wall_at};
 use crate::error::Error;
-use crate::shared_memory::DeliveryPath;
+use crate::shared_memory::{DeliveryPath, SharedMemoryUse};
 use crate::status::StatusMask;
 
 pub(crate) struct Locked {
@@ -270,6 +270,11 @@ impl ParticipantCore {
     /// How many readers in other processes get samples of writers of this participant by shared memory.
     pub(super) fn local_readers(&self) -> u64 {
         self.lock().writers.values().map(|writer| writer.local_readers() as u64).sum()
+    }
+
+    /// The memory that its writers share with readers in other processes.
+    pub(super) fn shared_memory_use(&self) -> SharedMemoryUse {
+        self.lock().writers.values().map(|writer| writer.shared_memory_use()).sum()
     }
 
     /// Tells those who follow by which way samples go.

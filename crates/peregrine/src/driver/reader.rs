@@ -246,6 +246,10 @@ impl ReaderCore {
                 guard = self.tell(guard, changed, rounds);
             }
         }
+        if !guard.owes_local {
+            self.acknowledge(guard, now);
+            return;
+        }
         let owed = guard.take_owed();
         self.acknowledge(guard, now);
         owed.into_iter().for_each(|owed| owed.pay(self.guid));

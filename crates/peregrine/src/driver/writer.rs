@@ -27,6 +27,7 @@ use super::telling::{Telling, is_telling};
 use super::topic::TopicCore;
 use super::wakers::Wakers;
 use super::{NEVER, StatusState, Watched, now, wait_locked};
+use crate::shared_memory::SharedMemoryUse;
 use crate::status::{
     IncompatibleQosStatus, LivelinessLostStatus, MatchedStatus, OfferedDeadlineMissedStatus, StatusMask,
 };
@@ -387,6 +388,11 @@ impl WriterCore {
     /// How many readers get samples by shared memory.
     pub(crate) fn local_readers(&self) -> usize {
         self.outgoing.count()
+    }
+
+    /// The memory that readers in other processes see.
+    pub(super) fn shared_memory_use(&self) -> SharedMemoryUse {
+        self.outgoing.memory_use()
     }
 
     /// Whether there may be memory that readers in other processes see.

@@ -21,6 +21,7 @@ use peregrine_xtypes::{DdsType, decode_key_holder};
 pub use any::AnyDataReader;
 pub(crate) use any::AnyReader;
 pub use builder::DataReaderBuilder;
+use sample::Shown;
 pub use sample::{Loan, LoanedSample, Sample};
 pub use stream::SampleStream;
 
@@ -275,10 +276,15 @@ impl<T: DdsType> DataReader<T> {
     /// Takes the samples selected and shows each in its serialized form, without copying or allocating. Says how many
     /// there were.
     pub fn take_each(&self, selector: &Selector, look: impl FnMut(&LoanedSample<T>)) -> usize {
-        let core = &self.inner.core;
-        let loan = Loan::new(Arc::clone(core), core.collect(core.lock(), selector, true));
-        loan.iter().for_each(look);
-        loan.len()
+        let core = &*self.inner.core;
+        let selected = core.collect(core.lock(), selector, true);
+        if selected.is_empty() {
+            core.give_back(selected);
+            return 0;
+        }
+        let shown = Shown::new(core, selected);
+        shown.iter().for_each(look);
+        shown.len()
     }
 
     /// Takes the samples selected on loan, in their serialized form.

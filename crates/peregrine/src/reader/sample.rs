@@ -52,6 +52,12 @@ pub struct Loan<T> {
     samples: Vec<LoanedSample<T>>,
 }
 
+/// The same for as long as a call of the reader's lasts.
+pub(super) struct Shown<'c, T> {
+    core: &'c ReaderCore,
+    samples: Vec<LoanedSample<T>>,
+}
+
 impl<T: DdsType> Sample<T> {
     pub(super) fn decode(selected: &Selected) -> Self {
         let info = selected.info;
@@ -175,10 +181,24 @@ impl<T: FlatType> LoanedSample<Flat<T>> {
 
 impl<T> Loan<T> {
     pub(super) fn new(core: Arc<ReaderCore>, samples: Vec<Selected>) -> Self {
-        // In place: both kinds of element have the same layout.
-        let samples = samples.into_iter().map(|selected| LoanedSample { selected, marker: PhantomData }).collect();
-        Self { core, samples }
+        Self { core, samples: lend(samples) }
     }
+}
+
+impl<'c, T> Shown<'c, T> {
+    pub(super) fn new(core: &'c ReaderCore, samples: Vec<Selected>) -> Self {
+        Self { core, samples: lend(samples) }
+    }
+}
+
+/// In place: both kinds of element have the same layout.
+fn lend<T>(samples: Vec<Selected>) -> Vec<LoanedSample<T>> {
+    samples.into_iter().map(|selected| LoanedSample { selected, marker: PhantomData }).collect()
+}
+
+/// The other way round.
+fn give_back<T>(core: &ReaderCore, samples: &mut Vec<LoanedSample<T>>) {
+    core.give_back(std::mem::take(samples).into_iter().map(|sample| sample.selected).collect());
 }
 
 impl<T> Deref for Loan<T> {
@@ -200,8 +220,21 @@ impl<'l, T> IntoIterator for &'l Loan<T> {
 
 impl<T> Drop for Loan<T> {
     fn drop(&mut self) {
-        let samples = std::mem::take(&mut self.samples).into_iter();
-        self.core.give_back(samples.map(|sample| sample.selected).collect());
+        give_back(&self.core, &mut self.samples);
+    }
+}
+
+impl<T> Deref for Shown<'_, T> {
+    type Target = [LoanedSample<T>];
+
+    fn deref(&self) -> &[LoanedSample<T>] {
+        &self.samples
+    }
+}
+
+impl<T> Drop for Shown<'_, T> {
+    fn drop(&mut self) {
+        give_back(self.core, &mut self.samples);
     }
 }
 

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::time::Duration;
 
-use peregrine::qos::{History, Limit, Partition, PublisherQos, Reliability, ResourceLimits, SubscriberQos};
+use peregrine::qos::{
+    AccessScope, History, Limit, Partition, Presentation, PublisherQos, Reliability, ResourceLimits, SubscriberQos,
+};
 use peregrine::{DataReader, DataReaderListener, Error, FlowController, PublishMode, Selector, StatusMask};
 
 use crate::common::{PATIENCE, eventually};
@@ -230,4 +232,19 @@ pub(crate) fn shared_values_come_like_others<T: Subject>(path: Path, topic: &str
         assert_eq!(peregrine::xtypes::decode::<T>(sample.bytes()).unwrap(), expected);
     }
     assert_eq!((read.len(), values(&reader)), (20, Vec::from_iter(0..20)));
+}
+
+pub(crate) fn samples_of_a_topic_come_in_the_order_of_writing<T: Subject>(path: Path, topic: &str) {
+    let [a, b] = path.sides();
+    let presentation = Presentation { scope: AccessScope::Topic, ordered: true, ..Presentation::default() };
+    let publisher = a.publisher(PublisherQos { presentation, ..PublisherQos::default() });
+    let writer = publisher.writer(&a.topic::<T>(topic).unwrap()).qos(writer_qos()).build().unwrap();
+    let subscriber = b.subscriber(SubscriberQos { presentation, ..SubscriberQos::default() });
+    let reader = subscriber.reader(&b.topic::<T>(topic).unwrap()).qos(reader_qos()).build().unwrap();
+    matched(&writer, &reader);
+    (0..30).for_each(|value| _ = put::<T>(&writer, value % 3, value));
+    writer.wait_for_acknowledgments(PATIENCE).unwrap();
+    let read = reader.read_loaned(&Selector::ANY).unwrap();
+    let numbers: Vec<_> = read.iter().map(|sample| sample.info().sequence_number.0).collect();
+    assert_eq!((numbers, values(&reader)), (Vec::from_iter(1..=30), Vec::from_iter(0..30)));
 }

@@ -1,6 +1,8 @@
 //! Instances, and who writes them.
 
-use peregrine::qos::{DataReaderQos, DataWriterQos, Ownership, OwnershipStrength, WriterDataLifecycle};
+use peregrine::qos::{
+    DataReaderQos, DataWriterQos, Ownership, OwnershipStrength, ReaderDataLifecycle, Span, WriterDataLifecycle,
+};
 use peregrine::{DataWriter, InstanceHandle, InstanceState, ViewState};
 
 use crate::common::{PATIENCE, eventually};
@@ -78,4 +80,21 @@ pub(crate) fn the_stronger_writer_owns_an_instance<T: Subject>(path: Path, topic
         write(&weak, 6);
         values(&reader).contains(&6)
     });
+}
+
+pub(crate) fn what_ended_long_ago_is_forgotten<T: Subject>(path: Path, topic: &str) {
+    let [a, b] = path.sides();
+    let reader_data_lifecycle = ReaderDataLifecycle {
+        autopurge_disposed_samples_delay: Span::from_millis(30),
+        ..ReaderDataLifecycle::default()
+    };
+    let writer = writer::<T>(&a, topic, writer_qos());
+    let reader = reader::<T>(&b, topic, DataReaderQos { reader_data_lifecycle, ..reader_qos() });
+    matched(&writer, &reader);
+    put::<T>(&writer, 1, 1);
+    put::<T>(&writer, 2, 2);
+    writer.dispose(&T::new(1, 0)).unwrap();
+    writer.wait_for_acknowledgments(PATIENCE).unwrap();
+    eventually("the instance is forgotten", || reader.lookup_instance(&T::new(1, 0)).is_none());
+    assert_eq!(values(&reader), [2]);
 }

@@ -138,6 +138,45 @@ impl Subject for Plain {
     }
 }
 
+/// Of one instance only.
+#[derive(Clone, Copy, Debug, PartialEq, DdsType)]
+#[dds(extensibility = "final")]
+#[repr(C)]
+pub(crate) struct Keyless {
+    value: u32,
+    octets: [u32; 16],
+}
+
+impl Subject for Keyless {
+    fn new(_: u32, value: u32) -> Self {
+        Self { value, octets: [value; 16] }
+    }
+
+    fn value(&self) -> u32 {
+        assert_eq!(self.octets, [self.value; 16]);
+        self.value
+    }
+
+    /// All of them on loan.
+    fn put(
+        writer: &DataWriter<Self>,
+        id: u32,
+        value: u32,
+        at: Option<Timestamp>,
+    ) -> Result<SequenceNumber, peregrine::Error> {
+        let mut lent = writer.loan()?;
+        *lent = Self::new(id, value);
+        match at {
+            Some(at) => writer.write_loan_at(lent, at),
+            None => writer.write_loan(lent),
+        }
+    }
+
+    fn take(reader: &DataReader<Self>) -> Vec<u32> {
+        take_in_place(reader, |sample| sample.borrow().expect("it lies as the type wants it").value())
+    }
+}
+
 /// Strings and sequences, and a key that does not fit into a key hash.
 #[derive(Clone, Debug, PartialEq, DdsType)]
 pub(crate) struct Ordinary {
@@ -283,24 +322,26 @@ pub(crate) fn take_values<T: Subject>(reader: &DataReader<T>, count: usize) -> V
     all
 }
 
-/// A test of each behaviour for each path and type. The name of the topic is that of the behaviour.
+/// A test of each behaviour for each path and type: of the first group for every type, of the second for those with keys. The name of
+/// the topic is that of the behaviour.
 macro_rules! conformance {
-    ($($module:ident: $($behaviour:ident)*;)*) => {
+    (every { $($module:ident: $($behaviour:ident)*;)* } keyed { $($of_keyed:ident: $($keyed:ident)*;)* }) => {
         mod same_process {
-            conformance!(@path SameProcess $($($module $behaviour)*)*);
+            conformance!(@path SameProcess [$($($module $behaviour)*)*] [$($($of_keyed $keyed)*)*]);
         }
         #[cfg(target_os = "linux")]
         mod shared_memory {
-            conformance!(@path SharedMemory $($($module $behaviour)*)*);
+            conformance!(@path SharedMemory [$($($module $behaviour)*)*] [$($($of_keyed $keyed)*)*]);
         }
         mod udp {
-            conformance!(@path Udp $($($module $behaviour)*)*);
+            conformance!(@path Udp [$($($module $behaviour)*)*] [$($($of_keyed $keyed)*)*]);
         }
     };
-    (@path $path:ident $($module:ident $behaviour:ident)*) => {
-        conformance!(@kind plain crate::Plain, $path $($module $behaviour)*);
-        conformance!(@kind ordinary crate::Ordinary, $path $($module $behaviour)*);
-        conformance!(@kind flat crate::Flat<crate::Built>, $path $($module $behaviour)*);
+    (@path $path:ident [$($every:ident)*] [$($keyed:ident)*]) => {
+        conformance!(@kind plain crate::Plain, $path $($every)* $($keyed)*);
+        conformance!(@kind ordinary crate::Ordinary, $path $($every)* $($keyed)*);
+        conformance!(@kind flat crate::Flat<crate::Built>, $path $($every)* $($keyed)*);
+        conformance!(@kind keyless crate::Keyless, $path $($every)*);
     };
     (@kind $kind:ident $type:ty, $path:ident $($module:ident $behaviour:ident)*) => {
         mod $kind {
@@ -314,24 +355,33 @@ macro_rules! conformance {
 }
 
 conformance! {
-    behaviours:
-        reliable_samples_come_in_order_to_every_reader
-        best_effort_samples_come
-        keep_last_keeps_the_last_of_each_instance
-        late_joiners_get_what_is_kept
-        partitions_keep_apart
-        a_full_reader_rejects_and_goes_on
-        a_full_writer_blocks
-        listeners_hear_of_every_sample
-        asynchronous_writers_deliver
-        shared_values_come_like_others;
-    endings:
-        instances_end_and_begin_again
-        a_writer_that_goes_takes_its_instances_along
-        the_stronger_writer_owns_an_instance;
-    timing:
-        what_comes_too_soon_is_filtered
-        a_missed_deadline_is_told_on_both_sides
-        what_has_expired_is_gone
-        samples_are_ordered_by_source_timestamp;
+    every {
+        behaviours:
+            reliable_samples_come_in_order_to_every_reader
+            best_effort_samples_come
+            partitions_keep_apart
+            a_full_reader_rejects_and_goes_on
+            a_full_writer_blocks
+            listeners_hear_of_every_sample
+            asynchronous_writers_deliver
+            shared_values_come_like_others
+            samples_of_a_topic_come_in_the_order_of_writing;
+        timing:
+            what_has_expired_is_gone
+            samples_are_ordered_by_source_timestamp
+            a_writer_that_does_not_assert_itself_counts_as_dead;
+    }
+    keyed {
+        behaviours:
+            keep_last_keeps_the_last_of_each_instance
+            late_joiners_get_what_is_kept;
+        endings:
+            instances_end_and_begin_again
+            a_writer_that_goes_takes_its_instances_along
+            the_stronger_writer_owns_an_instance
+            what_ended_long_ago_is_forgotten;
+        timing:
+            what_comes_too_soon_is_filtered
+            a_missed_deadline_is_told_on_both_sides;
+    }
 }

@@ -1,7 +1,10 @@
 //! What depends on time.
 
-use peregrine::Timestamp;
-use peregrine::qos::{DataReaderQos, DataWriterQos, Deadline, DestinationOrder, Lifespan, Span, TimeBasedFilter};
+use peregrine::qos::{
+    DataReaderQos, DataWriterQos, Deadline, DestinationOrder, Lifespan, Liveliness, LivelinessKind, Span,
+    TimeBasedFilter,
+};
+use peregrine::{InstanceState, Timestamp, ViewState};
 
 use crate::common::{PATIENCE, eventually};
 use crate::{Path, Subject, matched, put, reader, reader_qos, values, writer, writer_qos};
@@ -59,4 +62,29 @@ pub(crate) fn samples_are_ordered_by_source_timestamp<T: Subject>(path: Path, to
     }
     writer.wait_for_acknowledgments(PATIENCE).unwrap();
     assert_eq!(values(&reader), [1, 2, 3, 4, 5]);
+}
+
+pub(crate) fn a_writer_that_does_not_assert_itself_counts_as_dead<T: Subject>(path: Path, topic: &str) {
+    let [a, b] = path.sides();
+    let liveliness = Liveliness { kind: LivelinessKind::ManualByTopic, lease_duration: Span::from_millis(40) };
+    let writer = writer::<T>(&a, topic, DataWriterQos { liveliness, ..writer_qos() });
+    let reader = reader::<T>(&b, topic, DataReaderQos { liveliness, ..reader_qos() });
+    matched(&writer, &reader);
+    put::<T>(&writer, 1, 1);
+    eventually("the writer has lost its liveliness", || writer.liveliness_lost_status().total_count > 0);
+    eventually("it counts as dead", || reader.liveliness_changed_status().not_alive_count == 1);
+    eventually("its instance has no writer", || {
+        let samples = reader.read().unwrap();
+        samples.last().is_some_and(|s| s.info.instance_state == InstanceState::NotAliveNoWriters)
+    });
+    assert_eq!(values(&reader), [1]);
+    eventually("it is back when it says so", || {
+        writer.assert_liveliness();
+        reader.liveliness_changed_status().alive_count == 1
+    });
+    put::<T>(&writer, 1, 2);
+    eventually("what it writes is a new life of the instance", || {
+        let samples = reader.read().unwrap();
+        samples.iter().any(|s| s.data.as_ref().map(T::value) == Some(2) && s.info.view_state == ViewState::New)
+    });
 }

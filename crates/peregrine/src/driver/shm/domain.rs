@@ -35,7 +35,9 @@ impl Domain {
     }
 
     pub(crate) fn shared_memory_statistics(&self) -> SharedMemoryStatistics {
-        self.shared_memory.as_ref().map(SharedMemory::statistics).unwrap_or_default()
+        let statistics = self.shared_memory.as_ref().map(SharedMemory::statistics).unwrap_or_default();
+        let memory = self.snapshot().iter().map(|participant| participant.shared_memory_use()).sum();
+        SharedMemoryStatistics { memory, ..statistics }
     }
 
     pub(in crate::driver) fn tend_shared_memory(&self) {

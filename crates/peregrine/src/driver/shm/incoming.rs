@@ -4,13 +4,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
 
+use peregrine_rtps::history::ChangeKind;
 use peregrine_rtps::id::Guid;
 use peregrine_rtps::payload::{Octets, Payload};
 use peregrine_rtps::reader::{Reception, SampleMeta};
 use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::Instant;
 use peregrine_transport::clock::MonotonicNs;
-use peregrine_transport::shm::{Connection, Connector, Interrupt, Notes, Reader, ReaderConfig, Sample, WriterId};
+use peregrine_transport::shm::{
+    Connection, Connector, InPlace, Interrupt, Metadata, Notes, Reader, ReaderConfig, Sample, WriterId,
+};
 
 use super::metadata::{ALIGNING, Entry};
 use super::outgoing::READY;
@@ -268,7 +271,8 @@ impl Incoming {
     }
 
     fn obey(&self, hands: &mut Hands, touched: &mut Touched, shared: &SharedMemory) {
-        if !self.has_commands.swap(false, Ordering::SeqCst) {
+        // Whoever polls looks here again and again: it must not take the line from those who write it.
+        if !self.has_commands.load(Ordering::Acquire) || !self.has_commands.swap(false, Ordering::SeqCst) {
             return;
         }
         for command in std::mem::take(&mut *lock(&self.commands)) {
@@ -436,10 +440,15 @@ impl Hands {
         }
         let wall = wall_at(now);
         let rx = Reception { now, wall, buffer: None, source: HERE };
-        let Self { reader: source, channels, begun, .. } = self;
         let mut taken = 0;
         let mut last = None;
         while taken < BATCH {
+            let kept = self.take_in_place(&rx, BATCH - taken, touched, counters);
+            taken += kept;
+            if kept > 0 && !self.reader.is_ready() {
+                break;
+            }
+            let Self { reader: source, channels, begun, .. } = self;
             let sample = match source.take() {
                 Ok(Some(sample)) => sample,
                 Ok(None) => break,
@@ -462,9 +471,21 @@ impl Hands {
             touched.reader(&channel.core);
         }
         if let Some(id) = last {
-            channels.note(id);
+            self.channels.note(id);
         }
         taken > 0
+    }
+
+    /// Takes samples of one writer, as far as there is nothing to do with them but to copy and to keep them. Says how many.
+    fn take_in_place(&mut self, rx: &Reception<'_>, most: usize, touched: &mut Touched, counters: &Counters) -> usize {
+        let Some(samples) = self.reader.in_place() else { return 0 };
+        let Some(channel) = self.channels.get_mut(samples.writer()) else { return 0 };
+        let kept = channel.keep(rx, samples, most);
+        if kept > 0 {
+            counters.received.fetch_add(kept as u64, Ordering::Relaxed);
+            touched.reader(&channel.core);
+        }
+        kept
     }
 
     /// Channels that have ended.
@@ -531,6 +552,29 @@ impl Channel {
         }
     }
 
+    /// Gives the reader so many samples at most in the short way, one after the other, and lets the writer know. Says how many.
+    fn keep(&mut self, rx: &Reception<'_>, mut samples: InPlace<'_>, most: usize) -> usize {
+        let writer = self.wanted.writer;
+        if self.order != Order::Certain || self.is_paused || writer.entity.has_key() {
+            return 0;
+        }
+        let mut state = self.core.lock();
+        let mut kept = 0;
+        while kept < most
+            && samples.next(COPIED_MAX, |metadata, octets| is_kept(&mut state.reader, rx, writer, metadata, octets))
+        {
+            kept += 1;
+        }
+        if kept > 0 {
+            // Newer than what may be owed.
+            self.owed_note = None;
+            samples.note(noted(state.reader.acknowledged_below(writer)));
+        }
+        drop(state);
+        drop(samples);
+        kept
+    }
+
     /// Gives the reader what an entry says.
     fn deliver(&mut self, rx: &Reception<'_>, sample: Sample) -> Result<Delivered, Nonsense> {
         let entry = Entry::from_metadata(sample.metadata()).ok_or(Nonsense)?;
@@ -588,6 +632,28 @@ impl Channel {
 
     /// Lets the writer know that the reader has everything below this number, and that it is there.
     fn note(&self, below: Option<SequenceNumber>) {
-        self.notes.set(below.map_or(0, |below| below.0.max(0).cast_unsigned()).max(READY));
+        self.notes.set(noted(below));
+    }
+}
+
+/// How far a reader is, as it is noted.
+fn noted(below: Option<SequenceNumber>) -> u64 {
+    below.map_or(0, |below| below.0.max(0).cast_unsigned()).max(READY)
+}
+
+/// Keeps a sample, if there is nothing else to be done with it.
+#[inline]
+fn is_kept(
+    reader: &mut peregrine_rtps::reader::Reader,
+    rx: &Reception<'_>,
+    writer: Guid,
+    metadata: Metadata,
+    octets: &[u8],
+) -> bool {
+    match (Entry::from_metadata(metadata), octets.get(ALIGNING..)) {
+        (Some(Entry::Change { number, kind: ChangeKind::Alive, source_timestamp, .. }), Some(octets)) => {
+            reader.keep_next(rx, writer, number, source_timestamp, octets)
+        }
+        _ => false,
     }
 }

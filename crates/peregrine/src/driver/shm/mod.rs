@@ -295,6 +295,7 @@ impl SharedMemory {
             received: load(received),
             copied_in: load(copied_in),
             fallbacks: load(fallbacks),
+            ..SharedMemoryStatistics::default()
         }
     }
 

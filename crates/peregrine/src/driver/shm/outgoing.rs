@@ -14,11 +14,14 @@ use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::writer::{HandOver, HandOverBatch, Recipient};
 use peregrine_transport::clock::MonotonicNs;
 use peregrine_transport::event::{Poller, Token};
-use peregrine_transport::shm::{Gone, Overflow, ReaderId, Request, SharedSlot, Slot, Writer, WriterConfig};
+use peregrine_transport::shm::{
+    Gone, Overflow, ReaderId, Request, SharedSlot, Slot, Writer, WriterConfig, WriterStatistics,
+};
 
 use super::direct::KeptChange;
 use super::metadata::{ALIGNING, Entry};
 use super::{Counters, lock};
+use crate::shared_memory::SharedMemoryUse;
 
 /// What a reader notes before it has anything, to say that it is there.
 pub(super) const READY: u64 = 1;
@@ -269,6 +272,18 @@ impl Outgoing {
     pub(in crate::driver) fn count(&self) -> usize {
         let channels = lock(&self.channels);
         channels.iter().flat_map(|channels| &channels.readers).filter(|local| local.is_ready).count()
+    }
+
+    /// The memory there is for samples.
+    pub(in crate::driver) fn memory_use(&self) -> SharedMemoryUse {
+        let channels = lock(&self.channels);
+        let Some(WriterStatistics { segments, bytes, slots, slots_in_use, .. }) =
+            channels.as_ref().map(|channels| channels.writer.statistics())
+        else {
+            return SharedMemoryUse::default();
+        };
+        let [segments, bytes, slots, slots_in_use] = [segments, bytes, slots, slots_in_use].map(|count| count as u64);
+        SharedMemoryUse { segments, bytes, slots, slots_in_use }
     }
 
     /// Looks after the readers.

@@ -61,8 +61,15 @@ fn every_pace_and_series_is_measured_and_what_is_missing_is_told() {
         for side in [&measurement.publisher, &measurement.subscriber] {
             let total = &side.resources.as_ref().unwrap().total;
             assert!(total.cpu_ns() > 0 && total.rss_bytes > Some(0));
-            assert_eq!(side.wire.is_some(), measurement.series == "peregrine");
         }
+        let [out, into] = [&measurement.publisher, &measurement.subscriber].map(|side| side.wire.as_ref().unwrap());
+        assert!(
+            out.datagrams_sent > 0 && into.bytes_received >= into.datagrams_received && into.datagrams_received > 0
+        );
+        let is_raw = measurement.series == "raw-udp";
+        assert_eq!(out.path[0].starts_with("plain UDP sockets at "), is_raw, "{:?}", out.path);
+        // Plain sockets send nothing again.
+        assert!([out, into].iter().all(|wire| wire.repairs.is_none() == is_raw), "{measurement:?}");
         let counts = |latency: &Option<peregrine_report::stats::LatencyResult>| latency.as_ref().map(|all| all.count);
         let (actual, intended) =
             (counts(&measurement.publisher.latency), counts(&measurement.publisher.scheduled_latency));

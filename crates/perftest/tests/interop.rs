@@ -139,6 +139,23 @@ fn a_partner_with_other_settings_is_named() {
     }
 }
 
+/// They introduce themselves with nothing but their number. The program tells their participants apart.
+#[test]
+fn partners_that_share_a_number_are_told_of() {
+    for (role, told) in [("sub", "Two subscribers"), ("pub", "Two publishers")] {
+        let pair = Pair::new();
+        let partners = [(); 2].map(|()| start_command(pair.partner(), &format!("{role} --id 0")));
+        let own = if role == "sub" { "-pub -numSubscribers 2 -latencyTest" } else { "-sub -numPublishers 2" };
+        let program = start_command(pair.host.command(PROGRAM), &format!("{own} {QUICK}")).finish();
+        assert_eq!(program.code, 1, "{program:?}");
+        assert!(program.stderr.contains(&format!("{told} announce themselves as number 0")), "{program:?}");
+        for partner in partners {
+            partner.kill();
+            partner.finish();
+        }
+    }
+}
+
 /// What the program sends to itself, batched and with keys, raises no complaint of an independent decoder.
 #[test]
 fn batches_of_keyed_samples_are_decoded() {

@@ -25,10 +25,17 @@ const SHORT: &str = "-startDelay 0 -discoveryTimeout 50 -partnerTimeout 30";
 
 /// So many samples of each size, and then it ends before its time.
 const COUNT: u32 = 200;
+/// So many of those that take their time to copy.
+const LARGE_COUNT: u32 = 10;
+const LARGE: usize = 5_242_880;
+
+fn count(size: usize) -> u32 {
+    if size > LARGE { LARGE_COUNT } else { COUNT }
+}
 
 /// The same as options of a publisher.
-fn count_options(latency_test: bool) -> String {
-    format!("-numIter {COUNT}{}", if latency_test { "" } else { " -latencyCount 50" })
+fn count_options(count: u32, latency_test: bool) -> String {
+    format!("-numIter {count}{}", if latency_test { String::new() } else { format!(" -latencyCount {}", count / 4) })
 }
 
 /// A published line, on this machine's loopback.
@@ -48,7 +55,12 @@ fn next_domain() -> u32 {
 
 /// Runs a published pair of lines and returns both outcomes.
 fn run_pair(publisher: &str, subscriber: &str, latency_test: bool) -> (Outcome, Outcome) {
-    let (domain, count) = (next_domain(), count_options(latency_test));
+    run_pair_for(COUNT, publisher, subscriber, latency_test)
+}
+
+/// The same with so many samples.
+fn run_pair_for(count: u32, publisher: &str, subscriber: &str, latency_test: bool) -> (Outcome, Outcome) {
+    let (domain, count) = (next_domain(), count_options(count, latency_test));
     let started = start(&format!("{} -domain {domain} {SHORT}", on_loopback(subscriber)));
     let publisher = run(&format!("{} -domain {domain} {SHORT} {count}", on_loopback(publisher)));
     (publisher, started.finish())
@@ -86,7 +98,7 @@ fn assert_throughput_rows(rows: &[String], sizes: &[usize], reliable: bool) {
         let values = columns(row);
         assert_eq!((values.len(), values[0]), (6, *size as f64), "{row}");
         let [samples, samples_per_s, mbit_per_s, lost, lost_percent] = values[1..] else { panic!("{row}") };
-        assert!(samples > 0.0 && samples + lost == f64::from(COUNT), "{row}");
+        assert!(samples > 0.0 && samples + lost == f64::from(count(*size)), "{row}");
         assert!(!reliable || (lost == 0.0 && lost_percent == 0.0), "{row}");
         // One is the other in bits, but for what is cut off of each.
         let mbit_per_sample = *size as f64 * 8.0 / 1e6;
@@ -130,7 +142,7 @@ fn run_loops(publisher: &str, subscriber: &str, sizes: &[usize]) {
     };
     let (publishers, subscribers) = std::thread::scope(|scope| {
         let subscribers = scope.spawn(|| side(on_loopback(subscriber)));
-        let publishers = side(format!("{} {}", on_loopback(publisher), count_options(true)));
+        let publishers = side(format!("{} {}", on_loopback(publisher), count_options(COUNT, true)));
         (publishers, subscribers.join().unwrap())
     });
     for ((size, publisher), subscriber) in sizes.iter().zip(publishers).zip(subscribers) {
@@ -157,14 +169,14 @@ fn tutorial_loops_over_dds() {
     );
 }
 
-/// FlatData over the network, as the tutorial on large data ran it. Its largest samples take their time to copy, and there
-/// are as many of them here as of the others.
+/// FlatData over the network, as the tutorial on large data ran it.
 #[test]
 fn tutorial_flat_data_of_each_size() {
-    for size in TUTORIAL_LARGE_SIZES.into_iter().filter(|size| *size <= 5_242_880) {
+    for size in TUTORIAL_LARGE_SIZES {
         let flat = format!("-nic eth0 -noPrint -flatData -datalen {size} -sendqueuesize 5");
         for (latency_test, option) in [(false, ""), (true, " -latencyTest")] {
-            let sides = run_pair(&format!("-pub -exec 23 {flat}{option}"), &format!("-sub {flat}"), latency_test);
+            let (publisher, subscriber) = (format!("-pub -exec 23 {flat}{option}"), format!("-sub {flat}"));
+            let sides = run_pair_for(count(size), &publisher, &subscriber, latency_test);
             assert!(sides.0.stderr.contains("FlatData: Yes"), "{}", sides.0.stderr);
             assert_rows(&sides, &[size], latency_test, true);
         }
@@ -179,7 +191,7 @@ fn tutorial_zero_copy_of_each_size() {
         let publisher = format!("-pub {zero_copy} -exec 23 -sendqueuesize 5  -receivequeue 1");
         let subscriber = format!("-sub {zero_copy} -sendqueuesize 1  -receivequeue 5");
         for (latency_test, option) in [(false, ""), (true, " -latencytest")] {
-            let sides = run_pair(&format!("{publisher}{option}"), &subscriber, latency_test);
+            let sides = run_pair_for(count(size), &format!("{publisher}{option}"), &subscriber, latency_test);
             assert!(sides.0.stderr.contains("Zero Copy: Yes"), "{}", sides.0.stderr);
             assert_rows(&sides, &[size], latency_test, true);
         }
@@ -301,7 +313,7 @@ impl Script {
 
     /// Runs both sides, and returns the lines of the two files of results, which were there before and empty.
     fn run(&self, folder: &Folder, size: usize) -> (Outcome, Outcome) {
-        let (domain, mut count) = (next_domain(), count_options(self.latency));
+        let (domain, mut count) = (next_domain(), count_options(count(size), self.latency));
         if self.best_effort {
             // Without the second of rest behind it, a long burst fills the receive buffer, and the few samples of this
             // test are lost.
@@ -459,7 +471,7 @@ fn script_on_one_core() {
         .into_iter()
         .map(|role| {
             let line = script.line(role, 256, &folder.path(role));
-            let count = if role == "pub" { count_options(true) } else { String::new() };
+            let count = if role == "pub" { count_options(COUNT, true) } else { String::new() };
             let mut command = std::process::Command::new("taskset");
             command.args(["-c", &common::first_core().to_string(), PROGRAM]);
             start_command(command, &format!("{} -domain {domain} {SHORT} {count}", on_loopback(&line)))

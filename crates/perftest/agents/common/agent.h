@@ -20,13 +20,18 @@
 
 #define AGENT_LINE_MAX 1024
 #define AGENT_SIZE_MIN 28u
-#define AGENT_SIZE_MAX (1u << 20)
+#define AGENT_SIZE_MAX (64u << 20)
 /* Discovery, the first answer, the last acknowledgement, and a write that finds no room may each take this long. */
 #define AGENT_PATIENCE_MS 10000
-/* A ping without an answer is given up after this long. */
+/* A ping without an answer is given up after this long, and the time its octets take. */
 #define AGENT_ANSWER_MS 500
-/* A subscriber that was told to stop reports after this long without a sample. */
+/* A subscriber that was told to stop reports after this long without a sample, and the time the octets of one take. */
 #define AGENT_SILENCE_MS 20
+/* At these rates on a busy machine; an answer goes both ways, and is waited for no longer than it takes. */
+#define AGENT_OCTETS_PER_MS 65536u
+#define AGENT_ANSWER_OCTETS_PER_MS 8192u
+/* A publisher sends at least so many: of two that are taken together no rate can be told. */
+#define AGENT_SAMPLES_MIN 8
 /* A process that was asked to terminate has this long to delete its entities. */
 #define AGENT_TERMINATE_S 20
 
@@ -102,6 +107,17 @@ static struct {
 static inline bool has_echo (const Setup *setup)
 {
   return setup->role == ROLE_PING || setup->role == ROLE_PONG;
+}
+
+/* How long to wait for a ping's answer. */
+static inline int agent_answer_ms (void)
+{
+  return AGENT_ANSWER_MS + (int) (agent_setup.size / AGENT_ANSWER_OCTETS_PER_MS);
+}
+
+static inline int agent_silence_ms (void)
+{
+  return AGENT_SILENCE_MS + (int) (agent_setup.size / AGENT_OCTETS_PER_MS);
 }
 
 static inline uint64_t agent_now (void)
@@ -218,13 +234,21 @@ static inline void agent_sample (uint64_t seq, uint64_t octets)
   }
 }
 
+/* Of samples that take longer than a short series, the first after the warm-up counts all the same. */
+static inline bool ping_is_over (uint64_t at)
+{
+  const uint64_t patience = (uint64_t) AGENT_PATIENCE_MS * 1000000u;
+  return at >= agent_state.end_at
+         && (!agent_state.has_begun || agent_state.received > 0 || at >= agent_state.end_at + patience);
+}
+
 /* Sends the next ping, or ends the series. */
 static inline void ping_next (void)
 {
   agent_state.answered = false;
   agent_state.expected++;
   agent_state.sent_at = agent_now ();
-  if (agent_state.sent_at >= agent_state.end_at || agent_is_stopped ()) {
+  if (ping_is_over (agent_state.sent_at) || agent_is_stopped ()) {
     agent_state.is_over = true;
     return;
   }
@@ -275,7 +299,7 @@ static inline void ping_with_listener (void)
     const uint64_t before = agent_state.expected;
     struct timespec limit;
     clock_gettime (CLOCK_REALTIME, &limit);
-    const uint64_t nsec = (uint64_t) limit.tv_nsec + AGENT_ANSWER_MS * 1000000u;
+    const uint64_t nsec = (uint64_t) limit.tv_nsec + (uint64_t) agent_answer_ms () * 1000000u;
     limit.tv_sec += (time_t) (nsec / 1000000000u);
     limit.tv_nsec = (long) (nsec % 1000000000u);
     if (pthread_cond_timedwait (&agent_done, &agent_lock, &limit) == ETIMEDOUT && agent_state.expected == before) {
@@ -290,10 +314,10 @@ static inline void ping_in_a_loop (void)
 {
   ping_next ();
   while (!agent_state.is_over) {
-    const uint64_t limit = agent_state.sent_at + AGENT_ANSWER_MS * 1000000u;
+    const uint64_t limit = agent_state.sent_at + (uint64_t) agent_answer_ms () * 1000000u;
     while (!agent_state.answered && agent_now () < limit) {
       if (agent_setup.wait == WAIT_WAITSET)
-        agent_peer->wait (AGENT_ANSWER_MS);
+        agent_peer->wait (agent_answer_ms ());
       agent_peer->take ();
     }
     if (agent_state.answered)
@@ -309,13 +333,14 @@ static inline void publish (void)
   const uint64_t start = agent_setup.rate != 0 ? agent_state.schedule_at : agent_now ();
   const uint64_t end = start + agent_setup.duration_ms * 1000000u;
   agent_state.first_at = start;
+  const uint64_t looks_every = agent_setup.size < AGENT_OCTETS_PER_MS ? 8 : 1;
   for (uint64_t seq = 0; !agent_is_stopped (); seq++) {
     if (agent_setup.rate != 0) {
       const uint64_t due = due_at (seq);
       if (due >= end)
         break;
       agent_sleep_until (due);
-    } else if (seq % 8 == 0 && agent_now () >= end) {
+    } else if (seq >= AGENT_SAMPLES_MIN && seq % looks_every == 0 && agent_now () >= end) {
       break;
     }
     if (!agent_peer->write (seq)) {
@@ -348,7 +373,7 @@ static inline void respond (void)
   if (agent_setup.wait != WAIT_LISTENER)
     while (!agent_is_stopped ()) {
       if (agent_setup.wait == WAIT_WAITSET)
-        agent_peer->wait (AGENT_SILENCE_MS);
+        agent_peer->wait (agent_silence_ms ());
       agent_peer->take ();
     }
   pthread_join (watcher, NULL);
@@ -356,7 +381,7 @@ static inline void respond (void)
   uint64_t before, after = UINT64_MAX;
   do {
     before = after;
-    agent_sleep_until (agent_now () + AGENT_SILENCE_MS * 1000000u);
+    agent_sleep_until (agent_now () + (uint64_t) agent_silence_ms () * 1000000u);
     pthread_mutex_lock (&agent_lock);
     /* A middleware may hold a lock of its own while it calls the listener: it alone takes then. */
     if (agent_setup.wait != WAIT_LISTENER)

@@ -8,12 +8,17 @@ use std::time::{Duration, Instant};
 
 /// Discovery, the first answer and the last acknowledgement may each take this long.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// A ping without an answer is given up after this long.
+/// A ping without an answer is given up after this long, and the time its octets take.
 const ANSWER: Duration = Duration::from_millis(500);
-/// A subscriber that was told to stop reports after this long without a sample.
+/// A subscriber that was told to stop reports after this long without a sample, and the time the octets of one take.
 const SILENCE: Duration = Duration::from_millis(20);
+/// At these rates on a busy machine; an answer goes both ways, and is waited for no longer than it takes.
+const OCTETS_PER_MS: usize = 65_536;
+const ANSWER_OCTETS_PER_MS: usize = 8192;
+/// A publisher sends at least so many: of two that are taken together no rate can be told.
+const MIN_SAMPLES: u64 = 8;
 const MIN_SIZE: u64 = 28;
-const MAX_SIZE: u64 = 1 << 20;
+const MAX_SIZE: u64 = 64 << 20;
 /// Round trips are counted exactly below twice this many ns, and to one part in this many above.
 const BUCKETS_PER_OCTAVE: u64 = 1 << BUCKET_BITS;
 const BUCKET_BITS: u32 = 10;
@@ -76,6 +81,15 @@ impl Setup {
     /// Whether this side writes to the topic there, or to the one back.
     pub fn is_first(&self) -> bool {
         matches!(self.role, Role::Ping | Role::Pub)
+    }
+
+    /// How long to wait for a ping's answer.
+    fn answer(&self) -> Duration {
+        ANSWER + Duration::from_millis((self.size / ANSWER_OCTETS_PER_MS) as u64)
+    }
+
+    fn silence(&self) -> Duration {
+        SILENCE + Duration::from_millis((self.size / OCTETS_PER_MS) as u64)
     }
 }
 
@@ -228,6 +242,7 @@ struct Histogram {
 struct Pings {
     sent: u64,
     unanswered: u64,
+    has_counted: bool,
     round_trips: Histogram,
 }
 
@@ -272,13 +287,14 @@ fn bucket_start(bucket: u64) -> u64 {
 }
 
 fn ping<P: Peer>(peer: &mut P, setup: &Setup) -> Result<Pings, Failure> {
-    let mut pings = Pings { sent: 0, unanswered: 0, round_trips: Histogram::with_room() };
+    let mut pings = Pings { sent: 0, unanswered: 0, has_counted: false, round_trips: Histogram::with_room() };
     // Of the first answer, with which the warm-up begins.
     let mut begun_at = None;
     let mut end = Instant::now() + PATIENCE;
     loop {
         let sent_at = Instant::now();
-        if sent_at >= end {
+        // Of samples that take longer than a short series, the first after the warm-up counts all the same.
+        if sent_at >= end && (begun_at.is_none() || pings.has_counted || sent_at >= end + PATIENCE) {
             return Ok(pings);
         }
         pings.sent += 1;
@@ -290,6 +306,7 @@ fn ping<P: Peer>(peer: &mut P, setup: &Setup) -> Result<Pings, Failure> {
                 end = begun_at + setup.warmup + setup.duration;
                 if sent_at >= begun_at + setup.warmup {
                     pings.round_trips.record(answered_at - sent_at);
+                    pings.has_counted = true;
                 }
             }
         }
@@ -300,7 +317,7 @@ fn ping<P: Peer>(peer: &mut P, setup: &Setup) -> Result<Pings, Failure> {
 fn await_answer<P: Peer>(peer: &mut P, setup: &Setup, seq: u64, sent_at: Instant) -> Result<Option<Instant>, Failure> {
     loop {
         if setup.wait != Wait::Poll {
-            peer.wait(ANSWER)?;
+            peer.wait(setup.answer())?;
         }
         while let Some((answer, size)) = peer.take()? {
             check_size(setup, size)?;
@@ -308,7 +325,7 @@ fn await_answer<P: Peer>(peer: &mut P, setup: &Setup, seq: u64, sent_at: Instant
                 return Ok(Some(Instant::now()));
             }
         }
-        if sent_at.elapsed() > ANSWER {
+        if sent_at.elapsed() > setup.answer() {
             return Ok(None);
         }
     }
@@ -321,6 +338,7 @@ fn publish<P: Peer>(
     schedule: Option<Schedule>,
 ) -> Result<u64, Failure> {
     let end = start + setup.duration;
+    let looks_every = if setup.size < OCTETS_PER_MS { 8 } else { 1 };
     for seq in 0.. {
         if let Some(schedule) = schedule {
             let due = schedule.due(seq);
@@ -328,7 +346,7 @@ fn publish<P: Peer>(
                 return Ok(seq);
             }
             std::thread::sleep(due.saturating_duration_since(Instant::now()));
-        } else if seq % 8 == 0 && Instant::now() >= end {
+        } else if seq >= MIN_SAMPLES && seq % looks_every == 0 && Instant::now() >= end {
             return Ok(seq);
         }
         peer.write(seq)?;
@@ -378,12 +396,13 @@ fn respond<P: Peer>(
         STOPPED.store(true, Ordering::Release);
         line
     });
+    let silence = setup.silence();
     let mut received = 0;
     let mut last_at = Instant::now();
     loop {
         let is_stopped = STOPPED.load(Ordering::Acquire);
         if setup.wait != Wait::Poll {
-            peer.wait(SILENCE)?;
+            peer.wait(silence)?;
         }
         let before = received;
         while let Some((seq, size)) = peer.take()? {
@@ -393,7 +412,7 @@ fn respond<P: Peer>(
         }
         if received != before || !is_stopped {
             last_at = Instant::now();
-        } else if last_at.elapsed() >= SILENCE {
+        } else if last_at.elapsed() >= silence {
             break;
         }
     }

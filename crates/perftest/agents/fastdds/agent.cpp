@@ -35,6 +35,9 @@ constexpr uint32_t socket_buffer_octets = 8 << 20;
 constexpr uint32_t segment_octets = 64 << 20;
 constexpr uint32_t history_octets = 32 << 20;
 constexpr uint32_t history_samples_min = 16;
+// All of these are allocated at the start, so there are fewer of large samples.
+constexpr uint32_t large_history_octets = 128 << 20;
+constexpr uint32_t large_history_samples_min = 3;
 constexpr uint32_t history_samples_max = 2000;
 constexpr int32_t take_at_once = 16;
 constexpr uint32_t meta_port_base = 7410;  // of domain 0 (RTPS 2.5 §9.6.2)
@@ -172,11 +175,18 @@ template <typename Qos> void set_endpoint_qos (Qos &qos, const Setup *setup)
     qos.data_sharing ().off ();
 }
 
+uint32_t history_samples (uint32_t size)
+{
+  const uint32_t least =
+    std::min (history_samples_min, std::max (large_history_samples_min, large_history_octets / size));
+  return std::min (history_samples_max, std::max (least, history_octets / size));
+}
+
 bool create_writer (const Setup *setup, fdds::Topic *topic)
 {
   fdds::DataWriterQos qos;
   set_endpoint_qos (qos, setup);
-  set_limits (qos, std::min (history_samples_max, std::max (history_samples_min, history_octets / setup->size)));
+  set_limits (qos, history_samples (setup->size));
   qos.publish_mode ().kind = setup->async ? fdds::ASYNCHRONOUS_PUBLISH_MODE : fdds::SYNCHRONOUS_PUBLISH_MODE;
   qos.reliable_writer_qos ().times.heartbeatPeriod = { 0, 100000000u };
   publisher = participant->create_publisher (fdds::PUBLISHER_QOS_DEFAULT);

@@ -18,6 +18,8 @@ const CASE_COST: Duration = Duration::from_millis(200);
 const PROCESS_COST: Duration = Duration::from_millis(30);
 /// What a case of a peer takes: its processes have to find each other first.
 const PEER_COST: Duration = Duration::from_millis(350);
+/// What they take for samples that fill no message, with the warm-up and the last one.
+const PEER_OCTETS_PER_MS: u64 = 12_000;
 /// With `--quick`: length of a measurement and of its warm-up.
 const QUICK_DURATION: Duration = Duration::from_millis(250);
 const QUICK_WARM_UP: Duration = Duration::from_millis(50);
@@ -258,7 +260,12 @@ impl PlannedCase {
             Mover::Own(_) => CASE_COST,
             Mover::Peer(_) => PEER_COST,
         };
-        self.duration + self.warm_up + cost + PROCESS_COST * processes
+        // Samples that take longer than their measurement are waited for.
+        let octets = match self.mover {
+            Mover::Own(_) => Duration::ZERO,
+            Mover::Peer(_) => Duration::from_millis(self.data_len / PEER_OCTETS_PER_MS),
+        };
+        self.duration + self.warm_up + cost + octets + PROCESS_COST * processes
     }
 
     /// What tells it from every other case of its plan.
@@ -314,7 +321,7 @@ impl Asked {
             SeriesRunner::Missing(reason) => Err(reason.into()),
             SeriesRunner::Peer(variant) => {
                 conditions.peers.of(variant.peer)?;
-                match peer::obstacle(&self.case, self.pace, self.data_len, self.history_depth) {
+                match peer::obstacle(&self.case, self.pace, self.history_depth) {
                     Some(reason) => Err(reason),
                     None => Ok(Mover::Peer(variant)),
                 }

@@ -18,9 +18,6 @@ use crate::peers::process::{Outcome, ask_about, run_test};
 use crate::peers::protocol::{self, Publish, Reliability, Role, Setup};
 use crate::peers::sides::side_results;
 
-/// Sizes that their programs take, in bytes.
-pub const LENS: std::ops::RangeInclusive<u64> = 28..=1 << 20;
-
 /// For every peer its program, or why there is none and which command makes it.
 #[derive(Debug, Clone)]
 pub struct PeerPrograms(Vec<(&'static str, Result<PathBuf, String>)>);
@@ -62,7 +59,7 @@ fn absence(peer: &Peer, environment: &Environment) -> String {
 }
 
 /// Why the program of a peer cannot run a case; `None` when it can be asked to.
-pub(super) fn obstacle(case: &record::Case, pace: Pace, data_len: u64, depth: Option<u32>) -> Option<String> {
+pub(super) fn obstacle(case: &record::Case, pace: Pace, depth: Option<u32>) -> Option<String> {
     let octets = super::types::DataType::Octets.name();
     let is_whole = |rate: f64| rate.fract() == 0.0;
     Some(match case {
@@ -74,9 +71,6 @@ pub(super) fn obstacle(case: &record::Case, pace: Pace, data_len: u64, depth: Op
             "a peer has one publisher, one subscriber and one topic".into()
         }
         _ if case.data_type != octets => format!("the programs of peers know the type {octets} only"),
-        _ if !LENS.contains(&data_len) => {
-            format!("the programs of peers take {} to {} bytes", LENS.start(), LENS.end())
-        }
         _ if depth.is_some() => "the programs of peers keep all samples: leave history_depth out".into(),
         _ if matches!(pace, Pace::Rate(rate) if !is_whole(rate)) => {
             "the programs of peers take whole samples per second".into()

@@ -31,10 +31,14 @@ use crate::host;
 use crate::places::{Places, placed};
 use crate::plan::SCAN_SIZES;
 
+/// Length of one measurement in milliseconds: all of them, with the starts of their processes, take about a minute.
+const DEFAULT_MS: u64 = 100;
+const QUICK_MS: u64 = 50;
+
 /// What to measure, and where to keep it.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
-    /// Measure for a shorter time: ends within a minute
+    /// Measure for a shorter time: ends after about half a minute instead of a whole one
     #[arg(long)]
     quick: bool,
     /// Keep record.jsonl and report.html here [default: perftest-results/ and the UTC time]
@@ -47,7 +51,7 @@ pub struct Options {
     /// Repetitions of every measurement
     #[arg(long, value_name = "COUNT", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     repetitions: u32,
-    /// Length of one measurement in milliseconds [default: 200, with --quick 50]
+    /// Length of one measurement in milliseconds [default: 100, with --quick 50]
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(10..=3_600_000))]
     time: Option<u64>,
 }
@@ -57,7 +61,7 @@ pub fn run(options: &Options, command_line: Vec<String>, places: &Places, stop: 
     let mut sizes = options.sizes.clone();
     sizes.sort_unstable();
     sizes.dedup();
-    let time = Duration::from_millis(options.time.unwrap_or(if options.quick { 50 } else { 200 }));
+    let time = Duration::from_millis(options.time.unwrap_or(if options.quick { QUICK_MS } else { DEFAULT_MS }));
     // What shares memory has no second host.
     let is_one_host = places.placement().address(Place::Far).is_none();
     let series: Vec<_> = SERIES.iter().filter(|series| is_one_host || !series.within_host).collect();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::{ControlCounter, ProcessNumber, Sentinel, Stop, StopReason};
+use super::{ControlCounter, Partner, Sentinel, Stop, StopReason};
 use crate::clock::MonotonicNs;
 use crate::error::Error;
 use crate::messaging::Sample;
@@ -35,7 +35,7 @@ pub enum Waited {
 #[derive(Debug, Default)]
 struct State {
     /// Subscribers that are there, and which process each of them is.
-    present: BTreeMap<u32, Option<ProcessNumber>>,
+    present: BTreeMap<u32, Option<Partner>>,
     /// Subscribers that have confirmed a round of LENGTH_CHANGED, by their latest.
     confirmed: BTreeMap<u32, u32>,
     /// Whether every expected subscriber has been present at some time.
@@ -76,7 +76,7 @@ impl AnnouncementBoard {
             // It waits for the next test.
             Sentinel::Initialize if state.ending => {}
             Sentinel::Initialize => {
-                if state.arrive(subscriber, ProcessNumber::of_introduction(sample), self.expected) {
+                if state.arrive(subscriber, Partner::of_introduction(sample), self.expected) {
                     let fault = format!(
                         "Two subscribers announce themselves as number {subscriber}; give each its own \
                          -sidMultiSubTest."
@@ -173,7 +173,7 @@ impl AnnouncementBoard {
 
 impl State {
     /// Whether another process with this number is there.
-    fn arrive(&mut self, subscriber: u32, process: Option<ProcessNumber>, expected: u32) -> bool {
+    fn arrive(&mut self, subscriber: u32, process: Option<Partner>, expected: u32) -> bool {
         let earlier = self.present.insert(subscriber, process).flatten();
         self.complete |= self.present.len() == expected as usize;
         earlier.is_some() && process.is_some() && earlier != process
@@ -183,6 +183,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::control::ProcessNumber;
 
     const SOON: Duration = Duration::from_secs(20);
 
@@ -227,6 +228,18 @@ mod tests {
         announce(&board, Sentinel::Initialize, 0, 6);
         announce(&board, Sentinel::Initialize, 1, 7);
         assert_eq!(board.wait_for_all(SOON), Ok(Waited::Done));
+    }
+
+    #[test]
+    fn names_a_number_used_by_two_participants() {
+        let board = board(2);
+        let arrive = |origin| {
+            board.on_announcement(&Sample { origin, ..Sentinel::Initialize.sample(0, 0, 5) });
+            board.wait_for_all(Duration::ZERO)
+        };
+        assert_eq!(arrive([1; 12]), Ok(Waited::TimeOver));
+        assert_eq!(arrive([1; 12]), Ok(Waited::TimeOver));
+        assert!(matches!(arrive([2; 12]), Err(Error::Partner(text)) if text.contains("as number 0")));
     }
 
     #[test]

@@ -5,5 +5,5 @@ mod sentinel;
 mod stop;
 
 pub use announcements::{AnnouncementBoard, Waited};
-pub use sentinel::{CONTROL_KEY, ControlCounter, ProcessNumber, Sentinel};
+pub use sentinel::{CONTROL_KEY, ControlCounter, Partner, ProcessNumber, Sentinel};
 pub use stop::{Stop, StopReason, watch_signals};

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::clock::MonotonicNs;
-use crate::messaging::Sample;
+use crate::messaging::{Origin, Sample};
 
 /// Key of every control sample of a publisher, so that each content filter can let it through.
 pub const CONTROL_KEY: [u8; 4] = [0xff, 0xff, 0, 0];
@@ -71,6 +71,7 @@ impl Sentinel {
             seq_num,
             timestamp: counter,
             latency_ping: Sample::NO_PING,
+            origin: Sample::NO_ORIGIN,
             payload: &PAYLOAD[..self.payload_len()],
         }
     }
@@ -108,6 +109,23 @@ impl ProcessNumber {
     /// The number in an INITIALIZE; `None` of those who have none, as RTI Perftest.
     pub fn of_introduction(sample: &Sample<'_>) -> Option<Self> {
         (sample.seq_num == Self::MARK).then_some(Self(sample.timestamp))
+    }
+}
+
+/// Tells apart processes at the other end, whatever program they run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Partner {
+    /// By the number that it introduces itself with.
+    Process(ProcessNumber),
+    /// By its participant, as RTI Perftest, which introduces itself with none.
+    Participant(Origin),
+}
+
+impl Partner {
+    /// Who sent an INITIALIZE; `None` where neither it nor the middleware tells.
+    pub fn of_introduction(sample: &Sample<'_>) -> Option<Self> {
+        let participant = || (sample.origin != Sample::NO_ORIGIN).then_some(Self::Participant(sample.origin));
+        ProcessNumber::of_introduction(sample).map(Self::Process).or_else(participant)
     }
 }
 

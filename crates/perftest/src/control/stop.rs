@@ -76,15 +76,22 @@ impl Stop {
     }
 }
 
-/// Turns the first Ctrl-C or SIGTERM into a request to stop; the second ends the process at once with status 130.
+/// Signals that follow each other faster are one request: whoever ends a group of processes, such as timeout(1), may reach one of them
+/// twice.
+const ONE_REQUEST: Duration = Duration::from_millis(500);
+
+/// Turns the first Ctrl-C or SIGTERM into a request to stop; a second one ends the process at once with status 130.
 pub fn watch_signals() -> Result<Arc<Stop>, Error> {
     let stop = Arc::new(Stop::default());
     let mut signals =
         Signals::new([SIGINT, SIGTERM]).map_err(|error| Error::Setup(format!("Cannot watch for Ctrl-C: {error}")))?;
     let watched = Arc::clone(&stop);
     let watch = move || {
-        for (count, _) in signals.forever().enumerate() {
-            if count > 0 {
+        let mut first = None;
+        for _ in signals.forever() {
+            let now = MonotonicNs::now();
+            let since_first = Duration::from_nanos(now.since_ns(*first.get_or_insert(now)));
+            if since_first > ONE_REQUEST {
                 #[expect(clippy::disallowed_methods, reason = "whoever asks twice wants no farewell")]
                 std::process::exit(Error::Interrupted.exit_code().into());
             }

@@ -45,6 +45,8 @@ const PARTICIPANT_NAME: &str = "Perftest Participant";
 const SHORTEST_LEASE: Duration = Duration::from_secs(2);
 /// A partner whose settings contradict has this long to be joined by one whose settings do not.
 const MISMATCH_PATIENCE: Duration = Duration::from_secs(2);
+/// How often who polls looks for samples before it looks at the clock.
+const LOOKS_PER_CLOCK: u32 = 16;
 /// How often a read thread looks at the request to end.
 const CLOSE_POLL: Duration = Duration::from_millis(20);
 /// How often a read thread looks, within the time that it gathers samples, whether there are enough.
@@ -165,16 +167,16 @@ impl<T: TestType> Messaging for DdsMessaging<T> {
         }
     }
 
-    fn wire_counter(&self) -> Option<super::WireCounter> {
+    fn wire_counter(&self) -> super::WireCounter {
         let participant = self.participant.clone();
         let endpoints = Arc::downgrade(&self.endpoints);
-        Some(Box::new(move || WireUse {
+        Box::new(move || WireUse {
             repairs: endpoints.upgrade().map(|endpoints| {
                 let resent = endpoints.lock().unwrap_or_else(PoisonError::into_inner).resent();
                 resent.samples.saturating_add(resent.fragments)
             }),
             ..wire_use(&participant)
-        }))
+        })
     }
 
     fn initial_burst(&self, samples_per_batch: u64) -> u64 {
@@ -435,12 +437,17 @@ impl<T: TestType> SampleReader for DdsReader<T> {
             });
         };
         poller.note_other();
-        let end = MonotonicNs::now().plus(timeout);
+        let mut end = None;
         loop {
-            self.participant.poll(Duration::ZERO);
-            let count = deliver(&self.reader, self.plan.check_consistency, &mut on_sample);
-            if count > 0 || end.remaining().is_zero() {
-                return Ok(count);
+            for _ in 0..LOOKS_PER_CLOCK {
+                self.participant.poll(Duration::ZERO);
+                let count = deliver(&self.reader, self.plan.check_consistency, &mut on_sample);
+                if count > 0 {
+                    return Ok(count);
+                }
+            }
+            if end.get_or_insert_with(|| MonotonicNs::now().plus(timeout)).remaining().is_zero() {
+                return Ok(0);
             }
         }
     }
@@ -532,7 +539,7 @@ fn deliver<T: TestType>(
             && let Some(sample) = T::parse(view.bytes())
             && (!check_consistency || view.is_consistent())
         {
-            on_sample(&sample);
+            on_sample(&Sample { origin: view.info().writer.prefix.0, ..sample });
             count += 1;
         }
     });

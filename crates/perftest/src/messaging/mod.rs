@@ -10,11 +10,13 @@ pub mod raw;
 pub mod raw_shm;
 mod receive_buffer;
 mod sample;
+mod socket_traffic;
 
 use std::fmt;
 use std::time::Duration;
 
-pub use sample::{ENCAPSULATION_LEN, HEADER_LEN, MalformedSample, Sample};
+pub use sample::{ENCAPSULATION_LEN, HEADER_LEN, MalformedSample, Origin, Sample};
+pub(crate) use socket_traffic::{Carried, SocketTraffic};
 
 use peregrine_report::record::WireUse;
 
@@ -85,10 +87,8 @@ pub trait Messaging {
     /// What the configuration block shall say beyond the options.
     fn configuration(&self) -> Configuration;
 
-    /// What reads the counters of the sockets; `None` where nobody counts.
-    fn wire_counter(&self) -> Option<WireCounter> {
-        None
-    }
+    /// What reads the counters of whatever carries the samples.
+    fn wire_counter(&self) -> WireCounter;
 
     /// How many INITIALIZE samples warm the path up, when samples go in batches of `samples_per_batch`.
     fn initial_burst(&self, samples_per_batch: u64) -> u64;

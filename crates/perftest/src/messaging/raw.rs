@@ -17,13 +17,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use peregrine_report::record::WireUse;
 use rustix::net::RecvFlags;
 use socket2::{SockRef, Socket};
 
 use self::address::Addresses;
 use super::receive_buffer::{self, ReceiveBuffer};
 use super::{
-    Configuration, EndpointReport, HEADER_LEN, Messaging, Resent, Sample, SampleReader, SampleWriter, Topic, WriteError,
+    Carried, Configuration, EndpointReport, HEADER_LEN, Messaging, Resent, Sample, SampleReader, SampleWriter,
+    SocketTraffic, Topic, WireCounter, WriteError,
 };
 use crate::clock::MonotonicNs;
 use crate::error::Error;
@@ -44,6 +46,7 @@ pub struct RawMessaging {
     threads: ThreadPlan,
     wait: Wait,
     receive_buffer: ReceiveBuffer,
+    traffic: SocketTraffic,
 }
 
 impl RawMessaging {
@@ -62,6 +65,7 @@ impl RawMessaging {
             threads: plan.threads.clone(),
             wait: plan.receive.wait,
             receive_buffer,
+            traffic: SocketTraffic::default(),
         })
     }
 }
@@ -92,6 +96,13 @@ impl Messaging for RawMessaging {
         }
     }
 
+    fn wire_counter(&self) -> WireCounter {
+        let (traffic, ports) = (self.traffic.clone(), self.configuration().transport);
+        let ports = ports.into_iter().filter(|(label, _)| label.contains("port"));
+        let path: Vec<String> = ports.map(|(label, ports)| format!("{label}: {ports}")).collect();
+        Box::new(move || WireUse { path: path.clone(), ..traffic.wire_use() })
+    }
+
     fn initial_burst(&self, _: u64) -> u64 {
         0
     }
@@ -117,7 +128,8 @@ impl Messaging for RawMessaging {
             .map(|destination| socket::sender(&self.addresses, *destination, self.blocking_send))
             .collect::<Result<_, _>>()?;
         let batching = if topic == Topic::Throughput { self.batching } else { Batching::Off };
-        Ok(RawWriter { sockets, batching, buffer: Vec::with_capacity(MAX_DATAGRAM_LEN), batched: 0 })
+        let buffer = Vec::with_capacity(MAX_DATAGRAM_LEN);
+        Ok(RawWriter { sockets, batching, buffer, batched: 0, sent: self.traffic.sent() })
     }
 
     fn create_reader(&self, topic: Topic) -> Result<RawReader, Error> {
@@ -129,6 +141,7 @@ impl Messaging for RawMessaging {
             threads: self.threads.clone(),
             wait: self.wait,
             name: topic.to_string(),
+            received: self.traffic.received(),
         })
     }
 }
@@ -141,6 +154,7 @@ pub struct RawWriter {
     batching: Batching,
     buffer: Vec<u8>,
     batched: u64,
+    sent: Carried,
 }
 
 impl SampleWriter for RawWriter {
@@ -200,8 +214,12 @@ impl RawWriter {
     fn send_to_all(&self, send: impl Fn(&Socket, &[u8]) -> io::Result<usize>) -> Result<(), WriteError> {
         let mut result = Ok(());
         for socket in &self.sockets {
-            if let Err(error) = send(socket, &self.buffer) {
-                result = Err(write_error(&error, socket));
+            match send(socket, &self.buffer) {
+                Ok(len) => self.sent.datagram(len),
+                Err(error) => {
+                    self.sent.error();
+                    result = Err(write_error(&error, socket));
+                }
             }
         }
         result
@@ -229,6 +247,7 @@ pub struct RawReader {
     threads: ThreadPlan,
     wait: Wait,
     name: String,
+    received: Carried,
 }
 
 /// A running receive thread.
@@ -264,7 +283,8 @@ impl SampleReader for RawReader {
                     let keep_on = || !closing.load(Ordering::Relaxed);
                     match receive(&self.socket, &mut self.buffer, self.wait, keep_on) {
                         Ok(len) => {
-                            deliver(&self.buffer[..len], &mut on_sample);
+                            self.received.datagram(len);
+                            Sample::each(&self.buffer[..len], &mut on_sample);
                         }
                         Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
                         Err(error) => {
@@ -297,11 +317,14 @@ impl SampleReader for RawReader {
         let end = MonotonicNs::now().plus(timeout);
         loop {
             match receive(&self.socket, &mut self.buffer, self.wait, || !end.remaining().is_zero()) {
-                Ok(len) => match deliver(&self.buffer[..len], &mut on_sample) {
-                    0 if end.remaining().is_zero() => return Ok(0),
-                    0 => {}
-                    count => return Ok(count),
-                },
+                Ok(len) => {
+                    self.received.datagram(len);
+                    match Sample::each(&self.buffer[..len], &mut on_sample) {
+                        0 if end.remaining().is_zero() => return Ok(0),
+                        0 => {}
+                        count => return Ok(count),
+                    }
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => return Ok(0),
                 Err(error) => return Err(failed(error)),
@@ -327,19 +350,6 @@ fn receive(socket: &UdpSocket, buffer: &mut [u8], wait: Wait, keep_on: impl Fn()
             Err(error) => return Err(error.into()),
         }
     }
-}
-
-/// Hands on every sample of a datagram; what is not a sample ends it.
-#[inline]
-fn deliver(mut bytes: &[u8], on_sample: &mut impl FnMut(&Sample<'_>)) -> usize {
-    let mut count = 0;
-    while !bytes.is_empty() {
-        let Ok((sample, rest)) = Sample::split_from(bytes) else { break };
-        on_sample(&sample);
-        count += 1;
-        bytes = rest;
-    }
-    count
 }
 
 impl Drop for RawListening {

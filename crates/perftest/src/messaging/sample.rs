@@ -33,9 +33,14 @@ pub struct Sample<'a> {
     pub timestamp: u64,
     /// Number of the subscriber that must answer, or −1.
     pub latency_ping: i32,
+    /// Who wrote it, as far as that is told; not part of what is sent.
+    pub origin: Origin,
     /// The octets that make the sample as long as `dataLen` says.
     pub payload: &'a [u8],
 }
+
+/// The GUID prefix of the participant that wrote a sample (RTPS 2.5 §8.2.4.1), or [`Sample::NO_ORIGIN`].
+pub type Origin = [u8; 12];
 
 /// Bytes that are not a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,6 +58,8 @@ impl fmt::Display for MalformedSample {
 impl std::error::Error for MalformedSample {}
 
 impl<'a> Sample<'a> {
+    /// Where nobody tells who wrote a sample.
+    pub const NO_ORIGIN: Origin = [0; 12];
     /// Value of `latency_ping` in a sample that wants no answer.
     pub const NO_PING: i32 = -1;
 
@@ -64,6 +71,7 @@ impl<'a> Sample<'a> {
             seq_num: 0,
             timestamp: 0,
             latency_ping: Self::NO_PING,
+            origin: Sample::NO_ORIGIN,
             payload,
         }
     }
@@ -131,6 +139,19 @@ impl<'a> Sample<'a> {
         Self::split_fields(bytes)
     }
 
+    /// Hands on every sample of a datagram or slot, and returns how many there were; what is not a sample ends it.
+    #[inline]
+    pub(crate) fn each(mut bytes: &'a [u8], mut on_sample: impl FnMut(&Self)) -> usize {
+        let mut count = 0;
+        while !bytes.is_empty() {
+            let Ok((sample, rest)) = Self::split_from(bytes) else { break };
+            on_sample(&sample);
+            count += 1;
+            bytes = rest;
+        }
+        count
+    }
+
     #[inline]
     fn split_fields(bytes: &'a [u8]) -> Result<(Self, &'a [u8]), MalformedSample> {
         let malformed = MalformedSample { len: bytes.len() };
@@ -150,6 +171,7 @@ impl<'a> Sample<'a> {
             seq_num: u32::from_le_bytes(seq_num),
             timestamp: u64::from(u32::from_le_bytes(high)) << 32 | u64::from(u32::from_le_bytes(low)),
             latency_ping: i32::from_le_bytes(latency_ping),
+            origin: Sample::NO_ORIGIN,
             payload,
         };
         Ok((sample, rest))
@@ -166,6 +188,7 @@ mod tests {
         seq_num: 0x0102_0304,
         timestamp: 0x1122_3344_5566_7788,
         latency_ping: -1,
+        origin: Sample::NO_ORIGIN,
         payload: &[9, 8, 7],
     };
 

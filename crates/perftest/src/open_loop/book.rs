@@ -176,7 +176,15 @@ mod tests {
     }
 
     fn sample(payload: &[u8], seq_num: u32) -> Sample<'_> {
-        Sample { key: [0; 4], entity_id: 0, seq_num, timestamp: 20, latency_ping: 0, payload }
+        Sample {
+            key: [0; 4],
+            entity_id: 0,
+            seq_num,
+            timestamp: 20,
+            latency_ping: 0,
+            origin: Sample::NO_ORIGIN,
+            payload,
+        }
     }
 
     #[test]

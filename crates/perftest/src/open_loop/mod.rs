@@ -70,14 +70,8 @@ fn usage(line: &str) -> Error {
 }
 
 fn wire_meter<M: Messaging>(plan: &TestPlan, messaging: &M) -> WireMeter {
-    let mut path = vec![messaging.name(), format!("{:?}", plan.transport.kind)];
-    if plan.transport.raw && plan.transport.kind != TransportKind::SharedMemory {
-        let ports = messaging.configuration().transport;
-        path.extend(
-            ports.iter().filter(|(label, _)| label.contains("port")).map(|(label, ports)| format!("{label}: {ports}")),
-        );
-    }
-    WireMeter::new(messaging.wire_counter(), path, plan.data.max_len + crate::messaging::ENCAPSULATION_LEN)
+    let path = vec![messaging.name(), format!("{:?}", plan.transport.kind)];
+    WireMeter::new(messaging.wire_counter(), path)
 }
 
 /// A number that processes have in common exactly when they read the same `CLOCK_MONOTONIC`: those of one start of one

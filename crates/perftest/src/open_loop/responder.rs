@@ -164,7 +164,7 @@ impl<W: SampleWriter> Responder<W> {
 
     #[cold]
     fn begin(&mut self, number: u32, data_len: usize, now: MonotonicNs) {
-        self.run = Run { number, data_len, first_ns: now.0, wire: self.wire.read(0, 0), ..Run::default() };
+        self.run = Run { number, data_len, first_ns: now.0, wire: self.wire.read(), ..Run::default() };
         self.failed = 0;
         self.with_shared(|shared| shared.resources = ResourceMeter::of_this_process());
     }
@@ -189,7 +189,7 @@ impl<W: SampleWriter> Responder<W> {
             // The intervals of a long run would not fit into one sample.
             resources: resources
                 .map(|resources| peregrine_report::record::ResourceUse { intervals: Vec::new(), ..resources }),
-            wire: Some(spent(&run.wire, self.wire.read(run.answered, run.seen.count()))),
+            wire: Some(spent(&run.wire, self.wire.read())),
             payload: Some(PayloadUse { checked: self.checks, corrupt: run.corrupt, ..PayloadUse::default() }),
             ..SideResult::default()
         };
@@ -265,7 +265,7 @@ mod tests {
             session: None,
             run: Run::default(),
             answer: Vec::new(),
-            wire: WireMeter::new(None, Vec::new(), 100),
+            wire: WireMeter::new(Box::new(WireUse::default), Vec::new()),
             shared,
             failed: 0,
         };
@@ -283,6 +283,7 @@ mod tests {
             seq_num: number,
             timestamp: 9,
             latency_ping: if ping { 0 } else { Sample::NO_PING },
+            origin: Sample::NO_ORIGIN,
             payload: &octets,
         });
     }
@@ -330,6 +331,7 @@ mod tests {
                 seq_num: 0,
                 timestamp: 0,
                 latency_ping: 0,
+                origin: Sample::NO_ORIGIN,
                 payload: &octets,
             });
         };

@@ -113,7 +113,7 @@ impl<'a, M: Messaging> Session<'a, M> {
         let mut collector = Collector::new(0);
         self.book.begin(Answers::new(self.run, self.patterns, collector.recorder()));
         let resources = ResourceMeter::of_this_process();
-        let wire_before = self.wire.read(0, 0);
+        let wire_before = self.wire.read();
         let cpu_before = process_cpu_ns();
         let start = MonotonicNs::now().plus(LEAD);
         let load = Load {
@@ -145,7 +145,7 @@ impl<'a, M: Messaging> Session<'a, M> {
             probes: Some(outcome(plan, &load, &sent, answers, intended)),
             one_way,
             resources: Some(resources),
-            wire: Some(spent(&wire_before, self.wire.read(sent.samples, answered))),
+            wire: Some(spent(&wire_before, self.wire.read())),
             payload: Some(payload),
             ..SideResult::default()
         };
@@ -194,6 +194,7 @@ impl<'a, M: Messaging> Session<'a, M> {
                 seq_num: outgoing.number as u32,
                 timestamp: MonotonicNs::now().0,
                 latency_ping: if outgoing.is_probe { 0 } else { Sample::NO_PING },
+                origin: Sample::NO_ORIGIN,
                 payload: &octets,
             };
             match writer.write(&sample) {
@@ -246,7 +247,15 @@ impl<'a, M: Messaging> Session<'a, M> {
     fn ask(&mut self, kind: Kind, number: u64) -> Result<(), Error> {
         let mut octets = vec![0; self.data_len - OVERHEAD_LEN];
         Stamp::new(kind, self.run, number).write_to(&mut octets);
-        let sample = Sample { key: [0; 4], entity_id: 0, seq_num: 0, timestamp: 0, latency_ping: 0, payload: &octets };
+        let sample = Sample {
+            key: [0; 4],
+            entity_id: 0,
+            seq_num: 0,
+            timestamp: 0,
+            latency_ping: 0,
+            origin: Sample::NO_ORIGIN,
+            payload: &octets,
+        };
         match self.writer.write(&sample).and_then(|()| self.writer.flush()) {
             Ok(()) | Err(WriteError::WouldBlock | WriteError::PartnerGone(_)) => Ok(()),
             Err(WriteError::Failed(text)) => Err(Error::Transfer(text)),

@@ -165,7 +165,15 @@ mod tests {
     const PAYLOAD: [u8; 72] = [0; 72];
 
     fn pong(seq_num: u32, timestamp: u64) -> Sample<'static> {
-        Sample { key: [0; 4], entity_id: 0, seq_num, timestamp, latency_ping: 0, payload: &PAYLOAD }
+        Sample {
+            key: [0; 4],
+            entity_id: 0,
+            seq_num,
+            timestamp,
+            latency_ping: 0,
+            origin: Sample::NO_ORIGIN,
+            payload: &PAYLOAD,
+        }
     }
 
     fn book() -> PingBook {

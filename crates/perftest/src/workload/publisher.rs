@@ -273,6 +273,7 @@ impl<M: Messaging> PublisherRun<'_, M> {
                 seq_num: index as u32,
                 timestamp,
                 latency_ping: ping.map_or(Sample::NO_PING, |subscriber| subscriber as i32),
+                origin: Sample::NO_ORIGIN,
                 payload,
             };
             let step = if ping.is_some() {
@@ -429,7 +430,7 @@ impl<M: Messaging> PublisherRun<'_, M> {
                 delay: pacer.delay().map(LatencyRecorder::result),
             }),
             resources: Some(pings.cpu.resources()),
-            wire: self.wire.spent(),
+            wire: Some(self.wire.spent()),
             payload: Some(self.payload_use(data_len)),
             ..SideResult::default()
         };

@@ -9,7 +9,7 @@ use peregrine_report::record::ThroughputResult;
 use super::meter::Totals;
 use super::sequence::{Arrival, SequenceWindow};
 use crate::clock::{MonotonicNs, with_one_interval_more};
-use crate::control::{ControlCounter, ProcessNumber, Sentinel};
+use crate::control::{ControlCounter, Partner, ProcessNumber, Sentinel};
 use crate::messaging::{Sample, SampleWriter, WriteError};
 use crate::pace::SparseClock;
 use crate::payload;
@@ -147,7 +147,7 @@ pub(super) struct Reception<W> {
     progress: Arc<Progress>,
     fault_told: bool,
     /// Which process each publisher is, of those that say so.
-    processes: BTreeMap<u32, ProcessNumber>,
+    processes: BTreeMap<u32, Partner>,
 }
 
 /// What only this thread needs to know of the current size.
@@ -271,7 +271,7 @@ impl<W: SampleWriter> Reception<W> {
     fn on_initialize(&mut self, sample: &Sample<'_>) {
         self.answer(sample);
         let Some(publisher) = self.publisher_number(sample.entity_id) else { return self.on_foreign(sample.entity_id) };
-        let Some(process) = ProcessNumber::of_introduction(sample) else { return };
+        let Some(process) = Partner::of_introduction(sample) else { return };
         if ProcessNumber::announces_patterns(sample) {
             self.patterned.insert(sample.entity_id);
         }
@@ -396,6 +396,7 @@ mod tests {
                 seq_num,
                 timestamp: 1,
                 latency_ping,
+                origin: Sample::NO_ORIGIN,
                 payload: &PAYLOAD,
             });
         }
@@ -500,6 +501,18 @@ mod tests {
         bench.reception.on_sample(&Sentinel::Initialize.sample(0, 0, 99));
         assert_eq!(bench.event(), None);
         bench.reception.on_sample(&processes[1].introduce(0));
+        assert!(matches!(bench.event(), Some(Event::Conflict(text)) if text.contains("as number 0")));
+    }
+
+    #[test]
+    fn two_participants_with_one_number_are_a_conflict() {
+        let mut bench = bench(2);
+        let introduction = |publisher, origin| Sample { origin, ..Sentinel::Initialize.sample(publisher, 0, 99) };
+        for (publisher, origin) in [(0, [1; 12]), (1, [2; 12]), (0, [1; 12])] {
+            bench.reception.on_sample(&introduction(publisher, origin));
+        }
+        assert_eq!(bench.event(), None);
+        bench.reception.on_sample(&introduction(0, [2; 12]));
         assert!(matches!(bench.event(), Some(Event::Conflict(text)) if text.contains("as number 0")));
     }
 

@@ -203,7 +203,7 @@ impl<W: SampleWriter> SubscriberRun<'_, W> {
             cpu_percent: self.cpu.total_percent(),
             throughput: Some(size.throughput.clone()),
             resources: Some(self.cpu.resources()),
-            wire: self.wire.spent(),
+            wire: Some(self.wire.spent()),
             payload: Some(payload_use(size)),
             ..SideResult::default()
         };

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
@@ -52,6 +52,16 @@ const SMALL: usize = 64;
 /// Bounded histories are full of these before a writer asks for acknowledgements. A listener that then waits for room
 /// keeps the thread that would receive them.
 const LARGE: usize = 63_000;
+const HUGE: usize = 20_971_520;
+/// However short the test is.
+const PUBLISHED_AT_LEAST: u64 = 8;
+/// Of what series how many of the two tests are refused at that size, and why.
+const HUGE_REFUSED: [(&str, usize, &str); 4] = [
+    ("raw-udp", 2, "a datagram carries"),
+    ("fastdds-data-sharing", 1, "loans of samples that were taken"),
+    ("rustdds-udp", 2, "takes seconds for a sample"),
+    ("dustdds-udp", 2, "misses more than 256 fragments"),
+];
 /// One that takes longer, in seconds, hangs: the largest takes about two minutes alone, and several times that beside others.
 const BUILD_LIMIT_S: &str = "1500";
 /// It says that it cannot.
@@ -61,7 +71,7 @@ const WITHOUT_THROUGHPUT: &str = "fastdds-data-sharing";
 static BUILT: LazyLock<Mutex<Built>> = LazyLock::new(|| Mutex::new(Built::new()));
 
 struct Built {
-    cache: &'static Path,
+    cache: PathBuf,
 }
 
 /// The peers that take part, and a transport of each.
@@ -85,11 +95,13 @@ fn built() -> MutexGuard<'static, Built> {
 
 impl Built {
     fn new() -> Self {
-        let built = Self { cache: Path::new(env!("CARGO_TARGET_TMPDIR")) };
+        // What is found there takes part: all of them and the few must not meet.
+        let folder = if std::env::var_os(EVERY_PEER).is_some() { "every-peer" } else { "usual-peers" };
+        let built = Self { cache: Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder) };
         for (peer, _) in peers() {
             let output = Command::new("timeout")
                 .args([BUILD_LIMIT_S, PROGRAM, "peers", "--build", peer])
-                .env("XDG_CACHE_HOME", built.cache)
+                .env("XDG_CACHE_HOME", &built.cache)
                 // How fast they are is not tested, and cargo builds them in half of the time.
                 .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0")
                 .output()
@@ -103,7 +115,7 @@ impl Built {
     fn measure(&self, name: &str, size: usize, options: &str) -> (Outcome, Record) {
         let (host, folder) = (NetNs::isolated().unwrap(), Folder::new(name));
         let mut command = host.command(PROGRAM);
-        command.env("XDG_CACHE_HOME", self.cache);
+        command.env("XDG_CACHE_HOME", &self.cache);
         command.args(["peers", "--measure", "--out"]).arg(&folder.0);
         let outcome = start_command(command, &format!("--size {size} --time 50 --repetitions 1 {options}")).finish();
         let file = File::open(folder.path("record.jsonl")).unwrap_or_else(|error| panic!("{error}: {outcome:?}"));
@@ -194,11 +206,43 @@ fn nothing_remains_of_a_peer_in_shared_memory() {
             left = folder.path("left"),
         );
         let mut shell = host.command("unshare");
-        shell.env("XDG_CACHE_HOME", built.cache).args(["--mount", "sh", "-c", &script]);
+        shell.env("XDG_CACHE_HOME", &built.cache).args(["--mount", "sh", "-c", &script]);
         let outcome = start_command(shell, "").finish();
         let told = |file: &str| std::fs::read_to_string(folder.path(file)).unwrap_or_else(|_| panic!("{outcome:?}"));
         assert_eq!(told("status").trim(), status, "{name}: {outcome:?}");
         assert_eq!(told("left"), "", "{name}: {outcome:?}");
+    }
+}
+
+/// Far beyond what fits a message, in a run that is shorter than some of these take.
+#[test]
+fn every_peer_moves_large_samples_or_says_why_not() {
+    let built = built();
+    let (host, folder) = (NetNs::isolated().unwrap(), Folder::new("peers-large"));
+    let names = peers().map(|(name, _)| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
+    let plan = format!(
+        "title = \"t\"\nseries = [\"raw-udp\"]\npeers = [{names}]\nduration_s = 0.05\nwarm_up_s = 0.01\nrepetitions = 1\n\
+         wait = \"poll\"\n[[matrix]]\nrates = [\"ping-pong\", \"unpaced\"]\nsizes = [{HUGE}]\n"
+    );
+    std::fs::write(folder.path("plan.toml"), plan).unwrap();
+    let mut command = host.command(PROGRAM);
+    command.env("XDG_CACHE_HOME", &built.cache);
+    let outcome =
+        start_command(command, &format!("run {} --out {}", folder.path("plan.toml"), folder.path("out"))).finish();
+    let file = File::open(folder.path("out/record.jsonl")).unwrap_or_else(|error| panic!("{error}: {outcome:?}"));
+    let record = Record::read(BufReader::new(file)).unwrap();
+    assert_complete(&outcome, &record);
+    for series in &record.header.series {
+        let id = series.id.as_str();
+        let told: Vec<_> =
+            record.not_measured().filter(|one| one.series == id).map(|one| one.reason.as_str()).collect();
+        let limit = HUGE_REFUSED.iter().find(|(name, ..)| *name == id);
+        let refusals = limit.map_or(0, |(_, count, _)| *count);
+        let is_batched = id.ends_with("-batched");
+        assert_eq!(told.len(), refusals, "{id}: {told:?}");
+        assert!(told.iter().all(|reason| limit.is_some_and(|(.., text)| reason.contains(text))), "{id}: {told:?}");
+        assert_eq!(latencies(&record, id) > 0, refusals < 2 && !is_batched, "{id}: {outcome:?}");
+        assert_eq!(samples(&record, id) >= PUBLISHED_AT_LEAST, refusals == 0, "{id}: {outcome:?}");
     }
 }
 

@@ -31,6 +31,8 @@ const HEADER_OCTETS: usize = 12;
 const SOCKET_BUFFER_OCTETS: usize = 8 << 20;
 /// As long as a datagram on loopback may be, less what is around the octets.
 const FRAGMENT_OCTETS: usize = 65_000;
+/// 256 fragments are more.
+const MAX_SIZE: usize = 16_000_000;
 /// Octets that a writer in full flow keeps, if that is a number of samples between these.
 const HISTORY_OCTETS: usize = 4 << 20;
 const MIN_KEPT: u32 = 16;
@@ -96,6 +98,9 @@ impl agent::Peer for DustDds {
         }
         if setup.has_batches {
             return Some("Dust DDS packs no samples together; use batch=off");
+        }
+        if setup.size > MAX_SIZE {
+            return Some("a reader of Dust DDS 0.16 panics when it misses more than 256 fragments; use size=16000000 or less");
         }
         setup.is_async.then_some("a thread of Dust DDS sends in any case; use publish=sync")
     }

@@ -17,8 +17,10 @@ use iceoryx2::service::port_factory::{event, publish_subscribe};
 
 use agent::{Failure, Role, Setup, Transport, Wait};
 
-/// Samples that wait for a subscriber.
+/// Samples that wait for a subscriber: so many, or as many as these octets hold.
 const BUFFERED: usize = 256;
+const MIN_BUFFERED: usize = 4;
+const BUFFERED_OCTETS: usize = 256 << 20;
 
 fn main() -> ExitCode {
     set_log_level(LogLevel::Error);
@@ -64,7 +66,8 @@ impl agent::Peer for Iceoryx2 {
         let waiting = if setup.wait == Wait::Poll { "none" } else { "one-per-sample" };
         let reading = if setup.transport == Transport::Shm { "copied-out" } else { "read-in-place" };
         let full = if setup.is_reliable { "RetryUntilDelivered" } else { "overwrite-oldest" };
-        format!("buffer={BUFFERED},full={full},events={waiting},payload=written-into-the-loan,{reading}")
+        let buffered = buffered(setup);
+        format!("buffer={buffered},full={full},events={waiting},payload=written-into-the-loan,{reading}")
     }
 
     fn unsupported(setup: &Setup) -> Option<&'static str> {
@@ -121,7 +124,7 @@ impl Topic {
             .service_builder(&name)
             .publish_subscribe::<[u8]>()
             .enable_safe_overflow(!setup.is_reliable)
-            .subscriber_max_buffer_size(BUFFERED)
+            .subscriber_max_buffer_size(buffered(setup))
             .history_size(0)
             .open_or_create()
             .map_err(|error| failed("opening publish-subscribe", &error))?;
@@ -178,7 +181,7 @@ impl Input {
         let subscriber = topic
             .samples
             .subscriber_builder()
-            .buffer_size(BUFFERED)
+            .buffer_size(buffered(setup))
             .create()
             .map_err(|error| failed("making the subscriber", &error))?;
         let listener = || topic.news.listener_builder().create().map_err(|error| failed("making the listener", &error));
@@ -202,6 +205,10 @@ impl Input {
         }
         Ok(Some((seq, octets.len())))
     }
+}
+
+fn buffered(setup: &Setup) -> usize {
+    (BUFFERED_OCTETS / setup.size).clamp(MIN_BUFFERED, BUFFERED)
 }
 
 fn failed(doing: &str, error: &dyn std::fmt::Debug) -> Failure {

@@ -21,6 +21,8 @@ use agent::{Failure, Role, Setup, Transport, Wait};
 
 /// The number, and how long the octets are.
 const HEADER_OCTETS: usize = 12;
+/// Longer samples take it too long.
+const MAX_SIZE: usize = 1 << 20;
 /// A write that finds no room gives up after this long.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -73,6 +75,9 @@ impl agent::Peer for RustDds {
         }
         if setup.has_batches {
             return Some("RustDDS packs no samples together; use batch=off");
+        }
+        if setup.size > MAX_SIZE {
+            return Some("RustDDS takes seconds for a sample of several MiB; use size=1048576 or less");
         }
         setup.is_async.then_some("a thread of RustDDS sends in any case; use publish=sync")
     }

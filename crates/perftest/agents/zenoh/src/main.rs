@@ -16,8 +16,10 @@ use zenoh::{Config, Session, Wait as _};
 
 use agent::{Failure, Role, Setup, Transport, Wait};
 
-/// Samples that wait for the application.
+/// Samples that wait for the application: so many, or as many as these octets hold.
 const BUFFERED: usize = 1024;
+const MIN_BUFFERED: usize = 4;
+const BUFFERED_OCTETS: usize = 256 << 20;
 /// Of domain 0, as RTPS 2.5 §9.6.2 places unicast discovery; perftest has looked whether it is free.
 const FIRST_PORT: u32 = 7410;
 const PORTS_PER_DOMAIN: u32 = 250;
@@ -46,8 +48,8 @@ impl agent::Peer for Zenoh {
 
     fn settings(setup: &Setup) -> String {
         let full = if setup.is_reliable { "block" } else { "drop" };
-        let express = !setup.has_batches;
-        format!("mode=peer,tcp/127.0.0.1,scouting=off,handler=fifo-{BUFFERED},congestion={full},express={express}")
+        let (express, buffered) = (!setup.has_batches, buffered(setup));
+        format!("mode=peer,tcp/127.0.0.1,scouting=off,handler=fifo-{buffered},congestion={full},express={express}")
     }
 
     fn unsupported(setup: &Setup) -> Option<&'static str> {
@@ -75,7 +77,7 @@ impl agent::Peer for Zenoh {
         let subscribe = || {
             session
                 .declare_subscriber(format!("perftest/{other}"))
-                .with(FifoChannel::new(BUFFERED))
+                .with(FifoChannel::new(buffered(setup)))
                 .wait()
                 .map_err(|error| failed("declaring the subscriber", &error))
         };
@@ -150,6 +152,10 @@ fn config(setup: &Setup) -> Result<Config, Failure> {
         config.insert_json5(key, value).map_err(|error| failed(&format!("setting {key}"), &error))?;
     }
     Ok(config)
+}
+
+fn buffered(setup: &Setup) -> usize {
+    (BUFFERED_OCTETS / setup.size).clamp(MIN_BUFFERED, BUFFERED)
 }
 
 fn failed(doing: &str, error: &dyn std::fmt::Debug) -> Failure {

@@ -235,7 +235,6 @@ fn what_no_peer_can_do_is_skipped_with_its_reason() {
         ("rates = [30]\nsizes = [64]\ndelivery = [\"two_hosts\"]", "loopback"),
         ("rates = [30]\nsizes = [64]\nsubscribers = [3]", "one subscriber"),
         ("rates = [30]\ntypes = [\"Array4k\"]", "the type octets only"),
-        ("rates = [30]\nsizes = [2000000]", "28 to 1048576 bytes"),
         ("rates = [30]\nsizes = [64]\nhistory_depth = 10", "keep all samples"),
         ("rates = [0.5]\nsizes = [64]", "whole samples per second"),
         ("rates = [30]\nsizes = [64]\nwait = \"spin\"", "before they sleep"),
@@ -245,6 +244,18 @@ fn what_no_peer_can_do_is_skipped_with_its_reason() {
         assert_eq!(reasons.len(), 1, "{matrix}");
         assert!(reasons[0].reason.contains(expected), "{}", reasons[0].reason);
     }
+}
+
+#[test]
+fn what_peers_take_for_large_samples_is_reckoned_with() {
+    let conditions = Conditions { peers: PeerPrograms::all_at("/bin/true"), ..here() };
+    let estimate = |len: u32| {
+        let text = format!("rates = [\"ping-pong\"]\nsizes = [{len}]\nseries = [\"cyclonedds-udp\"]\n");
+        let cases = Cases::of(&plan(&text), &conditions);
+        assert_eq!(cases.planned.len(), 2, "each repetition");
+        Cases::estimate(&cases.planned)
+    };
+    assert_eq!(estimate(48_000_000) - estimate(64), Duration::from_secs(8));
 }
 
 #[test]

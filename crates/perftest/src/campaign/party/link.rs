@@ -16,8 +16,8 @@ pub(super) trait Link {
 
     fn receiver(&self, channel: Channel) -> Result<Box<dyn Receiver>, Error>;
 
-    /// What its sockets have carried so far, where somebody counts.
-    fn wire(&self) -> Option<WireUse>;
+    /// What its sockets have carried so far, and the way samples go.
+    fn wire(&self) -> WireUse;
 
     /// That nothing was copied, where that is measured.
     fn check(&self) -> Result<(), Error> {

@@ -283,7 +283,7 @@ impl Party<'_> {
                 used = meter.result();
             }
             link.check()?;
-            let wire = link.wire().zip(before).map(|(after, before)| spent(&before, after));
+            let wire = spent(&before, link.wire());
             drop(end_readers);
             let received: Vec<Received> = readers.into_iter().map(joined).collect::<Result<_, _>>()?;
             Ok(sides(
@@ -313,7 +313,7 @@ fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, Result<T, Error>>) -> Res
 /// What the process has used, for all of its publishers and subscribers together.
 struct Used {
     resources: ResourceUse,
-    wire: Option<WireUse>,
+    wire: WireUse,
     machine_cores: usize,
 }
 
@@ -344,7 +344,7 @@ fn sides(job: &Job, published: &[Published], received: Vec<Received>, sent: &[Se
     if let Some(first) = sides.first_mut() {
         first.cpu_percent = used.resources.total.cpu_percent_of_core() / used.machine_cores as f64;
         first.resources = Some(used.resources.clone());
-        first.wire.clone_from(&used.wire);
+        first.wire = Some(used.wire.clone());
     }
     sides
 }
@@ -390,7 +390,7 @@ pub(super) mod tests {
     fn what_a_process_uses_is_told_once() {
         let used = Used {
             resources: ResourceUse::default(),
-            wire: Some(WireUse { send_calls: 3, ..WireUse::default() }),
+            wire: WireUse { send_calls: 3, ..WireUse::default() },
             machine_cores: 2,
         };
         let sides = sides(&job(), &[], Vec::new(), &[], &used);

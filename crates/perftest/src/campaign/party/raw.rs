@@ -12,7 +12,9 @@ use crate::campaign::spec::Wait;
 use crate::campaign::types::Stamp;
 use crate::clock::MonotonicNs;
 use crate::error::Error;
+use crate::messaging::{Carried, SocketTraffic};
 use crate::payload;
+use crate::resources::socket_drops;
 
 /// Receive buffer asked for: what Peregrine asks for.
 const RECEIVE_BUFFER_LEN: usize = 8 << 20;
@@ -24,11 +26,18 @@ pub(super) struct RawLink {
     data_len: usize,
     wait: Wait,
     patterns: bool,
+    traffic: SocketTraffic,
 }
 
 impl RawLink {
     pub(super) fn new(job: &Job) -> Self {
-        Self { address: job.address, data_len: job.data_len as usize, wait: job.wait, patterns: job.patterns }
+        Self {
+            address: job.address,
+            data_len: job.data_len as usize,
+            wait: job.wait,
+            patterns: job.patterns,
+            traffic: SocketTraffic::default(),
+        }
     }
 
     fn socket(&self) -> Result<UdpSocket, Error> {
@@ -44,7 +53,8 @@ impl Link for RawLink {
     fn sender(&self, _: Channel) -> Result<Box<dyn Sender>, Error> {
         let datagram = vec![0; self.data_len.max(Stamp::LEN)];
         let (socket, patterns) = (self.socket()?, self.patterns);
-        Ok(Box::new(RawSender { socket, datagram, receivers: Vec::new(), patterns, filled_for: None }))
+        let (receivers, sent) = (Vec::new(), self.traffic.sent());
+        Ok(Box::new(RawSender { socket, datagram, receivers, patterns, filled_for: None, sent }))
     }
 
     fn receiver(&self, _: Channel) -> Result<Box<dyn Receiver>, Error> {
@@ -58,11 +68,13 @@ impl Link for RawLink {
             limit: Duration::ZERO,
             buffer: vec![0; MAX_LEN],
             corrupt: self.patterns.then_some(0),
+            received: self.traffic.received(),
         }))
     }
 
-    fn wire(&self) -> Option<WireUse> {
-        None
+    fn wire(&self) -> WireUse {
+        let path = vec![format!("plain UDP sockets at {}", self.address)];
+        WireUse { path, kernel_drops: socket_drops(), ..self.traffic.wire_use() }
     }
 }
 
@@ -85,6 +97,7 @@ struct RawSender {
     patterns: bool,
     /// The sample whose pattern the datagram has.
     filled_for: Option<u64>,
+    sent: Carried,
 }
 
 impl RawSender {
@@ -114,12 +127,14 @@ impl Sender for RawSender {
         let mut is_complete = true;
         for receiver in &self.receivers {
             match self.socket.send_to(&self.datagram, receiver) {
-                Ok(_) => {}
+                Ok(len) => self.sent.datagram(len),
                 // A receiver that has ended refuses; a queue that is full drops. Neither is this sender's end.
                 Err(error) if matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::WouldBlock) => {
+                    self.sent.error();
                     is_complete = false;
                 }
                 Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NOBUFS.raw_os_error()) => {
+                    self.sent.error();
                     is_complete = false;
                 }
                 Err(error) => return Err(failed(&error)),
@@ -143,13 +158,17 @@ struct RawReceiver {
     limit: Duration,
     buffer: Vec<u8>,
     corrupt: Option<u64>,
+    received: Carried,
 }
 
 impl RawReceiver {
     /// The stamp of the next datagram, and its length.
     fn next(&mut self) -> IoResult<Option<(Stamp, usize)>> {
         match self.socket.recv(&mut self.buffer) {
-            Ok(len) => Ok(Stamp::of_octets(self.buffer.get(..len).unwrap_or_default()).map(|stamp| (stamp, len))),
+            Ok(len) => {
+                self.received.datagram(len);
+                Ok(Stamp::of_octets(self.buffer.get(..len).unwrap_or_default()).map(|stamp| (stamp, len)))
+            }
             Err(error)
                 if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) =>
             {

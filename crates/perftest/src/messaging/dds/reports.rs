@@ -96,7 +96,7 @@ pub(super) fn of_domain(participant: &DomainParticipant) -> EndpointReport {
         }
     }
     let counters = participant.counters();
-    counts[4].1 = counters.not_rtps.saturating_add(counters.malformed);
+    counts[4].1 = counters.not_rtps.saturating_add(counters.drops.malformed);
     report("Sockets of the domain".into(), &counts)
 }
 

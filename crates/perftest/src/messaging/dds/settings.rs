@@ -206,6 +206,17 @@ mod tests {
         assert_eq!(throughput_queue_len(&plan("-sub")), 50);
     }
 
+    /// A reader allocates nothing ahead, so the least of receive queues costs nothing in what may wait to be taken.
+    #[test]
+    fn queues_of_large_samples_are_as_long_as_asked_for() {
+        let plan = plan("-pub -dataLen 52428800 -batchSize 0 -sendQueueSize 5 -receiveQueueSize 1");
+        let writer = writer_qos(&plan, Topic::Throughput);
+        assert_eq!((writer.history, writer.resource_limits.max_samples), (History::KeepAll, Limit::At(5)));
+        assert_eq!(writer.resource_limits.max_samples_per_instance, Limit::At(5));
+        let reader = reader_qos(&plan, Topic::Throughput);
+        assert_eq!(reader.resource_limits.max_samples, Limit::At(THROUGHPUT_READER_LIMIT));
+    }
+
     #[test]
     fn a_batch_holds_as_many_samples_as_fit_without_their_headers() {
         assert_eq!(batch_len(&plan("-pub -dataLen 100")), Some(81 * 104));

@@ -141,6 +141,7 @@ macro_rules! flat_types {
                     seq_num: view.seq_num(),
                     timestamp: high << 32 | u64::from(view.timestamp_usec()),
                     latency_ping: view.latency_ping(),
+                    origin: Sample::NO_ORIGIN,
                     payload: view.bin_data().as_slice()?,
                 })
             }
@@ -208,6 +209,7 @@ mod tests {
             seq_num: 6,
             timestamp: 7 << 32 | 8,
             latency_ping: -1,
+            origin: Sample::NO_ORIGIN,
             payload: &[9, 10, 11],
         };
         for representation in [Representation::Xcdr1, Representation::Xcdr2] {

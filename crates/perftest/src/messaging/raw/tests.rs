@@ -15,7 +15,7 @@ fn raw(domain: u32, line: &str) -> Result<RawMessaging, Error> {
 }
 
 fn sample(seq_num: u32, payload: &[u8]) -> Sample<'_> {
-    Sample { key: [0; 4], entity_id: 0, seq_num, timestamp: 7, latency_ping: -1, payload }
+    Sample { key: [0; 4], entity_id: 0, seq_num, timestamp: 7, latency_ping: -1, origin: Sample::NO_ORIGIN, payload }
 }
 
 /// Sends samples of these payload lengths and returns the lengths and numbers as they arrive.

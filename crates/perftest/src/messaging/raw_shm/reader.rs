@@ -102,7 +102,7 @@ impl RawShmReader {
         while slots < MAX_AT_ONCE
             && let Some(slot) = self.reader.take()?
         {
-            count += deliver_slot(&slot, on_sample);
+            count += Sample::each(&slot, &mut *on_sample);
             slots += 1;
         }
         self.received.add(slots as u64);
@@ -184,19 +184,6 @@ impl SampleReader for RawShmReader {
             }
         }
     }
-}
-
-/// Hands on every sample of a slot; what is not a sample ends it.
-#[inline]
-fn deliver_slot(mut bytes: &[u8], on_sample: &mut impl FnMut(&Sample<'_>)) -> usize {
-    let mut count = 0;
-    while !bytes.is_empty() {
-        let Ok((sample, rest)) = Sample::split_from(bytes) else { break };
-        on_sample(&sample);
-        count += 1;
-        bytes = rest;
-    }
-    count
 }
 
 impl Drop for RawShmListening {

@@ -35,7 +35,7 @@ fn pair(domain: u32, publisher_options: &str) -> Pair {
 }
 
 fn sample(seq_num: u32, payload: &[u8]) -> Sample<'_> {
-    Sample { key: [0; 4], entity_id: 0, seq_num, timestamp: 7, latency_ping: -1, payload }
+    Sample { key: [0; 4], entity_id: 0, seq_num, timestamp: 7, latency_ping: -1, origin: Sample::NO_ORIGIN, payload }
 }
 
 /// What arrives until so many samples have: number, length.
@@ -61,7 +61,7 @@ fn samples_of_every_size_arrive_whole_and_in_order() {
     }
     let expected: Vec<_> = lens.iter().enumerate().map(|(index, len)| (index as u32, *len)).collect();
     assert_eq!(receive(&mut reader, lens.len()), expected);
-    let path = |messaging: &RawShmMessaging| messaging.wire_counter().unwrap()().path;
+    let path = |messaging: &RawShmMessaging| messaging.wire_counter()().path;
     assert_eq!(path(&publisher), ["shared memory (7 sent, 0 received)"]);
     assert_eq!(path(&subscriber), ["shared memory (0 sent, 7 received)"]);
 }

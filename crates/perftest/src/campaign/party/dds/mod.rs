@@ -4,7 +4,7 @@ mod form;
 mod receiving;
 mod sending;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use peregrine::config::{DomainConfig, InterfaceSelection, Peer};
@@ -12,7 +12,7 @@ use peregrine::qos::{
     DataReaderQos, DataRepresentation, DataWriterQos, History, Limit, PublisherQos, Reliability as ReliabilityQos,
     ReliabilityKind, RepresentationId, ResourceLimits, SubscriberQos,
 };
-use peregrine::{DomainParticipant, FlowController, PublishMode, WaitStrategy};
+use peregrine::{DataWriter, DomainParticipant, FlowController, PublishMode, WaitStrategy};
 use peregrine_report::record::{Publishing, Reliability, WireUse};
 
 use self::form::{FormTask, SampleForm};
@@ -59,7 +59,7 @@ pub(super) fn open(job: &Job, dds: Dds) -> Result<Box<dyn Link>, Error> {
                 Wait::Poll => Some(Arc::new(Poller::start(&participant, &ThreadPlan::default(), false)?)),
                 Wait::Block | Wait::Spin | Wait::Listener => None,
             };
-            Ok(Box::new(DdsLink::<F> { participant, poller, job: job.clone(), dds, of: std::marker::PhantomData }))
+            Ok(Box::new(DdsLink::<F> { participant, poller, job: job.clone(), dds, writers: Mutex::default() }))
         }
     }
 
@@ -88,13 +88,20 @@ fn domain_config(job: &Job, path: Path) -> Result<DomainConfig, Error> {
     Ok(config)
 }
 
-struct DdsLink<F> {
+struct DdsLink<F: SampleForm> {
     participant: DomainParticipant,
     /// Receives what nobody waits for, where there is no thread of DDS.
     poller: Option<Arc<Poller>>,
     job: Job,
     dds: Dds,
-    of: std::marker::PhantomData<fn() -> F>,
+    /// To be asked what they sent again.
+    writers: Mutex<Vec<DataWriter<F::Type>>>,
+}
+
+impl<F: SampleForm> DdsLink<F> {
+    fn writers(&self) -> MutexGuard<'_, Vec<DataWriter<F::Type>>> {
+        self.writers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 fn setup(error: &peregrine::Error) -> Error {
@@ -115,6 +122,7 @@ impl<F: SampleForm> Link for DdsLink<F> {
             writer = writer.batching(BATCH_LEN, MAX_BATCH_AGE);
         }
         let writer = writer.build().map_err(|error| setup(&error))?;
+        self.writers().push(writer.clone());
         let writing = Writing::new(writer, self.dds.path, &self.participant, name(channel));
         Ok(F::sender(writing, &self.job))
     }
@@ -131,12 +139,17 @@ impl<F: SampleForm> Link for DdsLink<F> {
         Ok(Box::new(DdsReceiver { reader, polling, corrupt: self.job.patterns.then_some(0) }))
     }
 
-    fn wire(&self) -> Option<WireUse> {
-        let mut wire = wire_use(&self.participant);
+    fn wire(&self) -> WireUse {
+        let repaired = |writer: &DataWriter<F::Type>| {
+            let counters = writer.counters();
+            counters.samples_repaired.saturating_add(counters.fragments_repaired)
+        };
+        let repairs = Some(self.writers().iter().map(repaired).sum());
+        let mut wire = WireUse { repairs, ..wire_use(&self.participant) };
         if self.dds.path == Path::SameProcess {
             wire.path.push("within the process, by reference".into());
         }
-        Some(wire)
+        wire
     }
 
     fn check(&self) -> Result<(), Error> {

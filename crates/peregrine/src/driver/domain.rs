@@ -20,6 +20,7 @@ use peregrine_transport::udp::{Datagram, Datagrams, ReceiveError, Receiver, Rece
 use super::detour::{Detour, News};
 use super::network::Network;
 use super::open::{self, Opened};
+use super::outbox;
 use super::parker::Parker;
 use super::participant::ParticipantCore;
 use super::publishing::Publishing;
@@ -203,7 +204,7 @@ impl Domain {
         self.sockets.send_messages(messages, route);
     }
 
-    /// There is going to be an asynchronous writer: somebody has to publish what it writes.
+    /// There is going to be something to publish: somebody has to do it.
     pub(crate) fn start_publishing(self: &Arc<Self>) -> Result<(), Error> {
         if self.is_polled() {
             return Ok(());
@@ -216,7 +217,7 @@ impl Domain {
         })
     }
 
-    /// An asynchronous writer has something to send.
+    /// An asynchronous writer has something to send, or another one that nobody stays with.
     pub(crate) fn publish(&self, writer: Arc<WriterCore>) {
         self.publishing.add(writer);
         if self.is_polled() {
@@ -224,7 +225,7 @@ impl Domain {
         }
     }
 
-    /// An asynchronous writer is gone for good.
+    /// A writer is gone for good.
     pub(crate) fn stop_publishing(&self, writer: &WriterCore) {
         self.publishing.remove(writer);
     }
@@ -292,6 +293,7 @@ impl Domain {
             {
                 tracing::warn!(?scheduling, %error, "cannot set the scheduling of a thread of the domain");
             }
+            let _wanted = outbox::be_wanted();
             body();
         };
         builder.spawn(run).map_err(Error::system)
@@ -567,6 +569,7 @@ impl Domain {
             return;
         };
         let Some(state) = polled.as_mut() else { return };
+        let _wanted = outbox::be_wanted();
         self.take_up_groups(state);
         let PollState { receiver, poller, data_sockets, touched, rounds, sockets_due, .. } = state;
         let start = now();

@@ -26,6 +26,7 @@ mod lookout;
 mod network;
 pub(crate) mod observer;
 mod open;
+mod outbox;
 mod parker;
 pub(crate) mod participant;
 mod publishing;

@@ -1,4 +1,5 @@
-//! Asynchronous writers that have something to send, and who sends it: one thread of the domain, or whoever polls.
+//! Asynchronous writers that have something to send, and others that nobody could stay with until all had left; and who sends
+//! it: one thread of the domain, or whoever polls.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -9,18 +9,17 @@ use peregrine_rtps::id::Guid;
 use peregrine_rtps::qos::NonMatch;
 use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::{Instant, Span};
-use peregrine_rtps::transmit::TransmitBatch;
 use peregrine_rtps::writer::{HandOverBatch, MatchedReader, ReaderPath, Writer, WriterEvent};
 use peregrine_transport::event::{Poller, Token};
 use peregrine_transport::shm::{Overflow, Request};
 
-use super::delivery::{Handing, Told};
+use super::delivery::Told;
 use super::domain::Domain;
 use super::due::Due;
 use super::flow::FlowController;
 use super::local::LocalReader;
+use super::outbox::Outbox;
 use super::publishing::Turn;
-use super::send::Route;
 pub(crate) use super::shm::outgoing::PayloadSlot;
 use super::shm::outgoing::{Looked, Outgoing};
 use super::telling::{Telling, is_telling};
@@ -82,15 +81,6 @@ const HELD_UP_MAX: Span = Span::from_millis(2);
 
 /// Octets of samples that an asynchronous writer puts together at once: a train of datagrams.
 const PUBLISH_OCTETS: usize = 1 << 16;
-
-#[derive(Debug, Default)]
-struct Outbox {
-    batch: TransmitBatch,
-    /// Messages of it that have left already.
-    sent: usize,
-    route: Route,
-    handing: Handing,
-}
 
 /// One writer.
 pub(crate) struct WriterCore {
@@ -287,9 +277,14 @@ impl WriterCore {
                     break;
                 }
                 drop(guard);
-                self.domain.send_by(&mut outbox.route, &outbox.batch);
+                let has_left = outbox.send(&self.domain);
                 guard = self.lock();
-                guard.writer.reclaim(&mut outbox.batch);
+                if !has_left {
+                    guard.outbox = Some(outbox);
+                    self.leave_rest(guard);
+                    return told;
+                }
+                outbox.give_back_to(&mut guard.writer);
             }
             guard.outbox = Some(outbox);
             guard.sending = false;
@@ -450,9 +445,46 @@ impl WriterCore {
         }
     }
 
+    /// The calling thread is wanted elsewhere. The token of who sends goes with what has not left.
+    #[cold]
+    fn leave_rest<'c>(&'c self, guard: MutexGuard<'c, WriterState>) {
+        let deadline = self.due.set(guard.writer.poll_timeout().map(|(at, _)| at));
+        drop(guard);
+        self.domain.arm(deadline);
+        let Some(me) = self.me.upgrade() else { return };
+        if self.domain.start_publishing().is_ok() {
+            self.domain.publish(me);
+        } else {
+            // Nobody else does it.
+            while me.send_rest() == Turn::Again {}
+        }
+    }
+
+    /// Its turn has come to send what was [left](Self::leave_rest).
+    fn send_rest(self: &Arc<Self>) -> Turn {
+        let mut guard = self.lock();
+        if guard.has_ended {
+            return Turn::Over;
+        }
+        let Some(mut outbox) = guard.outbox.take() else { return Turn::Over };
+        drop(guard);
+        let has_left = outbox.send_on(&self.domain);
+        guard = self.lock();
+        if !has_left {
+            guard.outbox = Some(outbox);
+            return Turn::Again;
+        }
+        outbox.give_back_to(&mut guard.writer);
+        guard.outbox = Some(outbox);
+        guard.sending = false;
+        self.transmit(guard);
+        self.after();
+        Turn::Over
+    }
+
     /// Its turn to send has come: as much as its flow controller lets leave.
     pub(super) fn publish(self: &Arc<Self>) -> Turn {
-        let Some(flow) = &self.flow else { return Turn::Over };
+        let Some(flow) = &self.flow else { return self.send_rest() };
         let mut guard = self.lock();
         if guard.has_ended {
             return Turn::Over;
@@ -465,14 +497,10 @@ impl WriterCore {
         let mut told = Told::default();
         guard = self.hand_over(guard, &mut outbox.handing, &mut told);
         drop(guard);
-        let (allowed, next) = flow.allow(now(), outbox.batch.messages().skip(outbox.sent));
-        let leaving = outbox.batch.messages().skip(outbox.sent).take(allowed);
-        self.domain.send_messages(&mut outbox.route, leaving);
-        outbox.sent += allowed;
+        let next = outbox.send_by_rate(&self.domain, flow);
         guard = self.lock();
-        if !outbox.batch.is_empty() && outbox.sent == outbox.batch.len() {
-            guard.writer.reclaim(&mut outbox.batch);
-            outbox.sent = 0;
+        if outbox.has_left() {
+            outbox.give_back_to(&mut guard.writer);
         }
         guard.outbox = Some(outbox);
         let turn = match next {
@@ -639,10 +667,8 @@ impl WriterCore {
 
     /// It is gone for good, and what has not been sent is not.
     pub(super) fn end(&self) {
-        if self.flow.is_some() {
-            self.lock().has_ended = true;
-            self.domain.stop_publishing(self);
-        }
+        self.lock().has_ended = true;
+        self.domain.stop_publishing(self);
     }
 
     /// Whether everything has left and the readers have acknowledged it.

@@ -108,6 +108,11 @@ impl StatusMask {
         self.untold &= !other.bits;
     }
 
+    /// Puts statuses in that nobody is to be told of.
+    pub(crate) const fn insert_told(&mut self, other: Self) {
+        self.bits |= other.bits;
+    }
+
     /// The statuses put in since the last call.
     pub(crate) const fn take_untold(&mut self) -> Self {
         let untold = self.untold;

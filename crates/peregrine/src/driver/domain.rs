@@ -93,10 +93,18 @@ struct PollState {
     rounds: u32,
     /// Until then, who looks without waiting looks at shared memory only.
     sockets_due: Instant,
+    /// How long it will be until then the next time.
+    sockets_every: Span,
+    /// So often still, who looks without waiting does not look at the clock either.
+    looks: u32,
 }
 
 /// A look at the sockets costs several of what a sample in shared memory takes, and what comes by them more than this.
 const SOCKETS_EVERY: Span = Span::from_micros(5);
+/// The same of sockets by which nothing has come for a while: who sleeps at them is not told sooner.
+const QUIET_SOCKETS_EVERY: Span = Span::from_micros(40);
+/// How often somebody looks at shared memory between two looks at the clock, which costs as much.
+const LOOKS_PER_CLOCK: u32 = 16;
 
 /// Keeps a domain's threads alive; the last one to go ends them.
 pub(crate) struct DomainHandle(Arc<Domain>);
@@ -557,6 +565,8 @@ impl Domain {
             touched: Touched::default(),
             rounds: 0,
             sockets_due: now(),
+            sockets_every: SOCKETS_EVERY,
+            looks: 0,
         })
     }
 
@@ -571,13 +581,13 @@ impl Domain {
         let Some(state) = polled.as_mut() else { return };
         let _wanted = outbox::be_wanted();
         self.take_up_groups(state);
-        let PollState { receiver, poller, data_sockets, touched, rounds, sockets_due, .. } = state;
-        let start = now();
-        let until = start + timeout.into();
-        if timeout.is_zero() && start < *sockets_due && self.take_shared_memory_only(start, touched) {
+        if timeout.is_zero() && self.take_shared_memory_only(state) {
             return;
         }
-        *sockets_due = start + SOCKETS_EVERY;
+        let PollState { receiver, poller, data_sockets, touched, rounds, .. } = state;
+        let start = now();
+        let until = start + timeout.into();
+        state.sockets_due = start + state.sockets_every;
         let mut at = start;
         loop {
             let next_turn = if self.publishing.has_turns() { self.publishing.go_round() } else { NEVER };
@@ -586,7 +596,9 @@ impl Domain {
             for socket in &*data_sockets {
                 any |= self.receive_once(receiver, socket, touched);
             }
-            any |= self.shared_memory.as_ref().is_some_and(|shared| shared.take(at, touched, self));
+            let every = if any { SOCKETS_EVERY.0 } else { (2 * state.sockets_every.0).min(QUIET_SOCKETS_EVERY.0) };
+            state.sockets_every = Span(every);
+            any |= self.shared_memory.as_ref().is_some_and(|shared| shared.take(&mut Some(at), touched, self));
             *rounds = rounds.wrapping_add(1);
             // Discovery and timers are looked at now and then while data is what keeps us here.
             let looks_around = rounds.is_multiple_of(64);
@@ -639,12 +651,24 @@ impl Domain {
     }
 
     /// Looks at shared memory, if there is any and nothing else is due.
-    fn take_shared_memory_only(&self, now: Instant, touched: &mut Touched) -> bool {
+    fn take_shared_memory_only(&self, state: &mut PollState) -> bool {
         let Some(shared) = self.shared_memory.as_ref().filter(|shared| shared.has_writers()) else { return false };
-        if self.publishing.has_turns() || self.next_wake.load(Ordering::Relaxed) <= now.0 {
+        let mut at = None;
+        if state.looks == 0 {
+            let now = *at.insert(now());
+            if now >= state.sockets_due || self.next_wake.load(Ordering::Relaxed) <= now.0 {
+                return false;
+            }
+            state.looks = LOOKS_PER_CLOCK;
+        }
+        if self.publishing.has_turns() {
             return false;
         }
-        shared.take(now, touched, self);
+        state.looks -= 1;
+        shared.take(&mut at, &mut state.touched, self);
+        if at.is_some_and(|at| at >= state.sockets_due) {
+            state.looks = 0;
+        }
         true
     }
 

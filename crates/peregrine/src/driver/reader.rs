@@ -359,6 +359,19 @@ impl ReaderState {
         }
     }
 
+    /// What [`ReaderCore::after`] is for, where samples have come that nobody waits for: whoever takes finds them. Says whether
+    /// that was all there is to do.
+    #[inline]
+    pub(super) fn note_data_quietly(&mut self) -> bool {
+        let has_listener = self.hook.as_ref().is_some_and(|(_, mask)| mask.intersects(StatusMask::DATA_AVAILABLE));
+        let is_quiet =
+            !has_listener && self.wakers.is_empty() && !self.owes_local && self.reader.take_data_available_alone();
+        if is_quiet {
+            self.statuses.changed.insert_told(StatusMask::DATA_AVAILABLE);
+        }
+        is_quiet
+    }
+
     fn note(&mut self, event: ReaderEvent) {
         let statuses = &mut self.statuses;
         statuses.changed |= match event {

@@ -53,6 +53,11 @@ impl Wakers {
         self.slots.iter().for_each(|slot| slot.waker.wake_by_ref());
     }
 
+    /// Whether nobody wants to be woken.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.slots.len()

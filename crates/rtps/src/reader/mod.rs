@@ -544,6 +544,15 @@ impl Reader {
         self.events.pop_front()
     }
 
+    /// Takes the news that there are samples, if there is no other news and nothing to be sent: as [`Self::poll_event`] would, and
+    /// with nothing left to be done.
+    #[inline]
+    pub fn take_data_available_alone(&mut self) -> bool {
+        let is_alone = self.data_available && self.events.is_empty() && !self.has_transmit();
+        self.data_available &= !is_alone;
+        is_alone
+    }
+
     fn note_alive(&mut self, now: Instant, index: usize) {
         let Some(proxy) = self.writers.get_mut(index) else { return };
         if (!proxy.info.liveliness_lease.is_infinite() || !proxy.alive) && proxy.note_alive(now) {

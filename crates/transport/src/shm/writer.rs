@@ -367,6 +367,15 @@ impl Writer {
         };
         let descriptor = Descriptor { segment, offset, len: slot.len() as u64, metadata };
         let Self { channels, pool, .. } = self;
+        if let ([channel], None) = (channels.as_mut_slice(), only)
+            && channel.is_told_of(place, segment)
+            && channel.has_room()
+        {
+            channel.sender.send(&descriptor, slot.id());
+            pool.hold(slot.id());
+            self.statistics.published += 1;
+            return Ok(());
+        }
         let is_meant = |channel: &Channel| only.is_none_or(|only| only == channel.id);
         if only.is_some() && !channels.iter().any(is_meant) {
             return Err("the reader is gone");
@@ -391,7 +400,7 @@ impl Writer {
             return self.send(slot, metadata, only);
         }
         for channel in channels.iter_mut().filter(|channel| is_meant(channel)) {
-            if channel.make_room() && channel.announced.get(place as usize) == Some(&segment) {
+            if channel.make_room() && channel.is_told_of(place, segment) {
                 channel.sender.send(&descriptor, slot.id());
                 pool.hold(slot.id());
             } else {
@@ -583,10 +592,20 @@ impl Channel {
         Ok((ChannelParts { sender, ring, sleeper, bell }, welcome))
     }
 
-    /// Whether an entry can be sent now, or by withdrawing others.
-    fn has_room_or_evicts(&mut self) -> bool {
+    /// Whether the reader knows the segment in this place.
+    fn is_told_of(&self, place: u32, segment: u32) -> bool {
+        self.announced.get(place as usize) == Some(&segment)
+    }
+
+    /// Whether an entry can be sent now.
+    fn has_room(&mut self) -> bool {
         let result = self.sender.has_room();
-        self.note(result) == Some(true) || self.sender.overflow() == Overflow::Evict
+        self.note(result) == Some(true)
+    }
+
+    /// The same, or by withdrawing others.
+    fn has_room_or_evicts(&mut self) -> bool {
+        self.has_room() || self.sender.overflow() == Overflow::Evict
     }
 
     /// Room for one entry, if need be by withdrawing the oldest.

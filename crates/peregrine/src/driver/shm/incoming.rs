@@ -203,7 +203,7 @@ impl Incoming {
                 return;
             }
             let at = now();
-            let has_taken = hands.take(at, &mut touched, &shared.counters);
+            let has_taken = hands.reader.is_ready() && hands.take(at, &mut touched, &shared.counters);
             if !has_taken {
                 hands.look_for_gone(shared);
                 let is_idle = touched.is_empty() && !hands.has_to_act() && !self.has_commands.load(Ordering::SeqCst);
@@ -226,11 +226,26 @@ impl Incoming {
         !*is_running
     }
 
-    /// Takes what there is at this moment, which was just read; `false` if there was nothing, or another thread is taking.
-    pub(super) fn take_now(&self, at: Instant, touched: &mut Touched, domain: &Domain, shared: &SharedMemory) -> bool {
+    /// Takes what there is; `false` if there was nothing, or another thread is taking. The clock is read where there is something.
+    pub(super) fn take_now(
+        &self,
+        at: &mut Option<Instant>,
+        touched: &mut Touched,
+        domain: &Domain,
+        shared: &SharedMemory,
+    ) -> bool {
         let Some(mut hands) = self.try_hands() else { return false };
         self.obey(&mut hands, touched, shared);
-        let has_taken = hands.take(at, touched, &shared.counters);
+        let is_ready = hands.reader.is_ready();
+        if !is_ready && touched.is_empty() && !hands.has_acts() {
+            hands.look_for_gone(shared);
+            return false;
+        }
+        let at = *at.get_or_insert_with(now);
+        let has_taken = is_ready && hands.take(at, touched, &shared.counters);
+        if has_taken && touched.is_empty() && !hands.has_acts() {
+            return true;
+        }
         if !has_taken {
             hands.look_for_gone(shared);
         }
@@ -393,6 +408,11 @@ impl Hands {
         !self.begun.is_empty() || !self.news.is_empty() && !self.is_awaiting()
     }
 
+    /// Whether there is something that [`Self::acts`] may tell.
+    const fn has_acts(&self) -> bool {
+        !self.news.is_empty() || !self.begun.is_empty()
+    }
+
     /// Whether samples wait that have come before news.
     fn is_awaiting(&self) -> bool {
         self.channels.iter().any(|(_, channel)| channel.order == Order::Awaited)
@@ -433,11 +453,8 @@ impl Hands {
         }
     }
 
-    /// Takes some samples; says whether there were any.
+    /// Takes some samples, when its reader is ready; says whether there were any.
     fn take(&mut self, now: Instant, touched: &mut Touched, counters: &Counters) -> bool {
-        if !self.reader.is_ready() {
-            return false;
-        }
         let wall = wall_at(now);
         let rx = Reception { now, wall, buffer: None, source: HERE };
         let mut taken = 0;
@@ -480,12 +497,14 @@ impl Hands {
     fn take_in_place(&mut self, rx: &Reception<'_>, most: usize, touched: &mut Touched, counters: &Counters) -> usize {
         let Some(samples) = self.reader.in_place() else { return 0 };
         let Some(channel) = self.channels.get_mut(samples.writer()) else { return 0 };
-        let kept = channel.keep(rx, samples, most);
-        if kept > 0 {
-            counters.received.fetch_add(kept as u64, Ordering::Relaxed);
+        let Kept { samples, is_news } = channel.keep(rx, samples, most);
+        if samples > 0 {
+            counters.received.fetch_add(samples as u64, Ordering::Relaxed);
+        }
+        if is_news {
             touched.reader(&channel.core);
         }
-        kept
+        samples
     }
 
     /// Channels that have ended.
@@ -514,6 +533,13 @@ impl Acts {
 
 /// What no working writer sends.
 struct Nonsense;
+
+/// What a reader has got the short way.
+struct Kept {
+    samples: usize,
+    /// Somebody is to be told.
+    is_news: bool,
+}
 
 /// What became of a sample.
 enum Delivered {
@@ -552,11 +578,11 @@ impl Channel {
         }
     }
 
-    /// Gives the reader so many samples at most in the short way, one after the other, and lets the writer know. Says how many.
-    fn keep(&mut self, rx: &Reception<'_>, mut samples: InPlace<'_>, most: usize) -> usize {
+    /// Gives the reader so many samples at most in the short way, one after the other, and lets the writer know.
+    fn keep(&mut self, rx: &Reception<'_>, mut samples: InPlace<'_>, most: usize) -> Kept {
         let writer = self.wanted.writer;
         if self.order != Order::Certain || self.is_paused || writer.entity.has_key() {
-            return 0;
+            return Kept { samples: 0, is_news: false };
         }
         let mut state = self.core.lock();
         let mut kept = 0;
@@ -570,9 +596,10 @@ impl Channel {
             self.owed_note = None;
             samples.note(noted(state.reader.acknowledged_below(writer)));
         }
+        let is_news = kept > 0 && !state.note_data_quietly();
         drop(state);
         drop(samples);
-        kept
+        Kept { samples: kept, is_news }
     }
 
     /// Gives the reader what an entry says.

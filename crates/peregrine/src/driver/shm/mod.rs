@@ -255,9 +255,9 @@ impl SharedMemory {
         self.incoming.run(domain, self);
     }
 
-    /// Under `Poll`: takes what has come. Says whether there was anything.
-    pub(super) fn take(&self, now: Instant, touched: &mut Touched, domain: &Domain) -> bool {
-        self.incoming.take_now(now, touched, domain, self)
+    /// Under `Poll`: takes what has come, and reads the clock for it if that was not done. Says whether there was anything.
+    pub(super) fn take(&self, at: &mut Option<Instant>, touched: &mut Touched, domain: &Domain) -> bool {
+        self.incoming.take_now(at, touched, domain, self)
     }
 
     /// Under `Poll`: sleeps until something comes, or until `end`.

@@ -355,6 +355,8 @@ fn one_thread_sleeps_for_all_writers_and_any_of_them_wakes_it() {
         told.recv().unwrap();
     }
     let mut reader = thread.join().unwrap();
+    // Whoever found a sample at each look has not seen the news of its segment.
+    assert_eq!(take(&mut reader), None);
     assert_eq!(reader.wait(Duration::ZERO, Some(MonotonicNs::now())), Wake::TimedOut);
     let interrupt = reader.interrupt();
     std::thread::spawn(move || interrupt.interrupt());

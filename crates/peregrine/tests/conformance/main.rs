@@ -63,6 +63,9 @@ impl Path {
     }
 }
 
+/// What comes of writing a sample.
+type Written = Result<SequenceNumber, peregrine::Error>;
+
 /// What is written and read: an instance and a value.
 pub(crate) trait Subject: DdsType + std::fmt::Debug + PartialEq + Send + Sync {
     fn new(id: u32, value: u32) -> Self;
@@ -71,20 +74,34 @@ pub(crate) trait Subject: DdsType + std::fmt::Debug + PartialEq + Send + Sync {
     fn value(&self) -> u32;
 
     /// Writes a sample, now or at a time of its own: encoded, or made where it is sent from, if its type can be.
-    fn put(
-        writer: &DataWriter<Self>,
-        id: u32,
-        value: u32,
-        at: Option<Timestamp>,
-    ) -> Result<SequenceNumber, peregrine::Error> {
-        let sample = Self::new(id, value);
-        at.map_or_else(|| writer.write(&sample), |at| writer.write_at(&sample, at))
+    fn put(writer: &DataWriter<Self>, id: u32, value: u32, at: Option<Timestamp>) -> Written {
+        write(writer, &Self::new(id, value), at)
     }
 
     /// The values there are to take: decoded, or seen where they lie, if their type can be.
     fn take(reader: &DataReader<Self>) -> Vec<u32> {
         reader.take().unwrap().iter().filter_map(|sample| sample.data.as_ref()).map(Self::value).collect()
     }
+}
+
+/// Encodes and writes a sample.
+fn write<T: Subject>(writer: &DataWriter<T>, sample: &T, at: Option<Timestamp>) -> Written {
+    at.map_or_else(|| writer.write(sample), |at| writer.write_at(sample, at))
+}
+
+/// Writes a sample of a plain type, made where it is sent from.
+fn write_on_loan<T: Subject>(writer: &DataWriter<T>, sample: T, at: Option<Timestamp>) -> Written {
+    let mut lent = writer.loan()?;
+    *lent = sample;
+    match at {
+        Some(at) => writer.write_loan_at(lent, at),
+        None => writer.write_loan(lent),
+    }
+}
+
+/// The values of samples of a plain type, seen where they lie.
+fn take_plain<T: Subject>(reader: &DataReader<T>) -> Vec<u32> {
+    take_in_place(reader, |sample| sample.borrow().expect("it lies as the type wants it").value())
 }
 
 /// The values of what is lent, of samples that have one.
@@ -115,26 +132,13 @@ impl Subject for Plain {
     }
 
     /// Every other one on loan.
-    fn put(
-        writer: &DataWriter<Self>,
-        id: u32,
-        value: u32,
-        at: Option<Timestamp>,
-    ) -> Result<SequenceNumber, peregrine::Error> {
+    fn put(writer: &DataWriter<Self>, id: u32, value: u32, at: Option<Timestamp>) -> Written {
         let sample = Self::new(id, value);
-        if value.is_multiple_of(2) {
-            return at.map_or_else(|| writer.write(&sample), |at| writer.write_at(&sample, at));
-        }
-        let mut lent = writer.loan()?;
-        *lent = sample;
-        match at {
-            Some(at) => writer.write_loan_at(lent, at),
-            None => writer.write_loan(lent),
-        }
+        if value.is_multiple_of(2) { write(writer, &sample, at) } else { write_on_loan(writer, sample, at) }
     }
 
     fn take(reader: &DataReader<Self>) -> Vec<u32> {
-        take_in_place(reader, |sample| sample.borrow().expect("it lies as the type wants it").value())
+        take_plain(reader)
     }
 }
 
@@ -158,22 +162,12 @@ impl Subject for Keyless {
     }
 
     /// All of them on loan.
-    fn put(
-        writer: &DataWriter<Self>,
-        id: u32,
-        value: u32,
-        at: Option<Timestamp>,
-    ) -> Result<SequenceNumber, peregrine::Error> {
-        let mut lent = writer.loan()?;
-        *lent = Self::new(id, value);
-        match at {
-            Some(at) => writer.write_loan_at(lent, at),
-            None => writer.write_loan(lent),
-        }
+    fn put(writer: &DataWriter<Self>, id: u32, value: u32, at: Option<Timestamp>) -> Written {
+        write_on_loan(writer, Self::new(id, value), at)
     }
 
     fn take(reader: &DataReader<Self>) -> Vec<u32> {
-        take_in_place(reader, |sample| sample.borrow().expect("it lies as the type wants it").value())
+        take_plain(reader)
     }
 }
 
@@ -240,15 +234,9 @@ impl Subject for Flat<Built> {
     }
 
     /// Every other one where it is sent from, changed in place.
-    fn put(
-        writer: &DataWriter<Self>,
-        id: u32,
-        value: u32,
-        at: Option<Timestamp>,
-    ) -> Result<SequenceNumber, peregrine::Error> {
+    fn put(writer: &DataWriter<Self>, id: u32, value: u32, at: Option<Timestamp>) -> Written {
         if value.is_multiple_of(2) {
-            let sample = Self::new(id, value);
-            return at.map_or_else(|| writer.write(&sample), |at| writer.write_at(&sample, at));
+            return write(writer, &Self::new(id, value), at);
         }
         let mut lent = writer.loan_flat(512, |builder| Built::build(builder, id, value + 10))?;
         lent.view_mut().value_mut()?.set(value);

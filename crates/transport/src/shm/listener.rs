@@ -2,7 +2,10 @@
 
 use super::bells::Bells;
 use super::link::{Address, Door, Link, Peer, Received, Trust};
+use super::memory::Memory;
 use super::message::{Message, ReaderKey, Refusal, WriterKey};
+use super::page::{Mine, Words};
+use super::wake::BELLS;
 use crate::event::{Poller, Token};
 use std::collections::VecDeque;
 use std::io;
@@ -14,11 +17,15 @@ const MAX_SILENT: usize = 64;
 /// How many connections one call accepts, so that it ends whatever comes.
 const MAX_ACCEPTED: usize = 32;
 
+/// Tells reader processes apart: by the kernel's word, and by the inode of their sleeper page.
+pub(super) type Identity = (Peer, u64, u64);
+
 /// Where readers of other processes come in. One for a process is enough, whatever the number of its writers.
 #[derive(Debug)]
 pub struct Listener {
     door: Door,
-    bells: Arc<Bells>,
+    bells: Arc<Bells<Identity>>,
+    bell_page: Memory,
     silent: VecDeque<Link>,
     /// Readable when a connection or a first message has come.
     poller: Poller,
@@ -35,7 +42,9 @@ pub struct Request {
     pub(super) probe: u64,
     pub(super) sleeper: OwnedFd,
     pub(super) hold_page: OwnedFd,
-    pub(super) bells: Arc<Bells>,
+    pub(super) bells: Arc<Bells<Identity>>,
+    /// The page of the bells, as the reader gets it.
+    pub(super) bell_page: Memory,
 }
 
 impl Listener {
@@ -46,7 +55,9 @@ impl Listener {
     pub fn new(trust: Trust) -> io::Result<Self> {
         let (door, poller) = (Door::open(trust)?, Poller::new()?);
         poller.add(&door, Token(0))?;
-        Ok(Self { door, bells: Bells::new()?, silent: VecDeque::new(), poller, strangers: 0 })
+        let bell_page = Memory::new("peregrine-bells", BELLS as usize * 8)?;
+        let bells = Bells::new(Mine::new(Words::of(&bell_page)));
+        Ok(Self { door, bells, bell_page, silent: VecDeque::new(), poller, strangers: 0 })
     }
 
     /// What readers must know to come here.
@@ -84,8 +95,18 @@ impl Listener {
                     [Some(sleeper), Some(hold_page)],
                 ) => {
                     self.poller.remove(&link)?;
-                    let bells = Arc::clone(&self.bells);
-                    return Ok(Some(Request { link, writer, reader, holds, probe, sleeper, hold_page, bells }));
+                    let (bells, bell_page) = (Arc::clone(&self.bells), self.bell_page.clone());
+                    return Ok(Some(Request {
+                        link,
+                        writer,
+                        reader,
+                        holds,
+                        probe,
+                        sleeper,
+                        hold_page,
+                        bells,
+                        bell_page,
+                    }));
                 }
                 Received::Message(..) | Received::Closed => {
                     self.strangers += 1;
@@ -132,6 +153,15 @@ impl Request {
     #[must_use]
     pub fn peer(&self) -> Peer {
         self.link.peer()
+    }
+
+    /// The process of the reader.
+    ///
+    /// # Errors
+    /// What it has sent as its sleeper page is no descriptor of a file.
+    pub(super) fn identity(&self) -> io::Result<Identity> {
+        let stat = rustix::fs::fstat(&self.sleeper)?;
+        Ok((self.peer(), stat.st_dev, stat.st_ino))
     }
 
     /// Says no.

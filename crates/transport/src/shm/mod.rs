@@ -32,6 +32,7 @@
 //! | [`Writer`] | slots to write samples in, and a channel to each reader process |
 //! | [`Place`], [`Apart`] | whether two processes are where memory can be shared at all |
 //! | [`Reader`] | the channels of all writers, which one thread waits for: one for a process |
+//! | [`Interrupt`], [`Commands`] | what other threads of its process tell the one that takes, and end its wait with |
 //! | [`Slot`], [`SharedSlot`], [`Sample`] | a sample to be written, to be kept by the writer, to be read |
 //!
 //! Nothing here has a name in a file system: memory is passed by descriptor over a socket that closes when its process
@@ -40,14 +41,13 @@
 //!
 //! It takes Linux 5.16; an older one has no way to wait for several futexes, and [`Reader::new`] says so.
 
-// The models use the ring and the wake-up alone.
+// The models use the ring, the ways back of slots, what wakes and what is told, alone.
 #![cfg_attr(all(loom, test), allow(dead_code))]
 
-#[cfg(not(all(loom, test)))]
 mod bells;
+mod commands;
 #[cfg(not(all(loom, test)))]
 mod error;
-#[cfg(not(all(loom, test)))]
 mod futex;
 #[cfg(not(all(loom, test)))]
 mod host;
@@ -79,7 +79,9 @@ mod wake;
 #[cfg(not(all(loom, test)))]
 mod writer;
 
+pub use commands::Commands;
 pub use ring::{Descriptor, Metadata, Overflow, SLOT_ALIGN};
+pub use wake::Interrupt;
 
 #[cfg(not(all(loom, test)))]
 pub use {
@@ -90,8 +92,8 @@ pub use {
     listener::{Listener, Request},
     message::{MESSAGE_BYTES, Message, ReaderKey, Refusal, WriterKey},
     reader::{
-        ConnectError, Connecting, Connection, Connector, InPlace, Interrupt, Notes, Reader, ReaderConfig,
-        ReaderStatistics, TooManyProcesses, Wake, WriterGone, WriterId,
+        ConnectError, Connecting, Connection, Connector, InPlace, Notes, Reader, ReaderConfig, ReaderStatistics,
+        TooManyProcesses, Wake, WriterGone, WriterId,
     },
     sample::Sample,
     slot::{SharedSlot, Slot, TooLong},

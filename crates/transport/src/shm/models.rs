@@ -1,16 +1,17 @@
-//! Models of the ring, of the life of a slot, and of the wake-up, run through every interleaving that the model checker
+//! Models of the ring, of the life of a slot, and of the wake-ups, run through every interleaving that the model checker
 //! distinguishes. The payload is a cell that reports any access that is not ordered.
 
 use super::page::{Mine, Seen, Words};
 use super::returns::{Returns, SlotId};
 use super::ring::{Descriptor, Metadata, Overflow, Receiver, Sender, Shape, Shared, TakeError, Withdrawn};
-use super::sync::{Ordering, fence};
-use super::wake::{self, SLEEPER_WORDS, Sleeper};
 use loom::cell::UnsafeCell;
 use loom::thread;
 use std::sync::Arc;
 
+mod commands;
+pub(in crate::shm) mod kernel;
 mod orders;
+mod wake_ups;
 
 /// The segment of a model: slots of one word.
 struct Slots(Vec<UnsafeCell<u64>>);
@@ -54,6 +55,23 @@ fn bounded(preemptions: usize) -> loom::model::Builder {
     builder
 }
 
+/// A writer that sends 1, 2 and 3 in these slots, each as soon as there is room.
+fn start_writer(mut sender: Sender<usize>, slots: &Arc<Slots>) -> thread::JoinHandle<()> {
+    let slots = Arc::clone(slots);
+    thread::spawn(move || {
+        let mut free: Vec<usize> = (0..slots.0.len()).collect();
+        for value in 1..=3 {
+            while free.is_empty() || !sender.has_room().unwrap() {
+                thread::yield_now();
+                sender.reclaim(|slot| free.push(slot)).unwrap();
+            }
+            let slot = free.pop().unwrap();
+            slots.write(slot, value);
+            sender.send(&descriptor(slot, value), slot);
+        }
+    })
+}
+
 /// Takes until `last` has come; checks that values rise and that the octets are those that were announced.
 fn take_until(last: u64, shared: &Shared, receiver: &mut Receiver, slots: &Slots) -> u64 {
     let (mut before, mut count) = (0, 0);
@@ -74,23 +92,9 @@ fn take_until(last: u64, shared: &Shared, receiver: &mut Receiver, slots: &Slots
 #[test]
 fn what_is_sent_is_taken_once_and_in_order_and_no_slot_is_rewritten_in_use() {
     bounded(3).check(|| {
-        let (mut sender, shared, mut receiver) = channel(2, 1, Overflow::Block);
+        let (sender, shared, mut receiver) = channel(2, 1, Overflow::Block);
         let slots = Slots::new(2);
-        let writer = thread::spawn({
-            let slots = Arc::clone(&slots);
-            move || {
-                let mut free = vec![0, 1];
-                for value in 1..=3 {
-                    while free.is_empty() || !sender.has_room().unwrap() {
-                        thread::yield_now();
-                        sender.reclaim(|slot| free.push(slot)).unwrap();
-                    }
-                    let slot = free.pop().unwrap();
-                    slots.write(slot, value);
-                    sender.send(&descriptor(slot, value), slot);
-                }
-            }
-        });
+        let writer = start_writer(sender, &slots);
         assert_eq!(take_until(3, &shared, &mut receiver, &slots), 3);
         assert_eq!(receiver.lost(), 0);
         writer.join().unwrap();
@@ -101,23 +105,9 @@ fn what_is_sent_is_taken_once_and_in_order_and_no_slot_is_rewritten_in_use() {
 #[test]
 fn what_is_looked_at_in_place_is_not_rewritten_meanwhile() {
     bounded(3).check(|| {
-        let (mut sender, shared, mut receiver) = channel(2, 1, Overflow::Block);
+        let (sender, shared, mut receiver) = channel(2, 1, Overflow::Block);
         let slots = Slots::new(1);
-        let writer = thread::spawn({
-            let slots = Arc::clone(&slots);
-            move || {
-                let mut free = vec![0];
-                for value in 1..=3 {
-                    while free.is_empty() || !sender.has_room().unwrap() {
-                        thread::yield_now();
-                        sender.reclaim(|slot| free.push(slot)).unwrap();
-                    }
-                    let slot = free.pop().unwrap();
-                    slots.write(slot, value);
-                    sender.send(&descriptor(slot, value), slot);
-                }
-            }
-        });
+        let writer = start_writer(sender, &slots);
         let mut before = 0;
         while before < 3 {
             let Some(Descriptor { offset, metadata, .. }) = receiver.peek(&shared) else {
@@ -207,7 +197,7 @@ fn slots_let_go_on_other_threads_come_back_once() {
             back.len()
         };
         let early = look() + look();
-        keepers.map(|keeper| keeper.join().unwrap());
+        keepers.into_iter().for_each(|keeper| keeper.join().unwrap());
         assert_eq!(early + look(), 2);
         assert!(returns.take().is_empty());
     });
@@ -233,111 +223,4 @@ fn a_reader_holds_no_more_than_agreed() {
         }
         other.join().unwrap();
     });
-}
-
-/// Two writers of different processes, so two bells; the reader waits for either. A wake-up lost is a deadlock, which the
-/// model checker reports.
-#[test]
-fn no_wake_up_is_lost() {
-    bounded(3).check(|| {
-        let sleeper = Words::new(SLEEPER_WORDS);
-        // Both bells on one page: the model of the kernel waits for one place.
-        let (bell, ring) = (Words::new(1), Words::new(1));
-        let writer = thread::spawn({
-            let (asleep, bell, ring) = (Seen::new(sleeper.clone()), Mine::new(bell.clone()), Mine::new(ring.clone()));
-            move || {
-                for published in 1..=2 {
-                    ring.store(0, published, Ordering::Release);
-                    fence(Ordering::SeqCst);
-                    if wake::is_asleep(&asleep) {
-                        bell.ring(0);
-                    }
-                }
-            }
-        });
-        let (sleeper, bell, ring) = (Sleeper::new(Mine::new(sleeper)), Seen::new(bell), Seen::new(ring));
-        let mut seen = 0;
-        while seen < 2 {
-            let is_ready = || ring.load_acquire(0) > seen;
-            sleeper.sleep_unless(|| bell.load_acquire(0), is_ready, |noted| bell.words().wait(0, noted));
-            seen = ring.load_acquire(0);
-        }
-        writer.join().unwrap();
-    });
-}
-
-/// The other direction: the writer asks to be told, looks again and only then waits.
-#[test]
-fn a_writer_that_waits_for_room_is_told() {
-    bounded(3).check(|| {
-        let (mut sender, shared, mut receiver) = channel(1, 1, Overflow::Block);
-        sender.send(&descriptor(0, 1), 0);
-        let told = Words::new(1);
-        let reader = thread::spawn({
-            let told = Mine::new(told.clone());
-            move || {
-                let taken = receiver.take(&shared).unwrap().unwrap();
-                if taken.tell {
-                    told.ring(0);
-                }
-                if shared.release(taken.cell) {
-                    told.ring(0);
-                }
-            }
-        });
-        let told = Seen::new(told);
-        let mut free = None;
-        while free.is_none() {
-            let noted = told.load_acquire(0);
-            sender.ask_to_be_told(true);
-            sender.reclaim(|slot| free = Some(slot)).unwrap();
-            if free.is_none() {
-                told.words().wait(0, noted);
-            }
-        }
-        sender.ask_no_more();
-        reader.join().unwrap();
-    });
-}
-
-/// The same of a reader that passes several and then asks once whether the writer waits, for room or for a note.
-#[test]
-fn a_writer_that_waits_for_room_or_a_note_is_told_once_for_several() {
-    for wants_note in [false, true] {
-        bounded(3).check(move || {
-            let (mut sender, shared, mut receiver) = channel(2, 1, Overflow::Block);
-            (0..2).for_each(|slot| sender.send(&descriptor(slot, slot as u64), slot));
-            let told = Words::new(1);
-            let reader = thread::spawn({
-                let told = Mine::new(told.clone());
-                move || {
-                    for _ in 0..2 {
-                        assert!(receiver.peek(&shared).is_some());
-                        receiver.pass(&shared);
-                    }
-                    if shared.settle(Some(2)) {
-                        told.ring(0);
-                    }
-                }
-            });
-            let told = Seen::new(told);
-            let mut free = 0;
-            loop {
-                let noted = told.load_acquire(0);
-                let is_done = if wants_note {
-                    sender.ask_for_note(2);
-                    sender.note() == 2
-                } else {
-                    sender.ask_to_be_told(true);
-                    sender.reclaim(|_| free += 1).unwrap();
-                    free == 2
-                };
-                if is_done {
-                    break;
-                }
-                told.words().wait(0, noted);
-            }
-            reader.join().unwrap();
-        });
-    }
 }

@@ -145,45 +145,37 @@ mod mapped {
 #[cfg(all(loom, test))]
 mod modelled {
     use super::{AtomicU64, Ordering};
-    use loom::sync::{Condvar, Mutex};
+    use crate::shm::models::kernel;
     use std::sync::Arc;
-
-    #[derive(Debug)]
-    struct Inner {
-        words: Vec<AtomicU64>,
-        gate: Mutex<()>,
-        woken: Condvar,
-    }
 
     /// What both processes of a model have "mapped".
     #[derive(Clone, Debug)]
-    pub(in crate::shm) struct Words(Arc<Inner>);
+    pub(in crate::shm) struct Words(Arc<Vec<AtomicU64>>);
 
     impl Words {
         pub(in crate::shm) fn new(len: usize) -> Self {
-            let words = (0..len).map(|_| AtomicU64::new(0)).collect();
-            Self(Arc::new(Inner { words, gate: Mutex::new(()), woken: Condvar::new() }))
+            Self(Arc::new((0..len).map(|_| AtomicU64::new(0)).collect()))
         }
 
         pub(super) fn len(&self) -> usize {
-            self.0.words.len()
+            self.0.len()
         }
 
         pub(super) fn at(&self, index: usize) -> &AtomicU64 {
-            &self.0.words[index]
+            &self.0[index]
         }
 
-        pub(super) fn wake(&self, _index: usize) {
-            let _gate = self.0.gate.lock().unwrap();
-            self.0.woken.notify_all();
+        pub(super) fn wake(&self, index: usize) {
+            kernel::wake(self.at(index));
         }
 
-        /// As the kernel does: the comparison and falling asleep are one.
+        pub(in crate::shm) fn futex_wait(&self, index: usize, value: u64) -> kernel::Wait {
+            let words = self.clone();
+            kernel::Wait::new(self.at(index), move || words.at(index).load(Ordering::Relaxed) == value)
+        }
+
         pub(in crate::shm) fn wait(&self, index: usize, value: u64) {
-            let gate = self.0.gate.lock().unwrap();
-            if self.at(index).load(Ordering::Relaxed) == value {
-                drop(self.0.woken.wait(gate).unwrap());
-            }
+            kernel::wait(&[self.futex_wait(index, value)], None);
         }
     }
 }

@@ -9,7 +9,7 @@ use super::page::{Mine, Seen, Words};
 use super::ring::{self, Corrupt, HOLD_PROBE, Metadata, Overflow, RING_PROBE, Receiver, Shape, Shared, Taken};
 use super::sample::{Sample, Tie};
 use super::sync::Ordering;
-use super::wake::{BELLS, SLEEPER_WORDS, Sleeper};
+use super::wake::{BELLS, Interrupt, SLEEPER_WORDS, Sleeper};
 use super::writer::{Gone, probe};
 use crate::clock::MonotonicNs;
 use std::collections::VecDeque;
@@ -96,25 +96,11 @@ pub struct Reader {
     channels: Vec<Channel>,
     /// One for each writer process.
     bells: Vec<Arc<WriterBell>>,
-    words: futex::Words,
-    interrupt: Arc<futex::Bell>,
-    interrupts_seen: u32,
     /// Which channel is looked at first.
     turn: usize,
     next_writer: u64,
     gone: VecDeque<WriterGone>,
     statistics: ReaderStatistics,
-}
-
-/// Ends the wait of a [`Reader`], from any thread.
-#[derive(Clone, Debug)]
-pub struct Interrupt(Arc<futex::Bell>);
-
-impl Interrupt {
-    /// Ends the wait that is under way, or the next one.
-    pub fn interrupt(&self) {
-        self.0.ring();
-    }
 }
 
 /// Asks writers to admit a [`Reader`], on any thread.
@@ -202,9 +188,6 @@ impl Reader {
             sleeper_memory,
             channels: Vec::new(),
             bells: Vec::new(),
-            words: futex::Words::default(),
-            interrupt: Arc::default(),
-            interrupts_seen: 0,
             turn: 0,
             next_writer: 1,
             gone: VecDeque::new(),
@@ -354,7 +337,7 @@ impl Reader {
     /// Ends the waits of this reader.
     #[must_use]
     pub fn interrupt(&self) -> Interrupt {
-        Interrupt(Arc::clone(&self.interrupt))
+        self.sleeper.interrupt()
     }
 
     /// Looks after the writers: new and retired segments, and who is gone. To be called now and then, and when one of
@@ -403,25 +386,17 @@ impl Reader {
     }
 
     fn look(&mut self) -> Option<Wake> {
-        let count = self.interrupt.count();
-        if std::mem::replace(&mut self.interrupts_seen, count) != count {
+        if self.sleeper.is_interrupted() {
             return Some(Wake::Interrupted);
         }
         self.is_ready().then_some(Wake::Ready)
     }
 
     fn sleep(&mut self, deadline: Option<MonotonicNs>) {
-        let Self { sleeper, words, bells, channels, interrupt, interrupts_seen, .. } = self;
-        let note = || {
-            words.clear();
-            words.add_bell(interrupt, *interrupts_seen);
-            for bell in bells.iter() {
-                words.add(&bell.page, bell.index as usize);
-            }
-            words
-        };
+        let Self { sleeper, bells, channels, .. } = self;
+        let bells = bells.iter().map(|bell| (&bell.page, bell.index as usize));
         let is_ready = || channels.iter().any(Channel::is_ready);
-        let slept = sleeper.sleep_unless(note, is_ready, |words| words.wait(deadline));
+        let slept = sleeper.sleep_unless(bells, is_ready, deadline);
         self.statistics.sleeps += u64::from(slept);
     }
 

@@ -4,10 +4,10 @@
 #[cfg(all(loom, test))]
 pub(super) use loom::sync::{
     Mutex,
-    atomic::{AtomicBool, AtomicU64, Ordering, fence},
+    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},
 };
 #[cfg(not(all(loom, test)))]
 pub(super) use std::sync::{
     Mutex,
-    atomic::{AtomicBool, AtomicU64, Ordering, fence},
+    atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},
 };

@@ -1,4 +1,4 @@
-//! Who sleeps and who wakes: two words, each written by one side.
+//! Who sleeps and who wakes: two words, each written by one side, and one within the process.
 //!
 //! A reader process has one *sleeper* word: whether it sleeps. A writer process has one *bell* word for each reader process:
 //! how often it was rung. The reader notes the bells, says that it sleeps, looks at the rings once more and then waits for
@@ -8,9 +8,15 @@
 //!
 //! The word that wakes belongs to who rings it. One word for all writers would have to be writable by all of them, and
 //! one of them could take back the ring of another.
+//!
+//! Other threads of the reader's process ring without looking. Of their bell the reader notes what it has seen when it last
+//! looked whether it was interrupted, so that what comes between that and its sleep ends the sleep.
 
+use super::futex;
 use super::page::{Mine, Seen};
 use super::sync::{Ordering, fence};
+use crate::clock::MonotonicNs;
+use std::sync::Arc;
 
 const ASLEEP: usize = 0;
 
@@ -21,28 +27,55 @@ pub(super) const SLEEPER_WORDS: usize = 1;
 #[derive(Debug)]
 pub(super) struct Sleeper {
     page: Mine,
+    words: futex::Words,
+    interrupt: Arc<futex::Bell>,
+    interrupts_seen: u32,
+}
+
+/// Ends the wait of a [`Reader`](super::Reader), from any thread.
+#[derive(Clone, Debug)]
+pub struct Interrupt(Arc<futex::Bell>);
+
+impl Interrupt {
+    /// Ends the wait that is under way, or the next one.
+    pub fn interrupt(&self) {
+        self.0.ring();
+    }
 }
 
 impl Sleeper {
     pub(super) fn new(page: Mine) -> Self {
-        Self { page }
+        Self { page, words: futex::Words::default(), interrupt: Arc::default(), interrupts_seen: 0 }
     }
 
-    /// Sleeps once. `note` notes the bells, `is_ready` looks whether there is something, `sleep` waits for a bell to be
-    /// another than noted. False when there was something and nobody slept.
-    pub(super) fn sleep_unless<N>(
-        &self,
-        note: impl FnOnce() -> N,
+    /// What ends its sleep from within the process.
+    pub(super) fn interrupt(&self) -> Interrupt {
+        Interrupt(Arc::clone(&self.interrupt))
+    }
+
+    /// Whether it was interrupted since this was asked last. What was done before the interruption is there to be seen.
+    pub(super) fn is_interrupted(&mut self) -> bool {
+        let count = self.interrupt.count();
+        std::mem::replace(&mut self.interrupts_seen, count) != count
+    }
+
+    /// Sleeps once: until one of `bells` is rung, each a word of a page, until an interruption or the deadline; at times for
+    /// nothing. `is_ready` looks whether there is something. False when there was and nobody slept.
+    pub(super) fn sleep_unless<'a>(
+        &mut self,
+        bells: impl Iterator<Item = (&'a Seen, usize)>,
         is_ready: impl FnOnce() -> bool,
-        sleep: impl FnOnce(N),
+        deadline: Option<MonotonicNs>,
     ) -> bool {
-        let noted = note();
+        self.words.clear();
+        self.words.add_bell(&self.interrupt, self.interrupts_seen);
+        bells.for_each(|(page, index)| self.words.add(page, index));
         self.page.store(ASLEEP, 1, Ordering::Release);
         // With the fence before `is_asleep`.
         fence(Ordering::SeqCst);
         let is_idle = !is_ready();
         if is_idle {
-            sleep(noted);
+            self.words.wait(deadline);
         }
         self.page.store(ASLEEP, 0, Ordering::Release);
         is_idle

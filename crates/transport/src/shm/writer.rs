@@ -2,7 +2,7 @@
 
 use super::bells::Bell;
 use super::link::{Link, Peer, Received};
-use super::listener::Request;
+use super::listener::{Identity, Request};
 use super::memory::{Memory, View, whole_pages};
 use super::message::{Message, Refusal};
 use super::page::{Mine, Seen, Words};
@@ -111,7 +111,7 @@ struct Channel {
     id: ReaderId,
     sender: Sender<SlotId>,
     sleeper: Seen,
-    bell: Bell,
+    bell: Bell<Identity>,
     link: Link,
     /// By the place of a segment: which one the reader has been told of.
     announced: Vec<u32>,
@@ -162,7 +162,7 @@ impl Writer {
         let id = ReaderId(self.next_reader);
         match Channel::open(&request, overflow, self.config) {
             Ok((channel, welcome)) => {
-                let pages = [channel.ring.as_fd(), channel.bell.page()];
+                let pages = [channel.ring.as_fd(), request.bell_page.as_fd()];
                 if !request.link.send(&welcome, &pages)? {
                     return error(io::ErrorKind::WouldBlock, Refusal::Other);
                 }
@@ -553,7 +553,7 @@ struct ChannelParts {
     sender: Sender<SlotId>,
     ring: Memory,
     sleeper: Seen,
-    bell: Bell,
+    bell: Bell<Identity>,
 }
 
 enum OpenError {
@@ -580,8 +580,8 @@ impl Channel {
         if holds.load_acquire(HOLD_PROBE) != request.probe {
             return Err(OpenError::Refused(Refusal::NotTheSameMemory));
         }
-        let bell = Bell::new(&request.bells, request.link.peer(), &request.sleeper)?
-            .ok_or(OpenError::Refused(Refusal::TooManyReaders))?;
+        let bell = Bell::new(&request.bells, request.identity()?);
+        let bell = bell.ok_or(OpenError::Refused(Refusal::TooManyReaders))?;
         let ring = Memory::new("peregrine-ring", shape.ring_words() * 8)?;
         let words = Mine::new(Words::of(&ring));
         let probe = probe()?;

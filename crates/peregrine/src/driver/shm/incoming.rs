@@ -12,7 +12,7 @@ use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::Instant;
 use peregrine_transport::clock::MonotonicNs;
 use peregrine_transport::shm::{
-    Connection, Connector, InPlace, Interrupt, Metadata, Notes, Reader, ReaderConfig, Sample, WriterId,
+    Commands, Connection, Connector, InPlace, Interrupt, Metadata, Notes, Reader, ReaderConfig, Sample, WriterId,
 };
 
 use super::metadata::{ALIGNING, Entry};
@@ -40,9 +40,7 @@ pub(super) struct Incoming {
     pub(super) connector: Connector,
     interrupt: Interrupt,
     hands: Mutex<Hands>,
-    commands: Mutex<Vec<Command>>,
-    has_commands: AtomicBool,
-    is_running: Mutex<bool>,
+    commands: Commands<Command>,
     is_closing: AtomicBool,
 }
 
@@ -135,6 +133,7 @@ impl Incoming {
         Ok(Self {
             connector: reader.connector(),
             interrupt: reader.interrupt(),
+            commands: Commands::new(reader.interrupt()),
             hands: Mutex::new(Hands {
                 reader,
                 channels: Channels::default(),
@@ -142,51 +141,45 @@ impl Incoming {
                 rounds: 0,
                 begun: Vec::new(),
             }),
-            commands: Mutex::default(),
-            has_commands: AtomicBool::new(false),
-            is_running: Mutex::new(false),
             is_closing: AtomicBool::new(false),
         })
     }
 
     /// A channel, which refers to `count` as long as it is there.
     pub(super) fn add(&self, connection: Connection, wanted: Wanted, count: Arc<()>, domain: &Arc<Domain>) {
-        self.submit(Command::Add(Box::new((connection, wanted, count))));
+        let command = Command::Add(Box::new((connection, wanted, count)));
         if domain.is_polled() {
-            return;
+            return self.commands.send(command);
         }
-        let mut is_running = lock(&self.is_running);
-        if !*is_running && !self.is_closing.load(Ordering::SeqCst) {
-            *is_running = domain.start_shared_memory();
-        }
+        let is_open = || !self.is_closing.load(Ordering::SeqCst);
+        self.commands.send_and_start(command, || is_open() && domain.start_shared_memory());
     }
 
     /// The datagrams have been received that came before the first sample of a channel.
     pub(super) fn begin(&self, reader: Guid, writer: Guid) {
-        self.submit(Command::Begin { reader, writer });
+        self.commands.send(Command::Begin { reader, writer });
     }
 
     /// Has whoever takes let the news take effect when there is nothing left to take. The news comes back if nobody takes.
     pub(super) fn put_behind_samples(&self, news: News, is_polled: bool) -> Option<News> {
-        let is_running = lock(&self.is_running);
-        if !*is_running && !is_polled {
-            return Some(news);
+        if is_polled {
+            self.commands.send(Command::Behind(news));
+            return None;
         }
-        self.submit(Command::Behind(news));
-        None
+        self.commands.send_if_running(news, Command::Behind)
     }
 
     pub(super) fn remove(&self, reader: Guid, writer: Option<Guid>) {
-        self.submit(Command::Remove { reader, writer });
+        self.commands.send(Command::Remove { reader, writer });
     }
 
     pub(super) fn resume(&self, reader: Guid) {
-        self.submit(Command::Resume { reader });
+        self.commands.send(Command::Resume { reader });
     }
 
     /// A writer's process has ended, or has closed a channel.
     pub(super) fn look_for_ends(&self) {
-        self.submit(Command::LookForEnds);
+        self.commands.send(Command::LookForEnds);
     }
 
     /// What the shared-memory thread does, until there is no channel any more or the domain closes.
@@ -199,14 +192,14 @@ impl Incoming {
         while !self.is_closing.load(Ordering::SeqCst) {
             let mut hands = lock(&self.hands);
             self.obey(&mut hands, &mut touched, shared);
-            if hands.channels.is_empty() && hands.news.is_empty() && self.has_ended() {
+            if hands.channels.is_empty() && hands.news.is_empty() && self.commands.has_ended() {
                 return;
             }
             let at = now();
             let has_taken = hands.reader.is_ready() && hands.take(at, &mut touched, &shared.counters);
             if !has_taken {
                 hands.look_for_gone(shared);
-                let is_idle = touched.is_empty() && !hands.has_to_act() && !self.has_commands.load(Ordering::SeqCst);
+                let is_idle = touched.is_empty() && !hands.has_to_act() && !self.commands.has_some();
                 if is_idle && !hands.channels.is_empty() {
                     hands.reader.wait(spin, None);
                     continue;
@@ -217,13 +210,6 @@ impl Incoming {
             touched.after(at);
             acts.perform(domain, shared);
         }
-    }
-
-    /// Nothing is to be taken, and nobody has asked for more.
-    fn has_ended(&self) -> bool {
-        let mut is_running = lock(&self.is_running);
-        *is_running = !lock(&self.commands).is_empty();
-        !*is_running
     }
 
     /// Takes what there is; `false` if there was nothing, or another thread is taking. The clock is read where there is something.
@@ -259,7 +245,7 @@ impl Incoming {
 
     pub(super) fn wait(&self, end: Instant) {
         if let Some(mut hands) = self.try_hands()
-            && !self.has_commands.load(Ordering::SeqCst)
+            && !self.commands.has_some()
         {
             hands.reader.wait(Duration::ZERO, (end.0 != NEVER).then_some(MonotonicNs(end.0)));
         }
@@ -272,25 +258,15 @@ impl Incoming {
 
     /// Nobody takes any more: ends all channels.
     pub(super) fn clear(&self) {
-        lock(&self.commands).clear();
+        self.commands.clear();
         if let Some(mut hands) = self.try_hands() {
             let ids: Vec<WriterId> = std::mem::take(&mut hands.channels).0.into_iter().map(|(id, _)| id).collect();
             ids.into_iter().for_each(|id| hands.reader.remove(id));
         }
     }
 
-    fn submit(&self, command: Command) {
-        lock(&self.commands).push(command);
-        self.has_commands.store(true, Ordering::SeqCst);
-        self.interrupt.interrupt();
-    }
-
     fn obey(&self, hands: &mut Hands, touched: &mut Touched, shared: &SharedMemory) {
-        // Whoever polls looks here again and again: it must not take the line from those who write it.
-        if !self.has_commands.load(Ordering::Acquire) || !self.has_commands.swap(false, Ordering::SeqCst) {
-            return;
-        }
-        for command in std::mem::take(&mut *lock(&self.commands)) {
+        for command in self.commands.take() {
             match command {
                 Command::Add(channel) => {
                     let (connection, wanted, count) = *channel;

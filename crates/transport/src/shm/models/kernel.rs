@@ -1,0 +1,68 @@
+//! What the kernel does for those who wait for words: it compares and lets fall asleep at once, and whoever changes a word wakes
+//! those who wait for it, and nobody else.
+
+use crate::clock::MonotonicNs;
+use crate::shm::futex::Bell;
+use crate::shm::sync::Ordering;
+use loom::sync::{Condvar, Mutex};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// One for each run of a model.
+#[derive(Default)]
+struct Kernel {
+    /// How often each word was woken, by its address.
+    wakes: Mutex<BTreeMap<usize, u64>>,
+    woken: Condvar,
+}
+
+loom::lazy_static! {
+    static ref KERNEL: Kernel = Kernel { wakes: Mutex::new(BTreeMap::new()), woken: Condvar::new() };
+}
+
+/// A word to wait for, and whether it still has the value that it had.
+pub(in crate::shm) struct Wait {
+    address: usize,
+    is_unchanged: Box<dyn Fn() -> bool>,
+}
+
+impl Wait {
+    pub(in crate::shm) fn new<T>(word: &T, is_unchanged: impl Fn() -> bool + 'static) -> Self {
+        Self { address: address(word), is_unchanged: Box::new(is_unchanged) }
+    }
+}
+
+impl fmt::Debug for Wait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wait").finish_non_exhaustive()
+    }
+}
+
+pub(in crate::shm) fn wake<T>(word: &T) {
+    *KERNEL.wakes.lock().unwrap().entry(address(word)).or_default() += 1;
+    KERNEL.woken.notify_all();
+}
+
+pub(in crate::shm) fn wait_for(bell: &Arc<Bell>, count: u32) -> Wait {
+    let kept = Arc::clone(bell);
+    Wait::new(bell.word(), move || kept.word().load(Ordering::Relaxed) == count)
+}
+
+/// Of deadlines the model checker knows nothing: it waits for ever.
+pub(in crate::shm) fn wait(waits: &[Wait], _deadline: Option<MonotonicNs>) {
+    let mut wakes = KERNEL.wakes.lock().unwrap();
+    if !waits.iter().all(|wait| (wait.is_unchanged)()) {
+        return;
+    }
+    let count =
+        |wakes: &BTreeMap<usize, u64>| -> u64 { waits.iter().filter_map(|wait| wakes.get(&wait.address)).sum() };
+    let before = count(&wakes);
+    while count(&wakes) == before {
+        wakes = KERNEL.woken.wait(wakes).unwrap();
+    }
+}
+
+fn address<T>(word: &T) -> usize {
+    std::ptr::from_ref(word).addr()
+}

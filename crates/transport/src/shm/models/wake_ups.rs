@@ -1,0 +1,261 @@
+//! Who sleeps and who rings: between processes, and within one. A wake-up lost is a deadlock, which the model checker reports.
+
+use super::{bounded, channel, descriptor, thread};
+use crate::shm::bells::{Bell, Bells};
+use crate::shm::page::{Mine, Seen, Words};
+use crate::shm::ring::Overflow;
+use crate::shm::sync::{AtomicBool, AtomicU64, Ordering, fence};
+use crate::shm::wake::{self, SLEEPER_WORDS, Sleeper};
+use std::sync::Arc;
+
+/// The process of a reader: where it sleeps, and what it waits for.
+struct Process {
+    sleeper: Sleeper,
+    bells: Vec<(Seen, usize)>,
+    rings: Vec<Seen>,
+}
+
+impl Process {
+    /// It sleeps on this page, waits for these bells, each a word of a page, and looks at these rings.
+    fn new(page: &Words, bells: &[(&Words, u32)], rings: &[Words]) -> Self {
+        let seen = |words: &Words| Seen::new(words.clone());
+        Self {
+            sleeper: Sleeper::new(Mine::new(page.clone())),
+            bells: bells.iter().map(|(page, index)| (seen(page), *index as usize)).collect(),
+            rings: rings.iter().map(seen).collect(),
+        }
+    }
+
+    /// How many samples there are.
+    fn published(&self) -> u64 {
+        self.rings.iter().map(|ring| ring.load_acquire(0)).sum()
+    }
+
+    /// As `Reader::sleep` does.
+    fn sleep_unless(&mut self, is_ready: impl FnOnce(u64) -> bool) {
+        let Self { sleeper, bells, rings } = self;
+        let published = || rings.iter().map(|ring| ring.load_acquire(0)).sum();
+        sleeper.sleep_unless(bells.iter().map(|(page, index)| (page, *index)), || is_ready(published()), None);
+    }
+
+    /// Sleeps until so many samples are there.
+    fn sleep_until(&mut self, count: u64) {
+        let mut seen = self.published();
+        while seen < count {
+            self.sleep_unless(|published| published > seen);
+            seen = self.published();
+        }
+    }
+}
+
+/// As `Writer::publish` and `Writer::wake` do, for one reader.
+fn publish(ring: &Mine, value: u64, asleep: &Seen, ring_bell: impl FnOnce()) {
+    ring.store(0, value, Ordering::Release);
+    fence(Ordering::SeqCst);
+    if wake::is_asleep(asleep) {
+        ring_bell();
+    }
+}
+
+#[test]
+fn no_wake_up_is_lost() {
+    bounded(3).check(|| {
+        let (page, bell, ring) = (Words::new(SLEEPER_WORDS), Words::new(1), Words::new(1));
+        let writer = thread::spawn({
+            let (asleep, bell, ring) = (Seen::new(page.clone()), Mine::new(bell.clone()), Mine::new(ring.clone()));
+            move || (1..=2).for_each(|value| publish(&ring, value, &asleep, || bell.ring(0)))
+        });
+        Process::new(&page, &[(&bell, 0)], &[ring]).sleep_until(2);
+        writer.join().unwrap();
+    });
+}
+
+/// Two writers of different processes, so two bells; the reader waits for either.
+#[test]
+fn no_wake_up_by_one_of_two_processes_is_lost() {
+    bounded(2).check(|| {
+        let page = Words::new(SLEEPER_WORDS);
+        let (bells, rings) = ([Words::new(1), Words::new(1)], [Words::new(1), Words::new(1)]);
+        let writers = [0, 1].map(|place: usize| {
+            let (bell, ring) = (Mine::new(bells[place].clone()), Mine::new(rings[place].clone()));
+            let asleep = Seen::new(page.clone());
+            thread::spawn(move || publish(&ring, 1, &asleep, || bell.ring(0)))
+        });
+        Process::new(&page, &[(&bells[0], 0), (&bells[1], 0)], &rings).sleep_until(2);
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+    });
+}
+
+/// Two writers of one process, on threads of their own: they share the bell of the reader's process.
+#[test]
+fn no_wake_up_by_a_bell_that_two_writers_share_is_lost() {
+    bounded(2).check(|| {
+        let (page, bell_page) = (Words::new(SLEEPER_WORDS), Words::new(2));
+        let (bells, rings) = (Bells::new(Mine::new(bell_page.clone())), [Words::new(1), Words::new(1)]);
+        let channels = [(); 2].map(|()| Bell::new(&bells, 'r').unwrap());
+        let index = channels[0].index();
+        assert_eq!(channels[1].index(), index);
+        let writers: Vec<_> = (rings.iter().zip(channels))
+            .map(|(ring, bell)| {
+                let (ring, asleep) = (Mine::new(ring.clone()), Seen::new(page.clone()));
+                thread::spawn(move || publish(&ring, 1, &asleep, || bell.ring()))
+            })
+            .collect();
+        Process::new(&page, &[(&bell_page, index)], &rings).sleep_until(2);
+        writers.into_iter().for_each(|writer| writer.join().unwrap());
+    });
+}
+
+/// A channel ends while others begin, one to the same process: a bell is shared by those that lead to one process, and by no
+/// others, from the first of them to the last.
+#[test]
+fn a_bell_is_that_of_one_process_while_channels_come_and_go() {
+    bounded(3).check(|| {
+        let bells = Bells::new(Mine::new(Words::new(2)));
+        let first = Bell::new(&bells, 'a').unwrap();
+        let ends = thread::spawn(move || drop(first));
+        let to_another = thread::spawn({
+            let bells = Arc::clone(&bells);
+            move || Bell::new(&bells, 'b').unwrap()
+        });
+        let again = Bell::new(&bells, 'a').unwrap();
+        let another = to_another.join().unwrap();
+        ends.join().unwrap();
+        let beside = Bell::new(&bells, 'a').unwrap();
+        assert_ne!(again.index(), another.index());
+        assert_eq!(again.index(), beside.index());
+    });
+}
+
+/// A thread of the same process rings without looking whether anybody sleeps, while a writer of another process publishes. What
+/// was done before the interruption is there to be seen.
+#[test]
+fn no_interruption_is_lost() {
+    bounded(3).check(|| {
+        let (page, bell, ring) = (Words::new(SLEEPER_WORDS), Words::new(1), Words::new(1));
+        let mut process = Process::new(&page, &[(&bell, 0)], &[ring.clone()]);
+        let is_closing = Arc::new(AtomicBool::new(false));
+        let other = thread::spawn({
+            let (interrupt, is_closing) = (process.sleeper.interrupt(), Arc::clone(&is_closing));
+            move || {
+                is_closing.store(true, Ordering::Relaxed);
+                interrupt.interrupt();
+            }
+        });
+        let writer = thread::spawn({
+            let (asleep, bell, ring) = (Seen::new(page), Mine::new(bell), Mine::new(ring));
+            move || publish(&ring, 1, &asleep, || bell.ring(0))
+        });
+        let (mut is_interrupted, mut seen) = (false, 0);
+        while !is_interrupted || seen == 0 {
+            if process.sleeper.is_interrupted() {
+                assert!(is_closing.load(Ordering::Relaxed), "interrupted, and what for is not to be seen");
+                is_interrupted = true;
+            } else if process.published() > seen {
+                seen = process.published();
+            } else {
+                process.sleep_unless(|published| published > seen);
+            }
+        }
+        other.join().unwrap();
+        writer.join().unwrap();
+    });
+}
+
+/// Each of several interruptions ends a wait, or comes before its effects were looked at.
+#[test]
+fn an_interruption_behind_another_is_not_lost() {
+    bounded(3).check(|| {
+        let mut process = Process::new(&Words::new(SLEEPER_WORDS), &[], &[]);
+        let done = Arc::new(AtomicU64::new(0));
+        let others = [(); 2].map(|()| {
+            let (interrupt, done) = (process.sleeper.interrupt(), Arc::clone(&done));
+            thread::spawn(move || {
+                done.fetch_add(1, Ordering::Relaxed);
+                interrupt.interrupt();
+            })
+        });
+        while done.load(Ordering::Relaxed) < 2 {
+            while !process.sleeper.is_interrupted() {
+                process.sleep_unless(|_| false);
+            }
+        }
+        others.into_iter().for_each(|other| other.join().unwrap());
+    });
+}
+
+/// The other direction: the writer asks to be told, looks again and only then waits.
+#[test]
+fn a_writer_that_waits_for_room_is_told() {
+    bounded(3).check(|| {
+        let (mut sender, shared, mut receiver) = channel(1, 1, Overflow::Block);
+        sender.send(&descriptor(0, 1), 0);
+        let told = Words::new(1);
+        let reader = thread::spawn({
+            let told = Mine::new(told.clone());
+            move || {
+                let taken = receiver.take(&shared).unwrap().unwrap();
+                if taken.tell {
+                    told.ring(0);
+                }
+                if shared.release(taken.cell) {
+                    told.ring(0);
+                }
+            }
+        });
+        let told = Seen::new(told);
+        let mut free = None;
+        while free.is_none() {
+            let noted = told.load_acquire(0);
+            sender.ask_to_be_told(true);
+            sender.reclaim(|slot| free = Some(slot)).unwrap();
+            if free.is_none() {
+                told.words().wait(0, noted);
+            }
+        }
+        sender.ask_no_more();
+        reader.join().unwrap();
+    });
+}
+
+/// The same of a reader that passes several and then asks once whether the writer waits, for room or for a note.
+#[test]
+fn a_writer_that_waits_for_room_or_a_note_is_told_once_for_several() {
+    for wants_note in [false, true] {
+        bounded(3).check(move || {
+            let (mut sender, shared, mut receiver) = channel(2, 1, Overflow::Block);
+            (0..2).for_each(|slot| sender.send(&descriptor(slot, slot as u64), slot));
+            let told = Words::new(1);
+            let reader = thread::spawn({
+                let told = Mine::new(told.clone());
+                move || {
+                    for _ in 0..2 {
+                        assert!(receiver.peek(&shared).is_some());
+                        receiver.pass(&shared);
+                    }
+                    if shared.settle(Some(2)) {
+                        told.ring(0);
+                    }
+                }
+            });
+            let told = Seen::new(told);
+            let mut free = 0;
+            loop {
+                let noted = told.load_acquire(0);
+                let is_done = if wants_note {
+                    sender.ask_for_note(2);
+                    sender.note() == 2
+                } else {
+                    sender.ask_to_be_told(true);
+                    sender.reclaim(|_| free += 1).unwrap();
+                    free == 2
+                };
+                if is_done {
+                    break;
+                }
+                told.words().wait(0, noted);
+            }
+            reader.join().unwrap();
+        });
+    }
+}

@@ -24,11 +24,11 @@ loom::lazy_static! {
 /// A word to wait for, and whether it still has the value that it had.
 pub(in crate::shm) struct Wait {
     address: usize,
-    is_unchanged: Box<dyn Fn() -> bool>,
+    is_unchanged: Box<dyn Fn() -> bool + Send + Sync>,
 }
 
 impl Wait {
-    pub(in crate::shm) fn new<T>(word: &T, is_unchanged: impl Fn() -> bool + 'static) -> Self {
+    pub(in crate::shm) fn new<T>(word: &T, is_unchanged: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         Self { address: address(word), is_unchanged: Box::new(is_unchanged) }
     }
 }

@@ -133,7 +133,7 @@ fn a_bell_is_that_of_one_process_while_channels_come_and_go() {
 fn no_interruption_is_lost() {
     bounded(3).check(|| {
         let (page, bell, ring) = (Words::new(SLEEPER_WORDS), Words::new(1), Words::new(1));
-        let mut process = Process::new(&page, &[(&bell, 0)], &[ring.clone()]);
+        let mut process = Process::new(&page, &[(&bell, 0)], std::slice::from_ref(&ring));
         let is_closing = Arc::new(AtomicBool::new(false));
         let other = thread::spawn({
             let (interrupt, is_closing) = (process.sleeper.interrupt(), Arc::clone(&is_closing));

@@ -24,6 +24,10 @@ pub enum NoSharedMemory {
     Broken(String),
     /// The other process has closed the connection, or has ended.
     Ended,
+    /// There was a sample that no memory was left for: it is longer than
+    /// [`DataWriterBuilder::shared_memory_bytes`](crate::DataWriterBuilder::shared_memory_bytes) allows, the samples that the writer
+    /// keeps take all of that, or the system has no more. The reader's process sees that the channel [has ended](Self::Ended).
+    NoMemory,
 }
 
 /// What the participants of a process share by shared memory in a domain.
@@ -77,6 +81,9 @@ impl fmt::Display for NoSharedMemory {
         match self {
             Self::Apart(what) | Self::NotConnected(what) | Self::Broken(what) => f.write_str(what),
             Self::Ended => f.write_str("the other process has closed the connection or ended"),
+            Self::NoMemory => {
+                f.write_str("the writer's shared_memory_bytes, or the system, leaves no memory for a sample")
+            }
         }
     }
 }

@@ -175,15 +175,56 @@ fn an_idle_participant_with_ten_readers_does_nothing_at_all() {
         writer.wait_for_readers(1, PATIENCE).unwrap();
         reader.wait_for_writers(1, PATIENCE).unwrap();
     }
-    settle(&sides);
+    let text = "a data and a control thread on each side, and one for shared memory where the readers are";
+    await_idleness(&sides, 73, 5, text);
+}
+
+/// Once a writer has given back what large samples took, it is as if there had been none.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_writer_that_has_given_its_memory_back_does_nothing_at_all() {
+    let sides = sides_with(34, true);
+    let (writer, reader) = pair(&sides, true);
+    let end = Instant::now() + PATIENCE;
+    let await_that = |what: &str, happened: &dyn Fn() -> bool| {
+        while !happened() {
+            assert!(Instant::now() < end, "{what}");
+            std::thread::yield_now();
+        }
+    };
+    await_that("shared memory is used", &|| writer.shared_memory_readers() == 1);
+    for number in 0..3 {
+        exchange(&writer, &reader, &Blob { number, octets: vec![7; 5_000_000] });
+    }
+    await_that("memory is given back", &|| sides[0].shared_memory_statistics().memory.bytes < 5_000_000);
+    // No other test here has samples in shared memory.
+    await_that("the reader has let go of it as well", &|| largest_segment() < 5_000_000);
+    await_idleness(&sides, 34, 5, "as above");
+}
+
+/// The most octets of samples that are mapped in one piece, by whichever side.
+#[cfg(target_os = "linux")]
+fn largest_segment() -> u64 {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let lines = maps.lines().filter(|line| line.contains("memfd:peregrine-samples"));
+    let len = |line: &str| {
+        let (from, to) = line.split(' ').next()?.split_once('-')?;
+        Some(u64::from_str_radix(to, 16).ok()? - u64::from_str_radix(from, 16).ok()?)
+    };
+    lines.filter_map(len).max().unwrap_or(0)
+}
+
+/// Waits for three seconds in which these threads of a domain do nothing, and its sockets neither.
+#[cfg(target_os = "linux")]
+fn await_idleness(sides: &[DomainParticipant; 2], domain: u32, threads: usize, which: &str) {
+    settle(sides);
     // Another participant of the machine on this domain may disturb one window, never all of them.
     let mut seen = Vec::new();
     for _ in 0..10 {
-        let before = (sides.each_ref().map(Calls::of), sleeps_of_threads(73));
-        let text = "a data and a control thread on each side, and one for shared memory where the readers are";
-        assert_eq!(before.1.len(), 5, "{text}: {:?}", before.1);
+        let before = (sides.each_ref().map(Calls::of), sleeps_of_threads(domain));
+        assert_eq!(before.1.len(), threads, "{which}: {:?}", before.1);
         std::thread::sleep(Duration::from_secs(3));
-        let after = (sides.each_ref().map(Calls::of), sleeps_of_threads(73));
+        let after = (sides.each_ref().map(Calls::of), sleeps_of_threads(domain));
         if after == before {
             return;
         }

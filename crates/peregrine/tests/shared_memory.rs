@@ -9,8 +9,8 @@ use std::time::Duration;
 use common::{GLANCE, Named, PATIENCE, Reading, config, eventually, polled};
 use peregrine::qos::{DataReaderQos, History, Limit, Reliability};
 use peregrine::{
-    DataReader, DataWriter, DdsType, DeliveryPath, DiscoveryEvent, DiscoveryEvents, DomainConfig, DomainParticipant,
-    InstanceState, Selector, SharedMemoryUse, WaitStrategy,
+    DataReader, DataWriter, DataWriterBuilder, DdsType, DeliveryPath, DiscoveryEvent, DiscoveryEvents, DomainConfig,
+    DomainParticipant, InstanceState, NoSharedMemory, Selector, SharedMemoryUse, WaitStrategy,
 };
 
 #[derive(Clone, Debug, PartialEq, DdsType)]
@@ -267,6 +267,126 @@ fn memory_for_samples_is_accounted_for_and_given_back() {
     });
     drop(reader);
     eventually("without readers there is none", || memory() == SharedMemoryUse::default());
+}
+
+#[test]
+fn memory_of_a_writer_that_writes_no_more_is_given_back() {
+    let (a, b) = two(23);
+    const LEN: usize = 50 << 20;
+    let (writer, reader) = reliable_pair::<Block>(&a, &b, "silent");
+    writer.write(&Block::new(0, LEN)).unwrap();
+    assert!(take_one(&reader) == Block::new(0, LEN));
+    assert!(a.shared_memory_statistics().memory.bytes >= LEN as u64);
+    eventually("nobody needs it", || a.shared_memory_statistics().memory.bytes < LEN as u64);
+    // As before, from the beginning.
+    writer.write(&Block::new(1, LEN)).unwrap();
+    assert!(take_one(&reader) == Block::new(1, LEN));
+}
+
+fn next_fallback(events: &mut DiscoveryEvents) -> NoSharedMemory {
+    loop {
+        if let DeliveryPath::Messages(reason) = path_of(events) {
+            return reason;
+        }
+    }
+}
+
+/// The most shared memory of some writers, in octets.
+const BOUND: usize = 1 << 20;
+
+fn bounded(a: &DomainParticipant, topic: &str) -> DataWriterBuilder<Block> {
+    a.topic::<Block>(topic).unwrap().writer_builder().reliable().keep_all().shared_memory_bytes(BOUND)
+}
+
+#[test]
+fn a_writer_with_little_memory_delivers_everything() {
+    let (a, b) = two(26);
+    let writer = bounded(&a, "little").build().unwrap();
+    let topic = b.topic::<Block>("little").unwrap();
+    let reader = topic.reader_builder().reliable().keep_all().build().unwrap();
+    await_channels(&a, &b, 1);
+    let check = || assert!(a.shared_memory_statistics().memory.bytes <= BOUND as u64);
+    // At once, for which there is no room by far, and one after the other.
+    for number in 0..100 {
+        writer.write(&Block::new(number, 100_000)).unwrap();
+        check();
+    }
+    (0..100).for_each(|number| {
+        assert!(take_one(&reader) == Block::new(number, 100_000), "sample {number}");
+        check();
+    });
+    for number in 100..200 {
+        writer.write(&Block::new(number, 10_000 * (number as usize % 90))).unwrap();
+        check();
+        assert_eq!(take_one(&reader).number, number);
+    }
+    // What is written while others wait for memory does not take it.
+    let thread = std::thread::spawn(move || {
+        write_all(&writer, 200..500, 100_000);
+        writer.wait_for_acknowledgments(PATIENCE).unwrap();
+        writer
+    });
+    (200..500).for_each(|number| {
+        assert!(take_one(&reader) == Block::new(number, 100_000), "sample {number}");
+        check();
+    });
+    let _writer = thread.join().unwrap();
+    let statistics = a.shared_memory_statistics();
+    assert_eq!((statistics.readers, statistics.sent, statistics.fallbacks), (1, 500, 0));
+    assert!(statistics.copied_in > 0, "{statistics:?}");
+}
+
+/// All of them from then on, in their order.
+#[test]
+fn samples_that_no_memory_is_allowed_for_come_in_messages() {
+    let (a, b) = two(27);
+    let writer = bounded(&a, "longer").build().unwrap();
+    let topic = b.topic::<Block>("longer").unwrap();
+    let readers = [0, 1].map(|_| topic.reader_builder().reliable().keep_all().build().unwrap());
+    await_channels(&a, &b, 2);
+    let mut events = a.discovery_events();
+    let length = |number| if number == 10 { BOUND + 1 } else { 1000 };
+    for number in 0..20 {
+        writer.write(&Block::new(number, length(number))).unwrap();
+    }
+    for reader in &readers {
+        for number in 0..20 {
+            assert!(take_one(reader) == Block::new(number, length(number)), "sample {number}");
+        }
+        assert_eq!(next_fallback(&mut events), NoSharedMemory::NoMemory);
+    }
+    writer.wait_for_acknowledgments(PATIENCE).unwrap();
+    await_channels(&a, &b, 0);
+    assert_eq!(a.shared_memory_statistics().memory, SharedMemoryUse::default());
+}
+
+#[test]
+fn a_history_that_takes_all_memory_does_not_keep_samples_from_readers() {
+    let (a, b) = two(28);
+    let writer = bounded(&a, "history").transient_local().build().unwrap();
+    let topic = b.topic::<Block>("history").unwrap();
+    let reader = topic.reader_builder().reliable().transient_local().keep_all().build().unwrap();
+    await_channels(&a, &b, 1);
+    for number in 0..30 {
+        writer.write(&Block::new(number, 100_000)).unwrap();
+        assert!(take_one(&reader) == Block::new(number, 100_000), "sample {number}");
+        assert!(a.shared_memory_statistics().memory.bytes <= BOUND as u64);
+    }
+    let late = topic.reader_builder().reliable().transient_local().keep_all().build().unwrap();
+    (0..30).for_each(|number| assert!(take_one(&late) == Block::new(number, 100_000), "sample {number}"));
+    writer.wait_for_acknowledgments(PATIENCE).unwrap();
+}
+
+#[test]
+fn a_writer_without_memory_gets_samples_through_in_messages() {
+    let (a, b) = two(29);
+    let mut events = a.discovery_events();
+    let writer = bounded(&a, "none").shared_memory_bytes(0).build().unwrap();
+    let reader = b.topic::<Block>("none").unwrap().reader_builder().reliable().keep_all().build().unwrap();
+    assert!(matches!(next_fallback(&mut events), NoSharedMemory::NotConnected(_)));
+    writer.write(&Block::new(0, 100)).unwrap();
+    assert_eq!(take_one(&reader), Block::new(0, 100));
+    assert_eq!(a.shared_memory_statistics().readers, 0);
 }
 
 #[test]

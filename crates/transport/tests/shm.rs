@@ -225,13 +225,14 @@ fn segments_come_and_go_with_the_samples() {
     setup.publish(5, 32);
     let held = reader.take().unwrap().unwrap();
     assert_eq!((setup.writer.statistics().segments, reader.statistics().segments), (6, 6));
-    setup.writer.trim();
-    setup.writer.trim();
-    assert_eq!(setup.writer.statistics().segments, 1);
+    assert_eq!(setup.writer.trim(), 5, "they were in use until now");
+    assert_eq!(setup.writer.trim(), 0);
+    assert_eq!((setup.writer.statistics().segments, setup.writer.awaits_returns()), (1, true));
     assert!(take(&mut reader).is_none());
     assert_eq!(reader.statistics().segments, 1);
     assert_eq!(number(&held), 5);
     drop(held);
+    assert_eq!((setup.writer.trim(), setup.writer.awaits_returns()), (1, false));
     setup.publish(6, 5_000_000);
     assert_eq!(take(&mut reader), Some(6));
 }
@@ -281,6 +282,23 @@ fn what_the_writer_keeps_can_be_sent_to_who_comes_later() {
     let slot = setup.writer.loan(1).unwrap().share();
     let error = setup.writer.publish_to(ReaderId(99), &slot, Metadata::default()).unwrap_err();
     assert!(error.to_string().contains("gone"), "{error}");
+}
+
+#[test]
+fn what_a_reader_has_told_is_known_whoever_has_listened() {
+    let mut setup = Setup::new(WriterConfig { max_bytes: 1 << 20, ..WriterConfig::default() });
+    let mut reader = reader();
+    setup.admit(&mut reader, Overflow::Block);
+    setup.publish(0, 600_000);
+    setup.publish(1, 100);
+    setup.writer.ask_for_room(true);
+    let held = reader.take().unwrap().unwrap();
+    assert_eq!(take(&mut reader), Some(1));
+    assert!(!setup.writer.take_told(), "nobody has listened");
+    assert!(setup.writer.loan(600_000).is_err(), "it is held");
+    assert!(setup.writer.take_told());
+    assert!(!setup.writer.take_told());
+    assert_eq!(number(&held), 0);
 }
 
 #[test]

@@ -111,13 +111,15 @@ pub(crate) enum WriteFailure {
 }
 
 impl WriterCore {
-    /// Of a writer of values of this Rust type; with a flow controller, of an asynchronous one.
+    /// Of a writer of values of this Rust type that has so many octets of shared memory at most; with a flow controller, of an
+    /// asynchronous one.
     pub(crate) fn new(
         domain: Arc<Domain>,
         topic: Arc<TopicCore>,
         type_id: TypeId,
         writer: Writer,
         flow: Option<FlowController>,
+        shared_memory_bytes: usize,
     ) -> Arc<Self> {
         let state = WriterState::new(writer);
         Arc::new_cyclic(|me| Self {
@@ -127,7 +129,7 @@ impl WriterCore {
             telling: Telling::default(),
             type_id,
             flow,
-            outgoing: Outgoing::default(),
+            outgoing: Outgoing::new(shared_memory_bytes),
             me: Weak::clone(me),
             is_closed: AtomicBool::new(false),
             state: Mutex::new(state),
@@ -146,7 +148,7 @@ impl WriterCore {
     }
 
     pub(crate) fn deadline(&self) -> u64 {
-        self.due.get()
+        self.due.get().min(self.outgoing.deadline())
     }
 
     /// Writes at a moment that has just been read, waiting for room until `give_up_at`.
@@ -238,6 +240,7 @@ impl WriterCore {
         self.transmit(guard);
         if self.outgoing.has_readers() {
             self.acknowledge(&self.outgoing.acknowledged_meanwhile(last));
+            self.domain.arm(self.outgoing.deadline());
             self.note_ended_channels();
         }
         if has_filled {
@@ -302,6 +305,7 @@ impl WriterCore {
             && let Some(shared) = self.domain.shared_memory()
         {
             shared.publish(&self.outgoing, batch, halted);
+            self.domain.arm(self.outgoing.deadline());
             self.note_ended_channels();
         }
     }
@@ -344,7 +348,10 @@ impl WriterCore {
     /// Looks after the readers in other processes: those that are ready get their samples by shared memory from now on, those
     /// that are gone by messages. To be followed by [`Self::after`].
     pub(super) fn look_after_local_readers(&self) -> Looked {
+        // It may make room.
+        self.note_acknowledged(false);
         let looked = self.outgoing.look_after();
+        self.domain.arm(self.outgoing.deadline());
         let mut guard = self.lock();
         let now = now();
         if !looked.is_empty() {
@@ -370,9 +377,9 @@ impl WriterCore {
         looked
     }
 
-    /// Whether this reader gets samples by shared memory.
-    pub(super) fn has_local_reader(&self, reader: Guid) -> bool {
-        self.outgoing.has_reader(reader)
+    /// Whether there is a channel to this reader, or one that is not closed yet at the other side.
+    pub(super) fn has_channel(&self, reader: Guid) -> bool {
+        self.outgoing.has_channel(reader)
     }
 
     /// Whether anyone needs the octets of what is written, and not only the value.
@@ -398,7 +405,12 @@ impl WriterCore {
     /// Memory that readers in other processes see, for a payload of `len` octets; `None` if there are no such readers, or
     /// there is none left.
     pub(crate) fn loan_slot(&self, len: usize) -> Option<PayloadSlot> {
-        if self.outgoing.has_readers() { self.outgoing.loan(len) } else { None }
+        if !self.outgoing.has_readers() {
+            return None;
+        }
+        let slot = self.outgoing.loan(len);
+        self.note_ended_channels();
+        slot
     }
 
     /// Takes note of what readers in other processes have acknowledged, and wakes whoever waits for that; with `asks`, has
@@ -520,6 +532,7 @@ impl WriterCore {
         let mut guard = self.lock();
         guard.writer.handle_timeout(now);
         drop(guard);
+        self.rest(now);
         self.after();
     }
 
@@ -609,6 +622,9 @@ impl WriterCore {
                     guard.statuses.changed |= StatusMask::LIVELINESS_LOST;
                 }
             }
+        }
+        if acknowledged {
+            self.expect_rest();
         }
         let changed = guard.statuses.take_news();
         let news = if acknowledged { changed | StatusMask::ACKNOWLEDGED } else { changed };

@@ -34,13 +34,24 @@ pub struct DataWriterBuilder<T: DdsType> {
     qos: DataWriterQos,
     batching: Option<Batching>,
     publish_mode: PublishMode,
+    shared_memory_bytes: usize,
     listener: Listening<dyn DataWriterListener<T>>,
 }
 
+/// What the samples of a writer take of shared memory at most, in octets, unless it says otherwise.
+const SHARED_MEMORY_BYTES: usize = 1 << 30;
+
 impl<T: DdsType> DataWriterBuilder<T> {
     pub(crate) fn new(publisher: Publisher, topic: Topic<T>) -> Self {
-        let publish_mode = PublishMode::Synchronous;
-        Self { publisher, topic, qos: DataWriterQos::default(), batching: None, publish_mode, listener: None }
+        Self {
+            publisher,
+            topic,
+            qos: DataWriterQos::default(),
+            batching: None,
+            publish_mode: PublishMode::Synchronous,
+            shared_memory_bytes: SHARED_MEMORY_BYTES,
+            listener: None,
+        }
     }
 
     /// All policies at once.
@@ -117,6 +128,18 @@ impl<T: DdsType> DataWriterBuilder<T> {
         self
     }
 
+    /// The most memory for samples that readers in other processes of the host see, in octets; 1 GiB if it is not said. It comes
+    /// in whole segments and is what [`SharedMemoryUse::bytes`](crate::SharedMemoryUse::bytes) counts. Besides, each such reader
+    /// costs some 64 KiB. It concerns this writer alone and cannot change.
+    ///
+    /// When all of it is in use, samples are made in ordinary memory and copied when readers have let go of others; until then those
+    /// wait that are reliable. Where that would be of no use, because a sample is longer or the history has taken all of it, readers get
+    /// messages from then on ([`NoSharedMemory::NoMemory`](crate::NoSharedMemory::NoMemory)). Zero is messages from the beginning.
+    pub const fn shared_memory_bytes(mut self, max: usize) -> Self {
+        self.shared_memory_bytes = max;
+        self
+    }
+
     /// Who is told of these statuses.
     pub fn listener(mut self, listener: impl DataWriterListener<T> + 'static, mask: StatusMask) -> Self {
         self.listener = Some((Arc::new(listener), mask));
@@ -128,7 +151,7 @@ impl<T: DdsType> DataWriterBuilder<T> {
     /// # Errors
     /// Policies contradict each other, are not available yet or too long to be announced, those of the publisher included.
     pub fn build(self) -> Result<DataWriter<T>, Error> {
-        let Self { publisher, topic, qos, batching, publish_mode, listener } = self;
+        let Self { publisher, topic, qos, batching, publish_mode, shared_memory_bytes, listener } = self;
         let qos = normalized::<T>(qos);
         qos::check_writer(&qos, &publisher.qos())?;
         let participant = &publisher.participant().inner.core;
@@ -139,7 +162,8 @@ impl<T: DdsType> DataWriterBuilder<T> {
         if flow.is_some() {
             domain.start_publishing()?;
         }
-        let core = WriterCore::new(Arc::clone(domain), Arc::clone(&topic.core), TypeId::of::<T>(), writer, flow);
+        let (domain, on_topic) = (Arc::clone(domain), Arc::clone(&topic.core));
+        let core = WriterCore::new(domain, on_topic, TypeId::of::<T>(), writer, flow, shared_memory_bytes);
         let inner = Arc::new(WriterInner {
             condition: StatusCondition::new(Arc::clone(&core) as Arc<_>),
             core,

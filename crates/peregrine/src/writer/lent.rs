@@ -103,8 +103,13 @@ impl Filled {
 
 impl Drop for Lent {
     fn drop(&mut self) {
-        if let Memory::Buffer(buffer, _) = std::mem::replace(&mut self.memory, Memory::Nothing) {
-            self.core.lock().writer.give_back_buffer(buffer);
+        match std::mem::replace(&mut self.memory, Memory::Nothing) {
+            Memory::Buffer(buffer, _) => self.core.lock().writer.give_back_buffer(buffer),
+            Memory::Slot(slot) => {
+                drop(slot);
+                self.core.note_slot_given_back();
+            }
+            Memory::Nothing => {}
         }
     }
 }

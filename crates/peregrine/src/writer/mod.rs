@@ -476,7 +476,7 @@ impl<T: DdsType> WriterInner<T> {
     ) -> Result<(MutexGuard<'_, WriterState>, Filled), Error> {
         if let Some(mut slot) = self.core.loan_slot(len) {
             // Where readers in other processes see it, and everybody else is sent it from.
-            fill(slot.octets_mut())?;
+            fill(slot.octets_mut()).inspect_err(|_| self.core.note_slot_given_back())?;
             return Ok((self.core.lock(), Filled::Slot(slot)));
         }
         if len <= Payload::HERE_MAX {

@@ -51,6 +51,14 @@ pub(super) struct Holdings {
     pub(super) slots_in_use: usize,
 }
 
+/// What has become of segments of which nothing is in use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Trimmed {
+    pub(super) given_up: usize,
+    /// They go the next time, unless something of them is in use again.
+    pub(super) idle: usize,
+}
+
 #[derive(Debug)]
 pub(super) struct Pool {
     /// Sorted by stride.
@@ -173,11 +181,12 @@ impl Pool {
 
     /// Gives up segments of which nothing is in use; with `only_idle` those of which nothing was since the last time. `may`
     /// is asked for each, by its number, and tells the readers.
-    pub(super) fn trim(&mut self, only_idle: bool, mut may: impl FnMut(u32, u32) -> bool) -> usize {
-        let mut count = 0;
+    pub(super) fn trim(&mut self, only_idle: bool, mut may: impl FnMut(u32, u32) -> bool) -> Trimmed {
+        let mut trimmed = Trimmed::default();
         for (place, entry) in self.segments.iter_mut().enumerate() {
             let Some(segment) = entry.as_mut().filter(|segment| segment.used == 0) else { continue };
             if only_idle && !std::mem::replace(&mut segment.is_idle, true) {
+                trimmed.idle += 1;
                 continue;
             }
             let place = place as u32;
@@ -192,10 +201,10 @@ impl Pool {
             }
             self.bytes -= segment.memory.len();
             *entry = None;
-            count += 1;
+            trimmed.given_up += 1;
         }
         self.classes.retain(|class| class.segments > 0);
-        count
+        trimmed
     }
 
     /// Where the slot is: the place of its segment, the segment's number, and the offset in units of [`SLOT_ALIGN`].
@@ -221,6 +230,12 @@ impl Pool {
     pub(super) fn segment(&self, place: u32) -> Option<(BorrowedFd<'_>, usize)> {
         let segment = self.segments.get(place as usize)?.as_ref()?;
         Some((segment.memory.as_fd(), segment.memory.len()))
+    }
+
+    /// Its segments in all, in octets.
+    #[inline]
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
     pub(super) fn holdings(&self) -> Holdings {
@@ -279,13 +294,14 @@ mod tests {
         let mut pool = Pool::new(1 << 30);
         let slots = [take(&mut pool, 32), take(&mut pool, 100_000)];
         pool.release(slots[0]);
-        assert_eq!(pool.trim(true, |_, _| true), 0, "it was just in use");
-        assert_eq!(pool.trim(true, |_, _| false), 0, "somebody is against it");
-        assert_eq!(pool.trim(true, |_, _| true), 1);
+        let trimmed = |given_up, idle| Trimmed { given_up, idle };
+        assert_eq!(pool.trim(true, |_, _| true), trimmed(0, 1), "it was just in use");
+        assert_eq!(pool.trim(true, |_, _| false), trimmed(0, 0), "somebody is against it");
+        assert_eq!(pool.trim(true, |_, _| true), trimmed(1, 0));
         assert_eq!(pool.holdings().segments, 1);
         pool.returns().push(slots[1]);
         pool.take_returns();
-        assert_eq!(pool.trim(false, |_, _| true), 1);
+        assert_eq!(pool.trim(false, |_, _| true), trimmed(1, 0));
         assert_eq!(pool.holdings(), Holdings::default());
         assert!(pool.take(32).unwrap().is_none());
     }

@@ -278,6 +278,11 @@ impl<T: Copy> Sender<T> {
         Ok(Withdrawn::Done)
     }
 
+    /// Whether entries are under way or held, as last seen by [`Self::reclaim`].
+    pub(super) fn awaits_returns(&self) -> bool {
+        !self.queued.is_empty() || !self.held.is_empty()
+    }
+
     /// All slots there are, of a reader that is gone.
     pub(super) fn into_slots(self) -> impl Iterator<Item = T> {
         self.queued.into_iter().chain(self.held.into_iter().map(|(_, slot)| slot))

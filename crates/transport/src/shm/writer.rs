@@ -6,7 +6,7 @@ use super::listener::{Identity, Request};
 use super::memory::{Memory, View, whole_pages};
 use super::message::{Message, Refusal};
 use super::page::{Mine, Seen, Words};
-use super::pool::{NoSlot, Pool, SlotId};
+use super::pool::{NoSlot, Pool, SlotId, Trimmed};
 use super::ring::{Corrupt, Descriptor, HOLD_PROBE, Metadata, Overflow, RING_PROBE, Sender, Shape, Withdrawn};
 use super::slot::{SharedSlot, Slot};
 use super::sync::{Ordering, fence};
@@ -103,6 +103,8 @@ pub struct Writer {
     gone: VecDeque<ReaderGone>,
     next_reader: u64,
     statistics: WriterStatistics,
+    /// A reader has told something since [`Writer::take_told`].
+    was_told: bool,
 }
 
 /// The way to one reader process.
@@ -116,6 +118,8 @@ struct Channel {
     /// By the place of a segment: which one the reader has been told of.
     announced: Vec<u32>,
     missed: u64,
+    /// The reader has told something, and nobody has looked.
+    was_told: bool,
     gone: Option<Gone>,
 }
 
@@ -143,6 +147,7 @@ impl Writer {
             gone: VecDeque::new(),
             next_reader: 1,
             statistics: WriterStatistics::default(),
+            was_told: false,
         })
     }
 
@@ -168,7 +173,8 @@ impl Writer {
                 }
                 let ChannelParts { sender, sleeper, bell, .. } = channel;
                 let (announced, link) = (Vec::new(), request.link);
-                self.channels.push(Channel { id, sender, sleeper, bell, link, announced, missed: 0, gone: None });
+                let (missed, was_told, gone) = (0, false, None);
+                self.channels.push(Channel { id, sender, sleeper, bell, link, announced, missed, was_told, gone });
                 self.next_reader += 1;
                 Ok(id)
             }
@@ -307,19 +313,52 @@ impl Writer {
     pub fn service(&mut self) {
         for channel in self.channels.iter_mut().chain(&mut self.leaving) {
             channel.listen();
+            self.was_told |= std::mem::take(&mut channel.was_told);
         }
         self.remove_gone();
     }
 
-    /// Counts what readers have given back, and gives up segments of which nothing was in use since the last call: to be
-    /// called every second or so.
-    pub fn trim(&mut self) {
-        self.service();
-        self.reclaim();
-        self.retire(true);
+    /// Whether a reader has told what it was [asked for](Self::ask_for_room) since the last call. Its descriptor says so only
+    /// until another call has listened to it, as [`Self::loan`] does when there is no memory left.
+    #[inline]
+    pub fn take_told(&mut self) -> bool {
+        std::mem::take(&mut self.was_told)
     }
 
-    /// Ends the channel to a reader. What it has not taken yet it may still take; what it holds stays its own until it lets go
+    /// Counts what readers have given back, and gives up segments of which nothing was in use since the last call: to be
+    /// called every second or so. Readers that sleep are woken to let go of what was given up. Says how many segments nothing is
+    /// in use of since now: as long as there are any, another call may give them up.
+    pub fn trim(&mut self) -> usize {
+        self.service();
+        self.reclaim();
+        let Trimmed { given_up, idle } = self.retire(true);
+        if given_up > 0 {
+            self.wake(None);
+        }
+        idle
+    }
+
+    /// Whether something is under way to readers or held by them, as far as this has looked.
+    #[must_use]
+    pub fn awaits_returns(&self) -> bool {
+        self.channels.iter().chain(&self.leaving).any(|channel| channel.sender.awaits_returns())
+    }
+
+    /// Whether channels that this side has ended are still open at their readers' side: until they are closed there,
+    /// [`Self::service`] has to be called when their descriptors become readable.
+    #[must_use]
+    pub fn is_leaving(&self) -> bool {
+        !self.leaving.is_empty()
+    }
+
+    /// The memory there is for samples, in octets.
+    #[must_use]
+    #[inline]
+    pub fn memory_bytes(&self) -> usize {
+        self.pool.bytes()
+    }
+
+    /// Ends the channel to a reader, which is woken to see that. What it has not taken yet it may still take; what it holds stays its own until it lets go
     /// of it or its process ends.
     pub fn remove(&mut self, reader: ReaderId) {
         if let Some(channel) = self.channels.iter_mut().find(|channel| channel.id == reader) {
@@ -366,7 +405,7 @@ impl Writer {
             return Err("the slot is of another writer");
         };
         let descriptor = Descriptor { segment, offset, len: slot.len() as u64, metadata };
-        let Self { channels, pool, .. } = self;
+        let Self { channels, pool, was_told, .. } = self;
         if let ([channel], None) = (channels.as_mut_slice(), only)
             && channel.is_told_of(place, segment)
             && channel.has_room()
@@ -388,6 +427,7 @@ impl Writer {
                 is_full = true;
                 // It may have no room because it is dead.
                 channel.listen();
+                *was_told |= std::mem::take(&mut channel.was_told);
             }
         }
         if is_full && self.channels.iter().all(|channel| channel.gone.is_none()) {
@@ -416,10 +456,7 @@ impl Writer {
         // With the fence of `Sleeper::sleep_unless`.
         fence(Ordering::SeqCst);
         for channel in self.channels.iter().filter(|channel| only.is_none_or(|only| only == channel.id)) {
-            if wake::is_asleep(&channel.sleeper) {
-                channel.bell.ring();
-                self.statistics.wakes += 1;
-            }
+            self.statistics.wakes += u64::from(channel.ring_if_asleep());
         }
     }
 
@@ -476,13 +513,14 @@ impl Writer {
         self.remove_gone();
     }
 
-    fn retire(&mut self, only_idle: bool) {
+    fn retire(&mut self, only_idle: bool) -> Trimmed {
         let Self { channels, pool, .. } = self;
-        let count = pool.trim(only_idle, |place, segment| {
+        let trimmed = pool.trim(only_idle, |place, segment| {
             // One that cannot be told now would go on mapping it for ever.
             channels.iter_mut().all(|channel| channel.retire(place, segment))
         });
-        self.statistics.segments_retired += count as u64;
+        self.statistics.segments_retired += trimmed.given_up as u64;
+        trimmed
     }
 
     fn remove_gone(&mut self) {
@@ -498,6 +536,10 @@ impl Writer {
             if reason == Gone::Closed {
                 // Its samples keep the link open.
                 channel.link.end_sending();
+                channel.sender.tell_news();
+                // With the fence of `Sleeper::sleep_unless`.
+                fence(Ordering::SeqCst);
+                channel.ring_if_asleep();
                 channel.gone = None;
                 self.leaving.push(channel);
             } else {
@@ -590,6 +632,16 @@ impl Channel {
         let Shape { entries, holds, overflow } = shape;
         let welcome = Message::Welcome { entries, holds, overflow, bell: bell.index(), probe };
         Ok((ChannelParts { sender, ring, sleeper, bell }, welcome))
+    }
+
+    /// To be called behind a fence. Says whether it was necessary.
+    #[inline]
+    fn ring_if_asleep(&self) -> bool {
+        let is_asleep = wake::is_asleep(&self.sleeper);
+        if is_asleep {
+            self.bell.ring();
+        }
+        is_asleep
     }
 
     /// Whether the reader knows the segment in this place.
@@ -685,7 +737,7 @@ impl Channel {
         for _ in 0..MAX_MESSAGES {
             match self.link.receive() {
                 Received::Nothing => return,
-                Received::Message(Message::Room, _) => {}
+                Received::Message(Message::Room, _) => self.was_told = true,
                 Received::Closed => return self.end(Gone::Ended),
                 Received::Message(..) => return self.end(Gone::Broken("a reader does not send that")),
             }

@@ -48,8 +48,10 @@ impl WriterCore {
                     channels.writer.wake_sleepers();
                     let must_look = channels.is_time_to_look();
                     let readers = channels.readers.len() as u64;
+                    self.outgoing.expect_rest(channels);
                     self.outgoing.note_ended(channels);
                     drop(locked);
+                    self.domain.arm(self.outgoing.deadline());
                     if let Some(shared) = self.domain.shared_memory() {
                         shared.note_sent(readers);
                     }
@@ -128,6 +130,7 @@ impl Channels {
         let len = slot.len();
         let slot = self.writer.publish_and_keep(slot, entry.to_metadata()).map_err(|refused| refused.slot)?;
         state.writer.number_directly();
+        self.sent_below = number.next();
         self.bytes_since_look = self.bytes_since_look.saturating_add(len);
         while self.kept.len() >= most.max(1) {
             self.release_oldest_kept();

@@ -19,6 +19,7 @@ mod incoming;
 mod metadata;
 pub(super) mod outgoing;
 mod questions;
+mod rest;
 #[cfg(test)]
 mod tests;
 
@@ -205,7 +206,7 @@ impl SharedMemory {
         tending.sources.retain(|(_, source)| match source {
             Source::Connecting(question) => question.1.reader.strong_count() > 0,
             Source::Writer(writer, reader) => {
-                writer.upgrade().is_some_and(|writer| writer.has_local_reader(*reader) || writer.has_ended_channels())
+                writer.upgrade().is_some_and(|writer| writer.has_channel(*reader) || writer.has_ended_channels())
             }
             Source::Reader(channel) => channel.strong_count() > 0,
         });
@@ -416,7 +417,9 @@ impl SharedMemory {
             participant.observe_path(writer, reader, DeliveryPath::SharedMemory);
         }
         for (reader, gone) in looked.gone {
-            self.note_fallback(&participant, writer, reader, reason_of(gone));
+            // This side ends a channel for one reason only.
+            let reason = if gone == Gone::Closed { NoSharedMemory::NoMemory } else { reason_of(gone) };
+            self.note_fallback(&participant, writer, reader, reason);
         }
     }
 

@@ -15,12 +15,13 @@ use peregrine_rtps::writer::{HandOver, HandOverBatch, Recipient};
 use peregrine_transport::clock::MonotonicNs;
 use peregrine_transport::event::{Poller, Token};
 use peregrine_transport::shm::{
-    Gone, Overflow, ReaderId, Request, SharedSlot, Slot, Writer, WriterConfig, WriterStatistics,
+    Gone, LoanError, Overflow, ReaderId, Refusal, Request, SharedSlot, Slot, Writer, WriterConfig, WriterStatistics,
 };
 
 use super::direct::KeptChange;
 use super::metadata::{ALIGNING, Entry};
 use super::{Counters, lock};
+use crate::driver::due::Due;
 use crate::shared_memory::SharedMemoryUse;
 
 /// What a reader notes before it has anything, to say that it is there.
@@ -30,16 +31,21 @@ pub(super) const READY: u64 = 1;
 /// not known to be acknowledged keeps its slot, and large slots are to be few.
 const LOOK_EVERY: u32 = 32;
 const LOOK_EVERY_BYTES: usize = 64 << 10;
-/// How often a writer that writes on and on gives up memory that was not in use meanwhile.
-const TRIM_EVERY: Duration = Duration::from_secs(1);
+/// How often memory is given up that was not in use meanwhile.
+pub(super) const TRIM_EVERY: Duration = Duration::from_secs(1);
 
 /// A writer's ends of the channels to readers in other processes. Its lock is taken last, and nothing is done under it that
 /// takes another.
-#[derive(Default)]
 pub(in crate::driver) struct Outgoing {
+    /// The most memory for samples, in octets.
+    bytes_max: usize,
     has_readers: AtomicBool,
     /// Readers were found gone that [`Self::look_after`] has not told of.
     has_ended: AtomicBool,
+    /// There was much memory when somebody last looked.
+    pub(super) has_much: AtomicBool,
+    /// When to look whether there still is. Set under the lock of the channels.
+    pub(super) rest: Due,
     pub(super) channels: Mutex<Option<Box<Channels>>>,
 }
 
@@ -53,7 +59,15 @@ pub(super) struct Channels {
     pub(super) since_look: u32,
     pub(super) bytes_since_look: usize,
     /// When to give up memory that is not in use.
-    trim_at: MonotonicNs,
+    pub(super) trim_at: MonotonicNs,
+    /// How much had been published when the writer's timer last called.
+    pub(super) published_before: u64,
+    /// Some reader is to be looked after, and nothing comes from it any more.
+    must_look_after: bool,
+    /// There was no memory for a sample, and the next to come is for that.
+    is_short: bool,
+    /// The number behind the last that was given to all readers that had room.
+    pub(super) sent_below: SequenceNumber,
     /// Somebody waits until everything is acknowledged.
     is_asking: bool,
     /// Changes that were published without the history.
@@ -65,8 +79,14 @@ pub(super) struct LocalReader {
     guid: Guid,
     /// What it has noted last.
     below: SequenceNumber,
-    /// There was no room for it.
-    is_halted: bool,
+    /// It acknowledges.
+    is_reliable: bool,
+    /// There was no room for it, from this number on.
+    halted_at: Option<SequenceNumber>,
+    /// There was none, nor anything that it or others could give back.
+    is_stuck: bool,
+    /// It is to get messages instead.
+    is_over: bool,
     /// It has noted something, and so is there to take what it is given; and the writer knows that.
     is_ready: bool,
 }
@@ -139,10 +159,30 @@ impl PayloadSlot {
     }
 }
 
-/// There was no room for something.
-struct NoRoom;
+/// Why something could not be given to a reader.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unsent {
+    /// There was no room for it. Who makes some tells of it.
+    NoRoom,
+    /// There was none, and nobody is about to make some unless the writer's own side lets go of what it keeps.
+    Stuck,
+    /// There never will be.
+    TooLong,
+}
 
 impl Outgoing {
+    /// Of a writer whose samples take so many octets of memory at most.
+    pub(in crate::driver) fn new(bytes_max: usize) -> Self {
+        Self {
+            bytes_max,
+            has_readers: AtomicBool::new(false),
+            has_ended: AtomicBool::new(false),
+            has_much: AtomicBool::new(false),
+            rest: Due::never(),
+            channels: Mutex::new(None),
+        }
+    }
+
     /// Whether there are readers in other processes.
     #[inline]
     pub(in crate::driver) fn has_readers(&self) -> bool {
@@ -160,9 +200,18 @@ impl Outgoing {
         overflow: Overflow,
         (poller, token): (&Poller, Token),
     ) -> io::Result<()> {
+        if self.bytes_max == 0 {
+            request.refuse(Refusal::Other);
+            return Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "the writer has no shared memory by its own choice",
+            ));
+        }
         let mut channels = lock(&self.channels);
         if channels.is_none() {
-            let writer = Writer::new(WriterConfig { max_readers: READERS_MAX, ..WriterConfig::default() })?;
+            let config =
+                WriterConfig { max_bytes: self.bytes_max, max_readers: READERS_MAX, ..WriterConfig::default() };
+            let writer = Writer::new(config)?;
             *channels = Some(Box::new(Channels {
                 writer,
                 readers: Vec::new(),
@@ -171,6 +220,10 @@ impl Outgoing {
                 since_look: 0,
                 bytes_since_look: 0,
                 trim_at: MonotonicNs(0),
+                published_before: 0,
+                must_look_after: false,
+                is_short: false,
+                sent_below: SequenceNumber::ZERO,
                 is_asking: false,
                 kept: VecDeque::new(),
             }));
@@ -187,7 +240,10 @@ impl Outgoing {
             id,
             guid: reader,
             below: SequenceNumber::ZERO,
-            is_halted: false,
+            is_reliable: overflow == Overflow::Block,
+            halted_at: None,
+            is_stuck: false,
+            is_over: false,
             is_ready: false,
         });
         // What it has noted before this is seen by whoever looks after it next.
@@ -198,7 +254,12 @@ impl Outgoing {
 
     /// A slot for a payload of `len` octets; `None` where a buffer has to do.
     pub(in crate::driver) fn loan(&self, len: usize) -> Option<PayloadSlot> {
-        let mut slot = lock(&self.channels).as_mut()?.writer.loan(len.checked_add(ALIGNING)?).ok()?;
+        let mut locked = lock(&self.channels);
+        let channels = locked.as_mut().filter(|channels| !channels.is_short)?;
+        let loaned = channels.writer.loan(len.checked_add(ALIGNING)?);
+        self.note_told(channels);
+        drop(locked);
+        let mut slot = loaned.ok()?;
         slot.get_mut(..ALIGNING)?.fill(0);
         Some(PayloadSlot(slot))
     }
@@ -215,6 +276,7 @@ impl Outgoing {
                 halted.push((recipient.reader, number));
             }
         }
+        self.expect_rest(channels);
         self.note_ended(channels);
     }
 
@@ -234,6 +296,7 @@ impl Outgoing {
     pub(in crate::driver) fn acknowledged_meanwhile(&self, last: SequenceNumber) -> Acknowledged {
         let mut channels = lock(&self.channels);
         let Some(channels) = channels.as_mut() else { return Acknowledged::new() };
+        self.expect_rest(channels);
         if !channels.is_time_to_look() {
             return Acknowledged::new();
         }
@@ -260,12 +323,15 @@ impl Outgoing {
     pub(in crate::driver) fn is_halted(&self, reader: Guid) -> bool {
         let channels = lock(&self.channels);
         let mut readers = channels.iter().flat_map(|channels| &channels.readers);
-        readers.any(|local| local.guid == reader && local.is_halted)
+        readers.any(|local| local.guid == reader && local.halted_at.is_some())
     }
 
-    /// Whether this is one of the readers.
-    pub(in crate::driver) fn has_reader(&self, reader: Guid) -> bool {
-        lock(&self.channels).as_ref().is_some_and(|channels| channels.readers.iter().any(|local| local.guid == reader))
+    /// Whether there is a channel to it, or one to some reader that is still open at the other side.
+    pub(in crate::driver) fn has_channel(&self, reader: Guid) -> bool {
+        let channels = lock(&self.channels);
+        channels.as_ref().is_some_and(|channels| {
+            channels.writer.is_leaving() || channels.readers.iter().any(|local| local.guid == reader)
+        })
     }
 
     /// How many readers are ready.
@@ -292,17 +358,21 @@ impl Outgoing {
         let Some(channels) = guard.as_mut() else { return Looked::default() };
         channels.writer.service();
         channels.writer.ask_no_more();
+        channels.end_what_is_over();
         channels.find_gone();
+        channels.must_look_after = false;
+        channels.writer.take_told();
         self.has_ended.store(false, Ordering::Release);
         let mut looked = Looked { gone: std::mem::take(&mut channels.ended), ..Looked::default() };
         for reader in &mut channels.readers {
-            if std::mem::take(&mut reader.is_halted) {
+            if reader.halted_at.take().is_some() {
                 looked.resumed.push(reader.guid);
             }
             if !reader.is_ready && channels.writer.note_of(reader.id).is_some_and(|note| note >= READY) {
                 looked.ready.push(reader.guid);
             }
         }
+        self.expect_rest(channels);
         looked
     }
 
@@ -332,7 +402,17 @@ impl Outgoing {
 
     pub(super) fn note_ended(&self, channels: &mut Channels) {
         channels.find_gone();
-        if !channels.ended.is_empty() {
+        if !channels.ended.is_empty() || channels.must_look_after {
+            self.has_ended.store(true, Ordering::Release);
+        }
+        self.note_told(channels);
+    }
+
+    /// What a reader has told may have been heard here, and is reported by its descriptor no more.
+    #[inline]
+    fn note_told(&self, channels: &mut Channels) {
+        if channels.writer.take_told() {
+            channels.must_look_after = true;
             self.has_ended.store(true, Ordering::Release);
         }
     }
@@ -371,12 +451,19 @@ impl Channels {
         let id = self.readers.get(place)?.id;
         let mut next = from;
         let result = self.send_all(id, batch, &mut next, slots, counters);
-        if result.is_ok() {
+        let reader = self.readers.get_mut(place)?;
+        reader.is_stuck &= next == from;
+        let Err(unsent) = result else {
+            self.sent_below = self.sent_below.max(batch.end());
             return None;
-        }
-        if let Some(reader) = self.readers.get_mut(place) {
-            reader.is_halted = true;
-        }
+        };
+        reader.halted_at = Some(next);
+        let is_stuck = unsent == Unsent::Stuck && !self.is_any_behind();
+        let reader = self.readers.get_mut(place)?;
+        // The second time: what was acknowledged has been let go of since the first.
+        reader.is_over |= unsent == Unsent::TooLong || is_stuck && reader.is_stuck;
+        reader.is_stuck = is_stuck;
+        self.must_look_after |= reader.is_over || is_stuck;
         Some(next)
     }
 
@@ -387,7 +474,7 @@ impl Channels {
         next: &mut SequenceNumber,
         slots: &mut Vec<Option<SharedSlot>>,
         counters: &Counters,
-    ) -> Result<(), NoRoom> {
+    ) -> Result<(), Unsent> {
         if batch.is_alive() {
             self.tell(to, Entry::Alive)?;
         }
@@ -418,29 +505,29 @@ impl Channels {
         self.tell_unavailable(to, *next, batch.end())
     }
 
-    fn tell_unavailable(&mut self, to: ReaderId, from: SequenceNumber, end: SequenceNumber) -> Result<(), NoRoom> {
+    fn tell_unavailable(&mut self, to: ReaderId, from: SequenceNumber, end: SequenceNumber) -> Result<(), Unsent> {
         if from < end { self.tell(to, Entry::Unavailable { from, to: end }) } else { Ok(()) }
     }
 
-    fn tell(&mut self, to: ReaderId, entry: Entry) -> Result<(), NoRoom> {
+    fn tell(&mut self, to: ReaderId, entry: Entry) -> Result<(), Unsent> {
         if self.nothing.is_none() {
-            self.nothing = self.writer.loan(0).ok().map(Slot::share);
+            self.nothing = Some(self.loan(0)?.share());
         }
-        let Some(nothing) = self.nothing.clone() else { return Err(NoRoom) };
+        let Some(nothing) = self.nothing.clone() else { return Err(Unsent::Stuck) };
         self.send(to, &nothing, entry)
     }
 
-    fn send(&mut self, to: ReaderId, slot: &SharedSlot, entry: Entry) -> Result<(), NoRoom> {
+    fn send(&mut self, to: ReaderId, slot: &SharedSlot, entry: Entry) -> Result<(), Unsent> {
         if self.writer.publish_to(to, slot, entry.to_metadata()).is_ok() {
             return Ok(());
         }
         self.writer.ask_for_room(false);
         // There may have come some before it was asked for.
-        self.writer.publish_to(to, slot, entry.to_metadata()).map_err(|_| NoRoom)
+        self.writer.publish_to(to, slot, entry.to_metadata()).map_err(|_| Unsent::NoRoom)
     }
 
     /// The slot of a change, which lies in one already unless it was encoded before there were readers here.
-    fn slot_of(&mut self, change: &HandOver, counters: &Counters) -> Result<SharedSlot, NoRoom> {
+    fn slot_of(&mut self, change: &HandOver, counters: &Counters) -> Result<SharedSlot, Unsent> {
         // What was written before the last reader left lies in a slot of another pool.
         if let Some(InSlot(slot)) = change.payload.value().and_then(|value| value.downcast_ref())
             && self.writer.owns(slot)
@@ -448,18 +535,40 @@ impl Channels {
             return Ok(slot.clone());
         }
         let payload = &*change.payload;
-        let len = payload.len().saturating_add(ALIGNING);
-        let loaned = self.writer.loan(len).or_else(|_| {
-            self.writer.ask_for_room(true);
-            self.writer.loan(len)
-        });
-        let mut slot = loaned.map_err(|_| NoRoom)?;
+        let mut slot = self.loan(payload.len().saturating_add(ALIGNING))?;
         if let Some((aligning, octets)) = slot.split_at_mut_checked(ALIGNING) {
             aligning.fill(0);
             octets.copy_from_slice(payload);
         }
         counters.copied_in.fetch_add(1, Ordering::Relaxed);
         Ok(slot.share())
+    }
+
+    /// A slot for so many octets. Where there is none, whoever could make room has been asked to tell.
+    fn loan(&mut self, len: usize) -> Result<Slot, Unsent> {
+        let loaned = self.writer.loan(len).or_else(|_| {
+            self.writer.ask_for_room(true);
+            self.writer.loan(len)
+        });
+        // Else samples that are made meanwhile would take what is let go of, and wait behind this one. They come here then, so that
+        // it ends when there is memory again, even if this one is not wanted any more.
+        self.is_short = loaned.is_err();
+        loaned.map_err(|error| match error {
+            LoanError::TooLong { .. } => Unsent::TooLong,
+            _ if self.writer.awaits_returns() => Unsent::NoRoom,
+            _ => Unsent::Stuck,
+        })
+    }
+
+    /// Whether some reader has not acknowledged yet what it has. It tells when it has.
+    fn is_any_behind(&mut self) -> bool {
+        let Self { readers, writer, sent_below, .. } = self;
+        let mut is_any = false;
+        for reader in readers.iter().filter(|reader| reader.is_reliable && reader.is_ready) {
+            let has_below = reader.halted_at.unwrap_or(*sent_below).0.max(0).cast_unsigned();
+            is_any |= writer.ask_for_note(reader.id, has_below).is_some_and(|noted| noted < has_below);
+        }
+        is_any
     }
 
     fn acknowledged(&mut self, last: SequenceNumber, asks: bool) -> Acknowledged {
@@ -497,6 +606,13 @@ impl Channels {
             if let Some(place) = self.readers.iter().position(|reader| reader.id == gone.reader) {
                 self.ended.push((self.readers.swap_remove(place).guid, gone.reason));
             }
+        }
+    }
+
+    /// The channels of those that are to get messages.
+    fn end_what_is_over(&mut self) {
+        for reader in self.readers.iter().filter(|reader| reader.is_over) {
+            self.writer.remove(reader.id);
         }
     }
 

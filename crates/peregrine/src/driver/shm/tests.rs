@@ -9,7 +9,10 @@ use peregrine_transport::shm::{ReaderConfig, ReaderKey, WriterKey};
 use super::questions::{ANSWER_PATIENCE, UNANSWERED_MAX};
 use super::*;
 use crate::driver::reader::ReaderCore;
-use crate::{DataReader, DdsType, DiscoveryEvent, DomainConfig, DomainParticipant, InterfaceSelection, Topic};
+use crate::{
+    DataReader, DataWriter, DataWriterBuilder, DdsType, DiscoveryEvent, DomainConfig, DomainParticipant,
+    InterfaceSelection, Selector, Topic,
+};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -148,4 +151,129 @@ fn a_channel_whose_end_the_writer_finds_is_replaced_by_messages() {
         samples.next_back() == Some(Number { value: 99 })
     });
     assert_eq!((here.shared_memory_statistics().readers, here.shared_memory_statistics().fallbacks), (0, 1));
+}
+
+#[derive(Clone, Debug, PartialEq, DdsType)]
+#[dds(extensibility = "final")]
+struct Block {
+    octets: Vec<u8>,
+}
+
+const LARGE: usize = 5 << 20;
+
+/// A writer as described and a reader in another process, so to speak, which has all history of it.
+fn large_pair(
+    sides: &[DomainParticipant; 2],
+    describe: impl FnOnce(DataWriterBuilder<Block>) -> DataWriterBuilder<Block>,
+) -> (DataWriter<Block>, Arc<WriterCore>, DataReader<Block>) {
+    let name = format!("blocks of {}", std::process::id());
+    let [here, there] = sides.each_ref().map(|side| side.topic::<Block>(&name).unwrap());
+    let writer = describe(here.writer_builder().reliable()).build().unwrap();
+    let reader = there.reader_builder().reliable().keep_all().build().unwrap();
+    eventually("shared memory is used", || writer.shared_memory_readers() == 1);
+    let core = Arc::clone(sides[0].inner.core.lock().writers.get(&writer.guid().entity).unwrap());
+    (writer, core, reader)
+}
+
+fn exchange(writer: &DataWriter<Block>, reader: &DataReader<Block>, count: u8) {
+    for value in 0..count {
+        writer.write(&Block { octets: vec![value; LARGE] }).unwrap();
+    }
+    for value in 0..count {
+        let block = reader.wait_and_take(PATIENCE).unwrap().data.unwrap();
+        assert!(block.octets == vec![value; LARGE], "sample {value}");
+    }
+}
+
+/// Waits until so many octets of large samples are left, and nobody is going to look at them again.
+fn await_rest(core: &WriterCore, samples: usize) {
+    let bytes = || core.shared_memory_use().bytes as usize;
+    let as_many = || bytes() >= samples * LARGE && bytes() < (samples + 1) * LARGE;
+    eventually("unused memory goes, and then the timer is silent", || core.deadline() == NEVER && as_many());
+}
+
+#[test]
+fn a_writer_that_falls_silent_gives_its_memory_back_and_is_called_no_more() {
+    type Describe = fn(DataWriterBuilder<Block>) -> DataWriterBuilder<Block>;
+    let histories: [(Describe, usize); 4] = [
+        (|writer| writer.keep_all(), 0),
+        (|writer| writer.keep_last(2), 0),
+        (|writer| writer.keep_last(1).transient_local(), 1),
+        (|writer| writer.keep_all().transient_local(), 4),
+    ];
+    let sides = [participant(21, "here"), participant(21, "there")];
+    for (describe, kept) in histories {
+        let (writer, core, reader) = large_pair(&sides, describe);
+        for _ in 0..2 {
+            exchange(&writer, &reader, 2);
+            assert!(core.shared_memory_use().bytes as usize >= 2 * LARGE);
+        }
+        await_rest(&core, kept);
+    }
+}
+
+/// Who holds samples does not make the timer of their writer tick, and is heard when it lets go of them.
+#[test]
+fn what_a_reader_holds_for_long_is_given_back_when_it_lets_go_of_it() {
+    let sides = [participant(22, "here"), participant(22, "there")];
+    let (writer, core, reader) = large_pair(&sides, |writer| writer.keep_all());
+    writer.write(&Block { octets: vec![1; LARGE] }).unwrap();
+    assert!(reader.wait_for_data(PATIENCE));
+    let held = reader.take_loaned(&Selector::ANY).unwrap();
+    assert_eq!(held.len(), 1);
+    exchange(&writer, &reader, 3);
+    await_rest(&core, 1);
+    drop(held);
+    await_rest(&core, 0);
+}
+
+/// Of what the application had on loan, nobody else hears.
+#[test]
+fn what_was_lent_and_not_written_is_given_back() {
+    let sides = [participant(33, "here"), participant(33, "there")];
+    let name = format!("arrays of {}", std::process::id());
+    let [here, there] = sides.each_ref().map(|side| side.topic::<[u64; LARGE / 8]>(&name).unwrap());
+    let writer = here.writer_builder().reliable().build().unwrap();
+    let _reader = there.reader_builder().reliable().build().unwrap();
+    eventually("shared memory is used", || writer.shared_memory_readers() == 1);
+    let core = Arc::clone(sides[0].inner.core.lock().writers.get(&writer.guid().entity).unwrap());
+    let lent = writer.loan().unwrap();
+    assert!(core.shared_memory_use().bytes as usize >= LARGE);
+    drop(lent);
+    await_rest(&core, 0);
+}
+
+/// Who writes, or gives up memory, may hear before the control thread does that there is room again, which is then reported no more.
+#[test]
+fn a_reader_that_waits_goes_on_whoever_hears_of_room() {
+    let sides = [participant(35, "here"), participant(35, "there")];
+    let (writer, core, reader) =
+        large_pair(&sides, |writer| writer.keep_all().transient_local().shared_memory_bytes(2 << 20));
+    let block = |value: u8| Block { octets: vec![value; 100_000] };
+    let take = |value| assert!(reader.wait_and_take(PATIENCE).unwrap().data == Some(block(value)), "sample {value}");
+    // The control thread hears nothing meanwhile.
+    let tending = shared(&sides[0]).tending();
+    for value in 0..40 {
+        writer.write(&block(value)).unwrap();
+    }
+    let sent = sides[0].shared_memory_statistics().sent as u8;
+    assert!((1..40).contains(&sent), "{sent}");
+    (0..sent).for_each(take);
+    core.rest(Instant(core.deadline()) + Span::from_secs(5));
+    drop(tending);
+    (sent..40).for_each(take);
+}
+
+/// As when discovery tells of a reader's end before its process closes the channel: the descriptor is not left to report that for ever.
+#[test]
+fn a_channel_that_the_writer_has_ended_is_looked_after_until_it_is_closed() {
+    let (here, there) = (participant(36, "here"), participant(36, "there"));
+    let writer = topic(&here).writer_builder().reliable().keep_last(4).build().unwrap();
+    let readers = [reader(&there), reader(&there)];
+    eventually("shared memory is used", || writer.shared_memory_readers() == 2);
+    let core = Arc::clone(here.inner.core.lock().writers.get(&writer.guid().entity).unwrap());
+    core.unmatch_reader(now(), readers[0].guid());
+    let is_leaving = || lock(&core.outgoing.channels).as_ref().is_some_and(|channels| channels.writer.is_leaving());
+    eventually("both sides have closed it", || !is_leaving() && asked(shared(&here)) == 1);
+    assert_eq!(writer.shared_memory_readers(), 1);
 }

@@ -16,8 +16,8 @@ use super::{now, reception};
 /// would overflow its socket's buffer.
 const STAY_MAX: Span = Span::from_millis(2);
 
-/// Octets that are sent between two looks at the clock: a train of datagrams.
-const PIECE_OCTETS: usize = 1 << 16;
+/// Octets that are sent between two looks at the clock: two trains of datagrams. A sample of less is never divided.
+const PIECE_OCTETS: usize = 1 << 17;
 /// Octets that are sent in one turn of a writer, before others have theirs.
 const TURN_OCTETS: usize = 1 << 20;
 

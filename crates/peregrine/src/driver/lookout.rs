@@ -1,28 +1,38 @@
-//! Whether to look for the next datagram for a moment before sleeping until it comes.
+//! Whether to look for the next sample, or for room, for a moment before sleeping until it comes.
 //!
 //! Being woken takes microseconds, and not only of whoever is: the kernel does it on the time of the thread that sends.
-//! Where the next datagram is about to come anyway, looking for it is cheaper for both. Only a stream is worth it: so many
-//! datagrams in a row that each came within [`LOOK`]. A thread at that pace hardly sleeps. One that has looked in vain sleeps,
-//! and looks again only when there is a stream again: what it looks in vain for is at most [`LOOK`] in [`STREAM`] times that.
+//! Where the next one is about to come anyway, looking for it is cheaper for both. Only a stream is worth it: so many
+//! in a row that each came within [the time of a look](Lookout::for_datagrams). A thread at that pace hardly sleeps. One that has looked in vain sleeps,
+//! and looks again only when there is a stream again: what it looks in vain for is one look in [`STREAM`] at most.
 
 use peregrine_rtps::time::{Instant, Span};
 
-/// For how long to look. About what falling asleep and being woken cost both sides together.
-const LOOK: Span = Span::from_micros(20);
-/// So many waits in a row no longer than that are a stream.
+/// So many waits in a row no longer than it is worth to look are a stream.
 const STREAM: u32 = 32;
 
-/// What is known of how quickly datagrams come.
-#[derive(Debug, Default)]
+/// What is known of how quickly they come.
+#[derive(Debug)]
 pub(super) struct Lookout {
+    /// For how long to look. About what falling asleep and being woken cost both sides together.
+    look: Span,
     /// Waits in a row that were short.
     short_waits: u32,
 }
 
 impl Lookout {
+    /// At sockets.
+    pub(super) const fn for_datagrams() -> Self {
+        Self { look: Span::from_micros(20), short_waits: 0 }
+    }
+
+    /// At shared memory.
+    pub(super) const fn for_memory() -> Self {
+        Self { look: Span::from_micros(5), short_waits: 0 }
+    }
+
     /// Until when to look, for who begins to wait now; `None`: it is to sleep.
     pub(super) fn until(&self, now: Instant) -> Option<Instant> {
-        (self.short_waits >= STREAM).then(|| now + LOOK)
+        (self.short_waits >= STREAM).then(|| now + self.look)
     }
 
     /// Nothing came while somebody looked.
@@ -32,7 +42,36 @@ impl Lookout {
 
     /// Somebody has slept, from then until now.
     pub(super) fn note_sleep(&mut self, from: Instant, to: Instant) {
-        self.short_waits = if to.since(from) < LOOK { self.short_waits.saturating_add(1) } else { 0 };
+        self.short_waits = if to.since(from) < self.look { self.short_waits.saturating_add(1) } else { 0 };
+    }
+}
+
+/// For how long a writer looks for room. To ask for it and to be woken takes several threads, and longer.
+const ROOM_LOOK: Span = Span::from_micros(20);
+/// After a look in vain, how often it is not tried.
+const VAIN: u32 = 32;
+
+/// Whether readers of a writer that has no room left make some soon.
+#[derive(Debug, Default)]
+pub(super) struct RoomLookout {
+    /// How often there was none in time, since there was some.
+    in_vain: u32,
+}
+
+impl RoomLookout {
+    /// Until when to look, for who begins to wait now: until now, if it is to look but once.
+    pub(super) fn until(&self, now: Instant) -> Instant {
+        if self.in_vain.is_multiple_of(VAIN) { now + ROOM_LOOK } else { now }
+    }
+
+    /// There was no room in that time.
+    pub(super) const fn was_in_vain(&mut self) {
+        self.in_vain = self.in_vain.wrapping_add(1);
+    }
+
+    /// There was.
+    pub(super) const fn has_found(&mut self) {
+        self.in_vain = 0;
     }
 }
 
@@ -46,7 +85,7 @@ mod tests {
 
     #[test]
     fn only_a_stream_is_looked_for() {
-        let mut lookout = Lookout::default();
+        let mut lookout = Lookout::for_datagrams();
         sleep(&mut lookout, STREAM - 1, Span::from_micros(5));
         sleep(&mut lookout, 1, Span::from_micros(21));
         sleep(&mut lookout, STREAM - 1, Span::from_micros(19));
@@ -56,8 +95,31 @@ mod tests {
     }
 
     #[test]
+    fn at_shared_memory_a_stream_is_quicker() {
+        let mut lookout = Lookout::for_memory();
+        sleep(&mut lookout, STREAM, Span::from_micros(6));
+        assert_eq!(lookout.until(Instant(7)), None);
+        sleep(&mut lookout, STREAM, Span::from_micros(4));
+        assert_eq!(lookout.until(Instant(7)), Some(Instant(5007)));
+    }
+
+    #[test]
+    fn who_has_looked_for_room_in_vain_tries_it_now_and_then() {
+        let mut lookout = RoomLookout::default();
+        let tries = |lookout: &RoomLookout| lookout.until(Instant(7)) > Instant(7);
+        assert!(tries(&lookout));
+        let tried: Vec<bool> = (0..2 * VAIN).map(|_| (lookout.was_in_vain(), tries(&lookout)).1).collect();
+        assert_eq!(tried.iter().filter(|tried| **tried).count(), 2);
+        assert!(!tried[0] && tried[31] && !tried[32] && tried[63]);
+        lookout.was_in_vain();
+        assert!(!tries(&lookout));
+        lookout.has_found();
+        assert!(tries(&lookout));
+    }
+
+    #[test]
     fn who_has_looked_in_vain_sleeps_until_there_is_a_stream_again() {
-        let mut lookout = Lookout::default();
+        let mut lookout = Lookout::for_datagrams();
         sleep(&mut lookout, STREAM, Span::from_micros(1));
         assert!(lookout.until(Instant(7)).is_some());
         lookout.was_in_vain();

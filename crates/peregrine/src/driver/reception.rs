@@ -136,7 +136,12 @@ impl<T: Default> Reception<T> {
     pub(super) fn new(socket: Arc<Socket>, receiver: Receiver) -> std::io::Result<Self> {
         Ok(Self {
             socket,
-            hands: Mutex::new(Hands { receiver, poller: None, lookout: Lookout::default(), touched: T::default() }),
+            hands: Mutex::new(Hands {
+                receiver,
+                poller: None,
+                lookout: Lookout::for_datagrams(),
+                touched: T::default(),
+            }),
             lease: AtomicU64::new(NONE),
             visits: AtomicU64::new(0),
             is_wanted: AtomicBool::new(false),

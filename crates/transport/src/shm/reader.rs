@@ -371,6 +371,12 @@ impl Reader {
         self.channels.iter().map(|channel| channel.tie.link.as_fd())
     }
 
+    /// How often it went to sleep.
+    #[must_use]
+    pub const fn sleeps(&self) -> u64 {
+        self.statistics.sleeps
+    }
+
     /// What it has.
     #[must_use]
     pub fn statistics(&self) -> ReaderStatistics {

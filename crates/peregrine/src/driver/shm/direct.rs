@@ -13,12 +13,13 @@ use peregrine_rtps::history::{Change, ChangeKind};
 use peregrine_rtps::id::KeyHash;
 use peregrine_rtps::payload::Payload;
 use peregrine_rtps::seq::SequenceNumber;
-use peregrine_rtps::time::Timestamp;
+use peregrine_rtps::time::{Instant, Timestamp};
 use peregrine_transport::shm::{Kept, Slot};
 
 use super::lock;
 use super::metadata::Entry;
 use super::outgoing::{Channels, Outgoing, PayloadSlot};
+use crate::driver::now;
 use crate::driver::writer::{WriterCore, WriterState};
 
 /// A change that was published the short way, until it is acknowledged.
@@ -38,12 +39,15 @@ impl WriterCore {
         source_timestamp: Timestamp,
     ) -> Result<SequenceNumber, (MutexGuard<'c, WriterState>, PayloadSlot)> {
         let mut slot = slot.0;
-        let mut has_looked = false;
+        let mut looks = None;
         while guard.may_write_directly() {
             let mut locked = lock(&self.outgoing.channels);
             let Some(channels) = locked.as_mut() else { break };
             match channels.publish_directly(&mut guard, slot, source_timestamp) {
                 Ok(number) => {
+                    if looks.is_some() {
+                        channels.room.has_found();
+                    }
                     drop(guard);
                     channels.writer.wake_sleepers();
                     let must_look = channels.is_time_to_look();
@@ -63,12 +67,12 @@ impl WriterCore {
                 }
                 Err(refused) => slot = refused,
             }
+            // Perhaps there is room, and nobody has looked yet; or there is soon.
+            let must_go_on = guard.has_kept && channels.looks_for_room(&mut looks);
             drop(locked);
-            if has_looked || !guard.has_kept {
+            if !must_go_on {
                 break;
             }
-            // Perhaps there is room, and nobody has looked yet.
-            has_looked = true;
             let last = guard.writer.last();
             drop(guard);
             self.note_acknowledged_meanwhile(last);
@@ -117,6 +121,19 @@ impl Outgoing {
 }
 
 impl Channels {
+    /// Whether to look for room once more: once in any case.
+    fn looks_for_room(&mut self, until: &mut Option<Instant>) -> bool {
+        let Some(until) = *until else {
+            *until = Some(self.room.until(now()));
+            return true;
+        };
+        let goes_on = now() < until;
+        if !goes_on {
+            self.room.was_in_vain();
+        }
+        goes_on
+    }
+
     /// The slot comes back when some reader has no room, or the history has none.
     fn publish_directly(
         &mut self,

@@ -22,6 +22,7 @@ use crate::config::WaitStrategy;
 use crate::driver::delivery::HERE;
 use crate::driver::detour::News;
 use crate::driver::domain::{Domain, Touched};
+use crate::driver::lookout::Lookout;
 use crate::driver::reader::ReaderCore;
 use crate::driver::{NEVER, now, wall_at};
 use crate::shared_memory::NoSharedMemory;
@@ -189,6 +190,7 @@ impl Incoming {
             WaitStrategy::Block | WaitStrategy::Poll => Duration::ZERO,
         };
         let mut touched = Touched::default();
+        let mut lookout = Lookout::for_memory();
         while !self.is_closing.load(Ordering::SeqCst) {
             let mut hands = lock(&self.hands);
             self.obey(&mut hands, &mut touched, shared);
@@ -201,7 +203,7 @@ impl Incoming {
                 hands.look_for_gone(shared);
                 let is_idle = touched.is_empty() && !hands.has_to_act() && !self.commands.has_some();
                 if is_idle && !hands.channels.is_empty() {
-                    hands.reader.wait(spin, None);
+                    hands.wait(at, spin, &mut lookout);
                     continue;
                 }
             }
@@ -481,6 +483,22 @@ impl Hands {
             touched.reader(&channel.core);
         }
         samples
+    }
+
+    /// Waits until there is something to take, from a moment that has just been read: looking for `spin`, or for the next
+    /// sample of a stream, then asleep.
+    fn wait(&mut self, since: Instant, spin: Duration, lookout: &mut Lookout) {
+        let look = lookout.until(since).map_or(Duration::ZERO, |until| Duration::from_nanos(until.since(since).0));
+        let sleeps = self.reader.sleeps();
+        self.reader.wait(spin.max(look), None);
+        if self.reader.sleeps() == sleeps {
+            return;
+        }
+        if look.is_zero() {
+            lookout.note_sleep(since, now());
+        } else {
+            lookout.was_in_vain();
+        }
     }
 
     /// Channels that have ended.

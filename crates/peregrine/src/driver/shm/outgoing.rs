@@ -22,6 +22,7 @@ use super::direct::KeptChange;
 use super::metadata::{ALIGNING, Entry};
 use super::{Counters, lock};
 use crate::driver::due::Due;
+use crate::driver::lookout::RoomLookout;
 use crate::shared_memory::SharedMemoryUse;
 
 /// What a reader notes before it has anything, to say that it is there.
@@ -70,6 +71,7 @@ pub(super) struct Channels {
     pub(super) sent_below: SequenceNumber,
     /// Somebody waits until everything is acknowledged.
     is_asking: bool,
+    pub(super) room: RoomLookout,
     /// Changes that were published without the history.
     pub(super) kept: VecDeque<KeptChange>,
 }
@@ -225,6 +227,7 @@ impl Outgoing {
                 is_short: false,
                 sent_below: SequenceNumber::ZERO,
                 is_asking: false,
+                room: RoomLookout::default(),
                 kept: VecDeque::new(),
             }));
         }

@@ -119,7 +119,9 @@ fuzz_target!(|input: Input| {
                 writer.service();
                 reader.service();
             }
-            Step::Trim => writer.trim(),
+            Step::Trim => {
+                writer.trim();
+            }
             Step::Write { page, word, value } => write(&memory, page, *word, *value),
             Step::WriteSmall { page, word, value } => write(&memory, page, *word, u64::from(*value)),
         }

@@ -381,7 +381,7 @@ impl Reader {
     #[must_use]
     pub fn statistics(&self) -> ReaderStatistics {
         let channels = self.channels.iter();
-        let lost = self.statistics.lost + channels.clone().map(|channel| channel.receiver.lost()).sum::<u64>();
+        let lost = total_lost(self.statistics.lost, channels.clone().map(|channel| channel.receiver.lost()));
         ReaderStatistics {
             writers: self.channels.len(),
             segments: channels.clone().map(|channel| channel.segments.len()).sum(),
@@ -415,7 +415,7 @@ impl Reader {
             };
             let channel = self.channels.swap_remove(place);
             let lost = channel.receiver.lost();
-            self.statistics.lost += lost;
+            self.statistics.lost = total_lost(self.statistics.lost, [lost]);
             self.gone.push_back(WriterGone { writer: channel.id, reason, lost });
         }
         self.bells.retain(|bell| Arc::strong_count(bell) > 1);
@@ -538,6 +538,11 @@ impl Channel {
     fn end(&mut self, reason: Gone) {
         self.gone.get_or_insert(reason);
     }
+}
+
+/// A hostile writer can have its reader miss any number of samples.
+fn total_lost(before: u64, more: impl IntoIterator<Item = u64>) -> u64 {
+    more.into_iter().fold(before, u64::saturating_add)
 }
 
 /// The samples of one writer where they lie. What is done with goes back without having been held, which costs less than a
@@ -721,3 +726,14 @@ impl fmt::Display for TooManyProcesses {
 }
 
 impl std::error::Error for TooManyProcesses {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writers_that_claim_any_number_of_lost_samples_are_counted() {
+        assert_eq!(total_lost(3, [4, 5]), 12);
+        assert_eq!(total_lost(u64::MAX - 1, [1, u64::MAX]), u64::MAX);
+    }
+}

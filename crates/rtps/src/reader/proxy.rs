@@ -191,9 +191,13 @@ impl WriterProxy {
     /// Whether this number is the next, and nothing else is waiting or waited for: the usual case, and the simplest.
     #[inline]
     pub(super) fn is_just_due(&self, number: SequenceNumber) -> bool {
-        number == self.next
-            && number > self.announced.newest()
-            && self.started
+        number == self.next && number > self.announced.newest() && self.is_undisturbed()
+    }
+
+    /// Whether nothing is waiting or waited for.
+    #[inline]
+    pub(super) fn is_undisturbed(&self) -> bool {
+        self.started
             && self.asked.is_none()
             && self.answer_at.is_none()
             && self.early.is_empty()

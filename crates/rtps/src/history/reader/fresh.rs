@@ -8,7 +8,7 @@
 use alloc::vec::Vec;
 
 use super::{Arrival, ReaderHistory, SampleInfo, Selected, Selector};
-use crate::history::instance::ViewState;
+use crate::history::instance::{Instance, ViewState};
 use crate::history::{ChangeKind, HistoryKind, WriterSlot};
 use crate::id::Guid;
 use crate::payload::{BufferPool, Payload};
@@ -32,27 +32,58 @@ pub struct Fresh {
     pub payload: Payload,
 }
 
+impl Fresh {
+    /// As it is handed out with so many behind it.
+    #[inline]
+    fn select(self, instance: &Instance, behind: u32) -> Selected {
+        let info = SampleInfo {
+            read_before: false,
+            view_state: instance.view,
+            instance_state: instance.state,
+            instance: instance.key,
+            writer: self.writer,
+            sequence_number: self.sequence_number,
+            source_timestamp: self.source_timestamp,
+            reception_timestamp: self.reception_timestamp,
+            disposed_generation_count: instance.disposed_generations,
+            no_writers_generation_count: instance.no_writers_generations,
+            sample_rank: behind,
+            generation_rank: 0,
+            absolute_generation_rank: 0,
+            valid_data: true,
+        };
+        Selected { info, payload: self.payload }
+    }
+}
+
 impl ReaderHistory {
     /// Whether [`Self::push_fresh`] may take a value of a topic without keys from this writer. For the next sample it may be
     /// otherwise.
     #[must_use]
     #[inline]
     pub fn takes_fresh(&self, slot: WriterSlot) -> bool {
+        self.fresh_room(slot) > 0
+    }
+
+    /// How many values of a topic without keys [`Self::push_fresh`] may take from this writer, one after the other, as long as
+    /// nothing else is done.
+    #[must_use]
+    #[inline]
+    pub fn fresh_room(&self, slot: WriterSlot) -> usize {
         if !self.is_plain || self.instances.len != 1 {
-            return false;
+            return 0;
         }
-        let Some(instance) = self.instances.get(self.last_instance) else { return false };
-        let is_usual = instance.is_plainly_written_by(slot) && self.separation.due.is_empty();
-        let held = self.samples.len.saturating_add(self.fresh.len());
-        is_usual
-            && match self.config.history {
-                HistoryKind::KeepAll => held < self.most_of_one(),
-                // What has to go is the oldest, which must not have its place.
-                HistoryKind::KeepLast(depth) => {
-                    let depth = depth.max(1) as usize;
-                    held < depth && held < self.most_of_one() || self.samples.len == 0 && depth <= self.most_of_one()
-                }
-            }
+        let Some(instance) = self.instances.get(self.last_instance) else { return 0 };
+        if !instance.is_plainly_written_by(slot) || !self.separation.due.is_empty() {
+            return 0;
+        }
+        let (held, most) = (self.samples.len.saturating_add(self.fresh.len()), self.most_of_one());
+        match self.config.history {
+            HistoryKind::KeepAll => most.saturating_sub(held),
+            // What has to go is the oldest, which must not have its place.
+            HistoryKind::KeepLast(depth) if self.samples.len == 0 && depth.max(1) as usize <= most => usize::MAX,
+            HistoryKind::KeepLast(depth) => most.min(depth.max(1) as usize).saturating_sub(held),
+        }
     }
 
     /// Takes in what [`Self::takes_fresh`] was asked about.
@@ -84,31 +115,31 @@ impl ReaderHistory {
         out.reserve(count);
         for behind in (0..count).rev() {
             let Some(fresh) = self.fresh.pop_front() else { break };
-            out.push(Selected {
-                info: SampleInfo {
-                    read_before: false,
-                    view_state: instance.view,
-                    instance_state: instance.state,
-                    instance: instance.key,
-                    writer: fresh.writer,
-                    sequence_number: fresh.sequence_number,
-                    source_timestamp: fresh.source_timestamp,
-                    reception_timestamp: fresh.reception_timestamp,
-                    disposed_generation_count: instance.disposed_generations,
-                    no_writers_generation_count: instance.no_writers_generations,
-                    // There are never so many.
-                    sample_rank: behind as u32,
-                    generation_rank: 0,
-                    absolute_generation_rank: 0,
-                    valid_data: true,
-                },
-                payload: fresh.payload,
-            });
+            // There are never so many.
+            out.push(fresh.select(instance, behind as u32));
         }
         if count > 0 {
             instance.view = ViewState::NotNew;
         }
         true
+    }
+
+    /// Hands out what [`Self::takes_fresh`] was asked about, without keeping it, where a selection that takes would hand out this and
+    /// nothing else. `None` elsewhere, and nothing has happened: then it is not asked for either.
+    #[inline]
+    pub fn pass_fresh(&mut self, now: Instant, selector: &Selector, fresh: impl FnOnce() -> Fresh) -> Option<Selected> {
+        let is_empty = self.samples.len == 0 && self.fresh.is_empty();
+        if !is_empty || !selector.not_read || selector.instance.is_some() || selector.max_samples == 0 {
+            return None;
+        }
+        let instance = self.instances.get_mut(self.last_instance)?;
+        if !selector.wants_instance(instance) {
+            return None;
+        }
+        instance.last_accepted = Some(now);
+        let selected = fresh().select(instance, 0);
+        instance.view = ViewState::NotNew;
+        Some(selected)
     }
 
     /// Whether the queue has something that is selected.

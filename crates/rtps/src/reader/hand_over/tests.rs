@@ -8,9 +8,9 @@ use std::vec::Vec;
 
 use super::*;
 use crate::history::{ChangeKind, HistoryKind, ResourceLimits, Selector};
-use crate::id::{EntityId, GuidPrefix};
+use crate::id::{EntityId, GuidPrefix, KeyHash};
 use crate::pair::{NOWHERE, reader_guid};
-use crate::reader::{MatchedWriter, MemoryAccount, ReaderConfig};
+use crate::reader::{MatchedWriter, MemoryAccount, ReaderConfig, ReaderEvent};
 use crate::time::{Instant, Span};
 use crate::vendor::VendorId;
 use crate::wire::{Data, Payload as WirePayload};
@@ -57,6 +57,17 @@ enum Step {
         ahead: i64,
         in_message: bool,
     },
+    /// So many, one after the other.
+    Values {
+        writer: u8,
+        count: u8,
+    },
+    /// One that is selected as soon as it has come.
+    Passed {
+        writer: u8,
+        ahead: i64,
+        selector: Selector,
+    },
     Kind {
         writer: u8,
         kind: ChangeKind,
@@ -80,10 +91,13 @@ enum Step {
 
 fn steps() -> impl Strategy<Value = Step> {
     let writer = || prop_oneof![4 => Just(0_u8), 1 => Just(1)];
-    let ahead = prop_oneof![12 => Just(0_i64), 1 => Just(-1), 2 => 1..4_i64];
+    let ahead = || prop_oneof![12 => Just(0_i64), 1 => Just(-1), 2 => 1..4_i64];
     prop_oneof![
-        30 => (writer(), ahead, prop::bool::weighted(0.2))
+        30 => (writer(), ahead(), prop::bool::weighted(0.2))
             .prop_map(|(writer, ahead, in_message)| Step::Value { writer, ahead, in_message }),
+        5 => (writer(), 1..5_u8).prop_map(|(writer, count)| Step::Values { writer, count }),
+        15 => (writer(), ahead(), selectors())
+            .prop_map(|(writer, ahead, selector)| Step::Passed { writer, ahead, selector }),
         1 => (writer(), prop_oneof![Just(ChangeKind::Disposed), Just(ChangeKind::Unregistered)])
             .prop_map(|(writer, kind)| Step::Kind { writer, kind }),
         2 => (writer(), 0..3_i64).prop_map(|(writer, count)| Step::Unavailable { writer, count }),
@@ -97,11 +111,26 @@ fn steps() -> impl Strategy<Value = Step> {
     ]
 }
 
+fn selectors() -> impl Strategy<Value = Selector> {
+    let instance = KeyHash::NIL;
+    prop_oneof![
+        10 => Just(Selector::ANY),
+        2 => Just(Selector { max_samples: 1, ..Selector::NOT_READ }),
+        1 => Just(Selector { max_samples: 0, ..Selector::ANY }),
+        1 => Just(Selector { not_read: false, ..Selector::ANY }),
+        1 => Just(Selector { new: false, ..Selector::ANY }),
+        1 => Just(Selector { not_new: false, ..Selector::ANY }),
+        1 => Just(Selector { alive: false, ..Selector::ANY }),
+        1 => Just(Selector { instance: Some(instance), ..Selector::ANY }),
+    ]
+}
+
 struct Side {
     reader: Reader,
     reliable: bool,
     keeps: bool,
     kept: usize,
+    passed: usize,
     next: [i64; 2],
 }
 
@@ -112,7 +141,7 @@ impl Side {
             reader.cache.take_no_fresh();
         }
         (0..2).for_each(|number| assert!(reader.match_writer(Instant(0), matched(number, config.reliable))));
-        Self { reader, reliable: config.reliable, keeps, kept: 0, next: [1, 1] }
+        Self { reader, reliable: config.reliable, keeps, kept: 0, passed: 0, next: [1, 1] }
     }
 
     fn value(&mut self, rx: &Reception<'_>, from: u8, ahead: i64, in_message: bool) -> bool {
@@ -133,7 +162,8 @@ impl Side {
             *next = (*next).max(number.0 + 1);
             return true;
         }
-        let is_kept = self.keeps && self.reader.keep_next(rx, writer(from), number, meta.source_timestamp, &octets);
+        let keeper = if self.keeps { self.reader.keeper(writer(from)) } else { None };
+        let is_kept = keeper.is_some_and(|mut keeper| keeper.keep(rx, number, meta.source_timestamp, &octets));
         self.kept += usize::from(is_kept);
         let payload = Payload::copy_of(&octets);
         let is_taken = is_kept || self.reader.handle_change(rx, writer(from), number, meta, &payload);
@@ -143,15 +173,64 @@ impl Side {
         is_taken
     }
 
+    fn values(&mut self, rx: &Reception<'_>, from: u8, count: u8) -> bool {
+        let mut left = count;
+        if self.keeps
+            && let Some(mut keeper) = self.reader.keeper(writer(from))
+        {
+            let next = &mut self.next[usize::from(from)];
+            let stamp = meta(ChangeKind::Alive, rx.now.0).source_timestamp;
+            while left > 0 && keeper.keep(rx, SequenceNumber(*next), stamp, &next.to_le_bytes()) {
+                *next += 1;
+                left -= 1;
+                self.kept += 1;
+            }
+            let below = keeper.acknowledged_below();
+            assert_eq!(below, self.reader.acknowledged_below(writer(from)));
+        }
+        (0..left).fold(true, |told, _| self.value(rx, from, 0, false) && told)
+    }
+
+    /// Nobody waits for it.
+    fn passed(
+        &mut self,
+        rx: &Reception<'_>,
+        (from, ahead): (u8, i64),
+        selector: &Selector,
+        out: &mut Vec<Selected>,
+    ) -> bool {
+        let number = SequenceNumber((self.next[usize::from(from)] + ahead).max(1));
+        let keeper = if self.keeps { self.reader.keeper(writer(from)) } else { None };
+        let passed = keeper.and_then(|mut keeper| {
+            let stamp = meta(ChangeKind::Alive, rx.now.0).source_timestamp;
+            keeper.pass(rx, number, stamp, selector, |pool| pool.copy_of(&number.0.to_le_bytes()))
+        });
+        if let Some(selected) = passed {
+            out.push(selected);
+            self.passed += 1;
+            self.next[usize::from(from)] = number.0 + 1;
+            return true;
+        }
+        let told = self.value(rx, from, ahead, false);
+        self.reader.select(selector, true, out);
+        told
+    }
+
     /// What anybody can see of what the step does.
     fn step(&mut self, at: u64, step: &Step) -> String {
         let (now, wall) = (Instant(at), Timestamp::from_unix_nanos(at * 1_000_000));
         let rx = Reception { now, wall, buffer: None, source: FROM };
         let mut out = vec![];
         let mut told = true;
+        let mut is_awaited = true;
         let reader = &mut self.reader;
         match *step {
             Step::Value { writer, ahead, in_message } => told = self.value(&rx, writer, ahead, in_message),
+            Step::Values { writer, count } => told = self.values(&rx, writer, count),
+            Step::Passed { writer, ahead, ref selector } => {
+                told = self.passed(&rx, (writer, ahead), selector, &mut out);
+                is_awaited = false;
+            }
             Step::Kind { writer: from, kind } => {
                 let number = SequenceNumber(self.next[usize::from(from)]);
                 told = reader.handle_change(&rx, writer(from), number, meta(kind, at), &Payload::default());
@@ -175,7 +254,8 @@ impl Side {
             Step::Timeout => reader.handle_timeout(now, wall),
         }
         let reader = &mut self.reader;
-        let events: Vec<_> = std::iter::from_fn(|| reader.poll_event()).collect();
+        let mut events: Vec<_> = std::iter::from_fn(|| reader.poll_event()).collect();
+        events.retain(|event| is_awaited || !matches!(event, ReaderEvent::DataAvailable));
         let below = [0, 1].map(|from| reader.acknowledged_below(writer(from)));
         let handed: Vec<_> = out.iter().map(|selected| (selected.info, selected.payload.to_vec())).collect();
         let state = (reader.is_stalled(), reader.has_transmit(), reader.waiting(), reader.poll_timeout());
@@ -223,4 +303,22 @@ fn the_next_value_is_kept_and_any_other_is_not() {
     assert_eq!((side.kept, side.reader.cache().len()), (5, 8));
     (0..3).for_each(|_| assert!(side.value(&rx, 1, 0, false)));
     assert_eq!(side.kept, 5, "a lease has to be renewed");
+}
+
+#[test]
+fn a_value_is_passed_on_while_nothing_is_kept() {
+    let mut config = ReaderConfig::new(reader_guid(0));
+    config.reliable = true;
+    let mut side = Side::new(&config, true);
+    let rx = Reception { now: Instant(1), wall: Timestamp::INVALID, buffer: None, source: FROM };
+    let mut out = vec![];
+    for passed in [0, 1, 2] {
+        assert!(side.passed(&rx, (0, 0), &Selector::ANY, &mut out));
+        assert_eq!((side.passed, out.len()), (passed, passed + 1), "the first makes the instance");
+    }
+    assert!(side.value(&rx, 0, 0, false));
+    assert!(side.passed(&rx, (0, 0), &Selector::ANY, &mut out));
+    assert_eq!((side.passed, out.len()), (2, 4), "one was there, and gave way to the next");
+    assert!(side.passed(&rx, (0, 0), &Selector { max_samples: 0, ..Selector::ANY }, &mut out));
+    assert_eq!((side.passed, out.len(), side.reader.cache().len()), (2, 4, 1));
 }

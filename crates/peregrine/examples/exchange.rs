@@ -161,14 +161,12 @@ fn exchange_by_memory(is_lent: bool, count: u64, sample: impl Fn(u64) -> Plain) 
         } else {
             write(&writer, &written)?;
         }
-        receive(&b);
-        let mut taken = take_in_place(&reader);
+        let mut taken = receive_in_place(&reader);
         while taken.is_none() {
             if Instant::now() >= end {
                 return Err("a sample that was written does not come".into());
             }
-            receive(&b);
-            taken = take_in_place(&reader);
+            taken = receive_in_place(&reader);
         }
         if taken != Some(written) {
             return Err("a sample came that was not written".into());
@@ -283,6 +281,14 @@ fn write_lent(writer: &DataWriter<Plain>, sample: WriteLoan<Plain>) -> Result<()
 fn take_in_place(reader: &DataReader<Plain>) -> Option<Plain> {
     let mut taken = None;
     reader.take_each(&Selector::ANY, |sample| taken = sample.borrow().copied());
+    black_box(taken)
+}
+
+/// The same, received first.
+#[inline(never)]
+fn receive_in_place(reader: &DataReader<Plain>) -> Option<Plain> {
+    let mut taken = None;
+    reader.poll_each(&Selector::ANY, |sample| taken = sample.borrow().copied());
     black_box(taken)
 }
 

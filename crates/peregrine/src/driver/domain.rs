@@ -1,21 +1,25 @@
 //! The sockets, threads and timers that all participants of this process in one domain share.
 
+mod polling;
+
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use peregrine_rtps::id::{DomainId, GuidPrefix};
 use peregrine_rtps::locator::Locator;
 use peregrine_rtps::participant::Addresses;
-use peregrine_rtps::time::{Instant, Span};
+use peregrine_rtps::time::Instant;
 use peregrine_rtps::transmit::{Message, TransmitBatch};
 use peregrine_transport::clock::MonotonicNs;
 use peregrine_transport::event::{Poller, Timer, Token, Waker};
 use peregrine_transport::interface::InterfaceWatcher;
 use peregrine_transport::thread;
 use peregrine_transport::udp::{Datagram, Datagrams, ReceiveError, Receiver, ReceiverOptions, Socket, Wait};
+
+use polling::PollState;
 
 use super::detour::{Detour, News};
 use super::network::Network;
@@ -80,31 +84,8 @@ pub(crate) struct Domain {
     closing: AtomicBool,
     pub(super) threads: Mutex<Vec<JoinHandle<()>>>,
     /// Under `Poll`: the receiver that the polling thread uses.
-    polled: Mutex<Option<PollState>>,
+    polled: OnceLock<Mutex<PollState>>,
 }
-
-struct PollState {
-    receiver: Receiver,
-    poller: Poller,
-    /// Everything that receives user data.
-    data_sockets: Vec<Arc<Socket>>,
-    group_sockets: usize,
-    touched: Touched,
-    rounds: u32,
-    /// Until then, who looks without waiting looks at shared memory only.
-    sockets_due: Instant,
-    /// How long it will be until then the next time.
-    sockets_every: Span,
-    /// So often still, who looks without waiting does not look at the clock either.
-    looks: u32,
-}
-
-/// A look at the sockets costs several of what a sample in shared memory takes, and what comes by them more than this.
-const SOCKETS_EVERY: Span = Span::from_micros(5);
-/// The same of sockets by which nothing has come for a while: who sleeps at them is not told sooner.
-const QUIET_SOCKETS_EVERY: Span = Span::from_micros(40);
-/// How often somebody looks at shared memory between two looks at the clock, which costs as much.
-const LOOKS_PER_CLOCK: u32 = 16;
 
 /// Keeps a domain's threads alive; the last one to go ends them.
 pub(crate) struct DomainHandle(Arc<Domain>);
@@ -173,13 +154,13 @@ impl Domain {
             has_come: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             threads: Mutex::new(Vec::new()),
-            polled: Mutex::new(None),
+            polled: OnceLock::new(),
         });
         if let Some(shared) = &domain.shared_memory {
             shared.attach(&domain);
         }
         if domain.is_polled() {
-            *domain.polled.lock().unwrap_or_else(PoisonError::into_inner) = Some(domain.poll_state()?);
+            let _ = domain.polled.set(Mutex::new(domain.poll_state()?));
         } else {
             domain.start_threads()?;
         }
@@ -522,21 +503,6 @@ impl Domain {
         self.group_sockets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Under `Poll`: the thread that polls takes up the sockets opened for groups since it last looked.
-    fn take_up_groups(&self, state: &mut PollState) {
-        if self.group_sockets_so_far.load(Ordering::Acquire) == state.group_sockets {
-            return;
-        }
-        for socket in self.group_sockets().iter().skip(state.group_sockets) {
-            let token = Token(FIRST_SOCKET + (self.control_sockets.len() + state.data_sockets.len()) as u64);
-            if let Err(error) = state.poller.add(&**socket, token) {
-                tracing::error!(%error, "data sent to groups wakes nobody");
-            }
-            state.data_sockets.push(Arc::clone(socket));
-            state.group_sockets += 1;
-        }
-    }
-
     /// If the interfaces of the host have changed: takes up the new addresses, lets go of the old ones, and has every
     /// participant announce it.
     fn follow_interfaces(&self) {
@@ -549,127 +515,6 @@ impl Domain {
         for participant in self.snapshot().iter() {
             participant.move_to(&addresses);
         }
-    }
-
-    fn poll_state(&self) -> Result<PollState, Error> {
-        let poller = self.control_poller()?;
-        for (index, socket) in self.data_sockets.iter().enumerate() {
-            let token = Token(FIRST_SOCKET + (self.control_sockets.len() + index) as u64);
-            poller.add(&**socket, token).map_err(Error::system)?;
-        }
-        Ok(PollState {
-            receiver: Receiver::new(&receiver_options(&self.config)),
-            poller,
-            data_sockets: self.data_sockets.clone(),
-            group_sockets: 0,
-            touched: Touched::default(),
-            rounds: 0,
-            sockets_due: now(),
-            sockets_every: SOCKETS_EVERY,
-            looks: 0,
-        })
-    }
-
-    /// Under `Poll`: receives, runs timers and listeners on the calling thread, until something has come or `timeout`
-    /// is over. With a zero timeout it looks once and never sleeps.
-    pub(crate) fn poll(&self, timeout: Duration) {
-        let Ok(mut polled) = self.polled.try_lock() else {
-            // Another thread of the application is polling; it does our work too.
-            std::thread::yield_now();
-            return;
-        };
-        let Some(state) = polled.as_mut() else { return };
-        let _wanted = outbox::be_wanted();
-        self.take_up_groups(state);
-        if timeout.is_zero() && self.take_shared_memory_only(state) {
-            return;
-        }
-        let PollState { receiver, poller, data_sockets, touched, rounds, .. } = state;
-        let start = now();
-        let until = start + timeout.into();
-        state.sockets_due = start + state.sockets_every;
-        let mut at = start;
-        loop {
-            let next_turn = if self.publishing.has_turns() { self.publishing.go_round() } else { NEVER };
-            // The application is to have what has come at once: whether there is more, the next call finds out.
-            let mut any = false;
-            for socket in &*data_sockets {
-                any |= self.receive_once(receiver, socket, touched);
-            }
-            let every = if any { SOCKETS_EVERY.0 } else { (2 * state.sockets_every.0).min(QUIET_SOCKETS_EVERY.0) };
-            state.sockets_every = Span(every);
-            any |= self.shared_memory.as_ref().is_some_and(|shared| shared.take(&mut Some(at), touched, self));
-            *rounds = rounds.wrapping_add(1);
-            // Discovery and timers are looked at now and then while data is what keeps us here.
-            let looks_around = rounds.is_multiple_of(64);
-            if any && !looks_around {
-                return;
-            }
-            let now = now();
-            if !any || looks_around {
-                if self.next_wake.load(Ordering::Relaxed) <= now.0 {
-                    self.handle_timers();
-                }
-                if rounds.is_multiple_of(16) || !timeout.is_zero() {
-                    for socket in &self.control_sockets {
-                        any |= self.drain(receiver, socket, touched);
-                    }
-                    self.follow_interfaces();
-                    self.tend_shared_memory();
-                }
-            }
-            if any || now >= until {
-                return;
-            }
-            if next_turn <= now.0 {
-                continue;
-            }
-            let wake = until.0.min(self.next_wake.load(Ordering::Relaxed)).min(next_turn);
-            self.is_poll_asleep.store(true, Ordering::SeqCst);
-            let has_come = self.has_come.swap(false, Ordering::SeqCst);
-            let woken = if has_come {
-                None
-            } else {
-                let wake = self.wait_for_shared_memory(wake);
-                Some(poller.wait(Some(MonotonicNs(wake))))
-            };
-            self.is_poll_asleep.store(false, Ordering::SeqCst);
-            match woken {
-                None => return,
-                Some(Ok(mut tokens)) => {
-                    if tokens.any(|token| token == WAKER) {
-                        self.waker.clear();
-                        self.tend_shared_memory();
-                        return;
-                    }
-                }
-                Some(Err(_)) => return,
-            }
-            // It has slept.
-            at = super::now();
-        }
-    }
-
-    /// Looks at shared memory, if there is any and nothing else is due.
-    fn take_shared_memory_only(&self, state: &mut PollState) -> bool {
-        let Some(shared) = self.shared_memory.as_ref().filter(|shared| shared.has_writers()) else { return false };
-        let mut at = None;
-        if state.looks == 0 {
-            let now = *at.insert(now());
-            if now >= state.sockets_due || self.next_wake.load(Ordering::Relaxed) <= now.0 {
-                return false;
-            }
-            state.looks = LOOKS_PER_CLOCK;
-        }
-        if self.publishing.has_turns() {
-            return false;
-        }
-        state.looks -= 1;
-        shared.take(&mut at, &mut state.touched, self);
-        if at.is_some_and(|at| at >= state.sockets_due) {
-            state.looks = 0;
-        }
-        true
     }
 
     /// Sleeps until `parker`, that of the calling thread, is woken, or until `end`; perhaps not so long. Meanwhile this

@@ -372,6 +372,13 @@ impl ReaderState {
         is_quiet
     }
 
+    /// Whether nobody hears of a sample that comes, and who looks for one may have it at once.
+    #[inline]
+    pub(super) fn is_taken_unheard(&self) -> bool {
+        let has_listener = self.hook.as_ref().is_some_and(|(_, mask)| mask.intersects(StatusMask::DATA_AVAILABLE));
+        !has_listener && !self.closed && self.wakers.is_empty() && !self.owes_local
+    }
+
     fn note(&mut self, event: ReaderEvent) {
         let statuses = &mut self.statuses;
         statuses.changed |= match event {

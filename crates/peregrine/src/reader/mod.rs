@@ -287,6 +287,18 @@ impl<T: DdsType> DataReader<T> {
         shown.len()
     }
 
+    /// Looks for samples, takes those selected and shows each: what [`DomainParticipant::poll`](crate::DomainParticipant::poll) without
+    /// waiting and then [`Self::take_each`] do. Under [`WaitStrategy::Poll`](crate::WaitStrategy::Poll) a sample in shared memory is
+    /// shown where it lies, for a good deal less, if the reader has none and nobody else waits for its samples; more are left for the
+    /// next call.
+    pub fn poll_each(&self, selector: &Selector, mut look: impl FnMut(&LoanedSample<T>)) -> usize {
+        let core = &*self.inner.core;
+        let Some(selected) = core.domain.poll_for(core, selector) else { return self.take_each(selector, look) };
+        let sample = LoanedSample::new(selected);
+        look(&sample);
+        1
+    }
+
     /// Takes the samples selected on loan, in their serialized form.
     ///
     /// # Errors

@@ -75,6 +75,10 @@ fn value_of<T: DdsType>(payload: &Payload) -> Result<T, DecodeError> {
 }
 
 impl<T> LoanedSample<T> {
+    pub(super) const fn new(selected: Selected) -> Self {
+        Self { selected, marker: PhantomData }
+    }
+
     /// About the sample.
     #[must_use]
     pub const fn info(&self) -> &SampleInfo {
@@ -193,7 +197,7 @@ impl<'c, T> Shown<'c, T> {
 
 /// In place: both kinds of element have the same layout.
 fn lend<T>(samples: Vec<Selected>) -> Vec<LoanedSample<T>> {
-    samples.into_iter().map(|selected| LoanedSample { selected, marker: PhantomData }).collect()
+    samples.into_iter().map(LoanedSample::new).collect()
 }
 
 /// The other way round.

@@ -232,8 +232,7 @@ impl<T: TestType> Messaging for DdsMessaging<T> {
         let reader = builder.qos(settings::reader_qos(&self.plan, topic)).build().map_err(|error| setup(&error))?;
         self.endpoints().add_reader(topic, &reader);
         let (plan, poller) = (Arc::clone(&self.plan), self.poller.clone());
-        let participant = self.participant.clone();
-        Ok(DdsReader { reader, topic, plan, participant, poller, mismatch: Mismatch::default() })
+        Ok(DdsReader { reader, topic, plan, poller, mismatch: Mismatch::default() })
     }
 }
 
@@ -395,7 +394,6 @@ pub struct DdsReader<T: TestType> {
     reader: DataReader<T>,
     topic: Topic,
     plan: Arc<TestPlan>,
-    participant: DomainParticipant,
     poller: Option<Arc<Poller>>,
     mismatch: Mismatch,
 }
@@ -414,6 +412,9 @@ impl<T: TestType> SampleReader for DdsReader<T> {
     where
         F: FnMut(&Sample<'_>) + Send + 'static,
     {
+        if self.poller.as_ref().is_some_and(|poller| poller.is_busy()) {
+            return self.listen_by_polling(on_sample);
+        }
         // Without threads of DDS, the poller runs the listener.
         if self.plan.receive.read_thread && self.poller.is_none() {
             return self.listen_on_read_thread(on_sample);
@@ -425,11 +426,11 @@ impl<T: TestType> SampleReader for DdsReader<T> {
     where
         F: FnMut(&Sample<'_>),
     {
-        let count = deliver(&self.reader, self.plan.check_consistency, &mut on_sample);
-        if count > 0 {
-            return Ok(count);
-        }
         let Some(poller) = &self.poller else {
+            let count = deliver(&self.reader, self.plan.check_consistency, &mut on_sample);
+            if count > 0 {
+                return Ok(count);
+            }
             return Ok(if self.reader.wait_for_data(timeout) {
                 deliver(&self.reader, self.plan.check_consistency, &mut on_sample)
             } else {
@@ -440,8 +441,7 @@ impl<T: TestType> SampleReader for DdsReader<T> {
         let mut end = None;
         loop {
             for _ in 0..LOOKS_PER_CLOCK {
-                self.participant.poll(Duration::ZERO);
-                let count = deliver(&self.reader, self.plan.check_consistency, &mut on_sample);
+                let count = poll_and_deliver(&self.reader, self.plan.check_consistency, &mut on_sample);
                 if count > 0 {
                     return Ok(count);
                 }
@@ -480,6 +480,34 @@ impl<T: TestType> DdsReader<T> {
         DdsListening { end: Some(Box::new(end)) }
     }
 
+    /// A thread receives for as long as the listening lasts, and has the samples of this reader at once.
+    fn listen_by_polling<F>(self, mut on_sample: F) -> Result<DdsListening, Error>
+    where
+        F: FnMut(&Sample<'_>) + Send + 'static,
+    {
+        let closing = Arc::new(AtomicBool::new(false));
+        let run = {
+            let closing = Arc::clone(&closing);
+            move || {
+                // Tried before, when the participant was created.
+                let _ = threads::apply_to_current_thread(&self.plan.threads, ThreadKind::Receive);
+                while !closing.load(Ordering::Acquire) {
+                    if let Some(poller) = &self.poller {
+                        poller.note_other();
+                    }
+                    for _ in 0..LOOKS_PER_CLOCK {
+                        poll_and_deliver(&self.reader, self.plan.check_consistency, &mut on_sample);
+                    }
+                }
+            }
+        };
+        let thread: JoinHandle<()> = std::thread::Builder::new()
+            .name("receive".into())
+            .spawn(run)
+            .map_err(|error| Error::Setup(format!("Cannot start a receive thread: {error}")))?;
+        Ok(DdsListening::until_closed(closing, thread))
+    }
+
     fn listen_on_read_thread<F>(self, mut on_sample: F) -> Result<DdsListening, Error>
     where
         F: FnMut(&Sample<'_>) + Send + 'static,
@@ -508,11 +536,7 @@ impl<T: TestType> DdsReader<T> {
             .name("read".into())
             .spawn(run)
             .map_err(|error| Error::Setup(format!("Cannot start a read thread: {error}")))?;
-        let end = move || {
-            closing.store(true, Ordering::Release);
-            let _ = thread.join();
-        };
-        Ok(DdsListening { end: Some(Box::new(end)) })
+        Ok(DdsListening::until_closed(closing, thread))
     }
 }
 
@@ -533,22 +557,53 @@ fn deliver<T: TestType>(
     on_sample: &mut impl FnMut(&Sample<'_>),
 ) -> usize {
     let mut count = 0;
-    reader.take_each(&Selector::ANY, |view: &LoanedSample<T>| {
-        // What is not a sample of this test, such as the news that an instance has no writer, is passed over.
-        if view.info().valid_data
-            && let Some(sample) = T::parse(view.bytes())
-            && (!check_consistency || view.is_consistent())
-        {
-            on_sample(&Sample { origin: view.info().writer.prefix.0, ..sample });
-            count += 1;
-        }
-    });
+    reader.take_each(&Selector::ANY, |view| count += hand_on(view, check_consistency, on_sample));
     count
+}
+
+/// The same, and receives first.
+#[inline]
+fn poll_and_deliver<T: TestType>(
+    reader: &DataReader<T>,
+    check_consistency: bool,
+    on_sample: &mut impl FnMut(&Sample<'_>),
+) -> usize {
+    let mut count = 0;
+    reader.poll_each(&Selector::ANY, |view| count += hand_on(view, check_consistency, on_sample));
+    count
+}
+
+/// Says how many samples it was: what is not a sample of this test, such as the news that an instance has no writer, is passed over.
+#[inline]
+fn hand_on<T: TestType>(
+    view: &LoanedSample<T>,
+    check_consistency: bool,
+    on_sample: &mut impl FnMut(&Sample<'_>),
+) -> usize {
+    if view.info().valid_data
+        && let Some(sample) = T::parse(view.bytes())
+        && (!check_consistency || view.is_consistent())
+    {
+        on_sample(&Sample { origin: view.info().writer.prefix.0, ..sample });
+        return 1;
+    }
+    0
 }
 
 /// A delivery that is going on.
 pub struct DdsListening {
     end: Option<Box<dyn FnOnce() + Send>>,
+}
+
+impl DdsListening {
+    /// The end of a thread that looks at `closing` again and again.
+    fn until_closed(closing: Arc<AtomicBool>, thread: JoinHandle<()>) -> Self {
+        let end = move || {
+            closing.store(true, Ordering::Release);
+            let _ = thread.join();
+        };
+        Self { end: Some(Box::new(end)) }
+    }
 }
 
 impl Drop for DdsListening {

@@ -193,7 +193,7 @@ impl Keeper<'_> {
     }
 
     /// Hands a value out at once, where a selection that takes would hand out this one and nothing else: as if it were kept and taken.
-    /// `payload` is asked for only then.
+    /// `payload` is asked for only then, and may still refuse.
     #[inline]
     pub fn pass(
         &mut self,
@@ -201,14 +201,14 @@ impl Keeper<'_> {
         number: SequenceNumber,
         source_timestamp: Timestamp,
         selector: &Selector,
-        payload: impl FnOnce(&mut BufferPool) -> Payload,
+        payload: impl FnOnce(&mut BufferPool) -> Option<Payload>,
     ) -> Option<Selected> {
         let Reader { writers, cache, pool, counters, .. } = &mut *self.reader;
         let proxy = writers.get_mut(self.index).filter(|proxy| proxy.next == number)?;
         let (writer, slot, reception_timestamp) = (proxy.info.guid, proxy.slot, rx.wall);
         let selected = cache.pass_fresh(rx.now, selector, || {
-            let payload = payload(pool);
-            Fresh { writer, slot, sequence_number: number, source_timestamp, reception_timestamp, payload }
+            let payload = payload(pool)?;
+            Some(Fresh { writer, slot, sequence_number: number, source_timestamp, reception_timestamp, payload })
         })?;
         proxy.next = number.next();
         counters.samples += 1;

@@ -287,12 +287,13 @@ impl Reader {
     /// The next samples of one writer, to be looked at where they lie: of the next in turns that has any and waits for its
     /// readers. `None` if there is none now; what is not shown here, [`Self::take`] gives.
     pub fn in_place(&mut self) -> Option<InPlace<'_>> {
-        let Self { channels, turn, statistics, .. } = self;
+        let Self { config, channels, turn, statistics, .. } = self;
         let count = channels.len();
         let places = (*turn..count).chain(0..*turn);
         let place = places.into_iter().find(|&place| channels.get(place).is_some_and(Channel::has_in_place))?;
         Some(InPlace {
             channel: channels.get_mut(place)?,
+            max_mapped_bytes: config.max_mapped_bytes,
             turn,
             next_turn: (place + 1) % count,
             statistics,
@@ -550,6 +551,7 @@ fn total_lost(before: u64, more: impl IntoIterator<Item = u64>) -> u64 {
 #[derive(Debug)]
 pub struct InPlace<'r> {
     channel: &'r mut Channel,
+    max_mapped_bytes: usize,
     turn: &'r mut usize,
     next_turn: usize,
     statistics: &'r mut ReaderStatistics,
@@ -575,6 +577,27 @@ impl InPlace<'_> {
             self.passed += 1;
         }
         is_done
+    }
+
+    /// What was attached to the next sample, of any length; `None` if there is none to be looked at here.
+    #[inline]
+    #[must_use]
+    pub fn metadata(&self) -> Option<Metadata> {
+        self.channel.receiver.peek(&self.channel.tie.shared).map(|descriptor| descriptor.metadata)
+    }
+
+    /// Takes the next sample as [`Reader::take`] would, and tells the writer of that when this ends. `None` if it would not: then it
+    /// is to be asked.
+    pub fn hold(&mut self) -> Option<Sample> {
+        let taken = self.channel.receiver.take_unsettled(&self.channel.tie.shared).ok().flatten()?;
+        self.passed += 1;
+        self.channel.sample(taken, self.max_mapped_bytes)
+    }
+
+    /// How many samples of the writer are held, give or take a few.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        Arc::strong_count(&self.channel.tie)
     }
 
     #[inline]

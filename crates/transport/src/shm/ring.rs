@@ -512,6 +512,14 @@ impl Receiver {
 
     /// Takes the next entry and holds its slot; `None` if there is none.
     pub(super) fn take(&mut self, shared: &Shared) -> Result<Option<Taken>, TakeError> {
+        let Some(Taken { descriptor, cell, .. }) = self.take_unsettled(shared)? else { return Ok(None) };
+        // A writer that evicts waits for slots only, which are let go by `release`.
+        let tell = shared.shape.overflow == Overflow::Block && shared.wants_to_be_told();
+        Ok(Some(Taken { descriptor, cell, tell }))
+    }
+
+    /// The same, to be followed by [`Shared::settle`] before this side turns to something else.
+    pub(super) fn take_unsettled(&mut self, shared: &Shared) -> Result<Option<Taken>, TakeError> {
         for _ in 0..MAX_SKIPS {
             let entry = shared.shape.entry(self.next);
             let stamp = shared.ring.load_acquire(entry);
@@ -530,9 +538,7 @@ impl Receiver {
             let descriptor = Descriptor::from_words(words);
             self.next += 1;
             shared.holds.store(HOLD_TAIL, self.next, Ordering::Release);
-            // A writer that evicts waits for slots only, which are let go by `release`.
-            let tell = shared.shape.overflow == Overflow::Block && shared.wants_to_be_told();
-            return Ok(Some(Taken { descriptor, cell, tell }));
+            return Ok(Some(Taken { descriptor, cell, tell: false }));
         }
         Ok(None)
     }

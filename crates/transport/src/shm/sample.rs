@@ -64,6 +64,12 @@ impl Sample {
         self.tie.link.is_open()
     }
 
+    /// How many samples of its writer are held, give or take a few.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        Arc::strong_count(&self.tie)
+    }
+
     /// Whose it is.
     #[must_use]
     pub fn writer(&self) -> WriterId {

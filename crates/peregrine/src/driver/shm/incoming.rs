@@ -1,5 +1,7 @@
 //! The samples that come from other processes, and who takes them.
 
+mod passing;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
@@ -9,7 +11,7 @@ use peregrine_rtps::id::Guid;
 use peregrine_rtps::payload::{Octets, Payload};
 use peregrine_rtps::reader::{Reception, SampleMeta};
 use peregrine_rtps::seq::SequenceNumber;
-use peregrine_rtps::time::Instant;
+use peregrine_rtps::time::{Instant, Timestamp};
 use peregrine_transport::clock::MonotonicNs;
 use peregrine_transport::shm::{
     Commands, Connection, Connector, InPlace, Interrupt, Metadata, Notes, Reader, ReaderConfig, Sample, WriterId,
@@ -67,8 +69,8 @@ struct Channel {
     wanted: Wanted,
     core: Arc<ReaderCore>,
     notes: Notes,
-    /// Counts the samples that are held where they are.
-    held: Arc<()>,
+    /// It refers to this as long as it is there.
+    _count: Arc<()>,
     /// A sample that the reader has no room for: until it has, nothing else is taken.
     refused: Option<Box<Sample>>,
     is_paused: bool,
@@ -115,7 +117,6 @@ enum Command {
 #[derive(Debug)]
 struct Held {
     sample: Sample,
-    _count: Arc<()>,
 }
 
 impl Octets for Held {
@@ -224,6 +225,17 @@ impl Incoming {
     ) -> bool {
         let Some(mut hands) = self.try_hands() else { return false };
         self.obey(&mut hands, touched, shared);
+        self.take_with(hands, at, touched, domain, shared)
+    }
+
+    fn take_with(
+        &self,
+        mut hands: MutexGuard<'_, Hands>,
+        at: &mut Option<Instant>,
+        touched: &mut Touched,
+        domain: &Domain,
+        shared: &SharedMemory,
+    ) -> bool {
         let is_ready = hands.reader.is_ready();
         if !is_ready && touched.is_empty() && !hands.has_acts() {
             hands.look_for_gone(shared);
@@ -340,7 +352,7 @@ impl Channels {
 }
 
 impl Hands {
-    fn add(&mut self, connection: Connection, wanted: Wanted, held: Arc<()>, shared: &SharedMemory) {
+    fn add(&mut self, connection: Connection, wanted: Wanted, count: Arc<()>, shared: &SharedMemory) {
         let added = match (wanted.reader.upgrade(), self.reader.add(connection)) {
             (Some(core), Ok(id)) => self.reader.notes(id).map(|notes| (core, id, notes)),
             (None, Ok(id)) => {
@@ -360,7 +372,8 @@ impl Hands {
         let below = state.reader.acknowledged_below(wanted.writer);
         let order = if state.reader.is_reliable() { Order::Certain } else { Order::Unknown };
         drop(state);
-        let channel = Channel { wanted, core, notes, held, refused: None, is_paused: false, owed_note: None, order };
+        let channel =
+            Channel { wanted, core, notes, _count: count, refused: None, is_paused: false, owed_note: None, order };
         // From now on the writer may use it.
         channel.note(below);
         self.channels.push(id, channel);
@@ -476,9 +489,7 @@ impl Hands {
         let Some(samples) = self.reader.in_place() else { return 0 };
         let Some(channel) = self.channels.get_mut(samples.writer()) else { return 0 };
         let Kept { samples, is_news } = channel.keep(rx, samples, most);
-        if samples > 0 {
-            counters.received.fetch_add(samples as u64, Ordering::Relaxed);
-        }
+        counters.note_received(samples as u64);
         if is_news {
             touched.reader(&channel.core);
         }
@@ -556,7 +567,7 @@ impl Channel {
         };
         match delivered {
             Ok(Delivered::Taken { samples }) => {
-                counters.received.fetch_add(samples, Ordering::Relaxed);
+                counters.note_received(samples);
                 if self.is_paused {
                     self.is_paused = false;
                     source.pause(id, false);
@@ -574,26 +585,36 @@ impl Channel {
 
     /// Gives the reader so many samples at most in the short way, one after the other, and lets the writer know.
     fn keep(&mut self, rx: &Reception<'_>, mut samples: InPlace<'_>, most: usize) -> Kept {
-        let writer = self.wanted.writer;
-        if self.order != Order::Certain || self.is_paused || writer.entity.has_key() {
+        if !self.has_short_way() {
             return Kept { samples: 0, is_news: false };
         }
         let mut state = self.core.lock();
         let mut kept = 0;
-        while kept < most
-            && samples.next(COPIED_MAX, |metadata, octets| is_kept(&mut state.reader, rx, writer, metadata, octets))
-        {
-            kept += 1;
-        }
-        if kept > 0 {
-            // Newer than what may be owed.
-            self.owed_note = None;
-            samples.note(noted(state.reader.acknowledged_below(writer)));
+        if let Some(mut keeper) = state.reader.keeper(self.wanted.writer) {
+            let mut keep = |metadata, octets: &[u8]| {
+                value(metadata).zip(octets.get(ALIGNING..)).is_some_and(|((number, source_timestamp), octets)| {
+                    keeper.keep(rx, number, source_timestamp, octets)
+                })
+            };
+            while kept < most && samples.next(COPIED_MAX, &mut keep) {
+                kept += 1;
+            }
+            if kept > 0 {
+                // Newer than what may be owed.
+                self.owed_note = None;
+                samples.note(noted(keeper.acknowledged_below()));
+            }
         }
         let is_news = kept > 0 && !state.note_data_quietly();
         drop(state);
         drop(samples);
         Kept { samples: kept, is_news }
+    }
+
+    /// Whether there may be samples with which there is nothing to do but to keep them.
+    #[inline]
+    fn has_short_way(&self) -> bool {
+        self.order == Order::Certain && !self.is_paused && !self.wanted.writer.entity.has_key()
     }
 
     /// Gives the reader what an entry says.
@@ -621,14 +642,14 @@ impl Channel {
                     is_instance_certain: false,
                 };
                 let octets = sample.get(ALIGNING..).ok_or(Nonsense)?;
-                let is_copied = sample.len() <= COPIED_MAX || Arc::strong_count(&self.held) > HELD_MAX;
+                let is_copied = sample.len() <= COPIED_MAX || sample.held() > HELD_MAX;
                 if is_copied {
                     let payload = reader.copy_of(octets);
                     if !reader.handle_change(rx, writer, number, meta, &payload) {
                         return Ok(Delivered::Refused(Box::new(sample)));
                     }
                 } else {
-                    let held = Arc::new(Held { sample, _count: Arc::clone(&self.held) });
+                    let held = Arc::new(Held { sample });
                     let payload = Payload::foreign(Arc::clone(&held) as Arc<dyn Octets>);
                     if !reader.handle_change(rx, writer, number, meta, &payload) {
                         drop(payload);
@@ -662,19 +683,11 @@ fn noted(below: Option<SequenceNumber>) -> u64 {
     below.map_or(0, |below| below.0.max(0).cast_unsigned()).max(READY)
 }
 
-/// Keeps a sample, if there is nothing else to be done with it.
+/// Number and time of a sample that is a value.
 #[inline]
-fn is_kept(
-    reader: &mut peregrine_rtps::reader::Reader,
-    rx: &Reception<'_>,
-    writer: Guid,
-    metadata: Metadata,
-    octets: &[u8],
-) -> bool {
-    match (Entry::from_metadata(metadata), octets.get(ALIGNING..)) {
-        (Some(Entry::Change { number, kind: ChangeKind::Alive, source_timestamp, .. }), Some(octets)) => {
-            reader.keep_next(rx, writer, number, source_timestamp, octets)
-        }
-        _ => false,
+fn value(metadata: Metadata) -> Option<(SequenceNumber, Timestamp)> {
+    match Entry::from_metadata(metadata)? {
+        Entry::Change { number, kind: ChangeKind::Alive, source_timestamp, .. } => Some((number, source_timestamp)),
+        _ => None,
     }
 }

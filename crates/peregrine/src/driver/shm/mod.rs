@@ -28,6 +28,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use peregrine_rtps::discovery::data::SharedMemoryAddress;
+use peregrine_rtps::history::{Selected, Selector};
 use peregrine_rtps::id::Guid;
 use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::{Instant, Span};
@@ -39,6 +40,7 @@ use peregrine_transport::shm::{Address, Connecting, Gone, Listener, Overflow, Pl
 use super::detour::News;
 use super::domain::{Domain, Touched};
 use super::participant::ParticipantCore;
+use super::reader::ReaderCore;
 use super::writer::WriterCore;
 use super::{NEVER, now};
 use crate::shared_memory::{DeliveryPath, NoSharedMemory, SharedMemoryStatistics};
@@ -78,6 +80,14 @@ pub(in crate::driver) struct Counters {
     received: AtomicU64,
     copied_in: AtomicU64,
     fallbacks: AtomicU64,
+}
+
+impl Counters {
+    /// Samples have come. Whoever has the hands to take them counts them.
+    #[inline]
+    fn note_received(&self, samples: u64) {
+        self.received.store(self.received.load(Ordering::Relaxed) + samples, Ordering::Relaxed);
+    }
 }
 
 /// What is waited for.
@@ -259,6 +269,17 @@ impl SharedMemory {
     /// Under `Poll`: takes what has come, and reads the clock for it if that was not done. Says whether there was anything.
     pub(super) fn take(&self, at: &mut Option<Instant>, touched: &mut Touched, domain: &Domain) -> bool {
         self.incoming.take_now(at, touched, domain, self)
+    }
+
+    /// The same for who looks for samples of this reader: the next one, if nothing has to be done but to hand it to who asks.
+    pub(super) fn pass(
+        &self,
+        to: (&ReaderCore, &Selector),
+        at: &mut Option<Instant>,
+        touched: &mut Touched,
+        domain: &Domain,
+    ) -> Option<Selected> {
+        self.incoming.pass_now(to, at, touched, domain, self)
     }
 
     /// Under `Poll`: sleeps until something comes, or until `end`.

@@ -17,6 +17,7 @@ const NAP: Duration = Duration::from_millis(5);
 /// Receives until dropped. While another thread polls as well, as the send loop of a latency test does, it steps back.
 #[derive(Debug)]
 pub(crate) struct Poller {
+    busy: bool,
     state: Arc<State>,
     thread: Option<JoinHandle<()>>,
 }
@@ -50,7 +51,12 @@ impl Poller {
         };
         let thread = std::thread::Builder::new().name("poll".into()).spawn(run);
         let thread = thread.map_err(|error| Error::Setup(format!("Cannot start a receive thread: {error}")))?;
-        Ok(Self { state, thread: Some(thread) })
+        Ok(Self { busy, state, thread: Some(thread) })
+    }
+
+    /// Whether it never sleeps, while no other thread polls.
+    pub(crate) const fn is_busy(&self) -> bool {
+        self.busy
     }
 
     /// Another thread polls.

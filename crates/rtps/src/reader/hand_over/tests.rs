@@ -203,7 +203,7 @@ impl Side {
         let keeper = if self.keeps { self.reader.keeper(writer(from)) } else { None };
         let passed = keeper.and_then(|mut keeper| {
             let stamp = meta(ChangeKind::Alive, rx.now.0).source_timestamp;
-            keeper.pass(rx, number, stamp, selector, |pool| pool.copy_of(&number.0.to_le_bytes()))
+            keeper.pass(rx, number, stamp, selector, |pool| Some(pool.copy_of(&number.0.to_le_bytes())))
         });
         if let Some(selected) = passed {
             out.push(selected);

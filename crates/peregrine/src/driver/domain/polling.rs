@@ -1,0 +1,212 @@
+//! Under `Poll`: what the application's threads do in place of the domain's own.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard, TryLockError};
+use std::time::Duration;
+
+use peregrine_rtps::history::{Selected, Selector};
+use peregrine_rtps::time::{Instant, Span};
+use peregrine_transport::clock::MonotonicNs;
+use peregrine_transport::event::{Poller, Token};
+use peregrine_transport::udp::{Receiver, Socket};
+
+use super::{Domain, FIRST_SOCKET, Touched, WAKER, receiver_options};
+use crate::driver::reader::ReaderCore;
+use crate::driver::shm::SharedMemory;
+use crate::driver::{self, NEVER, now, outbox};
+use crate::error::Error;
+
+pub(super) struct PollState {
+    receiver: Receiver,
+    poller: Poller,
+    /// Everything that receives user data.
+    data_sockets: Vec<Arc<Socket>>,
+    group_sockets: usize,
+    touched: Touched,
+    rounds: u32,
+    /// Until then, who looks without waiting looks at shared memory only.
+    sockets_due: Instant,
+    /// How long it will be until then the next time.
+    sockets_every: Span,
+    /// So often still, who looks without waiting does not look at the clock either.
+    looks: u32,
+}
+
+/// A look at the sockets costs several of what a sample in shared memory takes, and what comes by them more than this.
+const SOCKETS_EVERY: Span = Span::from_micros(5);
+/// The same of sockets by which nothing has come for a while: who sleeps at them is not told sooner.
+const QUIET_SOCKETS_EVERY: Span = Span::from_micros(40);
+/// How often somebody looks at shared memory between two looks at the clock, which costs as much.
+const LOOKS_PER_CLOCK: u32 = 16;
+
+impl Domain {
+    pub(super) fn poll_state(&self) -> Result<PollState, Error> {
+        let poller = self.control_poller()?;
+        for (index, socket) in self.data_sockets.iter().enumerate() {
+            let token = Token(FIRST_SOCKET + (self.control_sockets.len() + index) as u64);
+            poller.add(&**socket, token).map_err(Error::system)?;
+        }
+        Ok(PollState {
+            receiver: Receiver::new(&receiver_options(&self.config)),
+            poller,
+            data_sockets: self.data_sockets.clone(),
+            group_sockets: 0,
+            touched: Touched::default(),
+            rounds: 0,
+            sockets_due: now(),
+            sockets_every: SOCKETS_EVERY,
+            looks: 0,
+        })
+    }
+
+    /// Under `Poll`: receives, runs timers and listeners on the calling thread, until something has come or `timeout`
+    /// is over. With a zero timeout it looks once and never sleeps.
+    pub(crate) fn poll(&self, timeout: Duration) {
+        let Some(mut state) = self.begin_polling() else { return };
+        let _wanted = outbox::be_wanted();
+        let has_looked = timeout.is_zero()
+            && self.look_at_memory(&mut state, |shared, at, touched| _ = shared.take(at, touched, self)).is_some();
+        if !has_looked {
+            self.poll_all(&mut state, timeout);
+        }
+    }
+
+    /// The same with a zero timeout, for who takes samples of `reader` next: the first of those selected, if it need not be kept
+    /// for that.
+    pub(crate) fn poll_for(&self, reader: &ReaderCore, selector: &Selector) -> Option<Selected> {
+        let mut state = self.begin_polling()?;
+        let _wanted = outbox::be_wanted();
+        let pass = |shared: &SharedMemory, at: &mut Option<Instant>, touched: &mut Touched| {
+            shared.pass((reader, selector), at, touched, self)
+        };
+        let passed = self.look_at_memory(&mut state, pass);
+        if passed.is_none() {
+            self.poll_all(&mut state, Duration::ZERO);
+        }
+        passed.flatten()
+    }
+
+    /// The right to receive, if no other thread of the application has it, which then does our work too.
+    fn begin_polling(&self) -> Option<MutexGuard<'_, PollState>> {
+        match self.polled.get()?.try_lock() {
+            Ok(mut state) => {
+                self.take_up_groups(&mut state);
+                Some(state)
+            }
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => {
+                std::thread::yield_now();
+                None
+            }
+        }
+    }
+
+    fn poll_all(&self, state: &mut PollState, timeout: Duration) {
+        let PollState { receiver, poller, data_sockets, touched, rounds, .. } = state;
+        let start = now();
+        let until = start + timeout.into();
+        state.sockets_due = start + state.sockets_every;
+        let mut at = start;
+        loop {
+            let next_turn = if self.publishing.has_turns() { self.publishing.go_round() } else { NEVER };
+            // The application is to have what has come at once: whether there is more, the next call finds out.
+            let mut any = false;
+            for socket in &*data_sockets {
+                any |= self.receive_once(receiver, socket, touched);
+            }
+            let every = if any { SOCKETS_EVERY.0 } else { (2 * state.sockets_every.0).min(QUIET_SOCKETS_EVERY.0) };
+            state.sockets_every = Span(every);
+            any |= self.shared_memory.as_ref().is_some_and(|shared| shared.take(&mut Some(at), touched, self));
+            *rounds = rounds.wrapping_add(1);
+            // Discovery and timers are looked at now and then while data is what keeps us here.
+            let looks_around = rounds.is_multiple_of(64);
+            if any && !looks_around {
+                return;
+            }
+            let now = now();
+            if !any || looks_around {
+                if self.next_wake.load(Ordering::Relaxed) <= now.0 {
+                    self.handle_timers();
+                }
+                if rounds.is_multiple_of(16) || !timeout.is_zero() {
+                    for socket in &self.control_sockets {
+                        any |= self.drain(receiver, socket, touched);
+                    }
+                    self.follow_interfaces();
+                    self.tend_shared_memory();
+                }
+            }
+            if any || now >= until {
+                return;
+            }
+            if next_turn <= now.0 {
+                continue;
+            }
+            let wake = until.0.min(self.next_wake.load(Ordering::Relaxed)).min(next_turn);
+            self.is_poll_asleep.store(true, Ordering::SeqCst);
+            let has_come = self.has_come.swap(false, Ordering::SeqCst);
+            let woken = if has_come {
+                None
+            } else {
+                let wake = self.wait_for_shared_memory(wake);
+                Some(poller.wait(Some(MonotonicNs(wake))))
+            };
+            self.is_poll_asleep.store(false, Ordering::SeqCst);
+            match woken {
+                None => return,
+                Some(Ok(mut tokens)) => {
+                    if tokens.any(|token| token == WAKER) {
+                        self.waker.clear();
+                        self.tend_shared_memory();
+                        return;
+                    }
+                }
+                Some(Err(_)) => return,
+            }
+            // It has slept.
+            at = driver::now();
+        }
+    }
+
+    /// Has `look` look at shared memory, if there is any and nothing else is due.
+    #[inline]
+    fn look_at_memory<R>(
+        &self,
+        state: &mut PollState,
+        look: impl FnOnce(&SharedMemory, &mut Option<Instant>, &mut Touched) -> R,
+    ) -> Option<R> {
+        let shared = self.shared_memory.as_ref().filter(|shared| shared.has_writers())?;
+        let mut at = None;
+        if state.looks == 0 {
+            let now = *at.insert(now());
+            if now >= state.sockets_due || self.next_wake.load(Ordering::Relaxed) <= now.0 {
+                return None;
+            }
+            state.looks = LOOKS_PER_CLOCK;
+        }
+        if self.publishing.has_turns() {
+            return None;
+        }
+        state.looks -= 1;
+        let seen = look(shared, &mut at, &mut state.touched);
+        if at.is_some_and(|at| at >= state.sockets_due) {
+            state.looks = 0;
+        }
+        Some(seen)
+    }
+
+    /// Under `Poll`: the thread that polls takes up the sockets opened for groups since it last looked.
+    fn take_up_groups(&self, state: &mut PollState) {
+        if self.group_sockets_so_far.load(Ordering::Acquire) == state.group_sockets {
+            return;
+        }
+        for socket in self.group_sockets().iter().skip(state.group_sockets) {
+            let token = Token(FIRST_SOCKET + (self.control_sockets.len() + state.data_sockets.len()) as u64);
+            if let Err(error) = state.poller.add(&**socket, token) {
+                tracing::error!(%error, "data sent to groups wakes nobody");
+            }
+            state.data_sockets.push(Arc::clone(socket));
+            state.group_sockets += 1;
+        }
+    }
+}

@@ -60,6 +60,23 @@ impl Seen {
         value
     }
 
+    /// Words from `index` on, each as it is at some moment; all but the first after that one, as by [`Self::load_acquire`].
+    #[inline]
+    pub(super) fn load_line<const N: usize>(&self, index: usize) -> [u64; N] {
+        let line = self.0.line::<N>(index);
+        let mut values = [0; N];
+        if let ([first, rest @ ..], [first_value, rest_values @ ..]) = (line.as_slice(), values.as_mut_slice()) {
+            *first_value = first.load(if cfg!(peregrine_tsan) { Ordering::Acquire } else { Ordering::Relaxed });
+            if !cfg!(peregrine_tsan) {
+                fence(Ordering::Acquire);
+            }
+            for (value, word) in rest_values.iter_mut().zip(rest) {
+                *value = word.load(Ordering::Relaxed);
+            }
+        }
+        values
+    }
+
     pub(super) fn words(&self) -> &Words {
         &self.0
     }
@@ -118,6 +135,14 @@ mod mapped {
             unsafe { self.start.add(index).as_ref() }
         }
 
+        /// The words from `index` on.
+        #[inline]
+        pub(super) fn line<const N: usize>(&self, index: usize) -> &[AtomicU64; N] {
+            assert!(index <= self.len && N <= self.len - index, "{N} words from {index} of {}", self.len);
+            // SAFETY: as above, for all of them.
+            unsafe { self.start.add(index).cast::<[AtomicU64; N]>().as_ref() }
+        }
+
         /// The half of the word that the kernel compares: the lower one.
         fn futex(&self, index: usize) -> *mut AtomicU32 {
             let half = usize::from(cfg!(target_endian = "big"));
@@ -163,6 +188,10 @@ mod modelled {
 
         pub(super) fn at(&self, index: usize) -> &AtomicU64 {
             &self.0[index]
+        }
+
+        pub(super) fn line<const N: usize>(&self, index: usize) -> &[AtomicU64; N] {
+            self.0[index..index + N].try_into().unwrap()
         }
 
         pub(super) fn wake(&self, index: usize) {

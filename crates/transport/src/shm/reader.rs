@@ -7,7 +7,7 @@ use super::memory::{Memory, View, whole_pages};
 use super::message::{Message, ReaderKey, Refusal, WriterKey};
 use super::page::{Mine, Seen, Words};
 use super::ring::{self, Corrupt, HOLD_PROBE, Metadata, Overflow, RING_PROBE, Receiver, Shape, Shared, Taken};
-use super::sample::{Sample, Tie};
+use super::sample::{Sample, Segment, Tie};
 use super::sync::Ordering;
 use super::wake::{BELLS, Interrupt, SLEEPER_WORDS, Sleeper};
 use super::writer::{Gone, probe};
@@ -163,7 +163,7 @@ struct Channel {
     /// Keeps the bell in the list of those that are waited for.
     _bell: Arc<WriterBell>,
     /// Sorted by number.
-    segments: Vec<(u32, View)>,
+    segments: Vec<(u32, Arc<Segment>)>,
     mapped_bytes: usize,
     is_paused: bool,
     gone: Option<Gone>,
@@ -473,26 +473,31 @@ impl Channel {
 
     fn sample(&mut self, taken: Taken, max_mapped_bytes: usize) -> Option<Sample> {
         let Taken { descriptor, cell, .. } = taken;
-        if self.view(descriptor.segment).is_none() {
+        if self.segment(descriptor.segment).is_none() {
             // The writer has told of the segment before it published a sample in it.
             self.listen(max_mapped_bytes);
         }
-        let found = self.view(descriptor.segment).and_then(|view| {
-            let range = descriptor.range(view.len())?;
-            Some((view.clone(), range))
+        let found = self.segment(descriptor.segment).and_then(|segment| {
+            let range = descriptor.range(segment.view.len())?;
+            Some((Arc::clone(segment), range))
         });
-        let Some((view, range)) = found else {
+        let Some((segment, range)) = found else {
             self.tie.shared.release(cell);
             // Over the end that may have been seen meanwhile: what was told before it is all there.
             self.gone = Some(Gone::Broken("the writer speaks of octets outside its segments"));
             return None;
         };
-        Some(Sample::new(view, range, descriptor.metadata, self.id, cell, Arc::clone(&self.tie)))
+        Some(Sample::new(segment, range, descriptor.metadata, self.id, cell))
     }
 
-    fn view(&self, number: u32) -> Option<&View> {
-        let place = self.segments.binary_search_by_key(&number, |(number, _)| *number).ok()?;
-        self.segments.get(place).map(|(_, view)| view)
+    #[inline]
+    fn segment(&self, number: u32) -> Option<&Arc<Segment>> {
+        let place = match self.segments.first() {
+            // Where samples are of one size, there is no other.
+            Some((first, _)) if *first == number => 0,
+            _ => self.segments.binary_search_by_key(&number, |(number, _)| *number).ok()?,
+        };
+        self.segments.get(place).map(|(_, segment)| segment)
     }
 
     fn listen(&mut self, max_mapped_bytes: usize) {
@@ -523,7 +528,8 @@ impl Channel {
         match View::new(fd, len) {
             Ok(view) => {
                 self.mapped_bytes += len;
-                self.segments.insert(place, (number, view));
+                let segment = Segment { view, tie: Arc::clone(&self.tie) };
+                self.segments.insert(place, (number, Arc::new(segment)));
             }
             Err(_) => self.end(Gone::Broken("a segment is not as its writer says, or cannot be mapped")),
         }
@@ -531,8 +537,8 @@ impl Channel {
 
     fn unmap(&mut self, number: u32) {
         if let Ok(place) = self.segments.binary_search_by_key(&number, |(number, _)| *number) {
-            let (_, view) = self.segments.remove(place);
-            self.mapped_bytes -= view.len();
+            let (_, segment) = self.segments.remove(place);
+            self.mapped_bytes -= segment.view.len();
         }
     }
 
@@ -594,16 +600,10 @@ impl InPlace<'_> {
         self.channel.sample(taken, self.max_mapped_bytes)
     }
 
-    /// How many samples of the writer are held, give or take a few.
-    #[must_use]
-    pub fn held(&self) -> usize {
-        Arc::strong_count(&self.channel.tie)
-    }
-
     #[inline]
     fn peek(&self, max_len: usize) -> Option<(Metadata, &[u8])> {
         let descriptor = self.channel.receiver.peek(&self.channel.tie.shared)?;
-        let view = self.channel.view(descriptor.segment)?;
+        let view = &self.channel.segment(descriptor.segment)?.view;
         let range = descriptor.range(view.len()).filter(|range| range.len() <= max_len)?;
         // SAFETY: the entry is not passed, so a writer that keeps to the protocol does not write its slot.
         Some((descriptor.metadata, unsafe { view.octets(range)? }))

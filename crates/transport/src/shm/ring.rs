@@ -426,6 +426,14 @@ impl Shared {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Cell(u32);
 
+impl Cell {
+    /// So many entries are held with this one at least: it is the lowest that was free.
+    #[inline]
+    pub(super) const fn number_held(self) -> usize {
+        self.0 as usize + 1
+    }
+}
+
 /// An entry taken from the ring. Its slot is held until [`Shared::release`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Taken {
@@ -492,13 +500,8 @@ impl Receiver {
     /// left alone until the entry is [passed](Self::pass) or taken, for it counts as not taken till then.
     #[inline]
     pub(super) fn peek(&self, shared: &Shared) -> Option<Descriptor> {
-        let entry = shared.shape.entry(self.next);
-        let is_next = shared.ring.load_acquire(entry) == self.next + 1;
-        if !is_next || shared.shape.overflow == Overflow::Evict {
-            return None;
-        }
-        let words = std::array::from_fn(|index| shared.ring.load_relaxed(entry + 1 + index));
-        Some(Descriptor::from_words(words))
+        let [stamp, words @ ..]: [u64; ENTRY_WORDS] = shared.ring.load_line(shared.shape.entry(self.next));
+        (stamp == self.next + 1 && shared.shape.overflow == Overflow::Block).then(|| Descriptor::from_words(words))
     }
 
     /// Is done with the entry that [`Self::peek`] has just shown, without having held it. To be followed by [`Shared::settle`] before
@@ -534,7 +537,7 @@ impl Receiver {
                 shared.holds.store(HOLD_CELLS + cell.0 as usize, 0, Ordering::Release);
                 return Err(TakeError::Corrupt(Corrupt("the writer has written over an entry")));
             }
-            let words = std::array::from_fn(|index| shared.ring.load_relaxed(entry + 1 + index));
+            let [_, words @ ..]: [u64; ENTRY_WORDS] = shared.ring.load_line(entry);
             let descriptor = Descriptor::from_words(words);
             self.next += 1;
             shared.holds.store(HOLD_TAIL, self.next, Ordering::Release);

@@ -23,31 +23,36 @@ impl Tie {
     }
 }
 
+/// A segment of the writer, as its reader has mapped it.
+#[derive(Debug)]
+pub(super) struct Segment {
+    pub(super) view: View,
+    pub(super) tie: Arc<Tie>,
+}
+
 /// A sample where its writer has put it. As long as this exists the writer leaves it alone; then its slot goes back.
 ///
 /// The octets are aligned to at least [`SLOT_ALIGN`](super::SLOT_ALIGN). They are the writer's: one that does not keep to
 /// the protocol can change them at any time, so whatever decodes them must look at each octet once, and stand any value.
 pub struct Sample {
-    view: View,
+    segment: Arc<Segment>,
     range: Range<usize>,
     metadata: Metadata,
     writer: WriterId,
     cell: Cell,
-    tie: Arc<Tie>,
 }
 
 impl Sample {
-    /// `range` is within the view.
+    /// `range` is within the segment.
     pub(super) fn new(
-        view: View,
+        segment: Arc<Segment>,
         range: Range<usize>,
         metadata: Metadata,
         writer: WriterId,
         cell: Cell,
-        tie: Arc<Tie>,
     ) -> Self {
-        debug_assert!(range.end <= view.len() && range.start <= range.end);
-        Self { view, range, metadata, writer, cell, tie }
+        debug_assert!(range.end <= segment.view.len() && range.start <= range.end);
+        Self { segment, range, metadata, writer, cell }
     }
 
     /// What the writer's side has attached.
@@ -61,13 +66,14 @@ impl Sample {
     /// octets may still be the same. It is a system call.
     #[must_use]
     pub fn is_consistent(&self) -> bool {
-        self.tie.link.is_open()
+        self.segment.tie.link.is_open()
     }
 
-    /// How many samples of its writer are held, give or take a few.
+    /// So many samples of its writer, itself among them, were held when it was taken, at least.
     #[must_use]
-    pub fn held(&self) -> usize {
-        Arc::strong_count(&self.tie)
+    #[inline]
+    pub const fn held(&self) -> usize {
+        self.cell.number_held()
     }
 
     /// Whose it is.
@@ -82,14 +88,17 @@ impl Deref for Sample {
     fn deref(&self) -> &[u8] {
         // SAFETY: `Descriptor::range` has found the range to be within the view, which stays mapped while this lives. A
         // writer that keeps to the protocol does not write it while the cell says that it is held.
-        unsafe { std::slice::from_raw_parts(self.view.start().add(self.range.start).as_ptr(), self.range.len()) }
+        unsafe {
+            std::slice::from_raw_parts(self.segment.view.start().add(self.range.start).as_ptr(), self.range.len())
+        }
     }
 }
 
 impl Drop for Sample {
     fn drop(&mut self) {
-        if self.tie.shared.release(self.cell) {
-            self.tie.tell_of_room();
+        let tie = &self.segment.tie;
+        if tie.shared.release(self.cell) {
+            tie.tell_of_room();
         }
     }
 }

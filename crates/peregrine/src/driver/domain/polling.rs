@@ -76,14 +76,14 @@ impl Domain {
     pub(crate) fn poll_for(&self, reader: &ReaderCore, selector: &Selector) -> Option<Selected> {
         let mut state = self.begin_polling()?;
         let _wanted = outbox::be_wanted();
+        let mut passed = None;
         let pass = |shared: &SharedMemory, at: &mut Option<Instant>, touched: &mut Touched| {
-            shared.pass((reader, selector), at, touched, self)
+            shared.pass((reader, selector), at, touched, self, &mut passed);
         };
-        let passed = self.look_at_memory(&mut state, pass);
-        if passed.is_none() {
+        if self.look_at_memory(&mut state, pass).is_none() {
             self.poll_all(&mut state, Duration::ZERO);
         }
-        passed.flatten()
+        passed
     }
 
     /// The right to receive, if no other thread of the application has it, which then does our work too.

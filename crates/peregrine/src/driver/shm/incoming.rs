@@ -279,7 +279,15 @@ impl Incoming {
         }
     }
 
+    #[inline]
     fn obey(&self, hands: &mut Hands, touched: &mut Touched, shared: &SharedMemory) {
+        if self.commands.has_some() {
+            self.obey_all(hands, touched, shared);
+        }
+    }
+
+    #[cold]
+    fn obey_all(&self, hands: &mut Hands, touched: &mut Touched, shared: &SharedMemory) {
         for command in self.commands.take() {
             match command {
                 Command::Add(channel) => {

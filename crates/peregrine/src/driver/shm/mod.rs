@@ -271,15 +271,16 @@ impl SharedMemory {
         self.incoming.take_now(at, touched, domain, self)
     }
 
-    /// The same for who looks for samples of this reader: the next one, if nothing has to be done but to hand it to who asks.
+    /// The same for who looks for samples of this reader: `out` is the next one, if nothing has to be done but to hand it to who asks.
     pub(super) fn pass(
         &self,
         to: (&ReaderCore, &Selector),
         at: &mut Option<Instant>,
         touched: &mut Touched,
         domain: &Domain,
-    ) -> Option<Selected> {
-        self.incoming.pass_now(to, at, touched, domain, self)
+        out: &mut Option<Selected>,
+    ) {
+        self.incoming.pass_now(to, at, touched, domain, self, out);
     }
 
     /// Under `Poll`: sleeps until something comes, or until `end`.

@@ -4,14 +4,14 @@ use std::ptr;
 use std::sync::Arc;
 
 use peregrine_rtps::history::{Selected, Selector};
-use peregrine_rtps::payload::{Octets, Payload};
+use peregrine_rtps::payload::{BufferPool, Octets, Payload};
 use peregrine_rtps::reader::Reception;
 use peregrine_rtps::time::Instant;
 use peregrine_transport::shm::InPlace;
 
 use super::super::metadata::ALIGNING;
 use super::super::{Counters, SharedMemory};
-use super::{Channel, HELD_MAX, Hands, Held, Incoming, noted, value};
+use super::{Channel, Hands, Held, Incoming, noted, value};
 use crate::driver::delivery::HERE;
 use crate::driver::domain::{Domain, Touched};
 use crate::driver::reader::ReaderCore;
@@ -30,17 +30,14 @@ impl Incoming {
         touched: &mut Touched,
         domain: &Domain,
         shared: &SharedMemory,
-    ) -> Option<Selected> {
-        let mut hands = self.try_hands()?;
+        out: &mut Option<Selected>,
+    ) {
+        let Some(mut hands) = self.try_hands() else { return };
         self.obey(&mut hands, touched, shared);
-        if touched.is_empty()
-            && !hands.has_acts()
-            && let Some(selected) = hands.pass(to, selector, at, &shared.counters)
-        {
-            return Some(selected);
+        if touched.is_empty() && !hands.has_acts() && hands.pass(to, selector, at, &shared.counters, out).is_some() {
+            return;
         }
         self.take_with(hands, at, touched, domain, shared);
-        None
     }
 }
 
@@ -51,47 +48,45 @@ impl Hands {
         selector: &Selector,
         at: &mut Option<Instant>,
         counters: &Counters,
-    ) -> Option<Selected> {
+        out: &mut Option<Selected>,
+    ) -> Option<()> {
         let samples = self.reader.in_place()?;
         let channel = self.channels.get_mut(samples.writer())?;
         if !ptr::eq(Arc::as_ptr(&channel.core), to) || !channel.has_short_way() {
             return None;
         }
-        let selected = channel.pass(samples, selector, *at.get_or_insert_with(now))?;
-        counters.note_received(1);
-        Some(selected)
+        channel.pass(samples, selector, *at.get_or_insert_with(now), out);
+        out.is_some().then(|| counters.note_received(1))
     }
 }
 
 impl Channel {
-    fn pass(&mut self, mut samples: InPlace<'_>, selector: &Selector, now: Instant) -> Option<Selected> {
+    fn pass(&mut self, mut samples: InPlace<'_>, selector: &Selector, now: Instant, out: &mut Option<Selected>) {
         let mut state = self.core.lock();
         if !state.is_taken_unheard() {
-            return None;
+            return;
         }
+        let Some(mut keeper) = state.reader.keeper(self.wanted.writer) else { return };
         let rx = Reception { now, wall: wall_at(now), buffer: None, source: HERE };
-        let mut keeper = state.reader.keeper(self.wanted.writer)?;
-        let mut selected = None;
         samples.next(COPIED_MAX, |metadata, octets| {
             if let Some(((number, source_timestamp), octets)) = value(metadata).zip(octets.get(ALIGNING..)) {
-                let copy = |pool: &mut peregrine_rtps::payload::BufferPool| Some(pool.copy_of(octets));
-                selected = keeper.pass(&rx, number, source_timestamp, selector, copy);
+                let copy = |pool: &mut BufferPool| Some(pool.copy_of(octets));
+                *out = keeper.pass(&rx, number, source_timestamp, selector, copy);
             }
-            selected.is_some()
+            out.is_some()
         });
-        if selected.is_none() && samples.held() <= HELD_MAX {
-            let (number, source_timestamp) = value(samples.metadata()?)?;
-            selected = keeper.pass(&rx, number, source_timestamp, selector, |_| {
+        if out.is_none()
+            && let Some((number, source_timestamp)) = samples.metadata().and_then(value)
+        {
+            *out = keeper.pass(&rx, number, source_timestamp, selector, |_| {
                 let held: Arc<dyn Octets> = Arc::new(Held { sample: samples.hold()? });
                 Some(Payload::foreign(held))
             });
         }
-        if selected.is_some() {
+        if out.is_some() {
             // Newer than what may be owed.
             self.owed_note = None;
             samples.note(noted(keeper.acknowledged_below()));
         }
-        drop(state);
-        selected
     }
 }

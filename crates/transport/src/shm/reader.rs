@@ -6,7 +6,9 @@ use super::link::{Address, Link, Peer, Received, Trust};
 use super::memory::{Memory, View, whole_pages};
 use super::message::{Message, ReaderKey, Refusal, WriterKey};
 use super::page::{Mine, Seen, Words};
-use super::ring::{self, Corrupt, HOLD_PROBE, Metadata, Overflow, RING_PROBE, Receiver, Shape, Shared, Taken};
+use super::ring::{
+    self, Corrupt, Descriptor, HOLD_PROBE, Metadata, Overflow, RING_PROBE, Receiver, Shape, Shared, Taken,
+};
 use super::sample::{Sample, Segment, Tie};
 use super::sync::Ordering;
 use super::wake::{BELLS, Interrupt, SLEEPER_WORDS, Sleeper};
@@ -289,17 +291,14 @@ impl Reader {
     pub fn in_place(&mut self) -> Option<InPlace<'_>> {
         let Self { config, channels, turn, statistics, .. } = self;
         let count = channels.len();
-        let places = (*turn..count).chain(0..*turn);
-        let place = places.into_iter().find(|&place| channels.get(place).is_some_and(Channel::has_in_place))?;
-        Some(InPlace {
-            channel: channels.get_mut(place)?,
-            max_mapped_bytes: config.max_mapped_bytes,
-            turn,
-            next_turn: (place + 1) % count,
-            statistics,
-            passed: 0,
-            note: None,
-        })
+        let mut places = (*turn..count).chain(0..*turn);
+        let place = places.find(|&place| channels.get(place).is_some_and(Channel::has_in_place))?;
+        let channel = channels.get_mut(place)?;
+        let first = channel.receiver.peek(&channel.tie.shared);
+        channel.prefetch(first);
+        let max_mapped_bytes = config.max_mapped_bytes;
+        let (next_turn, passed, note) = ((place + 1) % count, 0, None);
+        Some(InPlace { channel, first, max_mapped_bytes, turn, next_turn, statistics, passed, note })
     }
 
     /// Whether it is worth while to call [`Self::take`]: there are samples, or news of a writer.
@@ -434,6 +433,16 @@ impl Channel {
         !self.is_paused && self.gone.is_none() && self.receiver.has_entries_in_place(&self.tie.shared)
     }
 
+    /// The octets are going to be looked at.
+    #[inline]
+    fn prefetch(&self, descriptor: Option<Descriptor>) {
+        if let Some((descriptor, segment)) = descriptor.and_then(|found| Some((found, self.segment(found.segment)?)))
+            && let Some(range) = descriptor.range(segment.view.len())
+        {
+            segment.view.prefetch(&range);
+        }
+    }
+
     /// Whether its writer is gone and nothing of it is left that may be taken.
     fn is_over(&self) -> bool {
         match self.gone {
@@ -557,6 +566,8 @@ fn total_lost(before: u64, more: impl IntoIterator<Item = u64>) -> u64 {
 #[derive(Debug)]
 pub struct InPlace<'r> {
     channel: &'r mut Channel,
+    /// The next one, if that is known.
+    first: Option<Descriptor>,
     max_mapped_bytes: usize,
     turn: &'r mut usize,
     next_turn: usize,
@@ -579,6 +590,7 @@ impl InPlace<'_> {
     pub fn next(&mut self, max_len: usize, look: impl FnOnce(Metadata, &[u8]) -> bool) -> bool {
         let is_done = self.peek(max_len).is_some_and(|(metadata, octets)| look(metadata, octets));
         if is_done {
+            self.first = None;
             self.channel.receiver.pass(&self.channel.tie.shared);
             self.passed += 1;
         }
@@ -589,12 +601,13 @@ impl InPlace<'_> {
     #[inline]
     #[must_use]
     pub fn metadata(&self) -> Option<Metadata> {
-        self.channel.receiver.peek(&self.channel.tie.shared).map(|descriptor| descriptor.metadata)
+        self.descriptor().map(|descriptor| descriptor.metadata)
     }
 
     /// Takes the next sample as [`Reader::take`] would, and tells the writer of that when this ends. `None` if it would not: then it
     /// is to be asked.
     pub fn hold(&mut self) -> Option<Sample> {
+        self.first = None;
         let taken = self.channel.receiver.take_unsettled(&self.channel.tie.shared).ok().flatten()?;
         self.passed += 1;
         self.channel.sample(taken, self.max_mapped_bytes)
@@ -602,11 +615,16 @@ impl InPlace<'_> {
 
     #[inline]
     fn peek(&self, max_len: usize) -> Option<(Metadata, &[u8])> {
-        let descriptor = self.channel.receiver.peek(&self.channel.tie.shared)?;
+        let descriptor = self.descriptor()?;
         let view = &self.channel.segment(descriptor.segment)?.view;
         let range = descriptor.range(view.len()).filter(|range| range.len() <= max_len)?;
         // SAFETY: the entry is not passed, so a writer that keeps to the protocol does not write its slot.
         Some((descriptor.metadata, unsafe { view.octets(range)? }))
+    }
+
+    #[inline]
+    fn descriptor(&self) -> Option<Descriptor> {
+        self.first.or_else(|| self.channel.receiver.peek(&self.channel.tie.shared))
     }
 
     /// Lets the writer know a number when this ends; see [`Notes::set`].

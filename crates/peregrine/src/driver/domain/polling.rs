@@ -12,7 +12,7 @@ use peregrine_transport::udp::{Receiver, Socket};
 
 use super::{Domain, FIRST_SOCKET, Touched, WAKER, receiver_options};
 use crate::driver::reader::ReaderCore;
-use crate::driver::shm::SharedMemory;
+use crate::driver::shm::{Looking, Search, SharedMemory};
 use crate::driver::{self, NEVER, now, outbox};
 use crate::error::Error;
 
@@ -64,26 +64,24 @@ impl Domain {
     pub(crate) fn poll(&self, timeout: Duration) {
         let Some(mut state) = self.begin_polling() else { return };
         let _wanted = outbox::be_wanted();
-        let has_looked = timeout.is_zero()
-            && self.look_at_memory(&mut state, |shared, at, touched| _ = shared.take(at, touched, self)).is_some();
-        if !has_looked {
+        let take = |shared: &SharedMemory, Looking { at, touched, .. }: Looking<'_>| _ = shared.take(at, touched, self);
+        if !timeout.is_zero() || !self.look_at_memory(&mut state, take) {
             self.poll_all(&mut state, timeout);
         }
     }
 
     /// The same with a zero timeout, for who takes samples of `reader` next: the first of those selected, if it need not be kept
-    /// for that.
+    /// for that. Where nothing but memory is to be looked at, it is looked at several times.
     pub(crate) fn poll_for(&self, reader: &ReaderCore, selector: &Selector) -> Option<Selected> {
+        let mut search = Search { reader, selector, found: None };
         let mut state = self.begin_polling()?;
         let _wanted = outbox::be_wanted();
-        let mut passed = None;
-        let pass = |shared: &SharedMemory, at: &mut Option<Instant>, touched: &mut Touched| {
-            shared.pass((reader, selector), at, touched, self, &mut passed);
-        };
-        if self.look_at_memory(&mut state, pass).is_none() {
+        let look = |shared: &SharedMemory, looking: Looking<'_>| shared.search(&mut search, looking, self);
+        if !self.look_at_memory(&mut state, look) {
             self.poll_all(&mut state, Duration::ZERO);
         }
-        passed
+        drop(state);
+        search.found
     }
 
     /// The right to receive, if no other thread of the application has it, which then does our work too.
@@ -170,29 +168,26 @@ impl Domain {
 
     /// Has `look` look at shared memory, if there is any and nothing else is due.
     #[inline]
-    fn look_at_memory<R>(
-        &self,
-        state: &mut PollState,
-        look: impl FnOnce(&SharedMemory, &mut Option<Instant>, &mut Touched) -> R,
-    ) -> Option<R> {
-        let shared = self.shared_memory.as_ref().filter(|shared| shared.has_writers())?;
+    fn look_at_memory(&self, state: &mut PollState, look: impl FnOnce(&SharedMemory, Looking<'_>)) -> bool {
+        let Some(shared) = self.shared_memory.as_ref().filter(|shared| shared.has_writers()) else { return false };
+        let PollState { looks, touched, sockets_due, .. } = state;
         let mut at = None;
-        if state.looks == 0 {
+        if *looks == 0 {
             let now = *at.insert(now());
-            if now >= state.sockets_due || self.next_wake.load(Ordering::Relaxed) <= now.0 {
-                return None;
+            if now >= *sockets_due || self.next_wake.load(Ordering::Relaxed) <= now.0 {
+                return false;
             }
-            state.looks = LOOKS_PER_CLOCK;
+            *looks = LOOKS_PER_CLOCK;
         }
         if self.publishing.has_turns() {
-            return None;
+            return false;
         }
-        state.looks -= 1;
-        let seen = look(shared, &mut at, &mut state.touched);
-        if at.is_some_and(|at| at >= state.sockets_due) {
-            state.looks = 0;
+        *looks -= 1;
+        look(shared, Looking { looks, at: &mut at, touched });
+        if at.is_some_and(|at| at >= *sockets_due) {
+            *looks = 0;
         }
-        Some(seen)
+        true
     }
 
     /// Under `Poll`: the thread that polls takes up the sockets opened for groups since it last looked.

@@ -82,6 +82,23 @@ pub(in crate::driver) struct Counters {
     fallbacks: AtomicU64,
 }
 
+/// Who looks for samples of a reader, to take those selected.
+pub(super) struct Search<'s> {
+    pub(super) reader: &'s ReaderCore,
+    pub(super) selector: &'s Selector,
+    /// The first, if there is nothing to be done with it but to hand it to who asks.
+    pub(super) found: Option<Selected>,
+}
+
+/// A thread that looks at shared memory, and at nothing else for a moment.
+pub(super) struct Looking<'l> {
+    /// How often it may yet.
+    pub(super) looks: &'l mut u32,
+    /// The clock, if it was read.
+    pub(super) at: &'l mut Option<Instant>,
+    pub(super) touched: &'l mut Touched,
+}
+
 impl Counters {
     /// Samples have come. Whoever has the hands to take them counts them.
     #[inline]
@@ -271,16 +288,9 @@ impl SharedMemory {
         self.incoming.take_now(at, touched, domain, self)
     }
 
-    /// The same for who looks for samples of this reader: `out` is the next one, if nothing has to be done but to hand it to who asks.
-    pub(super) fn pass(
-        &self,
-        to: (&ReaderCore, &Selector),
-        at: &mut Option<Instant>,
-        touched: &mut Touched,
-        domain: &Domain,
-        out: &mut Option<Selected>,
-    ) {
-        self.incoming.pass_now(to, at, touched, domain, self, out);
+    /// The same for who looks for samples of one reader.
+    pub(super) fn search(&self, search: &mut Search<'_>, looking: Looking<'_>, domain: &Domain) {
+        self.incoming.search_now(search, looking, domain, self);
     }
 
     /// Under `Poll`: sleeps until something comes, or until `end`.

@@ -12,13 +12,12 @@ use crate::error::Error;
 
 /// Room for a payload, encapsulation header first. What is dropped unwritten goes back.
 pub(super) struct Lent {
-    core: Arc<WriterCore>,
     memory: Memory,
 }
 
 enum Memory {
-    /// In a buffer that nobody else refers to, at this place.
-    Buffer(Arc<Vec<u8>>, Range<usize>),
+    /// In a buffer of this writer that nobody else refers to, at this place.
+    Buffer(Arc<WriterCore>, Arc<Vec<u8>>, Range<usize>),
     /// In shared memory, at its beginning.
     Slot(PayloadSlot),
     /// It is written.
@@ -27,14 +26,10 @@ enum Memory {
 
 impl Lent {
     /// Memory for a payload of `len` octets which begins where `place` says; with a slot, that is the beginning.
-    fn placed(
-        core: &Arc<WriterCore>,
-        mut memory: Memory,
-        len: usize,
-        place: impl FnOnce(&mut [u8]) -> Option<usize>,
-    ) -> Option<Self> {
+    #[inline]
+    fn placed(mut memory: Memory, len: usize, place: impl FnOnce(&mut [u8]) -> Option<usize>) -> Option<Self> {
         match &mut memory {
-            Memory::Buffer(buffer, range) => {
+            Memory::Buffer(_, buffer, range) => {
                 let start = place(Arc::get_mut(buffer)?)?;
                 *range = start..start.checked_add(len)?;
             }
@@ -42,16 +37,20 @@ impl Lent {
             Memory::Slot(slot) => _ = place(slot.octets_mut()).filter(|start| *start == 0)?,
             Memory::Nothing => return None,
         }
-        Some(Self { core: Arc::clone(core), memory })
+        Some(Self { memory })
     }
 
     pub(super) fn is_of(&self, core: &Arc<WriterCore>) -> bool {
-        Arc::ptr_eq(&self.core, core)
+        match &self.memory {
+            Memory::Buffer(own, ..) => Arc::ptr_eq(own, core),
+            Memory::Slot(slot) => core.has_lent(slot),
+            Memory::Nothing => false,
+        }
     }
 
     pub(super) fn octets(&self) -> &[u8] {
         let octets = match &self.memory {
-            Memory::Buffer(buffer, range) => buffer.get(range.clone()),
+            Memory::Buffer(_, buffer, range) => buffer.get(range.clone()),
             Memory::Slot(slot) => Some(slot.octets()),
             Memory::Nothing => None,
         };
@@ -60,7 +59,7 @@ impl Lent {
 
     pub(super) fn octets_mut(&mut self) -> &mut [u8] {
         let octets = match &mut self.memory {
-            Memory::Buffer(buffer, range) => Arc::get_mut(buffer).and_then(|buffer| buffer.get_mut(range.clone())),
+            Memory::Buffer(_, buffer, range) => Arc::get_mut(buffer).and_then(|buffer| buffer.get_mut(range.clone())),
             Memory::Slot(slot) => Some(slot.octets_mut()),
             Memory::Nothing => None,
         };
@@ -70,7 +69,7 @@ impl Lent {
     /// The payload has become shorter than what was asked for.
     pub(super) fn truncate(&mut self, len: usize) {
         match &mut self.memory {
-            Memory::Buffer(_, range) => range.end = range.end.min(range.start.saturating_add(len)),
+            Memory::Buffer(.., range) => range.end = range.end.min(range.start.saturating_add(len)),
             Memory::Slot(slot) => slot.truncate(len),
             Memory::Nothing => {}
         }
@@ -78,7 +77,7 @@ impl Lent {
 
     pub(super) fn into_filled(mut self) -> Filled {
         match std::mem::replace(&mut self.memory, Memory::Nothing) {
-            Memory::Buffer(buffer, range) => Filled::Payload(Payload::new(buffer, range).unwrap_or_default()),
+            Memory::Buffer(_, buffer, range) => Filled::Payload(Payload::new(buffer, range).unwrap_or_default()),
             Memory::Slot(slot) => Filled::Slot(slot),
             Memory::Nothing => Filled::Payload(Payload::default()),
         }
@@ -104,11 +103,8 @@ impl Filled {
 impl Drop for Lent {
     fn drop(&mut self) {
         match std::mem::replace(&mut self.memory, Memory::Nothing) {
-            Memory::Buffer(buffer, _) => self.core.lock().writer.give_back_buffer(buffer),
-            Memory::Slot(slot) => {
-                drop(slot);
-                self.core.note_slot_given_back();
-            }
+            Memory::Buffer(core, buffer, _) => core.lock().writer.give_back_buffer(buffer),
+            Memory::Slot(slot) => slot.give_back(),
             Memory::Nothing => {}
         }
     }
@@ -125,14 +121,14 @@ impl<T: DdsType> WriterInner<T> {
         self.enabled()?;
         if core.has_readers_by_slot() {
             let slot = core.loan_slot(len).map(Memory::Slot);
-            if let Some(lent) = slot.and_then(|memory| Lent::placed(core, memory, len, &place)) {
+            if let Some(lent) = slot.and_then(|memory| Lent::placed(memory, len, &place)) {
                 return Ok(Some(lent));
             }
         }
         let mut state = core.lock();
         let buffer = state.writer.take_buffer(len.saturating_add(plain::ALIGNMENT_MAX));
         drop(state);
-        Ok(Lent::placed(core, Memory::Buffer(buffer, 0..0), len, place))
+        Ok(Lent::placed(Memory::Buffer(Arc::clone(core), buffer, 0..0), len, place))
     }
 
     /// Whether it lies in memory of this writer.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
+use peregrine_rtps::id::KeyHash;
 use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::{Instant, Timestamp};
 use peregrine_xtypes::{DdsType, plain};
@@ -79,12 +80,13 @@ impl<T: DdsType> DataWriter<T> {
     ) -> Result<SequenceNumber, Error> {
         let inner = &self.inner;
         inner.check_own(&sample.lent)?;
+        if !T::HAS_KEY {
+            return inner.put_filled(inner.core.lock(), KeyHash::NIL, source_timestamp, sample.lent.into_filled(), at);
+        }
         let instance = instance_of::<T>(&sample);
         let mut guard = inner.core.lock();
         inner.check_usable(&mut guard)?;
-        if T::HAS_KEY {
-            inner.note_instance(&guard, instance, &*sample)?;
-        }
+        inner.note_instance(&guard, instance, &*sample)?;
         inner.put_filled(guard, instance, source_timestamp, sample.lent.into_filled(), at)
     }
 }

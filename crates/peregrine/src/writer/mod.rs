@@ -476,7 +476,10 @@ impl<T: DdsType> WriterInner<T> {
     ) -> Result<(MutexGuard<'_, WriterState>, Filled), Error> {
         if let Some(mut slot) = self.core.loan_slot(len) {
             // Where readers in other processes see it, and everybody else is sent it from.
-            fill(slot.octets_mut()).inspect_err(|_| self.core.note_slot_given_back())?;
+            if let Err(error) = fill(slot.octets_mut()) {
+                slot.give_back();
+                return Err(error);
+            }
             return Ok((self.core.lock(), Filled::Slot(slot)));
         }
         if len <= Payload::HERE_MAX {
@@ -530,9 +533,9 @@ impl<T: DdsType> WriterInner<T> {
         filled: Filled,
         at: Instant,
     ) -> Result<SequenceNumber, Error> {
+        self.check_usable(&mut guard)?;
         let payload = match filled {
             Filled::Slot(slot) if !T::HAS_KEY && instance == KeyHash::NIL => {
-                self.check_usable(&mut guard)?;
                 match self.core.write_directly(guard, slot, source_timestamp) {
                     Ok(number) => {
                         self.assert_liveliness_by_writing();

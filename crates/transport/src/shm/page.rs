@@ -24,6 +24,12 @@ impl Mine {
         self.0.at(index).store(value, order);
     }
 
+    /// Words that lie side by side.
+    #[inline]
+    pub(super) fn block<const N: usize>(&self, index: usize) -> &[AtomicU64; N] {
+        self.0.block(index)
+    }
+
     /// Changes a word that others wait for, and wakes them all.
     pub(super) fn ring(&self, index: usize) {
         self.0.at(index).fetch_add(1, Ordering::AcqRel);
@@ -118,6 +124,13 @@ mod mapped {
             unsafe { self.start.add(index).as_ref() }
         }
 
+        #[inline]
+        pub(super) fn block<const N: usize>(&self, index: usize) -> &[AtomicU64; N] {
+            assert!(index < self.len && N <= self.len - index, "{N} words from {index} of {}", self.len);
+            // SAFETY: as above, of all of them.
+            unsafe { self.start.add(index).cast().as_ref() }
+        }
+
         /// The half of the word that the kernel compares: the lower one.
         fn futex(&self, index: usize) -> *mut AtomicU32 {
             let half = usize::from(cfg!(target_endian = "big"));
@@ -163,6 +176,10 @@ mod modelled {
 
         pub(super) fn at(&self, index: usize) -> &AtomicU64 {
             &self.0[index]
+        }
+
+        pub(super) fn block<const N: usize>(&self, index: usize) -> &[AtomicU64; N] {
+            self.0[index..][..N].try_into().unwrap()
         }
 
         pub(super) fn wake(&self, index: usize) {

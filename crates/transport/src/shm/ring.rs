@@ -217,12 +217,12 @@ impl<T: Copy> Sender<T> {
     /// Appends an entry, for which [`Self::has_room`] has found room.
     pub(super) fn send(&mut self, descriptor: &Descriptor, slot: T) {
         debug_assert!(self.head - self.passed < u64::from(self.shape.entries));
-        let entry = self.shape.entry(self.head);
-        for (index, word) in descriptor.words().into_iter().enumerate() {
-            self.ring.store(entry + 1 + index, word, Ordering::Relaxed);
+        let [stamp, words @ ..] = self.ring.block::<ENTRY_WORDS>(self.shape.entry(self.head));
+        for (place, word) in words.iter().zip(descriptor.words()) {
+            place.store(word, Ordering::Relaxed);
         }
         self.head += 1;
-        self.ring.store(entry, self.head, Ordering::Release);
+        stamp.store(self.head, Ordering::Release);
         self.queued.push_back(slot);
     }
 

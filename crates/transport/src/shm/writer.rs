@@ -1,6 +1,8 @@
 //! The side that publishes: a pool of slots, and one channel for each reader process.
 
+use super::ahead::Laying;
 use super::bells::Bell;
+use super::lending::Lending;
 use super::link::{Link, Peer, Received};
 use super::listener::{Identity, Request};
 use super::memory::{Memory, View, whole_pages};
@@ -17,6 +19,7 @@ use crate::{event, random, sys};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
+use std::sync::Arc;
 
 /// How many messages of one reader are looked at in one go: a working reader has sent one or two.
 const MAX_MESSAGES: usize = 64;
@@ -97,6 +100,9 @@ pub struct WriterStatistics {
 pub struct Writer {
     config: WriterConfig,
     pub(super) pool: Pool,
+    /// What it lends by, beside its lock; and the right to lay a slot there, unless another writer has it.
+    pub(super) lending: Arc<Lending>,
+    pub(super) laying: Option<Laying<Slot>>,
     channels: Vec<Channel>,
     /// Channels that this side has ended whose readers may still look at samples.
     leaving: Vec<Channel>,
@@ -129,6 +135,14 @@ impl Writer {
     /// # Errors
     /// A bound of the configuration is not what it may be.
     pub fn new(config: WriterConfig) -> io::Result<Self> {
+        Self::with_lending(config, Lending::new(|| {}))
+    }
+
+    /// The same that lends by this, too: a writer after another may have the same, but only one at a time lays slots there.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn with_lending(config: WriterConfig, lending: Arc<Lending>) -> io::Result<Self> {
         let shape = Shape { entries: config.entries, holds: config.max_holds, overflow: Overflow::Block };
         if shape.check().is_err() {
             let text = format!(
@@ -141,7 +155,9 @@ impl Writer {
         }
         Ok(Self {
             config,
-            pool: Pool::new(config.max_bytes),
+            pool: Pool::new(config.max_bytes, Arc::clone(&lending)),
+            laying: Laying::claim(&lending.ahead),
+            lending,
             channels: Vec::new(),
             leaving: Vec::new(),
             gone: VecDeque::new(),
@@ -205,8 +221,7 @@ impl Writer {
             NoSlot::TooLong => LoanError::TooLong { len, max_bytes: self.config.max_bytes },
             NoSlot::System(error) => LoanError::System(error),
         })?;
-        let memory = self.pool.memory(id).ok_or(LoanError::Exhausted { len, max_bytes: self.config.max_bytes })?;
-        Ok(Slot::new(id, memory, len, self.pool.returns().clone()))
+        self.pool.slot(id, len).ok_or(LoanError::Exhausted { len, max_bytes: self.config.max_bytes })
     }
 
     /// Publishes a sample to all readers and wakes those that sleep.
@@ -217,9 +232,9 @@ impl Writer {
         if let Err(reason) = self.send(&slot, metadata, None) {
             return Err(PublishError { slot, reason });
         }
-        let id = slot.id();
-        slot.give_up();
-        self.pool.release(id);
+        if let Some((home, index)) = slot.give_up() {
+            self.pool.release(home.id(index));
+        }
         self.wake(None);
         Ok(())
     }
@@ -252,7 +267,7 @@ impl Writer {
     /// Whether this writer has loaned that slot: no other can publish it.
     #[must_use]
     pub fn owns(&self, slot: &SharedSlot) -> bool {
-        slot.slot().is_of(self.pool.returns())
+        slot.slot().place_in(self.pool.returns()).is_some()
     }
 
     /// What a reader has noted last, zero before; `None` if it is gone.
@@ -316,6 +331,13 @@ impl Writer {
             self.was_told |= std::mem::take(&mut channel.was_told);
         }
         self.remove_gone();
+    }
+
+    /// Whether there is something that [`Self::take_told`] or [`Self::poll_gone`] tells.
+    #[must_use]
+    #[inline]
+    pub fn has_news(&self) -> bool {
+        self.was_told || !self.gone.is_empty()
     }
 
     /// Whether a reader has told what it was [asked for](Self::ask_for_room) since the last call. Its descriptor says so only
@@ -386,11 +408,13 @@ impl Writer {
     #[must_use]
     pub fn statistics(&self) -> WriterStatistics {
         let holdings = self.pool.holdings();
+        // What lies at hand is in nobody's hands.
+        let laid = usize::from(self.laying.is_some() && self.lending.ahead.is_full());
         WriterStatistics {
             segments: holdings.segments,
             bytes: holdings.bytes,
             slots: holdings.slots,
-            slots_in_use: holdings.slots_in_use,
+            slots_in_use: holdings.slots_in_use.saturating_sub(laid),
             readers: self.channels.len(),
             missed: self.statistics.missed + self.channels.iter().map(|channel| channel.missed).sum::<u64>(),
             ..self.statistics
@@ -398,20 +422,21 @@ impl Writer {
     }
 
     pub(super) fn send(&mut self, slot: &Slot, metadata: Metadata, only: Option<ReaderId>) -> Result<(), &'static str> {
-        if !slot.is_of(self.pool.returns()) {
-            return Err("the slot is of another writer");
-        }
-        let Some((place, segment, offset)) = self.pool.locate(slot.id()) else {
+        let place =
+            slot.place_in(self.pool.returns()).and_then(|(home, index)| Some((home, index, home.offset_of(index)?)));
+        let Some((home, index, offset)) = place else {
             return Err("the slot is of another writer");
         };
+        let (id, segment) = (home.id(index), home.number());
+        let place = id.place;
         let descriptor = Descriptor { segment, offset, len: slot.len() as u64, metadata };
         let Self { channels, pool, was_told, .. } = self;
         if let ([channel], None) = (channels.as_mut_slice(), only)
             && channel.is_told_of(place, segment)
             && channel.has_room()
         {
-            channel.sender.send(&descriptor, slot.id());
-            pool.hold(slot.id());
+            channel.sender.send(&descriptor, id);
+            pool.hold(id);
             self.statistics.published += 1;
             return Ok(());
         }
@@ -441,8 +466,8 @@ impl Writer {
         }
         for channel in channels.iter_mut().filter(|channel| is_meant(channel)) {
             if channel.make_room() && channel.is_told_of(place, segment) {
-                channel.sender.send(&descriptor, slot.id());
-                pool.hold(slot.id());
+                channel.sender.send(&descriptor, id);
+                pool.hold(id);
             } else {
                 channel.missed += 1;
             }
@@ -455,8 +480,10 @@ impl Writer {
     pub(super) fn wake(&mut self, only: Option<ReaderId>) {
         // With the fence of `Sleeper::sleep_unless`.
         fence(Ordering::SeqCst);
-        for channel in self.channels.iter().filter(|channel| only.is_none_or(|only| only == channel.id)) {
-            self.statistics.wakes += u64::from(channel.ring_if_asleep());
+        for channel in &self.channels {
+            if only.is_none_or(|only| only == channel.id) && channel.ring_if_asleep() {
+                self.statistics.wakes += 1;
+            }
         }
     }
 
@@ -504,6 +531,7 @@ impl Writer {
     }
 
     fn reclaim(&mut self) {
+        self.take_back();
         let Self { channels, leaving, pool, .. } = self;
         pool.take_returns();
         for channel in channels.iter_mut().chain(leaving) {

@@ -14,7 +14,7 @@ use peregrine_rtps::id::KeyHash;
 use peregrine_rtps::payload::Payload;
 use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::{Instant, Timestamp};
-use peregrine_transport::shm::{Kept, Slot};
+use peregrine_transport::shm::{Kept, Slot, Spent};
 
 use super::lock;
 use super::metadata::Entry;
@@ -44,21 +44,19 @@ impl WriterCore {
             let mut locked = lock(&self.outgoing.channels);
             let Some(channels) = locked.as_mut() else { break };
             match channels.publish_directly(&mut guard, slot, source_timestamp) {
-                Ok(number) => {
+                Ok((number, spent)) => {
+                    drop(guard);
+                    channels.writer.wake_sleepers();
                     if looks.is_some() {
                         channels.room.has_found();
                     }
-                    drop(guard);
-                    channels.writer.wake_sleepers();
+                    channels.note_sent();
+                    channels.lay_ahead(spent);
                     let must_look = channels.is_time_to_look();
-                    let readers = channels.readers.len() as u64;
                     self.outgoing.expect_rest(channels);
                     self.outgoing.note_ended(channels);
                     drop(locked);
                     self.domain.arm(self.outgoing.deadline());
-                    if let Some(shared) = self.domain.shared_memory() {
-                        shared.note_sent(readers);
-                    }
                     if must_look {
                         self.note_acknowledged_meanwhile(number);
                     }
@@ -140,12 +138,12 @@ impl Channels {
         state: &mut WriterState,
         slot: Slot,
         source_timestamp: Timestamp,
-    ) -> Result<SequenceNumber, Slot> {
+    ) -> Result<(SequenceNumber, Spent), Slot> {
         let Some(most) = state.writer.make_room_directly(self.kept.len()) else { return Err(slot) };
         let number = state.writer.next_number();
         let entry = Entry::Change { number, kind: ChangeKind::Alive, instance: KeyHash::NIL, source_timestamp };
         let len = slot.len();
-        let slot = self.writer.publish_and_keep(slot, entry.to_metadata()).map_err(|refused| refused.slot)?;
+        let (slot, spent) = self.writer.publish_and_keep(slot, entry.to_metadata()).map_err(|refused| refused.slot)?;
         state.writer.number_directly();
         self.sent_below = number.next();
         self.bytes_since_look = self.bytes_since_look.saturating_add(len);
@@ -158,7 +156,7 @@ impl Channels {
             self.kept.push_back(KeptChange { number, source_timestamp, slot });
         }
         state.has_kept = !self.kept.is_empty();
-        Ok(number)
+        Ok((number, spent))
     }
 
     fn release_kept_below(&mut self, end: SequenceNumber) {

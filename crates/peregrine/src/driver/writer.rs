@@ -418,6 +418,11 @@ impl WriterCore {
         if !self.outgoing.has_readers() {
             return None;
         }
+        self.outgoing.loan_at_hand(len).or_else(|| self.loan_locked(len))
+    }
+
+    #[cold]
+    fn loan_locked(&self, len: usize) -> Option<PayloadSlot> {
         let slot = self.outgoing.loan(len);
         self.note_ended_channels();
         slot

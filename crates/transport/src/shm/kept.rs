@@ -57,11 +57,12 @@ impl Writer {
     #[inline]
     pub fn lay_ahead(&mut self, Spent(home): Spent) {
         let room = home.stride();
-        if self.lending.has(room) {
-            return;
+        if self.lending.ahead.is_full() {
+            if self.lending.expects(room) {
+                return;
+            }
+            self.take_back();
         }
-        // It is of another size than what is wanted now.
-        self.take_back();
         let Some(laying) = &mut self.laying else { return };
         let Some(id) = self.pool.take_of(room) else { return };
         let Some(slot) = self.pool.slot_like(id, home) else { return self.pool.release(id) };
@@ -71,10 +72,9 @@ impl Writer {
     }
 
     /// What is laid ahead is free again.
+    #[cold]
     pub(super) fn take_back(&mut self) {
-        if self.lending.ahead.is_full()
-            && let Some((home, index)) = self.laying.as_mut().and_then(Laying::take_back).and_then(Slot::give_up)
-        {
+        if let Some((home, index)) = self.laying.as_mut().and_then(Laying::take_back).and_then(Slot::give_up) {
             self.pool.release(home.id(index));
         }
     }

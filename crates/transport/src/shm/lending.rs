@@ -29,7 +29,7 @@ impl Lending {
     #[inline]
     pub fn take(&self, len: usize) -> Option<Slot> {
         let room = stride_of(len)?;
-        if self.room.load(Ordering::Relaxed) != room || !self.ahead.is_full() {
+        if !self.expects(room) || !self.ahead.is_full() {
             return None;
         }
         let mut slot = self.ahead.take()?;
@@ -37,10 +37,10 @@ impl Lending {
         slot.set_len(len).is_ok_and(|()| slot.room() == room).then_some(slot)
     }
 
-    /// Whether a slot of that size lies at hand.
+    /// Whether what was laid last has that much room.
     #[inline]
-    pub(super) fn has(&self, room: usize) -> bool {
-        self.room.load(Ordering::Relaxed) == room && self.ahead.is_full()
+    pub(super) fn expects(&self, room: usize) -> bool {
+        self.room.load(Ordering::Relaxed) == room
     }
 
     /// A slot with so much room is laid next.

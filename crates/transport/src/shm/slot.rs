@@ -62,6 +62,7 @@ impl Slot {
 
     /// Gives it back unpublished, and tells whoever wants to know. Not to be called with a lock that they may take; a slot that is
     /// just dropped is back as well, at the next look.
+    #[cold]
     pub fn give_back(mut self) {
         if let Some(home) = self.home.take() {
             home.returns.push(home.id(self.index));

@@ -421,25 +421,36 @@ impl Writer {
         }
     }
 
+    #[inline]
     pub(super) fn send(&mut self, slot: &Slot, metadata: Metadata, only: Option<ReaderId>) -> Result<(), &'static str> {
-        let place =
-            slot.place_in(self.pool.returns()).and_then(|(home, index)| Some((home, index, home.offset_of(index)?)));
-        let Some((home, index, offset)) = place else {
-            return Err("the slot is of another writer");
-        };
-        let (id, segment) = (home.id(index), home.number());
-        let place = id.place;
-        let descriptor = Descriptor { segment, offset, len: slot.len() as u64, metadata };
-        let Self { channels, pool, was_told, .. } = self;
-        if let ([channel], None) = (channels.as_mut_slice(), only)
-            && channel.is_told_of(place, segment)
-            && channel.has_room()
-        {
-            channel.sender.send(&descriptor, id);
-            pool.hold(id);
-            self.statistics.published += 1;
+        if only.is_none() && self.sends_at_once(slot, metadata) {
             return Ok(());
         }
+        self.send_with_care(slot, metadata, only)
+    }
+
+    /// The usual case: one reader, that knows the segment and has room.
+    #[inline]
+    fn sends_at_once(&mut self, slot: &Slot, metadata: Metadata) -> bool {
+        let Self { channels, pool, statistics, .. } = self;
+        let Some((id, descriptor)) = describe(pool, slot, metadata) else { return false };
+        let [channel] = channels.as_mut_slice() else { return false };
+        if !channel.is_told_of(id.place, descriptor.segment) || !channel.has_room() {
+            return false;
+        }
+        channel.sender.send(&descriptor, id);
+        pool.hold(id);
+        statistics.published += 1;
+        true
+    }
+
+    #[cold]
+    fn send_with_care(&mut self, slot: &Slot, metadata: Metadata, only: Option<ReaderId>) -> Result<(), &'static str> {
+        let Some((id, descriptor)) = describe(&self.pool, slot, metadata) else {
+            return Err("the slot is of another writer");
+        };
+        let (place, segment) = (id.place, descriptor.segment);
+        let Self { channels, pool, was_told, .. } = self;
         let is_meant = |channel: &Channel| only.is_none_or(|only| only == channel.id);
         if only.is_some() && !channels.iter().any(is_meant) {
             return Err("the reader is gone");
@@ -477,6 +488,7 @@ impl Writer {
     }
 
     /// To be called when something was sent to these readers.
+    #[inline]
     pub(super) fn wake(&mut self, only: Option<ReaderId>) {
         // With the fence of `Sleeper::sleep_unless`.
         fence(Ordering::SeqCst);
@@ -618,6 +630,14 @@ impl Writer {
     }
 }
 
+/// The slot and what readers are told of it; `None` if it is none of the pool's.
+#[inline]
+fn describe(pool: &Pool, slot: &Slot, metadata: Metadata) -> Option<(SlotId, Descriptor)> {
+    let (home, index) = slot.place_in(pool.returns())?;
+    let (segment, offset) = (home.number(), home.offset_of(index)?);
+    Some((home.id(index), Descriptor { segment, offset, len: slot.len() as u64, metadata }))
+}
+
 /// A channel before the reader knows of it.
 struct ChannelParts {
     sender: Sender<SlotId>,
@@ -673,11 +693,13 @@ impl Channel {
     }
 
     /// Whether the reader knows the segment in this place.
+    #[inline]
     fn is_told_of(&self, place: u32, segment: u32) -> bool {
         self.announced.get(place as usize) == Some(&segment)
     }
 
     /// Whether an entry can be sent now.
+    #[inline]
     fn has_room(&mut self) -> bool {
         let result = self.sender.has_room();
         self.note(result) == Some(true)

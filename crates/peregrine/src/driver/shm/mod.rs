@@ -241,8 +241,10 @@ impl SharedMemory {
 
     /// A writer has found the channel of a reader at an end. Its descriptor is closed by that, and reports nothing any more.
     pub(super) fn note_ended(&self) {
-        self.has_ended.store(true, Ordering::SeqCst);
-        self.wake();
+        // Whoever has noted it before has woken who is still to look.
+        if !self.has_ended.load(Ordering::SeqCst) && !self.has_ended.swap(true, Ordering::SeqCst) {
+            self.wake();
+        }
     }
 
     /// When to tend next at the latest.

@@ -140,6 +140,12 @@ impl Octets for InSlot {
 pub(crate) struct PayloadSlot(pub(super) Slot);
 
 impl PayloadSlot {
+    #[inline]
+    fn new(mut slot: Slot) -> Option<Self> {
+        slot.get_mut(..ALIGNING)?.fill(0);
+        Some(Self(slot))
+    }
+
     /// It is not going to be filled. Not to be called with a lock of the writer.
     pub(crate) fn give_back(self) {
         self.0.give_back();
@@ -278,23 +284,20 @@ impl Outgoing {
         Ok(())
     }
 
-    /// A slot for a payload of `len` octets; `None` where a buffer has to do.
+    /// A slot for a payload of `len` octets, without the lock; `None` where one has to be [looked for](Self::loan).
     #[inline]
-    pub(in crate::driver) fn loan(&self, len: usize) -> Option<PayloadSlot> {
-        let len = len.checked_add(ALIGNING)?;
-        let mut slot = self.lending.take(len).or_else(|| self.loan_locked(len))?;
-        slot.get_mut(..ALIGNING)?.fill(0);
-        Some(PayloadSlot(slot))
+    pub(in crate::driver) fn loan_at_hand(&self, len: usize) -> Option<PayloadSlot> {
+        PayloadSlot::new(self.lending.take(len.checked_add(ALIGNING)?)?)
     }
 
-    /// A slot of so many octets that was not at hand.
-    #[cold]
-    fn loan_locked(&self, len: usize) -> Option<Slot> {
+    /// A slot for a payload of `len` octets; `None` where a buffer has to do.
+    pub(in crate::driver) fn loan(&self, len: usize) -> Option<PayloadSlot> {
         let mut locked = lock(&self.channels);
         let channels = locked.as_mut().filter(|channels| !channels.is_short)?;
-        let loaned = channels.writer.loan(len);
+        let loaned = channels.writer.loan(len.checked_add(ALIGNING)?);
         self.note_told(channels);
-        loaned.ok()
+        drop(locked);
+        PayloadSlot::new(loaned.ok()?)
     }
 
     /// Hands changes over to those of the recipients that are in other processes. Those that have no room are in `halted`
@@ -433,7 +436,8 @@ impl Outgoing {
 
     #[inline]
     pub(super) fn note_ended(&self, channels: &mut Channels) {
-        if channels.writer.has_news() || channels.must_look_after || !channels.ended.is_empty() {
+        let must_tell = channels.must_look_after || !channels.ended.is_empty();
+        if channels.writer.has_news() || must_tell && !self.has_ended() {
             self.note_news(channels);
         }
     }

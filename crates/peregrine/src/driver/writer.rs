@@ -313,10 +313,16 @@ impl WriterCore {
     }
 
     /// Has readers looked after that were found gone: they get messages from then on.
+    #[inline]
     pub(super) fn note_ended_channels(&self) {
-        if self.outgoing.has_ended()
-            && let Some(shared) = self.domain.shared_memory()
-        {
+        if self.outgoing.has_ended() {
+            self.tell_of_ended_channels();
+        }
+    }
+
+    #[cold]
+    fn tell_of_ended_channels(&self) {
+        if let Some(shared) = self.domain.shared_memory() {
             shared.note_ended();
         }
     }
@@ -398,11 +404,6 @@ impl WriterCore {
     /// The memory that readers in other processes see.
     pub(super) fn shared_memory_use(&self) -> SharedMemoryUse {
         self.outgoing.memory_use()
-    }
-
-    /// Whether there may be memory that readers in other processes see.
-    pub(crate) fn has_readers_by_slot(&self) -> bool {
-        self.outgoing.has_readers()
     }
 
     /// Whether this is memory of this writer.

@@ -139,17 +139,17 @@ impl Drop for LentSlot {
 impl<T: DdsType> WriterInner<T> {
     /// Memory for a payload of `len` octets: such as readers in other processes of the host see, if there are any that do, else
     /// a buffer. `place` prepares it and says where in the memory the payload begins.
+    #[inline]
     pub(super) fn lend(&self, len: usize, place: impl Fn(&mut [u8]) -> Option<usize>) -> Result<Option<Lent>, Error> {
         let core = &self.core;
         if core.is_closed() {
             return Err(Error::AlreadyDeleted);
         }
         self.enabled()?;
-        if core.has_readers_by_slot() {
-            let lent = core.loan_slot(len).and_then(|slot| Lent::in_slot(slot, &place));
-            if lent.is_some() {
-                return Ok(lent);
-            }
+        if let Some(slot) = core.loan_slot(len)
+            && let Some(lent) = Lent::in_slot(slot, &place)
+        {
+            return Ok(Some(lent));
         }
         let mut state = core.lock();
         let buffer = state.writer.take_buffer(len.saturating_add(plain::ALIGNMENT_MAX));
@@ -158,6 +158,7 @@ impl<T: DdsType> WriterInner<T> {
     }
 
     /// Whether it lies in memory of this writer.
+    #[inline]
     pub(super) fn check_own(&self, sample: &Lent) -> Result<(), Error> {
         if sample.is_of(&self.core) {
             return Ok(());

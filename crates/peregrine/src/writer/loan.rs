@@ -10,7 +10,7 @@ use peregrine_rtps::time::{Instant, Timestamp};
 use peregrine_xtypes::{DdsType, plain};
 
 use super::DataWriter;
-use super::lent::Lent;
+use super::lent::{Filled, Lent};
 use crate::driver::{now, wall_at};
 use crate::entity::instance_of;
 use crate::error::Error;
@@ -81,7 +81,10 @@ impl<T: DdsType> DataWriter<T> {
         let inner = &self.inner;
         inner.check_own(&sample.lent)?;
         if !T::HAS_KEY {
-            return inner.put_filled(inner.core.lock(), KeyHash::NIL, source_timestamp, sample.lent.into_filled(), at);
+            return match sample.lent.into_filled() {
+                Filled::Slot(slot) => inner.put_slot(inner.core.lock(), source_timestamp, slot, at),
+                filled => inner.put_filled(inner.core.lock(), KeyHash::NIL, source_timestamp, filled, at),
+            };
         }
         let instance = instance_of::<T>(&sample);
         let mut guard = inner.core.lock();

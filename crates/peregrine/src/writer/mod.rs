@@ -525,7 +525,6 @@ impl<T: DdsType> WriterInner<T> {
     }
 
     /// Writes a value at a moment that has just been read.
-    #[inline]
     fn put_filled<'c>(
         &'c self,
         guard: MutexGuard<'c, WriterState>,

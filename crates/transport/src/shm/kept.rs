@@ -64,8 +64,7 @@ impl Writer {
             self.take_back();
         }
         let Some(laying) = &mut self.laying else { return };
-        let Some(id) = self.pool.take_of(room) else { return };
-        let Some(slot) = self.pool.slot_like(id, home) else { return self.pool.release(id) };
+        let Some(slot) = self.pool.take_like(home) else { return };
         self.lending.expect(room);
         // Where somebody is just taking what was there, it goes back.
         let _ = laying.lay(slot);

@@ -32,9 +32,8 @@ impl Lending {
         if !self.expects(room) || !self.ahead.is_full() {
             return None;
         }
-        let mut slot = self.ahead.take()?;
         // Another may have been laid meanwhile, and goes back then.
-        slot.set_len(len).is_ok_and(|()| slot.room() == room).then_some(slot)
+        self.ahead.take()?.fitted(len, room)
     }
 
     /// Whether what was laid last has that much room.

@@ -131,6 +131,18 @@ impl Home {
     }
 }
 
+impl Segment {
+    #[inline]
+    fn hold(&mut self, index: u32) {
+        let Some(uses) = self.uses.get_mut(index as usize) else { return };
+        if *uses == 0 {
+            self.used += 1;
+            self.is_idle = false;
+        }
+        *uses += 1;
+    }
+}
+
 impl Pool {
     pub(super) fn new(bytes_max: usize, lending: Arc<Lending>) -> Self {
         Self {
@@ -219,16 +231,13 @@ impl Pool {
     /// Counts one more use of a slot in use.
     #[inline]
     pub(super) fn hold(&mut self, slot: SlotId) {
-        let Some(segment) = segment_mut(&mut self.segments, slot) else { return };
-        let Some(uses) = segment.uses.get_mut(slot.index as usize) else { return };
-        if *uses == 0 {
-            segment.used += 1;
-            segment.is_idle = false;
+        if let Some(segment) = segment_mut(&mut self.segments, slot) {
+            segment.hold(slot.index);
         }
-        *uses += 1;
     }
 
     /// Counts one use less; after the last one the slot is free.
+    #[inline]
     pub(super) fn release(&mut self, slot: SlotId) {
         let Some(segment) = segment_mut(&mut self.segments, slot) else { return };
         let Some(uses) = segment.uses.get_mut(slot.index as usize) else { return };
@@ -284,12 +293,14 @@ impl Pool {
         Slot::new(Arc::clone(&self.segments.get(id.place as usize)?.as_ref()?.home), id.index, len)
     }
 
-    /// The same of the size of another one that is in use no more here, from whose segment it probably is.
+    /// A slot of the same size, out of those that are there, probably in the same segment. It is in use once.
     #[inline]
-    pub(super) fn slot_like(&self, id: SlotId, other: Arc<Home>) -> Option<Slot> {
-        let home = &self.segments.get(id.place as usize)?.as_ref()?.home;
+    pub(super) fn take_like(&mut self, other: Arc<Home>) -> Option<Slot> {
+        let id = self.class_mut(other.stride)?.free.pop()?;
+        let segment = segment_mut(&mut self.segments, id)?;
+        segment.hold(id.index);
         // What is not counted anew costs nothing.
-        let home = if Arc::ptr_eq(home, &other) { other } else { Arc::clone(home) };
+        let home = if Arc::ptr_eq(&segment.home, &other) { other } else { Arc::clone(&segment.home) };
         let len = home.stride;
         Slot::new(home, id.index, len)
     }
@@ -317,6 +328,7 @@ impl Pool {
     }
 }
 
+#[inline]
 fn segment_mut(segments: &mut [Option<Segment>], slot: SlotId) -> Option<&mut Segment> {
     let segment = segments.get_mut(slot.place as usize).and_then(Option::as_mut);
     debug_assert!(segment.is_some(), "a slot in use keeps its segment");

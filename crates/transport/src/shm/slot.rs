@@ -60,6 +60,16 @@ impl Slot {
         SharedSlot(Arc::new(self))
     }
 
+    /// The same for a sample of another length, if it has just that much room.
+    #[inline]
+    pub(super) fn fitted(mut self, len: usize, room: usize) -> Option<Self> {
+        if self.room() != room {
+            return None;
+        }
+        self.len = len.min(room);
+        Some(self)
+    }
+
     /// Gives it back unpublished, and tells whoever wants to know. Not to be called with a lock that they may take; a slot that is
     /// just dropped is back as well, at the next look.
     #[cold]

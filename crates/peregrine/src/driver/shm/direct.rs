@@ -181,8 +181,7 @@ impl Channels {
         let entry = Entry::Change { number, kind: ChangeKind::Alive, instance: KeyHash::NIL, source_timestamp };
         let len = slot.len();
         let (slot, spent) = self.writer.publish_and_keep(slot, entry.to_metadata()).map_err(|refused| refused.slot)?;
-        state.writer.number_directly();
-        self.sent_below = number.next();
+        self.sent_below = state.writer.number_directly();
         self.bytes_since_look = self.bytes_since_look.saturating_add(len);
         while self.kept.len() >= most.max(1) {
             self.release_oldest_kept();

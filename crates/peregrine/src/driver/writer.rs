@@ -414,7 +414,7 @@ impl WriterCore {
 
     /// Memory that readers in other processes see, for a payload of `len` octets; `None` if there are no such readers, or
     /// there is none left.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn loan_slot(&self, len: usize) -> Option<PayloadSlot> {
         if !self.outgoing.has_readers() {
             return None;

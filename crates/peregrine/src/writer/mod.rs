@@ -545,7 +545,7 @@ impl<T: DdsType> WriterInner<T> {
     }
 
     /// The same without an instance, of a value in shared memory.
-    #[inline]
+    #[inline(always)]
     fn put_slot<'c>(
         &'c self,
         mut guard: MutexGuard<'c, WriterState>,

@@ -54,7 +54,8 @@ pub(super) struct Laying<T>(Arc<Ahead<T>>);
 impl<T> Laying<T> {
     /// `None` while somebody else has it.
     pub(super) fn claim(ahead: &Arc<Ahead<T>>) -> Option<Self> {
-        (!ahead.is_claimed.swap(true, Ordering::Acquire)).then(|| Self(Arc::clone(ahead)))
+        let claimed = ahead.is_claimed.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
+        claimed.is_ok().then(|| Self(Arc::clone(ahead)))
     }
 
     /// Puts it there. It comes back where something lies already, or is just being taken.

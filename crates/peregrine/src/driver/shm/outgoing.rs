@@ -140,7 +140,7 @@ impl Octets for InSlot {
 pub(crate) struct PayloadSlot(pub(super) Slot);
 
 impl PayloadSlot {
-    #[inline]
+    #[inline(always)]
     fn new(mut slot: Slot) -> Option<Self> {
         slot.get_mut(..ALIGNING)?.fill(0);
         Some(Self(slot))
@@ -285,7 +285,7 @@ impl Outgoing {
     }
 
     /// A slot for a payload of `len` octets, without the lock; `None` where one has to be [looked for](Self::loan).
-    #[inline]
+    #[inline(always)]
     pub(in crate::driver) fn loan_at_hand(&self, len: usize) -> Option<PayloadSlot> {
         PayloadSlot::new(self.lending.take(len.checked_add(ALIGNING)?)?)
     }

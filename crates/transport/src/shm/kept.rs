@@ -44,12 +44,18 @@ impl Writer {
     /// # Errors
     /// As [`Self::publish`].
     #[inline]
-    pub fn publish_and_keep(&mut self, slot: Slot, metadata: Metadata) -> Result<(Kept, Spent), PublishError<Slot>> {
+    pub fn publish_and_keep(
+        &mut self,
+        mut slot: Slot,
+        metadata: Metadata,
+    ) -> Result<(Kept, Spent), PublishError<Slot>> {
         if let Err(reason) = self.send(&slot, metadata, None) {
             return Err(PublishError { slot, reason });
         }
         let len = slot.len();
-        let (home, index) = slot.give_up().expect("what was sent is in use");
+        let Some((home, index)) = slot.give_up() else {
+            return Err(PublishError { slot, reason: "the slot is of another writer" });
+        };
         Ok((Kept { id: home.id(index), len }, Spent(home)))
     }
 
@@ -73,7 +79,9 @@ impl Writer {
     /// What is laid ahead is free again.
     #[cold]
     pub(super) fn take_back(&mut self) {
-        if let Some((home, index)) = self.laying.as_mut().and_then(Laying::take_back).and_then(Slot::give_up) {
+        if let Some((home, index)) =
+            self.laying.as_mut().and_then(Laying::take_back).and_then(|mut slot| slot.give_up())
+        {
             self.pool.release(home.id(index));
         }
     }

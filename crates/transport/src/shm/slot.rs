@@ -96,7 +96,7 @@ impl Slot {
 
     /// The use of the slot is counted by the caller from now on. `None` if it was before.
     #[inline]
-    pub(super) fn give_up(mut self) -> Option<(Arc<Home>, u32)> {
+    pub(super) fn give_up(&mut self) -> Option<(Arc<Home>, u32)> {
         Some((self.home.take()?, self.index))
     }
 }

@@ -228,7 +228,7 @@ impl Writer {
     ///
     /// # Errors
     /// A reader that is not to miss anything has no room; nobody has got the sample, and it comes back.
-    pub fn publish(&mut self, slot: Slot, metadata: Metadata) -> Result<(), PublishError<Slot>> {
+    pub fn publish(&mut self, mut slot: Slot, metadata: Metadata) -> Result<(), PublishError<Slot>> {
         if let Err(reason) = self.send(&slot, metadata, None) {
             return Err(PublishError { slot, reason });
         }

@@ -11,7 +11,7 @@ use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::{Instant, Span};
 use peregrine_rtps::writer::{HandOverBatch, MatchedReader, ReaderPath, Writer, WriterEvent};
 use peregrine_transport::event::{Poller, Token};
-use peregrine_transport::shm::{Overflow, Request};
+use peregrine_transport::shm::{Lending, Overflow, Request};
 
 use super::delivery::Told;
 use super::domain::Domain;
@@ -122,6 +122,8 @@ impl WriterCore {
         shared_memory_bytes: usize,
     ) -> Arc<Self> {
         let state = WriterState::new(writer);
+        let lending =
+            |me: Weak<Self>| Lending::new(move || drop(me.upgrade().inspect(|core| core.note_slot_given_back())));
         Arc::new_cyclic(|me| Self {
             guid: state.writer.guid(),
             topic,
@@ -129,7 +131,7 @@ impl WriterCore {
             telling: Telling::default(),
             type_id,
             flow,
-            outgoing: Outgoing::new(shared_memory_bytes),
+            outgoing: Outgoing::new(shared_memory_bytes, lending(Weak::clone(me))),
             me: Weak::clone(me),
             is_closed: AtomicBool::new(false),
             state: Mutex::new(state),
@@ -311,10 +313,16 @@ impl WriterCore {
     }
 
     /// Has readers looked after that were found gone: they get messages from then on.
+    #[inline]
     pub(super) fn note_ended_channels(&self) {
-        if self.outgoing.has_ended()
-            && let Some(shared) = self.domain.shared_memory()
-        {
+        if self.outgoing.has_ended() {
+            self.tell_of_ended_channels();
+        }
+    }
+
+    #[cold]
+    fn tell_of_ended_channels(&self) {
+        if let Some(shared) = self.domain.shared_memory() {
             shared.note_ended();
         }
     }
@@ -342,7 +350,8 @@ impl WriterCore {
         self.restore_kept(&mut guard);
         guard.writer.set_path(now(), reader, ReaderPath::Messages);
         drop(guard);
-        self.outgoing.admit(request, reader, overflow, poller)
+        let Some(shared) = self.domain.shared_memory() else { return Err(std::io::ErrorKind::Unsupported.into()) };
+        self.outgoing.admit(request, reader, overflow, poller, shared.counters())
     }
 
     /// Looks after the readers in other processes: those that are ready get their samples by shared memory from now on, those
@@ -397,17 +406,24 @@ impl WriterCore {
         self.outgoing.memory_use()
     }
 
-    /// Whether there may be memory that readers in other processes see.
-    pub(crate) fn has_readers_by_slot(&self) -> bool {
-        self.outgoing.has_readers()
+    /// Whether this is memory of this writer.
+    #[inline]
+    pub(crate) fn has_lent(&self, slot: &PayloadSlot) -> bool {
+        self.outgoing.has_lent(slot)
     }
 
     /// Memory that readers in other processes see, for a payload of `len` octets; `None` if there are no such readers, or
     /// there is none left.
+    #[inline(always)]
     pub(crate) fn loan_slot(&self, len: usize) -> Option<PayloadSlot> {
         if !self.outgoing.has_readers() {
             return None;
         }
+        self.outgoing.loan_at_hand(len).or_else(|| self.loan_locked(len))
+    }
+
+    #[cold]
+    fn loan_locked(&self, len: usize) -> Option<PayloadSlot> {
         let slot = self.outgoing.loan(len);
         self.note_ended_channels();
         slot

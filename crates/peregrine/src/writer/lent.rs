@@ -11,77 +11,95 @@ use crate::driver::writer::{PayloadSlot, WriterCore};
 use crate::error::Error;
 
 /// Room for a payload, encapsulation header first. What is dropped unwritten goes back.
-pub(super) struct Lent {
-    core: Arc<WriterCore>,
-    memory: Memory,
+pub(super) enum Lent {
+    Buffer(LentBuffer),
+    /// In shared memory, at its beginning.
+    Slot(LentSlot),
 }
 
-enum Memory {
-    /// In a buffer that nobody else refers to, at this place.
-    Buffer(Arc<Vec<u8>>, Range<usize>),
-    /// In shared memory, at its beginning.
-    Slot(PayloadSlot),
-    /// It is written.
-    Nothing,
+/// A buffer of a writer that nobody else refers to, and where the payload is in it.
+pub(super) struct LentBuffer {
+    core: Arc<WriterCore>,
+    /// None once it is written.
+    buffer: Option<Arc<Vec<u8>>>,
+    range: Range<usize>,
 }
+
+/// None once it is written.
+pub(super) struct LentSlot(Option<PayloadSlot>);
 
 impl Lent {
-    /// Memory for a payload of `len` octets which begins where `place` says; with a slot, that is the beginning.
-    fn placed(
+    /// A slot for a payload which begins where `place` says, if that is the beginning: where readers look for it.
+    #[inline]
+    fn in_slot(mut slot: PayloadSlot, place: impl FnOnce(&mut [u8]) -> Option<usize>) -> Option<Self> {
+        if place(slot.octets_mut()) != Some(0) {
+            return None;
+        }
+        Some(Self::Slot(LentSlot(Some(slot))))
+    }
+
+    /// The same of a payload of `len` octets, anywhere in a buffer.
+    fn in_buffer(
         core: &Arc<WriterCore>,
-        mut memory: Memory,
+        mut buffer: Arc<Vec<u8>>,
         len: usize,
         place: impl FnOnce(&mut [u8]) -> Option<usize>,
     ) -> Option<Self> {
-        match &mut memory {
-            Memory::Buffer(buffer, range) => {
-                let start = place(Arc::get_mut(buffer)?)?;
-                *range = start..start.checked_add(len)?;
-            }
-            // Where readers look for it.
-            Memory::Slot(slot) => _ = place(slot.octets_mut()).filter(|start| *start == 0)?,
-            Memory::Nothing => return None,
-        }
-        Some(Self { core: Arc::clone(core), memory })
+        let start = place(Arc::get_mut(&mut buffer)?)?;
+        let range = start..start.checked_add(len)?;
+        Some(Self::Buffer(LentBuffer { core: Arc::clone(core), buffer: Some(buffer), range }))
     }
 
+    #[inline]
     pub(super) fn is_of(&self, core: &Arc<WriterCore>) -> bool {
-        Arc::ptr_eq(&self.core, core)
+        match self {
+            Self::Buffer(lent) => Arc::ptr_eq(&lent.core, core),
+            Self::Slot(lent) => lent.0.as_ref().is_some_and(|slot| core.has_lent(slot)),
+        }
     }
 
+    #[inline]
     pub(super) fn octets(&self) -> &[u8] {
-        let octets = match &self.memory {
-            Memory::Buffer(buffer, range) => buffer.get(range.clone()),
-            Memory::Slot(slot) => Some(slot.octets()),
-            Memory::Nothing => None,
+        let octets = match self {
+            Self::Buffer(lent) => lent.buffer.as_ref().and_then(|buffer| buffer.get(lent.range.clone())),
+            Self::Slot(lent) => lent.0.as_ref().map(PayloadSlot::octets),
         };
         octets.unwrap_or_default()
     }
 
+    #[inline]
     pub(super) fn octets_mut(&mut self) -> &mut [u8] {
-        let octets = match &mut self.memory {
-            Memory::Buffer(buffer, range) => Arc::get_mut(buffer).and_then(|buffer| buffer.get_mut(range.clone())),
-            Memory::Slot(slot) => Some(slot.octets_mut()),
-            Memory::Nothing => None,
+        let octets = match self {
+            Self::Buffer(LentBuffer { buffer, range, .. }) => {
+                buffer.as_mut().and_then(Arc::get_mut).and_then(|buffer| buffer.get_mut(range.clone()))
+            }
+            Self::Slot(lent) => lent.0.as_mut().map(PayloadSlot::octets_mut),
         };
         octets.unwrap_or_default()
     }
 
     /// The payload has become shorter than what was asked for.
     pub(super) fn truncate(&mut self, len: usize) {
-        match &mut self.memory {
-            Memory::Buffer(_, range) => range.end = range.end.min(range.start.saturating_add(len)),
-            Memory::Slot(slot) => slot.truncate(len),
-            Memory::Nothing => {}
+        match self {
+            Self::Buffer(LentBuffer { range, .. }) => range.end = range.end.min(range.start.saturating_add(len)),
+            Self::Slot(LentSlot(Some(slot))) => slot.truncate(len),
+            Self::Slot(LentSlot(None)) => {}
         }
     }
 
-    pub(super) fn into_filled(mut self) -> Filled {
-        match std::mem::replace(&mut self.memory, Memory::Nothing) {
-            Memory::Buffer(buffer, range) => Filled::Payload(Payload::new(buffer, range).unwrap_or_default()),
-            Memory::Slot(slot) => Filled::Slot(slot),
-            Memory::Nothing => Filled::Payload(Payload::default()),
-        }
+    #[inline]
+    pub(super) fn into_filled(self) -> Filled {
+        let payload = match self {
+            Self::Slot(mut lent) => match lent.0.take() {
+                Some(slot) => return Filled::Slot(slot),
+                None => None,
+            },
+            Self::Buffer(mut lent) => {
+                let range = lent.range.clone();
+                lent.buffer.take().and_then(|buffer| Payload::new(buffer, range))
+            }
+        };
+        Filled::Payload(payload.unwrap_or_default())
     }
 }
 
@@ -101,15 +119,19 @@ impl Filled {
     }
 }
 
-impl Drop for Lent {
+impl Drop for LentBuffer {
     fn drop(&mut self) {
-        match std::mem::replace(&mut self.memory, Memory::Nothing) {
-            Memory::Buffer(buffer, _) => self.core.lock().writer.give_back_buffer(buffer),
-            Memory::Slot(slot) => {
-                drop(slot);
-                self.core.note_slot_given_back();
-            }
-            Memory::Nothing => {}
+        if let Some(buffer) = self.buffer.take() {
+            self.core.lock().writer.give_back_buffer(buffer);
+        }
+    }
+}
+
+impl Drop for LentSlot {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(slot) = self.0.take() {
+            slot.give_back();
         }
     }
 }
@@ -117,25 +139,26 @@ impl Drop for Lent {
 impl<T: DdsType> WriterInner<T> {
     /// Memory for a payload of `len` octets: such as readers in other processes of the host see, if there are any that do, else
     /// a buffer. `place` prepares it and says where in the memory the payload begins.
+    #[inline]
     pub(super) fn lend(&self, len: usize, place: impl Fn(&mut [u8]) -> Option<usize>) -> Result<Option<Lent>, Error> {
         let core = &self.core;
         if core.is_closed() {
             return Err(Error::AlreadyDeleted);
         }
         self.enabled()?;
-        if core.has_readers_by_slot() {
-            let slot = core.loan_slot(len).map(Memory::Slot);
-            if let Some(lent) = slot.and_then(|memory| Lent::placed(core, memory, len, &place)) {
-                return Ok(Some(lent));
-            }
+        if let Some(slot) = core.loan_slot(len)
+            && let Some(lent) = Lent::in_slot(slot, &place)
+        {
+            return Ok(Some(lent));
         }
         let mut state = core.lock();
         let buffer = state.writer.take_buffer(len.saturating_add(plain::ALIGNMENT_MAX));
         drop(state);
-        Ok(Lent::placed(core, Memory::Buffer(buffer, 0..0), len, place))
+        Ok(Lent::in_buffer(core, buffer, len, place))
     }
 
     /// Whether it lies in memory of this writer.
+    #[inline]
     pub(super) fn check_own(&self, sample: &Lent) -> Result<(), Error> {
         if sample.is_of(&self.core) {
             return Ok(());

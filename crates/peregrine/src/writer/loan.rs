@@ -4,12 +4,13 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
+use peregrine_rtps::id::KeyHash;
 use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::{Instant, Timestamp};
 use peregrine_xtypes::{DdsType, plain};
 
 use super::DataWriter;
-use super::lent::Lent;
+use super::lent::{Filled, Lent};
 use crate::driver::{now, wall_at};
 use crate::entity::instance_of;
 use crate::error::Error;
@@ -79,12 +80,16 @@ impl<T: DdsType> DataWriter<T> {
     ) -> Result<SequenceNumber, Error> {
         let inner = &self.inner;
         inner.check_own(&sample.lent)?;
+        if !T::HAS_KEY {
+            return match sample.lent.into_filled() {
+                Filled::Slot(slot) => inner.put_slot(inner.core.lock(), source_timestamp, slot, at),
+                filled => inner.put_filled(inner.core.lock(), KeyHash::NIL, source_timestamp, filled, at),
+            };
+        }
         let instance = instance_of::<T>(&sample);
         let mut guard = inner.core.lock();
         inner.check_usable(&mut guard)?;
-        if T::HAS_KEY {
-            inner.note_instance(&guard, instance, &*sample)?;
-        }
+        inner.note_instance(&guard, instance, &*sample)?;
         inner.put_filled(guard, instance, source_timestamp, sample.lent.into_filled(), at)
     }
 }

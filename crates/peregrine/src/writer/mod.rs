@@ -38,7 +38,7 @@ pub use publish_mode::{FlowController, PublishMode};
 use crate::condition::StatusCondition;
 use crate::driver::participant::ParticipantCore;
 use crate::driver::topic::Listening;
-use crate::driver::writer::{WriteFailure, WriterCore, WriterState};
+use crate::driver::writer::{PayloadSlot, WriteFailure, WriterCore, WriterState};
 use crate::driver::{now, wait_until, wall, wall_at};
 use crate::entity::{instance_of, serialized_key};
 use crate::error::Error;
@@ -476,7 +476,10 @@ impl<T: DdsType> WriterInner<T> {
     ) -> Result<(MutexGuard<'_, WriterState>, Filled), Error> {
         if let Some(mut slot) = self.core.loan_slot(len) {
             // Where readers in other processes see it, and everybody else is sent it from.
-            fill(slot.octets_mut()).inspect_err(|_| self.core.note_slot_given_back())?;
+            if let Err(error) = fill(slot.octets_mut()) {
+                slot.give_back();
+                return Err(error);
+            }
             return Ok((self.core.lock(), Filled::Slot(slot)));
         }
         if len <= Payload::HERE_MAX {
@@ -524,29 +527,43 @@ impl<T: DdsType> WriterInner<T> {
     /// Writes a value at a moment that has just been read.
     fn put_filled<'c>(
         &'c self,
-        mut guard: MutexGuard<'c, WriterState>,
+        guard: MutexGuard<'c, WriterState>,
         instance: KeyHash,
         source_timestamp: Timestamp,
         filled: Filled,
         at: Instant,
     ) -> Result<SequenceNumber, Error> {
-        let payload = match filled {
+        match filled {
             Filled::Slot(slot) if !T::HAS_KEY && instance == KeyHash::NIL => {
-                self.check_usable(&mut guard)?;
-                match self.core.write_directly(guard, slot, source_timestamp) {
-                    Ok(number) => {
-                        self.assert_liveliness_by_writing();
-                        return Ok(number);
-                    }
-                    Err((still, slot)) => {
-                        guard = still;
-                        slot.into_payload()
-                    }
-                }
+                self.put_slot(guard, source_timestamp, slot, at)
             }
-            filled => filled.into_payload(),
-        };
-        self.put(guard, Change { kind: ChangeKind::Alive, instance, source_timestamp, payload }, at)
+            filled => {
+                let payload = filled.into_payload();
+                self.put(guard, Change { kind: ChangeKind::Alive, instance, source_timestamp, payload }, at)
+            }
+        }
+    }
+
+    /// The same without an instance, of a value in shared memory.
+    #[inline(always)]
+    fn put_slot<'c>(
+        &'c self,
+        mut guard: MutexGuard<'c, WriterState>,
+        source_timestamp: Timestamp,
+        slot: PayloadSlot,
+        at: Instant,
+    ) -> Result<SequenceNumber, Error> {
+        self.check_usable(&mut guard)?;
+        match self.core.write_directly(guard, slot, source_timestamp) {
+            Ok(number) => {
+                self.assert_liveliness_by_writing();
+                Ok(number)
+            }
+            Err((guard, slot)) => {
+                let (kind, instance, payload) = (ChangeKind::Alive, KeyHash::NIL, slot.into_payload());
+                self.put(guard, Change { kind, instance, source_timestamp, payload }, at)
+            }
+        }
     }
 
     /// Writes a change at a moment that has just been read.

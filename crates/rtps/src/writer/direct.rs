@@ -28,6 +28,7 @@ impl Writer {
     /// Makes room for one more change where `kept` are kept already that are not here. How many may be, with it, is the
     /// answer: the oldest beyond that are let go of. `None` when it has to wait.
     #[must_use]
+    #[inline]
     pub fn make_room_directly(&mut self, kept: usize) -> Option<usize> {
         if !self.holds_changes() {
             return Some(0);
@@ -44,13 +45,21 @@ impl Writer {
                 if depth > most {
                     return None;
                 }
-                let end = self.history.last().next();
-                while self.history.len().saturating_add(kept) >= depth && !self.history.is_empty() {
-                    let first = self.history.first();
-                    self.history.remove_below(first.next().min(end), &mut self.pool);
+                if !self.history.is_empty() {
+                    self.remove_beyond(depth.saturating_sub(kept));
                 }
                 Some(depth.saturating_sub(self.history.len()))
             }
+        }
+    }
+
+    /// Leaves room for one change among so many.
+    #[cold]
+    fn remove_beyond(&mut self, depth: usize) {
+        let end = self.history.last().next();
+        while self.history.len() >= depth && !self.history.is_empty() {
+            let first = self.history.first();
+            self.history.remove_below(first.next().min(end), &mut self.pool);
         }
     }
 
@@ -61,14 +70,20 @@ impl Writer {
         self.history.last().next()
     }
 
-    /// The readers have been handed a change under the [next number](Self::next_number).
+    /// The readers have been handed a change under the [next number](Self::next_number). The one behind it is the answer.
     #[inline]
-    pub fn number_directly(&mut self) {
+    pub fn number_directly(&mut self) -> SequenceNumber {
         let next = self.history.skip().next();
         self.next_to_send = next;
+        // One is the usual case, and cheaper without a loop.
+        if let [reader] = self.readers.as_mut_slice() {
+            reader.hand_from = next;
+            return next;
+        }
         for reader in &mut self.readers {
             reader.hand_from = next;
         }
+        next
     }
 
     /// Everything before this number is acknowledged by everyone who counts: nobody has to keep it.

@@ -33,6 +33,7 @@
 //! | [`Place`], [`Apart`] | whether two processes are where memory can be shared at all |
 //! | [`Reader`] | the channels of all writers, which one thread waits for: one for a process |
 //! | [`Interrupt`], [`Commands`] | what other threads of its process tell the one that takes, and end its wait with |
+//! | [`Lending`] | a slot at hand without the lock of its writer |
 //! | [`Slot`], [`SharedSlot`], [`Sample`] | a sample to be written, to be kept by the writer, to be read |
 //!
 //! Nothing here has a name in a file system: memory is passed by descriptor over a socket that closes when its process
@@ -44,6 +45,7 @@
 // The models use the ring, the ways back of slots, what wakes and what is told, alone.
 #![cfg_attr(all(loom, test), allow(dead_code))]
 
+mod ahead;
 mod bells;
 mod commands;
 #[cfg(not(all(loom, test)))]
@@ -53,6 +55,8 @@ mod futex;
 mod host;
 #[cfg(not(all(loom, test)))]
 mod kept;
+#[cfg(not(all(loom, test)))]
+mod lending;
 #[cfg(not(all(loom, test)))]
 mod link;
 #[cfg(not(all(loom, test)))]
@@ -87,7 +91,8 @@ pub use wake::Interrupt;
 pub use {
     error::{LoanError, PublishError, TakeError},
     host::{Apart, Place},
-    kept::Kept,
+    kept::{Kept, Spent},
+    lending::Lending,
     link::{Address, Peer, Trust},
     listener::{Listener, Request},
     message::{MESSAGE_BYTES, Message, ReaderKey, Refusal, WriterKey},

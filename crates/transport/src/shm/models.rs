@@ -8,6 +8,7 @@ use loom::cell::UnsafeCell;
 use loom::thread;
 use std::sync::Arc;
 
+mod ahead;
 mod commands;
 pub(in crate::shm) mod kernel;
 mod orders;

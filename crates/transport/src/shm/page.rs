@@ -24,6 +24,12 @@ impl Mine {
         self.0.at(index).store(value, order);
     }
 
+    /// Words that lie side by side.
+    #[inline]
+    pub(super) fn block<const N: usize>(&self, index: usize) -> &[AtomicU64; N] {
+        self.0.block(index)
+    }
+
     /// Changes a word that others wait for, and wakes them all.
     pub(super) fn ring(&self, index: usize) {
         self.0.at(index).fetch_add(1, Ordering::AcqRel);
@@ -63,7 +69,7 @@ impl Seen {
     /// Words from `index` on, each as it is at some moment; all but the first after that one, as by [`Self::load_acquire`].
     #[inline]
     pub(super) fn load_line<const N: usize>(&self, index: usize) -> [u64; N] {
-        let line = self.0.line::<N>(index);
+        let line = self.0.block::<N>(index);
         let mut values = [0; N];
         if let ([first, rest @ ..], [first_value, rest_values @ ..]) = (line.as_slice(), values.as_mut_slice()) {
             *first_value = first.load(if cfg!(peregrine_tsan) { Ordering::Acquire } else { Ordering::Relaxed });
@@ -135,12 +141,11 @@ mod mapped {
             unsafe { self.start.add(index).as_ref() }
         }
 
-        /// The words from `index` on.
         #[inline]
-        pub(super) fn line<const N: usize>(&self, index: usize) -> &[AtomicU64; N] {
-            assert!(index <= self.len && N <= self.len - index, "{N} words from {index} of {}", self.len);
-            // SAFETY: as above, for all of them.
-            unsafe { self.start.add(index).cast::<[AtomicU64; N]>().as_ref() }
+        pub(super) fn block<const N: usize>(&self, index: usize) -> &[AtomicU64; N] {
+            assert!(index < self.len && N <= self.len - index, "{N} words from {index} of {}", self.len);
+            // SAFETY: as above, of all of them.
+            unsafe { self.start.add(index).cast().as_ref() }
         }
 
         /// The half of the word that the kernel compares: the lower one.
@@ -190,8 +195,8 @@ mod modelled {
             &self.0[index]
         }
 
-        pub(super) fn line<const N: usize>(&self, index: usize) -> &[AtomicU64; N] {
-            self.0[index..index + N].try_into().unwrap()
+        pub(super) fn block<const N: usize>(&self, index: usize) -> &[AtomicU64; N] {
+            self.0[index..][..N].try_into().unwrap()
         }
 
         pub(super) fn wake(&self, index: usize) {

@@ -3,9 +3,11 @@
 //! What a slot is used for is known to the writer's process alone, in ordinary memory: how many channels have it under way
 //! or held, and whether the writer's side keeps it. Shared memory holds nothing but the samples.
 
+use super::lending::Lending;
 use super::memory::{Memory, whole_pages};
 pub(super) use super::returns::{Returns, SlotId};
 use super::ring::SLOT_ALIGN;
+use super::slot::Slot;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::ptr::NonNull;
@@ -21,12 +23,21 @@ const LARGEST_SHARED_SEGMENT_BYTES: usize = 4 << 20;
 /// The most segments of a writer: each costs a descriptor.
 pub(super) const MAX_SEGMENTS: usize = 256;
 
+/// What slots of a segment need of it as long as anybody has one.
 #[derive(Debug)]
-struct Segment {
+pub(super) struct Home {
     memory: Memory,
+    place: u32,
     /// As readers know it; never used twice.
     number: u32,
     stride: usize,
+    pub(super) returns: Arc<Returns>,
+    pub(super) lending: Arc<Lending>,
+}
+
+#[derive(Debug)]
+struct Segment {
+    home: Arc<Home>,
     /// How often each slot is in use.
     uses: Vec<u32>,
     used: usize,
@@ -67,7 +78,10 @@ pub(super) struct Pool {
     next_number: u32,
     bytes: usize,
     bytes_max: usize,
+    /// Where in `classes` the one is that was asked for last, perhaps.
+    last_class: usize,
     returns: Arc<Returns>,
+    lending: Arc<Lending>,
 }
 
 /// Why there is no slot.
@@ -80,10 +94,67 @@ pub(super) enum NoSlot {
     System(io::Error),
 }
 
+impl Home {
+    /// How much room its slots have, in octets.
+    #[inline]
+    pub(super) fn stride(&self) -> usize {
+        self.stride
+    }
+
+    #[inline]
+    pub(super) fn id(&self, index: u32) -> SlotId {
+        SlotId { place: self.place, index }
+    }
+
+    /// The number of the segment.
+    #[inline]
+    pub(super) fn number(&self) -> u32 {
+        self.number
+    }
+
+    /// Where a slot begins, in units of [`SLOT_ALIGN`].
+    #[inline]
+    pub(super) fn offset_of(&self, index: u32) -> Option<u32> {
+        u32::try_from((index as usize).checked_mul(self.stride)? / SLOT_ALIGN).ok()
+    }
+
+    /// Where a slot begins: aligned to [`SLOT_ALIGN`], writable for [`Self::stride`] octets as long as this lives. `None` if there
+    /// is none with that number.
+    #[inline]
+    pub(super) fn start_of(&self, index: u32) -> Option<NonNull<u8>> {
+        let offset = (index as usize).checked_mul(self.stride)?;
+        if offset.checked_add(self.stride)? > self.memory.len() {
+            return None;
+        }
+        // SAFETY: within the mapping, as just checked.
+        Some(unsafe { self.memory.start().add(offset) })
+    }
+}
+
+impl Segment {
+    #[inline]
+    fn hold(&mut self, index: u32) {
+        let Some(uses) = self.uses.get_mut(index as usize) else { return };
+        if *uses == 0 {
+            self.used += 1;
+            self.is_idle = false;
+        }
+        *uses += 1;
+    }
+}
+
 impl Pool {
-    pub(super) fn new(bytes_max: usize) -> Self {
-        let (classes, segments) = (Vec::new(), Vec::new());
-        Self { classes, segments, next_number: 1, bytes: 0, bytes_max, returns: Arc::default() }
+    pub(super) fn new(bytes_max: usize, lending: Arc<Lending>) -> Self {
+        Self {
+            classes: Vec::new(),
+            segments: Vec::new(),
+            next_number: 1,
+            bytes: 0,
+            bytes_max,
+            last_class: 0,
+            returns: Arc::default(),
+            lending,
+        }
     }
 
     pub(super) fn returns(&self) -> &Arc<Returns> {
@@ -92,11 +163,23 @@ impl Pool {
 
     /// A slot for `len` octets, out of those that are there. It is in use once.
     pub(super) fn take(&mut self, len: usize) -> Result<Option<SlotId>, NoSlot> {
-        let stride = stride_of(len).ok_or(NoSlot::TooLong)?;
-        let Ok(at) = self.classes.binary_search_by_key(&stride, |class| class.stride) else { return Ok(None) };
-        let Some(slot) = self.classes.get_mut(at).and_then(|class| class.free.pop()) else { return Ok(None) };
+        Ok(self.take_of(stride_of(len).ok_or(NoSlot::TooLong)?))
+    }
+
+    /// A slot of that size, out of those that are there. It is in use once.
+    #[inline]
+    pub(super) fn take_of(&mut self, stride: usize) -> Option<SlotId> {
+        let slot = self.class_mut(stride)?.free.pop()?;
         self.hold(slot);
-        Ok(Some(slot))
+        Some(slot)
+    }
+
+    #[inline]
+    fn class_mut(&mut self, stride: usize) -> Option<&mut Class> {
+        if self.classes.get(self.last_class).is_none_or(|class| class.stride != stride) {
+            self.last_class = self.classes.binary_search_by_key(&stride, |class| class.stride).ok()?;
+        }
+        self.classes.get_mut(self.last_class)
     }
 
     /// Makes a segment for slots of `len` octets.
@@ -137,24 +220,24 @@ impl Pool {
         class.segments += 1;
         self.bytes += memory.len();
         let uses = vec![0; count as usize];
+        let (returns, lending) = (Arc::clone(&self.returns), Arc::clone(&self.lending));
+        let home = Arc::new(Home { memory, place: place_number, number, stride, returns, lending });
         if let Some(empty) = self.segments.get_mut(place) {
-            *empty = Some(Segment { memory, number, stride, uses, used: 0, is_idle: false });
+            *empty = Some(Segment { home, uses, used: 0, is_idle: false });
         }
         Ok(())
     }
 
     /// Counts one more use of a slot in use.
+    #[inline]
     pub(super) fn hold(&mut self, slot: SlotId) {
-        let Some(segment) = segment_mut(&mut self.segments, slot) else { return };
-        let Some(uses) = segment.uses.get_mut(slot.index as usize) else { return };
-        if *uses == 0 {
-            segment.used += 1;
-            segment.is_idle = false;
+        if let Some(segment) = segment_mut(&mut self.segments, slot) {
+            segment.hold(slot.index);
         }
-        *uses += 1;
     }
 
     /// Counts one use less; after the last one the slot is free.
+    #[inline]
     pub(super) fn release(&mut self, slot: SlotId) {
         let Some(segment) = segment_mut(&mut self.segments, slot) else { return };
         let Some(uses) = segment.uses.get_mut(slot.index as usize) else { return };
@@ -164,10 +247,8 @@ impl Pool {
             return;
         }
         segment.used -= 1;
-        let stride = segment.stride;
-        if let Ok(at) = self.classes.binary_search_by_key(&stride, |class| class.stride)
-            && let Some(class) = self.classes.get_mut(at)
-        {
+        let stride = segment.home.stride;
+        if let Some(class) = self.class_mut(stride) {
             class.free.push(slot);
         }
     }
@@ -190,16 +271,16 @@ impl Pool {
                 continue;
             }
             let place = place as u32;
-            if !may(place, segment.number) {
+            if !may(place, segment.home.number) {
                 continue;
             }
-            if let Ok(at) = self.classes.binary_search_by_key(&segment.stride, |class| class.stride)
+            if let Ok(at) = self.classes.binary_search_by_key(&segment.home.stride, |class| class.stride)
                 && let Some(class) = self.classes.get_mut(at)
             {
                 class.free.retain(|slot| slot.place != place);
                 class.segments -= 1;
             }
-            self.bytes -= segment.memory.len();
+            self.bytes -= segment.home.memory.len();
             *entry = None;
             trimmed.given_up += 1;
         }
@@ -207,29 +288,27 @@ impl Pool {
         trimmed
     }
 
-    /// Where the slot is: the place of its segment, the segment's number, and the offset in units of [`SLOT_ALIGN`].
-    pub(super) fn locate(&self, slot: SlotId) -> Option<(u32, u32, u32)> {
-        let segment = self.segments.get(slot.place as usize)?.as_ref()?;
-        let offset = (slot.index as usize * segment.stride) / SLOT_ALIGN;
-        Some((slot.place, segment.number, u32::try_from(offset).ok()?))
+    /// The slot, in use once, for a sample of `len` octets.
+    pub(super) fn slot(&self, id: SlotId, len: usize) -> Option<Slot> {
+        Slot::new(Arc::clone(&self.segments.get(id.place as usize)?.as_ref()?.home), id.index, len)
     }
 
-    /// The octets of the slot, and what keeps them mapped.
-    pub(super) fn memory(&self, slot: SlotId) -> Option<(Memory, NonNull<u8>, usize)> {
-        let segment = self.segments.get(slot.place as usize)?.as_ref()?;
-        let offset = slot.index as usize * segment.stride;
-        if offset.checked_add(segment.stride)? > segment.memory.len() {
-            return None;
-        }
-        // SAFETY: within the mapping, as just checked.
-        let start = unsafe { segment.memory.start().add(offset) };
-        Some((segment.memory.clone(), start, segment.stride))
+    /// A slot of the same size, out of those that are there, probably in the same segment. It is in use once.
+    #[inline]
+    pub(super) fn take_like(&mut self, other: Arc<Home>) -> Option<Slot> {
+        let id = self.class_mut(other.stride)?.free.pop()?;
+        let segment = segment_mut(&mut self.segments, id)?;
+        segment.hold(id.index);
+        // What is not counted anew costs nothing.
+        let home = if Arc::ptr_eq(&segment.home, &other) { other } else { Arc::clone(&segment.home) };
+        let len = home.stride;
+        Slot::new(home, id.index, len)
     }
 
     /// What a reader needs to map the segment in this place.
     pub(super) fn segment(&self, place: u32) -> Option<(BorrowedFd<'_>, usize)> {
         let segment = self.segments.get(place as usize)?.as_ref()?;
-        Some((segment.memory.as_fd(), segment.memory.len()))
+        Some((segment.home.memory.as_fd(), segment.home.memory.len()))
     }
 
     /// Its segments in all, in octets.
@@ -249,6 +328,7 @@ impl Pool {
     }
 }
 
+#[inline]
 fn segment_mut(segments: &mut [Option<Segment>], slot: SlotId) -> Option<&mut Segment> {
     let segment = segments.get_mut(slot.place as usize).and_then(Option::as_mut);
     debug_assert!(segment.is_some(), "a slot in use keeps its segment");
@@ -256,7 +336,8 @@ fn segment_mut(segments: &mut [Option<Segment>], slot: SlotId) -> Option<&mut Se
 }
 
 /// How far apart slots for samples of this length are.
-fn stride_of(len: usize) -> Option<usize> {
+#[inline]
+pub(super) fn stride_of(len: usize) -> Option<usize> {
     let len = len.max(1);
     let step = (len.checked_next_power_of_two()? / (2 * STEPS)).max(SLOT_ALIGN);
     let stride = len.checked_next_multiple_of(step)?;
@@ -269,6 +350,18 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn pool(bytes_max: usize) -> Pool {
+        Pool::new(bytes_max, Lending::new(|| {}))
+    }
+
+    /// Where a slot begins, how much room it has, and where its segment ends.
+    fn place_of(pool: &Pool, slot: SlotId) -> (usize, usize, usize) {
+        let home = &pool.segments[slot.place as usize].as_ref().unwrap().home;
+        let start = home.start_of(slot.index).unwrap().addr().get();
+        assert_eq!(start, home.memory.start().addr().get() + home.offset_of(slot.index).unwrap() as usize * SLOT_ALIGN);
+        (start, home.stride(), home.memory.start().addr().get() + home.memory.len())
+    }
+
     fn take(pool: &mut Pool, len: usize) -> SlotId {
         if let Some(slot) = pool.take(len).unwrap() {
             return slot;
@@ -279,19 +372,18 @@ mod tests {
 
     #[test]
     fn small_and_large_samples_fit_without_configuration() {
-        let mut pool = Pool::new(1 << 30);
+        let mut pool = pool(1 << 30);
         for len in [0, 1, 32, 64, 65, 1000, 63_000, 4 << 20, 52_428_800] {
             let slot = take(&mut pool, len);
-            let (memory, start, room) = pool.memory(slot).unwrap();
-            assert!(room >= len && start.addr().get() % SLOT_ALIGN == 0);
-            assert!(start.addr().get() + room <= memory.start().addr().get() + memory.len());
+            let (start, room, end) = place_of(&pool, slot);
+            assert!(room >= len && start % SLOT_ALIGN == 0 && start + room <= end);
         }
         assert_eq!(pool.holdings().slots_in_use, 9);
     }
 
     #[test]
     fn segments_go_when_nothing_of_them_is_in_use() {
-        let mut pool = Pool::new(1 << 30);
+        let mut pool = pool(1 << 30);
         let slots = [take(&mut pool, 32), take(&mut pool, 100_000)];
         pool.release(slots[0]);
         let trimmed = |given_up, idle| Trimmed { given_up, idle };
@@ -308,7 +400,7 @@ mod tests {
 
     #[test]
     fn the_bound_holds() {
-        let mut pool = Pool::new(200_000);
+        let mut pool = pool(200_000);
         assert!(matches!(pool.grow(200_001), Err(NoSlot::TooLong)));
         take(&mut pool, 100_000);
         assert!(matches!(pool.grow(150_000), Err(NoSlot::Exhausted)));
@@ -328,7 +420,7 @@ mod tests {
         /// Slots in use never overlap, and what is taken and released adds up.
         #[test]
         fn slots_in_use_are_apart(steps in proptest::collection::vec((0_usize..9000, any::<bool>()), 1..200)) {
-            let mut pool = Pool::new(1 << 24);
+            let mut pool = pool(1 << 24);
             let mut used: Vec<(SlotId, usize, usize)> = Vec::new();
             for (number, release) in steps {
                 if release && !used.is_empty() {
@@ -336,8 +428,8 @@ mod tests {
                     pool.release(slot);
                 } else {
                     let slot = take(&mut pool, number);
-                    let (_, start, room) = pool.memory(slot).unwrap();
-                    let (start, end) = (start.addr().get(), start.addr().get() + room);
+                    let (start, room, _) = place_of(&pool, slot);
+                    let end = start + room;
                     prop_assert!(used.iter().all(|&(_, from, to)| end <= from || to <= start));
                     used.push((slot, start, end));
                 }

@@ -207,6 +207,7 @@ impl<T: Copy> Sender<T> {
     ///
     /// # Errors
     /// The reader's page makes no sense.
+    #[inline]
     pub(super) fn has_room(&mut self) -> Result<bool, Corrupt> {
         if self.head - self.passed >= u64::from(self.shape.entries) {
             self.look()?;
@@ -215,14 +216,15 @@ impl<T: Copy> Sender<T> {
     }
 
     /// Appends an entry, for which [`Self::has_room`] has found room.
+    #[inline]
     pub(super) fn send(&mut self, descriptor: &Descriptor, slot: T) {
         debug_assert!(self.head - self.passed < u64::from(self.shape.entries));
-        let entry = self.shape.entry(self.head);
-        for (index, word) in descriptor.words().into_iter().enumerate() {
-            self.ring.store(entry + 1 + index, word, Ordering::Relaxed);
+        let [stamp, words @ ..] = self.ring.block::<ENTRY_WORDS>(self.shape.entry(self.head));
+        for (place, word) in words.iter().zip(descriptor.words()) {
+            place.store(word, Ordering::Relaxed);
         }
         self.head += 1;
-        self.ring.store(entry, self.head, Ordering::Release);
+        stamp.store(self.head, Ordering::Release);
         self.queued.push_back(slot);
     }
 
@@ -241,9 +243,14 @@ impl<T: Copy> Sender<T> {
             }
             is_held
         });
-        while self.head - (self.queued.len() as u64) < self.passed {
-            let number = self.head - self.queued.len() as u64;
-            let Some(slot) = self.queued.pop_front() else { break };
+        let first = self.head - self.queued.len() as u64;
+        let passed = self.passed.saturating_sub(first).min(self.queued.len() as u64) as usize;
+        let passed = (first..).zip(self.queued.drain(..passed));
+        if self.cells.is_empty() {
+            passed.for_each(|(_, slot)| free(slot));
+            return Ok(());
+        }
+        for (number, slot) in passed {
             if self.cells.binary_search(&(number + 1)).is_ok() {
                 self.held.push((number, slot));
             } else {

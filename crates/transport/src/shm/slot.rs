@@ -1,7 +1,8 @@
 //! Slots in the hands of the writer's side.
 
-use super::memory::Memory;
-use super::pool::{Returns, SlotId};
+use super::lending::Lending;
+use super::pool::Home;
+use super::returns::Returns;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -13,12 +14,10 @@ use std::sync::Arc;
 pub struct Slot {
     start: NonNull<u8>,
     len: usize,
-    room: usize,
-    id: SlotId,
-    /// Keeps the octets mapped.
-    _memory: Memory,
-    /// None once the use of the slot is counted elsewhere.
-    returns: Option<Arc<Returns>>,
+    /// Which slot of its segment.
+    index: u32,
+    /// Its segment, which keeps the octets mapped. None once the use of the slot is counted elsewhere.
+    home: Option<Arc<Home>>,
 }
 
 // SAFETY: the slot is in use by this alone, and its memory is mapped in the whole process.
@@ -27,29 +26,29 @@ unsafe impl Send for Slot {}
 unsafe impl Sync for Slot {}
 
 impl Slot {
-    /// `id` is in use once, for the new one; `start` has `room` octets in `memory`.
-    pub(super) fn new(
-        id: SlotId,
-        (memory, start, room): (Memory, NonNull<u8>, usize),
-        len: usize,
-        returns: Arc<Returns>,
-    ) -> Self {
-        Self { start, len: len.min(room), room, id, _memory: memory, returns: Some(returns) }
+    /// The slot with that number in a segment that has it, for a sample of `len` octets. It is in use once, for the new one.
+    #[inline]
+    pub(super) fn new(home: Arc<Home>, index: u32, len: usize) -> Option<Self> {
+        let start = home.start_of(index)?;
+        Some(Self { start, len: len.min(home.stride()), index, home: Some(home) })
     }
 
     /// How long the sample could become, in octets.
     #[must_use]
+    #[inline]
     pub fn room(&self) -> usize {
-        self.room
+        self.home.as_ref().map_or(0, |home| home.stride())
     }
 
     /// Makes the sample longer or shorter.
     ///
     /// # Errors
     /// The length is past [`Self::room`]; nothing has changed.
+    #[inline]
     pub fn set_len(&mut self, len: usize) -> Result<(), TooLong> {
-        if len > self.room {
-            return Err(TooLong { len, room: self.room });
+        let room = self.room();
+        if len > room {
+            return Err(TooLong { len, room });
         }
         self.len = len;
         Ok(())
@@ -61,30 +60,59 @@ impl Slot {
         SharedSlot(Arc::new(self))
     }
 
-    pub(super) fn id(&self) -> SlotId {
-        self.id
+    /// The same for a sample of another length, if it has just that much room.
+    #[inline]
+    pub(super) fn fitted(mut self, len: usize, room: usize) -> Option<Self> {
+        if self.room() != room {
+            return None;
+        }
+        self.len = len.min(room);
+        Some(self)
     }
 
-    pub(super) fn is_of(&self, returns: &Arc<Returns>) -> bool {
-        self.returns.as_ref().is_some_and(|own| Arc::ptr_eq(own, returns))
+    /// Gives it back unpublished, and tells whoever wants to know. Not to be called with a lock that they may take; a slot that is
+    /// just dropped is back as well, at the next look.
+    #[cold]
+    pub fn give_back(mut self) {
+        if let Some(home) = self.home.take() {
+            home.returns.push(home.id(self.index));
+            home.lending.note_given_back();
+        }
     }
 
-    /// The use of the slot is counted by the caller from now on.
-    pub(super) fn give_up(mut self) {
-        self.returns = None;
+    /// Whether it was lent by a writer of this lending.
+    #[must_use]
+    #[inline]
+    pub fn is_lent_by(&self, lending: &Arc<Lending>) -> bool {
+        self.home.as_ref().is_some_and(|home| Arc::ptr_eq(&home.lending, lending))
+    }
+
+    /// Its segment and its number there, if it is of the pool with these returns.
+    #[inline]
+    pub(super) fn place_in(&self, returns: &Arc<Returns>) -> Option<(&Home, u32)> {
+        let home = self.home.as_deref()?;
+        Arc::ptr_eq(&home.returns, returns).then_some((home, self.index))
+    }
+
+    /// The use of the slot is counted by the caller from now on. `None` if it was before.
+    #[inline]
+    pub(super) fn give_up(&mut self) -> Option<(Arc<Home>, u32)> {
+        Some((self.home.take()?, self.index))
     }
 }
 
 impl Deref for Slot {
     type Target = [u8];
+    #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: `room` octets are mapped while `_memory` lives, `len` is not more, and nobody writes a slot in use but
+        // SAFETY: `home` keeps as many octets mapped as there is room for, `len` is not more, and nobody writes a slot in use but
         // through a mutable reference to this.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }
 
 impl DerefMut for Slot {
+    #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: as above; readers look at a slot only after it was published, and then this is gone or shared.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
@@ -93,15 +121,15 @@ impl DerefMut for Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        if let Some(returns) = self.returns.take() {
-            returns.push(self.id);
+        if let Some(home) = self.home.take() {
+            home.returns.push(home.id(self.index));
         }
     }
 }
 
 impl fmt::Debug for Slot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Slot({} of {} octets)", self.len, self.room)
+        write!(f, "Slot({} of {} octets)", self.len, self.room())
     }
 }
 

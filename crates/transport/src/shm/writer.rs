@@ -1,6 +1,8 @@
 //! The side that publishes: a pool of slots, and one channel for each reader process.
 
+use super::ahead::Laying;
 use super::bells::Bell;
+use super::lending::Lending;
 use super::link::{Link, Peer, Received};
 use super::listener::{Identity, Request};
 use super::memory::{Memory, View, whole_pages};
@@ -17,6 +19,7 @@ use crate::{event, random, sys};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
+use std::sync::Arc;
 
 /// How many messages of one reader are looked at in one go: a working reader has sent one or two.
 const MAX_MESSAGES: usize = 64;
@@ -97,6 +100,9 @@ pub struct WriterStatistics {
 pub struct Writer {
     config: WriterConfig,
     pub(super) pool: Pool,
+    /// What it lends by, beside its lock; and the right to lay a slot there, unless another writer has it.
+    pub(super) lending: Arc<Lending>,
+    pub(super) laying: Option<Laying<Slot>>,
     channels: Vec<Channel>,
     /// Channels that this side has ended whose readers may still look at samples.
     leaving: Vec<Channel>,
@@ -129,6 +135,14 @@ impl Writer {
     /// # Errors
     /// A bound of the configuration is not what it may be.
     pub fn new(config: WriterConfig) -> io::Result<Self> {
+        Self::with_lending(config, Lending::new(|| {}))
+    }
+
+    /// The same that lends by this, too: a writer after another may have the same, but only one at a time lays slots there.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn with_lending(config: WriterConfig, lending: Arc<Lending>) -> io::Result<Self> {
         let shape = Shape { entries: config.entries, holds: config.max_holds, overflow: Overflow::Block };
         if shape.check().is_err() {
             let text = format!(
@@ -141,7 +155,9 @@ impl Writer {
         }
         Ok(Self {
             config,
-            pool: Pool::new(config.max_bytes),
+            pool: Pool::new(config.max_bytes, Arc::clone(&lending)),
+            laying: Laying::claim(&lending.ahead),
+            lending,
             channels: Vec::new(),
             leaving: Vec::new(),
             gone: VecDeque::new(),
@@ -205,21 +221,20 @@ impl Writer {
             NoSlot::TooLong => LoanError::TooLong { len, max_bytes: self.config.max_bytes },
             NoSlot::System(error) => LoanError::System(error),
         })?;
-        let memory = self.pool.memory(id).ok_or(LoanError::Exhausted { len, max_bytes: self.config.max_bytes })?;
-        Ok(Slot::new(id, memory, len, self.pool.returns().clone()))
+        self.pool.slot(id, len).ok_or(LoanError::Exhausted { len, max_bytes: self.config.max_bytes })
     }
 
     /// Publishes a sample to all readers and wakes those that sleep.
     ///
     /// # Errors
     /// A reader that is not to miss anything has no room; nobody has got the sample, and it comes back.
-    pub fn publish(&mut self, slot: Slot, metadata: Metadata) -> Result<(), PublishError<Slot>> {
+    pub fn publish(&mut self, mut slot: Slot, metadata: Metadata) -> Result<(), PublishError<Slot>> {
         if let Err(reason) = self.send(&slot, metadata, None) {
             return Err(PublishError { slot, reason });
         }
-        let id = slot.id();
-        slot.give_up();
-        self.pool.release(id);
+        if let Some((home, index)) = slot.give_up() {
+            self.pool.release(home.id(index));
+        }
         self.wake(None);
         Ok(())
     }
@@ -252,7 +267,7 @@ impl Writer {
     /// Whether this writer has loaned that slot: no other can publish it.
     #[must_use]
     pub fn owns(&self, slot: &SharedSlot) -> bool {
-        slot.slot().is_of(self.pool.returns())
+        slot.slot().place_in(self.pool.returns()).is_some()
     }
 
     /// What a reader has noted last, zero before; `None` if it is gone.
@@ -316,6 +331,13 @@ impl Writer {
             self.was_told |= std::mem::take(&mut channel.was_told);
         }
         self.remove_gone();
+    }
+
+    /// Whether there is something that [`Self::take_told`] or [`Self::poll_gone`] tells.
+    #[must_use]
+    #[inline]
+    pub fn has_news(&self) -> bool {
+        self.was_told || !self.gone.is_empty()
     }
 
     /// Whether a reader has told what it was [asked for](Self::ask_for_room) since the last call. Its descriptor says so only
@@ -386,35 +408,49 @@ impl Writer {
     #[must_use]
     pub fn statistics(&self) -> WriterStatistics {
         let holdings = self.pool.holdings();
+        // What lies at hand is in nobody's hands.
+        let laid = usize::from(self.laying.is_some() && self.lending.ahead.is_full());
         WriterStatistics {
             segments: holdings.segments,
             bytes: holdings.bytes,
             slots: holdings.slots,
-            slots_in_use: holdings.slots_in_use,
+            slots_in_use: holdings.slots_in_use.saturating_sub(laid),
             readers: self.channels.len(),
             missed: self.statistics.missed + self.channels.iter().map(|channel| channel.missed).sum::<u64>(),
             ..self.statistics
         }
     }
 
+    #[inline]
     pub(super) fn send(&mut self, slot: &Slot, metadata: Metadata, only: Option<ReaderId>) -> Result<(), &'static str> {
-        if !slot.is_of(self.pool.returns()) {
-            return Err("the slot is of another writer");
-        }
-        let Some((place, segment, offset)) = self.pool.locate(slot.id()) else {
-            return Err("the slot is of another writer");
-        };
-        let descriptor = Descriptor { segment, offset, len: slot.len() as u64, metadata };
-        let Self { channels, pool, was_told, .. } = self;
-        if let ([channel], None) = (channels.as_mut_slice(), only)
-            && channel.is_told_of(place, segment)
-            && channel.has_room()
-        {
-            channel.sender.send(&descriptor, slot.id());
-            pool.hold(slot.id());
-            self.statistics.published += 1;
+        if only.is_none() && self.sends_at_once(slot, metadata) {
             return Ok(());
         }
+        self.send_with_care(slot, metadata, only)
+    }
+
+    /// The usual case: one reader, that knows the segment and has room.
+    #[inline]
+    fn sends_at_once(&mut self, slot: &Slot, metadata: Metadata) -> bool {
+        let Self { channels, pool, statistics, .. } = self;
+        let Some((id, descriptor)) = describe(pool, slot, metadata) else { return false };
+        let [channel] = channels.as_mut_slice() else { return false };
+        if !channel.is_told_of(id.place, descriptor.segment) || !channel.has_room() {
+            return false;
+        }
+        channel.sender.send(&descriptor, id);
+        pool.hold(id);
+        statistics.published += 1;
+        true
+    }
+
+    #[cold]
+    fn send_with_care(&mut self, slot: &Slot, metadata: Metadata, only: Option<ReaderId>) -> Result<(), &'static str> {
+        let Some((id, descriptor)) = describe(&self.pool, slot, metadata) else {
+            return Err("the slot is of another writer");
+        };
+        let (place, segment) = (id.place, descriptor.segment);
+        let Self { channels, pool, was_told, .. } = self;
         let is_meant = |channel: &Channel| only.is_none_or(|only| only == channel.id);
         if only.is_some() && !channels.iter().any(is_meant) {
             return Err("the reader is gone");
@@ -441,8 +477,8 @@ impl Writer {
         }
         for channel in channels.iter_mut().filter(|channel| is_meant(channel)) {
             if channel.make_room() && channel.is_told_of(place, segment) {
-                channel.sender.send(&descriptor, slot.id());
-                pool.hold(slot.id());
+                channel.sender.send(&descriptor, id);
+                pool.hold(id);
             } else {
                 channel.missed += 1;
             }
@@ -452,11 +488,14 @@ impl Writer {
     }
 
     /// To be called when something was sent to these readers.
+    #[inline]
     pub(super) fn wake(&mut self, only: Option<ReaderId>) {
         // With the fence of `Sleeper::sleep_unless`.
         fence(Ordering::SeqCst);
-        for channel in self.channels.iter().filter(|channel| only.is_none_or(|only| only == channel.id)) {
-            self.statistics.wakes += u64::from(channel.ring_if_asleep());
+        for channel in &self.channels {
+            if only.is_none_or(|only| only == channel.id) && channel.ring_if_asleep() {
+                self.statistics.wakes += 1;
+            }
         }
     }
 
@@ -504,6 +543,7 @@ impl Writer {
     }
 
     fn reclaim(&mut self) {
+        self.take_back();
         let Self { channels, leaving, pool, .. } = self;
         pool.take_returns();
         for channel in channels.iter_mut().chain(leaving) {
@@ -590,6 +630,14 @@ impl Writer {
     }
 }
 
+/// The slot and what readers are told of it; `None` if it is none of the pool's.
+#[inline]
+fn describe(pool: &Pool, slot: &Slot, metadata: Metadata) -> Option<(SlotId, Descriptor)> {
+    let (home, index) = slot.place_in(pool.returns())?;
+    let (segment, offset) = (home.number(), home.offset_of(index)?);
+    Some((home.id(index), Descriptor { segment, offset, len: slot.len() as u64, metadata }))
+}
+
 /// A channel before the reader knows of it.
 struct ChannelParts {
     sender: Sender<SlotId>,
@@ -645,11 +693,13 @@ impl Channel {
     }
 
     /// Whether the reader knows the segment in this place.
+    #[inline]
     fn is_told_of(&self, place: u32, segment: u32) -> bool {
         self.announced.get(place as usize) == Some(&segment)
     }
 
     /// Whether an entry can be sent now.
+    #[inline]
     fn has_room(&mut self) -> bool {
         let result = self.sender.has_room();
         self.note(result) == Some(true)

@@ -14,7 +14,7 @@ use peregrine_rtps::id::KeyHash;
 use peregrine_rtps::payload::Payload;
 use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::{Instant, Timestamp};
-use peregrine_transport::shm::{Kept, Slot};
+use peregrine_transport::shm::{Kept, Slot, Spent};
 
 use super::lock;
 use super::metadata::Entry;
@@ -32,54 +32,78 @@ pub(super) struct KeptChange {
 impl WriterCore {
     /// Writes a value without an instance that lies in a slot, the short way. Where that is not possible now, everything is as
     /// before, and nothing is left that the history does not have.
+    #[inline]
     pub(crate) fn write_directly<'c>(
+        &'c self,
+        guard: MutexGuard<'c, WriterState>,
+        slot: PayloadSlot,
+        source_timestamp: Timestamp,
+    ) -> Result<SequenceNumber, (MutexGuard<'c, WriterState>, PayloadSlot)> {
+        self.try_directly(guard, slot, source_timestamp)
+            .or_else(|(guard, slot)| self.look_for_room(guard, slot, source_timestamp))
+    }
+
+    /// Perhaps there is room, and nobody has looked yet; or there is soon.
+    #[cold]
+    fn look_for_room<'c>(
+        &'c self,
+        mut guard: MutexGuard<'c, WriterState>,
+        mut slot: PayloadSlot,
+        source_timestamp: Timestamp,
+    ) -> Result<SequenceNumber, (MutexGuard<'c, WriterState>, PayloadSlot)> {
+        let mut until = None;
+        while guard.may_write_directly() && guard.has_kept && self.outgoing.looks_for_room(&mut until) {
+            let last = guard.writer.last();
+            drop(guard);
+            self.note_acknowledged_meanwhile(last);
+            (guard, slot) = match self.try_directly(self.lock(), slot, source_timestamp) {
+                Ok(number) => {
+                    self.outgoing.has_found_room();
+                    return Ok(number);
+                }
+                Err(refused) => refused,
+            };
+        }
+        self.restore_kept(&mut guard);
+        Err((guard, slot))
+    }
+
+    #[inline]
+    fn try_directly<'c>(
         &'c self,
         mut guard: MutexGuard<'c, WriterState>,
         slot: PayloadSlot,
         source_timestamp: Timestamp,
     ) -> Result<SequenceNumber, (MutexGuard<'c, WriterState>, PayloadSlot)> {
-        let mut slot = slot.0;
-        let mut looks = None;
-        while guard.may_write_directly() {
-            let mut locked = lock(&self.outgoing.channels);
-            let Some(channels) = locked.as_mut() else { break };
-            match channels.publish_directly(&mut guard, slot, source_timestamp) {
-                Ok(number) => {
-                    if looks.is_some() {
-                        channels.room.has_found();
-                    }
-                    drop(guard);
-                    channels.writer.wake_sleepers();
-                    let must_look = channels.is_time_to_look();
-                    let readers = channels.readers.len() as u64;
-                    self.outgoing.expect_rest(channels);
-                    self.outgoing.note_ended(channels);
-                    drop(locked);
-                    self.domain.arm(self.outgoing.deadline());
-                    if let Some(shared) = self.domain.shared_memory() {
-                        shared.note_sent(readers);
-                    }
-                    if must_look {
-                        self.note_acknowledged_meanwhile(number);
-                    }
-                    self.note_ended_channels();
-                    return Ok(number);
-                }
-                Err(refused) => slot = refused,
-            }
-            // Perhaps there is room, and nobody has looked yet; or there is soon.
-            let must_go_on = guard.has_kept && channels.looks_for_room(&mut looks);
-            drop(locked);
-            if !must_go_on {
-                break;
-            }
-            let last = guard.writer.last();
-            drop(guard);
-            self.note_acknowledged_meanwhile(last);
-            guard = self.lock();
+        if !guard.may_write_directly() {
+            return Err((guard, slot));
         }
-        self.restore_kept(&mut guard);
-        Err((guard, PayloadSlot(slot)))
+        let mut locked = lock(&self.outgoing.channels);
+        let Some(channels) = locked.as_mut() else {
+            drop(locked);
+            return Err((guard, slot));
+        };
+        let (number, spent) = match channels.publish_directly(&mut guard, slot.0, source_timestamp) {
+            Ok(published) => published,
+            Err(slot) => {
+                drop(locked);
+                return Err((guard, PayloadSlot(slot)));
+            }
+        };
+        drop(guard);
+        channels.writer.wake_sleepers();
+        channels.note_sent();
+        channels.lay_ahead(spent);
+        let must_look = channels.is_time_to_look();
+        self.outgoing.expect_rest(channels);
+        self.outgoing.note_ended(channels);
+        drop(locked);
+        self.domain.arm(self.outgoing.deadline());
+        if must_look {
+            self.note_acknowledged_meanwhile(number);
+        }
+        self.note_ended_channels();
+        Ok(number)
     }
 
     /// The history has everything again. To be called before anything is done with the writer's state machine that looks there.
@@ -100,6 +124,16 @@ impl WriterCore {
 }
 
 impl Outgoing {
+    fn looks_for_room(&self, until: &mut Option<Instant>) -> bool {
+        lock(&self.channels).as_mut().is_some_and(|channels| channels.looks_for_room(until))
+    }
+
+    fn has_found_room(&self) {
+        if let Some(channels) = lock(&self.channels).as_mut() {
+            channels.room.has_found();
+        }
+    }
+
     #[cold]
     fn restore_kept(&self, state: &mut WriterState) {
         state.has_kept = false;
@@ -135,19 +169,19 @@ impl Channels {
     }
 
     /// The slot comes back when some reader has no room, or the history has none.
+    #[inline]
     fn publish_directly(
         &mut self,
         state: &mut WriterState,
         slot: Slot,
         source_timestamp: Timestamp,
-    ) -> Result<SequenceNumber, Slot> {
+    ) -> Result<(SequenceNumber, Spent), Slot> {
         let Some(most) = state.writer.make_room_directly(self.kept.len()) else { return Err(slot) };
         let number = state.writer.next_number();
         let entry = Entry::Change { number, kind: ChangeKind::Alive, instance: KeyHash::NIL, source_timestamp };
         let len = slot.len();
-        let slot = self.writer.publish_and_keep(slot, entry.to_metadata()).map_err(|refused| refused.slot)?;
-        state.writer.number_directly();
-        self.sent_below = number.next();
+        let (slot, spent) = self.writer.publish_and_keep(slot, entry.to_metadata()).map_err(|refused| refused.slot)?;
+        self.sent_below = state.writer.number_directly();
         self.bytes_since_look = self.bytes_since_look.saturating_add(len);
         while self.kept.len() >= most.max(1) {
             self.release_oldest_kept();
@@ -158,7 +192,7 @@ impl Channels {
             self.kept.push_back(KeptChange { number, source_timestamp, slot });
         }
         state.has_kept = !self.kept.is_empty();
-        Ok(number)
+        Ok((number, spent))
     }
 
     fn release_kept_below(&mut self, end: SequenceNumber) {

@@ -35,8 +35,9 @@ impl Domain {
     }
 
     pub(crate) fn shared_memory_statistics(&self) -> SharedMemoryStatistics {
-        let statistics = self.shared_memory.as_ref().map(SharedMemory::statistics).unwrap_or_default();
+        // This completes the counters.
         let memory = self.snapshot().iter().map(|participant| participant.shared_memory_use()).sum();
+        let statistics = self.shared_memory.as_ref().map(SharedMemory::statistics).unwrap_or_default();
         SharedMemoryStatistics { memory, ..statistics }
     }
 

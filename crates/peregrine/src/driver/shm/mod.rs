@@ -69,7 +69,7 @@ pub(super) struct SharedMemory {
     has_ended: AtomicBool,
     due: AtomicU64,
     incoming: Incoming,
-    counters: Counters,
+    counters: Arc<Counters>,
     domain: OnceLock<Weak<Domain>>,
 }
 
@@ -155,7 +155,7 @@ impl SharedMemory {
             has_ended: AtomicBool::new(false),
             due: AtomicU64::new(NEVER),
             incoming: Incoming::new()?,
-            counters: Counters::default(),
+            counters: Arc::default(),
             domain: OnceLock::new(),
         })
     }
@@ -261,16 +261,17 @@ impl SharedMemory {
         by.publish(batch, halted, &self.counters);
     }
 
-    /// A sample was handed to all readers of a writer at once.
-    #[inline]
-    fn note_sent(&self, readers: u64) {
-        self.counters.sent.fetch_add(readers, Ordering::Relaxed);
+    /// What is counted of what is sent and received.
+    pub(super) const fn counters(&self) -> &Arc<Counters> {
+        &self.counters
     }
 
     /// A writer has found the channel of a reader at an end. Its descriptor is closed by that, and reports nothing any more.
     pub(super) fn note_ended(&self) {
-        self.has_ended.store(true, Ordering::SeqCst);
-        self.wake();
+        // Whoever has noted it before has woken who is still to look.
+        if !self.has_ended.load(Ordering::SeqCst) && !self.has_ended.swap(true, Ordering::SeqCst) {
+            self.wake();
+        }
     }
 
     /// When to tend next at the latest.
@@ -320,7 +321,7 @@ impl SharedMemory {
 
     pub(super) fn statistics(&self) -> SharedMemoryStatistics {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let Counters { writers, sent, received, copied_in, fallbacks } = &self.counters;
+        let Counters { writers, sent, received, copied_in, fallbacks } = &*self.counters;
         SharedMemoryStatistics {
             readers: self.domain.get().and_then(Weak::upgrade).map_or(0, |domain| domain.local_readers()),
             writers: load(writers),

@@ -15,7 +15,8 @@ use peregrine_rtps::writer::{HandOver, HandOverBatch, Recipient};
 use peregrine_transport::clock::MonotonicNs;
 use peregrine_transport::event::{Poller, Token};
 use peregrine_transport::shm::{
-    Gone, LoanError, Overflow, ReaderId, Refusal, Request, SharedSlot, Slot, Writer, WriterConfig, WriterStatistics,
+    Gone, Lending, LoanError, Overflow, ReaderId, Refusal, Request, SharedSlot, Slot, Spent, Writer, WriterConfig,
+    WriterStatistics,
 };
 
 use super::direct::KeptChange;
@@ -48,6 +49,8 @@ pub(in crate::driver) struct Outgoing {
     /// When to look whether there still is. Set under the lock of the channels.
     pub(super) rest: Due,
     pub(super) channels: Mutex<Option<Box<Channels>>>,
+    /// Has a slot at hand for the next sample, without that lock.
+    lending: Arc<Lending>,
 }
 
 pub(super) struct Channels {
@@ -74,6 +77,9 @@ pub(super) struct Channels {
     pub(super) room: RoomLookout,
     /// Changes that were published without the history.
     pub(super) kept: VecDeque<KeptChange>,
+    /// Samples handed over the short way, once for each reader, that the counters do not have yet.
+    sent: u64,
+    counters: Arc<Counters>,
 }
 
 pub(super) struct LocalReader {
@@ -134,12 +140,25 @@ impl Octets for InSlot {
 pub(crate) struct PayloadSlot(pub(super) Slot);
 
 impl PayloadSlot {
+    #[inline(always)]
+    fn new(mut slot: Slot) -> Option<Self> {
+        slot.get_mut(..ALIGNING)?.fill(0);
+        Some(Self(slot))
+    }
+
+    /// It is not going to be filled. Not to be called with a lock of the writer.
+    pub(crate) fn give_back(self) {
+        self.0.give_back();
+    }
+
     /// The payload.
+    #[inline]
     pub(crate) fn octets(&self) -> &[u8] {
         self.0.get(ALIGNING..).unwrap_or_default()
     }
 
     /// Where the payload goes.
+    #[inline]
     pub(crate) fn octets_mut(&mut self) -> &mut [u8] {
         self.0.get_mut(ALIGNING..).unwrap_or_default()
     }
@@ -173,8 +192,8 @@ enum Unsent {
 }
 
 impl Outgoing {
-    /// Of a writer whose samples take so many octets of memory at most.
-    pub(in crate::driver) fn new(bytes_max: usize) -> Self {
+    /// Of a writer whose samples take so many octets of memory at most, and that lends slots by this.
+    pub(in crate::driver) fn new(bytes_max: usize, lending: Arc<Lending>) -> Self {
         Self {
             bytes_max,
             has_readers: AtomicBool::new(false),
@@ -182,7 +201,14 @@ impl Outgoing {
             has_much: AtomicBool::new(false),
             rest: Due::never(),
             channels: Mutex::new(None),
+            lending,
         }
+    }
+
+    /// Whether this slot was lent here.
+    #[inline]
+    pub(in crate::driver) fn has_lent(&self, slot: &PayloadSlot) -> bool {
+        slot.0.is_lent_by(&self.lending)
     }
 
     /// Whether there are readers in other processes.
@@ -201,6 +227,7 @@ impl Outgoing {
         reader: Guid,
         overflow: Overflow,
         (poller, token): (&Poller, Token),
+        counters: &Arc<Counters>,
     ) -> io::Result<()> {
         if self.bytes_max == 0 {
             request.refuse(Refusal::Other);
@@ -213,7 +240,7 @@ impl Outgoing {
         if channels.is_none() {
             let config =
                 WriterConfig { max_bytes: self.bytes_max, max_readers: READERS_MAX, ..WriterConfig::default() };
-            let writer = Writer::new(config)?;
+            let writer = Writer::with_lending(config, Arc::clone(&self.lending))?;
             *channels = Some(Box::new(Channels {
                 writer,
                 readers: Vec::new(),
@@ -229,6 +256,8 @@ impl Outgoing {
                 is_asking: false,
                 room: RoomLookout::default(),
                 kept: VecDeque::new(),
+                sent: 0,
+                counters: Arc::clone(counters),
             }));
         }
         let Some(channels) = channels.as_mut() else { return Err(io::ErrorKind::Other.into()) };
@@ -255,6 +284,12 @@ impl Outgoing {
         Ok(())
     }
 
+    /// A slot for a payload of `len` octets, without the lock; `None` where one has to be [looked for](Self::loan).
+    #[inline(always)]
+    pub(in crate::driver) fn loan_at_hand(&self, len: usize) -> Option<PayloadSlot> {
+        PayloadSlot::new(self.lending.take(len.checked_add(ALIGNING)?)?)
+    }
+
     /// A slot for a payload of `len` octets; `None` where a buffer has to do.
     pub(in crate::driver) fn loan(&self, len: usize) -> Option<PayloadSlot> {
         let mut locked = lock(&self.channels);
@@ -262,9 +297,7 @@ impl Outgoing {
         let loaned = channels.writer.loan(len.checked_add(ALIGNING)?);
         self.note_told(channels);
         drop(locked);
-        let mut slot = loaned.ok()?;
-        slot.get_mut(..ALIGNING)?.fill(0);
-        Some(PayloadSlot(slot))
+        PayloadSlot::new(loaned.ok()?)
     }
 
     /// Hands changes over to those of the recipients that are in other processes. Those that have no room are in `halted`
@@ -343,14 +376,12 @@ impl Outgoing {
         channels.iter().flat_map(|channels| &channels.readers).filter(|local| local.is_ready).count()
     }
 
-    /// The memory there is for samples.
+    /// The memory there is for samples; the counters are complete by that.
     pub(in crate::driver) fn memory_use(&self) -> SharedMemoryUse {
-        let channels = lock(&self.channels);
-        let Some(WriterStatistics { segments, bytes, slots, slots_in_use, .. }) =
-            channels.as_ref().map(|channels| channels.writer.statistics())
-        else {
-            return SharedMemoryUse::default();
-        };
+        let mut channels = lock(&self.channels);
+        let Some(channels) = channels.as_mut() else { return SharedMemoryUse::default() };
+        channels.count_sent();
+        let WriterStatistics { segments, bytes, slots, slots_in_use, .. } = channels.writer.statistics();
         let [segments, bytes, slots, slots_in_use] = [segments, bytes, slots, slots_in_use].map(|count| count as u64);
         SharedMemoryUse { segments, bytes, slots, slots_in_use }
     }
@@ -403,7 +434,16 @@ impl Outgoing {
         }
     }
 
+    #[inline]
     pub(super) fn note_ended(&self, channels: &mut Channels) {
+        let must_tell = channels.must_look_after || !channels.ended.is_empty();
+        if channels.writer.has_news() || must_tell && !self.has_ended() {
+            self.note_news(channels);
+        }
+    }
+
+    #[cold]
+    fn note_news(&self, channels: &mut Channels) {
         channels.find_gone();
         if !channels.ended.is_empty() || channels.must_look_after {
             self.has_ended.store(true, Ordering::Release);
@@ -432,7 +472,26 @@ impl Outgoing {
 }
 
 impl Channels {
+    /// A sample was handed to all readers at once.
+    #[inline]
+    pub(super) fn note_sent(&mut self) {
+        self.sent += self.readers.len() as u64;
+    }
+
+    /// Lays a slot ahead for the next sample, unless memory is to be left to another.
+    #[inline]
+    pub(super) fn lay_ahead(&mut self, spent: Spent) {
+        if !self.is_short {
+            self.writer.lay_ahead(spent);
+        }
+    }
+
+    fn count_sent(&mut self) {
+        self.counters.sent.fetch_add(std::mem::take(&mut self.sent), Ordering::Relaxed);
+    }
+
     /// Whether acknowledgements are to be looked at after one more sample.
+    #[inline]
     pub(super) fn is_time_to_look(&mut self) -> bool {
         self.since_look += 1;
         if self.since_look < LOOK_EVERY && self.bytes_since_look < LOOK_EVERY_BYTES {
@@ -575,6 +634,7 @@ impl Channels {
     }
 
     fn acknowledged(&mut self, last: SequenceNumber, asks: bool) -> Acknowledged {
+        self.count_sent();
         let mut news = Acknowledged::new();
         self.is_asking |= asks;
         // What one has noted that gets messages still is not news: it is told with them, and here again when it is ready.
@@ -626,6 +686,12 @@ impl Channels {
         let reader = self.readers.swap_remove(place);
         self.writer.remove(reader.id);
         self.find_gone();
+    }
+}
+
+impl Drop for Channels {
+    fn drop(&mut self) {
+        self.count_sent();
     }
 }
 

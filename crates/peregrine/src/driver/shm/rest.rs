@@ -30,7 +30,7 @@ impl WriterCore {
 
     /// A slot was let go of unpublished.
     #[cold]
-    pub(crate) fn note_slot_given_back(&self) {
+    pub(in crate::driver) fn note_slot_given_back(&self) {
         self.outgoing.expect_rest_now();
         self.domain.arm(self.outgoing.deadline());
     }

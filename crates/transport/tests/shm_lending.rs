@@ -1,0 +1,218 @@
+//! Slots that are at hand without their writer's lock: who has them, and what becomes of them.
+#![cfg(target_os = "linux")]
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use peregrine_transport::shm::{
+    Kept, Lending, Listener, Metadata, Overflow, Reader, ReaderConfig, Slot, Trust, Writer, WriterConfig, WriterKey,
+};
+
+const LEN: usize = 100;
+
+struct Setup {
+    writer: Writer,
+    reader: Reader,
+    lending: Arc<Lending>,
+    given_back: Arc<AtomicU64>,
+}
+
+impl Setup {
+    fn new(config: WriterConfig) -> Self {
+        let given_back = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&given_back);
+        let lending = Lending::new(move || _ = count.fetch_add(1, Ordering::Relaxed));
+        let (writer, reader) = channel(config, &lending);
+        Self { writer, reader, lending, given_back }
+    }
+
+    /// As who writes on and on does.
+    fn publish(&mut self, slot: Slot) -> Kept {
+        let (kept, spent) = self.writer.publish_and_keep(slot, Metadata::default()).unwrap();
+        self.writer.wake_sleepers();
+        self.writer.lay_ahead(spent);
+        kept
+    }
+
+    /// The reader has taken it, and nobody keeps it.
+    fn have_done(&mut self, kept: Kept) {
+        assert!(self.reader.take().unwrap().is_some());
+        self.writer.release(kept);
+    }
+
+    fn slots_in_use(&self) -> usize {
+        self.writer.statistics().slots_in_use
+    }
+}
+
+fn channel(config: WriterConfig, lending: &Arc<Lending>) -> (Writer, Reader) {
+    let mut listener = Listener::new(Trust::SameUser).unwrap();
+    let mut writer = Writer::with_lending(config, Arc::clone(lending)).unwrap();
+    let mut reader = Reader::new(ReaderConfig::default()).unwrap();
+    let mut connecting = reader.connect(listener.address(), WriterKey::default()).unwrap();
+    writer.admit(listener.accept().unwrap().expect("it has just asked"), Overflow::Block).unwrap();
+    reader.add(connecting.poll().unwrap().expect("it was answered")).unwrap();
+    (writer, reader)
+}
+
+#[test]
+fn a_slot_is_at_hand_for_a_sample_as_large_as_the_last() {
+    let mut setup = Setup::new(WriterConfig::default());
+    assert!(setup.lending.take(LEN).is_none(), "nothing was published");
+    let first = setup.writer.loan(LEN).unwrap();
+    let first = setup.publish(first);
+    assert_eq!(setup.slots_in_use(), 1, "what lies at hand is not in use");
+    assert!(setup.lending.take(1000).is_none() && setup.lending.take(usize::MAX).is_none());
+    let mut slot = setup.lending.take(LEN + 1).expect("it has room for that");
+    assert!(slot.len() == LEN + 1 && slot.room() > LEN && slot.is_lent_by(&setup.lending));
+    assert_eq!(setup.slots_in_use(), 2);
+    assert!(setup.lending.take(LEN).is_none(), "there was one");
+    slot.fill(7);
+    let second = setup.publish(slot);
+    setup.have_done(first);
+    let sample = setup.reader.take().unwrap().unwrap();
+    assert_eq!(&*sample, [7; LEN + 1]);
+    drop(sample);
+    setup.writer.release(second);
+    setup.writer.trim();
+    assert_eq!((setup.slots_in_use(), setup.given_back.load(Ordering::Relaxed)), (0, 0));
+}
+
+/// Whoever makes samples of other sizes by turns finds the size of the last one.
+#[test]
+fn another_size_takes_the_place() {
+    let mut setup = Setup::new(WriterConfig::default());
+    for len in [LEN, 5000, LEN, 5000] {
+        assert!(setup.lending.take(len).is_none());
+        let slot = setup.writer.loan(len).unwrap();
+        let kept = setup.publish(slot);
+        setup.have_done(kept);
+        drop(setup.lending.take(len).expect("of that size"));
+    }
+    setup.writer.trim();
+    assert_eq!(setup.slots_in_use(), 0);
+}
+
+#[test]
+fn memory_at_hand_is_given_up_with_the_rest() {
+    let mut setup = Setup::new(WriterConfig::default());
+    let slot = setup.writer.loan(5 << 20).unwrap();
+    let kept = setup.publish(slot);
+    setup.have_done(kept);
+    // A second one, of which the first is at hand then.
+    let slots = [setup.writer.loan(5 << 20).unwrap(), setup.writer.loan(5 << 20).unwrap()];
+    let [kept, other] = slots.map(|slot| setup.publish(slot));
+    setup.have_done(kept);
+    setup.have_done(other);
+    setup.writer.trim();
+    let slot = setup.writer.loan(5 << 20).unwrap();
+    let kept = setup.publish(slot);
+    setup.have_done(kept);
+    assert!(setup.writer.statistics().segments > 1);
+    let end = |setup: &mut Setup| (setup.writer.trim(), setup.writer.trim()).1;
+    assert_eq!(end(&mut setup), 0);
+    assert_eq!((setup.writer.statistics().segments, setup.writer.memory_bytes()), (0, 0));
+    assert!(setup.lending.take(5 << 20).is_none());
+}
+
+#[test]
+fn memory_at_hand_is_there_for_samples_of_any_size() {
+    let mut setup = Setup::new(WriterConfig { max_bytes: 128 << 10, ..WriterConfig::default() });
+    let slots = [setup.writer.loan(60_000).unwrap(), setup.writer.loan(60_000).unwrap()];
+    let [first, second] = slots.map(|slot| setup.publish(slot));
+    setup.have_done(first);
+    setup.have_done(second);
+    let third = setup.writer.loan(60_000).unwrap();
+    let third = setup.publish(third);
+    setup.have_done(third);
+    // There is room for it where all of the others lie.
+    let large = setup.writer.loan(120_000).unwrap();
+    assert!(setup.lending.take(60_000).is_none());
+    assert_eq!(setup.slots_in_use(), 1);
+    drop(large);
+}
+
+#[test]
+fn who_gives_a_slot_back_tells_and_who_drops_it_does_not() {
+    let mut setup = Setup::new(WriterConfig::default());
+    let slots = [setup.writer.loan(LEN).unwrap(), setup.writer.loan(LEN).unwrap()];
+    let [given_back, dropped] = slots;
+    drop(dropped);
+    assert_eq!(setup.given_back.load(Ordering::Relaxed), 0);
+    given_back.give_back();
+    assert_eq!(setup.given_back.load(Ordering::Relaxed), 1);
+    setup.writer.trim();
+    assert_eq!(setup.slots_in_use(), 0);
+}
+
+#[test]
+fn a_slot_outlives_its_writer_and_is_the_next_ones_by_name_only() {
+    let mut setup = Setup::new(WriterConfig::default());
+    let slot = setup.writer.loan(LEN).unwrap();
+    let _ = setup.publish(slot);
+    let mut held = setup.lending.take(LEN).unwrap();
+    let slot = setup.writer.loan(LEN).unwrap();
+    let _ = setup.publish(slot);
+    // Of two at a time, one lays.
+    let (mut beside, _reader) = channel(WriterConfig::default(), &setup.lending);
+    let slot = beside.loan(5000).unwrap();
+    let (_, spent) = beside.publish_and_keep(slot, Metadata::default()).unwrap();
+    beside.lay_ahead(spent);
+    assert!(setup.lending.take(5000).is_none());
+    drop(beside);
+    (setup.writer, setup.reader) = channel(WriterConfig::default(), &Lending::new(|| {}));
+    assert!(setup.lending.take(LEN).is_none(), "it went with its writer");
+    (setup.writer, setup.reader) = channel(WriterConfig::default(), &setup.lending);
+    held.fill(9);
+    assert!(held.is_lent_by(&setup.lending) && held.iter().all(|octet| *octet == 9));
+    let error = setup.writer.publish_and_keep(held, Metadata::default()).unwrap_err();
+    assert!(error.to_string().contains("another writer"), "{error}");
+    let slot = setup.writer.loan(LEN).unwrap();
+    let _ = setup.publish(slot);
+    assert!(setup.lending.take(LEN).is_some(), "the next one lays");
+}
+
+/// Two threads that make samples beside the one that publishes them: nobody has the slot of another.
+#[test]
+fn slots_taken_by_several_threads_are_apart() {
+    const EACH: u64 = 2000;
+    let mut setup = Setup::new(WriterConfig::default());
+    let (sender, made) = std::sync::mpsc::sync_channel::<Slot>(8);
+    let makers = [1_u64, 2].map(|maker| {
+        let (lending, sender) = (Arc::clone(&setup.lending), sender.clone());
+        thread::spawn(move || {
+            let mut number = 0;
+            while number < EACH {
+                let Some(mut slot) = lending.take(16) else {
+                    thread::yield_now();
+                    continue;
+                };
+                slot[..8].copy_from_slice(&maker.to_ne_bytes());
+                slot[8..].copy_from_slice(&number.to_ne_bytes());
+                number += 1;
+                sender.send(slot).unwrap();
+            }
+        })
+    });
+    drop(sender);
+    let mut seen = BTreeSet::new();
+    loop {
+        // What no maker has made keeps the makers going.
+        let own = setup.writer.loan(16).unwrap();
+        let kept = setup.publish(own);
+        setup.have_done(kept);
+        let Ok(slot) = made.recv() else { break };
+        let (kept, spent) = setup.writer.publish_and_keep(slot, Metadata::default()).unwrap();
+        setup.writer.lay_ahead(spent);
+        let sample = setup.reader.take().unwrap().unwrap();
+        assert!(seen.insert(sample.to_vec()), "{:?} came twice", &*sample);
+        drop(sample);
+        setup.writer.release(kept);
+    }
+    makers.into_iter().for_each(|maker| maker.join().unwrap());
+    assert_eq!(seen.len() as u64, 2 * EACH);
+    setup.writer.trim();
+    assert_eq!(setup.slots_in_use(), 0);
+}

@@ -320,6 +320,7 @@ impl Structure<'_> {
         let any_bits = self.members.iter().map(|member| member.value_item(&quote!(ANY_BITS)));
         let (check, find, count) = (self.check(), self.find(), self.members.len());
         let checked_view = self.is_mutable().then(|| self.checked_view());
+        let walks = self.is_mutable().then(|| self.walks());
         let writer = if self.is_mutable() { quote!(ParametersWriter) } else { quote!(StructureWriter) };
         quote! {
             impl<'a> #view<'a> {
@@ -330,6 +331,8 @@ impl Structure<'_> {
                 ) -> __xt::flat::private::Members<'a, #count> {
                     #find
                 }
+
+                #walks
             }
 
             #[automatically_derived]
@@ -400,18 +403,47 @@ impl Structure<'_> {
 
     /// Of a mutable structure: the others are found by offsets, or checked and found in different ways.
     fn checked_view(&self) -> TokenStream {
-        let (view, count) = (&self.view, self.members.len());
-        let types = self.members.iter().map(|member| member.ty);
-        let types = types.collect::<Vec<_>>();
-        let (indices, ids) =
-            ((0..count).collect::<Vec<_>>(), self.members.iter().map(|member| member.id).collect::<Vec<_>>());
+        let view = &self.view;
         quote! {
+            #[inline]
             fn checked_view<'a>(
                 decoder: __xt::Decoder<'a>,
             ) -> ::core::result::Result<#view<'a>, __xt::DecodeError> {
-                #[allow(unused_mut)]
-                let (mut walk, mut list) = __xt::flat::private::Walk::<'a, Self, #count>::enter(decoder)?;
-                // As far as they come in their order and need no look.
+                let (mut walk, mut list) = __xt::flat::private::Walk::enter(decoder)?;
+                #view::__pass(&mut walk, &mut list);
+                let members =
+                    if list.is_past_parameters() { walk.finish() } else { #view::__checked_members(walk, list)? };
+                ::core::result::Result::Ok(#view { members })
+            }
+        }
+    }
+
+    /// The ways in which the members of a mutable structure are found.
+    fn walks(&self) -> TokenStream {
+        let (ident, count) = (&self.container.ident, self.members.len());
+        let indices = (0..count).collect::<Vec<_>>();
+        let types = self.members.iter().map(|member| member.ty).collect::<Vec<_>>();
+        let ids = self.members.iter().map(|member| member.id).collect::<Vec<_>>();
+        let flags = self.members.iter().map(|member| member.must_understand);
+        quote! {
+            /// Passes the members at the front, as far as they come in their order and need no look.
+            #[inline]
+            fn __pass(
+                walk: &mut __xt::flat::private::Walk<'a, #ident, #count>,
+                list: &mut __xt::Decoder<'a>,
+            ) {
+                const LAYOUT: __xt::flat::private::Layout<#count> =
+                    __xt::flat::private::Layout::EMPTY #(.then::<#types>(#ids, #flags))*;
+                walk.pass(&LAYOUT, list);
+                let _ = true #(&& (#indices < LAYOUT.count() || walk.expected::<#types>(#indices, #ids, list)))*;
+            }
+
+            /// Checks and finds the members that `list` has not passed.
+            #[inline(never)]
+            fn __checked_members(
+                mut walk: __xt::flat::private::Walk<'a, #ident, #count>,
+                mut list: __xt::Decoder<'a>,
+            ) -> ::core::result::Result<__xt::flat::private::Members<'a, #count>, __xt::DecodeError> {
                 let _ = true #(&& walk.expected::<#types>(#indices, #ids, &mut list))*;
                 while let ::core::option::Option::Some(parameter) = list.next_parameter()? {
                     #(if parameter.id == #ids {
@@ -421,7 +453,7 @@ impl Structure<'_> {
                         list.skip_unknown(parameter)?;
                     }
                 }
-                ::core::result::Result::Ok(#view { members: walk.finish() })
+                ::core::result::Result::Ok(walk.finish())
             }
         }
     }
@@ -435,10 +467,15 @@ impl Structure<'_> {
             let walk = quote! {
                 let mut walk =
                     __xt::flat::private::Walk::<'a, #ident, #count>::open(decoder, __xt::flat::private::Prefix::EMPTY);
-                walk.parameters(
-                    &[ #((#ids, __xt::flat::private::ParameterFacts::of::<#types>())),* ],
-                    to_change,
-                );
+                let mut list = walk.list();
+                Self::__pass(&mut walk, &mut list);
+                if !list.is_past_parameters() {
+                    walk.parameters(
+                        list,
+                        &[ #((#ids, __xt::flat::private::ParameterFacts::of::<#types>())),* ],
+                        to_change,
+                    );
+                }
             };
             (TokenStream::new(), walk)
         } else {

@@ -319,25 +319,65 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Moves behind the next member of a mutable structure in XCDR2 if it is `id` with a value of `1 << code` octets, for `code` up
-    /// to 3; else it stays. Where the value is, is the answer.
+    /// Whether a mutable structure in XCDR2 ends here: no member comes, nor an error.
     #[inline]
-    pub(crate) fn pass_parameter(&mut self, id: u32, code: u32) -> Option<usize> {
-        // An offset that headers of such members have: no padding is in front of it.
-        if self.representation != Representation::Xcdr2 || !self.offset().is_multiple_of(4) {
+    pub fn is_past_parameters(&self) -> bool {
+        self.representation == Representation::Xcdr2 && self.remaining() <= padding(self.offset(), 4)
+    }
+
+    /// The next `count` octets, if they are there and are of XCDR2 in the native byte order, without padding in front of a header.
+    #[inline]
+    pub(crate) fn native_ahead(&self, count: usize) -> Option<&'a [u8]> {
+        let is_native = self.representation == Representation::Xcdr2 && self.endianness == Endianness::NATIVE;
+        if !is_native || !self.offset().is_multiple_of(4) {
             return None;
         }
-        let (header, values) = self.bytes.get(self.position..self.end)?.split_first_chunk()?;
-        let header = match self.endianness {
-            Endianness::Big => u32::from_be_bytes(*header),
-            Endianness::Little => u32::from_le_bytes(*header),
+        self.bytes.get(self.position..self.end)?.get(..count)
+    }
+
+    /// Moves behind the next member of a mutable structure in XCDR2 if it is `id` with a value of `size` octets; else it stays. Where
+    /// the value is, is the answer.
+    #[inline]
+    pub(crate) fn pass_parameter(&mut self, id: u32, size: usize) -> Option<usize> {
+        let mut ahead = self.parameters_ahead()?;
+        let header = ahead.take_u32().ok()?;
+        let len = match (header >> 28) & 7 {
+            code @ 0..=3 => 1 << code,
+            4 => ahead.take_u32().ok()? as usize,
+            _ => return None,
         };
-        if header & !EM_MUST_UNDERSTAND != code << 28 | id || values.len() < 1 << code {
+        if header & MEMBER_ID_MASK != id || len != size {
             return None;
         }
-        let value = self.position + size_of::<u32>();
-        self.position = value + (1 << code);
+        let value = ahead.position;
+        ahead.take(size).ok()?;
+        self.position = ahead.position;
         Some(value)
+    }
+
+    /// Moves behind the next member of a mutable structure in XCDR2 if it is, with this `header` (but for its flag), a sequence of
+    /// at most `bound` numbers of `size` octets; else it stays. Where the value is, is the answer.
+    #[inline]
+    pub(crate) fn pass_numbers(&mut self, header: u32, size: usize, bound: usize) -> Option<usize> {
+        let mut ahead = self.parameters_ahead()?;
+        if ahead.take_u32().ok()? & !EM_MUST_UNDERSTAND != header {
+            return None;
+        }
+        // The count of octets also is their length.
+        let len = if size == 1 { None } else { Some(ahead.take_u32().ok()? as usize) };
+        let value = ahead.position;
+        let count = ahead.take_u32().ok()? as usize;
+        ahead.take(count.checked_mul(size)?).ok()?;
+        if count > bound || len.is_some_and(|len| len != ahead.position - value) {
+            return None;
+        }
+        self.position = ahead.position;
+        Some(value)
+    }
+
+    #[inline]
+    fn parameters_ahead(&self) -> Option<Self> {
+        (self.representation == Representation::Xcdr2).then(|| self.clone())
     }
 
     fn next_parameter_xcdr2(&mut self) -> Result<Option<Parameter>, DecodeError> {

@@ -411,6 +411,15 @@ impl<'w, C: Collection> ElementsBuilder<'w, C> {
     }
 }
 
+/// [`FlatType::NUMBERS`] of a sequence of `T`.
+const fn numbers<T: FlatType>(bound: Option<usize>) -> Option<(usize, usize)> {
+    match bound {
+        _ if !T::PRIMITIVE || !T::NEEDS_NO_LOOK => None,
+        Some(bound) => Some((T::MIN_SIZE, bound)),
+        None => Some((T::MIN_SIZE, usize::MAX)),
+    }
+}
+
 /// The items that sequences share.
 macro_rules! sequence_impl {
     ($bound:expr) => {
@@ -422,6 +431,7 @@ macro_rules! sequence_impl {
         const FIXED: bool = false;
         const ANY_BITS: bool = false;
         const LEADS_WITH_LENGTH: bool = true;
+        const NUMBERS: Option<(usize, usize)> = numbers::<T>($bound);
 
         fn check(decoder: &mut Decoder<'_>) -> Result<(), DecodeError> {
             let aggregate = decoder.begin_delimited(!T::PRIMITIVE)?;

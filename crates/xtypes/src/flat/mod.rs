@@ -109,6 +109,7 @@ macro_rules! debug_without_bounds {
 mod elements;
 mod entries;
 mod error;
+mod layout;
 mod leaf;
 mod read;
 mod sample;
@@ -160,6 +161,10 @@ pub trait FlatType: DdsType {
     /// Whether nothing about a value can be wrong if its octets are there: neither what it is nor how deeply it is nested.
     #[doc(hidden)]
     const NEEDS_NO_LOOK: bool = false;
+    /// Of a sequence of which the same is true but for its length: the octets of an element, which is a number, and the greatest
+    /// number of elements.
+    #[doc(hidden)]
+    const NUMBERS: Option<(usize, usize)> = None;
     /// Whether a value begins with a word that says how long it is, which is never changed in place.
     #[doc(hidden)]
     const LEADS_WITH_LENGTH: bool = matches!(Self::LENGTH_CODE, LengthCode::Leading);
@@ -358,6 +363,7 @@ fn flat_decoder<T: FlatType>(payload: &[u8]) -> Result<Decoder<'_>, DecodeError>
 /// What `#[derive(DdsType)]` refers to. Not for applications.
 #[doc(hidden)]
 pub mod private {
+    pub use super::layout::Layout;
     pub use super::read::{Members, MembersMut, ParameterFacts, Prefix, Walk};
     pub use super::write::{Parameter, ParametersWriter, StructureWriter};
     use crate::decoder::Decoder;

@@ -6,6 +6,7 @@ use crate::decoder::{Decoder, Place};
 use crate::encapsulation::{Encapsulation, Endianness, Extensibility};
 use crate::error::DecodeError;
 use crate::extent::Extent;
+use crate::flat::layout::{Layout, header, size_without_look};
 use crate::flat::{FlatError, FlatMember, FlatType};
 use crate::types::DdsType;
 
@@ -151,21 +152,6 @@ impl ParameterFacts {
     }
 }
 
-/// The length code of members whose values need no look; `None` of others.
-const fn code_without_look<M: FlatMember>() -> Option<u32> {
-    if M::OPTIONAL || !<M::Value as FlatType>::NEEDS_NO_LOOK {
-        return None;
-    }
-    // Behind a header, which leaves it aligned to four at least, and in XCDR2 that is all.
-    match <M::Value as DdsType>::EXTENTS.xcdr2.at(0) {
-        1 => Some(0),
-        2 => Some(1),
-        4 => Some(2),
-        8 => Some(3),
-        _ => None,
-    }
-}
-
 /// Finds the members of a structure. For the derive macro.
 pub struct Walk<'a, T, const N: usize> {
     decoder: Decoder<'a>,
@@ -217,21 +203,7 @@ impl<'a, T: DdsType, const N: usize> Walk<'a, T, N> {
         Ok(position)
     }
 
-    /// Finds the members of a mutable structure: `known` are their ids and what is to be known of them. Of several with the same
-    /// id the last one counts, as for a decoder. Those that must not be changed in place are left out if they are `to_change`.
-    pub fn parameters(&mut self, known: &[(u32, ParameterFacts); N], to_change: bool) {
-        let mut list = self.decoder.clone();
-        while let Ok(Some(parameter)) = list.next_parameter() {
-            if let Some((index, (_, facts))) = known.iter().enumerate().find(|(_, (id, _))| *id == parameter.id) {
-                let is_absent = facts.optional && list.remaining() == 0;
-                let is_kept = to_change && parameter.shares_length && !facts.leads_with_length;
-                self.set(index, if is_absent || is_kept { ABSENT } else { list.place().position });
-            }
-            list.end_parameter(parameter);
-        }
-    }
-
-    /// Enters the mutable structure at the decoder's position, to be walked by the decoder that is returned, and checked.
+    /// Enters the mutable structure at the decoder's position, to be walked by the decoder that is returned.
     ///
     /// # Errors
     /// Those of [`Decoder::begin_aggregate`].
@@ -243,16 +215,55 @@ impl<'a, T: DdsType, const N: usize> Walk<'a, T, N> {
         Ok((Self { decoder, start, has_prefix: false, failed: false, at: [ABSENT; N], of: PhantomData }, list))
     }
 
-    /// Notes where a member is if it comes next, and its value needs no look: a few octets of which all are a value. Says whether it
-    /// was so; else nothing has happened.
+    /// A decoder that walks the members.
+    #[inline]
+    #[must_use]
+    pub fn list(&self) -> Decoder<'a> {
+        self.decoder.clone()
+    }
+
+    /// Notes where the members of `layout` are if they come next as this crate writes them; else nothing happens.
+    #[inline]
+    pub fn pass(&mut self, layout: &Layout<N>, list: &mut Decoder<'a>) {
+        let Some(members) = list.native_ahead(layout.len()) else { return };
+        if !layout.is_in(members) {
+            return;
+        }
+        let start = list.place().position;
+        for (at, value) in self.at.iter_mut().zip(layout.values()) {
+            *at = start + value;
+        }
+        list.seek(start + layout.len());
+    }
+
+    /// Notes where a member is if it comes next and needs no look: a number, an array or a sequence of numbers. Says whether it was
+    /// so; else nothing has happened.
     #[inline]
     pub fn expected<M: FlatMember>(&mut self, index: usize, id: u32, list: &mut Decoder<'a>) -> bool {
-        let Some(code) = (const { code_without_look::<M>() }) else { return false };
-        let found = list.pass_parameter(id, code);
+        let numbers = if M::OPTIONAL { None } else { <M::Value as FlatType>::NUMBERS };
+        let found = match (const { size_without_look::<M>() }, numbers) {
+            (Some(size), _) => list.pass_parameter(id, size),
+            (None, Some((size, bound))) => list.pass_numbers(header::<M>(id), size, bound),
+            (None, None) => None,
+        };
         if let Some(position) = found {
             self.set(index, position);
         }
         found.is_some()
+    }
+
+    /// Finds the members of a mutable structure that `list` has not passed: `known` are their ids and what is to be known of them. Of
+    /// several with the same id the last one counts, as for a decoder. Those that must not be changed in place are left out if they
+    /// are `to_change`.
+    pub fn parameters(&mut self, mut list: Decoder<'a>, known: &[(u32, ParameterFacts); N], to_change: bool) {
+        while let Ok(Some(parameter)) = list.next_parameter() {
+            if let Some((index, (_, facts))) = known.iter().enumerate().find(|(_, (id, _))| *id == parameter.id) {
+                let is_absent = facts.optional && list.remaining() == 0;
+                let is_kept = to_change && parameter.shares_length && !facts.leads_with_length;
+                self.set(index, if is_absent || is_kept { ABSENT } else { list.place().position });
+            }
+            list.end_parameter(parameter);
+        }
     }
 
     /// Checks a member whose value fills the decoder's window, and notes where it is. Of several with the same id the last

@@ -249,6 +249,7 @@ impl Structure<'_> {
             #[allow(dead_code)]
             impl<'w> #builder<'w, #count> {
                 #[doc = "Ends the structure.\n\n# Errors\nThose of `FlatError::Encode`."]
+                #[inline]
                 #vis fn finish(
                     self,
                 ) -> ::core::result::Result<__xt::flat::Done<'w, #ident>, __xt::flat::FlatError> {
@@ -275,6 +276,7 @@ impl Structure<'_> {
             };
             quote! {
                 #[doc = #doc]
+                #[inline]
                 #vis fn #method(
                     mut self,
                     value: #input,
@@ -284,6 +286,7 @@ impl Structure<'_> {
                 }
 
                 #[doc = #doc_with]
+                #[inline]
                 #vis fn #with<F>(mut self, build: F) -> ::core::result::Result<Self, __xt::flat::FlatError>
                 where
                     F: #build,
@@ -303,6 +306,7 @@ impl Structure<'_> {
                 #(#methods)*
 
                 #[doc = "Ends the structure.\n\n# Errors\n`FlatError::MissingMember`, and those of `FlatError::Encode`."]
+                #[inline]
                 #vis fn finish(
                     self,
                 ) -> ::core::result::Result<__xt::flat::Done<'w, #ident>, __xt::flat::FlatError> {

@@ -122,6 +122,15 @@ macro_rules! flat_scalar {
             }
 
             #[inline]
+            fn octets(input: &Self) -> ::core::option::Option<&[u8]> {
+                if $any_bits {
+                    $crate::plain::as_bytes(input, $crate::Representation::Xcdr2)
+                } else {
+                    ::core::option::Option::None
+                }
+            }
+
+            #[inline]
             fn write(
                 input: Self,
                 encoder: &mut $crate::Encoder<'_, $crate::flat::Writer<'_>>,

@@ -204,6 +204,14 @@ pub trait FlatType: DdsType {
     #[doc(hidden)]
     fn builder<'w>(writer: Writer<'w>) -> Result<Self::Builder<'w>, FlatError>;
 
+    /// The memory of a value if that is how it is written in the native byte order, wherever XCDR2 aligns it to four, and nothing
+    /// else about it matters: that of a number, and of an array of numbers.
+    #[doc(hidden)]
+    #[inline]
+    fn octets<'v>(_input: &'v Self::Input<'_>) -> Option<&'v [u8]> {
+        None
+    }
+
     /// Writes a value from memory.
     ///
     /// # Errors
@@ -298,6 +306,7 @@ impl<'x, T: FlatType, F: FnOnce(T::Builder<'x>) -> Result<Done<'x, T::Built>, Fl
 /// # Errors
 /// What is wrong with the payload, and at which offset: the errors of [`decode`](crate::decode), and
 /// [`DecodeErrorKind::NotFlat`] for XCDR1.
+#[inline]
 pub fn view<T: FlatType>(payload: &[u8]) -> Result<T::View<'_>, DecodeError> {
     T::checked_view(flat_decoder::<T>(payload)?)
 }
@@ -334,6 +343,7 @@ pub fn view_mut<T: FlatType>(payload: &mut [u8]) -> Result<T::ViewMut<'_>, Decod
 ///
 /// # Errors
 /// [`FlatError::Encode`] when `buffer` is too small to begin with.
+#[inline]
 pub fn builder<T: FlatType>(buffer: &mut [u8]) -> Result<T::Builder<'_>, FlatError> {
     T::builder(Writer::in_slice(buffer)?)
 }
@@ -343,11 +353,13 @@ pub fn builder<T: FlatType>(buffer: &mut [u8]) -> Result<T::Builder<'_>, FlatErr
 ///
 /// # Errors
 /// Those of [`FlatError::Encode`].
+#[inline]
 pub fn builder_in_vec<T: FlatType>(buffer: &mut Vec<u8>) -> Result<T::Builder<'_>, FlatError> {
     T::builder(Writer::in_vec(buffer)?)
 }
 
 /// A decoder of a payload in the flat form.
+#[inline]
 fn flat_decoder<T: FlatType>(payload: &[u8]) -> Result<Decoder<'_>, DecodeError> {
     let decoder = Decoder::new(payload, T::EXTENSIBILITY, Form::Data);
     match &decoder {

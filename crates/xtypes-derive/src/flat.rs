@@ -150,12 +150,17 @@ impl Structure<'_> {
         let getters = self.members.iter().enumerate().map(|(index, member)| {
             let (ident, ty, view) = (member.ident, member.ty, member.item(&quote!(View<'a>)));
             let doc = format!("The member `{}`.", member.name());
+            let get = if self.is_mutable() {
+                quote!(self.members.get_of::<#ty>(#index, &Self::__LAYOUT))
+            } else {
+                quote!(self.members.get::<#ty>(#index))
+            };
             quote! {
                 #[doc = #doc]
                 #[inline]
                 #[must_use]
                 #vis fn #ident(&self) -> #view {
-                    self.members.get::<#ty>(#index)
+                    #get
                 }
             }
         });
@@ -324,7 +329,7 @@ impl Structure<'_> {
         let any_bits = self.members.iter().map(|member| member.value_item(&quote!(ANY_BITS)));
         let (check, find, count) = (self.check(), self.find(), self.members.len());
         let checked_view = self.is_mutable().then(|| self.checked_view());
-        let walks = self.is_mutable().then(|| self.walks());
+        let quick = self.is_mutable().then(|| self.quick());
         let writer = if self.is_mutable() { quote!(ParametersWriter) } else { quote!(StructureWriter) };
         quote! {
             impl<'a> #view<'a> {
@@ -336,7 +341,7 @@ impl Structure<'_> {
                     #find
                 }
 
-                #walks
+                #quick
             }
 
             #[automatically_derived]
@@ -407,47 +412,15 @@ impl Structure<'_> {
 
     /// Of a mutable structure: the others are found by offsets, or checked and found in different ways.
     fn checked_view(&self) -> TokenStream {
-        let view = &self.view;
+        let (view, count) = (&self.view, self.members.len());
+        let (indices, types, ids) = (self.indices(), self.types_of_members(), self.ids());
         quote! {
-            #[inline]
             fn checked_view<'a>(
                 decoder: __xt::Decoder<'a>,
             ) -> ::core::result::Result<#view<'a>, __xt::DecodeError> {
-                let (mut walk, mut list) = __xt::flat::private::Walk::enter(decoder)?;
-                #view::__pass(&mut walk, &mut list);
-                let members =
-                    if list.is_past_parameters() { walk.finish() } else { #view::__checked_members(walk, list)? };
-                ::core::result::Result::Ok(#view { members })
-            }
-        }
-    }
-
-    /// The ways in which the members of a mutable structure are found.
-    fn walks(&self) -> TokenStream {
-        let (ident, count) = (&self.container.ident, self.members.len());
-        let indices = (0..count).collect::<Vec<_>>();
-        let types = self.members.iter().map(|member| member.ty).collect::<Vec<_>>();
-        let ids = self.members.iter().map(|member| member.id).collect::<Vec<_>>();
-        let flags = self.members.iter().map(|member| member.must_understand);
-        quote! {
-            /// Passes the members at the front, as far as they come in their order and need no look.
-            #[inline]
-            fn __pass(
-                walk: &mut __xt::flat::private::Walk<'a, #ident, #count>,
-                list: &mut __xt::Decoder<'a>,
-            ) {
-                const LAYOUT: __xt::flat::private::Layout<#count> =
-                    __xt::flat::private::Layout::EMPTY #(.then::<#types>(#ids, #flags))*;
-                walk.pass(&LAYOUT, list);
-                let _ = true #(&& (#indices < LAYOUT.count() || walk.expected::<#types>(#indices, #ids, list)))*;
-            }
-
-            /// Checks and finds the members that `list` has not passed.
-            #[inline(never)]
-            fn __checked_members(
-                mut walk: __xt::flat::private::Walk<'a, #ident, #count>,
-                mut list: __xt::Decoder<'a>,
-            ) -> ::core::result::Result<__xt::flat::private::Members<'a, #count>, __xt::DecodeError> {
+                #[allow(unused_mut)]
+                let (mut walk, mut list) = __xt::flat::private::Walk::<'a, Self, #count>::enter(decoder)?;
+                // As far as they come in their order and need no look.
                 let _ = true #(&& walk.expected::<#types>(#indices, #ids, &mut list))*;
                 while let ::core::option::Option::Some(parameter) = list.next_parameter()? {
                     #(if parameter.id == #ids {
@@ -457,9 +430,53 @@ impl Structure<'_> {
                         list.skip_unknown(parameter)?;
                     }
                 }
-                ::core::result::Result::Ok(walk.finish())
+                ::core::result::Result::Ok(#view { members: walk.finish() })
+            }
+
+            #[inline]
+            fn quick_view<'a>(decoder: __xt::Decoder<'a>) -> ::core::option::Option<#view<'a>> {
+                #view::__quick(decoder).map(|members| #view { members })
             }
         }
+    }
+
+    /// Where the members of a mutable structure are that is as this crate writes it.
+    fn quick(&self) -> TokenStream {
+        let (ident, count) = (&self.container.ident, self.members.len());
+        let (indices, types, ids) = (self.indices(), self.types_of_members(), self.ids());
+        let flags = self.members.iter().map(|member| member.must_understand);
+        quote! {
+            const __LAYOUT: __xt::flat::private::Layout<#count> =
+                __xt::flat::private::Layout::EMPTY #(.then::<#types>(#ids, #flags))*;
+
+            #[inline]
+            fn __quick(
+                decoder: __xt::Decoder<'a>,
+            ) -> ::core::option::Option<__xt::flat::private::Members<'a, #count>> {
+                let (mut walk, mut list) = __xt::flat::private::Walk::<'a, #ident, #count>::enter(decoder).ok()?;
+                let front = walk.pass(&Self::__LAYOUT, &mut list)?;
+                let is_passed = true
+                    #(&& (#indices < const { Self::__LAYOUT.count() }
+                        || walk.expected::<#types>(#indices, #ids, &mut list)))*;
+                if is_passed && list.is_past_parameters() {
+                    ::core::option::Option::Some(walk.finish_with(front))
+                } else {
+                    ::core::option::Option::None
+                }
+            }
+        }
+    }
+
+    fn indices(&self) -> Vec<usize> {
+        (0..self.members.len()).collect()
+    }
+
+    fn types_of_members(&self) -> Vec<&Type> {
+        self.members.iter().map(|member| member.ty).collect()
+    }
+
+    fn ids(&self) -> Vec<&TokenStream> {
+        self.members.iter().map(|member| member.id).collect()
     }
 
     fn find(&self) -> TokenStream {
@@ -469,17 +486,15 @@ impl Structure<'_> {
         let (prefixes, walk) = if self.is_mutable() {
             let ids = self.members.iter().map(|member| member.id);
             let walk = quote! {
+                if let ::core::option::Option::Some(members) = Self::__quick(decoder.clone()) {
+                    return members;
+                }
                 let mut walk =
                     __xt::flat::private::Walk::<'a, #ident, #count>::open(decoder, __xt::flat::private::Prefix::EMPTY);
-                let mut list = walk.list();
-                Self::__pass(&mut walk, &mut list);
-                if !list.is_past_parameters() {
-                    walk.parameters(
-                        list,
-                        &[ #((#ids, __xt::flat::private::ParameterFacts::of::<#types>())),* ],
-                        to_change,
-                    );
-                }
+                walk.parameters(
+                    &[ #((#ids, __xt::flat::private::ParameterFacts::of::<#types>())),* ],
+                    to_change,
+                );
             };
             (TokenStream::new(), walk)
         } else {

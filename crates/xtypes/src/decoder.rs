@@ -81,6 +81,20 @@ impl<'a> Decoder<'a> {
         })
     }
 
+    /// A decoder of the body of `payload` if its header is the one that this crate writes for XCDR2.
+    #[inline]
+    pub(crate) fn native(payload: &'a [u8], extensibility: Extensibility) -> Option<Self> {
+        let header = Encapsulation::new(Representation::Xcdr2, extensibility, Endianness::NATIVE, 0);
+        let ([first, second, _, options], body) = payload.split_first_chunk()?;
+        if header.to_bytes()[..2] != [*first, *second] {
+            return None;
+        }
+        let padding = usize::from(options & Encapsulation::PADDING_MASK as u8);
+        let end = payload.len() - padding.min(body.len());
+        let place = Place { position: Encapsulation::LEN, end, depth: 0, endianness: Endianness::NATIVE };
+        Some(Self::resume(payload, place))
+    }
+
     /// A decoder of the XCDR2 sample in `bytes` that goes on at `place`.
     #[inline]
     pub(crate) fn resume(bytes: &'a [u8], place: Place) -> Self {
@@ -325,21 +339,21 @@ impl<'a> Decoder<'a> {
         self.representation == Representation::Xcdr2 && self.remaining() <= padding(self.offset(), 4)
     }
 
-    /// The next `count` octets, if they are there and are of XCDR2 in the native byte order, without padding in front of a header.
+    /// The octets from the next header of a member of a mutable structure, if they are of XCDR2 in the native byte order.
     #[inline]
-    pub(crate) fn native_ahead(&self, count: usize) -> Option<&'a [u8]> {
+    pub(crate) fn native_ahead(&self) -> Option<&'a [u8]> {
         let is_native = self.representation == Representation::Xcdr2 && self.endianness == Endianness::NATIVE;
-        if !is_native || !self.offset().is_multiple_of(4) {
-            return None;
-        }
-        self.bytes.get(self.position..self.end)?.get(..count)
+        if is_native { self.bytes.get(self.position + padding(self.offset(), 4)..self.end) } else { None }
     }
 
     /// Moves behind the next member of a mutable structure in XCDR2 if it is `id` with a value of `size` octets; else it stays. Where
     /// the value is, is the answer.
     #[inline]
     pub(crate) fn pass_parameter(&mut self, id: u32, size: usize) -> Option<usize> {
-        let mut ahead = self.parameters_ahead()?;
+        if self.representation != Representation::Xcdr2 {
+            return None;
+        }
+        let mut ahead = self.clone();
         let header = ahead.take_u32().ok()?;
         let len = match (header >> 28) & 7 {
             code @ 0..=3 => 1 << code,
@@ -353,31 +367,6 @@ impl<'a> Decoder<'a> {
         ahead.take(size).ok()?;
         self.position = ahead.position;
         Some(value)
-    }
-
-    /// Moves behind the next member of a mutable structure in XCDR2 if it is, with this `header` (but for its flag), a sequence of
-    /// at most `bound` numbers of `size` octets; else it stays. Where the value is, is the answer.
-    #[inline]
-    pub(crate) fn pass_numbers(&mut self, header: u32, size: usize, bound: usize) -> Option<usize> {
-        let mut ahead = self.parameters_ahead()?;
-        if ahead.take_u32().ok()? & !EM_MUST_UNDERSTAND != header {
-            return None;
-        }
-        // The count of octets also is their length.
-        let len = if size == 1 { None } else { Some(ahead.take_u32().ok()? as usize) };
-        let value = ahead.position;
-        let count = ahead.take_u32().ok()? as usize;
-        ahead.take(count.checked_mul(size)?).ok()?;
-        if count > bound || len.is_some_and(|len| len != ahead.position - value) {
-            return None;
-        }
-        self.position = ahead.position;
-        Some(value)
-    }
-
-    #[inline]
-    fn parameters_ahead(&self) -> Option<Self> {
-        (self.representation == Representation::Xcdr2).then(|| self.clone())
     }
 
     fn next_parameter_xcdr2(&mut self) -> Result<Option<Parameter>, DecodeError> {

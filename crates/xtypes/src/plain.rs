@@ -311,6 +311,15 @@ pub(crate) fn decoded<T: DdsType>(decoder: &mut Decoder<'_>) -> Option<T> {
     Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
 }
 
+/// The value at the front of `octets`, which XCDR2 aligns to four: `None` unless any octets are a value in memory.
+#[inline]
+#[must_use]
+pub fn front<T: DdsType>(octets: &[u8]) -> Option<T> {
+    let bytes = octets.get(..size_of::<T>()).filter(|_| T::LAYOUT.is_borrowable(Representation::Xcdr2))?;
+    // SAFETY: `bytes` are `size_of::<T>()` octets, and the layout says that any octets are a value of `T`.
+    Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
+}
+
 /// Reads `count` plain values by copying them, if that is possible here.
 #[inline]
 pub(crate) fn decoded_vec<T: DdsType>(decoder: &mut Decoder<'_>, count: usize) -> Option<Vec<T>> {

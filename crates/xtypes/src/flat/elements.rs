@@ -8,7 +8,7 @@ use core::marker::PhantomData;
 use crate::bounded::BoundedVec;
 use crate::collection::{encode_elements, encode_sequence};
 use crate::decoder::{Decoder, Place};
-use crate::encapsulation::{Encapsulation, Representation};
+use crate::encapsulation::{Encapsulation, Endianness, Representation};
 use crate::encoder::{Encoder, Length};
 use crate::error::{DecodeError, DecodeErrorKind, EncodeError};
 use crate::extent::Extent;
@@ -451,6 +451,16 @@ macro_rules! sequence_impl {
             let Some(mut decoder) = decoder else { return Elements::absent(0) };
             let count = enter::<T>(&mut decoder);
             Elements::new(decoder, count)
+        }
+
+        #[inline]
+        fn native(octets: &[u8]) -> Option<Elements<'_, T>> {
+            let (size, _) = Self::NUMBERS?;
+            let count = u32::from_ne_bytes(*octets.first_chunk()?) as usize;
+            let position = Encapsulation::LEN;
+            let end = count.checked_mul(size)?.checked_add(position)?;
+            let place = Place { position, end, depth: 0, endianness: Endianness::NATIVE };
+            (end <= octets.len()).then_some(Elements { bytes: octets, first: Some(place), count, of: PhantomData })
         }
 
         fn view_mut<'a>(bytes: &'a mut [u8], place: Place) -> ElementsMut<'a, T> {

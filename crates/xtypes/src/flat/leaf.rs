@@ -108,6 +108,11 @@ macro_rules! flat_scalar {
                     .unwrap_or_else(<Self as $crate::DdsType>::default_value)
             }
 
+            #[inline]
+            fn native(octets: &[u8]) -> ::core::option::Option<Self> {
+                if $any_bits { $crate::plain::front(octets) } else { ::core::option::Option::None }
+            }
+
             fn view_mut<'a>(
                 bytes: &'a mut [u8],
                 place: $crate::flat::private::Place,

@@ -573,6 +573,8 @@ pub(crate) fn alias(container: &Container, ty: &Type) -> TokenStream {
             type Input<'v> = #inner::Input<'v>;
             const FIXED: bool = #inner::FIXED;
             const ANY_BITS: bool = #inner::ANY_BITS;
+            const NEEDS_NO_LOOK: bool = #inner::NEEDS_NO_LOOK;
+            const NUMBERS: ::core::option::Option<(usize, usize)> = #inner::NUMBERS;
             const LEADS_WITH_LENGTH: bool = #inner::LEADS_WITH_LENGTH;
 
             #[inline]
@@ -592,6 +594,16 @@ pub(crate) fn alias(container: &Container, ty: &Type) -> TokenStream {
                 #inner::checked_view(decoder)
             }
 
+            #[inline]
+            fn native(octets: &[u8]) -> ::core::option::Option<#inner::View<'_>> {
+                #inner::native(octets)
+            }
+
+            #[inline]
+            fn quick_view<'a>(decoder: __xt::Decoder<'a>) -> ::core::option::Option<#inner::View<'a>> {
+                #inner::quick_view(decoder)
+            }
+
             fn view_mut<'a>(bytes: &'a mut [u8], place: __xt::flat::private::Place) -> #inner::ViewMut<'a> {
                 #inner::view_mut(bytes, place)
             }
@@ -600,6 +612,11 @@ pub(crate) fn alias(container: &Container, ty: &Type) -> TokenStream {
                 writer: __xt::flat::Writer<'w>,
             ) -> ::core::result::Result<#inner::Builder<'w>, __xt::flat::FlatError> {
                 #inner::builder(writer)
+            }
+
+            #[inline]
+            fn octets<'v>(input: &'v #inner::Input<'_>) -> ::core::option::Option<&'v [u8]> {
+                #inner::octets(input)
             }
 
             #[inline]

@@ -86,7 +86,8 @@ impl<'a> Decoder<'a> {
     pub(crate) fn native(payload: &'a [u8], extensibility: Extensibility) -> Option<Self> {
         let header = Encapsulation::new(Representation::Xcdr2, extensibility, Endianness::NATIVE, 0);
         let ([first, second, _, options], body) = payload.split_first_chunk()?;
-        if header.to_bytes()[..2] != [*first, *second] {
+        let [native_first, native_second, _, _] = header.to_bytes();
+        if [*first, *second] != [native_first, native_second] {
             return None;
         }
         let padding = usize::from(options & Encapsulation::PADDING_MASK as u8);

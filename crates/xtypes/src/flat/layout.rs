@@ -1,6 +1,4 @@
 //! The members of a mutable structure as this crate writes them, as far as the compiler knows where they are.
-#![allow(clippy::indexing_slicing, reason = "evaluated by the compiler, which refuses an index out of bounds")]
-
 use crate::encoder::{EM_MUST_UNDERSTAND, MEMBER_ID_MASK};
 use crate::extent::padding;
 use crate::flat::{FlatMember, FlatType};
@@ -51,6 +49,7 @@ impl<const N: usize> Layout<N> {
 
     /// These members and another.
     #[must_use]
+    #[allow(clippy::indexing_slicing, reason = "evaluated by the compiler, which refuses an index out of bounds")]
     pub const fn then<M: FlatMember>(mut self, id: u32, must_understand: bool) -> Self {
         let at = self.len + padding(self.len, WORD);
         let has_length = <M::Value as DdsType>::LENGTH_CODE.is_separate();
@@ -147,10 +146,10 @@ impl Numbers {
         let count = word(heads, value)? as usize;
         let len = count.checked_mul(size)?;
         let is_one = word(heads, 0)? & !EM_MUST_UNDERSTAND == header::<M>(id)
-            && (!has_length || word(heads, WORD)? as usize == len + WORD)
             && len <= numbers.len()
+            && (!has_length || word(heads, WORD)? as usize == len + WORD)
             && count <= bound;
-        is_one.then_some(Self { value, len: value + WORD + len })
+        is_one.then(|| Self { value, len: value + WORD + len })
     }
 }
 

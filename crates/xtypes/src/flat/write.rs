@@ -227,7 +227,12 @@ impl Memory<'_> {
     fn range_mut(&mut self, start: usize, end: usize) -> Result<&mut [u8], EncodeError> {
         let bytes = match self {
             Self::Slice(buffer) => buffer,
-            Self::Vec(buffer) => grown(buffer, end),
+            Self::Vec(buffer) => {
+                if buffer.len() < end {
+                    grow(buffer, end);
+                }
+                buffer.as_mut_slice()
+            }
         };
         bytes.get_mut(start..end).ok_or(EncodeError::BufferTooSmall)
     }
@@ -240,13 +245,10 @@ impl Memory<'_> {
     }
 }
 
-/// All octets of `buffer`, which has `end` at least afterwards.
-#[inline(never)]
-fn grown(buffer: &mut Vec<u8>, end: usize) -> &mut [u8] {
-    if buffer.len() < end {
-        buffer.resize(end, 0);
-    }
-    buffer
+/// Not where every builder writes.
+#[cold]
+fn grow(buffer: &mut Vec<u8>, len: usize) {
+    buffer.resize(len, 0);
 }
 
 impl Sink for Writer<'_> {

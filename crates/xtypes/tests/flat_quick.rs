@@ -224,6 +224,33 @@ fn a_member_that_comes_again_is_left_to_the_walk() {
     assert_eq!(flat::view::<Sequences>(&both).unwrap().doubles().to_vec(), [3.0]);
 }
 
+/// What a writer sends whose sequences have no bound.
+#[derive(Clone, Debug, PartialEq, DdsType)]
+#[dds(name = "Sequences", extensibility = "mutable", flat)]
+struct Unbounded {
+    doubles: Vec<f64>,
+    few: Vec<u8>,
+    shorts: Vec<i16>,
+    words: Vec<u32>,
+    last: u64,
+    array: [u8; 3],
+}
+
+#[test]
+fn the_quick_way_keeps_bounds() {
+    for (few, words) in [(3, 3), (4, 3), (3, 4)] {
+        let (few, words) = (vec![7; few], vec![7; words]);
+        let sent = Unbounded { doubles: vec![1.0], few, shorts: vec![2; 3], words, last: 3, array: [4; 3] };
+        let payload = native(&sent);
+        assert!(is_quick::<Unbounded>(&payload));
+        check::<Sequences>(&payload);
+        let is_within = sent.few.len() + sent.words.len() == 6;
+        assert_eq!(is_quick::<Sequences>(&payload), is_within);
+        let refused = flat::view::<Sequences>(&payload).err().map(|error| error.kind);
+        assert_eq!(refused, (!is_within).then_some(DecodeErrorKind::BoundExceeded));
+    }
+}
+
 /// A buffer of any length: an error, or the octets that a buffer with room gets.
 #[test]
 fn a_builder_stays_within_its_buffer() -> Result<(), FlatError> {

@@ -329,6 +329,7 @@ impl Structure<'_> {
         let any_bits = self.members.iter().map(|member| member.value_item(&quote!(ANY_BITS)));
         let (check, find, count) = (self.check(), self.find(), self.members.len());
         let checked_view = self.is_mutable().then(|| self.checked_view());
+        let is_quick = self.is_mutable().then(|| quote!(let is_quick = #view::__quick(decoder.clone()).is_some();));
         let quick = self.is_mutable().then(|| self.quick());
         let writer = if self.is_mutable() { quote!(ParametersWriter) } else { quote!(StructureWriter) };
         quote! {
@@ -355,6 +356,7 @@ impl Structure<'_> {
                 const ANY_BITS: bool = true #(&& #any_bits)*;
 
                 fn check(decoder: &mut __xt::Decoder<'_>) -> ::core::result::Result<(), __xt::DecodeError> {
+                    #is_quick
                     let aggregate = decoder.begin_aggregate(<Self as __xt::DdsType>::EXTENSIBILITY)?;
                     #check
                     decoder.end_aggregate(aggregate);
@@ -399,12 +401,15 @@ impl Structure<'_> {
             };
         }
         quote! {
-            while let ::core::option::Option::Some(parameter) = decoder.next_parameter()? {
-                #(if parameter.id == #ids {
-                    #paths::check_parameter(decoder)?;
-                    decoder.end_parameter(parameter);
-                } else)* {
-                    decoder.skip_unknown(parameter)?;
+            // Such members are good, and leaving the structure passes them.
+            if !is_quick {
+                while let ::core::option::Option::Some(parameter) = decoder.next_parameter()? {
+                    #(if parameter.id == #ids {
+                        #paths::check_parameter(decoder)?;
+                        decoder.end_parameter(parameter);
+                    } else)* {
+                        decoder.skip_unknown(parameter)?;
+                    }
                 }
             }
         }

@@ -100,6 +100,12 @@ fn check<T: FlatType>(payload: &[u8]) {
         Err(_) => return assert!(seen.is_err()),
     };
     let walked = T::checked_view(decoder.clone()).map(shown);
+    let (mut checked, mut skipped) = (decoder.clone(), decoder.clone());
+    assert_eq!(T::check(&mut checked).err(), walked.as_ref().err().copied());
+    if walked.is_ok() {
+        T::skip(&mut skipped).unwrap();
+        assert_eq!(checked.remaining(), skipped.remaining());
+    }
     assert_eq!(seen, walked);
     let quick = T::quick_view(decoder.clone()).map(shown);
     assert!(quick.is_none() || quick == walked.as_ref().ok().cloned(), "{quick:?} {walked:?}");

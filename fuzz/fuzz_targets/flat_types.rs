@@ -108,6 +108,21 @@ macro_rules! types {
                 pub choice: Option<Choice>,
             }
 
+            /// Nothing of it needs a look but lengths.
+            #[derive(Clone, Debug, PartialEq, DdsType)]
+            #[dds(extensibility = $extensibility, flat)]
+            pub struct Numbers {
+                #[dds(key)]
+                pub key: [u8; 4],
+                pub octet: u8,
+                pub three: [u16; 3],
+                #[dds(must_understand)]
+                pub double: f64,
+                pub words: BoundedVec<u32, 9>,
+                pub last: i16,
+                pub octets: Vec<u8>,
+            }
+
             #[derive(Clone, Debug, PartialEq, DdsType)]
             #[dds(extensibility = $extensibility, flat)]
             pub struct Everything {
@@ -223,6 +238,54 @@ macro_rules! types {
                         && let (Some(child), Some(view)) = (self.children.last_mut(), children.get_mut(last))
                     {
                         child.change(view);
+                    }
+                }
+            }
+
+            impl Sample for Numbers {
+                fn read(view: NumbersView<'_>) -> Self {
+                    Self {
+                        key: view.key().to_vec().try_into().expect("four octets"),
+                        octet: view.octet(),
+                        three: view.three().to_vec().try_into().expect("three numbers"),
+                        double: view.double(),
+                        words: view.words().iter().collect::<Vec<_>>().try_into().expect("checked"),
+                        last: view.last(),
+                        octets: view.octets().as_slice().expect("octets").to_vec(),
+                    }
+                }
+
+                fn build(&self) -> Result<Flat<Self>, FlatError> {
+                    Flat::<Self>::build(|builder| {
+                        builder
+                            .key(&self.key)?
+                            .octet(self.octet)?
+                            .three(&self.three)?
+                            .double(self.double)?
+                            .words(&self.words)?
+                            .last(self.last)?
+                            .octets_with(|mut octets| {
+                                octets.fill(self.octets.len(), |octets| octets.copy_from_slice(&self.octets))?;
+                                octets.finish()
+                            })?
+                            .finish()
+                    })
+                }
+
+                fn change(&mut self, mut view: NumbersViewMut<'_>) {
+                    if let Ok(mut octet) = view.octet_mut() {
+                        octet.set(77);
+                        self.octet = 77;
+                    }
+                    if let Ok(mut last) = view.last_mut() {
+                        last.set(-78);
+                        self.last = -78;
+                    }
+                    if let Ok(mut octets) = view.octets_mut()
+                        && let Some(octets) = octets.as_mut_slice()
+                    {
+                        octets.reverse();
+                        self.octets.reverse();
                     }
                 }
             }
@@ -443,9 +506,12 @@ macro_rules! for_each_flat_type {
     ($check:ident, $data:expr) => {
         $check::<flat_types::finals::Everything>($data);
         $check::<flat_types::finals::Tree>($data);
+        $check::<flat_types::finals::Numbers>($data);
         $check::<flat_types::appendables::Everything>($data);
         $check::<flat_types::appendables::Tree>($data);
+        $check::<flat_types::appendables::Numbers>($data);
         $check::<flat_types::mutables::Everything>($data);
         $check::<flat_types::mutables::Tree>($data);
+        $check::<flat_types::mutables::Numbers>($data);
     };
 }

@@ -150,12 +150,17 @@ impl Structure<'_> {
         let getters = self.members.iter().enumerate().map(|(index, member)| {
             let (ident, ty, view) = (member.ident, member.ty, member.item(&quote!(View<'a>)));
             let doc = format!("The member `{}`.", member.name());
+            let get = if self.is_mutable() {
+                quote!(self.members.get_of::<#ty>(#index, &Self::__LAYOUT))
+            } else {
+                quote!(self.members.get::<#ty>(#index))
+            };
             quote! {
                 #[doc = #doc]
                 #[inline]
                 #[must_use]
                 #vis fn #ident(&self) -> #view {
-                    self.members.get::<#ty>(#index)
+                    #get
                 }
             }
         });
@@ -249,6 +254,7 @@ impl Structure<'_> {
             #[allow(dead_code)]
             impl<'w> #builder<'w, #count> {
                 #[doc = "Ends the structure.\n\n# Errors\nThose of `FlatError::Encode`."]
+                #[inline]
                 #vis fn finish(
                     self,
                 ) -> ::core::result::Result<__xt::flat::Done<'w, #ident>, __xt::flat::FlatError> {
@@ -275,6 +281,7 @@ impl Structure<'_> {
             };
             quote! {
                 #[doc = #doc]
+                #[inline]
                 #vis fn #method(
                     mut self,
                     value: #input,
@@ -284,6 +291,7 @@ impl Structure<'_> {
                 }
 
                 #[doc = #doc_with]
+                #[inline]
                 #vis fn #with<F>(mut self, build: F) -> ::core::result::Result<Self, __xt::flat::FlatError>
                 where
                     F: #build,
@@ -303,6 +311,7 @@ impl Structure<'_> {
                 #(#methods)*
 
                 #[doc = "Ends the structure.\n\n# Errors\n`FlatError::MissingMember`, and those of `FlatError::Encode`."]
+                #[inline]
                 #vis fn finish(
                     self,
                 ) -> ::core::result::Result<__xt::flat::Done<'w, #ident>, __xt::flat::FlatError> {
@@ -320,6 +329,8 @@ impl Structure<'_> {
         let any_bits = self.members.iter().map(|member| member.value_item(&quote!(ANY_BITS)));
         let (check, find, count) = (self.check(), self.find(), self.members.len());
         let checked_view = self.is_mutable().then(|| self.checked_view());
+        let is_quick = self.is_mutable().then(|| quote!(let is_quick = #view::__quick(decoder.clone()).is_some();));
+        let quick = self.is_mutable().then(|| self.quick());
         let writer = if self.is_mutable() { quote!(ParametersWriter) } else { quote!(StructureWriter) };
         quote! {
             impl<'a> #view<'a> {
@@ -330,6 +341,8 @@ impl Structure<'_> {
                 ) -> __xt::flat::private::Members<'a, #count> {
                     #find
                 }
+
+                #quick
             }
 
             #[automatically_derived]
@@ -343,6 +356,7 @@ impl Structure<'_> {
                 const ANY_BITS: bool = true #(&& #any_bits)*;
 
                 fn check(decoder: &mut __xt::Decoder<'_>) -> ::core::result::Result<(), __xt::DecodeError> {
+                    #is_quick
                     let aggregate = decoder.begin_aggregate(<Self as __xt::DdsType>::EXTENSIBILITY)?;
                     #check
                     decoder.end_aggregate(aggregate);
@@ -387,12 +401,15 @@ impl Structure<'_> {
             };
         }
         quote! {
-            while let ::core::option::Option::Some(parameter) = decoder.next_parameter()? {
-                #(if parameter.id == #ids {
-                    #paths::check_parameter(decoder)?;
-                    decoder.end_parameter(parameter);
-                } else)* {
-                    decoder.skip_unknown(parameter)?;
+            // Such members are good, and leaving the structure passes them.
+            if !is_quick {
+                while let ::core::option::Option::Some(parameter) = decoder.next_parameter()? {
+                    #(if parameter.id == #ids {
+                        #paths::check_parameter(decoder)?;
+                        decoder.end_parameter(parameter);
+                    } else)* {
+                        decoder.skip_unknown(parameter)?;
+                    }
                 }
             }
         }
@@ -401,10 +418,7 @@ impl Structure<'_> {
     /// Of a mutable structure: the others are found by offsets, or checked and found in different ways.
     fn checked_view(&self) -> TokenStream {
         let (view, count) = (&self.view, self.members.len());
-        let types = self.members.iter().map(|member| member.ty);
-        let types = types.collect::<Vec<_>>();
-        let (indices, ids) =
-            ((0..count).collect::<Vec<_>>(), self.members.iter().map(|member| member.id).collect::<Vec<_>>());
+        let (indices, types, ids) = (self.indices(), self.types_of_members(), self.ids());
         quote! {
             fn checked_view<'a>(
                 decoder: __xt::Decoder<'a>,
@@ -423,7 +437,51 @@ impl Structure<'_> {
                 }
                 ::core::result::Result::Ok(#view { members: walk.finish() })
             }
+
+            #[inline]
+            fn quick_view<'a>(decoder: __xt::Decoder<'a>) -> ::core::option::Option<#view<'a>> {
+                #view::__quick(decoder).map(|members| #view { members })
+            }
         }
+    }
+
+    /// Where the members of a mutable structure are that is as this crate writes it.
+    fn quick(&self) -> TokenStream {
+        let (ident, count) = (&self.container.ident, self.members.len());
+        let (indices, types, ids) = (self.indices(), self.types_of_members(), self.ids());
+        let flags = self.members.iter().map(|member| member.must_understand);
+        quote! {
+            const __LAYOUT: __xt::flat::private::Layout<#count> =
+                __xt::flat::private::Layout::EMPTY #(.then::<#types>(#ids, #flags))*;
+
+            #[inline]
+            fn __quick(
+                decoder: __xt::Decoder<'a>,
+            ) -> ::core::option::Option<__xt::flat::private::Members<'a, #count>> {
+                let (mut walk, mut list) = __xt::flat::private::Walk::<'a, #ident, #count>::enter(decoder).ok()?;
+                let front = walk.pass(&Self::__LAYOUT, &mut list)?;
+                let is_passed = true
+                    #(&& (#indices < const { Self::__LAYOUT.count() }
+                        || walk.expected::<#types>(#indices, #ids, &mut list)))*;
+                if is_passed && list.is_past_parameters() {
+                    ::core::option::Option::Some(walk.finish_with(front))
+                } else {
+                    ::core::option::Option::None
+                }
+            }
+        }
+    }
+
+    fn indices(&self) -> Vec<usize> {
+        (0..self.members.len()).collect()
+    }
+
+    fn types_of_members(&self) -> Vec<&Type> {
+        self.members.iter().map(|member| member.ty).collect()
+    }
+
+    fn ids(&self) -> Vec<&TokenStream> {
+        self.members.iter().map(|member| member.id).collect()
     }
 
     fn find(&self) -> TokenStream {
@@ -433,6 +491,9 @@ impl Structure<'_> {
         let (prefixes, walk) = if self.is_mutable() {
             let ids = self.members.iter().map(|member| member.id);
             let walk = quote! {
+                if let ::core::option::Option::Some(members) = Self::__quick(decoder.clone()) {
+                    return members;
+                }
                 let mut walk =
                     __xt::flat::private::Walk::<'a, #ident, #count>::open(decoder, __xt::flat::private::Prefix::EMPTY);
                 walk.parameters(
@@ -517,6 +578,8 @@ pub(crate) fn alias(container: &Container, ty: &Type) -> TokenStream {
             type Input<'v> = #inner::Input<'v>;
             const FIXED: bool = #inner::FIXED;
             const ANY_BITS: bool = #inner::ANY_BITS;
+            const NEEDS_NO_LOOK: bool = #inner::NEEDS_NO_LOOK;
+            const NUMBERS: ::core::option::Option<(usize, usize)> = #inner::NUMBERS;
             const LEADS_WITH_LENGTH: bool = #inner::LEADS_WITH_LENGTH;
 
             #[inline]
@@ -536,6 +599,16 @@ pub(crate) fn alias(container: &Container, ty: &Type) -> TokenStream {
                 #inner::checked_view(decoder)
             }
 
+            #[inline]
+            fn native(octets: &[u8]) -> ::core::option::Option<#inner::View<'_>> {
+                #inner::native(octets)
+            }
+
+            #[inline]
+            fn quick_view<'a>(decoder: __xt::Decoder<'a>) -> ::core::option::Option<#inner::View<'a>> {
+                #inner::quick_view(decoder)
+            }
+
             fn view_mut<'a>(bytes: &'a mut [u8], place: __xt::flat::private::Place) -> #inner::ViewMut<'a> {
                 #inner::view_mut(bytes, place)
             }
@@ -544,6 +617,11 @@ pub(crate) fn alias(container: &Container, ty: &Type) -> TokenStream {
                 writer: __xt::flat::Writer<'w>,
             ) -> ::core::result::Result<#inner::Builder<'w>, __xt::flat::FlatError> {
                 #inner::builder(writer)
+            }
+
+            #[inline]
+            fn octets<'v>(input: &'v #inner::Input<'_>) -> ::core::option::Option<&'v [u8]> {
+                #inner::octets(input)
             }
 
             #[inline]

@@ -20,6 +20,7 @@ use crate::types::{DdsType, KeyFacts, unwritable};
 /// Memory asked for before the first element of a sequence has been read: the rest comes as elements prove to exist.
 const MAX_INITIAL_ALLOCATION: usize = 64 * 1024;
 
+#[inline]
 pub(crate) fn encode_elements<T: DdsType, S: Sink>(
     elements: &[T],
     encoder: &mut Encoder<'_, S>,
@@ -45,6 +46,7 @@ fn skip_elements<T: DdsType>(decoder: &mut Decoder<'_>, count: usize) -> Result<
     Ok(())
 }
 
+#[inline]
 pub(crate) fn encode_sequence<T: DdsType, S: Sink>(
     elements: &[T],
     encoder: &mut Encoder<'_, S>,

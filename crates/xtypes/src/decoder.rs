@@ -81,6 +81,21 @@ impl<'a> Decoder<'a> {
         })
     }
 
+    /// A decoder of the body of `payload` if its header is the one that this crate writes for XCDR2.
+    #[inline]
+    pub(crate) fn native(payload: &'a [u8], extensibility: Extensibility) -> Option<Self> {
+        let header = Encapsulation::new(Representation::Xcdr2, extensibility, Endianness::NATIVE, 0);
+        let ([first, second, _, options], body) = payload.split_first_chunk()?;
+        let [native_first, native_second, _, _] = header.to_bytes();
+        if [*first, *second] != [native_first, native_second] {
+            return None;
+        }
+        let padding = usize::from(options & Encapsulation::PADDING_MASK as u8);
+        let end = payload.len() - padding.min(body.len());
+        let place = Place { position: Encapsulation::LEN, end, depth: 0, endianness: Endianness::NATIVE };
+        Some(Self::resume(payload, place))
+    }
+
     /// A decoder of the XCDR2 sample in `bytes` that goes on at `place`.
     #[inline]
     pub(crate) fn resume(bytes: &'a [u8], place: Place) -> Self {
@@ -319,24 +334,39 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// Moves behind the next member of a mutable structure in XCDR2 if it is `id` with a value of `1 << code` octets, for `code` up
-    /// to 3; else it stays. Where the value is, is the answer.
+    /// Whether a mutable structure in XCDR2 ends here: no member comes, nor an error.
     #[inline]
-    pub(crate) fn pass_parameter(&mut self, id: u32, code: u32) -> Option<usize> {
-        // An offset that headers of such members have: no padding is in front of it.
-        if self.representation != Representation::Xcdr2 || !self.offset().is_multiple_of(4) {
+    pub fn is_past_parameters(&self) -> bool {
+        self.representation == Representation::Xcdr2 && self.remaining() <= padding(self.offset(), 4)
+    }
+
+    /// The octets from the next header of a member of a mutable structure, if they are of XCDR2 in the native byte order.
+    #[inline]
+    pub(crate) fn native_ahead(&self) -> Option<&'a [u8]> {
+        let is_native = self.representation == Representation::Xcdr2 && self.endianness == Endianness::NATIVE;
+        if is_native { self.bytes.get(self.position + padding(self.offset(), 4)..self.end) } else { None }
+    }
+
+    /// Moves behind the next member of a mutable structure in XCDR2 if it is `id` with a value of `size` octets; else it stays. Where
+    /// the value is, is the answer.
+    #[inline]
+    pub(crate) fn pass_parameter(&mut self, id: u32, size: usize) -> Option<usize> {
+        if self.representation != Representation::Xcdr2 {
             return None;
         }
-        let (header, values) = self.bytes.get(self.position..self.end)?.split_first_chunk()?;
-        let header = match self.endianness {
-            Endianness::Big => u32::from_be_bytes(*header),
-            Endianness::Little => u32::from_le_bytes(*header),
+        let mut ahead = self.clone();
+        let header = ahead.take_u32().ok()?;
+        let len = match (header >> 28) & 7 {
+            code @ 0..=3 => 1 << code,
+            4 => ahead.take_u32().ok()? as usize,
+            _ => return None,
         };
-        if header & !EM_MUST_UNDERSTAND != code << 28 | id || values.len() < 1 << code {
+        if header & MEMBER_ID_MASK != id || len != size {
             return None;
         }
-        let value = self.position + size_of::<u32>();
-        self.position = value + (1 << code);
+        let value = ahead.position;
+        ahead.take(size).ok()?;
+        self.position = ahead.position;
         Some(value)
     }
 

@@ -78,7 +78,7 @@ pub struct Encapsulation {
 impl Encapsulation {
     /// The size of the header in octets.
     pub const LEN: usize = 4;
-    const PADDING_MASK: u16 = 0b11;
+    pub(crate) const PADDING_MASK: u16 = 0b11;
 
     /// The header of a payload whose body is followed by `padding` octets (0 to 3; only the two lowest bits count).
     #[must_use]

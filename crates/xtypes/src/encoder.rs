@@ -70,7 +70,12 @@ pub struct Encoder<'s, S: Sink> {
 #[derive(Debug)]
 #[must_use]
 pub struct Length {
-    at: Option<usize>,
+    /// Where it is written; `None` of an object without a length.
+    pub(crate) at: Option<usize>,
+}
+
+impl Length {
+    pub(crate) const NONE: Self = Self { at: None };
 }
 
 impl<'s, S: Sink> Encoder<'s, S> {
@@ -82,6 +87,7 @@ impl<'s, S: Sink> Encoder<'s, S> {
 
     /// An encoder that goes on where another left off: `origin` is where alignment starts, `depth` how many structures and
     /// unions are open.
+    #[inline]
     pub(crate) fn resume(sink: &'s mut S, origin: usize, depth: usize, endianness: Endianness) -> Self {
         Self { sink, representation: Representation::Xcdr2, endianness, form: Form::Data, origin, depth }
     }
@@ -176,12 +182,13 @@ impl<'s, S: Sink> Encoder<'s, S> {
     #[inline]
     pub fn begin_delimited(&mut self, delimited: bool) -> Result<Length, EncodeError> {
         if !delimited || self.representation == Representation::Xcdr1 {
-            return Ok(Length { at: None });
+            return Ok(Length::NONE);
         }
         self.align(4)?;
         self.begin_length()
     }
 
+    #[inline]
     fn begin_length(&mut self) -> Result<Length, EncodeError> {
         let at = self.sink.position();
         self.sink.put(&[0; 4])?;
@@ -254,7 +261,7 @@ impl<'s, S: Sink> Encoder<'s, S> {
     ) -> Result<(), EncodeError> {
         let flag = if must_understand { EM_MUST_UNDERSTAND } else { 0 };
         self.put_u32(flag | (T::LENGTH_CODE as u32) << 28 | id & MEMBER_ID_MASK)?;
-        let length = if T::LENGTH_CODE.is_separate() { self.begin_length()? } else { Length { at: None } };
+        let length = if T::LENGTH_CODE.is_separate() { self.begin_length()? } else { Length::NONE };
         value.encode(self)?;
         self.end_delimited(length)
     }

@@ -159,6 +159,7 @@ impl<T: DdsType, const N: usize> Layout<[T; N]> {
 }
 
 /// The encoding of `value` in the native byte order, without encapsulation header, when it is the memory of `value`.
+#[inline]
 #[must_use]
 pub fn as_bytes<T: DdsType>(value: &T, representation: Representation) -> Option<&[u8]> {
     T::LAYOUT.is_plain(representation).then(|| bytes_of(core::slice::from_ref(value)))
@@ -228,6 +229,7 @@ pub fn view_mut<T: DdsType>(payload: &mut [u8]) -> Option<&mut T> {
 }
 
 /// The memory of plain values.
+#[inline]
 fn bytes_of<T: DdsType>(values: &[T]) -> &[u8] {
     debug_assert!(T::LAYOUT.facts.xcdr1 || T::LAYOUT.facts.xcdr2);
     // SAFETY: every caller checked that the layout is plain: primitives follow each other without padding, so all
@@ -264,6 +266,7 @@ pub(crate) fn slice_of_mut<T: DdsType>(bytes: &mut [u8]) -> Option<&mut [T]> {
     Some(unsafe { core::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), count) })
 }
 
+#[inline]
 fn slice_len<T: DdsType>(bytes: &[u8]) -> Option<usize> {
     let size = size_of::<T>();
     let fits = T::LAYOUT.facts.any_bits
@@ -304,6 +307,15 @@ fn encoded_bytes<'a, T: DdsType>(decoder: &mut Decoder<'a>, count: usize) -> Opt
 #[inline]
 pub(crate) fn decoded<T: DdsType>(decoder: &mut Decoder<'_>) -> Option<T> {
     let bytes = encoded_bytes::<T>(decoder, 1)?;
+    // SAFETY: `bytes` are `size_of::<T>()` octets, and the layout says that any octets are a value of `T`.
+    Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
+}
+
+/// The value at the front of `octets`, which XCDR2 aligns to four: `None` unless any octets are a value in memory.
+#[inline]
+#[must_use]
+pub fn front<T: DdsType>(octets: &[u8]) -> Option<T> {
+    let bytes = octets.get(..size_of::<T>()).filter(|_| T::LAYOUT.is_borrowable(Representation::Xcdr2))?;
     // SAFETY: `bytes` are `size_of::<T>()` octets, and the layout says that any octets are a value of `T`.
     Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
 }

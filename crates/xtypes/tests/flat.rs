@@ -30,7 +30,7 @@ macro_rules! generators {
     ($module:ident) => {
         mod $module {
             use super::*;
-            use crate::flat_types::$module::{ByLevel, Choice, Everything, Part, Tree};
+            use crate::flat_types::$module::{ByLevel, Choice, Everything, Numbers, Part, Tree};
 
             fn part(s: &mut Source<'_>) -> Part {
                 Part { octet: s.byte(), long: s.long() as i64, text: s.text(), short: s.long() as u16 }
@@ -49,6 +49,18 @@ macro_rules! generators {
                 let id = s.long() as u16;
                 let children = if depth < 3 { s.several(|s| tree(s, depth + 1)) } else { Vec::new() };
                 Tree { id, children, choice: (s.byte() & 1 == 1).then(|| choice(s)) }
+            }
+
+            pub(super) fn numbers(s: &mut Source<'_>) -> Numbers {
+                Numbers {
+                    key: std::array::from_fn(|_| s.byte()),
+                    octet: s.byte(),
+                    three: std::array::from_fn(|_| s.long() as u16),
+                    double: s.byte().into(),
+                    words: s.several(|s| s.long() as u32).try_into().unwrap(),
+                    last: s.long() as i16,
+                    octets: s.several(Source::byte),
+                }
             }
 
             pub(super) fn everything(s: &mut Source<'_>) -> Everything {
@@ -184,8 +196,11 @@ proptest! {
     #[test]
     fn what_is_built_is_what_is_encoded(octets in prop::collection::vec(any::<u8>(), 0..900)) {
         check_round_trip(&finals::everything(&mut Source(&octets)));
+        check_round_trip(&finals::numbers(&mut Source(&octets)));
         check_round_trip(&appendables::everything(&mut Source(&octets)));
+        check_round_trip(&appendables::numbers(&mut Source(&octets)));
         check_round_trip(&mutables::everything(&mut Source(&octets)));
+        check_round_trip(&mutables::numbers(&mut Source(&octets)));
         check_round_trip(&finals::tree(&mut Source(&octets), 0));
         check_round_trip(&appendables::tree(&mut Source(&octets), 0));
         check_round_trip(&mutables::tree(&mut Source(&octets), 0));
@@ -194,8 +209,11 @@ proptest! {
     #[test]
     fn flat_samples_are_samples(octets in prop::collection::vec(any::<u8>(), 0..900)) {
         check_sample(&finals::everything(&mut Source(&octets)));
+        check_sample(&finals::numbers(&mut Source(&octets)));
         check_sample(&appendables::everything(&mut Source(&octets)));
+        check_sample(&appendables::numbers(&mut Source(&octets)));
         check_sample(&mutables::everything(&mut Source(&octets)));
+        check_sample(&mutables::numbers(&mut Source(&octets)));
     }
 
     #[test]
@@ -204,8 +222,11 @@ proptest! {
         damage in prop::collection::vec((any::<u16>(), 1..=u8::MAX), 1..16),
     ) {
         check_damaged(&finals::everything(&mut Source(&octets)), &damage);
+        check_damaged(&finals::numbers(&mut Source(&octets)), &damage);
         check_damaged(&appendables::everything(&mut Source(&octets)), &damage);
+        check_damaged(&appendables::numbers(&mut Source(&octets)), &damage);
         check_damaged(&mutables::everything(&mut Source(&octets)), &damage);
+        check_damaged(&mutables::numbers(&mut Source(&octets)), &damage);
         check_damaged(&finals::tree(&mut Source(&octets), 0), &damage);
         check_damaged(&appendables::tree(&mut Source(&octets), 0), &damage);
         check_damaged(&mutables::tree(&mut Source(&octets), 0), &damage);

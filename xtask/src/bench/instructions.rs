@@ -25,6 +25,8 @@ const MODES: [(&str, &str); 5] = [
     ("batch", "32 octets, 128 of them in a batch, acknowledged as usual"),
     ("same-process", "32 octets, made in place for a listener of the same process"),
 ];
+/// What the example of samples in place is asked for: octets of payload, which nobody fills.
+const FLAT_OCTETS: &str = "32";
 /// Rows of a table.
 const ROWS: usize = 20;
 /// The parts of an exchange, by the example's functions.
@@ -39,58 +41,78 @@ const PARTS: [(&str, &str); 8] = [
     ("exchange::hear_acknowledgement", "the writer's side looks for an answer"),
 ];
 
+/// The parts of a sample in place, in the same way.
+const FLAT_PARTS: [(&str, &str); 2] =
+    [("flat::build", "build: seven members and the headers"), ("flat::read", "view: checked, and every member read")];
+
 /// Counts, and prints the tables.
 pub(crate) fn print(workspace: &Workspace) -> Result<()> {
     if !succeeds(Command::new("valgrind").arg("--version")) {
         bail!("valgrind does not start; install the Debian package `valgrind`");
     }
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.current_dir(workspace.root()).args(["build", "--release", "--locked", "--package", "peregrine"]);
-    run(cargo.args(["--example", "exchange"]))?;
     let target = workspace.metadata.target_directory.as_std_path();
+    build(workspace, "peregrine", "exchange")?;
+    build(workspace, "peregrine-xtypes", "flat")?;
     let program = target.join("release/examples/exchange");
     println!("\nInstructions per sample, reliable, one process, WaitStrategy::Poll");
     for (mode, what) in MODES {
-        let few = count(&program, target, mode, COUNTS[0])?;
-        let many = count(&program, target, mode, COUNTS[1])?;
+        let [few, many] = count_both(&program, target, mode)?;
         println!(
             "\n{what}: {:.3} acknowledgements per sample",
-            per_sample(few.acknowledgements, many.acknowledgements)
+            per_sample(few.acknowledgements()?, many.acknowledgements()?)
         );
-        print_tables(&few.profile, &many.profile);
+        print_tables(&PARTS, &few.profile, &many.profile);
     }
+    let [few, many] = count_both(&target.join("release/examples/flat"), target, FLAT_OCTETS)?;
+    println!("\n{FLAT_OCTETS} octets in a mutable structure, built in place and viewed");
+    print_tables(&FLAT_PARTS, &few.profile, &many.profile);
     Ok(())
+}
+
+fn build(workspace: &Workspace, package: &str, example: &str) -> Result<()> {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(workspace.root()).args(["build", "--release", "--locked", "--package", package]);
+    run(cargo.args(["--example", example]))
 }
 
 struct Counted {
     profile: Profile,
-    acknowledgements: u64,
+    /// What the example has printed.
+    told: String,
+}
+
+impl Counted {
+    fn acknowledgements(&self) -> Result<u64> {
+        let acknowledgements = self.told.split_whitespace().nth(1).and_then(|number| number.parse().ok());
+        acknowledgements.context("the example has not told how many acknowledgements came")
+    }
+}
+
+fn count_both(program: &Path, target: &Path, mode: &str) -> Result<[Counted; 2]> {
+    let [few, many] = COUNTS;
+    Ok([count(program, target, mode, few)?, count(program, target, mode, many)?])
 }
 
 fn count(program: &Path, target: &Path, mode: &str, samples: u64) -> Result<Counted> {
-    let file = target.join(format!("exchange-{mode}-{samples}.callgrind"));
+    let file = target.join(format!("example-{mode}-{samples}.callgrind"));
     let mut command = Command::new("valgrind");
     command.args(["--quiet", "--tool=callgrind", "--dump-line=no", "--compress-strings=no", "--compress-pos=no"]);
     command.arg(format!("--callgrind-out-file={}", file.display())).arg(program).args([mode, &samples.to_string()]);
     let told = output(&mut command)?;
-    let acknowledgements = told.split_whitespace().nth(1).and_then(|number| number.parse().ok());
     let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
     fs::remove_file(&file).with_context(|| format!("cannot remove {}", file.display()))?;
-    Ok(Counted {
-        profile: Profile::parse(&text),
-        acknowledgements: acknowledgements.context("the example has not told how many acknowledgements came")?,
-    })
+    Ok(Counted { profile: Profile::parse(&text), told })
 }
 
 fn per_sample(few: u64, many: u64) -> f64 {
     (many as f64 - few as f64) / (COUNTS[1] - COUNTS[0]) as f64
 }
 
-fn print_tables(few: &Profile, many: &Profile) {
+fn print_tables(parts: &[(&str, &str)], few: &Profile, many: &Profile) {
     let total = per_sample(few.functions.values().sum(), many.functions.values().sum());
     println!("  {total:>8.1}  everything");
     let of = |profile: &Profile, name: &str| profile.inclusive.get(name).copied().unwrap_or(0);
-    for (name, what) in PARTS {
+    for (name, what) in parts {
         println!("  {:>8.1}  {what}", per_sample(of(few, name), of(many, name)));
     }
     print_top("function, with what the compiler has put into it", &few.functions, &many.functions);

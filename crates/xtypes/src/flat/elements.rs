@@ -8,7 +8,7 @@ use core::marker::PhantomData;
 use crate::bounded::BoundedVec;
 use crate::collection::{encode_elements, encode_sequence};
 use crate::decoder::{Decoder, Place};
-use crate::encapsulation::Encapsulation;
+use crate::encapsulation::{Encapsulation, Endianness, Representation};
 use crate::encoder::{Encoder, Length};
 use crate::error::{DecodeError, DecodeErrorKind, EncodeError};
 use crate::extent::Extent;
@@ -36,6 +36,7 @@ impl<T> Copy for Elements<'_, T> {}
 
 impl<'a, T: FlatType> Elements<'a, T> {
     /// `count` elements from the decoder's position.
+    #[inline]
     pub(crate) fn new(mut decoder: Decoder<'a>, count: usize) -> Self {
         if T::PRIMITIVE && count > 0 {
             // A checked collection has its first element.
@@ -45,6 +46,7 @@ impl<'a, T: FlatType> Elements<'a, T> {
     }
 
     /// `count` elements of the default value.
+    #[inline]
     pub(crate) fn absent(count: usize) -> Self {
         Self { bytes: &[], first: None, count, of: PhantomData }
     }
@@ -207,6 +209,7 @@ debug_without_bounds! {
     [C] ElementsBuilder<'_, C> { writer, count },
 }
 
+#[inline]
 fn slice_range<T: DdsType>(first: Place, count: usize) -> Option<core::ops::Range<usize>> {
     let fits = plain::is_borrowable_at::<T>(first.endianness, first.position.checked_sub(Encapsulation::LEN)?);
     let end = size_of::<T>().checked_mul(count)?.checked_add(first.position)?;
@@ -270,6 +273,7 @@ fn check_elements<T: FlatType>(decoder: &mut Decoder<'_>, count: usize) -> Resul
 }
 
 /// Enters a collection: how many elements it says to have, which a checked one has.
+#[inline]
 fn enter<T: DdsType>(decoder: &mut Decoder<'_>) -> usize {
     match decoder.begin_delimited(!T::PRIMITIVE) {
         Ok(_) => decoder.take_count(T::MIN_SIZE, None).unwrap_or(0),
@@ -301,14 +305,10 @@ pub struct ElementsBuilder<'w, C> {
 }
 
 impl<'w, C: Collection> ElementsBuilder<'w, C> {
+    #[inline(always)]
     pub(crate) fn new(mut writer: Writer<'w>) -> Result<Self, FlatError> {
-        let mut encoder = writer.encoder();
-        let length = encoder.begin_delimited(!C::Element::PRIMITIVE)?;
-        encoder.align(if C::IS_ARRAY { 1 } else { 4 })?;
-        let count_at = writer.position();
-        if !C::IS_ARRAY {
-            writer.put(&[0; 4])?;
-        }
+        let length = writer.begin_delimited(!C::Element::PRIMITIVE)?;
+        let count_at = if C::IS_ARRAY { writer.position() } else { writer.put_word(0)? };
         Ok(Self { writer, length, count_at, count: 0, of: PhantomData })
     }
 
@@ -337,6 +337,7 @@ impl<'w, C: Collection> ElementsBuilder<'w, C> {
     ///
     /// # Errors
     /// [`FlatError::ExceedsBound`], and those of `build`.
+    #[inline]
     pub fn push_with<F>(&mut self, build: F) -> Result<(), FlatError>
     where
         F: for<'x> Build<'x, C::Element>,
@@ -348,6 +349,7 @@ impl<'w, C: Collection> ElementsBuilder<'w, C> {
     ///
     /// # Errors
     /// [`FlatError::ExceedsBound`], and those of the values.
+    #[inline]
     pub fn extend_from_slice(&mut self, values: &[C::Element]) -> Result<(), FlatError> {
         self.append(values.len(), |writer| Ok(encode_elements(values, &mut writer.encoder())?))
     }
@@ -359,6 +361,7 @@ impl<'w, C: Collection> ElementsBuilder<'w, C> {
     ///
     /// # Errors
     /// [`FlatError::ExceedsBound`], and those of the values.
+    #[inline(always)]
     pub fn fill<R>(&mut self, count: usize, fill: impl FnOnce(&mut [C::Element]) -> R) -> Result<R, FlatError> {
         let mut result = None;
         self.append(count, |writer| {
@@ -376,6 +379,7 @@ impl<'w, C: Collection> ElementsBuilder<'w, C> {
         result.ok_or(FlatError::Encode(EncodeError::TooLarge))
     }
 
+    #[inline(always)]
     fn append(
         &mut self,
         count: usize,
@@ -395,6 +399,7 @@ impl<'w, C: Collection> ElementsBuilder<'w, C> {
     ///
     /// # Errors
     /// [`FlatError::TooFewElements`] for an array, and those of [`FlatError::Encode`].
+    #[inline]
     pub fn finish(mut self) -> Result<Done<'w, C>, FlatError> {
         match C::BOUND {
             Some(expected) if C::IS_ARRAY && self.count < expected => {
@@ -406,8 +411,17 @@ impl<'w, C: Collection> ElementsBuilder<'w, C> {
                 self.writer.patch(self.count_at, count.to_ne_bytes());
             }
         }
-        self.writer.encoder().end_delimited(self.length)?;
+        self.writer.end_delimited(self.length)?;
         self.writer.finish()
+    }
+}
+
+/// [`FlatType::NUMBERS`] of a sequence of `T`.
+const fn numbers<T: FlatType>(bound: Option<usize>) -> Option<(usize, usize)> {
+    match bound {
+        _ if !T::PRIMITIVE || !T::NEEDS_NO_LOOK => None,
+        Some(bound) => Some((T::MIN_SIZE, bound)),
+        None => Some((T::MIN_SIZE, usize::MAX)),
     }
 }
 
@@ -422,6 +436,7 @@ macro_rules! sequence_impl {
         const FIXED: bool = false;
         const ANY_BITS: bool = false;
         const LEADS_WITH_LENGTH: bool = true;
+        const NUMBERS: Option<(usize, usize)> = numbers::<T>($bound);
 
         fn check(decoder: &mut Decoder<'_>) -> Result<(), DecodeError> {
             let aggregate = decoder.begin_delimited(!T::PRIMITIVE)?;
@@ -438,16 +453,28 @@ macro_rules! sequence_impl {
             Elements::new(decoder, count)
         }
 
+        #[inline]
+        fn native(octets: &[u8]) -> Option<Elements<'_, T>> {
+            let (size, _) = Self::NUMBERS?;
+            let count = u32::from_ne_bytes(*octets.first_chunk()?) as usize;
+            let position = Encapsulation::LEN;
+            let end = count.checked_mul(size)?.checked_add(position)?;
+            let place = Place { position, end, depth: 0, endianness: Endianness::NATIVE };
+            (end <= octets.len()).then_some(Elements { bytes: octets, first: Some(place), count, of: PhantomData })
+        }
+
         fn view_mut<'a>(bytes: &'a mut [u8], place: Place) -> ElementsMut<'a, T> {
             let elements = Self::view(Some(Decoder::resume(bytes, place)));
             let (first, count) = (elements.first.unwrap_or(place), elements.count);
             ElementsMut::new(bytes, first, count)
         }
 
+        #[inline(always)]
         fn builder<'w>(writer: Writer<'w>) -> Result<ElementsBuilder<'w, Self>, FlatError> {
             ElementsBuilder::new(writer)
         }
 
+        #[inline]
         fn write(elements: &[T], encoder: &mut Encoder<'_, Writer<'_>>) -> Result<(), FlatError> {
             let (len, bound) = (elements.len(), $bound);
             match bound {
@@ -509,10 +536,17 @@ impl<T: FlatType, const N: usize> FlatType for [T; N] {
         ElementsMut::new(bytes, first.unwrap_or(place), if first.is_some() { N } else { 0 })
     }
 
+    #[inline(always)]
     fn builder<'w>(writer: Writer<'w>) -> Result<ElementsBuilder<'w, Self>, FlatError> {
         ElementsBuilder::new(writer)
     }
 
+    #[inline]
+    fn octets<'v>(elements: &'v &Self) -> Option<&'v [u8]> {
+        Self::NEEDS_NO_LOOK.then(|| plain::as_bytes(*elements, Representation::Xcdr2)).flatten()
+    }
+
+    #[inline]
     fn write(elements: &Self, encoder: &mut Encoder<'_, Writer<'_>>) -> Result<(), FlatError> {
         Ok(elements.encode(encoder)?)
     }

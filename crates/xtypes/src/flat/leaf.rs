@@ -108,6 +108,11 @@ macro_rules! flat_scalar {
                     .unwrap_or_else(<Self as $crate::DdsType>::default_value)
             }
 
+            #[inline]
+            fn native(octets: &[u8]) -> ::core::option::Option<Self> {
+                if $any_bits { $crate::plain::front(octets) } else { ::core::option::Option::None }
+            }
+
             fn view_mut<'a>(
                 bytes: &'a mut [u8],
                 place: $crate::flat::private::Place,
@@ -119,6 +124,15 @@ macro_rules! flat_scalar {
                 writer: $crate::flat::Writer<'w>,
             ) -> ::core::result::Result<$crate::flat::ValueBuilder<'w, Self>, $crate::flat::FlatError> {
                 ::core::result::Result::Ok($crate::flat::ValueBuilder::new(writer))
+            }
+
+            #[inline]
+            fn octets(input: &Self) -> ::core::option::Option<&[u8]> {
+                if $any_bits {
+                    $crate::plain::as_bytes(input, $crate::Representation::Xcdr2)
+                } else {
+                    ::core::option::Option::None
+                }
             }
 
             #[inline]

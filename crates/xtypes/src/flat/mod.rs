@@ -109,6 +109,7 @@ macro_rules! debug_without_bounds {
 mod elements;
 mod entries;
 mod error;
+mod layout;
 mod leaf;
 mod read;
 mod sample;
@@ -160,6 +161,10 @@ pub trait FlatType: DdsType {
     /// Whether nothing about a value can be wrong if its octets are there: neither what it is nor how deeply it is nested.
     #[doc(hidden)]
     const NEEDS_NO_LOOK: bool = false;
+    /// Of a sequence of which the same is true but for its length: the octets of an element, which is a number, and the greatest
+    /// number of elements.
+    #[doc(hidden)]
+    const NUMBERS: Option<(usize, usize)> = None;
     /// Whether a value begins with a word that says how long it is, which is never changed in place.
     #[doc(hidden)]
     const LEADS_WITH_LENGTH: bool = matches!(Self::LENGTH_CODE, LengthCode::Leading);
@@ -176,6 +181,14 @@ pub trait FlatType: DdsType {
     #[doc(hidden)]
     fn view<'a>(decoder: Option<Decoder<'a>>) -> Self::View<'a>;
 
+    /// The value at the front of octets in the native byte order, which XCDR2 aligns to four: of a number, with fewer steps than by a
+    /// decoder.
+    #[doc(hidden)]
+    #[inline]
+    fn native(_octets: &[u8]) -> Option<Self::View<'_>> {
+        None
+    }
+
     /// The value at the decoder's position, which is checked on the way: [`Self::check`] and [`Self::view`] in one walk where
     /// both have to take it.
     ///
@@ -188,6 +201,14 @@ pub trait FlatType: DdsType {
         Ok(Self::view(Some(decoder)))
     }
 
+    /// What [`Self::checked_view`] returns, in fewer steps, of a value that is as this crate writes it and needs no look; `None` of
+    /// any other, good or not.
+    #[doc(hidden)]
+    #[inline]
+    fn quick_view(_decoder: Decoder<'_>) -> Option<Self::View<'_>> {
+        None
+    }
+
     /// The value at `place`, which was checked.
     #[doc(hidden)]
     fn view_mut<'a>(bytes: &'a mut [u8], place: Place) -> Self::ViewMut<'a>;
@@ -198,6 +219,14 @@ pub trait FlatType: DdsType {
     /// Those of [`FlatError::Encode`].
     #[doc(hidden)]
     fn builder<'w>(writer: Writer<'w>) -> Result<Self::Builder<'w>, FlatError>;
+
+    /// The memory of a value if that is how it is written in the native byte order, wherever XCDR2 aligns it to four, and nothing
+    /// else about it matters: that of a number, and of an array of numbers.
+    #[doc(hidden)]
+    #[inline]
+    fn octets<'v>(_input: &'v Self::Input<'_>) -> Option<&'v [u8]> {
+        None
+    }
 
     /// Writes a value from memory.
     ///
@@ -227,6 +256,13 @@ pub trait FlatMember: Member<Value: FlatType> {
     #[doc(hidden)]
     fn view<'a>(decoder: Option<Decoder<'a>>) -> Self::View<'a>;
 
+    /// [`FlatType::native`], of a member that is always there.
+    #[doc(hidden)]
+    #[inline]
+    fn native(_octets: &[u8]) -> Option<Self::View<'_>> {
+        None
+    }
+
     /// The value, when present.
     #[doc(hidden)]
     fn input(input: Self::Input<'_>) -> Option<<Self::Value as FlatType>::Input<'_>>;
@@ -255,6 +291,11 @@ impl<T: FlatType> FlatMember for T {
     #[inline]
     fn view<'a>(decoder: Option<Decoder<'a>>) -> <T as FlatType>::View<'a> {
         <T as FlatType>::view(decoder)
+    }
+
+    #[inline]
+    fn native(octets: &[u8]) -> Option<<T as FlatType>::View<'_>> {
+        <T as FlatType>::native(octets)
     }
 
     #[inline]
@@ -293,7 +334,17 @@ impl<'x, T: FlatType, F: FnOnce(T::Builder<'x>) -> Result<Done<'x, T::Built>, Fl
 /// # Errors
 /// What is wrong with the payload, and at which offset: the errors of [`decode`](crate::decode), and
 /// [`DecodeErrorKind::NotFlat`] for XCDR1.
+#[inline]
 pub fn view<T: FlatType>(payload: &[u8]) -> Result<T::View<'_>, DecodeError> {
+    match Decoder::native(payload, T::EXTENSIBILITY).and_then(T::quick_view) {
+        Some(view) => Ok(view),
+        None => walked_view::<T>(payload),
+    }
+}
+
+/// [`view`], by a walk over whatever comes.
+#[inline(never)]
+fn walked_view<T: FlatType>(payload: &[u8]) -> Result<T::View<'_>, DecodeError> {
     T::checked_view(flat_decoder::<T>(payload)?)
 }
 
@@ -329,6 +380,7 @@ pub fn view_mut<T: FlatType>(payload: &mut [u8]) -> Result<T::ViewMut<'_>, Decod
 ///
 /// # Errors
 /// [`FlatError::Encode`] when `buffer` is too small to begin with.
+#[inline]
 pub fn builder<T: FlatType>(buffer: &mut [u8]) -> Result<T::Builder<'_>, FlatError> {
     T::builder(Writer::in_slice(buffer)?)
 }
@@ -338,11 +390,13 @@ pub fn builder<T: FlatType>(buffer: &mut [u8]) -> Result<T::Builder<'_>, FlatErr
 ///
 /// # Errors
 /// Those of [`FlatError::Encode`].
+#[inline]
 pub fn builder_in_vec<T: FlatType>(buffer: &mut Vec<u8>) -> Result<T::Builder<'_>, FlatError> {
     T::builder(Writer::in_vec(buffer)?)
 }
 
 /// A decoder of a payload in the flat form.
+#[inline]
 fn flat_decoder<T: FlatType>(payload: &[u8]) -> Result<Decoder<'_>, DecodeError> {
     let decoder = Decoder::new(payload, T::EXTENSIBILITY, Form::Data);
     match &decoder {
@@ -358,6 +412,7 @@ fn flat_decoder<T: FlatType>(payload: &[u8]) -> Result<Decoder<'_>, DecodeError>
 /// What `#[derive(DdsType)]` refers to. Not for applications.
 #[doc(hidden)]
 pub mod private {
+    pub use super::layout::Layout;
     pub use super::read::{Members, MembersMut, ParameterFacts, Prefix, Walk};
     pub use super::write::{Parameter, ParametersWriter, StructureWriter};
     use crate::decoder::Decoder;

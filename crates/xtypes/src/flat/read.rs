@@ -6,6 +6,7 @@ use crate::decoder::{Decoder, Place};
 use crate::encapsulation::{Encapsulation, Endianness, Extensibility};
 use crate::error::DecodeError;
 use crate::extent::Extent;
+use crate::flat::layout::{Layout, Numbers, size_without_look};
 use crate::flat::{FlatError, FlatMember, FlatType};
 use crate::types::DdsType;
 
@@ -18,6 +19,8 @@ pub struct Members<'a, const N: usize> {
     bytes: &'a [u8],
     place: Place,
     at: [usize; N],
+    /// Where all members are as the structure's [`Layout`] says, those: in the native byte order, else empty.
+    front: &'a [u8],
 }
 
 impl<'a, const N: usize> Members<'a, N> {
@@ -25,7 +28,7 @@ impl<'a, const N: usize> Members<'a, N> {
     #[inline]
     pub fn find(decoder: Option<Decoder<'a>>, find: impl FnOnce(Decoder<'a>) -> Self) -> Self {
         let place = Place { position: ABSENT, end: ABSENT, depth: 0, endianness: Endianness::NATIVE };
-        decoder.map_or(Self { bytes: &[], place, at: [ABSENT; N] }, find)
+        decoder.map_or(Self { bytes: &[], place, at: [ABSENT; N], front: &[] }, find)
     }
 
     /// A member.
@@ -33,6 +36,17 @@ impl<'a, const N: usize> Members<'a, N> {
     #[must_use]
     pub fn get<M: FlatMember>(&self, index: usize) -> M::View<'a> {
         M::view(place_of(&self.place, &self.at, index).map(|place| Decoder::resume(self.bytes, place)))
+    }
+
+    /// A member of a structure with this layout.
+    #[inline]
+    #[must_use]
+    pub fn get_of<M: FlatMember>(&self, index: usize, layout: &Layout<N>) -> M::View<'a> {
+        let front = layout.value(index).and_then(|value| self.front.get(value..));
+        match front.and_then(M::native) {
+            Some(view) => view,
+            None => self.get::<M>(index),
+        }
     }
 
     /// Where the members are.
@@ -83,7 +97,7 @@ impl<'a, const N: usize> MembersMut<'a, N> {
     /// The same members, to be read.
     #[must_use]
     pub fn as_ref(&self) -> Members<'_, N> {
-        Members { bytes: self.bytes, place: self.place, at: self.at }
+        Members { bytes: self.bytes, place: self.place, at: self.at, front: &[] }
     }
 }
 
@@ -151,19 +165,14 @@ impl ParameterFacts {
     }
 }
 
-/// The length code of members whose values need no look; `None` of others.
-const fn code_without_look<M: FlatMember>() -> Option<u32> {
-    if M::OPTIONAL || !<M::Value as FlatType>::NEEDS_NO_LOOK {
-        return None;
-    }
-    // Behind a header, which leaves it aligned to four at least, and in XCDR2 that is all.
-    match <M::Value as DdsType>::EXTENTS.xcdr2.at(0) {
-        1 => Some(0),
-        2 => Some(1),
-        4 => Some(2),
-        8 => Some(3),
-        _ => None,
-    }
+/// Moves behind a sequence of numbers, if that comes next as this crate writes it, and tells where it is.
+#[inline]
+fn pass_numbers<M: FlatMember>(id: u32, list: &mut Decoder<'_>) -> Option<usize> {
+    let ahead = list.native_ahead()?;
+    let numbers = Numbers::in_front::<M>(ahead, id)?;
+    let header = list.place().end - ahead.len();
+    list.seek(header + numbers.len);
+    Some(header + numbers.value)
 }
 
 /// Finds the members of a structure. For the derive macro.
@@ -217,6 +226,49 @@ impl<'a, T: DdsType, const N: usize> Walk<'a, T, N> {
         Ok(position)
     }
 
+    /// Enters the mutable structure at the decoder's position, to be walked by the decoder that is returned.
+    ///
+    /// # Errors
+    /// Those of [`Decoder::begin_aggregate`].
+    #[inline]
+    pub fn enter(mut decoder: Decoder<'a>) -> Result<(Self, Decoder<'a>), DecodeError> {
+        let _ = decoder.begin_aggregate(T::EXTENSIBILITY)?;
+        let start = decoder.place().position;
+        let list = decoder.clone();
+        Ok((Self { decoder, start, has_prefix: false, failed: false, at: [ABSENT; N], of: PhantomData }, list))
+    }
+
+    /// Notes where the members of `layout` are if they come next as this crate writes them, and passes them; else nothing happens.
+    /// What they are in front of is the answer.
+    #[inline]
+    pub fn pass(&mut self, layout: &Layout<N>, list: &mut Decoder<'a>) -> Option<&'a [u8]> {
+        let start = list.place().position;
+        let members = list.native_ahead()?;
+        // Alignment of values to four is that of the offset.
+        if !layout.is_in(members) || !(start - Encapsulation::LEN).is_multiple_of(4) {
+            return None;
+        }
+        for (at, value) in self.at.iter_mut().zip(layout.values()) {
+            *at = start + value;
+        }
+        list.seek(start + layout.len());
+        Some(members)
+    }
+
+    /// Notes where a member is if it comes next and needs no look: a number, an array or a sequence of numbers. Says whether it was
+    /// so; else nothing has happened.
+    #[inline]
+    pub fn expected<M: FlatMember>(&mut self, index: usize, id: u32, list: &mut Decoder<'a>) -> bool {
+        let found = match const { size_without_look::<M>() } {
+            Some(size) => list.pass_parameter(id, size),
+            None => pass_numbers::<M>(id, list),
+        };
+        if let Some(position) = found {
+            self.set(index, position);
+        }
+        found.is_some()
+    }
+
     /// Finds the members of a mutable structure: `known` are their ids and what is to be known of them. Of several with the same
     /// id the last one counts, as for a decoder. Those that must not be changed in place are left out if they are `to_change`.
     pub fn parameters(&mut self, known: &[(u32, ParameterFacts); N], to_change: bool) {
@@ -229,30 +281,6 @@ impl<'a, T: DdsType, const N: usize> Walk<'a, T, N> {
             }
             list.end_parameter(parameter);
         }
-    }
-
-    /// Enters the mutable structure at the decoder's position, to be walked by the decoder that is returned, and checked.
-    ///
-    /// # Errors
-    /// Those of [`Decoder::begin_aggregate`].
-    #[inline]
-    pub fn enter(mut decoder: Decoder<'a>) -> Result<(Self, Decoder<'a>), DecodeError> {
-        let _ = decoder.begin_aggregate(T::EXTENSIBILITY)?;
-        let start = decoder.place().position;
-        let list = decoder.clone();
-        Ok((Self { decoder, start, has_prefix: false, failed: false, at: [ABSENT; N], of: PhantomData }, list))
-    }
-
-    /// Notes where a member is if it comes next, and its value needs no look: a few octets of which all are a value. Says whether it
-    /// was so; else nothing has happened.
-    #[inline]
-    pub fn expected<M: FlatMember>(&mut self, index: usize, id: u32, list: &mut Decoder<'a>) -> bool {
-        let Some(code) = (const { code_without_look::<M>() }) else { return false };
-        let found = list.pass_parameter(id, code);
-        if let Some(position) = found {
-            self.set(index, position);
-        }
-        found.is_some()
     }
 
     /// Checks a member whose value fills the decoder's window, and notes where it is. Of several with the same id the last
@@ -278,6 +306,13 @@ impl<'a, T: DdsType, const N: usize> Walk<'a, T, N> {
     #[inline]
     #[must_use]
     pub fn finish(self) -> Members<'a, N> {
-        Members { bytes: self.decoder.bytes(), place: self.decoder.place(), at: self.at }
+        Members { bytes: self.decoder.bytes(), place: self.decoder.place(), at: self.at, front: &[] }
+    }
+
+    /// The members, which all have been passed: those of the structure's layout are in front of `front`.
+    #[inline]
+    #[must_use]
+    pub fn finish_with(self, front: &'a [u8]) -> Members<'a, N> {
+        Members { front, ..self.finish() }
     }
 }

@@ -49,6 +49,7 @@ impl<T> Done<'_, T> {
     /// finished.
     #[must_use]
     #[allow(clippy::len_without_is_empty, reason = "a payload is never empty")]
+    #[inline]
     pub fn len(&self) -> usize {
         self.position
     }
@@ -62,20 +63,24 @@ debug_without_bounds! {
 
 impl<'w> Writer<'w> {
     /// Starts a payload in `buffer`.
+    #[inline]
     pub(crate) fn in_slice(buffer: &'w mut [u8]) -> Result<Self, FlatError> {
         Self::start(Memory::Slice(buffer))
     }
 
     /// Starts a payload in `buffer`, whose contents are lost.
+    #[inline]
     pub(crate) fn in_vec(buffer: &'w mut Vec<u8>) -> Result<Self, FlatError> {
         Self::start(Memory::Vec(buffer))
     }
 
     /// Writes over what is at `position` in `bytes`.
+    #[inline]
     pub(crate) fn over(bytes: &'w mut [u8], position: usize) -> Self {
         Self { memory: Memory::Slice(bytes), position, depth: 0, is_whole: false, brand: PhantomData }
     }
 
+    #[inline]
     fn start(memory: Memory<'w>) -> Result<Self, FlatError> {
         let mut writer = Self { memory, position: 0, depth: 0, is_whole: true, brand: PhantomData };
         writer.put(&[0; Encapsulation::LEN])?;
@@ -83,6 +88,7 @@ impl<'w> Writer<'w> {
     }
 
     /// A writer of a part of this one's.
+    #[inline(always)]
     fn part(&mut self) -> Writer<'_> {
         let memory = match &mut self.memory {
             Memory::Slice(buffer) => Memory::Slice(buffer),
@@ -92,6 +98,7 @@ impl<'w> Writer<'w> {
     }
 
     /// Lets `build` write a value with a builder.
+    #[inline(always)]
     pub(crate) fn build<T: FlatType, F>(&mut self, build: F) -> Result<(), FlatError>
     where
         F: for<'x> Build<'x, T>,
@@ -102,31 +109,92 @@ impl<'w> Writer<'w> {
     }
 
     /// Writes a value from memory.
+    #[inline]
     pub(crate) fn write<T: FlatType>(&mut self, value: T::Input<'_>) -> Result<(), FlatError> {
         T::write(value, &mut self.encoder())
     }
 
     /// An encoder at the present position.
+    #[inline]
     pub(crate) fn encoder(&mut self) -> Encoder<'_, Self> {
         let depth = self.depth;
         Encoder::resume(self, Encapsulation::LEN, depth, Endianness::NATIVE)
     }
 
     /// Goes back to an earlier position.
+    #[inline]
     pub(crate) fn rewind(&mut self, position: usize) {
         self.position = position;
     }
 
     /// Opens a structure or union.
+    #[inline]
     pub(crate) fn begin_aggregate(&mut self, extensibility: Extensibility) -> Result<Length, FlatError> {
         if self.depth >= MAX_DEPTH {
             return Err(EncodeError::TooDeep.into());
         }
         self.depth += 1;
-        Ok(self.encoder().begin_delimited(!extensibility.is_final())?)
+        Ok(self.begin_delimited(!extensibility.is_final())?)
+    }
+
+    /// Opens an object that has a DHEADER when `delimited`.
+    #[inline(always)]
+    pub(crate) fn begin_delimited(&mut self, delimited: bool) -> Result<Length, EncodeError> {
+        if !delimited {
+            return Ok(Length::NONE);
+        }
+        let at = self.put_word(0)?;
+        Ok(Length { at: Some(at) })
+    }
+
+    /// Closes an object: writes its length in front of it.
+    #[inline(always)]
+    pub(crate) fn end_delimited(&mut self, length: Length) -> Result<(), EncodeError> {
+        let Some(at) = length.at else { return Ok(()) };
+        let len = u32::try_from(self.position - at - size_of::<u32>()).map_err(|_| EncodeError::TooLarge)?;
+        self.patch(at, len.to_ne_bytes());
+        Ok(())
+    }
+
+    /// Writes an aligned number, and tells where.
+    #[inline(always)]
+    pub(crate) fn put_word(&mut self, word: u32) -> Result<usize, EncodeError> {
+        self.align_word()?;
+        let at = self.position;
+        self.put(&word.to_ne_bytes())?;
+        Ok(at)
+    }
+
+    #[inline(always)]
+    fn align_word(&mut self) -> Result<(), EncodeError> {
+        self.put_padding(padding(self.position, 4))
+    }
+
+    #[inline(always)]
+    fn put_padding(&mut self, count: usize) -> Result<(), EncodeError> {
+        if count == 0 { Ok(()) } else { self.put([0; 3].get(..count).unwrap_or_default()) }
+    }
+
+    /// Writes a member of a mutable structure whose value is `octets`.
+    #[inline(always)]
+    fn put_octets(&mut self, header: u32, has_length: bool, octets: &[u8]) -> Result<(), EncodeError> {
+        self.align_word()?;
+        let len = u32::try_from(octets.len()).map_err(|_| EncodeError::TooLarge)?;
+        let heads = if has_length { 2 * size_of::<u32>() } else { size_of::<u32>() };
+        let end = self.position.checked_add(heads + octets.len()).ok_or(EncodeError::TooLarge)?;
+        let member = self.memory.range_mut(self.position, end)?;
+        let (heads, value) = member.split_at_mut(heads);
+        let words = [header.to_ne_bytes(), len.to_ne_bytes()];
+        for (at, word) in heads.chunks_exact_mut(size_of::<u32>()).zip(words) {
+            at.copy_from_slice(&word);
+        }
+        value.copy_from_slice(octets);
+        self.position = end;
+        Ok(())
     }
 
     /// The next `count` elements of a sequence or array, where they can be filled in place.
+    #[inline]
     pub(crate) fn elements_mut<T: DdsType>(&mut self, count: usize) -> Result<Option<&mut [T]>, FlatError> {
         if !plain::is_borrowable_at::<T>(Endianness::NATIVE, self.position - Encapsulation::LEN) {
             return Ok(None);
@@ -140,10 +208,11 @@ impl<'w> Writer<'w> {
     }
 
     /// Ends what was begun by this writer. The whole sample is padded, and gets its encapsulation header.
+    #[inline(always)]
     pub(crate) fn finish<T: DdsType>(mut self) -> Result<Done<'w, T>, FlatError> {
         if self.is_whole {
             let padding = padding(self.position, 4);
-            self.put([0; 3].get(..padding).unwrap_or_default())?;
+            self.put_padding(padding)?;
             let header = Encapsulation::new(Representation::Xcdr2, T::EXTENSIBILITY, Endianness::NATIVE, padding);
             self.patch(0, header.to_bytes());
             self.memory.truncate(self.position);
@@ -154,12 +223,13 @@ impl<'w> Writer<'w> {
 
 impl Memory<'_> {
     /// The octets from `start` to `end`, which a vector grows for.
+    #[inline(always)]
     fn range_mut(&mut self, start: usize, end: usize) -> Result<&mut [u8], EncodeError> {
         let bytes = match self {
             Self::Slice(buffer) => buffer,
             Self::Vec(buffer) => {
                 if buffer.len() < end {
-                    buffer.resize(end, 0);
+                    grow(buffer, end);
                 }
                 buffer.as_mut_slice()
             }
@@ -167,11 +237,18 @@ impl Memory<'_> {
         bytes.get_mut(start..end).ok_or(EncodeError::BufferTooSmall)
     }
 
+    #[inline]
     fn truncate(&mut self, len: usize) {
         if let Self::Vec(buffer) = self {
             buffer.truncate(len);
         }
     }
+}
+
+/// Not where every builder writes.
+#[cold]
+fn grow(buffer: &mut Vec<u8>, len: usize) {
+    buffer.resize(len, 0);
 }
 
 impl Sink for Writer<'_> {
@@ -180,7 +257,7 @@ impl Sink for Writer<'_> {
         self.position
     }
 
-    #[inline]
+    #[inline(always)]
     fn put(&mut self, bytes: &[u8]) -> Result<(), EncodeError> {
         let end = self.position.checked_add(bytes.len()).ok_or(EncodeError::TooLarge)?;
         self.memory.range_mut(self.position, end)?.copy_from_slice(bytes);
@@ -188,7 +265,7 @@ impl Sink for Writer<'_> {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn patch(&mut self, at: usize, bytes: [u8; 4]) {
         if let Ok(target) = self.memory.range_mut(at, at + bytes.len()) {
             target.copy_from_slice(&bytes);
@@ -216,6 +293,7 @@ impl<'w, T: DdsType> StructureWriter<'w, T> {
     ///
     /// # Errors
     /// Those of [`FlatError::Encode`].
+    #[inline(always)]
     pub fn new(mut writer: Writer<'w>) -> Result<Self, FlatError> {
         let length = writer.begin_aggregate(T::EXTENSIBILITY)?;
         Ok(Self { writer, length, of: PhantomData })
@@ -253,8 +331,9 @@ impl<'w, T: DdsType> StructureWriter<'w, T> {
     ///
     /// # Errors
     /// Those of [`FlatError::Encode`].
+    #[inline(always)]
     pub fn close(mut self) -> Result<Done<'w, T>, FlatError> {
-        self.writer.encoder().end_delimited(self.length)?;
+        self.writer.end_delimited(self.length)?;
         self.writer.finish()
     }
 }
@@ -272,6 +351,15 @@ pub struct Parameter {
     pub must_understand: bool,
 }
 
+impl Parameter {
+    /// The EMHEADER in front of a `V`.
+    #[inline]
+    fn header<V: DdsType>(self) -> u32 {
+        let flag = if self.must_understand { EM_MUST_UNDERSTAND } else { 0 };
+        flag | (V::LENGTH_CODE as u32) << 28 | self.id & MEMBER_ID_MASK
+    }
+}
+
 /// Writes the members of a mutable structure, in any order. For the derive macro.
 pub struct ParametersWriter<'w, T, const N: usize> {
     inner: StructureWriter<'w, T>,
@@ -283,6 +371,7 @@ impl<'w, T: DdsType, const N: usize> ParametersWriter<'w, T, N> {
     ///
     /// # Errors
     /// Those of [`FlatError::Encode`].
+    #[inline(always)]
     pub fn new(writer: Writer<'w>) -> Result<Self, FlatError> {
         Ok(Self { inner: StructureWriter::new(writer)?, given: [false; N] })
     }
@@ -291,24 +380,35 @@ impl<'w, T: DdsType, const N: usize> ParametersWriter<'w, T, N> {
     ///
     /// # Errors
     /// [`FlatError::RepeatedMember`], and those of the value.
+    #[inline(always)]
     pub fn member<M: FlatMember>(&mut self, parameter: Parameter, input: M::Input<'_>) -> Result<(), FlatError> {
         self.mark(parameter)?;
         let Some(value) = M::input(input) else { return Ok(()) };
-        self.parameter::<M::Value>(parameter, |writer| writer.write::<M::Value>(value))
+        if let Some(octets) = M::Value::octets(&value) {
+            let has_length = M::Value::LENGTH_CODE.is_separate();
+            return Ok(self.inner.writer.put_octets(parameter.header::<M::Value>(), has_length, octets)?);
+        }
+        let length = self.begin_parameter::<M::Value>(parameter)?;
+        self.inner.writer.write::<M::Value>(value)?;
+        Ok(self.inner.writer.end_delimited(length)?)
     }
 
     /// Lets `build` write a member.
     ///
     /// # Errors
     /// [`FlatError::RepeatedMember`], and those of `build`.
+    #[inline(always)]
     pub fn member_with<M: FlatMember, F>(&mut self, parameter: Parameter, build: F) -> Result<(), FlatError>
     where
         F: for<'x> Build<'x, M::Value>,
     {
         self.mark(parameter)?;
-        self.parameter::<M::Value>(parameter, |writer| writer.build::<M::Value, F>(build))
+        let length = self.begin_parameter::<M::Value>(parameter)?;
+        self.inner.writer.build::<M::Value, F>(build)?;
+        Ok(self.inner.writer.end_delimited(length)?)
     }
 
+    #[inline(always)]
     fn mark(&mut self, parameter: Parameter) -> Result<(), FlatError> {
         match self.given.get_mut(parameter.index) {
             Some(given) if !*given => *given = true,
@@ -317,24 +417,18 @@ impl<'w, T: DdsType, const N: usize> ParametersWriter<'w, T, N> {
         Ok(())
     }
 
-    fn parameter<V: DdsType>(
-        &mut self,
-        parameter: Parameter,
-        write: impl FnOnce(&mut Writer<'w>) -> Result<(), FlatError>,
-    ) -> Result<(), FlatError> {
+    #[inline(always)]
+    fn begin_parameter<V: DdsType>(&mut self, parameter: Parameter) -> Result<Length, FlatError> {
         let writer = &mut self.inner.writer;
-        let flag = if parameter.must_understand { EM_MUST_UNDERSTAND } else { 0 };
-        let mut encoder = writer.encoder();
-        encoder.put_u32(flag | (V::LENGTH_CODE as u32) << 28 | parameter.id & MEMBER_ID_MASK)?;
-        let length = encoder.begin_delimited(V::LENGTH_CODE.is_separate())?;
-        write(writer)?;
-        Ok(writer.encoder().end_delimited(length)?)
+        writer.put_word(parameter.header::<V>())?;
+        Ok(writer.begin_delimited(V::LENGTH_CODE.is_separate())?)
     }
 
     /// Closes the structure, whose members are `members`: their names, and whether they are optional.
     ///
     /// # Errors
     /// [`FlatError::MissingMember`], and those of [`FlatError::Encode`].
+    #[inline(always)]
     pub fn close(self, members: &[(&'static str, bool); N]) -> Result<Done<'w, T>, FlatError> {
         let missing = members.iter().zip(&self.given).find(|((_, optional), given)| !optional && !**given);
         match missing {

@@ -5,12 +5,10 @@ mod common;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use common::{PATIENCE, polled};
-use peregrine::{
-    DataReader, DataWriter, DdsType, DomainConfig, DomainParticipant, Selector, StatusMask, WaitStrategy,
-};
+use peregrine::{DataReader, DataWriter, DdsType, DomainParticipant, Selector, StatusMask, WaitStrategy};
 
 #[derive(Clone, Debug, PartialEq, DdsType)]
 #[dds(extensibility = "final")]
@@ -39,8 +37,8 @@ impl Pair {
     /// Each side has sockets and shared memory of its own, as in two processes.
     fn new(domain: u32, shared_memory: bool) -> Self {
         let side = |name: &str| {
-            let config = DomainConfig { shared_memory, ..polled() };
-            let mut config = config;
+            let mut config = polled();
+            config.shared_memory = shared_memory;
             config.threads.name_prefix = name.to_owned();
             DomainParticipant::builder(domain).config(config).build().unwrap()
         };
@@ -62,8 +60,8 @@ impl Pair {
         let end = Instant::now() + PATIENCE;
         while !happened() {
             assert!(Instant::now() < end, "{what}: not within {PATIENCE:?}");
-            self.a.poll(std::time::Duration::ZERO);
-            self.b.poll(std::time::Duration::ZERO);
+            self.a.poll(Duration::ZERO);
+            self.b.poll(Duration::ZERO);
         }
     }
 
@@ -77,7 +75,7 @@ impl Pair {
                     look(sample.decode().unwrap());
                 }
             });
-            self.a.poll(std::time::Duration::ZERO);
+            self.a.poll(Duration::ZERO);
         }
     }
 
@@ -116,9 +114,7 @@ fn samples_of_every_length_are_shown_whole_and_in_order_by_either_way() {
         }
         assert_eq!(pair.reader.counters().samples, expected);
         assert!(!pair.reader.status_changes().intersects(StatusMask::DATA_AVAILABLE), "all of it was taken");
-        pair.until("all is acknowledged", || {
-            pair.writer.wait_for_acknowledgments(std::time::Duration::ZERO).is_ok()
-        });
+        pair.until("all is acknowledged", || pair.writer.wait_for_acknowledgments(Duration::ZERO).is_ok());
         let received = pair.b.shared_memory_statistics().received;
         assert_eq!(received, if shared_memory { expected } else { 0 });
     }
@@ -203,7 +199,7 @@ fn a_thread_that_waits_for_data_is_told_of_it_by_one_that_polls() {
             number += 1;
             // Takes what comes before the other waits, and leaves what comes then.
             pair.reader.poll_each(&Selector { max_samples: 0, ..Selector::ANY }, |_| {});
-            pair.a.poll(std::time::Duration::ZERO);
+            pair.a.poll(Duration::ZERO);
         }
         assert!(waiting.join().unwrap());
     });
@@ -229,17 +225,18 @@ fn who_is_shown_a_sample_may_write_and_poll_again() {
                 echoes.write(&block).unwrap();
                 shown.push(block.number);
                 pair.reader.poll_each(&Selector::ANY, |next| {
+                    echoes.write(&next.decode().unwrap()).unwrap();
                     shown.push(next.decode().unwrap().number);
                     assert_eq!(sample.decode().unwrap(), block, "it is held meanwhile");
                 });
             });
-            pair.a.poll(std::time::Duration::ZERO);
+            pair.a.poll(Duration::ZERO);
         }
         assert_eq!(shown, [2 * number, 2 * number + 1]);
         let mut echoed = 0;
-        pair.until("the echo comes", || {
+        pair.until("the echoes come", || {
             echoed += by_a.poll_each(&Selector::ANY, |sample| assert_eq!(sample.decode().unwrap().octets.len(), len));
-            echoed > 0
+            echoed == 2
         });
     }
 }

@@ -71,6 +71,7 @@ impl Writer {
         }
         let Some(laying) = &mut self.laying else { return };
         let Some(slot) = self.pool.take_like(home) else { return };
+        slot.prefetch();
         self.lending.expect(room);
         // Where somebody is just taking what was there, it goes back.
         let _ = laying.lay(slot);

@@ -4,6 +4,7 @@
 //! every `write` and every hole punched, to whoever holds the descriptor and by whatever way it is opened again; a
 //! descriptor reopened read-only would not hold against a process of the same user.
 
+use super::prefetch;
 use crate::sys;
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use rustix::mm::{MapFlags, ProtFlags};
@@ -15,10 +16,6 @@ use std::sync::Arc;
 
 /// Without these the owner could take memory away under a reader (SIGBUS), let it fill holes, or lend it to be written.
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::FUTURE_WRITE).union(SealFlags::SEAL);
-
-const CACHE_LINE: usize = 64;
-/// What the CPU does not fetch by itself in time.
-const PREFETCHED_LINES: usize = 2;
 
 /// How `st_blocks` counts, whatever the size of a block is.
 const STAT_BLOCK_BYTES: u64 = 512;
@@ -142,13 +139,12 @@ impl View {
         Some(unsafe { std::slice::from_raw_parts(self.start().add(range.start).as_ptr(), len) })
     }
 
-    /// Has the CPU fetch the first octets of a range: somebody is going to look at them.
+    /// The first octets of a range are going to be looked at.
     #[inline]
     pub(super) fn prefetch(&self, range: &Range<usize>) {
-        let lines = (range.start..range.end.min(self.len())).step_by(CACHE_LINE).take(PREFETCHED_LINES);
-        for offset in lines {
+        if range.end <= self.len() {
             // SAFETY: within the mapping.
-            prefetch(unsafe { self.start().add(offset) });
+            prefetch::to_read(unsafe { self.start().add(range.start) }, range.len());
         }
     }
 
@@ -157,18 +153,6 @@ impl View {
         self.mapping.start
     }
 }
-
-#[cfg(target_arch = "x86_64")]
-#[inline]
-fn prefetch(place: NonNull<u8>) {
-    use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    // SAFETY: it has no effect but on the caches, whatever the address.
-    unsafe { _mm_prefetch::<_MM_HINT_T0>(place.as_ptr().cast()) };
-}
-
-#[cfg(not(target_arch = "x86_64"))]
-#[inline]
-fn prefetch(_: NonNull<u8>) {}
 
 /// The length that memory of `len` octets really has.
 pub(super) fn whole_pages(len: usize) -> Option<usize> {

@@ -70,6 +70,7 @@ mod models;
 mod page;
 #[cfg(not(all(loom, test)))]
 mod pool;
+mod prefetch;
 #[cfg(not(all(loom, test)))]
 mod reader;
 mod returns;

@@ -2,6 +2,7 @@
 
 use super::lending::Lending;
 use super::pool::Home;
+use super::prefetch;
 use super::returns::Returns;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -68,6 +69,12 @@ impl Slot {
         }
         self.len = len.min(room);
         Some(self)
+    }
+
+    /// It is going to be written.
+    #[inline]
+    pub(super) fn prefetch(&self) {
+        prefetch::to_write(self.start, self.room());
     }
 
     /// Gives it back unpublished, and tells whoever wants to know. Not to be called with a lock that they may take; a slot that is

@@ -32,7 +32,7 @@ pub(super) const READY: u64 = 1;
 /// After how many samples acknowledgements are looked at while there is no other reason, and after how many octets: what is
 /// not known to be acknowledged keeps its slot, and large slots are to be few.
 const LOOK_EVERY: u32 = 32;
-const LOOK_EVERY_BYTES: usize = 64 << 10;
+const LOOK_EVERY_BYTES: usize = 8 << 20;
 /// How often memory is given up that was not in use meanwhile.
 pub(super) const TRIM_EVERY: Duration = Duration::from_secs(1);
 

@@ -127,7 +127,12 @@ impl ReaderHistory {
     /// Hands out what [`Self::takes_fresh`] was asked about, without keeping it, where a selection that takes would hand out this and
     /// nothing else. `None` elsewhere, or if `fresh`, which is asked for only then, has none: then nothing has happened.
     #[inline]
-    pub fn pass_fresh(&mut self, now: Instant, selector: &Selector, fresh: impl FnOnce() -> Option<Fresh>) -> Option<Selected> {
+    pub fn pass_fresh(
+        &mut self,
+        now: Instant,
+        selector: &Selector,
+        fresh: impl FnOnce() -> Option<Fresh>,
+    ) -> Option<Selected> {
         let is_empty = self.samples.len == 0 && self.fresh.is_empty();
         if !is_empty || !selector.not_read || selector.instance.is_some() || selector.max_samples == 0 {
             return None;

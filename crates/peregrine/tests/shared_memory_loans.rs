@@ -99,6 +99,20 @@ fn what_is_written_while_a_sample_is_being_filled_goes_before_it() {
 }
 
 #[test]
+fn every_sample_is_counted_when_it_is_written() {
+    let pair = Pair::<Plain>::new(69);
+    for number in 1..=70 {
+        write(&pair.writer, pair.writer.loan().unwrap(), number);
+        assert_eq!(pair.here.shared_memory_statistics().sent, number);
+    }
+    let Pair { here, there: _there, writer, reader } = pair;
+    write(&writer, writer.loan().unwrap(), 71);
+    drop(writer);
+    assert!(reader.wait_for_data(PATIENCE));
+    eventually("also those of a writer that is gone", || here.shared_memory_statistics().sent == 71);
+}
+
+#[test]
 fn a_sample_whose_filling_panics_is_not_written_and_leaves_nothing_behind() {
     let pair = Pair::<Plain>::new(63);
     for number in 0..200 {

@@ -57,6 +57,10 @@ struct Maybe {
     maybe: Option<u16>,
 }
 
+#[derive(Clone, Debug, PartialEq, DdsType)]
+#[dds(extensibility = "mutable", flat)]
+struct Nothing {}
+
 fn numbers(s: &mut Source<'_>) -> Numbers {
     Numbers {
         key: std::array::from_fn(|_| s.byte()),
@@ -190,6 +194,7 @@ proptest! {
         check_damaged(&numbers(&mut s), &changes);
         check_damaged(&sequences(&mut s), &changes);
         check_damaged(&Looked { number: 1, octets: s.several(Source::byte), text: s.text() }, &changes);
+        check_damaged(&Nothing {}, &changes);
         check_damaged(&Maybe { number: 1, maybe: (s.byte() & 1 == 1).then_some(2) }, &changes);
     }
 

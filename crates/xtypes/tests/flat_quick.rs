@@ -57,6 +57,10 @@ struct Maybe {
     maybe: Option<u16>,
 }
 
+#[derive(Clone, Debug, PartialEq, DdsType)]
+#[dds(extensibility = "mutable", flat)]
+struct Nothing {}
+
 fn numbers(s: &mut Source<'_>) -> Numbers {
     Numbers {
         key: std::array::from_fn(|_| s.byte()),
@@ -190,6 +194,7 @@ proptest! {
         check_damaged(&numbers(&mut s), &changes);
         check_damaged(&sequences(&mut s), &changes);
         check_damaged(&Looked { number: 1, octets: s.several(Source::byte), text: s.text() }, &changes);
+        check_damaged(&Nothing {}, &changes);
         check_damaged(&Maybe { number: 1, maybe: (s.byte() & 1 == 1).then_some(2) }, &changes);
     }
 
@@ -228,6 +233,21 @@ fn a_member_that_comes_again_is_left_to_the_walk() {
     apply(&mut both, Damage::Measure);
     assert!(!is_quick::<Sequences>(&both));
     assert_eq!(flat::view::<Sequences>(&both).unwrap().doubles().to_vec(), [3.0]);
+}
+
+/// Words that only look right are those of a payload that says to have the other byte order.
+#[test]
+fn the_other_byte_order_is_left_to_the_walk() {
+    let other = if Endianness::NATIVE == Endianness::Big { Endianness::Little } else { Endianness::Big };
+    let value = numbers(&mut Source(&[1; 60]));
+    let swapped = payload(&value, Representation::Xcdr2, other);
+    let mut mixed = native(&value);
+    mixed[..8].copy_from_slice(&swapped[..8]);
+    for payload in [&swapped, &mixed] {
+        assert!(!is_quick::<Numbers>(payload));
+        check::<Numbers>(payload);
+    }
+    assert_eq!(flat::view::<Numbers>(&swapped).map(shown), flat::view::<Numbers>(&native(&value)).map(shown));
 }
 
 /// What a writer sends whose sequences have no bound.

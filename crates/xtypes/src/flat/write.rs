@@ -1,4 +1,7 @@
 //! Where builders write.
+//!
+//! What the builder of a mutable structure goes through is `inline(always)`: where all of it is one function, the compiler knows
+//! positions and headers, and what is left of a member is one look at the buffer's length and its words.
 
 use alloc::vec::Vec;
 use core::marker::PhantomData;

@@ -7,6 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, MutexGuard, Weak};
 
 use arrayvec::ArrayVec;
+use peregrine_rtps::history::Change;
 use peregrine_rtps::id::Guid;
 use peregrine_rtps::reader::Reception;
 use peregrine_rtps::seq::SequenceNumber;
@@ -96,6 +97,36 @@ impl WriterCore {
         guard
     }
 
+    /// Writes a value without an instance whose only reader is in this process, the short way: the reader keeps it, and nobody else
+    /// has to. Its listener has returned then, if it runs on this thread. Where that is not possible now, nothing has happened.
+    ///
+    /// The reader's lock is taken with the writer's held, which keeps the order of the samples: so it is only tried.
+    pub(super) fn write_locally<'c>(
+        &'c self,
+        mut guard: MutexGuard<'c, WriterState>,
+        change: Change,
+        at: Instant,
+    ) -> Result<SequenceNumber, (MutexGuard<'c, WriterState>, Change)> {
+        let Some(reader) = guard.only_local_reader().filter(|_| change.kind.is_alive()).map(Arc::clone) else {
+            return Err((guard, change));
+        };
+        let number = guard.writer.next_number();
+        let rx = Reception { now: at, wall: wall_at(at), buffer: None, source: HERE };
+        let is_kept = reader.try_lock().is_some_and(|mut state| {
+            let keeper = if state.closed { None } else { state.reader.keeper(self.guid) };
+            keeper.is_some_and(|mut keeper| keeper.keep_shared(&rx, number, change.source_timestamp, &change.payload))
+        });
+        if !is_kept {
+            return Err((guard, change));
+        }
+        guard.writer.take_note_of_handed(at, change.payload);
+        drop(guard);
+        let mut told = Told::default();
+        told.reader(at, &reader);
+        told.tell(self);
+        Ok(number)
+    }
+
     /// A reader of this process has made room: it has everything before `below`, and takes changes again.
     fn heard(&self, reader: Guid, below: Option<SequenceNumber>, was_refused: bool) -> Told {
         let now = now();
@@ -151,6 +182,21 @@ impl WriterCore {
             guard.writer.go_on(reader);
         }
         guard
+    }
+}
+
+impl WriterState {
+    /// The reader, if there is no other, it is in this process, and who writes a value without an instance may give it to it.
+    #[inline]
+    fn only_local_reader(&self) -> Option<&Arc<ReaderCore>> {
+        let [local] = &*self.local else { return None };
+        let may = !self.closed
+            && !self.is_handing_over()
+            && !self.has_kept
+            && !self.writer.guid().entity.has_key()
+            && self.writer.is_direct()
+            && self.writer.has_one_who_has_all();
+        may.then_some(&local.core)
     }
 }
 

@@ -1,7 +1,7 @@
 //! A reader as the driver holds it: the state machine under its lock, and who is told of news.
 
 use std::any::TypeId;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use arrayvec::ArrayVec;
 use peregrine_rtps::history::{Peeked, Selected, Selector};
@@ -108,6 +108,15 @@ impl ReaderCore {
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, ReaderState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same if no other thread has it.
+    pub(super) fn try_lock(&self) -> Option<MutexGuard<'_, ReaderState>> {
+        match self.state.try_lock() {
+            Ok(state) => Some(state),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     pub(crate) fn deadline(&self) -> u64 {

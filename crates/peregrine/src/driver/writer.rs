@@ -161,6 +161,12 @@ impl WriterCore {
         mut at: Instant,
         give_up_at: impl FnOnce() -> Option<Instant>,
     ) -> Result<SequenceNumber, WriteFailure> {
+        if guard.has_local_readers() {
+            (guard, change) = match self.write_locally(guard, change, at) {
+                Ok(number) => return Ok(number),
+                Err(refused) => refused,
+            };
+        }
         let mut give_up_at = Some(give_up_at);
         let mut deadline = None;
         loop {
@@ -803,93 +809,4 @@ impl std::fmt::Debug for WriterCore {
 }
 
 #[cfg(test)]
-mod tests {
-    use peregrine_rtps::history::{ChangeKind, HistoryKind};
-    use peregrine_rtps::id::{EntityId, GuidPrefix, KeyHash};
-    use peregrine_rtps::payload::Payload;
-    use peregrine_rtps::seq::{Count, SequenceNumberSet};
-    use peregrine_rtps::time::Timestamp;
-    use peregrine_rtps::vendor::VendorId;
-    use peregrine_rtps::wire::AckNack;
-    use peregrine_rtps::writer::WriterConfig;
-
-    use super::*;
-
-    fn guid(prefix: u8) -> Guid {
-        Guid { prefix: GuidPrefix([prefix; 12]), entity: EntityId([0, 0, 1, prefix]) }
-    }
-
-    /// Readers that keep up are waited for, others once.
-    #[test]
-    fn a_reader_that_does_not_keep_up_is_not_waited_for_again() {
-        let config = WriterConfig { history: HistoryKind::KeepAll, ..WriterConfig::new(guid(2)) };
-        let mut state = WriterState::new(Writer::new(config));
-        let reader = guid(7);
-        assert!(state.writer.match_reader(Instant(0), matched(reader)));
-        for _ in 0..2 {
-            write(&mut state);
-            assert!(!state.must_wait_for_readers(), "the window is open");
-        }
-        write(&mut state);
-        assert!(state.must_wait_for_readers());
-        state.is_outpaced = true;
-        (0..7).for_each(|_| write(&mut state));
-        assert!(!state.must_wait_for_readers(), "it was in vain before");
-        // One has arrived, and another may leave: the reader is still behind.
-        acknowledge(&mut state, reader, 2);
-        assert!(!state.must_wait_for_readers());
-        (3..=11).for_each(|below| acknowledge(&mut state, reader, below));
-        assert!(!state.must_wait_for_readers() && !state.is_outpaced, "everything has left");
-        (0..12).for_each(|_| write(&mut state));
-        assert!(state.must_wait_for_readers());
-    }
-
-    /// A reader's acknowledgements may come to the very thread that runs the listener.
-    #[test]
-    fn a_listener_does_not_wait_for_readers() {
-        let config = WriterConfig { history: HistoryKind::KeepAll, ..WriterConfig::new(guid(2)) };
-        let mut state = WriterState::new(Writer::new(config));
-        assert!(state.writer.match_reader(Instant(0), matched(guid(7))));
-        (0..3).for_each(|_| write(&mut state));
-        let mut in_listener = None;
-        Telling::default().tell(StatusMask::ACKNOWLEDGED, |_| in_listener = Some(state.must_wait_for_readers()));
-        assert_eq!(in_listener, Some(false));
-        assert!(state.must_wait_for_readers());
-    }
-
-    fn matched(guid: Guid) -> MatchedReader {
-        MatchedReader {
-            guid,
-            reliable: true,
-            wants_history: false,
-            to: Arc::new([]),
-            group: None,
-            max_message_bytes: 65_507,
-            expects_inline_qos: false,
-            positive_acks_disabled: false,
-            vendor: VendorId::PEREGRINE,
-        }
-    }
-
-    /// Four tenths of a megabyte, of which one may be under way at first.
-    fn write(state: &mut WriterState) {
-        let change = Change {
-            kind: ChangeKind::Alive,
-            instance: KeyHash::default(),
-            source_timestamp: Timestamp::from_unix_nanos(0),
-            payload: Payload::copy_of(&[0; 400_000]),
-        };
-        state.writer.write(Instant(0), change).unwrap();
-    }
-
-    fn acknowledge(state: &mut WriterState, reader: Guid, below: i64) {
-        let acknack = AckNack {
-            reader: reader.entity,
-            writer: state.writer.guid().entity,
-            state: SequenceNumberSet::empty(SequenceNumber(below)),
-            count: Count(below as i32),
-            is_final: true,
-        };
-        state.writer.handle_acknack(Instant(0), reader, &acknack);
-    }
-}
+mod tests;

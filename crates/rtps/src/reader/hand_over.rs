@@ -192,6 +192,23 @@ impl Keeper<'_> {
         true
     }
 
+    /// Keeps a value by reference.
+    #[inline]
+    pub fn keep_shared(
+        &mut self,
+        rx: &Reception<'_>,
+        number: SequenceNumber,
+        source_timestamp: Timestamp,
+        payload: &Payload,
+    ) -> bool {
+        if self.room == 0 || self.next() != Some(number) {
+            return false;
+        }
+        self.room -= 1;
+        self.reader.keep_plainly(rx, self.index, number, source_timestamp, payload.clone());
+        true
+    }
+
     /// Hands a value out at once, where a selection that takes would hand out this one and nothing else: as if it were kept and taken.
     /// `payload` is asked for only then, and may still refuse.
     #[inline]

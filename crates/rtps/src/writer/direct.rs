@@ -7,7 +7,9 @@
 //! [`Writer::restore`].
 
 use crate::history::{Change, HistoryKind};
+use crate::payload::Payload;
 use crate::seq::SequenceNumber;
+use crate::time::Instant;
 
 use super::{Writer, acknowledged_below};
 
@@ -86,6 +88,24 @@ impl Writer {
         next
     }
 
+    /// Whether the only reader has everything, and nothing is held. To be asked each time, with [`Self::is_direct`].
+    #[must_use]
+    #[inline]
+    pub fn has_one_who_has_all(&self) -> bool {
+        self.history.is_empty()
+            && matches!(&*self.readers, [reader] if !reader.info.reliable || reader.acknowledged_below > self.history.last())
+    }
+
+    /// The only reader has taken a change under the [next number](Self::next_number), and so nobody has to keep it.
+    #[inline]
+    pub fn take_note_of_handed(&mut self, now: Instant, payload: Payload) {
+        let next = self.number_directly();
+        for reader in self.readers.iter_mut().filter(|reader| reader.info.reliable) {
+            reader.acknowledge(now, next);
+        }
+        self.pool.put_away(payload);
+    }
+
     /// Everything before this number is acknowledged by everyone who counts: nobody has to keep it.
     #[must_use]
     pub fn wanted_from(&self) -> SequenceNumber {
@@ -95,7 +115,7 @@ impl Writer {
     /// Takes into the history what was kept elsewhere: ascending, and before anything else is written.
     pub fn restore(&mut self, number: SequenceNumber, change: Change) {
         let fragment_size = self.plan(&change);
-        let expires_at = crate::time::Instant::FAR_FUTURE;
+        let expires_at = Instant::FAR_FUTURE;
         let is_added = self.history.restore(number, change, fragment_size, expires_at, &mut self.pool);
         debug_assert!(is_added, "no more is kept elsewhere than there is room for here");
     }

@@ -425,19 +425,7 @@ impl WriterCore {
         if !self.outgoing.has_readers() {
             return None;
         }
-        self.loan_slot_at_hand(len).or_else(|| self.loan_locked(len))
-    }
-
-    /// Whether there may be memory that readers in other processes see.
-    #[inline]
-    pub(crate) fn has_readers_by_slot(&self) -> bool {
-        self.outgoing.has_readers()
-    }
-
-    /// The same where it costs next to nothing.
-    #[inline]
-    pub(crate) fn loan_slot_at_hand(&self, len: usize) -> Option<PayloadSlot> {
-        self.outgoing.loan_at_hand(len)
+        self.outgoing.loan_at_hand(len).or_else(|| self.loan_locked(len))
     }
 
     #[cold]

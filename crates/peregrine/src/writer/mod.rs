@@ -474,18 +474,6 @@ impl<T: DdsType> WriterInner<T> {
         len: usize,
         fill: impl FnOnce(&mut [u8]) -> Result<(), Error>,
     ) -> Result<(MutexGuard<'_, WriterState>, Filled), Error> {
-        if len <= ENCODE_LOCKED_MAX && self.core.has_readers_by_slot() {
-            // Between its octets and its entry nothing is locked, which would wait until the octets are out of this CPU's hands.
-            let guard = self.core.lock();
-            if let Some(mut slot) = self.core.loan_slot_at_hand(len) {
-                if let Err(error) = fill(slot.octets_mut()) {
-                    drop(guard);
-                    slot.give_back();
-                    return Err(error);
-                }
-                return Ok((guard, Filled::Slot(slot)));
-            }
-        }
         if let Some(mut slot) = self.core.loan_slot(len) {
             // Where readers in other processes see it, and everybody else is sent it from.
             if let Err(error) = fill(slot.octets_mut()) {

@@ -125,6 +125,55 @@ fn readers_see_the_memory_that_was_written() {
 }
 
 #[test]
+fn what_the_only_reader_has_is_acknowledged_and_waits_for_nobody() {
+    let participant = participant(direct());
+    let (writer, reader) = pair::<u64>(&participant, &participant, "only reader");
+    let take = |reader: &DataReader<u64>| -> Vec<u64> {
+        reader.take().unwrap().into_iter().filter_map(|sample| sample.data).collect()
+    };
+    for number in 0..10 {
+        writer.write(&number).unwrap();
+        writer.wait_for_acknowledgments(PATIENCE).unwrap();
+        assert_eq!(take(&reader), [number]);
+    }
+    // Another reader comes and goes: each gets what is written while it is there.
+    let second = participant.topic::<u64>("only reader").unwrap();
+    let second = second.reader_builder().reliable().keep_all().build().unwrap();
+    writer.wait_for_readers(2, PATIENCE).unwrap();
+    second.wait_for_writers(1, PATIENCE).unwrap();
+    (10..20).for_each(|number| _ = writer.write(&number).unwrap());
+    writer.wait_for_acknowledgments(PATIENCE).unwrap();
+    assert_eq!([take(&reader), take(&second)], [(10..20).collect::<Vec<_>>(), (10..20).collect()]);
+    drop(second);
+    (20..30).for_each(|number| _ = writer.write(&number).unwrap());
+    writer.wait_for_acknowledgments(PATIENCE).unwrap();
+    assert_eq!(take(&reader), (20..30).collect::<Vec<_>>());
+}
+
+#[test]
+fn threads_that_write_by_one_writer_are_read_in_the_order_of_its_numbers() {
+    const EACH: u64 = 2000;
+    let participant = participant(direct());
+    let (writer, reader) = pair::<u64>(&participant, &participant, "threads");
+    let mut taken = Vec::new();
+    thread::scope(|scope| {
+        for thread in 0..3 {
+            let writer = &writer;
+            scope.spawn(move || (0..EACH).for_each(|number| _ = writer.write(&(thread * EACH + number)).unwrap()));
+        }
+        while taken.len() < 3 * EACH as usize {
+            assert!(reader.wait_for_data(PATIENCE), "{} have come", taken.len());
+            taken.extend(reader.take().unwrap().into_iter().map(|sample| (sample.info.sequence_number, sample.data)));
+        }
+    });
+    assert!(taken.is_sorted_by(|a, b| a.0 < b.0));
+    for thread in 0..3 {
+        let own = taken.iter().filter_map(|(_, number)| *number).filter(|number| number / EACH == thread);
+        assert!(own.eq(thread * EACH..(thread + 1) * EACH), "thread {thread}");
+    }
+}
+
+#[test]
 fn a_loan_that_is_not_written_gives_its_buffer_back() {
     let a = participant(direct());
     let (writer, _reader) = pair::<Plain>(&a, &a, "unwritten");

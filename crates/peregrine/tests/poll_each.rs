@@ -7,21 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use common::{PATIENCE, polled};
-use peregrine::{DataReader, DataWriter, DdsType, DomainParticipant, Selector, StatusMask, WaitStrategy};
-
-#[derive(Clone, Debug, PartialEq, DdsType)]
-#[dds(extensibility = "final")]
-struct Block {
-    number: u64,
-    octets: Vec<u8>,
-}
-
-impl Block {
-    fn new(number: u64, len: usize) -> Self {
-        Self { number, octets: (0..len).map(|at| (at as u64 * 31 + number) as u8).collect() }
-    }
-}
+use common::{Block, PATIENCE, polled};
+use peregrine::{DataReader, DataWriter, DomainParticipant, Selector, StatusMask, WaitStrategy};
 
 /// Those that are copied, held for a moment, and received in datagrams of their own.
 const LENGTHS: [usize; 6] = [0, 8, 100, 5000, 63_000, 1 << 20];

@@ -6,25 +6,12 @@ mod common;
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::{GLANCE, Named, PATIENCE, Reading, config, eventually, polled};
+use common::{Block, GLANCE, Named, PATIENCE, Reading, config, eventually, polled};
 use peregrine::qos::{DataReaderQos, History, Limit, Reliability};
 use peregrine::{
     DataReader, DataWriter, DataWriterBuilder, DdsType, DeliveryPath, DiscoveryEvent, DiscoveryEvents, DomainConfig,
     DomainParticipant, InstanceState, NoSharedMemory, Selector, SharedMemoryUse, WaitStrategy,
 };
-
-#[derive(Clone, Debug, PartialEq, DdsType)]
-#[dds(extensibility = "final")]
-struct Block {
-    number: u64,
-    octets: Vec<u8>,
-}
-
-impl Block {
-    fn new(number: u64, len: usize) -> Self {
-        Self { number, octets: (0..len).map(|at| (at as u64 * 31 + number) as u8).collect() }
-    }
-}
 
 /// Another configuration, so that it has sockets, threads and shared memory of its own.
 fn apart(mut config: DomainConfig) -> DomainConfig {

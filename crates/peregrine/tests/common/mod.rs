@@ -39,6 +39,20 @@ pub struct Named {
     pub value: u64,
 }
 
+/// Octets of any number, of which each tells from which sample and place it is.
+#[derive(Clone, Debug, PartialEq, DdsType)]
+#[dds(extensibility = "final")]
+pub struct Block {
+    pub number: u64,
+    pub octets: Vec<u8>,
+}
+
+impl Block {
+    pub fn new(number: u64, len: usize) -> Self {
+        Self { number, octets: (0..len).map(|at| (at as u64 * 31 + number) as u8).collect() }
+    }
+}
+
 /// Over real sockets, as between processes.
 pub fn config() -> DomainConfig {
     let mut config = DomainConfig::default();

@@ -450,7 +450,7 @@ impl WriterCore {
         self.acknowledge(&self.outgoing.acknowledged_now(last));
     }
 
-    fn acknowledge(&self, news: &[(Guid, SequenceNumber)]) {
+    pub(super) fn acknowledge(&self, news: &[(Guid, SequenceNumber)]) {
         if news.is_empty() {
             return;
         }

@@ -268,8 +268,8 @@ impl SharedMemory {
 
     /// A writer has found the channel of a reader at an end. Its descriptor is closed by that, and reports nothing any more.
     pub(super) fn note_ended(&self) {
-        // Whoever has noted it before has woken who is still to look.
-        if !self.has_ended.load(Ordering::SeqCst) && !self.has_ended.swap(true, Ordering::SeqCst) {
+        // Whoever has noted it before has woken who is still to look, and who looks then sees what was stored before this.
+        if !self.has_ended.swap(true, Ordering::SeqCst) {
             self.wake();
         }
     }

@@ -72,8 +72,10 @@ pub(super) struct Channels {
     is_short: bool,
     /// The number behind the last that was given to all readers that had room.
     pub(super) sent_below: SequenceNumber,
-    /// Somebody waits until everything is acknowledged.
-    is_asking: bool,
+    /// The last number there is, as far as this was told.
+    last: SequenceNumber,
+    /// Up to this number somebody waits for acknowledgements.
+    asked: Option<SequenceNumber>,
     pub(super) room: RoomLookout,
     /// Changes that were published without the history.
     pub(super) kept: VecDeque<KeptChange>,
@@ -87,6 +89,8 @@ pub(super) struct LocalReader {
     guid: Guid,
     /// What it has noted last.
     below: SequenceNumber,
+    /// It was asked to tell when it has noted so much.
+    asked_note: u64,
     /// It acknowledges.
     is_reliable: bool,
     /// There was no room for it, from this number on.
@@ -253,7 +257,8 @@ impl Outgoing {
                 must_look_after: false,
                 is_short: false,
                 sent_below: SequenceNumber::ZERO,
-                is_asking: false,
+                last: SequenceNumber::ZERO,
+                asked: None,
                 room: RoomLookout::default(),
                 kept: VecDeque::new(),
                 sent: 0,
@@ -272,6 +277,7 @@ impl Outgoing {
             id,
             guid: reader,
             below: SequenceNumber::ZERO,
+            asked_note: 0,
             is_reliable: overflow == Overflow::Block,
             halted_at: None,
             is_stuck: false,
@@ -623,12 +629,12 @@ impl Channels {
     }
 
     /// Whether some reader has not acknowledged yet what it has. It tells when it has.
-    fn is_any_behind(&mut self) -> bool {
+    pub(super) fn is_any_behind(&mut self) -> bool {
         let Self { readers, writer, sent_below, .. } = self;
         let mut is_any = false;
-        for reader in readers.iter().filter(|reader| reader.is_reliable && reader.is_ready) {
+        for reader in readers.iter_mut().filter(|reader| reader.is_reliable && reader.is_ready) {
             let has_below = reader.halted_at.unwrap_or(*sent_below).0.max(0).cast_unsigned();
-            is_any |= writer.ask_for_note(reader.id, has_below).is_some_and(|noted| noted < has_below);
+            is_any |= reader.ask_for_note(writer, has_below).is_some_and(|noted| noted < has_below);
         }
         is_any
     }
@@ -636,22 +642,27 @@ impl Channels {
     fn acknowledged(&mut self, last: SequenceNumber, asks: bool) -> Acknowledged {
         self.count_sent();
         let mut news = Acknowledged::new();
-        self.is_asking |= asks;
+        // It was read under another lock. Who comes later may have read it before who came first, and is not to end what that waits for.
+        self.last = self.last.max(last);
+        if asks {
+            self.asked = self.asked.max(Some(last));
+        }
         // What one has noted that gets messages still is not news: it is told with them, and here again when it is ready.
         for reader in self.readers.iter_mut().filter(|reader| reader.is_ready) {
             if news.is_full() {
                 break;
             }
-            let noted = if self.is_asking && reader.below <= last {
-                // Half of what is missing: so not every sample wakes the writer, and it does not run dry.
-                let missing = last.next().0.saturating_sub(reader.below.0.max(1));
-                let at = reader.below.0.max(1).saturating_add((missing / 2).max(1));
-                self.writer.ask_for_note(reader.id, at.cast_unsigned())
-            } else {
-                self.writer.note_of(reader.id)
+            let noted = match self.asked.filter(|asked| reader.below <= *asked) {
+                Some(asked) => {
+                    // Half of what is missing: so not every sample wakes the writer, and it does not run dry.
+                    let from = reader.below.0.max(1);
+                    let missing = asked.next().0.saturating_sub(from);
+                    reader.ask_for_note(&mut self.writer, from.saturating_add((missing / 2).max(1)).cast_unsigned())
+                }
+                None => self.writer.note_of(reader.id),
             };
             // What lies past the last sample is not believed.
-            let noted = noted.unwrap_or(0).min(last.next().0.cast_unsigned());
+            let noted = noted.unwrap_or(0).min(self.last.next().0.cast_unsigned());
             let below = SequenceNumber(noted.cast_signed());
             if below > reader.below {
                 reader.below = below;
@@ -659,7 +670,7 @@ impl Channels {
             }
         }
         // Readers tell once; whoever waits may not be done by that.
-        self.is_asking &= self.readers.iter().any(|reader| reader.below <= last);
+        self.asked = self.asked.filter(|asked| self.readers.iter().any(|reader| reader.below <= *asked));
         news
     }
 
@@ -686,6 +697,16 @@ impl Channels {
         let reader = self.readers.swap_remove(place);
         self.writer.remove(reader.id);
         self.find_gone();
+    }
+}
+
+impl LocalReader {
+    /// Has it tell when it has noted so much, or what it was asked for before and has not noted yet, if that is less: whoever is
+    /// told asks again for what is still missing. What it has noted by now is the answer.
+    fn ask_for_note(&mut self, writer: &mut Writer, at: u64) -> Option<u64> {
+        let noted = writer.note_of(self.id)?;
+        self.asked_note = if self.asked_note > noted { at.min(self.asked_note) } else { at };
+        writer.ask_for_note(self.id, self.asked_note)
     }
 }
 

@@ -9,6 +9,7 @@ use peregrine_transport::shm::{ReaderConfig, ReaderKey, WriterKey};
 use super::questions::{ANSWER_PATIENCE, UNANSWERED_MAX};
 use super::*;
 use crate::driver::reader::ReaderCore;
+use crate::qos::{Limit, ResourceLimits};
 use crate::{
     DataReader, DataWriter, DataWriterBuilder, DdsType, DiscoveryEvent, DomainConfig, DomainParticipant,
     InterfaceSelection, Selector, Topic,
@@ -276,4 +277,65 @@ fn a_channel_that_the_writer_has_ended_is_looked_after_until_it_is_closed() {
     let is_leaving = || lock(&core.outgoing.channels).as_ref().is_some_and(|channels| channels.writer.is_leaving());
     eventually("both sides have closed it", || !is_leaving() && asked(shared(&here)) == 1);
     assert_eq!(writer.shared_memory_readers(), 1);
+}
+
+/// A writer and a reader that has room for one sample, so that it acknowledges another one with each that is taken.
+fn narrow_pair(sides: &[DomainParticipant; 2]) -> (DataWriter<Number>, Arc<WriterCore>, DataReader<Number>) {
+    let writer = topic(&sides[0]).writer_builder().reliable().keep_all().build().unwrap();
+    let limits = ResourceLimits { max_samples: Limit::At(1), ..ResourceLimits::default() };
+    let reader = topic(&sides[1]).reader_builder().reliable().keep_all().resource_limits(limits).build().unwrap();
+    eventually("shared memory is used", || writer.shared_memory_readers() == 1);
+    let core = Arc::clone(sides[0].inner.core.lock().writers.get(&writer.guid().entity).unwrap());
+    (writer, core, reader)
+}
+
+/// Somebody waits for acknowledgements of four samples, of which one is there. What another thread then does must not keep the
+/// news of any of them from whoever waits.
+fn await_one_after_the_other(domain: u32, meanwhile: impl FnOnce(&WriterCore)) {
+    let sides = [participant(domain, "here"), participant(domain, "there")];
+    let (writer, core, reader) = narrow_pair(&sides);
+    let last = (0..4).map(|value| writer.write(&Number { value }).unwrap()).last().unwrap();
+    let is_acknowledged = |number| core.lock().writer.is_acknowledged_by_all(SequenceNumber(number));
+    let look = |last, asks| core.acknowledge(&core.outgoing.acknowledged(last, asks));
+    eventually("one sample is there", || {
+        look(last, true);
+        is_acknowledged(1)
+    });
+    assert!(!is_acknowledged(2));
+    meanwhile(&core);
+    for number in 1..=4 {
+        assert_eq!(reader.wait_and_take(PATIENCE).unwrap().data.unwrap().value, number as u64 - 1);
+        eventually("whoever waits is told of the next one", || is_acknowledged((number + 1).min(4)));
+    }
+}
+
+/// It has read what the last number is before there were more, and comes afterwards.
+#[test]
+fn who_waits_for_acknowledgements_is_told_whoever_looks_late() {
+    for asks in [false, true] {
+        await_one_after_the_other(39, |core| core.acknowledge(&core.outgoing.acknowledged(SequenceNumber(1), asks)));
+    }
+}
+
+#[test]
+fn who_looks_late_sees_what_has_been_acknowledged_since() {
+    let sides = [participant(41, "here"), participant(41, "there")];
+    let (writer, core, reader) = narrow_pair(&sides);
+    // Nobody else hears anything meanwhile.
+    let tending = shared(&sides[0]).tending();
+    let last = (0..4).map(|value| writer.write(&Number { value }).unwrap()).last().unwrap();
+    core.acknowledge(&core.outgoing.acknowledged(last, true));
+    (0..4).for_each(|value| assert_eq!(reader.wait_and_take(PATIENCE).unwrap().data, Some(Number { value })));
+    eventually("all of them are acknowledged", || {
+        core.acknowledge(&core.outgoing.acknowledged(SequenceNumber(1), false));
+        core.lock().writer.is_acknowledged_by_all(last)
+    });
+    drop(tending);
+}
+
+#[test]
+fn who_waits_for_acknowledgements_is_told_while_others_wait_for_more() {
+    await_one_after_the_other(40, |core| {
+        assert!(lock(&core.outgoing.channels).as_mut().unwrap().is_any_behind());
+    });
 }

@@ -289,12 +289,18 @@ fn narrow_pair(sides: &[DomainParticipant; 2]) -> (DataWriter<Number>, Arc<Write
     (writer, core, reader)
 }
 
+/// The number of the last.
+fn write_four(writer: &DataWriter<Number>) -> SequenceNumber {
+    (0..3).for_each(|value| _ = writer.write(&Number { value }).unwrap());
+    writer.write(&Number { value: 3 }).unwrap()
+}
+
 /// Somebody waits for acknowledgements of four samples, of which one is there. What another thread then does must not keep the
 /// news of any of them from whoever waits.
 fn await_one_after_the_other(domain: u32, meanwhile: impl FnOnce(&WriterCore)) {
     let sides = [participant(domain, "here"), participant(domain, "there")];
     let (writer, core, reader) = narrow_pair(&sides);
-    let last = (0..4).map(|value| writer.write(&Number { value }).unwrap()).last().unwrap();
+    let last = write_four(&writer);
     let is_acknowledged = |number| core.lock().writer.is_acknowledged_by_all(SequenceNumber(number));
     let look = |last, asks| core.acknowledge(&core.outgoing.acknowledged(last, asks));
     eventually("one sample is there", || {
@@ -323,7 +329,7 @@ fn who_looks_late_sees_what_has_been_acknowledged_since() {
     let (writer, core, reader) = narrow_pair(&sides);
     // Nobody else hears anything meanwhile.
     let tending = shared(&sides[0]).tending();
-    let last = (0..4).map(|value| writer.write(&Number { value }).unwrap()).last().unwrap();
+    let last = write_four(&writer);
     core.acknowledge(&core.outgoing.acknowledged(last, true));
     (0..4).for_each(|value| assert_eq!(reader.wait_and_take(PATIENCE).unwrap().data, Some(Number { value })));
     eventually("all of them are acknowledged", || {

@@ -320,7 +320,7 @@ impl Pair {
             self.arrive(to, bytes);
         }
         let wall = self.wall();
-        self.readers.iter_mut().for_each(|r| r.handle_timeout(now, wall));
+        self.readers.iter_mut().for_each(|r| _ = r.handle_timeout(now, wall));
         self.writer.handle_timeout(now);
         self.pump();
         true

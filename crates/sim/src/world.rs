@@ -298,7 +298,7 @@ impl World {
         let Some(node) = self.nodes.get_mut(&id) else { return };
         node.participant.handle_timeout(now, wall);
         node.writers.values_mut().for_each(|w| w.handle_timeout(now));
-        node.readers.values_mut().for_each(|r| r.handle_timeout(now, wall));
+        node.readers.values_mut().for_each(|r| _ = r.handle_timeout(now, wall));
         self.settle(id);
     }
 

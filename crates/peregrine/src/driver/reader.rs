@@ -183,8 +183,11 @@ impl ReaderCore {
 
     pub(crate) fn handle_timeout(self: &Arc<Self>, now: Instant, wall: Timestamp) {
         let mut guard = self.lock();
-        guard.reader.handle_timeout(now, wall);
+        let goes_on = guard.reader.handle_timeout(now, wall);
         drop(guard);
+        if goes_on && let Some(shared) = self.domain.shared_memory() {
+            shared.resume(self.guid);
+        }
         self.after(now);
     }
 

@@ -59,7 +59,7 @@ pub(crate) struct WriterState {
     /// Somebody is sending; what others put out meanwhile, that one sends too.
     sending: bool,
     /// A reader gets its samples in another way from now on: what is on its way in messages leaves before they do.
-    messages_first: bool,
+    pub(super) messages_first: bool,
     /// What it sends by, while nobody is sending.
     outbox: Option<Box<Outbox>>,
     /// How often the window had been filled at the last write.

@@ -489,12 +489,15 @@ impl Reader {
         with_history.all(|w| w.was_heard() && w.next > w.announced.newest())
     }
 
-    /// Time has passed.
-    pub fn handle_timeout(&mut self, now: Instant, wall: Timestamp) {
+    /// Time has passed. Says whether there may be room by that for what had to wait for it: whoever hands over, and was refused or
+    /// has something to acknowledge, looks again then, as after [`Self::resume`].
+    pub fn handle_timeout(&mut self, now: Instant, wall: Timestamp) -> bool {
         self.check_liveliness(now, wall);
+        let makes_room = self.cache.next_timeout().is_some_and(|at| at <= now);
         let released = self.cache.handle_timeout(now, &mut self.pool);
         self.note_released(released);
-        if released.samples > 0 && self.stalled {
+        let goes_on = self.stalled && (makes_room || released.samples > 0);
+        if goes_on {
             self.resume(now, wall);
         }
         while let Some(instance) = self.deadline.poll_missed(now) {
@@ -512,6 +515,7 @@ impl Reader {
             }
             self.any_owed |= writer.greeting_due(now);
         }
+        goes_on
     }
 
     /// When to call [`Self::handle_timeout`] next, and what for.

@@ -212,6 +212,11 @@ impl WriterState {
     /// Whether all readers may be given the next sample by who writes it, and nobody else is giving them anything.
     #[inline]
     fn may_write_directly(&self) -> bool {
-        !self.closed && !self.is_handing_over() && !self.has_local_readers() && self.writer.is_direct()
+        // Messages that are to go first may be on their way yet.
+        !self.closed
+            && !self.is_handing_over()
+            && !self.messages_first
+            && !self.has_local_readers()
+            && self.writer.is_direct()
     }
 }

@@ -42,13 +42,13 @@ const HELD_MAX: usize = 512;
 pub(super) struct Incoming {
     pub(super) connector: Connector,
     interrupt: Interrupt,
-    hands: Mutex<Hands>,
+    pub(super) hands: Mutex<Hands>,
     commands: Commands<Command>,
     is_closing: AtomicBool,
 }
 
 /// What one takes with.
-struct Hands {
+pub(super) struct Hands {
     reader: Reader,
     channels: Channels,
     /// To take effect when there is nothing to be taken.

@@ -396,13 +396,18 @@ impl SharedMemory {
             Err(error) => {
                 let reason = NoSharedMemory::NotConnected(error.to_string());
                 self.note_fallback(&participant, writer, reader, reason);
+                // What other readers have told may have been heard meanwhile, and it is to get messages.
+                self.look_after_writer(&core, domain);
+                tending.touched.push(core);
             }
         }
         None
     }
 
     fn look_after(&self, tending: &mut Tending, token: Token, domain: &Arc<Domain>) {
-        let Some(place) = tending.sources.iter().position(|(known, _)| *known == token) else { return };
+        let Some(place) = tending.sources.iter().position(|(known, _)| *known == token) else {
+            return self.look_after_all(tending, domain);
+        };
         match tending.sources.get_mut(place) {
             Some((_, Source::Writer(writer, _))) => {
                 if let Some(writer) = writer.upgrade() {
@@ -425,14 +430,23 @@ impl SharedMemory {
     }
 
     fn look_for_ended(&self, tending: &mut Tending, domain: &Domain) {
-        if !self.has_ended.swap(false, Ordering::SeqCst) {
-            return;
+        if self.has_ended.swap(false, Ordering::SeqCst) {
+            self.look_after_writers(tending, domain, |writer| writer.has_ended_channels());
         }
+    }
+
+    /// It is a channel of which there is a newer one to the same reader, or there was one.
+    #[cold]
+    fn look_after_all(&self, tending: &mut Tending, domain: &Domain) {
+        self.look_after_writers(tending, domain, |_| true);
+    }
+
+    fn look_after_writers(&self, tending: &mut Tending, domain: &Domain, is_meant: impl Fn(&WriterCore) -> bool) {
         let writers = tending.sources.iter().filter_map(|(_, source)| match source {
             Source::Writer(writer, _) => writer.upgrade(),
             Source::Connecting(_) | Source::Reader(_) => None,
         });
-        for writer in writers.filter(|writer| writer.has_ended_channels()).collect::<Vec<_>>() {
+        for writer in writers.filter(|writer| is_meant(writer)).collect::<Vec<_>>() {
             self.look_after_writer(&writer, domain);
             tending.touched.push(writer);
         }

@@ -21,6 +21,7 @@ use peregrine_transport::shm::{
 
 use super::direct::KeptChange;
 use super::metadata::{ALIGNING, Entry};
+use super::rest::LOOK_AGAIN_AFTER;
 use super::{Counters, lock};
 use crate::driver::due::Due;
 use crate::driver::lookout::RoomLookout;
@@ -67,7 +68,9 @@ pub(super) struct Channels {
     /// How much had been published when the writer's timer last called.
     pub(super) published_before: u64,
     /// Some reader is to be looked after, and nothing comes from it any more.
-    must_look_after: bool,
+    pub(super) must_look_after: bool,
+    /// How long until memory is looked for again that nobody may tell of.
+    pub(super) look_again_after: Duration,
     /// There was no memory for a sample, and the next to come is for that.
     is_short: bool,
     /// The number behind the last that was given to all readers that had room.
@@ -85,8 +88,8 @@ pub(super) struct Channels {
 }
 
 pub(super) struct LocalReader {
-    id: ReaderId,
-    guid: Guid,
+    pub(super) id: ReaderId,
+    pub(super) guid: Guid,
     /// What it has noted last.
     below: SequenceNumber,
     /// It was asked to tell when it has noted so much.
@@ -95,6 +98,8 @@ pub(super) struct LocalReader {
     is_reliable: bool,
     /// There was no room for it, from this number on.
     halted_at: Option<SequenceNumber>,
+    /// It was memory that there was none of.
+    is_short: bool,
     /// There was none, nor anything that it or others could give back.
     is_stuck: bool,
     /// It is to get messages instead.
@@ -187,8 +192,10 @@ impl PayloadSlot {
 /// Why something could not be given to a reader.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Unsent {
-    /// There was no room for it. Who makes some tells of it.
+    /// There was no room for it. The reader makes some, and tells of it.
     NoRoom,
+    /// There was no memory. Readers may give some back, and tell of it.
+    NoMemory,
     /// There was none, and nobody is about to make some unless the writer's own side lets go of what it keeps.
     Stuck,
     /// There never will be.
@@ -255,6 +262,7 @@ impl Outgoing {
                 trim_at: MonotonicNs(0),
                 published_before: 0,
                 must_look_after: false,
+                look_again_after: LOOK_AGAIN_AFTER,
                 is_short: false,
                 sent_below: SequenceNumber::ZERO,
                 last: SequenceNumber::ZERO,
@@ -280,6 +288,7 @@ impl Outgoing {
             asked_note: 0,
             is_reliable: overflow == Overflow::Block,
             halted_at: None,
+            is_short: false,
             is_stuck: false,
             is_over: false,
             is_ready: false,
@@ -319,6 +328,7 @@ impl Outgoing {
             }
         }
         self.expect_rest(channels);
+        self.expect_memory(channels);
         self.note_ended(channels);
     }
 
@@ -492,6 +502,11 @@ impl Channels {
         }
     }
 
+    /// Whether a reader waits for memory.
+    pub(super) fn is_short_of_memory(&self) -> bool {
+        self.readers.iter().any(|reader| reader.halted_at.is_some() && reader.is_short)
+    }
+
     fn count_sent(&mut self) {
         self.counters.sent.fetch_add(std::mem::take(&mut self.sent), Ordering::Relaxed);
     }
@@ -522,11 +537,16 @@ impl Channels {
         let reader = self.readers.get_mut(place)?;
         reader.is_stuck &= next == from;
         let Err(unsent) = result else {
+            reader.is_short = false;
             self.sent_below = self.sent_below.max(batch.end());
             return None;
         };
         reader.halted_at = Some(next);
-        let is_stuck = unsent == Unsent::Stuck && !self.is_any_behind();
+        let is_short = matches!(unsent, Unsent::NoMemory | Unsent::Stuck);
+        reader.is_short = is_short;
+        // Also whoever gives nothing back may acknowledge what is kept for that.
+        let is_any_behind = is_short && self.is_any_behind();
+        let is_stuck = unsent == Unsent::Stuck && !is_any_behind;
         let reader = self.readers.get_mut(place)?;
         // The second time: what was acknowledged has been let go of since the first.
         reader.is_over |= unsent == Unsent::TooLong || is_stuck && reader.is_stuck;
@@ -623,7 +643,7 @@ impl Channels {
         self.is_short = loaned.is_err();
         loaned.map_err(|error| match error {
             LoanError::TooLong { .. } => Unsent::TooLong,
-            _ if self.writer.awaits_returns() => Unsent::NoRoom,
+            _ if self.writer.awaits_returns() => Unsent::NoMemory,
             _ => Unsent::Stuck,
         })
     }

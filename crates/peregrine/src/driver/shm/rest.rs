@@ -6,6 +6,7 @@
 //! is acknowledged, expires or is given back.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use peregrine_rtps::time::Instant;
 use peregrine_transport::clock::MonotonicNs;
@@ -17,6 +18,11 @@ use crate::driver::{NEVER, now};
 
 /// What a silent writer may keep, in octets: what small samples lie in is not worth a timer, and takes its time to be made again.
 const KEPT_AT_REST: usize = 1 << 20;
+/// After which time memory is looked for again for a reader that waits for it, at first; each time in vain it is twice as long.
+/// Other processes tell when they give some back. What lies in this one (on loan, with readers of it, in the history for those that
+/// get messages) comes back without a word.
+pub(super) const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(10);
+const LOOK_AGAIN_AFTER_MAX: Duration = Duration::from_secs(1);
 
 impl WriterCore {
     /// Something of its memory may have come back although nothing was written.
@@ -60,6 +66,19 @@ impl Outgoing {
         }
     }
 
+    /// Readers were given what there is: if one waits for memory, it is looked for after a while.
+    pub(super) fn expect_memory(&self, channels: &mut Channels) {
+        if !channels.is_short_of_memory() {
+            channels.look_again_after = LOOK_AGAIN_AFTER;
+            return;
+        }
+        let at = now() + channels.look_again_after.into();
+        channels.look_again_after = (2 * channels.look_again_after).min(LOOK_AGAIN_AFTER_MAX);
+        if at.0 < self.rest.get() {
+            self.rest.set(Some(at));
+        }
+    }
+
     /// Whether there is much memory that nobody is going to look at.
     #[inline]
     fn may_expect_rest(&self) -> bool {
@@ -81,6 +100,8 @@ impl Outgoing {
         self.has_much.store(bytes > KEPT_AT_REST, Ordering::Release);
         self.rest.set(next);
         if let Some(channels) = locked.as_mut() {
+            // They are given what they wait for again, which sets the timer again if it is in vain.
+            channels.must_look_after |= channels.is_short_of_memory();
             self.note_ended(channels);
         }
     }

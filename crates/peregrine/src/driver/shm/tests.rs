@@ -4,12 +4,13 @@
 use std::time::{Duration, Instant as Moment};
 
 use peregrine_rtps::id::{EntityId, GuidPrefix};
-use peregrine_transport::shm::{ReaderConfig, ReaderKey, WriterKey};
+use peregrine_transport::shm::{Connecting, Connection, ReaderConfig, ReaderKey, WriterKey};
 
 use super::questions::{ANSWER_PATIENCE, UNANSWERED_MAX};
 use super::*;
 use crate::driver::reader::ReaderCore;
-use crate::qos::{Limit, ResourceLimits};
+use crate::driver::writer::PayloadSlot;
+use crate::qos::{DataWriterQos, History, Lifespan, Limit, Reliability, ResourceLimits};
 use crate::{
     DataReader, DataWriter, DataWriterBuilder, DdsType, DiscoveryEvent, DomainConfig, DomainParticipant,
     InterfaceSelection, Selector, Topic,
@@ -344,4 +345,148 @@ fn who_waits_for_acknowledgements_is_told_while_others_wait_for_more() {
     await_one_after_the_other(40, |core| {
         assert!(lock(&core.outgoing.channels).as_mut().unwrap().is_any_behind());
     });
+}
+
+/// Connections to a writer in the name of a reader, as a program would ask for them that does not keep to anything. All but the
+/// last are of no use.
+struct Stubborn {
+    reader: peregrine_transport::shm::Reader,
+    address: Address,
+    keys: (WriterKey, ReaderKey),
+}
+
+impl Stubborn {
+    fn new(here: &DomainParticipant, writer: Guid, reader: Guid) -> Self {
+        Self {
+            reader: peregrine_transport::shm::Reader::new(ReaderConfig::default()).unwrap(),
+            address: Address(shared(here).address.0),
+            keys: (WriterKey(writer.to_bytes()), ReaderKey(reader.to_bytes())),
+        }
+    }
+
+    fn ask(&self) -> Connecting {
+        self.reader.connector().connect(self.address, self.keys.0, self.keys.1).unwrap()
+    }
+}
+
+/// `None` for a refusal.
+fn answer(mut connecting: Connecting) -> Option<Connection> {
+    let mut connection = None;
+    eventually("there is an answer", || match connecting.poll() {
+        Ok(answered) => {
+            connection = answered;
+            connection.is_some()
+        }
+        Err(_) => true,
+    });
+    connection
+}
+
+/// What a reader has told is heard by whoever serves the writer's channels next, and told no more.
+#[test]
+fn what_readers_have_told_is_not_lost_when_another_is_refused() {
+    let sides = [participant(42, "here"), participant(42, "there")];
+    let (writer, core, narrow) = narrow_pair(&sides);
+    let other = topic(&sides[1]).reader_builder().best_effort().build().unwrap();
+    eventually("both get samples by shared memory", || writer.shared_memory_readers() == 2);
+    let stubborn = Stubborn::new(&sides[0], writer.guid(), other.guid());
+    let connections: Vec<_> = std::iter::from_fn(|| answer(stubborn.ask())).take(200).collect();
+    assert!(connections.len() < 200, "no writer has so many");
+    let last = write_four(&writer);
+    core.acknowledge(&core.outgoing.acknowledged(last, true));
+    let shared = shared(&sides[0]);
+    let mut tending = shared.tending();
+    let refused = stubborn.ask();
+    assert_eq!(narrow.wait_and_take(PATIENCE).unwrap().data, Some(Number { value: 0 }));
+    eventually("the next one is there, and its acknowledgement", || {
+        let channels = lock(&core.outgoing.channels);
+        let channels = channels.as_ref().unwrap();
+        let noted = channels.readers.iter().filter(|local| local.guid == narrow.guid());
+        noted.filter_map(|local| channels.writer.note_of(local.id)).all(|note| note >= 3)
+    });
+    shared.accept(&mut tending, &sides[0].inner.core.domain);
+    drop(tending);
+    assert!(answer(refused).is_none());
+    let is_acknowledged = || core.lock().writer.is_acknowledged_by_all(SequenceNumber(2));
+    eventually("the control thread has heard of it", is_acknowledged);
+}
+
+/// Its descriptor would otherwise be reported for ever, and its memory stay where it is.
+#[test]
+fn a_channel_of_which_there_is_a_newer_one_is_looked_after_until_it_is_closed() {
+    let sides = [participant(43, "here"), participant(43, "there")];
+    let (writer, core, reader) = large_pair(&sides, |writer| writer.keep_all());
+    // So little that no timer looks at it.
+    writer.write(&Block { octets: vec![1; 100_000] }).unwrap();
+    assert!(reader.wait_for_data(PATIENCE));
+    let held = reader.take_loaned(&Selector::ANY).unwrap();
+    assert_eq!(held.len(), 1);
+    let stubborn = Stubborn::new(&sides[0], writer.guid(), reader.guid());
+    let _connection = answer(stubborn.ask()).unwrap();
+    let is_leaving = || lock(&core.outgoing.channels).as_ref().is_some_and(|channels| channels.writer.is_leaving());
+    assert!(is_leaving());
+    drop(held);
+    eventually("both sides have closed it", || !is_leaving());
+}
+
+/// What other readers hold, or the application has on loan, comes back without a word of the reader that waits for it.
+#[test]
+fn a_reader_that_waits_for_memory_gets_it_whoever_gives_it_back() {
+    let sides = [participant(44, "here"), participant(44, "there")];
+    let (writer, core, reader) = large_pair(&sides, |writer| writer.keep_all().shared_memory_bytes(600_000));
+    let block = |value| Block { octets: vec![value; 100_000] };
+    writer.write(&block(1)).unwrap();
+    assert!(reader.wait_for_data(PATIENCE));
+    let held = reader.take_loaned(&Selector::ANY).unwrap();
+    assert_eq!(held.len(), 1);
+    let lent: Vec<_> = std::iter::from_fn(|| core.loan_slot(100_000)).take(20).collect();
+    assert!((1..20).contains(&lent.len()), "{} slots", lent.len());
+    writer.write(&block(2)).unwrap();
+    // Whatever the reader had told before has been heard.
+    shared(&sides[0]).tend();
+    assert!(core.is_without_room(reader.guid()));
+    lent.into_iter().for_each(PayloadSlot::give_back);
+    assert!(reader.wait_and_take(PATIENCE).unwrap().data == Some(block(2)));
+    drop(held);
+}
+
+/// Samples that were gathered while it got messages come before those by shared memory.
+#[test]
+fn a_reader_that_becomes_ready_gets_first_what_was_gathered_for_it() {
+    let sides = [participant(45, "here"), participant(45, "there")];
+    // The reader's side does not answer yet.
+    let hands = lock(&shared(&sides[1]).incoming.hands);
+    let writer = topic(&sides[0]).writer_builder().best_effort().batching(1000, PATIENCE).build().unwrap();
+    let reader = topic(&sides[1]).reader_builder().keep_all().build().unwrap();
+    let core = Arc::clone(sides[0].inner.core.lock().writers.get(&writer.guid().entity).unwrap());
+    eventually("the writer has a channel", || core.has_channel(reader.guid()));
+    let tending = shared(&sides[0]).tending();
+    drop(hands);
+    (0..2).for_each(|value| _ = writer.write(&Number { value }).unwrap());
+    eventually("it is ready", || !core.look_after_local_readers().ready.is_empty());
+    writer.write(&Number { value: 2 }).unwrap();
+    assert!(!core.lock().messages_first, "they have left");
+    core.after();
+    drop(tending);
+    for value in 0..3 {
+        assert_eq!(reader.wait_and_take(PATIENCE).unwrap().data, Some(Number { value }));
+    }
+}
+
+/// It has room again without anybody having taken anything.
+#[test]
+fn a_reader_whose_samples_expire_acknowledges_what_waited_for_that() {
+    let sides = [participant(46, "here"), participant(46, "there")];
+    let limits = ResourceLimits { max_samples: Limit::At(1), ..ResourceLimits::default() };
+    let qos = DataWriterQos {
+        reliability: Reliability::RELIABLE,
+        history: History::KeepAll,
+        lifespan: Lifespan { duration: Span::from_millis(200) },
+        ..DataWriterQos::default()
+    };
+    let writer = topic(&sides[0]).writer_builder().qos(qos).build().unwrap();
+    let _reader = topic(&sides[1]).reader_builder().reliable().keep_all().resource_limits(limits).build().unwrap();
+    eventually("shared memory is used", || writer.shared_memory_readers() == 1);
+    (0..2).for_each(|value| _ = writer.write(&Number { value }).unwrap());
+    writer.wait_for_acknowledgments(PATIENCE).unwrap();
 }

@@ -251,7 +251,7 @@ impl Side {
             Step::Resume => reader.resume(now, wall),
             Step::Unmatch(from) => told = reader.unmatch_writer(now, wall, writer(from)),
             Step::Match(from) => told = reader.match_writer(now, matched(from, self.reliable)),
-            Step::Timeout => reader.handle_timeout(now, wall),
+            Step::Timeout => told = reader.handle_timeout(now, wall),
         }
         let reader = &mut self.reader;
         let mut events: Vec<_> = std::iter::from_fn(|| reader.poll_event()).collect();
@@ -261,6 +261,28 @@ impl Side {
         let state = (reader.is_stalled(), reader.has_transmit(), reader.waiting(), reader.poll_timeout());
         format!("{told} {handed:?} {events:?} {below:?} {state:?} {:?} {}", reader.counters(), reader.cache().len())
     }
+}
+
+/// Whoever hands over has to know, for it asks for nothing again by itself.
+#[test]
+fn a_reader_says_that_it_goes_on_when_samples_expire() {
+    let mut config = ReaderConfig { reliable: true, ..ReaderConfig::new(reader_guid(1)) };
+    config.cache.history = HistoryKind::KeepAll;
+    config.cache.limits = ResourceLimits { max_samples: 1, ..ResourceLimits::default() };
+    let mut reader = Reader::new(config);
+    let rx = |at| Reception { now: Instant(at), wall: Timestamp::from_unix_nanos(at), buffer: None, source: FROM };
+    assert!(reader.match_writer(Instant(0), matched(0, true)));
+    let expiring =
+        SampleMeta { lifespan: Some(Span(100)), source_timestamp: Timestamp::INVALID, ..meta(ChangeKind::Alive, 0) };
+    assert!(reader.handle_change(&rx(1), writer(0), SequenceNumber(1), expiring, &Payload::default()));
+    reader.handle_change(&rx(2), writer(0), SequenceNumber(2), meta(ChangeKind::Alive, 0), &Payload::default());
+    assert!(reader.is_stalled());
+    assert!(!reader.handle_timeout(Instant(50), Timestamp::from_unix_nanos(50)));
+    assert_eq!(reader.acknowledged_below(writer(0)), Some(SequenceNumber(2)));
+    assert!(reader.handle_timeout(Instant(200), Timestamp::from_unix_nanos(200)));
+    assert_eq!(reader.acknowledged_below(writer(0)), Some(SequenceNumber(3)));
+    assert!(!reader.is_stalled());
+    assert!(!reader.handle_timeout(Instant(201), Timestamp::from_unix_nanos(201)));
 }
 
 proptest! {

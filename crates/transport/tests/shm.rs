@@ -567,6 +567,65 @@ fn readers_that_a_writer_has_parted_from_count_as_long_as_they_hold_something() 
     setup.admit(&mut reader, Overflow::Block);
 }
 
+/// Two readers, and no memory but what the first of them holds, from whom the writer has parted.
+fn parted_from_who_holds_all() -> (Setup, [Reader; 2], Vec<Sample>) {
+    let mut setup = Setup::new(WriterConfig { max_bytes: 1 << 20, ..Default::default() });
+    let mut readers = [reader(), reader()];
+    let [(parted, _), _] = readers.each_mut().map(|reader| setup.admit(reader, Overflow::Block));
+    (0..2).for_each(|number| setup.publish(number, 400_000));
+    let [first, second] = &mut readers;
+    let held = std::iter::from_fn(|| first.take().unwrap()).collect();
+    assert_eq!(take_all(second), [0, 1]);
+    setup.writer.remove(parted);
+    assert!(setup.writer.poll_gone().is_some() && setup.writer.is_leaving());
+    assert!(setup.writer.loan(400_000).is_err());
+    (setup, readers, held)
+}
+
+#[test]
+fn who_waits_for_memory_is_told_by_readers_that_the_writer_has_parted_from() {
+    let (mut setup, _readers, mut held) = parted_from_who_holds_all();
+    setup.writer.ask_for_room(true);
+    assert!(setup.writer.loan(400_000).is_err() && !setup.writer.take_told());
+    held.pop();
+    let is_readable = |fd| event::wait_readable(fd, MonotonicNs::now()).unwrap();
+    assert!(setup.writer.descriptors().any(is_readable));
+    setup.writer.service();
+    assert!(setup.writer.take_told());
+    assert!(setup.writer.loan(400_000).is_ok());
+    setup.writer.ask_for_room(true);
+    setup.writer.ask_no_more();
+    held.pop();
+    setup.writer.service();
+    assert!(!setup.writer.take_told(), "it waits no more");
+}
+
+#[test]
+fn memory_is_waited_for_that_readers_hold_from_whom_the_writer_has_parted() {
+    let (mut setup, _readers, held) = parted_from_who_holds_all();
+    std::thread::scope(|threads| {
+        threads.spawn(move || drop(held));
+        assert!(setup.writer.wait_for_slot(400_000, soon()).unwrap());
+    });
+}
+
+/// A process that ends tells nothing, and whoever sees that its link is closed may be another than who waits for memory.
+#[test]
+fn who_waits_for_memory_learns_that_a_reader_has_closed_from_whom_the_writer_has_parted() {
+    let mut setup = Setup::new(WriterConfig { max_bytes: 1 << 20, ..Default::default() });
+    let mut parted = reader();
+    let (id, _) = setup.admit(&mut parted, Overflow::Block);
+    setup.publish(0, 600_000);
+    setup.writer.remove(id);
+    assert!(setup.writer.poll_gone().is_some());
+    setup.writer.ask_for_room(true);
+    assert!(setup.writer.loan(600_000).is_err() && !setup.writer.take_told());
+    drop(parted);
+    setup.writer.trim();
+    assert!(setup.writer.take_told());
+    assert!(setup.writer.loan(600_000).is_ok());
+}
+
 #[test]
 fn configurations_that_cannot_be_are_refused() {
     for (entries, max_holds) in [(0, 1), (3, 1), (1 << 15, 1), (1, 0), (1, 1 << 15)] {

@@ -31,9 +31,12 @@ impl Reader {
         self.note_alive(rx.now, index);
         self.note_started(rx, index, number);
         if !self.is_wanted(index, number) {
+            // If it came in a message and waits, it does not come again from now on.
+            let waiting = self.writers.get_mut(index).and_then(|proxy| proxy.early.get_mut(&number));
+            waiting.into_iter().for_each(|early| early.is_handed_over = true);
             return true;
         }
-        let early = Early { at: rx.now, meta, payload: payload.clone() };
+        let early = Early { at: rx.now, meta, payload: payload.clone(), is_handed_over: true };
         self.accept(rx.now, rx.wall, index, number, early);
         self.settle_memory(index);
         self.writers.get(index).is_some_and(|proxy| !proxy.info.reliable || proxy.is_settled(number))

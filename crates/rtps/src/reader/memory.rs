@@ -52,7 +52,7 @@ impl MemoryAccount {
 impl Reader {
     /// Makes room for `bytes` to be held of the sample `number`. Whoever holds most gives its newest up: it is asked for
     /// again, or counts as lost if nobody repairs it. `false` when there is no room to be made without taking it from
-    /// writers that hold less than this one would.
+    /// writers that hold less than this one would, or what they will not send again.
     pub(super) fn make_room(&mut self, index: usize, number: SequenceNumber, bytes: usize) -> bool {
         loop {
             let Some(asking) = self.writers.get(index) else { return false };
@@ -65,7 +65,10 @@ impl Reader {
             let (slot, prefix) = (asking.slot, asking.info.guid.prefix);
             let would_hold = asking.held_bytes().saturating_add(bytes);
             let others = self.writers.iter().filter(|w| {
-                w.slot != slot && w.held_bytes() > would_hold && (!is_account_full || w.info.guid.prefix == prefix)
+                w.slot != slot
+                    && w.held_bytes() > would_hold
+                    && (!is_account_full || w.info.guid.prefix == prefix)
+                    && w.has_any_to_give_up()
             });
             let victim = others.max_by_key(|w| w.held_bytes()).map_or(slot, |w| w.slot);
             if !self.give_up_of(victim, if victim == slot { number } else { SequenceNumber::ZERO }) {

@@ -375,7 +375,7 @@ impl Reader {
             WirePayload::None => &[],
             WirePayload::Data(bytes) | WirePayload::Key(bytes) => bytes,
         };
-        let sample = Early { at: rx.now, meta, payload: self.hold(bytes, rx.buffer) };
+        let sample = Early { at: rx.now, meta, payload: self.hold(bytes, rx.buffer), is_handed_over: false };
         if is_due {
             self.accept_due(rx, index, data.sequence_number, sample);
             return;
@@ -408,7 +408,7 @@ impl Reader {
         match proxy.reassembly.accept(rx.now, frag, meta, room, proxy.tolerance, &mut self.pool) {
             Ok(None) => {}
             Ok(Some(complete)) => {
-                let early = Early { at: rx.now, meta: complete.meta, payload: complete.payload };
+                let early = Early { at: rx.now, meta: complete.meta, payload: complete.payload, is_handed_over: false };
                 self.accept(rx.now, rx.wall, index, number, early);
             }
             Err(Refused::Duplicate) => {
@@ -693,13 +693,16 @@ impl Reader {
             }
             let number = proxy.next;
             let Some(early) = proxy.take_early(number) else { return };
-            if let Err(refused) = self.deliver(now, wall, index, number, early) {
-                self.stall(index, number, refused);
+            let result = self.deliver(now, wall, index, number, early);
+            let Some(proxy) = self.writers.get_mut(index) else { return };
+            if let Err(refused) = result {
+                // It was accepted before: room for it is not looked for again, and may be wanted by others by now.
+                proxy.put_back(number, refused);
+                self.settle_memory(index);
+                self.stalled = true;
                 return;
             }
-            if let Some(proxy) = self.writers.get_mut(index) {
-                proxy.next = number.next();
-            }
+            proxy.next = number.next();
         }
     }
 
@@ -734,7 +737,7 @@ impl Reader {
         sample: Early,
     ) -> Result<(), Early> {
         let Some(proxy) = self.writers.get(index) else { return Ok(()) };
-        let Early { at, meta, payload } = sample;
+        let Early { at, meta, payload, is_handed_over } = sample;
         let Some(instance) = self.instance_of(&meta, &payload) else {
             self.counters.undecodable += 1;
             self.pool.recycle(payload);
@@ -773,7 +776,7 @@ impl Reader {
                     self.counters.rejected += 1;
                     self.events.push_back(ReaderEvent::SampleRejected(reason, instance));
                 }
-                return Err(Early { at, meta, payload: arrival.payload });
+                return Err(Early { at, meta, payload: arrival.payload, is_handed_over });
             }
         }
         Ok(())

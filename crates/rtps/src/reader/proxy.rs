@@ -52,6 +52,8 @@ pub(super) struct Early {
     pub(super) at: Instant,
     pub(super) meta: SampleMeta,
     pub(super) payload: Payload,
+    /// It was handed over. Its writer takes it for delivered, and does not send it again.
+    pub(super) is_handed_over: bool,
 }
 
 #[derive(Debug)]
@@ -266,6 +268,21 @@ impl WriterProxy {
         self.early_bytes.saturating_add(self.reassembly.bytes())
     }
 
+    /// Whether [`Self::give_up_one`] would find something.
+    pub(super) fn has_any_to_give_up(&self) -> bool {
+        if self.info.reliable {
+            self.newest_to_give_up(SequenceNumber::ZERO).is_some()
+        } else {
+            self.reassembly.oldest().is_some()
+        }
+    }
+
+    /// The newest after `number` that comes again when it is asked for.
+    fn newest_to_give_up(&self, number: SequenceNumber) -> Option<SequenceNumber> {
+        let early = self.early.iter().rev().find(|(_, early)| !early.is_handed_over).map(|(number, _)| *number);
+        early.max(self.reassembly.newest()).filter(|newest| *newest > number)
+    }
+
     /// Throws something away to make room for `number`: the newest after it, for what comes last can best be asked for
     /// again; without repair the oldest that is incomplete, for it will hardly be completed. Says whether there was one.
     pub(super) fn give_up_one(&mut self, number: SequenceNumber, pool: &mut BufferPool) -> bool {
@@ -274,13 +291,18 @@ impl WriterProxy {
             oldest.into_iter().for_each(|oldest| self.reassembly.forget(oldest, pool));
             return oldest.is_some();
         }
-        let early = self.early.last_key_value().map(|(number, _)| *number);
-        let Some(newest) = early.max(self.reassembly.newest()).filter(|newest| *newest > number) else { return false };
+        let Some(newest) = self.newest_to_give_up(number) else { return false };
         match self.take_early(newest) {
             Some(early) => pool.recycle(early.payload),
             None => self.reassembly.forget(newest, pool),
         }
         true
+    }
+
+    /// Keeps a sample on that [`Self::take_early`] has just taken.
+    pub(super) fn put_back(&mut self, number: SequenceNumber, early: Early) {
+        self.early_bytes = self.early_bytes.saturating_add(early.payload.held_bytes());
+        self.early.insert(number, early);
     }
 
     /// Keeps a sample until its turn; gives it back when there is no room.
@@ -291,8 +313,7 @@ impl WriterProxy {
         if full && number != self.next {
             return Err(early);
         }
-        self.early_bytes = self.early_bytes.saturating_add(bytes);
-        self.early.insert(number, early);
+        self.put_back(number, early);
         Ok(())
     }
 

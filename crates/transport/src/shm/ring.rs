@@ -181,6 +181,8 @@ pub(super) struct Sender<T> {
     cells: Vec<u64>,
     news: u64,
     asked: u64,
+    /// How far the reader was asked to come before it tells.
+    wake_at: u64,
     note_asked: u64,
 }
 
@@ -195,8 +197,9 @@ impl<T: Copy> Sender<T> {
         ring.store(RING_WAKE_AT, AWAKE, Ordering::Release);
         ring.store(RING_NOTE_AT, AWAKE, Ordering::Release);
         let (queued, held, cells) = (VecDeque::with_capacity(shape.entries as usize), Vec::new(), Vec::new());
+        let (head, tail, passed, wake_at) = (0, 0, 0, AWAKE);
         let (news, asked, note_asked) = (0, 0, 0);
-        Ok(Self { ring, holds, shape, head: 0, tail: 0, passed: 0, queued, held, cells, news, asked, note_asked })
+        Ok(Self { ring, holds, shape, head, tail, passed, queued, held, cells, news, asked, wake_at, note_asked })
     }
 
     pub(super) fn overflow(&self) -> Overflow {
@@ -301,18 +304,23 @@ impl<T: Copy> Sender<T> {
         self.ring.store(RING_NEWS, self.news, Ordering::Release);
     }
 
-    /// Asks the reader to tell when it has passed half of the backlog, or to tell whatever it gives back. To be followed
-    /// by another look before waiting.
+    /// Asks the reader to tell when it has passed half of the backlog, or to tell whatever it gives back. Once for both, if
+    /// it was asked for both since [`Self::ask_no_more`]: then for what comes first. To be followed by another look before
+    /// waiting.
     pub(super) fn ask_to_be_told(&mut self, anything: bool) {
         let target = if anything { 0 } else { self.head - u64::from(self.shape.entries / 2).min(self.head) };
+        // Who asked before may still wait for less.
+        self.wake_at = self.wake_at.min(target);
         self.asked += 1;
         self.ring.store(RING_ASKED, self.asked, Ordering::Release);
-        self.ring.store(RING_WAKE_AT, target, Ordering::Release);
+        self.ring.store(RING_WAKE_AT, self.wake_at, Ordering::Release);
         // With the fence of `Shared::wants_to_be_told`.
         fence(Ordering::SeqCst);
     }
 
+    /// Ends all asking: who still waits asks again.
     pub(super) fn ask_no_more(&mut self) {
+        self.wake_at = AWAKE;
         self.ring.store(RING_WAKE_AT, AWAKE, Ordering::Release);
     }
 

@@ -288,12 +288,18 @@ impl Writer {
     /// `anything` whatever it is, else room for half a ring. To be followed by another attempt, and, when it waits no more,
     /// by [`Self::ask_no_more`].
     pub fn ask_for_room(&mut self, anything: bool) {
-        self.channels.iter_mut().for_each(|channel| channel.sender.ask_to_be_told(anything));
+        self.asked(anything).for_each(|channel| channel.sender.ask_to_be_told(anything));
+    }
+
+    /// Who has what this writer waits for. Of readers it has parted from that is memory, but no room in a ring.
+    fn asked(&mut self, anything: bool) -> impl Iterator<Item = &mut Channel> {
+        let leaving = self.leaving.iter_mut().filter(move |_| anything);
+        self.channels.iter_mut().chain(leaving)
     }
 
     /// Ends what [`Self::ask_for_room`] has begun.
     pub fn ask_no_more(&mut self) {
-        self.channels.iter_mut().for_each(|channel| channel.sender.ask_no_more());
+        self.asked(true).for_each(|channel| channel.sender.ask_no_more());
     }
 
     /// The descriptor of a reader, readable when [`Self::service`] has something to do; `None` if it is gone.
@@ -340,7 +346,8 @@ impl Writer {
         self.was_told || !self.gone.is_empty()
     }
 
-    /// Whether a reader has told what it was [asked for](Self::ask_for_room) since the last call. Its descriptor says so only
+    /// Whether a reader has told what it was [asked for](Self::ask_for_room) since the last call, or one [removed](Self::remove)
+    /// earlier has given back all it had by closing its side. Its descriptor says so only
     /// until another call has listened to it, as [`Self::loan`] does when there is no memory left.
     #[inline]
     pub fn take_told(&mut self) -> bool {
@@ -401,7 +408,7 @@ impl Writer {
 
     /// The descriptors that become readable when [`Self::service`] has something to do.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.channels.iter().map(|channel| channel.link.as_fd())
+        self.channels.iter().chain(&self.leaving).map(|channel| channel.link.as_fd())
     }
 
     /// What it has and does.
@@ -587,6 +594,8 @@ impl Writer {
             }
         }
         for channel in self.leaving.extract_if(.., |channel| channel.gone.is_some()) {
+            // Nobody is told that it is gone, but what it had is there again.
+            self.was_told = true;
             Self::release_all(&mut self.pool, channel);
         }
     }
@@ -604,7 +613,7 @@ impl Writer {
         mut done: impl FnMut(&mut Self) -> bool,
     ) -> io::Result<bool> {
         loop {
-            for channel in &mut self.channels {
+            for channel in self.asked(anything) {
                 if anything || !channel.has_room_or_evicts() {
                     channel.sender.ask_to_be_told(anything);
                 }
@@ -613,14 +622,12 @@ impl Writer {
             let is_late = MonotonicNs::now() >= deadline;
             let mut result = Ok(false);
             if !is_done && !is_late {
-                let descriptors = self.channels.iter().map(|channel| channel.link.as_fd().as_raw_fd());
+                let descriptors = self.asked(anything).map(|channel| channel.link.as_fd().as_raw_fd());
                 let mut requests: Vec<libc::pollfd> =
                     descriptors.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
                 result = event::poll(&mut requests, Some(deadline.since(MonotonicNs::now())));
             }
-            for channel in &mut self.channels {
-                channel.sender.ask_no_more();
-            }
+            self.ask_no_more();
             self.service();
             result?;
             if is_done || is_late {

@@ -344,3 +344,119 @@ fn a_value_is_passed_on_while_nothing_is_kept() {
     assert!(side.passed(&rx, (0, 0), &Selector { max_samples: 0, ..Selector::ANY }, &mut out));
     assert_eq!((side.passed, out.len(), side.reader.cache().len()), (2, 4, 1));
 }
+
+/// What holding a sample costs: the length of its buffer.
+const SAMPLE: usize = 1024;
+const RX: Reception<'static> = Reception { now: Instant(1), wall: Timestamp::INVALID, buffer: None, source: FROM };
+
+/// A reader of two writers that has room for one sample in its cache and for four that wait.
+fn short_of_memory(account: &Arc<MemoryAccount>) -> Reader {
+    let mut config = ReaderConfig::new(reader_guid(0));
+    config.reliable = true;
+    config.cache.history = HistoryKind::KeepAll;
+    config.cache.limits = ResourceLimits { max_samples: 1, ..ResourceLimits::UNLIMITED };
+    config.memory_per_reader = 4 * SAMPLE;
+    let mut reader = Reader::new(config);
+    for number in 0..2 {
+        let info = MatchedWriter { memory: Arc::clone(account), ..matched(number, true) };
+        assert!(reader.match_writer(Instant(0), info));
+    }
+    reader
+}
+
+fn hand_over(reader: &mut Reader, from: u8, number: i64) -> bool {
+    let payload = reader.copy_of(&[0; 1000]);
+    reader.handle_change(&RX, writer(from), SequenceNumber(number), meta(ChangeKind::Alive, 1), &payload)
+}
+
+/// The same in a message.
+fn send(reader: &mut Reader, from: u8, number: i64) {
+    let data = Data {
+        reader: reader_guid(0).entity,
+        writer: writer(from).entity,
+        sequence_number: SequenceNumber(number),
+        inline_qos: None,
+        payload: WirePayload::Data(&[0; 1000]),
+        non_standard_payload: false,
+    };
+    reader.handle_data(&RX, writer(from), meta(ChangeKind::Alive, 1), &data);
+}
+
+/// What the application takes: the writers and numbers.
+fn take(reader: &mut Reader) -> Vec<(Guid, i64)> {
+    let mut out = vec![];
+    reader.select(&Selector::ANY, true, &mut out);
+    if reader.is_stalled() {
+        reader.resume(RX.now, RX.wall);
+    }
+    out.iter().map(|selected| (selected.info.writer, selected.info.sequence_number.0)).collect()
+}
+
+/// Its writer does not send it again: there is no room for others until the application takes some.
+#[test]
+fn what_was_handed_over_is_not_given_up() {
+    let account = Arc::default();
+    let mut reader = short_of_memory(&account);
+    let (mut next, mut refused, mut taken) = ([1, 1], 0, [vec![], vec![]]);
+    for _ in 0..100 {
+        for from in [0, 1] {
+            let number = &mut next[usize::from(from)];
+            while *number <= 10 && hand_over(&mut reader, from, *number) {
+                *number += 1;
+            }
+            refused += u64::from(*number <= 10);
+            assert!(reader.waiting().bytes <= 4 * SAMPLE);
+            assert_eq!(account.held_bytes(), reader.waiting().bytes);
+        }
+        for (from, number) in take(&mut reader) {
+            taken[usize::from(from == writer(1))].push(number);
+        }
+    }
+    assert_eq!(taken, [(); 2].map(|()| (1..=10).collect::<Vec<_>>()));
+    let counters = reader.counters();
+    assert_eq!((counters.samples, counters.lost, account.held_bytes()), (20, 0, 0));
+    assert!(refused > 0);
+    assert_eq!(counters.memory_limited, refused, "nothing else was given up");
+}
+
+/// From then on, its writer does not send again what the reader has from a message.
+#[test]
+fn what_is_handed_over_after_it_came_in_a_message_is_not_given_up() {
+    for is_handed_over in [false, true] {
+        let mut reader = short_of_memory(&Arc::default());
+        assert!((1..=4).all(|number| hand_over(&mut reader, 0, number)));
+        send(&mut reader, 0, 5);
+        assert_eq!(reader.waiting().samples, 4);
+        if is_handed_over {
+            assert!(hand_over(&mut reader, 0, 5));
+        }
+        assert_eq!(hand_over(&mut reader, 1, 1), !is_handed_over, "the other one gives up what comes again");
+        let taken: Vec<_> = (0..10).flat_map(|_| take(&mut reader)).filter(|(from, _)| *from == writer(0)).collect();
+        assert_eq!(taken.len(), if is_handed_over { 5 } else { 4 });
+    }
+}
+
+/// What has waited waits on, whatever other readers hold of the same participant by then.
+#[test]
+fn what_was_handed_over_and_waits_needs_no_room_again() {
+    let account = Arc::new(MemoryAccount::new(4 * SAMPLE));
+    let mut reader = short_of_memory(&account);
+    assert!((1..=4).all(|number| hand_over(&mut reader, 0, number)));
+    account.recharge(0, 4 * SAMPLE);
+    let taken: Vec<_> = (0..10).flat_map(|_| take(&mut reader)).collect();
+    assert_eq!(taken, [1, 2, 3, 4].map(|number| (writer(0), number)));
+    assert_eq!(account.held_bytes(), 4 * SAMPLE);
+}
+
+/// What is due first finds room among what comes again, even if others hold more that does not.
+#[test]
+fn who_sends_again_makes_room_where_others_do_not() {
+    let mut reader = short_of_memory(&Arc::default());
+    assert!((1..=4).all(|number| hand_over(&mut reader, 0, number)));
+    assert!(reader.handle_available(&RX, writer(1), SequenceNumber(1), SequenceNumber(2)));
+    send(&mut reader, 1, 2);
+    send(&mut reader, 1, 1);
+    assert_eq!((reader.waiting().samples, reader.counters().memory_limited), (4, 1));
+    let taken: Vec<_> = (0..10).flat_map(|_| take(&mut reader)).collect();
+    assert!(taken.contains(&(writer(1), 1)) && taken.len() == 5, "{taken:?}");
+}

@@ -341,6 +341,28 @@ fn who_passes_entries_tells_a_writer_that_waits_once() {
     }
 }
 
+/// Who waits for memory is told of a slot also after another has asked for room in the ring, once.
+#[test]
+fn who_asks_for_room_does_not_end_what_another_waits_for() {
+    let pages = Pages::new(4, 4, Overflow::Block);
+    let (mut sender, shared, mut receiver) = (pages.sender(), pages.shared(), Receiver::new());
+    (0..4).for_each(|number| sender.send(&Descriptor::default(), number));
+    let held = receiver.take(&shared).unwrap().unwrap();
+    sender.ask_to_be_told(true);
+    sender.ask_to_be_told(false);
+    assert!(shared.release(held.cell), "the slot is what the first has asked for");
+    let held = receiver.take(&shared).unwrap().unwrap();
+    assert!(!held.tell && !shared.release(held.cell), "it was told, and has not asked again");
+    // Nothing is left of that when it asks anew.
+    sender.ask_no_more();
+    sender.reclaim(|_| {}).unwrap();
+    (4..6).for_each(|number| sender.send(&Descriptor::default(), number));
+    sender.ask_to_be_told(false);
+    let held = receiver.take(&shared).unwrap().unwrap();
+    assert!(!held.tell && !shared.release(held.cell), "it has not passed half of the ring");
+    assert!(receiver.take(&shared).unwrap().unwrap().tell);
+}
+
 #[test]
 fn entries_of_a_writer_that_evicts_are_not_shown_in_place() {
     let pages = Pages::new(4, 3, Overflow::Evict);

@@ -403,3 +403,59 @@ fn a_thread_that_polls_comes_back_when_something_is_handed_over() {
         polling.join().unwrap();
     });
 }
+
+/// An asynchronous writer hands over in its turn, and has one whenever there is something.
+#[test]
+fn late_joiners_of_an_asynchronous_writer_get_what_is_kept() {
+    let here = participant(direct());
+    let topic = here.topic::<Reading>("late joiners").unwrap();
+    let mode = PublishMode::Asynchronous { flow: FlowController::fast() };
+    let writer = topic.writer_builder().reliable().keep_all().transient_local().publish_mode(mode).build().unwrap();
+    (0..3).for_each(|value| _ = writer.write(&Reading::new(1, value)).unwrap());
+    let reader = topic.reader_builder().reliable().keep_all().transient_local().build().unwrap();
+    for value in 0..3 {
+        assert_eq!(reader.wait_and_take(PATIENCE).unwrap().data, Some(Reading::new(1, value)));
+    }
+}
+
+/// The call for the second writer's turn comes while the publishing thread itself waits, in a listener.
+#[test]
+fn a_listener_that_writes_and_waits_does_not_hold_up_what_it_wrote() {
+    let here = participant(direct());
+    let mode = || PublishMode::Asynchronous { flow: FlowController::fast() };
+    let [first, second] = ["asked", "answered"].map(|name| here.topic::<Reading>(name).unwrap());
+    let answers = second.writer_builder().reliable().keep_all().publish_mode(mode()).build().unwrap();
+    let answered = second.reader_builder().reliable().keep_all().build().unwrap();
+    answers.wait_for_readers(1, PATIENCE).unwrap();
+    let (told, waited) = sync_channel(1);
+    let answer = move |reader: &DataReader<Reading>| {
+        for sample in reader.take().unwrap() {
+            answers.write(&sample.data.unwrap()).unwrap();
+            told.send(answers.wait_for_acknowledgments(Duration::from_millis(20))).unwrap();
+        }
+    };
+    let _asked = first.reader_builder().reliable().keep_all().on_data(answer).build().unwrap();
+    let writer = first.writer_builder().reliable().keep_all().publish_mode(mode()).build().unwrap();
+    writer.wait_for_readers(1, PATIENCE).unwrap();
+    writer.write(&Reading::new(1, 7)).unwrap();
+    let waited = waited.recv_timeout(PATIENCE).unwrap();
+    assert!(matches!(waited, Err(Error::Timeout(_))), "it publishes on the thread that waits: {waited:?}");
+    assert_eq!(answered.wait_and_take(PATIENCE).unwrap().data, Some(Reading::new(1, 7)));
+}
+
+/// By that the writer goes, and is to be taken from its reader.
+#[test]
+fn a_listener_may_own_the_writer_of_what_it_listens_to() {
+    let here = participant(direct());
+    let (writer, reader) = pair::<Reading>(&here, &here, "owned");
+    let name_of_topic = writer.topic().name().to_owned();
+    let listen = move |_: &DataReader<Reading>| assert_eq!(writer.topic().name(), name_of_topic);
+    let listener = here.topic::<Reading>("owned").unwrap().reader_builder().on_data(listen).build().unwrap();
+    let (done, is_done) = sync_channel(1);
+    thread::spawn(move || {
+        listener.set_listener(None, StatusMask::NONE);
+        done.send(()).unwrap();
+    });
+    is_done.recv_timeout(PATIENCE).expect("it does not wait for itself");
+    common::eventually("the writer is gone", || reader.subscription_matched_status().current_count == 0);
+}

@@ -29,7 +29,8 @@ impl GuardCondition {
 
     /// Makes it true, or no longer true.
     pub fn set_trigger_value(&self, value: bool) {
-        self.inner.is_set.store(value, Ordering::Release);
+        // Whoever waits clears its signal, then looks here.
+        self.inner.is_set.store(value, Ordering::SeqCst);
         if value {
             self.inner.wakers.lock().unwrap_or_else(PoisonError::into_inner).wake_all();
         }
@@ -38,7 +39,7 @@ impl GuardCondition {
 
 impl Trigger for Inner {
     fn is_triggered(&self) -> bool {
-        self.is_set.load(Ordering::Acquire)
+        self.is_set.load(Ordering::SeqCst)
     }
 
     fn watch(&self, waker: Waker) -> u64 {

@@ -73,7 +73,7 @@ impl WriterCore {
         handing: &mut Handing,
         told: &mut Told,
     ) -> MutexGuard<'c, WriterState> {
-        while guard.writer.poll_hand_over(&mut handing.batch) {
+        while !guard.messages_first && guard.writer.poll_hand_over(&mut handing.batch) {
             let readers = Arc::clone(&guard.local);
             drop(guard);
             self.share(&handing.batch, &mut handing.halted);

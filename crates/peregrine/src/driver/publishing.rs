@@ -63,7 +63,6 @@ impl Publishing {
 
     /// Gives each writer its turn whose time has come; returns the time of the next one.
     pub(super) fn go_round(&self) -> u64 {
-        let mut next = NEVER;
         let now = now();
         let writers = self.turns().queue.len();
         for _ in 0..writers {
@@ -77,13 +76,12 @@ impl Publishing {
                     Turn::Over => continue,
                 }
             };
-            next = next.min(at.0);
             self.put(at, writer);
         }
+        // Of those too that were added meanwhile: a listener that waited may have slept through the call.
         let turns = self.turns();
         self.has_turns.store(!turns.queue.is_empty(), Ordering::Release);
-        drop(turns);
-        next
+        turns.queue.iter().map(|(at, _)| at.0).min().unwrap_or(NEVER)
     }
 
     /// Whether a round may be of use.

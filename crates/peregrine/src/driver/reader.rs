@@ -308,8 +308,11 @@ impl ReaderCore {
     pub(crate) fn close(&self) {
         let mut guard = self.lock();
         guard.closed = true;
-        guard.hook = None;
+        let listener = guard.hook.take();
         guard.wakers.wake_all();
+        drop(guard);
+        // It may own entities, which then go.
+        drop(listener);
     }
 
     pub(super) fn acknowledge<'c>(&'c self, mut guard: MutexGuard<'c, ReaderState>, now: Instant) {

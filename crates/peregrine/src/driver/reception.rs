@@ -182,6 +182,10 @@ impl<T: Default> Reception<T> {
                 }
                 continue;
             };
+            if self.has_news.load(Ordering::SeqCst) {
+                // From who had the hands before. It does not end a wait at the socket.
+                continue;
+            }
             if let Err(error) = self.receive_here(hands, by, &mut touched) {
                 if !matches!(error, ReceiveError::ShutDown) {
                     tracing::error!(%error, address = %self.socket.local_address(), "receiving has ended");

@@ -189,7 +189,7 @@ impl WriterCore {
                         deadline = give_up_at();
                     }
                     self.transmit(guard);
-                    guard = match self.wait(deadline, |s| s.closed || s.writer.has_room_for(&change)) {
+                    guard = match self.wait_with(deadline, |s| s.closed || self.has_room(s, &change)) {
                         Some(guard) => guard,
                         None => return Err(WriteFailure::Full(full)),
                     };
@@ -224,10 +224,28 @@ impl WriterCore {
         deadline: Option<Instant>,
         ready: impl Fn(&WriterState) -> bool,
     ) -> Option<MutexGuard<'_, WriterState>> {
+        self.wait_with(deadline, |state| ready(state))
+    }
+
+    fn wait_with(
+        &self,
+        deadline: Option<Instant>,
+        ready: impl Fn(&mut WriterState) -> bool,
+    ) -> Option<MutexGuard<'_, WriterState>> {
         self.ask_local_readers();
         let ready = |state: &mut WriterState| ready(state).then_some(());
         let end = deadline.unwrap_or(Instant(NEVER));
         wait_locked(self, end, StatusMask::ACKNOWLEDGED, ready).map(|((), guard)| guard)
+    }
+
+    /// Whether there is room for a change. Where there is none, readers in other processes are asked to tell of more: what they have
+    /// told since somebody asked may have been for another who waits, and who has written since.
+    pub(crate) fn has_room(&self, state: &mut WriterState, change: &Change) -> bool {
+        if !state.writer.has_room_for(change) && self.outgoing.has_readers() {
+            let news = self.outgoing.acknowledged(state.writer.last(), true);
+            self.take_note(state, &news);
+        }
+        state.writer.has_room_for(change)
     }
 
     /// Waits for a moment until what was written has left.
@@ -374,7 +392,8 @@ impl WriterCore {
         }
         for reader in &looked.ready {
             guard.writer.set_path(now, *reader, ReaderPath::HandOver);
-            guard.messages_first = true;
+            // One that publishes by itself hands over in its turn.
+            guard.messages_first = self.flow.is_none();
             self.outgoing.note_ready(*reader);
         }
         for reader in &looked.resumed {
@@ -451,15 +470,21 @@ impl WriterCore {
     }
 
     pub(super) fn acknowledge(&self, news: &[(Guid, SequenceNumber)]) {
+        if !news.is_empty() {
+            self.take_note(&mut self.lock(), news);
+        }
+    }
+
+    fn take_note(&self, state: &mut WriterState, news: &[(Guid, SequenceNumber)]) {
         if news.is_empty() {
             return;
         }
-        let (mut guard, now) = (self.lock(), now());
+        let now = now();
         for (reader, below) in news {
-            guard.writer.acknowledge(now, *reader, *below);
+            state.writer.acknowledge(now, *reader, *below);
         }
-        self.release_kept(&mut guard);
-        guard.wakers.wake(StatusMask::ACKNOWLEDGED);
+        self.release_kept(state);
+        state.wakers.wake(StatusMask::ACKNOWLEDGED);
     }
 
     /// Somebody is about to wait for acknowledgements: readers in other processes are asked to tell.
@@ -696,9 +721,11 @@ impl WriterCore {
         let mut guard = self.lock();
         guard.closed = true;
         self.is_closed.store(true, Ordering::Release);
-        guard.hook = Some((hook, StatusMask::ACKNOWLEDGED));
+        let listener = guard.hook.replace((hook, StatusMask::ACKNOWLEDGED));
         guard.wakers.wake_all();
         drop(guard);
+        // It may own entities, which then go.
+        drop(listener);
         self.ask_local_readers();
         self.is_settled()
     }

@@ -99,10 +99,12 @@ impl<T: DdsType> AnyReader for ReaderInner<T> {
         }
         let core = Arc::clone(&self.core);
         let hook = Hook { reader: Arc::downgrade(&self), own, upper };
+        let hook = (!mask.is_empty()).then(|| (Arc::new(hook) as _, mask));
         let mut state = core.lock();
-        if !state.closed {
-            state.hook = (!mask.is_empty()).then(|| (Arc::new(hook) as _, mask));
-        }
+        let gone = if state.closed { hook } else { std::mem::replace(&mut state.hook, hook) };
+        drop(state);
+        // It may own entities, which then go.
+        drop(gone);
     }
 }
 

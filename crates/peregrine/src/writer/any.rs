@@ -84,10 +84,12 @@ impl<T: DdsType> AnyWriter for WriterInner<T> {
         upper.iter().flatten().for_each(|(_, upper)| mask |= *upper);
         let core = Arc::clone(&self.core);
         let hook = Hook { writer: Arc::downgrade(&self), own, upper };
+        let hook = (!mask.is_empty()).then(|| (Arc::new(hook) as _, mask));
         let mut state = core.lock();
-        if !state.closed {
-            state.hook = (!mask.is_empty()).then(|| (Arc::new(hook) as _, mask));
-        }
+        let gone = if state.closed { hook } else { std::mem::replace(&mut state.hook, hook) };
+        drop(state);
+        // It may own entities, which then go.
+        drop(gone);
     }
 }
 

@@ -74,8 +74,9 @@ impl<T: DdsType> DataWriter<T> {
     fn room_for(&self, change: Change) -> impl Future<Output = Change> + Send + use<T> {
         let mut held = Some(change);
         let interest = StatusMask::ACKNOWLEDGED | StatusMask::PUBLICATION_MATCHED;
-        Until::new(Arc::clone(&self.inner.core), interest, move |state: &mut WriterState| {
-            let has_room = held.as_ref().is_none_or(|change| state.writer.has_room_for(change));
+        let core = Arc::clone(&self.inner.core);
+        Until::new(Arc::clone(&core), interest, move |state: &mut WriterState| {
+            let has_room = held.as_ref().is_none_or(|change| core.has_room(state, change));
             if state.closed || has_room { held.take() } else { None }
         })
     }

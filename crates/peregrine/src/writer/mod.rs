@@ -407,7 +407,10 @@ impl<T: DdsType> DataWriter<T> {
 
     /// Who is told of these statuses from now on; `None` for nobody.
     pub fn set_listener(&self, listener: Option<Arc<dyn DataWriterListener<T>>>, mask: StatusMask) {
-        *lock(&self.inner.listener) = listener.map(|listener| (listener, mask));
+        let listener = listener.map(|listener| (listener, mask));
+        let gone = std::mem::replace(&mut *lock(&self.inner.listener), listener);
+        // It may own entities, which then go.
+        drop(gone);
         Arc::clone(&self.inner).refresh();
     }
 

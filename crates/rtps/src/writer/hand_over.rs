@@ -249,6 +249,11 @@ impl Handover {
         self.are_all_live && self.batch.is_empty()
     }
 
+    /// Whether there is something to [poll](Writer::poll_hand_over) for.
+    pub(super) fn has_some(&self) -> bool {
+        self.has_readers && (self.is_behind || !self.batch.is_empty())
+    }
+
     /// The readers have changed, or where they stand.
     pub(super) fn refresh(&mut self, readers: &[ReaderProxy]) {
         self.has_readers = readers.iter().any(ReaderProxy::is_handed);

@@ -43,11 +43,12 @@ impl Writer {
         self.send_held(now, max_octets);
     }
 
-    /// Whether there is anything to [publish](Self::publish) now.
+    /// Whether there is anything to [publish](Self::publish), or to hand over, now.
     #[must_use]
     pub fn has_to_publish(&self) -> bool {
         let has_queued = !self.backlog.is_window_closed && self.next_to_send <= self.history.last();
-        self.config.asynchronous && (has_queued || self.backlog.has_requests || self.packer.has_complete())
+        let has_some = has_queued || self.backlog.has_requests || self.packer.has_complete();
+        self.config.asynchronous && (has_some || self.handover.has_some())
     }
 
     /// Whether everything written has been handed over to be sent, and has been given back.

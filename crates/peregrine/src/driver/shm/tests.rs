@@ -3,7 +3,10 @@
 
 use std::time::{Duration, Instant as Moment};
 
-use peregrine_rtps::id::{EntityId, GuidPrefix};
+use peregrine_rtps::history::{Change, ChangeKind};
+use peregrine_rtps::id::{EntityId, GuidPrefix, KeyHash};
+use peregrine_rtps::payload::Payload;
+use peregrine_rtps::time::Timestamp;
 use peregrine_transport::shm::{Connecting, Connection, ReaderConfig, ReaderKey, WriterKey};
 
 use super::questions::{ANSWER_PATIENCE, UNANSWERED_MAX};
@@ -489,4 +492,30 @@ fn a_reader_whose_samples_expire_acknowledges_what_waited_for_that() {
     eventually("shared memory is used", || writer.shared_memory_readers() == 1);
     (0..2).for_each(|value| _ = writer.write(&Number { value }).unwrap());
     writer.wait_for_acknowledgments(PATIENCE).unwrap();
+}
+
+/// It was told that there is room, and another took it. Nobody tells it again of what it has not asked for since.
+#[test]
+fn a_writer_that_finds_the_room_taken_looks_for_more() {
+    let sides = [participant(47, "here"), participant(47, "there")];
+    let limits = ResourceLimits { max_samples: Limit::At(1), ..ResourceLimits::default() };
+    let writer = topic(&sides[0]).writer_builder().reliable().keep_all().resource_limits(limits).build().unwrap();
+    let reader = topic(&sides[1]).reader_builder().reliable().keep_all().resource_limits(limits).build().unwrap();
+    eventually("shared memory is used", || writer.shared_memory_readers() == 1);
+    let core = Arc::clone(sides[0].inner.core.lock().writers.get(&writer.guid().entity).unwrap());
+    (0..2).for_each(|value| _ = writer.write(&Number { value }).unwrap());
+    let payload = Payload::default();
+    let change =
+        Change { kind: ChangeKind::Alive, instance: KeyHash::NIL, source_timestamp: Timestamp::INVALID, payload };
+    let has_room = || {
+        let mut state = core.lock();
+        core.restore_kept(&mut state);
+        core.has_room(&mut state, &change)
+    };
+    // Nobody else hears anything meanwhile.
+    let tending = shared(&sides[0]).tending();
+    assert!(!has_room());
+    assert_eq!(reader.wait_and_take(PATIENCE).unwrap().data, Some(Number { value: 0 }));
+    eventually("the second one is acknowledged", has_room);
+    drop(tending);
 }

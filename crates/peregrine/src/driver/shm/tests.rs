@@ -261,6 +261,8 @@ fn a_reader_that_waits_goes_on_whoever_hears_of_room() {
     for value in 0..40 {
         writer.write(&block(value)).unwrap();
     }
+    // Who makes it ready may still be handing over.
+    eventually("there is no room", || core.is_without_room(reader.guid()));
     let sent = sides[0].shared_memory_statistics().sent as u8;
     assert!((1..40).contains(&sent), "{sent}");
     (0..sent).for_each(take);
@@ -445,9 +447,10 @@ fn a_reader_that_waits_for_memory_gets_it_whoever_gives_it_back() {
     let lent: Vec<_> = std::iter::from_fn(|| core.loan_slot(100_000)).take(20).collect();
     assert!((1..20).contains(&lent.len()), "{} slots", lent.len());
     writer.write(&block(2)).unwrap();
+    eventually("there is no room", || core.is_without_room(reader.guid()));
     // Whatever the reader had told before has been heard.
     shared(&sides[0]).tend();
-    assert!(core.is_without_room(reader.guid()));
+    eventually("there is no room", || core.is_without_room(reader.guid()));
     lent.into_iter().for_each(PayloadSlot::give_back);
     assert!(reader.wait_and_take(PATIENCE).unwrap().data == Some(block(2)));
     drop(held);
@@ -468,7 +471,7 @@ fn a_reader_that_becomes_ready_gets_first_what_was_gathered_for_it() {
     (0..2).for_each(|value| _ = writer.write(&Number { value }).unwrap());
     eventually("it is ready", || !core.look_after_local_readers().ready.is_empty());
     writer.write(&Number { value: 2 }).unwrap();
-    assert!(!core.lock().messages_first, "they have left");
+    eventually("they have left", || !core.lock().messages_first);
     core.after();
     drop(tending);
     for value in 0..3 {
@@ -503,7 +506,9 @@ fn a_writer_that_finds_the_room_taken_looks_for_more() {
     let reader = topic(&sides[1]).reader_builder().reliable().keep_all().resource_limits(limits).build().unwrap();
     eventually("shared memory is used", || writer.shared_memory_readers() == 1);
     let core = Arc::clone(sides[0].inner.core.lock().writers.get(&writer.guid().entity).unwrap());
-    (0..2).for_each(|value| _ = writer.write(&Number { value }).unwrap());
+    let first = writer.write(&Number { value: 0 }).unwrap();
+    writer.wait_for_acknowledgments(PATIENCE).unwrap();
+    assert!(writer.write(&Number { value: 1 }).unwrap() > first);
     let payload = Payload::default();
     let change =
         Change { kind: ChangeKind::Alive, instance: KeyHash::NIL, source_timestamp: Timestamp::INVALID, payload };

@@ -56,6 +56,35 @@ impl Poller {
         self.control(libc::EPOLL_CTL_ADD, source.as_fd(), &raw mut event)
     }
 
+    /// Adds `source` without waiting for it, until [`Self::arm`] is called.
+    ///
+    /// # Errors
+    /// As [`Self::add`].
+    pub fn add_disarmed(&self, source: &impl AsFd, token: Token) -> io::Result<()> {
+        let mut event = libc::epoll_event { events: 0, u64: token.0 };
+        self.control(libc::EPOLL_CTL_ADD, source.as_fd(), &raw mut event)
+    }
+
+    /// Arms a source of [`Self::add_disarmed`]: one wait reports the source when it can be read, also when it can be read
+    /// already. That report disarms the source. Arming wakes no thread while there is nothing to read.
+    ///
+    /// # Errors
+    /// The source was not added.
+    pub fn arm(&self, source: &impl AsFd, token: Token) -> io::Result<()> {
+        let events = (libc::EPOLLIN | libc::EPOLLONESHOT) as u32;
+        let mut event = libc::epoll_event { events, u64: token.0 };
+        self.control(libc::EPOLL_CTL_MOD, source.as_fd(), &raw mut event)
+    }
+
+    /// Disarms a source of [`Self::add_disarmed`]. A wait may still report the source once if it was armed before.
+    ///
+    /// # Errors
+    /// The source was not added.
+    pub fn disarm(&self, source: &impl AsFd, token: Token) -> io::Result<()> {
+        let mut event = libc::epoll_event { events: 0, u64: token.0 };
+        self.control(libc::EPOLL_CTL_MOD, source.as_fd(), &raw mut event)
+    }
+
     /// Ceases to wait for `source`.
     ///
     /// # Errors
@@ -86,6 +115,20 @@ impl Poller {
         self.ready.clear();
         self.ready.extend(events.iter().take(count).map(|event| Token(event.u64)));
         Ok(self.ready.iter().copied())
+    }
+
+    /// Waits on the calling thread, beside any number of others: each event wakes one of them, the one that came last.
+    /// `None`: the deadline has passed, or a signal has come.
+    ///
+    /// # Errors
+    /// As [`Self::wait`].
+    pub fn wait_one(&self, deadline: Option<MonotonicNs>) -> io::Result<Option<Token>> {
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }];
+        match self.wait_for(&mut events, deadline) {
+            Ok(count) => Ok(events.first().filter(|_| count > 0).map(|event| Token(event.u64))),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     fn wait_for(&self, events: &mut [libc::epoll_event], deadline: Option<MonotonicNs>) -> io::Result<usize> {

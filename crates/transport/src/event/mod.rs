@@ -145,6 +145,47 @@ mod tests {
     }
 
     #[test]
+    fn an_armed_source_is_reported_once_and_a_disarmed_source_never() {
+        let waker = Waker::new().unwrap();
+        let poller = Poller::new().unwrap();
+        let past = Some(MonotonicNs(0));
+        poller.add_disarmed(&waker, Token(3)).unwrap();
+        waker.wake();
+        assert_eq!(poller.wait_one(past).unwrap(), None, "disarmed");
+        poller.arm(&waker, Token(3)).unwrap();
+        assert_eq!(poller.wait_one(past).unwrap(), Some(Token(3)), "readable before it was armed");
+        assert_eq!(poller.wait_one(past).unwrap(), None, "the report has disarmed the source");
+        poller.arm(&waker, Token(3)).unwrap();
+        poller.disarm(&waker, Token(3)).unwrap();
+        assert_eq!(poller.wait_one(past).unwrap(), None, "disarmed again");
+    }
+
+    #[test]
+    fn an_armed_source_wakes_one_of_several_waiting_threads() {
+        let (waker, end) = (Waker::new().unwrap(), Waker::new().unwrap());
+        let poller = Poller::new().unwrap();
+        poller.add_disarmed(&waker, Token(1)).unwrap();
+        poller.add(&end, Token(2)).unwrap();
+        let reported = std::sync::atomic::AtomicUsize::new(0);
+        thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    while let Some(Token(1)) | None = poller.wait_one(None).unwrap() {
+                        if reported.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 9 {
+                            end.wake();
+                        } else {
+                            poller.arm(&waker, Token(1)).unwrap();
+                        }
+                    }
+                });
+            }
+            waker.wake();
+            poller.arm(&waker, Token(1)).unwrap();
+        });
+        assert_eq!(reported.into_inner(), 10, "each arming is reported once");
+    }
+
+    #[test]
     fn readability_is_awaited() {
         let waker = Waker::new().unwrap();
         assert!(!wait_readable(waker.as_fd(), MonotonicNs::now()).unwrap());

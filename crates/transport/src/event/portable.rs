@@ -13,16 +13,32 @@ use std::thread::JoinHandle;
 /// Level-triggered: a descriptor is reported by every wait until it has been read empty.
 #[derive(Debug)]
 pub struct Poller {
-    sources: Mutex<Vec<(RawFd, Token)>>,
+    sources: Mutex<Vec<Source>>,
+    /// Ends the waits under way, which do not see what is armed meanwhile.
+    changed: Waker,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Source {
+    fd: RawFd,
+    token: Token,
+    interest: Interest,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Interest {
+    Always,
+    Once,
+    None,
 }
 
 impl Poller {
     /// A poller without descriptors.
     ///
     /// # Errors
-    /// None on this system.
+    /// The process or the system has too many descriptors.
     pub fn new() -> io::Result<Self> {
-        Ok(Self { sources: Mutex::default() })
+        Ok(Self { sources: Mutex::default(), changed: Waker::new()? })
     }
 
     /// Begins to wait for `source`. It must be [removed](Self::remove) before it is closed.
@@ -30,13 +46,34 @@ impl Poller {
     /// # Errors
     /// It is here already.
     pub fn add(&self, source: &impl AsFd, token: Token) -> io::Result<()> {
-        let fd = source.as_fd().as_raw_fd();
-        let mut sources = lock(&self.sources);
-        if sources.iter().any(|(known, _)| *known == fd) {
-            return Err(io::ErrorKind::AlreadyExists.into());
-        }
-        sources.push((fd, token));
+        self.add_with(source, token, Interest::Always)
+    }
+
+    /// Adds `source` without waiting for it, until [`Self::arm`] is called.
+    ///
+    /// # Errors
+    /// As [`Self::add`].
+    pub fn add_disarmed(&self, source: &impl AsFd, token: Token) -> io::Result<()> {
+        self.add_with(source, token, Interest::None)
+    }
+
+    /// Arms a source of [`Self::add_disarmed`]: one wait reports the source when it can be read, also when it can be read
+    /// already. That report disarms the source.
+    ///
+    /// # Errors
+    /// The source was not added.
+    pub fn arm(&self, source: &impl AsFd, _: Token) -> io::Result<()> {
+        self.set_interest(source, Interest::Once)?;
+        self.changed.wake();
         Ok(())
+    }
+
+    /// Disarms a source of [`Self::add_disarmed`]. A wait may still report the source once if it was armed before.
+    ///
+    /// # Errors
+    /// The source was not added.
+    pub fn disarm(&self, source: &impl AsFd, _: Token) -> io::Result<()> {
+        self.set_interest(source, Interest::None)
     }
 
     /// Ceases to wait for `source`.
@@ -46,7 +83,7 @@ impl Poller {
     pub fn remove(&self, source: &impl AsFd) -> io::Result<()> {
         let fd = source.as_fd().as_raw_fd();
         let mut sources = lock(&self.sources);
-        let index = sources.iter().position(|(known, _)| *known == fd).ok_or(io::ErrorKind::NotFound)?;
+        let index = sources.iter().position(|known| known.fd == fd).ok_or(io::ErrorKind::NotFound)?;
         sources.swap_remove(index);
         Ok(())
     }
@@ -57,12 +94,65 @@ impl Poller {
     /// # Errors
     /// Those of the system call, on a system short of memory.
     pub fn wait(&mut self, deadline: Option<MonotonicNs>) -> io::Result<impl Iterator<Item = Token> + '_> {
-        let sources = lock(&self.sources).clone();
-        let request = |(fd, _): &(RawFd, Token)| libc::pollfd { fd: *fd, events: libc::POLLIN, revents: 0 };
-        let mut requests: Vec<_> = sources.iter().map(request).collect();
-        poll(&mut requests, deadline.map(remaining))?;
-        let ready = sources.into_iter().zip(requests).filter(|(_, request)| request.revents != 0);
-        Ok(ready.map(|((_, token), _)| token))
+        Ok(self.wait_for(usize::MAX, deadline)?.into_iter())
+    }
+
+    /// Waits on the calling thread, beside any number of others. `None`: the deadline has passed, or a signal has come.
+    ///
+    /// # Errors
+    /// As [`Self::wait`].
+    pub fn wait_one(&self, deadline: Option<MonotonicNs>) -> io::Result<Option<Token>> {
+        Ok(self.wait_for(1, deadline)?.first().copied())
+    }
+
+    fn wait_for(&self, most: usize, deadline: Option<MonotonicNs>) -> io::Result<Vec<Token>> {
+        loop {
+            let sources: Vec<Source> =
+                lock(&self.sources).iter().filter(|source| source.interest != Interest::None).copied().collect();
+            let request = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
+            let changed = self.changed.as_fd().as_raw_fd();
+            let mut requests: Vec<_> = sources.iter().map(|source| request(source.fd)).chain([request(changed)]).collect();
+            let is_any = poll(&mut requests, deadline.map(remaining))?;
+            self.changed.clear();
+            let ready = sources.iter().zip(&requests).filter(|(_, request)| request.revents != 0);
+            let ready: Vec<Token> =
+                ready.map(|(source, _)| *source).filter(|source| self.claim(source)).map(|s| s.token).take(most).collect();
+            if !ready.is_empty() || !is_any {
+                return Ok(ready);
+            }
+        }
+    }
+
+    /// Whether this wait may report the source: a source that reports once is disarmed by that.
+    fn claim(&self, source: &Source) -> bool {
+        let mut sources = lock(&self.sources);
+        let Some(known) = sources.iter_mut().find(|known| known.fd == source.fd) else { return false };
+        match known.interest {
+            Interest::Always => true,
+            Interest::Once => {
+                known.interest = Interest::None;
+                true
+            }
+            Interest::None => false,
+        }
+    }
+
+    fn add_with(&self, source: &impl AsFd, token: Token, interest: Interest) -> io::Result<()> {
+        let fd = source.as_fd().as_raw_fd();
+        let mut sources = lock(&self.sources);
+        if sources.iter().any(|known| known.fd == fd) {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        sources.push(Source { fd, token, interest });
+        Ok(())
+    }
+
+    fn set_interest(&self, source: &impl AsFd, interest: Interest) -> io::Result<()> {
+        let fd = source.as_fd().as_raw_fd();
+        let mut sources = lock(&self.sources);
+        let known = sources.iter_mut().find(|known| known.fd == fd).ok_or(io::ErrorKind::NotFound)?;
+        known.interest = interest;
+        Ok(())
     }
 }
 

@@ -119,7 +119,7 @@ impl WriterCore {
         if !is_kept {
             return Err((guard, change));
         }
-        guard.writer.take_note_of_handed(at, change.payload);
+        guard.writer.record_delivered(at, change.payload);
         drop(guard);
         let mut told = Told::default();
         told.reader(at, &reader);
@@ -194,8 +194,8 @@ impl WriterState {
             && !self.is_handing_over()
             && !self.has_kept
             && !self.writer.guid().entity.has_key()
-            && self.writer.is_direct()
-            && self.writer.has_one_who_has_all();
+            && self.writer.can_bypass_history()
+            && self.writer.is_single_reader_current();
         may.then_some(&local.core)
     }
 }

@@ -245,7 +245,7 @@ impl Handover {
 
     /// Whether every reader there is gets the next change, and nothing else is to be handed over.
     #[inline]
-    pub(super) fn is_direct(&self) -> bool {
+    pub(super) fn are_all_readers_live(&self) -> bool {
         self.are_all_live && self.batch.is_empty()
     }
 

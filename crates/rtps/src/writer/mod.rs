@@ -3,7 +3,7 @@
 //! Every call that may have put something out is followed by draining [`Writer::poll_transmit`] and
 //! [`Writer::poll_event`], and by asking [`Writer::poll_timeout`] when to come back.
 
-mod direct;
+mod bypass;
 mod flow;
 mod group;
 mod hand_over;
@@ -428,6 +428,12 @@ impl Writer {
         self.config.durable || self.readers.iter().any(|r| r.info.reliable || self.config.asynchronous)
     }
 
+    /// Every change before this number is acknowledged by every reader that the writer waits for.
+    #[must_use]
+    pub fn acknowledged_below(&self) -> SequenceNumber {
+        acknowledged_below(&self.readers, self.end_of_waiting())
+    }
+
     /// Whether every reader that counts has acknowledged everything up to and including `number`.
     #[must_use]
     pub fn is_acknowledged(&self, number: SequenceNumber) -> bool {
@@ -749,11 +755,6 @@ impl Writer {
     /// Whether somebody may ask for repair.
     fn any_repairs(&self) -> bool {
         self.group.has_readers && self.readers.iter().any(|r| r.is_messaged() && (r.counts() || r.is_kept_for()))
-    }
-
-    /// Everything before this number is acknowledged by everyone who counts.
-    fn acknowledged_below(&self) -> SequenceNumber {
-        acknowledged_below(&self.readers, self.end_of_waiting())
     }
 
     /// What is sent and not acknowledged, leaving aside history that late joiners still fetch.

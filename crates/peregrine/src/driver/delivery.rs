@@ -135,7 +135,7 @@ impl WriterCore {
             guard.writer.acknowledge(now, reader, below);
         }
         if was_refused {
-            guard.writer.go_on(reader);
+            guard.writer.resume_reader(reader);
         }
         let (guard, news) = self.note_events(guard);
         let mut told = self.put_out(guard).unwrap_or_default();
@@ -148,10 +148,10 @@ impl WriterCore {
         let mut guard = self.lock();
         guard.writer.reclaim_hand_over(&mut handing.batch);
         for (reader, from) in handing.halted.drain(..) {
-            guard.writer.halt(reader, from);
+            guard.writer.pause_reader(reader, from);
             if !self.is_without_room(reader) {
                 // It has made room before this was noted.
-                guard.writer.go_on(reader);
+                guard.writer.resume_reader(reader);
             }
         }
         for (reader, Delivered { acknowledged_below, refused }) in handing.delivered.drain(..) {
@@ -159,7 +159,7 @@ impl WriterCore {
                 guard.writer.acknowledge(now, reader, below);
             }
             if let Some(from) = refused {
-                guard.writer.halt(reader, from);
+                guard.writer.pause_reader(reader, from);
                 guard = self.check_refusal(guard, reader);
             }
         }
@@ -179,7 +179,7 @@ impl WriterCore {
         let still_refuses = local.core.lock().refuses(self.guid);
         guard = self.lock();
         if !still_refuses {
-            guard.writer.go_on(reader);
+            guard.writer.resume_reader(reader);
         }
         guard
     }

@@ -19,7 +19,7 @@ impl Writer {
     #[inline]
     pub fn can_bypass_history(&self) -> bool {
         let config = &self.config;
-        self.handover.are_all_readers_live()
+        self.hand_over.are_all_readers_live()
             && !config.durable
             && !config.asynchronous
             && config.lifespan.is_infinite()

@@ -10,7 +10,7 @@ use crate::seq::{Count, SequenceNumber, SequenceNumberSet};
 use crate::time::{Instant, Span};
 use crate::vendor::VendorId;
 
-use super::hand_over::{Handing, ReaderPath};
+use super::hand_over::{HandOverState, ReaderPath};
 
 /// A remote reader that discovery has found to match.
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ pub struct MatchedReader {
 pub(super) struct ReaderProxy {
     pub(super) info: MatchedReader,
     pub(super) path: ReaderPath,
-    pub(super) handing: Handing,
+    pub(super) hand_over_state: HandOverState,
     /// The next change to hand over to it.
     pub(super) hand_from: SequenceNumber,
     /// Where what concerns it alone goes: repairs, its own heartbeats.
@@ -74,7 +74,7 @@ impl ReaderProxy {
             direct: direct(&info),
             info,
             path,
-            handing: Handing::Behind(first_relevant),
+            hand_over_state: HandOverState::CatchingUp(first_relevant),
             hand_from: first_relevant,
             first_relevant,
             acknowledged_below: first_relevant,

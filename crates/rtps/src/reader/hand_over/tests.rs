@@ -364,7 +364,7 @@ fn short_of_memory(account: &Arc<MemoryAccount>) -> Reader {
     reader
 }
 
-fn hand_over(reader: &mut Reader, from: u8, number: i64) -> bool {
+fn hand_over_change(reader: &mut Reader, from: u8, number: i64) -> bool {
     let payload = reader.copy_of(&[0; 1000]);
     reader.handle_change(&RX, writer(from), SequenceNumber(number), meta(ChangeKind::Alive, 1), &payload)
 }
@@ -401,7 +401,7 @@ fn what_was_handed_over_is_not_given_up() {
     for _ in 0..100 {
         for from in [0, 1] {
             let number = &mut next[usize::from(from)];
-            while *number <= 10 && hand_over(&mut reader, from, *number) {
+            while *number <= 10 && hand_over_change(&mut reader, from, *number) {
                 *number += 1;
             }
             refused += u64::from(*number <= 10);
@@ -424,13 +424,13 @@ fn what_was_handed_over_is_not_given_up() {
 fn what_is_handed_over_after_it_came_in_a_message_is_not_given_up() {
     for is_handed_over in [false, true] {
         let mut reader = short_of_memory(&Arc::default());
-        assert!((1..=4).all(|number| hand_over(&mut reader, 0, number)));
+        assert!((1..=4).all(|number| hand_over_change(&mut reader, 0, number)));
         send(&mut reader, 0, 5);
         assert_eq!(reader.waiting().samples, 4);
         if is_handed_over {
-            assert!(hand_over(&mut reader, 0, 5));
+            assert!(hand_over_change(&mut reader, 0, 5));
         }
-        assert_eq!(hand_over(&mut reader, 1, 1), !is_handed_over, "the other one gives up what comes again");
+        assert_eq!(hand_over_change(&mut reader, 1, 1), !is_handed_over, "the other one gives up what comes again");
         let taken: Vec<_> = (0..10).flat_map(|_| take(&mut reader)).filter(|(from, _)| *from == writer(0)).collect();
         assert_eq!(taken.len(), if is_handed_over { 5 } else { 4 });
     }
@@ -441,7 +441,7 @@ fn what_is_handed_over_after_it_came_in_a_message_is_not_given_up() {
 fn what_was_handed_over_and_waits_needs_no_room_again() {
     let account = Arc::new(MemoryAccount::new(4 * SAMPLE));
     let mut reader = short_of_memory(&account);
-    assert!((1..=4).all(|number| hand_over(&mut reader, 0, number)));
+    assert!((1..=4).all(|number| hand_over_change(&mut reader, 0, number)));
     account.recharge(0, 4 * SAMPLE);
     let taken: Vec<_> = (0..10).flat_map(|_| take(&mut reader)).collect();
     assert_eq!(taken, [1, 2, 3, 4].map(|number| (writer(0), number)));
@@ -452,7 +452,7 @@ fn what_was_handed_over_and_waits_needs_no_room_again() {
 #[test]
 fn who_sends_again_makes_room_where_others_do_not() {
     let mut reader = short_of_memory(&Arc::default());
-    assert!((1..=4).all(|number| hand_over(&mut reader, 0, number)));
+    assert!((1..=4).all(|number| hand_over_change(&mut reader, 0, number)));
     assert!(reader.handle_available(&RX, writer(1), SequenceNumber(1), SequenceNumber(2)));
     send(&mut reader, 1, 2);
     send(&mut reader, 1, 1);

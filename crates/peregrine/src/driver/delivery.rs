@@ -113,8 +113,10 @@ impl WriterCore {
         let number = guard.writer.next_number();
         let rx = Reception { now: at, wall: wall_at(at), buffer: None, source: HERE };
         let is_kept = reader.try_lock().is_some_and(|mut state| {
-            let keeper = if state.closed { None } else { state.reader.keeper(self.guid) };
-            keeper.is_some_and(|mut keeper| keeper.keep_shared(&rx, number, change.source_timestamp, &change.payload))
+            let inserter = if state.closed { None } else { state.reader.fast_inserter(self.guid) };
+            inserter.is_some_and(|mut inserter| {
+                inserter.insert_shared(&rx, number, change.source_timestamp, &change.payload)
+            })
         });
         if !is_kept {
             return Err((guard, change));

@@ -5,6 +5,7 @@
 //! through `poll_transmit`, so that the caller can hand data to the application first.
 
 mod acknowledge;
+mod fast_insert;
 mod hand_over;
 mod memory;
 mod proxy;
@@ -20,6 +21,7 @@ use core::net::SocketAddr;
 
 use hashbrown::HashMap;
 
+pub use fast_insert::FastInserter;
 pub use memory::MemoryAccount;
 pub use proxy::MatchedWriter;
 
@@ -627,8 +629,8 @@ impl Reader {
     /// The next sample, and nothing else of its writer is waiting or waited for.
     fn accept_due(&mut self, rx: &Reception<'_>, index: usize, number: SequenceNumber, sample: Early) {
         let meta = &sample.meta;
-        if meta.kind.is_alive() && meta.lifespan.is_none() && self.is_kept_plainly(index, number) {
-            self.keep_plainly(rx, index, number, meta.source_timestamp, sample.payload);
+        if meta.kind.is_alive() && meta.lifespan.is_none() && self.can_insert_fast(index, number) {
+            self.insert_fast(rx, index, number, meta.source_timestamp, sample.payload);
             return;
         }
         if let Err(refused) = self.deliver(rx.now, rx.wall, index, number, sample) {

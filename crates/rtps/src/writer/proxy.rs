@@ -179,13 +179,13 @@ impl ReaderProxy {
 
     /// What is asked for, less what was sent again so recently that the reader cannot have seen it when it asked.
     pub(super) fn request(&mut self, now: Instant, wanted: SequenceNumberSet) {
-        let fresh = match &self.repaired {
+        let wanted = match &self.repaired {
             Some((at, sent)) if now.since(*at) < self.round_trip.estimate().divided_by(2) => {
                 SequenceNumberSet::from_ascending(wanted.base(), wanted.iter().filter(|n| !sent.contains(*n)))
             }
             _ => wanted,
         };
-        self.requested = (!fresh.is_empty()).then_some(fresh);
+        self.requested = (!wanted.is_empty()).then_some(wanted);
     }
 
     pub(super) const fn note_repaired(&mut self, now: Instant, numbers: SequenceNumberSet) {

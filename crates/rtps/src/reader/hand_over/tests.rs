@@ -7,11 +7,11 @@ use std::vec;
 use std::vec::Vec;
 
 use super::*;
-use crate::history::{ChangeKind, HistoryKind, ResourceLimits, Selector};
+use crate::history::{ChangeKind, HistoryKind, ResourceLimits, Selected, Selector};
 use crate::id::{EntityId, GuidPrefix, KeyHash};
 use crate::pair::{NOWHERE, reader_guid};
 use crate::reader::{MatchedWriter, MemoryAccount, ReaderConfig, ReaderEvent};
-use crate::time::{Instant, Span};
+use crate::time::{Instant, Span, Timestamp};
 use crate::vendor::VendorId;
 use crate::wire::{Data, Payload as WirePayload};
 
@@ -138,7 +138,7 @@ impl Side {
     fn new(config: &ReaderConfig, keeps: bool) -> Self {
         let mut reader = Reader::new(config.clone());
         if !keeps {
-            reader.cache.take_no_fresh();
+            reader.cache.disable_fast_queue();
         }
         (0..2).for_each(|number| assert!(reader.match_writer(Instant(0), matched(number, config.reliable))));
         Self { reader, reliable: config.reliable, keeps, kept: 0, passed: 0, next: [1, 1] }
@@ -162,8 +162,8 @@ impl Side {
             *next = (*next).max(number.0 + 1);
             return true;
         }
-        let keeper = if self.keeps { self.reader.keeper(writer(from)) } else { None };
-        let is_kept = keeper.is_some_and(|mut keeper| keeper.keep(rx, number, meta.source_timestamp, &octets));
+        let inserter = if self.keeps { self.reader.fast_inserter(writer(from)) } else { None };
+        let is_kept = inserter.is_some_and(|mut inserter| inserter.insert(rx, number, meta.source_timestamp, &octets));
         self.kept += usize::from(is_kept);
         let payload = Payload::copy_of(&octets);
         let is_taken = is_kept || self.reader.handle_change(rx, writer(from), number, meta, &payload);
@@ -176,16 +176,16 @@ impl Side {
     fn values(&mut self, rx: &Reception<'_>, from: u8, count: u8) -> bool {
         let mut left = count;
         if self.keeps
-            && let Some(mut keeper) = self.reader.keeper(writer(from))
+            && let Some(mut inserter) = self.reader.fast_inserter(writer(from))
         {
             let next = &mut self.next[usize::from(from)];
             let stamp = meta(ChangeKind::Alive, rx.now.0).source_timestamp;
-            while left > 0 && keeper.keep(rx, SequenceNumber(*next), stamp, &next.to_le_bytes()) {
+            while left > 0 && inserter.insert(rx, SequenceNumber(*next), stamp, &next.to_le_bytes()) {
                 *next += 1;
                 left -= 1;
                 self.kept += 1;
             }
-            let below = keeper.acknowledged_below();
+            let below = inserter.acknowledged_below();
             assert_eq!(below, self.reader.acknowledged_below(writer(from)));
         }
         (0..left).fold(true, |told, _| self.value(rx, from, 0, false) && told)
@@ -200,10 +200,10 @@ impl Side {
         out: &mut Vec<Selected>,
     ) -> bool {
         let number = SequenceNumber((self.next[usize::from(from)] + ahead).max(1));
-        let keeper = if self.keeps { self.reader.keeper(writer(from)) } else { None };
-        let passed = keeper.and_then(|mut keeper| {
+        let inserter = if self.keeps { self.reader.fast_inserter(writer(from)) } else { None };
+        let passed = inserter.and_then(|mut inserter| {
             let stamp = meta(ChangeKind::Alive, rx.now.0).source_timestamp;
-            keeper.pass(rx, number, stamp, selector, |pool| Some(pool.copy_of(&number.0.to_le_bytes())))
+            inserter.pass_through(rx, number, stamp, selector, |pool| Some(pool.copy_of(&number.0.to_le_bytes())))
         });
         if let Some(selected) = passed {
             out.push(selected);

@@ -67,7 +67,7 @@ impl Reader {
     pub fn handle_heartbeat_frag(&mut self, rx: &Reception<'_>, writer: Guid, heartbeat: &HeartbeatFrag) {
         let Some(index) = self.admit(writer) else { return };
         let Some(proxy) = self.writers.get_mut(index) else { return };
-        if !proxy.info.reliable || !proxy.started || proxy.is_settled(heartbeat.sequence_number) {
+        if !proxy.info.reliable || !proxy.started || proxy.is_resolved(heartbeat.sequence_number) {
             return;
         }
         // Of a sample not begun nobody knows how many fragments it has: that one is asked for when a HEARTBEAT announces
@@ -144,12 +144,12 @@ impl Reader {
             if proxy.next >= first {
                 return;
             }
-            if proxy.early.contains_key(&proxy.next) {
+            if proxy.out_of_order.contains_key(&proxy.next) {
                 // It came, but the application has no room for it yet. It is not lost.
                 return;
             }
             let from = proxy.next;
-            let until = proxy.first_early().map_or(first, |early| early.min(first));
+            let until = proxy.first_out_of_order().map_or(first, |number| number.min(first));
             // Stretches that will never come anyway do not count as lost.
             let lost = until.distance_from(from).saturating_sub(proxy.irrelevant_between(from, until));
             proxy.next = until;

@@ -5,7 +5,7 @@ use crate::id::Guid;
 use crate::payload::Payload;
 use crate::seq::SequenceNumber;
 
-use super::proxy::Early;
+use super::proxy::OutOfOrderSample;
 use super::{Reader, Reception, SampleMeta};
 
 impl Reader {
@@ -30,14 +30,14 @@ impl Reader {
         self.note_started(rx, index, number);
         if !self.is_wanted(index, number) {
             // If it came in a message and waits, it does not come again from now on.
-            let waiting = self.writers.get_mut(index).and_then(|proxy| proxy.early.get_mut(&number));
-            waiting.into_iter().for_each(|early| early.is_handed_over = true);
+            let waiting = self.writers.get_mut(index).and_then(|proxy| proxy.out_of_order.get_mut(&number));
+            waiting.into_iter().for_each(|sample| sample.is_handed_over = true);
             return true;
         }
-        let early = Early { at: rx.now, meta, payload: payload.clone(), is_handed_over: true };
-        self.accept(rx.now, rx.wall, index, number, early);
+        let sample = OutOfOrderSample { at: rx.now, meta, payload: payload.clone(), is_handed_over: true };
+        self.accept(rx.now, rx.wall, index, number, sample);
         self.settle_memory(index);
-        self.writers.get(index).is_some_and(|proxy| !proxy.info.reliable || proxy.is_settled(number))
+        self.writers.get(index).is_some_and(|proxy| !proxy.info.reliable || proxy.is_resolved(number))
     }
 
     /// A payload for [`Self::handle_change`], copied into a buffer of the reader.

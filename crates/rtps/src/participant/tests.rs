@@ -5,10 +5,10 @@ mod amplification;
 mod announcing;
 mod answering;
 mod crowding;
+mod fragment_runs;
 mod liveliness;
 mod matching;
 mod membership;
-mod trains;
 mod trust;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -164,7 +164,7 @@ impl Domain {
     fn hear_from(&mut self, host: u32, source: SocketAddr, bytes: &[u8]) {
         let (now, wall) = (self.now, self.wall());
         let rx = Reception { now, wall, buffer: None, source };
-        self.at(host).handle_datagram(&rx, bytes, &mut Train::default(), |_, _, _| {});
+        self.at(host).handle_datagram(&rx, bytes, &mut FragmentRun::default(), |_, _, _| {});
     }
 
     /// Sends and delivers until nobody has anything to say.

@@ -143,7 +143,7 @@ pub enum LostReason {
     Ignored,
     /// There were too many participants that had not shown that they hear us, or too many altogether and this one had
     /// been silent for longest.
-    Crowded,
+    Evicted,
 }
 
 /// What a participant does not do with messages, and why.

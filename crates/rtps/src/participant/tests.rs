@@ -4,7 +4,7 @@ mod addresses;
 mod amplification;
 mod announcing;
 mod answering;
-mod crowding;
+mod eviction;
 mod fragment_runs;
 mod liveliness;
 mod matching;
@@ -20,7 +20,7 @@ use crate::discovery::data::emit_participant_key;
 use crate::history::{Change, ChangeKind};
 use crate::id::KeyHash;
 use crate::limits::{
-    ANNOUNCEMENT_BURST, ANNOUNCEMENT_BURST_INTERVAL, CROWDED_SILENCE, DISCOVERY_BYTES_PER_PARTICIPANT_MAX,
+    ANNOUNCEMENT_BURST, ANNOUNCEMENT_BURST_INTERVAL, DISCOVERY_BYTES_PER_PARTICIPANT_MAX, EVICTION_MIN_SILENCE,
     PARTICIPANTS_MAX, PARTICIPANTS_UNVERIFIED_MAX,
 };
 use crate::locator::Locator;

@@ -57,7 +57,7 @@ impl Reader {
     ) -> bool {
         let Some(index) = self.find(writer) else { return false };
         if let Some(proxy) = self.writers.get_mut(index) {
-            proxy.next_greeting = None;
+            proxy.next_preemptive_acknack = None;
         }
         self.note_available(rx, index, first, last);
         true
@@ -105,7 +105,7 @@ impl Reader {
     /// What is handed over comes in order, so that a reader that does not know where to start knows it now.
     fn note_started(&mut self, rx: &Reception<'_>, index: usize, number: SequenceNumber) {
         let Some(proxy) = self.writers.get_mut(index).filter(|proxy| !proxy.started) else { return };
-        proxy.next_greeting = None;
+        proxy.next_preemptive_acknack = None;
         proxy.start(proxy.first_wanted(number));
         self.drain(rx.now, rx.wall, index);
     }

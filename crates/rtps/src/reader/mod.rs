@@ -154,7 +154,7 @@ pub enum SampleLostReason {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReaderTimer {
     /// A writer has not been heard yet.
-    Greeting,
+    PreemptiveAckNack,
     /// What was asked for has not come.
     Repair,
     /// A writer should have been heard of.
@@ -322,7 +322,7 @@ impl Reader {
         let guid = writer.guid;
         let mut proxy = WriterProxy::new(writer, WriterSlot(self.next_slot), self.config.wants_history);
         self.next_slot = self.next_slot.wrapping_add(1);
-        proxy.schedule_greeting(now);
+        proxy.schedule_preemptive_acknack(now);
         proxy.note_alive(now);
         self.by_guid.insert(guid, self.writers.len());
         self.writers.push(proxy);
@@ -520,7 +520,7 @@ impl Reader {
                 writer.owes_acknack = true;
                 self.any_owed = true;
             }
-            self.any_owed |= writer.greeting_due(now);
+            self.any_owed |= writer.preemptive_acknack_due(now);
         }
         goes_on
     }
@@ -530,7 +530,7 @@ impl Reader {
     pub fn poll_timeout(&self) -> Option<(Instant, ReaderTimer)> {
         let mut next = None;
         for writer in &self.writers {
-            sooner(&mut next, writer.next_greeting, ReaderTimer::Greeting);
+            sooner(&mut next, writer.next_preemptive_acknack, ReaderTimer::PreemptiveAckNack);
             sooner(&mut next, writer.ask_again_at(), ReaderTimer::Repair);
             sooner(&mut next, writer.next_pause(), ReaderTimer::Repair);
             let mortal = writer.alive && writer.alive_until < Instant::FAR_FUTURE;

@@ -81,8 +81,8 @@ pub(super) struct WriterProxy {
     last_heartbeat: Option<Count>,
     pub(super) owes_acknack: bool,
     /// How often the writer was asked to speak up before it was heard.
-    pub(super) greetings: u32,
-    pub(super) next_greeting: Option<Instant>,
+    pub(super) preemptive_acknacks: u32,
+    pub(super) next_preemptive_acknack: Option<Instant>,
     pub(super) asked: Option<Asked>,
     /// The first and last number of the last request, if it was asked for once only.
     asked_once: Option<(SequenceNumber, SequenceNumber)>,
@@ -144,8 +144,8 @@ impl WriterProxy {
             alive_until: Instant::FAR_FUTURE,
             last_heartbeat: None,
             owes_acknack: false,
-            greetings: 0,
-            next_greeting: None,
+            preemptive_acknacks: 0,
+            next_preemptive_acknack: None,
             asked: None,
             asked_once: None,
             asked_until: SequenceNumber::ZERO,

@@ -331,7 +331,7 @@ impl Writer {
         if self.any_repairs() && self.flow.must_ask_for_room() {
             self.ask_everyone(now);
         }
-        self.flow.hurry(now);
+        self.flow.expedite_heartbeat(now);
     }
 
     /// Sends what has been gathered.
@@ -570,7 +570,7 @@ impl Writer {
                 if self.flow.must_ask_for_room() {
                     self.ask_everyone(now);
                 }
-                self.flow.hurry(now);
+                self.flow.expedite_heartbeat(now);
                 return Err((full, change));
             }
         };

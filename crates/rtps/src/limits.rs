@@ -49,7 +49,7 @@ pub const ANSWER_CREDIT_MAX: usize = 64 << 10;
 /// How long a participant may be silent before it has to give its place to another one when all are taken, whatever its
 /// lease: whoever states an infinite one must not hold a place for ever. Implementations announce themselves every half
 /// minute or more often.
-pub const CROWDED_SILENCE: Span = Span::from_secs(120);
+pub const EVICTION_MIN_SILENCE: Span = Span::from_secs(120);
 
 /// Endpoints known of one participant.
 pub const ENDPOINTS_PER_PARTICIPANT_MAX: usize = 8192;
@@ -150,7 +150,7 @@ pub const NACK_REPEAT_MIN: Span = Span::from_micros(500);
 pub const NACK_REPEAT_MAX: Span = Span::from_millis(200);
 
 /// How often a reader asks a writer for its first word. With doubling waits up to a second: about a quarter of a minute.
-pub const GREETINGS_MAX: u32 = 20;
+pub const PREEMPTIVE_ACKNACKS_MAX: u32 = 20;
 
 /// Stretches of numbers that will never come which a reader remembers per writer ahead of their turn: as many as one GAP
 /// can name.

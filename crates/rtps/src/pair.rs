@@ -217,7 +217,7 @@ impl Pair {
 
     /// Collects what writer and readers have to say.
     pub(crate) fn pump(&mut self) {
-        self.hand_over();
+        self.deliver_hand_over();
         let mut batch = TransmitBatch::default();
         while self.poll_writer(&mut batch) {
             let messages: Vec<_> = batch
@@ -263,7 +263,7 @@ impl Pair {
     }
 
     /// Delivers what goes without messages: at once, and nothing of it is ever lost.
-    fn hand_over(&mut self) {
+    fn deliver_hand_over(&mut self) {
         if self.writer.has_to_publish()
             && let Some(octets) = self.publishes
         {
@@ -280,7 +280,7 @@ impl Pair {
                     self.writer.acknowledge(self.now, recipient.reader, below);
                 }
                 if let Some(from) = delivered.refused {
-                    self.writer.halt(recipient.reader, from);
+                    self.writer.pause_reader(recipient.reader, from);
                     self.refusing.insert(index);
                 }
             }
@@ -360,7 +360,7 @@ impl Pair {
             self.writer.acknowledge(now, reader_guid(index), below);
         }
         if self.refusing.remove(&index) {
-            self.writer.go_on(reader_guid(index));
+            self.writer.resume_reader(reader_guid(index));
         }
         self.pump();
         out

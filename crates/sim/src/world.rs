@@ -9,7 +9,7 @@ use peregrine_rtps::history::{Change, Full, Selected, Selector};
 use peregrine_rtps::id::{DomainId, EntityId, Guid, GuidPrefix};
 use peregrine_rtps::locator::{Locator, Ports, SPDP_MULTICAST_V4};
 use peregrine_rtps::participant::{
-    Addresses, Delivery, LocalAddress, Participant, ParticipantConfig, ParticipantEvent, Paths, Train,
+    Addresses, Delivery, FragmentRun, LocalAddress, Participant, ParticipantConfig, ParticipantEvent, Paths,
 };
 use peregrine_rtps::qos::ParticipantQos;
 use peregrine_rtps::reader::{Reader, ReaderConfig, ReaderEvent, Reception};
@@ -288,7 +288,7 @@ impl World {
         let buffer = Arc::new(datagram.bytes.clone());
         let rx = Reception { now, wall, buffer: Some(&buffer), source: datagram.source };
         let (readers, writers) = (&mut node.readers, &mut node.writers);
-        node.participant.handle_datagram(&rx, &buffer, &mut Train::default(), |rx, delivery, input| {
+        node.participant.handle_datagram(&rx, &buffer, &mut FragmentRun::default(), |rx, delivery, input| {
             deliver(readers, writers, rx, delivery, input);
         });
     }

@@ -113,13 +113,15 @@ impl WriterCore {
         let number = guard.writer.next_number();
         let rx = Reception { now: at, wall: wall_at(at), buffer: None, source: HERE };
         let is_kept = reader.try_lock().is_some_and(|mut state| {
-            let keeper = if state.closed { None } else { state.reader.keeper(self.guid) };
-            keeper.is_some_and(|mut keeper| keeper.keep_shared(&rx, number, change.source_timestamp, &change.payload))
+            let inserter = if state.closed { None } else { state.reader.fast_inserter(self.guid) };
+            inserter.is_some_and(|mut inserter| {
+                inserter.insert_shared(&rx, number, change.source_timestamp, &change.payload)
+            })
         });
         if !is_kept {
             return Err((guard, change));
         }
-        guard.writer.take_note_of_handed(at, change.payload);
+        guard.writer.record_delivered(at, change.payload);
         drop(guard);
         let mut told = Told::default();
         told.reader(at, &reader);
@@ -135,7 +137,7 @@ impl WriterCore {
             guard.writer.acknowledge(now, reader, below);
         }
         if was_refused {
-            guard.writer.go_on(reader);
+            guard.writer.resume_reader(reader);
         }
         let (guard, news) = self.note_events(guard);
         let mut told = self.put_out(guard).unwrap_or_default();
@@ -148,10 +150,10 @@ impl WriterCore {
         let mut guard = self.lock();
         guard.writer.reclaim_hand_over(&mut handing.batch);
         for (reader, from) in handing.halted.drain(..) {
-            guard.writer.halt(reader, from);
+            guard.writer.pause_reader(reader, from);
             if !self.is_without_room(reader) {
                 // It has made room before this was noted.
-                guard.writer.go_on(reader);
+                guard.writer.resume_reader(reader);
             }
         }
         for (reader, Delivered { acknowledged_below, refused }) in handing.delivered.drain(..) {
@@ -159,7 +161,7 @@ impl WriterCore {
                 guard.writer.acknowledge(now, reader, below);
             }
             if let Some(from) = refused {
-                guard.writer.halt(reader, from);
+                guard.writer.pause_reader(reader, from);
                 guard = self.check_refusal(guard, reader);
             }
         }
@@ -179,7 +181,7 @@ impl WriterCore {
         let still_refuses = local.core.lock().refuses(self.guid);
         guard = self.lock();
         if !still_refuses {
-            guard.writer.go_on(reader);
+            guard.writer.resume_reader(reader);
         }
         guard
     }
@@ -194,8 +196,8 @@ impl WriterState {
             && !self.is_handing_over()
             && !self.has_kept
             && !self.writer.guid().entity.has_key()
-            && self.writer.is_direct()
-            && self.writer.has_one_who_has_all();
+            && self.writer.can_bypass_history()
+            && self.writer.is_single_reader_current();
         may.then_some(&local.core)
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use peregrine_rtps::discovery::data::{ParticipantData, PublicationData, SubscriptionData};
 use peregrine_rtps::id::{EntityId, Guid, GuidPrefix};
 use peregrine_rtps::limits::MATCHES_MAX;
-use peregrine_rtps::participant::{Addresses, Delivery, LostReason, Participant, ParticipantEvent, Train};
+use peregrine_rtps::participant::{Addresses, Delivery, FragmentRun, LostReason, Participant, ParticipantEvent};
 use peregrine_rtps::qos::{NonMatch, ReliabilityKind, TopicQos};
 use peregrine_rtps::reader::Reception;
 use peregrine_rtps::receiver::Input;
@@ -220,10 +220,10 @@ impl ParticipantCore {
         // Most inputs in a row are for the same reader: its lock is taken once for all of them.
         let mut held: Option<(EntityId, MutexGuard<'_, ReaderState>)> = None;
         let mut concerns_discovery = false;
-        let mut train = Train::default();
+        let mut run = FragmentRun::default();
         for datagram in datagrams {
             let rx = Reception { now, wall, buffer: Some(datagram.buffer), source: datagram.source };
-            concerns_discovery |= rtps.handle_datagram(&rx, datagram.bytes(), &mut train, |rx, delivery, input| {
+            concerns_discovery |= rtps.handle_datagram(&rx, datagram.bytes(), &mut run, |rx, delivery, input| {
                 let Delivery { to, from } = delivery;
                 if !input.is_for_reader() {
                     held = None;

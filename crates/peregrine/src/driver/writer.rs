@@ -397,7 +397,7 @@ impl WriterCore {
             self.outgoing.note_ready(*reader);
         }
         for reader in &looked.resumed {
-            guard.writer.go_on(*reader);
+            guard.writer.resume_reader(*reader);
         }
         for (reader, _) in &looked.gone {
             guard.writer.set_path(now, *reader, ReaderPath::Messages);

@@ -6,7 +6,7 @@ mod writer;
 
 pub use instance::{InstanceState, ViewState, WriterSlot};
 pub use reader::{
-    Arrival, FilterReason, Fresh, Inserted, KeyHolder, Peeked, ReaderHistory, ReaderHistoryConfig, RejectReason,
+    Arrival, FastSample, FilterReason, Inserted, KeyHolder, Peeked, ReaderHistory, ReaderHistoryConfig, RejectReason,
     Released, SampleInfo, Selected, Selector,
 };
 pub use writer::{CacheChange, Full, WriterHistory};

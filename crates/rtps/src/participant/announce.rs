@@ -8,7 +8,7 @@ use crate::discovery::data::{BuiltinEndpointSet, ParticipantData, disposed_parti
 use crate::history::ChangeKind;
 use crate::id::{EntityId, GuidPrefix, KeyHash};
 use crate::limits::{
-    ANNOUNCEMENT_BURST, ANNOUNCEMENT_BURST_INTERVAL, ANSWER_CREDIT_MAX, CROWDED_SILENCE, PARTICIPANTS_MAX,
+    ANNOUNCEMENT_BURST, ANNOUNCEMENT_BURST_INTERVAL, ANSWER_CREDIT_MAX, EVICTION_MIN_SILENCE, PARTICIPANTS_MAX,
     PARTICIPANTS_UNVERIFIED_MAX,
 };
 use crate::locator::Locator;
@@ -74,7 +74,7 @@ impl Announcer {
     }
 
     /// Announces earlier than planned, but never faster than in a burst: what strangers send must not be multiplied.
-    fn hasten(&mut self, now: Instant) {
+    fn expedite_announcement(&mut self, now: Instant) {
         let soonest = self.last.map_or(now, |last| now.max(last + ANNOUNCEMENT_BURST_INTERVAL));
         self.next = self.next.min(soonest);
     }
@@ -234,7 +234,7 @@ impl Participant {
         if !(remote.is_verified && remote.is_reachable) {
             let Some(rest) = remote.credit_bytes.checked_sub(answer.len()) else {
                 *remote.drops.of(Fault::HeldBack) += 1;
-                self.announcer.hasten(rx.now);
+                self.announcer.expedite_announcement(rx.now);
                 return;
             };
             remote.credit_bytes = rest;
@@ -256,10 +256,10 @@ impl Participant {
             // By age: whoever lies about its lease must not outstay an honest newcomer.
             let oldest = self.remotes.values().filter(|r| !r.is_verified).min_by_key(|r| r.found_at);
             if let Some(prefix) = oldest.map(|r| r.data.prefix) {
-                self.remove_participant(rx.now, rx.wall, prefix, LostReason::Crowded);
+                self.remove_participant(rx.now, rx.wall, prefix, LostReason::Evicted);
             }
         }
-        if self.remotes.len() >= PARTICIPANTS_MAX && !self.give_up_silent(rx) {
+        if self.remotes.len() >= PARTICIPANTS_MAX && !self.evict_silent_participant(rx) {
             self.note(found.prefix, Fault::NoRoom);
             return;
         }
@@ -271,13 +271,13 @@ impl Participant {
     }
 
     /// All places are taken: whoever was silent for longest gives way, if that was long. Says whether there was one.
-    fn give_up_silent(&mut self, rx: &Reception<'_>) -> bool {
+    fn evict_silent_participant(&mut self, rx: &Reception<'_>) -> bool {
         let Some(quietest) = self.remotes.values().min_by_key(|r| r.heard_at) else { return false };
-        if rx.now.since(quietest.heard_at) < CROWDED_SILENCE {
+        if rx.now.since(quietest.heard_at) < EVICTION_MIN_SILENCE {
             return false;
         }
         let prefix = quietest.data.prefix;
-        self.remove_participant(rx.now, rx.wall, prefix, LostReason::Crowded);
+        self.remove_participant(rx.now, rx.wall, prefix, LostReason::Evicted);
         true
     }
 

@@ -12,11 +12,11 @@ mod announce;
 mod builtin;
 mod drops;
 mod endpoints;
+mod fragment_run;
 mod paths;
 mod remote;
 #[cfg(test)]
 mod tests;
-mod train;
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
@@ -26,8 +26,8 @@ use hashbrown::HashMap;
 
 pub use addresses::Addresses;
 pub use drops::{Drops, PeerDrops};
+pub use fragment_run::FragmentRun;
 pub use paths::{LocalAddress, Path, Paths};
-pub use train::Train;
 
 use crate::discovery::data::{ParticipantData, PublicationData, SharedMemoryAddress, SubscriptionData};
 use crate::id::{DomainId, EntityId, Guid, GuidPrefix};
@@ -143,7 +143,7 @@ pub enum LostReason {
     Ignored,
     /// There were too many participants that had not shown that they hear us, or too many altogether and this one had
     /// been silent for longest.
-    Crowded,
+    Evicted,
 }
 
 /// What a participant does not do with messages, and why.
@@ -239,18 +239,18 @@ impl Participant {
     }
 
     /// A datagram has come. What concerns user endpoints goes to `deliver`; the rest is discovery and stays here. Says
-    /// whether there was any of that: only then may the participant have something to tell or to send. `train` is of the
+    /// whether there was any of that: only then may the participant have something to tell or to send. `run` is of the
     /// datagram before, if nothing has happened since.
     pub fn handle_datagram<'m>(
         &mut self,
         rx: &Reception<'_>,
         message: &'m [u8],
-        train: &mut Train<'m>,
+        run: &mut FragmentRun<'m>,
         mut deliver: impl FnMut(&Reception<'_>, Delivery, &Input<'_>),
     ) -> bool {
         self.messages += 1;
         self.unanswered_bytes = message.len();
-        if let Some((delivery, input)) = train.follow(message) {
+        if let Some((delivery, input)) = run.follow(message) {
             deliver(rx, delivery, &input);
             return false;
         }
@@ -267,8 +267,8 @@ impl Participant {
         interpret(message, own, &mut demultiplexer);
         let Demultiplexer { concerns_discovery, inputs, fragment, .. } = demultiplexer;
         match fragment {
-            Some((delivery, meta)) if inputs == 1 => train.begin(message, delivery, meta),
-            _ => train.end(),
+            Some((delivery, meta)) if inputs == 1 => run.begin(message, delivery, meta),
+            _ => run.end(),
         }
         if concerns_discovery {
             self.process_discovery(rx.now, rx.wall);

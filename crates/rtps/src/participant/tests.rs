@@ -4,11 +4,11 @@ mod addresses;
 mod amplification;
 mod announcing;
 mod answering;
-mod crowding;
+mod eviction;
+mod fragment_runs;
 mod liveliness;
 mod matching;
 mod membership;
-mod trains;
 mod trust;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -20,7 +20,7 @@ use crate::discovery::data::emit_participant_key;
 use crate::history::{Change, ChangeKind};
 use crate::id::KeyHash;
 use crate::limits::{
-    ANNOUNCEMENT_BURST, ANNOUNCEMENT_BURST_INTERVAL, CROWDED_SILENCE, DISCOVERY_BYTES_PER_PARTICIPANT_MAX,
+    ANNOUNCEMENT_BURST, ANNOUNCEMENT_BURST_INTERVAL, DISCOVERY_BYTES_PER_PARTICIPANT_MAX, EVICTION_MIN_SILENCE,
     PARTICIPANTS_MAX, PARTICIPANTS_UNVERIFIED_MAX,
 };
 use crate::locator::Locator;
@@ -164,7 +164,7 @@ impl Domain {
     fn hear_from(&mut self, host: u32, source: SocketAddr, bytes: &[u8]) {
         let (now, wall) = (self.now, self.wall());
         let rx = Reception { now, wall, buffer: None, source };
-        self.at(host).handle_datagram(&rx, bytes, &mut Train::default(), |_, _, _| {});
+        self.at(host).handle_datagram(&rx, bytes, &mut FragmentRun::default(), |_, _, _| {});
     }
 
     /// Sends and delivers until nobody has anything to say.

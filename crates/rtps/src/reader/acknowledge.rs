@@ -1,7 +1,7 @@
 //! What writers announce, and what the reader answers: acknowledgement and requests for repair.
 
 use crate::id::Guid;
-use crate::limits::{GREETINGS_MAX, REPAIR_BYTES_MAX, RETRY_MAX};
+use crate::limits::{PREEMPTIVE_ACKNACKS_MAX, REPAIR_BYTES_MAX, RETRY_MAX};
 use crate::seq::{SET_BITS_MAX, SequenceNumber, SequenceNumberSet};
 use crate::time::{Instant, Span};
 use crate::transmit::TransmitBatch;
@@ -14,7 +14,7 @@ use super::{Reader, Reception, SampleLostReason};
 const ENDIANNESS: Endianness = Endianness::Little;
 
 /// How long to wait for a writer's first word before asking for it.
-const GREETING_AFTER: Span = Span::from_millis(20);
+const PREEMPTIVE_ACKNACK_AFTER: Span = Span::from_millis(20);
 
 impl Reader {
     /// A writer says what it has (RTPS 2.5 §8.3.8.6).
@@ -24,7 +24,7 @@ impl Reader {
         if !proxy.accept_heartbeat(heartbeat.count) {
             return;
         }
-        proxy.next_greeting = None;
+        proxy.next_preemptive_acknack = None;
         if heartbeat.liveliness {
             self.note_alive(rx.now, index);
         }
@@ -67,7 +67,7 @@ impl Reader {
     pub fn handle_heartbeat_frag(&mut self, rx: &Reception<'_>, writer: Guid, heartbeat: &HeartbeatFrag) {
         let Some(index) = self.admit(writer) else { return };
         let Some(proxy) = self.writers.get_mut(index) else { return };
-        if !proxy.info.reliable || !proxy.started || proxy.is_settled(heartbeat.sequence_number) {
+        if !proxy.info.reliable || !proxy.started || proxy.is_resolved(heartbeat.sequence_number) {
             return;
         }
         // Of a sample not begun nobody knows how many fragments it has: that one is asked for when a HEARTBEAT announces
@@ -129,8 +129,8 @@ impl Reader {
             let Some(proxy) = self.writers.get_mut(index) else { break };
             if core::mem::take(&mut proxy.owes_acknack) {
                 self.put_acknack(now, index, out);
-            } else if proxy.greeting_due(now) {
-                self.put_greeting(now, index, out);
+            } else if proxy.preemptive_acknack_due(now) {
+                self.put_preemptive_acknack(now, index, out);
             }
         }
         out.len() > before
@@ -144,12 +144,12 @@ impl Reader {
             if proxy.next >= first {
                 return;
             }
-            if proxy.early.contains_key(&proxy.next) {
+            if proxy.out_of_order.contains_key(&proxy.next) {
                 // It came, but the application has no room for it yet. It is not lost.
                 return;
             }
             let from = proxy.next;
-            let until = proxy.first_early().map_or(first, |early| early.min(first));
+            let until = proxy.first_out_of_order().map_or(first, |number| number.min(first));
             // Stretches that will never come anyway do not count as lost.
             let lost = until.distance_from(from).saturating_sub(proxy.irrelevant_between(from, until));
             proxy.next = until;
@@ -252,12 +252,12 @@ impl Reader {
     }
 
     /// Asks a writer that has not been heard for a heartbeat.
-    fn put_greeting(&mut self, now: Instant, index: usize, out: &mut TransmitBatch) {
+    fn put_preemptive_acknack(&mut self, now: Instant, index: usize, out: &mut TransmitBatch) {
         let reader = self.config.guid;
         let Some(proxy) = self.writers.get_mut(index) else { return };
-        let wait = GREETING_AFTER.times(1 << proxy.greetings.min(16)).0.min(RETRY_MAX.0);
-        proxy.greetings += 1;
-        proxy.next_greeting = (proxy.greetings < GREETINGS_MAX).then(|| now + Span(wait));
+        let wait = PREEMPTIVE_ACKNACK_AFTER.times(1 << proxy.preemptive_acknacks.min(16)).0.min(RETRY_MAX.0);
+        proxy.preemptive_acknacks += 1;
+        proxy.next_preemptive_acknack = (proxy.preemptive_acknacks < PREEMPTIVE_ACKNACKS_MAX).then(|| now + Span(wait));
         self.acknack_count = self.acknack_count.next();
         let base = SequenceNumber(i64::from(Quirks::of(proxy.info.vendor).preemptive_acknack_base));
         let acknack = AckNack {
@@ -285,18 +285,18 @@ fn open_to(reader: Guid, proxy: &WriterProxy, out: &mut TransmitBatch) {
 }
 
 impl WriterProxy {
-    pub(super) fn schedule_greeting(&mut self, now: Instant) {
+    pub(super) fn schedule_preemptive_acknack(&mut self, now: Instant) {
         if self.info.reliable {
-            self.next_greeting = Some(now + GREETING_AFTER);
+            self.next_preemptive_acknack = Some(now + PREEMPTIVE_ACKNACK_AFTER);
         }
     }
 
-    pub(super) fn greeting_due(&self, now: Instant) -> bool {
-        self.next_greeting.is_some_and(|at| at <= now)
+    pub(super) fn preemptive_acknack_due(&self, now: Instant) -> bool {
+        self.next_preemptive_acknack.is_some_and(|at| at <= now)
     }
 
     /// Whether the writer has said what it has.
     pub(super) const fn was_heard(&self) -> bool {
-        self.next_greeting.is_none()
+        self.next_preemptive_acknack.is_none()
     }
 }

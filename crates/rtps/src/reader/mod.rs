@@ -5,6 +5,7 @@
 //! through `poll_transmit`, so that the caller can hand data to the application first.
 
 mod acknowledge;
+mod fast_insert;
 mod hand_over;
 mod memory;
 mod proxy;
@@ -20,6 +21,7 @@ use core::net::SocketAddr;
 
 use hashbrown::HashMap;
 
+pub use fast_insert::FastInserter;
 pub use memory::MemoryAccount;
 pub use proxy::MatchedWriter;
 
@@ -36,7 +38,7 @@ use crate::payload::{BufferPool, Payload};
 use crate::seq::{Count, SequenceNumber};
 use crate::time::{Instant, Span, Timestamp, sooner};
 use crate::wire::{Data, DataFrag, InlineQos, Payload as WirePayload};
-use proxy::{Early, WriterProxy};
+use proxy::{OutOfOrderSample, WriterProxy};
 use reassembly::{Refused, Room};
 
 /// Finds out which instance a serialized sample (or, with `true`, a serialized key) belongs to. `None` when it cannot
@@ -152,7 +154,7 @@ pub enum SampleLostReason {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReaderTimer {
     /// A writer has not been heard yet.
-    Greeting,
+    PreemptiveAckNack,
     /// What was asked for has not come.
     Repair,
     /// A writer should have been heard of.
@@ -288,8 +290,8 @@ impl Reader {
     #[must_use]
     pub fn waiting(&self) -> Waiting {
         self.writers.iter().fold(Waiting::default(), |sum, writer| Waiting {
-            samples: sum.samples + writer.early.len() + writer.reassembly.samples(),
-            bytes: sum.bytes + writer.early_bytes + writer.reassembly.bytes(),
+            samples: sum.samples + writer.out_of_order.len() + writer.reassembly.samples(),
+            bytes: sum.bytes + writer.out_of_order_bytes + writer.reassembly.bytes(),
         })
     }
 
@@ -320,7 +322,7 @@ impl Reader {
         let guid = writer.guid;
         let mut proxy = WriterProxy::new(writer, WriterSlot(self.next_slot), self.config.wants_history);
         self.next_slot = self.next_slot.wrapping_add(1);
-        proxy.schedule_greeting(now);
+        proxy.schedule_preemptive_acknack(now);
         proxy.note_alive(now);
         self.by_guid.insert(guid, self.writers.len());
         self.writers.push(proxy);
@@ -375,7 +377,7 @@ impl Reader {
             WirePayload::None => &[],
             WirePayload::Data(bytes) | WirePayload::Key(bytes) => bytes,
         };
-        let sample = Early { at: rx.now, meta, payload: self.hold(bytes, rx.buffer), is_handed_over: false };
+        let sample = OutOfOrderSample { at: rx.now, meta, payload: self.hold(bytes, rx.buffer), is_handed_over: false };
         if is_due {
             self.accept_due(rx, index, data.sequence_number, sample);
             return;
@@ -408,8 +410,13 @@ impl Reader {
         match proxy.reassembly.accept(rx.now, frag, meta, room, proxy.tolerance, &mut self.pool) {
             Ok(None) => {}
             Ok(Some(complete)) => {
-                let early = Early { at: rx.now, meta: complete.meta, payload: complete.payload, is_handed_over: false };
-                self.accept(rx.now, rx.wall, index, number, early);
+                let sample = OutOfOrderSample {
+                    at: rx.now,
+                    meta: complete.meta,
+                    payload: complete.payload,
+                    is_handed_over: false,
+                };
+                self.accept(rx.now, rx.wall, index, number, sample);
             }
             Err(Refused::Duplicate) => {
                 proxy.note_duplicate(number);
@@ -513,7 +520,7 @@ impl Reader {
                 writer.owes_acknack = true;
                 self.any_owed = true;
             }
-            self.any_owed |= writer.greeting_due(now);
+            self.any_owed |= writer.preemptive_acknack_due(now);
         }
         goes_on
     }
@@ -523,7 +530,7 @@ impl Reader {
     pub fn poll_timeout(&self) -> Option<(Instant, ReaderTimer)> {
         let mut next = None;
         for writer in &self.writers {
-            sooner(&mut next, writer.next_greeting, ReaderTimer::Greeting);
+            sooner(&mut next, writer.next_preemptive_acknack, ReaderTimer::PreemptiveAckNack);
             sooner(&mut next, writer.ask_again_at(), ReaderTimer::Repair);
             sooner(&mut next, writer.next_pause(), ReaderTimer::Repair);
             let mortal = writer.alive && writer.alive_until < Instant::FAR_FUTURE;
@@ -590,14 +597,14 @@ impl Reader {
         found
     }
 
-    /// Whether a sample with this number is still of interest; settles where a volatile reader starts.
+    /// Whether a sample with this number is still of interest; determines where a volatile reader starts.
     fn is_wanted(&mut self, index: usize, number: SequenceNumber) -> bool {
         let Some(proxy) = self.writers.get_mut(index) else { return false };
         if !proxy.started && !proxy.awaits_start() {
             proxy.started = true;
             proxy.next = number;
         }
-        if !proxy.is_settled(number) {
+        if !proxy.is_resolved(number) {
             return true;
         }
         if proxy.info.reliable {
@@ -625,10 +632,10 @@ impl Reader {
     }
 
     /// The next sample, and nothing else of its writer is waiting or waited for.
-    fn accept_due(&mut self, rx: &Reception<'_>, index: usize, number: SequenceNumber, sample: Early) {
+    fn accept_due(&mut self, rx: &Reception<'_>, index: usize, number: SequenceNumber, sample: OutOfOrderSample) {
         let meta = &sample.meta;
-        if meta.kind.is_alive() && meta.lifespan.is_none() && self.is_kept_plainly(index, number) {
-            self.keep_plainly(rx, index, number, meta.source_timestamp, sample.payload);
+        if meta.kind.is_alive() && meta.lifespan.is_none() && self.can_insert_fast(index, number) {
+            self.insert_fast(rx, index, number, meta.source_timestamp, sample.payload);
             return;
         }
         if let Err(refused) = self.deliver(rx.now, rx.wall, index, number, sample) {
@@ -644,7 +651,14 @@ impl Reader {
     }
 
     /// A complete sample: hands it on if it is its turn, else keeps it until then.
-    fn accept(&mut self, now: Instant, wall: Timestamp, index: usize, number: SequenceNumber, sample: Early) {
+    fn accept(
+        &mut self,
+        now: Instant,
+        wall: Timestamp,
+        index: usize,
+        number: SequenceNumber,
+        sample: OutOfOrderSample,
+    ) {
         let Some(proxy) = self.writers.get_mut(index) else { return };
         if !proxy.info.reliable {
             let missed = number.distance_from(proxy.next);
@@ -662,7 +676,7 @@ impl Reader {
         proxy.note_overtaken(now, number);
         proxy.note_arrival(now, number);
         if number != proxy.next || !proxy.started {
-            self.keep_early(index, number, sample);
+            self.insert_out_of_order(index, number, sample);
             return;
         }
         match self.deliver(now, wall, index, number, sample) {
@@ -688,12 +702,12 @@ impl Reader {
             proxy.skip_irrelevant();
             // Parts of a sample that was given up ahead of its turn.
             proxy.reassembly.forget_below(proxy.next, &mut self.pool);
-            if proxy.early.is_empty() {
+            if proxy.out_of_order.is_empty() {
                 return;
             }
             let number = proxy.next;
-            let Some(early) = proxy.take_early(number) else { return };
-            let result = self.deliver(now, wall, index, number, early);
+            let Some(sample) = proxy.take_out_of_order(number) else { return };
+            let result = self.deliver(now, wall, index, number, sample);
             let Some(proxy) = self.writers.get_mut(index) else { return };
             if let Err(refused) = result {
                 // It was accepted before: room for it is not looked for again, and may be wanted by others by now.
@@ -706,13 +720,13 @@ impl Reader {
         }
     }
 
-    fn stall(&mut self, index: usize, number: SequenceNumber, sample: Early) {
+    fn stall(&mut self, index: usize, number: SequenceNumber, sample: OutOfOrderSample) {
         self.stalled = true;
-        self.keep_early(index, number, sample);
+        self.insert_out_of_order(index, number, sample);
     }
 
     /// Keeps a sample until its turn, if there is room.
-    fn keep_early(&mut self, index: usize, number: SequenceNumber, sample: Early) {
+    fn insert_out_of_order(&mut self, index: usize, number: SequenceNumber, sample: OutOfOrderSample) {
         // What was just rebuilt is no longer charged for as such.
         self.settle_memory(index);
         if !self.make_room(index, number, sample.payload.held_bytes()) {
@@ -720,7 +734,7 @@ impl Reader {
             return;
         }
         let Some(proxy) = self.writers.get_mut(index) else { return };
-        if let Err(refused) = proxy.keep_early(number, sample, self.config.memory_per_writer) {
+        if let Err(refused) = proxy.insert_out_of_order(number, sample, self.config.memory_per_writer) {
             self.counters.no_room += 1;
             self.pool.recycle(refused.payload);
         }
@@ -734,10 +748,10 @@ impl Reader {
         wall: Timestamp,
         index: usize,
         number: SequenceNumber,
-        sample: Early,
-    ) -> Result<(), Early> {
+        sample: OutOfOrderSample,
+    ) -> Result<(), OutOfOrderSample> {
         let Some(proxy) = self.writers.get(index) else { return Ok(()) };
-        let Early { at, meta, payload, is_handed_over } = sample;
+        let OutOfOrderSample { at, meta, payload, is_handed_over } = sample;
         let Some(instance) = self.instance_of(&meta, &payload) else {
             self.counters.undecodable += 1;
             self.pool.recycle(payload);
@@ -776,7 +790,7 @@ impl Reader {
                     self.counters.rejected += 1;
                     self.events.push_back(ReaderEvent::SampleRejected(reason, instance));
                 }
-                return Err(Early { at, meta, payload: arrival.payload, is_handed_over });
+                return Err(OutOfOrderSample { at, meta, payload: arrival.payload, is_handed_over });
             }
         }
         Ok(())

@@ -47,7 +47,7 @@ pub struct MatchedWriter {
 
 /// Something that came before its turn.
 #[derive(Debug)]
-pub(super) struct Early {
+pub(super) struct OutOfOrderSample {
     /// When it came.
     pub(super) at: Instant,
     pub(super) meta: SampleMeta,
@@ -62,14 +62,14 @@ pub(super) struct WriterProxy {
     pub(super) slot: WriterSlot,
     /// Everything before this was handed on or will never come.
     pub(super) next: SequenceNumber,
-    /// Whether `next` is settled: a volatile reader starts wherever it first hears something.
+    /// Whether `next` is known: a volatile reader starts wherever it first hears something.
     pub(super) started: bool,
     /// How far HEARTBEATs have announced. What came beyond it says nothing about what should have come.
     pub(super) announced: Reach<SequenceNumber>,
     /// How late what is merely overtaken may come.
     pub(super) tolerance: Tolerance,
-    pub(super) early: BTreeMap<SequenceNumber, Early>,
-    pub(super) early_bytes: usize,
+    pub(super) out_of_order: BTreeMap<SequenceNumber, OutOfOrderSample>,
+    pub(super) out_of_order_bytes: usize,
     /// Stretches (first, last) ahead of `next` that will never come; ascending, neither overlapping nor touching.
     irrelevant: Vec<(SequenceNumber, SequenceNumber)>,
     pub(super) reassembly: Reassembly,
@@ -81,8 +81,8 @@ pub(super) struct WriterProxy {
     last_heartbeat: Option<Count>,
     pub(super) owes_acknack: bool,
     /// How often the writer was asked to speak up before it was heard.
-    pub(super) greetings: u32,
-    pub(super) next_greeting: Option<Instant>,
+    pub(super) preemptive_acknacks: u32,
+    pub(super) next_preemptive_acknack: Option<Instant>,
     pub(super) asked: Option<Asked>,
     /// The first and last number of the last request, if it was asked for once only.
     asked_once: Option<(SequenceNumber, SequenceNumber)>,
@@ -135,8 +135,8 @@ impl WriterProxy {
             next: SequenceNumber::FIRST,
             announced: Reach::new(SequenceNumber::ZERO, Instant(0)),
             tolerance: Tolerance::default(),
-            early: BTreeMap::new(),
-            early_bytes: 0,
+            out_of_order: BTreeMap::new(),
+            out_of_order_bytes: 0,
             irrelevant: Vec::new(),
             reassembly: Reassembly::default(),
             charged: 0,
@@ -144,8 +144,8 @@ impl WriterProxy {
             alive_until: Instant::FAR_FUTURE,
             last_heartbeat: None,
             owes_acknack: false,
-            greetings: 0,
-            next_greeting: None,
+            preemptive_acknacks: 0,
+            next_preemptive_acknack: None,
             asked: None,
             asked_once: None,
             asked_until: SequenceNumber::ZERO,
@@ -173,7 +173,7 @@ impl WriterProxy {
 
     /// What came while the start was unknown is wanted even if the writer has let go of it since.
     pub(super) fn first_wanted(&self, first: SequenceNumber) -> SequenceNumber {
-        self.first_early().map_or(first, |early| early.min(first))
+        self.first_out_of_order().map_or(first, |number| number.min(first))
     }
 
     /// The writer was heard of. Says whether it had counted as dead.
@@ -202,16 +202,16 @@ impl WriterProxy {
         self.started
             && self.asked.is_none()
             && self.answer_at.is_none()
-            && self.early.is_empty()
+            && self.out_of_order.is_empty()
             && self.irrelevant.is_empty()
             && self.reassembly.samples() == 0
     }
 
     /// Whether this number was seen, or will never come.
-    pub(super) fn is_settled(&self, number: SequenceNumber) -> bool {
+    pub(super) fn is_resolved(&self, number: SequenceNumber) -> bool {
         number < self.next
             || number > SequenceNumber::LAST
-            || self.early.contains_key(&number)
+            || self.out_of_order.contains_key(&number)
             || self.irrelevant_until(number).is_some()
     }
 
@@ -254,7 +254,7 @@ impl WriterProxy {
             if first > self.next {
                 return;
             }
-            let until = self.first_early().map_or(last.next(), |early| early.min(last.next()));
+            let until = self.first_out_of_order().map_or(last.next(), |number| number.min(last.next()));
             self.next = self.next.max(until);
             if until <= last {
                 return;
@@ -265,7 +265,7 @@ impl WriterProxy {
 
     /// The octets held for this writer, of both kinds.
     pub(super) const fn held_bytes(&self) -> usize {
-        self.early_bytes.saturating_add(self.reassembly.bytes())
+        self.out_of_order_bytes.saturating_add(self.reassembly.bytes())
     }
 
     /// Whether [`Self::give_up_one`] would find something.
@@ -279,8 +279,9 @@ impl WriterProxy {
 
     /// The newest after `number` that comes again when it is asked for.
     fn newest_to_give_up(&self, number: SequenceNumber) -> Option<SequenceNumber> {
-        let early = self.early.iter().rev().find(|(_, early)| !early.is_handed_over).map(|(number, _)| *number);
-        early.max(self.reassembly.newest()).filter(|newest| *newest > number)
+        let waiting =
+            self.out_of_order.iter().rev().find(|(_, sample)| !sample.is_handed_over).map(|(number, _)| *number);
+        waiting.max(self.reassembly.newest()).filter(|newest| *newest > number)
     }
 
     /// Throws something away to make room for `number`: the newest after it, for what comes last can best be asked for
@@ -292,40 +293,46 @@ impl WriterProxy {
             return oldest.is_some();
         }
         let Some(newest) = self.newest_to_give_up(number) else { return false };
-        match self.take_early(newest) {
-            Some(early) => pool.recycle(early.payload),
+        match self.take_out_of_order(newest) {
+            Some(sample) => pool.recycle(sample.payload),
             None => self.reassembly.forget(newest, pool),
         }
         true
     }
 
-    /// Keeps a sample on that [`Self::take_early`] has just taken.
-    pub(super) fn put_back(&mut self, number: SequenceNumber, early: Early) {
-        self.early_bytes = self.early_bytes.saturating_add(early.payload.held_bytes());
-        self.early.insert(number, early);
+    /// Keeps a sample on that [`Self::take_out_of_order`] has just taken.
+    pub(super) fn put_back(&mut self, number: SequenceNumber, sample: OutOfOrderSample) {
+        self.out_of_order_bytes = self.out_of_order_bytes.saturating_add(sample.payload.held_bytes());
+        self.out_of_order.insert(number, sample);
     }
 
     /// Keeps a sample until its turn; gives it back when there is no room.
-    pub(super) fn keep_early(&mut self, number: SequenceNumber, early: Early, max_bytes: usize) -> Result<(), Early> {
-        let bytes = early.payload.held_bytes();
-        let full = self.early.len() >= REORDER_SAMPLES_MAX || self.early_bytes.saturating_add(bytes) > max_bytes;
+    pub(super) fn insert_out_of_order(
+        &mut self,
+        number: SequenceNumber,
+        sample: OutOfOrderSample,
+        max_bytes: usize,
+    ) -> Result<(), OutOfOrderSample> {
+        let bytes = sample.payload.held_bytes();
+        let full =
+            self.out_of_order.len() >= REORDER_SAMPLES_MAX || self.out_of_order_bytes.saturating_add(bytes) > max_bytes;
         // The very next one is what everything else waits for: there is always room for it.
         if full && number != self.next {
-            return Err(early);
+            return Err(sample);
         }
-        self.put_back(number, early);
+        self.put_back(number, sample);
         Ok(())
     }
 
-    pub(super) fn take_early(&mut self, number: SequenceNumber) -> Option<Early> {
-        let early = self.early.remove(&number)?;
-        self.early_bytes = self.early_bytes.saturating_sub(early.payload.held_bytes());
-        Some(early)
+    pub(super) fn take_out_of_order(&mut self, number: SequenceNumber) -> Option<OutOfOrderSample> {
+        let sample = self.out_of_order.remove(&number)?;
+        self.out_of_order_bytes = self.out_of_order_bytes.saturating_sub(sample.payload.held_bytes());
+        Some(sample)
     }
 
     /// The next number that came early, if any.
-    pub(super) fn first_early(&self) -> Option<SequenceNumber> {
-        self.early.keys().next().copied()
+    pub(super) fn first_out_of_order(&self) -> Option<SequenceNumber> {
+        self.out_of_order.keys().next().copied()
     }
 
     /// Something asked for has come: that measures the way there and back.
@@ -346,10 +353,10 @@ impl WriterProxy {
     /// A new sample has come. If others had overtaken it and it was not asked for, that tells how late things may come
     /// that are not lost.
     pub(super) fn note_overtaken(&mut self, now: Instant, number: SequenceNumber) {
-        if self.early.is_empty() && number > self.announced.newest() || number <= self.asked_until {
+        if self.out_of_order.is_empty() && number > self.announced.newest() || number <= self.asked_until {
             return;
         }
-        let successor = self.early.range(number..).next().map(|(_, early)| now.since(early.at));
+        let successor = self.out_of_order.range(number..).next().map(|(_, sample)| now.since(sample.at));
         if let Some(late) = successor.max(self.announced.passed_since(number, now)) {
             self.note_late(late);
         }
@@ -402,7 +409,7 @@ impl WriterProxy {
 
     /// What can be asked for of this number now.
     pub(super) fn lack(&self, number: SequenceNumber, now: Instant) -> Lack {
-        if self.is_settled(number) {
+        if self.is_resolved(number) {
             return Lack::Nothing;
         }
         if self.reassembly.has(number) {
@@ -418,7 +425,7 @@ impl WriterProxy {
 
     /// Whether a later sample came longer ago than this one may be late.
     fn was_passed_long_ago(&self, number: SequenceNumber, now: Instant) -> bool {
-        self.early.range(number..).next().is_some_and(|(_, early)| early.at + self.tolerance.span() <= now)
+        self.out_of_order.range(number..).next().is_some_and(|(_, sample)| sample.at + self.tolerance.span() <= now)
     }
 
     /// Whether anything up to `last` can be asked for.
@@ -445,7 +452,7 @@ impl WriterProxy {
 
     /// Whether something that was announced has neither come nor will never come.
     fn awaits_any(&self) -> bool {
-        stretch(self.next, self.announced.newest()).any(|number| !self.is_settled(number))
+        stretch(self.next, self.announced.newest()).any(|number| !self.is_resolved(number))
     }
 
     /// Comes back when what is under way now should have come.
@@ -480,8 +487,8 @@ impl WriterProxy {
     }
 
     pub(super) fn release(&mut self, pool: &mut BufferPool) {
-        for (_, early) in core::mem::take(&mut self.early) {
-            pool.recycle(early.payload);
+        for (_, sample) in core::mem::take(&mut self.out_of_order) {
+            pool.recycle(sample.payload);
         }
         self.reassembly.forget_below(SequenceNumber::MAX, pool);
     }
@@ -510,8 +517,8 @@ mod tests {
     fn huge_gaps_are_kept_as_intervals() {
         let mut proxy = proxy();
         assert!(proxy.mark_irrelevant(SequenceNumber(5), SequenceNumber(i64::MAX - 1)));
-        assert!(proxy.is_settled(SequenceNumber(1 << 60)));
-        assert!(!proxy.is_settled(SequenceNumber(4)));
+        assert!(proxy.is_resolved(SequenceNumber(1 << 60)));
+        assert!(!proxy.is_resolved(SequenceNumber(4)));
         assert!(proxy.mark_irrelevant(SequenceNumber(1), SequenceNumber(4)));
         proxy.skip_irrelevant();
         assert_eq!(proxy.next, SequenceNumber(i64::MAX));
@@ -534,7 +541,7 @@ mod tests {
                 proxy.mark_irrelevant(SequenceNumber(first), SequenceNumber(first + len));
                 model.extend(first..=first + len);
                 for n in 1..230 {
-                    prop_assert_eq!(proxy.is_settled(SequenceNumber(n)), model.contains(&n), "{}", n);
+                    prop_assert_eq!(proxy.is_resolved(SequenceNumber(n)), model.contains(&n), "{}", n);
                 }
                 let separate = proxy.irrelevant.windows(2).all(|w| w[0].1.next() < w[1].0);
                 prop_assert!(separate, "{:?}", proxy.irrelevant);

@@ -314,16 +314,16 @@ impl Partial {
         let start = first as usize * usize::from(self.fragment_size);
         let end = (start + count as usize * usize::from(self.fragment_size)).min(self.sample_size as usize);
         let bytes = frag.payload.get(..end.saturating_sub(start)).ok_or(Refused::Inconsistent)?;
-        let mut fresh = 0;
+        let mut added = 0;
         for number in first..first + count {
-            fresh += u32::from(self.mark(number));
+            added += u32::from(self.mark(number));
         }
-        if fresh == 0 {
+        if added == 0 {
             return Err(Refused::Duplicate);
         }
         let target = Arc::get_mut(&mut self.buffer).and_then(|b| b.get_mut(start..end)).ok_or(Refused::NoRoom)?;
         target.copy_from_slice(bytes);
-        self.received += fresh;
+        self.received += added;
         let pause = now.since(self.reached.grew_at());
         if self.reached.raise(first + count, now, tolerance) {
             self.longest_pause = self.longest_pause.max(pause);

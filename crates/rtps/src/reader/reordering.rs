@@ -58,12 +58,12 @@ pub(super) struct Reach<N> {
     marked: N,
     marked_at: Instant,
     /// Reached before `marked_at` by more than what was tolerated then.
-    settled: N,
+    overdue: N,
 }
 
 impl<N: Copy + Ord> Reach<N> {
     pub(super) const fn new(start: N, now: Instant) -> Self {
-        Self { newest: start, grew_at: now, marked: start, marked_at: Instant(0), settled: start }
+        Self { newest: start, grew_at: now, marked: start, marked_at: Instant(0), overdue: start }
     }
 
     /// How far it has got.
@@ -82,7 +82,7 @@ impl<N: Copy + Ord> Reach<N> {
             return false;
         }
         if self.marked_at + tolerance.span() <= now {
-            self.settled = self.marked;
+            self.overdue = self.marked;
             (self.marked, self.marked_at) = (to, now);
         }
         (self.newest, self.grew_at) = (to, now);
@@ -97,7 +97,7 @@ impl<N: Copy + Ord> Reach<N> {
         } else if self.marked_at + tolerance.span() <= now {
             self.marked
         } else {
-            self.settled
+            self.overdue
         }
     }
 

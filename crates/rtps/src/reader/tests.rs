@@ -101,7 +101,7 @@ fn a_full_reader_holds_the_writer_back_and_goes_on_when_emptied() {
 }
 
 #[test]
-fn a_writer_that_was_not_heard_is_greeted() {
+fn unheard_writer_gets_preemptive_acknacks() {
     let mut pair = Pair::new(writer(), vec![reliable()]);
     // The opening heartbeat is lost, and so is everything for a while.
     pair.fate = |_, _| vec![];

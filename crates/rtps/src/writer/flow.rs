@@ -124,7 +124,7 @@ impl Flow {
     }
 
     /// Somebody waits for acknowledgement.
-    pub(super) fn hurry(&mut self, now: Instant) {
+    pub(super) fn expedite_heartbeat(&mut self, now: Instant) {
         self.in_full_flow = false;
         self.next_heartbeat = self.next_heartbeat.map(|at| at.min(now + RETRY_MIN));
     }

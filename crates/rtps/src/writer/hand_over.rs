@@ -2,8 +2,8 @@
 //!
 //! A reader on [`ReaderPath::HandOver`] is matched like any other: history is kept for it, and it acknowledges. What is
 //! written is not packed for it, but handed over by [`Writer::poll_hand_over`], in order and by reference. Whoever delivers
-//! tells how far the reader is by [`Writer::acknowledge`], and by [`Writer::halt`] that it takes no more for now;
-//! [`Writer::go_on`] then begins again where that was.
+//! tells how far the reader is by [`Writer::acknowledge`], and by [`Writer::pause_reader`] that it takes no more for now;
+//! [`Writer::resume_reader`] then begins again where that was.
 //!
 //! Nothing here waits for time to pass: only who delivers knows whether the other side can answer.
 //! Where it cannot any more, [`Writer::set_path`] takes the reader back to messages.
@@ -36,7 +36,7 @@ pub enum ReaderPath {
 
 /// A change on its way to readers without messages.
 #[derive(Clone, Debug)]
-pub struct HandOver {
+pub struct HandOverChange {
     /// Its number.
     pub sequence_number: SequenceNumber,
     /// What it does.
@@ -64,7 +64,7 @@ pub struct Recipient {
 #[derive(Debug, Default)]
 pub struct HandOverBatch {
     recipients: Vec<Recipient>,
-    changes: Vec<HandOver>,
+    changes: Vec<HandOverChange>,
     /// The first and last number that can be had, when the readers do not know.
     available: Option<(SequenceNumber, SequenceNumber)>,
     /// Numbers before this that are not among the changes will never come.
@@ -77,29 +77,29 @@ pub struct HandOverBatch {
 pub struct Delivered {
     /// It has everything before this: to be told by [`Writer::acknowledge`].
     pub acknowledged_below: Option<SequenceNumber>,
-    /// It takes no more for now, and this is the first that it did not take: to be told by [`Writer::halt`].
+    /// It takes no more for now, and this is the first that it did not take: to be told by [`Writer::pause_reader`].
     pub refused: Option<SequenceNumber>,
 }
 
 /// Where a reader stands that is handed changes. Of no meaning while it gets messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Handing {
+pub(super) enum HandOverState {
     /// It gets each new change.
     Live,
     /// It is behind by everything from here on, and does not know what can be had.
-    Behind(SequenceNumber),
+    CatchingUp(SequenceNumber),
     /// The same, and it takes nothing for now.
-    Halted(SequenceNumber),
+    Paused(SequenceNumber),
 }
 
 /// What is to be handed over.
 #[derive(Debug, Default)]
-pub(super) struct Handover {
+pub(super) struct HandOverQueue {
     batch: HandOverBatch,
     /// Whether there are readers for it at all.
     pub(super) has_readers: bool,
     /// Whether some of them are behind and not halted.
-    is_behind: bool,
+    is_catching_up: bool,
     /// Whether there are readers, each of them gets each new change, and none is kept for without telling what it has.
     are_all_live: bool,
 }
@@ -116,7 +116,7 @@ impl HandOverBatch {
 
     /// The changes, ascending by number.
     #[must_use]
-    pub fn changes(&self) -> &[HandOver] {
+    pub fn changes(&self) -> &[HandOverChange] {
         &self.changes
     }
 
@@ -189,7 +189,7 @@ impl HandOverBatch {
     }
 }
 
-impl HandOver {
+impl HandOverChange {
     /// What the reader is told about it. With `is_same_type`, it need not find out the instance again.
     #[must_use]
     pub const fn meta(&self, is_same_type: bool) -> SampleMeta {
@@ -216,15 +216,15 @@ impl HandOver {
     }
 }
 
-impl Handover {
+impl HandOverQueue {
     /// A new change, which the history has too.
     pub(super) fn push_held(&mut self, change: &CacheChange) {
-        self.push(HandOver::of_held(change));
+        self.push(HandOverChange::of_held(change));
     }
 
     /// A new change that nobody else keeps.
     pub(super) fn push_once(&mut self, sequence_number: SequenceNumber, change: &Change) {
-        self.push(HandOver {
+        self.push(HandOverChange {
             sequence_number,
             kind: change.kind,
             instance: change.instance,
@@ -234,30 +234,31 @@ impl Handover {
         });
     }
 
-    fn push(&mut self, change: HandOver) {
+    fn push(&mut self, change: HandOverChange) {
         self.batch.end = change.sequence_number.next();
         self.batch.changes.push(change);
     }
 
-    pub(super) fn note_alive(&mut self) {
+    pub(super) fn push_liveliness(&mut self) {
         self.batch.is_alive |= self.has_readers;
     }
 
     /// Whether every reader there is gets the next change, and nothing else is to be handed over.
     #[inline]
-    pub(super) fn is_direct(&self) -> bool {
+    pub(super) fn are_all_readers_live(&self) -> bool {
         self.are_all_live && self.batch.is_empty()
     }
 
     /// Whether there is something to [poll](Writer::poll_hand_over) for.
     pub(super) fn has_some(&self) -> bool {
-        self.has_readers && (self.is_behind || !self.batch.is_empty())
+        self.has_readers && (self.is_catching_up || !self.batch.is_empty())
     }
 
     /// The readers have changed, or where they stand.
     pub(super) fn refresh(&mut self, readers: &[ReaderProxy]) {
-        self.has_readers = readers.iter().any(ReaderProxy::is_handed);
-        self.is_behind = readers.iter().any(|r| r.is_handed() && matches!(r.handing, Handing::Behind(_)));
+        self.has_readers = readers.iter().any(ReaderProxy::is_handed_over);
+        self.is_catching_up =
+            readers.iter().any(|r| r.is_handed_over() && matches!(r.hand_over_state, HandOverState::CatchingUp(_)));
         self.are_all_live = self.has_readers && readers.iter().all(|r| r.is_live() && !r.is_kept_for());
     }
 }
@@ -267,12 +268,12 @@ impl Writer {
     /// any. The batch is given back by [`Self::reclaim_hand_over`].
     #[inline]
     pub fn poll_hand_over(&mut self, out: &mut HandOverBatch) -> bool {
-        if !self.handover.has_readers {
+        if !self.hand_over.has_readers {
             return false;
         }
-        if !self.handover.batch.is_empty() {
-            let end = self.handover.batch.end;
-            core::mem::swap(&mut self.handover.batch, out);
+        if !self.hand_over.batch.is_empty() {
+            let end = self.hand_over.batch.end;
+            core::mem::swap(&mut self.hand_over.batch, out);
             for reader in self.readers.iter_mut().filter(|r| r.is_live()) {
                 out.recipients.push(Recipient { reader: reader.info.guid, from: reader.hand_from });
                 reader.hand_from = reader.hand_from.max(end);
@@ -283,7 +284,7 @@ impl Writer {
             // Those that are behind find it in the history.
             out.clear(&mut self.pool);
         }
-        self.handover.is_behind && self.catch_up(out)
+        self.hand_over.is_catching_up && self.catch_up(out)
     }
 
     /// Takes a batch back that has been delivered, so that its buffers can be used again.
@@ -294,7 +295,7 @@ impl Writer {
     /// A reader on [`ReaderPath::HandOver`] has everything before `below`.
     pub fn acknowledge(&mut self, now: Instant, reader: Guid, below: SequenceNumber) {
         let end = self.next_new();
-        let Some(reader) = self.readers.iter_mut().find(|r| r.info.guid == reader && r.is_handed()) else {
+        let Some(reader) = self.readers.iter_mut().find(|r| r.info.guid == reader && r.is_handed_over()) else {
             self.counters.acknowledgements_ignored += 1;
             return;
         };
@@ -307,27 +308,31 @@ impl Writer {
     }
 
     /// A reader takes nothing for now: it has no room for the change `from`, or does not know this writer yet.
-    pub fn halt(&mut self, reader: Guid, from: SequenceNumber) {
-        if let Some(reader) = self.readers.iter_mut().find(|r| r.info.guid == reader && r.is_handed()) {
-            reader.handing = Handing::Halted(from);
-            self.handover.refresh(&self.readers);
+    pub fn pause_reader(&mut self, reader: Guid, from: SequenceNumber) {
+        if let Some(reader) = self.readers.iter_mut().find(|r| r.info.guid == reader && r.is_handed_over()) {
+            reader.hand_over_state = HandOverState::Paused(from);
+            self.hand_over.refresh(&self.readers);
         }
     }
 
     /// A reader that was halted takes changes again.
-    pub fn go_on(&mut self, reader: Guid) {
+    pub fn resume_reader(&mut self, reader: Guid) {
         let (has_history, next) = (self.has_history(), self.next_new());
-        let Some(reader) = self.readers.iter_mut().find(|r| r.info.guid == reader && r.is_handed()) else { return };
-        if let Handing::Halted(from) = reader.handing {
+        let Some(reader) = self.readers.iter_mut().find(|r| r.info.guid == reader && r.is_handed_over()) else {
+            return;
+        };
+        if let HandOverState::Paused(from) = reader.hand_over_state {
             reader.begin(if has_history { from } else { next }, next);
-            self.handover.refresh(&self.readers);
+            self.hand_over.refresh(&self.readers);
         }
     }
 
     /// Nobody waits for this reader any more until it acknowledges again: who delivers to it has found that it does not
     /// answer.
-    pub fn give_up_on(&mut self, reader: Guid) {
-        let Some(reader) = self.readers.iter_mut().find(|r| r.info.guid == reader && r.is_handed()) else { return };
+    pub fn mark_reader_inactive(&mut self, reader: Guid) {
+        let Some(reader) = self.readers.iter_mut().find(|r| r.info.guid == reader && r.is_handed_over()) else {
+            return;
+        };
         if reader.info.reliable && !reader.is_silent() {
             reader.unanswered = UNANSWERED_HEARTBEATS_MAX;
             let guid = reader.info.guid;
@@ -377,7 +382,7 @@ impl Writer {
     #[must_use]
     #[inline]
     pub const fn hands_over(&self) -> bool {
-        self.handover.has_readers
+        self.hand_over.has_readers
     }
 
     /// The number of the next change for readers that come now.
@@ -393,10 +398,10 @@ impl Writer {
     /// Hands the first reader that is behind a part of what it lacks.
     fn catch_up(&mut self, out: &mut HandOverBatch) -> bool {
         let next = self.next_new();
-        let mut readers = self.readers.iter_mut().filter(|r| r.is_handed());
-        let behind = readers.find_map(|r| match r.handing {
-            Handing::Behind(from) => Some((r, from)),
-            Handing::Live | Handing::Halted(_) => None,
+        let mut readers = self.readers.iter_mut().filter(|r| r.is_handed_over());
+        let behind = readers.find_map(|r| match r.hand_over_state {
+            HandOverState::CatchingUp(from) => Some((r, from)),
+            HandOverState::Live | HandOverState::Paused(_) => None,
         });
         let Some((reader, from)) = behind else { return false };
         let first = held_from(&self.history, from).min(next);
@@ -407,15 +412,15 @@ impl Writer {
         }
         out.recipients.push(Recipient { reader: reader.info.guid, from: first });
         let held = self.history.iter_from(first).take_while(|change| change.sequence_number < next);
-        out.changes.extend(held.take(CATCH_UP_MAX).map(HandOver::of_held));
+        out.changes.extend(held.take(CATCH_UP_MAX).map(HandOverChange::of_held));
         let is_complete = out.changes.len() < CATCH_UP_MAX;
         out.end = match out.changes.last() {
             Some(last) if !is_complete => last.sequence_number.next(),
             _ => next,
         };
         reader.hand_from = out.end;
-        reader.handing = if is_complete { Handing::Live } else { Handing::Behind(out.end) };
-        self.handover.refresh(&self.readers);
+        reader.hand_over_state = if is_complete { HandOverState::Live } else { HandOverState::CatchingUp(out.end) };
+        self.hand_over.refresh(&self.readers);
         true
     }
 }
@@ -426,19 +431,19 @@ fn held_from(history: &WriterHistory, from: SequenceNumber) -> SequenceNumber {
 }
 
 impl ReaderProxy {
-    pub(super) fn is_handed(&self) -> bool {
+    pub(super) fn is_handed_over(&self) -> bool {
         self.path == ReaderPath::HandOver
     }
 
     fn is_live(&self) -> bool {
-        self.is_handed() && self.handing == Handing::Live
+        self.is_handed_over() && self.hand_over_state == HandOverState::Live
     }
 
     /// The first change that it has not been handed.
     const fn lacks_from(&self) -> SequenceNumber {
-        match self.handing {
-            Handing::Live => self.hand_from,
-            Handing::Behind(from) | Handing::Halted(from) => from,
+        match self.hand_over_state {
+            HandOverState::Live => self.hand_from,
+            HandOverState::CatchingUp(from) | HandOverState::Paused(from) => from,
         }
     }
 
@@ -446,6 +451,7 @@ impl ReaderProxy {
     /// nothing need not know what can be had, and history may be kept for nobody.
     pub(super) fn begin(&mut self, from: SequenceNumber, next: SequenceNumber) {
         self.hand_from = from;
-        self.handing = if !self.info.reliable && from >= next { Handing::Live } else { Handing::Behind(from) };
+        self.hand_over_state =
+            if !self.info.reliable && from >= next { HandOverState::Live } else { HandOverState::CatchingUp(from) };
     }
 }

@@ -3,7 +3,7 @@
 //! Every call that may have put something out is followed by draining [`Writer::poll_transmit`] and
 //! [`Writer::poll_event`], and by asking [`Writer::poll_timeout`] when to come back.
 
-mod direct;
+mod bypass;
 mod flow;
 mod group;
 mod hand_over;
@@ -21,7 +21,7 @@ use alloc::vec::Vec;
 
 use hashbrown::HashSet;
 
-pub use hand_over::{Delivered, HandOver, HandOverBatch, ReaderPath, Recipient};
+pub use hand_over::{Delivered, HandOverBatch, HandOverChange, ReaderPath, Recipient};
 pub use proxy::MatchedReader;
 
 use crate::deadline::DeadlineTracker;
@@ -38,7 +38,7 @@ use crate::transmit::TransmitBatch;
 use crate::vendor::{ProtocolVersion, Quirks, VendorId};
 use crate::wire::Header;
 use flow::{Flow, InFlight};
-use hand_over::Handover;
+use hand_over::HandOverQueue;
 use pack::{HEARTBEAT_LEN, Outgoing, Packer, fragment_size};
 use proxy::ReaderProxy;
 use queue::Backlog;
@@ -199,7 +199,7 @@ pub struct Writer {
     history: WriterHistory,
     pool: BufferPool,
     readers: Vec<ReaderProxy>,
-    handover: Handover,
+    hand_over: HandOverQueue,
     group: Group,
     packer: Packer,
     flow: Flow,
@@ -232,7 +232,7 @@ impl Writer {
             history: WriterHistory::new(config.history, config.limits, config.seed),
             pool: BufferPool::new(POOL_BYTES_MAX),
             readers: Vec::new(),
-            handover: Handover::default(),
+            hand_over: HandOverQueue::default(),
             group: Group {
                 has_readers: false,
                 to: Arc::new([]),
@@ -331,7 +331,7 @@ impl Writer {
         if self.any_repairs() && self.flow.must_ask_for_room() {
             self.ask_everyone(now);
         }
-        self.flow.hurry(now);
+        self.flow.expedite_heartbeat(now);
     }
 
     /// Sends what has been gathered.
@@ -342,7 +342,7 @@ impl Writer {
     /// The application says that this writer is alive (MANUAL_BY_TOPIC): tells the readers.
     pub fn assert_liveliness(&mut self, now: Instant) {
         self.note_liveliness(now);
-        self.handover.note_alive();
+        self.hand_over.push_liveliness();
         if !self.group.has_readers || self.must_wait_to_assert() {
             return;
         }
@@ -381,7 +381,7 @@ impl Writer {
         proxy.joined_at = next;
         if path == ReaderPath::HandOver {
             self.readers.push(proxy);
-            self.handover.refresh(&self.readers);
+            self.hand_over.refresh(&self.readers);
             return true;
         }
         if proxy.info.reliable && first < self.next_to_send {
@@ -426,6 +426,12 @@ impl Writer {
     /// Whether somebody may ask later for what is written now.
     fn holds_changes(&self) -> bool {
         self.config.durable || self.readers.iter().any(|r| r.info.reliable || self.config.asynchronous)
+    }
+
+    /// Every change before this number is acknowledged by every reader that the writer waits for.
+    #[must_use]
+    pub fn acknowledged_below(&self) -> SequenceNumber {
+        acknowledged_below(&self.readers, self.end_of_waiting())
     }
 
     /// Whether every reader that counts has acknowledged everything up to and including `number`.
@@ -564,18 +570,18 @@ impl Writer {
                 if self.flow.must_ask_for_room() {
                     self.ask_everyone(now);
                 }
-                self.flow.hurry(now);
+                self.flow.expedite_heartbeat(now);
                 return Err((full, change));
             }
         };
         if !self.config.lifespan.is_infinite() && self.next_expiry.is_none() {
             self.next_expiry = Some(expires_at);
         }
-        if self.handover.has_readers
+        if self.hand_over.has_readers
             && !self.config.asynchronous
             && let Some(change) = self.history.next_from(number)
         {
-            self.handover.push_held(change);
+            self.hand_over.push_held(change);
         }
         if !self.only_queues() {
             self.send_held(now, usize::MAX);
@@ -588,8 +594,8 @@ impl Writer {
         let fragment_size = self.plan(&change);
         let sequence_number = self.history.skip();
         self.next_to_send = sequence_number.next();
-        if self.handover.has_readers {
-            self.handover.push_once(sequence_number, &change);
+        if self.hand_over.has_readers {
+            self.hand_over.push_once(sequence_number, &change);
         }
         if self.group.has_readers {
             let outgoing = Outgoing {
@@ -605,7 +611,7 @@ impl Writer {
             self.note_sent(now, len);
             self.finish_group_if_due(now, len);
         }
-        if self.handover.has_readers {
+        if self.hand_over.has_readers {
             // Whoever is handed it puts it away.
             drop(change);
         } else {
@@ -633,7 +639,7 @@ impl Writer {
                 self.next_to_send = self.history.last().next();
                 break;
             };
-            let is_handed = self.handover.has_readers && self.config.asynchronous;
+            let is_handed = self.hand_over.has_readers && self.config.asynchronous;
             if self.group.has_readers {
                 let len = change.payload.len();
                 // What is held bounds what is under way; only when that is much is it worth counting.
@@ -642,7 +648,7 @@ impl Writer {
                     break;
                 }
                 if is_handed {
-                    self.handover.push_held(change);
+                    self.hand_over.push_held(change);
                 }
                 send_new(&mut self.packer, &self.group, &Outgoing::from(change));
                 self.next_to_send = change.sequence_number.next();
@@ -655,7 +661,7 @@ impl Writer {
                 }
             } else {
                 if is_handed {
-                    self.handover.push_held(change);
+                    self.hand_over.push_held(change);
                 }
                 self.next_to_send = change.sequence_number.next();
             }
@@ -751,11 +757,6 @@ impl Writer {
         self.group.has_readers && self.readers.iter().any(|r| r.is_messaged() && (r.counts() || r.is_kept_for()))
     }
 
-    /// Everything before this number is acknowledged by everyone who counts.
-    fn acknowledged_below(&self) -> SequenceNumber {
-        acknowledged_below(&self.readers, self.end_of_waiting())
-    }
-
     /// What is sent and not acknowledged, leaving aside history that late joiners still fetch.
     fn in_flight(&self) -> InFlight {
         let counting = self.readers.iter().filter(|r| r.counts() && r.is_messaged());
@@ -787,7 +788,7 @@ impl Writer {
 
     /// Works out anew who gets new samples, and how large a message may be.
     fn regroup(&mut self) {
-        self.handover.refresh(&self.readers);
+        self.hand_over.refresh(&self.readers);
         let messaged = || self.readers.iter().filter(|r| r.is_messaged()).map(|r| &r.info);
         let has_readers = messaged().next().is_some();
         // Who still gets history would take what is new for a sign that the rest will not come.

@@ -10,7 +10,7 @@ use crate::seq::{Count, SequenceNumber, SequenceNumberSet};
 use crate::time::{Instant, Span};
 use crate::vendor::VendorId;
 
-use super::hand_over::{Handing, ReaderPath};
+use super::hand_over::{HandOverState, ReaderPath};
 
 /// A remote reader that discovery has found to match.
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ pub struct MatchedReader {
 pub(super) struct ReaderProxy {
     pub(super) info: MatchedReader,
     pub(super) path: ReaderPath,
-    pub(super) handing: Handing,
+    pub(super) hand_over_state: HandOverState,
     /// The next change to hand over to it.
     pub(super) hand_from: SequenceNumber,
     /// Where what concerns it alone goes: repairs, its own heartbeats.
@@ -74,7 +74,7 @@ impl ReaderProxy {
             direct: direct(&info),
             info,
             path,
-            handing: Handing::Behind(first_relevant),
+            hand_over_state: HandOverState::CatchingUp(first_relevant),
             hand_from: first_relevant,
             first_relevant,
             acknowledged_below: first_relevant,
@@ -179,13 +179,13 @@ impl ReaderProxy {
 
     /// What is asked for, less what was sent again so recently that the reader cannot have seen it when it asked.
     pub(super) fn request(&mut self, now: Instant, wanted: SequenceNumberSet) {
-        let fresh = match &self.repaired {
+        let wanted = match &self.repaired {
             Some((at, sent)) if now.since(*at) < self.round_trip.estimate().divided_by(2) => {
                 SequenceNumberSet::from_ascending(wanted.base(), wanted.iter().filter(|n| !sent.contains(*n)))
             }
             _ => wanted,
         };
-        self.requested = (!fresh.is_empty()).then_some(fresh);
+        self.requested = (!wanted.is_empty()).then_some(wanted);
     }
 
     pub(super) const fn note_repaired(&mut self, now: Instant, numbers: SequenceNumberSet) {

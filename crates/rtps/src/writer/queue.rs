@@ -48,7 +48,7 @@ impl Writer {
     pub fn has_to_publish(&self) -> bool {
         let has_queued = !self.backlog.is_window_closed && self.next_to_send <= self.history.last();
         let has_some = has_queued || self.backlog.has_requests || self.packer.has_complete();
-        self.config.asynchronous && (has_some || self.handover.has_some())
+        self.config.asynchronous && (has_some || self.hand_over.has_some())
     }
 
     /// Whether everything written has been handed over to be sent, and has been given back.

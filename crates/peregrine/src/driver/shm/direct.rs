@@ -4,7 +4,7 @@
 //! What readers have not acknowledged is kept here in their place ([`KeptChange`]), and becomes changes of the history as soon
 //! as anything happens that looks there: another way of writing, a reader that comes, goes, has no room or gets
 //! messages. Whether the short way may be gone is one question, asked with the writer locked:
-//! [`Writer::is_direct`](peregrine_rtps::writer::Writer::is_direct). It is never gone while somebody else is handing over, so the
+//! [`Writer::can_bypass_history`](peregrine_rtps::writer::Writer::can_bypass_history). It is never gone while somebody else is handing over, so the
 //! order in the rings is that of the numbers.
 
 use std::sync::MutexGuard;
@@ -148,7 +148,7 @@ impl Outgoing {
 
     fn release_kept(&self, state: &mut WriterState) {
         if let Some(channels) = lock(&self.channels).as_mut() {
-            channels.release_kept_below(state.writer.wanted_from());
+            channels.release_kept_below(state.writer.acknowledged_below());
             state.has_kept = !channels.kept.is_empty();
         }
     }
@@ -176,12 +176,12 @@ impl Channels {
         slot: Slot,
         source_timestamp: Timestamp,
     ) -> Result<(SequenceNumber, Spent), Slot> {
-        let Some(most) = state.writer.make_room_directly(self.kept.len()) else { return Err(slot) };
+        let Some(most) = state.writer.reserve_slot(self.kept.len()) else { return Err(slot) };
         let number = state.writer.next_number();
         let entry = Entry::Change { number, kind: ChangeKind::Alive, instance: KeyHash::NIL, source_timestamp };
         let len = slot.len();
         let (slot, spent) = self.writer.publish_and_keep(slot, entry.to_metadata()).map_err(|refused| refused.slot)?;
-        self.sent_below = state.writer.number_directly();
+        self.sent_below = state.writer.allocate_sequence_number();
         self.bytes_since_look = self.bytes_since_look.saturating_add(len);
         while self.kept.len() >= most.max(1) {
             self.release_oldest_kept();
@@ -217,6 +217,6 @@ impl WriterState {
             && !self.is_handing_over()
             && !self.messages_first
             && !self.has_local_readers()
-            && self.writer.is_direct()
+            && self.writer.can_bypass_history()
     }
 }

@@ -598,10 +598,10 @@ impl Channel {
         }
         let mut state = self.core.lock();
         let mut kept = 0;
-        if let Some(mut keeper) = state.reader.keeper(self.wanted.writer) {
+        if let Some(mut inserter) = state.reader.fast_inserter(self.wanted.writer) {
             let mut keep = |metadata, octets: &[u8]| {
                 value(metadata).zip(octets.get(ALIGNING..)).is_some_and(|((number, source_timestamp), octets)| {
-                    keeper.keep(rx, number, source_timestamp, octets)
+                    inserter.insert(rx, number, source_timestamp, octets)
                 })
             };
             while kept < most && samples.next(COPIED_MAX, &mut keep) {
@@ -610,7 +610,7 @@ impl Channel {
             if kept > 0 {
                 // Newer than what may be owed.
                 self.owed_note = None;
-                samples.note(noted(keeper.acknowledged_below()));
+                samples.note(noted(inserter.acknowledged_below()));
             }
         }
         let is_news = kept > 0 && !state.note_data_quietly();

@@ -11,7 +11,7 @@ use arrayvec::ArrayVec;
 use peregrine_rtps::id::Guid;
 use peregrine_rtps::payload::{Octets, Payload};
 use peregrine_rtps::seq::SequenceNumber;
-use peregrine_rtps::writer::{HandOver, HandOverBatch, Recipient};
+use peregrine_rtps::writer::{HandOverBatch, HandOverChange, Recipient};
 use peregrine_transport::clock::MonotonicNs;
 use peregrine_transport::event::{Poller, Token};
 use peregrine_transport::shm::{
@@ -615,7 +615,7 @@ impl Channels {
     }
 
     /// The slot of a change, which lies in one already unless it was encoded before there were readers here.
-    fn slot_of(&mut self, change: &HandOver, counters: &Counters) -> Result<SharedSlot, Unsent> {
+    fn slot_of(&mut self, change: &HandOverChange, counters: &Counters) -> Result<SharedSlot, Unsent> {
         // What was written before the last reader left lies in a slot of another pool.
         if let Some(InSlot(slot)) = change.payload.value().and_then(|value| value.downcast_ref())
             && self.writer.owns(slot)
@@ -736,7 +736,7 @@ impl Drop for Channels {
     }
 }
 
-fn entry_of(change: &HandOver) -> Entry {
+fn entry_of(change: &HandOverChange) -> Entry {
     Entry::Change {
         number: change.sequence_number,
         kind: change.kind,

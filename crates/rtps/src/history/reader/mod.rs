@@ -1,6 +1,6 @@
 //! What a reader holds for the application: samples in order, by instance (DDS 1.4 §2.2.2.5.1).
 
-mod fresh;
+mod fast_queue;
 mod sample;
 mod selection;
 mod separation;
@@ -13,7 +13,7 @@ use alloc::vec::Vec;
 
 use hashbrown::HashMap;
 
-pub use fresh::Fresh;
+pub use fast_queue::FastSample;
 pub use sample::{Arrival, FilterReason, Inserted, RejectReason, SampleInfo};
 pub use selection::{Peeked, Selected, Selector};
 pub use separation::Released;
@@ -111,7 +111,7 @@ pub struct ReaderHistory {
     tail: Option<u32>,
     not_read: usize,
     /// What came last, all of one instance, and has no place yet.
-    fresh: VecDeque<Fresh>,
+    fast_queue: VecDeque<FastSample>,
     /// Whether no policy asks more of a sample than its instance does.
     is_plain: bool,
     separation: Separation,
@@ -129,7 +129,7 @@ impl ReaderHistory {
         let by_key = HashMap::with_hasher(foldhash::quality::FixedState::with_seed(config.seed));
         Self {
             is_plain: config.is_plain(),
-            fresh: VecDeque::new(),
+            fast_queue: VecDeque::new(),
             config,
             samples: Slab::default(),
             instances: Slab::default(),
@@ -149,20 +149,20 @@ impl ReaderHistory {
     /// How many samples are held.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.samples.len.saturating_add(self.fresh.len())
+        self.samples.len.saturating_add(self.fast_queue.len())
     }
 
     /// Whether no sample is held.
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
-        self.samples.len == 0 && self.fresh.is_empty()
+        self.samples.len == 0 && self.fast_queue.is_empty()
     }
 
     /// How many samples have not been read.
     #[must_use]
     pub fn not_read(&self) -> usize {
-        self.not_read.saturating_add(self.fresh.len())
+        self.not_read.saturating_add(self.fast_queue.len())
     }
 
     /// How many instances are known.
@@ -187,7 +187,7 @@ impl ReaderHistory {
         arrival: &mut Arrival,
         pool: &mut BufferPool,
     ) -> Result<Inserted, RejectReason> {
-        self.settle();
+        self.flush_fast_queue();
         let filtered = |reason, arrival: &mut Arrival, pool: &mut BufferPool| {
             pool.recycle(core::mem::take(&mut arrival.payload));
             Ok(Inserted::Filtered(reason))
@@ -238,7 +238,7 @@ impl ReaderHistory {
     /// A writer is gone or no longer alive: it gives up all its instances. Says whether the application has something
     /// new to see.
     pub fn writer_gone(&mut self, now: Instant, writer: Guid, slot: WriterSlot, at: Timestamp) -> bool {
-        self.settle();
+        self.flush_fast_queue();
         let mut news = false;
         for index in 0..self.instances.slots.len() as u32 {
             news |= self.give_up(now, index, writer, slot, at);
@@ -276,7 +276,7 @@ impl ReaderHistory {
 
     /// Forgets an instance of which nothing is held, as if nobody had ever written it.
     pub fn forget_instance(&mut self, key: &KeyHash) {
-        self.settle();
+        self.flush_fast_queue();
         let Some(index) = self.by_key.get(key).copied() else { return };
         if self.instances.get(index).is_some_and(|i| i.samples == 0) {
             self.drop_instance(index);
@@ -289,7 +289,7 @@ impl ReaderHistory {
         if self.next_timeout().is_none_or(|at| at > now) {
             return self.release_due(now, pool);
         }
-        self.settle();
+        self.flush_fast_queue();
         if self.next_expiry.is_some_and(|at| at <= now) {
             self.next_expiry = None;
             let mut at = self.head;

@@ -85,10 +85,10 @@ pub struct Peeked {
 impl ReaderHistory {
     /// Hands out samples, appending them to `out`; `take` removes them, else they count as read from now on.
     pub fn select(&mut self, selector: &Selector, take: bool, out: &mut Vec<Selected>) {
-        if take && self.take_fresh(selector, out) {
+        if take && self.take_fast(selector, out) {
             return;
         }
-        self.settle();
+        self.flush_fast_queue();
         let mut picked = core::mem::take(&mut self.picked);
         picked.clear();
         self.pick(selector, &mut picked);
@@ -99,7 +99,7 @@ impl ReaderHistory {
     /// Shows what [`Self::select`] would hand out, appending it to `out`, and leaves everything as it is. The ranks are
     /// not filled in.
     pub fn peek(&mut self, selector: &Selector, out: &mut Vec<Peeked>) {
-        self.settle();
+        self.flush_fast_queue();
         let mut picked = core::mem::take(&mut self.picked);
         picked.clear();
         self.pick(selector, &mut picked);
@@ -113,7 +113,7 @@ impl ReaderHistory {
 
     /// Hands out samples that [`Self::peek`] has shown, as far as they are still there.
     pub fn select_peeked(&mut self, peeked: &[Peeked], take: bool, out: &mut Vec<Selected>) {
-        self.settle();
+        self.flush_fast_queue();
         let mut picked = core::mem::take(&mut self.picked);
         picked.clear();
         picked.extend(peeked.iter().filter_map(|peeked| {
@@ -131,7 +131,7 @@ impl ReaderHistory {
     /// Whether [`Self::select`] would hand anything out.
     #[must_use]
     pub fn has_any(&self, selector: &Selector) -> bool {
-        if self.has_fresh(selector) {
+        if self.fast_queue_matches(selector) {
             return true;
         }
         if !selector.read && self.not_read == 0 {
@@ -148,8 +148,9 @@ impl ReaderHistory {
     /// The known instance after `key` in the order of keys that has samples to hand out; the first one for `None`.
     #[must_use]
     pub fn next_instance(&self, key: Option<&KeyHash>, selector: &Selector) -> Option<KeyHash> {
-        let of_fresh = self.instances.get(self.last_instance).filter(|_| !self.fresh.is_empty()).map(|i| i.key);
-        let has_samples = |i: &&Instance| i.samples > 0 || Some(i.key) == of_fresh;
+        let of_fast_queue =
+            self.instances.get(self.last_instance).filter(|_| !self.fast_queue.is_empty()).map(|i| i.key);
+        let has_samples = |i: &&Instance| i.samples > 0 || Some(i.key) == of_fast_queue;
         let candidates = self.instances.slots.iter().flatten().filter(has_samples);
         let candidates = candidates.filter(|i| selector.wants_instance(i));
         let later = candidates.filter(|i| key.is_none_or(|k| i.key > *k));

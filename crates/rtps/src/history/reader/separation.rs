@@ -102,7 +102,7 @@ impl ReaderHistory {
             self.separation.schedule_all();
         }
         while let Some(place) = self.separation.pop_due(now) {
-            self.settle();
+            self.flush_fast_queue();
             let Some(held) = self.separation.held.get(place) else { continue };
             let (index, bytes) = (held.instance, held.arrival.payload.len() as u64);
             if held.arrival.expires_at <= now {

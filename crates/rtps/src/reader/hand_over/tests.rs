@@ -7,11 +7,11 @@ use std::vec;
 use std::vec::Vec;
 
 use super::*;
-use crate::history::{ChangeKind, HistoryKind, ResourceLimits, Selector};
+use crate::history::{ChangeKind, HistoryKind, ResourceLimits, Selected, Selector};
 use crate::id::{EntityId, GuidPrefix, KeyHash};
 use crate::pair::{NOWHERE, reader_guid};
 use crate::reader::{MatchedWriter, MemoryAccount, ReaderConfig, ReaderEvent};
-use crate::time::{Instant, Span};
+use crate::time::{Instant, Span, Timestamp};
 use crate::vendor::VendorId;
 use crate::wire::{Data, Payload as WirePayload};
 
@@ -138,7 +138,7 @@ impl Side {
     fn new(config: &ReaderConfig, keeps: bool) -> Self {
         let mut reader = Reader::new(config.clone());
         if !keeps {
-            reader.cache.take_no_fresh();
+            reader.cache.disable_fast_queue();
         }
         (0..2).for_each(|number| assert!(reader.match_writer(Instant(0), matched(number, config.reliable))));
         Self { reader, reliable: config.reliable, keeps, kept: 0, passed: 0, next: [1, 1] }
@@ -162,8 +162,8 @@ impl Side {
             *next = (*next).max(number.0 + 1);
             return true;
         }
-        let keeper = if self.keeps { self.reader.keeper(writer(from)) } else { None };
-        let is_kept = keeper.is_some_and(|mut keeper| keeper.keep(rx, number, meta.source_timestamp, &octets));
+        let inserter = if self.keeps { self.reader.fast_inserter(writer(from)) } else { None };
+        let is_kept = inserter.is_some_and(|mut inserter| inserter.insert(rx, number, meta.source_timestamp, &octets));
         self.kept += usize::from(is_kept);
         let payload = Payload::copy_of(&octets);
         let is_taken = is_kept || self.reader.handle_change(rx, writer(from), number, meta, &payload);
@@ -176,16 +176,16 @@ impl Side {
     fn values(&mut self, rx: &Reception<'_>, from: u8, count: u8) -> bool {
         let mut left = count;
         if self.keeps
-            && let Some(mut keeper) = self.reader.keeper(writer(from))
+            && let Some(mut inserter) = self.reader.fast_inserter(writer(from))
         {
             let next = &mut self.next[usize::from(from)];
             let stamp = meta(ChangeKind::Alive, rx.now.0).source_timestamp;
-            while left > 0 && keeper.keep(rx, SequenceNumber(*next), stamp, &next.to_le_bytes()) {
+            while left > 0 && inserter.insert(rx, SequenceNumber(*next), stamp, &next.to_le_bytes()) {
                 *next += 1;
                 left -= 1;
                 self.kept += 1;
             }
-            let below = keeper.acknowledged_below();
+            let below = inserter.acknowledged_below();
             assert_eq!(below, self.reader.acknowledged_below(writer(from)));
         }
         (0..left).fold(true, |told, _| self.value(rx, from, 0, false) && told)
@@ -200,10 +200,10 @@ impl Side {
         out: &mut Vec<Selected>,
     ) -> bool {
         let number = SequenceNumber((self.next[usize::from(from)] + ahead).max(1));
-        let keeper = if self.keeps { self.reader.keeper(writer(from)) } else { None };
-        let passed = keeper.and_then(|mut keeper| {
+        let inserter = if self.keeps { self.reader.fast_inserter(writer(from)) } else { None };
+        let passed = inserter.and_then(|mut inserter| {
             let stamp = meta(ChangeKind::Alive, rx.now.0).source_timestamp;
-            keeper.pass(rx, number, stamp, selector, |pool| Some(pool.copy_of(&number.0.to_le_bytes())))
+            inserter.pass_through(rx, number, stamp, selector, |pool| Some(pool.copy_of(&number.0.to_le_bytes())))
         });
         if let Some(selected) = passed {
             out.push(selected);
@@ -364,7 +364,7 @@ fn short_of_memory(account: &Arc<MemoryAccount>) -> Reader {
     reader
 }
 
-fn hand_over(reader: &mut Reader, from: u8, number: i64) -> bool {
+fn hand_over_change(reader: &mut Reader, from: u8, number: i64) -> bool {
     let payload = reader.copy_of(&[0; 1000]);
     reader.handle_change(&RX, writer(from), SequenceNumber(number), meta(ChangeKind::Alive, 1), &payload)
 }
@@ -401,7 +401,7 @@ fn what_was_handed_over_is_not_given_up() {
     for _ in 0..100 {
         for from in [0, 1] {
             let number = &mut next[usize::from(from)];
-            while *number <= 10 && hand_over(&mut reader, from, *number) {
+            while *number <= 10 && hand_over_change(&mut reader, from, *number) {
                 *number += 1;
             }
             refused += u64::from(*number <= 10);
@@ -424,13 +424,13 @@ fn what_was_handed_over_is_not_given_up() {
 fn what_is_handed_over_after_it_came_in_a_message_is_not_given_up() {
     for is_handed_over in [false, true] {
         let mut reader = short_of_memory(&Arc::default());
-        assert!((1..=4).all(|number| hand_over(&mut reader, 0, number)));
+        assert!((1..=4).all(|number| hand_over_change(&mut reader, 0, number)));
         send(&mut reader, 0, 5);
         assert_eq!(reader.waiting().samples, 4);
         if is_handed_over {
-            assert!(hand_over(&mut reader, 0, 5));
+            assert!(hand_over_change(&mut reader, 0, 5));
         }
-        assert_eq!(hand_over(&mut reader, 1, 1), !is_handed_over, "the other one gives up what comes again");
+        assert_eq!(hand_over_change(&mut reader, 1, 1), !is_handed_over, "the other one gives up what comes again");
         let taken: Vec<_> = (0..10).flat_map(|_| take(&mut reader)).filter(|(from, _)| *from == writer(0)).collect();
         assert_eq!(taken.len(), if is_handed_over { 5 } else { 4 });
     }
@@ -441,7 +441,7 @@ fn what_is_handed_over_after_it_came_in_a_message_is_not_given_up() {
 fn what_was_handed_over_and_waits_needs_no_room_again() {
     let account = Arc::new(MemoryAccount::new(4 * SAMPLE));
     let mut reader = short_of_memory(&account);
-    assert!((1..=4).all(|number| hand_over(&mut reader, 0, number)));
+    assert!((1..=4).all(|number| hand_over_change(&mut reader, 0, number)));
     account.recharge(0, 4 * SAMPLE);
     let taken: Vec<_> = (0..10).flat_map(|_| take(&mut reader)).collect();
     assert_eq!(taken, [1, 2, 3, 4].map(|number| (writer(0), number)));
@@ -452,7 +452,7 @@ fn what_was_handed_over_and_waits_needs_no_room_again() {
 #[test]
 fn who_sends_again_makes_room_where_others_do_not() {
     let mut reader = short_of_memory(&Arc::default());
-    assert!((1..=4).all(|number| hand_over(&mut reader, 0, number)));
+    assert!((1..=4).all(|number| hand_over_change(&mut reader, 0, number)));
     assert!(reader.handle_available(&RX, writer(1), SequenceNumber(1), SequenceNumber(2)));
     send(&mut reader, 1, 2);
     send(&mut reader, 1, 1);

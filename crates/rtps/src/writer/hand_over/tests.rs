@@ -348,7 +348,7 @@ fn who_does_not_answer_is_not_waited_for_until_it_does() {
         pair.writer.write(pair.now, change).unwrap();
         pair.pump();
     });
-    pair.writer.give_up_on(reader_guid(0));
+    pair.writer.mark_reader_inactive(reader_guid(0));
     assert_eq!(pair.writer.counters().readers_inactive, 1);
     for _ in 0..10 {
         // Nobody delivers it.

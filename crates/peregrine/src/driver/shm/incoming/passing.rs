@@ -63,19 +63,19 @@ impl Channel {
         if !state.is_taken_unheard() {
             return;
         }
-        let Some(mut keeper) = state.reader.keeper(self.wanted.writer) else { return };
+        let Some(mut inserter) = state.reader.fast_inserter(self.wanted.writer) else { return };
         let rx = Reception { now, wall: wall_at(now), buffer: None, source: HERE };
         samples.next(COPIED_MAX, |metadata, octets| {
             if let Some(((number, source_timestamp), octets)) = value(metadata).zip(octets.get(ALIGNING..)) {
                 let copy = |pool: &mut BufferPool| Some(pool.copy_of(octets));
-                *found = keeper.pass(&rx, number, source_timestamp, selector, copy);
+                *found = inserter.pass_through(&rx, number, source_timestamp, selector, copy);
             }
             found.is_some()
         });
         if found.is_none()
             && let Some((number, source_timestamp)) = samples.metadata().and_then(value)
         {
-            *found = keeper.pass(&rx, number, source_timestamp, selector, |_| {
+            *found = inserter.pass_through(&rx, number, source_timestamp, selector, |_| {
                 let held: Arc<dyn Octets> = Arc::new(Held { sample: samples.hold()? });
                 Some(Payload::foreign(held))
             });
@@ -83,7 +83,7 @@ impl Channel {
         if found.is_some() {
             // Newer than what may be owed.
             self.owed_note = None;
-            samples.note(noted(keeper.acknowledged_below()));
+            samples.note(noted(inserter.acknowledged_below()));
         }
     }
 }

@@ -35,15 +35,15 @@ fn fragment(number: u32, endianness: Endianness, timestamp: Option<Timestamp>) -
     message
 }
 
-/// What host 2 hears in these messages, and what it counts; a train goes on through `row` of them.
+/// What host 2 hears in these messages, and what it counts; a run goes on through `row` of them.
 fn heard(messages: &[Vec<u8>], row: usize) -> (Vec<String>, ParticipantCounters) {
     let mut domain = Domain::of_a_pair();
     let rx = Reception { now: domain.now, wall: domain.wall(), buffer: None, source: address(1, 7410) };
     let mut heard = vec![];
     for messages in messages.chunks(row) {
-        let mut train = Train::default();
+        let mut run = FragmentRun::default();
         for message in messages {
-            domain.at(2).handle_datagram(&rx, message, &mut train, |_, delivery, input| {
+            domain.at(2).handle_datagram(&rx, message, &mut run, |_, delivery, input| {
                 heard.push(std::format!("{delivery:?} {input:?}"));
             });
         }

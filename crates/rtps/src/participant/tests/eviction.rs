@@ -7,7 +7,7 @@ fn flooder(host: u32) -> Vec<u8> {
 }
 
 #[test]
-fn unverified_participants_crowd_out_the_oldest_of_their_kind_only() {
+fn too_many_unverified_participants_evict_the_oldest_unverified_one() {
     let mut domain = Domain::of(&[1, 2]);
     domain.run(Span::from_secs(1));
     domain.cut = true;
@@ -24,11 +24,11 @@ fn unverified_participants_crowd_out_the_oldest_of_their_kind_only() {
         domain.now = domain.now + Span(1);
         domain.hear(1, &flooder(1000 + host));
     }
-    assert!(domain.knows(1, 9), "the newcomer was crowded out by those who lie about their lease");
-    assert!(domain.knows(1, 2), "a verified participant was crowded out");
+    assert!(domain.knows(1, 9), "the newcomer was evicted by those who lie about their lease");
+    assert!(domain.knows(1, 2), "a verified participant was evicted");
     assert_eq!(domain.at(1).remote_participants().count(), PARTICIPANTS_UNVERIFIED_MAX + 1);
     let events = domain.events(1);
-    assert_eq!(lost(&events)[0], (prefix(1000), LostReason::Crowded));
+    assert_eq!(lost(&events)[0], (prefix(1000), LostReason::Evicted));
     assert_eq!(lost(&events).len(), PARTICIPANTS_UNVERIFIED_MAX);
 }
 
@@ -46,17 +46,17 @@ fn verified_participants_that_fall_silent_give_way_when_all_places_are_taken() {
         domain.now = domain.now + Span(1);
     }
     assert_eq!(domain.at(1).remote_participants().count(), PARTICIPANTS_MAX);
-    domain.now = domain.now + CROWDED_SILENCE.divided_by(2);
+    domain.now = domain.now + EVICTION_MIN_SILENCE.divided_by(2);
     announce(&mut domain, 9);
     assert!(!domain.knows(1, 9), "nobody has been silent for long");
     assert_eq!(domain.counters(1).drops.no_room, 1);
     // One of them goes on announcing itself.
     announce(&mut domain, 1000);
-    domain.now = domain.now + CROWDED_SILENCE.divided_by(2);
+    domain.now = domain.now + EVICTION_MIN_SILENCE.divided_by(2);
     announce(&mut domain, 9);
     announce(&mut domain, 10);
     assert!(domain.knows(1, 9) && domain.knows(1, 10) && domain.knows(1, 1000));
     assert_eq!(domain.at(1).remote_participants().count(), PARTICIPANTS_MAX);
     let events = domain.events(1);
-    assert_eq!(lost(&events), [(prefix(1001), LostReason::Crowded), (prefix(1002), LostReason::Crowded)]);
+    assert_eq!(lost(&events), [(prefix(1001), LostReason::Evicted), (prefix(1002), LostReason::Evicted)]);
 }

@@ -73,14 +73,14 @@ struct Cache {
     history: ReaderHistory,
     pool: BufferPool,
     peeked: Vec<super::super::Peeked>,
-    may_be_fresh: bool,
-    fresh: usize,
+    may_fast_queue: bool,
+    fast_queued: usize,
 }
 
 impl Cache {
-    fn new(config: &ReaderHistoryConfig, may_be_fresh: bool) -> Self {
+    fn new(config: &ReaderHistoryConfig, may_fast_queue: bool) -> Self {
         let history = ReaderHistory::new(config.clone());
-        Self { history, pool: BufferPool::new(1 << 16), peeked: vec![], may_be_fresh, fresh: 0 }
+        Self { history, pool: BufferPool::new(1 << 16), peeked: vec![], may_fast_queue, fast_queued: 0 }
     }
 
     fn put(&mut self, at: u64, writer: u32, kind: ChangeKind) -> String {
@@ -88,11 +88,12 @@ impl Cache {
         let (slot, sequence_number) = (WriterSlot(writer), SequenceNumber(at as i64));
         let stamp = Timestamp::from_unix_nanos(at * 1_000_000);
         let payload = Payload::copy_of(&at.to_le_bytes());
-        if kind.is_alive() && self.may_be_fresh && self.history.takes_fresh(slot) {
-            self.fresh += 1;
+        if kind.is_alive() && self.may_fast_queue && self.history.can_fast_queue(slot) {
+            self.fast_queued += 1;
             let (source_timestamp, reception_timestamp) = (stamp, stamp);
-            let fresh = Fresh { writer: guid, slot, sequence_number, source_timestamp, reception_timestamp, payload };
-            self.history.push_fresh(Instant(at), fresh, &mut self.pool);
+            let sample =
+                FastSample { writer: guid, slot, sequence_number, source_timestamp, reception_timestamp, payload };
+            self.history.push_fast(Instant(at), sample, &mut self.pool);
             return std::format!("{:?}", Ok::<_, ()>(Inserted::Stored));
         }
         let mut arrival = Arrival {
@@ -180,7 +181,7 @@ proptest! {
 
     /// Nobody can tell which way a value has come.
     #[test]
-    fn fresh_samples_are_samples_like_all_others(config in configs(), steps in prop::collection::vec(steps(), 0..80)) {
+    fn fast_queued_samples_are_selected_like_cached_ones(config in configs(), steps in prop::collection::vec(steps(), 0..80)) {
         let (mut usual, mut short) = (Cache::new(&config, false), Cache::new(&config, true));
         for (at, step) in (1..).zip(&steps) {
             prop_assert_eq!(usual.step(at, step), short.step(at, step), "at {} {:?}", at, step);
@@ -194,17 +195,17 @@ fn values_are_kept_beside_the_cache_until_something_else_happens() {
     let mut cache = Cache::new(&config, true);
     (1..=5).for_each(|at| drop(cache.put(at, 0, ChangeKind::Alive)));
     assert_eq!(
-        (cache.fresh, cache.history.fresh.len(), cache.history.len()),
+        (cache.fast_queued, cache.history.fast_queue.len(), cache.history.len()),
         (4, 4, 5),
         "the first makes the instance"
     );
     let mut out = vec![];
     cache.history.select(&Selector { max_samples: 1, ..Selector::ANY }, true, &mut out);
-    assert_eq!((cache.history.fresh.len(), cache.history.len()), (0, 4), "one had its place already");
+    assert_eq!((cache.history.fast_queue.len(), cache.history.len()), (0, 4), "one had its place already");
     cache.history.select(&Selector::ANY, true, &mut out);
     (6..=8).for_each(|at| drop(cache.put(at, 0, ChangeKind::Alive)));
-    assert_eq!((cache.fresh, cache.history.fresh.len()), (7, 3));
+    assert_eq!((cache.fast_queued, cache.history.fast_queue.len()), (7, 3));
     cache.history.select(&Selector { max_samples: 2, ..Selector::NOT_READ }, true, &mut out);
-    assert_eq!((cache.history.fresh.len(), cache.history.samples.len), (1, 0), "nothing had to have its place");
+    assert_eq!((cache.history.fast_queue.len(), cache.history.samples.len), (1, 0), "nothing had to have its place");
     assert_eq!(out.iter().map(|s| s.info.sequence_number.0).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6, 7]);
 }

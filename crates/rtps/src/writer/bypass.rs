@@ -3,7 +3,7 @@
 //!
 //! That is possible while every reader is handed changes, has all of them, and nothing is measured against the clock. It is
 //! what a writer does whose readers are in other processes of its host, and it takes neither memory nor a look at each
-//! sample: [`Writer::is_direct`], [`Writer::make_room_directly`], [`Writer::number_directly`], and at the end
+//! sample: [`Writer::can_bypass_history`], [`Writer::reserve_slot`], [`Writer::allocate_sequence_number`], and at the end
 //! [`Writer::restore`].
 
 use crate::history::{Change, HistoryKind};
@@ -11,15 +11,15 @@ use crate::payload::Payload;
 use crate::seq::SequenceNumber;
 use crate::time::Instant;
 
-use super::{Writer, acknowledged_below};
+use super::Writer;
 
 impl Writer {
     /// Whether the next change may be handed over to all readers without being written here. To be asked each time.
     #[must_use]
     #[inline]
-    pub fn is_direct(&self) -> bool {
+    pub fn can_bypass_history(&self) -> bool {
         let config = &self.config;
-        self.handover.is_direct()
+        self.hand_over.are_all_readers_live()
             && !config.durable
             && !config.asynchronous
             && config.lifespan.is_infinite()
@@ -31,7 +31,7 @@ impl Writer {
     /// answer: the oldest beyond that are let go of. `None` when it has to wait.
     #[must_use]
     #[inline]
-    pub fn make_room_directly(&mut self, kept: usize) -> Option<usize> {
+    pub fn reserve_slot(&mut self, kept: usize) -> Option<usize> {
         if !self.holds_changes() {
             return Some(0);
         }
@@ -74,7 +74,7 @@ impl Writer {
 
     /// The readers have been handed a change under the [next number](Self::next_number). The one behind it is the answer.
     #[inline]
-    pub fn number_directly(&mut self) -> SequenceNumber {
+    pub fn allocate_sequence_number(&mut self) -> SequenceNumber {
         let next = self.history.skip().next();
         self.next_to_send = next;
         // One is the usual case, and cheaper without a loop.
@@ -88,28 +88,22 @@ impl Writer {
         next
     }
 
-    /// Whether the only reader has everything, and nothing is held. To be asked each time, with [`Self::is_direct`].
+    /// Whether the only reader has everything, and nothing is held. To be asked each time, with [`Self::can_bypass_history`].
     #[must_use]
     #[inline]
-    pub fn has_one_who_has_all(&self) -> bool {
+    pub fn is_single_reader_current(&self) -> bool {
         self.history.is_empty()
             && matches!(&*self.readers, [reader] if !reader.info.reliable || reader.acknowledged_below > self.history.last())
     }
 
     /// The only reader has taken a change under the [next number](Self::next_number), and so nobody has to keep it.
     #[inline]
-    pub fn take_note_of_handed(&mut self, now: Instant, payload: Payload) {
-        let next = self.number_directly();
+    pub fn record_delivered(&mut self, now: Instant, payload: Payload) {
+        let next = self.allocate_sequence_number();
         for reader in self.readers.iter_mut().filter(|reader| reader.info.reliable) {
             reader.acknowledge(now, next);
         }
         self.pool.put_away(payload);
-    }
-
-    /// Everything before this number is acknowledged by everyone who counts: nobody has to keep it.
-    #[must_use]
-    pub fn wanted_from(&self) -> SequenceNumber {
-        acknowledged_below(&self.readers, self.end_of_waiting())
     }
 
     /// Takes into the history what was kept elsewhere: ascending, and before anything else is written.

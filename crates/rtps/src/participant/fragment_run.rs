@@ -11,12 +11,12 @@ use crate::wire::{DataFrag, DataFragHead, Endianness, Header, Submessages};
 ///
 /// To be used for messages that are handled one after another, while nothing else is done with the participant.
 #[derive(Debug, Default)]
-pub struct Train<'m> {
-    last: Option<Wagon<'m>>,
+pub struct FragmentRun<'m> {
+    last: Option<FragmentTemplate<'m>>,
 }
 
 #[derive(Debug)]
-struct Wagon<'m> {
+struct FragmentTemplate<'m> {
     /// The message up to the fragment's number, and from there to its octets.
     head: (&'m [u8], &'m [u8]),
     endianness: Endianness,
@@ -25,7 +25,7 @@ struct Wagon<'m> {
     fragment: DataFrag<'m>,
 }
 
-impl<'m> Train<'m> {
+impl<'m> FragmentRun<'m> {
     /// What this message says and to whom, if it differs from the last one only in that.
     #[inline]
     pub(super) fn follow(&self, message: &'m [u8]) -> Option<(Delivery, Input<'m>)> {
@@ -51,11 +51,11 @@ impl<'m> Train<'m> {
 
     /// This message had one input, a fragment, for one reader.
     pub(super) fn begin(&mut self, message: &'m [u8], delivery: Delivery, meta: SampleMeta) {
-        self.last = Wagon::of(message, delivery, meta);
+        self.last = FragmentTemplate::of(message, delivery, meta);
     }
 }
 
-impl<'m> Wagon<'m> {
+impl<'m> FragmentTemplate<'m> {
     /// `None` if there is more to the message than a time stamp and a fragment without inline QoS.
     fn of(message: &'m [u8], delivery: Delivery, meta: SampleMeta) -> Option<Self> {
         let (_, rest) = Header::parse(message).ok()?;

@@ -17,7 +17,7 @@ use crate::time::{Instant, Timestamp};
 
 /// A value of the instance of the last sample, that lives for ever and was let through by every filter.
 #[derive(Debug)]
-pub struct Fresh {
+pub struct FastSample {
     /// Who wrote it.
     pub writer: Guid,
     /// The same, as the reader numbers its matched writers.
@@ -32,7 +32,7 @@ pub struct Fresh {
     pub payload: Payload,
 }
 
-impl Fresh {
+impl FastSample {
     /// As it is handed out with so many behind it.
     #[inline]
     fn select(self, instance: &Instance, behind: u32) -> Selected {
@@ -57,19 +57,19 @@ impl Fresh {
 }
 
 impl ReaderHistory {
-    /// Whether [`Self::push_fresh`] may take a value of a topic without keys from this writer. For the next sample it may be
+    /// Whether [`Self::push_fast`] may take a value of a topic without keys from this writer. For the next sample it may be
     /// otherwise.
     #[must_use]
     #[inline]
-    pub fn takes_fresh(&self, slot: WriterSlot) -> bool {
-        self.fresh_room(slot) > 0
+    pub fn can_fast_queue(&self, slot: WriterSlot) -> bool {
+        self.fast_queue_room(slot) > 0
     }
 
-    /// How many values of a topic without keys [`Self::push_fresh`] may take from this writer, one after the other, as long as
+    /// How many values of a topic without keys [`Self::push_fast`] may take from this writer, one after the other, as long as
     /// nothing else is done.
     #[must_use]
     #[inline]
-    pub fn fresh_room(&self, slot: WriterSlot) -> usize {
+    pub fn fast_queue_room(&self, slot: WriterSlot) -> usize {
         if !self.is_plain || self.instances.len != 1 {
             return 0;
         }
@@ -77,7 +77,7 @@ impl ReaderHistory {
         if !instance.is_plainly_written_by(slot) || !self.separation.due.is_empty() {
             return 0;
         }
-        let (held, most) = (self.samples.len.saturating_add(self.fresh.len()), self.most_of_one());
+        let (held, most) = (self.samples.len.saturating_add(self.fast_queue.len()), self.most_of_one());
         match self.config.history {
             HistoryKind::KeepAll => most.saturating_sub(held),
             // What has to go is the oldest, which must not have its place.
@@ -86,37 +86,37 @@ impl ReaderHistory {
         }
     }
 
-    /// Takes in what [`Self::takes_fresh`] was asked about.
+    /// Takes in what [`Self::can_fast_queue`] was asked about.
     #[inline]
-    pub fn push_fresh(&mut self, now: Instant, fresh: Fresh, pool: &mut BufferPool) {
+    pub fn push_fast(&mut self, now: Instant, sample: FastSample, pool: &mut BufferPool) {
         if let HistoryKind::KeepLast(depth) = self.config.history
-            && self.samples.len.saturating_add(self.fresh.len()) >= depth.max(1) as usize
-            && let Some(oldest) = self.fresh.pop_front()
+            && self.samples.len.saturating_add(self.fast_queue.len()) >= depth.max(1) as usize
+            && let Some(oldest) = self.fast_queue.pop_front()
         {
             pool.recycle(oldest.payload);
         }
         if let Some(instance) = self.instances.get_mut(self.last_instance) {
             instance.last_accepted = Some(now);
         }
-        self.fresh.push_back(fresh);
+        self.fast_queue.push_back(sample);
     }
 
     /// Hands out the oldest samples of the queue, if that is what was asked for.
     #[inline]
-    pub(super) fn take_fresh(&mut self, selector: &Selector, out: &mut Vec<Selected>) -> bool {
-        if self.samples.len > 0 || self.fresh.is_empty() || !selector.not_read || selector.instance.is_some() {
+    pub(super) fn take_fast(&mut self, selector: &Selector, out: &mut Vec<Selected>) -> bool {
+        if self.samples.len > 0 || self.fast_queue.is_empty() || !selector.not_read || selector.instance.is_some() {
             return false;
         }
         let Some(instance) = self.instances.get_mut(self.last_instance) else { return false };
         if !selector.wants_instance(instance) {
             return false;
         }
-        let count = self.fresh.len().min(selector.max_samples);
+        let count = self.fast_queue.len().min(selector.max_samples);
         out.reserve(count);
         for behind in (0..count).rev() {
-            let Some(fresh) = self.fresh.pop_front() else { break };
+            let Some(sample) = self.fast_queue.pop_front() else { break };
             // There are never so many.
-            out.push(fresh.select(instance, behind as u32));
+            out.push(sample.select(instance, behind as u32));
         }
         if count > 0 {
             instance.view = ViewState::NotNew;
@@ -124,16 +124,16 @@ impl ReaderHistory {
         true
     }
 
-    /// Hands out what [`Self::takes_fresh`] was asked about, without keeping it, where a selection that takes would hand out this and
-    /// nothing else. `None` elsewhere, or if `fresh`, which is asked for only then, has none: then nothing has happened.
+    /// Hands out what [`Self::can_fast_queue`] was asked about, without keeping it, where a selection that takes would hand out this and
+    /// nothing else. `None` elsewhere, or if `sample`, which is asked for only then, has none: then nothing has happened.
     #[inline]
-    pub fn pass_fresh(
+    pub fn pass_through(
         &mut self,
         now: Instant,
         selector: &Selector,
-        fresh: impl FnOnce() -> Option<Fresh>,
+        sample: impl FnOnce() -> Option<FastSample>,
     ) -> Option<Selected> {
-        let is_empty = self.samples.len == 0 && self.fresh.is_empty();
+        let is_empty = self.samples.len == 0 && self.fast_queue.is_empty();
         if !is_empty || !selector.not_read || selector.instance.is_some() || selector.max_samples == 0 {
             return None;
         }
@@ -141,15 +141,16 @@ impl ReaderHistory {
         if !selector.wants_instance(instance) {
             return None;
         }
-        let selected = fresh()?.select(instance, 0);
+        let selected = sample()?.select(instance, 0);
         instance.last_accepted = Some(now);
         instance.view = ViewState::NotNew;
         Some(selected)
     }
 
     /// Whether the queue has something that is selected.
-    pub(super) fn has_fresh(&self, selector: &Selector) -> bool {
-        let instance = self.instances.get(self.last_instance).filter(|_| !self.fresh.is_empty() && selector.not_read);
+    pub(super) fn fast_queue_matches(&self, selector: &Selector) -> bool {
+        let instance =
+            self.instances.get(self.last_instance).filter(|_| !self.fast_queue.is_empty() && selector.not_read);
         instance.is_some_and(|instance| {
             selector.wants_instance(instance) && selector.instance.is_none_or(|key| key == instance.key)
         })
@@ -157,18 +158,18 @@ impl ReaderHistory {
 
     /// Gives the samples of the queue their places.
     #[inline]
-    pub(super) fn settle(&mut self) {
-        if !self.fresh.is_empty() {
-            self.settle_all();
+    pub(super) fn flush_fast_queue(&mut self) {
+        if !self.fast_queue.is_empty() {
+            self.flush_fast_queue_cold();
         }
     }
 
     #[cold]
-    fn settle_all(&mut self) {
+    fn flush_fast_queue_cold(&mut self) {
         let index = self.last_instance;
         let Some(key) = self.instances.get(index).map(|instance| instance.key) else { return };
-        while let Some(fresh) = self.fresh.pop_front() {
-            let Fresh { writer, slot, sequence_number, source_timestamp, reception_timestamp, payload } = fresh;
+        while let Some(sample) = self.fast_queue.pop_front() {
+            let FastSample { writer, slot, sequence_number, source_timestamp, reception_timestamp, payload } = sample;
             let mut arrival = Arrival {
                 kind: ChangeKind::Alive,
                 instance: key,
@@ -187,7 +188,7 @@ impl ReaderHistory {
 
     /// Has all samples take the long way, to compare.
     #[cfg(test)]
-    pub(crate) const fn take_no_fresh(&mut self) {
+    pub(crate) const fn disable_fast_queue(&mut self) {
         self.is_plain = false;
     }
 

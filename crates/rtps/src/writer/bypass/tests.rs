@@ -18,16 +18,16 @@ const MESSAGE: usize = 1472;
 const READERS: usize = 2;
 
 /// A writer whose samples go the short way while that is possible, with what the driver does about it.
-struct Direct {
+struct Bypass {
     pair: Pair,
     kept: VecDeque<(SequenceNumber, Change)>,
     /// What each reader has not taken yet.
     rings: [VecDeque<(SequenceNumber, Change)>; READERS],
     written: i64,
-    went_directly: usize,
+    bypassed: usize,
 }
 
-impl Direct {
+impl Bypass {
     fn new(history: HistoryKind, max_samples: u32, durable: bool) -> Self {
         let limits = ResourceLimits { max_samples, ..ResourceLimits::UNLIMITED };
         let writer = WriterConfig { history, limits, durable, ..WriterConfig::new(writer_guid()) };
@@ -38,7 +38,7 @@ impl Direct {
             config
         });
         let pair = Pair::new(writer, readers.collect());
-        Self { pair, kept: VecDeque::new(), rings: Default::default(), written: 0, went_directly: 0 }
+        Self { pair, kept: VecDeque::new(), rings: Default::default(), written: 0, bypassed: 0 }
     }
 
     fn join(&mut self, index: usize, path: ReaderPath) {
@@ -58,7 +58,7 @@ impl Direct {
         let source_timestamp = self.pair.wall();
         let change = Change { kind: ChangeKind::Alive, instance: KeyHash::NIL, source_timestamp, payload };
         let most =
-            if self.pair.writer.is_direct() { self.pair.writer.make_room_directly(self.kept.len()) } else { None };
+            if self.pair.writer.can_bypass_history() { self.pair.writer.reserve_slot(self.kept.len()) } else { None };
         let Some(most) = most else {
             self.restore();
             // In the driver they come by the same ring.
@@ -69,7 +69,7 @@ impl Direct {
             return is_written;
         };
         let number = self.pair.writer.next_number();
-        self.pair.writer.number_directly();
+        self.pair.writer.allocate_sequence_number();
         for (index, ring) in self.rings.iter_mut().enumerate() {
             if self.pair.writer.path_to(reader_guid(index)) == Some(ReaderPath::HandOver) {
                 ring.push_back((number, change.clone()));
@@ -82,7 +82,7 @@ impl Direct {
             self.kept.push_back((number, change));
         }
         self.written += 1;
-        self.went_directly += 1;
+        self.bypassed += 1;
         true
     }
 
@@ -104,8 +104,8 @@ impl Direct {
         if let Some(below) = self.pair.readers[index].acknowledged_below(writer_guid()) {
             self.pair.writer.acknowledge(self.pair.now, reader_guid(index), below);
         }
-        let wanted_from = self.pair.writer.wanted_from();
-        self.kept.retain(|(number, _)| *number >= wanted_from);
+        let acknowledged_below = self.pair.writer.acknowledged_below();
+        self.kept.retain(|(number, _)| *number >= acknowledged_below);
     }
 
     /// The channel ends, or there is one from now on.
@@ -151,90 +151,90 @@ proptest! {
     /// Whatever way samples go, and whatever is lost with a channel: each reader gets each sample once, in order.
     #[test]
     fn nothing_is_lost_or_doubled_when_the_short_way_ends(steps in steps(), max_samples in 1_u32..9) {
-        let mut direct = Direct::new(HistoryKind::KeepAll, max_samples, false);
-        direct.join(0, ReaderPath::HandOver);
+        let mut bypass = Bypass::new(HistoryKind::KeepAll, max_samples, false);
+        bypass.join(0, ReaderPath::HandOver);
         let mut joined_at = None;
         let mut taken = [vec![], vec![]];
         for step in steps {
             match step {
-                Step::Write => drop(direct.write()),
-                Step::Deliver(index, count) => direct.deliver(index, count),
-                Step::SetPath(index, path) => direct.set_path(index, path),
+                Step::Write => drop(bypass.write()),
+                Step::Deliver(index, count) => bypass.deliver(index, count),
+                Step::SetPath(index, path) => bypass.set_path(index, path),
                 Step::Join(path) => {
                     if joined_at.is_none() {
-                        direct.join(1, path);
-                        joined_at = Some(direct.written);
+                        bypass.join(1, path);
+                        joined_at = Some(bypass.written);
                     }
                 }
-                Step::Run => direct.pair.run(Span::from_millis(500)),
+                Step::Run => bypass.pair.run(Span::from_millis(500)),
             }
-            prop_assert!(direct.kept.len() + direct.pair.writer.history().len() <= max_samples as usize);
+            prop_assert!(bypass.kept.len() + bypass.pair.writer.history().len() <= max_samples as usize);
             for (index, taken) in taken.iter_mut().enumerate() {
-                taken.extend(direct.taken(index));
+                taken.extend(bypass.taken(index));
             }
         }
         for (index, taken) in taken.iter_mut().enumerate() {
-            direct.deliver(index, usize::MAX);
-            direct.pair.run(Span::from_secs(60));
-            taken.extend(direct.taken(index));
+            bypass.deliver(index, usize::MAX);
+            bypass.pair.run(Span::from_secs(60));
+            taken.extend(bypass.taken(index));
         }
-        prop_assert_eq!(&taken[0], &Vec::from_iter(1..=direct.written));
-        prop_assert_eq!(&taken[1], &Vec::from_iter(joined_at.map_or(i64::MAX, |at| at + 1)..=direct.written));
-        prop_assert!(direct.pair.writer.is_acknowledged(direct.pair.writer.last()));
-        prop_assert!(direct.kept.is_empty() && direct.pair.writer.history().is_empty());
+        prop_assert_eq!(&taken[0], &Vec::from_iter(1..=bypass.written));
+        prop_assert_eq!(&taken[1], &Vec::from_iter(joined_at.map_or(i64::MAX, |at| at + 1)..=bypass.written));
+        prop_assert!(bypass.pair.writer.is_acknowledged(bypass.pair.writer.last()));
+        prop_assert!(bypass.kept.is_empty() && bypass.pair.writer.history().is_empty());
     }
 }
 
 #[test]
 fn the_short_way_is_gone_while_all_readers_are_handed_changes_and_only_then() {
-    let mut direct = Direct::new(HistoryKind::KeepAll, 100, false);
-    assert!(!direct.pair.writer.is_direct(), "there is nobody");
-    direct.join(0, ReaderPath::HandOver);
+    let mut bypass = Bypass::new(HistoryKind::KeepAll, 100, false);
+    assert!(!bypass.pair.writer.can_bypass_history(), "there is nobody");
+    bypass.join(0, ReaderPath::HandOver);
     for _ in 0..3 {
-        assert!(direct.write());
+        assert!(bypass.write());
     }
-    assert_eq!((direct.went_directly, direct.kept.len(), direct.pair.writer.history().len()), (3, 3, 0));
-    direct.join(1, ReaderPath::Messages);
-    assert!(!direct.pair.writer.is_direct(), "one gets messages");
-    direct.set_path(1, ReaderPath::HandOver);
-    assert!(direct.pair.writer.is_direct());
-    direct.pair.writer.halt(reader_guid(1), SequenceNumber(4));
-    assert!(!direct.pair.writer.is_direct(), "one has no room");
-    direct.pair.writer.go_on(reader_guid(1));
-    direct.pair.pump();
-    assert!(direct.pair.writer.is_direct());
-    direct.pair.writer.assert_liveliness(direct.pair.now);
-    assert!(!direct.pair.writer.is_direct(), "something is to be handed over first");
-    direct.pair.pump();
-    direct.pair.writer.set_deadline(Span::from_secs(1));
-    assert!(!direct.pair.writer.is_direct(), "each write has to be noted");
-    direct.pair.writer.set_deadline(Span::INFINITE);
-    direct.pair.writer.set_lifespan(Span::from_secs(1));
-    assert!(!direct.pair.writer.is_direct(), "samples expire");
-    let mut durable = Direct::new(HistoryKind::KeepAll, 100, true);
+    assert_eq!((bypass.bypassed, bypass.kept.len(), bypass.pair.writer.history().len()), (3, 3, 0));
+    bypass.join(1, ReaderPath::Messages);
+    assert!(!bypass.pair.writer.can_bypass_history(), "one gets messages");
+    bypass.set_path(1, ReaderPath::HandOver);
+    assert!(bypass.pair.writer.can_bypass_history());
+    bypass.pair.writer.pause_reader(reader_guid(1), SequenceNumber(4));
+    assert!(!bypass.pair.writer.can_bypass_history(), "one has no room");
+    bypass.pair.writer.resume_reader(reader_guid(1));
+    bypass.pair.pump();
+    assert!(bypass.pair.writer.can_bypass_history());
+    bypass.pair.writer.assert_liveliness(bypass.pair.now);
+    assert!(!bypass.pair.writer.can_bypass_history(), "something is to be handed over first");
+    bypass.pair.pump();
+    bypass.pair.writer.set_deadline(Span::from_secs(1));
+    assert!(!bypass.pair.writer.can_bypass_history(), "each write has to be noted");
+    bypass.pair.writer.set_deadline(Span::INFINITE);
+    bypass.pair.writer.set_lifespan(Span::from_secs(1));
+    assert!(!bypass.pair.writer.can_bypass_history(), "samples expire");
+    let mut durable = Bypass::new(HistoryKind::KeepAll, 100, true);
     durable.join(0, ReaderPath::HandOver);
-    assert!(!durable.pair.writer.is_direct(), "the history is for late joiners");
+    assert!(!durable.pair.writer.can_bypass_history(), "the history is for late joiners");
 }
 
 #[test]
 fn what_the_last_samples_are_is_the_same_on_either_way() {
-    let mut direct = Direct::new(HistoryKind::KeepLast(3), u32::MAX, false);
-    direct.join(0, ReaderPath::HandOver);
+    let mut bypass = Bypass::new(HistoryKind::KeepLast(3), u32::MAX, false);
+    bypass.join(0, ReaderPath::HandOver);
     for _ in 0..2 {
-        assert!(direct.write());
+        assert!(bypass.write());
     }
     // What the history has counts.
-    direct.restore();
-    assert_eq!(direct.pair.writer.history().len(), 2);
+    bypass.restore();
+    assert_eq!(bypass.pair.writer.history().len(), 2);
     for _ in 0..2 {
-        assert!(direct.write());
+        assert!(bypass.write());
     }
-    let kept: Vec<i64> = direct.kept.iter().map(|(number, _)| number.0).collect();
-    assert_eq!((kept, direct.pair.writer.history().first().0), (vec![3, 4], 2));
+    let kept: Vec<i64> = bypass.kept.iter().map(|(number, _)| number.0).collect();
+    assert_eq!((kept, bypass.pair.writer.history().first().0), (vec![3, 4], 2));
     for _ in 0..4 {
-        assert!(direct.write());
+        assert!(bypass.write());
     }
-    direct.set_path(0, ReaderPath::Messages);
-    direct.pair.run(Span::from_secs(1));
-    assert_eq!(direct.taken(0), [6, 7, 8], "nothing was delivered before, and three are kept");
+    bypass.set_path(0, ReaderPath::Messages);
+    bypass.pair.run(Span::from_secs(1));
+    assert_eq!(bypass.taken(0), [6, 7, 8], "nothing was delivered before, and three are kept");
 }

@@ -1,0 +1,148 @@
+//! The fast path of a reader: values that need no policy go straight into the fast queue of the cache.
+
+use crate::history::{FastSample, Selected, Selector};
+use crate::id::Guid;
+use crate::payload::{BufferPool, Payload};
+use crate::seq::SequenceNumber;
+use crate::time::Timestamp;
+
+use super::proxy::WriterProxy;
+use super::{Reader, Reception};
+
+impl Reader {
+    /// What takes values of a writer in the usual case: they are the next of a writer of a topic without keys, nothing waits or is
+    /// missing, and there is nothing to be done with them but to keep them, or to hand them out. `None` in any other case.
+    #[inline]
+    pub fn fast_inserter(&mut self, writer: Guid) -> Option<FastInserter<'_>> {
+        let index = self.find(writer)?;
+        let proxy = self.writers.get(index)?;
+        // If one is just due, the next is after it was kept.
+        if !proxy.is_just_due(proxy.next) || !self.allows_fast_insert(proxy) {
+            return None;
+        }
+        let room = self.cache.fast_queue_room(proxy.slot);
+        (room > 0).then_some(FastInserter { reader: self, index, room })
+    }
+
+    /// Whether [`Self::insert_fast`] does all that there is to do with this value.
+    #[inline]
+    pub(super) fn can_insert_fast(&self, index: usize, number: SequenceNumber) -> bool {
+        self.writers.get(index).is_some_and(|proxy| {
+            proxy.is_just_due(number) && self.allows_fast_insert(proxy) && self.cache.can_fast_queue(proxy.slot)
+        })
+    }
+
+    /// The same of any value of this writer that is [just due](WriterProxy::is_just_due), if there is room.
+    #[inline]
+    fn allows_fast_insert(&self, proxy: &WriterProxy) -> bool {
+        proxy.alive
+            && proxy.info.liveliness_lease.is_infinite()
+            && proxy.info.lifespan.is_infinite()
+            && self.config.keys.is_none()
+            && !self.stalled
+            && !self.deadline.is_watching()
+    }
+
+    /// Keeps the next value of a writer.
+    #[inline]
+    pub(super) fn insert_fast(
+        &mut self,
+        rx: &Reception<'_>,
+        index: usize,
+        sequence_number: SequenceNumber,
+        source_timestamp: Timestamp,
+        payload: Payload,
+    ) {
+        let Some(proxy) = self.writers.get_mut(index) else { return };
+        let (writer, slot, reception_timestamp) = (proxy.info.guid, proxy.slot, rx.wall);
+        proxy.next = sequence_number.next();
+        self.counters.samples += 1;
+        self.counters.bytes += payload.known_len().unwrap_or(0) as u64;
+        self.data_available = true;
+        let sample = FastSample { writer, slot, sequence_number, source_timestamp, reception_timestamp, payload };
+        self.cache.push_fast(rx.now, sample, &mut self.pool);
+    }
+}
+
+/// Takes the next values of one writer, see [`Reader::fast_inserter`]. Each of its methods says `false` or `None` where a value is not such a
+/// one, and then nothing has happened: that is for [`Reader::handle_change`].
+#[derive(Debug)]
+pub struct FastInserter<'r> {
+    reader: &'r mut Reader,
+    index: usize,
+    /// So many may be kept.
+    room: usize,
+}
+
+impl FastInserter<'_> {
+    /// Copies a value, and keeps it.
+    #[inline]
+    pub fn insert(
+        &mut self,
+        rx: &Reception<'_>,
+        number: SequenceNumber,
+        source_timestamp: Timestamp,
+        octets: &[u8],
+    ) -> bool {
+        if self.room == 0 || self.next() != Some(number) {
+            return false;
+        }
+        self.room -= 1;
+        let payload = self.reader.pool.copy_of(octets);
+        self.reader.insert_fast(rx, self.index, number, source_timestamp, payload);
+        true
+    }
+
+    /// Keeps a value by reference.
+    #[inline]
+    pub fn insert_shared(
+        &mut self,
+        rx: &Reception<'_>,
+        number: SequenceNumber,
+        source_timestamp: Timestamp,
+        payload: &Payload,
+    ) -> bool {
+        if self.room == 0 || self.next() != Some(number) {
+            return false;
+        }
+        self.room -= 1;
+        self.reader.insert_fast(rx, self.index, number, source_timestamp, payload.clone());
+        true
+    }
+
+    /// Hands a value out at once, where a selection that takes would hand out this one and nothing else: as if it were kept and taken.
+    /// `payload` is asked for only then, and may still refuse.
+    #[inline]
+    pub fn pass_through(
+        &mut self,
+        rx: &Reception<'_>,
+        number: SequenceNumber,
+        source_timestamp: Timestamp,
+        selector: &Selector,
+        payload: impl FnOnce(&mut BufferPool) -> Option<Payload>,
+    ) -> Option<Selected> {
+        let Reader { writers, cache, pool, counters, .. } = &mut *self.reader;
+        let proxy = writers.get_mut(self.index).filter(|proxy| proxy.next == number)?;
+        let (writer, slot, reception_timestamp) = (proxy.info.guid, proxy.slot, rx.wall);
+        let selected = cache.pass_through(rx.now, selector, || {
+            let payload = payload(pool)?;
+            Some(FastSample { writer, slot, sequence_number: number, source_timestamp, reception_timestamp, payload })
+        })?;
+        proxy.next = number.next();
+        counters.samples += 1;
+        counters.bytes += selected.payload.known_len().unwrap_or(0) as u64;
+        Some(selected)
+    }
+
+    /// See [`Reader::acknowledged_below`].
+    #[must_use]
+    #[inline]
+    pub fn acknowledged_below(&self) -> Option<SequenceNumber> {
+        let proxy = self.reader.writers.get(self.index)?;
+        proxy.info.reliable.then_some(proxy.next)
+    }
+
+    fn next(&self) -> Option<SequenceNumber> {
+        self.reader.writers.get(self.index).map(|proxy| proxy.next)
+    }
+}

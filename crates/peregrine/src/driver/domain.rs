@@ -21,7 +21,6 @@ use peregrine_transport::udp::{Datagram, Datagrams, ReceiveError, Receiver, Rece
 
 use polling::PollState;
 
-use super::detour::{Detour, News};
 use super::network::Network;
 use super::open::{self, Opened};
 use super::outbox;
@@ -32,6 +31,7 @@ use super::reader::ReaderCore;
 use super::reception::{self, Process, Reception};
 use super::send::{Route, SendSockets};
 use super::shm::{self, SharedMemory};
+use super::socket_barrier::{DeferredMessage, SocketBarrier};
 use super::topic::TopicCore;
 use super::writer::WriterCore;
 use super::{NEVER, now, wall};
@@ -57,10 +57,10 @@ pub(crate) struct Domain {
     sockets: SendSockets,
     pub(super) data_sockets: Vec<Arc<Socket>>,
     control_sockets: Vec<Arc<Socket>>,
-    /// News of the end of writers and participants, behind the samples that came before.
-    pub(super) detour: Detour,
+    /// DeferredMessage of the end of writers and participants, behind the samples that came before.
+    pub(super) socket_barrier: SocketBarrier,
     /// Where threads that wait may take the place of the data thread.
-    reception: Option<Reception<Touched>>,
+    reception: Option<Reception<DirtyEndpoints>>,
     /// Those that receive user data sent to groups; there are none before the first group.
     group_sockets: Mutex<Vec<Arc<Socket>>>,
     group_sockets_so_far: AtomicUsize,
@@ -74,7 +74,7 @@ pub(crate) struct Domain {
     next_wake: AtomicU64,
     timer_lock: Mutex<()>,
     /// Kept from time to time, so that timers allocate nothing.
-    due: Mutex<Touched>,
+    due: Mutex<DirtyEndpoints>,
     /// What the control thread is to tell.
     to_tell: Mutex<Vec<Box<dyn FnOnce() + Send>>>,
     /// Under `Poll`: a thread is about to sleep, or does.
@@ -137,7 +137,7 @@ impl Domain {
             sockets,
             data_sockets,
             control_sockets,
-            detour: Detour::new().map_err(Error::system)?,
+            socket_barrier: SocketBarrier::new().map_err(Error::system)?,
             reception,
             group_sockets: Mutex::new(Vec::new()),
             group_sockets_so_far: AtomicUsize::new(0),
@@ -148,7 +148,7 @@ impl Domain {
             waker,
             next_wake: AtomicU64::new(NEVER),
             timer_lock: Mutex::new(()),
-            due: Mutex::new(Touched::default()),
+            due: Mutex::new(DirtyEndpoints::default()),
             to_tell: Mutex::new(Vec::new()),
             is_poll_asleep: AtomicBool::new(false),
             has_come: AtomicBool::new(false),
@@ -282,7 +282,7 @@ impl Domain {
             {
                 tracing::warn!(?scheduling, %error, "cannot set the scheduling of a thread of the domain");
             }
-            let _wanted = outbox::be_wanted();
+            let _wanted = outbox::mark_io_thread();
             body();
         };
         builder.spawn(run).map_err(Error::system)
@@ -307,10 +307,10 @@ impl Domain {
     /// The data thread: everything user data needs, and nothing else.
     fn receive_data(&self, socket: &Socket) {
         let mut receiver = Receiver::new(&receiver_options(&self.config));
-        let mut touched = Touched::default();
+        let mut dirty = DirtyEndpoints::default();
         loop {
             match self.wait_for_data(&mut receiver, socket) {
-                Ok(datagrams) => self.process(&datagrams, &mut touched),
+                Ok(datagrams) => self.process(&datagrams, &mut dirty),
                 Err(ReceiveError::ShutDown) => return,
                 Err(error) => {
                     tracing::error!(%error, address = %socket.local_address(), "receiving has ended");
@@ -339,7 +339,7 @@ impl Domain {
     /// The control thread: discovery and timers.
     fn control(&self, mut poller: Poller) {
         let mut receiver = Receiver::new(&ReceiverOptions { batch: 4, ..receiver_options(&self.config) });
-        let mut touched = Touched::default();
+        let mut dirty = DirtyEndpoints::default();
         let mut ready: Vec<Token> = Vec::new();
         while !self.closing.load(Ordering::Acquire) {
             ready.clear();
@@ -355,14 +355,14 @@ impl Domain {
                     TIMER => self.handle_timers(),
                     WAKER => {
                         self.waker.clear();
-                        self.tend_shared_memory();
+                        self.poll_shared_memory();
                     }
-                    SHARED_MEMORY => self.tend_shared_memory(),
+                    SHARED_MEMORY => self.poll_shared_memory(),
                     INTERFACES => self.follow_interfaces(),
                     Token(socket) => {
                         let index = usize::try_from(socket - FIRST_SOCKET).unwrap_or(usize::MAX);
                         if let Some(socket) = self.control_sockets.get(index) {
-                            self.drain(&mut receiver, socket, &mut touched);
+                            self.drain(&mut receiver, socket, &mut dirty);
                         }
                     }
                 }
@@ -371,61 +371,61 @@ impl Domain {
     }
 
     /// Receives what has come at a socket for discovery.
-    fn drain(&self, receiver: &mut Receiver, socket: &Socket, touched: &mut Touched) -> bool {
+    fn drain(&self, receiver: &mut Receiver, socket: &Socket, dirty: &mut DirtyEndpoints) -> bool {
         for received in 0..DRAIN_MAX {
             let Ok(datagrams) = receiver.receive(socket, Wait::NonBlocking) else { return received > 0 };
             if datagrams.len() == 0 {
                 return received > 0;
             }
-            self.process_discovery(&datagrams, touched);
+            self.process_discovery(&datagrams, dirty);
         }
         true
     }
 
     /// Hands over what has come for discovery, but what is to wait for samples that came before.
-    fn process_discovery(&self, datagrams: &Datagrams<'_>, touched: &mut Touched) {
+    fn process_discovery(&self, datagrams: &Datagrams<'_>, dirty: &mut DirtyEndpoints) {
         let now = now();
         for datagram in datagrams.clone() {
-            if !self.detour.put_aside(now, &datagram, &self.data_sockets) {
-                self.hand_over(core::iter::once(datagram), now, touched);
+            if !self.socket_barrier.defer_behind_data(now, &datagram, &self.data_sockets) {
+                self.hand_over(core::iter::once(datagram), now, dirty);
             }
         }
-        self.arm(self.detour.deadline());
-        self.tell(touched, now);
+        self.arm(self.socket_barrier.deadline());
+        self.tell(dirty, now);
     }
 
     fn hand_over<'d>(
         &self,
         datagrams: impl Iterator<Item = Datagram<'d>> + Clone,
         now: Instant,
-        touched: &mut Touched,
+        dirty: &mut DirtyEndpoints,
     ) {
         for participant in self.snapshot().iter() {
-            participant.handle_datagrams(datagrams.clone(), now, touched);
+            participant.handle_datagrams(datagrams.clone(), now, dirty);
         }
     }
 
-    /// News of the end of something whose marker is lost, or behind what takes too long.
-    fn handle_overdue(&self, now: Instant) {
-        for news in self.detour.take_overdue(now) {
-            self.take_effect(&news, now);
+    /// DeferredMessage of the end of something whose marker is lost, or behind what takes too long.
+    fn handle_overdue_deferred(&self, now: Instant) {
+        for news in self.socket_barrier.take_overdue(now) {
+            self.handle_deferred(&news, now);
         }
     }
 
     /// Handles news that was put aside.
-    pub(super) fn take_effect(&self, news: &News, now: Instant) {
-        let mut touched = Touched::default();
-        self.hand_over(news.datagram().into_iter(), now, &mut touched);
-        self.tell(&mut touched, now);
+    pub(super) fn handle_deferred(&self, news: &DeferredMessage, now: Instant) {
+        let mut dirty = DirtyEndpoints::default();
+        self.hand_over(news.datagram().into_iter(), now, &mut dirty);
+        self.tell(&mut dirty, now);
         if let (Some((reader, writer)), Some(shared)) = (news.channel(), &self.shared_memory) {
             shared.begin(reader, writer);
         }
     }
 
-    fn receive_once(&self, receiver: &mut Receiver, socket: &Socket, touched: &mut Touched) -> bool {
+    fn receive_once(&self, receiver: &mut Receiver, socket: &Socket, dirty: &mut DirtyEndpoints) -> bool {
         match receiver.receive(socket, Wait::NonBlocking) {
             Ok(datagrams) if datagrams.len() > 0 => {
-                self.process(&datagrams, touched);
+                self.process(&datagrams, dirty);
                 true
             }
             _ => false,
@@ -433,9 +433,9 @@ impl Domain {
     }
 
     /// Hands datagrams to the participants, then tells the endpoints they concerned.
-    fn process(&self, datagrams: &Datagrams<'_>, touched: &mut Touched) {
-        let now = self.handle(datagrams, touched);
-        self.tell(touched, now);
+    fn process(&self, datagrams: &Datagrams<'_>, dirty: &mut DirtyEndpoints) {
+        let now = self.handle(datagrams, dirty);
+        self.tell(dirty, now);
     }
 
     /// Calls everyone whose deadline has come, and sets the timer to the next one.
@@ -446,12 +446,12 @@ impl Domain {
         let to_tell = std::mem::take(&mut *self.to_tell.lock().unwrap_or_else(PoisonError::into_inner));
         to_tell.into_iter().for_each(|tell| tell());
         let now = now();
-        self.handle_overdue(now);
+        self.handle_overdue_deferred(now);
         let mut due = std::mem::take(&mut *self.due.lock().unwrap_or_else(PoisonError::into_inner));
         let mut earliest = NEVER;
         if let Some(shared) = &self.shared_memory {
             if shared.deadline() <= now.0 {
-                shared.tend();
+                shared.poll_connections();
             }
             earliest = shared.deadline();
         }
@@ -469,7 +469,7 @@ impl Domain {
             earliest = earliest.min(participant.earliest_deadline());
         }
         *self.due.lock().unwrap_or_else(PoisonError::into_inner) = due;
-        self.arm_earlier(earliest.min(self.detour.deadline()));
+        self.arm_earlier(earliest.min(self.socket_barrier.deadline()));
     }
 
     /// Where participants can be reached now.
@@ -627,31 +627,32 @@ impl Domain {
 }
 
 impl Process for Domain {
-    type Touched = Touched;
+    type DirtyEndpoints = DirtyEndpoints;
 
-    fn handle(&self, datagrams: &Datagrams<'_>, touched: &mut Touched) -> Instant {
+    fn handle(&self, datagrams: &Datagrams<'_>, dirty: &mut DirtyEndpoints) -> Instant {
         let now = now();
-        if self.detour.is_in_use() {
-            let arrived = self.detour.take_arrived(datagrams.clone());
+        if self.socket_barrier.is_in_use() {
+            let arrived = self.socket_barrier.take_arrived(datagrams.clone());
             match self.shared_memory.as_ref().filter(|shared| shared.has_writers()) {
                 Some(shared) => {
-                    let samples = datagrams.clone().filter(|datagram| !self.detour.is_marker(datagram));
-                    self.hand_over(samples, now, touched);
-                    arrived.into_iter().for_each(|news| shared.put_behind_samples(news, self, now));
+                    let samples = datagrams.clone().filter(|datagram| !self.socket_barrier.is_marker(datagram));
+                    self.hand_over(samples, now, dirty);
+                    arrived.into_iter().for_each(|news| shared.defer_behind_samples(news, self, now));
                 }
                 None => {
-                    let resolved = datagrams.clone().filter_map(|datagram| self.detour.resolve(datagram, &arrived));
-                    self.hand_over(resolved, now, touched);
+                    let resolved =
+                        datagrams.clone().filter_map(|datagram| self.socket_barrier.resolve(datagram, &arrived));
+                    self.hand_over(resolved, now, dirty);
                 }
             }
         } else {
-            self.hand_over(datagrams.clone(), now, touched);
+            self.hand_over(datagrams.clone(), now, dirty);
         }
         now
     }
 
-    fn tell(&self, touched: &mut Touched, now: Instant) {
-        touched.after(now);
+    fn tell(&self, dirty: &mut DirtyEndpoints, now: Instant) {
+        dirty.after(now);
     }
 }
 
@@ -692,13 +693,13 @@ impl Drop for Membership {
 
 /// The endpoints that some datagrams concerned, each once.
 #[derive(Default)]
-pub(crate) struct Touched {
+pub(crate) struct DirtyEndpoints {
     readers: Vec<Arc<ReaderCore>>,
     writers: Vec<Arc<WriterCore>>,
     topics: Vec<Arc<TopicCore>>,
 }
 
-impl Touched {
+impl DirtyEndpoints {
     pub(crate) fn topic(&mut self, core: &Arc<TopicCore>) {
         if !self.topics.iter().any(|t| Arc::ptr_eq(t, core)) {
             self.topics.push(Arc::clone(core));

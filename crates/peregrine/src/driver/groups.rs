@@ -27,7 +27,7 @@ impl Groups {
         }
     }
 
-    pub(super) fn unwant(&mut self, group: IpAddr) {
+    pub(super) fn cancel(&mut self, group: IpAddr) {
         for (_, times) in self.wanted.iter_mut().filter(|(wanted, _)| *wanted == group) {
             *times = times.saturating_sub(1);
         }

@@ -15,14 +15,12 @@
 //! Always in this order: a participant's, then an endpoint's. No lock is held across a system call or while user code
 //! runs.
 
-mod delivery;
-mod detour;
+mod adaptive_spin;
+mod deadline_cell;
 pub(crate) mod domain;
-mod due;
 pub(crate) mod flow;
 mod groups;
-mod local;
-mod lookout;
+mod local_delivery;
 mod network;
 pub(crate) mod observer;
 mod open;
@@ -32,8 +30,10 @@ pub(crate) mod participant;
 mod publishing;
 pub(crate) mod reader;
 mod reception;
+mod registry;
 mod send;
 mod shm;
+mod socket_barrier;
 mod telling;
 pub(crate) mod topic;
 pub(crate) mod wakers;

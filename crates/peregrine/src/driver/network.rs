@@ -137,7 +137,7 @@ impl Network {
         for family in families.iter_mut().filter(|f| f.is_v4 == group.is_ipv4()) {
             let interfaces = family.multicast_interfaces(used.iter());
             if let Some(groups) = &mut family.user {
-                groups.unwant(group);
+                groups.cancel(group);
                 groups.follow(&interfaces);
             }
         }

@@ -27,7 +27,7 @@ pub enum DiscoveryEvent {
     SubscriptionFound(SubscriptionData),
     /// A reader is gone.
     SubscriptionLost(Guid),
-    /// A writer and a reader of the same topic do not match, one of them at least of this participant. Told again when the
+    /// A writer and a reader of the same topic do not match, one of them at least of this participant. PendingNotify again when the
     /// reason changes.
     NotMatched {
         /// The one of this participant.
@@ -37,7 +37,7 @@ pub enum DiscoveryEvent {
         /// Why not, with both values.
         reason: NonMatch,
     },
-    /// The samples of a matched writer reach a reader by another way than before, or could not. Told of participants that both
+    /// The samples of a matched writer reach a reader by another way than before, or could not. PendingNotify of participants that both
     /// offer shared memory, by the side of the reader, and by that of the writer once a channel was there; what nothing is told
     /// of goes in messages.
     PathChanged {

@@ -16,11 +16,11 @@ use peregrine_rtps::time::{Instant, Span};
 use peregrine_rtps::transmit::TransmitBatch;
 use peregrine_transport::udp::Datagram;
 
-use super::domain::{Domain, Touched};
-use super::due::Due;
-use super::local;
+use super::deadline_cell::DeadlineCell;
+use super::domain::{DirtyEndpoints, Domain};
 use super::observer::{DiscoveryEvent, Observer};
 use super::reader::{ReaderCore, ReaderState};
+use super::registry;
 use super::topic::TopicCore;
 use super::wakers::Wakers;
 use super::writer::{WriterCore, WriterHook};
@@ -33,7 +33,7 @@ pub(crate) struct Locked {
     pub(crate) rtps: Participant,
     pub(crate) writers: BTreeMap<EntityId, Arc<WriterCore>>,
     pub(crate) readers: BTreeMap<EntityId, Arc<ReaderCore>>,
-    /// Told of everything found or lost, and of writers that are gone for good.
+    /// PendingNotify of everything found or lost, and of writers that are gone for good.
     pub(crate) wakers: Wakers,
     /// Who follows what is found and lost.
     pub(crate) observers: Vec<Observer>,
@@ -51,7 +51,7 @@ pub(crate) struct ParticipantCore {
     pub(crate) domain: Arc<Domain>,
     pub(crate) prefix: GuidPrefix,
     locked: Mutex<Locked>,
-    due: Due,
+    due: DeadlineCell,
     next_key: AtomicU32,
 }
 
@@ -68,7 +68,7 @@ impl ParticipantCore {
             topics: BTreeMap::new(),
             lingering: Vec::new(),
         };
-        Self { domain, prefix, locked: Mutex::new(locked), due: Due::never(), next_key: AtomicU32::new(1) }
+        Self { domain, prefix, locked: Mutex::new(locked), due: DeadlineCell::never(), next_key: AtomicU32::new(1) }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Locked> {
@@ -94,7 +94,7 @@ impl ParticipantCore {
         state.writer.set_inline_qos(now(), &data.inline_qos());
         drop(state);
         locked.writers.insert(core.guid.entity, Arc::clone(core));
-        local::add_writer(core);
+        registry::add_writer(core);
         locked.rtps.put_writer(now(), wall(), data);
         self.finish(locked);
     }
@@ -106,7 +106,7 @@ impl ParticipantCore {
             return;
         }
         locked.readers.insert(core.guid.entity, Arc::clone(core));
-        local::add_reader(core);
+        registry::add_reader(core);
         locked.rtps.put_reader(now(), wall(), data);
         self.finish(locked);
     }
@@ -128,7 +128,7 @@ impl ParticipantCore {
     }
 
     fn remove_writer(&self, core: &WriterCore) {
-        local::remove_writer(core.guid);
+        registry::remove_writer(core.guid);
         let mut locked = self.lock();
         locked.lingering.retain(|(_, lingering)| lingering.guid != core.guid);
         locked.rtps.remove_writer(now(), wall(), core.guid.entity);
@@ -140,7 +140,7 @@ impl ParticipantCore {
 
     pub(crate) fn remove_reader(&self, core: &ReaderCore) {
         core.close();
-        local::remove_reader(core.guid);
+        registry::remove_reader(core.guid);
         if let Some(shared) = self.domain.shared_memory() {
             shared.forget_reader(core.guid);
         }
@@ -206,12 +206,12 @@ impl ParticipantCore {
         self.lock().rtps.remote_participants().cloned().collect()
     }
 
-    /// Datagrams have come. The endpoints they concern are noted in `touched`.
+    /// Datagrams have come. The endpoints they concern are noted in `dirty`.
     pub(crate) fn handle_datagrams<'d>(
         &self,
         datagrams: impl Iterator<Item = Datagram<'d>>,
         now: Instant,
-        touched: &mut Touched,
+        dirty: &mut DirtyEndpoints,
     ) {
         let wall = wall_at(now);
         let mut locked = self.lock();
@@ -229,14 +229,14 @@ impl ParticipantCore {
                     held = None;
                     if let Some(writer) = writers.get(&to) {
                         acknowledge(writer, rx.now, from, input);
-                        touched.writer(writer);
+                        dirty.writer(writer);
                     }
                     return;
                 }
                 if held.as_ref().is_none_or(|(entity, _)| *entity != to) {
                     held = None;
                     let Some(reader) = readers.get(&to) else { return };
-                    touched.reader(reader);
+                    dirty.reader(reader);
                     held = Some((to, reader.lock()));
                 }
                 if let Some((_, reader)) = &mut held {
@@ -294,7 +294,7 @@ impl ParticipantCore {
     }
 
     /// Notes the endpoints whose deadline has come.
-    pub(crate) fn collect_due(&self, now: Instant, due: &mut Touched) {
+    pub(crate) fn collect_due(&self, now: Instant, due: &mut DirtyEndpoints) {
         let locked = self.lock();
         locked.writers.values().filter(|w| w.deadline() <= now.0).for_each(|writer| due.writer(writer));
         locked.readers.values().filter(|r| r.deadline() <= now.0).for_each(|reader| due.reader(reader));
@@ -310,12 +310,12 @@ impl ParticipantCore {
 
     /// Carries out what discovery has found, sends what it has put out, and tells whom it concerns.
     pub(crate) fn finish<'c>(&'c self, mut locked: MutexGuard<'c, Locked>) {
-        let mut touched = Touched::default();
+        let mut dirty = DirtyEndpoints::default();
         let now = now();
         let mut batch = TransmitBatch::default();
         loop {
             while let Some(event) = locked.rtps.poll_event() {
-                locked.apply(now, &event, &mut touched);
+                locked.apply(now, &event, &mut dirty);
             }
             if !locked.rtps.poll_transmit(now, &mut batch) {
                 break;
@@ -329,7 +329,7 @@ impl ParticipantCore {
         let deadline = self.due.set(lingering.chain(locked.rtps.poll_timeout()).min());
         drop(locked);
         self.domain.arm(deadline);
-        touched.after(now);
+        dirty.after(now);
     }
 }
 
@@ -396,12 +396,12 @@ impl Locked {
         self.observe(|_| Some(DiscoveryEvent::NotMatched { local, remote, reason: reason.clone() }));
     }
 
-    fn apply(&mut self, now: Instant, event: &ParticipantEvent, touched: &mut Touched) {
+    fn apply(&mut self, now: Instant, event: &ParticipantEvent, dirty: &mut DirtyEndpoints) {
         match event {
             ParticipantEvent::ReaderMatched { writer, reader } => {
                 let Some(core) = self.writers.get(writer) else { return };
                 tracing::debug!(writer = %core.guid, reader = %reader.guid, to = ?reader.to, "matched");
-                touched.writer(core);
+                dirty.writer(core);
                 if let Some(shared) = core.domain.shared_memory() {
                     shared.note_matched();
                 }
@@ -414,12 +414,12 @@ impl Locked {
             ParticipantEvent::ReaderUnmatched { writer, reader } => {
                 let Some(core) = self.writers.get(writer) else { return };
                 core.unmatch_reader(now, *reader);
-                touched.writer(core);
+                dirty.writer(core);
             }
             ParticipantEvent::WriterMatched { reader, writer } => {
                 let Some(core) = self.readers.get(reader) else { return };
                 tracing::debug!(reader = %core.guid, writer = %writer.guid, "matched");
-                touched.reader(core);
+                dirty.reader(core);
                 let is_new = !core.lock().matched.contains(&writer.guid);
                 let is_matched = core.match_writer(now, writer.clone());
                 if is_new
@@ -427,7 +427,7 @@ impl Locked {
                     && let Some(shared) = core.domain.shared_memory()
                     && let Some(data) = self.rtps.remote_participant(&writer.guid.prefix)
                 {
-                    shared.want(core, writer.guid, data);
+                    shared.request(core, writer.guid, data);
                 }
                 if !is_matched {
                     let reason = NonMatch::TooManyMatches { limit: MATCHES_MAX };
@@ -439,31 +439,31 @@ impl Locked {
                 let Some(core) = self.readers.get(reader) else { return };
                 core.unmatch_writer(now, wall(), *writer);
                 if let Some(shared) = core.domain.shared_memory() {
-                    shared.unwant(core.guid, *writer);
+                    shared.cancel(core.guid, *writer);
                 }
-                touched.reader(core);
+                dirty.reader(core);
             }
             ParticipantEvent::WriterAlive { reader, writer } => {
                 let Some(core) = self.readers.get(reader) else { return };
                 core.writer_alive(now, *writer);
-                touched.reader(core);
+                dirty.reader(core);
             }
             ParticipantEvent::NotMatched { local, remote, reason } => {
                 tracing::info!(%local, %remote, %reason, "endpoints of the same topic do not match");
                 let topic = if let Some(core) = self.writers.get(local) {
                     core.refused(*remote, reason);
-                    touched.writer(core);
+                    dirty.writer(core);
                     &core.topic
                 } else if let Some(core) = self.readers.get(local) {
                     core.refused(*remote, reason);
-                    touched.reader(core);
+                    dirty.reader(core);
                     &core.topic
                 } else {
                     return;
                 };
                 if reason.is_inconsistent_topic() {
                     topic.note_inconsistent();
-                    touched.topic(topic);
+                    dirty.topic(topic);
                 }
                 self.observe_refusal(*local, *remote, reason);
             }

@@ -28,13 +28,13 @@ struct Turns {
 
 /// How a writer's turn has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum PublishOutcome {
     /// There is more, which others may have their turn before.
     Again,
     /// There is more, which has to wait so long.
     At(Instant),
     /// It says so when there is more.
-    Over,
+    Done,
 }
 
 impl Publishing {
@@ -54,7 +54,7 @@ impl Publishing {
         // Whoever adds a writer adds it first, then looks who is to be woken.
         let _ = self.thread.set(Arc::clone(&parker));
         while !self.turns().is_closed {
-            let next = self.go_round();
+            let next = self.run_ready_writers();
             if next > now().0 {
                 parker.park_until(Instant(next));
             }
@@ -62,7 +62,7 @@ impl Publishing {
     }
 
     /// Gives each writer its turn whose time has come; returns the time of the next one.
-    pub(super) fn go_round(&self) -> u64 {
+    pub(super) fn run_ready_writers(&self) -> u64 {
         let now = now();
         let writers = self.turns().queue.len();
         for _ in 0..writers {
@@ -71,9 +71,9 @@ impl Publishing {
                 at
             } else {
                 match writer.publish() {
-                    Turn::Again => Instant(0),
-                    Turn::At(at) => at,
-                    Turn::Over => continue,
+                    PublishOutcome::Again => Instant(0),
+                    PublishOutcome::At(at) => at,
+                    PublishOutcome::Done => continue,
                 }
             };
             self.put(at, writer);

@@ -12,9 +12,9 @@ use peregrine_rtps::receiver::Input;
 use peregrine_rtps::time::{Instant, Timestamp};
 use peregrine_rtps::transmit::TransmitBatch;
 
-use super::delivery::LocalWriter;
+use super::deadline_cell::DeadlineCell;
 use super::domain::Domain;
-use super::due::Due;
+use super::local_delivery::LocalWriter;
 use super::telling::Telling;
 use super::topic::TopicCore;
 use super::wakers::Wakers;
@@ -54,7 +54,7 @@ pub(crate) struct ReaderState {
     /// Those of them that are in this process.
     pub(super) local: Vec<LocalWriter>,
     /// Some of these are to hear how far the reader is when it makes room.
-    pub(super) owes_local: bool,
+    pub(super) owes_acks: bool,
     pub(crate) last_non_match: Option<(Guid, NonMatch)>,
     /// Who is told, and of which statuses.
     pub(crate) hook: Option<(Arc<dyn ReaderHook>, StatusMask)>,
@@ -76,7 +76,7 @@ pub(crate) struct ReaderCore {
     /// The Rust type it reads.
     pub(super) type_id: TypeId,
     state: Mutex<ReaderState>,
-    due: Due,
+    due: DeadlineCell,
 }
 
 impl ReaderCore {
@@ -86,7 +86,7 @@ impl ReaderCore {
             statuses: ReaderStatuses::default(),
             matched: Vec::new(),
             local: Vec::new(),
-            owes_local: false,
+            owes_acks: false,
             last_non_match: None,
             hook: None,
             wakers: Wakers::default(),
@@ -102,7 +102,7 @@ impl ReaderCore {
             telling: Telling::default(),
             type_id,
             state: Mutex::new(state),
-            due: Due::never(),
+            due: DeadlineCell::never(),
         }
     }
 
@@ -159,13 +159,13 @@ impl ReaderCore {
         if guard.reader.is_stalled() {
             let now = now();
             guard.reader.resume(now, wall());
-            let owed = guard.take_owed();
+            let owed = guard.take_pending_acks();
             self.acknowledge(guard, now);
             if let Some(shared) = self.domain.shared_memory() {
                 shared.resume(self.guid);
             }
             // It may be a listener that is taking, or hold locks that one wants.
-            owed.into_iter().for_each(|owed| owed.pay(self.guid));
+            owed.into_iter().for_each(|owed| owed.deliver(self.guid));
         }
     }
 
@@ -258,13 +258,13 @@ impl ReaderCore {
                 guard = self.tell(guard, changed, rounds);
             }
         }
-        if !guard.owes_local {
+        if !guard.owes_acks {
             self.acknowledge(guard, now);
             return;
         }
-        let owed = guard.take_owed();
+        let owed = guard.take_pending_acks();
         self.acknowledge(guard, now);
-        owed.into_iter().for_each(|owed| owed.pay(self.guid));
+        owed.into_iter().for_each(|owed| owed.deliver(self.guid));
     }
 
     /// There is news, of which the control thread is to tell.
@@ -380,7 +380,7 @@ impl ReaderState {
     pub(super) fn note_data_quietly(&mut self) -> bool {
         let has_listener = self.hook.as_ref().is_some_and(|(_, mask)| mask.intersects(StatusMask::DATA_AVAILABLE));
         let is_quiet =
-            !has_listener && self.wakers.is_empty() && !self.owes_local && self.reader.take_data_available_alone();
+            !has_listener && self.wakers.is_empty() && !self.owes_acks && self.reader.take_data_available_alone();
         if is_quiet {
             self.statuses.changed.insert_told(StatusMask::DATA_AVAILABLE);
         }
@@ -391,7 +391,7 @@ impl ReaderState {
     #[inline]
     pub(super) fn is_taken_unheard(&self) -> bool {
         let has_listener = self.hook.as_ref().is_some_and(|(_, mask)| mask.intersects(StatusMask::DATA_AVAILABLE));
-        !has_listener && !self.closed && self.wakers.is_empty() && !self.owes_local
+        !has_listener && !self.closed && self.wakers.is_empty() && !self.owes_acks
     }
 
     fn note(&mut self, event: ReaderEvent) {

@@ -26,7 +26,7 @@ use peregrine_transport::clock::MonotonicNs;
 use peregrine_transport::event::{Poller, Token, Waker};
 use peregrine_transport::udp::{Datagrams, ReceiveError, Receiver, Socket, Wait};
 
-use super::lookout::Lookout;
+use super::adaptive_spin::AdaptiveSpin;
 use super::{NEVER, Parker, now};
 
 /// How long nobody may be there after a visit. The data thread looks about so often while there are visits.
@@ -63,11 +63,11 @@ pub(super) fn is_visiting() -> bool {
 
 /// What was received is handed over, and whom it concerns is told.
 pub(crate) trait Process {
-    type Touched;
+    type DirtyEndpoints;
 
-    fn handle(&self, datagrams: &Datagrams<'_>, touched: &mut Self::Touched) -> Instant;
+    fn handle(&self, datagrams: &Datagrams<'_>, dirty: &mut Self::DirtyEndpoints) -> Instant;
 
-    fn tell(&self, touched: &mut Self::Touched, now: Instant);
+    fn tell(&self, dirty: &mut Self::DirtyEndpoints, now: Instant);
 }
 
 /// The receiving at one socket for user data.
@@ -96,8 +96,8 @@ struct Hands<T> {
     receiver: Receiver,
     /// What visitors wait with, once there have been any.
     poller: Option<Poller>,
-    lookout: Lookout,
-    touched: T,
+    adaptive_spin: AdaptiveSpin,
+    dirty: T,
 }
 
 /// Tells a listener something.
@@ -139,8 +139,8 @@ impl<T: Default> Reception<T> {
             hands: Mutex::new(Hands {
                 receiver,
                 poller: None,
-                lookout: Lookout::for_datagrams(),
-                touched: T::default(),
+                adaptive_spin: AdaptiveSpin::for_datagrams(),
+                dirty: T::default(),
             }),
             lease: AtomicU64::new(NONE),
             visits: AtomicU64::new(0),
@@ -156,10 +156,10 @@ impl<T: Default> Reception<T> {
     }
 
     /// What the data thread does, until the socket is shut down.
-    pub(super) fn run(&self, by: &impl Process<Touched = T>) {
+    pub(super) fn run(&self, by: &impl Process<DirtyEndpoints = T>) {
         let parker = Parker::of_this_thread();
         let _ = self.data_thread.set(Arc::clone(&parker));
-        let mut touched = T::default();
+        let mut dirty = T::default();
         let mut seen = 0;
         while !self.is_closing() {
             self.tell_news();
@@ -186,7 +186,7 @@ impl<T: Default> Reception<T> {
                 // From who had the hands before. It does not end a wait at the socket.
                 continue;
             }
-            if let Err(error) = self.receive_here(hands, by, &mut touched) {
+            if let Err(error) = self.receive_here(hands, by, &mut dirty) {
                 if !matches!(error, ReceiveError::ShutDown) {
                     tracing::error!(%error, address = %self.socket.local_address(), "receiving has ended");
                 }
@@ -201,18 +201,18 @@ impl<T: Default> Reception<T> {
     fn receive_here(
         &self,
         mut hands: MutexGuard<'_, Hands<T>>,
-        by: &impl Process<Touched = T>,
-        touched: &mut T,
+        by: &impl Process<DirtyEndpoints = T>,
+        dirty: &mut T,
     ) -> Result<(), ReceiveError> {
-        let Hands { receiver, lookout, .. } = &mut *hands;
-        let (datagrams, asleep_since) = self.wait_for_data(receiver, lookout)?;
-        let now = by.handle(&datagrams, touched);
+        let Hands { receiver, adaptive_spin, .. } = &mut *hands;
+        let (datagrams, asleep_since) = self.wait_for_data(receiver, adaptive_spin)?;
+        let now = by.handle(&datagrams, dirty);
         if let Some(since) = asleep_since {
-            lookout.note_sleep(since, now);
+            adaptive_spin.on_sleep(since, now);
         }
         // Listeners may take long, and may wait themselves.
         drop(hands);
-        by.tell(touched, now);
+        by.tell(dirty, now);
         Ok(())
     }
 
@@ -220,17 +220,17 @@ impl<T: Default> Reception<T> {
     fn wait_for_data<'r>(
         &self,
         receiver: &'r mut Receiver,
-        lookout: &mut Lookout,
+        adaptive_spin: &mut AdaptiveSpin,
     ) -> Result<(Datagrams<'r>, Option<Instant>), ReceiveError> {
         let since = now();
-        if let Some(until) = lookout.until(since) {
+        if let Some(until) = adaptive_spin.until(since) {
             while now() < until {
                 if receiver.receive(&self.socket, Wait::NonBlocking)?.len() > 0 {
                     return Ok((receiver.datagrams(), None));
                 }
                 std::hint::spin_loop();
             }
-            lookout.was_in_vain();
+            adaptive_spin.on_miss();
         }
         Ok((receiver.receive(&self.socket, Wait::Block)?, Some(since)))
     }
@@ -248,7 +248,7 @@ impl<T: Default> Reception<T> {
 
     /// Receives on the calling thread until `parker` is woken or `end` has come. `false`: it is not its turn, and it is
     /// to sleep.
-    pub(super) fn visit(&self, parker: &Parker, end: Instant, by: &impl Process<Touched = T>) -> bool {
+    pub(super) fn visit(&self, parker: &Parker, end: Instant, by: &impl Process<DirtyEndpoints = T>) -> bool {
         let Some(hands) = self.begin_visit(parker) else { return false };
         let ended = self.receive_until_woken(hands, parker, end, by);
         parker.is_awake();
@@ -285,7 +285,7 @@ impl<T: Default> Reception<T> {
         mut hands: MutexGuard<'_, Hands<T>>,
         parker: &Parker,
         end: Instant,
-        by: &impl Process<Touched = T>,
+        by: &impl Process<DirtyEndpoints = T>,
     ) -> Visit {
         self.visits.fetch_add(1, Ordering::Relaxed);
         let others_woken = OTHERS_WOKEN.get();
@@ -294,7 +294,7 @@ impl<T: Default> Reception<T> {
             let Some(has_received) = self.wait_visiting(&mut hands, parker, end, by) else { return Visit::Impossible };
             parker.is_awake();
             if has_received && OTHERS_WOKEN.get() != others_woken && !parker.is_woken() {
-                // What comes is for others, for whom this is a detour.
+                // What comes is for others, for whom this is a socket_barrier.
                 parker.visits.exclude(EXCLUSION);
                 return Visit::OfNoUse;
             }
@@ -313,18 +313,18 @@ impl<T: Default> Reception<T> {
         hands: &mut Hands<T>,
         parker: &Parker,
         end: Instant,
-        by: &impl Process<Touched = T>,
+        by: &impl Process<DirtyEndpoints = T>,
     ) -> Option<bool> {
-        let Hands { receiver, poller, lookout, touched } = hands;
+        let Hands { receiver, poller, adaptive_spin, dirty } = hands;
         let poller = self.poller(poller)?;
         let since = now();
-        if let Some(until) = lookout.until(since) {
+        if let Some(until) = adaptive_spin.until(since) {
             while now() < until {
-                if parker.is_woken() || self.receive_visiting(receiver, touched, by)? {
+                if parker.is_woken() || self.receive_visiting(receiver, dirty, by)? {
                     return Some(true);
                 }
             }
-            lookout.was_in_vain();
+            adaptive_spin.on_miss();
         }
         let ready = match poller.wait((end.0 != NEVER).then_some(MonotonicNs(end.0))) {
             Ok(tokens) => tokens.fold(Ready::default(), Ready::with),
@@ -339,15 +339,15 @@ impl<T: Default> Reception<T> {
         if !ready.socket {
             return Some(false);
         }
-        lookout.note_sleep(since, now());
-        self.receive_visiting(receiver, touched, by)
+        adaptive_spin.on_sleep(since, now());
+        self.receive_visiting(receiver, dirty, by)
     }
 
     /// Looks for what has come, and is back at once. For writers that expect acknowledgement.
-    pub(super) fn glance(&self, by: &impl Process<Touched = T>) {
+    pub(super) fn glance(&self, by: &impl Process<DirtyEndpoints = T>) {
         let Some(mut guard) = self.try_hands() else { return };
         let hands = &mut *guard;
-        self.receive_visiting(&mut hands.receiver, &mut hands.touched, by);
+        self.receive_visiting(&mut hands.receiver, &mut hands.dirty, by);
         drop(guard);
         self.let_go(false);
     }
@@ -410,16 +410,16 @@ impl<T: Default> Reception<T> {
     fn receive_visiting(
         &self,
         receiver: &mut Receiver,
-        touched: &mut T,
-        by: &impl Process<Touched = T>,
+        dirty: &mut T,
+        by: &impl Process<DirtyEndpoints = T>,
     ) -> Option<bool> {
         let datagrams = receiver.receive(&self.socket, Wait::NonBlocking).ok()?;
         if datagrams.len() == 0 {
             return Some(false);
         }
         let visiting = Visiting::begin();
-        let now = by.handle(&datagrams, touched);
-        by.tell(touched, now);
+        let now = by.handle(&datagrams, dirty);
+        by.tell(dirty, now);
         drop(visiting);
         Some(true)
     }

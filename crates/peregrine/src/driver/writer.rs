@@ -13,15 +13,15 @@ use peregrine_rtps::writer::{HandOverBatch, MatchedReader, ReaderPath, Writer, W
 use peregrine_transport::event::{Poller, Token};
 use peregrine_transport::shm::{Lending, Overflow, Request};
 
-use super::delivery::Told;
+use super::deadline_cell::DeadlineCell;
 use super::domain::Domain;
-use super::due::Due;
 use super::flow::FlowController;
-use super::local::LocalReader;
+use super::local_delivery::PendingNotify;
 use super::outbox::Outbox;
-use super::publishing::Turn;
+use super::publishing::PublishOutcome;
+use super::registry::LocalReader;
 pub(crate) use super::shm::outgoing::PayloadSlot;
-use super::shm::outgoing::{Looked, Outgoing};
+use super::shm::outgoing::{ChannelEvents, Outgoing};
 use super::telling::{Telling, is_telling};
 use super::topic::TopicCore;
 use super::wakers::Wakers;
@@ -68,7 +68,7 @@ pub(crate) struct WriterState {
     /// Readers do not keep up: whoever writes does not wait for them again before everything has been sent.
     is_outpaced: bool,
     /// Changes were published that the history does not have.
-    pub(super) has_kept: bool,
+    pub(super) has_retained: bool,
     /// It is among the writers that have something to send.
     is_publishing: bool,
     /// Nothing is sent any more.
@@ -98,7 +98,7 @@ pub(crate) struct WriterCore {
     /// What the state says, to be seen without its lock.
     is_closed: AtomicBool,
     state: Mutex<WriterState>,
-    due: Due,
+    due: DeadlineCell,
 }
 
 /// Why a write did not succeed.
@@ -135,7 +135,7 @@ impl WriterCore {
             me: Weak::clone(me),
             is_closed: AtomicBool::new(false),
             state: Mutex::new(state),
-            due: Due::never(),
+            due: DeadlineCell::never(),
         })
     }
 
@@ -170,7 +170,7 @@ impl WriterCore {
         let mut give_up_at = Some(give_up_at);
         let mut deadline = None;
         loop {
-            self.restore_kept(&mut guard);
+            self.spill_to_history(&mut guard);
             if guard.closed {
                 return Err(WriteFailure::Closed);
             }
@@ -208,7 +208,7 @@ impl WriterCore {
         if guard.closed {
             return Err((WriteFailure::Closed, change));
         }
-        self.restore_kept(&mut guard);
+        self.spill_to_history(&mut guard);
         let written = guard.writer.write(now(), change);
         // Whoever is refused has asked for acknowledgement by that.
         self.transmit_in_flow(guard);
@@ -285,7 +285,7 @@ impl WriterCore {
     }
 
     /// The same. Readers of this process, if there are any, have it, but have not been told.
-    pub(super) fn put_out<'c>(&'c self, mut guard: MutexGuard<'c, WriterState>) -> Option<Told> {
+    pub(super) fn put_out<'c>(&'c self, mut guard: MutexGuard<'c, WriterState>) -> Option<PendingNotify> {
         let mut told = None;
         if self.flow.is_some() {
             self.queue(guard);
@@ -306,11 +306,11 @@ impl WriterCore {
                     break;
                 }
                 drop(guard);
-                let has_left = outbox.send(&self.domain);
+                let is_sent = outbox.send(&self.domain);
                 guard = self.lock();
-                if !has_left {
+                if !is_sent {
                     guard.outbox = Some(outbox);
-                    self.leave_rest(guard);
+                    self.hand_off_backlog(guard);
                     return told;
                 }
                 outbox.give_back_to(&mut guard.writer);
@@ -371,7 +371,7 @@ impl WriterCore {
     ) -> std::io::Result<()> {
         // It may have asked before, and not have got what went by that channel.
         let mut guard = self.lock();
-        self.restore_kept(&mut guard);
+        self.spill_to_history(&mut guard);
         guard.writer.set_path(now(), reader, ReaderPath::Messages);
         drop(guard);
         let Some(shared) = self.domain.shared_memory() else { return Err(std::io::ErrorKind::Unsupported.into()) };
@@ -380,15 +380,15 @@ impl WriterCore {
 
     /// Looks after the readers in other processes: those that are ready get their samples by shared memory from now on, those
     /// that are gone by messages. To be followed by [`Self::after`].
-    pub(super) fn look_after_local_readers(&self) -> Looked {
+    pub(super) fn poll_channels(&self) -> ChannelEvents {
         // It may make room.
         self.note_acknowledged(false);
-        let looked = self.outgoing.look_after();
+        let looked = self.outgoing.poll_channels();
         self.domain.arm(self.outgoing.deadline());
         let mut guard = self.lock();
         let now = now();
         if !looked.is_empty() {
-            self.restore_kept(&mut guard);
+            self.spill_to_history(&mut guard);
         }
         for reader in &looked.ready {
             guard.writer.set_path(now, *reader, ReaderPath::HandOver);
@@ -483,7 +483,7 @@ impl WriterCore {
         for (reader, below) in news {
             state.writer.acknowledge(now, *reader, *below);
         }
-        self.release_kept(state);
+        self.release_retained(state);
         state.wakers.wake(StatusMask::ACKNOWLEDGED);
     }
 
@@ -506,7 +506,7 @@ impl WriterCore {
 
     /// The calling thread is wanted elsewhere. The token of who sends goes with what has not left.
     #[cold]
-    fn leave_rest<'c>(&'c self, guard: MutexGuard<'c, WriterState>) {
+    fn hand_off_backlog<'c>(&'c self, guard: MutexGuard<'c, WriterState>) {
         let deadline = self.due.set(guard.writer.poll_timeout().map(|(at, _)| at));
         drop(guard);
         self.domain.arm(deadline);
@@ -515,59 +515,59 @@ impl WriterCore {
             self.domain.publish(me);
         } else {
             // Nobody else does it.
-            while me.send_rest() == Turn::Again {}
+            while me.send_backlog() == PublishOutcome::Again {}
         }
     }
 
-    /// Its turn has come to send what was [left](Self::leave_rest).
-    fn send_rest(self: &Arc<Self>) -> Turn {
+    /// Its turn has come to send what was [left](Self::hand_off_backlog).
+    fn send_backlog(self: &Arc<Self>) -> PublishOutcome {
         let mut guard = self.lock();
         if guard.has_ended {
-            return Turn::Over;
+            return PublishOutcome::Done;
         }
-        let Some(mut outbox) = guard.outbox.take() else { return Turn::Over };
+        let Some(mut outbox) = guard.outbox.take() else { return PublishOutcome::Done };
         drop(guard);
-        let has_left = outbox.send_on(&self.domain);
+        let is_sent = outbox.send_on(&self.domain);
         guard = self.lock();
-        if !has_left {
+        if !is_sent {
             guard.outbox = Some(outbox);
-            return Turn::Again;
+            return PublishOutcome::Again;
         }
         outbox.give_back_to(&mut guard.writer);
         guard.outbox = Some(outbox);
         guard.sending = false;
         self.transmit(guard);
         self.after();
-        Turn::Over
+        PublishOutcome::Done
     }
 
     /// Its turn to send has come: as much as its flow controller lets leave.
-    pub(super) fn publish(self: &Arc<Self>) -> Turn {
-        let Some(flow) = &self.flow else { return self.send_rest() };
+    pub(super) fn publish(self: &Arc<Self>) -> PublishOutcome {
+        let Some(flow) = &self.flow else { return self.send_backlog() };
         let mut guard = self.lock();
         if guard.has_ended {
-            return Turn::Over;
+            return PublishOutcome::Done;
         }
         let mut outbox = guard.outbox.take().unwrap_or_default();
         if outbox.batch.is_empty() {
             guard.writer.publish(now(), PUBLISH_OCTETS);
             guard.writer.poll_transmit(&mut outbox.batch);
         }
-        let mut told = Told::default();
+        let mut told = PendingNotify::default();
         guard = self.hand_over(guard, &mut outbox.handing, &mut told);
         drop(guard);
         let next = outbox.send_by_rate(&self.domain, flow);
         guard = self.lock();
-        if outbox.has_left() {
+        if outbox.is_sent() {
             outbox.give_back_to(&mut guard.writer);
         }
         guard.outbox = Some(outbox);
         let turn = match next {
-            Some(at) => Turn::At(at),
-            None if guard.writer.has_to_publish() => Turn::Again,
-            None => Turn::Over,
+            Some(at) => PublishOutcome::At(at),
+            None if guard.writer.has_to_publish() => PublishOutcome::Again,
+            None => PublishOutcome::Done,
         };
-        guard.is_publishing = turn != Turn::Over;
+        guard.is_publishing = turn != PublishOutcome::Done;
         drop(guard);
         told.tell(self);
         self.after();
@@ -579,7 +579,7 @@ impl WriterCore {
         let mut guard = self.lock();
         guard.writer.handle_timeout(now);
         drop(guard);
-        self.rest(now);
+        self.trim_idle_memory(now);
         self.after();
     }
 
@@ -589,7 +589,7 @@ impl WriterCore {
         let local = if self.domain.config.same_process { LocalReader::find(guid, self.type_id) } else { None };
         let path = if local.is_some() { ReaderPath::HandOver } else { ReaderPath::Messages };
         let mut guard = self.lock();
-        self.restore_kept(&mut guard);
+        self.spill_to_history(&mut guard);
         if !guard.writer.match_reader_by(now, reader, path) {
             tracing::warn!(writer = %self.guid, reader = %guid, "no room for another matched reader");
             return false;
@@ -608,7 +608,7 @@ impl WriterCore {
 
     pub(crate) fn unmatch_reader(&self, now: Instant, reader: Guid) {
         let mut guard = self.lock();
-        self.restore_kept(&mut guard);
+        self.spill_to_history(&mut guard);
         guard.writer.unmatch_reader(now, reader);
         if guard.local.iter().any(|local| local.guid == reader) {
             guard.local = guard.local.iter().filter(|local| local.guid != reader).cloned().collect();
@@ -671,7 +671,7 @@ impl WriterCore {
             }
         }
         if acknowledged {
-            self.expect_rest();
+            self.schedule_trim();
         }
         let changed = guard.statuses.take_news();
         let news = if acknowledged { changed | StatusMask::ACKNOWLEDGED } else { changed };
@@ -774,7 +774,7 @@ impl WriterState {
             windows_filled: 0,
             is_outpaced: false,
             closed: false,
-            has_kept: false,
+            has_retained: false,
             is_publishing: false,
             has_ended: false,
         }

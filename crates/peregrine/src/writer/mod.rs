@@ -557,7 +557,7 @@ impl<T: DdsType> WriterInner<T> {
         at: Instant,
     ) -> Result<SequenceNumber, Error> {
         self.check_usable(&mut guard)?;
-        match self.core.write_directly(guard, slot, source_timestamp) {
+        match self.core.write_bypassing_history(guard, slot, source_timestamp) {
             Ok(number) => {
                 self.assert_liveliness_by_writing();
                 Ok(number)

@@ -111,12 +111,17 @@ impl Poller {
                 lock(&self.sources).iter().filter(|source| source.interest != Interest::None).copied().collect();
             let request = |fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
             let changed = self.changed.as_fd().as_raw_fd();
-            let mut requests: Vec<_> = sources.iter().map(|source| request(source.fd)).chain([request(changed)]).collect();
+            let mut requests: Vec<_> =
+                sources.iter().map(|source| request(source.fd)).chain([request(changed)]).collect();
             let is_any = poll(&mut requests, deadline.map(remaining))?;
             self.changed.clear();
             let ready = sources.iter().zip(&requests).filter(|(_, request)| request.revents != 0);
-            let ready: Vec<Token> =
-                ready.map(|(source, _)| *source).filter(|source| self.claim(source)).map(|s| s.token).take(most).collect();
+            let ready: Vec<Token> = ready
+                .map(|(source, _)| *source)
+                .filter(|source| self.claim(source))
+                .map(|s| s.token)
+                .take(most)
+                .collect();
             if !ready.is_empty() || !is_any {
                 return Ok(ready);
             }

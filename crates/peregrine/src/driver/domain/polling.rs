@@ -10,9 +10,9 @@ use peregrine_transport::clock::MonotonicNs;
 use peregrine_transport::event::{Poller, Token};
 use peregrine_transport::udp::{Receiver, Socket};
 
-use super::{Domain, FIRST_SOCKET, Touched, WAKER, receiver_options};
+use super::{DirtyEndpoints, Domain, FIRST_SOCKET, WAKER, receiver_options};
 use crate::driver::reader::ReaderCore;
-use crate::driver::shm::{Looking, Search, SharedMemory};
+use crate::driver::shm::{DirectTake, PollBudget, SharedMemory};
 use crate::driver::{self, NEVER, now, outbox};
 use crate::error::Error;
 
@@ -22,7 +22,7 @@ pub(super) struct PollState {
     /// Everything that receives user data.
     data_sockets: Vec<Arc<Socket>>,
     group_sockets: usize,
-    touched: Touched,
+    dirty: DirtyEndpoints,
     rounds: u32,
     /// Until then, who looks without waiting looks at shared memory only.
     sockets_due: Instant,
@@ -51,7 +51,7 @@ impl Domain {
             poller,
             data_sockets: self.data_sockets.clone(),
             group_sockets: 0,
-            touched: Touched::default(),
+            dirty: DirtyEndpoints::default(),
             rounds: 0,
             sockets_due: now(),
             sockets_every: SOCKETS_EVERY,
@@ -63,8 +63,9 @@ impl Domain {
     /// is over. With a zero timeout it looks once and never sleeps.
     pub(crate) fn poll(&self, timeout: Duration) {
         let Some(mut state) = self.begin_polling() else { return };
-        let _wanted = outbox::be_wanted();
-        let take = |shared: &SharedMemory, Looking { at, touched, .. }: Looking<'_>| _ = shared.take(at, touched, self);
+        let _wanted = outbox::mark_io_thread();
+        let take =
+            |shared: &SharedMemory, PollBudget { at, dirty, .. }: PollBudget<'_>| _ = shared.take(at, dirty, self);
         if !timeout.is_zero() || !self.look_at_memory(&mut state, take) {
             self.poll_all(&mut state, timeout);
         }
@@ -73,10 +74,10 @@ impl Domain {
     /// The same with a zero timeout, for who takes samples of `reader` next: the first of those selected, if it need not be kept
     /// for that. Where nothing but memory is to be looked at, it is looked at several times.
     pub(crate) fn poll_for(&self, reader: &ReaderCore, selector: &Selector) -> Option<Selected> {
-        let mut search = Search { reader, selector, found: None };
+        let mut search = DirectTake { reader, selector, found: None };
         let mut state = self.begin_polling()?;
-        let _wanted = outbox::be_wanted();
-        let look = |shared: &SharedMemory, looking: Looking<'_>| shared.search(&mut search, looking, self);
+        let _wanted = outbox::mark_io_thread();
+        let look = |shared: &SharedMemory, looking: PollBudget<'_>| shared.search(&mut search, looking, self);
         if !self.look_at_memory(&mut state, look) {
             self.poll_all(&mut state, Duration::ZERO);
         }
@@ -100,21 +101,21 @@ impl Domain {
     }
 
     fn poll_all(&self, state: &mut PollState, timeout: Duration) {
-        let PollState { receiver, poller, data_sockets, touched, rounds, .. } = state;
+        let PollState { receiver, poller, data_sockets, dirty, rounds, .. } = state;
         let start = now();
         let until = start + timeout.into();
         state.sockets_due = start + state.sockets_every;
         let mut at = start;
         loop {
-            let next_turn = if self.publishing.has_turns() { self.publishing.go_round() } else { NEVER };
+            let next_turn = if self.publishing.has_turns() { self.publishing.run_ready_writers() } else { NEVER };
             // The application is to have what has come at once: whether there is more, the next call finds out.
             let mut any = false;
             for socket in &*data_sockets {
-                any |= self.receive_once(receiver, socket, touched);
+                any |= self.receive_once(receiver, socket, dirty);
             }
             let every = if any { SOCKETS_EVERY.0 } else { (2 * state.sockets_every.0).min(QUIET_SOCKETS_EVERY.0) };
             state.sockets_every = Span(every);
-            any |= self.shared_memory.as_ref().is_some_and(|shared| shared.take(&mut Some(at), touched, self));
+            any |= self.shared_memory.as_ref().is_some_and(|shared| shared.take(&mut Some(at), dirty, self));
             *rounds = rounds.wrapping_add(1);
             // Discovery and timers are looked at now and then while data is what keeps us here.
             let looks_around = rounds.is_multiple_of(64);
@@ -128,10 +129,10 @@ impl Domain {
                 }
                 if rounds.is_multiple_of(16) || !timeout.is_zero() {
                     for socket in &self.control_sockets {
-                        any |= self.drain(receiver, socket, touched);
+                        any |= self.drain(receiver, socket, dirty);
                     }
                     self.follow_interfaces();
-                    self.tend_shared_memory();
+                    self.poll_shared_memory();
                 }
             }
             if any || now >= until {
@@ -155,7 +156,7 @@ impl Domain {
                 Some(Ok(mut tokens)) => {
                     if tokens.any(|token| token == WAKER) {
                         self.waker.clear();
-                        self.tend_shared_memory();
+                        self.poll_shared_memory();
                         return;
                     }
                 }
@@ -168,9 +169,9 @@ impl Domain {
 
     /// Has `look` look at shared memory, if there is any and nothing else is due.
     #[inline]
-    fn look_at_memory(&self, state: &mut PollState, look: impl FnOnce(&SharedMemory, Looking<'_>)) -> bool {
+    fn look_at_memory(&self, state: &mut PollState, look: impl FnOnce(&SharedMemory, PollBudget<'_>)) -> bool {
         let Some(shared) = self.shared_memory.as_ref().filter(|shared| shared.has_writers()) else { return false };
-        let PollState { looks, touched, sockets_due, .. } = state;
+        let PollState { looks, dirty, sockets_due, .. } = state;
         let mut at = None;
         if *looks == 0 {
             let now = *at.insert(now());
@@ -183,7 +184,7 @@ impl Domain {
             return false;
         }
         *looks -= 1;
-        look(shared, Looking { looks, at: &mut at, touched });
+        look(shared, PollBudget { looks, at: &mut at, dirty });
         if at.is_some_and(|at| at >= *sockets_due) {
             *looks = 0;
         }

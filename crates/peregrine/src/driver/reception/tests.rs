@@ -30,9 +30,9 @@ struct Noted {
 }
 
 impl Process for Noted {
-    type Touched = Octets;
+    type DirtyEndpoints = Octets;
 
-    fn handle(&self, datagrams: &Datagrams<'_>, touched: &mut Self::Touched) -> Instant {
+    fn handle(&self, datagrams: &Datagrams<'_>, dirty: &mut Self::DirtyEndpoints) -> Instant {
         // Not under the lock, which the data thread takes too.
         let reception = self.reception.lock().unwrap().clone();
         if let Some(reception) = reception {
@@ -40,12 +40,12 @@ impl Process for Noted {
                 thread::yield_now();
             }
         }
-        touched.extend(datagrams.clone().map(|datagram| datagram.bytes().to_vec()));
+        dirty.extend(datagrams.clone().map(|datagram| datagram.bytes().to_vec()));
         now()
     }
 
-    fn tell(&self, touched: &mut Self::Touched, _: Instant) {
-        for octets in touched.drain(..) {
+    fn tell(&self, dirty: &mut Self::DirtyEndpoints, _: Instant) {
+        for octets in dirty.drain(..) {
             // Of a flood nobody looks at everything.
             let _ = self.received.try_send((thread::current().id(), octets));
         }

@@ -41,9 +41,9 @@ impl Domain {
         SharedMemoryStatistics { memory, ..statistics }
     }
 
-    pub(in crate::driver) fn tend_shared_memory(&self) {
+    pub(in crate::driver) fn poll_shared_memory(&self) {
         if let Some(shared) = &self.shared_memory {
-            shared.tend();
+            shared.poll_connections();
         }
     }
 
@@ -85,8 +85,8 @@ impl Domain {
 
     /// A channel in shared memory to a best-effort reader is there. It begins behind the datagrams that have come.
     pub(in crate::driver) fn begin_behind_datagrams(&self, shared: &SharedMemory, reader: Guid, writer: Guid) {
-        if self.detour.put_channel_aside(now(), reader, writer, &self.data_sockets) {
-            self.arm(self.detour.deadline());
+        if self.socket_barrier.defer_channel_behind_data(now(), reader, writer, &self.data_sockets) {
+            self.arm(self.socket_barrier.deadline());
         } else {
             shared.begin(reader, writer);
         }

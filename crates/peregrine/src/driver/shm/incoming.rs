@@ -1,6 +1,6 @@
 //! The samples that come from other processes, and who takes them.
 
-mod passing;
+mod zero_copy_take;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
@@ -21,11 +21,11 @@ use super::metadata::{ALIGNING, Entry};
 use super::outgoing::READY;
 use super::{Counters, ROUNDS_MAX, SharedMemory, Wanted, lock, reason_of};
 use crate::config::WaitStrategy;
-use crate::driver::delivery::HERE;
-use crate::driver::detour::News;
-use crate::driver::domain::{Domain, Touched};
-use crate::driver::lookout::Lookout;
+use crate::driver::adaptive_spin::AdaptiveSpin;
+use crate::driver::domain::{DirtyEndpoints, Domain};
+use crate::driver::local_delivery::LOCAL_SOURCE;
 use crate::driver::reader::ReaderCore;
+use crate::driver::socket_barrier::DeferredMessage;
 use crate::driver::{NEVER, now, wall_at};
 use crate::shared_memory::NoSharedMemory;
 
@@ -42,17 +42,17 @@ const HELD_MAX: usize = 512;
 pub(super) struct Incoming {
     pub(super) connector: Connector,
     interrupt: Interrupt,
-    pub(super) hands: Mutex<Hands>,
+    pub(super) hands: Mutex<ShmReceiver>,
     commands: Commands<Command>,
     is_closing: AtomicBool,
 }
 
 /// What one takes with.
-pub(super) struct Hands {
+pub(super) struct ShmReceiver {
     reader: Reader,
     channels: Channels,
     /// To take effect when there is nothing to be taken.
-    news: Vec<News>,
+    news: Vec<DeferredMessage>,
     /// Rounds since then in which there was something.
     rounds: usize,
     /// Channels whose first samples wait for datagrams that have come before, from now on.
@@ -60,8 +60,8 @@ pub(super) struct Hands {
 }
 
 /// What is to be done with the hands free.
-struct Acts {
-    news: Vec<News>,
+struct DeferredActions {
+    news: Vec<DeferredMessage>,
     begun: Vec<(Guid, Guid)>,
 }
 
@@ -75,7 +75,7 @@ struct Channel {
     refused: Option<Box<Sample>>,
     is_paused: bool,
     /// What the writer is to be let know.
-    owed_note: Option<Option<SequenceNumber>>,
+    pending_ack: Option<Option<SequenceNumber>>,
     order: Order,
 }
 
@@ -110,7 +110,7 @@ enum Command {
     },
     LookForEnds,
     /// To take effect when there is nothing to be taken.
-    Behind(News),
+    Behind(DeferredMessage),
 }
 
 /// A sample where its writer has put it.
@@ -136,7 +136,7 @@ impl Incoming {
             connector: reader.connector(),
             interrupt: reader.interrupt(),
             commands: Commands::new(reader.interrupt()),
-            hands: Mutex::new(Hands {
+            hands: Mutex::new(ShmReceiver {
                 reader,
                 channels: Channels::default(),
                 news: Vec::new(),
@@ -163,7 +163,7 @@ impl Incoming {
     }
 
     /// Has whoever takes let the news take effect when there is nothing left to take. The news comes back if nobody takes.
-    pub(super) fn put_behind_samples(&self, news: News, is_polled: bool) -> Option<News> {
+    pub(super) fn defer_behind_samples(&self, news: DeferredMessage, is_polled: bool) -> Option<DeferredMessage> {
         if is_polled {
             self.commands.send(Command::Behind(news));
             return None;
@@ -190,27 +190,27 @@ impl Incoming {
             WaitStrategy::SpinThenBlock(spin) => spin,
             WaitStrategy::Block | WaitStrategy::Poll => Duration::ZERO,
         };
-        let mut touched = Touched::default();
-        let mut lookout = Lookout::for_memory();
+        let mut dirty = DirtyEndpoints::default();
+        let mut adaptive_spin = AdaptiveSpin::for_memory();
         while !self.is_closing.load(Ordering::SeqCst) {
             let mut hands = lock(&self.hands);
-            self.obey(&mut hands, &mut touched, shared);
+            self.process_commands(&mut hands, &mut dirty, shared);
             if hands.channels.is_empty() && hands.news.is_empty() && self.commands.has_ended() {
                 return;
             }
             let at = now();
-            let has_taken = hands.reader.is_ready() && hands.take(at, &mut touched, &shared.counters);
+            let has_taken = hands.reader.is_ready() && hands.take(at, &mut dirty, &shared.counters);
             if !has_taken {
                 hands.look_for_gone(shared);
-                let is_idle = touched.is_empty() && !hands.has_to_act() && !self.commands.has_some();
+                let is_idle = dirty.is_empty() && !hands.has_to_act() && !self.commands.has_some();
                 if is_idle && !hands.channels.is_empty() {
-                    hands.wait(at, spin, &mut lookout);
+                    hands.wait(at, spin, &mut adaptive_spin);
                     continue;
                 }
             }
             let acts = hands.acts(has_taken);
             drop(hands);
-            touched.after(at);
+            dirty.after(at);
             acts.perform(domain, shared);
         }
     }
@@ -219,31 +219,31 @@ impl Incoming {
     pub(super) fn take_now(
         &self,
         at: &mut Option<Instant>,
-        touched: &mut Touched,
+        dirty: &mut DirtyEndpoints,
         domain: &Domain,
         shared: &SharedMemory,
     ) -> bool {
         let Some(mut hands) = self.try_hands() else { return false };
-        self.obey(&mut hands, touched, shared);
-        self.take_with(hands, at, touched, domain, shared)
+        self.process_commands(&mut hands, dirty, shared);
+        self.take_with(hands, at, dirty, domain, shared)
     }
 
     fn take_with(
         &self,
-        mut hands: MutexGuard<'_, Hands>,
+        mut hands: MutexGuard<'_, ShmReceiver>,
         at: &mut Option<Instant>,
-        touched: &mut Touched,
+        dirty: &mut DirtyEndpoints,
         domain: &Domain,
         shared: &SharedMemory,
     ) -> bool {
         let is_ready = hands.reader.is_ready();
-        if !is_ready && touched.is_empty() && !hands.has_acts() {
+        if !is_ready && dirty.is_empty() && !hands.has_acts() {
             hands.look_for_gone(shared);
             return false;
         }
         let at = *at.get_or_insert_with(now);
-        let has_taken = is_ready && hands.take(at, touched, &shared.counters);
-        if has_taken && touched.is_empty() && !hands.has_acts() {
+        let has_taken = is_ready && hands.take(at, dirty, &shared.counters);
+        if has_taken && dirty.is_empty() && !hands.has_acts() {
             return true;
         }
         if !has_taken {
@@ -251,7 +251,7 @@ impl Incoming {
         }
         let acts = hands.acts(has_taken);
         drop(hands);
-        touched.after(at);
+        dirty.after(at);
         let has_acted = !acts.is_empty();
         acts.perform(domain, shared);
         has_taken || has_acted
@@ -280,34 +280,34 @@ impl Incoming {
     }
 
     #[inline]
-    fn obey(&self, hands: &mut Hands, touched: &mut Touched, shared: &SharedMemory) {
+    fn process_commands(&self, hands: &mut ShmReceiver, dirty: &mut DirtyEndpoints, shared: &SharedMemory) {
         if self.commands.has_some() {
-            self.obey_all(hands, touched, shared);
+            self.process_all_commands(hands, dirty, shared);
         }
     }
 
     #[cold]
-    fn obey_all(&self, hands: &mut Hands, touched: &mut Touched, shared: &SharedMemory) {
+    fn process_all_commands(&self, hands: &mut ShmReceiver, dirty: &mut DirtyEndpoints, shared: &SharedMemory) {
         for command in self.commands.take() {
             match command {
                 Command::Add(channel) => {
                     let (connection, wanted, count) = *channel;
                     hands.add(connection, wanted, count, shared);
                 }
-                Command::Begin { reader, writer } => hands.begin(reader, writer, touched, &shared.counters),
+                Command::Begin { reader, writer } => hands.begin(reader, writer, dirty, &shared.counters),
                 Command::Behind(news) => hands.news.push(news),
                 Command::Remove { reader, writer } => {
                     hands.remove(&shared.counters, |wanted| {
                         wanted.reader_guid == reader && writer.is_none_or(|writer| wanted.writer == writer)
                     });
                 }
-                Command::Resume { reader } => hands.resume(reader, touched, &shared.counters),
+                Command::Resume { reader } => hands.resume(reader, dirty, &shared.counters),
                 Command::LookForEnds => hands.reader.service(),
             }
         }
     }
 
-    fn try_hands(&self) -> Option<MutexGuard<'_, Hands>> {
+    fn try_hands(&self) -> Option<MutexGuard<'_, ShmReceiver>> {
         match self.hands.try_lock() {
             Ok(hands) => Some(hands),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
@@ -359,7 +359,7 @@ impl Channels {
     }
 }
 
-impl Hands {
+impl ShmReceiver {
     fn add(&mut self, connection: Connection, wanted: Wanted, count: Arc<()>, shared: &SharedMemory) {
         let added = match (wanted.reader.upgrade(), self.reader.add(connection)) {
             (Some(core), Ok(id)) => self.reader.notes(id).map(|notes| (core, id, notes)),
@@ -381,23 +381,23 @@ impl Hands {
         let order = if state.reader.is_reliable() { Order::Certain } else { Order::Unknown };
         drop(state);
         let channel =
-            Channel { wanted, core, notes, _count: count, refused: None, is_paused: false, owed_note: None, order };
+            Channel { wanted, core, notes, _count: count, refused: None, is_paused: false, pending_ack: None, order };
         // From now on the writer may use it.
         channel.note(below);
         self.channels.push(id, channel);
     }
 
-    fn begin(&mut self, reader: Guid, writer: Guid, touched: &mut Touched, counters: &Counters) {
+    fn begin(&mut self, reader: Guid, writer: Guid, dirty: &mut DirtyEndpoints, counters: &Counters) {
         let now = now();
         let wall = wall_at(now);
-        let rx = Reception { now, wall, buffer: None, source: HERE };
+        let rx = Reception { now, wall, buffer: None, source: LOCAL_SOURCE };
         let is_meant = |wanted: &Wanted| wanted.reader_guid == reader && wanted.writer == writer;
         for (id, channel) in self.channels.iter_mut().filter(|(_, channel)| is_meant(&channel.wanted)) {
             channel.order = Order::Certain;
             if let Some(refused) = channel.refused.take() {
                 channel.give(&mut self.reader, id, &rx, *refused, counters);
                 channel.note_what_is_owed();
-                touched.reader(&channel.core);
+                dirty.reader(&channel.core);
             }
         }
     }
@@ -417,12 +417,12 @@ impl Hands {
         self.channels.iter().any(|(_, channel)| channel.order == Order::Awaited)
     }
 
-    /// What is to be done now. News waits until there was nothing to take; but who writes on and on does not keep it up.
-    fn acts(&mut self, has_taken: bool) -> Acts {
+    /// What is to be done now. DeferredMessage waits until there was nothing to take; but who writes on and on does not keep it up.
+    fn acts(&mut self, has_taken: bool) -> DeferredActions {
         let begun = std::mem::take(&mut self.begun);
         self.rounds = if self.news.is_empty() { 0 } else { self.rounds + usize::from(has_taken) };
         let is_due = !self.news.is_empty() && (!has_taken && !self.is_awaiting() || self.rounds > ROUNDS_MAX);
-        Acts { news: if is_due { std::mem::take(&mut self.news) } else { Vec::new() }, begun }
+        DeferredActions { news: if is_due { std::mem::take(&mut self.news) } else { Vec::new() }, begun }
     }
 
     fn remove(&mut self, counters: &Counters, is_meant: impl Fn(&Wanted) -> bool) {
@@ -435,31 +435,31 @@ impl Hands {
     }
 
     /// A reader has room again: it is given what has waited for that.
-    fn resume(&mut self, reader: Guid, touched: &mut Touched, counters: &Counters) {
+    fn resume(&mut self, reader: Guid, dirty: &mut DirtyEndpoints, counters: &Counters) {
         let now = now();
         let wall = wall_at(now);
-        let rx = Reception { now, wall, buffer: None, source: HERE };
+        let rx = Reception { now, wall, buffer: None, source: LOCAL_SOURCE };
         let Self { reader: source, channels, .. } = self;
         for (id, channel) in channels.iter_mut().filter(|(_, channel)| channel.wanted.reader_guid == reader) {
             if let Some(refused) = channel.refused.take() {
                 channel.give(source, id, &rx, *refused, counters);
-                touched.reader(&channel.core);
+                dirty.reader(&channel.core);
             }
             // What it had put aside it may have taken meanwhile.
             let below = channel.core.lock().reader.acknowledged_below(channel.wanted.writer);
-            channel.owed_note = None;
+            channel.pending_ack = None;
             channel.note(below);
         }
     }
 
     /// Takes some samples, when its reader is ready; says whether there were any.
-    fn take(&mut self, now: Instant, touched: &mut Touched, counters: &Counters) -> bool {
+    fn take(&mut self, now: Instant, dirty: &mut DirtyEndpoints, counters: &Counters) -> bool {
         let wall = wall_at(now);
-        let rx = Reception { now, wall, buffer: None, source: HERE };
+        let rx = Reception { now, wall, buffer: None, source: LOCAL_SOURCE };
         let mut taken = 0;
         let mut last = None;
         while taken < BATCH {
-            let kept = self.take_in_place(&rx, BATCH - taken, touched, counters);
+            let kept = self.take_in_place(&rx, BATCH - taken, dirty, counters);
             taken += kept;
             if kept > 0 && !self.reader.is_ready() {
                 break;
@@ -484,7 +484,7 @@ impl Hands {
                 begun.push((channel.wanted.reader_guid, channel.wanted.writer));
             }
             channel.give(source, id, &rx, sample, counters);
-            touched.reader(&channel.core);
+            dirty.reader(&channel.core);
         }
         if let Some(id) = last {
             self.channels.note(id);
@@ -493,30 +493,37 @@ impl Hands {
     }
 
     /// Takes samples of one writer, as far as there is nothing to do with them but to copy and to keep them. Says how many.
-    fn take_in_place(&mut self, rx: &Reception<'_>, most: usize, touched: &mut Touched, counters: &Counters) -> usize {
+    fn take_in_place(
+        &mut self,
+        rx: &Reception<'_>,
+        most: usize,
+        dirty: &mut DirtyEndpoints,
+        counters: &Counters,
+    ) -> usize {
         let Some(samples) = self.reader.in_place() else { return 0 };
         let Some(channel) = self.channels.get_mut(samples.writer()) else { return 0 };
         let Kept { samples, is_news } = channel.keep(rx, samples, most);
         counters.note_received(samples as u64);
         if is_news {
-            touched.reader(&channel.core);
+            dirty.reader(&channel.core);
         }
         samples
     }
 
     /// Waits until there is something to take, from a moment that has just been read: looking for `spin`, or for the next
     /// sample of a stream, then asleep.
-    fn wait(&mut self, since: Instant, spin: Duration, lookout: &mut Lookout) {
-        let look = lookout.until(since).map_or(Duration::ZERO, |until| Duration::from_nanos(until.since(since).0));
+    fn wait(&mut self, since: Instant, spin: Duration, adaptive_spin: &mut AdaptiveSpin) {
+        let look =
+            adaptive_spin.until(since).map_or(Duration::ZERO, |until| Duration::from_nanos(until.since(since).0));
         let sleeps = self.reader.sleeps();
         self.reader.wait(spin.max(look), None);
         if self.reader.sleeps() == sleeps {
             return;
         }
         if look.is_zero() {
-            lookout.note_sleep(since, now());
+            adaptive_spin.on_sleep(since, now());
         } else {
-            lookout.was_in_vain();
+            adaptive_spin.on_miss();
         }
     }
 
@@ -531,7 +538,7 @@ impl Hands {
     }
 }
 
-impl Acts {
+impl DeferredActions {
     fn is_empty(&self) -> bool {
         self.news.is_empty() && self.begun.is_empty()
     }
@@ -540,12 +547,12 @@ impl Acts {
         for (reader, writer) in self.begun {
             domain.begin_behind_datagrams(shared, reader, writer);
         }
-        self.news.iter().for_each(|news| domain.take_effect(news, now()));
+        self.news.iter().for_each(|news| domain.handle_deferred(news, now()));
     }
 }
 
 /// What no working writer sends.
-struct Nonsense;
+struct ProtocolViolation;
 
 /// What a reader has got the short way.
 struct Kept {
@@ -587,7 +594,7 @@ impl Channel {
                 source.pause(id, true);
             }
             // It is told of as any other end.
-            Err(Nonsense) => source.remove(id),
+            Err(ProtocolViolation) => source.remove(id),
         }
     }
 
@@ -609,7 +616,7 @@ impl Channel {
             }
             if kept > 0 {
                 // Newer than what may be owed.
-                self.owed_note = None;
+                self.pending_ack = None;
                 samples.note(noted(inserter.acknowledged_below()));
             }
         }
@@ -626,8 +633,8 @@ impl Channel {
     }
 
     /// Gives the reader what an entry says.
-    fn deliver(&mut self, rx: &Reception<'_>, sample: Sample) -> Result<Delivered, Nonsense> {
-        let entry = Entry::from_metadata(sample.metadata()).ok_or(Nonsense)?;
+    fn deliver(&mut self, rx: &Reception<'_>, sample: Sample) -> Result<Delivered, ProtocolViolation> {
+        let entry = Entry::from_metadata(sample.metadata()).ok_or(ProtocolViolation)?;
         let writer = self.wanted.writer;
         let mut state = self.core.lock();
         let reader = &mut state.reader;
@@ -649,7 +656,7 @@ impl Channel {
                     is_directed: false,
                     is_instance_certain: false,
                 };
-                let octets = sample.get(ALIGNING..).ok_or(Nonsense)?;
+                let octets = sample.get(ALIGNING..).ok_or(ProtocolViolation)?;
                 let is_copied = sample.len() <= COPIED_MAX || sample.held() > HELD_MAX;
                 if is_copied {
                     let payload = reader.copy_of(octets);
@@ -661,7 +668,7 @@ impl Channel {
                     let payload = Payload::foreign(Arc::clone(&held) as Arc<dyn Octets>);
                     if !reader.handle_change(rx, writer, number, meta, &payload) {
                         drop(payload);
-                        let held = Arc::into_inner(held).ok_or(Nonsense)?;
+                        let held = Arc::into_inner(held).ok_or(ProtocolViolation)?;
                         return Ok(Delivered::Refused(Box::new(held.sample)));
                     }
                 }
@@ -669,13 +676,13 @@ impl Channel {
         }
         let below = reader.acknowledged_below(writer);
         drop(state);
-        self.owed_note = Some(below);
+        self.pending_ack = Some(below);
         Ok(Delivered::Taken { samples: u64::from(matches!(entry, Entry::Change { .. })) })
     }
 
     /// Once for several samples: each time, what was stored before has to be there for the writer to see.
     fn note_what_is_owed(&mut self) {
-        if let Some(below) = self.owed_note.take() {
+        if let Some(below) = self.pending_ack.take() {
             self.note(below);
         }
     }

@@ -7,21 +7,21 @@
 //!
 //! | who | does what |
 //! |---|---|
-//! | control thread, or whoever polls | connects and admits ([`SharedMemory::tend`]); notices ends, room and acknowledgement |
+//! | control thread, or whoever polls | connects and admits ([`SharedMemory::poll_connections`]); notices ends, room and acknowledgement |
 //! | whoever writes | puts samples into slots and wakes ([`outgoing`]) |
 //! | shared-memory thread, or whoever polls | takes samples of all writers, hands them to the readers ([`incoming`]) |
 //!
 //! The thread is started with the first channel and ends with the last one.
 
-mod direct;
+mod bypass;
+mod connect_queue;
 mod domain;
 mod incoming;
 mod metadata;
 pub(super) mod outgoing;
-mod questions;
-mod rest;
 #[cfg(test)]
 mod tests;
+mod trim;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -37,17 +37,17 @@ use peregrine_transport::clock::MonotonicNs;
 use peregrine_transport::event::{Poller, Token};
 use peregrine_transport::shm::{Address, Connecting, Gone, Listener, Overflow, Place, Refusal, Request, Trust};
 
-use super::detour::News;
-use super::domain::{Domain, Touched};
+use super::domain::{DirtyEndpoints, Domain};
 use super::participant::ParticipantCore;
 use super::reader::ReaderCore;
+use super::socket_barrier::DeferredMessage;
 use super::writer::WriterCore;
 use super::{NEVER, now};
 use crate::shared_memory::{DeliveryPath, NoSharedMemory, SharedMemoryStatistics};
+use connect_queue::{ConnectQueue, Wanted};
 pub(super) use domain::open;
 use incoming::Incoming;
 use outgoing::Outgoing;
-use questions::{Questions, Wanted};
 
 /// How long a reader that asks may be unknown to the writer it asks for: discovery may be slower than it is.
 const PATIENCE: Span = Span::from_secs(10);
@@ -62,8 +62,8 @@ const LISTENER: Token = Token(0);
 pub(super) struct SharedMemory {
     pub(super) place: Place,
     pub(super) address: Address,
-    tending: Mutex<Tending>,
-    questions: Mutex<Questions>,
+    connections: Mutex<ConnectionManager>,
+    connect_queue: Mutex<ConnectQueue>,
     has_waiting: AtomicBool,
     /// Some writer has found a reader gone while it wrote.
     has_ended: AtomicBool,
@@ -83,7 +83,7 @@ pub(in crate::driver) struct Counters {
 }
 
 /// Who looks for samples of a reader, to take those selected.
-pub(super) struct Search<'s> {
+pub(super) struct DirectTake<'s> {
     pub(super) reader: &'s ReaderCore,
     pub(super) selector: &'s Selector,
     /// The first, if there is nothing to be done with it but to hand it to who asks.
@@ -91,12 +91,12 @@ pub(super) struct Search<'s> {
 }
 
 /// A thread that looks at shared memory, and at nothing else for a moment.
-pub(super) struct Looking<'l> {
+pub(super) struct PollBudget<'l> {
     /// How often it may yet.
     pub(super) looks: &'l mut u32,
     /// The clock, if it was read.
     pub(super) at: &'l mut Option<Instant>,
-    pub(super) touched: &'l mut Touched,
+    pub(super) dirty: &'l mut DirtyEndpoints,
 }
 
 impl Counters {
@@ -108,17 +108,17 @@ impl Counters {
 }
 
 /// What is waited for.
-struct Tending {
+struct ConnectionManager {
     listener: Listener,
     poller: Poller,
     next_token: u64,
     sources: Vec<(Token, Source)>,
-    /// Questions whose turn has not come.
+    /// ConnectQueue whose turn has not come.
     queued: VecDeque<Wanted>,
     /// Readers that the writer they ask for does not know yet, and how long that may last.
     waiting: Vec<(Instant, Request)>,
     /// Writers that have news, to be told without any lock.
-    touched: Vec<Arc<WriterCore>>,
+    dirty: Vec<Arc<WriterCore>>,
 }
 
 enum Source {
@@ -141,16 +141,16 @@ impl SharedMemory {
         Ok(Self {
             place,
             address: listener.address(),
-            tending: Mutex::new(Tending {
+            connections: Mutex::new(ConnectionManager {
                 listener,
                 poller,
                 next_token: 1,
                 sources: Vec::new(),
                 queued: VecDeque::new(),
                 waiting: Vec::new(),
-                touched: Vec::new(),
+                dirty: Vec::new(),
             }),
-            questions: Mutex::default(),
+            connect_queue: Mutex::default(),
             has_waiting: AtomicBool::new(false),
             has_ended: AtomicBool::new(false),
             due: AtomicU64::new(NEVER),
@@ -169,9 +169,9 @@ impl SharedMemory {
         SharedMemoryAddress { address: self.address.0, host: self.place.0 }
     }
 
-    /// Has `poller` report when there is something to [tend](Self::tend).
+    /// Has `poller` report when there is something to [tend](Self::poll_connections).
     pub(super) fn add_to(&self, poller: &Poller, token: Token) -> std::io::Result<()> {
-        poller.add(&self.tending().poller, token)
+        poller.add(&self.connections().poller, token)
     }
 
     /// A writer of this process matches a reader of another participant, which may have asked already.
@@ -194,68 +194,68 @@ impl SharedMemory {
     }
 
     /// Has news take effect when all samples have been taken that have come.
-    pub(super) fn put_behind_samples(&self, news: News, domain: &Domain, now: Instant) {
+    pub(super) fn defer_behind_samples(&self, news: DeferredMessage, domain: &Domain, now: Instant) {
         if let Some((reader, writer)) = news.channel() {
             // Those samples wait for nothing else.
             self.begin(reader, writer);
-        } else if let Some(news) = self.incoming.put_behind_samples(news, domain.is_polled()) {
-            domain.take_effect(&news, now);
+        } else if let Some(news) = self.incoming.defer_behind_samples(news, domain.is_polled()) {
+            domain.handle_deferred(&news, now);
         }
     }
 
     /// Connects and admits, and looks after what is connected. To be called when the poller reports something, and when the
     /// domain's waker wakes.
-    pub(super) fn tend(&self) {
-        self.tend_at(now());
+    pub(super) fn poll_connections(&self) {
+        self.poll_connections_at(now());
     }
 
-    fn tend_at(&self, now: Instant) {
+    fn poll_connections_at(&self, now: Instant) {
         let Some(domain) = self.domain.get().and_then(Weak::upgrade) else { return };
-        let mut tending = self.tending();
-        self.take_up_questions(&mut tending);
-        self.ask(&mut tending);
-        self.admit_waiting(&mut tending, &domain);
+        let mut connections = self.connections();
+        self.take_requests(&mut connections);
+        self.connect_queued(&mut connections);
+        self.admit_waiting(&mut connections, &domain);
         for _ in 0..ROUNDS_MAX {
-            let Ok(tokens) = tending.poller.wait(Some(MonotonicNs(0))) else { break };
+            let Ok(tokens) = connections.poller.wait(Some(MonotonicNs(0))) else { break };
             let tokens: Vec<Token> = tokens.collect();
             if tokens.is_empty() {
                 break;
             }
             for token in tokens {
                 if token == LISTENER {
-                    self.accept(&mut tending, &domain);
+                    self.accept(&mut connections, &domain);
                 } else {
-                    self.look_after(&mut tending, token, &domain);
+                    self.look_after(&mut connections, token, &domain);
                 }
             }
         }
-        self.look_for_ended(&mut tending, &domain);
-        tending.sources.retain(|(_, source)| match source {
+        self.look_for_ended(&mut connections, &domain);
+        connections.sources.retain(|(_, source)| match source {
             Source::Connecting(question) => question.1.reader.strong_count() > 0,
             Source::Writer(writer, reader) => {
                 writer.upgrade().is_some_and(|writer| writer.has_channel(*reader) || writer.has_ended_channels())
             }
             Source::Reader(channel) => channel.strong_count() > 0,
         });
-        self.give_up_unanswered(&mut tending, now);
+        self.expire_unanswered(&mut connections, now);
         // Some may have been answered.
-        self.ask(&mut tending);
-        if !tending.waiting.is_empty() {
+        self.connect_queued(&mut connections);
+        if !connections.waiting.is_empty() {
             self.has_waiting.store(true, Ordering::SeqCst);
             // A match may have been found since they were looked at: from now on its finder wakes us.
-            self.admit_waiting(&mut tending, &domain);
+            self.admit_waiting(&mut connections, &domain);
         }
-        self.has_waiting.store(!tending.waiting.is_empty(), Ordering::SeqCst);
-        let deadline = tending.deadline();
-        self.note_asking(tending.is_asking());
+        self.has_waiting.store(!connections.waiting.is_empty(), Ordering::SeqCst);
+        let deadline = connections.deadline();
+        self.update_is_connecting(connections.is_connecting());
         self.due.store(deadline, Ordering::SeqCst);
-        let touched = std::mem::take(&mut tending.touched);
-        drop(tending);
+        let dirty = std::mem::take(&mut connections.dirty);
+        drop(connections);
         domain.arm(deadline);
-        touched.iter().for_each(WriterCore::after);
+        dirty.iter().for_each(WriterCore::after);
     }
 
-    /// Hands changes of a writer over to readers in other processes. Those that have no room are in `halted` then, each with
+    /// ShmReceiver changes of a writer over to readers in other processes. Those that have no room are in `halted` then, each with
     /// the first number that it did not take.
     pub(super) fn publish(&self, by: &Outgoing, batch: &HandOverBatch, halted: &mut Vec<(Guid, SequenceNumber)>) {
         by.publish(batch, halted, &self.counters);
@@ -285,12 +285,12 @@ impl SharedMemory {
     }
 
     /// Under `Poll`: takes what has come, and reads the clock for it if that was not done. Says whether there was anything.
-    pub(super) fn take(&self, at: &mut Option<Instant>, touched: &mut Touched, domain: &Domain) -> bool {
-        self.incoming.take_now(at, touched, domain, self)
+    pub(super) fn take(&self, at: &mut Option<Instant>, dirty: &mut DirtyEndpoints, domain: &Domain) -> bool {
+        self.incoming.take_now(at, dirty, domain, self)
     }
 
     /// The same for who looks for samples of one reader.
-    pub(super) fn search(&self, search: &mut Search<'_>, looking: Looking<'_>, domain: &Domain) {
+    pub(super) fn search(&self, search: &mut DirectTake<'_>, looking: PollBudget<'_>, domain: &Domain) {
         self.incoming.search_now(search, looking, domain, self);
     }
 
@@ -312,11 +312,11 @@ impl SharedMemory {
     /// It is closed, and the thread has ended: lets go of everything.
     pub(super) fn clear(&self) {
         self.incoming.clear();
-        *lock(&self.questions) = Questions::default();
-        let mut tending = self.tending();
-        tending.sources.clear();
-        tending.queued.clear();
-        tending.waiting.clear();
+        *lock(&self.connect_queue) = ConnectQueue::default();
+        let mut connections = self.connections();
+        connections.sources.clear();
+        connections.queued.clear();
+        connections.waiting.clear();
     }
 
     pub(super) fn statistics(&self) -> SharedMemoryStatistics {
@@ -334,20 +334,20 @@ impl SharedMemory {
     }
 
     /// Readers of other processes that ask.
-    fn accept(&self, tending: &mut Tending, domain: &Domain) {
+    fn accept(&self, connections: &mut ConnectionManager, domain: &Domain) {
         for _ in 0..ROUNDS_MAX {
-            match tending.listener.accept() {
+            match connections.listener.accept() {
                 Ok(Some(request)) => {
                     if let Err(apart) = request.peer().check_namespaces() {
                         tracing::info!(%apart, "a reader asks for shared memory and does not get it");
                         request.refuse(Refusal::Other);
                         continue;
                     }
-                    if let Some(request) = self.admit(tending, domain, request) {
-                        if tending.waiting.len() >= WAITING_MAX {
+                    if let Some(request) = self.admit(connections, domain, request) {
+                        if connections.waiting.len() >= WAITING_MAX {
                             request.refuse(Refusal::NoSuchWriter);
                         } else {
-                            tending.waiting.push((now() + PATIENCE, request));
+                            connections.waiting.push((now() + PATIENCE, request));
                         }
                     }
                 }
@@ -355,7 +355,7 @@ impl SharedMemory {
                 Err(error) => {
                     // It would be reported again and again.
                     tracing::error!(%error, "readers that ask for shared memory are heard no more, and get messages");
-                    let Tending { poller, listener, .. } = tending;
+                    let ConnectionManager { poller, listener, .. } = connections;
                     let _ = poller.remove(listener);
                     return;
                 }
@@ -363,97 +363,102 @@ impl SharedMemory {
         }
     }
 
-    fn admit_waiting(&self, tending: &mut Tending, domain: &Domain) {
-        for (until, request) in std::mem::take(&mut tending.waiting) {
-            let Some(request) = self.admit(tending, domain, request) else { continue };
+    fn admit_waiting(&self, connections: &mut ConnectionManager, domain: &Domain) {
+        for (until, request) in std::mem::take(&mut connections.waiting) {
+            let Some(request) = self.admit(connections, domain, request) else { continue };
             if until <= now() {
                 request.refuse(Refusal::NoSuchWriter);
             } else {
-                tending.waiting.push((until, request));
+                connections.waiting.push((until, request));
             }
         }
     }
 
     /// Admits a reader. The request comes back if the writer does not know it, yet.
-    fn admit(&self, tending: &mut Tending, domain: &Domain, request: Request) -> Option<Request> {
+    fn admit(&self, connections: &mut ConnectionManager, domain: &Domain, request: Request) -> Option<Request> {
         let (writer, reader) = (Guid::from_bytes(request.writer().0), Guid::from_bytes(request.reader().0));
         let Some(participant) = domain.participant(&writer.prefix) else { return Some(request) };
         let Some((core, is_reliable)) = participant.matched_writer(writer.entity, &reader) else {
             return Some(request);
         };
         let overflow = if is_reliable { Overflow::Block } else { Overflow::Evict };
-        let token = tending.next_token();
-        match core.admit(request, reader, overflow, (&tending.poller, token)) {
+        let token = connections.next_token();
+        match core.admit(request, reader, overflow, (&connections.poller, token)) {
             Ok(()) => {
                 let core_of_channel = Arc::downgrade(&core);
                 // One that asks again has no channel but the last.
-                tending.sources.retain(|(_, source)| !source.is_of(&core_of_channel, reader));
-                tending.sources.push((token, Source::Writer(core_of_channel, reader)));
+                connections.sources.retain(|(_, source)| !source.is_of(&core_of_channel, reader));
+                connections.sources.push((token, Source::Writer(core_of_channel, reader)));
                 // It may be ready already.
                 self.look_after_writer(&core, domain);
-                tending.touched.push(core);
+                connections.dirty.push(core);
             }
             Err(error) => {
                 let reason = NoSharedMemory::NotConnected(error.to_string());
                 self.note_fallback(&participant, writer, reader, reason);
                 // What other readers have told may have been heard meanwhile, and it is to get messages.
                 self.look_after_writer(&core, domain);
-                tending.touched.push(core);
+                connections.dirty.push(core);
             }
         }
         None
     }
 
-    fn look_after(&self, tending: &mut Tending, token: Token, domain: &Arc<Domain>) {
-        let Some(place) = tending.sources.iter().position(|(known, _)| *known == token) else {
-            return self.look_after_all(tending, domain);
+    fn look_after(&self, connections: &mut ConnectionManager, token: Token, domain: &Arc<Domain>) {
+        let Some(place) = connections.sources.iter().position(|(known, _)| *known == token) else {
+            return self.look_after_all(connections, domain);
         };
-        match tending.sources.get_mut(place) {
+        match connections.sources.get_mut(place) {
             Some((_, Source::Writer(writer, _))) => {
                 if let Some(writer) = writer.upgrade() {
                     self.look_after_writer(&writer, domain);
-                    tending.touched.push(writer);
+                    connections.dirty.push(writer);
                 }
             }
             Some((_, Source::Reader(_))) => {
-                tending.sources.swap_remove(place);
+                connections.sources.swap_remove(place);
                 self.incoming.look_for_ends();
             }
             Some((_, Source::Connecting(_))) => {
-                let (token, source) = tending.sources.swap_remove(place);
+                let (token, source) = connections.sources.swap_remove(place);
                 if let Source::Connecting(connecting) = source {
-                    self.go_on_connecting(tending, token, *connecting, domain);
+                    self.go_on_connecting(connections, token, *connecting, domain);
                 }
             }
             None => {}
         }
     }
 
-    fn look_for_ended(&self, tending: &mut Tending, domain: &Domain) {
+    fn look_for_ended(&self, connections: &mut ConnectionManager, domain: &Domain) {
         if self.has_ended.swap(false, Ordering::SeqCst) {
-            self.look_after_writers(tending, domain, |writer| writer.has_ended_channels());
+            self.look_after_writers(connections, domain, |writer| writer.has_ended_channels());
         }
     }
 
     /// It is a channel of which there is a newer one to the same reader, or there was one.
     #[cold]
-    fn look_after_all(&self, tending: &mut Tending, domain: &Domain) {
-        self.look_after_writers(tending, domain, |_| true);
+    fn look_after_all(&self, connections: &mut ConnectionManager, domain: &Domain) {
+        self.look_after_writers(connections, domain, |_| true);
     }
 
-    fn look_after_writers(&self, tending: &mut Tending, domain: &Domain, is_meant: impl Fn(&WriterCore) -> bool) {
-        let writers = tending.sources.iter().filter_map(|(_, source)| match source {
+    fn look_after_writers(
+        &self,
+        connections: &mut ConnectionManager,
+        domain: &Domain,
+        is_meant: impl Fn(&WriterCore) -> bool,
+    ) {
+        let writers = connections.sources.iter().filter_map(|(_, source)| match source {
             Source::Writer(writer, _) => writer.upgrade(),
             Source::Connecting(_) | Source::Reader(_) => None,
         });
         for writer in writers.filter(|writer| is_meant(writer)).collect::<Vec<_>>() {
             self.look_after_writer(&writer, domain);
-            tending.touched.push(writer);
+            connections.dirty.push(writer);
         }
     }
 
     fn look_after_writer(&self, core: &Arc<WriterCore>, domain: &Domain) {
-        let looked = core.look_after_local_readers();
+        let looked = core.poll_channels();
         if looked.ready.is_empty() && looked.gone.is_empty() {
             return;
         }
@@ -482,12 +487,12 @@ impl SharedMemory {
         }
     }
 
-    fn tending(&self) -> MutexGuard<'_, Tending> {
-        lock(&self.tending)
+    fn connections(&self) -> MutexGuard<'_, ConnectionManager> {
+        lock(&self.connections)
     }
 }
 
-impl Tending {
+impl ConnectionManager {
     fn next_token(&mut self) -> Token {
         let token = Token(self.next_token);
         self.next_token += 1;

@@ -19,12 +19,12 @@ use peregrine_transport::shm::{
     WriterStatistics,
 };
 
-use super::direct::KeptChange;
+use super::bypass::RetainedSlot;
 use super::metadata::{ALIGNING, Entry};
-use super::rest::LOOK_AGAIN_AFTER;
+use super::trim::MEMORY_RETRY_AFTER;
 use super::{Counters, lock};
-use crate::driver::due::Due;
-use crate::driver::lookout::RoomLookout;
+use crate::driver::adaptive_spin::RoomSpin;
+use crate::driver::deadline_cell::DeadlineCell;
 use crate::shared_memory::SharedMemoryUse;
 
 /// What a reader notes before it has anything, to say that it is there.
@@ -43,12 +43,12 @@ pub(in crate::driver) struct Outgoing {
     /// The most memory for samples, in octets.
     bytes_max: usize,
     has_readers: AtomicBool,
-    /// Readers were found gone that [`Self::look_after`] has not told of.
+    /// Readers were found gone that [`Self::poll_channels`] has not told of.
     has_ended: AtomicBool,
     /// There was much memory when somebody last looked.
-    pub(super) has_much: AtomicBool,
+    pub(super) has_excess_memory: AtomicBool,
     /// When to look whether there still is. Set under the lock of the channels.
-    pub(super) rest: Due,
+    pub(super) trim_due: DeadlineCell,
     pub(super) channels: Mutex<Option<Box<Channels>>>,
     /// Has a slot at hand for the next sample, without that lock.
     lending: Arc<Lending>,
@@ -68,9 +68,9 @@ pub(super) struct Channels {
     /// How much had been published when the writer's timer last called.
     pub(super) published_before: u64,
     /// Some reader is to be looked after, and nothing comes from it any more.
-    pub(super) must_look_after: bool,
+    pub(super) must_poll: bool,
     /// How long until memory is looked for again that nobody may tell of.
-    pub(super) look_again_after: Duration,
+    pub(super) memory_retry_after: Duration,
     /// There was no memory for a sample, and the next to come is for that.
     is_short: bool,
     /// The number behind the last that was given to all readers that had room.
@@ -79,9 +79,9 @@ pub(super) struct Channels {
     last: SequenceNumber,
     /// Up to this number somebody waits for acknowledgements.
     asked: Option<SequenceNumber>,
-    pub(super) room: RoomLookout,
+    pub(super) room: RoomSpin,
     /// Changes that were published without the history.
-    pub(super) kept: VecDeque<KeptChange>,
+    pub(super) kept: VecDeque<RetainedSlot>,
     /// Samples handed over the short way, once for each reader, that the counters do not have yet.
     sent: u64,
     counters: Arc<Counters>,
@@ -101,9 +101,9 @@ pub(super) struct LocalReader {
     /// It was memory that there was none of.
     is_short: bool,
     /// There was none, nor anything that it or others could give back.
-    is_stuck: bool,
+    no_progress: bool,
     /// It is to get messages instead.
-    is_over: bool,
+    is_closing: bool,
     /// It has noted something, and so is there to take what it is given; and the writer knows that.
     is_ready: bool,
 }
@@ -116,7 +116,7 @@ pub(in crate::driver) type Acknowledged = ArrayVec<(Guid, SequenceNumber), READE
 
 /// What has become of readers since they were looked after last.
 #[derive(Default)]
-pub(in crate::driver) struct Looked {
+pub(in crate::driver) struct ChannelEvents {
     /// They are there, and can get their samples here from now on, to be followed by [`Outgoing::note_ready`].
     pub(in crate::driver) ready: Vec<Guid>,
     /// They may have room again.
@@ -124,7 +124,7 @@ pub(in crate::driver) struct Looked {
     pub(in crate::driver) gone: Vec<(Guid, Gone)>,
 }
 
-impl Looked {
+impl ChannelEvents {
     pub(in crate::driver) const fn is_empty(&self) -> bool {
         self.ready.is_empty() && self.resumed.is_empty() && self.gone.is_empty()
     }
@@ -209,8 +209,8 @@ impl Outgoing {
             bytes_max,
             has_readers: AtomicBool::new(false),
             has_ended: AtomicBool::new(false),
-            has_much: AtomicBool::new(false),
-            rest: Due::never(),
+            has_excess_memory: AtomicBool::new(false),
+            trim_due: DeadlineCell::never(),
             channels: Mutex::new(None),
             lending,
         }
@@ -228,7 +228,7 @@ impl Outgoing {
         self.has_readers.load(Ordering::Acquire)
     }
 
-    /// Admits a reader. It is told of by [`Self::look_after`] when it is ready.
+    /// Admits a reader. It is told of by [`Self::poll_channels`] when it is ready.
     ///
     /// # Errors
     /// Its memory is not as it should be, there are too many, or the system is short of something.
@@ -261,13 +261,13 @@ impl Outgoing {
                 bytes_since_look: 0,
                 trim_at: MonotonicNs(0),
                 published_before: 0,
-                must_look_after: false,
-                look_again_after: LOOK_AGAIN_AFTER,
+                must_poll: false,
+                memory_retry_after: MEMORY_RETRY_AFTER,
                 is_short: false,
                 sent_below: SequenceNumber::ZERO,
                 last: SequenceNumber::ZERO,
                 asked: None,
-                room: RoomLookout::default(),
+                room: RoomSpin::default(),
                 kept: VecDeque::new(),
                 sent: 0,
                 counters: Arc::clone(counters),
@@ -289,8 +289,8 @@ impl Outgoing {
             is_reliable: overflow == Overflow::Block,
             halted_at: None,
             is_short: false,
-            is_stuck: false,
-            is_over: false,
+            no_progress: false,
+            is_closing: false,
             is_ready: false,
         });
         // What it has noted before this is seen by whoever looks after it next.
@@ -327,8 +327,8 @@ impl Outgoing {
                 halted.push((recipient.reader, number));
             }
         }
-        self.expect_rest(channels);
-        self.expect_memory(channels);
+        self.schedule_trim(channels);
+        self.schedule_memory_retry(channels);
         self.note_ended(channels);
     }
 
@@ -348,7 +348,7 @@ impl Outgoing {
     pub(in crate::driver) fn acknowledged_meanwhile(&self, last: SequenceNumber) -> Acknowledged {
         let mut channels = lock(&self.channels);
         let Some(channels) = channels.as_mut() else { return Acknowledged::new() };
-        self.expect_rest(channels);
+        self.schedule_trim(channels);
         if !channels.is_time_to_look() {
             return Acknowledged::new();
         }
@@ -371,7 +371,7 @@ impl Outgoing {
         channels.acknowledged(last, false)
     }
 
-    /// Whether this reader had no room when it was last given something, and [`Self::look_after`] has not told otherwise.
+    /// Whether this reader had no room when it was last given something, and [`Self::poll_channels`] has not told otherwise.
     pub(in crate::driver) fn is_halted(&self, reader: Guid) -> bool {
         let channels = lock(&self.channels);
         let mut readers = channels.iter().flat_map(|channels| &channels.readers);
@@ -403,17 +403,17 @@ impl Outgoing {
     }
 
     /// Looks after the readers.
-    pub(in crate::driver) fn look_after(&self) -> Looked {
+    pub(in crate::driver) fn poll_channels(&self) -> ChannelEvents {
         let mut guard = lock(&self.channels);
-        let Some(channels) = guard.as_mut() else { return Looked::default() };
+        let Some(channels) = guard.as_mut() else { return ChannelEvents::default() };
         channels.writer.service();
         channels.writer.ask_no_more();
-        channels.end_what_is_over();
+        channels.end_closing();
         channels.find_gone();
-        channels.must_look_after = false;
+        channels.must_poll = false;
         channels.writer.take_told();
         self.has_ended.store(false, Ordering::Release);
-        let mut looked = Looked { gone: std::mem::take(&mut channels.ended), ..Looked::default() };
+        let mut looked = ChannelEvents { gone: std::mem::take(&mut channels.ended), ..ChannelEvents::default() };
         for reader in &mut channels.readers {
             if reader.halted_at.take().is_some() {
                 looked.resumed.push(reader.guid);
@@ -422,11 +422,11 @@ impl Outgoing {
                 looked.ready.push(reader.guid);
             }
         }
-        self.expect_rest(channels);
+        self.schedule_trim(channels);
         looked
     }
 
-    /// Without readers, no memory is kept for them. To be called when nothing is [kept](Self::restore_kept) any more.
+    /// Without readers, no memory is kept for them. To be called when nothing is [kept](Self::spill_to_history) any more.
     pub(in crate::driver) fn end_if_without_readers(&self) {
         self.end_if_unused(&mut lock(&self.channels));
     }
@@ -452,7 +452,7 @@ impl Outgoing {
 
     #[inline]
     pub(super) fn note_ended(&self, channels: &mut Channels) {
-        let must_tell = channels.must_look_after || !channels.ended.is_empty();
+        let must_tell = channels.must_poll || !channels.ended.is_empty();
         if channels.writer.has_news() || must_tell && !self.has_ended() {
             self.note_news(channels);
         }
@@ -461,7 +461,7 @@ impl Outgoing {
     #[cold]
     fn note_news(&self, channels: &mut Channels) {
         channels.find_gone();
-        if !channels.ended.is_empty() || channels.must_look_after {
+        if !channels.ended.is_empty() || channels.must_poll {
             self.has_ended.store(true, Ordering::Release);
         }
         self.note_told(channels);
@@ -471,7 +471,7 @@ impl Outgoing {
     #[inline]
     fn note_told(&self, channels: &mut Channels) {
         if channels.writer.take_told() {
-            channels.must_look_after = true;
+            channels.must_poll = true;
             self.has_ended.store(true, Ordering::Release);
         }
     }
@@ -535,7 +535,7 @@ impl Channels {
         let mut next = from;
         let result = self.send_all(id, batch, &mut next, slots, counters);
         let reader = self.readers.get_mut(place)?;
-        reader.is_stuck &= next == from;
+        reader.no_progress &= next == from;
         let Err(unsent) = result else {
             reader.is_short = false;
             self.sent_below = self.sent_below.max(batch.end());
@@ -546,12 +546,12 @@ impl Channels {
         reader.is_short = is_short;
         // Also whoever gives nothing back may acknowledge what is kept for that.
         let is_any_behind = is_short && self.is_any_behind();
-        let is_stuck = unsent == Unsent::Stuck && !is_any_behind;
+        let no_progress = unsent == Unsent::Stuck && !is_any_behind;
         let reader = self.readers.get_mut(place)?;
         // The second time: what was acknowledged has been let go of since the first.
-        reader.is_over |= unsent == Unsent::TooLong || is_stuck && reader.is_stuck;
-        reader.is_stuck = is_stuck;
-        self.must_look_after |= reader.is_over || is_stuck;
+        reader.is_closing |= unsent == Unsent::TooLong || no_progress && reader.no_progress;
+        reader.no_progress = no_progress;
+        self.must_poll |= reader.is_closing || no_progress;
         Some(next)
     }
 
@@ -704,8 +704,8 @@ impl Channels {
     }
 
     /// The channels of those that are to get messages.
-    fn end_what_is_over(&mut self) {
-        for reader in self.readers.iter().filter(|reader| reader.is_over) {
+    fn end_closing(&mut self) {
+        for reader in self.readers.iter().filter(|reader| reader.is_closing) {
             self.writer.remove(reader.id);
         }
     }

@@ -9,7 +9,7 @@ use peregrine_rtps::payload::Payload;
 use peregrine_rtps::time::Timestamp;
 use peregrine_transport::shm::{Connecting, Connection, ReaderConfig, ReaderKey, WriterKey};
 
-use super::questions::{ANSWER_PATIENCE, UNANSWERED_MAX};
+use super::connect_queue::{ANSWER_TIMEOUT, UNANSWERED_MAX};
 use super::*;
 use crate::driver::reader::ReaderCore;
 use crate::driver::writer::PayloadSlot;
@@ -71,7 +71,7 @@ fn silent() -> (Listener, SharedMemoryAddress) {
 }
 
 fn asked(shared: &SharedMemory) -> usize {
-    shared.tending().sources.len()
+    shared.connections().sources.len()
 }
 
 #[test]
@@ -81,14 +81,14 @@ fn who_does_not_answer_is_asked_little_at_a_time_and_given_up() {
     let mut events = participant.discovery_events();
     let (_listener, at) = silent();
     for number in 0..100 {
-        shared.want_at(&core_of(&participant, &reader), stranger(number), at);
+        shared.request_at(&core_of(&participant, &reader), stranger(number), at);
     }
-    eventually("the others wait", || shared.tending().queued.len() == 100 - UNANSWERED_MAX);
+    eventually("the others wait", || shared.connections().queued.len() == 100 - UNANSWERED_MAX);
     assert_eq!(asked(shared), UNANSWERED_MAX);
     let deadline = shared.deadline();
-    assert!(deadline <= (now() + ANSWER_PATIENCE).0, "somebody looks by then");
-    shared.tend_at(now() + ANSWER_PATIENCE);
-    assert_eq!((asked(shared), shared.tending().queued.len(), shared.deadline()), (0, 0, NEVER));
+    assert!(deadline <= (now() + ANSWER_TIMEOUT).0, "somebody looks by then");
+    shared.poll_connections_at(now() + ANSWER_TIMEOUT);
+    assert_eq!((asked(shared), shared.connections().queued.len(), shared.deadline()), (0, 0, NEVER));
     assert_eq!(participant.shared_memory_statistics().fallbacks, 100);
     let path = loop {
         if let DiscoveryEvent::PathChanged { path, .. } = events.wait_next(PATIENCE).unwrap() {
@@ -105,14 +105,14 @@ fn nobody_is_asked_for_who_does_not_match_any_more() {
     let (reader, shared) = (reader(&participant), shared(&participant));
     let (_listener, at) = silent();
     for number in 0..50 {
-        shared.want_at(&core_of(&participant, &reader), stranger(number), at);
+        shared.request_at(&core_of(&participant, &reader), stranger(number), at);
     }
-    eventually("some wait", || shared.tending().queued.len() == 50 - UNANSWERED_MAX);
-    shared.unwant(reader.guid(), stranger(0));
-    eventually("the next one has its turn", || shared.tending().queued.len() == 49 - UNANSWERED_MAX);
+    eventually("some wait", || shared.connections().queued.len() == 50 - UNANSWERED_MAX);
+    shared.cancel(reader.guid(), stranger(0));
+    eventually("the next one has its turn", || shared.connections().queued.len() == 49 - UNANSWERED_MAX);
     assert_eq!(asked(shared), UNANSWERED_MAX);
     shared.forget_reader(reader.guid());
-    eventually("nothing is left", || asked(shared) == 0 && shared.tending().queued.is_empty());
+    eventually("nothing is left", || asked(shared) == 0 && shared.connections().queued.is_empty());
     assert_eq!(participant.shared_memory_statistics().fallbacks, 0);
 }
 
@@ -146,11 +146,11 @@ fn a_channel_whose_end_the_writer_finds_is_replaced_by_messages() {
     eventually("shared memory is used", || here.shared_memory_statistics().readers == 1);
     eventually("shared memory is used", || there.shared_memory_statistics().writers == 1);
     // The control thread sees nothing meanwhile.
-    let tending = shared(&here).tending();
+    let connections = shared(&here).connections();
     shared(&there).incoming.remove(reader.guid(), Some(writer.guid()));
     eventually("the channel is closed", || there.shared_memory_statistics().writers == 0);
     (0..100).for_each(|value| drop(writer.write(&Number { value })));
-    drop(tending);
+    drop(connections);
     eventually("messages come", || {
         let mut samples = reader.take().unwrap().into_iter().filter_map(|sample| sample.data);
         samples.next_back() == Some(Number { value: 99 })
@@ -257,7 +257,7 @@ fn a_reader_that_waits_goes_on_whoever_hears_of_room() {
     let block = |value: u8| Block { octets: vec![value; 100_000] };
     let take = |value| assert!(reader.wait_and_take(PATIENCE).unwrap().data == Some(block(value)), "sample {value}");
     // The control thread hears nothing meanwhile.
-    let tending = shared(&sides[0]).tending();
+    let connections = shared(&sides[0]).connections();
     for value in 0..40 {
         writer.write(&block(value)).unwrap();
     }
@@ -266,8 +266,8 @@ fn a_reader_that_waits_goes_on_whoever_hears_of_room() {
     let sent = sides[0].shared_memory_statistics().sent as u8;
     assert!((1..40).contains(&sent), "{sent}");
     (0..sent).for_each(take);
-    core.rest(Instant(core.deadline()) + Span::from_secs(5));
-    drop(tending);
+    core.trim_idle_memory(Instant(core.deadline()) + Span::from_secs(5));
+    drop(connections);
     (sent..40).for_each(take);
 }
 
@@ -334,7 +334,7 @@ fn who_looks_late_sees_what_has_been_acknowledged_since() {
     let sides = [participant(41, "here"), participant(41, "there")];
     let (writer, core, reader) = narrow_pair(&sides);
     // Nobody else hears anything meanwhile.
-    let tending = shared(&sides[0]).tending();
+    let connections = shared(&sides[0]).connections();
     let last = write_four(&writer);
     core.acknowledge(&core.outgoing.acknowledged(last, true));
     (0..4).for_each(|value| assert_eq!(reader.wait_and_take(PATIENCE).unwrap().data, Some(Number { value })));
@@ -342,7 +342,7 @@ fn who_looks_late_sees_what_has_been_acknowledged_since() {
         core.acknowledge(&core.outgoing.acknowledged(SequenceNumber(1), false));
         core.lock().writer.is_acknowledged_by_all(last)
     });
-    drop(tending);
+    drop(connections);
 }
 
 #[test]
@@ -400,7 +400,7 @@ fn what_readers_have_told_is_not_lost_when_another_is_refused() {
     let last = write_four(&writer);
     core.acknowledge(&core.outgoing.acknowledged(last, true));
     let shared = shared(&sides[0]);
-    let mut tending = shared.tending();
+    let mut connections = shared.connections();
     let refused = stubborn.ask();
     assert_eq!(narrow.wait_and_take(PATIENCE).unwrap().data, Some(Number { value: 0 }));
     eventually("the next one is there, and its acknowledgement", || {
@@ -409,8 +409,8 @@ fn what_readers_have_told_is_not_lost_when_another_is_refused() {
         let noted = channels.readers.iter().filter(|local| local.guid == narrow.guid());
         noted.filter_map(|local| channels.writer.note_of(local.id)).all(|note| note >= 3)
     });
-    shared.accept(&mut tending, &sides[0].inner.core.domain);
-    drop(tending);
+    shared.accept(&mut connections, &sides[0].inner.core.domain);
+    drop(connections);
     assert!(answer(refused).is_none());
     let is_acknowledged = || core.lock().writer.is_acknowledged_by_all(SequenceNumber(2));
     eventually("the control thread has heard of it", is_acknowledged);
@@ -449,7 +449,7 @@ fn a_reader_that_waits_for_memory_gets_it_whoever_gives_it_back() {
     writer.write(&block(2)).unwrap();
     eventually("there is no room", || core.is_without_room(reader.guid()));
     // Whatever the reader had told before has been heard.
-    shared(&sides[0]).tend();
+    shared(&sides[0]).poll_connections();
     eventually("there is no room", || core.is_without_room(reader.guid()));
     lent.into_iter().for_each(PayloadSlot::give_back);
     assert!(reader.wait_and_take(PATIENCE).unwrap().data == Some(block(2)));
@@ -466,14 +466,14 @@ fn a_reader_that_becomes_ready_gets_first_what_was_gathered_for_it() {
     let reader = topic(&sides[1]).reader_builder().keep_all().build().unwrap();
     let core = Arc::clone(sides[0].inner.core.lock().writers.get(&writer.guid().entity).unwrap());
     eventually("the writer has a channel", || core.has_channel(reader.guid()));
-    let tending = shared(&sides[0]).tending();
+    let connections = shared(&sides[0]).connections();
     drop(hands);
     (0..2).for_each(|value| _ = writer.write(&Number { value }).unwrap());
-    eventually("it is ready", || !core.look_after_local_readers().ready.is_empty());
+    eventually("it is ready", || !core.poll_channels().ready.is_empty());
     writer.write(&Number { value: 2 }).unwrap();
     eventually("they have left", || !core.lock().messages_first);
     core.after();
-    drop(tending);
+    drop(connections);
     for value in 0..3 {
         assert_eq!(reader.wait_and_take(PATIENCE).unwrap().data, Some(Number { value }));
     }
@@ -514,13 +514,13 @@ fn a_writer_that_finds_the_room_taken_looks_for_more() {
         Change { kind: ChangeKind::Alive, instance: KeyHash::NIL, source_timestamp: Timestamp::INVALID, payload };
     let has_room = || {
         let mut state = core.lock();
-        core.restore_kept(&mut state);
+        core.spill_to_history(&mut state);
         core.has_room(&mut state, &change)
     };
     // Nobody else hears anything meanwhile.
-    let tending = shared(&sides[0]).tending();
+    let connections = shared(&sides[0]).connections();
     assert!(!has_room());
     assert_eq!(reader.wait_and_take(PATIENCE).unwrap().data, Some(Number { value: 0 }));
     eventually("the second one is acknowledged", has_room);
-    drop(tending);
+    drop(connections);
 }

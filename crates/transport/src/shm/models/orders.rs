@@ -1,4 +1,4 @@
-//! Models of what the middleware builds on the ring (`driver/shm` and `driver/detour.rs` there): acknowledgements by note, and
+//! Models of what the middleware builds on the ring (`driver/shm` and `driver/socket_barrier.rs` there): acknowledgements by note, and
 //! the order of samples while their path changes. What lives there is told here in a few lines; the ring and the notes
 //! are the real ones.
 

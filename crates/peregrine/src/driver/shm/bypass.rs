@@ -1,7 +1,7 @@
 //! The short way of a sample from its writer to readers in other processes: a number, a slot and an entry of each ring, under one
 //! lock of the writer and one of its channels. No change is made of it, no history keeps it.
 //!
-//! What readers have not acknowledged is kept here in their place ([`KeptChange`]), and becomes changes of the history as soon
+//! What readers have not acknowledged is kept here in their place ([`RetainedSlot`]), and becomes changes of the history as soon
 //! as anything happens that looks there: another way of writing, a reader that comes, goes, has no room or gets
 //! messages. Whether the short way may be gone is one question, asked with the writer locked:
 //! [`Writer::can_bypass_history`](peregrine_rtps::writer::Writer::can_bypass_history). It is never gone while somebody else is handing over, so the
@@ -23,7 +23,7 @@ use crate::driver::now;
 use crate::driver::writer::{WriterCore, WriterState};
 
 /// A change that was published the short way, until it is acknowledged.
-pub(super) struct KeptChange {
+pub(super) struct RetainedSlot {
     number: SequenceNumber,
     source_timestamp: Timestamp,
     slot: Kept,
@@ -33,13 +33,13 @@ impl WriterCore {
     /// Writes a value without an instance that lies in a slot, the short way. Where that is not possible now, everything is as
     /// before, and nothing is left that the history does not have.
     #[inline]
-    pub(crate) fn write_directly<'c>(
+    pub(crate) fn write_bypassing_history<'c>(
         &'c self,
         guard: MutexGuard<'c, WriterState>,
         slot: PayloadSlot,
         source_timestamp: Timestamp,
     ) -> Result<SequenceNumber, (MutexGuard<'c, WriterState>, PayloadSlot)> {
-        self.try_directly(guard, slot, source_timestamp)
+        self.try_bypassing_history(guard, slot, source_timestamp)
             .or_else(|(guard, slot)| self.look_for_room(guard, slot, source_timestamp))
     }
 
@@ -52,11 +52,11 @@ impl WriterCore {
         source_timestamp: Timestamp,
     ) -> Result<SequenceNumber, (MutexGuard<'c, WriterState>, PayloadSlot)> {
         let mut until = None;
-        while guard.may_write_directly() && guard.has_kept && self.outgoing.looks_for_room(&mut until) {
+        while guard.may_bypass_history() && guard.has_retained && self.outgoing.looks_for_room(&mut until) {
             let last = guard.writer.last();
             drop(guard);
             self.note_acknowledged_meanwhile(last);
-            (guard, slot) = match self.try_directly(self.lock(), slot, source_timestamp) {
+            (guard, slot) = match self.try_bypassing_history(self.lock(), slot, source_timestamp) {
                 Ok(number) => {
                     self.outgoing.has_found_room();
                     return Ok(number);
@@ -64,18 +64,18 @@ impl WriterCore {
                 Err(refused) => refused,
             };
         }
-        self.restore_kept(&mut guard);
+        self.spill_to_history(&mut guard);
         Err((guard, slot))
     }
 
     #[inline]
-    fn try_directly<'c>(
+    fn try_bypassing_history<'c>(
         &'c self,
         mut guard: MutexGuard<'c, WriterState>,
         slot: PayloadSlot,
         source_timestamp: Timestamp,
     ) -> Result<SequenceNumber, (MutexGuard<'c, WriterState>, PayloadSlot)> {
-        if !guard.may_write_directly() {
+        if !guard.may_bypass_history() {
             return Err((guard, slot));
         }
         let mut locked = lock(&self.outgoing.channels);
@@ -83,7 +83,7 @@ impl WriterCore {
             drop(locked);
             return Err((guard, slot));
         };
-        let (number, spent) = match channels.publish_directly(&mut guard, slot.0, source_timestamp) {
+        let (number, spent) = match channels.publish_bypassing_history(&mut guard, slot.0, source_timestamp) {
             Ok(published) => published,
             Err(slot) => {
                 drop(locked);
@@ -95,7 +95,7 @@ impl WriterCore {
         channels.note_sent();
         channels.lay_ahead(spent);
         let must_look = channels.is_time_to_look();
-        self.outgoing.expect_rest(channels);
+        self.outgoing.schedule_trim(channels);
         self.outgoing.note_ended(channels);
         drop(locked);
         self.domain.arm(self.outgoing.deadline());
@@ -108,17 +108,17 @@ impl WriterCore {
 
     /// The history has everything again. To be called before anything is done with the writer's state machine that looks there.
     #[inline]
-    pub(in crate::driver) fn restore_kept(&self, state: &mut WriterState) {
-        if state.has_kept {
-            self.outgoing.restore_kept(state);
+    pub(in crate::driver) fn spill_to_history(&self, state: &mut WriterState) {
+        if state.has_retained {
+            self.outgoing.spill_to_history(state);
         }
     }
 
     /// Lets go of what everyone has acknowledged.
     #[inline]
-    pub(in crate::driver) fn release_kept(&self, state: &mut WriterState) {
-        if state.has_kept {
-            self.outgoing.release_kept(state);
+    pub(in crate::driver) fn release_retained(&self, state: &mut WriterState) {
+        if state.has_retained {
+            self.outgoing.release_retained(state);
         }
     }
 }
@@ -130,26 +130,26 @@ impl Outgoing {
 
     fn has_found_room(&self) {
         if let Some(channels) = lock(&self.channels).as_mut() {
-            channels.room.has_found();
+            channels.room.on_hit();
         }
     }
 
     #[cold]
-    fn restore_kept(&self, state: &mut WriterState) {
-        state.has_kept = false;
+    fn spill_to_history(&self, state: &mut WriterState) {
+        state.has_retained = false;
         let mut locked = lock(&self.channels);
         let Some(channels) = locked.as_mut() else { return };
-        for KeptChange { number, source_timestamp, slot } in std::mem::take(&mut channels.kept) {
+        for RetainedSlot { number, source_timestamp, slot } in std::mem::take(&mut channels.kept) {
             let payload = channels.writer.share(slot).map_or_else(Payload::default, PayloadSlot::payload_of);
             let change = Change { kind: ChangeKind::Alive, instance: KeyHash::NIL, source_timestamp, payload };
             state.writer.restore(number, change);
         }
     }
 
-    fn release_kept(&self, state: &mut WriterState) {
+    fn release_retained(&self, state: &mut WriterState) {
         if let Some(channels) = lock(&self.channels).as_mut() {
-            channels.release_kept_below(state.writer.acknowledged_below());
-            state.has_kept = !channels.kept.is_empty();
+            channels.release_retained_below(state.writer.acknowledged_below());
+            state.has_retained = !channels.kept.is_empty();
         }
     }
 }
@@ -163,14 +163,14 @@ impl Channels {
         };
         let goes_on = now() < until;
         if !goes_on {
-            self.room.was_in_vain();
+            self.room.on_miss();
         }
         goes_on
     }
 
     /// The slot comes back when some reader has no room, or the history has none.
     #[inline]
-    fn publish_directly(
+    fn publish_bypassing_history(
         &mut self,
         state: &mut WriterState,
         slot: Slot,
@@ -184,24 +184,24 @@ impl Channels {
         self.sent_below = state.writer.allocate_sequence_number();
         self.bytes_since_look = self.bytes_since_look.saturating_add(len);
         while self.kept.len() >= most.max(1) {
-            self.release_oldest_kept();
+            self.release_oldest_retained();
         }
         if most == 0 {
             self.writer.release(slot);
         } else {
-            self.kept.push_back(KeptChange { number, source_timestamp, slot });
+            self.kept.push_back(RetainedSlot { number, source_timestamp, slot });
         }
-        state.has_kept = !self.kept.is_empty();
+        state.has_retained = !self.kept.is_empty();
         Ok((number, spent))
     }
 
-    fn release_kept_below(&mut self, end: SequenceNumber) {
+    fn release_retained_below(&mut self, end: SequenceNumber) {
         while self.kept.front().is_some_and(|oldest| oldest.number < end) {
-            self.release_oldest_kept();
+            self.release_oldest_retained();
         }
     }
 
-    fn release_oldest_kept(&mut self) {
+    fn release_oldest_retained(&mut self) {
         if let Some(oldest) = self.kept.pop_front() {
             self.writer.release(oldest.slot);
         }
@@ -211,7 +211,7 @@ impl Channels {
 impl WriterState {
     /// Whether all readers may be given the next sample by who writes it, and nobody else is giving them anything.
     #[inline]
-    fn may_write_directly(&self) -> bool {
+    fn may_bypass_history(&self) -> bool {
         // Messages that are to go first may be on their way yet.
         !self.closed
             && !self.is_handing_over()

@@ -9,10 +9,10 @@ use peregrine_rtps::time::Instant;
 use peregrine_transport::shm::InPlace;
 
 use super::super::metadata::ALIGNING;
-use super::super::{Counters, Looking, Search, SharedMemory};
-use super::{Channel, Hands, Held, Incoming, noted, value};
-use crate::driver::delivery::HERE;
+use super::super::{Counters, DirectTake, PollBudget, SharedMemory};
+use super::{Channel, Held, Incoming, ShmReceiver, noted, value};
 use crate::driver::domain::Domain;
+use crate::driver::local_delivery::LOCAL_SOURCE;
 use crate::driver::{now, wall_at};
 
 /// What a sample has room for that is copied: who shows it looks at it at once, and to hold it costs no more than to copy more.
@@ -23,28 +23,28 @@ impl Incoming {
     /// to be asked. Looks as often as it may, while there is nothing.
     pub(in super::super) fn search_now(
         &self,
-        search: &mut Search<'_>,
-        Looking { looks, at, touched }: Looking<'_>,
+        search: &mut DirectTake<'_>,
+        PollBudget { looks, at, dirty }: PollBudget<'_>,
         domain: &Domain,
         shared: &SharedMemory,
     ) {
         let Some(mut hands) = self.try_hands() else { return };
-        self.obey(&mut hands, touched, shared);
-        if touched.is_empty() && !hands.has_acts() {
+        self.process_commands(&mut hands, dirty, shared);
+        if dirty.is_empty() && !hands.has_acts() {
             while !hands.search(search, at, &shared.counters) && *looks > 0 {
                 *looks -= 1;
             }
         }
         if search.found.is_none() {
-            self.take_with(hands, at, touched, domain, shared);
+            self.take_with(hands, at, dirty, domain, shared);
         }
     }
 }
 
-impl Hands {
+impl ShmReceiver {
     /// Looks once. Says whether there was anything.
     #[inline]
-    fn search(&mut self, search: &mut Search<'_>, at: &mut Option<Instant>, counters: &Counters) -> bool {
+    fn search(&mut self, search: &mut DirectTake<'_>, at: &mut Option<Instant>, counters: &Counters) -> bool {
         let Some(samples) = self.reader.in_place() else { return false };
         if let Some(channel) = self.channels.get_mut(samples.writer())
             && ptr::eq(Arc::as_ptr(&channel.core), search.reader)
@@ -58,13 +58,18 @@ impl Hands {
 }
 
 impl Channel {
-    fn pass(&mut self, mut samples: InPlace<'_>, Search { selector, found, .. }: &mut Search<'_>, now: Instant) {
+    fn pass(
+        &mut self,
+        mut samples: InPlace<'_>,
+        DirectTake { selector, found, .. }: &mut DirectTake<'_>,
+        now: Instant,
+    ) {
         let mut state = self.core.lock();
         if !state.is_taken_unheard() {
             return;
         }
         let Some(mut inserter) = state.reader.fast_inserter(self.wanted.writer) else { return };
-        let rx = Reception { now, wall: wall_at(now), buffer: None, source: HERE };
+        let rx = Reception { now, wall: wall_at(now), buffer: None, source: LOCAL_SOURCE };
         samples.next(COPIED_MAX, |metadata, octets| {
             if let Some(((number, source_timestamp), octets)) = value(metadata).zip(octets.get(ALIGNING..)) {
                 let copy = |pool: &mut BufferPool| Some(pool.copy_of(octets));
@@ -82,7 +87,7 @@ impl Channel {
         }
         if found.is_some() {
             // Newer than what may be owed.
-            self.owed_note = None;
+            self.pending_ack = None;
             samples.note(noted(inserter.acknowledged_below()));
         }
     }

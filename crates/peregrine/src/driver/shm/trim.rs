@@ -17,19 +17,19 @@ use crate::driver::writer::WriterCore;
 use crate::driver::{NEVER, now};
 
 /// What a silent writer may keep, in octets: what small samples lie in is not worth a timer, and takes its time to be made again.
-const KEPT_AT_REST: usize = 1 << 20;
+const IDLE_MEMORY_MAX: usize = 1 << 20;
 /// After which time memory is looked for again for a reader that waits for it, at first; each time in vain it is twice as long.
 /// Other processes tell when they give some back. What lies in this one (on loan, with readers of it, in the history for those that
 /// get messages) comes back without a word.
-pub(super) const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(10);
-const LOOK_AGAIN_AFTER_MAX: Duration = Duration::from_secs(1);
+pub(super) const MEMORY_RETRY_AFTER: Duration = Duration::from_millis(10);
+const MEMORY_RETRY_AFTER_MAX: Duration = Duration::from_secs(1);
 
 impl WriterCore {
     /// Something of its memory may have come back although nothing was written.
     #[inline]
-    pub(in crate::driver) fn expect_rest(&self) {
-        if self.outgoing.may_expect_rest() {
-            self.outgoing.expect_rest_now();
+    pub(in crate::driver) fn schedule_trim(&self) {
+        if self.outgoing.needs_trim_timer() {
+            self.outgoing.schedule_trim_locked();
             self.domain.arm(self.outgoing.deadline());
         }
     }
@@ -37,71 +37,71 @@ impl WriterCore {
     /// A slot was let go of unpublished.
     #[cold]
     pub(in crate::driver) fn note_slot_given_back(&self) {
-        self.outgoing.expect_rest_now();
+        self.outgoing.schedule_trim_locked();
         self.domain.arm(self.outgoing.deadline());
     }
 
     /// Gives up memory, if it is time.
-    pub(in crate::driver) fn rest(&self, now: Instant) {
+    pub(in crate::driver) fn trim_idle_memory(&self, now: Instant) {
         if self.outgoing.deadline() <= now.0 {
-            self.outgoing.rest(now);
+            self.outgoing.trim_idle_memory(now);
             self.note_ended_channels();
         }
     }
 }
 
 impl Outgoing {
-    /// When [`Self::rest`] is to be called. Whoever may have set it earlier tells [`Domain::arm`](crate::driver::domain::Domain::arm).
+    /// When [`Self::trim_idle_memory`] is to be called. Whoever may have set it earlier tells [`Domain::arm`](crate::driver::domain::Domain::arm).
     #[inline]
     pub(in crate::driver) fn deadline(&self) -> u64 {
-        self.rest.get()
+        self.trim_due.get()
     }
 
     /// Something was written, or may have come back: if there is much memory, it is looked at after a while.
     #[inline]
-    pub(super) fn expect_rest(&self, channels: &Channels) {
-        if channels.writer.memory_bytes() > KEPT_AT_REST && self.rest.get() == NEVER {
-            self.has_much.store(true, Ordering::Release);
-            self.rest.set(Some(now() + TRIM_EVERY.into()));
+    pub(super) fn schedule_trim(&self, channels: &Channels) {
+        if channels.writer.memory_bytes() > IDLE_MEMORY_MAX && self.trim_due.get() == NEVER {
+            self.has_excess_memory.store(true, Ordering::Release);
+            self.trim_due.set(Some(now() + TRIM_EVERY.into()));
         }
     }
 
     /// Readers were given what there is: if one waits for memory, it is looked for after a while.
-    pub(super) fn expect_memory(&self, channels: &mut Channels) {
+    pub(super) fn schedule_memory_retry(&self, channels: &mut Channels) {
         if !channels.is_short_of_memory() {
-            channels.look_again_after = LOOK_AGAIN_AFTER;
+            channels.memory_retry_after = MEMORY_RETRY_AFTER;
             return;
         }
-        let at = now() + channels.look_again_after.into();
-        channels.look_again_after = (2 * channels.look_again_after).min(LOOK_AGAIN_AFTER_MAX);
-        if at.0 < self.rest.get() {
-            self.rest.set(Some(at));
+        let at = now() + channels.memory_retry_after.into();
+        channels.memory_retry_after = (2 * channels.memory_retry_after).min(MEMORY_RETRY_AFTER_MAX);
+        if at.0 < self.trim_due.get() {
+            self.trim_due.set(Some(at));
         }
     }
 
     /// Whether there is much memory that nobody is going to look at.
     #[inline]
-    fn may_expect_rest(&self) -> bool {
-        self.has_much.load(Ordering::Acquire) && self.rest.get() == NEVER
+    fn needs_trim_timer(&self) -> bool {
+        self.has_excess_memory.load(Ordering::Acquire) && self.trim_due.get() == NEVER
     }
 
     #[cold]
-    fn expect_rest_now(&self) {
+    fn schedule_trim_locked(&self) {
         if let Some(channels) = lock(&self.channels).as_mut() {
-            self.expect_rest(channels);
+            self.schedule_trim(channels);
         }
     }
 
     /// Gives up memory that is not in use. Acknowledgements are to be looked at before.
-    fn rest(&self, now: Instant) {
+    fn trim_idle_memory(&self, now: Instant) {
         let mut locked = lock(&self.channels);
-        let next = locked.as_mut().and_then(|channels| channels.rest(now));
+        let next = locked.as_mut().and_then(|channels| channels.trim_idle_memory(now));
         let bytes = locked.as_ref().map_or(0, |channels| channels.writer.memory_bytes());
-        self.has_much.store(bytes > KEPT_AT_REST, Ordering::Release);
-        self.rest.set(next);
+        self.has_excess_memory.store(bytes > IDLE_MEMORY_MAX, Ordering::Release);
+        self.trim_due.set(next);
         if let Some(channels) = locked.as_mut() {
             // They are given what they wait for again, which sets the timer again if it is in vain.
-            channels.must_look_after |= channels.is_short_of_memory();
+            channels.must_poll |= channels.is_short_of_memory();
             self.note_ended(channels);
         }
     }
@@ -109,7 +109,7 @@ impl Outgoing {
 
 impl Channels {
     /// When to do it again.
-    fn rest(&mut self, now: Instant) -> Option<Instant> {
+    fn trim_idle_memory(&mut self, now: Instant) -> Option<Instant> {
         let again = |at: MonotonicNs| Some(Instant(at.0));
         if now.0 < self.trim_at.0 {
             // Whoever writes has done it in the meantime.
@@ -119,7 +119,7 @@ impl Channels {
         let idle = self.writer.trim();
         let published = self.writer.statistics().published;
         let is_silent = std::mem::replace(&mut self.published_before, published) == published;
-        if self.writer.memory_bytes() <= KEPT_AT_REST {
+        if self.writer.memory_bytes() <= IDLE_MEMORY_MAX {
             return None;
         }
         if idle > 0 || !is_silent {

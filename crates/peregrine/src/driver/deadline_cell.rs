@@ -13,9 +13,9 @@ use super::NEVER;
 /// other way round: hence the sequential consistency.
 ///
 /// [`Domain::arm`]: super::domain::Domain::arm
-pub(crate) struct Due(AtomicU64);
+pub(crate) struct DeadlineCell(AtomicU64);
 
-impl Due {
+impl DeadlineCell {
     pub(crate) const fn never() -> Self {
         Self(AtomicU64::new(NEVER))
     }

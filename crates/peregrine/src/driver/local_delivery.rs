@@ -14,8 +14,8 @@ use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::Instant;
 use peregrine_rtps::writer::{Delivered, HandOverBatch};
 
-use super::local;
 use super::reader::{ReaderCore, ReaderState};
+use super::registry;
 use super::writer::{WriterCore, WriterState};
 use super::{now, wall_at};
 use crate::status::StatusMask;
@@ -29,7 +29,7 @@ const FEW_READERS: usize = 8;
 
 /// What a writer hands over at a time, and how far its readers have got. Reused.
 #[derive(Debug, Default)]
-pub(super) struct Handing {
+pub(super) struct HandOverScratch {
     batch: HandOverBatch,
     delivered: Vec<(Guid, Delivered)>,
     /// Readers in other processes that had no room, and from which number on.
@@ -38,7 +38,7 @@ pub(super) struct Handing {
 
 /// The readers that are to be told of something, now that they have it.
 #[derive(Default)]
-pub(super) struct Told {
+pub(super) struct PendingNotify {
     at: Option<Instant>,
     few: ArrayVec<Arc<ReaderCore>, FEW_READERS>,
     more: Vec<Arc<ReaderCore>>,
@@ -56,29 +56,29 @@ pub(super) struct LocalWriter {
 }
 
 /// Something that a writer of this process is to hear from a reader that has made room.
-pub(super) struct Owed {
+pub(super) struct PendingAck {
     writer: Arc<WriterCore>,
     below: Option<SequenceNumber>,
     was_refused: bool,
 }
 
 /// Where changes come from that come without messages.
-pub(super) const HERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
+pub(super) const LOCAL_SOURCE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 impl WriterCore {
     /// Hands over what there is. To be called by who has the send token.
     pub(super) fn hand_over<'c>(
         &'c self,
         mut guard: MutexGuard<'c, WriterState>,
-        handing: &mut Handing,
-        told: &mut Told,
+        handing: &mut HandOverScratch,
+        told: &mut PendingNotify,
     ) -> MutexGuard<'c, WriterState> {
         while !guard.messages_first && guard.writer.poll_hand_over(&mut handing.batch) {
             let readers = Arc::clone(&guard.local);
             drop(guard);
             self.share(&handing.batch, &mut handing.halted);
             let now = now();
-            let rx = Reception { now, wall: wall_at(now), buffer: None, source: HERE };
+            let rx = Reception { now, wall: wall_at(now), buffer: None, source: LOCAL_SOURCE };
             for recipient in handing.batch.recipients() {
                 let Some(local) = readers.iter().find(|local| local.guid == recipient.reader) else { continue };
                 let mut state = local.core.lock();
@@ -111,7 +111,7 @@ impl WriterCore {
             return Err((guard, change));
         };
         let number = guard.writer.next_number();
-        let rx = Reception { now: at, wall: wall_at(at), buffer: None, source: HERE };
+        let rx = Reception { now: at, wall: wall_at(at), buffer: None, source: LOCAL_SOURCE };
         let is_kept = reader.try_lock().is_some_and(|mut state| {
             let inserter = if state.closed { None } else { state.reader.fast_inserter(self.guid) };
             inserter.is_some_and(|mut inserter| {
@@ -123,14 +123,14 @@ impl WriterCore {
         }
         guard.writer.record_delivered(at, change.payload);
         drop(guard);
-        let mut told = Told::default();
+        let mut told = PendingNotify::default();
         told.reader(at, &reader);
         told.tell(self);
         Ok(number)
     }
 
     /// A reader of this process has made room: it has everything before `below`, and takes changes again.
-    fn heard(&self, reader: Guid, below: Option<SequenceNumber>, was_refused: bool) -> Told {
+    fn on_reader_progress(&self, reader: Guid, below: Option<SequenceNumber>, was_refused: bool) -> PendingNotify {
         let now = now();
         let mut guard = self.lock();
         if let Some(below) = below {
@@ -146,7 +146,12 @@ impl WriterCore {
     }
 
     /// Tells the state machine how far its readers are.
-    fn note_delivered(&self, now: Instant, handing: &mut Handing, told: &mut Told) -> MutexGuard<'_, WriterState> {
+    fn note_delivered(
+        &self,
+        now: Instant,
+        handing: &mut HandOverScratch,
+        told: &mut PendingNotify,
+    ) -> MutexGuard<'_, WriterState> {
         let mut guard = self.lock();
         guard.writer.reclaim_hand_over(&mut handing.batch);
         for (reader, from) in handing.halted.drain(..) {
@@ -194,7 +199,7 @@ impl WriterState {
         let [local] = &*self.local else { return None };
         let may = !self.closed
             && !self.is_handing_over()
-            && !self.has_kept
+            && !self.has_retained
             && !self.writer.guid().entity.has_key()
             && self.writer.can_bypass_history()
             && self.writer.is_single_reader_current();
@@ -202,7 +207,7 @@ impl WriterState {
     }
 }
 
-impl Told {
+impl PendingNotify {
     fn reader(&mut self, now: Instant, reader: &Arc<ReaderCore>) {
         self.at = Some(now);
         let mut known = self.few.iter().chain(&self.more);
@@ -239,10 +244,10 @@ impl Told {
     }
 }
 
-impl Owed {
+impl PendingAck {
     /// To be called without any lock. Runs no listener.
-    pub(super) fn pay(self, reader: Guid) {
-        let told = self.writer.heard(reader, self.below, self.was_refused);
+    pub(super) fn deliver(self, reader: Guid) {
+        let told = self.writer.on_reader_progress(reader, self.below, self.was_refused);
         told.tell_soon(&self.writer);
     }
 }
@@ -253,33 +258,33 @@ impl ReaderState {
         if self.local.iter().any(|local| local.guid == guid) {
             return;
         }
-        if let Some(core) = local::writer(guid) {
+        if let Some(core) = registry::writer(guid) {
             // It may have written already, and been told that it is not known here.
             let told_below = SequenceNumber::ZERO;
             self.local.push(LocalWriter { guid, core, told_below, is_refused: true });
-            self.owes_local = true;
+            self.owes_acks = true;
         }
     }
 
     /// What writers are to hear now. Asking for it costs nothing while no sample waits for room.
-    pub(super) fn take_owed(&mut self) -> Vec<Owed> {
-        if !self.owes_local {
+    pub(super) fn take_pending_acks(&mut self) -> Vec<PendingAck> {
+        if !self.owes_acks {
             return Vec::new();
         }
-        self.owes_local = self.reader.is_stalled();
+        self.owes_acks = self.reader.is_stalled();
         let mut owed = Vec::new();
         for local in &mut self.local {
             let below = self.reader.acknowledged_below(local.guid).filter(|below| *below > local.told_below);
             // Who was refused and waits behind others of its own samples would be refused again.
             let is_new = local.told_below == SequenceNumber::ZERO;
-            let was_refused = local.is_refused && (is_new || below.is_some() || !self.owes_local);
+            let was_refused = local.is_refused && (is_new || below.is_some() || !self.owes_acks);
             if below.is_none() && !was_refused {
                 continue;
             }
             let Some(writer) = local.core.upgrade() else { continue };
             local.told_below = below.unwrap_or(local.told_below);
             local.is_refused &= !was_refused;
-            owed.push(Owed { writer, below, was_refused });
+            owed.push(PendingAck { writer, below, was_refused });
         }
         owed
     }
@@ -288,7 +293,7 @@ impl ReaderState {
         if delivered.refused.is_none() && !self.reader.is_stalled() {
             return;
         }
-        self.owes_local = true;
+        self.owes_acks = true;
         if let Some(local) = self.local.iter_mut().find(|local| local.guid == writer) {
             local.is_refused |= delivered.refused.is_some();
             local.told_below = delivered.acknowledged_below.unwrap_or(local.told_below);

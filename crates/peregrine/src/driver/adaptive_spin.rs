@@ -2,7 +2,7 @@
 //!
 //! Being woken takes microseconds, and not only of whoever is: the kernel does it on the time of the thread that sends.
 //! Where the next one is about to come anyway, looking for it is cheaper for both. Only a stream is worth it: so many
-//! in a row that each came within [the time of a look](Lookout::for_datagrams). A thread at that pace hardly sleeps. One that has looked in vain sleeps,
+//! in a row that each came within [the time of a look](AdaptiveSpin::for_datagrams). A thread at that pace hardly sleeps. One that has looked in vain sleeps,
 //! and looks again only when there is a stream again: what it looks in vain for is one look in [`STREAM`] at most.
 
 use peregrine_rtps::time::{Instant, Span};
@@ -12,14 +12,14 @@ const STREAM: u32 = 32;
 
 /// What is known of how quickly they come.
 #[derive(Debug)]
-pub(super) struct Lookout {
+pub(super) struct AdaptiveSpin {
     /// For how long to look. About what falling asleep and being woken cost both sides together.
     look: Span,
     /// Waits in a row that were short.
     short_waits: u32,
 }
 
-impl Lookout {
+impl AdaptiveSpin {
     /// At sockets.
     pub(super) const fn for_datagrams() -> Self {
         Self { look: Span::from_micros(20), short_waits: 0 }
@@ -36,12 +36,12 @@ impl Lookout {
     }
 
     /// Nothing came while somebody looked.
-    pub(super) const fn was_in_vain(&mut self) {
+    pub(super) const fn on_miss(&mut self) {
         self.short_waits = 0;
     }
 
     /// Somebody has slept, from then until now.
-    pub(super) fn note_sleep(&mut self, from: Instant, to: Instant) {
+    pub(super) fn on_sleep(&mut self, from: Instant, to: Instant) {
         self.short_waits = if to.since(from) < self.look { self.short_waits.saturating_add(1) } else { 0 };
     }
 }
@@ -53,24 +53,24 @@ const VAIN: u32 = 32;
 
 /// Whether readers of a writer that has no room left make some soon.
 #[derive(Debug, Default)]
-pub(super) struct RoomLookout {
+pub(super) struct RoomSpin {
     /// How often there was none in time, since there was some.
     in_vain: u32,
 }
 
-impl RoomLookout {
+impl RoomSpin {
     /// Until when to look, for who begins to wait now: until now, if it is to look but once.
     pub(super) fn until(&self, now: Instant) -> Instant {
         if self.in_vain.is_multiple_of(VAIN) { now + ROOM_LOOK } else { now }
     }
 
     /// There was no room in that time.
-    pub(super) const fn was_in_vain(&mut self) {
+    pub(super) const fn on_miss(&mut self) {
         self.in_vain = self.in_vain.wrapping_add(1);
     }
 
     /// There was.
-    pub(super) const fn has_found(&mut self) {
+    pub(super) const fn on_hit(&mut self) {
         self.in_vain = 0;
     }
 }
@@ -79,52 +79,52 @@ impl RoomLookout {
 mod tests {
     use super::*;
 
-    fn sleep(lookout: &mut Lookout, times: u32, span: Span) {
-        (0..times).for_each(|_| lookout.note_sleep(Instant(1000), Instant(1000) + span));
+    fn sleep(adaptive_spin: &mut AdaptiveSpin, times: u32, span: Span) {
+        (0..times).for_each(|_| adaptive_spin.on_sleep(Instant(1000), Instant(1000) + span));
     }
 
     #[test]
     fn only_a_stream_is_looked_for() {
-        let mut lookout = Lookout::for_datagrams();
-        sleep(&mut lookout, STREAM - 1, Span::from_micros(5));
-        sleep(&mut lookout, 1, Span::from_micros(21));
-        sleep(&mut lookout, STREAM - 1, Span::from_micros(19));
-        assert_eq!(lookout.until(Instant(7)), None, "one of them came late");
-        sleep(&mut lookout, 1, Span::from_micros(19));
-        assert_eq!(lookout.until(Instant(7)), Some(Instant(20_007)));
+        let mut adaptive_spin = AdaptiveSpin::for_datagrams();
+        sleep(&mut adaptive_spin, STREAM - 1, Span::from_micros(5));
+        sleep(&mut adaptive_spin, 1, Span::from_micros(21));
+        sleep(&mut adaptive_spin, STREAM - 1, Span::from_micros(19));
+        assert_eq!(adaptive_spin.until(Instant(7)), None, "one of them came late");
+        sleep(&mut adaptive_spin, 1, Span::from_micros(19));
+        assert_eq!(adaptive_spin.until(Instant(7)), Some(Instant(20_007)));
     }
 
     #[test]
     fn at_shared_memory_a_stream_is_quicker() {
-        let mut lookout = Lookout::for_memory();
-        sleep(&mut lookout, STREAM, Span::from_micros(6));
-        assert_eq!(lookout.until(Instant(7)), None);
-        sleep(&mut lookout, STREAM, Span::from_micros(4));
-        assert_eq!(lookout.until(Instant(7)), Some(Instant(5007)));
+        let mut adaptive_spin = AdaptiveSpin::for_memory();
+        sleep(&mut adaptive_spin, STREAM, Span::from_micros(6));
+        assert_eq!(adaptive_spin.until(Instant(7)), None);
+        sleep(&mut adaptive_spin, STREAM, Span::from_micros(4));
+        assert_eq!(adaptive_spin.until(Instant(7)), Some(Instant(5007)));
     }
 
     #[test]
     fn who_has_looked_for_room_in_vain_tries_it_now_and_then() {
-        let mut lookout = RoomLookout::default();
-        let tries = |lookout: &RoomLookout| lookout.until(Instant(7)) > Instant(7);
-        assert!(tries(&lookout));
-        let tried: Vec<bool> = (0..2 * VAIN).map(|_| (lookout.was_in_vain(), tries(&lookout)).1).collect();
+        let mut adaptive_spin = RoomSpin::default();
+        let tries = |adaptive_spin: &RoomSpin| adaptive_spin.until(Instant(7)) > Instant(7);
+        assert!(tries(&adaptive_spin));
+        let tried: Vec<bool> = (0..2 * VAIN).map(|_| (adaptive_spin.on_miss(), tries(&adaptive_spin)).1).collect();
         assert_eq!(tried.iter().filter(|tried| **tried).count(), 2);
         assert!(!tried[0] && tried[31] && !tried[32] && tried[63]);
-        lookout.was_in_vain();
-        assert!(!tries(&lookout));
-        lookout.has_found();
-        assert!(tries(&lookout));
+        adaptive_spin.on_miss();
+        assert!(!tries(&adaptive_spin));
+        adaptive_spin.on_hit();
+        assert!(tries(&adaptive_spin));
     }
 
     #[test]
     fn who_has_looked_in_vain_sleeps_until_there_is_a_stream_again() {
-        let mut lookout = Lookout::for_datagrams();
-        sleep(&mut lookout, STREAM, Span::from_micros(1));
-        assert!(lookout.until(Instant(7)).is_some());
-        lookout.was_in_vain();
-        assert_eq!(lookout.until(Instant(7)), None);
-        sleep(&mut lookout, STREAM - 1, Span::from_micros(1));
-        assert_eq!(lookout.until(Instant(7)), None);
+        let mut adaptive_spin = AdaptiveSpin::for_datagrams();
+        sleep(&mut adaptive_spin, STREAM, Span::from_micros(1));
+        assert!(adaptive_spin.until(Instant(7)).is_some());
+        adaptive_spin.on_miss();
+        assert_eq!(adaptive_spin.until(Instant(7)), None);
+        sleep(&mut adaptive_spin, STREAM - 1, Span::from_micros(1));
+        assert_eq!(adaptive_spin.until(Instant(7)), None);
     }
 }

@@ -5,7 +5,7 @@
 //! it queues up behind those samples. When the marker comes, the news is handled in its place. Nobody waits, and it works for whatever
 //! thread receives. A marker that does not come in time is not waited for: [`PATIENCE`].
 //!
-//! Samples in shared memory are behind no marker: where there are any, the news takes a second detour, by the thread that
+//! Samples in shared memory are behind no marker: where there are any, the news takes a second socket_barrier, by the thread that
 //! takes those. And the other way round, a channel in shared memory to a best-effort reader begins when its marker comes, so
 //! that its samples do not overtake earlier ones in datagrams, which would be too late then.
 
@@ -28,14 +28,14 @@ use super::NEVER;
 /// How long a marker may take. It waits behind what a data thread does, which may be a listener of the application.
 const PATIENCE: Span = Span::from_secs(1);
 
-/// News put aside at the same time; past that, it takes effect at once.
+/// DeferredMessage put aside at the same time; past that, it takes effect at once.
 const WAITING_MAX: usize = 256;
 
 /// Octets of a marker's number.
 const NUMBER_OCTETS: usize = size_of::<u64>();
 
-/// News that takes its place behind samples.
-pub(super) struct Detour {
+/// DeferredMessage that takes its place behind samples.
+pub(super) struct SocketBarrier {
     /// What all markers begin with; the rest is their number. They are messages for nobody, from nobody: of their identities, enough
     /// is random that nobody else can make one.
     head: Vec<u8>,
@@ -46,12 +46,12 @@ pub(super) struct Detour {
 
 #[derive(Default)]
 struct Waiting {
-    news: VecDeque<News>,
+    news: VecDeque<DeferredMessage>,
     next: u64,
 }
 
 /// What was put aside.
-pub(super) struct News {
+pub(super) struct DeferredMessage {
     number: u64,
     until: Instant,
     what: What,
@@ -70,7 +70,7 @@ impl What {
     }
 }
 
-impl News {
+impl DeferredMessage {
     /// The datagram, if it is one.
     pub(super) fn datagram(&self) -> Option<Datagram<'_>> {
         match &self.what {
@@ -90,7 +90,7 @@ impl News {
     }
 }
 
-impl Detour {
+impl SocketBarrier {
     pub(super) fn new() -> std::io::Result<Self> {
         let (mut from, mut to) = ([0; 10], [0; 12]);
         random::fill(&mut from)?;
@@ -105,7 +105,12 @@ impl Detour {
 
     /// Puts a datagram aside that tells of the end of something, and sends a marker for it to the socket of these at which
     /// its sender's samples come. `false`: it is to take effect at once.
-    pub(super) fn put_aside(&self, now: Instant, datagram: &Datagram<'_>, data_sockets: &[Arc<Socket>]) -> bool {
+    pub(super) fn defer_behind_data(
+        &self,
+        now: Instant,
+        datagram: &Datagram<'_>,
+        data_sockets: &[Arc<Socket>],
+    ) -> bool {
         if !ends_something(datagram.bytes()) {
             return false;
         }
@@ -116,7 +121,13 @@ impl Detour {
     }
 
     /// Sends a marker for a channel in shared memory behind the datagrams that have come. `false`: it is to begin at once.
-    pub(super) fn put_channel_aside(&self, now: Instant, reader: Guid, writer: Guid, sockets: &[Arc<Socket>]) -> bool {
+    pub(super) fn defer_channel_behind_data(
+        &self,
+        now: Instant,
+        reader: Guid,
+        writer: Guid,
+        sockets: &[Arc<Socket>],
+    ) -> bool {
         sockets.first().is_some_and(|socket| self.send_behind(now, What::Channel { reader, writer }, socket))
     }
 
@@ -131,21 +142,21 @@ impl Detour {
     }
 
     /// The news whose markers are among these, in their order.
-    pub(super) fn take_arrived<'d>(&self, datagrams: impl Iterator<Item = Datagram<'d>>) -> Vec<News> {
+    pub(super) fn take_arrived<'d>(&self, datagrams: impl Iterator<Item = Datagram<'d>>) -> Vec<DeferredMessage> {
         let numbers = datagrams.filter_map(|datagram| self.number_of(datagram.bytes()));
         numbers.filter_map(|number| self.remove(number)).collect()
     }
 
     /// The datagram itself; for a marker, the news that it stands for, and nothing when that has taken effect already.
-    pub(super) fn resolve<'d>(&self, datagram: Datagram<'d>, arrived: &'d [News]) -> Option<Datagram<'d>> {
+    pub(super) fn resolve<'d>(&self, datagram: Datagram<'d>, arrived: &'d [DeferredMessage]) -> Option<Datagram<'d>> {
         match self.number_of(datagram.bytes()) {
             None => Some(datagram),
-            Some(number) => arrived.iter().find(|news| news.number == number).and_then(News::datagram),
+            Some(number) => arrived.iter().find(|news| news.number == number).and_then(DeferredMessage::datagram),
         }
     }
 
-    /// News that has waited for too long.
-    pub(super) fn take_overdue(&self, now: Instant) -> Vec<News> {
+    /// DeferredMessage that has waited for too long.
+    pub(super) fn take_overdue(&self, now: Instant) -> Vec<DeferredMessage> {
         if !self.is_in_use() {
             return Vec::new();
         }
@@ -173,12 +184,12 @@ impl Detour {
         }
         let number = waiting.next;
         waiting.next += 1;
-        waiting.news.push_back(News { number, until: now + PATIENCE, what });
+        waiting.news.push_back(DeferredMessage { number, until: now + PATIENCE, what });
         self.count.fetch_add(1, Ordering::Relaxed);
         Some(number)
     }
 
-    fn remove(&self, number: u64) -> Option<News> {
+    fn remove(&self, number: u64) -> Option<DeferredMessage> {
         let mut waiting = self.lock();
         let at = waiting.news.iter().position(|news| news.number == number)?;
         self.count.fetch_sub(1, Ordering::Relaxed);
@@ -219,38 +230,38 @@ mod tests {
         Datagram { buffer: message, range: 0..message.len(), source: (Ipv4Addr::LOCALHOST, 1).into() }
     }
 
-    fn add(detour: &Detour, at: Instant) -> u64 {
-        detour.add(at, What::of(&datagram(&Arc::new(vec![7; 3])))).unwrap()
+    fn add(socket_barrier: &SocketBarrier, at: Instant) -> u64 {
+        socket_barrier.add(at, What::of(&datagram(&Arc::new(vec![7; 3])))).unwrap()
     }
 
     /// A marker as it comes out of the socket.
-    fn marker(detour: &Detour, number: u64) -> Arc<Vec<u8>> {
-        Arc::new([&*detour.head, &number.to_be_bytes()].concat())
+    fn marker(socket_barrier: &SocketBarrier, number: u64) -> Arc<Vec<u8>> {
+        Arc::new([&*socket_barrier.head, &number.to_be_bytes()].concat())
     }
 
     #[test]
     fn news_takes_the_place_of_its_marker() {
-        let detour = Detour::new().unwrap();
-        let (first, second) = (add(&detour, Instant(0)), add(&detour, Instant(0)));
+        let socket_barrier = SocketBarrier::new().unwrap();
+        let (first, second) = (add(&socket_barrier, Instant(0)), add(&socket_barrier, Instant(0)));
         let sample = Arc::new(vec![1; 40]);
-        let (ours, others) = (marker(&detour, second), marker(&Detour::new().unwrap(), first));
+        let (ours, others) = (marker(&socket_barrier, second), marker(&SocketBarrier::new().unwrap(), first));
         let batch = [datagram(&sample), datagram(&ours), datagram(&others)];
-        let arrived = detour.take_arrived(batch.iter().cloned());
-        let resolved: Vec<_> = batch.into_iter().filter_map(|d| detour.resolve(d, &arrived)).collect();
+        let arrived = socket_barrier.take_arrived(batch.iter().cloned());
+        let resolved: Vec<_> = batch.into_iter().filter_map(|d| socket_barrier.resolve(d, &arrived)).collect();
         assert_eq!(resolved.iter().map(Datagram::bytes).collect::<Vec<_>>(), [&sample[..], &[7; 3], &others[..]]);
-        assert!(detour.is_in_use());
+        assert!(socket_barrier.is_in_use());
         // One that was waited for in vain has taken effect.
-        assert_eq!(detour.deadline(), PATIENCE.0);
-        assert_eq!(detour.take_overdue(Instant(0) + PATIENCE).len(), 1);
-        let late = marker(&detour, first);
-        assert!(detour.resolve(datagram(&late), &[]).is_none());
-        assert!(!detour.is_in_use());
+        assert_eq!(socket_barrier.deadline(), PATIENCE.0);
+        assert_eq!(socket_barrier.take_overdue(Instant(0) + PATIENCE).len(), 1);
+        let late = marker(&socket_barrier, first);
+        assert!(socket_barrier.resolve(datagram(&late), &[]).is_none());
+        assert!(!socket_barrier.is_in_use());
     }
 
     #[test]
     fn a_marker_is_a_message_that_means_nothing_to_anybody() {
-        let detour = Detour::new().unwrap();
-        let message = marker(&detour, 5);
+        let socket_barrier = SocketBarrier::new().unwrap();
+        let message = marker(&socket_barrier, 5);
         let (_, rest) = Header::parse(&message).unwrap();
         let submessages: Vec<_> = Submessages::new(rest).map(Result::unwrap).collect();
         assert!(matches!(&submessages[..], [Submessage::InfoDestination(_)]), "{submessages:?}");
@@ -258,10 +269,10 @@ mod tests {
 
     #[test]
     fn what_is_put_aside_is_bounded_and_only_news_of_an_end() {
-        let detour = Detour::new().unwrap();
-        let plain = marker(&detour, 0);
-        assert!(!detour.put_aside(Instant(0), &datagram(&plain), &[]));
-        (0..WAITING_MAX).for_each(|_| _ = add(&detour, Instant(0)));
-        assert_eq!(detour.add(Instant(0), What::of(&datagram(&plain))), None);
+        let socket_barrier = SocketBarrier::new().unwrap();
+        let plain = marker(&socket_barrier, 0);
+        assert!(!socket_barrier.defer_behind_data(Instant(0), &datagram(&plain), &[]));
+        (0..WAITING_MAX).for_each(|_| _ = add(&socket_barrier, Instant(0)));
+        assert_eq!(socket_barrier.add(Instant(0), What::of(&datagram(&plain))), None);
     }
 }

@@ -13,15 +13,15 @@ use peregrine_rtps::time::{Instant, Span};
 use peregrine_transport::event::Token;
 use peregrine_transport::shm::{Address, Connecting, Connection, Peer, Place, ReaderKey, WriterKey};
 
-use super::{SharedMemory, Source, Tending, lock};
+use super::{ConnectionManager, SharedMemory, Source, lock};
 use crate::driver::domain::Domain;
 use crate::driver::reader::ReaderCore;
-use crate::driver::{local, now};
+use crate::driver::{now, registry};
 use crate::shared_memory::{DeliveryPath, NoSharedMemory};
 
 /// How long a question may stay without an answer. Who is asked waits up to [`super::PATIENCE`] for its own discovery.
-pub(super) const ANSWER_PATIENCE: Span = Span::from_secs(15);
-/// How many questions of this process one other may have before it; further ones wait. Half of what its kernel keeps for it.
+pub(super) const ANSWER_TIMEOUT: Span = Span::from_secs(15);
+/// How many connect_queue of this process one other may have before it; further ones wait. Half of what its kernel keeps for it.
 pub(super) const UNANSWERED_MAX: usize = 32;
 
 /// A channel that the reader's side asks for.
@@ -44,50 +44,50 @@ impl Wanted {
 
 /// What whoever tends is told of.
 #[derive(Default)]
-pub(super) struct Questions {
+pub(super) struct ConnectQueue {
     wanted: Vec<Wanted>,
     /// Of a reader, and of one writer or all: kept while something is asked.
-    taken_back: Vec<(Guid, Option<Guid>)>,
-    is_asking: bool,
+    cancelled: Vec<(Guid, Option<Guid>)>,
+    is_connecting: bool,
 }
 
 impl SharedMemory {
     /// A reader of this process matches a writer of another participant. Whether its samples could come by shared memory is
     /// found out later, by whoever tends. Those of this process come by reference.
-    pub(in crate::driver) fn want(&self, reader: &Arc<ReaderCore>, writer: Guid, data: &ParticipantData) {
-        if reader.domain.config.same_process && local::writer(writer).is_some() {
+    pub(in crate::driver) fn request(&self, reader: &Arc<ReaderCore>, writer: Guid, data: &ParticipantData) {
+        if reader.domain.config.same_process && registry::writer(writer).is_some() {
             return;
         }
         let Some(at) = data.shared_memory.as_deref().copied().filter(|at| at.address != self.address.0) else { return };
-        self.want_at(reader, writer, at);
+        self.request_at(reader, writer, at);
     }
 
-    pub(super) fn want_at(&self, reader: &Arc<ReaderCore>, writer: Guid, at: SharedMemoryAddress) {
-        let until = now() + ANSWER_PATIENCE;
+    pub(super) fn request_at(&self, reader: &Arc<ReaderCore>, writer: Guid, at: SharedMemoryAddress) {
+        let until = now() + ANSWER_TIMEOUT;
         let wanted = Wanted { reader: Arc::downgrade(reader), reader_guid: reader.guid, writer, at, until };
-        lock(&self.questions).wanted.push(wanted);
+        lock(&self.connect_queue).wanted.push(wanted);
         self.wake();
     }
 
     /// They match no more.
-    pub(in crate::driver) fn unwant(&self, reader: Guid, writer: Guid) {
-        self.take_back(reader, Some(writer));
+    pub(in crate::driver) fn cancel(&self, reader: Guid, writer: Guid) {
+        self.cancel_matching(reader, Some(writer));
     }
 
     /// A reader of this process is gone.
     pub(in crate::driver) fn forget_reader(&self, reader: Guid) {
-        self.take_back(reader, None);
+        self.cancel_matching(reader, None);
     }
 
-    fn take_back(&self, reader: Guid, writer: Option<Guid>) {
-        let mut questions = lock(&self.questions);
-        questions.wanted.retain(|wanted| !wanted.is_for(reader, writer));
-        let is_asking = questions.is_asking;
-        if is_asking {
-            questions.taken_back.push((reader, writer));
+    fn cancel_matching(&self, reader: Guid, writer: Option<Guid>) {
+        let mut connect_queue = lock(&self.connect_queue);
+        connect_queue.wanted.retain(|wanted| !wanted.is_for(reader, writer));
+        let is_connecting = connect_queue.is_connecting;
+        if is_connecting {
+            connect_queue.cancelled.push((reader, writer));
         }
-        drop(questions);
-        if is_asking {
+        drop(connect_queue);
+        if is_connecting {
             self.wake();
         }
         if self.has_writers() {
@@ -96,73 +96,74 @@ impl SharedMemory {
     }
 
     /// What is wanted and no more wanted since the last time.
-    pub(super) fn take_up_questions(&self, tending: &mut Tending) {
-        let mut questions = lock(&self.questions);
-        let (wanted, taken_back) = (std::mem::take(&mut questions.wanted), std::mem::take(&mut questions.taken_back));
+    pub(super) fn take_requests(&self, connections: &mut ConnectionManager) {
+        let mut connect_queue = lock(&self.connect_queue);
+        let (wanted, cancelled) =
+            (std::mem::take(&mut connect_queue.wanted), std::mem::take(&mut connect_queue.cancelled));
         // From now on whoever takes one back says so.
-        questions.is_asking |= !wanted.is_empty();
-        drop(questions);
-        for (reader, writer) in taken_back {
-            tending.queued.retain(|wanted| !wanted.is_for(reader, writer));
-            tending.sources.retain(|(_, source)| !source.asks(|wanted| wanted.is_for(reader, writer)));
+        connect_queue.is_connecting |= !wanted.is_empty();
+        drop(connect_queue);
+        for (reader, writer) in cancelled {
+            connections.queued.retain(|wanted| !wanted.is_for(reader, writer));
+            connections.sources.retain(|(_, source)| !source.asks(|wanted| wanted.is_for(reader, writer)));
             // It may have been answered in this very moment.
             if self.has_writers() {
                 self.incoming.remove(reader, writer);
             }
         }
-        tending.queued.extend(wanted);
+        connections.queued.extend(wanted);
     }
 
     /// Whether there is something to be taken back.
-    pub(super) fn note_asking(&self, is_asking: bool) {
-        let mut questions = lock(&self.questions);
-        questions.is_asking = is_asking || !questions.wanted.is_empty();
+    pub(super) fn update_is_connecting(&self, is_connecting: bool) {
+        let mut connect_queue = lock(&self.connect_queue);
+        connect_queue.is_connecting = is_connecting || !connect_queue.wanted.is_empty();
     }
 
     /// Asks what has its turn.
-    pub(super) fn ask(&self, tending: &mut Tending) {
-        if tending.queued.is_empty() {
+    pub(super) fn connect_queued(&self, connections: &mut ConnectionManager) {
+        if connections.queued.is_empty() {
             return;
         }
         let mut asked: HashMap<[u8; 16], usize> = HashMap::new();
-        for at in tending.sources.iter().filter_map(|(_, source)| source.question()).map(|wanted| wanted.at) {
+        for at in connections.sources.iter().filter_map(|(_, source)| source.question()).map(|wanted| wanted.at) {
             *asked.entry(at.address).or_default() += 1;
         }
-        for wanted in std::mem::take(&mut tending.queued) {
+        for wanted in std::mem::take(&mut connections.queued) {
             let count = asked.entry(wanted.at.address).or_default();
             if *count >= UNANSWERED_MAX {
-                tending.queued.push_back(wanted);
-            } else if self.connect(tending, wanted) {
+                connections.queued.push_back(wanted);
+            } else if self.connect(connections, wanted) {
                 *count += 1;
             }
         }
     }
 
     /// Whoever has not been answered in time gets messages.
-    pub(super) fn give_up_unanswered(&self, tending: &mut Tending, now: Instant) {
-        if tending.unanswered().all(|wanted| wanted.until > now) {
+    pub(super) fn expire_unanswered(&self, connections: &mut ConnectionManager, now: Instant) {
+        if connections.unanswered().all(|wanted| wanted.until > now) {
             return;
         }
         let is_late = |wanted: &Wanted| wanted.until <= now;
-        let late: Vec<Wanted> = tending.unanswered().filter(|wanted| is_late(wanted)).cloned().collect();
-        tending.sources.retain(|(_, source)| !source.asks(is_late));
-        tending.queued.retain(|wanted| !is_late(wanted));
+        let late: Vec<Wanted> = connections.unanswered().filter(|wanted| is_late(wanted)).cloned().collect();
+        connections.sources.retain(|(_, source)| !source.asks(is_late));
+        connections.queued.retain(|wanted| !is_late(wanted));
         for wanted in late {
-            let text = format!("the writer's process has not answered for {ANSWER_PATIENCE}");
+            let text = format!("the writer's process has not answered for {ANSWER_TIMEOUT}");
             self.fall_back(&wanted, NoSharedMemory::NotConnected(text));
         }
     }
 
     /// Says whether an answer is to be expected.
-    fn connect(&self, tending: &mut Tending, wanted: Wanted) -> bool {
+    fn connect(&self, connections: &mut ConnectionManager, wanted: Wanted) -> bool {
         match self.try_connect(&wanted) {
             Ok(connecting) => {
-                let token = tending.next_token();
-                if let Err(error) = tending.poller.add(&connecting, token) {
+                let token = connections.next_token();
+                if let Err(error) = connections.poller.add(&connecting, token) {
                     self.fall_back(&wanted, NoSharedMemory::NotConnected(error.to_string()));
                     return false;
                 }
-                tending.sources.push((token, Source::Connecting(Box::new((connecting, wanted)))));
+                connections.sources.push((token, Source::Connecting(Box::new((connecting, wanted)))));
                 true
             }
             Err(reason) => {
@@ -186,33 +187,39 @@ impl SharedMemory {
 
     pub(super) fn go_on_connecting(
         &self,
-        tending: &mut Tending,
+        connections: &mut ConnectionManager,
         token: Token,
         (mut connecting, wanted): (Connecting, Wanted),
         domain: &Arc<Domain>,
     ) {
         // Its descriptor stays, and is waited for in another way.
-        let _ = tending.poller.remove(&connecting);
+        let _ = connections.poller.remove(&connecting);
         match connecting.poll() {
-            Ok(None) => match tending.poller.add(&connecting, token) {
-                Ok(()) => tending.sources.push((token, Source::Connecting(Box::new((connecting, wanted))))),
+            Ok(None) => match connections.poller.add(&connecting, token) {
+                Ok(()) => connections.sources.push((token, Source::Connecting(Box::new((connecting, wanted))))),
                 Err(error) => self.fall_back(&wanted, NoSharedMemory::NotConnected(error.to_string())),
             },
-            Ok(Some(connection)) => self.connected(tending, connection, wanted, domain),
+            Ok(Some(connection)) => self.connected(connections, connection, wanted, domain),
             Err(error) => self.fall_back(&wanted, NoSharedMemory::NotConnected(error.to_string())),
         }
     }
 
-    fn connected(&self, tending: &mut Tending, connection: Connection, wanted: Wanted, domain: &Arc<Domain>) {
+    fn connected(
+        &self,
+        connections: &mut ConnectionManager,
+        connection: Connection,
+        wanted: Wanted,
+        domain: &Arc<Domain>,
+    ) {
         if wanted.reader.strong_count() == 0 {
             return;
         }
-        let token = tending.next_token();
-        if let Err(error) = tending.poller.add_for_end(&connection, token) {
+        let token = connections.next_token();
+        if let Err(error) = connections.poller.add_for_end(&connection, token) {
             return self.fall_back(&wanted, NoSharedMemory::NotConnected(error.to_string()));
         }
         let count = Arc::new(());
-        tending.sources.push((token, Source::Reader(Arc::downgrade(&count))));
+        connections.sources.push((token, Source::Reader(Arc::downgrade(&count))));
         self.counters.writers.fetch_add(1, Ordering::Relaxed);
         tracing::debug!(writer = %wanted.writer, reader = %wanted.reader_guid, "samples come by shared memory");
         if let Some(participant) = domain.participant(&wanted.reader_guid.prefix) {
@@ -244,13 +251,13 @@ impl Source {
     }
 }
 
-impl Tending {
-    /// The questions that have no answer yet, with those that have not been asked.
+impl ConnectionManager {
+    /// The connect_queue that have no answer yet, with those that have not been asked.
     pub(super) fn unanswered(&self) -> impl Iterator<Item = &Wanted> {
         self.sources.iter().filter_map(|(_, source)| source.question()).chain(&self.queued)
     }
 
-    pub(super) fn is_asking(&self) -> bool {
+    pub(super) fn is_connecting(&self) -> bool {
         self.unanswered().next().is_some()
     }
 }

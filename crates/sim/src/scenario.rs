@@ -336,7 +336,7 @@ impl Scenario {
     fn note(&mut self, node: NodeId, happening: Happening) -> Result<(), String> {
         let Some(prefix) = self.world.node(node).map(|n| n.participant.prefix()) else { return Ok(()) };
         match happening {
-            Happening::Participant(event) => self.note_discovery(prefix, *event)?,
+            Happening::Participant(event) => self.check_discovery(prefix, *event)?,
             Happening::Writer(writer, WriterEvent::ReaderInactive(reader)) => {
                 self.expected_after.insert((Guid::new(prefix, writer), reader), i64::MAX);
             }
@@ -345,7 +345,7 @@ impl Scenario {
         Ok(())
     }
 
-    fn note_discovery(&mut self, prefix: GuidPrefix, event: ParticipantEvent) -> Result<(), String> {
+    fn check_discovery(&mut self, prefix: GuidPrefix, event: ParticipantEvent) -> Result<(), String> {
         match event {
             ParticipantEvent::ReaderMatched { writer, reader } => {
                 let pair = (Guid::new(prefix, writer), reader.guid);
@@ -434,7 +434,7 @@ impl Scenario {
     fn heal(&mut self) -> Result<(), String> {
         self.world.network().heal();
         self.world.network().set_faults(HEALTHY);
-        self.settle(150)?;
+        self.run_until_quiet(150)?;
         self.take_kept()
     }
 
@@ -449,11 +449,11 @@ impl Scenario {
             let pause = Span::from_micros(self.rng.u64(0..2_000));
             self.pass(pause)?;
         }
-        self.settle(50)?;
+        self.run_until_quiet(50)?;
         self.take_kept()
     }
 
-    fn settle(&mut self, steps: u32) -> Result<(), String> {
+    fn run_until_quiet(&mut self, steps: u32) -> Result<(), String> {
         for step in 0..steps {
             let waiting: Vec<Guid> =
                 self.writers.iter().filter(|(_, w)| w.waiting.is_some()).map(|(g, _)| *g).collect();

@@ -152,7 +152,7 @@ impl World {
         let participant = Participant::new(self.now, config);
         let node = Node { participant, writers: BTreeMap::new(), readers: BTreeMap::new(), next_key: 0 };
         self.nodes.insert(id, node);
-        self.settle(id);
+        self.drain_node(id);
     }
 
     /// Ends a node without a word.
@@ -166,7 +166,7 @@ impl World {
         if let Some(node) = self.nodes.get_mut(&id) {
             node.participant.leave(wall);
         }
-        self.settle(id);
+        self.drain_node(id);
         self.nodes.remove(&id);
     }
 
@@ -190,7 +190,7 @@ impl World {
         writer.set_inline_qos(now, &data.inline_qos());
         node.writers.insert(guid.entity, writer);
         node.participant.put_writer(now, wall, data);
-        self.settle(id);
+        self.drain_node(id);
         Some(guid)
     }
 
@@ -213,7 +213,7 @@ impl World {
         let mut data = SubscriptionData::new(guid, topic.to_owned(), "Type".to_owned());
         describe(&mut data);
         node.participant.put_reader(now, wall, data);
-        self.settle(id);
+        self.drain_node(id);
         Some(guid)
     }
 
@@ -227,7 +227,7 @@ impl World {
             return Err((Full::Samples, change));
         };
         let result = writer.write(now, change);
-        self.settle(id);
+        self.drain_node(id);
         result
     }
 
@@ -239,7 +239,7 @@ impl World {
             reader.select(&Selector::ANY, true, &mut out);
             reader.resume(now, wall);
         }
-        self.settle(id);
+        self.drain_node(id);
         out
     }
 
@@ -259,7 +259,7 @@ impl World {
                 self.arrive(&datagram);
                 heard.insert(datagram.to);
             }
-            heard.into_iter().for_each(|id| self.settle(id));
+            heard.into_iter().for_each(|id| self.drain_node(id));
             let due: Vec<NodeId> = self
                 .nodes
                 .iter()
@@ -299,11 +299,11 @@ impl World {
         node.participant.handle_timeout(now, wall);
         node.writers.values_mut().for_each(|w| w.handle_timeout(now));
         node.readers.values_mut().for_each(|r| _ = r.handle_timeout(now, wall));
-        self.settle(id);
+        self.drain_node(id);
     }
 
     /// Carries out what a node's machines ask for, until they ask for nothing more.
-    fn settle(&mut self, id: NodeId) {
+    fn drain_node(&mut self, id: NodeId) {
         let (now, wall) = (self.now, self.wall());
         let Some(node) = self.nodes.get_mut(&id) else { return };
         let mut batch = TransmitBatch::default();

@@ -211,11 +211,11 @@ impl ReaderHistory {
                 return self.hold(index, arrival, pool);
             }
             if reason == FilterReason::NothingChanged {
-                self.note_writer(index, arrival);
-                self.note_stamp(index, arrival);
+                self.update_writers(index, arrival);
+                self.update_newest_stamp(index, arrival);
                 self.drop_idle_instance(index);
             } else if arrival.kind.unregisters() {
-                self.withdraw(index, arrival.slot);
+                self.remove_instance_writer_silently(index, arrival.slot);
             }
             return filtered(reason, arrival, pool);
         }
@@ -241,7 +241,7 @@ impl ReaderHistory {
         self.flush_fast_queue();
         let mut news = false;
         for index in 0..self.instances.slots.len() as u32 {
-            news |= self.give_up(now, index, writer, slot, at);
+            news |= self.remove_instance_writer(now, index, writer, slot, at);
         }
         news
     }
@@ -300,7 +300,7 @@ impl ReaderHistory {
                 if expires_at <= now {
                     self.remove(index, pool);
                 } else {
-                    self.note_expiry(expires_at);
+                    self.schedule_expiry(expires_at);
                 }
             }
         }
@@ -397,7 +397,7 @@ impl ReaderHistory {
 
     /// Carries out what the sample does to its instance.
     fn apply(&mut self, now: Instant, index: u32, arrival: &Arrival) {
-        self.note_writer(index, arrival);
+        self.update_writers(index, arrival);
         // What was written before an instance was disposed does not bring it back.
         let is_late = self.is_late(index, arrival);
         let Some(instance) = self.instances.get_mut(index) else { return };
@@ -406,12 +406,12 @@ impl ReaderHistory {
                 instance.revive();
             }
             instance.last_accepted = Some(now);
-            self.note_stamp(index, arrival);
+            self.update_newest_stamp(index, arrival);
             return;
         }
         let delay = if arrival.kind.disposes() {
             instance.state = InstanceState::NotAliveDisposed;
-            self.note_stamp(index, arrival);
+            self.update_newest_stamp(index, arrival);
             self.config.autopurge_disposed
         } else if instance.writers.is_empty() {
             instance.state = InstanceState::NotAliveNoWriters;
@@ -423,7 +423,7 @@ impl ReaderHistory {
     }
 
     /// Who writes the instance, and who owns it, after this sample.
-    fn note_writer(&mut self, index: u32, arrival: &Arrival) {
+    fn update_writers(&mut self, index: u32, arrival: &Arrival) {
         let Some(instance) = self.instances.get_mut(index) else { return };
         if arrival.kind.unregisters() {
             instance.writers.remove(arrival.slot);
@@ -440,7 +440,7 @@ impl ReaderHistory {
     }
 
     /// When the instance was last written or disposed, by source time stamp.
-    fn note_stamp(&mut self, index: u32, arrival: &Arrival) {
+    fn update_newest_stamp(&mut self, index: u32, arrival: &Arrival) {
         if self.config.by_source_timestamp
             && let Some(instance) = self.instances.get_mut(index)
             && !matches!(arrival.kind, ChangeKind::Unregistered)
@@ -450,7 +450,7 @@ impl ReaderHistory {
     }
 
     /// A writer gives up an instance without the application having to know.
-    fn withdraw(&mut self, index: u32, slot: WriterSlot) {
+    fn remove_instance_writer_silently(&mut self, index: u32, slot: WriterSlot) {
         let Some(instance) = self.instances.get_mut(index) else { return };
         instance.writers.remove(slot);
         if instance.owner.is_some_and(|owner| owner.slot == slot) {
@@ -461,7 +461,14 @@ impl ReaderHistory {
 
     /// One instance loses one writer. Says whether that is news for the application. The mark is stored beyond the limits,
     /// for nobody would tell again; the instance needs a sample that found room to live again, so there is one at most.
-    fn give_up(&mut self, now: Instant, index: u32, writer: Guid, slot: WriterSlot, at: Timestamp) -> bool {
+    fn remove_instance_writer(
+        &mut self,
+        now: Instant,
+        index: u32,
+        writer: Guid,
+        slot: WriterSlot,
+        at: Timestamp,
+    ) -> bool {
         let Some(instance) = self.instances.get_mut(index) else { return false };
         if instance.owner.is_some_and(|owner| owner.slot == slot) {
             instance.owner = None;
@@ -548,14 +555,14 @@ impl ReaderHistory {
         })
     }
 
-    fn note_expiry(&mut self, at: Instant) {
+    fn schedule_expiry(&mut self, at: Instant) {
         if at != Instant::FAR_FUTURE {
             self.next_expiry = Some(self.next_expiry.map_or(at, |next| next.min(at)));
         }
     }
 
     fn link(&mut self, index: u32, arrival: &mut Arrival) {
-        self.note_expiry(arrival.expires_at);
+        self.schedule_expiry(arrival.expires_at);
         let Some(instance) = self.instances.get(index) else { return };
         let mut after = self.tail;
         let mut after_of_instance = instance.tail;

@@ -184,7 +184,7 @@ impl Stage {
         let end = self.world.now() + span;
         loop {
             let more = self.world.run_until(end);
-            self.happenings.extend(self.world.happenings());
+            self.happenings.extend(self.world.happenings().into_iter().map(|(id, happening)| (id.node, happening)));
             if !more {
                 return;
             }
@@ -281,7 +281,7 @@ fn lifecycle(stage: &mut Stage) -> Result<(), String> {
     stage.pass(SETTLING_TIME);
     for (node, reader) in readers {
         stage.take((node, reader), &mut BTreeMap::new());
-        let left = stage.world.node(node).and_then(|n| n.readers.get(&reader.entity)).map(|r| r.cache().instances());
+        let left = stage.world.member(node).and_then(|n| n.readers.get(&reader.entity)).map(|r| r.cache().instances());
         if left != Some(0) {
             return Err(format!("{reader} remembers {left:?} instances that nobody writes"));
         }
@@ -398,7 +398,7 @@ fn lifespan(stage: &mut Stage) -> Result<(), String> {
         stage.put(writer, ChangeKind::Alive, n % INSTANCES, 10)?;
     }
     stage.pass(SETTLING_TIME);
-    let held = stage.world.node(writer.0).and_then(|n| n.writers.get(&writer.1.entity)).map(|w| w.history().len());
+    let held = stage.world.member(writer.0).and_then(|n| n.writers.get(&writer.1.entity)).map(|w| w.history().len());
     if held != Some(0) {
         return Err(format!("the writer holds {held:?} samples whose time is over"));
     }
@@ -439,7 +439,7 @@ fn late_joiner(stage: &mut Stage) -> Result<(), String> {
         if got != written {
             return Err(format!("a late joiner got {} of {} samples: {got:?}", got.len(), written.len()));
         }
-        let machine = stage.world.node(reader.0).and_then(|n| n.readers.get(&reader.1.entity));
+        let machine = stage.world.member(reader.0).and_then(|n| n.readers.get(&reader.1.entity));
         let machine = machine.ok_or("the reader is gone")?;
         if !machine.has_history() || machine.waiting().samples > 0 {
             return Err(format!("{} has everything and still waits: {:?}", reader.1, machine.waiting()));

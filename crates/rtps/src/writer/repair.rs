@@ -9,7 +9,7 @@ use crate::seq::{FragmentNumber, SequenceNumber, SequenceNumberSet};
 use crate::time::Instant;
 use crate::wire::{AckNack, NackFrag};
 
-use super::pack::{GAP_LEN, HEARTBEAT_LEN, Outgoing, directed_overhead};
+use super::pack::{GAP_LEN, HEARTBEAT_LEN, Outgoing, directed_overhead, fragment_size};
 use super::proxy::ReaderProxy;
 use super::{Writer, WriterEvent};
 
@@ -245,7 +245,7 @@ impl Writer {
             }
             bytes += change.fragment_size as usize;
             self.packer.close(&reader.own_destination);
-            self.packer.open();
+            self.packer.open_to(reader.info.guid.prefix);
             self.packer.fragment(reader.entity(), &outgoing, fragment);
             self.counters.fragments_repaired += 1;
         }
@@ -278,8 +278,8 @@ impl Writer {
         self.directed_heartbeat(now, index);
     }
 
-    /// A best-effort reader never asks: what it wants of the past is sent when it comes.
-    /// Sends held samples to a late joiner, so many at once. Says whether there are more.
+    /// Sends held samples to a best-effort reader that has joined late, up to [`HISTORY_PUSH_BYTES`] at once: that reader never
+    /// asks for them. The answer is whether more remain.
     fn push_history(&mut self, index: usize, from: SequenceNumber) -> bool {
         let Some(reader) = self.readers.get_mut(index) else { return false };
         let max_message = reader.info.max_message_bytes.min(self.group.max_message);
@@ -299,28 +299,28 @@ impl Writer {
     }
 }
 
-/// A sample for one reader, starting and ending messages as needed.
+/// Puts a sample for one reader into messages, starting and ending them as needed. Each of them names the participant: the
+/// reader's entity id alone may name a reader of another participant at the same address as well.
 fn put_directed(packer: &mut super::Packer, reader: &ReaderProxy, sample: &Outgoing<'_>, max_message: usize) {
     packer.set_asked(reader.info.expects_inline_qos);
-    let fragments = sample.fragments(sample.payload.len());
-    if fragments > 0 {
-        for number in 1..=fragments {
+    let len = super::Packer::sample_len(sample.kind, sample.payload.len());
+    let is_cut_for_all = sample.fragments(sample.payload.len()) > 0;
+    if is_cut_for_all || directed_overhead() + len > max_message {
+        // A sample that fills a message to all readers has no room for the INFO_DST, so this reader gets it in fragments.
+        let fragment_size = if is_cut_for_all { sample.fragment_size } else { fragment_size(max_message) };
+        let sample = Outgoing { fragment_size, ..*sample };
+        for number in 1..=sample.fragments(sample.payload.len()) {
             packer.close(&reader.own_destination);
-            packer.open();
-            packer.fragment(reader.entity(), sample, FragmentNumber(number));
+            packer.open_to(reader.info.guid.prefix);
+            packer.fragment(reader.entity(), &sample, FragmentNumber(number));
         }
         return;
     }
-    let len = super::Packer::sample_len(sample.kind, sample.payload.len());
     if packer.is_open() && packer.open_len() + len > max_message {
         packer.close(&reader.own_destination);
     }
     if !packer.is_open() {
-        if directed_overhead() + len <= max_message {
-            packer.open_to(reader.info.guid.prefix);
-        } else {
-            packer.open();
-        }
+        packer.open_to(reader.info.guid.prefix);
     }
     packer.sample(reader.entity(), sample);
 }

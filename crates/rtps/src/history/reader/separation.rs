@@ -154,6 +154,7 @@ impl ReaderHistory {
         if let Some(instance) = self.instances.get_mut(index) {
             instance.held = Some(place);
         }
+        self.update_replaceable(index);
         Ok(Inserted::Held)
     }
 
@@ -162,6 +163,7 @@ impl ReaderHistory {
         let place = self.instances.get_mut(index).and_then(|instance| instance.held.take());
         if let Some(arrival) = place.and_then(|place| self.separation.discard(place)) {
             pool.recycle(arrival.payload);
+            self.update_replaceable(index);
         }
     }
 

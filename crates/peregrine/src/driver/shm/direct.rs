@@ -14,7 +14,7 @@ use peregrine_rtps::id::KeyHash;
 use peregrine_rtps::payload::Payload;
 use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::{Instant, Timestamp};
-use peregrine_transport::shm::{Kept, Slot, Spent};
+use peregrine_transport::shm::{RetainedSlot, Slot, SpentSegment};
 
 use super::lock;
 use super::metadata::Entry;
@@ -26,7 +26,7 @@ use crate::driver::writer::{WriterCore, WriterState};
 pub(super) struct KeptChange {
     number: SequenceNumber,
     source_timestamp: Timestamp,
-    slot: Kept,
+    slot: RetainedSlot,
 }
 
 impl WriterCore {
@@ -175,12 +175,13 @@ impl Channels {
         state: &mut WriterState,
         slot: Slot,
         source_timestamp: Timestamp,
-    ) -> Result<(SequenceNumber, Spent), Slot> {
+    ) -> Result<(SequenceNumber, SpentSegment), Slot> {
         let Some(most) = state.writer.make_room_directly(self.kept.len()) else { return Err(slot) };
         let number = state.writer.next_number();
         let entry = Entry::Change { number, kind: ChangeKind::Alive, instance: KeyHash::NIL, source_timestamp };
         let len = slot.len();
-        let (slot, spent) = self.writer.publish_and_keep(slot, entry.to_metadata()).map_err(|refused| refused.slot)?;
+        let (slot, spent) =
+            self.writer.publish_and_retain(slot, entry.to_metadata()).map_err(|refused| refused.slot)?;
         self.sent_below = state.writer.number_directly();
         self.bytes_since_look = self.bytes_since_look.saturating_add(len);
         while self.kept.len() >= most.max(1) {

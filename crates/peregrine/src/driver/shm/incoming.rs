@@ -14,7 +14,7 @@ use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::{Instant, Timestamp};
 use peregrine_transport::clock::MonotonicNs;
 use peregrine_transport::shm::{
-    Commands, Connection, Connector, InPlace, Interrupt, Metadata, Notes, Reader, ReaderConfig, Sample, WriterId,
+    AckHandle, Commands, Connection, Connector, InPlace, Interrupt, Metadata, Reader, ReaderConfig, Sample, WriterId,
 };
 
 use super::metadata::{ALIGNING, Entry};
@@ -68,7 +68,7 @@ struct Acts {
 struct Channel {
     wanted: Wanted,
     core: Arc<ReaderCore>,
-    notes: Notes,
+    notes: AckHandle,
     /// It refers to this as long as it is there.
     _count: Arc<()>,
     /// A sample that the reader has no room for: until it has, nothing else is taken.
@@ -362,7 +362,7 @@ impl Channels {
 impl Hands {
     fn add(&mut self, connection: Connection, wanted: Wanted, count: Arc<()>, shared: &SharedMemory) {
         let added = match (wanted.reader.upgrade(), self.reader.add(connection)) {
-            (Some(core), Ok(id)) => self.reader.notes(id).map(|notes| (core, id, notes)),
+            (Some(core), Ok(id)) => self.reader.ack_handle(id).map(|notes| (core, id, notes)),
             (None, Ok(id)) => {
                 self.reader.remove(id);
                 None
@@ -610,7 +610,7 @@ impl Channel {
             if kept > 0 {
                 // Newer than what may be owed.
                 self.owed_note = None;
-                samples.note(noted(keeper.acknowledged_below()));
+                samples.acknowledge(noted(keeper.acknowledged_below()));
             }
         }
         let is_news = kept > 0 && !state.note_data_quietly();

@@ -3,7 +3,7 @@
 
 use super::{bounded, thread};
 use crate::shm::commands::Commands;
-use crate::shm::page::{Mine, Seen, Words};
+use crate::shm::page::{OwnedPage, PeerPage, Words};
 use crate::shm::sync::{Mutex, Ordering, fence};
 use crate::shm::wake::{self, SLEEPER_WORDS, Sleeper};
 use std::sync::Arc;
@@ -29,23 +29,24 @@ fn wait_with(hands: &Mutex<Sleeper>, commands: &Commands<u32>) {
 fn a_command_ends_the_sleep_of_who_takes() {
     bounded(2).check(|| {
         let (page, bell, ring) = (Words::new(SLEEPER_WORDS), Words::new(1), Words::new(1));
-        let mut sleeper = Sleeper::new(Mine::new(page.clone()));
+        let mut sleeper = Sleeper::new(OwnedPage::new(page.clone()));
         let commands = Arc::new(Commands::new(sleeper.interrupt()));
         let sender = thread::spawn({
             let commands = Arc::clone(&commands);
             move || [1, 2].map(|command| commands.send(command))
         });
         let writer = thread::spawn({
-            let (asleep, bell, ring) = (Seen::new(page), Mine::new(bell.clone()), Mine::new(ring.clone()));
+            let (asleep, bell, ring) =
+                (PeerPage::new(page), OwnedPage::new(bell.clone()), OwnedPage::new(ring.clone()));
             move || {
                 ring.store(0, 1, Ordering::Release);
                 fence(Ordering::SeqCst);
                 if wake::is_asleep(&asleep) {
-                    bell.ring(0);
+                    bell.increment_and_wake(0);
                 }
             }
         });
-        let (bell, ring) = (Seen::new(bell), Seen::new(ring));
+        let (bell, ring) = (PeerPage::new(bell), PeerPage::new(ring));
         let (mut obeyed, mut has_taken) = (Vec::new(), false);
         loop {
             obeyed.extend(commands.take());
@@ -69,7 +70,7 @@ fn a_command_ends_the_sleep_of_who_takes() {
 #[test]
 fn a_command_is_obeyed_although_another_thread_had_its_interruption() {
     bounded(3).check(|| {
-        let sleeper = Sleeper::new(Mine::new(Words::new(SLEEPER_WORDS)));
+        let sleeper = Sleeper::new(OwnedPage::new(Words::new(SLEEPER_WORDS)));
         let interrupt = sleeper.interrupt();
         let commands = Arc::new(Commands::new(interrupt.clone()));
         let hands = Arc::new(Mutex::new(sleeper));
@@ -96,7 +97,7 @@ fn a_command_is_obeyed_although_another_thread_had_its_interruption() {
 #[test]
 fn a_command_finds_a_thread_that_obeys() {
     bounded(3).check(|| {
-        let commands = Arc::new(Commands::new(Sleeper::new(Mine::new(Words::new(SLEEPER_WORDS))).interrupt()));
+        let commands = Arc::new(Commands::new(Sleeper::new(OwnedPage::new(Words::new(SLEEPER_WORDS))).interrupt()));
         let (obeyed, mut started) = (Arc::new(Mutex::new(Vec::new())), Vec::new());
         let run = {
             let (commands, obeyed) = (Arc::clone(&commands), Arc::clone(&obeyed));

@@ -83,7 +83,7 @@ impl Channel {
         if found.is_some() {
             // Newer than what may be owed.
             self.owed_note = None;
-            samples.note(noted(keeper.acknowledged_below()));
+            samples.acknowledge(noted(keeper.acknowledged_below()));
         }
     }
 }

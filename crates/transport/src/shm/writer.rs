@@ -615,7 +615,7 @@ impl Writer {
         channel.sender.into_slots().for_each(|slot| pool.release(slot));
     }
 
-    /// Waits until `done`; `anything` tells whether the readers are to tell of everything they give back.
+    /// Waits until `done`; with `anything`, readers notify this writer of whatever they give back.
     fn wait(
         &mut self,
         deadline: MonotonicNs,
@@ -623,6 +623,7 @@ impl Writer {
         mut done: impl FnMut(&mut Self) -> bool,
     ) -> io::Result<bool> {
         loop {
+            let was_notified = self.take_received_notifications();
             for channel in self.channels_to_notify(anything) {
                 if anything || !channel.has_room_or_evicts() {
                     channel.sender.request_room_notification(anything);
@@ -631,7 +632,10 @@ impl Writer {
             let is_done = done(self);
             let is_late = MonotonicNs::now() >= deadline;
             let mut result = Ok(false);
-            if !is_done && !is_late {
+            // A notification that `done` has received is not on a descriptor any more: its reader has answered the request.
+            let is_notified = self.take_received_notifications();
+            self.is_notified = was_notified || is_notified;
+            if !is_done && !is_late && !is_notified {
                 let descriptors = self.channels_to_notify(anything).map(|channel| channel.link.as_fd().as_raw_fd());
                 let mut requests: Vec<libc::pollfd> =
                     descriptors.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
@@ -644,6 +648,13 @@ impl Writer {
                 return Ok(is_done);
             }
         }
+    }
+
+    /// Whether a notification was received since the last call, by whichever call.
+    fn take_received_notifications(&mut self) -> bool {
+        let channels = self.channels.iter_mut().chain(&mut self.closing);
+        let in_channels = channels.fold(false, |any, channel| any | std::mem::take(&mut channel.is_notified));
+        std::mem::take(&mut self.is_notified) | in_channels
     }
 }
 
@@ -827,3 +838,6 @@ pub(super) fn probe() -> io::Result<u64> {
     random::fill(&mut octets).map_err(|error| sys::in_operation("a probe of shared memory", &error))?;
     Ok(u64::from_ne_bytes(octets) | 1)
 }
+
+#[cfg(test)]
+mod tests;

@@ -84,7 +84,7 @@ mod wake;
 #[cfg(not(all(loom, test)))]
 mod writer;
 
-pub use commands::Commands;
+pub use commands::{Commands, FOLLOW_UPS_MAX, TakenCommands};
 pub use ring::{Descriptor, Metadata, Overflow, SLOT_ALIGN};
 pub use wake::Interrupt;
 

@@ -11,7 +11,7 @@ use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::{Instant, Span};
 use peregrine_rtps::writer::{HandOverBatch, MatchedReader, ReaderPath, Writer, WriterEvent};
 use peregrine_transport::event::{Poller, Token};
-use peregrine_transport::shm::{Lending, Overflow, Request};
+use peregrine_transport::shm::{Overflow, Request, SlotLender};
 
 use super::deadline_cell::DeadlineCell;
 use super::domain::Domain;
@@ -122,7 +122,7 @@ impl WriterCore {
     ) -> Arc<Self> {
         let state = WriterState::new(writer);
         let lending =
-            |me: Weak<Self>| Lending::new(move || drop(me.upgrade().inspect(|core| core.note_slot_given_back())));
+            |me: Weak<Self>| SlotLender::new(move || drop(me.upgrade().inspect(|core| core.note_slot_given_back())));
         Arc::new_cyclic(|me| Self {
             guid: state.writer.guid(),
             topic,

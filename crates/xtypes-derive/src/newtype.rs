@@ -117,6 +117,12 @@ fn implementation(container: &Container, ty: &Type, primitive: &TokenStream) -> 
                 Self(#inner::default_value())
             }
 
+            fn encode_default<S: __xt::Sink>(
+                encoder: &mut __xt::Encoder<'_, S>,
+            ) -> ::core::result::Result<(), __xt::EncodeError> {
+                #inner::encode_default(encoder)
+            }
+
             fn key(&self) -> Self::Key {
                 #inner::key(&self.0)
             }

@@ -172,6 +172,12 @@ impl<'c> Structure<'c> {
                     __xt::private::structure::decode(decoder)
                 }
 
+                fn encode_default<S: __xt::Sink>(
+                    encoder: &mut __xt::Encoder<'_, S>,
+                ) -> ::core::result::Result<(), __xt::EncodeError> {
+                    __xt::private::structure::encode_default::<Self, S>(encoder)
+                }
+
                 #[inline]
                 fn skip(decoder: &mut __xt::Decoder<'_>) -> ::core::result::Result<(), __xt::DecodeError> {
                     __xt::private::structure::skip::<Self>(decoder)
@@ -368,7 +374,17 @@ impl<'c> Structure<'c> {
     fn encode_fns(&self) -> TokenStream {
         let (base_ident, base) = (self.base.iter().map(|(i, _)| i).collect::<Vec<_>>(), self.base_type().into_iter());
         let base = base.collect::<Vec<_>>();
-        let (all, keys) = (encode_list(&self.all()), encode_list(&self.keys()));
+        let statement = |member: &Member| {
+            let (ident, id, path, must_understand) = (&member.ident, &member.id, member.path(), member.must_understand);
+            quote!(#path::encode_member(&self.#ident, encoder, extensibility, #id, #must_understand)?;)
+        };
+        let default_statement = |member: &Member| {
+            let (id, path, must_understand) = (&member.id, member.path(), member.must_understand);
+            quote!(#path::encode_default_member(encoder, extensibility, #id, #must_understand)?;)
+        };
+        let (all, keys) = (self.all(), self.keys());
+        let (default_all, default_keys) = (encode_list(&all, default_statement), encode_list(&keys, default_statement));
+        let (all, keys) = (encode_list(&all, statement), encode_list(&keys, statement));
         quote! {
             #[inline]
             fn encode_members<S: __xt::Sink>(
@@ -390,6 +406,26 @@ impl<'c> Structure<'c> {
                     <#base as __xt::Structure>::encode_key_members(&self.#base_ident, encoder, extensibility)?;
                 })*
                 #keys
+                ::core::result::Result::Ok(())
+            }
+
+            fn encode_default_members<S: __xt::Sink>(
+                encoder: &mut __xt::Encoder<'_, S>,
+                extensibility: __xt::Extensibility,
+            ) -> ::core::result::Result<(), __xt::EncodeError> {
+                #(<#base as __xt::Structure>::encode_default_members(encoder, extensibility)?;)*
+                #default_all
+                ::core::result::Result::Ok(())
+            }
+
+            fn encode_default_key_members<S: __xt::Sink>(
+                encoder: &mut __xt::Encoder<'_, S>,
+                extensibility: __xt::Extensibility,
+            ) -> ::core::result::Result<(), __xt::EncodeError> {
+                #(if <#base as __xt::DdsType>::HAS_KEY {
+                    <#base as __xt::Structure>::encode_default_key_members(encoder, extensibility)?;
+                })*
+                #default_keys
                 ::core::result::Result::Ok(())
             }
         }
@@ -506,15 +542,15 @@ impl<'c> Structure<'c> {
         }
     }
 
-    /// Writes the `selected` members by ascending id while reading. `every` tells whether the others are there too.
+    /// Reads and writes the `selected` members: by ascending id what is hashed, else as declared. `every` tells whether the
+    /// payload has the other members too.
     fn transcode(&self, selected: &[&Member]) -> TokenStream {
-        let by_id = sorted(selected);
         if self.container.extensibility() == Extensibility::Mutable {
-            let statements = by_id.iter().map(|member| {
-                let (id, path) = (&member.id, member.path());
-                quote!(#path::transcode_parameter(decoder, #id, encoder)?;)
+            let members = encode_list(selected, |member| {
+                let (id, path, must_understand) = (&member.id, member.path(), member.must_understand);
+                quote!(#path::transcode_parameter(decoder, encoder, #id, #must_understand)?;)
             });
-            return quote! { let _ = (every, tail, extensibility); #(#statements)* };
+            return quote! { let _ = (every, tail, extensibility); #members };
         }
         let in_order = is_sorted(selected);
         let is_selected = |member: &Member| selected.iter().any(|other| other.ident == member.ident);
@@ -522,8 +558,11 @@ impl<'c> Structure<'c> {
         let (walked, rest) = self.members.split_at(last);
         let walked = walked.iter().map(|member| {
             let (path, at) = (member.path(), bookmark(member));
+            let (id, must_understand) = (&member.id, member.must_understand);
             match (is_selected(member), in_order) {
-                (true, true) => quote!(#path::transcode_member(decoder, extensibility, encoder)?;),
+                (true, true) => quote! {
+                    #path::transcode_member(decoder, extensibility, encoder, #id, #must_understand)?;
+                },
                 (true, false) => quote! {
                     let mut #at = ::core::clone::Clone::clone(&*decoder);
                     #path::skip_member(decoder, extensibility)?;
@@ -531,14 +570,15 @@ impl<'c> Structure<'c> {
                 (false, _) => quote!(if every { #path::skip_member(decoder, extensibility)?; }),
             }
         });
-        let unordered = by_id.iter().filter(|_| !in_order).map(|member| {
+        let from_bookmarks = encode_list(if in_order { &[] } else { selected }, |member| {
             let (path, at) = (member.path(), bookmark(member));
-            quote!(#path::transcode_member(&mut #at, extensibility, encoder)?;)
+            let (id, must_understand) = (&member.id, member.must_understand);
+            quote!(#path::transcode_member(&mut #at, extensibility, encoder, #id, #must_understand)?;)
         });
         let rest = rest.iter().map(Member::path);
         quote! {
             #(#walked)*
-            #(#unordered)*
+            #from_bookmarks
             if tail && every {
                 #(#rest::skip_member(decoder, extensibility)?;)*
             }
@@ -610,18 +650,14 @@ fn is_sorted(members: &[&Member]) -> bool {
     sorted(members).iter().zip(members).all(|(left, right)| left.ident == right.ident)
 }
 
-fn encode_list(members: &[&Member]) -> TokenStream {
-    let statement = |member: &&Member| {
-        let (ident, id, path) = (&member.ident, &member.id, member.path());
-        let must_understand = member.must_understand;
-        quote!(#path::encode_member(&self.#ident, encoder, extensibility, #id, #must_understand)?;)
-    };
-    let declared = members.iter().map(statement);
+/// A statement for each member that is written: by ascending id in what is hashed, else as declared.
+fn encode_list(members: &[&Member], statement: impl Fn(&Member) -> TokenStream) -> TokenStream {
+    let declared = members.iter().map(|member| statement(member));
     if is_sorted(members) {
         return quote! { #(#declared)* };
     }
     let by_id = sorted(members);
-    let by_id = by_id.iter().map(statement);
+    let by_id = by_id.iter().map(|member| statement(member));
     quote! {
         if encoder.form() == __xt::Form::KeyHash {
             #(#by_id)*

@@ -161,6 +161,7 @@ impl<'c> Union<'c> {
         let (key, encode, decode, walk) = (self.key_items(), self.encode_fn(), self.decode_fn(), self.walk_fns());
         let first = &self.cases[0];
         let default = construct(first, &quote!(__xt::DdsType::default_value()));
+        let encode_default = self.encode_default_fn(first);
         quote! {
             #[automatically_derived]
             impl __xt::DdsType for #ident {
@@ -182,6 +183,8 @@ impl<'c> Union<'c> {
                 fn default_value() -> Self {
                     #default
                 }
+
+                #encode_default
             }
         }
     }
@@ -293,6 +296,31 @@ impl<'c> Union<'c> {
         }
     }
 
+    fn encode_default_fn(&self, first: &Case) -> TokenStream {
+        let extensibility = self.container.extensibility().tokens();
+        let (disc_type, written, id) = (&self.discriminator, &first.written, first.id);
+        let keyed = self.container.key.is_some();
+        let member = first.ty.as_ref().map(|ty| {
+            quote! {
+                if !#keyed || encoder.form() == __xt::Form::Data {
+                    <#ty as __xt::Member>::encode_default_member(encoder, extensibility, #id, false)?;
+                }
+            }
+        });
+        quote! {
+            fn encode_default<S: __xt::Sink>(
+                encoder: &mut __xt::Encoder<'_, S>,
+            ) -> ::core::result::Result<(), __xt::EncodeError> {
+                let extensibility = encoder.effective(#extensibility);
+                let length = encoder.begin_aggregate(extensibility)?;
+                let discriminator: #disc_type = #written;
+                <#disc_type as __xt::Member>::encode_member(&discriminator, encoder, extensibility, 0, false)?;
+                #member
+                encoder.end_aggregate(extensibility, length)
+            }
+        }
+    }
+
     fn decode_fn(&self) -> TokenStream {
         let extensibility = self.container.extensibility().tokens();
         let disc_type = &self.discriminator;
@@ -395,7 +423,10 @@ impl<'c> Union<'c> {
                 encoder: &mut __xt::Encoder<'_, S>,
             ) -> ::core::result::Result<(), __xt::DecodeError> {
                 let aggregate = decoder.begin_aggregate(#extensibility)?;
+                let written_extensibility = encoder.effective(#extensibility);
+                let length = __xt::private::written(encoder.begin_aggregate(written_extensibility), decoder)?;
                 #transcode
+                __xt::private::written(encoder.end_aggregate(written_extensibility, length), decoder)?;
                 decoder.end_aggregate(aggregate);
                 ::core::result::Result::Ok(())
             }
@@ -412,14 +443,14 @@ impl<'c> Union<'c> {
             let member = case.ty.as_ref().map(|ty| match (keyed, mutable) {
                 (true, true) => TokenStream::new(),
                 (true, false) => skip_member(case).unwrap_or_default(),
-                (false, true) => quote!(<#ty as __xt::Member>::transcode_parameter(&*decoder, #id, encoder)?;),
+                (false, true) => quote!(<#ty as __xt::Member>::transcode_parameter(&*decoder, encoder, #id, false)?;),
                 (false, false) => {
-                    quote!(<#ty as __xt::Member>::transcode_member(decoder, #extensibility, encoder)?;)
+                    quote!(<#ty as __xt::Member>::transcode_member(decoder, #extensibility, encoder, #id, false)?;)
                 }
             });
             quote! {
                 let written: #disc_type = #written;
-                __xt::private::transcode(&written, decoder, encoder)?;
+                __xt::private::transcode_discriminator(&written, decoder, #extensibility, encoder)?;
                 #member
             }
         });

@@ -255,6 +255,12 @@ impl<T: DdsType, const N: usize> DdsType for [T; N] {
         core::array::from_fn(|_| T::default_value())
     }
 
+    fn encode_default<S: Sink>(encoder: &mut Encoder<'_, S>) -> Result<(), EncodeError> {
+        let length = encoder.begin_delimited(!T::PRIMITIVE)?;
+        (0..N).try_for_each(|_| T::encode_default(encoder))?;
+        encoder.end_delimited(length)
+    }
+
     fn clear_non_key(&mut self) {
         self.iter_mut().for_each(T::clear_non_key);
     }
@@ -318,6 +324,38 @@ fn skip_map<K: DdsType, V: DdsType>(decoder: &mut Decoder<'_>) -> Result<(), Dec
     Ok(())
 }
 
+/// Entries are written by ascending key, in whatever order they come: the keys are read first, and the values where they
+/// are.
+fn transcode_map<K: DdsType + Ord, V: DdsType, S: Sink>(
+    decoder: &mut Decoder<'_>,
+    encoder: &mut Encoder<'_, S>,
+    bound: Option<usize>,
+) -> Result<(), DecodeError> {
+    let delimited = map_is_delimited::<K, V>();
+    let aggregate = decoder.begin_delimited(delimited)?;
+    let count = decoder.take_count(K::MIN_SIZE + V::MIN_SIZE, bound)?;
+    let mut positions = BTreeMap::new();
+    for _ in 0..count {
+        let key = K::decode(decoder)?;
+        let position = decoder.position();
+        V::skip(decoder)?;
+        if positions.insert(key, position).is_some() {
+            return Err(decoder.error(DecodeErrorKind::DuplicateKey));
+        }
+    }
+    let length = encoder.begin_delimited(delimited).map_err(|error| unwritable(decoder, error))?;
+    encoder.put_len(count).map_err(|error| unwritable(decoder, error))?;
+    for (key, position) in positions {
+        key.encode(encoder).map_err(|error| unwritable(decoder, error))?;
+        let mut value = decoder.clone();
+        value.seek(position);
+        V::transcode_key(&mut value, encoder)?;
+    }
+    encoder.end_delimited(length).map_err(|error| unwritable(decoder, error))?;
+    decoder.end_delimited(aggregate);
+    Ok(())
+}
+
 const fn map_is_delimited<K: DdsType, V: DdsType>() -> bool {
     !(K::PRIMITIVE && V::PRIMITIVE)
 }
@@ -346,9 +384,8 @@ macro_rules! map_impl {
             skip_map::<K, V>(decoder)
         }
 
-        /// Entries are hashed by ascending key, so a map has to be read before it can be written again.
         fn transcode_key<S: Sink>(decoder: &mut Decoder<'_>, encoder: &mut Encoder<'_, S>) -> Result<(), DecodeError> {
-            Self::decode(decoder)?.encode(encoder).map_err(|error| unwritable(decoder, error))
+            transcode_map::<K, V, S>(decoder, encoder, $bound)
         }
 
         fn default_value() -> Self {

@@ -123,6 +123,12 @@ impl<'a> Decoder<'a> {
         self.bytes
     }
 
+    /// The present position, counted from the start of the payload.
+    #[inline]
+    pub(crate) fn position(&self) -> usize {
+        self.position
+    }
+
     /// Moves to `position`, counted from the start of the payload.
     #[inline]
     pub(crate) fn seek(&mut self, position: usize) {

@@ -113,13 +113,13 @@ mod types;
 pub use bounded::{BoundedMap, BoundedVec, ExceedsBound};
 pub use decoder::{Aggregate, Decoder, Parameter};
 pub use encapsulation::{Encapsulation, Endianness, Extensibility, Representation};
-pub use encoder::{Encoder, Form, Length, LengthCode, MAX_DEPTH};
+pub use encoder::{Encoder, Form, Length, LengthCode, MAX_DEPTH, OpenParameter};
 pub use error::{DecodeError, DecodeErrorKind, EncodeError};
 pub use extent::{Extent, Extents};
 pub use member::Member;
 pub use payload::{
-    PayloadKind, TypeSupport, decode, decode_key, decode_key_holder, encode, encode_key, encoded_key_len, encoded_len,
-    key_hash, key_hash_of_payload, key_of,
+    PayloadKind, TypeSupport, decode, decode_key, decode_key_holder, decode_shared, encode, encode_key,
+    encoded_key_len, encoded_len, key_hash, key_hash_of_payload, key_of, serialized_key_of_payload,
 };
 pub use primitive::{Char8, Wchar};
 pub use sink::{CountingSink, Sink, SliceSink};
@@ -144,13 +144,13 @@ pub mod facade {
 pub mod private {
     pub use crate::id_chain::IdChain;
     pub use crate::plain_layout;
-    pub use crate::types::{discriminator, transcode};
+    pub use crate::types::{discriminator, transcode, transcode_discriminator, written};
 
     pub mod facts {
         pub use crate::facts::*;
     }
 
     pub mod structure {
-        pub use crate::structure::{decode, encode, skip, transcode_key};
+        pub use crate::structure::{decode, encode, encode_default, skip, transcode_key};
     }
 }

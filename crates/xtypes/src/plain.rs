@@ -5,6 +5,7 @@
 //! that nothing was left out: what the derive macro writes into the crates of users is safe code.
 #![allow(unsafe_code)]
 
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::marker::PhantomData;
 use core::mem::MaybeUninit;
@@ -318,6 +319,20 @@ pub fn front<T: DdsType>(octets: &[u8]) -> Option<T> {
     let bytes = octets.get(..size_of::<T>()).filter(|_| T::LAYOUT.is_borrowable(Representation::Xcdr2))?;
     // SAFETY: `bytes` are `size_of::<T>()` octets, and the layout says that any octets are a value of `T`.
     Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
+}
+
+/// The value in a payload (with encapsulation header), copied into shared memory without passing through the stack. `None`
+/// where the memory of the value is not its encoding there.
+pub(crate) fn decoded_shared<T: DdsType>(decoder: &mut Decoder<'_>) -> Option<Arc<T>> {
+    let bytes = encoded_bytes::<T>(decoder, 1)?;
+    let mut value = Arc::<T>::new_uninit();
+    let memory = Arc::get_mut(&mut value)?;
+    // SAFETY: `bytes` are `size_of::<T>()` bytes, as `memory` has, which nothing else refers to. The layout says that any
+    // bytes are a value of `T`.
+    unsafe {
+        core::ptr::copy_nonoverlapping(bytes.as_ptr(), memory.as_mut_ptr().cast::<u8>(), bytes.len());
+        Some(value.assume_init())
+    }
 }
 
 /// Reads `count` plain values by copying them, if that is possible here.

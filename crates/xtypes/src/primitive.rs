@@ -234,6 +234,10 @@ impl<T: DdsType> DdsType for Box<T> {
         Box::new(T::default_value())
     }
 
+    fn encode_default<S: Sink>(encoder: &mut Encoder<'_, S>) -> Result<(), EncodeError> {
+        T::encode_default(encoder)
+    }
+
     fn clear_non_key(&mut self) {
         (**self).clear_non_key();
     }

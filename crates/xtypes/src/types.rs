@@ -107,7 +107,8 @@ pub trait DdsType: Clone + 'static {
     /// Those of [`DecodeErrorKind`](crate::DecodeErrorKind) that concern lengths.
     fn skip(decoder: &mut Decoder<'_>) -> Result<(), DecodeError>;
 
-    /// Moves behind a value and writes its KeyHolder in the form that is hashed.
+    /// Reads past a value and writes its key members in the form of the encoder, which is [`Form::Key`](crate::Form) or
+    /// [`Form::KeyHash`](crate::Form). Makes no value of the type: the size of the type does not count towards the stack.
     ///
     /// # Errors
     /// Those of [`DecodeErrorKind`](crate::DecodeErrorKind).
@@ -115,6 +116,14 @@ pub trait DdsType: Clone + 'static {
 
     /// The default value of the type (XTypes 1.3 §7.2.2.4.4.4.7, Table 9): zero, empty, the first literal.
     fn default_value() -> Self;
+
+    /// Writes what `Self::default_value().encode(encoder)` writes. Types of great size do so without making the value.
+    ///
+    /// # Errors
+    /// Those of the sink.
+    fn encode_default<S: Sink>(encoder: &mut Encoder<'_, S>) -> Result<(), EncodeError> {
+        Self::default_value().encode(encoder)
+    }
 
     /// The key of a sample.
     fn key(&self) -> Self::Key;
@@ -138,6 +147,21 @@ pub fn transcode<T: DdsType, S: Sink>(
     value.encode(encoder).map_err(|error| unwritable(decoder, error))
 }
 
+/// Writes the discriminator of a union of this extensibility that was read.
+///
+/// # Errors
+/// The reason why it cannot be written, at the decoder's position.
+pub fn transcode_discriminator<T: DdsType, S: Sink>(
+    discriminator: &T,
+    decoder: &Decoder<'_>,
+    extensibility: Extensibility,
+    encoder: &mut Encoder<'_, S>,
+) -> Result<(), DecodeError> {
+    let written = encoder.effective(extensibility);
+    crate::member::Member::encode_member(discriminator, encoder, written, 0, false)
+        .map_err(|error| unwritable(decoder, error))
+}
+
 /// Reads the discriminator of the mutable union whose members start here.
 ///
 /// # Errors
@@ -147,6 +171,15 @@ pub fn discriminator<T: DdsType>(members: &Decoder<'_>) -> Result<T, DecodeError
         Some(mut value) => T::decode(&mut value),
         None => Err(members.error(DecodeErrorKind::UnknownDiscriminator)),
     }
+}
+
+/// The result of writing what was read: an error is reported at the decoder's position.
+///
+/// # Errors
+/// That of the encoder.
+#[inline]
+pub fn written<R>(result: Result<R, EncodeError>, decoder: &Decoder<'_>) -> Result<R, DecodeError> {
+    result.map_err(|error| unwritable(decoder, error))
 }
 
 /// A key that cannot be written again was not well-formed: the sink of a key hash takes every value of the type.

@@ -168,7 +168,7 @@ impl<T: FlatType> DdsType for Flat<T> {
         if let Some(body) = self.body_for(encoder) {
             return encoder.put(body);
         }
-        if encoder.form() == Form::KeyHash {
+        if encoder.form() != Form::Data {
             let mut decoder = self.decoder().map_err(|_| EncodeError::TooLarge)?;
             // The payload was checked, so only what the sink refuses can be an error.
             return T::transcode_key(&mut decoder, encoder).map_err(|_| EncodeError::BufferTooSmall);
@@ -206,6 +206,10 @@ impl<T: FlatType> DdsType for Flat<T> {
 
     fn default_value() -> Self {
         Self::from_value(&T::default_value()).unwrap_or_else(|_| Self::from_checked(Vec::new()))
+    }
+
+    fn encode_default<S: Sink>(encoder: &mut Encoder<'_, S>) -> Result<(), EncodeError> {
+        T::encode_default(encoder)
     }
 
     fn key(&self) -> T::Key {

@@ -7,6 +7,7 @@ use syn::{Error, Field, GenericArgument, Ident, PathArguments, Result, Type};
 
 use crate::attributes::{Container, Extensibility, MemberAttributes};
 use crate::flat;
+use crate::syntax;
 
 struct Member {
     ident: Ident,
@@ -22,7 +23,7 @@ impl Member {
     /// `<Type as Member>`, blamed on the type in the source.
     fn path(&self) -> TokenStream {
         let ty = &self.ty;
-        quote_spanned! { crate::span_of(ty) => <#ty as __xt::Member> }
+        quote_spanned! { syntax::span_of(ty) => <#ty as __xt::Member> }
     }
 }
 
@@ -59,8 +60,8 @@ impl<'c> Structure<'c> {
         let mut structure = Self { container, base: None, members: Vec::new() };
         for (index, field) in fields.enumerate() {
             let ident = field.ident.clone().ok_or_else(|| Error::new_spanned(field, "the member has no name"))?;
-            crate::check_type(&field.ty)?;
-            let attributes = MemberAttributes::parse(field, &crate::idl_name(&ident), container.hash_ids)?;
+            syntax::check_type(&field.ty)?;
+            let attributes = MemberAttributes::parse(field, &syntax::idl_name(&ident), container.hash_ids)?;
             match attributes.base {
                 Some(span) if index > 0 => return Err(Error::new(span, "the base structure is the first member")),
                 Some(_) => structure.base = Some((ident, field.ty.clone())),
@@ -71,7 +72,7 @@ impl<'c> Structure<'c> {
     }
 
     fn push(&mut self, ident: Ident, field: &Field, attributes: &MemberAttributes) -> Result<()> {
-        let is_option = crate::last_segment(&field.ty).is_some_and(|name| name == "Option");
+        let is_option = syntax::last_segment(&field.ty).is_some_and(|name| name == "Option");
         if let (Some(span), false) = (attributes.optional, is_option) {
             return Err(Error::new(span, "an optional member has the type `Option<T>`"));
         }
@@ -139,6 +140,7 @@ impl<'c> Structure<'c> {
         let length_code = self.container.extensibility().length_code();
         let (layout, key, defaults, clear) =
             (self.layout(), self.key_items(), self.default_value(), self.clear_non_key());
+        let obstacle = self.obstacle();
         quote! {
             #[automatically_derived]
             impl __xt::DdsType for #ident {
@@ -193,6 +195,7 @@ impl<'c> Structure<'c> {
 
                 #defaults
                 #clear
+                #obstacle
             }
         }
     }
@@ -207,6 +210,40 @@ impl<'c> Structure<'c> {
         quote! {
             const LAYOUT: __xt::plain::Layout<Self> =
                 __xt::private::plain_layout!(Self, #extensibility, [ #(#members),* ]);
+        }
+    }
+
+    /// Tells why the structure is not plain.
+    fn obstacle(&self) -> TokenStream {
+        let is_repr_c = self.container.fixed_layout;
+        let base = self.base.iter().map(|(ident, ty)| (ident, ty));
+        let members = base.chain(self.members.iter().map(|member| (&member.ident, &member.ty))).map(|(ident, ty)| {
+            let name = syntax::idl_name(ident);
+            quote! {
+                __xt::private::obstacle::MemberFacts {
+                    name: #name,
+                    offset: ::core::mem::offset_of!(Self, #ident),
+                    size: ::core::mem::size_of::<#ty>(),
+                    obstacle: <#ty as __xt::Member>::obstacle,
+                }
+            }
+        });
+        quote! {
+            fn obstacle(
+                representation: __xt::Representation,
+            ) -> ::core::option::Option<__xt::private::obstacle::Obstacle> {
+                if <Self as __xt::DdsType>::LAYOUT.is_borrowable(representation) {
+                    return ::core::option::Option::None;
+                }
+                let structure = __xt::private::obstacle::Structure {
+                    type_name: <Self as __xt::DdsType>::TYPE_NAME,
+                    extensibility: <Self as __xt::DdsType>::EXTENSIBILITY,
+                    is_repr_c: #is_repr_c,
+                    size: ::core::mem::size_of::<Self>(),
+                    members: &[ #(#members),* ],
+                };
+                ::core::option::Option::Some(structure.obstacle(representation))
+            }
         }
     }
 
@@ -266,8 +303,8 @@ impl<'c> Structure<'c> {
             let (ident, ty) = (&member.ident, &member.ty);
             quote!(<#ty as __xt::DdsType>::member_key(&self.#ident))
         });
-        let types = crate::tuple(&base_type.chain(types).collect::<Vec<_>>());
-        let values = crate::tuple(&base_value.chain(values).collect::<Vec<_>>());
+        let types = syntax::tuple(&base_type.chain(types).collect::<Vec<_>>());
+        let values = syntax::tuple(&base_value.chain(values).collect::<Vec<_>>());
         quote! {
             const HAS_KEY: bool = true;
             const TOPIC_KEY: __xt::KeyFacts = __xt::private::facts::key(#base_facts, #facts);
@@ -591,7 +628,7 @@ impl<'c> Structure<'c> {
         let ident = &self.container.ident;
         let extensibility = self.container.extensibility().tokens();
         let key_ids = self.keys().into_iter().map(|member| &member.id).collect::<Vec<_>>();
-        quote_spanned! { crate::span_of(base) =>
+        quote_spanned! { syntax::span_of(base) =>
             const _: () = {
                 ::core::assert!(
                     <#base as __xt::DdsType>::EXTENSIBILITY as u8 == #extensibility as u8,

@@ -5,6 +5,7 @@ use quote::{quote, quote_spanned};
 use syn::{DataEnum, Error, Expr, ExprLit, ExprUnary, Fields, Ident, Lit, Result, Type, UnOp, Variant, parse_quote};
 
 use crate::attributes::{Container, Extensibility, VariantAttributes};
+use crate::syntax;
 
 pub(crate) struct Case {
     pub(crate) ident: Ident,
@@ -30,7 +31,7 @@ pub(crate) fn expand(container: &Container, data: &DataEnum) -> Result<(TokenStr
         &[("bit_bound", container.bit_bound.map(|(_, span)| span)), ("bitmask", container.bitmask)],
     )?;
     if data.variants.is_empty() {
-        return Err(crate::error_at(container.ident.span(), "a union has at least one member"));
+        return Err(syntax::error_at(container.ident.span(), "a union has at least one member"));
     }
     let union = Union::new(container, data)?;
     let (implementation, (flat, types)) = (union.implementation(), union.flat()?);
@@ -61,7 +62,7 @@ impl<'c> Union<'c> {
             fields => return Err(Error::new_spanned(fields, "a variant of a union holds one value, or none")),
         };
         if let Some(ty) = &ty {
-            crate::check_type(ty)?;
+            syntax::check_type(ty)?;
         }
         if let Some(span) = attributes.default_literal {
             return Err(Error::new(span, "`default_literal` is for enumerations: a union has a `default` variant"));
@@ -114,7 +115,7 @@ impl<'c> Union<'c> {
         if let Some(label) = case.labels.first() {
             return Ok(quote!(#label));
         }
-        let is_integer = crate::last_segment(&self.discriminator)
+        let is_integer = syntax::last_segment(&self.discriminator)
             .is_some_and(|name| ["u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64"].iter().any(|int| name == int));
         let labels: Option<Vec<i128>> =
             self.cases.iter().flat_map(|case| &case.labels).map(integer).collect::<Option<_>>();
@@ -191,7 +192,7 @@ impl<'c> Union<'c> {
 
     fn discriminator_path(&self) -> TokenStream {
         let ty = &self.discriminator;
-        quote_spanned! { crate::span_of(ty) => <#ty as __xt::DdsType> }
+        quote_spanned! { syntax::span_of(ty) => <#ty as __xt::DdsType> }
     }
 
     fn facts(&self) -> TokenStream {
@@ -268,7 +269,7 @@ impl<'c> Union<'c> {
                 None => (quote!(Self::#ident), TokenStream::new()),
                 Some(ty) => (
                     quote!(Self::#ident(value)),
-                    quote_spanned! { crate::span_of(ty) =>
+                    quote_spanned! { syntax::span_of(ty) =>
                         if !#keyed || encoder.form() == __xt::Form::Data {
                             <#ty as __xt::Member>::encode_member(value, encoder, extensibility, #id, false)?;
                         }
@@ -329,7 +330,7 @@ impl<'c> Union<'c> {
             (None, _) => construct(case, &TokenStream::new()),
             (Some(ty), false) => construct(
                 case,
-                &quote_spanned! { crate::span_of(ty) =>
+                &quote_spanned! { syntax::span_of(ty) =>
                     if #keyed && decoder.form() != __xt::Form::Data {
                         <#ty as __xt::DdsType>::default_value()
                     } else {
@@ -339,7 +340,7 @@ impl<'c> Union<'c> {
             ),
             (Some(ty), true) => {
                 let id = case.id;
-                let value = quote_spanned! { crate::span_of(ty) =>
+                let value = quote_spanned! { syntax::span_of(ty) =>
                     match members.find_parameter(#id)? {
                         ::core::option::Option::Some(mut value) => {
                             selected = #id;

@@ -12,7 +12,9 @@ use crate::encapsulation::Representation;
 use crate::encoder::{Encoder, LengthCode};
 use crate::error::{DecodeError, DecodeErrorKind, EncodeError};
 use crate::extent::{Extent, Extents};
-use crate::plain::{self, Layout};
+use crate::plain;
+use crate::plain::layout::Layout;
+use crate::plain::obstacle::{Obstacle, Reason};
 use crate::primitive::leaf_key;
 use crate::sink::Sink;
 use crate::types::{DdsType, KeyFacts, unwritable};
@@ -207,9 +209,15 @@ impl<T: DdsType, const N: usize> DdsType for [T; N] {
     const EXTENTS: Extents = T::EXTENTS.repeat(N).delimited(!T::PRIMITIVE);
     const MEMBER_KEY: KeyFacts =
         KeyFacts { extent: delimited_key(T::MEMBER_KEY.extent.repeat(N), !T::PRIMITIVE), delimited: !T::PRIMITIVE };
-    const LAYOUT: Layout<Self> = Layout::ARRAY;
+    const LAYOUT: Layout<Self> = Layout::array(&T::LAYOUT, T::PRIMITIVE);
 
     leaf_key!();
+
+    fn obstacle(representation: Representation) -> Option<Obstacle> {
+        let is_plain = Self::LAYOUT.is_borrowable(representation);
+        let own = || (!is_plain).then(|| Obstacle::new(Self::TYPE_NAME, Reason::ArrayHeader));
+        T::obstacle(representation).or_else(own)
+    }
 
     #[inline]
     fn encode<S: Sink>(&self, encoder: &mut Encoder<'_, S>) -> Result<(), EncodeError> {

@@ -92,8 +92,10 @@
 extern crate alloc;
 
 mod bounded;
+mod character;
 mod collection;
 mod decoder;
+mod derived;
 mod encapsulation;
 mod encoder;
 mod error;
@@ -102,6 +104,7 @@ mod facts;
 pub mod flat;
 mod id_chain;
 mod member;
+mod parameter;
 mod payload;
 pub mod plain;
 mod primitive;
@@ -111,6 +114,7 @@ mod structure;
 mod types;
 
 pub use bounded::{BoundedMap, BoundedVec, ExceedsBound};
+pub use character::{Char8, Wchar};
 pub use decoder::{Aggregate, Decoder, Parameter};
 pub use encapsulation::{Encapsulation, Endianness, Extensibility, Representation};
 pub use encoder::{Encoder, Form, Length, LengthCode, MAX_DEPTH, OpenParameter};
@@ -121,7 +125,6 @@ pub use payload::{
     PayloadKind, TypeSupport, decode, decode_key, decode_key_holder, decode_shared, encode, encode_key,
     encoded_key_len, encoded_len, key_hash, key_hash_of_payload, key_of, serialized_key_of_payload,
 };
-pub use primitive::{Char8, Wchar};
 pub use sink::{CountingSink, Sink, SliceSink};
 pub use string::{BoundedString, BoundedWString, WString};
 pub use structure::Structure;
@@ -142,9 +145,13 @@ pub mod facade {
 /// What `#[derive(DdsType)]` refers to. Not for applications.
 #[doc(hidden)]
 pub mod private {
+    pub use crate::derived::{discriminator, transcode, transcode_discriminator, written};
     pub use crate::id_chain::IdChain;
     pub use crate::plain_layout;
-    pub use crate::types::{discriminator, transcode, transcode_discriminator, written};
+
+    pub mod obstacle {
+        pub use crate::plain::obstacle::{MemberFacts, Obstacle, Reason, Structure};
+    }
 
     pub mod facts {
         pub use crate::facts::*;

@@ -4,7 +4,8 @@ use crate::decoder::Decoder;
 use crate::encapsulation::{Extensibility, Representation};
 use crate::encoder::{Encoder, OpenParameter};
 use crate::error::{DecodeError, EncodeError};
-use crate::plain::MemberLayout;
+use crate::plain::layout::MemberLayout;
+use crate::plain::obstacle::{Obstacle, Reason};
 use crate::sink::Sink;
 use crate::types::{DdsType, unwritable};
 
@@ -34,6 +35,10 @@ pub trait Member: Clone {
 
     #[doc(hidden)]
     fn seal(seal: sealed::Seal);
+
+    /// [`DdsType::obstacle`], of a member.
+    #[doc(hidden)]
+    fn obstacle(representation: Representation) -> Option<Obstacle>;
 
     /// The value, when present.
     fn value(&self) -> Option<&Self::Value>;
@@ -182,6 +187,10 @@ impl<T: DdsType> Member for T {
 
     fn seal(_: sealed::Seal) {}
 
+    fn obstacle(representation: Representation) -> Option<Obstacle> {
+        <T as DdsType>::obstacle(representation)
+    }
+
     #[inline]
     fn value(&self) -> Option<&T> {
         Some(self)
@@ -209,6 +218,10 @@ impl<T: DdsType> Member for Option<T> {
     const LAYOUT: MemberLayout = MemberLayout::NONE;
 
     fn seal(_: sealed::Seal) {}
+
+    fn obstacle(_: Representation) -> Option<Obstacle> {
+        Some(Obstacle::new(T::TYPE_NAME, Reason::Optional))
+    }
 
     #[inline]
     fn value(&self) -> Option<&T> {

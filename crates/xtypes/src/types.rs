@@ -1,11 +1,12 @@
 //! The trait that makes a Rust type a DDS type.
 
 use crate::decoder::Decoder;
-use crate::encapsulation::Extensibility;
+use crate::encapsulation::{Extensibility, Representation};
 use crate::encoder::{Encoder, LengthCode};
 use crate::error::{DecodeError, DecodeErrorKind, EncodeError};
 use crate::extent::{Extent, Extents};
-use crate::plain::Layout;
+use crate::plain::layout::Layout;
+use crate::plain::obstacle::{Obstacle, Reason};
 use crate::sink::Sink;
 
 /// What is known about a type as (part of) a key.
@@ -89,6 +90,13 @@ pub trait DdsType: Clone + 'static {
     /// What this type contributes to the key of a structure when it is a key member: its own key members, or itself.
     type MemberKey;
 
+    /// Why values cannot be made and read in the memory of a payload; `None` if they can.
+    #[doc(hidden)]
+    fn obstacle(representation: Representation) -> Option<Obstacle> {
+        let is_plain = Self::LAYOUT.is_borrowable(representation);
+        (!is_plain).then(|| Obstacle::new(Self::TYPE_NAME, Reason::Kind))
+    }
+
     /// Writes the part of the value that the encoder's form names.
     ///
     /// # Errors
@@ -133,53 +141,6 @@ pub trait DdsType: Clone + 'static {
 
     /// Sets to their defaults the members that are not part of the key.
     fn clear_non_key(&mut self) {}
-}
-
-/// Writes a value that was read.
-///
-/// # Errors
-/// The reason why it cannot be written, at the decoder's position.
-pub fn transcode<T: DdsType, S: Sink>(
-    value: &T,
-    decoder: &Decoder<'_>,
-    encoder: &mut Encoder<'_, S>,
-) -> Result<(), DecodeError> {
-    value.encode(encoder).map_err(|error| unwritable(decoder, error))
-}
-
-/// Writes the discriminator of a union of this extensibility that was read.
-///
-/// # Errors
-/// The reason why it cannot be written, at the decoder's position.
-pub fn transcode_discriminator<T: DdsType, S: Sink>(
-    discriminator: &T,
-    decoder: &Decoder<'_>,
-    extensibility: Extensibility,
-    encoder: &mut Encoder<'_, S>,
-) -> Result<(), DecodeError> {
-    let written = encoder.effective(extensibility);
-    crate::member::Member::encode_member(discriminator, encoder, written, 0, false)
-        .map_err(|error| unwritable(decoder, error))
-}
-
-/// Reads the discriminator of the mutable union whose members start here.
-///
-/// # Errors
-/// [`DecodeErrorKind::UnknownDiscriminator`](crate::DecodeErrorKind) without one, and those of the value.
-pub fn discriminator<T: DdsType>(members: &Decoder<'_>) -> Result<T, DecodeError> {
-    match members.find_parameter(0)? {
-        Some(mut value) => T::decode(&mut value),
-        None => Err(members.error(DecodeErrorKind::UnknownDiscriminator)),
-    }
-}
-
-/// The result of writing what was read: an error is reported at the decoder's position.
-///
-/// # Errors
-/// That of the encoder.
-#[inline]
-pub fn written<R>(result: Result<R, EncodeError>, decoder: &Decoder<'_>) -> Result<R, DecodeError> {
-    result.map_err(|error| unwritable(decoder, error))
 }
 
 /// A key that cannot be written again was not well-formed: the sink of a key hash takes every value of the type.

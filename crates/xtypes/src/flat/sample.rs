@@ -10,7 +10,9 @@ use crate::encapsulation::{Encapsulation, Endianness, Extensibility, Representat
 use crate::encoder::{Encoder, Form, LengthCode};
 use crate::error::{DecodeError, EncodeError};
 use crate::extent::{Extents, padding};
-use crate::flat::{self, Build, FlatError, FlatType};
+use crate::flat::error::FlatError;
+use crate::flat::flat_type::{Build, FlatType};
+use crate::flat::payload::{builder_in_vec, view};
 use crate::payload::{decode, encode, encoded_len};
 use crate::sink::Sink;
 use crate::types::{DdsType, KeyFacts};
@@ -47,7 +49,7 @@ impl<T: FlatType> Flat<T> {
     where
         F: for<'x> Build<'x, T>,
     {
-        let _ = build(flat::builder_in_vec::<T>(&mut buffer)?)?;
+        let _ = build(builder_in_vec::<T>(&mut buffer)?)?;
         Ok(Self::from_checked(buffer))
     }
 
@@ -64,9 +66,9 @@ impl<T: FlatType> Flat<T> {
     /// The sample in a payload (with encapsulation header) of XCDR2.
     ///
     /// # Errors
-    /// Those of [`flat::view`].
+    /// Those of [`view`](crate::flat::view()).
     pub fn from_payload(payload: Vec<u8>) -> Result<Self, DecodeError> {
-        flat::view::<T>(&payload)?;
+        view::<T>(&payload)?;
         Ok(Self::from_checked(payload))
     }
 

@@ -196,3 +196,18 @@ fn long_plain_values_come_in_place_or_decoded() {
         assert_eq!(*value, [f64::from(number); 4000]);
     }
 }
+
+#[test]
+fn refused_loan_names_the_missing_attributes() {
+    #[derive(Clone, DdsType)]
+    struct Counter {
+        count: u32,
+    }
+    let participant = participant(59);
+    let writer = participant.topic::<Counter>("counters").unwrap().writer_builder().build().unwrap();
+    writer.write(&Counter { count: 1 }).unwrap();
+    let Err(Error::PreconditionNotMet(problem)) = writer.loan() else { panic!("the type is not plain") };
+    assert!(problem.starts_with("a sample of Counter cannot be lent in XCDR"), "{problem}");
+    assert!(problem.contains("#[repr(C)]"), "{problem}");
+    assert!(problem.ends_with("; or use write"), "{problem}");
+}

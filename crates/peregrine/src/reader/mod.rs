@@ -508,6 +508,16 @@ impl<T: DdsType> DataReader<T> {
     }
 
     fn decode_all(&self, selected: Vec<Selected>) -> Vec<Sample<T>> {
+        if selected.is_empty() {
+            self.inner.core.give_back(selected);
+            return Vec::new();
+        }
+        self.decode_some(selected)
+    }
+
+    /// Not inlined: the values of a large type take stack here, and a call without samples must not need it.
+    #[inline(never)]
+    fn decode_some(&self, selected: Vec<Selected>) -> Vec<Sample<T>> {
         let samples: Vec<Sample<T>> = selected.iter().map(Sample::decode).collect();
         self.decoded(selected, &samples);
         samples

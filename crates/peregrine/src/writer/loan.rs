@@ -7,7 +7,7 @@ use std::ops::{Deref, DerefMut};
 use peregrine_rtps::id::KeyHash;
 use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::{Instant, Timestamp};
-use peregrine_xtypes::{DdsType, plain};
+use peregrine_xtypes::{DdsType, Representation, plain};
 
 use super::DataWriter;
 use super::lent::{Filled, Lent};
@@ -38,16 +38,16 @@ impl<T: DdsType> DataWriter<T> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::PreconditionNotMet`] where the type is not [plain](peregrine_xtypes#plain-types) in the representation that
-    /// the writer offers, or not all octets are a value of it, as of a `bool`; [`Error::NotEnabled`];
-    /// [`Error::AlreadyDeleted`].
+    /// [`Error::PreconditionNotMet`] where the type is not [plain](crate::xtypes#plain-types) in the representation that
+    /// the writer offers, or not all bytes are a value of it, as of a `bool`: the error names the member or the missing
+    /// attribute; [`Error::NotEnabled`]; [`Error::AlreadyDeleted`].
     pub fn loan(&self) -> Result<WriteLoan<T>, Error> {
         let inner = &self.inner;
         let representation = inner.enabled()?.representation;
         let not_plain = || {
-            let problem = "cannot be lent: it is not plain in the writer's representation, or has members of which not \
-                           all octets are a value; use write";
-            Error::PreconditionNotMet(format!("type {} {problem}", T::TYPE_NAME))
+            let (name, version) = (T::TYPE_NAME, representation_name(representation));
+            let reason = plain::obstacle::<T>(representation).map(|obstacle| obstacle.to_string()).unwrap_or_default();
+            Error::PreconditionNotMet(format!("a sample of {name} cannot be lent in {version}: {reason}; or use write"))
         };
         let len = plain::payload_len::<T>(representation).ok_or_else(not_plain)?;
         let lent = inner.lend(len, |octets| plain::place::<T>(octets, representation))?;
@@ -91,6 +91,13 @@ impl<T: DdsType> DataWriter<T> {
         inner.check_usable(&mut guard)?;
         inner.note_instance(&guard, instance, &*sample)?;
         inner.put_filled(guard, instance, source_timestamp, sample.lent.into_filled(), at)
+    }
+}
+
+const fn representation_name(representation: Representation) -> &'static str {
+    match representation {
+        Representation::Xcdr1 => "XCDR1",
+        Representation::Xcdr2 => "XCDR2",
     }
 }
 

@@ -24,7 +24,8 @@ use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::{Instant, Span, Timestamp};
 use peregrine_rtps::writer::{Batching, WriterCounters};
 use peregrine_xtypes::{
-    DdsType, Endianness, Representation, decode, decode_key_holder, encode, encode_key, encoded_key_len, encoded_len,
+    DdsType, Endianness, PayloadKind, Representation, decode_key_holder, encode, encode_key, encoded_key_len,
+    encoded_len, serialized_key_of_payload,
 };
 
 pub use any::AnyDataWriter;
@@ -40,7 +41,7 @@ use crate::driver::participant::ParticipantCore;
 use crate::driver::topic::Listening;
 use crate::driver::writer::{PayloadSlot, WriteFailure, WriterCore, WriterState};
 use crate::driver::{now, wait_until, wall, wall_at};
-use crate::entity::{instance_of, serialized_key};
+use crate::entity::instance_of;
 use crate::error::Error;
 use crate::listener::DataWriterListener;
 use crate::publisher::Publisher;
@@ -73,7 +74,7 @@ pub(crate) struct WriterInner<T: DdsType> {
     publisher: Publisher,
     topic: Topic<T>,
     qos: Mutex<DataWriterQos>,
-    /// Serialized keys of the instances registered.
+    /// Serialized keys of the registered instances, as they are sent.
     keys: Mutex<HashMap<KeyHash, Vec<u8>>>,
     listener: Mutex<Listening<dyn DataWriterListener<T>>>,
     condition: StatusCondition,
@@ -512,7 +513,7 @@ impl<T: DdsType> WriterInner<T> {
         }
         // What nobody may ask for again, the history does not know either.
         if let Entry::Vacant(vacant) = lock(&self.keys).entry(instance) {
-            vacant.insert(serialized_key(value)?);
+            vacant.insert(self.serialized_key(value)?);
         }
         Ok(())
     }
@@ -522,7 +523,8 @@ impl<T: DdsType> WriterInner<T> {
         if !T::HAS_KEY || lock(&self.keys).contains_key(&instance) {
             return Ok(());
         }
-        let key = serialized_key(&decode::<T>(payload)?)?;
+        let representation = self.enabled()?.representation;
+        let key = serialized_key_of_payload::<T>(payload, PayloadKind::Data, representation)?;
         lock(&self.keys).entry(instance).or_insert(key);
         Ok(())
     }
@@ -647,7 +649,7 @@ impl<T: DdsType> WriterInner<T> {
     /// Unregisters all instances, which disposes them unless WRITER_DATA_LIFECYCLE says otherwise, and takes the writer
     /// out of the domain (DDS 1.4 §2.2.3.21).
     fn retire(&self) {
-        // Whoever changes policies holds their lock, then takes that of the state.
+        // `set_qos` locks the policies before the state: this order avoids a deadlock.
         let disposes = T::HAS_KEY && self.autodispose();
         let mut state = self.core.lock();
         if state.closed {
@@ -656,10 +658,8 @@ impl<T: DdsType> WriterInner<T> {
         // Being unmatched unregisters them; only disposing them takes samples.
         if disposes {
             for (instance, key) in std::mem::take(&mut *lock(&self.keys)) {
-                let key = decode_key_holder::<T>(&key).ok().and_then(|holder| self.serialized_key(&holder).ok());
-                let change = key.map(|key| ending(ChangeKind::DisposedUnregistered, instance, key));
-                // Where there is no room any more, readers see the instance lose its writer.
-                drop(change.map(|change| state.writer.write(now(), change)));
+                // Without room for the sample, readers see the instance lose its writer.
+                drop(state.writer.write(now(), ending(ChangeKind::DisposedUnregistered, instance, key)));
             }
         }
         state.writer.request_acknowledgement(now());

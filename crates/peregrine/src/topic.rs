@@ -107,7 +107,7 @@ impl<T: DdsType> Topic<T> {
 
     /// A writer to be described further.
     pub fn writer_builder(&self) -> DataWriterBuilder<T> {
-        self.participant.publisher(PublisherQos::default()).writer(self)
+        self.participant.checked_publisher(PublisherQos::default()).writer(self)
     }
 
     /// A reader with default policies.
@@ -120,7 +120,7 @@ impl<T: DdsType> Topic<T> {
 
     /// A reader to be described further.
     pub fn reader_builder(&self) -> DataReaderBuilder<T> {
-        self.participant.subscriber(SubscriberQos::default()).reader(self)
+        self.participant.checked_subscriber(SubscriberQos::default()).reader(self)
     }
 
     /// INCONSISTENT_TOPIC.
@@ -145,7 +145,10 @@ impl<T: DdsType> Topic<T> {
 
     /// Who is told of these statuses from now on; `None` for nobody.
     pub fn set_listener(&self, listener: Option<Arc<dyn TopicListener>>, mask: StatusMask) {
-        self.core.lock().own = listener.map(|listener| (Told::hook(listener), mask));
+        let listener = listener.map(|listener| (Told::hook(listener), mask));
+        let gone = std::mem::replace(&mut self.core.lock().own, listener);
+        // The old listener may own entities: it is dropped without the lock.
+        drop(gone);
     }
 }
 

@@ -91,7 +91,7 @@ fn take(reader: &DataReader<Plain>, form: Form) -> Plain {
         Form::Loan => *reader.take_loaned(&Selector::ANY).unwrap().first().unwrap().borrow().unwrap(),
         Form::Each => {
             let mut seen = None;
-            reader.take_each(&Selector::ANY, |sample| seen = Some(sample.decode().unwrap()));
+            reader.take_each(&Selector::ANY, |sample| seen = Some(sample.decode().unwrap())).unwrap();
             seen.unwrap()
         }
         Form::Next => reader.take_next().unwrap().unwrap().data.unwrap(),
@@ -126,12 +126,14 @@ fn exchange_flat(domain: u32, config: DomainConfig, len: usize, by_shared_memory
                 image.camera("front")?.number(number)?.finish()
             });
             writer.write_flat(built.unwrap()).unwrap();
-            assert!(reader.wait_for_data(PATIENCE));
+            assert!(reader.wait_for_data(PATIENCE).unwrap());
             let mut seen = None;
-            reader.take_each(&Selector::ANY, |sample| {
-                let image = sample.view().unwrap();
-                seen = Some((image.number(), image.pixels().as_slice().map(|pixels| pixels[len - 1])));
-            });
+            reader
+                .take_each(&Selector::ANY, |sample| {
+                    let image = sample.view().unwrap();
+                    seen = Some((image.number(), image.pixels().as_slice().map(|pixels| pixels[len - 1])));
+                })
+                .unwrap();
             assert_eq!(seen, Some((number, Some(number as u8))));
         }
         let after = dhat::HeapStats::get();
@@ -156,9 +158,9 @@ fn exchange_lent<const N: usize>(domain: u32, config: DomainConfig) -> u64 {
             let mut sample = writer.loan().unwrap();
             sample.fill(number);
             writer.write_loan(sample).unwrap();
-            assert!(reader.wait_for_data(PATIENCE));
+            assert!(reader.wait_for_data(PATIENCE).unwrap());
             let mut seen = None;
-            reader.take_each(&Selector::ANY, |sample| seen = sample.borrow().map(|value| value[N - 1]));
+            reader.take_each(&Selector::ANY, |sample| seen = sample.borrow().map(|value| value[N - 1])).unwrap();
             assert_eq!(seen, Some(number));
         }
         dhat::HeapStats::get().total_blocks - before

@@ -87,7 +87,7 @@ fn assert_is(image: ImageView<'_>, number: u64) {
 
 /// Takes the next sample on loan and looks at it.
 fn take_one<T: DdsType>(reader: &DataReader<T>, look: impl FnOnce(&LoanedSample<T>)) {
-    assert!(reader.wait_for_data(PATIENCE));
+    assert!(reader.wait_for_data(PATIENCE).unwrap());
     let loan = reader.take_loaned(&Selector { max_samples: 1, ..Selector::ANY }).unwrap();
     look(loan.first().unwrap());
 }
@@ -166,7 +166,7 @@ fn what_a_reader_holds_is_not_written_over() {
     for path in PATHS {
         let (writer, reader) = pair::<Flat<Image>, Flat<Image>>(58, path, 1);
         writer.write_flat(build(&writer, 7)).unwrap();
-        assert!(reader.wait_for_data(PATIENCE));
+        assert!(reader.wait_for_data(PATIENCE).unwrap());
         let held = reader.take_loaned(&Selector::ANY).unwrap();
         let image = held.first().unwrap().view().unwrap();
         assert_is(image, 7);

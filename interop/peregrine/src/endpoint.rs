@@ -115,7 +115,7 @@ fn create_writer<T: Content>(
     qos: EndpointQos,
 ) -> Result<Box<dyn Writer>> {
     let news = News::default();
-    let publisher = participant.publisher(qos.publisher());
+    let publisher = participant.publisher(qos.publisher())?;
     let topic = participant.topic::<T>(topic)?;
     let writer = publisher.writer(&topic).qos(qos.writer()).listener(news.clone(), StatusMask::ALL).build()?;
     Ok(Box::new(WriterOf { writer, news }))
@@ -127,7 +127,7 @@ fn create_reader<T: Content>(
     qos: EndpointQos,
 ) -> Result<Box<dyn Reader>> {
     let news = News::default();
-    let subscriber = participant.subscriber(qos.subscriber());
+    let subscriber = participant.subscriber(qos.subscriber())?;
     let topic = participant.topic::<T>(topic)?;
     let reader = subscriber.reader(&topic).qos(qos.reader()).listener(news.clone(), StatusMask::ALL).build()?;
     Ok(Box::new(ReaderOf { reader, news }))

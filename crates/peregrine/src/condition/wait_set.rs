@@ -75,7 +75,11 @@ impl WaitSet {
             return Err(Error::PreconditionNotMet("the condition is not attached to this wait set".to_owned()));
         };
         condition.0.unwatch(found.watch);
-        *attached = attached.iter().filter(|a| a.condition != condition).cloned().collect();
+        let left = attached.iter().filter(|a| a.condition != condition).cloned().collect();
+        let before = std::mem::replace(&mut *attached, left);
+        drop(attached);
+        // The condition may be the last handle of a query of the application: the query is dropped without the lock.
+        drop(before);
         Ok(())
     }
 
@@ -103,9 +107,9 @@ impl WaitSet {
         if self.is_waiting.swap(true, Ordering::AcqRel) {
             return Err(Error::PreconditionNotMet("another thread waits on this wait set already".to_owned()));
         }
+        let waiting = Waiting(self);
         let found = self.wait_alone(active, timeout);
-        *self.signal.sleeper.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        self.is_waiting.store(false, Ordering::Release);
+        drop(waiting);
         if found {
             return Ok(());
         }
@@ -144,6 +148,16 @@ impl WaitSet {
 
     fn lock(&self) -> MutexGuard<'_, Arc<[Attached]>> {
         self.attached.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The one thread that waits. A query of the application may end the wait by a panic.
+struct Waiting<'s>(&'s WaitSet);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        *self.0.signal.sleeper.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.0.is_waiting.store(false, Ordering::Release);
     }
 }
 

@@ -4,6 +4,7 @@ use std::any::Any;
 use std::sync::{Arc, Weak};
 
 use peregrine_rtps::id::Guid;
+use peregrine_rtps::qos::Limit;
 use peregrine_xtypes::DdsType;
 
 use super::builder::machine;
@@ -56,6 +57,10 @@ impl<T: DdsType> AnyWriter for WriterInner<T> {
         self.enabled.get_or_init(|| Enabled {
             representation: representation(&qos.data_representation),
             max_blocking_time: qos.reliability.max_blocking_time,
+            max_instances: match qos.resource_limits.max_instances {
+                Limit::At(n) => n as usize,
+                Limit::Unlimited => usize::MAX,
+            },
             liveliness: qos.liveliness.kind,
         });
         drop(state);

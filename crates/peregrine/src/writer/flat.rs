@@ -7,11 +7,12 @@ use peregrine_rtps::id::KeyHash;
 use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::{Instant, Timestamp};
 use peregrine_xtypes::flat::{self, Build, Flat, FlatError, FlatType};
-use peregrine_xtypes::{DdsType, DecodeError, EncodeError, PayloadKind, Representation, key_hash_of_payload};
+use peregrine_xtypes::{DdsType, DecodeError, EncodeError, PayloadKind, Representation, decode, key_hash_of_payload};
 
 use super::lent::Lent;
 use super::{DataWriter, ENCAPSULATION_OCTETS};
 use crate::driver::{now, wall_at};
+use crate::entity::serialized_key;
 use crate::error::Error;
 
 /// The value begins at a multiple of this, so that its numbers can be seen in place.
@@ -124,8 +125,9 @@ impl<T: FlatType> DataWriter<Flat<T>> {
         let inner = &self.inner;
         inner.check_own(&sample.lent)?;
         let instance = sample.instance()?;
-        inner.note_instance_of_payload(instance, sample.lent.octets())?;
-        inner.put_filled(inner.core.lock(), instance, source_timestamp, sample.lent.into_filled(), at)
+        let is_new = T::HAS_KEY && inner.is_new(instance)?;
+        let key = if is_new { Some(serialized_key(&decode::<Flat<T>>(sample.lent.octets())?)?) } else { None };
+        inner.put_filled(inner.core.lock(), instance, source_timestamp, sample.lent.into_filled(), key, at)
     }
 }
 

@@ -83,14 +83,14 @@ impl<T: DdsType> DataWriter<T> {
         if !T::HAS_KEY {
             return match sample.lent.into_filled() {
                 Filled::Slot(slot) => inner.put_slot(inner.core.lock(), source_timestamp, slot, at),
-                filled => inner.put_filled(inner.core.lock(), KeyHash::NIL, source_timestamp, filled, at),
+                filled => inner.put_filled(inner.core.lock(), KeyHash::NIL, source_timestamp, filled, None, at),
             };
         }
         let instance = instance_of::<T>(&sample);
         let mut guard = inner.core.lock();
         inner.check_usable(&mut guard)?;
-        inner.note_instance(&guard, instance, &*sample)?;
-        inner.put_filled(guard, instance, source_timestamp, sample.lent.into_filled(), at)
+        let key = inner.key_if_new(&guard, instance, &*sample)?;
+        inner.put_filled(guard, instance, source_timestamp, sample.lent.into_filled(), key, at)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use peregrine_rtps::discovery::data::{ParticipantData, PublicationData, SubscriptionData};
+use peregrine_rtps::discovery::data::{NAME_OCTETS_MAX, ParticipantData, PublicationData, SubscriptionData};
 use peregrine_rtps::id::{DomainId, Guid, GuidPrefix};
 use peregrine_rtps::participant::{Addresses, Participant, ParticipantConfig, ParticipantCounters, PeerDrops};
 use peregrine_rtps::qos::{ParticipantQos, PublisherQos, SubscriberQos, TopicQos};
@@ -21,7 +21,7 @@ use crate::driver::participant::ParticipantCore;
 use crate::driver::topic::{Listening, TopicCore};
 use crate::driver::{now, wall};
 use crate::entity::random_u64;
-use crate::error::Error;
+use crate::error::{BadParameter, Error, Unsupported};
 use crate::listener::{DomainParticipantListener, TopicListener};
 use crate::publisher::{Publisher, PublisherInner};
 use crate::qos;
@@ -116,7 +116,7 @@ impl DomainParticipant {
         qos::check_participant(&qos)?;
         let mut state = self.inner.lock();
         if state.qos.properties != qos.properties {
-            return Err(Error::Unsupported("properties of a participant cannot change once it exists".to_owned()));
+            return Err(Unsupported::PropertyChange.into());
         }
         state.qos = qos.clone();
         drop(state);
@@ -316,8 +316,10 @@ impl ParticipantBuilder {
     /// cannot be resolved, or the system refuses sockets or threads.
     pub fn build(self) -> Result<DomainParticipant, Error> {
         self.config.check()?;
-        if self.domain_tag.len() > 256 || self.name.len() > 256 {
-            return Err(Error::bad_parameter("a name or domain tag is longer than 256 octets".to_owned()));
+        for (argument, text) in [("domain_tag", &self.domain_tag), ("name", &self.name)] {
+            if text.len() > NAME_OCTETS_MAX {
+                return Err(BadParameter::TooLong { argument, len: text.len(), max: NAME_OCTETS_MAX }.into());
+            }
         }
         qos::check_participant(&self.qos)?;
         let handle = DomainHandle::get(self.domain, &self.config)?;

@@ -9,7 +9,7 @@ use peregrine_xtypes::DdsType;
 
 use crate::condition::StatusCondition;
 use crate::driver::topic::{TopicCore, TopicHook};
-use crate::error::Error;
+use crate::error::{BadParameter, Error};
 use crate::listener::TopicListener;
 use crate::participant::DomainParticipant;
 use crate::qos;
@@ -27,10 +27,12 @@ pub struct Topic<T> {
 
 impl<T: DdsType> Topic<T> {
     pub(crate) fn new(participant: &DomainParticipant, name: &str, qos: Option<TopicQos>) -> Result<Self, Error> {
-        if name.is_empty() || name.len() > NAME_OCTETS_MAX {
-            let problem =
-                format!("topic name \"{name}\" has {} octets, permitted are 1 to {NAME_OCTETS_MAX}", name.len());
-            return Err(Error::bad_parameter(problem));
+        if name.is_empty() {
+            return Err(BadParameter::EmptyTopicName.into());
+        }
+        if name.len() > NAME_OCTETS_MAX {
+            let argument = "the name of the topic, in bytes,";
+            return Err(BadParameter::TooLong { argument, len: name.len(), max: NAME_OCTETS_MAX }.into());
         }
         if let Some(qos) = &qos {
             qos::check_topic(qos)?;

@@ -139,7 +139,7 @@ fn a_sample_serialized_by_the_writer_of_it_arrives() {
     let instance = writer.register_instance(&value).unwrap();
     let mut hash = [0; 16];
     hash[..4].copy_from_slice(&value.id.to_be_bytes());
-    assert_eq!(instance, peregrine::InstanceHandle::from_key_hash(hash));
+    assert_eq!(instance, peregrine::InstanceHandle(hash));
     // CDR little endian, two octets of padding: id, alignment, value, length, octets.
     #[rustfmt::skip]
     let bytes = [

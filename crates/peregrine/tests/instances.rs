@@ -67,7 +67,7 @@ fn an_instance_that_is_not_registered_cannot_be_unregistered() {
     assert!(matches!(writer.unregister_instance(&Reading::new(1, 0)), Err(Error::PreconditionNotMet(_))));
     let handle = writer.register_instance(&Reading::new(2, 0)).unwrap();
     writer.write_serialized(handle, 12, |octets| octets.fill(0)).unwrap();
-    let unknown = InstanceHandle::from_key_hash([7; 16]);
+    let unknown = InstanceHandle([7; 16]);
     assert!(matches!(writer.write_serialized(unknown, 12, |_| unreachable!()), Err(Error::BadParameter(_))));
     writer.unregister_instance_at(&Reading::new(2, 0), Timestamp::from_unix_nanos(1)).unwrap();
 }
@@ -85,7 +85,7 @@ fn disposing_registers_an_instance() {
     assert_eq!(writer.get_key_value(handle).unwrap().id, 1);
     writer.wait_for_readers(1, PATIENCE).unwrap();
     writer.wait_for_acknowledgments(PATIENCE).unwrap();
-    assert_eq!(reader.wait_and_take(PATIENCE).unwrap().info.instance, handle.0);
+    assert_eq!(reader.wait_and_take(PATIENCE).unwrap().info.instance, handle);
     writer.unregister_instance(&Reading::new(1, 0)).unwrap();
 }
 

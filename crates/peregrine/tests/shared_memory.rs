@@ -455,7 +455,7 @@ fn instances_live_and_end_as_over_the_network() {
     let values: Vec<_> = samples.iter().filter_map(|sample| sample.data.as_ref()).map(|named| named.value).collect();
     assert_eq!(values, [1, 2]);
     let states = handles.map(|handle| {
-        let last = samples.iter().rev().find(|sample| sample.info.instance == handle.0);
+        let last = samples.iter().rev().find(|sample| sample.info.instance == handle);
         last.unwrap().info.instance_state
     });
     // To unregister is to dispose, unless the writer's policies say otherwise.

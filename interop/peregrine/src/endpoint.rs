@@ -228,20 +228,13 @@ fn describe<T: Content>(sample: &peregrine::Sample<T>) -> Taken {
             valid: true,
             instance,
         },
-        None => Taken {
-            key: key_of(InstanceHandle(sample.info.instance)),
-            seq: 0,
-            size: 0,
-            intact: true,
-            valid: false,
-            instance,
-        },
+        None => Taken { key: key_of(sample.info.instance), seq: 0, size: 0, intact: true, valid: false, instance },
     }
 }
 
 /// A key of at most 16 octets stands in the key hash itself, big endian (RTPS 2.5 §9.6.4.8).
 fn key_of(handle: InstanceHandle) -> u32 {
-    let [a, b, c, d, ..] = handle.0.0;
+    let [a, b, c, d, ..] = handle.0;
     u32::from_be_bytes([a, b, c, d])
 }
 

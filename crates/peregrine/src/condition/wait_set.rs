@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::Condition;
 use crate::driver::domain::Domain;
 use crate::driver::{Parker, now};
-use crate::error::Error;
+use crate::error::{Error, Precondition, Timeout};
 
 /// Waits until one of the conditions attached to it is true.
 ///
@@ -72,7 +72,7 @@ impl WaitSet {
         let condition = condition.into();
         let mut attached = self.lock();
         let Some(found) = attached.iter().find(|a| a.condition == condition) else {
-            return Err(Error::PreconditionNotMet("the condition is not attached to this wait set".to_owned()));
+            return Err(Precondition::NotAttached.into());
         };
         condition.0.unwatch(found.watch);
         let left = attached.iter().filter(|a| a.condition != condition).cloned().collect();
@@ -105,7 +105,7 @@ impl WaitSet {
     /// See [`Self::wait`].
     pub fn wait_into(&self, active: &mut Vec<Condition>, timeout: Duration) -> Result<(), Error> {
         if self.is_waiting.swap(true, Ordering::AcqRel) {
-            return Err(Error::PreconditionNotMet("another thread waits on this wait set already".to_owned()));
+            return Err(Precondition::AlreadyWaiting.into());
         }
         let waiting = Waiting(self);
         let found = self.wait_alone(active, timeout);
@@ -114,7 +114,7 @@ impl WaitSet {
             return Ok(());
         }
         let conditions = self.lock().len();
-        Err(Error::Timeout(format!("none of {conditions} conditions became true within {timeout:?}")))
+        Err(Timeout::NoCondition { conditions, waited: timeout }.into())
     }
 
     fn wait_alone(&self, active: &mut Vec<Condition>, timeout: Duration) -> bool {

@@ -33,7 +33,7 @@ pub(crate) struct TopicState {
 
 /// One topic of a participant.
 pub(crate) struct TopicCore {
-    pub(crate) name: String,
+    pub(crate) name: Arc<str>,
     pub(crate) type_name: &'static str,
     domain: Arc<Domain>,
     state: Mutex<TopicState>,
@@ -58,7 +58,7 @@ impl TopicCore {
             upper: None,
             wakers: Wakers::default(),
         };
-        Self { name, type_name, domain, state: Mutex::new(state), shared: Mutex::new(Weak::<()>::new()) }
+        Self { name: name.into(), type_name, domain, state: Mutex::new(state), shared: Mutex::new(Weak::<()>::new()) }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, TopicState> {

@@ -31,8 +31,9 @@ use crate::driver::participant::ParticipantCore;
 use crate::driver::reader::{ReaderCore, ReaderState};
 use crate::driver::topic::Listening;
 use crate::driver::{now, wait_until};
+use crate::endpoint::why_unmatched;
 use crate::entity::instance_of;
-use crate::error::Error;
+use crate::error::{BadParameter, Error, Precondition, Timeout};
 use crate::listener::DataReaderListener;
 use crate::status::{
     IncompatibleQosStatus, LivelinessChangedStatus, MatchedStatus, RequestedDeadlineMissedStatus, SampleLostStatus,
@@ -327,8 +328,8 @@ impl<T: DdsType> DataReader<T> {
     /// [`Error::BadParameter`] when the reader does not know the instance, or its key never came.
     pub fn get_key_value(&self, instance: InstanceHandle) -> Result<T, Error> {
         let state = self.inner.core.lock();
-        let key = state.reader.cache().key_of(&instance.0);
-        let key = key.ok_or_else(|| Error::bad_parameter(format!("{instance:?}: the reader knows no key of it")))?;
+        let key = state.reader.cache().key_of(&instance);
+        let key = key.ok_or(BadParameter::UnknownInstance(instance))?;
         Ok(decode_key_holder(key)?)
     }
 
@@ -336,7 +337,7 @@ impl<T: DdsType> DataReader<T> {
     #[must_use]
     pub fn lookup_instance(&self, key_holder: &T) -> Option<InstanceHandle> {
         let instance = instance_of(key_holder);
-        self.inner.core.lock().reader.cache().knows(&instance).then_some(InstanceHandle(instance))
+        self.inner.core.lock().reader.cache().knows(&instance).then_some(instance)
     }
 
     /// A condition that is true while there are samples in these states.
@@ -367,9 +368,9 @@ impl<T: DdsType> DataReader<T> {
     /// [`Error::Timeout`], and see [`Self::take`].
     pub fn wait_and_take(&self, timeout: Duration) -> Result<Sample<T>, Error> {
         self.wait_for_data(timeout)?;
-        self.take_selected(&Selector { max_samples: 1, ..Selector::ANY })?.pop().ok_or_else(|| {
-            Error::Timeout(format!("no sample of topic \"{}\" within {timeout:?}", self.inner.topic.name()))
-        })
+        self.take_selected(&Selector { max_samples: 1, ..Selector::ANY })?
+            .pop()
+            .ok_or_else(|| Timeout::NoData { topic: Arc::clone(&self.inner.core.topic.name), waited: timeout }.into())
     }
 
     /// Waits until there is a sample to take, and returns whether there is one. The sample stays in the reader.
@@ -390,7 +391,7 @@ impl<T: DdsType> DataReader<T> {
     /// Waits until at least so many writers match.
     ///
     /// # Errors
-    /// [`Error::Timeout`], which tells how many do.
+    /// [`Timeout::NotMatched`], which says how many do and why no more; [`Error::NotEnabled`]; [`Error::AlreadyDeleted`].
     pub fn wait_for_writers(&self, writers: usize, timeout: Duration) -> Result<(), Error> {
         let core = &*self.inner.core;
         self.inner.check_enabled()?;
@@ -398,11 +399,8 @@ impl<T: DdsType> DataReader<T> {
             true => Some(Err(Error::AlreadyDeleted)),
             false => (state.matched.len() >= writers).then_some(Ok(())),
         };
-        wait_until(core, timeout, StatusMask::SUBSCRIPTION_MATCHED, matched).unwrap_or_else(|| {
-            let found = core.lock().matched.len();
-            let topic = self.inner.topic.name();
-            Err(Error::Timeout(format!("topic \"{topic}\" has {found} of {writers} writers after {timeout:?}")))
-        })
+        wait_until(core, timeout, StatusMask::SUBSCRIPTION_MATCHED, matched)
+            .unwrap_or_else(|| Err(self.inner.not_matched(writers, timeout).into()))
     }
 
     /// Waits until a writer has matched and everything that the matched ones had kept from before has come (DDS 1.4
@@ -413,8 +411,7 @@ impl<T: DdsType> DataReader<T> {
     /// [`Error::Timeout`]; [`Error::PreconditionNotMet`] on a VOLATILE reader, which gets nothing from before.
     pub fn wait_for_historical_data(&self, timeout: Duration) -> Result<(), Error> {
         if lock(&self.inner.qos).durability < Durability::TransientLocal {
-            let problem = "a reader with DURABILITY VOLATILE gets nothing from before; make it TRANSIENT_LOCAL";
-            return Err(Error::PreconditionNotMet(problem.to_owned()));
+            return Err(Precondition::NoHistoricalData.into());
         }
         self.inner.check_enabled()?;
         let is_complete = |state: &mut ReaderState| match state.closed {
@@ -423,8 +420,7 @@ impl<T: DdsType> DataReader<T> {
         };
         wait_until(&*self.inner.core, timeout, StatusMask::HISTORY, is_complete).unwrap_or_else(|| {
             let writers = self.inner.core.lock().matched.len();
-            let problem = format!("historical data of {writers} matched writers is not complete after {timeout:?}");
-            Err(Error::Timeout(problem))
+            Err(Timeout::HistoricalData { writers, waited: timeout }.into())
         })
     }
 
@@ -516,14 +512,13 @@ impl<T: DdsType> DataReader<T> {
     }
 
     fn of_instance(&self, instance: InstanceHandle, selector: &Selector) -> Result<Selector, Error> {
-        if !self.inner.open_enabled()?.reader.cache().knows(&instance.0) {
-            return Err(Error::bad_parameter(format!("{instance:?} is not known to this reader")));
+        if !self.inner.open_enabled()?.reader.cache().knows(&instance) {
+            return Err(BadParameter::UnknownInstance(instance).into());
         }
-        Ok(Selector { instance: Some(instance.0), ..*selector })
+        Ok(Selector { instance: Some(instance), ..*selector })
     }
 
     fn next_instance(&self, previous: Option<InstanceHandle>, selector: &Selector) -> Result<Option<Selector>, Error> {
-        let previous = previous.map(|handle| handle.0);
         let next = self.inner.open_enabled()?.reader.cache().next_instance(previous.as_ref(), selector);
         Ok(next.map(|instance| Selector { instance: Some(instance), ..*selector }))
     }
@@ -562,6 +557,16 @@ impl<T: DdsType> ReaderInner<T> {
             return Err(Error::AlreadyDeleted);
         }
         Ok(state)
+    }
+
+    /// Fewer writers match than were waited for.
+    fn not_matched(&self, wanted: usize, waited: Duration) -> Timeout {
+        let state = self.core.lock();
+        let (found, last) = (state.matched.len(), state.last_non_match.clone());
+        let last = last.filter(|(writer, _)| !state.matched.contains(writer));
+        drop(state);
+        let why = Box::new(why_unmatched(last, self.participant()));
+        Timeout::NotMatched { topic: Arc::clone(&self.core.topic.name), found, wanted, waited, why }
     }
 
     /// Its state, if it takes part in communication.
@@ -606,7 +611,6 @@ impl<T: DdsType> ReaderInner<T> {
         condition: &impl Choose,
     ) -> Result<Option<KeyHash>, Error> {
         self.check_condition(condition)?;
-        let previous = previous.map(|handle| handle.0);
         Ok(match condition.choose(None) {
             None => self.open_enabled()?.reader.cache().next_instance(previous.as_ref(), &condition.selector()),
             Some(chosen) => {
@@ -621,7 +625,7 @@ impl<T: DdsType> ReaderInner<T> {
         if condition.reader() == self.core.guid {
             return Ok(());
         }
-        Err(Error::PreconditionNotMet("the condition belongs to another reader".to_owned()))
+        Err(Precondition::ForeignCondition.into())
     }
 
     fn announcement(&self) -> SubscriptionData {

@@ -13,7 +13,7 @@ use crate::driver::topic::Listening;
 use crate::driver::writer::{WriterCore, WriterHook};
 use crate::endpoint::{endpoint_handles, nearest, tell};
 use crate::entity::representation;
-use crate::error::Error;
+use crate::error::{Error, Precondition};
 use crate::listener::{DataWriterListener, PublisherListener};
 use crate::reader::lock;
 use crate::status::StatusMask;
@@ -42,7 +42,7 @@ impl<T: DdsType> AnyWriter for WriterInner<T> {
 
     fn enable(&self) -> Result<(), Error> {
         if !self.publisher.is_enabled() {
-            return Err(Error::PreconditionNotMet("the publisher of this writer is not enabled".to_owned()));
+            return Err(Precondition::PublisherNotEnabled.into());
         }
         let qos = lock(&self.qos);
         let mut state = self.core.lock();

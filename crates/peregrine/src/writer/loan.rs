@@ -13,7 +13,7 @@ use super::DataWriter;
 use super::lent::{Filled, Lent};
 use crate::driver::{now, wall_at};
 use crate::entity::instance_of;
-use crate::error::Error;
+use crate::error::{Error, Precondition};
 
 /// A value of a plain type in a buffer of its writer, or in memory that readers in other processes see: what is assigned to
 /// it is what is sent. Dropped unwritten, it gives the memory back.
@@ -44,11 +44,7 @@ impl<T: DdsType> DataWriter<T> {
     pub fn loan(&self) -> Result<WriteLoan<T>, Error> {
         let inner = &self.inner;
         let representation = inner.enabled()?.representation;
-        let not_plain = || {
-            let problem = "cannot be lent: it is not plain in the writer's representation, or has members of which not \
-                           all octets are a value; use write";
-            Error::PreconditionNotMet(format!("type {} {problem}", T::TYPE_NAME))
-        };
+        let not_plain = || Precondition::NotPlain { type_name: T::TYPE_NAME };
         let len = plain::payload_len::<T>(representation).ok_or_else(not_plain)?;
         let lent = inner.lend(len, |octets| plain::place::<T>(octets, representation))?;
         let lent = lent.ok_or_else(not_plain)?;

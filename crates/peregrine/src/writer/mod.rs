@@ -40,8 +40,9 @@ use crate::driver::participant::ParticipantCore;
 use crate::driver::topic::Listening;
 use crate::driver::writer::{PayloadSlot, WriteFailure, WriterCore, WriterState};
 use crate::driver::{now, wait_until, wall, wall_at};
+use crate::endpoint::why_unmatched;
 use crate::entity::{instance_of, serialized_key};
-use crate::error::Error;
+use crate::error::{BadParameter, Error, OutOfResources, Precondition, Timeout};
 use crate::listener::DataWriterListener;
 use crate::publisher::Publisher;
 use crate::reader::lock;
@@ -245,7 +246,10 @@ impl<T: DdsType> DataWriter<T> {
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<SequenceNumber, Error> {
         if len < ENCAPSULATION_OCTETS {
-            return Err(Error::bad_parameter(format!("len is {len}, the encapsulation header alone has 4 octets")));
+            let (value, max) = (len as u64, u32::MAX.into());
+            return Err(
+                BadParameter::OutOfRange { argument: "len", value, min: ENCAPSULATION_OCTETS as u64, max }.into()
+            );
         }
         let fill = |bytes: &mut [u8]| {
             fill(bytes);
@@ -254,7 +258,7 @@ impl<T: DdsType> DataWriter<T> {
         self.inner.check_instance(instance)?;
         let (guard, filled) = self.inner.fill_payload(len, fill)?;
         let now = now();
-        self.inner.put_filled(guard, instance.0, wall_at(now), filled, None, now)
+        self.inner.put_filled(guard, instance, wall_at(now), filled, None, now)
     }
 
     /// Notes an instance ahead of writing it, and tells its handle.
@@ -268,14 +272,14 @@ impl<T: DdsType> DataWriter<T> {
         let key = self.inner.key_if_new(&state, instance, key_holder)?;
         state.writer.register_instance(instance).map_err(|_| self.inner.too_many_instances())?;
         self.inner.note_key(ChangeKind::Alive, instance, key);
-        Ok(InstanceHandle(instance))
+        Ok(instance)
     }
 
     /// The handle of an instance this writer has registered or written.
     #[must_use]
     pub fn lookup_instance(&self, key_holder: &T) -> Option<InstanceHandle> {
         let instance = instance_of(key_holder);
-        lock(&self.inner.keys).contains_key(&instance).then_some(InstanceHandle(instance))
+        lock(&self.inner.keys).contains_key(&instance).then_some(instance)
     }
 
     /// The key of an instance this writer has registered or written, in a value whose other members have their defaults.
@@ -284,8 +288,8 @@ impl<T: DdsType> DataWriter<T> {
     /// [`Error::BadParameter`] when the writer does not write the instance.
     pub fn get_key_value(&self, instance: InstanceHandle) -> Result<T, Error> {
         let keys = lock(&self.inner.keys);
-        let unknown = || Error::bad_parameter(format!("{instance:?} is not registered with this writer"));
-        Ok(decode_key_holder(keys.get(&instance.0).ok_or_else(unknown)?)?)
+        let unknown = || BadParameter::UnknownInstance(instance);
+        Ok(decode_key_holder(keys.get(&instance).ok_or_else(unknown)?)?)
     }
 
     /// Disposes the instance: the data object no longer exists. An instance that this writer has not registered is registered by it
@@ -346,14 +350,14 @@ impl<T: DdsType> DataWriter<T> {
         let acknowledged = self.inner.core.wait(Some(deadline), |s| s.writer.is_acknowledged_by_all(last) || s.closed);
         acknowledged.map(|mut state| self.inner.check_usable(&mut state)).unwrap_or_else(|| {
             let readers = self.inner.core.lock().matched.len();
-            Err(Error::Timeout(format!("not all of {readers} readers have acknowledged within {timeout:?}")))
+            Err(Timeout::NotAcknowledged { readers, waited: timeout }.into())
         })
     }
 
     /// Waits until at least so many readers match.
     ///
     /// # Errors
-    /// [`Error::Timeout`], which tells how many do.
+    /// [`Timeout::NotMatched`], which says how many do and why no more; [`Error::NotEnabled`]; [`Error::AlreadyDeleted`].
     pub fn wait_for_readers(&self, readers: usize, timeout: Duration) -> Result<(), Error> {
         let core = &*self.inner.core;
         self.inner.enabled()?;
@@ -361,11 +365,8 @@ impl<T: DdsType> DataWriter<T> {
             true => Some(Err(Error::AlreadyDeleted)),
             false => (state.matched.len() >= readers).then_some(Ok(())),
         };
-        wait_until(core, timeout, StatusMask::PUBLICATION_MATCHED, matched).unwrap_or_else(|| {
-            let found = core.lock().matched.len();
-            let topic = self.inner.topic.name();
-            Err(Error::Timeout(format!("topic \"{topic}\" has {found} of {readers} readers after {timeout:?}")))
-        })
+        wait_until(core, timeout, StatusMask::PUBLICATION_MATCHED, matched)
+            .unwrap_or_else(|| Err(self.inner.not_matched(readers, timeout).into()))
     }
 
     /// Says that this writer is alive (LIVELINESS MANUAL_BY_TOPIC, MANUAL_BY_PARTICIPANT).
@@ -442,17 +443,14 @@ impl<T: DdsType> DataWriter<T> {
 
     fn end(&self, key_holder: &T, kind: ChangeKind, source_timestamp: Timestamp) -> Result<SequenceNumber, Error> {
         if !T::HAS_KEY {
-            let problem = format!("topic \"{}\" has no keys, hence no instances to end", self.inner.topic.name());
-            return Err(Error::PreconditionNotMet(problem));
+            return Err(Precondition::NoKeys { topic: Arc::clone(&self.inner.core.topic.name) }.into());
         }
         let instance = instance_of(key_holder);
         let payload = self.inner.serialized_key(key_holder)?;
         let mut guard = self.inner.core.lock();
         self.inner.check_usable(&mut guard)?;
         if kind.unregisters() && !lock(&self.inner.keys).contains_key(&instance) {
-            let problem =
-                "is not registered with this writer, so it cannot be unregistered: write or register it first";
-            return Err(Error::PreconditionNotMet(format!("{:?} {problem}", InstanceHandle(instance))));
+            return Err(Precondition::NotRegistered(instance).into());
         }
         let key = self.inner.key_if_new(&guard, instance, key_holder)?;
         self.inner.put(guard, ending(kind, instance, payload, source_timestamp), key, now())
@@ -551,19 +549,16 @@ impl<T: DdsType> WriterInner<T> {
     /// Whether samples of this instance can be written by its handle.
     fn check_instance(&self, instance: InstanceHandle) -> Result<(), Error> {
         let is_known =
-            if T::HAS_KEY { lock(&self.keys).contains_key(&instance.0) } else { instance == InstanceHandle::NIL };
+            if T::HAS_KEY { lock(&self.keys).contains_key(&instance) } else { instance == InstanceHandle::NIL };
         if is_known {
             return Ok(());
         }
-        Err(Error::bad_parameter(format!("{instance:?} is not registered with this writer: use register_instance")))
+        Err(BadParameter::UnknownInstance(instance).into())
     }
 
     #[cold]
     fn too_many_instances(&self) -> Error {
-        let topic = self.topic.name();
-        Error::OutOfResources(format!(
-            "topic \"{topic}\": max_instances of RESOURCE_LIMITS is reached; unregister an instance or raise the limit"
-        ))
+        OutOfResources::MaxInstances { topic: Arc::clone(&self.core.topic.name) }.into()
     }
 
     /// Keeps what is known of an instance in step with the history: to be called under the writer's lock, as the change is numbered.
@@ -643,14 +638,24 @@ impl<T: DdsType> WriterInner<T> {
         };
         let number = self.core.write(guard, change, at, give_up_at, numbered).map_err(|failure| match failure {
             WriteFailure::Closed => Error::AlreadyDeleted,
-            WriteFailure::Full(full) => Error::Timeout(format!(
-                "no room for a sample of topic \"{}\" within {blocking}: {full:?} limit reached; {} samples are held",
-                self.topic.name(),
-                self.core.lock().writer.history().len(),
-            )),
+            WriteFailure::Full(limit) => {
+                let held = self.core.lock().writer.history().len();
+                Timeout::NoRoom { topic: Arc::clone(&self.core.topic.name), limit, held, waited: blocking.into() }
+                    .into()
+            }
         })?;
         self.assert_liveliness_by_writing();
         Ok(number)
+    }
+
+    /// Fewer readers match than were waited for.
+    fn not_matched(&self, wanted: usize, waited: Duration) -> Timeout {
+        let state = self.core.lock();
+        let (found, last) = (state.matched.len(), state.last_non_match.clone());
+        let last = last.filter(|(reader, _)| !state.matched.contains(reader));
+        drop(state);
+        let why = Box::new(why_unmatched(last, self.participant()));
+        Timeout::NotMatched { topic: Arc::clone(&self.core.topic.name), found, wanted, waited, why }
     }
 
     /// Asks the readers to acknowledge everything written so far, and tells its last number.

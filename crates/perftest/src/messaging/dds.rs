@@ -391,7 +391,7 @@ impl<T: TestType> DdsWriter<T> {
 fn instance_of(key: [u8; 4]) -> InstanceHandle {
     let mut hash = [0; 16];
     hash[..4].copy_from_slice(&key);
-    InstanceHandle::from_key_hash(hash)
+    InstanceHandle(hash)
 }
 
 /// Reads samples of one topic.

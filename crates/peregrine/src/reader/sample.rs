@@ -11,7 +11,7 @@ use peregrine_xtypes::flat::{self, Flat, FlatType};
 use peregrine_xtypes::{DdsType, DecodeError, decode, decode_shared, plain};
 
 use crate::driver::reader::ReaderCore;
-use crate::error::Error;
+use crate::error::{Error, Precondition};
 use crate::writer::shared;
 
 /// A value, and what there is to know about it.
@@ -108,8 +108,7 @@ impl<T> LoanedSample<T> {
         if self.selected.info.valid_data {
             return Ok(());
         }
-        let problem = "the sample has no value, only the state of its instance has changed: look at valid_data";
-        Err(Error::PreconditionNotMet(problem.to_owned()))
+        Err(Precondition::NoValue.into())
     }
 }
 

@@ -7,13 +7,13 @@ use std::ops::{Deref, DerefMut};
 use peregrine_rtps::id::KeyHash;
 use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::{Instant, Timestamp};
-use peregrine_xtypes::{DdsType, Representation, plain};
+use peregrine_xtypes::{DdsType, plain};
 
 use super::DataWriter;
 use super::lent::{Filled, Lent};
 use crate::driver::{now, wall_at};
 use crate::entity::instance_of;
-use crate::error::Error;
+use crate::error::{Error, Precondition};
 
 /// A value of a plain type in a buffer of its writer, or in memory that readers in other processes see: what is assigned to
 /// it is what is sent. Dropped unwritten, it gives the memory back.
@@ -44,10 +44,10 @@ impl<T: DdsType> DataWriter<T> {
     pub fn loan(&self) -> Result<WriteLoan<T>, Error> {
         let inner = &self.inner;
         let representation = inner.enabled()?.representation;
-        let not_plain = || {
-            let (name, version) = (T::TYPE_NAME, representation_name(representation));
-            let reason = plain::obstacle::<T>(representation).map(|obstacle| obstacle.to_string()).unwrap_or_default();
-            Error::PreconditionNotMet(format!("a sample of {name} cannot be lent in {version}: {reason}; or use write"))
+        let not_plain = || Precondition::NotPlain {
+            type_name: T::TYPE_NAME,
+            representation,
+            obstacle: plain::obstacle::<T>(representation),
         };
         let len = plain::payload_len::<T>(representation).ok_or_else(not_plain)?;
         let lent = inner.lend(len, |octets| plain::place::<T>(octets, representation))?;
@@ -83,21 +83,14 @@ impl<T: DdsType> DataWriter<T> {
         if !T::HAS_KEY {
             return match sample.lent.into_filled() {
                 Filled::Slot(slot) => inner.put_slot(inner.core.lock(), source_timestamp, slot, at),
-                filled => inner.put_filled(inner.core.lock(), KeyHash::NIL, source_timestamp, filled, at),
+                filled => inner.put_filled(inner.core.lock(), KeyHash::NIL, source_timestamp, filled, None, at),
             };
         }
         let instance = instance_of::<T>(&sample);
         let mut guard = inner.core.lock();
         inner.check_usable(&mut guard)?;
-        inner.note_instance(&guard, instance, &*sample)?;
-        inner.put_filled(guard, instance, source_timestamp, sample.lent.into_filled(), at)
-    }
-}
-
-const fn representation_name(representation: Representation) -> &'static str {
-    match representation {
-        Representation::Xcdr1 => "XCDR1",
-        Representation::Xcdr2 => "XCDR2",
+        let key = inner.key_if_new(&guard, instance, &*sample)?;
+        inner.put_filled(guard, instance, source_timestamp, sample.lent.into_filled(), key, at)
     }
 }
 

@@ -594,6 +594,9 @@ impl Writer {
     fn write_once(&mut self, now: Instant, change: Change) -> SequenceNumber {
         let fragment_size = self.plan(&change);
         let sequence_number = self.history.skip();
+        if change.kind.unregisters() {
+            self.history.unregister(&change.instance);
+        }
         self.next_to_send = sequence_number.next();
         if self.hand_over.has_readers {
             self.hand_over.push_once(sequence_number, &change);

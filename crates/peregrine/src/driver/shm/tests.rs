@@ -223,7 +223,7 @@ fn what_a_reader_holds_for_long_is_given_back_when_it_lets_go_of_it() {
     let sides = [participant(22, "here"), participant(22, "there")];
     let (writer, core, reader) = large_pair(&sides, |writer| writer.keep_all());
     writer.write(&Block { octets: vec![1; LARGE] }).unwrap();
-    assert!(reader.wait_for_data(PATIENCE));
+    assert!(reader.wait_for_data(PATIENCE).unwrap());
     let held = reader.take_loaned(&Selector::ANY).unwrap();
     assert_eq!(held.len(), 1);
     exchange(&writer, &reader, 3);
@@ -423,7 +423,7 @@ fn a_channel_of_which_there_is_a_newer_one_is_looked_after_until_it_is_closed() 
     let (writer, core, reader) = large_pair(&sides, |writer| writer.keep_all());
     // So little that no timer looks at it.
     writer.write(&Block { octets: vec![1; 100_000] }).unwrap();
-    assert!(reader.wait_for_data(PATIENCE));
+    assert!(reader.wait_for_data(PATIENCE).unwrap());
     let held = reader.take_loaned(&Selector::ANY).unwrap();
     assert_eq!(held.len(), 1);
     let stubborn = Stubborn::new(&sides[0], writer.guid(), reader.guid());
@@ -441,7 +441,7 @@ fn a_reader_that_waits_for_memory_gets_it_whoever_gives_it_back() {
     let (writer, core, reader) = large_pair(&sides, |writer| writer.keep_all().shared_memory_bytes(600_000));
     let block = |value| Block { octets: vec![value; 100_000] };
     writer.write(&block(1)).unwrap();
-    assert!(reader.wait_for_data(PATIENCE));
+    assert!(reader.wait_for_data(PATIENCE).unwrap());
     let held = reader.take_loaned(&Selector::ANY).unwrap();
     assert_eq!(held.len(), 1);
     let lent: Vec<_> = std::iter::from_fn(|| core.loan_slot(100_000)).take(20).collect();

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod outcome;
 mod peers;
 mod prerequisites;
 mod process;
@@ -52,6 +53,7 @@ fn dispatch(words: &[&str]) -> Result<()> {
         ["bench", "instructions"] => bench::instructions(&workspace),
         ["bench", "agreement"] => bench::agreement(&workspace),
         ["bench", "recorder"] => bench::recorder(&workspace),
+        ["tidy", "--shrink"] => tidy::shrink(&workspace),
         ["sanitize"] => sanitize::sanitize(&workspace),
         ["peers"] => peers::build(&workspace).map(|_| ()),
         [name] => match STAGES.iter().find(|stage| stage.name == *name) {
@@ -68,6 +70,7 @@ fn print_usage() {
     for stage in STAGES {
         println!("    {:<24} {}", stage.name, stage.about);
     }
+    println!("  {:<26} shorten the lists of what tidy still allows to what is still there", "tidy --shrink");
     println!("  {:<26} what the stages need from the system, and whether it is there", "prerequisites");
     println!("  {:<26} install what is missing (Debian, as root)", "prerequisites --install");
     println!("  {:<26} speed as ratios to raw UDP sockets; fails never because something is slow", "bench floor");

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+use crate::outcome::Outcome;
 use crate::workspace::Workspace;
 use crate::{stages, tidy};
 
@@ -12,14 +13,6 @@ pub(crate) struct Stage {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
     run: fn(&Workspace) -> Result<Outcome>,
-}
-
-/// How a stage that did not fail ended.
-pub(crate) enum Outcome {
-    /// Everything was checked and is as it should be.
-    Passed,
-    /// There is nothing to check; the reason is shown in the summary.
-    Absent(String),
 }
 
 /// All stages, cheap ones first.

@@ -6,10 +6,10 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use crate::outcome::Outcome;
 use crate::peers;
 use crate::prerequisites;
 use crate::process::{output, run, succeeds};
-use crate::stage::Outcome;
 use crate::workspace::Workspace;
 
 /// Time that each fuzz target searches in `fuzz-smoke`; long searches are run by hand.

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use cargo_metadata::{DependencyKind, Package};
 use spdx::{Expression, LicenseReq};
 
-use super::Findings;
+use super::findings::Findings;
 use crate::workspace::Workspace;
 
 /// Which of our packages each of ours may depend on, in ordinary and in test builds. Arrows only point down.

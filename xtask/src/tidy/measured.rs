@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use peregrine_report::record::Record;
 use peregrine_report::render::{MARKS, between_marks, markdown};
 
-use super::Findings;
+use super::findings::Findings;
 
 const README: &str = "README.md";
 const RECORD: &str = "docs/measurements/readme/record.jsonl";

@@ -3,6 +3,8 @@
 //! Each rule reads `cargo metadata` or the tracked files and returns findings that say where and what to do.
 
 mod code;
+mod cycles;
+mod findings;
 mod manifests;
 mod measured;
 mod sources;
@@ -13,40 +15,11 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+use self::cycles::Cycles;
+use self::findings::{Findings, TrackedFile};
+use crate::outcome::Outcome;
 use crate::process::output;
-use crate::stage::Outcome;
 use crate::workspace::Workspace;
-
-/// A tracked file, read once for all rules.
-struct TrackedFile {
-    /// Relative to the root of the workspace, with `/`.
-    path: String,
-    bytes: Vec<u8>,
-}
-
-impl TrackedFile {
-    /// `None` for a binary file.
-    fn text(&self) -> Option<&str> {
-        std::str::from_utf8(&self.bytes).ok()
-    }
-}
-
-/// What the rules have found so far.
-#[derive(Default)]
-struct Findings {
-    errors: Vec<String>,
-    warnings: Vec<String>,
-}
-
-impl Findings {
-    fn error(&mut self, place: impl std::fmt::Display, what: impl std::fmt::Display) {
-        self.errors.push(format!("{place}: {what}"));
-    }
-
-    fn warning(&mut self, place: impl std::fmt::Display, what: impl std::fmt::Display) {
-        self.warnings.push(format!("{place}: {what}"));
-    }
-}
 
 /// Applies every rule; fails when one has found an error.
 pub(crate) fn run(workspace: &Workspace) -> Result<Outcome> {
@@ -60,6 +33,7 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Outcome> {
     sources::check_crate_roots(workspace, &files, &mut findings);
     sources::check_fuzz_targets(&files, &mut findings);
     measured::check(workspace.root(), &mut findings)?;
+    Cycles::find(workspace, &files, &mut findings)?.check(workspace.root(), &mut findings)?;
 
     for warning in &findings.warnings {
         println!("warning: {warning}");
@@ -72,6 +46,12 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Outcome> {
     }
     println!("{} tracked files are tidy", files.len());
     Ok(Outcome::Passed)
+}
+
+/// Shortens the lists of what is still allowed to what is still there.
+pub(crate) fn shrink(workspace: &Workspace) -> Result<()> {
+    let files = tracked_files(workspace)?;
+    Cycles::find(workspace, &files, &mut Findings::default())?.shrink_allowed(workspace.root())
 }
 
 /// Everything in the index and in the working tree that git would let in, so that a new file is checked before

@@ -1,7 +1,7 @@
 //! Rules on program text: where `unsafe` may be, what must not stay behind, how long a file may be.
 
 use super::code::{code_only, has_word};
-use super::{Findings, TrackedFile};
+use super::findings::{Findings, TrackedFile};
 use crate::workspace::Workspace;
 
 /// Where `unsafe` may be; everything else forbids it in its crate root.
@@ -102,7 +102,7 @@ fn public_number_alias(line: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::{Findings, check, check_fuzz_targets, public_number_alias};
-    use crate::tidy::TrackedFile;
+    use crate::tidy::findings::TrackedFile;
 
     fn errors(path: &str, text: &str) -> Vec<String> {
         let mut findings = Findings::default();

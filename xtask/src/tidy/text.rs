@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::code::has_word;
-use super::{Findings, TrackedFile};
+use super::findings::{Findings, TrackedFile};
 
 const SIZE_LIMIT_BYTES: usize = 1 << 20;
 /// Of a published record, which holds every distribution of a whole plan.

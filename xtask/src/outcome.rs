@@ -1,9 +1,9 @@
-//! How a stage that did not fail ended.
+//! Results of stages.
 
-/// The end of a stage that did not fail.
+/// The result of a stage that did not fail.
 pub(crate) enum Outcome {
-    /// Everything was checked and is as it should be.
+    /// All checks of the stage passed.
     Passed,
-    /// There is nothing to check; the reason is shown in the summary.
+    /// The stage has nothing to check; the summary shows the reason.
     Absent(String),
 }

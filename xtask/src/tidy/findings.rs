@@ -1,6 +1,6 @@
-//! The files that the rules read, and what the rules find in them.
+//! Input and output of the rules: tracked files and findings.
 
-/// A tracked file, read once for all rules.
+/// A tracked file; all rules share one copy.
 pub(super) struct TrackedFile {
     /// Relative to the root of the workspace, with `/`.
     pub(super) path: String,
@@ -14,7 +14,7 @@ impl TrackedFile {
     }
 }
 
-/// What the rules have found so far.
+/// Errors and warnings of the rules.
 #[derive(Default)]
 pub(super) struct Findings {
     pub(super) errors: Vec<String>,

@@ -87,7 +87,7 @@ fn samples_of_large_keyed_type_are_exchanged_on_a_small_stack() {
         assert!(reader.wait_for_data(PATIENCE).unwrap());
         let loan = reader.take_loaned(&Selector::ANY).unwrap();
         let disposal = loan.first().unwrap();
-        assert_eq!((disposal.info().valid_data, disposal.info().instance), (false, instance.0));
+        assert_eq!((disposal.info().valid_data, disposal.info().instance), (false, instance));
         assert_eq!(disposal.info().instance_state, peregrine::InstanceState::NotAliveDisposed);
     });
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask bench agreement`: what `perftest` calls raw UDP, against an independent program that does the same.
+//! `cargo xtask bench agreement`: compares the raw UDP of `perftest` with an independent program.
 //!
 //! Both take turns in blocks of four: the same cores, the same call that waits, the same length. A pair of processes keeps
 //! for its whole life what it happens to get (where its pages lie, in which rhythm its sides wake each other), and that differs
@@ -26,7 +26,7 @@ const SIZES: [u32; 3] = [64, 1024, 16_384];
 const ENCAPSULATION_LEN: u32 = 4;
 const MEASUREMENT_MS: u32 = 100;
 
-/// Prints the ratio of both for some sizes. Fails when it cannot measure, never because of what it finds.
+/// Prints the ratio of both for some sizes. Fails only if a measurement is impossible.
 pub(crate) fn agreement(workspace: &Workspace) -> Result<()> {
     let program = build_perftest(workspace)?;
     let independent = compile(workspace)?;

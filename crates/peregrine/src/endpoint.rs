@@ -56,7 +56,7 @@ macro_rules! endpoint_handles {
         impl<T: DdsType> Drop for $typed<T> {
             /// The last one waits for the listener, if that is running on another thread.
             fn drop(&mut self) {
-                self.inner.core.telling.settle(|running| Arc::strong_count(&self.inner) <= running + 1);
+                self.inner.core.gate.close_and_wait(|running| Arc::strong_count(&self.inner) <= running + 1);
             }
         }
 

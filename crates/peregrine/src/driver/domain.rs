@@ -11,16 +11,18 @@ use std::time::Duration;
 use peregrine_rtps::id::{DomainId, GuidPrefix};
 use peregrine_rtps::locator::Locator;
 use peregrine_rtps::participant::Addresses;
-use peregrine_rtps::time::Instant;
+use peregrine_rtps::time::{Instant, Span};
 use peregrine_rtps::transmit::{Message, TransmitBatch};
 use peregrine_transport::clock::MonotonicNs;
 use peregrine_transport::event::{Poller, Timer, Token, Waker};
 use peregrine_transport::interface::InterfaceWatcher;
 use peregrine_transport::thread;
-use peregrine_transport::udp::{Datagram, Datagrams, ReceiveError, Receiver, ReceiverOptions, Socket, Wait};
+use peregrine_transport::udp::{Datagram, Datagrams, Receiver, ReceiverOptions, Socket, Wait};
 
 use polling::PollState;
 
+use super::listener_gate::{self, Deferring};
+use super::listener_queue::{ListenerQueue, RunListener};
 use super::network::Network;
 use super::open::{self, Opened};
 use super::outbox;
@@ -28,8 +30,8 @@ use super::parker::Parker;
 use super::participant::ParticipantCore;
 use super::publishing::Publishing;
 use super::reader::ReaderCore;
-use super::reception::{self, Process, Reception};
 use super::send::{Route, SendSockets};
+use super::shared_receiver::{Process, SharedReceiver};
 use super::shm::{self, SharedMemory};
 use super::socket_barrier::{DeferredMessage, SocketBarrier};
 use super::topic::TopicCore;
@@ -47,6 +49,16 @@ const INTERFACES: Token = Token(2);
 const SHARED_MEMORY: Token = Token(3);
 const FIRST_SOCKET: u64 = 4;
 
+/// The reception at a socket for user data.
+type DataReceiver = SharedReceiver<DirtyEndpoints>;
+
+/// A timer event that is handled so late means that the process was stopped, or its machine suspended: what waits in the
+/// sockets is handled first.
+const LATE: Span = Span::from_millis(100);
+
+/// Receptions at one socket before timers that are late.
+const LATE_RECEPTIONS_MAX: usize = 1024;
+
 /// The shared part of a domain in this process.
 pub(crate) struct Domain {
     pub(crate) id: DomainId,
@@ -59,8 +71,13 @@ pub(crate) struct Domain {
     control_sockets: Vec<Arc<Socket>>,
     /// DeferredMessage of the end of writers and participants, behind the samples that came before.
     pub(super) socket_barrier: SocketBarrier,
-    /// Where threads that wait may take the place of the data thread.
-    reception: Option<Reception<DirtyEndpoints>>,
+    /// The reception at the first socket for user data, at which application threads may lead; `None` under `Poll`.
+    receiver: OnceLock<Arc<DataReceiver>>,
+    /// All of them, those of groups too.
+    receivers: Mutex<Vec<Arc<DataReceiver>>>,
+    /// Entities whose listeners wait for a thread that may run user code.
+    listeners: ListenerQueue,
+    me: Weak<Self>,
     /// Those that receive user data sent to groups; there are none before the first group.
     group_sockets: Mutex<Vec<Arc<Socket>>>,
     group_sockets_so_far: AtomicUsize,
@@ -75,8 +92,6 @@ pub(crate) struct Domain {
     timer_lock: Mutex<()>,
     /// Kept from time to time, so that timers allocate nothing.
     due: Mutex<DirtyEndpoints>,
-    /// What the control thread is to tell.
-    to_tell: Mutex<Vec<Box<dyn FnOnce() + Send>>>,
     /// Under `Poll`: a thread is about to sleep, or does.
     is_poll_asleep: AtomicBool,
     /// Under `Poll`: something was handed over since a thread last looked.
@@ -124,12 +139,9 @@ impl Domain {
             .inspect_err(|error| tracing::warn!(%error, "new addresses of this host will not be noticed"))
             .ok();
         let Opened { network, sockets, data_sockets, control_sockets } = open::open(id, config)?;
-        let reception = shared_socket(config, &data_sockets)
-            .map(|socket| Reception::new(Arc::clone(socket), Receiver::new(&receiver_options(config))))
-            .transpose()
-            .map_err(Error::system)?;
         let (timer, waker) = (Timer::new().map_err(Error::system)?, Waker::new().map_err(Error::system)?);
-        let domain = Arc::new(Self {
+        let socket_barrier = SocketBarrier::new().map_err(Error::system)?;
+        let domain = Arc::new_cyclic(|me| Self {
             id,
             config: config.clone(),
             network,
@@ -137,8 +149,11 @@ impl Domain {
             sockets,
             data_sockets,
             control_sockets,
-            socket_barrier: SocketBarrier::new().map_err(Error::system)?,
-            reception,
+            socket_barrier,
+            receiver: OnceLock::new(),
+            receivers: Mutex::new(Vec::new()),
+            listeners: ListenerQueue::default(),
+            me: Weak::clone(me),
             group_sockets: Mutex::new(Vec::new()),
             group_sockets_so_far: AtomicUsize::new(0),
             publishing: Publishing::default(),
@@ -149,7 +164,6 @@ impl Domain {
             next_wake: AtomicU64::new(NEVER),
             timer_lock: Mutex::new(()),
             due: Mutex::new(DirtyEndpoints::default()),
-            to_tell: Mutex::new(Vec::new()),
             is_poll_asleep: AtomicBool::new(false),
             has_come: AtomicBool::new(false),
             closing: AtomicBool::new(false),
@@ -251,20 +265,82 @@ impl Domain {
     }
 
     fn start_threads(self: &Arc<Self>) -> Result<(), Error> {
-        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         for (index, socket) in self.data_sockets.iter().enumerate() {
-            let (domain, socket) = (Arc::clone(self), Arc::clone(socket));
-            let name = format!("data-{}-{index}", self.id);
-            let is_shared = index == 0 && self.reception.is_some();
-            threads.push(self.spawn(name, move || match &domain.reception {
-                Some(reception) if is_shared => reception.run(&*domain),
-                _ => domain.receive_data(&socket),
-            })?);
+            // Where receive threads are scheduled in a special way, they do it all: threads of the application may have to wait
+            // for others.
+            let is_default = self.config.wait == WaitStrategy::Block && self.config.threads.scheduling.is_none();
+            let receiver = self.open_receiver(socket, index == 0 && is_default)?;
+            if index == 0 {
+                let _ = self.receiver.set(Arc::clone(&receiver));
+            }
+            self.start_receive_thread(&receiver)?;
         }
         let poller = self.control_poller()?;
         let domain = Arc::clone(self);
-        threads.push(self.spawn(format!("ctrl-{}", self.id), move || domain.control(poller))?);
+        let thread = self.spawn(format!("ctrl-{}", self.id), move || domain.control(poller))?;
+        self.threads().push(thread);
         Ok(())
+    }
+
+    fn open_receiver(&self, socket: &Arc<Socket>, is_open_to_application: bool) -> Result<Arc<DataReceiver>, Error> {
+        let spin = match self.config.wait {
+            WaitStrategy::SpinThenBlock(spin) => spin,
+            WaitStrategy::Block | WaitStrategy::Poll => Duration::ZERO,
+        };
+        let receiver = Receiver::new(&receiver_options(&self.config));
+        let opened = SharedReceiver::new(Arc::clone(socket), receiver, spin, is_open_to_application);
+        let opened = Arc::new(opened.map_err(Error::system)?);
+        self.receivers().push(Arc::clone(&opened));
+        Ok(opened)
+    }
+
+    /// Starts one more thread that receives there.
+    fn start_receive_thread(self: &Arc<Self>, receiver: &Arc<DataReceiver>) -> Result<(), Error> {
+        let mut threads = self.threads();
+        if self.closing.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        // Those that listeners had kept busy may have ended.
+        threads.retain(|thread| !thread.is_finished());
+        let (domain, receiver) = (Arc::clone(self), Arc::clone(receiver));
+        let name = format!("data-{}", self.id);
+        let thread = self.spawn(name, move || receiver.run(&Reception { domain: &domain, receiver: &receiver }))?;
+        threads.push(thread);
+        Ok(())
+    }
+
+    fn threads(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn receivers(&self) -> MutexGuard<'_, Vec<Arc<DataReceiver>>> {
+        self.receivers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn reception(&self) -> Option<Reception<'_>> {
+        self.receiver.get().map(|receiver| Reception { domain: self, receiver })
+    }
+
+    /// Runs the listener of an entity whose [gate](listener_gate::ListenerGate) has news, or queues the entity where the
+    /// calling thread must not run user code. To be called without any lock.
+    pub(super) fn run_or_queue<E: RunListener + 'static>(&self, entity: &Arc<E>) {
+        let must_queue = if listener_gate::must_defer() {
+            entity.gate().set_queued()
+        } else {
+            entity.run_listener() == listener_gate::AfterRun::Queue
+        };
+        if must_queue {
+            self.queue_listener(Arc::clone(entity) as Arc<dyn RunListener>);
+        }
+    }
+
+    #[cold]
+    fn queue_listener(&self, entity: Arc<dyn RunListener>) {
+        self.listeners.push(entity);
+        match self.reception() {
+            Some(reception) => reception.receiver.wake_for_listeners(&reception),
+            None => self.note_handed(),
+        }
     }
 
     pub(super) fn spawn(&self, name: String, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Error> {
@@ -282,7 +358,7 @@ impl Domain {
             {
                 tracing::warn!(?scheduling, %error, "cannot set the scheduling of a thread of the domain");
             }
-            let _wanted = outbox::mark_io_thread();
+            let _io_thread = outbox::mark_io_thread(true);
             body();
         };
         builder.spawn(run).map_err(Error::system)
@@ -304,40 +380,9 @@ impl Domain {
         Ok(poller)
     }
 
-    /// The data thread: everything user data needs, and nothing else.
-    fn receive_data(&self, socket: &Socket) {
-        let mut receiver = Receiver::new(&receiver_options(&self.config));
-        let mut dirty = DirtyEndpoints::default();
-        loop {
-            match self.wait_for_data(&mut receiver, socket) {
-                Ok(datagrams) => self.process(&datagrams, &mut dirty),
-                Err(ReceiveError::ShutDown) => return,
-                Err(error) => {
-                    tracing::error!(%error, address = %socket.local_address(), "receiving has ended");
-                    return;
-                }
-            }
-        }
-    }
-
-    fn wait_for_data<'r>(&self, receiver: &'r mut Receiver, socket: &Socket) -> Result<Datagrams<'r>, ReceiveError> {
-        if let WaitStrategy::SpinThenBlock(spin) = self.config.wait {
-            let until = MonotonicNs::now().after(spin);
-            loop {
-                if receiver.receive(socket, Wait::NonBlocking)?.len() > 0 {
-                    return Ok(receiver.datagrams());
-                }
-                if MonotonicNs::now() >= until {
-                    break;
-                }
-                std::hint::spin_loop();
-            }
-        }
-        receiver.receive(socket, Wait::Block)
-    }
-
-    /// The control thread: discovery and timers.
+    /// The control thread: discovery and timers. It runs no user code.
     fn control(&self, mut poller: Poller) {
+        let _no_user_code = Deferring::begin();
         let mut receiver = Receiver::new(&ReceiverOptions { batch: 4, ..receiver_options(&self.config) });
         let mut dirty = DirtyEndpoints::default();
         let mut ready: Vec<Token> = Vec::new();
@@ -350,9 +395,11 @@ impl Domain {
                     return;
                 }
             }
+            // Timers last: what peers have sent before may be what a timer would miss.
+            ready.sort_by_key(|token| *token == TIMER);
             for token in &ready {
                 match *token {
-                    TIMER => self.handle_timers(),
+                    TIMER => self.handle_timers(&mut receiver, &mut dirty),
                     WAKER => {
                         self.waker.clear();
                         self.poll_shared_memory();
@@ -391,7 +438,7 @@ impl Domain {
             }
         }
         self.arm(self.socket_barrier.deadline());
-        self.tell(dirty, now);
+        dirty.after(now);
     }
 
     fn hand_over<'d>(
@@ -416,7 +463,7 @@ impl Domain {
     pub(super) fn handle_deferred(&self, news: &DeferredMessage, now: Instant) {
         let mut dirty = DirtyEndpoints::default();
         self.hand_over(news.datagram().into_iter(), now, &mut dirty);
-        self.tell(&mut dirty, now);
+        dirty.after(now);
         if let (Some((reader, writer)), Some(shared)) = (news.channel(), &self.shared_memory) {
             shared.begin(reader, writer);
         }
@@ -435,16 +482,17 @@ impl Domain {
     /// Hands datagrams to the participants, then tells the endpoints they concerned.
     fn process(&self, datagrams: &Datagrams<'_>, dirty: &mut DirtyEndpoints) {
         let now = self.handle(datagrams, dirty);
-        self.tell(dirty, now);
+        dirty.after(now);
     }
 
-    /// Calls everyone whose deadline has come, and sets the timer to the next one.
-    fn handle_timers(&self) {
+    /// Calls the endpoints whose deadline has come, and sets the timer to the next one.
+    fn handle_timers(&self, receiver: &mut Receiver, dirty: &mut DirtyEndpoints) {
         self.timer.clear();
-        // Whoever arms from here on sees that nothing is set and sets the timer itself.
-        self.next_wake.store(NEVER, Ordering::SeqCst);
-        let to_tell = std::mem::take(&mut *self.to_tell.lock().unwrap_or_else(PoisonError::into_inner));
-        to_tell.into_iter().for_each(|tell| tell());
+        // A thread that arms from here on sees that nothing is set and sets the timer itself.
+        let due = self.next_wake.swap(NEVER, Ordering::SeqCst);
+        if now().0.saturating_sub(due) > LATE.0 {
+            self.receive_overdue(receiver, dirty);
+        }
         let now = now();
         self.handle_overdue_deferred(now);
         let mut due = std::mem::take(&mut *self.due.lock().unwrap_or_else(PoisonError::into_inner));
@@ -472,6 +520,21 @@ impl Domain {
         self.arm_earlier(earliest.min(self.socket_barrier.deadline()));
     }
 
+    /// Receives what has waited in the sockets while the process was stopped, signs of life among it.
+    #[cold]
+    fn receive_overdue(&self, receiver: &mut Receiver, dirty: &mut DirtyEndpoints) {
+        for socket in &self.control_sockets {
+            let mut rounds = 0..LATE_RECEPTIONS_MAX / DRAIN_MAX;
+            while rounds.next().is_some() && self.drain(receiver, socket, dirty) {}
+        }
+        let receivers = self.receivers().clone();
+        for receiver in &receivers {
+            let reception = Reception { domain: self, receiver };
+            let mut rounds = 0..LATE_RECEPTIONS_MAX;
+            while rounds.next().is_some() && receiver.poll_socket_once(&reception) {}
+        }
+    }
+
     /// Where participants can be reached now.
     pub(crate) fn addresses(&self) -> Arc<Addresses> {
         self.network.addresses()
@@ -486,10 +549,8 @@ impl Domain {
             if self.is_polled() {
                 self.waker.wake();
             } else {
-                let domain = Arc::clone(self);
-                let name = format!("group-{}", self.id);
-                let thread = self.spawn(name, move || domain.receive_data(&socket))?;
-                self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+                let receiver = self.open_receiver(&socket, false)?;
+                self.start_receive_thread(&receiver)?;
             }
         }
         Ok(locator)
@@ -522,42 +583,16 @@ impl Domain {
     pub(crate) fn park(&self, parker: &Parker, end: Instant) {
         if self.is_polled() {
             self.poll(Duration::from_nanos(end.since(now()).0));
-        } else if !self.reception.as_ref().is_some_and(|reception| reception.visit(parker, end, self)) {
+        } else if !self.reception().is_some_and(|by| by.receiver.lead_until_woken(parker, end, &by)) {
             parker.park_until(end);
-        }
-        parker.visits.note_left(now());
-    }
-
-    /// A writer has filled a good part of its window, and asked for acknowledgement.
-    pub(crate) fn note_filled(&self, now: Instant) {
-        if let Some(reception) = &self.reception {
-            reception.note_filled(now);
         }
     }
 
     /// A writer has as much under way as if there was an acknowledgement to receive.
-    pub(crate) fn glance(&self) {
-        if let Some(reception) = &self.reception {
-            reception.glance(self);
+    pub(crate) fn poll_socket_once(&self) {
+        if let Some(by) = self.reception() {
+            by.receiver.poll_socket_once(&by);
         }
-    }
-
-    /// Whether the calling thread is one of the application's that must not run listeners.
-    pub(crate) fn must_tell_later(&self) -> bool {
-        self.reception.is_some() && reception::is_visiting()
-    }
-
-    /// Has the data thread tell a listener, soon.
-    pub(crate) fn tell_later(&self, tell: impl FnOnce() + Send + 'static) {
-        if let Some(reception) = &self.reception {
-            reception.tell_later(tell);
-        }
-    }
-
-    /// Has the control thread tell a listener, soon; under `Poll`, whoever polls.
-    pub(super) fn tell_soon(&self, tell: impl FnOnce() + Send + 'static) {
-        self.to_tell.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(tell));
-        self.arm(now().0);
     }
 
     /// Something was handed over to one of the readers. Under `Poll`, a thread that sleeps at the sockets is to know.
@@ -589,7 +624,7 @@ impl Domain {
     }
 
     fn close(&self) {
-        self.closing.store(true, Ordering::Release);
+        self.closing.store(true, Ordering::SeqCst);
         self.data_sockets.iter().chain(&self.control_sockets).for_each(|socket| socket.shut_down());
         self.group_sockets().iter().for_each(|socket| socket.shut_down());
         self.waker.wake();
@@ -597,12 +632,10 @@ impl Domain {
         if let Some(shared) = &self.shared_memory {
             shared.close();
         }
-        if let Some(reception) = &self.reception {
-            reception.close();
-        }
-        // What keeps endpoints alive that keep the domain alive.
-        drop(std::mem::take(&mut *self.to_tell.lock().unwrap_or_else(PoisonError::into_inner)));
-        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        self.receivers().iter().for_each(|receiver| receiver.close());
+        // It keeps endpoints alive that keep the domain alive.
+        self.listeners.close();
+        let threads = std::mem::take(&mut *self.threads());
         let me = std::thread::current().id();
         for thread in threads {
             // The last participant may be dropped by a listener, on one of these threads, which then ends by itself.
@@ -626,9 +659,8 @@ impl Domain {
     }
 }
 
-impl Process for Domain {
-    type DirtyEndpoints = DirtyEndpoints;
-
+impl Domain {
+    /// Processes datagrams with user data. The endpoints concerned are in `dirty` then.
     fn handle(&self, datagrams: &Datagrams<'_>, dirty: &mut DirtyEndpoints) -> Instant {
         let now = now();
         if self.socket_barrier.is_in_use() {
@@ -650,16 +682,45 @@ impl Process for Domain {
         }
         now
     }
-
-    fn tell(&self, dirty: &mut DirtyEndpoints, now: Instant) {
-        dirty.after(now);
-    }
 }
 
-/// The socket at which threads that wait receive themselves. Where receive threads are scheduled in a special way, they
-/// are to do it all: the application's threads may have to wait for others.
-fn shared_socket<'s>(config: &DomainConfig, data_sockets: &'s [Arc<Socket>]) -> Option<&'s Arc<Socket>> {
-    data_sockets.first().filter(|_| config.wait == WaitStrategy::Block && config.threads.scheduling.is_none())
+/// The reception at one socket, as its threads see the domain.
+struct Reception<'d> {
+    domain: &'d Domain,
+    receiver: &'d Arc<DataReceiver>,
+}
+
+impl Process for Reception<'_> {
+    type Dirty = DirtyEndpoints;
+
+    fn handle(&self, datagrams: &Datagrams<'_>, dirty: &mut DirtyEndpoints) -> Instant {
+        self.domain.handle(datagrams, dirty)
+    }
+
+    fn notify(&self, dirty: &mut DirtyEndpoints, now: Instant) {
+        dirty.notify(now);
+    }
+
+    fn has_listeners(&self, dirty: &DirtyEndpoints) -> bool {
+        !dirty.readers.is_empty()
+    }
+
+    fn run_listeners(&self, dirty: &mut DirtyEndpoints, now: Instant) {
+        // While a listener runs, other threads receive.
+        let _not_io = outbox::mark_io_thread(false);
+        dirty.run_listeners(now);
+    }
+
+    fn run_queued_listener(&self) -> bool {
+        let _not_io = outbox::mark_io_thread(false);
+        self.domain.listeners.run_next()
+    }
+
+    fn start_thread(&self) -> bool {
+        let Some(domain) = self.domain.me.upgrade() else { return false };
+        let started = domain.start_receive_thread(self.receiver);
+        started.inspect_err(|error| tracing::error!(%error, "no further thread to receive while listeners run")).is_ok()
+    }
 }
 
 fn receiver_options(config: &DomainConfig) -> ReceiverOptions {
@@ -722,17 +783,22 @@ impl DirtyEndpoints {
         self.readers.is_empty() && self.writers.is_empty() && self.topics.is_empty()
     }
 
-    /// Tells them. User code runs here, without any lock.
+    /// Wakes waiters, sends answers, and runs listeners or queues them. To be called without any lock.
     pub(crate) fn after(&mut self, now: Instant) {
-        while let Some(reader) = self.readers.pop() {
-            reader.after(now);
-        }
-        while let Some(writer) = self.writers.pop() {
-            writer.after();
-        }
-        while let Some(topic) = self.topics.pop() {
-            topic.after();
-        }
+        self.notify(now);
+        self.run_listeners(now);
+    }
+
+    /// Wakes waiters and sends answers. Readers whose listener is to be run stay.
+    fn notify(&mut self, now: Instant) {
+        self.readers.retain(|reader| reader.process_events(now));
+        self.writers.drain(..).for_each(|writer| writer.after());
+        self.topics.drain(..).for_each(|topic| topic.after());
+    }
+
+    /// Runs the listeners of the readers that [`Self::notify`] has left, or queues them.
+    fn run_listeners(&mut self, now: Instant) {
+        self.readers.drain(..).for_each(|reader| reader.run_listener_first(now));
     }
 }
 

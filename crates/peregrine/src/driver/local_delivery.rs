@@ -14,15 +14,12 @@ use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::Instant;
 use peregrine_rtps::writer::{Delivered, HandOverBatch};
 
+use super::listener_gate::Deferring;
 use super::reader::{ReaderCore, ReaderState};
 use super::registry;
 use super::writer::{WriterCore, WriterState};
 use super::{now, wall_at};
 use crate::status::StatusMask;
-
-/// How often a thread that writes runs the listener of one reader, before others have to: while it runs, other threads
-/// may write, and the application's thread is to come back from its write.
-const ROUNDS_MAX: usize = 4;
 
 /// Readers that a thread remembers without allocating.
 const FEW_READERS: usize = 8;
@@ -223,32 +220,30 @@ impl PendingNotify {
     pub(super) fn tell(self, writer: &WriterCore) {
         if let Some(now) = self.at {
             for reader in self.few.iter().chain(&self.more) {
-                reader.after_with(now, ROUNDS_MAX);
+                reader.after(now);
                 reader.domain.note_handed();
             }
         }
         writer.tell_hook(self.news);
     }
 
-    /// Has the control thread tell them.
-    fn tell_soon(self, writer: &Arc<WriterCore>) {
+    /// Leaves the events of the readers to the thread that keeps timers, and queues the writer's listener.
+    fn leave_to_timers(self, writer: &WriterCore) {
         let now = now();
         for reader in self.few.iter().chain(&self.more) {
-            reader.after_soon(now);
+            reader.leave_events_to_timers(now);
             reader.domain.note_handed();
         }
-        if !self.news.is_empty() {
-            let (core, news) = (Arc::clone(writer), self.news);
-            writer.domain.tell_soon(move || core.tell_hook(news));
-        }
+        let _no_user_code = Deferring::begin();
+        writer.tell_hook(self.news);
     }
 }
 
 impl PendingAck {
-    /// To be called without any lock. Runs no listener.
+    /// To be called without any lock. Runs no listener: the caller may hold locks of the application.
     pub(super) fn deliver(self, reader: Guid) {
-        let told = self.writer.on_reader_progress(reader, self.below, self.was_refused);
-        told.tell_soon(&self.writer);
+        let notify = self.writer.on_reader_progress(reader, self.below, self.was_refused);
+        notify.leave_to_timers(&self.writer);
     }
 }
 

@@ -10,7 +10,7 @@ use super::domain::Domain;
 use super::flow::FlowController;
 use super::local_delivery::HandOverScratch;
 use super::send::Route;
-use super::{now, reception};
+use super::{listener_gate, now};
 
 /// How long a thread that receives sends for one writer. Over a slow link a large sample takes seconds, in which what comes
 /// would overflow its socket's buffer.
@@ -36,31 +36,32 @@ pub(super) struct Outbox {
     pub(super) handing: HandOverScratch,
 }
 
-/// From now on the calling thread is one that others wait for, until the answer is dropped.
-pub(super) fn mark_io_thread() -> Wanted {
-    Wanted { was_wanted: IS_IO_THREAD.replace(true) }
+/// Until the answer is dropped, the calling thread is one that others wait for, or is not although it was before.
+pub(super) fn mark_io_thread(is_io_thread: bool) -> IoThread {
+    IoThread { was_io_thread: IS_IO_THREAD.replace(is_io_thread) }
 }
 
 /// See [`mark_io_thread`].
-pub(super) struct Wanted {
-    was_wanted: bool,
+pub(super) struct IoThread {
+    was_io_thread: bool,
 }
 
-impl Drop for Wanted {
+impl Drop for IoThread {
     fn drop(&mut self) {
-        IS_IO_THREAD.set(self.was_wanted);
+        IS_IO_THREAD.set(self.was_io_thread);
     }
 }
 
-fn is_wanted() -> bool {
-    IS_IO_THREAD.get() || reception::is_visiting()
+/// Whether others wait for the calling thread: it receives, or keeps timers.
+fn is_io_thread() -> bool {
+    IS_IO_THREAD.get() || listener_gate::must_defer()
 }
 
 impl Outbox {
     /// Sends the batch. Says whether all of it has left: if others wait for the calling thread, the rest is for
     /// [`Self::send_on`], on a thread that may stay longer.
     pub(super) fn send(&mut self, domain: &Domain) -> bool {
-        if !is_wanted() || self.batch.total_bytes() <= PIECE_BYTES {
+        if !is_io_thread() || self.batch.total_bytes() <= PIECE_BYTES {
             domain.send_by(&mut self.route, &self.batch);
             return true;
         }

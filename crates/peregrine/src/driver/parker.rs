@@ -1,6 +1,7 @@
-//! How a thread of the application sleeps.
+//! How a thread of the application sleeps, and what is known of the thread as a leader of the reception.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Wake;
 use std::thread::Thread;
@@ -10,7 +11,45 @@ use peregrine_rtps::time::{Instant, Span};
 use peregrine_transport::event;
 
 use super::now;
-use super::reception::{self, Visits};
+
+thread_local! {
+    /// How many other threads this one has woken.
+    static OTHERS_WOKEN: Cell<u32> = const { Cell::new(0) };
+}
+
+/// The number of threads that the calling thread had woken at some moment.
+pub(super) struct OthersWoken(u32);
+
+impl OthersWoken {
+    pub(super) fn so_far() -> Self {
+        Self(OTHERS_WOKEN.get())
+    }
+
+    /// Whether the thread has woken others since.
+    pub(super) fn are_more(&self) -> bool {
+        OTHERS_WOKEN.get() != self.0
+    }
+}
+
+/// Whether a thread leads when it waits. Only that thread uses it.
+#[derive(Default)]
+pub(super) struct Turns {
+    /// How many waits the thread does not lead in.
+    excluded: AtomicU32,
+}
+
+impl Turns {
+    pub(super) fn exclude(&self, waits: u32) {
+        self.excluded.store(waits, Ordering::Relaxed);
+    }
+
+    /// Whether the thread does not lead in this wait, which counts.
+    pub(super) fn is_excluded(&self) -> bool {
+        let left = self.excluded.load(Ordering::Relaxed);
+        self.excluded.store(left.saturating_sub(1), Ordering::Relaxed);
+        left > 0
+    }
+}
 
 /// A thread that sleeps until it is woken. Waking it costs a system call only while it sleeps.
 pub(crate) struct Parker {
@@ -20,7 +59,7 @@ pub(crate) struct Parker {
     receiving: AtomicBool,
     /// What ends its sleep there.
     waker: Mutex<Weak<event::Waker>>,
-    pub(super) visits: Visits,
+    pub(super) turns: Turns,
 }
 
 impl Parker {
@@ -39,7 +78,7 @@ impl Parker {
             woken: AtomicBool::new(false),
             receiving: AtomicBool::new(false),
             waker: Mutex::new(Weak::new()),
-            visits: Visits::default(),
+            turns: Turns::default(),
         }
     }
 
@@ -58,7 +97,7 @@ impl Parker {
         if self.woken.swap(true, Ordering::SeqCst) || self.thread.id() == std::thread::current().id() {
             return;
         }
-        reception::note_woken();
+        OTHERS_WOKEN.set(OTHERS_WOKEN.get().wrapping_add(1));
         if self.receiving.load(Ordering::SeqCst) {
             let waker = self.waker().upgrade();
             if let Some(waker) = waker {
@@ -92,11 +131,6 @@ impl Parker {
     /// It does not sleep now.
     pub(super) fn is_awake(&self) {
         self.receiving.store(false, Ordering::SeqCst);
-    }
-
-    #[cfg(test)]
-    pub(super) fn thread_id(&self) -> std::thread::ThreadId {
-        self.thread.id()
     }
 
     /// Whether it was woken.

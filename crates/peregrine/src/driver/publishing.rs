@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use peregrine_rtps::time::Instant;
 
+use super::listener_gate::Deferring;
 use super::writer::WriterCore;
 use super::{NEVER, Parker, now};
 
@@ -53,6 +54,7 @@ impl Publishing {
         let parker = Parker::of_this_thread();
         // Whoever adds a writer adds it first, then looks who is to be woken.
         let _ = self.thread.set(Arc::clone(&parker));
+        let _no_user_code = Deferring::begin();
         while !self.turns().is_closed {
             let next = self.run_ready_writers();
             if next > now().0 {

@@ -14,8 +14,9 @@ use peregrine_rtps::transmit::TransmitBatch;
 
 use super::deadline_cell::DeadlineCell;
 use super::domain::Domain;
+use super::listener_gate::{AfterRun, ListenerGate};
+use super::listener_queue::RunListener;
 use super::local_delivery::LocalWriter;
-use super::telling::Telling;
 use super::topic::TopicCore;
 use super::wakers::Wakers;
 use super::{StatusState, Watched, now, wall};
@@ -72,7 +73,7 @@ pub(crate) struct ReaderCore {
     pub(crate) guid: Guid,
     pub(crate) topic: Arc<TopicCore>,
     pub(crate) domain: Arc<Domain>,
-    pub(crate) telling: Telling,
+    pub(crate) gate: ListenerGate,
     /// The Rust type it reads.
     pub(super) type_id: TypeId,
     state: Mutex<ReaderState>,
@@ -99,7 +100,7 @@ impl ReaderCore {
             guid: state.reader.guid(),
             topic,
             domain,
-            telling: Telling::default(),
+            gate: ListenerGate::default(),
             type_id,
             state: Mutex::new(state),
             due: DeadlineCell::never(),
@@ -234,74 +235,50 @@ impl ReaderCore {
         }
     }
 
-    /// After the state machine was given something: tells whom it concerns, then acknowledges.
+    /// After the state machine was given something: wakes waiters, runs the listener or queues it, then acknowledges.
     ///
-    /// The application comes first: an acknowledgement is never what somebody waits for most.
+    /// The application comes first: an acknowledgement is never what a waiter needs most.
     pub(crate) fn after(self: &Arc<Self>, now: Instant) {
-        self.after_with(now, usize::MAX);
+        if self.process_events(now) {
+            self.run_listener_first(now);
+        }
     }
 
-    /// The same, and the listener is run so often at most: what comes meanwhile is told by the control thread.
-    pub(super) fn after_with(self: &Arc<Self>, now: Instant, rounds: usize) {
+    /// Moves events of the state machine into statuses and wakes waiters. Says whether the listener is to be run, by
+    /// [`Self::run_listener_first`]; otherwise the reader has acknowledged.
+    pub(super) fn process_events(&self, now: Instant) -> bool {
         let mut guard = self.lock();
         while let Some(event) = guard.reader.poll_event() {
             guard.note(event);
         }
         let changed = guard.statuses.changed.take_untold();
         guard.wakers.wake(changed | StatusMask::HISTORY);
-        let hook = guard.hook.as_ref().filter(|(_, mask)| mask.intersects(changed));
-        if hook.is_some() {
-            if self.domain.must_tell_later() {
-                let core = Arc::clone(self);
-                self.domain.tell_later(move || drop(core.tell(core.lock(), changed, usize::MAX)));
-            } else {
-                guard = self.tell(guard, changed, rounds);
-            }
+        let has_listener = guard.hook.as_ref().is_some_and(|(_, mask)| mask.intersects(changed));
+        if has_listener && self.gate.add(changed) {
+            return true;
         }
-        if !guard.owes_acks {
-            self.acknowledge(guard, now);
-            return;
-        }
-        let owed = guard.take_pending_acks();
-        self.acknowledge(guard, now);
-        owed.into_iter().for_each(|owed| owed.deliver(self.guid));
+        self.acknowledge_to_all(guard, now);
+        false
     }
 
-    /// There is news, of which the control thread is to tell.
-    pub(super) fn after_soon(&self, now: Instant) {
+    /// Runs the listener, or queues it where the calling thread must not run user code; then acknowledges. To be called
+    /// without any lock.
+    pub(super) fn run_listener_first(self: &Arc<Self>, now: Instant) {
+        self.domain.run_or_queue(self);
+        self.acknowledge_to_all(self.lock(), now);
+    }
+
+    /// Leaves events to the thread that keeps timers: the caller may be a listener that takes samples, or hold locks of the
+    /// application.
+    pub(super) fn leave_events_to_timers(&self, now: Instant) {
         self.acknowledge(self.lock(), now);
     }
 
-    /// Runs the listener, without the lock.
-    fn tell<'c>(
-        self: &'c Arc<Self>,
-        mut guard: MutexGuard<'c, ReaderState>,
-        news: StatusMask,
-        rounds: usize,
-    ) -> MutexGuard<'c, ReaderState> {
-        let hook = guard.hook.as_ref().filter(|(_, mask)| mask.intersects(news)).cloned();
-        let Some((hook, mask)) = hook else { return guard };
-        // DDS 1.4 §2.2.4.2.2: what a listener is told of is no news any more. A subscriber's listener is told of
-        // DATA_ON_READERS instead, and may pass it on.
-        if !mask.intersects(StatusMask::DATA_ON_READERS) {
-            guard.statuses.changed.remove(mask & StatusMask::DATA_AVAILABLE);
-        }
-        drop(guard);
-        let mut hook = Some(hook);
-        let left = self.telling.tell_times(rounds, news, |news| {
-            if let Some(hook) = hook.take().or_else(|| self.hook_for(news)) {
-                hook.changed(news);
-            }
-        });
-        if !left.is_empty() {
-            let core = Arc::clone(self);
-            self.domain.tell_soon(move || drop(core.tell(core.lock(), left, usize::MAX)));
-        }
-        self.lock()
-    }
-
-    fn hook_for(&self, news: StatusMask) -> Option<Arc<dyn ReaderHook>> {
-        self.lock().hook.as_ref().filter(|(_, mask)| mask.intersects(news)).map(|(hook, _)| Arc::clone(hook))
+    /// Acknowledges to remote writers and to those of this process.
+    fn acknowledge_to_all<'c>(&'c self, mut guard: MutexGuard<'c, ReaderState>, now: Instant) {
+        let pending = if guard.owes_acks { guard.take_pending_acks() } else { Vec::new() };
+        self.acknowledge(guard, now);
+        pending.into_iter().for_each(|ack| ack.deliver(self.guid));
     }
 
     /// No more news.
@@ -331,6 +308,27 @@ impl ReaderCore {
         let deadline = self.due.set(next);
         drop(guard);
         self.domain.arm(deadline);
+    }
+}
+
+impl RunListener for ReaderCore {
+    fn gate(&self) -> &ListenerGate {
+        &self.gate
+    }
+
+    fn run_listener(&self) -> AfterRun {
+        self.gate.run(|news| {
+            let mut guard = self.lock();
+            let hook = guard.hook.as_ref().filter(|(_, mask)| mask.intersects(news)).cloned();
+            let Some((hook, mask)) = hook else { return };
+            // DDS 1.4 §2.2.4.2.2: what a listener is told of is no news any more. A subscriber's listener is told of
+            // DATA_ON_READERS instead, and may pass it on.
+            if !mask.intersects(StatusMask::DATA_ON_READERS) {
+                guard.statuses.changed.remove(mask & StatusMask::DATA_AVAILABLE);
+            }
+            drop(guard);
+            hook.changed(news);
+        })
     }
 }
 

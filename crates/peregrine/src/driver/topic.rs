@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use peregrine_rtps::qos::TopicQos;
 
 use super::domain::Domain;
+use super::listener_gate::{AfterRun, ListenerGate};
+use super::listener_queue::RunListener;
 use super::wakers::Wakers;
 use super::{StatusState, Watched};
 use crate::status::{InconsistentTopicStatus, StatusMask};
@@ -36,6 +38,7 @@ pub(crate) struct TopicCore {
     pub(crate) name: String,
     pub(crate) type_name: &'static str,
     domain: Arc<Domain>,
+    gate: ListenerGate,
     state: Mutex<TopicState>,
     /// What its handles have in common besides, as long as one of them exists.
     shared: Mutex<Weak<dyn Any + Send + Sync>>,
@@ -58,7 +61,14 @@ impl TopicCore {
             upper: None,
             wakers: Wakers::default(),
         };
-        Self { name, type_name, domain, state: Mutex::new(state), shared: Mutex::new(Weak::<()>::new()) }
+        Self {
+            name,
+            type_name,
+            domain,
+            gate: ListenerGate::default(),
+            state: Mutex::new(state),
+            shared: Mutex::new(Weak::<()>::new()),
+        }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, TopicState> {
@@ -92,25 +102,29 @@ impl TopicCore {
         }
         state.wakers.wake(news);
         drop(state);
-        if self.domain.must_tell_later() {
-            let core = Arc::clone(self);
-            self.domain.tell_later(move || core.tell(news));
-        } else {
-            self.tell(news);
+        if self.gate.add(news) {
+            self.domain.run_or_queue(self);
         }
     }
+}
 
-    /// Runs the listener. To be called without any lock.
-    fn tell(&self, news: StatusMask) {
-        let mut state = self.lock();
-        let listens = |l: &Listening<dyn TopicHook>| {
-            l.as_ref().filter(|(_, mask)| mask.intersects(news)).map(|(listener, _)| Arc::clone(listener))
-        };
-        let Some(listener) = listens(&state.own).or_else(|| listens(&state.upper)) else { return };
-        state.changed.remove(news);
-        let status = state.inconsistent.read();
-        drop(state);
-        listener.inconsistent(&self.name, status);
+impl RunListener for TopicCore {
+    fn gate(&self) -> &ListenerGate {
+        &self.gate
+    }
+
+    fn run_listener(&self) -> AfterRun {
+        self.gate.run(|news| {
+            let mut state = self.lock();
+            let listens = |l: &Listening<dyn TopicHook>| {
+                l.as_ref().filter(|(_, mask)| mask.intersects(news)).map(|(listener, _)| Arc::clone(listener))
+            };
+            let Some(listener) = listens(&state.own).or_else(|| listens(&state.upper)) else { return };
+            state.changed.remove(news);
+            let status = state.inconsistent.read();
+            drop(state);
+            listener.inconsistent(&self.name, status);
+        })
     }
 }
 

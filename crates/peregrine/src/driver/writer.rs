@@ -16,13 +16,14 @@ use peregrine_transport::shm::{Lending, Overflow, Request};
 use super::deadline_cell::DeadlineCell;
 use super::domain::Domain;
 use super::flow::FlowController;
+use super::listener_gate::{AfterRun, ListenerGate, is_in_listener};
+use super::listener_queue::RunListener;
 use super::local_delivery::PendingNotify;
 use super::outbox::Outbox;
 use super::publishing::PublishOutcome;
 use super::registry::LocalReader;
 pub(crate) use super::shm::outgoing::PayloadSlot;
 use super::shm::outgoing::{ChannelEvents, Outgoing};
-use super::telling::{Telling, is_telling};
 use super::topic::TopicCore;
 use super::wakers::Wakers;
 use super::{NEVER, StatusState, Watched, now, wait_locked};
@@ -62,8 +63,6 @@ pub(crate) struct WriterState {
     pub(super) messages_first: bool,
     /// What it sends by, while nobody is sending.
     outbox: Option<Box<Outbox>>,
-    /// How often the window had been filled at the last write.
-    windows_filled: u64,
     pub(crate) closed: bool,
     /// Readers do not keep up: whoever writes does not wait for them again before everything has been sent.
     is_outpaced: bool,
@@ -87,7 +86,7 @@ pub(crate) struct WriterCore {
     pub(crate) guid: Guid,
     pub(crate) topic: Arc<TopicCore>,
     pub(crate) domain: Arc<Domain>,
-    pub(crate) telling: Telling,
+    pub(crate) gate: ListenerGate,
     /// The Rust type it writes.
     type_id: TypeId,
     /// Of an asynchronous writer: how fast it sends.
@@ -128,7 +127,7 @@ impl WriterCore {
             guid: state.writer.guid(),
             topic,
             domain,
-            telling: Telling::default(),
+            gate: ListenerGate::default(),
             type_id,
             flow,
             outgoing: Outgoing::new(shared_memory_bytes, lending(Weak::clone(me))),
@@ -258,9 +257,7 @@ impl WriterCore {
     }
 
     /// The same after a write. A writer in full flow looks itself whether its readers have acknowledged.
-    fn transmit_in_flow<'c>(&'c self, mut guard: MutexGuard<'c, WriterState>) {
-        let filled = guard.writer.windows_filled();
-        let has_filled = std::mem::replace(&mut guard.windows_filled, filled) != filled;
+    fn transmit_in_flow<'c>(&'c self, guard: MutexGuard<'c, WriterState>) {
         let expects = guard.writer.expects_acknowledgement();
         let last = guard.writer.last();
         self.transmit(guard);
@@ -269,11 +266,8 @@ impl WriterCore {
             self.domain.arm(self.outgoing.deadline());
             self.note_ended_channels();
         }
-        if has_filled {
-            self.domain.note_filled(now());
-        }
         if expects {
-            self.domain.glance();
+            self.domain.poll_socket_once();
         }
     }
 
@@ -682,37 +676,25 @@ impl WriterCore {
         (guard, if has_hook { news } else { StatusMask::NONE })
     }
 
-    /// Runs the listener, if there is news for it. To be called without any lock.
+    /// Runs the listener if there is news for it, or queues it where the calling thread must not run user code. To be called
+    /// without any lock.
     pub(super) fn tell_hook(&self, news: StatusMask) {
         if news.is_empty() {
             return;
         }
-        match self.me.upgrade().filter(|_| self.domain.must_tell_later()) {
-            Some(core) => self.domain.tell_later(move || core.tell(news)),
-            None => self.tell(news),
+        if self.is_closed() {
+            // No listener of the application any more, but what waits for the last acknowledgements.
+            let hook = self.hook_for(news);
+            hook.into_iter().for_each(|hook| hook.changed(news));
+        } else if self.gate.add(news)
+            && let Some(me) = self.me.upgrade()
+        {
+            self.domain.run_or_queue(&me);
         }
     }
 
-    /// Runs the listener. To be called without any lock.
-    fn tell(&self, news: StatusMask) {
-        let Some((hook, is_closed)) = self.hook_for(news) else { return };
-        if is_closed {
-            // No listener of the application any more, but whoever waits for the last acknowledgements.
-            hook.changed(news);
-            return;
-        }
-        let mut hook = Some(hook);
-        self.telling.tell(news, |news| {
-            if let Some(hook) = hook.take().or_else(|| self.hook_for(news).map(|(hook, _)| hook)) {
-                hook.changed(news);
-            }
-        });
-    }
-
-    fn hook_for(&self, news: StatusMask) -> Option<(Arc<dyn WriterHook>, bool)> {
-        let guard = self.lock();
-        let hook = guard.hook.as_ref().filter(|(_, mask)| mask.intersects(news));
-        hook.map(|(hook, _)| (Arc::clone(hook), guard.closed))
+    fn hook_for(&self, news: StatusMask) -> Option<Arc<dyn WriterHook>> {
+        self.lock().hook.as_ref().filter(|(_, mask)| mask.intersects(news)).map(|(hook, _)| Arc::clone(hook))
     }
 
     /// No more writes; whoever waits is told, and `hook` of what readers still acknowledge. Says whether they have
@@ -739,6 +721,20 @@ impl WriterCore {
     /// Whether everything has left and the readers have acknowledged it.
     pub(crate) fn is_settled(&self) -> bool {
         self.lock().is_settled()
+    }
+}
+
+impl RunListener for WriterCore {
+    fn gate(&self) -> &ListenerGate {
+        &self.gate
+    }
+
+    fn run_listener(&self) -> AfterRun {
+        self.gate.run(|news| {
+            if let Some(hook) = self.hook_for(news) {
+                hook.changed(news);
+            }
+        })
     }
 }
 
@@ -771,7 +767,6 @@ impl WriterState {
             sending: false,
             messages_first: false,
             outbox: None,
-            windows_filled: 0,
             is_outpaced: false,
             closed: false,
             has_retained: false,
@@ -785,7 +780,7 @@ impl WriterState {
     fn must_wait_for_readers(&mut self) -> bool {
         let is_held_up = self.writer.is_held_up();
         self.is_outpaced &= is_held_up;
-        is_held_up && !self.is_outpaced && !is_telling()
+        is_held_up && !self.is_outpaced && !is_in_listener()
     }
 
     /// Whether somebody is giving readers what they are to have.

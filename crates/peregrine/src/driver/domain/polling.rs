@@ -11,6 +11,7 @@ use peregrine_transport::event::{Poller, Token};
 use peregrine_transport::udp::{Receiver, Socket};
 
 use super::{DirtyEndpoints, Domain, FIRST_SOCKET, WAKER, receiver_options};
+use crate::driver::listener_gate::{self, Deferring};
 use crate::driver::reader::ReaderCore;
 use crate::driver::shm::{DirectTake, PollBudget, SharedMemory};
 use crate::driver::{self, NEVER, now, outbox};
@@ -39,6 +40,18 @@ const QUIET_SOCKETS_EVERY: Span = Span::from_micros(40);
 /// How often somebody looks at shared memory between two looks at the clock, which costs as much.
 const LOOKS_PER_CLOCK: u32 = 16;
 
+/// A thread that polls receives and keeps timers: listeners wait until it has returned from that.
+struct PollScope {
+    _deferring: Deferring,
+    _io_thread: outbox::IoThread,
+}
+
+impl PollScope {
+    fn begin() -> Self {
+        Self { _deferring: Deferring::begin(), _io_thread: outbox::mark_io_thread(true) }
+    }
+}
+
 impl Domain {
     pub(super) fn poll_state(&self) -> Result<PollState, Error> {
         let poller = self.control_poller()?;
@@ -63,12 +76,15 @@ impl Domain {
     /// is over. With a zero timeout it looks once and never sleeps.
     pub(crate) fn poll(&self, timeout: Duration) {
         let Some(mut state) = self.begin_polling() else { return };
-        let _wanted = outbox::mark_io_thread();
+        let no_user_code = PollScope::begin();
         let take =
             |shared: &SharedMemory, PollBudget { at, dirty, .. }: PollBudget<'_>| _ = shared.take(at, dirty, self);
         if !timeout.is_zero() || !self.look_at_memory(&mut state, take) {
             self.poll_all(&mut state, timeout);
         }
+        drop(state);
+        drop(no_user_code);
+        self.run_queued_listeners();
     }
 
     /// The same with a zero timeout, for who takes samples of `reader` next: the first of those selected, if it need not be kept
@@ -76,13 +92,25 @@ impl Domain {
     pub(crate) fn poll_for(&self, reader: &ReaderCore, selector: &Selector) -> Option<Selected> {
         let mut search = DirectTake { reader, selector, found: None };
         let mut state = self.begin_polling()?;
-        let _wanted = outbox::mark_io_thread();
+        let no_user_code = PollScope::begin();
         let look = |shared: &SharedMemory, looking: PollBudget<'_>| shared.search(&mut search, looking, self);
         if !self.look_at_memory(&mut state, look) {
             self.poll_all(&mut state, Duration::ZERO);
         }
         drop(state);
+        drop(no_user_code);
+        self.run_queued_listeners();
         search.found
+    }
+
+    /// Runs what was queued while the calling thread has polled; not what these listeners queue in turn.
+    #[inline]
+    fn run_queued_listeners(&self) {
+        if self.listeners.has_some() && !listener_gate::must_defer() {
+            let queued = self.listeners.len();
+            let mut rounds = 0..queued;
+            while rounds.next().is_some() && self.listeners.run_next() {}
+        }
     }
 
     /// The right to receive, if no other thread of the application has it, which then does our work too.
@@ -125,7 +153,7 @@ impl Domain {
             let now = now();
             if !any || looks_around {
                 if self.next_wake.load(Ordering::Relaxed) <= now.0 {
-                    self.handle_timers();
+                    self.handle_timers(receiver, dirty);
                 }
                 if rounds.is_multiple_of(16) || !timeout.is_zero() {
                     for socket in &self.control_sockets {

@@ -46,7 +46,9 @@ fn a_listener_does_not_wait_for_readers() {
     assert!(state.writer.match_reader(Instant(0), matched(guid(7))));
     (0..3).for_each(|_| write(&mut state));
     let mut in_listener = None;
-    Telling::default().tell(StatusMask::ACKNOWLEDGED, |_| in_listener = Some(state.must_wait_for_readers()));
+    let gate = ListenerGate::default();
+    assert!(gate.add(StatusMask::ACKNOWLEDGED));
+    let _ = gate.run(|_| in_listener = Some(state.must_wait_for_readers()));
     assert_eq!(in_listener, Some(false));
     assert!(state.must_wait_for_readers());
 }

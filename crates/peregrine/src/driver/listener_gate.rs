@@ -1,0 +1,414 @@
+//! Runs the listener of an entity: on one thread at a time, and never after the entity is gone.
+//!
+//! News of statuses is gathered in the gate from the moment an event is processed. A thread that may run user code takes it
+//! from there; other threads hand the entity to the [`ListenerQueue`](super::listener_queue::ListenerQueue), in which an
+//! entity stands at most once.
+
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+
+use crate::status::StatusMask;
+
+/// How often one call runs a listener for news that arrives meanwhile, before other entities have their turn.
+const ROUNDS_MAX: usize = 4;
+
+/// Nested listeners of one thread: a listener that writes to a topic with a reader of this process runs the listener of that
+/// reader, and so on. Deeper ones are queued.
+const DEPTH_MAX: u32 = 8;
+
+thread_local! {
+    /// The number of listeners that the thread is in.
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+    /// The thread keeps timers, or leads the reception: it must not run user code.
+    static IS_DEFERRING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the calling thread is inside a listener.
+pub(crate) fn is_in_listener() -> bool {
+    DEPTH.get() > 0
+}
+
+/// Whether the calling thread must queue listeners instead of running them.
+pub(super) fn must_defer() -> bool {
+    IS_DEFERRING.get() || DEPTH.get() >= DEPTH_MAX
+}
+
+/// As long as this exists, the thread that made it runs no listener.
+pub(super) struct Deferring {
+    was_deferring: bool,
+}
+
+impl Deferring {
+    pub(super) fn begin() -> Self {
+        Self { was_deferring: IS_DEFERRING.replace(true) }
+    }
+}
+
+impl Drop for Deferring {
+    fn drop(&mut self) {
+        IS_DEFERRING.set(self.was_deferring);
+    }
+}
+
+/// The statuses that the listener has not been told of.
+const PENDING: u64 = u32::MAX as u64;
+/// A thread runs the listener.
+const BUSY: u64 = 1 << 32;
+/// A thread waits for the listener to return.
+const AWAITED: u64 = 1 << 33;
+/// The listener is not run any more.
+const CLOSED: u64 = 1 << 34;
+/// The entity is in the listener queue, or about to be put there.
+const QUEUED: u64 = 1 << 35;
+
+/// See the [module](self).
+///
+/// A listener keeps its entity alive while it runs, so that the last handle of the application has to wait for it: an
+/// application that has dropped everything may end the process at once.
+///
+/// A call costs three atomic operations; a lock and a system call only while a thread waits for the listener to return.
+#[derive(Default)]
+pub(crate) struct ListenerGate {
+    state: AtomicU64,
+    waiting: Mutex<()>,
+    returned: Condvar,
+    panics: AtomicU64,
+}
+
+/// What the caller of [`ListenerGate::run`] has to do next.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AfterRun {
+    /// Nothing.
+    Nothing,
+    /// Put the entity into the listener queue.
+    Queue,
+}
+
+impl ListenerGate {
+    /// Adds news. Says whether the caller has to run the listener or queue the entity: not if a thread runs the listener,
+    /// which then sees the news when the listener returns, nor if the entity is queued.
+    #[inline]
+    pub(super) fn add(&self, news: StatusMask) -> bool {
+        let before = self.state.fetch_or(u64::from(news.bits()), Ordering::AcqRel);
+        before & (BUSY | QUEUED | CLOSED) == 0
+    }
+
+    /// The caller is about to queue the entity. Says whether it has to: a queued entity is not queued again.
+    pub(super) fn set_queued(&self) -> bool {
+        self.state.fetch_or(QUEUED, Ordering::AcqRel) & QUEUED == 0
+    }
+
+    /// The entity was taken out of the queue, to run its listener.
+    pub(super) fn clear_queued(&self) {
+        self.state.fetch_and(!QUEUED, Ordering::AcqRel);
+    }
+
+    /// Runs `listener` with the news there is, and again with news that arrives meanwhile, [`ROUNDS_MAX`] times at most. Does
+    /// nothing if another thread runs the listener, or an outer call of this thread: that one sees the news.
+    ///
+    /// A panic of the listener ends here; it is counted and logged.
+    pub(super) fn run(&self, mut listener: impl FnMut(StatusMask)) -> AfterRun {
+        let before = self.state.fetch_or(BUSY, Ordering::AcqRel);
+        if before & BUSY != 0 {
+            return AfterRun::Nothing;
+        }
+        if before & CLOSED != 0 {
+            self.end(self.state.fetch_and(!(BUSY | PENDING), Ordering::AcqRel));
+            return AfterRun::Nothing;
+        }
+        let _deeper = Nesting::enter();
+        for _ in 0..ROUNDS_MAX {
+            let pending = self.state.fetch_and(!PENDING, Ordering::AcqRel) & PENDING;
+            if pending != 0 {
+                self.call(&mut listener, StatusMask::from_bits(pending as u32));
+            }
+            if self.finish_round() {
+                return AfterRun::Nothing;
+            }
+        }
+        // The news stays here, and the entity waits for its next turn.
+        let state = self.state.fetch_or(QUEUED, Ordering::AcqRel);
+        self.end(self.state.fetch_and(!BUSY, Ordering::AcqRel));
+        if state & QUEUED == 0 { AfterRun::Queue } else { AfterRun::Nothing }
+    }
+
+    /// How many calls of the listener have panicked.
+    pub(crate) fn panics(&self) -> u64 {
+        self.panics.load(Ordering::Relaxed)
+    }
+
+    fn call(&self, listener: &mut impl FnMut(StatusMask), news: StatusMask) {
+        // The listener's own state may be inconsistent after a panic; that is the application's to handle.
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| listener(news))) {
+            self.panics.fetch_add(1, Ordering::Relaxed);
+            let text = panic.downcast_ref::<&str>().copied();
+            let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
+            tracing::error!(panic = text, statuses = ?news, "a listener has panicked; it stays in place");
+            // The payload is a value of the application, whose destructor may panic as well.
+            if catch_unwind(AssertUnwindSafe(|| drop(panic))).is_err() {
+                tracing::error!("the payload of a listener's panic has panicked when it was dropped");
+            }
+        }
+    }
+
+    /// Ends the turn of this thread, unless there is more news.
+    fn finish_round(&self) -> bool {
+        let mut state = BUSY;
+        while let Err(now) = self.state.compare_exchange(state, state & !BUSY, Ordering::AcqRel, Ordering::Acquire) {
+            if now & PENDING != 0 {
+                return false;
+            }
+            state = now;
+        }
+        self.end(state);
+        true
+    }
+
+    fn end(&self, state: u64) {
+        if state & AWAITED != 0 {
+            drop(self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
+            self.returned.notify_all();
+        }
+    }
+
+    /// A handle is about to go. If it `is_last`, as far as that can be told with so many listeners running, waits for the
+    /// listener to return and lets no other call begin. A thread inside a listener does not wait.
+    pub(crate) fn close_and_wait(&self, is_last: impl Fn(usize) -> bool) {
+        if DEPTH.get() > 0 || !is_last(running(self.state.load(Ordering::Acquire))) {
+            return;
+        }
+        let mut guard = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            // A call that ends from here on sees this, and takes the lock before it notifies.
+            let state = self.state.fetch_or(AWAITED, Ordering::AcqRel) | AWAITED;
+            if !is_last(running(state)) {
+                self.state.fetch_and(!AWAITED, Ordering::AcqRel);
+                // Other threads that wait here set it again.
+                self.returned.notify_all();
+                return;
+            }
+            if state & BUSY == 0 {
+                if self.state.compare_exchange(state, state | CLOSED, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+                    return;
+                }
+                continue;
+            }
+            guard = self.returned.wait(guard).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Waits until no call of the listener that began before is running. A thread inside a listener does not wait.
+    pub(crate) fn wait_until_idle(&self) {
+        if DEPTH.get() > 0 || self.state.load(Ordering::Acquire) & BUSY == 0 {
+            return;
+        }
+        let mut guard = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        while self.state.fetch_or(AWAITED, Ordering::AcqRel) & BUSY != 0 {
+            guard = self.returned.wait(guard).unwrap_or_else(PoisonError::into_inner);
+        }
+        self.state.fetch_and(!AWAITED, Ordering::AcqRel);
+        // Other threads that wait here set it again.
+        self.returned.notify_all();
+    }
+}
+
+/// Counts the thread's listeners.
+struct Nesting;
+
+impl Nesting {
+    fn enter() -> Self {
+        DEPTH.set(DEPTH.get() + 1);
+        Self
+    }
+}
+
+impl Drop for Nesting {
+    fn drop(&mut self) {
+        DEPTH.set(DEPTH.get() - 1);
+    }
+}
+
+/// The number of calls of the listener that are running.
+const fn running(state: u64) -> usize {
+    if state & BUSY != 0 { 1 } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicBool;
+    use std::sync::mpsc::sync_channel;
+    use std::thread;
+
+    use super::*;
+
+    const NEWS: StatusMask = StatusMask::DATA_AVAILABLE;
+
+    fn tell(gate: &ListenerGate, news: StatusMask, listener: impl FnMut(StatusMask)) -> AfterRun {
+        if gate.add(news) { gate.run(listener) } else { AfterRun::Nothing }
+    }
+
+    #[test]
+    fn news_during_a_listener_call_is_told_after_it() {
+        let gate = ListenerGate::default();
+        let mut told = Vec::new();
+        let after = tell(&gate, NEWS, |news| {
+            told.push(news);
+            if told.len() == 1 {
+                let _ = tell(&gate, StatusMask::SAMPLE_LOST, |_| panic!("a call within a call"));
+                let _ = tell(&gate, StatusMask::SAMPLE_REJECTED, |_| panic!("a call within a call"));
+            }
+        });
+        assert_eq!(told, [NEWS, StatusMask::SAMPLE_LOST | StatusMask::SAMPLE_REJECTED]);
+        assert_eq!(after, AfterRun::Nothing);
+    }
+
+    #[test]
+    fn endless_news_is_left_to_the_queue_after_some_rounds() {
+        let gate = ListenerGate::default();
+        let mut calls = 0;
+        let after = tell(&gate, NEWS, |_| {
+            calls += 1;
+            assert!(!gate.add(NEWS), "the running call sees it");
+        });
+        assert_eq!((calls, after), (ROUNDS_MAX, AfterRun::Queue));
+        assert!(!gate.add(NEWS), "the entity is queued");
+        gate.clear_queued();
+        let mut told = StatusMask::NONE;
+        assert_eq!(gate.run(|news| told |= news), AfterRun::Nothing);
+        assert_eq!(told, NEWS, "the news has stayed in the gate");
+    }
+
+    #[test]
+    fn an_entity_is_queued_once() {
+        let gate = ListenerGate::default();
+        assert!(gate.add(NEWS));
+        assert!(gate.set_queued());
+        assert!(!gate.add(StatusMask::SAMPLE_LOST));
+        assert!(!gate.set_queued());
+    }
+
+    #[test]
+    fn listeners_of_many_threads_take_turns_and_miss_nothing() {
+        let (gate, is_running, told) = (ListenerGate::default(), AtomicBool::new(false), Mutex::new(StatusMask::NONE));
+        let listener = |news| {
+            assert!(!is_running.swap(true, Ordering::AcqRel));
+            *told.lock().unwrap() |= news;
+            is_running.store(false, Ordering::Release);
+        };
+        thread::scope(|scope| {
+            for news in [StatusMask::DATA_AVAILABLE, StatusMask::SAMPLE_LOST, StatusMask::LIVELINESS_CHANGED] {
+                let (gate, listener) = (&gate, &listener);
+                scope.spawn(move || {
+                    for _ in 0..10_000 {
+                        let mut after = tell(gate, news, listener);
+                        while after == AfterRun::Queue {
+                            gate.clear_queued();
+                            after = gate.run(listener);
+                        }
+                    }
+                });
+            }
+        });
+        let all = StatusMask::DATA_AVAILABLE | StatusMask::SAMPLE_LOST | StatusMask::LIVELINESS_CHANGED;
+        assert_eq!(*told.lock().unwrap(), all);
+    }
+
+    #[test]
+    fn a_panicking_listener_is_counted_and_called_again() {
+        let gate = ListenerGate::default();
+        let _ = tell(&gate, NEWS, |_| panic!("on purpose"));
+        assert_eq!(gate.panics(), 1);
+        let mut told = false;
+        let _ = tell(&gate, NEWS, |_| told = true);
+        assert!(told);
+        gate.close_and_wait(|_| true);
+    }
+
+    #[test]
+    fn news_after_a_panic_in_the_same_call_is_told() {
+        let gate = ListenerGate::default();
+        let mut told = Vec::new();
+        let _ = tell(&gate, NEWS, |news| {
+            told.push(news);
+            if news == NEWS {
+                gate.add(StatusMask::SAMPLE_LOST);
+                panic!("on purpose");
+            }
+        });
+        assert_eq!(told, [NEWS, StatusMask::SAMPLE_LOST]);
+    }
+
+    #[test]
+    fn closing_waits_for_the_running_call_and_lets_no_other_begin() {
+        let gate = ListenerGate::default();
+        let ((begun, wait_until_begun), (end, wait_for_end)) = (sync_channel::<()>(1), sync_channel::<()>(1));
+        let has_ended = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let (gate, has_ended) = (&gate, &has_ended);
+            scope.spawn(move || {
+                let _ = tell(gate, NEWS, |_| {
+                    begun.send(()).unwrap();
+                    wait_for_end.recv().unwrap();
+                    has_ended.store(true, Ordering::SeqCst);
+                });
+            });
+            wait_until_begun.recv().unwrap();
+            scope.spawn(move || {
+                while gate.state.load(Ordering::SeqCst) & AWAITED == 0 {
+                    thread::yield_now();
+                }
+                end.send(()).unwrap();
+            });
+            gate.close_and_wait(|_| true);
+            assert!(has_ended.load(Ordering::SeqCst));
+        });
+        let _ = tell(&gate, NEWS, |_| panic!("after the gate was closed"));
+        assert_eq!(gate.panics(), 0);
+    }
+
+    #[test]
+    fn a_handle_that_is_not_the_last_does_not_wait() {
+        let gate = ListenerGate::default();
+        let ((begun, wait_until_begun), (end, wait_for_end)) = (sync_channel::<()>(1), sync_channel::<()>(1));
+        thread::scope(|scope| {
+            let gate = &gate;
+            scope.spawn(move || {
+                let _ = tell(gate, NEWS, |_| {
+                    begun.send(()).unwrap();
+                    wait_for_end.recv().unwrap();
+                });
+            });
+            wait_until_begun.recv().unwrap();
+            gate.close_and_wait(|running| running == 0);
+            end.send(()).unwrap();
+        });
+        let mut told = false;
+        let _ = tell(&gate, NEWS, |_| told = true);
+        assert!(told);
+    }
+
+    #[test]
+    fn a_listener_that_drops_the_last_handle_does_not_wait_for_itself() {
+        let gate = ListenerGate::default();
+        let mut has_run = false;
+        let _ = tell(&gate, NEWS, |_| {
+            gate.close_and_wait(|_| true);
+            gate.wait_until_idle();
+            has_run = true;
+        });
+        assert!(has_run);
+    }
+
+    #[test]
+    fn a_deferring_thread_says_so_until_the_guard_goes() {
+        assert!(!must_defer());
+        let outer = Deferring::begin();
+        drop(Deferring::begin());
+        assert!(must_defer(), "the outer guard is still there");
+        drop(outer);
+        assert!(!must_defer());
+    }
+}

@@ -1,0 +1,123 @@
+//! Entities whose listeners wait for a thread that may run user code.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::listener_gate::{AfterRun, ListenerGate};
+
+/// An entity with a listener.
+pub(super) trait RunListener: Send + Sync {
+    fn gate(&self) -> &ListenerGate;
+
+    /// Runs the listener with the news of the gate. To be called without any lock.
+    fn run_listener(&self) -> AfterRun;
+}
+
+/// Each entity is in here once at most ([`ListenerGate::set_queued`]): the number of entities is the bound.
+#[derive(Default)]
+pub(super) struct ListenerQueue {
+    queue: Mutex<VecDeque<Arc<dyn RunListener>>>,
+    has_some: AtomicBool,
+    is_closed: AtomicBool,
+}
+
+impl ListenerQueue {
+    /// Queues an entity that is not queued.
+    pub(super) fn push(&self, entity: Arc<dyn RunListener>) {
+        if self.is_closed.load(Ordering::SeqCst) {
+            return;
+        }
+        let mut queue = self.lock();
+        debug_assert!(
+            !queue.iter().any(|queued| std::ptr::addr_eq(Arc::as_ptr(queued), Arc::as_ptr(&entity))),
+            "an entity is queued twice"
+        );
+        queue.push_back(entity);
+        self.has_some.store(true, Ordering::SeqCst);
+    }
+
+    #[inline]
+    pub(super) fn has_some(&self) -> bool {
+        self.has_some.load(Ordering::SeqCst)
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// Runs the next listener on the calling thread. Says whether there was one.
+    pub(super) fn run_next(&self) -> bool {
+        let mut queue = self.lock();
+        let next = queue.pop_front();
+        self.has_some.store(!queue.is_empty(), Ordering::SeqCst);
+        drop(queue);
+        let Some(entity) = next else { return false };
+        entity.gate().clear_queued();
+        if entity.run_listener() == AfterRun::Queue {
+            self.push(entity);
+        }
+        true
+    }
+
+    /// Drops what is queued, which keeps entities alive, and takes no more.
+    pub(super) fn close(&self) {
+        self.is_closed.store(true, Ordering::SeqCst);
+        let dropped = std::mem::take(&mut *self.lock());
+        drop(dropped);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<dyn RunListener>>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::status::StatusMask;
+
+    #[derive(Default)]
+    struct Entity {
+        gate: ListenerGate,
+        calls: Mutex<usize>,
+    }
+
+    impl RunListener for Entity {
+        fn gate(&self) -> &ListenerGate {
+            &self.gate
+        }
+
+        fn run_listener(&self) -> AfterRun {
+            self.gate.run(|_| {
+                *self.calls.lock().unwrap() += 1;
+                self.gate.add(StatusMask::DATA_AVAILABLE);
+            })
+        }
+    }
+
+    #[test]
+    fn an_entity_with_endless_news_lets_others_have_their_turn() {
+        let queue = ListenerQueue::default();
+        let entities: Vec<Arc<Entity>> = (0..3).map(|_| Arc::default()).collect();
+        for entity in &entities {
+            assert!(entity.gate.add(StatusMask::DATA_AVAILABLE) && entity.gate.set_queued());
+            queue.push(Arc::clone(entity) as _);
+        }
+        (0..30).for_each(|_| assert!(queue.run_next()));
+        let calls: Vec<usize> = entities.iter().map(|entity| *entity.calls.lock().unwrap()).collect();
+        assert!(calls.iter().all(|count| *count == calls[0] && *count > 0), "{calls:?}");
+        assert_eq!(queue.lock().len(), 3, "each is queued once");
+    }
+
+    #[test]
+    fn a_closed_queue_keeps_nothing() {
+        let queue = ListenerQueue::default();
+        let entity: Arc<Entity> = Arc::default();
+        queue.push(Arc::clone(&entity) as _);
+        queue.close();
+        queue.push(Arc::clone(&entity) as _);
+        assert_eq!(Arc::strong_count(&entity), 1);
+        assert!(!queue.run_next());
+    }
+}

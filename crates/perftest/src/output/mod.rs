@@ -17,17 +17,7 @@ use peregrine_report::stats::{LatencyResult, Moments};
 
 use crate::error::Error;
 use crate::plan::{OutputFormat, OutputPlan};
-
-/// Prints text on stdout. A reader that has gone, such as `head`, has had enough: that is no error.
-pub fn print_text(text: &str) -> Result<(), Error> {
-    let mut stdout = io::stdout();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Error::Transfer(format!("Cannot write to stdout: {error}")))
-        }
-        _ => Ok(()),
-    }
-}
+use crate::terminal::Stdout;
 
 /// One pong, and the statistics up to it.
 #[derive(Debug, Clone, Copy)]
@@ -175,7 +165,7 @@ impl Output {
         };
         let sink = match &plan.file {
             Some(path) => append(path)?,
-            None => Box::new(io::stdout()),
+            None => Box::new(Stdout),
         };
         let record = plan.record_file.as_deref().map(append).transpose()?;
         Ok(Self::new(plan, sink, record))

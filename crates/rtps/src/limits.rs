@@ -140,6 +140,10 @@ pub const UNANSWERED_HEARTBEATS_MAX: u32 = 20;
 /// nothing else bounds them; it lets go after twice as long at the latest. Time for a few requests for repair.
 pub const UNACKNOWLEDGED_KEEP: Span = Span::from_secs(1);
 
+/// Bytes that wait to be sent or handed over, after which a writer takes no further sample: some trains of datagrams. One
+/// sample may go past the bound. More would only wait in memory, since one thread at a time sends for a writer.
+pub const SEND_QUEUE_BYTES_MAX: usize = 1 << 20;
+
 /// Octets it keeps for them at most, so that a fast writer does not hold a second's worth.
 pub const UNACKNOWLEDGED_KEEP_BYTES: usize = 32 << 20;
 

@@ -47,6 +47,8 @@ pub struct TransmitBatch {
     nowhere: Arc<[Locator]>,
     /// Where the inline part being written began.
     inline_start: usize,
+    /// Bytes of all complete messages.
+    complete_bytes: usize,
     /// Octets of the message being written that are already in closed parts.
     open_len: usize,
     open: bool,
@@ -76,8 +78,8 @@ impl TransmitBatch {
 
     /// Octets of all complete messages.
     #[must_use]
-    pub fn total_bytes(&self) -> usize {
-        self.messages.iter().map(|m| m.len).sum()
+    pub const fn total_bytes(&self) -> usize {
+        self.complete_bytes
     }
 
     /// The complete messages, in the order they are to leave.
@@ -99,6 +101,7 @@ impl TransmitBatch {
         self.messages.clear();
         self.destinations.clear();
         self.inline_start = 0;
+        self.complete_bytes = 0;
         self.open_len = 0;
         self.open = false;
     }
@@ -212,6 +215,7 @@ impl TransmitBatch {
         self.parts.push(Part::Inline { start, end });
         self.parts.push(Part::Payload { index, start: range.start, end: range.end });
         self.messages.push(MessageMeta { parts_end: self.parts.len(), len, to });
+        self.complete_bytes += len;
         self.inline_start = end;
         true
     }
@@ -224,6 +228,7 @@ impl TransmitBatch {
         }
         let to = self.destinations.len() - 1;
         self.messages.push(MessageMeta { parts_end: self.parts.len(), len: self.open_len, to });
+        self.complete_bytes += self.open_len;
         self.open = false;
         self.inline_start = self.bytes.len();
     }

@@ -21,6 +21,10 @@ use super::writer::{WriterCore, WriterState};
 use super::{now, wall_at};
 use crate::status::StatusMask;
 
+/// Batches that a thread hands over before the publishing thread takes over: other threads may write as fast as this one
+/// delivers.
+const BATCHES_MAX: usize = 64;
+
 /// Readers that a thread remembers without allocating.
 const FEW_READERS: usize = 8;
 
@@ -63,14 +67,18 @@ pub(super) struct PendingAck {
 pub(super) const LOCAL_SOURCE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 impl WriterCore {
-    /// Hands over what there is. To be called by who has the send token.
+    /// Hands over what there is, [`BATCHES_MAX`] batches at most. Says whether that was all. To be called by the thread that
+    /// sends for the writer.
     pub(super) fn hand_over<'c>(
         &'c self,
         mut guard: MutexGuard<'c, WriterState>,
         handing: &mut HandOverScratch,
         told: &mut PendingNotify,
-    ) -> MutexGuard<'c, WriterState> {
-        while !guard.messages_first && guard.writer.poll_hand_over(&mut handing.batch) {
+    ) -> (MutexGuard<'c, WriterState>, bool) {
+        for _ in 0..BATCHES_MAX {
+            if guard.messages_first || !guard.writer.poll_hand_over(&mut handing.batch) {
+                return (guard, true);
+            }
             let readers = Arc::clone(&guard.local);
             drop(guard);
             self.share(&handing.batch, &mut handing.halted);
@@ -91,7 +99,7 @@ impl WriterCore {
             }
             guard = self.note_delivered(now, handing, told);
         }
-        guard
+        (guard, false)
     }
 
     /// Writes a value without an instance whose only reader is in this process, the short way: the reader keeps it, and nobody else

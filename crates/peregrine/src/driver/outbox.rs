@@ -76,7 +76,7 @@ impl Outbox {
 
     /// Sends more of the batch. Says whether all of it has left now.
     pub(super) fn send_on(&mut self, domain: &Domain) -> bool {
-        self.send_piece(domain, TURN_BYTES)
+        self.batch.is_empty() || self.send_piece(domain, TURN_BYTES)
     }
 
     /// Sends as much as a flow controller lets leave; returns from when on it lets more.

@@ -175,7 +175,7 @@ impl WriterCore {
             if guard.closed {
                 return Err(WriteFailure::Closed);
             }
-            match guard.writer.write(at, change) {
+            match guard.write(at, change) {
                 Ok(number) => {
                     numbered();
                     let must_wait = guard.must_wait_for_readers();
@@ -212,7 +212,7 @@ impl WriterCore {
             return Err((WriteFailure::Closed, change));
         }
         self.spill_to_history(&mut guard);
-        let written = guard.writer.write(now(), change);
+        let written = guard.write(now(), change);
         if written.is_ok() {
             numbered();
         }
@@ -251,7 +251,7 @@ impl WriterCore {
             let news = self.outgoing.acknowledged(state.writer.last(), true);
             self.take_note(state, &news);
         }
-        state.writer.has_room_for(change)
+        state.writer.has_room_for(change) && !state.writer.is_send_queue_full()
     }
 
     /// Waits for a moment until what was written has left.
@@ -295,27 +295,45 @@ impl WriterCore {
         if !guard.sending {
             guard.sending = true;
             let mut outbox = guard.outbox.take().unwrap_or_default();
+            let mut turn = SendTurn::new(self);
+            // Declared behind the turn, so that a panic unlocks before the turn ends.
+            let mut state = guard;
             loop {
                 // Readers of this process and of this host first: it takes no system call, or few.
-                if guard.writer.hands_over() && !guard.messages_first {
-                    guard = self.hand_over(guard, &mut outbox.handing, told.get_or_insert_default());
+                let mut is_done = true;
+                if state.writer.hands_over() && !state.messages_first {
+                    (state, is_done) = self.hand_over(state, &mut outbox.handing, told.get_or_insert_default());
                 }
-                if !guard.writer.poll_transmit(&mut outbox.batch) {
-                    if std::mem::take(&mut guard.messages_first) {
+                let has_messages = is_done && state.writer.poll_transmit(&mut outbox.batch);
+                if is_done && !has_messages {
+                    if std::mem::take(&mut state.messages_first) {
                         continue;
                     }
                     break;
                 }
-                drop(guard);
-                let is_sent = outbox.send(&self.domain);
-                guard = self.lock();
-                if !is_sent {
-                    guard.outbox = Some(outbox);
-                    self.hand_off_backlog(guard);
+                // Threads that wait for room in the queue have it now.
+                if !state.wakers.is_empty() {
+                    state.wakers.wake(StatusMask::ACKNOWLEDGED);
+                }
+                if turn.is_over(is_done) {
+                    state.outbox = Some(outbox);
+                    turn.end();
+                    self.hand_off_backlog(state);
                     return told;
                 }
-                outbox.give_back_to(&mut guard.writer);
+                drop(state);
+                let is_sent = outbox.send(&self.domain);
+                state = self.lock();
+                if !is_sent {
+                    state.outbox = Some(outbox);
+                    turn.end();
+                    self.hand_off_backlog(state);
+                    return told;
+                }
+                outbox.give_back_to(&mut state.writer);
             }
+            turn.end();
+            guard = state;
             guard.outbox = Some(outbox);
             guard.sending = false;
         }
@@ -555,17 +573,17 @@ impl WriterCore {
             guard.writer.poll_transmit(&mut outbox.batch);
         }
         let mut told = PendingNotify::default();
-        guard = self.hand_over(guard, &mut outbox.handing, &mut told);
+        let (guard, is_handed_over) = self.hand_over(guard, &mut outbox.handing, &mut told);
         drop(guard);
         let next = outbox.send_by_rate(&self.domain, flow);
-        guard = self.lock();
+        let mut guard = self.lock();
         if outbox.is_sent() {
             outbox.give_back_to(&mut guard.writer);
         }
         guard.outbox = Some(outbox);
         let turn = match next {
             Some(at) => PublishOutcome::At(at),
-            None if guard.writer.has_to_publish() => PublishOutcome::Again,
+            None if guard.writer.has_to_publish() || !is_handed_over => PublishOutcome::Again,
             None => PublishOutcome::Done,
         };
         guard.is_publishing = turn != PublishOutcome::Done;
@@ -761,7 +779,59 @@ impl Watched for WriterCore {
     }
 }
 
+/// How long a thread of the application sends what other threads have queued, behind its own sample.
+const SEND_FOR_OTHERS_MAX: Span = Span::from_millis(2);
+
+/// The turn of a thread that sends for a writer: it ends, and the next thread takes over, also when the thread panics.
+struct SendTurn<'c> {
+    core: &'c WriterCore,
+    /// When the thread had sent its own sample.
+    for_others_since: Option<Instant>,
+    is_first: bool,
+}
+
+impl<'c> SendTurn<'c> {
+    const fn new(core: &'c WriterCore) -> Self {
+        Self { core, for_others_since: None, is_first: true }
+    }
+
+    /// Whether the thread is to leave the rest to the publishing thread: it has sent for others long enough, or readers of
+    /// this process take so much that it would never end.
+    fn is_over(&mut self, is_handed_over: bool) -> bool {
+        if std::mem::take(&mut self.is_first) {
+            return !is_handed_over;
+        }
+        let now = now();
+        let since = *self.for_others_since.get_or_insert(now);
+        !is_handed_over || now.since(since) >= SEND_FOR_OTHERS_MAX
+    }
+
+    /// The turn is over, or was handed on.
+    fn end(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for SendTurn<'_> {
+    /// Code of the application has panicked while it was handed samples. What was on its way is lost; the writer goes on.
+    fn drop(&mut self) {
+        tracing::error!(writer = %self.core.guid, "a panic while samples were sent: some may be lost");
+        let mut guard = self.core.lock();
+        guard.outbox = None;
+        guard.sending = false;
+        guard.wakers.wake_all();
+    }
+}
+
 impl WriterState {
+    /// Adds a change to the writer, unless so much waits to be sent that the thread has to wait as well.
+    fn write(&mut self, at: Instant, change: Change) -> Result<SequenceNumber, (Full, Change)> {
+        if self.sending && self.writer.is_send_queue_full() {
+            return Err((Full::SendQueue, change));
+        }
+        self.writer.write(at, change)
+    }
+
     fn new(writer: Writer) -> Self {
         Self {
             writer,

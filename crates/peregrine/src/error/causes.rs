@@ -295,11 +295,17 @@ impl fmt::Display for OutOfResources {
 impl fmt::Display for Timeout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::NoRoom { topic, limit: Full::SendQueue, waited, .. } => write!(
+                f,
+                "a sample of topic \"{topic}\" could not be queued within {waited:?}: other threads write faster than the link \
+                 sends; write less often, or raise max_blocking_time"
+            ),
             Self::NoRoom { topic, limit, held, waited } => {
                 let limit = match limit {
                     Full::Samples => "max_samples",
                     Full::Instances => "max_instances",
                     Full::SamplesPerInstance => "max_samples_per_instance",
+                    Full::SendQueue => "the send queue",
                 };
                 write!(
                     f,

@@ -53,9 +53,6 @@ use crate::status::{
 use crate::topic::Topic;
 use crate::{InstanceHandle, qos};
 
-/// Samples up to this many octets are encoded under the writer's lock, which saves taking it twice.
-const ENCODE_LOCKED_MAX: usize = 1024;
-
 /// Octets before a sample in its buffer: with the encapsulation header, the value starts at a multiple of eight, so that
 /// readers of this process see it in place.
 const ALIGNING: usize = 4;
@@ -486,7 +483,7 @@ impl<T: DdsType> WriterInner<T> {
         Ok((guard, instance, filled))
     }
 
-    /// Has memory for a payload filled, outside the writer's lock if it is large. The writer is locked afterwards.
+    /// Has memory for a payload filled, outside the writer's lock. The writer is locked afterwards.
     fn fill_payload(
         &self,
         len: usize,
@@ -504,20 +501,18 @@ impl<T: DdsType> WriterInner<T> {
             let payload = Payload::filled(len, fill)?;
             return Ok((self.core.lock(), Filled::Payload(payload)));
         }
-        let mut guard = self.core.lock();
         let range = ALIGNING..ALIGNING + len;
-        let mut buffer = guard.writer.take_buffer(range.end);
-        let fill_into = |buffer: &mut Arc<Vec<u8>>| {
-            fill(Arc::get_mut(buffer).and_then(|b| b.get_mut(range.clone())).unwrap_or_default())
-        };
-        if len <= ENCODE_LOCKED_MAX {
-            fill_into(&mut buffer)?;
-        } else {
-            drop(guard);
-            fill_into(&mut buffer)?;
-            guard = self.core.lock();
+        let mut buffer = self.core.lock().writer.take_buffer(range.end);
+        // Code of the application runs here, which may use the writer: without the lock.
+        let filled = fill(Arc::get_mut(&mut buffer).and_then(|b| b.get_mut(range.clone())).unwrap_or_default());
+        let mut guard = self.core.lock();
+        match filled {
+            Ok(()) => Ok((guard, Filled::Payload(Payload::new(buffer, range).unwrap_or_default()))),
+            Err(error) => {
+                guard.writer.give_back_buffer(buffer);
+                Err(error)
+            }
         }
-        Ok((guard, Filled::Payload(Payload::new(buffer, range).unwrap_or_default())))
     }
 
     /// The serialized key of an instance that this writer has not registered; `None` for one that is registered.

@@ -43,6 +43,8 @@ pub enum Full {
     Instances,
     /// `max_samples_per_instance`.
     SamplesPerInstance,
+    /// [`SEND_QUEUE_BYTES_MAX`](crate::limits::SEND_QUEUE_BYTES_MAX): another thread is sending what was written before.
+    SendQueue,
 }
 
 #[derive(Debug, Default)]

@@ -40,8 +40,6 @@ pub(super) struct Flow {
     next_heartbeat: Option<Instant>,
     /// Acknowledgement was last asked for because much had been sent, not because time had passed, and nobody waits.
     in_full_flow: bool,
-    /// How often it was asked for because much had been sent.
-    filled: u64,
     /// Not everyone who was asked has answered.
     is_owed: bool,
 }
@@ -64,7 +62,6 @@ impl Flow {
             last_asked: None,
             next_heartbeat: None,
             in_full_flow: false,
-            filled: 0,
             is_owed: false,
         }
     }
@@ -104,16 +101,11 @@ impl Flow {
 
     pub(super) fn record_heartbeat(&mut self, now: Instant, patience: Span) {
         self.in_full_flow = self.has_sent_much();
-        self.filled += u64::from(self.in_full_flow);
         self.is_owed = true;
         self.samples_since_asked = 0;
         self.bytes_since_asked = 0;
         self.last_asked = Some(now);
         self.schedule(now, Some(patience));
-    }
-
-    pub(super) const fn filled(&self) -> u64 {
-        self.filled
     }
 
     /// Whether so much was sent since acknowledgement was asked for that the answer ought to be here.

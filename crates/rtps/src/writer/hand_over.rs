@@ -96,6 +96,8 @@ pub(super) enum HandOverState {
 #[derive(Debug, Default)]
 pub(super) struct HandOverQueue {
     batch: HandOverBatch,
+    /// Bytes of the payloads in `batch`, and of the changes themselves.
+    bytes: usize,
     /// Whether there are readers for it at all.
     pub(super) has_readers: bool,
     /// Whether some of them are behind and not halted.
@@ -236,6 +238,8 @@ impl HandOverQueue {
 
     fn push(&mut self, change: HandOverChange) {
         self.batch.end = change.sequence_number.next();
+        // A value that is not encoded counts as what refers to it.
+        self.bytes = self.bytes.saturating_add(size_of::<HandOverChange>() + change.payload.known_len().unwrap_or(0));
         self.batch.changes.push(change);
     }
 
@@ -247,6 +251,11 @@ impl HandOverQueue {
     #[inline]
     pub(super) fn are_all_readers_live(&self) -> bool {
         self.are_all_live && self.batch.is_empty()
+    }
+
+    /// Bytes that wait to be handed over.
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Whether there is something to [poll](Writer::poll_hand_over) for.
@@ -274,6 +283,7 @@ impl Writer {
         if !self.hand_over.batch.is_empty() {
             let end = self.hand_over.batch.end;
             core::mem::swap(&mut self.hand_over.batch, out);
+            self.hand_over.bytes = 0;
             for reader in self.readers.iter_mut().filter(|r| r.is_live()) {
                 out.recipients.push(Recipient { reader: reader.info.guid, from: reader.hand_from });
                 reader.hand_from = reader.hand_from.max(end);

@@ -28,7 +28,7 @@ use crate::deadline::DeadlineTracker;
 use crate::history::{Change, Full, HistoryKind, ResourceLimits, WriterHistory};
 use crate::id::{EntityId, Guid, KeyHash};
 use crate::limits::{
-    MATCHES_MAX, MESSAGE_BYTES_MAX, MESSAGE_BYTES_MIN, POOL_BYTES_MAX, UNACKNOWLEDGED_KEEP, UNACKNOWLEDGED_KEEP_BYTES,
+    MATCHES_MAX, MESSAGE_BYTES_MAX, MESSAGE_BYTES_MIN, POOL_BYTES_MAX, SEND_QUEUE_BYTES_MAX, UNACKNOWLEDGED_KEEP, UNACKNOWLEDGED_KEEP_BYTES,
 };
 use crate::locator::Locator;
 use crate::payload::BufferPool;
@@ -298,10 +298,11 @@ impl Writer {
         self.history.has_room(&change.instance, self.acknowledged_below())
     }
 
-    /// How often so much had been sent that acknowledgement was asked for.
+    /// Whether so much waits to be sent or handed over that the writer is to take no further sample: see
+    /// [`SEND_QUEUE_BYTES_MAX`]. Never while each write is followed by draining [`Self::poll_transmit`].
     #[must_use]
-    pub const fn windows_filled(&self) -> u64 {
-        self.flow.filled()
+    pub const fn is_send_queue_full(&self) -> bool {
+        self.packer.queued_bytes().saturating_add(self.hand_over.bytes()) >= SEND_QUEUE_BYTES_MAX
     }
 
     /// Whether acknowledgement was asked for so many samples or octets ago that it ought to be here. It is worth a look

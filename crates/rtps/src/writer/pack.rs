@@ -128,6 +128,11 @@ impl Packer {
         self.mistaken_key_octets = octets;
     }
 
+    /// Bytes of the messages that wait to be sent.
+    pub(super) const fn queued_bytes(&self) -> usize {
+        self.batch.total_bytes()
+    }
+
     pub(super) const fn batch(&mut self) -> &mut TransmitBatch {
         &mut self.batch
     }

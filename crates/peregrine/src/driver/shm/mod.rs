@@ -56,6 +56,9 @@ const WAITING_MAX: usize = 1024;
 /// How often all of it is gone over, so that one call ends whatever comes.
 const ROUNDS_MAX: usize = 64;
 
+/// After an error of `accept`, how long readers that request shared memory wait in the queue of the listener.
+const ACCEPT_RETRY_AFTER: Span = Span::from_millis(500);
+
 const LISTENER: Token = Token(0);
 
 /// What a domain shares with other processes of the host.
@@ -110,6 +113,8 @@ impl Counters {
 /// What is waited for.
 struct ConnectionManager {
     listener: Listener,
+    /// When to listen again, after an error.
+    accept_again_at: Option<Instant>,
     poller: Poller,
     next_token: u64,
     sources: Vec<(Token, Source)>,
@@ -143,6 +148,7 @@ impl SharedMemory {
             address: listener.address(),
             connections: Mutex::new(ConnectionManager {
                 listener,
+                accept_again_at: None,
                 poller,
                 next_token: 1,
                 sources: Vec::new(),
@@ -212,6 +218,7 @@ impl SharedMemory {
     fn poll_connections_at(&self, now: Instant) {
         let Some(domain) = self.domain.get().and_then(Weak::upgrade) else { return };
         let mut connections = self.connections();
+        self.resume_accepting(&mut connections, now);
         self.take_requests(&mut connections);
         self.connect_queued(&mut connections);
         self.admit_waiting(&mut connections, &domain);
@@ -353,14 +360,28 @@ impl SharedMemory {
                 }
                 Ok(None) => return,
                 Err(error) => {
-                    // It would be reported again and again.
-                    tracing::error!(%error, "readers that ask for shared memory are heard no more, and get messages");
-                    let ConnectionManager { poller, listener, .. } = connections;
+                    // The listener stays readable and would be reported again and again: it is left alone for a while. The
+                    // system may be short of descriptors only for a moment.
+                    tracing::warn!(%error, retry_after = %ACCEPT_RETRY_AFTER, "cannot accept readers that request shared memory");
+                    let ConnectionManager { poller, listener, accept_again_at, .. } = connections;
                     let _ = poller.remove(listener);
+                    *accept_again_at = Some(now() + ACCEPT_RETRY_AFTER);
                     return;
                 }
             }
         }
+    }
+
+    /// After an error of `accept`, tries again when it is time.
+    fn resume_accepting(&self, connections: &mut ConnectionManager, now: Instant) {
+        let ConnectionManager { poller, listener, accept_again_at, .. } = connections;
+        if accept_again_at.is_none_or(|at| at > now) {
+            return;
+        }
+        *accept_again_at = match poller.add(listener, LISTENER) {
+            Ok(()) => None,
+            Err(_) => Some(now + ACCEPT_RETRY_AFTER),
+        };
     }
 
     fn admit_waiting(&self, connections: &mut ConnectionManager, domain: &Domain) {
@@ -501,7 +522,7 @@ impl ConnectionManager {
 
     /// When to look at it again although nothing has come.
     fn deadline(&self) -> u64 {
-        let waiting = self.waiting.iter().map(|(until, _)| until.0);
+        let waiting = self.waiting.iter().map(|(until, _)| until.0).chain(self.accept_again_at.map(|at| at.0));
         waiting.chain(self.unanswered().map(|wanted| wanted.until.0)).min().unwrap_or(NEVER)
     }
 }

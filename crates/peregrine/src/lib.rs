@@ -22,6 +22,7 @@ mod reader;
 mod shared_memory;
 pub mod status;
 mod subscriber;
+mod time;
 mod topic;
 mod writer;
 
@@ -51,6 +52,7 @@ pub use reader::{AnyDataReader, DataReader, DataReaderBuilder, Loan, LoanedSampl
 pub use shared_memory::{DeliveryPath, NoSharedMemory, SharedMemoryStatistics, SharedMemoryUse};
 pub use status::StatusMask;
 pub use subscriber::Subscriber;
+pub use time::TimestampExt;
 pub use topic::Topic;
 pub use writer::{AnyDataWriter, DataWriter, DataWriterBuilder, FlatLoan, FlowController, PublishMode, WriteLoan};
 

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
 
 use peregrine_rtps::discovery::data::{ParticipantData, PublicationData, SubscriptionData};
 use peregrine_rtps::id::{EntityId, Guid, GuidPrefix};
@@ -12,7 +11,7 @@ use peregrine_rtps::participant::{Addresses, Delivery, LostReason, Participant, 
 use peregrine_rtps::qos::{NonMatch, ReliabilityKind, TopicQos};
 use peregrine_rtps::reader::Reception;
 use peregrine_rtps::receiver::Input;
-use peregrine_rtps::time::{Instant, Span};
+use peregrine_rtps::time::Instant;
 use peregrine_rtps::transmit::TransmitBatch;
 use peregrine_transport::udp::Datagram;
 
@@ -42,9 +41,6 @@ pub(crate) struct Locked {
     /// Deleted writers whose last samples readers still have to acknowledge, and how long that is waited for.
     lingering: Vec<(Instant, Arc<WriterCore>)>,
 }
-
-/// How long a deleted writer stays for its readers to get the last samples.
-const LINGER: Span = Span::from_secs(1);
 
 /// One participant.
 pub(crate) struct ParticipantCore {
@@ -119,7 +115,7 @@ impl ParticipantCore {
             return;
         }
         let mut locked = self.lock();
-        locked.lingering.push((now() + LINGER, Arc::clone(core)));
+        locked.lingering.push((now() + self.domain.config.linger.into(), Arc::clone(core)));
         self.finish(locked);
         // The last acknowledgement may have come before anybody was told to wait for it.
         if core.is_settled() {
@@ -156,7 +152,7 @@ impl ParticipantCore {
         if self.domain.is_own_thread() {
             return;
         }
-        let _ = wait_until(self, Duration::from_nanos(LINGER.0), StatusMask::ALL, |locked| {
+        let _ = wait_until(self, self.domain.config.linger, StatusMask::ALL, |locked| {
             locked.lingering.is_empty().then_some(())
         });
     }

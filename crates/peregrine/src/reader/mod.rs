@@ -538,7 +538,7 @@ impl<T: DdsType> DataReader<T> {
 
     fn decoded(&self, selected: Vec<Selected>, samples: &[Sample<T>]) {
         self.inner.core.give_back(selected);
-        let undecodable = samples.iter().filter(|s| s.error.is_some()).count() as u64;
+        let undecodable = samples.iter().filter(|s| s.error().is_some()).count() as u64;
         if undecodable > 0 {
             self.inner.core.lock().undecodable += undecodable;
         }

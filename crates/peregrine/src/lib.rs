@@ -14,6 +14,7 @@ mod driver;
 mod endpoint;
 mod entity;
 pub mod error;
+mod factory;
 mod listener;
 mod participant;
 mod publisher;
@@ -30,8 +31,9 @@ pub use condition::{
     Condition, GuardCondition, QueryCondition, ReadCondition, SampleCondition, StatusCondition, WaitSet,
 };
 pub use config::{DomainConfig, InterfaceSelection, Peer, Scheduling, ThreadSettings, WaitStrategy};
-pub use discovery::{DiscoveryEvent, DiscoveryEvents};
+pub use discovery::{DiscoveredTopic, DiscoveryEvent, DiscoveryEvents};
 pub use error::Error;
+pub use factory::DomainParticipantFactory;
 pub use listener::{
     DataReaderListener, DataWriterListener, DomainParticipantListener, PublisherListener, SubscriberListener,
     TopicListener,

@@ -157,19 +157,20 @@ impl ParticipantCore {
         });
     }
 
-    /// The topic of this name, made if there is none.
+    /// The topic of this name, made if there is none: with `qos`, else with the policies that are the `default`.
     pub(crate) fn topic(
         &self,
         name: &str,
         type_name: &'static str,
         qos: Option<TopicQos>,
+        default: TopicQos,
         is_enabled: bool,
     ) -> Result<Arc<TopicCore>, Error> {
         let mut locked = self.lock();
         locked.topics.retain(|_, topic| topic.strong_count() > 0);
         let Some(known) = locked.topics.get(name).and_then(Weak::upgrade) else {
             let domain = Arc::clone(&self.domain);
-            let qos = qos.unwrap_or_default();
+            let qos = qos.unwrap_or(default);
             let topic = Arc::new(TopicCore::new(domain, name.to_owned(), type_name, qos, is_enabled));
             locked.topics.insert(name.to_owned(), Arc::downgrade(&topic));
             return Ok(topic);

@@ -38,8 +38,8 @@ pub struct DataReaderBuilder<T: DdsType> {
 }
 
 impl<T: DdsType> DataReaderBuilder<T> {
-    pub(crate) fn new(subscriber: Subscriber, topic: Topic<T>) -> Self {
-        Self { subscriber, topic, qos: DataReaderQos::default(), groups: Vec::new(), listener: None }
+    pub(crate) fn new(subscriber: Subscriber, topic: Topic<T>, qos: DataReaderQos) -> Self {
+        Self { subscriber, topic, qos, groups: Vec::new(), listener: None }
     }
 
     /// All policies at once.

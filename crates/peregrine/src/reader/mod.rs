@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use peregrine_rtps::discovery::data::SubscriptionData;
+use peregrine_rtps::discovery::data::{PublicationData, SubscriptionData};
 use peregrine_rtps::history::{Selected, Selector};
 use peregrine_rtps::id::{Guid, KeyHash};
 use peregrine_rtps::qos::{DataReaderQos, Durability, NonMatch};
@@ -434,6 +434,21 @@ impl<T: DdsType> DataReader<T> {
     #[must_use]
     pub fn matched_publications(&self) -> Vec<Guid> {
         self.inner.core.lock().matched.clone()
+    }
+
+    /// What a matched writer has announced; `None` when it does not match (`get_matched_publication_data`).
+    #[must_use]
+    pub fn matched_publication_data(&self, writer: Guid) -> Option<PublicationData> {
+        if !self.inner.core.lock().matched.contains(&writer) {
+            return None;
+        }
+        self.inner.subscriber.participant().publication_data(writer)
+    }
+
+    /// The listener and the statuses that it is told of; `None` without one.
+    #[must_use]
+    pub fn listener(&self) -> Option<(Arc<dyn DataReaderListener<T>>, StatusMask)> {
+        lock(&self.inner.listener).clone()
     }
 
     /// The last writer of this topic that was found not to match, and why not.

@@ -43,11 +43,11 @@ pub struct DataWriterBuilder<T: DdsType> {
 const SHARED_MEMORY_BYTES: usize = 1 << 30;
 
 impl<T: DdsType> DataWriterBuilder<T> {
-    pub(crate) fn new(publisher: Publisher, topic: Topic<T>) -> Self {
+    pub(crate) fn new(publisher: Publisher, topic: Topic<T>, qos: DataWriterQos) -> Self {
         Self {
             publisher,
             topic,
-            qos: DataWriterQos::default(),
+            qos,
             batching: None,
             publish_mode: PublishMode::Synchronous,
             shared_memory_bytes: SHARED_MEMORY_BYTES,

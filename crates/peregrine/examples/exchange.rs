@@ -299,7 +299,7 @@ fn receive(participant: &DomainParticipant) {
 
 #[inline(never)]
 fn take<T: DdsType>(reader: &DataReader<T>) -> Result<Option<T>> {
-    Ok(reader.take_next()?.and_then(|sample| black_box(sample.data)))
+    Ok(reader.take_next()?.and_then(|sample| black_box(sample.into_value())))
 }
 
 /// The number of the sample that has to come next.

@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant};
 
-use peregrine::{DdsType, DomainParticipant, Error};
+use peregrine::{DdsType, DomainParticipant};
 
 const COUNT: usize = 10;
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -18,27 +18,27 @@ struct Reading {
     value: f64,
 }
 
-fn main() -> Result<(), Error> {
+fn main() -> Result<(), Box<dyn std::error::Error>> {
     let participant = DomainParticipant::new(100)?;
     let topics = (0..COUNT).map(|number| participant.topic::<Reading>(&format!("readings_{number}")));
     if std::env::args().nth(1).as_deref() == Some("writers") {
-        let writers: Vec<_> = topics.map(|topic| topic?.writer()).collect::<Result<_, _>>()?;
+        let writers: Vec<_> = topics.map(|topic| topic?.writer()).collect::<Result<_, peregrine::Error>>()?;
         wait_for_shared_memory(&participant)?;
         println!("{} writers", writers.len());
         wait_for_end();
     } else {
-        let readers: Vec<_> = topics.map(|topic| topic?.reader()).collect::<Result<_, _>>()?;
+        let readers: Vec<_> = topics.map(|topic| topic?.reader()).collect::<Result<_, peregrine::Error>>()?;
         println!("{} readers", readers.len());
         wait_for_end();
     }
     Ok(())
 }
 
-fn wait_for_shared_memory(participant: &DomainParticipant) -> Result<(), Error> {
+fn wait_for_shared_memory(participant: &DomainParticipant) -> Result<(), Box<dyn std::error::Error>> {
     let start = Instant::now();
     while participant.shared_memory_statistics().readers < COUNT as u64 {
         if start.elapsed() > PATIENCE {
-            return Err(Error::Timeout("no ten readers share memory with this process".to_owned()));
+            return Err("no ten readers share memory with this process".into());
         }
         std::thread::sleep(Duration::from_millis(1));
     }

@@ -122,7 +122,7 @@ fn send_back(shared_memory: bool) -> Result<(), Box<dyn Error>> {
     let reader = participant.topic::<Blob>("there")?.reader_builder().reliable().keep_last(16);
     let _reader = reader
         .on_data(move |reader: &DataReader<Blob>| {
-            for blob in reader.take().into_iter().flatten().filter_map(|sample| sample.data) {
+            for blob in reader.take().into_iter().flatten().filter_map(|sample| sample.into_value()) {
                 if writer.write(&blob).is_err() {
                     // Nobody waits for it any more.
                     let _ = gone.try_send(());

@@ -47,6 +47,16 @@ impl Default for ThreadSettings {
 }
 
 /// How a process takes part in a domain. Participants with the same configuration share sockets and threads.
+///
+/// ```
+/// use peregrine::{DomainConfig, InterfaceSelection};
+///
+/// let config = DomainConfig::default()
+///     .with_interfaces(InterfaceSelection::Only(vec!["lo".to_owned()]))
+///     .with_peers(vec!["192.0.2.7".parse()?])
+///     .with_shared_memory(false);
+/// # Ok::<(), peregrine::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DomainConfig {
@@ -93,6 +103,9 @@ pub struct DomainConfig {
     /// Whether endpoints of this process reach each other without messages, by reference. It takes both sides.
     /// Without, samples between them go through the sockets, as between processes: to measure that.
     pub same_process: bool,
+    /// How long a writer that is deleted, or whose process drops its last participant, waits for readers to acknowledge the last samples. The
+    /// default is one second.
+    pub linger: Duration,
     /// How receive threads wait.
     pub wait: WaitStrategy,
     /// The domain's own threads.
@@ -118,10 +131,48 @@ impl Default for DomainConfig {
             dscp: 0,
             multicast_ttl: 1,
             same_process: true,
+            linger: Duration::from_secs(1),
             wait: WaitStrategy::Block,
             threads: ThreadSettings::default(),
         }
     }
+}
+
+/// A method for each field, for use in a chain: the struct cannot be written as a literal, because later releases add fields.
+macro_rules! setters {
+    ($($name:ident = $field:ident: $type:ty,)*) => {
+        impl DomainConfig {
+            $(
+                #[doc = concat!("Sets [`", stringify!($field), "`](Self::", stringify!($field), ").")]
+                #[must_use]
+                pub fn $name(mut self, value: impl Into<$type>) -> Self {
+                    self.$field = value.into();
+                    self
+                }
+            )*
+        }
+    };
+}
+setters! {
+    with_interfaces = interfaces: InterfaceSelection,
+    with_udp_v4 = udp_v4: bool,
+    with_udp_v6 = udp_v6: bool,
+    with_shared_memory = shared_memory: bool,
+    with_multicast = multicast: bool,
+    with_multicast_groups = multicast_groups: Vec<IpAddr>,
+    with_send_to_groups = send_to_groups: bool,
+    with_send_to_unheard_addresses = send_to_unheard_addresses: bool,
+    with_peers = peers: Vec<Peer>,
+    with_message_bytes = message_bytes: Option<usize>,
+    with_receive_buffer_bytes = receive_buffer_bytes: usize,
+    with_send_buffer_bytes = send_buffer_bytes: Option<usize>,
+    with_receive_buffers = receive_buffers: usize,
+    with_dscp = dscp: u8,
+    with_multicast_ttl = multicast_ttl: u8,
+    with_same_process = same_process: bool,
+    with_wait = wait: WaitStrategy,
+    with_threads = threads: ThreadSettings,
+    with_linger = linger: Duration,
 }
 
 impl DomainConfig {

@@ -13,6 +13,18 @@ use crate::driver::participant::{Locked, ParticipantCore};
 use crate::driver::wait_until;
 use crate::status::StatusMask;
 
+/// A topic as the endpoints of other participants announce it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[non_exhaustive]
+pub struct DiscoveredTopic {
+    /// Its name.
+    pub name: String,
+    /// The name of its type.
+    pub type_name: String,
+    /// Whether its type has a key.
+    pub has_key: bool,
+}
+
 /// The events of one participant, in order: to be asked, waited for, or used as a stream.
 pub struct DiscoveryEvents {
     core: Arc<ParticipantCore>,

@@ -14,6 +14,7 @@ mod driver;
 mod endpoint;
 mod entity;
 pub mod error;
+mod factory;
 mod listener;
 mod participant;
 mod publisher;
@@ -22,6 +23,7 @@ mod reader;
 mod shared_memory;
 pub mod status;
 mod subscriber;
+mod time;
 mod topic;
 mod writer;
 
@@ -29,8 +31,9 @@ pub use condition::{
     Condition, GuardCondition, QueryCondition, ReadCondition, SampleCondition, StatusCondition, WaitSet,
 };
 pub use config::{DomainConfig, InterfaceSelection, Peer, Scheduling, ThreadSettings, WaitStrategy};
-pub use discovery::{DiscoveryEvent, DiscoveryEvents};
+pub use discovery::{DiscoveredTopic, DiscoveryEvent, DiscoveryEvents};
 pub use error::Error;
+pub use factory::DomainParticipantFactory;
 pub use listener::{
     DataReaderListener, DataWriterListener, DomainParticipantListener, PublisherListener, SubscriberListener,
     TopicListener,
@@ -51,6 +54,7 @@ pub use reader::{AnyDataReader, DataReader, DataReaderBuilder, Loan, LoanedSampl
 pub use shared_memory::{DeliveryPath, NoSharedMemory, SharedMemoryStatistics, SharedMemoryUse};
 pub use status::StatusMask;
 pub use subscriber::Subscriber;
+pub use time::TimestampExt;
 pub use topic::Topic;
 pub use writer::{AnyDataWriter, DataWriter, DataWriterBuilder, FlatLoan, FlowController, PublishMode, WriteLoan};
 

@@ -1,13 +1,14 @@
 //! Participants (DDS 1.4 §2.2.2.2).
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use peregrine_rtps::discovery::data::{NAME_OCTETS_MAX, ParticipantData, PublicationData, SubscriptionData};
-use peregrine_rtps::id::{DomainId, Guid, GuidPrefix};
+use peregrine_rtps::id::{DomainId, EntityId, Guid, GuidPrefix};
 use peregrine_rtps::participant::{Addresses, Participant, ParticipantConfig, ParticipantCounters, PeerDrops};
 use peregrine_rtps::qos::{ParticipantQos, PublisherQos, SubscriberQos, TopicQos};
-use peregrine_rtps::time::Span;
+use peregrine_rtps::time::{Span, Timestamp};
 use peregrine_rtps::vendor::VendorId;
 use peregrine_transport::random;
 use peregrine_transport::udp::Statistics;
@@ -15,13 +16,13 @@ use peregrine_xtypes::DdsType;
 
 use crate::condition::{NoStatuses, StatusCondition};
 use crate::config::DomainConfig;
-use crate::discovery::DiscoveryEvents;
+use crate::discovery::{DiscoveredTopic, DiscoveryEvents};
 use crate::driver::domain::DomainHandle;
 use crate::driver::participant::ParticipantCore;
 use crate::driver::topic::{Listening, TopicCore};
-use crate::driver::{now, wall};
+use crate::driver::{now, wait_until, wall};
 use crate::entity::random_u64;
-use crate::error::{BadParameter, Error, Unsupported};
+use crate::error::{BadParameter, Error, Timeout, Unsupported};
 use crate::listener::{DomainParticipantListener, TopicListener};
 use crate::publisher::{Publisher, PublisherInner};
 use crate::qos;
@@ -50,11 +51,26 @@ pub(crate) struct ParticipantInner {
     state: Mutex<State>,
 }
 
+/// The participants of this process.
+static PARTICIPANTS: Mutex<Vec<Weak<ParticipantInner>>> = Mutex::new(Vec::new());
+
+/// The policies of participants that are not given any; `None`: those of the standard.
+static DEFAULT_QOS: Mutex<Option<ParticipantQos>> = Mutex::new(None);
+
 struct State {
     qos: ParticipantQos,
+    defaults: Defaults,
     publishers: Vec<Weak<PublisherInner>>,
     subscribers: Vec<Weak<SubscriberInner>>,
     listener: Listening<dyn DomainParticipantListener>,
+}
+
+/// The policies of what is created without any.
+#[derive(Default)]
+struct Defaults {
+    publisher: PublisherQos,
+    subscriber: SubscriberQos,
+    topic: TopicQos,
 }
 
 /// Creates a participant that is not all defaults.
@@ -63,7 +79,7 @@ pub struct ParticipantBuilder {
     domain: DomainId,
     domain_tag: String,
     name: String,
-    qos: ParticipantQos,
+    qos: Option<ParticipantQos>,
     config: DomainConfig,
     lease: Duration,
 }
@@ -84,7 +100,7 @@ impl DomainParticipant {
             domain: DomainId(domain),
             domain_tag: String::new(),
             name: String::new(),
-            qos: ParticipantQos::default(),
+            qos: None,
             config: DomainConfig::default(),
             lease: LEASE_DEFAULT,
         }
@@ -93,7 +109,7 @@ impl DomainParticipant {
     /// Its GUID.
     #[must_use]
     pub fn guid(&self) -> Guid {
-        Guid::new(self.inner.core.prefix, peregrine_rtps::id::EntityId::PARTICIPANT)
+        Guid::new(self.inner.core.prefix, EntityId::PARTICIPANT)
     }
 
     /// Its domain.
@@ -134,6 +150,84 @@ impl DomainParticipant {
     /// this name with another type.
     pub fn topic<T: DdsType>(&self, name: &str) -> Result<Topic<T>, Error> {
         Topic::new(self, name, None)
+    }
+
+    /// The topic of this name, if this participant has one with values of type `T` (`lookup_topicdescription`).
+    #[must_use]
+    pub fn lookup_topic<T: DdsType>(&self, name: &str) -> Option<Topic<T>> {
+        let exists = |topic: &Arc<TopicCore>| &*topic.name == name && topic.type_name == T::TYPE_NAME;
+        let known = self.inner.core.topics().into_iter().find(exists)?;
+        let topic = self.topic(name).ok();
+        drop(known);
+        topic
+    }
+
+    /// The topic of this name as soon as this participant has it, or another participant has an endpoint of it (DDS 1.4 §2.2.2.2.1.11).
+    ///
+    /// # Errors
+    /// [`Timeout::NoTopic`]; see [`Self::topic`].
+    pub fn find_topic<T: DdsType>(&self, name: &str, timeout: Duration) -> Result<Topic<T>, Error> {
+        if let Some(topic) = self.lookup_topic(name) {
+            return Ok(topic);
+        }
+        let found = wait_until(&*self.inner.core, timeout, StatusMask::ALL, |locked| {
+            let (rtps, has) = (&locked.rtps, |found: &str, ty: &str| found == name && ty == T::TYPE_NAME);
+            let is_written = rtps.remote_publications().any(|data| has(&data.topic_name, &data.type_name));
+            let is_read = rtps.remote_subscriptions().any(|data| has(&data.topic_name, &data.type_name));
+            (is_written || is_read).then_some(())
+        });
+        match found {
+            Some(()) => self.topic(name),
+            None => Err(Timeout::NoTopic { topic: name.into(), waited: timeout }.into()),
+        }
+    }
+
+    /// The policies of topics that are created without any.
+    #[must_use]
+    pub fn default_topic_qos(&self) -> TopicQos {
+        self.inner.lock().defaults.topic.clone()
+    }
+
+    /// Changes the policies of topics that are created without any from now on.
+    ///
+    /// # Errors
+    /// See [`Self::topic_with_qos`].
+    pub fn set_default_topic_qos(&self, qos: TopicQos) -> Result<(), Error> {
+        qos::check_topic(&qos)?;
+        self.inner.lock().defaults.topic = qos;
+        Ok(())
+    }
+
+    /// The policies of the publishers that topics make for their writers.
+    #[must_use]
+    pub fn default_publisher_qos(&self) -> PublisherQos {
+        self.inner.lock().defaults.publisher.clone()
+    }
+
+    /// Changes the policies of the publishers that topics make for their writers from now on.
+    ///
+    /// # Errors
+    /// See [`Self::publisher`].
+    pub fn set_default_publisher_qos(&self, qos: PublisherQos) -> Result<(), Error> {
+        qos::check_publisher(&qos)?;
+        self.inner.lock().defaults.publisher = qos;
+        Ok(())
+    }
+
+    /// The policies of the subscribers that topics make for their readers.
+    #[must_use]
+    pub fn default_subscriber_qos(&self) -> SubscriberQos {
+        self.inner.lock().defaults.subscriber.clone()
+    }
+
+    /// Changes the policies of the subscribers that topics make for their readers from now on.
+    ///
+    /// # Errors
+    /// See [`Self::subscriber`].
+    pub fn set_default_subscriber_qos(&self, qos: SubscriberQos) -> Result<(), Error> {
+        qos::check_subscriber(&qos)?;
+        self.inner.lock().defaults.subscriber = qos;
+        Ok(())
     }
 
     /// A topic with these policies.
@@ -202,6 +296,12 @@ impl DomainParticipant {
         self.inner.core.topics().iter().for_each(|topic| self.refresh_topic(topic));
     }
 
+    /// The listener and the statuses that it is told of; `None` without one.
+    #[must_use]
+    pub fn listener(&self) -> Option<(Arc<dyn DomainParticipantListener>, StatusMask)> {
+        self.inner.lock().listener.clone()
+    }
+
     /// The participants known besides this one.
     #[must_use]
     pub fn discovered_participants(&self) -> Vec<ParticipantData> {
@@ -218,6 +318,34 @@ impl DomainParticipant {
     #[must_use]
     pub fn discovered_subscriptions(&self) -> Vec<SubscriptionData> {
         self.inner.core.lock().rtps.remote_subscriptions().cloned().collect()
+    }
+
+    /// The topics that endpoints of other participants have, without those of ignored participants and endpoints.
+    #[must_use]
+    pub fn discovered_topics(&self) -> Vec<DiscoveredTopic> {
+        let locked = self.inner.core.lock();
+        let topic = |name: &str, type_name: &str, guid: Guid| DiscoveredTopic {
+            name: name.to_owned(),
+            type_name: type_name.to_owned(),
+            has_key: guid.entity.has_key(),
+        };
+        let written = locked.rtps.remote_publications().map(|data| topic(&data.topic_name, &data.type_name, data.guid));
+        let read = locked.rtps.remote_subscriptions().map(|data| topic(&data.topic_name, &data.type_name, data.guid));
+        written.chain(read).collect::<BTreeSet<_>>().into_iter().collect()
+    }
+
+    /// Whether this is the GUID of this participant, or of a writer or reader of it that takes part in communication.
+    #[must_use]
+    pub fn contains_entity(&self, guid: Guid) -> bool {
+        let locked = self.inner.core.lock();
+        let is_endpoint = locked.writers.contains_key(&guid.entity) || locked.readers.contains_key(&guid.entity);
+        guid.prefix == self.inner.core.prefix && (guid.entity == EntityId::PARTICIPANT || is_endpoint)
+    }
+
+    /// The time by which samples are stamped.
+    #[must_use]
+    pub fn current_time(&self) -> Timestamp {
+        wall()
     }
 
     /// What is found and lost in the domain from now on; what is known already comes first.
@@ -291,7 +419,7 @@ impl ParticipantBuilder {
     /// Policies.
     #[must_use]
     pub fn qos(mut self, qos: ParticipantQos) -> Self {
-        self.qos = qos;
+        self.qos = Some(qos);
         self
     }
 
@@ -321,7 +449,8 @@ impl ParticipantBuilder {
                 return Err(BadParameter::TooLong { argument, len: text.len(), max: NAME_OCTETS_MAX }.into());
             }
         }
-        qos::check_participant(&self.qos)?;
+        let qos = self.qos.unwrap_or_else(default_qos);
+        qos::check_participant(&qos)?;
         let handle = DomainHandle::get(self.domain, &self.config)?;
         let domain = Arc::clone(handle.domain());
         let mut unique = [0; 10];
@@ -332,7 +461,7 @@ impl ParticipantBuilder {
             domain: self.domain,
             domain_tag: self.domain_tag,
             name: self.name,
-            qos: self.qos.clone(),
+            qos: qos.clone(),
             lease,
             announce_period: lease.divided_by(ANNOUNCEMENTS_PER_LEASE),
             addresses: Addresses::clone(&domain.addresses()),
@@ -346,11 +475,35 @@ impl ParticipantBuilder {
         core.move_to(&domain.addresses());
         // The first announcement leaves at once.
         core.handle_timeout(now());
-        let state = State { qos: self.qos, publishers: Vec::new(), subscribers: Vec::new(), listener: None };
+        let defaults = Defaults::default();
+        let state = State { qos, defaults, publishers: Vec::new(), subscribers: Vec::new(), listener: None };
         let condition = StatusCondition::new(Arc::new(NoStatuses(domain)));
         let inner = ParticipantInner { core, handle, condition, state: Mutex::new(state) };
-        Ok(DomainParticipant { inner: Arc::new(inner) })
+        let inner = Arc::new(inner);
+        let mut participants = PARTICIPANTS.lock().unwrap_or_else(PoisonError::into_inner);
+        participants.retain(|participant| participant.strong_count() > 0);
+        participants.push(Arc::downgrade(&inner));
+        drop(participants);
+        Ok(DomainParticipant { inner })
     }
+}
+
+/// The oldest participant of this process in this domain.
+pub(crate) fn lookup(domain: u32) -> Option<DomainParticipant> {
+    let participants: Vec<_> = PARTICIPANTS.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    // Without the lock: a handle that is dropped here may be the last one.
+    let mut participants = participants.iter().filter_map(Weak::upgrade).map(|inner| DomainParticipant { inner });
+    participants.find(|participant| participant.domain() == DomainId(domain))
+}
+
+pub(crate) fn default_qos() -> ParticipantQos {
+    DEFAULT_QOS.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default()
+}
+
+pub(crate) fn set_default_qos(qos: ParticipantQos) -> Result<(), Error> {
+    qos::check_participant(&qos)?;
+    *DEFAULT_QOS.lock().unwrap_or_else(PoisonError::into_inner) = Some(qos);
+    Ok(())
 }
 
 impl DomainParticipant {
@@ -359,8 +512,22 @@ impl DomainParticipant {
         self.inner.lock().qos.entity_factory.autoenable_created_entities
     }
 
-    pub(crate) fn listener(&self) -> Listening<dyn DomainParticipantListener> {
-        self.inner.lock().listener.clone()
+    /// What a writer of this participant or of another one has announced.
+    pub(crate) fn publication_data(&self, writer: Guid) -> Option<PublicationData> {
+        let own = self.inner.publishers().into_iter().flat_map(|publisher| publisher.writers());
+        if let Some(own) = own.into_iter().find(|own| own.core().guid == writer) {
+            return Some(own.data());
+        }
+        self.inner.core.lock().rtps.remote_publication(&writer).cloned()
+    }
+
+    /// What a reader of this participant or of another one has announced.
+    pub(crate) fn subscription_data(&self, reader: Guid) -> Option<SubscriptionData> {
+        let own = self.inner.subscribers().into_iter().flat_map(|subscriber| subscriber.readers());
+        if let Some(own) = own.into_iter().find(|own| own.core().guid == reader) {
+            return Some(own.data());
+        }
+        self.inner.core.lock().rtps.remote_subscription(&reader).cloned()
     }
 
     /// Lets a topic know of the participant's listener.

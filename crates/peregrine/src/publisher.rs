@@ -1,11 +1,13 @@
 //! Publishers (DDS 1.4 §2.2.2.4.1).
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
-use peregrine_rtps::qos::PublisherQos;
+use peregrine_rtps::qos::{DataWriterQos, PublisherQos};
 use peregrine_xtypes::DdsType;
 
 use crate::condition::{NoStatuses, StatusCondition};
+use crate::driver::now;
 use crate::driver::topic::Listening;
 use crate::error::Error;
 use crate::listener::PublisherListener;
@@ -13,7 +15,7 @@ use crate::participant::DomainParticipant;
 use crate::qos;
 use crate::status::StatusMask;
 use crate::topic::Topic;
-use crate::writer::{AnyWriter, DataWriterBuilder};
+use crate::writer::{AnyDataWriter, AnyWriter, DataWriterBuilder};
 
 /// Groups writers that share policies. Clones are the same publisher.
 #[derive(Clone)]
@@ -29,6 +31,7 @@ pub(crate) struct PublisherInner {
 
 struct State {
     qos: PublisherQos,
+    default_writer_qos: DataWriterQos,
     is_enabled: bool,
     writers: Vec<Weak<dyn AnyWriter>>,
     listener: Listening<dyn PublisherListener>,
@@ -36,7 +39,13 @@ struct State {
 
 impl Publisher {
     pub(crate) fn new(participant: &DomainParticipant, qos: PublisherQos, is_enabled: bool) -> Self {
-        let state = State { qos, is_enabled, writers: Vec::new(), listener: None };
+        let state = State {
+            qos,
+            default_writer_qos: DataWriterQos::default(),
+            is_enabled,
+            writers: Vec::new(),
+            listener: None,
+        };
         let condition = StatusCondition::new(Arc::new(NoStatuses(Arc::clone(&participant.inner.core.domain))));
         Self {
             inner: Arc::new(PublisherInner { participant: participant.clone(), condition, state: Mutex::new(state) }),
@@ -75,7 +84,50 @@ impl Publisher {
 
     /// A writer of this topic, to be described further.
     pub fn writer<T: DdsType>(&self, topic: &Topic<T>) -> DataWriterBuilder<T> {
-        DataWriterBuilder::new(self.clone(), topic.clone())
+        DataWriterBuilder::new(self.clone(), topic.clone(), self.default_writer_qos())
+    }
+
+    /// The policies of writers whose builder is not given any.
+    #[must_use]
+    pub fn default_writer_qos(&self) -> DataWriterQos {
+        self.inner.lock().default_writer_qos.clone()
+    }
+
+    /// Changes the policies of writers that are described from now on and whose builder is not given any.
+    ///
+    /// # Errors
+    /// [`Error::InconsistentPolicy`], [`Error::Unsupported`], [`Error::BadParameter`].
+    pub fn set_default_writer_qos(&self, qos: DataWriterQos) -> Result<(), Error> {
+        qos::check_writer(&qos, &self.qos())?;
+        self.inner.lock().default_writer_qos = qos;
+        Ok(())
+    }
+
+    /// Waits until every matched reliable reader has acknowledged everything that the writers have written so far.
+    ///
+    /// # Errors
+    /// [`Error::Timeout`].
+    pub fn wait_for_acknowledgments(&self, timeout: Duration) -> Result<(), Error> {
+        let end = now() + timeout.into();
+        let writers = self.inner.writers();
+        writers.iter().try_for_each(|writer| match writer.wait_for_acknowledgments(end.since(now()).into()) {
+            // Nothing is written by those any more, or yet.
+            Err(Error::AlreadyDeleted | Error::NotEnabled) => Ok(()),
+            outcome => outcome,
+        })
+    }
+
+    /// A writer of the topic of this name, if there is one (`lookup_datawriter`).
+    #[must_use]
+    pub fn lookup_writer(&self, topic: &str) -> Option<AnyDataWriter> {
+        let is_of_topic = |writer: &Arc<dyn AnyWriter>| &*writer.core().topic.name == topic;
+        self.inner.writers().into_iter().find(is_of_topic).map(AnyDataWriter::new)
+    }
+
+    /// The listener and the statuses that it is told of; `None` without one.
+    #[must_use]
+    pub fn listener(&self) -> Option<(Arc<dyn PublisherListener>, StatusMask)> {
+        self.inner.lock().listener.clone()
     }
 
     /// Lets it take part in communication, and its writers unless ENTITY_FACTORY says otherwise.
@@ -130,10 +182,6 @@ impl Publisher {
         state.writers.retain(|w| w.strong_count() > 0);
         state.writers.push(writer);
         state.is_enabled && state.qos.entity_factory.autoenable_created_entities
-    }
-
-    pub(crate) fn listener(&self) -> Listening<dyn PublisherListener> {
-        self.inner.lock().listener.clone()
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::Waker;
 
 use peregrine_rtps::history::Selector;
-use peregrine_rtps::qos::SubscriberQos;
+use peregrine_rtps::qos::{DataReaderQos, SubscriberQos};
 use peregrine_xtypes::DdsType;
 
 use crate::condition::{StatusCondition, StatusSource};
@@ -35,6 +35,7 @@ pub(crate) struct SubscriberInner {
 
 struct State {
     qos: SubscriberQos,
+    default_reader_qos: DataReaderQos,
     is_enabled: bool,
     readers: Vec<Weak<dyn AnyReader>>,
     listener: Listening<dyn SubscriberListener>,
@@ -63,7 +64,13 @@ impl Subscriber {
     pub(crate) fn new(participant: &DomainParticipant, qos: SubscriberQos, is_enabled: bool) -> Self {
         let domain = Arc::clone(&participant.inner.core.domain);
         let watch = Arc::new(Watch { domain, state: Mutex::new(WatchState::default()) });
-        let state = State { qos, is_enabled, readers: Vec::new(), listener: None };
+        let state = State {
+            qos,
+            default_reader_qos: DataReaderQos::default(),
+            is_enabled,
+            readers: Vec::new(),
+            listener: None,
+        };
         let inner = SubscriberInner {
             participant: participant.clone(),
             condition: StatusCondition::new(Arc::clone(&watch) as Arc<_>),
@@ -105,7 +112,7 @@ impl Subscriber {
 
     /// A reader of this topic, to be described further.
     pub fn reader<T: DdsType>(&self, topic: &Topic<T>) -> DataReaderBuilder<T> {
-        DataReaderBuilder::new(self.clone(), topic.clone())
+        DataReaderBuilder::new(self.clone(), topic.clone(), self.default_reader_qos())
     }
 
     /// Its readers that have samples in these states (`get_datareaders`).
@@ -122,6 +129,35 @@ impl Subscriber {
                 reader.notify();
             }
         }
+    }
+
+    /// The policies of readers whose builder is not given any.
+    #[must_use]
+    pub fn default_reader_qos(&self) -> DataReaderQos {
+        self.inner.lock().default_reader_qos.clone()
+    }
+
+    /// Changes the policies of readers that are described from now on and whose builder is not given any.
+    ///
+    /// # Errors
+    /// [`Error::InconsistentPolicy`], [`Error::Unsupported`], [`Error::BadParameter`].
+    pub fn set_default_reader_qos(&self, qos: DataReaderQos) -> Result<(), Error> {
+        qos::check_reader(&qos, &self.qos())?;
+        self.inner.lock().default_reader_qos = qos;
+        Ok(())
+    }
+
+    /// A reader of the topic of this name, if there is one (`lookup_datareader`).
+    #[must_use]
+    pub fn lookup_reader(&self, topic: &str) -> Option<AnyDataReader> {
+        let is_of_topic = |reader: &Arc<dyn AnyReader>| &*reader.core().topic.name == topic;
+        self.inner.readers().into_iter().find(is_of_topic).map(AnyDataReader::new)
+    }
+
+    /// The listener and the statuses that it is told of; `None` without one.
+    #[must_use]
+    pub fn listener(&self) -> Option<(Arc<dyn SubscriberListener>, StatusMask)> {
+        self.inner.lock().listener.clone()
     }
 
     /// Lets it take part in communication, and its readers unless ENTITY_FACTORY says otherwise.
@@ -183,10 +219,6 @@ impl Subscriber {
         state.readers.retain(|r| r.strong_count() > 0);
         state.readers.push(reader);
         state.is_enabled && state.qos.entity_factory.autoenable_created_entities
-    }
-
-    pub(crate) fn listener(&self) -> Listening<dyn SubscriberListener> {
-        self.inner.lock().listener.clone()
     }
 }
 

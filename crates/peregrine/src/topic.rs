@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use peregrine_rtps::discovery::data::NAME_OCTETS_MAX;
-use peregrine_rtps::qos::{PublisherQos, SubscriberQos, TopicQos};
+use peregrine_rtps::qos::TopicQos;
 use peregrine_xtypes::DdsType;
 
 use crate::condition::StatusCondition;
@@ -37,7 +37,8 @@ impl<T: DdsType> Topic<T> {
         if let Some(qos) = &qos {
             qos::check_topic(qos)?;
         }
-        let core = participant.inner.core.topic(name, T::TYPE_NAME, qos, participant.autoenables())?;
+        let default = participant.default_topic_qos();
+        let core = participant.inner.core.topic(name, T::TYPE_NAME, qos, default, participant.autoenables())?;
         participant.refresh_topic(&core);
         let condition = StatusCondition::of_topic(&core);
         Ok(Self { core, participant: participant.clone(), condition, marker: PhantomData })
@@ -109,7 +110,7 @@ impl<T: DdsType> Topic<T> {
 
     /// A writer to be described further.
     pub fn writer_builder(&self) -> DataWriterBuilder<T> {
-        self.participant.checked_publisher(PublisherQos::default()).writer(self)
+        self.participant.checked_publisher(self.participant.default_publisher_qos()).writer(self)
     }
 
     /// A reader with default policies.
@@ -122,7 +123,7 @@ impl<T: DdsType> Topic<T> {
 
     /// A reader to be described further.
     pub fn reader_builder(&self) -> DataReaderBuilder<T> {
-        self.participant.checked_subscriber(SubscriberQos::default()).reader(self)
+        self.participant.checked_subscriber(self.participant.default_subscriber_qos()).reader(self)
     }
 
     /// INCONSISTENT_TOPIC.

@@ -99,8 +99,8 @@ fn take(reader: &DataReader<Plain>, form: Form) -> Plain {
             reader.take_each(&Selector::ANY, |sample| seen = Some(sample.decode().unwrap())).unwrap();
             seen.unwrap()
         }
-        Form::Next => reader.take_next().unwrap().unwrap().data.unwrap(),
-        Form::Vec => reader.take().unwrap().first().unwrap().data.unwrap(),
+        Form::Next => reader.take_next().unwrap().unwrap().into_value().unwrap(),
+        Form::Vec => reader.take().unwrap().first().unwrap().value().copied().unwrap(),
     }
 }
 

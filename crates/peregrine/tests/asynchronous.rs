@@ -72,7 +72,7 @@ fn participant(domain: u32, config: DomainConfig) -> DomainParticipant {
 /// The next samples are these.
 fn expect<T: DdsType + PartialEq + std::fmt::Debug>(reader: &DataReader<T>, samples: impl IntoIterator<Item = T>) {
     for sample in samples {
-        assert_eq!(reader.wait_and_take(PATIENCE).unwrap().data, Some(sample));
+        assert_eq!(reader.wait_and_take(PATIENCE).unwrap().into_value(), Some(sample));
     }
 }
 
@@ -142,7 +142,7 @@ fn writers_with_one_controller_are_both_served() {
     }
     let mut next = [0; 2];
     while next != [100; 2] {
-        let reading = reader.wait_and_take(PATIENCE).unwrap().data.unwrap();
+        let reading = reader.wait_and_take(PATIENCE).unwrap().into_value().unwrap();
         let next = &mut next[reading.id as usize];
         assert_eq!(reading.value, *next);
         *next += 1;

@@ -38,7 +38,7 @@ fn a_read_condition_is_true_while_there_are_samples_in_its_states() {
             writer.write(&Reading::new(1, n)).unwrap();
             assert_eq!(set.wait(PATIENCE).unwrap(), from_ref(&fresh));
             let read = reader.read_w_condition(&fresh, usize::MAX).unwrap();
-            assert_eq!(read[0].data, Some(Reading::new(1, n)));
+            assert_eq!(read[0].value(), Some(&Reading::new(1, n)));
             assert!(!fresh.trigger_value() && any.trigger_value());
         }
         set.attach(&any);
@@ -62,7 +62,7 @@ fn a_query_condition_looks_at_values() {
     writer.wait_for_acknowledgments(PATIENCE).unwrap();
     assert_eq!(set.wait(PATIENCE).unwrap(), from_ref(&high));
     let next = reader.take_next_instance_w_condition(None, &high, usize::MAX).unwrap();
-    let taken: Vec<_> = next.into_iter().map(|s| s.data.unwrap().value).collect();
+    let taken: Vec<_> = next.into_iter().map(|s| s.into_value().unwrap().value).collect();
     assert_eq!(taken, [100, 300]);
     assert!(!high.trigger_value());
     assert!(reader.take_w_condition(&high, usize::MAX).unwrap().is_empty());

@@ -90,7 +90,7 @@ fn pair(sides: &[DomainParticipant; 2], reliable: bool) -> (DataWriter<Blob>, Da
 
 fn exchange(writer: &DataWriter<Blob>, reader: &DataReader<Blob>, blob: &Blob) {
     writer.write(blob).unwrap();
-    assert_eq!(reader.wait_and_take(PATIENCE).unwrap().data.as_ref(), Some(blob));
+    assert_eq!(reader.wait_and_take(PATIENCE).unwrap().value(), Some(blob));
 }
 
 #[test]

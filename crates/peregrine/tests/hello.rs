@@ -34,7 +34,7 @@ fn a_sample_goes_from_writer_to_reader() {
     let sent = Counter { id: 7, value: 1 << 40, octets: vec![1, 2, 3] };
     writer.write(&sent).unwrap();
     let sample = reader.wait_and_take(PATIENCE).unwrap();
-    assert_eq!(sample.data, Some(sent));
+    assert_eq!(sample.into_value(), Some(sent));
     writer.wait_for_acknowledgments(PATIENCE).unwrap();
 }
 
@@ -50,7 +50,7 @@ fn many_samples_of_all_sizes_arrive_in_order() {
         .keep_all()
         .on_data(move |reader: &DataReader<Counter>| {
             for sample in reader.take().unwrap() {
-                tell.send(sample.data.unwrap()).unwrap();
+                tell.send(sample.into_value().unwrap()).unwrap();
             }
         })
         .build()
@@ -80,7 +80,7 @@ fn a_listener_is_told_of_what_its_own_takes_make_room_for() {
     let _reader = builder
         .on_data(move |reader: &DataReader<Counter>| {
             for sample in reader.take().unwrap() {
-                tell.send(sample.data.unwrap().value).unwrap();
+                tell.send(sample.into_value().unwrap().value).unwrap();
             }
         })
         .build()
@@ -112,7 +112,7 @@ fn every_write_is_acknowledged_whatever_it_meets() {
             });
         }
     });
-    let last: Vec<_> = reader.take().unwrap().into_iter().map(|s| s.data.unwrap().value).collect();
+    let last: Vec<_> = reader.take().unwrap().into_iter().map(|s| s.into_value().unwrap().value).collect();
     assert_eq!(last, [499; 4], "what was acknowledged is there");
 }
 
@@ -148,7 +148,7 @@ fn a_sample_serialized_by_the_writer_of_it_arrives() {
     assert!(!reader.wait_for_data(Duration::ZERO).unwrap());
     writer.write_serialized(instance, bytes.len(), |buffer| buffer.copy_from_slice(&bytes)).unwrap();
     assert!(reader.wait_for_data(PATIENCE).unwrap());
-    assert_eq!(reader.take_next().unwrap().unwrap().data, Some(value));
+    assert_eq!(reader.take_next().unwrap().unwrap().into_value(), Some(value));
     assert!(matches!(writer.write_serialized(instance, 3, |_| {}), Err(peregrine::Error::BadParameter(_))));
 }
 

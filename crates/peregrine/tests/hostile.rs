@@ -82,8 +82,8 @@ impl Side {
         let end = Instant::now() + patience;
         while Instant::now() < end {
             let Ok(sample) = self.reader.wait_and_take(Duration::from_millis(100)) else { continue };
-            if sample.info.writer == from
-                && let Some(counter) = sample.data
+            if sample.info().writer == from
+                && let Some(counter) = sample.into_value()
             {
                 return Some(counter);
             }

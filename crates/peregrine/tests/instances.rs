@@ -85,7 +85,7 @@ fn disposing_registers_an_instance() {
     assert_eq!(writer.get_key_value(handle).unwrap().id, 1);
     writer.wait_for_readers(1, PATIENCE).unwrap();
     writer.wait_for_acknowledgments(PATIENCE).unwrap();
-    assert_eq!(reader.wait_and_take(PATIENCE).unwrap().info.instance, handle);
+    assert_eq!(reader.wait_and_take(PATIENCE).unwrap().info().instance, handle);
     writer.unregister_instance(&Reading::new(1, 0)).unwrap();
 }
 
@@ -101,7 +101,7 @@ fn an_instance_written_while_it_is_unregistered_stays_registered() {
     let flag = std::sync::Arc::clone(&has_written);
     let on_data = move |reader: &DataReader<Reading>| {
         let samples = reader.take().unwrap();
-        if samples.iter().any(|sample| !sample.info.valid_data) && !flag.swap(true, Ordering::SeqCst) {
+        if samples.iter().any(|sample| !sample.info().valid_data) && !flag.swap(true, Ordering::SeqCst) {
             again.write(&Reading::new(1, 2)).unwrap();
         }
     };

@@ -80,10 +80,10 @@ fn what_came_before_the_end_is_received_by(config: &DomainConfig, domain: u32, d
     (0..16).for_each(|_| _ = release.try_send(()));
     let mut values = Vec::new();
     eventually("the unmatched status", || {
-        values.extend(reader.take().unwrap().into_iter().filter_map(|s| s.data).map(|r| r.value));
+        values.extend(reader.take().unwrap().into_iter().filter_map(|s| s.into_value()).map(|r| r.value));
         reader.subscription_matched_status().current_count == 0
     });
-    values.extend(reader.take().unwrap().into_iter().filter_map(|s| s.data).map(|r| r.value));
+    values.extend(reader.take().unwrap().into_iter().filter_map(|s| s.into_value()).map(|r| r.value));
     assert_eq!(values, [0, 1, 2]);
     drop(here);
 }

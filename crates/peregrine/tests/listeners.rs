@@ -25,7 +25,7 @@ struct Busy {
 impl DataReaderListener<Reading> for Busy {
     fn on_data_available(&self, reader: &DataReader<Reading>) {
         for sample in reader.take().unwrap() {
-            let Some(reading) = sample.data else { continue };
+            let Some(reading) = sample.into_value() else { continue };
             self.answers.write(&reading).unwrap();
             let participant = reader.subscriber().participant();
             let topic = participant.topic::<Reading>("made by a listener").unwrap();
@@ -58,7 +58,7 @@ fn a_listener_may_write_take_create_and_delete() {
     }
     for value in 0..20 {
         assert_eq!(calls.recv_timeout(PATIENCE).unwrap(), value);
-        assert_eq!(answers.wait_and_take(PATIENCE).unwrap().data, Some(Reading::new(1, value)));
+        assert_eq!(answers.wait_and_take(PATIENCE).unwrap().into_value(), Some(Reading::new(1, value)));
     }
     drop(reader);
 }
@@ -161,7 +161,7 @@ fn the_nearest_listener_is_told() {
     reader.set_listener(Some(Arc::new(|_: &DataReader<Reading>| {})), StatusMask::DATA_AVAILABLE);
     writer.write(&Reading::new(1, 3)).unwrap();
     writer.wait_for_acknowledgments(PATIENCE).unwrap();
-    assert_eq!(reader.wait_and_take(PATIENCE).unwrap().data, Some(Reading::new(1, 3)));
+    assert_eq!(reader.wait_and_take(PATIENCE).unwrap().into_value(), Some(Reading::new(1, 3)));
     assert!(told.try_recv().is_err(), "the reader's own listener keeps it from the subscriber's");
 }
 
@@ -175,7 +175,7 @@ fn no_listener_runs_on_a_thread_that_waits() {
             let mut noted = self.0.lock().unwrap();
             noted.1.insert(thread::current().id());
             for sample in reader.take().unwrap() {
-                noted.0 = sample.data.map_or(noted.0, |reading| reading.value);
+                noted.0 = sample.into_value().map_or(noted.0, |reading| reading.value);
             }
         }
     }

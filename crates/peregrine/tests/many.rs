@@ -24,7 +24,7 @@ fn exchange(from: &DomainParticipant, to: &DomainParticipant) {
     let reader = to.topic::<Reading>("readings").unwrap().reader_builder().reliable().build().unwrap();
     writer.wait_for_readers(1, PATIENCE).unwrap();
     writer.write(&Reading::new(1, 1)).unwrap();
-    assert_eq!(reader.wait_and_take(PATIENCE).unwrap().data, Some(Reading::new(1, 1)));
+    assert_eq!(reader.wait_and_take(PATIENCE).unwrap().into_value(), Some(Reading::new(1, 1)));
 }
 
 #[test]

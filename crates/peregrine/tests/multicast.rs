@@ -41,7 +41,7 @@ fn take(reader: &DataReader<Reading>, count: usize, poll: impl Fn()) -> Vec<u32>
     let mut values = Vec::new();
     eventually("samples", || {
         poll();
-        values.extend(reader.take().unwrap().into_iter().filter_map(|s| s.data).map(|r| r.value));
+        values.extend(reader.take().unwrap().into_iter().filter_map(|s| s.into_value()).map(|r| r.value));
         values.len() >= count
     });
     values

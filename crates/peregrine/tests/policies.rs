@@ -34,7 +34,7 @@ fn read_from(participant: &DomainParticipant, qos: DataReaderQos) -> DataReader<
 }
 
 fn values(reader: &DataReader<Reading>) -> Vec<u32> {
-    reader.take().unwrap().into_iter().filter_map(|s| s.data).map(|r| r.value).collect()
+    reader.take().unwrap().into_iter().filter_map(|s| s.into_value()).map(|r| r.value).collect()
 }
 
 /// Waits until the statuses asked for have changed.
@@ -81,7 +81,7 @@ fn a_writer_that_does_not_assert_itself_counts_as_dead() {
     assert_eq!(writer.liveliness_lost_status().total_count, 1);
     eventually("the writer counts as dead", || reader.liveliness_changed_status().not_alive_count == 1);
     eventually("its instance has no writer", || {
-        reader.take().unwrap().last().is_some_and(|s| s.info.instance_state == InstanceState::NotAliveNoWriters)
+        reader.take().unwrap().last().is_some_and(|s| s.info().instance_state == InstanceState::NotAliveNoWriters)
     });
     writer.assert_liveliness();
     eventually("the writer is back", || reader.liveliness_changed_status().alive_count == 1);
@@ -152,7 +152,7 @@ fn a_time_based_filter_keeps_the_last_value() {
     assert_eq!(values(&reader), [0]);
     let often = TimeBasedFilter { minimum_separation: Span::from_millis(1) };
     reader.set_qos(DataReaderQos { time_based_filter: often, ..reader_qos() }).unwrap();
-    assert_eq!(reader.wait_and_take(PATIENCE).unwrap().data, Some(Reading::new(1, 4)));
+    assert_eq!(reader.wait_and_take(PATIENCE).unwrap().into_value(), Some(Reading::new(1, 4)));
     assert_eq!((reader.counters().samples, reader.counters().filtered), (2, 3));
 }
 
@@ -189,8 +189,8 @@ fn a_deleted_writer_disposes_its_instances_unless_told_otherwise() {
         let mut ended = 0;
         eventually("all instances have ended", || {
             for sample in reader.take().unwrap() {
-                values += usize::from(sample.info.valid_data);
-                ended += usize::from(!sample.info.valid_data && sample.info.instance_state == expected);
+                values += usize::from(sample.info().valid_data);
+                ended += usize::from(!sample.info().valid_data && sample.info().instance_state == expected);
             }
             ended == 50
         });
@@ -469,7 +469,7 @@ fn entities_may_wait_to_be_enabled() {
     reader.wait_for_writers(1, PATIENCE).unwrap();
     writer.wait_for_readers(1, PATIENCE).unwrap();
     writer.write(&Reading::new(1, 1)).unwrap();
-    assert_eq!(reader.wait_and_take(PATIENCE).unwrap().data, Some(Reading::new(1, 1)));
+    assert_eq!(reader.wait_and_take(PATIENCE).unwrap().into_value(), Some(Reading::new(1, 1)));
 
     let mut participant_qos = participant.qos();
     participant_qos.entity_factory.autoenable_created_entities = false;

@@ -70,7 +70,7 @@ fn nothing_is_sent() {
         }
         for value in 0..100 {
             writer.write(&Reading::new(1, value)).unwrap();
-            assert_eq!(reader.take().unwrap()[0].data.as_ref().unwrap().value, value, "it is there at once");
+            assert_eq!(reader.take().unwrap()[0].value().unwrap().value, value, "it is there at once");
             own_writer.write(&Reading::new(1, value)).unwrap();
             assert_eq!(own_reader.take().unwrap().len(), 1);
         }
@@ -86,14 +86,14 @@ fn it_takes_both_sides() {
     let (a, b) = (participant(direct()), participant(apart));
     let (writer, reader) = pair::<Reading>(&a, &b, "both sides");
     writer.write(&Reading::new(1, 1)).unwrap();
-    assert_eq!(reader.wait_and_take(PATIENCE).unwrap().data, Some(Reading::new(1, 1)));
+    assert_eq!(reader.wait_and_take(PATIENCE).unwrap().into_value(), Some(Reading::new(1, 1)));
     assert_eq!(writer.counters().samples_sent, 1, "one side is to go through the sockets");
     // A reader elsewhere and one of this process: encoded once for both.
     let near = a.topic::<Reading>("both sides").unwrap().reader_builder().reliable().keep_all().build().unwrap();
     writer.wait_for_readers(2, PATIENCE).unwrap();
     writer.write_shared(Arc::new(Reading::new(1, 2))).unwrap();
     for reader in [&near, &reader] {
-        assert_eq!(reader.wait_and_take(PATIENCE).unwrap().data, Some(Reading::new(1, 2)));
+        assert_eq!(reader.wait_and_take(PATIENCE).unwrap().into_value(), Some(Reading::new(1, 2)));
     }
     writer.wait_for_acknowledgments(PATIENCE).unwrap();
 }
@@ -129,7 +129,7 @@ fn what_the_only_reader_has_is_acknowledged_and_waits_for_nobody() {
     let participant = participant(direct());
     let (writer, reader) = pair::<u64>(&participant, &participant, "only reader");
     let take = |reader: &DataReader<u64>| -> Vec<u64> {
-        reader.take().unwrap().into_iter().filter_map(|sample| sample.data).collect()
+        reader.take().unwrap().into_iter().filter_map(|sample| sample.into_value()).collect()
     };
     for number in 0..10 {
         writer.write(&number).unwrap();
@@ -163,7 +163,9 @@ fn threads_that_write_by_one_writer_are_read_in_the_order_of_its_numbers() {
         }
         while taken.len() < 3 * EACH as usize {
             assert!(reader.wait_for_data(PATIENCE).unwrap(), "{} have come", taken.len());
-            taken.extend(reader.take().unwrap().into_iter().map(|sample| (sample.info.sequence_number, sample.data)));
+            taken.extend(
+                reader.take().unwrap().into_iter().map(|sample| (sample.info().sequence_number, sample.into_value())),
+            );
         }
     });
     assert!(taken.is_sorted_by(|a, b| a.0 < b.0));
@@ -197,7 +199,7 @@ fn a_loan_arrives_over_sockets_too() {
     let mut loan = writer.loan().unwrap();
     *loan = Plain { number: 3, octets: [4; 200] };
     writer.write_loan(loan).unwrap();
-    assert_eq!(reader.wait_and_take(PATIENCE).unwrap().data, Some(Plain { number: 3, octets: [4; 200] }));
+    assert_eq!(reader.wait_and_take(PATIENCE).unwrap().into_value(), Some(Plain { number: 3, octets: [4; 200] }));
     assert_eq!(writer.counters().samples_sent, 1);
 }
 
@@ -250,7 +252,7 @@ struct Here(SyncSender<(ThreadId, u32)>);
 impl DataReaderListener<Reading> for Here {
     fn on_data_available(&self, reader: &DataReader<Reading>) {
         for sample in reader.take().unwrap() {
-            let Some(Reading { value, .. }) = sample.data else { continue };
+            let Some(Reading { value, .. }) = sample.into_value() else { continue };
             self.0.send((thread::current().id(), value)).unwrap();
         }
     }
@@ -324,7 +326,7 @@ impl DataReaderListener<Reading> for Volley {
         self.deepest.fetch_max(DEPTH.get(), Ordering::Relaxed);
         for sample in reader.take().unwrap() {
             // A writer that goes disposes its instance.
-            let Some(Reading { value, .. }) = sample.data else { continue };
+            let Some(Reading { value, .. }) = sample.into_value() else { continue };
             if value >= VOLLEYS {
                 self.done.send(()).unwrap();
             } else {
@@ -414,7 +416,7 @@ fn late_joiners_of_an_asynchronous_writer_get_what_is_kept() {
     (0..3).for_each(|value| _ = writer.write(&Reading::new(1, value)).unwrap());
     let reader = topic.reader_builder().reliable().keep_all().transient_local().build().unwrap();
     for value in 0..3 {
-        assert_eq!(reader.wait_and_take(PATIENCE).unwrap().data, Some(Reading::new(1, value)));
+        assert_eq!(reader.wait_and_take(PATIENCE).unwrap().into_value(), Some(Reading::new(1, value)));
     }
 }
 
@@ -430,7 +432,7 @@ fn a_listener_that_writes_and_waits_does_not_hold_up_what_it_wrote() {
     let (told, waited) = sync_channel(1);
     let answer = move |reader: &DataReader<Reading>| {
         for sample in reader.take().unwrap() {
-            answers.write(&sample.data.unwrap()).unwrap();
+            answers.write(&sample.into_value().unwrap()).unwrap();
             told.send(answers.wait_for_acknowledgments(Duration::from_millis(20))).unwrap();
         }
     };
@@ -440,7 +442,7 @@ fn a_listener_that_writes_and_waits_does_not_hold_up_what_it_wrote() {
     writer.write(&Reading::new(1, 7)).unwrap();
     let waited = waited.recv_timeout(PATIENCE).unwrap();
     assert!(matches!(waited, Err(Error::Timeout(_))), "it publishes on the thread that waits: {waited:?}");
-    assert_eq!(answered.wait_and_take(PATIENCE).unwrap().data, Some(Reading::new(1, 7)));
+    assert_eq!(answered.wait_and_take(PATIENCE).unwrap().into_value(), Some(Reading::new(1, 7)));
 }
 
 /// By that the writer goes, and is to be taken from its reader.

@@ -20,7 +20,7 @@ fn pair<T: DdsType>(participant: &DomainParticipant) -> (DataWriter<T>, DataRead
 }
 
 fn values(samples: &[Sample<Reading>]) -> Vec<u32> {
-    samples.iter().filter_map(|s| s.data.as_ref()).map(|r| r.value).collect()
+    samples.iter().filter_map(|s| s.value()).map(|r| r.value).collect()
 }
 
 #[test]
@@ -43,7 +43,7 @@ fn instances_are_read_one_by_one() {
     loop {
         let samples = reader.take_next_instance(previous, &Selector::ANY).unwrap();
         let Some(first) = samples.first() else { break };
-        previous = Some(first.info.instance);
+        previous = Some(first.info().instance);
         seen.push(values(&samples));
     }
     assert_eq!(seen, [vec![2, 4], vec![3], vec![1]], "in the order of handles");
@@ -58,14 +58,14 @@ fn next_sample_and_bounds_are_respected() {
         writer.write(&Reading::new(1, value)).unwrap();
     }
     writer.wait_for_acknowledgments(PATIENCE).unwrap();
-    assert_eq!(reader.read_next().unwrap().unwrap().data.unwrap().value, 0);
-    assert_eq!(reader.read_next().unwrap().unwrap().data.unwrap().value, 1);
-    assert_eq!(reader.take_next().unwrap().unwrap().data.unwrap().value, 2);
+    assert_eq!(reader.read_next().unwrap().unwrap().into_value().unwrap().value, 0);
+    assert_eq!(reader.read_next().unwrap().unwrap().into_value().unwrap().value, 1);
+    assert_eq!(reader.take_next().unwrap().unwrap().into_value().unwrap().value, 2);
     let bounded = Selector { max_samples: 2, ..Selector::ANY };
     let taken = reader.take_selected(&bounded).unwrap();
     assert_eq!(values(&taken), [0, 1]);
-    assert!(taken.iter().all(|s| s.info.read_before));
-    assert_eq!(taken[0].info.sample_rank, 1);
+    assert!(taken.iter().all(|s| s.info().read_before));
+    assert_eq!(taken[0].info().sample_rank, 1);
     assert_eq!(values(&reader.take().unwrap()), [3]);
     assert!(reader.take_next().unwrap().is_none());
 }
@@ -77,18 +77,18 @@ fn keys_of_all_sizes_are_told_on_both_sides() {
     let name = "a name longer than a key hash".to_owned();
     writer.write(&Named { name: name.clone(), value: 7 }).unwrap();
     let sample = reader.wait_and_take(PATIENCE).unwrap();
-    let handle = sample.info.instance;
+    let handle = sample.info().instance;
     assert_eq!(reader.get_key_value(handle).unwrap(), Named { name: name.clone(), value: 0 });
     assert_eq!(writer.get_key_value(handle).unwrap().name, name);
     assert!(matches!(writer.get_key_value(InstanceHandle::NIL), Err(Error::BadParameter(_))));
     writer.dispose(&Named { name: name.clone(), value: 0 }).unwrap();
     let sample = reader.wait_and_take(PATIENCE).unwrap();
-    assert!(!sample.info.valid_data && sample.data.is_none() && sample.error.is_none());
-    assert_eq!(sample.info.instance_state, InstanceState::NotAliveDisposed);
-    assert_eq!(sample.info.instance, handle);
+    assert!(!sample.info().valid_data && sample.value().is_none() && sample.error().is_none());
+    assert_eq!(sample.info().instance_state, InstanceState::NotAliveDisposed);
+    assert_eq!(sample.info().instance, handle);
     writer.write(&Named { name, value: 8 }).unwrap();
     let sample = reader.wait_and_take(PATIENCE).unwrap();
-    assert_eq!((sample.info.disposed_generation_count, sample.info.absolute_generation_rank), (1, 0));
+    assert_eq!((sample.info().disposed_generation_count, sample.info().absolute_generation_rank), (1, 0));
 }
 
 /// The same topic type for discovery, another one for whoever decodes.
@@ -121,9 +121,9 @@ fn a_sample_that_cannot_be_decoded_does_not_take_others_with_it() {
     }
     writer.wait_for_acknowledgments(PATIENCE).unwrap();
     let taken = reader.take().unwrap();
-    let moods: Vec<_> = taken.iter().map(|s| s.data.as_ref().map(|m| m.mood.clone())).collect();
+    let moods: Vec<_> = taken.iter().map(|s| s.value().map(|m| m.mood.clone())).collect();
     assert_eq!(moods, [Some(liar::Mood::Calm), None, Some(liar::Mood::Cross)]);
-    assert!(taken[1].error.is_some() && taken[1].info.valid_data);
+    assert!(taken[1].error().is_some() && taken[1].info().valid_data);
     assert_eq!(reader.undecodable_samples(), 1);
 }
 

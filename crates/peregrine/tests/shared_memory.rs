@@ -55,7 +55,7 @@ fn user_datagrams(participant: &DomainParticipant) -> u64 {
 /// The next sample with data: the end of a writer is told of as one without.
 fn take_one<T: DdsType>(reader: &DataReader<T>) -> T {
     loop {
-        if let Some(value) = reader.wait_and_take(PATIENCE).unwrap().data {
+        if let Some(value) = reader.wait_and_take(PATIENCE).unwrap().into_value() {
             return value;
         }
     }
@@ -392,7 +392,7 @@ fn a_writer_in_full_flow_loses_nothing() {
     let mut next = 0;
     while next < SAMPLES {
         // The end of the writer is told of as a sample without data.
-        for block in reader.take().unwrap().into_iter().filter_map(|sample| sample.data) {
+        for block in reader.take().unwrap().into_iter().filter_map(|sample| sample.into_value()) {
             assert_eq!(block.number, next);
             next += 1;
         }
@@ -431,7 +431,8 @@ fn who_comes_late_gets_the_history() {
     let topic = b.topic::<Block>("late").unwrap();
     let reader = topic.reader_builder().reliable().transient_local().keep_all().build().unwrap();
     reader.wait_for_historical_data(PATIENCE).unwrap();
-    let numbers: Vec<u64> = reader.take().unwrap().into_iter().map(|sample| sample.data.unwrap().number).collect();
+    let numbers: Vec<u64> =
+        reader.take().unwrap().into_iter().map(|sample| sample.into_value().unwrap().number).collect();
     assert_eq!(numbers, [4, 5, 6, 7, 8]);
     await_channels(&a, &b, 1);
     // Whatever way it came, nothing comes twice.
@@ -452,11 +453,11 @@ fn instances_live_and_end_as_over_the_network() {
     writer.wait_for_acknowledgments(PATIENCE).unwrap();
     let handles = ["first", "second"].map(|name| reader.lookup_instance(&named(name, 0)).unwrap());
     let samples = reader.take().unwrap();
-    let values: Vec<_> = samples.iter().filter_map(|sample| sample.data.as_ref()).map(|named| named.value).collect();
+    let values: Vec<_> = samples.iter().filter_map(|sample| sample.value()).map(|named| named.value).collect();
     assert_eq!(values, [1, 2]);
     let states = handles.map(|handle| {
-        let last = samples.iter().rev().find(|sample| sample.info.instance == handle);
-        last.unwrap().info.instance_state
+        let last = samples.iter().rev().find(|sample| sample.info().instance == handle);
+        last.unwrap().info().instance_state
     });
     // To unregister is to dispose, unless the writer's policies say otherwise.
     assert_eq!(states, [InstanceState::NotAliveDisposed; 2]);
@@ -471,7 +472,7 @@ fn a_best_effort_reader_sees_whole_samples_in_order() {
     let thread = std::thread::spawn(move || (0..3000).for_each(|number| drop(writer.write(&Block::new(number, 9000)))));
     let (mut last, mut seen) = (0, 0);
     while last < 2999 {
-        for block in reader.take().unwrap().into_iter().filter_map(|sample| sample.data) {
+        for block in reader.take().unwrap().into_iter().filter_map(|sample| sample.into_value()) {
             assert!(block == Block::new(block.number, 9000), "sample {} is torn", block.number);
             assert!(seen == 0 || block.number > last);
             (last, seen) = (block.number, seen + 1);
@@ -559,7 +560,7 @@ fn who_polls_without_waiting_gets_samples_by_shared_memory_and_in_datagrams() {
             let mut taken = Vec::new();
             eventually("the sample has come", || {
                 b.poll(Duration::ZERO);
-                taken.extend(reader.take().unwrap().into_iter().filter_map(|sample| sample.data));
+                taken.extend(reader.take().unwrap().into_iter().filter_map(|sample| sample.into_value()));
                 !taken.is_empty()
             });
             assert_eq!(taken, [Block::new(number, 100)]);

@@ -97,7 +97,7 @@ mod roles {
         let reader = super::reader(&participant);
         let mut is_first = true;
         while reader.wait_for_data(PATIENCE).unwrap() {
-            for block in reader.take().unwrap().into_iter().filter_map(|sample| sample.data) {
+            for block in reader.take().unwrap().into_iter().filter_map(|sample| sample.into_value()) {
                 assert!(block.is_whole(), "sample {} is torn", block.number);
                 if std::mem::take(&mut is_first) {
                     println!("first");
@@ -229,7 +229,7 @@ fn kill_writers(participant: &DomainParticipant, rounds: std::ops::Range<u64>, r
         let mut left = None;
         while left != Some(0) {
             let sample = reader.wait_and_take(PATIENCE).unwrap();
-            let Some(block) = sample.data else { continue };
+            let Some(block) = sample.into_value() else { continue };
             assert!(block.is_whole(), "sample {} of round {} is torn", block.number, block.round);
             // There may be some left of those before.
             if block.round == round {
@@ -245,7 +245,7 @@ fn kill_writers(participant: &DomainParticipant, rounds: std::ops::Range<u64>, r
     println!("forgotten after {:?}, lease {LEASE:?}", start.elapsed());
     // What it holds of dead writers is still there.
     let samples = reader.take().unwrap().into_iter();
-    samples.filter_map(|sample| sample.data).for_each(|block| assert!(block.is_whole()));
+    samples.filter_map(|sample| sample.into_value()).for_each(|block| assert!(block.is_whole()));
 }
 
 fn readers_killed_while_they_take_leave_nothing_behind(rounds: u64) {

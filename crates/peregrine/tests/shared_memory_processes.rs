@@ -126,7 +126,7 @@ mod roles {
         let reader = super::reader(&participant);
         let mut is_first = true;
         while reader.wait_for_data(PATIENCE).unwrap() {
-            for block in reader.take().unwrap().into_iter().filter_map(|sample| sample.data) {
+            for block in reader.take().unwrap().into_iter().filter_map(|sample| sample.into_value()) {
                 assert!(block.is_whole(), "sample {} is torn", block.number);
                 if std::mem::take(&mut is_first) {
                     println!("first");
@@ -158,7 +158,7 @@ fn take_some(reader: &DataReader<Block>, count: usize) {
     let mut taken = 0;
     while taken < count {
         let sample = reader.wait_and_take(PATIENCE).unwrap();
-        if let Some(block) = sample.data {
+        if let Some(block) = sample.into_value() {
             assert!(block.is_whole() && block.octets.len() == length(block.number), "sample {} is torn", block.number);
             taken += 1;
         }
@@ -202,7 +202,7 @@ fn writers_killed_in_mid_stream_leave_nothing_behind() {
         eventually("the channel ends", || participant.shared_memory_statistics().writers == 0);
         eventually("the reader is done with it", || reader.subscription_matched_status().current_count == 0);
         // What it holds of the dead writer is still there, and goes when it is let go of.
-        for block in reader.take().unwrap().into_iter().filter_map(|sample| sample.data) {
+        for block in reader.take().unwrap().into_iter().filter_map(|sample| sample.into_value()) {
             assert!(block.is_whole());
         }
         await_nothing_left(&participant, &at_first);

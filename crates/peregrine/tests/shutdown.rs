@@ -49,7 +49,7 @@ fn live_and_die(domain: u32, config: DomainConfig) {
     set.attach(writer.status_condition());
     let events = a.discovery_events();
     writer.write(&Reading::new(1, 1)).unwrap();
-    assert_eq!(reader.wait_and_take(PATIENCE).unwrap().data, Some(Reading::new(1, 1)));
+    assert_eq!(reader.wait_and_take(PATIENCE).unwrap().into_value(), Some(Reading::new(1, 1)));
     // What it has queued leaves before it goes.
     let flow = FlowController::bits_per_second(1_000_000).unwrap();
     let asynchronous = a.topic::<Reading>("readings").unwrap().writer_builder().reliable().keep_all();

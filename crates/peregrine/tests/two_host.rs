@@ -74,7 +74,7 @@ mod roles {
     }
 
     fn take_all(reader: &DataReader<Number>) -> Vec<u32> {
-        let values = (0..SAMPLES).map(|_| reader.wait_and_take(PATIENCE).unwrap().data.unwrap().value);
+        let values = (0..SAMPLES).map(|_| reader.wait_and_take(PATIENCE).unwrap().into_value().unwrap().value);
         values.collect()
     }
 }

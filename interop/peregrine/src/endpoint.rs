@@ -214,12 +214,12 @@ impl<T: Content> Reader for ReaderOf<T> {
 }
 
 fn describe<T: Content>(sample: &peregrine::Sample<T>) -> Taken {
-    let instance = match sample.info.instance_state {
+    let instance = match sample.info().instance_state {
         InstanceState::Alive => "alive",
         InstanceState::NotAliveDisposed => "disposed",
         InstanceState::NotAliveNoWriters => "no_writers",
     };
-    match &sample.data {
+    match sample.value() {
         Some(data) => Taken {
             key: data.instance_key(),
             seq: data.seq(),
@@ -228,7 +228,7 @@ fn describe<T: Content>(sample: &peregrine::Sample<T>) -> Taken {
             valid: true,
             instance,
         },
-        None => Taken { key: key_of(sample.info.instance), seq: 0, size: 0, intact: true, valid: false, instance },
+        None => Taken { key: key_of(sample.info().instance), seq: 0, size: 0, intact: true, valid: false, instance },
     }
 }
 

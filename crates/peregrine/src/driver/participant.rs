@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
 
 use peregrine_rtps::discovery::data::{ParticipantData, PublicationData, SubscriptionData};
 use peregrine_rtps::id::{EntityId, Guid, GuidPrefix};
@@ -12,7 +11,7 @@ use peregrine_rtps::participant::{Addresses, Delivery, FragmentRun, LostReason, 
 use peregrine_rtps::qos::{NonMatch, ReliabilityKind, TopicQos};
 use peregrine_rtps::reader::Reception;
 use peregrine_rtps::receiver::Input;
-use peregrine_rtps::time::{Instant, Span};
+use peregrine_rtps::time::Instant;
 use peregrine_rtps::transmit::TransmitBatch;
 use peregrine_transport::udp::Datagram;
 
@@ -42,9 +41,6 @@ pub(crate) struct Locked {
     /// Deleted writers whose last samples readers still have to acknowledge, and how long that is waited for.
     lingering: Vec<(Instant, Arc<WriterCore>)>,
 }
-
-/// How long a deleted writer stays for its readers to get the last samples.
-const LINGER: Span = Span::from_secs(1);
 
 /// One participant.
 pub(crate) struct ParticipantCore {
@@ -119,7 +115,7 @@ impl ParticipantCore {
             return;
         }
         let mut locked = self.lock();
-        locked.lingering.push((now() + LINGER, Arc::clone(core)));
+        locked.lingering.push((now() + self.domain.config.linger.into(), Arc::clone(core)));
         self.finish(locked);
         // The last acknowledgement may have come before anybody was told to wait for it.
         if core.is_settled() {
@@ -156,24 +152,25 @@ impl ParticipantCore {
         if self.domain.is_own_thread() {
             return;
         }
-        let _ = wait_until(self, Duration::from_nanos(LINGER.0), StatusMask::ALL, |locked| {
+        let _ = wait_until(self, self.domain.config.linger, StatusMask::ALL, |locked| {
             locked.lingering.is_empty().then_some(())
         });
     }
 
-    /// The topic of this name, made if there is none.
+    /// The topic of this name, made if there is none: with `qos`, else with the policies that are the `default`.
     pub(crate) fn topic(
         &self,
         name: &str,
         type_name: &'static str,
         qos: Option<TopicQos>,
+        default: TopicQos,
         is_enabled: bool,
     ) -> Result<Arc<TopicCore>, Error> {
         let mut locked = self.lock();
         locked.topics.retain(|_, topic| topic.strong_count() > 0);
         let Some(known) = locked.topics.get(name).and_then(Weak::upgrade) else {
             let domain = Arc::clone(&self.domain);
-            let qos = qos.unwrap_or_default();
+            let qos = qos.unwrap_or(default);
             let topic = Arc::new(TopicCore::new(domain, name.to_owned(), type_name, qos, is_enabled));
             locked.topics.insert(name.to_owned(), Arc::downgrade(&topic));
             return Ok(topic);

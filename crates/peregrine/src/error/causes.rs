@@ -175,8 +175,10 @@ pub enum Timeout {
         /// Why no more match, as far as it is known.
         why: Box<Unmatched>,
     },
-    /// Deleted writers still have samples that readers have not acknowledged.
-    NotClosed {
+    /// No topic of this name and type was found.
+    NoTopic {
+        /// The name.
+        topic: Arc<str>,
         /// How long the call waited.
         waited: Duration,
     },
@@ -326,8 +328,11 @@ impl fmt::Display for Timeout {
             Self::NotMatched { topic, found, wanted, waited, why } => {
                 write!(f, "topic \"{topic}\" has {found} of {wanted} matches after {waited:?}: {why}")
             }
-            Self::NotClosed { waited } => {
-                write!(f, "after {waited:?}, readers have not acknowledged the last samples of deleted writers")
+            Self::NoTopic { topic, waited } => {
+                write!(
+                    f,
+                    "no topic \"{topic}\" of this type was found within {waited:?}; compare the names of topic and type"
+                )
             }
         }
     }

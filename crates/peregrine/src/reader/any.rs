@@ -4,6 +4,7 @@ use std::any::Any;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
+use peregrine_rtps::discovery::data::SubscriptionData;
 use peregrine_rtps::id::Guid;
 use peregrine_rtps::reader::Reader;
 use peregrine_xtypes::DdsType;
@@ -28,6 +29,8 @@ pub(crate) trait AnyReader: Any + Send + Sync {
     /// Its policies, or those of its topic or subscriber, have changed.
     fn announce(&self);
     fn delete(&self);
+    /// What it announces.
+    fn data(&self) -> SubscriptionData;
     /// Tells its listener that there is something to take.
     fn notify(&self);
     /// Its listener, or one above it, has changed.
@@ -74,6 +77,10 @@ impl<T: DdsType> AnyReader for ReaderInner<T> {
 
     fn delete(&self) {
         self.participant().remove_reader(&self.core);
+    }
+
+    fn data(&self) -> SubscriptionData {
+        self.announcement()
     }
 
     fn notify(&self) {

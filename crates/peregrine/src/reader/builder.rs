@@ -4,10 +4,12 @@ use std::any::TypeId;
 use std::net::IpAddr;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
 use peregrine_rtps::id::{EntityId, Guid};
 use peregrine_rtps::qos::{
-    DataReaderQos, DataRepresentation, Durability, History, Reliability, RepresentationId, ResourceLimits,
+    DataReaderQos, DataRepresentation, DestinationOrder, Durability, History, Liveliness, LivelinessKind, Ownership,
+    Reliability, RepresentationId, ResourceLimits, UserData,
 };
 use peregrine_rtps::reader::Reader;
 use peregrine_xtypes::DdsType;
@@ -36,8 +38,8 @@ pub struct DataReaderBuilder<T: DdsType> {
 }
 
 impl<T: DdsType> DataReaderBuilder<T> {
-    pub(crate) fn new(subscriber: Subscriber, topic: Topic<T>) -> Self {
-        Self { subscriber, topic, qos: DataReaderQos::default(), groups: Vec::new(), listener: None }
+    pub(crate) fn new(subscriber: Subscriber, topic: Topic<T>, qos: DataReaderQos) -> Self {
+        Self { subscriber, topic, qos, groups: Vec::new(), listener: None }
     }
 
     /// All policies at once.
@@ -85,6 +87,50 @@ impl<T: DdsType> DataReaderBuilder<T> {
     /// Gets what writers have kept from before.
     pub const fn transient_local(mut self) -> Self {
         self.qos.durability = Durability::TransientLocal;
+        self
+    }
+
+    /// DEADLINE: the reader expects a sample of each instance at least this often. The default is infinite.
+    pub fn deadline(mut self, period: Duration) -> Self {
+        self.qos.deadline.period = period.into();
+        self
+    }
+
+    /// LATENCY_BUDGET: how long samples may be gathered on the way; it never delays a sample. The default is zero.
+    pub fn latency_budget(mut self, budget: Duration) -> Self {
+        self.qos.latency_budget.duration = budget.into();
+        self
+    }
+
+    /// LIVELINESS: how writers are to show that they are alive, and how often.
+    /// The default is AUTOMATIC with an infinite lease; [`Duration::MAX`] is infinite.
+    pub fn liveliness(mut self, kind: LivelinessKind, lease: Duration) -> Self {
+        self.qos.liveliness = Liveliness { kind, lease_duration: lease.into() };
+        self
+    }
+
+    /// DESTINATION_ORDER BY_SOURCE_TIMESTAMP: samples are ordered by the time of writing, not by the time of reception, which is the
+    /// default.
+    pub const fn by_source_timestamp(mut self) -> Self {
+        self.qos.destination_order = DestinationOrder::BySourceTimestamp;
+        self
+    }
+
+    /// USER_DATA: bytes of the application that are announced with this endpoint. The default is empty.
+    pub fn user_data(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.qos.user_data = UserData(bytes.into());
+        self
+    }
+
+    /// OWNERSHIP EXCLUSIVE: of each instance, the samples of the strongest writer only are taken. The default is SHARED.
+    pub const fn exclusive_ownership(mut self) -> Self {
+        self.qos.ownership = Ownership::Exclusive;
+        self
+    }
+
+    /// TIME_BASED_FILTER: the least time between two samples of an instance. The default is zero.
+    pub fn minimum_separation(mut self, separation: Duration) -> Self {
+        self.qos.time_based_filter.minimum_separation = separation.into();
         self
     }
 

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use peregrine_rtps::discovery::data::SubscriptionData;
+use peregrine_rtps::discovery::data::{PublicationData, SubscriptionData};
 use peregrine_rtps::history::{Selected, Selector};
 use peregrine_rtps::id::{Guid, KeyHash};
 use peregrine_rtps::qos::{DataReaderQos, Durability, NonMatch};
@@ -436,6 +436,21 @@ impl<T: DdsType> DataReader<T> {
         self.inner.core.lock().matched.clone()
     }
 
+    /// What a matched writer has announced; `None` when it does not match (`get_matched_publication_data`).
+    #[must_use]
+    pub fn matched_publication_data(&self, writer: Guid) -> Option<PublicationData> {
+        if !self.inner.core.lock().matched.contains(&writer) {
+            return None;
+        }
+        self.inner.subscriber.participant().publication_data(writer)
+    }
+
+    /// The listener and the statuses that it is told of; `None` without one.
+    #[must_use]
+    pub fn listener(&self) -> Option<(Arc<dyn DataReaderListener<T>>, StatusMask)> {
+        lock(&self.inner.listener).clone()
+    }
+
     /// The last writer of this topic that was found not to match, and why not.
     #[must_use]
     pub fn last_non_match(&self) -> Option<(Guid, NonMatch)> {
@@ -548,7 +563,7 @@ impl<T: DdsType> DataReader<T> {
 
     fn decoded(&self, selected: Vec<Selected>, samples: &[Sample<T>]) {
         self.inner.core.give_back(selected);
-        let undecodable = samples.iter().filter(|s| s.error.is_some()).count() as u64;
+        let undecodable = samples.iter().filter(|s| s.error().is_some()).count() as u64;
         if undecodable > 0 {
             self.inner.core.lock().undecodable += undecodable;
         }

@@ -14,15 +14,29 @@ use crate::driver::reader::ReaderCore;
 use crate::error::{Error, Precondition};
 use crate::writer::shared;
 
-/// A value, and what there is to know about it.
+/// A sample as a reader hands it out.
 #[derive(Clone, Debug)]
-pub struct Sample<T> {
-    /// The value; `None` when only the state of its instance has changed, or when `error` tells why there is none.
-    pub data: Option<T>,
-    /// About the sample.
-    pub info: SampleInfo,
-    /// Why the octets that came are not a value of the reader's type. Other samples are not affected.
-    pub error: Option<DecodeError>,
+pub enum Sample<T> {
+    /// A value was written.
+    Value {
+        /// The value.
+        value: T,
+        /// The metadata of the sample.
+        info: SampleInfo,
+    },
+    /// Only the state of the instance has changed (`valid_data` of DDS 1.4 §2.2.2.5.1 is false): `info.instance_state` has the new state, and
+    /// [`DataReader::get_key_value`](crate::DataReader::get_key_value) the key of `info.instance`.
+    InstanceState {
+        /// The metadata of the sample.
+        info: SampleInfo,
+    },
+    /// The bytes received are not a value of the reader's type. Other samples are not affected.
+    Undecodable {
+        /// Why they are not.
+        error: DecodeError,
+        /// The metadata of the sample.
+        info: SampleInfo,
+    },
 }
 
 /// A sample in its serialized form, as it is lent.
@@ -62,9 +76,46 @@ impl<T: DdsType> Sample<T> {
     pub(super) fn decode(selected: &Selected) -> Self {
         let info = selected.info;
         match info.valid_data.then(|| value_of(&selected.payload)) {
-            None => Self { data: None, info, error: None },
-            Some(Ok(data)) => Self { data: Some(data), info, error: None },
-            Some(Err(error)) => Self { data: None, info, error: Some(error) },
+            None => Self::InstanceState { info },
+            Some(Ok(value)) => Self::Value { value, info },
+            Some(Err(error)) => Self::Undecodable { error, info },
+        }
+    }
+}
+
+impl<T> Sample<T> {
+    /// The metadata of the sample.
+    #[must_use]
+    pub const fn info(&self) -> &SampleInfo {
+        match self {
+            Self::Value { info, .. } | Self::InstanceState { info } | Self::Undecodable { info, .. } => info,
+        }
+    }
+
+    /// The value, if there is one.
+    #[must_use]
+    pub const fn value(&self) -> Option<&T> {
+        match self {
+            Self::Value { value, .. } => Some(value),
+            Self::InstanceState { .. } | Self::Undecodable { .. } => None,
+        }
+    }
+
+    /// The value, if there is one.
+    #[must_use]
+    pub fn into_value(self) -> Option<T> {
+        match self {
+            Self::Value { value, .. } => Some(value),
+            Self::InstanceState { .. } | Self::Undecodable { .. } => None,
+        }
+    }
+
+    /// Why the bytes received are not a value of the reader's type, where they are not.
+    #[must_use]
+    pub const fn error(&self) -> Option<&DecodeError> {
+        match self {
+            Self::Undecodable { error, .. } => Some(error),
+            Self::Value { .. } | Self::InstanceState { .. } => None,
         }
     }
 }

@@ -67,12 +67,12 @@ fn samples_come_as_futures_and_as_a_stream() {
         writer
     });
     for number in 0..25 {
-        assert_eq!(block_on(reader.next()).unwrap().data, Some(Count { number }));
+        assert_eq!(block_on(reader.next()).unwrap().into_value(), Some(Count { number }));
     }
     let mut stream = reader.stream();
     for number in 25..50 {
         let sample = block_on(std::future::poll_fn(|context| pin!(&mut stream).poll_next(context)));
-        assert_eq!(sample.unwrap().unwrap().data, Some(Count { number }));
+        assert_eq!(sample.unwrap().unwrap().into_value(), Some(Count { number }));
     }
     drop(writing.join().unwrap());
     reader.subscriber().delete_contained_entities();
@@ -107,8 +107,8 @@ fn futures_that_are_dropped_leave_no_waker() {
     assert!(!poll_once(async { writer.write_async(&Count { number: 2 }).await.is_ok() }).0);
     assert!(!poll_once(async { writer.wait_for_acknowledgments_async().await.is_ok() }).0);
     // What was not written does not come.
-    assert_eq!(block_on(reader.next()).unwrap().data, Some(Count { number: 0 }));
-    assert_eq!(block_on(reader.next()).unwrap().data, Some(Count { number: 1 }));
+    assert_eq!(block_on(reader.next()).unwrap().into_value(), Some(Count { number: 0 }));
+    assert_eq!(block_on(reader.next()).unwrap().into_value(), Some(Count { number: 1 }));
     block_on(writer.wait_for_acknowledgments_async()).unwrap();
     assert!(reader.take().unwrap().is_empty());
 }

@@ -2,7 +2,9 @@
 
 use std::any::Any;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
+use peregrine_rtps::discovery::data::PublicationData;
 use peregrine_rtps::id::Guid;
 use peregrine_rtps::qos::Limit;
 use peregrine_xtypes::DdsType;
@@ -29,11 +31,20 @@ pub(crate) trait AnyWriter: Any + Send + Sync {
     /// Its policies, or those of its topic or publisher, have changed.
     fn announce(&self);
     fn delete(&self);
+    fn wait_for_acknowledgments(&self, timeout: Duration) -> Result<(), Error>;
+    /// What it announces.
+    fn data(&self) -> PublicationData;
     /// Its listener, or one above it, has changed.
     fn refresh(self: Arc<Self>);
 }
 
 endpoint_handles!(DataWriter, AnyDataWriter);
+
+impl AnyDataWriter {
+    pub(crate) const fn new(writer: Arc<dyn AnyWriter>) -> Self {
+        Self(writer)
+    }
+}
 
 impl<T: DdsType> AnyWriter for WriterInner<T> {
     fn core(&self) -> &Arc<WriterCore> {
@@ -77,6 +88,14 @@ impl<T: DdsType> AnyWriter for WriterInner<T> {
 
     fn delete(&self) {
         self.retire();
+    }
+
+    fn wait_for_acknowledgments(&self, timeout: Duration) -> Result<(), Error> {
+        Self::wait_for_acknowledgments(self, timeout)
+    }
+
+    fn data(&self) -> PublicationData {
+        self.announcement()
     }
 
     fn refresh(self: Arc<Self>) {

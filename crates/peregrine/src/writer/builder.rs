@@ -8,7 +8,8 @@ use std::time::Duration;
 use peregrine_rtps::id::{EntityId, Guid};
 use peregrine_rtps::limits::MESSAGE_BYTES_MAX;
 use peregrine_rtps::qos::{
-    DataRepresentation, DataWriterQos, Durability, History, Reliability, RepresentationId, ResourceLimits,
+    DataRepresentation, DataWriterQos, DestinationOrder, Durability, History, Liveliness, LivelinessKind, Ownership,
+    Reliability, RepresentationId, ResourceLimits, UserData,
 };
 use peregrine_rtps::writer::{Batching, Writer};
 use peregrine_xtypes::DdsType;
@@ -42,11 +43,11 @@ pub struct DataWriterBuilder<T: DdsType> {
 const SHARED_MEMORY_BYTES: usize = 1 << 30;
 
 impl<T: DdsType> DataWriterBuilder<T> {
-    pub(crate) fn new(publisher: Publisher, topic: Topic<T>) -> Self {
+    pub(crate) fn new(publisher: Publisher, topic: Topic<T>, qos: DataWriterQos) -> Self {
         Self {
             publisher,
             topic,
-            qos: DataWriterQos::default(),
+            qos,
             batching: None,
             publish_mode: PublishMode::Synchronous,
             shared_memory_bytes: SHARED_MEMORY_BYTES,
@@ -105,6 +106,58 @@ impl<T: DdsType> DataWriterBuilder<T> {
     /// Readers that come late get what is kept.
     pub const fn transient_local(mut self) -> Self {
         self.qos.durability = Durability::TransientLocal;
+        self
+    }
+
+    /// DEADLINE: the writer promises a sample of each instance at least this often. The default is infinite.
+    pub fn deadline(mut self, period: Duration) -> Self {
+        self.qos.deadline.period = period.into();
+        self
+    }
+
+    /// LATENCY_BUDGET: how long samples may be gathered into messages. The default is zero.
+    pub fn latency_budget(mut self, budget: Duration) -> Self {
+        self.qos.latency_budget.duration = budget.into();
+        self
+    }
+
+    /// LIVELINESS: how the writer shows that it is alive, and after what time without a sign readers count it as not alive.
+    /// The default is AUTOMATIC with an infinite lease; [`Duration::MAX`] is infinite.
+    pub fn liveliness(mut self, kind: LivelinessKind, lease: Duration) -> Self {
+        self.qos.liveliness = Liveliness { kind, lease_duration: lease.into() };
+        self
+    }
+
+    /// DESTINATION_ORDER BY_SOURCE_TIMESTAMP: samples are ordered by the time of writing, not by the time of reception, which is the
+    /// default.
+    pub const fn by_source_timestamp(mut self) -> Self {
+        self.qos.destination_order = DestinationOrder::BySourceTimestamp;
+        self
+    }
+
+    /// USER_DATA: bytes of the application that are announced with this endpoint. The default is empty.
+    pub fn user_data(mut self, bytes: impl Into<Vec<u8>>) -> Self {
+        self.qos.user_data = UserData(bytes.into());
+        self
+    }
+
+    /// LIFESPAN: readers drop a sample this long after it was written. The default is infinite.
+    pub fn lifespan(mut self, duration: Duration) -> Self {
+        self.qos.lifespan.duration = duration.into();
+        self
+    }
+
+    /// OWNERSHIP EXCLUSIVE: of each instance, readers take the samples of the strongest writer only. The default is SHARED.
+    pub const fn exclusive_ownership(mut self, strength: i32) -> Self {
+        self.qos.ownership = Ownership::Exclusive;
+        self.qos.ownership_strength.0 = strength;
+        self
+    }
+
+    /// WRITER_DATA_LIFECYCLE: whether an instance that is unregistered, by a call or by the end of the writer, is disposed too. The default
+    /// is `true`.
+    pub const fn autodispose(mut self, autodispose: bool) -> Self {
+        self.qos.writer_data_lifecycle.autodispose_unregistered_instances = autodispose;
         self
     }
 

@@ -15,7 +15,7 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
-use peregrine_rtps::discovery::data::PublicationData;
+use peregrine_rtps::discovery::data::{PublicationData, SubscriptionData};
 use peregrine_rtps::history::{Change, ChangeKind};
 use peregrine_rtps::id::{Guid, KeyHash};
 use peregrine_rtps::payload::Payload;
@@ -342,14 +342,7 @@ impl<T: DdsType> DataWriter<T> {
     /// # Errors
     /// [`Error::Timeout`].
     pub fn wait_for_acknowledgments(&self, timeout: Duration) -> Result<(), Error> {
-        let last = self.inner.request_acknowledgement();
-        let deadline = now() + timeout.into();
-        self.inner.enabled()?;
-        let acknowledged = self.inner.core.wait(Some(deadline), |s| s.writer.is_acknowledged_by_all(last) || s.closed);
-        acknowledged.map(|mut state| self.inner.check_usable(&mut state)).unwrap_or_else(|| {
-            let readers = self.inner.core.lock().matched.len();
-            Err(Timeout::NotAcknowledged { readers, waited: timeout }.into())
-        })
+        self.inner.wait_for_acknowledgments(timeout)
     }
 
     /// Waits until at least so many readers match.
@@ -379,6 +372,21 @@ impl<T: DdsType> DataWriter<T> {
     #[must_use]
     pub fn matched_subscriptions(&self) -> Vec<Guid> {
         self.inner.core.lock().matched.clone()
+    }
+
+    /// What a matched reader has announced; `None` when it does not match (`get_matched_subscription_data`).
+    #[must_use]
+    pub fn matched_subscription_data(&self, reader: Guid) -> Option<SubscriptionData> {
+        if !self.inner.core.lock().matched.contains(&reader) {
+            return None;
+        }
+        self.inner.publisher.participant().subscription_data(reader)
+    }
+
+    /// The listener and the statuses that it is told of; `None` without one.
+    #[must_use]
+    pub fn listener(&self) -> Option<(Arc<dyn DataWriterListener<T>>, StatusMask)> {
+        lock(&self.inner.listener).clone()
     }
 
     /// The last reader of this topic that was found not to match, and why not.
@@ -652,6 +660,18 @@ impl<T: DdsType> WriterInner<T> {
         drop(state);
         let why = Box::new(why_unmatched(last, self.participant()));
         Timeout::NotMatched { topic: Arc::clone(&self.core.topic.name), found, wanted, waited, why }
+    }
+
+    /// See [`DataWriter::wait_for_acknowledgments`].
+    fn wait_for_acknowledgments(&self, timeout: Duration) -> Result<(), Error> {
+        let last = self.request_acknowledgement();
+        let deadline = now() + timeout.into();
+        self.enabled()?;
+        let acknowledged = self.core.wait(Some(deadline), |s| s.writer.is_acknowledged_by_all(last) || s.closed);
+        acknowledged.map(|mut state| self.check_usable(&mut state)).unwrap_or_else(|| {
+            let readers = self.core.lock().matched.len();
+            Err(Timeout::NotAcknowledged { readers, waited: timeout }.into())
+        })
     }
 
     /// Asks the readers to acknowledge everything written so far, and tells its last number.

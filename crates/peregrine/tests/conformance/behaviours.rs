@@ -27,11 +27,11 @@ pub(crate) fn reliable_samples_come_in_order_to_every_reader<T: Subject>(path: P
     writer.wait_for_acknowledgments(PATIENCE).unwrap();
     for reader in readers.iter().chain([&own]) {
         let samples = reader.take_selected(&Selector::ANY).unwrap();
-        let mut numbers: Vec<_> = samples.iter().map(|s| (s.info.sequence_number.0, s.info.writer)).collect();
+        let mut numbers: Vec<_> = samples.iter().map(|s| (s.info().sequence_number.0, s.info().writer)).collect();
         numbers.sort_unstable();
         assert_eq!(numbers, Vec::from_iter((1..=300).map(|number| (number, writer.guid()))));
         for id in 0..3 {
-            let of_one = samples.iter().filter_map(|s| s.data.as_ref()).map(T::value).filter(|v| v % 3 == id);
+            let of_one = samples.iter().filter_map(|s| s.value()).map(T::value).filter(|v| v % 3 == id);
             assert!(of_one.eq((id..300).step_by(3)), "each instance in order");
         }
         assert_eq!(reader.sample_lost_status().total_count, 0);

@@ -23,10 +23,10 @@ pub(crate) fn instances_end_and_begin_again<T: Subject>(path: Path, topic: &str)
     writer.dispose(&key).unwrap();
     writer.wait_for_acknowledgments(PATIENCE).unwrap();
     let taken = reader.take().unwrap();
-    let states: Vec<_> = taken.iter().map(|s| (s.info.valid_data, s.info.view_state)).collect();
+    let states: Vec<_> = taken.iter().map(|s| (s.info().valid_data, s.info().view_state)).collect();
     assert_eq!(states, [(true, ViewState::New), (false, ViewState::New)]);
-    assert!(taken.iter().all(|s| s.info.instance_state == InstanceState::NotAliveDisposed));
-    let handle = taken[0].info.instance;
+    assert!(taken.iter().all(|s| s.info().instance_state == InstanceState::NotAliveDisposed));
+    let handle = taken[0].info().instance;
     assert_eq!(writer.lookup_instance(&key), Some(handle));
     assert_eq!(reader.lookup_instance(&key), Some(handle));
     assert_eq!(reader.get_key_value(handle).unwrap(), T::new(7, 0));
@@ -35,10 +35,10 @@ pub(crate) fn instances_end_and_begin_again<T: Subject>(path: Path, topic: &str)
     writer.unregister_instance(&key).unwrap();
     writer.wait_for_acknowledgments(PATIENCE).unwrap();
     let taken = reader.take().unwrap();
-    assert_eq!(taken[0].data.as_ref().map(T::value), Some(2));
-    assert_eq!((taken[0].info.disposed_generation_count, taken[0].info.view_state), (1, ViewState::New));
-    assert_eq!(taken[1].info.instance_state, InstanceState::NotAliveNoWriters);
-    assert!(!taken[1].info.valid_data && taken[1].error.is_none());
+    assert_eq!(taken[0].value().map(T::value), Some(2));
+    assert_eq!((taken[0].info().disposed_generation_count, taken[0].info().view_state), (1, ViewState::New));
+    assert_eq!(taken[1].info().instance_state, InstanceState::NotAliveNoWriters);
+    assert!(!taken[1].info().valid_data && taken[1].error().is_none());
 }
 
 pub(crate) fn a_writer_that_goes_takes_its_instances_along<T: Subject>(path: Path, topic: &str) {
@@ -50,7 +50,7 @@ pub(crate) fn a_writer_that_goes_takes_its_instances_along<T: Subject>(path: Pat
     drop(writer);
     eventually("the instance has no writer", || {
         let samples = reader.read().unwrap();
-        samples.last().is_some_and(|s| s.info.instance_state == InstanceState::NotAliveNoWriters)
+        samples.last().is_some_and(|s| s.info().instance_state == InstanceState::NotAliveNoWriters)
     });
     assert_eq!(values(&reader), [5], "what it wrote last has come");
     eventually("the writer is gone", || reader.liveliness_changed_status().alive_count == 0);

@@ -80,7 +80,7 @@ pub(crate) trait Subject: DdsType + std::fmt::Debug + PartialEq + Send + Sync {
 
     /// The values there are to take: decoded, or seen where they lie, if their type can be.
     fn take(reader: &DataReader<Self>) -> Vec<u32> {
-        reader.take().unwrap().iter().filter_map(|sample| sample.data.as_ref()).map(Self::value).collect()
+        reader.take().unwrap().iter().filter_map(|sample| sample.value()).map(Self::value).collect()
     }
 }
 

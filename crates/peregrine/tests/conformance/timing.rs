@@ -75,7 +75,7 @@ pub(crate) fn a_writer_that_does_not_assert_itself_counts_as_dead<T: Subject>(pa
     eventually("it counts as dead", || reader.liveliness_changed_status().not_alive_count == 1);
     eventually("its instance has no writer", || {
         let samples = reader.read().unwrap();
-        samples.last().is_some_and(|s| s.info.instance_state == InstanceState::NotAliveNoWriters)
+        samples.last().is_some_and(|s| s.info().instance_state == InstanceState::NotAliveNoWriters)
     });
     assert_eq!(values(&reader), [1]);
     eventually("it is back when it says so", || {
@@ -85,6 +85,6 @@ pub(crate) fn a_writer_that_does_not_assert_itself_counts_as_dead<T: Subject>(pa
     put::<T>(&writer, 1, 2);
     eventually("what it writes is a new life of the instance", || {
         let samples = reader.read().unwrap();
-        samples.iter().any(|s| s.data.as_ref().map(T::value) == Some(2) && s.info.view_state == ViewState::New)
+        samples.iter().any(|s| s.value().map(T::value) == Some(2) && s.info().view_state == ViewState::New)
     });
 }

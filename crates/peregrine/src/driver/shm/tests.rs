@@ -152,7 +152,7 @@ fn a_channel_whose_end_the_writer_finds_is_replaced_by_messages() {
     (0..100).for_each(|value| drop(writer.write(&Number { value })));
     drop(connections);
     eventually("messages come", || {
-        let mut samples = reader.take().unwrap().into_iter().filter_map(|sample| sample.data);
+        let mut samples = reader.take().unwrap().into_iter().filter_map(|sample| sample.into_value());
         samples.next_back() == Some(Number { value: 99 })
     });
     assert_eq!((here.shared_memory_statistics().readers, here.shared_memory_statistics().fallbacks), (0, 1));
@@ -185,7 +185,7 @@ fn exchange(writer: &DataWriter<Block>, reader: &DataReader<Block>, count: u8) {
         writer.write(&Block { octets: vec![value; LARGE] }).unwrap();
     }
     for value in 0..count {
-        let block = reader.wait_and_take(PATIENCE).unwrap().data.unwrap();
+        let block = reader.wait_and_take(PATIENCE).unwrap().into_value().unwrap();
         assert!(block.octets == vec![value; LARGE], "sample {value}");
     }
 }
@@ -255,7 +255,8 @@ fn a_reader_that_waits_goes_on_whoever_hears_of_room() {
     let (writer, core, reader) =
         large_pair(&sides, |writer| writer.keep_all().transient_local().shared_memory_bytes(2 << 20));
     let block = |value: u8| Block { octets: vec![value; 100_000] };
-    let take = |value| assert!(reader.wait_and_take(PATIENCE).unwrap().data == Some(block(value)), "sample {value}");
+    let take =
+        |value| assert!(reader.wait_and_take(PATIENCE).unwrap().into_value() == Some(block(value)), "sample {value}");
     // The control thread hears nothing meanwhile.
     let connections = shared(&sides[0]).connections();
     for value in 0..40 {
@@ -316,7 +317,7 @@ fn await_one_after_the_other(domain: u32, meanwhile: impl FnOnce(&WriterCore)) {
     assert!(!is_acknowledged(2));
     meanwhile(&core);
     for number in 1..=4 {
-        assert_eq!(reader.wait_and_take(PATIENCE).unwrap().data.unwrap().value, number as u64 - 1);
+        assert_eq!(reader.wait_and_take(PATIENCE).unwrap().into_value().unwrap().value, number as u64 - 1);
         eventually("whoever waits is told of the next one", || is_acknowledged((number + 1).min(4)));
     }
 }
@@ -337,7 +338,7 @@ fn who_looks_late_sees_what_has_been_acknowledged_since() {
     let connections = shared(&sides[0]).connections();
     let last = write_four(&writer);
     core.acknowledge(&core.outgoing.acknowledged(last, true));
-    (0..4).for_each(|value| assert_eq!(reader.wait_and_take(PATIENCE).unwrap().data, Some(Number { value })));
+    (0..4).for_each(|value| assert_eq!(reader.wait_and_take(PATIENCE).unwrap().into_value(), Some(Number { value })));
     eventually("all of them are acknowledged", || {
         core.acknowledge(&core.outgoing.acknowledged(SequenceNumber(1), false));
         core.lock().writer.is_acknowledged_by_all(last)
@@ -402,7 +403,7 @@ fn what_readers_have_told_is_not_lost_when_another_is_refused() {
     let shared = shared(&sides[0]);
     let mut connections = shared.connections();
     let refused = stubborn.ask();
-    assert_eq!(narrow.wait_and_take(PATIENCE).unwrap().data, Some(Number { value: 0 }));
+    assert_eq!(narrow.wait_and_take(PATIENCE).unwrap().into_value(), Some(Number { value: 0 }));
     eventually("the next one is there, and its acknowledgement", || {
         let channels = lock(&core.outgoing.channels);
         let channels = channels.as_ref().unwrap();
@@ -452,7 +453,7 @@ fn a_reader_that_waits_for_memory_gets_it_whoever_gives_it_back() {
     shared(&sides[0]).poll_connections();
     eventually("there is no room", || core.is_without_room(reader.guid()));
     lent.into_iter().for_each(PayloadSlot::give_back);
-    assert!(reader.wait_and_take(PATIENCE).unwrap().data == Some(block(2)));
+    assert!(reader.wait_and_take(PATIENCE).unwrap().into_value() == Some(block(2)));
     drop(held);
 }
 
@@ -475,7 +476,7 @@ fn a_reader_that_becomes_ready_gets_first_what_was_gathered_for_it() {
     core.after();
     drop(connections);
     for value in 0..3 {
-        assert_eq!(reader.wait_and_take(PATIENCE).unwrap().data, Some(Number { value }));
+        assert_eq!(reader.wait_and_take(PATIENCE).unwrap().into_value(), Some(Number { value }));
     }
 }
 
@@ -520,7 +521,7 @@ fn a_writer_that_finds_the_room_taken_looks_for_more() {
     // Nobody else hears anything meanwhile.
     let connections = shared(&sides[0]).connections();
     assert!(!has_room());
-    assert_eq!(reader.wait_and_take(PATIENCE).unwrap().data, Some(Number { value: 0 }));
+    assert_eq!(reader.wait_and_take(PATIENCE).unwrap().into_value(), Some(Number { value: 0 }));
     eventually("the second one is acknowledged", has_room);
     drop(connections);
 }

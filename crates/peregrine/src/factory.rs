@@ -1,0 +1,38 @@
+//! The factory of participants (DDS 1.4 §2.2.2.2.2).
+
+use peregrine_rtps::qos::ParticipantQos;
+
+use crate::error::Error;
+use crate::participant::{self, DomainParticipant, ParticipantBuilder};
+
+/// What this process keeps of all its participants: the default policies, and which participants exist.
+#[derive(Clone, Copy, Debug)]
+pub struct DomainParticipantFactory;
+
+impl DomainParticipantFactory {
+    /// A participant to be described further (`create_participant`): the same as [`DomainParticipant::builder`].
+    #[must_use]
+    pub fn builder(domain: u32) -> ParticipantBuilder {
+        DomainParticipant::builder(domain)
+    }
+
+    /// A participant of this process in this domain, if there is one. Of several, the oldest.
+    #[must_use]
+    pub fn lookup_participant(domain: u32) -> Option<DomainParticipant> {
+        participant::lookup(domain)
+    }
+
+    /// The policies of participants whose builder is not given any.
+    #[must_use]
+    pub fn default_participant_qos() -> ParticipantQos {
+        participant::default_qos()
+    }
+
+    /// Changes the policies of participants that are built from now on and whose builder is not given any.
+    ///
+    /// # Errors
+    /// [`Error::BadParameter`] for what is too long to be announced.
+    pub fn set_default_participant_qos(qos: ParticipantQos) -> Result<(), Error> {
+        participant::set_default_qos(qos)
+    }
+}

@@ -1,0 +1,138 @@
+//! Finding entities and what they announce: the factory, defaults, lookups.
+
+mod common;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::{PATIENCE, Reading, config, eventually, participant};
+use peregrine::error::{Precondition, Timeout};
+use peregrine::qos::{
+    Durability, GroupData, History, ParticipantQos, Partition, PublisherQos, SubscriberQos, TopicQos, UserData,
+};
+use peregrine::{
+    DataReader, DdsType, DomainParticipant, DomainParticipantFactory, Error, StatusMask, SubscriberListener,
+};
+
+#[derive(Clone, Debug, PartialEq, DdsType)]
+struct Other {
+    id: u32,
+}
+
+#[test]
+fn participants_are_found_by_domain_while_they_exist() {
+    assert!(DomainParticipantFactory::lookup_participant(23).is_none());
+    let first = participant(23);
+    let second = participant(23);
+    assert_eq!(DomainParticipantFactory::lookup_participant(23).unwrap().guid(), first.guid());
+    drop(first);
+    assert_eq!(DomainParticipantFactory::lookup_participant(23).unwrap().guid(), second.guid());
+    drop(second);
+    assert!(DomainParticipantFactory::lookup_participant(23).is_none());
+}
+
+/// The default is the process's: each test that builds a participant with policies of its own names them.
+#[test]
+fn default_policies_are_those_of_what_is_created_without_any() {
+    let named = ParticipantQos { user_data: UserData(b"default".to_vec()), ..ParticipantQos::default() };
+    DomainParticipantFactory::set_default_participant_qos(named).unwrap();
+    let participant = DomainParticipantFactory::builder(24).config(config()).build().unwrap();
+    DomainParticipantFactory::set_default_participant_qos(ParticipantQos::default()).unwrap();
+    assert_eq!(participant.qos().user_data.0, b"default");
+    assert!(DomainParticipant::builder(24).config(config()).build().unwrap().qos().user_data.0.is_empty());
+
+    let partition = Partition(vec!["left".to_owned()]);
+    let of_publisher = PublisherQos { partition: partition.clone(), ..PublisherQos::default() };
+    participant.set_default_publisher_qos(of_publisher.clone()).unwrap();
+    let of_subscriber = SubscriberQos { partition, group_data: GroupData(vec![1]), ..SubscriberQos::default() };
+    participant.set_default_subscriber_qos(of_subscriber.clone()).unwrap();
+    let of_topic = TopicQos { history: History::KeepAll, ..TopicQos::default() };
+    participant.set_default_topic_qos(of_topic.clone()).unwrap();
+    let topic = participant.topic::<Reading>("readings").unwrap();
+    assert_eq!(topic.qos(), of_topic);
+    assert_eq!(topic.writer().unwrap().publisher().qos(), of_publisher);
+    assert_eq!(topic.reader().unwrap().subscriber().qos(), of_subscriber);
+
+    let publisher = participant.publisher(participant.default_publisher_qos()).unwrap();
+    let mut qos = publisher.default_writer_qos();
+    qos.durability = Durability::TransientLocal;
+    publisher.set_default_writer_qos(qos.clone()).unwrap();
+    assert_eq!(publisher.writer(&topic).build().unwrap().qos().durability, Durability::TransientLocal);
+    qos.durability = Durability::Persistent;
+    assert!(matches!(publisher.set_default_writer_qos(qos), Err(Error::Unsupported(_))));
+    let subscriber = participant.subscriber(participant.default_subscriber_qos()).unwrap();
+    let mut qos = subscriber.default_reader_qos();
+    qos.history = History::KeepLast { depth: 7 };
+    subscriber.set_default_reader_qos(qos).unwrap();
+    assert_eq!(subscriber.reader(&topic).build().unwrap().qos().history, History::KeepLast { depth: 7 });
+}
+
+#[test]
+fn topics_are_found_here_and_in_the_domain() {
+    let (a, b) = (participant(25), participant(25));
+    assert!(a.lookup_topic::<Reading>("readings").is_none());
+    let found = a.find_topic::<Reading>("readings", Duration::ZERO);
+    assert!(matches!(found, Err(Error::Timeout(Timeout::NoTopic { .. }))), "{found:?}");
+    let writer = b.topic::<Reading>("readings").unwrap().writer().unwrap();
+    let topic = a.find_topic::<Reading>("readings", PATIENCE).unwrap();
+    assert_eq!(topic.name(), "readings");
+    assert!(a.lookup_topic::<Reading>("readings").is_some());
+    assert!(a.lookup_topic::<Other>("readings").is_none());
+    let found = a.discovered_topics();
+    assert_eq!(found.len(), 1);
+    assert_eq!((found[0].name.as_str(), found[0].type_name.as_str(), found[0].has_key), ("readings", "Reading", true));
+    assert!(b.contains_entity(writer.guid()) && b.contains_entity(b.guid()));
+    assert!(!a.contains_entity(writer.guid()) && !a.contains_entity(b.guid()));
+    assert!(b.current_time() <= b.current_time());
+    assert!(matches!(
+        a.topic::<Other>("readings"),
+        Err(Error::PreconditionNotMet(Precondition::TopicHasOtherType { .. }))
+    ));
+}
+
+#[test]
+fn endpoints_are_found_by_topic_with_what_their_matches_announce() {
+    let (a, b) = (participant(26), participant(26));
+    let topic = a.topic::<Reading>("readings").unwrap();
+    let publisher = a.publisher(PublisherQos::default()).unwrap();
+    let subscriber = a.subscriber(SubscriberQos::default()).unwrap();
+    assert!(publisher.lookup_writer("readings").is_none() && subscriber.lookup_reader("readings").is_none());
+    let writer = publisher.writer(&topic).user_data(*b"writer").build().unwrap();
+    let own = subscriber.reader(&topic).reliable().user_data(*b"own").build().unwrap();
+    let far = b.topic::<Reading>("readings").unwrap().reader_builder().user_data(*b"far").build().unwrap();
+    writer.wait_for_readers(2, PATIENCE).unwrap();
+    own.wait_for_writers(1, PATIENCE).unwrap();
+    far.wait_for_writers(1, PATIENCE).unwrap();
+    assert_eq!(publisher.lookup_writer("readings").unwrap().guid(), writer.guid());
+    assert_eq!(subscriber.lookup_reader("readings").unwrap().downcast::<Reading>().unwrap().guid(), own.guid());
+    let user_data = |guid| writer.matched_subscription_data(guid).unwrap().qos.user_data.0;
+    assert_eq!(user_data(own.guid()), b"own", "a reader of the same participant");
+    assert_eq!(user_data(far.guid()), b"far");
+    assert_eq!(own.matched_publication_data(writer.guid()).unwrap().qos.user_data.0, b"writer");
+    assert_eq!(far.matched_publication_data(writer.guid()).unwrap().qos.user_data.0, b"writer");
+    assert!(own.matched_publication_data(own.guid()).is_none());
+    writer.write(&Reading::new(1, 1)).unwrap();
+    publisher.wait_for_acknowledgments(PATIENCE).unwrap();
+    eventually("it has come", || own.wait_for_data(Duration::ZERO).unwrap());
+}
+
+struct Silent;
+
+impl SubscriberListener for Silent {}
+
+#[test]
+fn listeners_are_told_apart_by_getters() {
+    let participant = participant(27);
+    let topic = participant.topic::<Reading>("readings").unwrap();
+    let reader = topic.reader_builder().on_data(|_: &DataReader<Reading>| {}).build().unwrap();
+    assert_eq!(reader.listener().unwrap().1, StatusMask::DATA_AVAILABLE);
+    reader.set_listener(None, StatusMask::NONE);
+    assert!(reader.listener().is_none());
+    let subscriber = reader.subscriber();
+    assert!(subscriber.listener().is_none() && participant.listener().is_none());
+    let silent: Arc<dyn SubscriberListener> = Arc::new(Silent);
+    subscriber.set_listener(Some(Arc::clone(&silent)), StatusMask::SAMPLE_LOST);
+    let (listener, mask) = subscriber.listener().unwrap();
+    assert!(Arc::ptr_eq(&listener, &silent));
+    assert_eq!(mask, StatusMask::SAMPLE_LOST);
+}

@@ -47,7 +47,9 @@ pub use peregrine_rtps::seq::SequenceNumber;
 pub use peregrine_rtps::time::Timestamp;
 pub use peregrine_rtps::vendor::VendorId;
 pub use peregrine_rtps::writer::pace::TokenBucketConfig;
+#[doc(inline)]
 pub use peregrine_xtypes as xtypes;
+#[doc(inline)]
 pub use peregrine_xtypes::facade::DdsType;
 pub use publisher::Publisher;
 pub use reader::{AnyDataReader, DataReader, DataReaderBuilder, Loan, LoanedSample, Sample, SampleStream};

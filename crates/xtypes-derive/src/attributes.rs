@@ -269,7 +269,7 @@ mod tests {
     use super::hash_id;
 
     #[test]
-    fn hashed_ids_match_known_ones() {
+    fn hashed_id_equals_known_id() {
         for (name, id) in [
             ("color", 0x0fa5_dd70),
             ("shapesize", 0x0477_90da),

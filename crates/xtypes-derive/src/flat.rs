@@ -601,8 +601,8 @@ pub(crate) fn alias(container: &Container, ty: &Type) -> TokenStream {
             }
 
             #[inline]
-            fn native(octets: &[u8]) -> ::core::option::Option<#inner::View<'_>> {
-                #inner::native(octets)
+            fn native(bytes: &[u8]) -> ::core::option::Option<#inner::View<'_>> {
+                #inner::native(bytes)
             }
 
             #[inline]
@@ -621,8 +621,8 @@ pub(crate) fn alias(container: &Container, ty: &Type) -> TokenStream {
             }
 
             #[inline]
-            fn octets<'v>(input: &'v #inner::Input<'_>) -> ::core::option::Option<&'v [u8]> {
-                #inner::octets(input)
+            fn bytes<'v>(input: &'v #inner::Input<'_>) -> ::core::option::Option<&'v [u8]> {
+                #inner::bytes(input)
             }
 
             #[inline]

@@ -25,7 +25,31 @@ pub fn derive_dds_type(input: proc_macro::TokenStream) -> proc_macro::TokenStrea
     run(input, &parse_quote!(::peregrine_xtypes))
 }
 
-/// The same derive macro for users of the crate `peregrine`, which re-exports `peregrine-xtypes` as `xtypes`.
+/// Makes a structure, enumeration, union, bitmask or alias a DDS type. The module `peregrine::xtypes` documents the types,
+/// their attributes and plain types.
+///
+/// ```ignore
+/// use peregrine::DdsType;
+///
+/// #[derive(Clone, DdsType)]
+/// #[dds(name = "fleet::Position", extensibility = "final")]
+/// #[repr(C)]
+/// struct Position {
+///     #[dds(key)]
+///     robot: u32,
+///     x: f32,
+///     y: f32,
+/// }
+/// ```
+///
+/// | attribute | on | meaning |
+/// |---|---|---|
+/// | `#[dds(key)]` | a member | the member is part of the key that tells instances apart |
+/// | `#[dds(name = "scope::Name")]` | a type | the IDL name; by default the Rust name |
+/// | `#[dds(extensibility = "final")]` | a type | `"final"`, `"appendable"` (the default) or `"mutable"` |
+/// | `#[dds(id = N)]` | a member | the member id |
+/// | `#[dds(flat)]` | a type | samples can be built and read in their serialized form |
+/// | `#[repr(C)]` | a type | the memory layout is fixed: with `"final"` and members that are numbers, samples can be lent |
 #[proc_macro_derive(PeregrineDdsType, attributes(dds, key))]
 pub fn derive_dds_type_in_peregrine(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     run(input, &parse_quote!(::peregrine::xtypes))

@@ -622,7 +622,7 @@ impl<'c> Structure<'c> {
         }
     }
 
-    /// What only the compiler can check, once it knows the base structure.
+    /// Checks for the compiler, which alone knows the base structure.
     fn checks(&self) -> TokenStream {
         let Some(base) = self.base_type() else { return TokenStream::new() };
         let ident = &self.container.ident;

@@ -5,12 +5,12 @@ use quote::quote;
 use syn::spanned::Spanned;
 use syn::{Error, Ident, Result, Type};
 
-/// Refuses types that no DDS type can stand for, where the compiler's own message would not tell what to do.
+/// Refuses Rust types without a DDS type where the compiler's own message would not tell what to do.
 pub(crate) fn check_type(ty: &Type) -> Result<()> {
     let Some(name) = last_segment(ty) else { return Ok(()) };
     let message = match name.to_string().as_str() {
         "f128" | "Float128" | "LongDouble" => {
-            "float128 (IDL `long double`) is not supported: Rust has no such type; use `[u8; 16]` to carry its octets"
+            "float128 (IDL `long double`) is not supported: Rust has no such type; use `[u8; 16]` to carry its bytes"
         }
         "char" => "a Rust `char` has no DDS type: use `Char8`, `Wchar` or `String`",
         "usize" | "u128" => "this integer has no DDS type: use `u8`, `u16`, `u32` or `u64`",

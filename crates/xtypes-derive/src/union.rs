@@ -9,7 +9,7 @@ use crate::syntax;
 
 pub(crate) struct Case {
     pub(crate) ident: Ident,
-    /// What the variant holds; nothing when its labels select no member.
+    /// The type of the variant's value; none when its labels select no member.
     pub(crate) ty: Option<Type>,
     pub(crate) id: u32,
     labels: Vec<Expr>,

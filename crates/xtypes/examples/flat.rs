@@ -10,7 +10,7 @@ use std::hint::black_box;
 use peregrine_xtypes::flat::{self, FlatError};
 use peregrine_xtypes::{DdsType, DecodeError};
 
-/// Octets of a sample without its payload.
+/// Bytes of a sample without its payload.
 const HEADS_LEN: usize = 128;
 
 #[derive(Clone, Debug, DdsType)]

@@ -8,7 +8,7 @@ use core::ops::Deref;
 /// A value has more elements than its type allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExceedsBound {
-    /// The number of elements (of octets, for a string).
+    /// The number of elements (of bytes, for a string).
     pub len: usize,
     /// The greatest number allowed.
     pub bound: usize,
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bounds_hold() {
+    fn element_past_the_bound_is_refused() {
         let mut sequence = BoundedVec::<u8, 2>::try_from(alloc::vec![1]).unwrap();
         sequence.push(2).unwrap();
         assert_eq!(sequence.push(3), Err(ExceedsBound { len: 3, bound: 2 }));

@@ -1,6 +1,6 @@
 //! The character types of IDL, which are numbers in Rust.
 
-/// IDL `char`: one octet of text whose character set the applications agree on.
+/// IDL `char`: one byte of text whose character set the applications agree on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct Char8(pub u8);
@@ -14,12 +14,12 @@ impl Char8 {
         [self.0]
     }
 
-    pub(crate) const fn from_be_bytes([octet]: [u8; 1]) -> Self {
-        Self(octet)
+    pub(crate) const fn from_be_bytes([byte]: [u8; 1]) -> Self {
+        Self(byte)
     }
 
-    pub(crate) const fn from_le_bytes([octet]: [u8; 1]) -> Self {
-        Self(octet)
+    pub(crate) const fn from_le_bytes([byte]: [u8; 1]) -> Self {
+        Self(byte)
     }
 }
 

@@ -19,7 +19,7 @@ use crate::primitive::leaf_key;
 use crate::sink::Sink;
 use crate::types::{DdsType, KeyFacts, unwritable};
 
-/// Memory asked for before the first element of a sequence has been read: the rest comes as elements prove to exist.
+/// In bytes: memory allocated before the first element of a sequence has been read. The vector grows as elements are read.
 const MAX_INITIAL_ALLOCATION: usize = 64 * 1024;
 
 #[inline]
@@ -110,7 +110,7 @@ fn transcode_sequence<T: DdsType, S: Sink>(
     Ok(())
 }
 
-/// Writes the KeyHolders of `count` elements while reading them. Octets are copied: they have no byte order.
+/// Writes the KeyHolders of `count` elements while reading them. Bytes are copied: they have no byte order.
 #[inline]
 fn transcode_elements<T: DdsType, S: Sink>(
     decoder: &mut Decoder<'_>,
@@ -118,13 +118,13 @@ fn transcode_elements<T: DdsType, S: Sink>(
     count: usize,
 ) -> Result<(), DecodeError> {
     if T::PRIMITIVE && T::MIN_SIZE == 1 && T::LAYOUT.is_borrowable(Representation::Xcdr2) {
-        let octets = decoder.take(count)?;
-        return encoder.put(octets).map_err(|error| unwritable(decoder, error));
+        let bytes = decoder.take(count)?;
+        return encoder.put(bytes).map_err(|error| unwritable(decoder, error));
     }
     (0..count).try_for_each(|_| T::transcode_key(decoder, encoder))
 }
 
-/// Whether the word in front of a sequence or array is its length in octets: a DHEADER, or the count of octets.
+/// Whether the word in front of a sequence or array is its length in bytes: a DHEADER, or the count of bytes.
 const fn sequence_length_code<T: DdsType>() -> LengthCode {
     if !T::PRIMITIVE || T::MIN_SIZE == 1 { LengthCode::Leading } else { LengthCode::Separate }
 }

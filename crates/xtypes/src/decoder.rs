@@ -1,4 +1,4 @@
-//! Octets to values. Nothing here trusts a length.
+//! Decoding. Every length is checked before it is used.
 
 use crate::encapsulation::{Encapsulation, Endianness, Extensibility, Representation};
 use crate::encoder::{Form, MAX_DEPTH};
@@ -11,7 +11,7 @@ use crate::parameter::{
 
 /// Reads values from a payload, within the window that the enclosing objects leave.
 ///
-/// A clone is a bookmark: it reads the same octets again.
+/// A clone is a bookmark: it reads the same bytes again.
 #[derive(Clone, Debug)]
 pub struct Decoder<'a> {
     bytes: &'a [u8],
@@ -24,10 +24,10 @@ pub struct Decoder<'a> {
     form: Form,
 }
 
-/// A position in an XCDR2 payload, without the payload: what a [`Decoder`] is made of.
+/// A position in an XCDR2 payload, without the payload: the state of a [`Decoder`].
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
-    /// From the start of the payload, in octets.
+    /// From the start of the payload, in bytes.
     pub(crate) position: usize,
     /// The end of the window, in the same way.
     pub(crate) end: usize,
@@ -61,7 +61,7 @@ impl<'a> Decoder<'a> {
     /// A decoder of the body of `payload`, which starts with an encapsulation header.
     ///
     /// # Errors
-    /// Those of [`Encapsulation::parse`], and [`DecodeErrorKind::ExtensibilityMismatch`] when the header is not that of
+    /// The errors of [`Encapsulation::parse`], and [`DecodeErrorKind::ExtensibilityMismatch`] when the header is not that of
     /// a type with this `extensibility`.
     pub fn new(payload: &'a [u8], extensibility: Extensibility, form: Form) -> Result<Self, DecodeError> {
         let header = Encapsulation::parse(payload)?;
@@ -159,7 +159,7 @@ impl<'a> Decoder<'a> {
         self.position - self.origin
     }
 
-    /// How many octets are left in the window.
+    /// How many bytes are left in the window.
     #[inline]
     pub fn remaining(&self) -> usize {
         self.end.saturating_sub(self.position)
@@ -184,7 +184,7 @@ impl<'a> Decoder<'a> {
         Ok(())
     }
 
-    /// The next `count` octets.
+    /// The next `count` bytes.
     ///
     /// # Errors
     /// [`DecodeErrorKind::UnexpectedEnd`].
@@ -200,7 +200,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    /// The next `N` octets.
+    /// The next `N` bytes.
     ///
     /// # Errors
     /// [`DecodeErrorKind::UnexpectedEnd`].
@@ -239,7 +239,7 @@ impl<'a> Decoder<'a> {
         })
     }
 
-    /// A number of octets that are all there.
+    /// A length in bytes, checked against the rest of the window.
     ///
     /// # Errors
     /// [`DecodeErrorKind::UnexpectedEnd`].
@@ -252,13 +252,13 @@ impl<'a> Decoder<'a> {
         Ok(len)
     }
 
-    /// A number of elements of at least `min_size` octets each, checked against what is left and against `bound`.
+    /// A number of elements of at least `min_size` bytes each, checked against what is left and against `bound`.
     ///
     /// # Errors
     /// [`DecodeErrorKind::InvalidLength`], [`DecodeErrorKind::BoundExceeded`], [`DecodeErrorKind::UnexpectedEnd`].
     #[inline]
     pub fn take_count(&mut self, min_size: usize, bound: Option<usize>) -> Result<usize, DecodeError> {
-        /// Elements that take no octets cannot be checked against the payload, yet each costs time.
+        /// Elements that take no bytes cannot be checked against the payload, yet each costs time.
         const MAX_EMPTY_ELEMENTS: usize = 65_536;
         let count = self.take_u32()? as usize;
         let most = self.remaining().checked_div(min_size).unwrap_or(MAX_EMPTY_ELEMENTS);
@@ -315,15 +315,15 @@ impl<'a> Decoder<'a> {
         self.end_delimited(aggregate);
     }
 
-    /// Whether what is behind the present position matters to somebody: not at the top level, nor where a DHEADER tells
+    /// Whether a caller reads on behind this object: not at the top level, nor where a DHEADER tells
     /// where the structure ends.
     #[inline]
     pub fn must_reach_end(&self, aggregate: &Aggregate) -> bool {
         self.depth > 1 && !aggregate.delimited
     }
 
-    /// Whether an appendable object ends before a member that takes at least `min_size` octets. Senders that leave the
-    /// padding bits of the options zero have up to three octets of padding at the end.
+    /// Whether an appendable object ends before a member that takes at least `min_size` bytes. Senders that leave the
+    /// padding bits of the options zero have up to three bytes of padding at the end.
     #[inline]
     pub fn is_absent(&self, extensibility: Extensibility, min_size: usize) -> bool {
         let remaining = self.remaining();
@@ -347,14 +347,14 @@ impl<'a> Decoder<'a> {
         self.representation == Representation::Xcdr2 && self.remaining() <= padding(self.offset(), 4)
     }
 
-    /// The octets from the next header of a member of a mutable structure, if they are of XCDR2 in the native byte order.
+    /// The bytes from the next header of a member of a mutable structure, if they are of XCDR2 in the native byte order.
     #[inline]
     pub(crate) fn native_ahead(&self) -> Option<&'a [u8]> {
         let is_native = self.representation == Representation::Xcdr2 && self.endianness == Endianness::NATIVE;
         if is_native { self.bytes.get(self.position + padding(self.offset(), 4)..self.end) } else { None }
     }
 
-    /// Moves behind the next member of a mutable structure in XCDR2 if it is `id` with a value of `size` octets; else it stays. Where
+    /// Reads past the next member of a mutable structure in XCDR2 if it is `id` with a value of `size` bytes; else it stays. Where
     /// the value is, is the answer.
     #[inline]
     pub(crate) fn pass_parameter(&mut self, id: u32, size: usize) -> Option<usize> {
@@ -467,7 +467,7 @@ impl<'a> Decoder<'a> {
     /// Skips the remaining members of a mutable structure or union.
     ///
     /// # Errors
-    /// Those of [`next_parameter`](Self::next_parameter).
+    /// The errors of [`next_parameter`](Self::next_parameter).
     pub fn skip_parameters(&mut self) -> Result<(), DecodeError> {
         while let Some(parameter) = self.next_parameter()? {
             self.end_parameter(parameter);
@@ -478,7 +478,7 @@ impl<'a> Decoder<'a> {
     /// A decoder of the value of the last member `id` from here to the end of the structure, if there is one.
     ///
     /// # Errors
-    /// Those of [`next_parameter`](Self::next_parameter).
+    /// The errors of [`next_parameter`](Self::next_parameter).
     pub fn find_parameter(&self, id: u32) -> Result<Option<Self>, DecodeError> {
         let (mut list, mut found) = (self.clone(), None);
         while let Some(parameter) = list.next_parameter()? {

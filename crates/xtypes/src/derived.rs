@@ -1,4 +1,4 @@
-//! What the derive macro calls in unions and enumerations.
+//! Functions that derived unions and enumerations call.
 
 use crate::decoder::Decoder;
 use crate::encapsulation::Extensibility;
@@ -37,7 +37,7 @@ pub fn transcode_discriminator<T: DdsType, S: Sink>(
 /// Reads the discriminator of the mutable union whose members start here.
 ///
 /// # Errors
-/// [`DecodeErrorKind::UnknownDiscriminator`] without one, and those of the value.
+/// [`DecodeErrorKind::UnknownDiscriminator`] without one, and the errors of the value.
 pub fn discriminator<T: DdsType>(members: &Decoder<'_>) -> Result<T, DecodeError> {
     match members.find_parameter(0)? {
         Some(mut value) => T::decode(&mut value),
@@ -45,7 +45,7 @@ pub fn discriminator<T: DdsType>(members: &Decoder<'_>) -> Result<T, DecodeError
     }
 }
 
-/// The result of writing what was read: an error is reported at the decoder's position.
+/// The result of an encoder that writes a value while a decoder reads it: an error is reported at the decoder's position.
 ///
 /// # Errors
 /// That of the encoder.

@@ -1,18 +1,18 @@
-//! The four octets in front of every serialized payload (RTPS 2.5 §10.2, XTypes 1.3 §7.6.3.1).
+//! The encapsulation header: the first four bytes of every serialized payload (RTPS 2.5 §10.2, XTypes 1.3 §7.6.3.1).
 
 use crate::error::{DecodeError, DecodeErrorKind};
 
 /// The data representations of XTypes 1.3 §7.4.3 that Peregrine reads and writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Representation {
-    /// Encoding version 1: 8-octet values are aligned to 8, mutable types are RTPS parameter lists.
+    /// Encoding version 1: 8-byte values are aligned to 8, mutable types are RTPS parameter lists.
     Xcdr1,
     /// Encoding version 2: no alignment exceeds 4, appendable and mutable types carry their length.
     Xcdr2,
 }
 
 impl Representation {
-    /// The greatest alignment in octets (XTypes 1.3 §7.4.3.2.2, `MAXALIGN`).
+    /// The greatest alignment in bytes (XTypes 1.3 §7.4.3.2.2, `MAXALIGN`).
     pub(crate) const fn max_alignment(self) -> usize {
         match self {
             Self::Xcdr1 => 8,
@@ -24,9 +24,9 @@ impl Representation {
 /// The byte order of a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Endianness {
-    /// Most significant octet first.
+    /// Most significant byte first.
     Big,
-    /// Least significant octet first.
+    /// Least significant byte first.
     Little,
 }
 
@@ -53,14 +53,14 @@ impl Extensibility {
     }
 }
 
-/// The encapsulation header: two octets of identifier and two of options.
+/// The encapsulation header: two bytes of identifier and two of options.
 ///
 /// ```text
 /// 0...2...........8...............16..............24..............32
 /// |   representation identifier   |            options          |PP|
 /// ```
 ///
-/// `PP` is the number of octets that were appended to the body to reach a multiple of four. Identifiers are those of
+/// `PP` is the number of bytes that were appended to the body to reach a multiple of four. Identifiers are those of
 /// XTypes 1.3 Table 60; the values printed in Table 39 and in RTPS 2.5 Table 10.3 (`0x10`–`0x15`) are read as aliases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Encapsulation {
@@ -76,11 +76,11 @@ pub struct Encapsulation {
 }
 
 impl Encapsulation {
-    /// The size of the header in octets.
+    /// The size of the header in bytes.
     pub const LEN: usize = 4;
     pub(crate) const PADDING_MASK: u16 = 0b11;
 
-    /// The header of a payload whose body is followed by `padding` octets (0 to 3; only the two lowest bits count).
+    /// The header of a payload whose body is followed by `padding` bytes (0 to 3; only the two lowest bits count).
     #[must_use]
     pub const fn new(
         representation: Representation,
@@ -95,13 +95,13 @@ impl Encapsulation {
         Self { representation, extensibility, endianness, options: padding as u16 & Self::PADDING_MASK }
     }
 
-    /// How many octets after the body only fill it to a multiple of four, as the sender says. Old senders always say 0.
+    /// How many bytes after the body only fill it to a multiple of four, as the sender says. Old senders always say 0.
     #[must_use]
     pub const fn padding(self) -> usize {
         (self.options & Self::PADDING_MASK) as usize
     }
 
-    /// The octets on the wire.
+    /// The bytes on the wire.
     #[must_use]
     pub const fn to_bytes(self) -> [u8; Self::LEN] {
         let family = match (self.representation, self.extensibility) {
@@ -119,7 +119,7 @@ impl Encapsulation {
     /// Reads the header at the start of `payload`.
     ///
     /// # Errors
-    /// [`DecodeErrorKind::UnexpectedEnd`] when there are fewer than four octets,
+    /// [`DecodeErrorKind::UnexpectedEnd`] when there are fewer than four bytes,
     /// [`DecodeErrorKind::UnknownEncapsulation`] for XML, vendor and undefined identifiers.
     pub fn parse(payload: &[u8]) -> Result<Self, DecodeError> {
         let Some(&[first, second, high, low]) = payload.first_chunk::<{ Self::LEN }>() else {
@@ -156,7 +156,7 @@ mod tests {
     ];
 
     #[test]
-    fn identifiers_are_those_of_table_60() {
+    fn encapsulation_identifiers_equal_table_60() {
         for (id, representation, extensibility, endianness) in ALL {
             let header = Encapsulation::new(representation, extensibility, endianness, 3);
             assert_eq!(header.to_bytes(), [0, id, 0, 3]);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn aliases_are_accepted_and_others_refused() {
+    fn identifier_alias_is_accepted_and_unknown_identifier_refused() {
         for (alias, id) in [(0x10, 0x06), (0x11, 0x07), (0x12, 0x0a), (0x13, 0x0b), (0x14, 0x08), (0x15, 0x09)] {
             assert_eq!(Encapsulation::parse(&[0, alias, 0, 0]), Encapsulation::parse(&[0, id, 0, 0]));
         }

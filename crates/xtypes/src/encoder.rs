@@ -1,4 +1,4 @@
-//! Values to octets: the serialization virtual machine of XTypes 1.3 §7.4.3.
+//! Encoding: the serialization virtual machine of XTypes 1.3 §7.4.3.
 
 use crate::encapsulation::{Endianness, Extensibility, Representation};
 use crate::error::EncodeError;
@@ -26,13 +26,13 @@ pub enum Form {
 /// How a member's length appears in its XCDR2 header (XTypes 1.3 §7.4.3.4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LengthCode {
-    /// One octet.
+    /// One byte.
     One,
-    /// Two octets.
+    /// Two bytes.
     Two,
-    /// Four octets.
+    /// Four bytes.
     Four,
-    /// Eight octets.
+    /// Eight bytes.
     Eight,
     /// The length has a word of its own.
     Separate,
@@ -123,7 +123,7 @@ impl<'s, S: Sink> Encoder<'s, S> {
     /// Writes padding up to a multiple of `alignment` (a power of two up to 8; the representation may ask for less).
     ///
     /// # Errors
-    /// Those of the sink.
+    /// The errors of the sink.
     #[inline]
     pub fn align(&mut self, alignment: usize) -> Result<(), EncodeError> {
         const ZEROS: [u8; 8] = [0; 8];
@@ -134,10 +134,10 @@ impl<'s, S: Sink> Encoder<'s, S> {
         }
     }
 
-    /// Writes octets as they are.
+    /// Writes bytes as they are.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// The errors of the sink.
     #[inline]
     pub fn put(&mut self, bytes: &[u8]) -> Result<(), EncodeError> {
         self.sink.put(bytes)
@@ -146,7 +146,7 @@ impl<'s, S: Sink> Encoder<'s, S> {
     /// Writes an aligned number.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// The errors of the sink.
     #[inline]
     pub fn put_u32(&mut self, value: u32) -> Result<(), EncodeError> {
         self.align(4)?;
@@ -170,10 +170,10 @@ impl<'s, S: Sink> Encoder<'s, S> {
         }
     }
 
-    /// Writes a number of elements or octets.
+    /// Writes a number of elements or bytes.
     ///
     /// # Errors
-    /// [`EncodeError::TooLarge`] and those of the sink.
+    /// [`EncodeError::TooLarge`] and the errors of the sink.
     #[inline]
     pub fn put_len(&mut self, len: usize) -> Result<(), EncodeError> {
         self.put_u32(u32::try_from(len).map_err(|_| EncodeError::TooLarge)?)
@@ -182,7 +182,7 @@ impl<'s, S: Sink> Encoder<'s, S> {
     /// Starts an object that has a DHEADER in XCDR2 when `delimited` (XTypes 1.3 §7.4.3.4.1).
     ///
     /// # Errors
-    /// Those of the sink.
+    /// The errors of the sink.
     #[inline]
     pub fn begin_delimited(&mut self, delimited: bool) -> Result<Length, EncodeError> {
         if !delimited || self.representation == Representation::Xcdr1 {
@@ -211,7 +211,7 @@ impl<'s, S: Sink> Encoder<'s, S> {
         Ok(())
     }
 
-    /// The extensibility with which a type is written: what is hashed is final.
+    /// The extensibility with which a type is written: final in a key that is hashed.
     #[inline]
     pub fn effective(&self, extensibility: Extensibility) -> Extensibility {
         if self.form == Form::KeyHash { Extensibility::Final } else { extensibility }
@@ -220,7 +220,7 @@ impl<'s, S: Sink> Encoder<'s, S> {
     /// Starts a structure or union.
     ///
     /// # Errors
-    /// [`EncodeError::TooDeep`] and those of the sink.
+    /// [`EncodeError::TooDeep`] and the errors of the sink.
     #[inline]
     pub fn begin_aggregate(&mut self, extensibility: Extensibility) -> Result<Length, EncodeError> {
         if self.depth >= MAX_DEPTH {
@@ -233,7 +233,7 @@ impl<'s, S: Sink> Encoder<'s, S> {
     /// Ends a structure or union.
     ///
     /// # Errors
-    /// [`EncodeError::TooLarge`] and those of the sink.
+    /// [`EncodeError::TooLarge`] and the errors of the sink.
     #[inline]
     pub fn end_aggregate(&mut self, extensibility: Extensibility, length: Length) -> Result<(), EncodeError> {
         self.depth -= 1;
@@ -248,7 +248,7 @@ impl<'s, S: Sink> Encoder<'s, S> {
     /// Starts a member of a mutable structure or union: writes room for its header.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// The errors of the sink.
     #[inline]
     pub fn begin_parameter(
         &mut self,
@@ -271,7 +271,7 @@ impl<'s, S: Sink> Encoder<'s, S> {
     /// (XTypes 1.3 §7.4.3.5.2). An absent member is an empty parameter.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// The errors of the sink.
     pub(crate) fn begin_optional_xcdr1(
         &mut self,
         id: u32,
@@ -299,7 +299,7 @@ impl<'s, S: Sink> Encoder<'s, S> {
     /// Ends a member that has a header: writes the header.
     ///
     /// # Errors
-    /// [`EncodeError::TooLarge`] and those of the sink.
+    /// [`EncodeError::TooLarge`] and the errors of the sink.
     #[inline]
     pub fn end_parameter(&mut self, parameter: OpenParameter) -> Result<(), EncodeError> {
         let (id, must_understand, padded, at, mut is_long, outer_origin) = match parameter.0 {

@@ -1,4 +1,4 @@
-//! What can go wrong between a value and its octets.
+//! Errors of encoding and decoding.
 
 use core::fmt;
 
@@ -20,7 +20,7 @@ impl fmt::Display for EncodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::BufferTooSmall => "the buffer is too small for the value: size it with encoded_len",
-            Self::TooLarge => "a length in the value exceeds 4294967295 octets: split the sample",
+            Self::TooLarge => "a length in the value exceeds 4294967295 bytes: split the sample",
             Self::NulInString => "a string holds U+0000, which ends a string in CDR: remove it",
             Self::TooDeep => "the value is nested deeper than 64 levels: flatten the type",
         })
@@ -29,12 +29,12 @@ impl fmt::Display for EncodeError {
 
 impl core::error::Error for EncodeError {}
 
-/// Why octets are not a value of the expected type, and where.
+/// Why bytes are not a value of the expected type, and where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct DecodeError {
     /// The reason.
     pub kind: DecodeErrorKind,
-    /// The offset in octets from the start of the payload (encapsulation header included) where it was found.
+    /// The offset in bytes from the start of the payload (encapsulation header included) where it was found.
     pub offset: usize,
 }
 
@@ -46,7 +46,7 @@ impl DecodeError {
 
 impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} at octet {} of the payload", self.kind, self.offset)
+        write!(f, "{} at byte {} of the payload", self.kind, self.offset)
     }
 }
 
@@ -74,7 +74,7 @@ pub enum DecodeErrorKind {
     BoundExceeded,
     /// A map holds the same key twice.
     DuplicateKey,
-    /// A length cannot be right: more elements than octets are left, or not a whole number of elements.
+    /// A length cannot be right: more elements than bytes are left, or not a whole number of elements.
     InvalidLength,
     /// A member that must be understood is unknown here (XTypes 1.3 §7.2.2.4.4.4.6): the sample is refused.
     MustUnderstand,

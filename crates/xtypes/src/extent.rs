@@ -1,7 +1,7 @@
 //! The greatest serialized size of a type, computed by the compiler.
 #![allow(clippy::indexing_slicing, reason = "evaluated by the compiler, which refuses an index out of bounds")]
 
-/// The greatest number of octets a value takes, for each offset (modulo 8) at which it may start: padding in front of
+/// The greatest number of bytes a value takes, for each offset (modulo 8) at which it may start: padding in front of
 /// and inside a value depends on where it begins.
 ///
 /// Where a value ends never decreases when it starts later, so composing the greatest sizes gives the exact maximum.
@@ -14,7 +14,7 @@ impl Extent {
     /// There is no greatest size.
     pub const UNBOUNDED: Self = Self([usize::MAX; 8]);
 
-    /// `size` octets, aligned to `alignment` (a power of two up to 8).
+    /// `size` bytes, aligned to `alignment` (a power of two up to 8).
     #[must_use]
     pub const fn scalar(size: usize, alignment: usize) -> Self {
         let mut table = [0; 8];
@@ -81,20 +81,20 @@ impl Extent {
         Self::scalar(if long { 12 } else { 4 } + padded, 4)
     }
 
-    /// The greatest size of a value that starts `offset` octets behind the alignment origin; [`usize::MAX`] without a bound.
+    /// The greatest size of a value that starts `offset` bytes behind the alignment origin; [`usize::MAX`] without a bound.
     #[inline]
     pub(crate) const fn at(self, offset: usize) -> usize {
         self.0[offset % 8]
     }
 
-    /// The greatest size of a value that starts at offset 0, in octets; `None` without a bound.
+    /// The greatest size of a value that starts at offset 0, in bytes; `None` without a bound.
     #[must_use]
     pub const fn max(self) -> Option<usize> {
         if self.0[0] == usize::MAX { None } else { Some(self.0[0]) }
     }
 }
 
-/// How many octets to skip from `offset` to a multiple of `alignment`, a power of two.
+/// How many bytes to skip from `offset` to a multiple of `alignment`, a power of two.
 pub(crate) const fn padding(offset: usize, alignment: usize) -> usize {
     offset.wrapping_neg() & (alignment - 1)
 }
@@ -114,7 +114,7 @@ impl Extents {
     /// There is no greatest size.
     pub const UNBOUNDED: Self = Self { xcdr1: Extent::UNBOUNDED, xcdr2: Extent::UNBOUNDED };
 
-    /// A primitive of `size` octets.
+    /// A primitive of `size` bytes.
     #[must_use]
     pub const fn primitive(size: usize) -> Self {
         let alignment = if size > 4 { 4 } else { size };

@@ -75,7 +75,7 @@ pub const fn union_key(discriminator: KeyFacts, members: &[KeyFacts]) -> KeyFact
     discriminator.then(fold!(members, KeyFacts::EMPTY, |greatest, member| greatest.or(member)))
 }
 
-/// The least size of an aggregate with these members: a DHEADER or a list terminator takes four octets.
+/// The least size of an aggregate with these members: a DHEADER or a list terminator takes four bytes.
 #[must_use]
 pub const fn min_size(extensibility: Extensibility, members: usize) -> usize {
     match extensibility {

@@ -6,7 +6,7 @@
 pub struct IdChain {
     /// The ids of the structure's own members.
     pub own: &'static [u32],
-    /// Those of its base structure.
+    /// The ids of its base structure.
     pub base: Option<&'static IdChain>,
 }
 

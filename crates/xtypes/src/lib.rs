@@ -1,4 +1,7 @@
-//! What a DDS value is: the XCDR1 and XCDR2 encodings, keys, and plain types (OMG DDS-XTypes 1.3).
+//! The type system of DDS: the XCDR1 and XCDR2 encodings, keys, and plain types (OMG DDS-XTypes 1.3).
+//!
+//! Applications that depend on the crate `peregrine` find this crate as `peregrine::xtypes`, and the derive macro as
+//! `peregrine::DdsType`.
 //!
 //! A topic type is a Rust type with `#[derive(Clone, DdsType)]`:
 //!
@@ -75,9 +78,9 @@
 //!
 //! # Plain types
 //!
-//! A structure that is `#[repr(C)]`, final, made of plain members only and without padding has the same octets in
+//! A structure that is `#[repr(C)]`, final, made of plain members only and without padding has the same bytes in
 //! memory and on the wire. It is encoded and decoded by one copy, sequences of it too, and [`plain::view`] borrows it
-//! from received octets. `u64`s before `u32`s before `u16`s before `u8`s, in total a multiple of the greatest, makes
+//! from received bytes. `u64`s before `u32`s before `u16`s before `u8`s, in total a multiple of the greatest, makes
 //! a plain structure.
 //!
 //! # Untrusted input
@@ -130,7 +133,8 @@ pub use string::{BoundedString, BoundedWString, WString};
 pub use structure::Structure;
 pub use types::{DdsType, KeyFacts};
 
-/// Makes a structure, enumeration, union, bitmask or alias a DDS type: see the [crate documentation](crate#attributes).
+/// Makes a structure, enumeration, union, bitmask or alias a DDS type: see [types](crate#types),
+/// [attributes](crate#attributes) and [plain types](crate#plain-types).
 #[cfg(feature = "derive")]
 pub use peregrine_xtypes_derive::DdsType;
 

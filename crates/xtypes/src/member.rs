@@ -10,7 +10,7 @@ use crate::sink::Sink;
 use crate::types::{DdsType, unwritable};
 
 mod sealed {
-    /// Nobody else can name it, so nobody else can implement [`Member`](super::Member), on whose layout `unsafe` code
+    /// Other modules cannot name this type, so they cannot implement [`Member`](super::Member), on whose layout `unsafe` code
     /// relies.
     #[derive(Debug)]
     pub struct Seal;
@@ -28,7 +28,7 @@ pub trait Member: Clone {
     type Value: DdsType;
     /// Whether the member may be absent.
     const OPTIONAL: bool;
-    /// Its least size in octets, as a member of a final or appendable structure.
+    /// Its least size in bytes, as a member of a final or appendable structure.
     const MIN_SIZE: usize;
     /// Its layout within a plain structure.
     const LAYOUT: MemberLayout;
@@ -52,7 +52,7 @@ pub trait Member: Clone {
     /// Writes the member of a structure.
     ///
     /// # Errors
-    /// Those of the value and of the sink.
+    /// The errors of the value and of the sink.
     #[inline]
     fn encode_member<S: Sink>(
         &self,
@@ -72,7 +72,7 @@ pub trait Member: Clone {
     /// Writes the member of a structure that has its default: absent if optional. Makes no value.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// The errors of the sink.
     fn encode_default_member<S: Sink>(
         encoder: &mut Encoder<'_, S>,
         extensibility: Extensibility,
@@ -90,7 +90,7 @@ pub trait Member: Clone {
     /// Reads the member of a final or appendable structure.
     ///
     /// # Errors
-    /// Those of the value.
+    /// The errors of the value.
     #[inline]
     fn decode_member(decoder: &mut Decoder<'_>, extensibility: Extensibility) -> Result<Self, DecodeError> {
         if decoder.is_absent(extensibility, Self::MIN_SIZE) {
@@ -107,7 +107,7 @@ pub trait Member: Clone {
     /// Reads the value of a member of a mutable structure, which fills the decoder's window.
     ///
     /// # Errors
-    /// Those of the value.
+    /// The errors of the value.
     #[inline]
     fn decode_parameter(decoder: &mut Decoder<'_>) -> Result<Self, DecodeError> {
         if Self::OPTIONAL && decoder.remaining() == 0 {
@@ -116,10 +116,10 @@ pub trait Member: Clone {
         Self::Value::decode(decoder).map(Self::present)
     }
 
-    /// Moves behind the member of a final or appendable structure.
+    /// Reads past the member of a final or appendable structure.
     ///
     /// # Errors
-    /// Those of the value.
+    /// The errors of the value.
     #[inline]
     fn skip_member(decoder: &mut Decoder<'_>, extensibility: Extensibility) -> Result<(), DecodeError> {
         if decoder.is_absent(extensibility, Self::MIN_SIZE) {
@@ -131,7 +131,7 @@ pub trait Member: Clone {
     /// Reads past the member of a final or appendable structure and writes its key.
     ///
     /// # Errors
-    /// Those of the value.
+    /// The errors of the value.
     #[inline]
     fn transcode_member<S: Sink>(
         decoder: &mut Decoder<'_>,
@@ -158,7 +158,7 @@ pub trait Member: Clone {
     /// Writes the key of the member `id` of the mutable structure whose members start here.
     ///
     /// # Errors
-    /// Those of the value.
+    /// The errors of the value.
     fn transcode_parameter<S: Sink>(
         members: &Decoder<'_>,
         encoder: &mut Encoder<'_, S>,
@@ -185,8 +185,10 @@ impl<T: DdsType> Member for T {
     const MIN_SIZE: usize = <T as DdsType>::MIN_SIZE;
     const LAYOUT: MemberLayout = T::LAYOUT.erase();
 
+    #[doc(hidden)]
     fn seal(_: sealed::Seal) {}
 
+    #[doc(hidden)]
     fn obstacle(representation: Representation) -> Option<Obstacle> {
         <T as DdsType>::obstacle(representation)
     }
@@ -213,12 +215,14 @@ impl<T: DdsType> Member for T {
 impl<T: DdsType> Member for Option<T> {
     type Value = T;
     const OPTIONAL: bool = true;
-    /// An absent one is an octet in XCDR2 and a parameter header in XCDR1.
+    /// An absent one is an byte in XCDR2 and a parameter header in XCDR1.
     const MIN_SIZE: usize = 1;
     const LAYOUT: MemberLayout = MemberLayout::NONE;
 
+    #[doc(hidden)]
     fn seal(_: sealed::Seal) {}
 
+    #[doc(hidden)]
     fn obstacle(_: Representation) -> Option<Obstacle> {
         Some(Obstacle::new(T::TYPE_NAME, Reason::Optional))
     }
@@ -271,7 +275,7 @@ fn visit_member<M: Member>(
     }
 }
 
-/// Writes what precedes the value of a member: a header, or in XCDR2 the flag of an optional member.
+/// Writes the header of a member, or in XCDR2 the flag of an optional member.
 #[inline]
 fn begin_present<M: Member, S: Sink>(
     encoder: &mut Encoder<'_, S>,

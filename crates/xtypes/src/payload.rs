@@ -1,4 +1,4 @@
-//! Whole payloads: what the functions at the crate root do.
+//! Encoding and decoding of whole payloads: the functions at the crate root.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -12,7 +12,7 @@ use crate::plain;
 use crate::sink::{CountingSink, KeyHashSink, Sink, SliceSink};
 use crate::types::{DdsType, unwritable};
 
-/// What a payload holds: RTPS flags `D` and `K` of the DATA submessage (RTPS 2.5 §9.4.5.4.1).
+/// The content of a payload: RTPS flags `D` and `K` of the DATA submessage (RTPS 2.5 §9.4.5.4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PayloadKind {
     /// A sample.
@@ -30,20 +30,20 @@ impl From<PayloadKind> for Form {
     }
 }
 
-/// The size in octets of the payload that [`encode`] writes: encapsulation header, body, padding to a multiple of 4.
+/// The size in bytes of the payload that [`encode`] writes: encapsulation header, body, padding to a multiple of 4.
 ///
 /// Of a value that has no encoding, the size up to where [`encode`] finds that out: a buffer of this size is always
-/// large enough for `encode` to succeed or to tell what is wrong with the value.
+/// large enough for `encode` to succeed or to return the error of the value.
 #[must_use]
 pub fn encoded_len<T: DdsType>(value: &T, representation: Representation) -> usize {
     count(value, representation, Form::Data)
 }
 
-/// Writes a payload to the start of `buffer` and returns its size in octets. With [`Endianness::NATIVE`], values are
+/// Writes a payload to the start of `buffer` and returns its size in bytes. With [`Endianness::NATIVE`], values are
 /// copied instead of swapped. Nothing is allocated.
 ///
 /// # Errors
-/// [`EncodeError::BufferTooSmall`] when the buffer has less than [`encoded_len`] octets; the others tell what
+/// [`EncodeError::BufferTooSmall`] when the buffer has less than [`encoded_len`] bytes; the others tell what
 /// the encoding has no form for.
 pub fn encode<T: DdsType>(
     value: &T,
@@ -54,7 +54,7 @@ pub fn encode<T: DdsType>(
     write(value, representation, endianness, Form::Data, buffer)
 }
 
-/// The size in octets of the payload that [`encode_key`] writes, like [`encoded_len`].
+/// The size in bytes of the payload that [`encode_key`] writes, like [`encoded_len`].
 #[must_use]
 pub fn encoded_key_len<T: DdsType>(value: &T, representation: Representation) -> usize {
     count(value, representation, Form::Key)
@@ -64,7 +64,7 @@ pub fn encoded_key_len<T: DdsType>(value: &T, representation: Representation) ->
 /// with the extensibility of the type (RTPS 2.5 §9.4.5.4.1, XTypes 1.3 §7.6.8).
 ///
 /// # Errors
-/// Those of [`encode`].
+/// The errors of [`encode`].
 pub fn encode_key<T: DdsType>(
     value: &T,
     representation: Representation,
@@ -77,7 +77,7 @@ pub fn encode_key<T: DdsType>(
 /// Reads a sample.
 ///
 /// # Errors
-/// What is wrong with the payload, and at which offset.
+/// The reason why the payload is refused, and its offset.
 pub fn decode<T: DdsType>(payload: &[u8]) -> Result<T, DecodeError> {
     T::decode(&mut Decoder::new(payload, T::EXTENSIBILITY, Form::Data)?)
 }
@@ -86,7 +86,7 @@ pub fn decode<T: DdsType>(payload: &[u8]) -> Result<T, DecodeError> {
 /// through the stack.
 ///
 /// # Errors
-/// Those of [`decode`].
+/// The errors of [`decode`].
 pub fn decode_shared<T: DdsType>(payload: &[u8]) -> Result<Arc<T>, DecodeError> {
     let mut decoder = Decoder::new(payload, T::EXTENSIBILITY, Form::Data)?;
     match plain::decoded_shared(&mut decoder) {
@@ -104,7 +104,7 @@ fn decode_on_stack<T: DdsType>(payload: &[u8]) -> Result<Arc<T>, DecodeError> {
 /// Reads a serialized key into a sample whose other members have their defaults.
 ///
 /// # Errors
-/// What is wrong with the payload, and at which offset.
+/// The reason why the payload is refused, and its offset.
 pub fn decode_key_holder<T: DdsType>(payload: &[u8]) -> Result<T, DecodeError> {
     let mut decoder = Decoder::new(payload, T::EXTENSIBILITY, Form::Key)?;
     if T::HAS_KEY { T::decode(&mut decoder) } else { Ok(T::default_value()) }
@@ -113,7 +113,7 @@ pub fn decode_key_holder<T: DdsType>(payload: &[u8]) -> Result<T, DecodeError> {
 /// Reads a serialized key.
 ///
 /// # Errors
-/// What is wrong with the payload, and at which offset.
+/// The reason why the payload is refused, and its offset.
 pub fn decode_key<T: DdsType>(payload: &[u8]) -> Result<T::Key, DecodeError> {
     decode_key_holder::<T>(payload).map(|holder| holder.key())
 }
@@ -125,7 +125,7 @@ pub fn key_of<T: DdsType>(value: &T) -> T::Key {
 }
 
 /// The key hash of a sample (RTPS 2.5 §9.6.4.8): the KeyHolder in big-endian PLAIN_CDR2, filled with zeros when the
-/// type's greatest key takes at most 16 octets, else its MD5 digest. Zero without a key. A key that [`encode`] refuses
+/// type's greatest key takes at most 16 bytes, else its MD5 digest. Zero without a key. A key that [`encode`] refuses
 /// has no meaningful hash: it cannot be sent.
 #[must_use]
 pub fn key_hash<T: DdsType>(value: &T) -> [u8; 16] {
@@ -142,7 +142,7 @@ pub fn key_hash<T: DdsType>(value: &T) -> [u8; 16] {
 /// elements are not primitive, makes this allocate.
 ///
 /// # Errors
-/// What is wrong with the payload, as far as it was walked, and at which offset.
+/// The reason why the payload is refused, and its offset. Bytes behind the last key member are not checked.
 pub fn key_hash_of_payload<T: DdsType>(payload: &[u8], kind: PayloadKind) -> Result<[u8; 16], DecodeError> {
     let mut decoder = Decoder::new(payload, T::EXTENSIBILITY, kind.into())?;
     if !T::HAS_KEY {
@@ -162,7 +162,8 @@ pub fn key_hash_of_payload<T: DdsType>(payload: &[u8], kind: PayloadKind) -> Res
 /// and headers.
 ///
 /// # Errors
-/// What is wrong with the key members, or with a length before them, and at which offset.
+/// The reason why the payload is refused, and its offset. Members that are not part of the key are checked only as far as
+/// needed to skip them.
 pub fn serialized_key_of_payload<T: DdsType>(
     payload: &[u8],
     kind: PayloadKind,
@@ -240,7 +241,7 @@ fn put_empty<T: DdsType, S: Sink>(encoder: &mut Encoder<'_, S>) -> Result<(), En
     encoder.end_aggregate(T::EXTENSIBILITY, length)
 }
 
-/// What a protocol needs to know of a type, without being generic over it.
+/// The properties of a type that a protocol needs, without being generic over the type.
 #[derive(Clone, Copy, Debug)]
 pub struct TypeSupport {
     /// [`DdsType::TYPE_NAME`].
@@ -249,9 +250,9 @@ pub struct TypeSupport {
     pub extensibility: Extensibility,
     /// [`DdsType::HAS_KEY`].
     pub has_key: bool,
-    /// [`DdsType::MAX_SIZE`], in octets.
+    /// [`DdsType::MAX_SIZE`], in bytes.
     pub max_size: Option<usize>,
-    /// [`DdsType::KEY_MAX_SIZE`], in octets.
+    /// [`DdsType::KEY_MAX_SIZE`], in bytes.
     pub key_max_size: Option<usize>,
     /// Whether received XCDR1 payloads can be borrowed as values.
     pub borrowable_xcdr1: bool,

@@ -1,4 +1,4 @@
-//! Where encoded octets go.
+//! The targets of an encoder.
 
 use alloc::vec::Vec;
 
@@ -6,10 +6,10 @@ use md5::{Digest, Md5};
 
 use crate::error::EncodeError;
 
-/// Receives encoded octets in order. The same encoder feeds every sink, so a counted size and the written octets
+/// Receives encoded bytes in order. The same encoder feeds every sink, so a counted size and the written bytes
 /// cannot disagree.
 pub trait Sink {
-    /// How many octets have been put so far.
+    /// How many bytes have been put so far.
     fn position(&self) -> usize;
 
     /// Appends `bytes`.
@@ -18,17 +18,17 @@ pub trait Sink {
     /// [`EncodeError::BufferTooSmall`].
     fn put(&mut self, bytes: &[u8]) -> Result<(), EncodeError>;
 
-    /// Overwrites four octets that were put at position `at`.
+    /// Overwrites four bytes that were put at position `at`.
     fn patch(&mut self, at: usize, bytes: [u8; 4]);
 
-    /// Moves what was put at and after position `at` by `count` octets towards the end.
+    /// Moves the bytes at and after position `at` by `count` bytes towards the end.
     ///
     /// # Errors
     /// [`EncodeError::BufferTooSmall`].
     fn open_gap(&mut self, at: usize, count: usize) -> Result<(), EncodeError>;
 }
 
-/// Counts octets, keeps none.
+/// Counts bytes and discards them.
 #[derive(Debug, Default)]
 pub struct CountingSink {
     position: usize,
@@ -136,9 +136,9 @@ fn patch_slice(buffer: &mut [u8], at: usize, bytes: [u8; 4]) {
     }
 }
 
-/// Makes the 16 octets of a key hash from the KeyHolder in big-endian PLAIN_CDR2 (RTPS 2.5 §9.6.4.8).
+/// Makes the 16 bytes of a key hash from the KeyHolder in big-endian PLAIN_CDR2 (RTPS 2.5 §9.6.4.8).
 pub(crate) enum KeyHashSink {
-    /// The greatest size of the key is at most 16 octets: the hash is the key.
+    /// The greatest size of the key is at most 16 bytes: the hash is the key.
     Short { hash: [u8; 16], len: usize },
     /// The key is digested as it comes.
     Digest { context: Md5, len: usize },
@@ -211,7 +211,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slice_sink_refuses_what_does_not_fit_and_keeps_its_position() {
+    fn bytes_past_the_end_of_a_slice_sink_are_refused() {
         let mut buffer = [0; 4];
         let mut sink = SliceSink::new(&mut buffer);
         sink.put(&[1, 2, 3]).unwrap();
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_moves_the_tail() {
+    fn gap_opened_in_a_slice_sink_moves_the_tail() {
         let mut buffer = [0; 6];
         let mut sink = SliceSink::new(&mut buffer);
         sink.put(&[1, 2, 3, 4]).unwrap();

@@ -80,7 +80,7 @@ impl DdsType for String {
     }
 }
 
-/// IDL `string<N>`: at most `N` octets of UTF-8, the NUL at the end not counted.
+/// IDL `string<N>`: at most `N` bytes of UTF-8, the NUL at the end not counted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BoundedString<const N: usize>(String);
 
@@ -164,7 +164,7 @@ impl<const N: usize> DdsType for BoundedString<N> {
     }
 }
 
-/// IDL `wstring`: UTF-16, whose length on the wire is in octets and which has no NUL at its end (XTypes since 1.2).
+/// IDL `wstring`: UTF-16, whose length on the wire is in bytes and which has no NUL at its end (XTypes since 1.2).
 /// Older stacks disagree on all of that: prefer `string` between vendors.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WString(String);
@@ -209,7 +209,7 @@ impl fmt::Display for WString {
     }
 }
 
-/// The octets that a text takes in UTF-16.
+/// The bytes that a text takes in UTF-16.
 fn utf16_len(text: &str) -> usize {
     text.encode_utf16().count() * 2
 }

@@ -1,4 +1,4 @@
-//! Structures: what the derive macro generates for their members, and how a structure is made of it.
+//! Structures: the trait that the derive macro implements for their members, and the encoding of a structure.
 
 use crate::decoder::Decoder;
 use crate::encapsulation::Extensibility;
@@ -24,7 +24,7 @@ pub trait Structure: DdsType {
     /// Writes all members, in the order that the encoder's form asks for.
     ///
     /// # Errors
-    /// Those of the members.
+    /// The errors of the members.
     fn encode_members<S: Sink>(
         &self,
         encoder: &mut Encoder<'_, S>,
@@ -34,7 +34,7 @@ pub trait Structure: DdsType {
     /// Writes the key members, in the order that the encoder's form asks for.
     ///
     /// # Errors
-    /// Those of the members.
+    /// The errors of the members.
     fn encode_key_members<S: Sink>(
         &self,
         encoder: &mut Encoder<'_, S>,
@@ -44,7 +44,7 @@ pub trait Structure: DdsType {
     /// Writes the defaults of all members, like [`encode_members`](Self::encode_members).
     ///
     /// # Errors
-    /// Those of the sink.
+    /// The errors of the sink.
     fn encode_default_members<S: Sink>(
         encoder: &mut Encoder<'_, S>,
         extensibility: Extensibility,
@@ -53,7 +53,7 @@ pub trait Structure: DdsType {
     /// Writes the defaults of the key members, like [`encode_key_members`](Self::encode_key_members).
     ///
     /// # Errors
-    /// Those of the sink.
+    /// The errors of the sink.
     fn encode_default_key_members<S: Sink>(
         encoder: &mut Encoder<'_, S>,
         extensibility: Extensibility,
@@ -62,13 +62,13 @@ pub trait Structure: DdsType {
     /// Reads all members in order.
     ///
     /// # Errors
-    /// Those of the members.
+    /// The errors of the members.
     fn decode_members(decoder: &mut Decoder<'_>, extensibility: Extensibility) -> Result<Self, DecodeError>;
 
     /// Reads the key members in order.
     ///
     /// # Errors
-    /// Those of the members.
+    /// The errors of the members.
     fn decode_key_members(
         &mut self,
         decoder: &mut Decoder<'_>,
@@ -78,20 +78,20 @@ pub trait Structure: DdsType {
     /// Reads the member `id` of a mutable structure; `false` when there is none.
     ///
     /// # Errors
-    /// Those of the member.
+    /// The errors of the member.
     fn decode_parameter(&mut self, decoder: &mut Decoder<'_>, id: u32) -> Result<bool, DecodeError>;
 
-    /// Moves behind the members: all, or in a key the key members.
+    /// Reads past the members: all, or in a key the key members.
     ///
     /// # Errors
-    /// Those of the members.
+    /// The errors of the members.
     fn skip_members(decoder: &mut Decoder<'_>, extensibility: Extensibility) -> Result<(), DecodeError>;
 
     /// Reads all members and writes them as a key, in the order that the encoder's form asks for. Reads past the
     /// members, except in a mutable structure. What follows the last key member is left when `tail` is false.
     ///
     /// # Errors
-    /// Those of the members.
+    /// The errors of the members.
     fn transcode_all_members<S: Sink>(
         decoder: &mut Decoder<'_>,
         extensibility: Extensibility,
@@ -102,7 +102,7 @@ pub trait Structure: DdsType {
     /// Reads the key members and writes them, otherwise like [`transcode_all_members`](Self::transcode_all_members).
     ///
     /// # Errors
-    /// Those of the members.
+    /// The errors of the members.
     fn transcode_key_members<S: Sink>(
         decoder: &mut Decoder<'_>,
         extensibility: Extensibility,
@@ -114,7 +114,7 @@ pub trait Structure: DdsType {
 /// See [`DdsType::encode`].
 ///
 /// # Errors
-/// Those of the members.
+/// The errors of the members.
 #[inline]
 pub fn encode<T: Structure, S: Sink>(value: &T, encoder: &mut Encoder<'_, S>) -> Result<(), EncodeError> {
     if let Some(bytes) = plain::encoded(core::slice::from_ref(value), encoder) {
@@ -133,7 +133,7 @@ pub fn encode<T: Structure, S: Sink>(value: &T, encoder: &mut Encoder<'_, S>) ->
 /// See [`DdsType::encode_default`].
 ///
 /// # Errors
-/// Those of the sink.
+/// The errors of the sink.
 pub fn encode_default<T: Structure, S: Sink>(encoder: &mut Encoder<'_, S>) -> Result<(), EncodeError> {
     let extensibility = encoder.effective(T::EXTENSIBILITY);
     let length = encoder.begin_aggregate(extensibility)?;
@@ -148,7 +148,7 @@ pub fn encode_default<T: Structure, S: Sink>(encoder: &mut Encoder<'_, S>) -> Re
 /// See [`DdsType::decode`].
 ///
 /// # Errors
-/// Those of the members.
+/// The errors of the members.
 #[inline]
 pub fn decode<T: Structure>(decoder: &mut Decoder<'_>) -> Result<T, DecodeError> {
     if let Some(value) = plain::decoded(decoder) {
@@ -183,7 +183,7 @@ fn decode_parameters<T: Structure>(decoder: &mut Decoder<'_>) -> Result<T, Decod
 /// See [`DdsType::skip`].
 ///
 /// # Errors
-/// Those of the members.
+/// The errors of the members.
 #[inline]
 pub fn skip<T: Structure>(decoder: &mut Decoder<'_>) -> Result<(), DecodeError> {
     let aggregate = decoder.begin_aggregate(T::EXTENSIBILITY)?;
@@ -200,7 +200,7 @@ pub fn skip<T: Structure>(decoder: &mut Decoder<'_>) -> Result<(), DecodeError> 
 /// See [`DdsType::transcode_key`].
 ///
 /// # Errors
-/// Those of the members.
+/// The errors of the members.
 #[inline]
 pub fn transcode_key<T: Structure, S: Sink>(
     decoder: &mut Decoder<'_>,

@@ -9,7 +9,7 @@ use crate::plain::layout::Layout;
 use crate::plain::obstacle::{Obstacle, Reason};
 use crate::sink::Sink;
 
-/// What is known about a type as (part of) a key.
+/// The properties of a type as (part of) a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyFacts {
     /// The greatest size in the form that is hashed: PLAIN_CDR2.
@@ -35,11 +35,14 @@ impl KeyFacts {
     }
 }
 
-/// A type of the XTypes type system (XTypes 1.3 §7.2): whatever a topic, a member or an element may be.
+/// A type of the XTypes type system (XTypes 1.3 §7.2): the type of a topic, a member or an element.
 ///
 /// Structures, unions, enumerations, bitmasks and aliases get it from `#[derive(DdsType)]`; the primitive types,
-/// strings, sequences, arrays and maps have it. The methods are what the derive macro generates and what the
-/// functions at the crate root call; applications need only the constants and the type [`Key`](Self::Key).
+/// strings, sequences, arrays and maps have it. The derive macro generates the methods, and the functions at the crate
+/// root call them; applications need only the constants and the type [`Key`](Self::Key).
+///
+/// The module documentation lists the [types](crate#types) and the [attributes](crate#attributes) of the derive macro, and says
+/// which types are [plain](crate#plain-types).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a DDS type",
     label = "not a DDS type",
@@ -58,7 +61,7 @@ pub trait DdsType: Clone + 'static {
     const PRIMITIVE: bool = false;
     /// How the length of a member of this type is written in XCDR2.
     const LENGTH_CODE: LengthCode = LengthCode::Separate;
-    /// The least size in octets, in any representation, without padding.
+    /// The least size in bytes, in any representation, without padding.
     const MIN_SIZE: usize;
     /// The greatest sizes.
     const EXTENTS: Extents;
@@ -74,7 +77,7 @@ pub trait DdsType: Clone + 'static {
     #[doc(hidden)]
     const IS_FLAT: bool = false;
 
-    /// The greatest size in octets of a payload, with encapsulation header and padding, in any representation.
+    /// The greatest size in bytes of a payload, with encapsulation header and padding, in any representation.
     const MAX_SIZE: Option<usize> = match (Self::EXTENTS.xcdr1.max(), Self::EXTENTS.xcdr2.max()) {
         (Some(first), Some(second)) => {
             let body = if first > second { first } else { second };
@@ -82,12 +85,12 @@ pub trait DdsType: Clone + 'static {
         }
         _ => None,
     };
-    /// The greatest size in octets of the KeyHolder in PLAIN_CDR2. Up to 16 the key hash is the key itself.
+    /// The greatest size in bytes of the KeyHolder in PLAIN_CDR2. Up to 16 the key hash is the key itself.
     const KEY_MAX_SIZE: Option<usize> = Self::TOPIC_KEY.extent.max();
 
-    /// What identifies an instance: a tuple of the owned key members; `()` without a key.
+    /// The key of an instance: a tuple of the owned key members; `()` without a key.
     type Key;
-    /// What this type contributes to the key of a structure when it is a key member: its own key members, or itself.
+    /// The part of a structure's key that a key member of this type makes: its own key members, or the whole value.
     type MemberKey;
 
     /// Why values cannot be made and read in the memory of a payload; `None` if they can.
@@ -100,26 +103,26 @@ pub trait DdsType: Clone + 'static {
     /// Writes the part of the value that the encoder's form names.
     ///
     /// # Errors
-    /// Those of [`EncodeError`].
+    /// The errors of [`EncodeError`].
     fn encode<S: Sink>(&self, encoder: &mut Encoder<'_, S>) -> Result<(), EncodeError>;
 
     /// Reads a value. Members that the decoder's form leaves out take their defaults.
     ///
     /// # Errors
-    /// Those of [`DecodeErrorKind`](crate::DecodeErrorKind).
+    /// The errors of [`DecodeErrorKind`](crate::DecodeErrorKind).
     fn decode(decoder: &mut Decoder<'_>) -> Result<Self, DecodeError>;
 
-    /// Moves behind a value.
+    /// Reads past a value.
     ///
     /// # Errors
-    /// Those of [`DecodeErrorKind`](crate::DecodeErrorKind) that concern lengths.
+    /// The errors of [`DecodeErrorKind`](crate::DecodeErrorKind) that concern lengths.
     fn skip(decoder: &mut Decoder<'_>) -> Result<(), DecodeError>;
 
     /// Reads past a value and writes its key members in the form of the encoder, which is [`Form::Key`](crate::Form) or
     /// [`Form::KeyHash`](crate::Form). Makes no value of the type: the size of the type does not count towards the stack.
     ///
     /// # Errors
-    /// Those of [`DecodeErrorKind`](crate::DecodeErrorKind).
+    /// The errors of [`DecodeErrorKind`](crate::DecodeErrorKind).
     fn transcode_key<S: Sink>(decoder: &mut Decoder<'_>, encoder: &mut Encoder<'_, S>) -> Result<(), DecodeError>;
 
     /// The default value of the type (XTypes 1.3 §7.2.2.4.4.4.7, Table 9): zero, empty, the first literal.
@@ -128,7 +131,7 @@ pub trait DdsType: Clone + 'static {
     /// Writes what `Self::default_value().encode(encoder)` writes. Types of great size do so without making the value.
     ///
     /// # Errors
-    /// Those of the sink.
+    /// The errors of the sink.
     fn encode_default<S: Sink>(encoder: &mut Encoder<'_, S>) -> Result<(), EncodeError> {
         Self::default_value().encode(encoder)
     }

@@ -153,7 +153,7 @@ fn check_sample<T: Sample<Key: PartialEq + std::fmt::Debug> + PartialEq + std::f
     }
 }
 
-/// Whatever the octets: no panic, and a view shows what decoding gives, or neither does.
+/// Whatever the bytes: no panic, and a view shows what decoding gives, or neither does.
 fn check_hostile<T: Sample>(octets: &[u8]) {
     let viewed = flat::view::<T>(octets).map(T::read);
     match decode::<T>(octets) {
@@ -194,7 +194,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_built_is_what_is_encoded(octets in prop::collection::vec(any::<u8>(), 0..900)) {
+    fn built_sample_equals_encoded_value(octets in prop::collection::vec(any::<u8>(), 0..900)) {
         check_round_trip(&finals::everything(&mut Source(&octets)));
         check_round_trip(&finals::numbers(&mut Source(&octets)));
         check_round_trip(&appendables::everything(&mut Source(&octets)));
@@ -207,7 +207,7 @@ proptest! {
     }
 
     #[test]
-    fn flat_samples_are_samples(octets in prop::collection::vec(any::<u8>(), 0..900)) {
+    fn flat_sample_encodes_and_decodes_as_its_value(octets in prop::collection::vec(any::<u8>(), 0..900)) {
         check_sample(&finals::everything(&mut Source(&octets)));
         check_sample(&finals::numbers(&mut Source(&octets)));
         check_sample(&appendables::everything(&mut Source(&octets)));
@@ -217,7 +217,7 @@ proptest! {
     }
 
     #[test]
-    fn damage_is_harmless(
+    fn damaged_payload_does_not_panic(
         octets in prop::collection::vec(any::<u8>(), 0..600),
         damage in prop::collection::vec((any::<u16>(), 1..=u8::MAX), 1..16),
     ) {
@@ -233,7 +233,7 @@ proptest! {
     }
 
     #[test]
-    fn noise_is_harmless(id in 0u8..0x0c, mut octets in prop::collection::vec(any::<u8>(), 4..300)) {
+    fn random_payload_does_not_panic(id in 0u8..0x0c, mut octets in prop::collection::vec(any::<u8>(), 4..300)) {
         octets[0] = 0;
         octets[1] = id;
         for_each_flat_type!(check_hostile, &octets);
@@ -241,7 +241,7 @@ proptest! {
 }
 
 #[test]
-fn each_seed_of_the_fuzz_target_is_a_payload() {
+fn fuzz_seed_of_flat_target_is_a_payload() {
     fn check<T: Sample>((data, types): (&[u8], &mut usize)) {
         *types += usize::from(flat::view::<T>(data).is_ok());
     }
@@ -306,7 +306,7 @@ mod small {
 use small::{Arrays, Filled, Mutable, New, Old};
 
 #[test]
-fn octets_are_those_of_the_clause() {
+fn flat_bytes_equal_the_standard() {
     let built = Flat::<Mutable>::build(|sample| sample.octet(1)?.text("ab")?.maybe(Some(2))?.finish()).unwrap();
     if Endianness::NATIVE == Endianness::Little {
         let expected = "000b0000 1c000000 05000000 01000000 06000050 03000000 61620000 07000020 02000000";
@@ -319,7 +319,7 @@ fn octets_are_those_of_the_clause() {
 }
 
 #[test]
-fn members_of_mutable_structures_come_in_any_order_and_once() {
+fn mutable_members_in_any_order_are_built_once() {
     let built = Flat::<Mutable>::build(|sample| sample.text("ab")?.octet(1)?.finish()).unwrap();
     assert_eq!(built.to_value(), Mutable { octet: 1, text: "ab".into(), maybe: None });
     let missing = Flat::<Mutable>::build(|sample| sample.octet(1)?.finish()).unwrap_err();
@@ -330,7 +330,7 @@ fn members_of_mutable_structures_come_in_any_order_and_once() {
 }
 
 #[test]
-fn what_an_older_writer_did_not_know_has_its_default_and_cannot_be_changed() {
+fn member_missing_from_an_older_writer_has_its_default() {
     let mut sample = payload(&Old { number: 7 }, Representation::Xcdr2, Endianness::NATIVE);
     let view = flat::view::<New>(&sample).unwrap();
     assert_eq!((view.number(), view.more(), view.text(), view.old().number()), (7, 0, "", 0));
@@ -343,7 +343,7 @@ fn what_an_older_writer_did_not_know_has_its_default_and_cannot_be_changed() {
 }
 
 #[test]
-fn what_a_newer_writer_appended_is_sent_on() {
+fn member_appended_by_a_newer_writer_is_forwarded() {
     let new = New { number: 1, more: 2, text: "more".into(), three: [3; 3], old: Old { number: 4 } };
     let data = payload(&new, Representation::Xcdr2, Endianness::NATIVE);
     let received = decode::<Flat<Old>>(&data).unwrap();
@@ -355,7 +355,7 @@ fn what_a_newer_writer_appended_is_sent_on() {
 }
 
 #[test]
-fn a_buffer_that_is_too_small_is_an_error_wherever_it_ends() {
+fn buffer_too_small_at_any_point_is_an_error() {
     let value = finals::everything(&mut Source(&[0x5a; 900]));
     let whole = value.build().unwrap();
     for len in 0..whole.payload().len() {
@@ -379,7 +379,7 @@ fn a_buffer_that_is_too_small_is_an_error_wherever_it_ends() {
 }
 
 #[test]
-fn an_element_that_does_not_fit_is_not_there() {
+fn element_that_does_not_fit_is_left_out() {
     let mut buffer = [0; 4 + 4 + 4 + 9 + 7];
     let mut names = flat::builder::<Vec<String>>(&mut buffer).unwrap();
     names.push("four").unwrap();
@@ -392,7 +392,7 @@ fn an_element_that_does_not_fit_is_not_there() {
 }
 
 #[test]
-fn bounds_and_lengths_of_arrays_are_kept() {
+fn element_past_bound_or_array_length_is_refused() {
     let build = |names: usize, octets: usize, word: &str| {
         Flat::<Arrays>::build(|sample| {
             let sample = sample.names_with(|mut array| {
@@ -415,7 +415,7 @@ fn bounds_and_lengths_of_arrays_are_kept() {
 }
 
 #[test]
-fn memory_is_used_again() {
+fn sample_rebuilt_in_its_memory_does_not_allocate() {
     let build = |memory: Vec<u8>, len: usize| {
         Flat::<Vec<u8>>::build_in(memory, |mut octets| {
             octets.fill(len, |octets| octets.fill(7))?;
@@ -430,7 +430,7 @@ fn memory_is_used_again() {
 }
 
 #[test]
-fn an_unfinished_part_leaves_nothing_behind() {
+fn part_dropped_unfinished_is_overwritten() {
     let mut tried = 0;
     let built = Flat::<Vec<Old>>::build(|mut list| {
         let given_up = list.push_with(|old| {
@@ -448,7 +448,7 @@ fn an_unfinished_part_leaves_nothing_behind() {
 }
 
 #[test]
-fn slices_are_borrowed_in_the_native_order_and_where_they_are_aligned() {
+fn aligned_slice_in_native_order_is_borrowed() {
     #[repr(align(8))]
     struct Aligned([u8; 64]);
 
@@ -479,7 +479,7 @@ fn slices_are_borrowed_in_the_native_order_and_where_they_are_aligned() {
 }
 
 #[test]
-fn what_is_not_aligned_is_filled_all_the_same() {
+fn unaligned_elements_are_filled() {
     let values: Vec<f64> = (0..5).map(f64::from).collect();
     for text in ["", "four", "fivey", "seven.."] {
         let mut memory = Vec::new();
@@ -507,8 +507,8 @@ fn what_is_not_aligned_is_filled_all_the_same() {
 }
 
 #[test]
-fn a_length_that_is_also_a_value_is_not_changed() {
-    // Length code 5 on an octet, whose value 0 is the first octet of the word that says how long it is.
+fn length_word_of_a_value_is_not_changed_in_place() {
+    // Length code 5 on an byte, whose value 0 is the first byte of the word that says how long it is.
     let mut hostile = bytes("000b0000 1c000000 05000050 00000000 06000050 03000000 61620000 07000020 02000000");
     let view = flat::view::<Mutable>(&hostile).unwrap();
     assert_eq!((view.octet(), view.text(), view.maybe()), (0, "ab", Some(2)));
@@ -521,7 +521,7 @@ fn a_length_that_is_also_a_value_is_not_changed() {
 }
 
 #[test]
-fn payloads_of_xcdr1_have_no_view() {
+fn view_of_xcdr1_payload_is_refused() {
     let mut data = [0; 8];
     encode(&Old { number: 1 }, Representation::Xcdr1, Endianness::NATIVE, &mut data).unwrap();
     assert_eq!(flat::view::<Old>(&data).unwrap_err().kind, DecodeErrorKind::NotFlat);
@@ -547,7 +547,7 @@ proptest! {
 
     /// In whatever order they come, how often, with whichever length codes, and wherever the payload ends.
     #[test]
-    fn members_that_need_no_look_are_found_as_decoding_finds_them(
+    fn fixed_members_are_found_as_by_decoding(
         in_order in 0_usize..8,
         others in prop::collection::vec((0_u32..9, 0_u32..8, any::<bool>(), any::<u64>()), 0..8),
         endianness in prop::sample::select(vec![Endianness::Big, Endianness::Little]),

@@ -121,7 +121,7 @@ fn check<T: FlatType>(payload: &[u8]) {
 /// One change of a payload.
 #[derive(Clone, Copy, Debug)]
 enum Damage {
-    /// Bits of an octet.
+    /// Bits of an byte.
     Octet(u16, u8),
     /// An aligned word: a header, a length or a value.
     Word(u16, u32),
@@ -129,7 +129,7 @@ enum Damage {
     Again(u16, u8),
     /// Words that are no longer there.
     Without(u16, u8),
-    /// As many octets are left.
+    /// As many bytes are left.
     Cut(u16),
     /// The DHEADER says what there is.
     Measure,
@@ -277,7 +277,7 @@ fn the_quick_way_keeps_bounds() {
     }
 }
 
-/// A buffer of any length: an error, or the octets that a buffer with room gets.
+/// A buffer of any length: an error, or the bytes that a buffer with room gets.
 #[test]
 fn a_builder_stays_within_its_buffer() -> Result<(), FlatError> {
     let build = |buffer: &mut [u8]| -> Result<usize, FlatError> {

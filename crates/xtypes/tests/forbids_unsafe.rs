@@ -1,4 +1,4 @@
-//! A crate without `unsafe` and without warnings has plain types, and borrows them from received octets.
+//! A crate without `unsafe` and without warnings has plain types, and borrows them from received bytes.
 #![forbid(unsafe_code)]
 #![deny(warnings)]
 
@@ -32,7 +32,7 @@ pub struct Reading {
 struct Aligned([u8; 24]);
 
 #[test]
-fn plain_types_need_no_unsafe_code_of_their_crate() {
+fn plain_type_in_a_crate_without_unsafe_is_borrowed() {
     let mut received = Aligned([7; 24]);
     let header = Encapsulation::new(Representation::Xcdr1, Extensibility::Final, Endianness::NATIVE, 0);
     received.0[4..8].copy_from_slice(&header.to_bytes());

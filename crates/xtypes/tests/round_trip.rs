@@ -256,14 +256,14 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn values_survive(octets in prop::collection::vec(any::<u8>(), 0..700)) {
+    fn value_encoded_and_decoded_is_unchanged(octets in prop::collection::vec(any::<u8>(), 0..700)) {
         check_round_trip(&finals::Everything::from(&mut Source(&octets)));
         check_round_trip(&appendables::Everything::from(&mut Source(&octets)));
         check_round_trip(&mutables::Everything::from(&mut Source(&octets)));
     }
 
     #[test]
-    fn damage_is_harmless(
+    fn damaged_payload_does_not_panic(
         octets in prop::collection::vec(any::<u8>(), 0..400),
         damage in prop::collection::vec((any::<u16>(), 1..=u8::MAX), 1..12),
     ) {
@@ -273,7 +273,7 @@ proptest! {
     }
 
     #[test]
-    fn noise_is_harmless(id in 0u8..0x0c, mut octets in prop::collection::vec(any::<u8>(), 4..300)) {
+    fn random_payload_does_not_panic(id in 0u8..0x0c, mut octets in prop::collection::vec(any::<u8>(), 4..300)) {
         octets[0] = 0;
         octets[1] = id;
         check_hostile::<finals::Everything>(&octets);
@@ -320,7 +320,7 @@ fn default_written_without_a_value_equals_encoded_default_value() {
 }
 
 #[test]
-fn the_greatest_values_take_the_announced_size() {
+fn greatest_value_has_the_announced_size() {
     #[derive(Clone, Debug, PartialEq, DdsType)]
     #[dds(extensibility = "mutable")]
     struct Bounded {

@@ -19,7 +19,7 @@ fn error_of<T: DdsType + std::fmt::Debug>(hex: &str) -> DecodeErrorKind {
 }
 
 #[test]
-fn appendable_types_grow_and_shrink() {
+fn appended_member_missing_or_unknown_is_defaulted_or_skipped() {
     #[derive(Clone, Debug, PartialEq, DdsType)]
     struct Old {
         a: u32,
@@ -58,7 +58,7 @@ fn appendable_types_grow_and_shrink() {
 }
 
 #[test]
-fn mutable_types_are_matched_by_id() {
+fn mutable_members_in_other_order_are_matched_by_id() {
     #[derive(Clone, Debug, PartialEq, DdsType)]
     #[dds(extensibility = "mutable")]
     struct Writer {
@@ -127,7 +127,7 @@ fn length_codes_of_members() {
 }
 
 #[test]
-fn long_members_get_long_headers() {
+fn member_beyond_64_kib_gets_a_long_header() {
     #[derive(Clone, Debug, PartialEq, DdsType)]
     #[dds(extensibility = "mutable")]
     struct Long {
@@ -270,7 +270,7 @@ fn plain_types_are_known() {
     let plain = |support: TypeSupport| (support.borrowable_xcdr1, support.borrowable_xcdr2);
     assert_eq!(plain(TypeSupport::of::<Pose>()), (true, true));
     assert_eq!(plain(TypeSupport::of::<[Pose; 2]>()), (true, false), "XCDR2 puts a DHEADER first");
-    assert_eq!(plain(TypeSupport::of::<Switch>()), (false, false), "not every octet is a boolean");
+    assert_eq!(plain(TypeSupport::of::<Switch>()), (false, false), "not every byte is a boolean");
     assert_eq!(plain(TypeSupport::of::<Padded>()), (false, false));
     assert_eq!(plain(TypeSupport::of::<Pair>()), (false, false));
     assert_eq!(plain(TypeSupport::of::<Vec<u8>>()), (false, false));
@@ -294,7 +294,7 @@ fn plain_values_are_their_octets() {
     }
 }
 
-/// The payload at an offset at which its body is aligned to 8 octets, or is not.
+/// The payload at an offset at which its body is aligned to 8 bytes, or is not.
 fn placed(payload: &[u8], aligned: bool) -> (Vec<u8>, std::ops::Range<usize>) {
     let mut memory = vec![0; payload.len() + 16];
     let start = (0..8)
@@ -321,7 +321,7 @@ fn plain_values_are_borrowed_when_they_can_be() {
     assert_eq!(plain::view::<Pose>(&memory[range]), None, "byte order");
 
     let octets = payload(&[7u8; 5], Xcdr2, Big);
-    assert_eq!(plain::view::<[u8; 5]>(&octets), None, "octets have no byte order, but the header names another");
+    assert_eq!(plain::view::<[u8; 5]>(&octets), None, "bytes have no byte order, but the header names another");
     let octets = payload(&[7u8; 5], Xcdr2, Endianness::NATIVE);
     assert_eq!(plain::view::<[u8; 5]>(&octets), Some(&[7; 5]), "the padding is left out");
 }

@@ -1,6 +1,6 @@
 //! What the derive macro says about mistakes.
 
 #[test]
-fn mistakes_are_explained() {
+fn misuse_of_the_derive_macro_is_explained() {
     trybuild::TestCases::new().compile_fail("tests/ui/*.rs");
 }

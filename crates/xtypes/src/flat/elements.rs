@@ -84,7 +84,7 @@ impl<'a, T: FlatType> Elements<'a, T> {
     }
 
     /// The elements where they are: `None` unless they are numbers or [plain](crate::plain) structures, in the native byte order
-    /// and aligned in memory. Octets always are, but for an array that is not in the payload.
+    /// and aligned in memory. Bytes always are, but for an array that is not in the payload.
     #[inline]
     #[must_use]
     pub fn as_slice(&self) -> Option<&'a [T]> {
@@ -161,7 +161,7 @@ pub struct ElementsMut<'a, T> {
 }
 
 impl<'a, T: FlatType> ElementsMut<'a, T> {
-    /// What can be changed of the same elements of the same octets.
+    /// The same elements of the same bytes, to be changed in place.
     pub(crate) fn new(bytes: &'a mut [u8], first: Place, count: usize) -> Self {
         Self { bytes, first, count, of: PhantomData }
     }
@@ -231,7 +231,7 @@ fn element<T: FlatType>(bytes: &[u8], first: Place, index: usize) -> Option<Plac
     Some(decoder.place())
 }
 
-/// The octets that `count` values of fixed size take from `offset`, in constant time: how much padding is between them only
+/// The bytes that `count` values of fixed size take from `offset`, in constant time: how much padding is between them only
 /// depends on the offset modulo four, so it repeats after four values at most.
 #[inline]
 fn span(size: Extent, offset: usize, count: usize) -> Option<usize> {
@@ -295,7 +295,7 @@ pub trait Collection: FlatType {
 
 /// Builds a sequence or array.
 ///
-/// What fails leaves it as it was: an element that did not fit is not there, and the others can be finished.
+/// A call that fails leaves the builder as it was: an element that did not fit is not there, and the others can be finished.
 #[must_use = "nothing is built without `finish`"]
 pub struct ElementsBuilder<'w, C> {
     writer: Writer<'w>,
@@ -329,7 +329,7 @@ impl<'w, C: Collection> ElementsBuilder<'w, C> {
     /// Appends an element.
     ///
     /// # Errors
-    /// [`FlatError::ExceedsBound`], and those of the value.
+    /// [`FlatError::ExceedsBound`], and the errors of the value.
     #[inline]
     pub fn push(&mut self, value: <C::Element as FlatType>::Input<'_>) -> Result<(), FlatError> {
         self.append(1, |writer| writer.write::<C::Element>(value))
@@ -338,7 +338,7 @@ impl<'w, C: Collection> ElementsBuilder<'w, C> {
     /// Lets `build` write the next element.
     ///
     /// # Errors
-    /// [`FlatError::ExceedsBound`], and those of `build`.
+    /// [`FlatError::ExceedsBound`], and the errors of `build`.
     #[inline]
     pub fn push_with<F>(&mut self, build: F) -> Result<(), FlatError>
     where
@@ -350,7 +350,7 @@ impl<'w, C: Collection> ElementsBuilder<'w, C> {
     /// Appends elements: numbers and [plain](crate::plain) structures by one copy.
     ///
     /// # Errors
-    /// [`FlatError::ExceedsBound`], and those of the values.
+    /// [`FlatError::ExceedsBound`], and the errors of the values.
     #[inline]
     pub fn extend_from_slice(&mut self, values: &[C::Element]) -> Result<(), FlatError> {
         self.append(values.len(), |writer| Ok(encode_elements(values, &mut writer.encoder())?))
@@ -359,10 +359,10 @@ impl<'w, C: Collection> ElementsBuilder<'w, C> {
     /// Appends `count` elements that `fill` writes where they belong. They have any value before.
     ///
     /// Elements that are neither numbers nor [plain](crate::plain) structures, or are not aligned in memory, which only those with
-    /// 8 octets can be in an aligned buffer, are filled aside, with their default before, and copied.
+    /// 8 bytes can be in an aligned buffer, are filled aside, with their default before, and copied.
     ///
     /// # Errors
-    /// [`FlatError::ExceedsBound`], and those of the values.
+    /// [`FlatError::ExceedsBound`], and the errors of the values.
     #[inline(always)]
     pub fn fill<R>(&mut self, count: usize, fill: impl FnOnce(&mut [C::Element]) -> R) -> Result<R, FlatError> {
         let mut result = None;
@@ -400,7 +400,7 @@ impl<'w, C: Collection> ElementsBuilder<'w, C> {
     /// Ends the collection.
     ///
     /// # Errors
-    /// [`FlatError::TooFewElements`] for an array, and those of [`FlatError::Encode`].
+    /// [`FlatError::TooFewElements`] for an array, and the errors of [`FlatError::Encode`].
     #[inline]
     pub fn finish(mut self) -> Result<Done<'w, C>, FlatError> {
         match C::BOUND {
@@ -456,13 +456,13 @@ macro_rules! sequence_impl {
         }
 
         #[inline]
-        fn native(octets: &[u8]) -> Option<Elements<'_, T>> {
+        fn native(bytes: &[u8]) -> Option<Elements<'_, T>> {
             let (size, _) = Self::NUMBERS?;
-            let count = u32::from_ne_bytes(*octets.first_chunk()?) as usize;
+            let count = u32::from_ne_bytes(*bytes.first_chunk()?) as usize;
             let position = Encapsulation::LEN;
             let end = count.checked_mul(size)?.checked_add(position)?;
             let place = Place { position, end, depth: 0, endianness: Endianness::NATIVE };
-            (end <= octets.len()).then_some(Elements { bytes: octets, first: Some(place), count, of: PhantomData })
+            (end <= bytes.len()).then_some(Elements { bytes, first: Some(place), count, of: PhantomData })
         }
 
         fn view_mut<'a>(bytes: &'a mut [u8], place: Place) -> ElementsMut<'a, T> {
@@ -544,7 +544,7 @@ impl<T: FlatType, const N: usize> FlatType for [T; N] {
     }
 
     #[inline]
-    fn octets<'v>(elements: &'v &Self) -> Option<&'v [u8]> {
+    fn bytes<'v>(elements: &'v &Self) -> Option<&'v [u8]> {
         Self::NEEDS_NO_LOOK.then(|| plain::as_bytes(*elements, Representation::Xcdr2)).flatten()
     }
 

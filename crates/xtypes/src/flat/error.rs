@@ -1,4 +1,4 @@
-//! What can go wrong while a sample is built or changed in place.
+//! Errors of building samples and of changing them in place.
 
 use core::fmt;
 
@@ -13,7 +13,7 @@ pub enum FlatError {
     Encode(EncodeError),
     /// A string, sequence or map would exceed its bound.
     ExceedsBound {
-        /// The number of elements (of octets or UTF-16 units, for a string).
+        /// The number of elements (of bytes or UTF-16 units, for a string).
         len: usize,
         /// The greatest number allowed.
         bound: usize,
@@ -39,7 +39,7 @@ pub enum FlatError {
         /// The name of the member.
         member: &'static str,
     },
-    /// A member cannot be changed in place, because the sample does not hold it (or holds it, against the rules, in the octets
+    /// A member cannot be changed in place, because the sample does not hold it (or holds it, against the rules, in the bytes
     /// that also are its length).
     AbsentMember {
         /// The IDL name of the structure.

@@ -24,23 +24,23 @@ pub trait FlatType: DdsType {
     type View<'a>: Copy + Debug;
     /// A value in a payload that can be changed in place.
     type ViewMut<'a>;
-    /// What writes a value.
+    /// The builder that writes a value.
     type Builder<'w>;
-    /// What a finished builder has written: this type, but for aliases and boxes.
+    /// The type that a finished builder has written: this type, except for aliases and boxes.
     type Built;
     /// A value in memory, for a builder: a number as it is, `&str`, a slice, a reference.
     type Input<'v>;
 
-    /// Whether each value takes the same number of octets behind the padding in front of it.
+    /// Whether each value takes the same number of bytes behind the padding in front of it.
     #[doc(hidden)]
     const FIXED: bool;
-    /// Whether, moreover, any octets are a value.
+    /// Whether, moreover, any bytes are a value.
     #[doc(hidden)]
     const ANY_BITS: bool;
-    /// Whether nothing about a value can be wrong if its octets are there: neither what it is nor how deeply it is nested.
+    /// Whether all bytes of the right number are a valid value, at any depth of nesting.
     #[doc(hidden)]
     const NEEDS_NO_LOOK: bool = false;
-    /// Of a sequence of which the same is true but for its length: the octets of an element, which is a number, and the greatest
+    /// For a sequence of numbers, where the same holds except for the length: the size of an element in bytes, and the greatest
     /// number of elements.
     #[doc(hidden)]
     const NUMBERS: Option<(usize, usize)> = None;
@@ -48,10 +48,10 @@ pub trait FlatType: DdsType {
     #[doc(hidden)]
     const LEADS_WITH_LENGTH: bool = matches!(Self::LENGTH_CODE, LengthCode::Leading);
 
-    /// Moves behind a value that [`DdsType::decode`] accepts.
+    /// Reads past a value that [`DdsType::decode`] accepts.
     ///
     /// # Errors
-    /// Those of [`DdsType::decode`].
+    /// The errors of [`DdsType::decode`].
     #[doc(hidden)]
     fn check(decoder: &mut Decoder<'_>) -> Result<(), DecodeError>;
 
@@ -60,11 +60,11 @@ pub trait FlatType: DdsType {
     #[doc(hidden)]
     fn view<'a>(decoder: Option<Decoder<'a>>) -> Self::View<'a>;
 
-    /// The value at the front of octets in the native byte order, which XCDR2 aligns to four: of a number, with fewer steps than by a
+    /// The value at the front of bytes in the native byte order, which XCDR2 aligns to four: of a number, with fewer steps than by a
     /// decoder.
     #[doc(hidden)]
     #[inline]
-    fn native(_octets: &[u8]) -> Option<Self::View<'_>> {
+    fn native(_bytes: &[u8]) -> Option<Self::View<'_>> {
         None
     }
 
@@ -72,7 +72,7 @@ pub trait FlatType: DdsType {
     /// both have to take it.
     ///
     /// # Errors
-    /// Those of [`Self::check`].
+    /// The errors of [`Self::check`].
     #[doc(hidden)]
     #[inline]
     fn checked_view(decoder: Decoder<'_>) -> Result<Self::View<'_>, DecodeError> {
@@ -92,10 +92,10 @@ pub trait FlatType: DdsType {
     #[doc(hidden)]
     fn view_mut<'a>(bytes: &'a mut [u8], place: Place) -> Self::ViewMut<'a>;
 
-    /// What writes a value.
+    /// The builder that writes a value.
     ///
     /// # Errors
-    /// Those of [`FlatError::Encode`].
+    /// The errors of [`FlatError::Encode`].
     #[doc(hidden)]
     fn builder<'w>(writer: Writer<'w>) -> Result<Self::Builder<'w>, FlatError>;
 
@@ -103,14 +103,14 @@ pub trait FlatType: DdsType {
     /// else about it matters: that of a number, and of an array of numbers.
     #[doc(hidden)]
     #[inline]
-    fn octets<'v>(_input: &'v Self::Input<'_>) -> Option<&'v [u8]> {
+    fn bytes<'v>(_input: &'v Self::Input<'_>) -> Option<&'v [u8]> {
         None
     }
 
     /// Writes a value from memory.
     ///
     /// # Errors
-    /// Those of the value.
+    /// The errors of the value.
     #[doc(hidden)]
     fn write(input: Self::Input<'_>, encoder: &mut Encoder<'_, Writer<'_>>) -> Result<(), FlatError>;
 }
@@ -138,7 +138,7 @@ pub trait FlatMember: Member<Value: FlatType> {
     /// [`FlatType::native`], of a member that is always there.
     #[doc(hidden)]
     #[inline]
-    fn native(_octets: &[u8]) -> Option<Self::View<'_>> {
+    fn native(_bytes: &[u8]) -> Option<Self::View<'_>> {
         None
     }
 
@@ -167,16 +167,19 @@ impl<T: FlatType> FlatMember for T {
     type Input<'v> = <T as FlatType>::Input<'v>;
     const FIXED: bool = <T as FlatType>::FIXED;
 
+    #[doc(hidden)]
     #[inline]
     fn view<'a>(decoder: Option<Decoder<'a>>) -> <T as FlatType>::View<'a> {
         <T as FlatType>::view(decoder)
     }
 
+    #[doc(hidden)]
     #[inline]
-    fn native(octets: &[u8]) -> Option<<T as FlatType>::View<'_>> {
-        <T as FlatType>::native(octets)
+    fn native(bytes: &[u8]) -> Option<<T as FlatType>::View<'_>> {
+        <T as FlatType>::native(bytes)
     }
 
+    #[doc(hidden)]
     #[inline]
     fn input(input: <T as FlatType>::Input<'_>) -> Option<<T as FlatType>::Input<'_>> {
         Some(input)
@@ -188,18 +191,20 @@ impl<T: FlatType> FlatMember for Option<T> {
     type Input<'v> = Option<<T as FlatType>::Input<'v>>;
     const FIXED: bool = false;
 
+    #[doc(hidden)]
     #[inline]
     fn view<'a>(decoder: Option<Decoder<'a>>) -> Self::View<'a> {
         decoder.map(|decoder| <T as FlatType>::view(Some(decoder)))
     }
 
+    #[doc(hidden)]
     #[inline]
     fn input(input: Self::Input<'_>) -> Option<<T as FlatType>::Input<'_>> {
         input
     }
 }
 
-/// A closure that builds a `T`: it takes the builder, and returns what finishing that very builder returns.
+/// A closure that builds a `T`: it takes the builder, and returns the result of finishing that builder.
 #[diagnostic::on_unimplemented(
     message = "this does not build the value",
     label = "return what `finish` of the builder returns, or `put` for a single value"

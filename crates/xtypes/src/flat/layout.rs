@@ -5,7 +5,7 @@ use crate::flat::flat_type::{FlatMember, FlatType};
 use crate::parameter::{EM_MUST_UNDERSTAND, MEMBER_ID_MASK};
 use crate::types::DdsType;
 
-/// Octets of an EMHEADER, and of a length.
+/// Bytes of an EMHEADER, and of a length.
 const WORD: usize = size_of::<u32>();
 
 /// What is in front of the value of a member, and where both are: counted from where the members begin, which XCDR2 aligns to
@@ -36,7 +36,7 @@ pub struct Layout<const N: usize> {
     heads: [Head; N],
     /// How many of the heads count.
     count: usize,
-    /// Octets from where the members begin to the end of the last of these.
+    /// Bytes from where the members begin to the end of the last of these.
     len: usize,
     /// Where the value of the member behind these is, if it is a sequence of numbers.
     sequence: Option<usize>,
@@ -87,12 +87,12 @@ impl<const N: usize> Layout<N> {
         self.count
     }
 
-    /// Octets from where the members begin to the end of the last of these.
+    /// Bytes from where the members begin to the end of the last of these.
     pub(crate) const fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether octets in the native byte order, from where members begin, begin with these.
+    /// Whether bytes in the native byte order, from where members begin, begin with these.
     #[inline]
     pub(crate) fn is_in(&self, members: &[u8]) -> bool {
         // One look at the length is enough for all.
@@ -114,9 +114,9 @@ const fn numbers<M: FlatMember>() -> Option<(usize, usize)> {
     if M::OPTIONAL { None } else { <M::Value as FlatType>::NUMBERS }
 }
 
-/// The octets of a value of a member that is always there, always takes as many behind its header, and is a value whatever they are.
+/// The bytes of a value of a member that is always there, always takes as many behind its header, and is a value whatever they are.
 pub(crate) const fn size_without_look<M: FlatMember>() -> Option<usize> {
-    /// In octets: beside larger values a look does not count, and sums of these never overflow.
+    /// In bytes: beside larger values a look does not count, and sums of these never overflow.
     const MOST: usize = u16::MAX as usize;
     if M::OPTIONAL || !<M::Value as FlatType>::NEEDS_NO_LOOK {
         return None;
@@ -129,21 +129,21 @@ pub(crate) const fn size_without_look<M: FlatMember>() -> Option<usize> {
 /// A sequence of numbers behind its header.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Numbers {
-    /// Octets from the header to the value.
+    /// Bytes from the header to the value.
     pub(crate) value: usize,
-    /// Octets from the header to the end of the value.
+    /// Bytes from the header to the end of the value.
     pub(crate) len: usize,
 }
 
 impl Numbers {
     /// The member `id` if it is such a sequence and at the front of `octets` in the native byte order.
     #[inline]
-    pub(crate) fn in_front<M: FlatMember>(octets: &[u8], id: u32) -> Option<Self> {
+    pub(crate) fn in_front<M: FlatMember>(bytes: &[u8], id: u32) -> Option<Self> {
         let (size, bound) = numbers::<M>()?;
-        // The count of octets also is their length.
+        // The count of bytes also is their length.
         let has_length = <M::Value as DdsType>::LENGTH_CODE.is_separate();
         let value = if has_length { 2 * WORD } else { WORD };
-        let (heads, numbers) = octets.split_at_checked(value + WORD)?;
+        let (heads, numbers) = bytes.split_at_checked(value + WORD)?;
         let count = word(heads, value)? as usize;
         let len = count.checked_mul(size)?;
         let is_one = word(heads, 0)? & !EM_MUST_UNDERSTAND == header::<M>(id)

@@ -18,7 +18,7 @@ use crate::flat::writer::{Done, Writer};
 use crate::string::{BoundedString, BoundedWString, WString, decode_str, encode_str, encode_utf16, take_utf16_len};
 use crate::types::DdsType;
 
-/// Writes one value: what the builder of a value is that has no parts.
+/// The builder of a value without parts: it writes one value.
 #[must_use = "nothing is built without `put`"]
 pub struct ValueBuilder<'w, T> {
     writer: Writer<'w>,
@@ -35,7 +35,7 @@ impl<'w, T: FlatType> ValueBuilder<'w, T> {
     /// Writes the value.
     ///
     /// # Errors
-    /// Those of the value.
+    /// The errors of the value.
     pub fn put(mut self, value: T::Input<'_>) -> Result<Done<'w, T>, FlatError> {
         self.writer.write::<T>(value)?;
         self.writer.finish()
@@ -79,7 +79,7 @@ debug_without_bounds! {
     [T] ValueMut<'_, T> { place },
 }
 
-/// What there is to change of a value whose size is not fixed: nothing. Text and maps are built, not changed in place.
+/// The view for changing a value whose size is not fixed: empty. Text and maps are built, not changed in place.
 #[derive(Clone, Copy, Debug)]
 pub struct NotFixedSize;
 
@@ -112,8 +112,8 @@ macro_rules! flat_scalar {
             }
 
             #[inline]
-            fn native(octets: &[u8]) -> ::core::option::Option<Self> {
-                if $any_bits { $crate::plain::front(octets) } else { ::core::option::Option::None }
+            fn native(bytes: &[u8]) -> ::core::option::Option<Self> {
+                if $any_bits { $crate::plain::front(bytes) } else { ::core::option::Option::None }
             }
 
             fn view_mut<'a>(
@@ -130,7 +130,7 @@ macro_rules! flat_scalar {
             }
 
             #[inline]
-            fn octets(input: &Self) -> ::core::option::Option<&[u8]> {
+            fn bytes(input: &Self) -> ::core::option::Option<&[u8]> {
                 if $any_bits {
                     $crate::plain::as_bytes(input, $crate::Representation::Xcdr2)
                 } else {

@@ -33,7 +33,7 @@
 //!         .height(480)?
 //!         .exposure_s(Some(0.01))?
 //!         .pixels_with(|mut pixels| {
-//!             pixels.fill(640 * 480, |octets| octets.fill(128))?; // straight into the sample
+//!             pixels.fill(640 * 480, |bytes| bytes.fill(128))?; // straight into the sample
 //!             pixels.finish()
 //!         })?
 //!         .finish()
@@ -65,7 +65,7 @@
 //!   for a single value) of the very builder it was given returns.
 //! - The builder of a sequence or array has [`push`](ElementsBuilder::push), [`push_with`](ElementsBuilder::push_with),
 //!   [`extend_from_slice`](ElementsBuilder::extend_from_slice) and [`fill`](ElementsBuilder::fill).
-//! - The result is what [`encode`](crate::encode) writes for the same values in the native byte order, octet for octet, when members
+//! - The result is what [`encode`](crate::encode) writes for the same values in the native byte order, byte for byte, when members
 //!   of mutable structures are given in their order.
 //!
 //! # Reading

@@ -13,7 +13,7 @@ use crate::flat::writer::Writer;
 /// The sample in a payload (with encapsulation header), which is checked now and never again.
 ///
 /// # Errors
-/// What is wrong with the payload, and at which offset: the errors of [`decode`](crate::decode), and
+/// The reason why the payload is refused, and its offset: the errors of [`decode`](crate::decode), and
 /// [`DecodeErrorKind::NotFlat`] for XCDR1.
 #[inline]
 pub fn view<T: FlatType>(payload: &[u8]) -> Result<T::View<'_>, DecodeError> {
@@ -32,7 +32,7 @@ fn walked_view<T: FlatType>(payload: &[u8]) -> Result<T::View<'_>, DecodeError> 
 /// The sample in a payload, to be changed in place; otherwise like [`view`].
 ///
 /// # Errors
-/// Those of [`view`].
+/// The errors of [`view`].
 pub fn view_mut<T: FlatType>(payload: &mut [u8]) -> Result<T::ViewMut<'_>, DecodeError> {
     let decoder = flat_decoder::<T>(payload)?;
     T::check(&mut decoder.clone())?;
@@ -70,7 +70,7 @@ pub fn builder<T: FlatType>(buffer: &mut [u8]) -> Result<T::Builder<'_>, FlatErr
 /// leaves the payload.
 ///
 /// # Errors
-/// Those of [`FlatError::Encode`].
+/// The errors of [`FlatError::Encode`].
 #[inline]
 pub fn builder_in_vec<T: FlatType>(buffer: &mut Vec<u8>) -> Result<T::Builder<'_>, FlatError> {
     T::builder(Writer::in_vec(buffer)?)
@@ -82,7 +82,7 @@ fn flat_decoder<T: FlatType>(payload: &[u8]) -> Result<Decoder<'_>, DecodeError>
     let decoder = Decoder::new(payload, T::EXTENSIBILITY, Form::Data);
     match &decoder {
         Ok(found) if found.representation() == Representation::Xcdr2 => decoder,
-        // Of two mistakes, the one that tells what to do.
+        // Where the extensibility does not match either, NotFlat is the error that tells what to do.
         _ if Encapsulation::parse(payload)?.representation != Representation::Xcdr2 => {
             Err(DecodeError::new(DecodeErrorKind::NotFlat, 0))
         }

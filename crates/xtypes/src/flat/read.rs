@@ -12,7 +12,7 @@ use crate::flat::layout::{Layout, Numbers, size_without_look};
 use crate::flat::locate::{ABSENT, locate};
 use crate::types::DdsType;
 
-/// The members of a structure in a payload, and where they are. What generated views are made of.
+/// The members of a structure in a payload, and their positions. Generated views hold one.
 #[derive(Clone, Copy, Debug)]
 pub struct Members<'a, const N: usize> {
     bytes: &'a [u8],
@@ -62,7 +62,7 @@ pub struct Positions<const N: usize> {
     at: [usize; N],
 }
 
-/// The members of a structure in a payload that can be changed in place. What generated views are made of.
+/// The members of a structure in a payload that can be changed in place. Generated views hold one.
 #[derive(Debug)]
 pub struct MembersMut<'a, const N: usize> {
     bytes: &'a mut [u8],
@@ -137,7 +137,7 @@ impl Prefix {
     }
 }
 
-/// What is to be known of a member to find it in a mutable structure.
+/// The properties of a member by which it is found in a mutable structure.
 #[derive(Clone, Copy, Debug)]
 pub struct ParameterFacts {
     optional: bool,
@@ -145,14 +145,14 @@ pub struct ParameterFacts {
 }
 
 impl ParameterFacts {
-    /// Those of a member.
+    /// The facts of a member.
     #[must_use]
     pub const fn of<M: FlatMember>() -> Self {
         Self { optional: M::OPTIONAL, leads_with_length: <M::Value as FlatType>::LEADS_WITH_LENGTH }
     }
 }
 
-/// Moves behind a sequence of numbers, if that comes next as this crate writes it, and tells where it is.
+/// Reads past a sequence of numbers, if that comes next as this crate writes it, and tells where it is.
 #[inline]
 fn pass_numbers<M: FlatMember>(id: u32, list: &mut Decoder<'_>) -> Option<usize> {
     let ahead = list.native_ahead()?;
@@ -216,7 +216,7 @@ impl<'a, T: DdsType, const N: usize> Walk<'a, T, N> {
     /// Enters the mutable structure at the decoder's position, to be walked by the decoder that is returned.
     ///
     /// # Errors
-    /// Those of [`Decoder::begin_aggregate`].
+    /// The errors of [`Decoder::begin_aggregate`].
     #[inline]
     pub fn enter(mut decoder: Decoder<'a>) -> Result<(Self, Decoder<'a>), DecodeError> {
         let _ = decoder.begin_aggregate(T::EXTENSIBILITY)?;
@@ -274,7 +274,7 @@ impl<'a, T: DdsType, const N: usize> Walk<'a, T, N> {
     /// one counts, as for a decoder.
     ///
     /// # Errors
-    /// Those of the value.
+    /// The errors of the value.
     #[inline]
     pub fn parameter<M: FlatMember>(&mut self, index: usize, list: &mut Decoder<'a>) -> Result<(), DecodeError> {
         let is_absent = M::OPTIONAL && list.remaining() == 0;

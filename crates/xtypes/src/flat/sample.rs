@@ -19,8 +19,8 @@ use crate::types::{DdsType, KeyFacts};
 
 /// A sample of `T` that is kept in its XCDR2 form, and is a DDS type with the name, extensibility and key of `T`.
 ///
-/// Where XCDR2 is written in the native byte order, encoding copies the octets as they are, with what a newer sender has appended to
-/// the type; where XCDR2 is read, in either byte order, decoding checks the octets and keeps them. From and to XCDR1, and to the other
+/// Where XCDR2 is written in the native byte order, encoding copies the bytes as they are, with what a newer sender has appended to
+/// the type; where XCDR2 is read, in either byte order, decoding checks the bytes and keeps them. From and to XCDR1, and to the other
 /// byte order, values are decoded and encoded.
 pub struct Flat<T> {
     /// With encapsulation header, checked.
@@ -32,7 +32,7 @@ impl<T: FlatType> Flat<T> {
     /// The sample that `build` builds.
     ///
     /// # Errors
-    /// Those of `build`.
+    /// The errors of `build`.
     pub fn build<F>(build: F) -> Result<Self, FlatError>
     where
         F: for<'x> Build<'x, T>,
@@ -44,7 +44,7 @@ impl<T: FlatType> Flat<T> {
     /// [`into_payload`](Self::into_payload), nothing is allocated again.
     ///
     /// # Errors
-    /// Those of `build`.
+    /// The errors of `build`.
     pub fn build_in<F>(mut buffer: Vec<u8>, build: F) -> Result<Self, FlatError>
     where
         F: for<'x> Build<'x, T>,
@@ -56,7 +56,7 @@ impl<T: FlatType> Flat<T> {
     /// The sample with this value.
     ///
     /// # Errors
-    /// Those of [`encode`].
+    /// The errors of [`encode`].
     pub fn from_value(value: &T) -> Result<Self, EncodeError> {
         let mut payload = vec![0; encoded_len(value, Representation::Xcdr2)];
         encode(value, Representation::Xcdr2, Endianness::NATIVE, &mut payload)?;
@@ -66,7 +66,7 @@ impl<T: FlatType> Flat<T> {
     /// The sample in a payload (with encapsulation header) of XCDR2.
     ///
     /// # Errors
-    /// Those of [`view`](crate::flat::view()).
+    /// The errors of [`view`](crate::flat::view()).
     pub fn from_payload(payload: Vec<u8>) -> Result<Self, DecodeError> {
         view::<T>(&payload)?;
         Ok(Self::from_checked(payload))
@@ -118,7 +118,7 @@ impl<T: FlatType> Flat<T> {
         Decoder::new(&self.payload, T::EXTENSIBILITY, Form::Data)
     }
 
-    /// The octets between the encapsulation header and the padding, when they can be written as they are.
+    /// The bytes between the encapsulation header and the padding, when they can be written as they are.
     fn body_for<S: Sink>(&self, encoder: &Encoder<'_, S>) -> Option<&[u8]> {
         let header = Encapsulation::parse(&self.payload).ok()?;
         let fits = encoder.form() == Form::Data
@@ -137,7 +137,7 @@ impl<T> Clone for Flat<T> {
     }
 }
 
-/// Samples are equal when their values are: neither byte order nor what was appended to the type matters.
+/// Samples are equal when their values are: neither byte order nor members appended by a newer sender matter.
 impl<T: FlatType + PartialEq> PartialEq for Flat<T> {
     fn eq(&self, other: &Self) -> bool {
         self.to_value() == other.to_value()
@@ -156,7 +156,7 @@ impl<T: FlatType> DdsType for Flat<T> {
     const HAS_KEY: bool = T::HAS_KEY;
     const LENGTH_CODE: LengthCode = T::LENGTH_CODE;
     const MIN_SIZE: usize = T::MIN_SIZE;
-    /// What was appended to the type has no greatest size.
+    /// Members that a newer sender has appended have no greatest size.
     const EXTENTS: Extents = Extents::UNBOUNDED;
     const TOPIC_KEY: KeyFacts = T::TOPIC_KEY;
     const MEMBER_KEY: KeyFacts = T::MEMBER_KEY;

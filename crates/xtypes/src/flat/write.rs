@@ -29,7 +29,7 @@ impl<'w, T: DdsType> StructureWriter<'w, T> {
     /// Opens the structure.
     ///
     /// # Errors
-    /// Those of [`FlatError::Encode`].
+    /// The errors of [`FlatError::Encode`].
     #[inline(always)]
     pub fn new(mut writer: Writer<'w>) -> Result<Self, FlatError> {
         let length = writer.begin_aggregate(T::EXTENSIBILITY)?;
@@ -39,7 +39,7 @@ impl<'w, T: DdsType> StructureWriter<'w, T> {
     /// Writes the next member.
     ///
     /// # Errors
-    /// Those of the value.
+    /// The errors of the value.
     #[inline]
     pub fn member<M: FlatMember>(&mut self, input: M::Input<'_>) -> Result<(), FlatError> {
         let value = M::input(input);
@@ -52,7 +52,7 @@ impl<'w, T: DdsType> StructureWriter<'w, T> {
     /// Lets `build` write the next member.
     ///
     /// # Errors
-    /// Those of `build`.
+    /// The errors of `build`.
     #[inline]
     pub fn member_with<M: FlatMember, F>(&mut self, build: F) -> Result<(), FlatError>
     where
@@ -67,7 +67,7 @@ impl<'w, T: DdsType> StructureWriter<'w, T> {
     /// Closes the structure.
     ///
     /// # Errors
-    /// Those of [`FlatError::Encode`].
+    /// The errors of [`FlatError::Encode`].
     #[inline(always)]
     pub fn close(mut self) -> Result<Done<'w, T>, FlatError> {
         self.writer.end_delimited(self.length)?;
@@ -107,7 +107,7 @@ impl<'w, T: DdsType, const N: usize> ParametersWriter<'w, T, N> {
     /// Opens the structure.
     ///
     /// # Errors
-    /// Those of [`FlatError::Encode`].
+    /// The errors of [`FlatError::Encode`].
     #[inline(always)]
     pub fn new(writer: Writer<'w>) -> Result<Self, FlatError> {
         Ok(Self { inner: StructureWriter::new(writer)?, given: [false; N] })
@@ -116,14 +116,14 @@ impl<'w, T: DdsType, const N: usize> ParametersWriter<'w, T, N> {
     /// Writes a member.
     ///
     /// # Errors
-    /// [`FlatError::RepeatedMember`], and those of the value.
+    /// [`FlatError::RepeatedMember`], and the errors of the value.
     #[inline(always)]
     pub fn member<M: FlatMember>(&mut self, parameter: Parameter, input: M::Input<'_>) -> Result<(), FlatError> {
         self.mark(parameter)?;
         let Some(value) = M::input(input) else { return Ok(()) };
-        if let Some(octets) = M::Value::octets(&value) {
+        if let Some(bytes) = M::Value::bytes(&value) {
             let has_length = M::Value::LENGTH_CODE.is_separate();
-            return Ok(self.inner.writer.put_octets(parameter.header::<M::Value>(), has_length, octets)?);
+            return Ok(self.inner.writer.put_bytes(parameter.header::<M::Value>(), has_length, bytes)?);
         }
         let length = self.begin_parameter::<M::Value>(parameter)?;
         self.inner.writer.write::<M::Value>(value)?;
@@ -133,7 +133,7 @@ impl<'w, T: DdsType, const N: usize> ParametersWriter<'w, T, N> {
     /// Lets `build` write a member.
     ///
     /// # Errors
-    /// [`FlatError::RepeatedMember`], and those of `build`.
+    /// [`FlatError::RepeatedMember`], and the errors of `build`.
     #[inline(always)]
     pub fn member_with<M: FlatMember, F>(&mut self, parameter: Parameter, build: F) -> Result<(), FlatError>
     where
@@ -164,7 +164,7 @@ impl<'w, T: DdsType, const N: usize> ParametersWriter<'w, T, N> {
     /// Closes the structure, whose members are `members`: their names, and whether they are optional.
     ///
     /// # Errors
-    /// [`FlatError::MissingMember`], and those of [`FlatError::Encode`].
+    /// [`FlatError::MissingMember`], and the errors of [`FlatError::Encode`].
     #[inline(always)]
     pub fn close(self, members: &[(&'static str, bool); N]) -> Result<Done<'w, T>, FlatError> {
         let missing = members.iter().zip(&self.given).find(|((_, optional), given)| !optional && !**given);

@@ -22,7 +22,7 @@ enum Memory<'w> {
 /// A lifetime that is neither shortened nor extended: no builder can return the [`Done`] of another.
 type Brand<'w> = PhantomData<fn(&'w ()) -> &'w ()>;
 
-/// Writes a sample, or a part of it, in XCDR2 and the native byte order. What builders are made of.
+/// Writes a sample, or a part of it, in XCDR2 and the native byte order. Builders hold one.
 ///
 /// A nested builder borrows the memory and has a position of its own, which comes back with [`Done`]: what a builder wrote
 /// that was dropped unfinished is overwritten.
@@ -36,7 +36,7 @@ pub struct Writer<'w> {
     brand: Brand<'w>,
 }
 
-/// What finishing a builder returns: nothing else makes one.
+/// The result of finishing a builder, which alone makes one.
 #[must_use = "it holds the length of the payload"]
 pub struct Done<'w, T> {
     position: usize,
@@ -45,7 +45,7 @@ pub struct Done<'w, T> {
 }
 
 impl<T> Done<'_, T> {
-    /// The length in octets of the payload so far, with its encapsulation header: of all of it when the outermost builder is
+    /// The length in bytes of the payload so far, with its encapsulation header: of all of it when the outermost builder is
     /// finished.
     #[must_use]
     #[allow(clippy::len_without_is_empty, reason = "a payload is never empty")]
@@ -72,7 +72,7 @@ impl<'w> Writer<'w> {
         Self::start(Memory::Vec(buffer))
     }
 
-    /// Writes over what is at `position` in `bytes`.
+    /// Overwrites `bytes` from `position`.
     #[inline]
     pub(crate) fn over(bytes: &'w mut [u8], position: usize) -> Self {
         Self { memory: Memory::Slice(bytes), position, depth: 0, is_whole: false, brand: PhantomData }
@@ -158,18 +158,18 @@ impl<'w> Writer<'w> {
 
     /// Writes a member of a mutable structure whose value is `octets`.
     #[inline(always)]
-    pub(crate) fn put_octets(&mut self, header: u32, has_length: bool, octets: &[u8]) -> Result<(), EncodeError> {
+    pub(crate) fn put_bytes(&mut self, header: u32, has_length: bool, bytes: &[u8]) -> Result<(), EncodeError> {
         self.align_word()?;
-        let len = u32::try_from(octets.len()).map_err(|_| EncodeError::TooLarge)?;
+        let len = u32::try_from(bytes.len()).map_err(|_| EncodeError::TooLarge)?;
         let heads = if has_length { 2 * size_of::<u32>() } else { size_of::<u32>() };
-        let end = self.position.checked_add(heads + octets.len()).ok_or(EncodeError::TooLarge)?;
+        let end = self.position.checked_add(heads + bytes.len()).ok_or(EncodeError::TooLarge)?;
         let member = self.memory.range_mut(self.position, end)?;
         let (heads, value) = member.split_at_mut(heads);
         let words = [header.to_ne_bytes(), len.to_ne_bytes()];
         for (at, word) in heads.chunks_exact_mut(size_of::<u32>()).zip(words) {
             at.copy_from_slice(&word);
         }
-        value.copy_from_slice(octets);
+        value.copy_from_slice(bytes);
         self.position = end;
         Ok(())
     }
@@ -188,7 +188,7 @@ impl<'w> Writer<'w> {
         Ok(Some(slice))
     }
 
-    /// Ends what was begun by this writer. The whole sample is padded, and gets its encapsulation header.
+    /// Ends the part or sample that this writer has begun. A whole sample is padded, and gets its encapsulation header.
     #[inline(always)]
     pub(crate) fn finish<T: DdsType>(mut self) -> Result<Done<'w, T>, FlatError> {
         if self.is_whole {
@@ -203,7 +203,7 @@ impl<'w> Writer<'w> {
 }
 
 impl Memory<'_> {
-    /// The octets from `start` to `end`, which a vector grows for.
+    /// The bytes from `start` to `end`, which a vector grows for.
     #[inline(always)]
     fn range_mut(&mut self, start: usize, end: usize) -> Result<&mut [u8], EncodeError> {
         let bytes = match self {

@@ -1,4 +1,4 @@
-//! What the compiler knows about the memory of a type.
+//! The layout of a type in memory, compared with its encoding.
 
 use core::marker::PhantomData;
 
@@ -14,23 +14,23 @@ pub struct Layout<T> {
     of: PhantomData<fn() -> T>,
 }
 
-/// A [`Layout`] without its type: what matters about a member of a structure.
+/// A [`Layout`] without its type: that of a member of a structure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemberLayout {
     pub(super) xcdr1: bool,
     pub(super) xcdr2: bool,
-    /// Whether any octets are a value: not so for a boolean.
+    /// Whether any bytes are a value: not so for a boolean.
     pub(super) any_bits: bool,
-    /// The greatest alignment of a primitive inside, in octets.
+    /// The greatest alignment of a primitive inside, in bytes.
     pub(super) alignment: usize,
 }
 
 /// A member of a structure where the compiler has placed it.
 #[derive(Clone, Copy, Debug)]
 pub struct PlacedMember {
-    /// From the start of the structure, in octets.
+    /// From the start of the structure, in bytes.
     pub(super) offset: usize,
-    /// In octets.
+    /// In bytes.
     pub(super) size: usize,
     pub(super) layout: MemberLayout,
 }
@@ -103,14 +103,14 @@ impl<T> Layout<T> {
         self.facts.is_plain(representation)
     }
 
-    /// Whether, moreover, all octets are valid, so that received ones can be borrowed as a value.
+    /// Whether, moreover, all bytes are valid, so that received ones can be borrowed as a value.
     #[must_use]
     pub const fn is_borrowable(&self, representation: Representation) -> bool {
         self.is_plain(representation) && self.facts.any_bits
     }
 }
 
-/// Numbers, and transparent wrappers of numbers: all their octets are initialized, and any are a value.
+/// Numbers, and transparent wrappers of numbers: all their bytes are initialized, and any are a value.
 macro_rules! number {
     ($($type:ty),*) => {$(
         impl Layout<$type> {
@@ -126,7 +126,7 @@ macro_rules! number {
 number!(u8, i8, u16, i16, u32, i32, u64, i64, f32, f64, Char8, Wchar);
 
 impl Layout<bool> {
-    /// A boolean's octet is 0 or 1 in memory and on the wire.
+    /// A boolean's byte is 0 or 1 in memory and on the wire.
     pub(crate) const BOOL: Self =
         Self::from_facts(MemberLayout { xcdr1: true, xcdr2: true, any_bits: false, alignment: 1 });
 }
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_structure_is_plain_when_nothing_lies_between_its_members() {
+    fn structure_without_padding_is_plain() {
         use Extensibility::{Appendable, Final, Mutable};
         assert_eq!(plain::<[u8; 9]>(Final, &[(0, 8, LONG), (8, 1, BYTE)]), (false, false), "size is not aligned");
         assert_eq!(plain::<[u64; 2]>(Final, &[(0, 8, LONG), (8, 1, BYTE)]), (false, false), "tail padding");

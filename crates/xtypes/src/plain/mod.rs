@@ -1,8 +1,8 @@
-//! Types whose memory is their encoding, so that encoding is one copy or none and received octets can be borrowed.
+//! Types whose memory is their encoding, so that encoding is one copy or none and received bytes can be borrowed.
 //!
-//! This is the only module of the crate with `unsafe` code. What it relies on is in [`Layout`], which only `unsafe`
+//! This is the only module of the crate with `unsafe` code. It relies on [`Layout`], which only `unsafe`
 //! code can construct. A structure gets its layout from the macro at the end of this file, which has the compiler check
-//! that nothing was left out: what the derive macro writes into the crates of users is safe code.
+//! that no member was left out: the derive macro writes safe code into the crates of users.
 #![allow(unsafe_code)]
 
 pub(crate) mod layout;
@@ -23,7 +23,7 @@ use crate::sink::Sink;
 use crate::types::DdsType;
 
 impl PlacedMember {
-    /// The member that `project` borrows, `offset` octets behind the start of a `T`. The type follows from `project`,
+    /// The member that `project` borrows, `offset` bytes behind the start of a `T`. The type follows from `project`,
     /// which is never called.
     #[must_use]
     pub const fn new<T, M: Member>(offset: usize, _project: fn(&T) -> &M) -> Self {
@@ -40,9 +40,9 @@ pub fn as_bytes<T: DdsType>(value: &T, representation: Representation) -> Option
 
 /// The value in a payload (with encapsulation header), without copying it.
 ///
-/// `None` when the type is not plain in the payload's representation or not every octet string is a value of it, when
+/// `None` when the type is not plain in the payload's representation or not every byte string is a value of it, when
 /// the byte order is not native, when the length is not that of the type, or when the body is not aligned for `T` in
-/// memory. [`decode`](crate::decode) then still reads the payload, or tells what is wrong with it.
+/// memory. [`decode`](crate::decode) then still reads the payload, or returns the error.
 #[must_use]
 pub fn view<T: DdsType>(payload: &[u8]) -> Option<&T> {
     let header = Encapsulation::parse(payload).ok()?;
@@ -58,12 +58,12 @@ pub fn view<T: DdsType>(payload: &[u8]) -> Option<&T> {
     if !fits || !pointer.is_aligned() {
         return None;
     }
-    // SAFETY: the pointer is aligned and followed by at least `size_of::<T>()` octets borrowed from `payload`. The
-    // layout says that any octets are a value of `T`.
+    // SAFETY: the pointer is aligned and followed by at least `size_of::<T>()` bytes borrowed from `payload`. The
+    // layout says that any bytes are a value of `T`.
     Some(unsafe { &*pointer })
 }
 
-/// The octets behind a payload of a plain value, so that wherever it lies in a buffer, the value can be aligned.
+/// The bytes behind a payload of a plain value, so that wherever it lies in a buffer, the value can be aligned.
 pub const ALIGNMENT_MAX: usize = 16;
 
 /// Why [`payload_len`] is `None` for a type: which member or attribute to change. `None` for a plain type.
@@ -80,7 +80,7 @@ pub fn payload_len<T: DdsType>(representation: Representation) -> Option<usize> 
 }
 
 /// Makes a payload (with encapsulation header) of a value in `buffer`, to be written through [`view_mut`], and tells where
-/// it begins. The value is whatever octets are there. `None` for a type that cannot be seen in place, and for a buffer
+/// it begins. The value is whatever bytes are there. `None` for a type that cannot be seen in place, and for a buffer
 /// smaller than [`payload_len`] and [`ALIGNMENT_MAX`] together.
 #[must_use]
 pub fn place<T: DdsType>(buffer: &mut [u8], representation: Representation) -> Option<usize> {
@@ -101,8 +101,8 @@ pub fn view_mut<T: DdsType>(payload: &mut [u8]) -> Option<&mut T> {
     let pointer = core::ptr::from_ref(view::<T>(payload)?);
     let offset = (pointer as usize).checked_sub(payload.as_ptr() as usize)?;
     let body = payload.get_mut(offset..offset.checked_add(size_of::<T>())?)?;
-    // SAFETY: `view` has found an aligned value of `T` at this very offset, and all octets of `body` are borrowed mutably
-    // from `payload`. The layout says that any octets are a value of `T`, and that a value has no octets that are not
+    // SAFETY: `view` has found an aligned value of `T` at this very offset, and all bytes of `body` are borrowed mutably
+    // from `payload`. The layout says that any bytes are a value of `T`, and that a value has no bytes that are not
     // initialized, so that none are left behind.
     Some(unsafe { &mut *body.as_mut_ptr().cast::<T>() })
 }
@@ -112,11 +112,11 @@ pub fn view_mut<T: DdsType>(payload: &mut [u8]) -> Option<&mut T> {
 fn bytes_of<T: DdsType>(values: &[T]) -> &[u8] {
     debug_assert!(T::LAYOUT.facts.xcdr1 || T::LAYOUT.facts.xcdr2);
     // SAFETY: every caller checked that the layout is plain: primitives follow each other without padding, so all
-    // octets are initialized, and there is no interior mutability in them.
+    // bytes are initialized, and there is no interior mutability in them.
     unsafe { core::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
 }
 
-/// Whether values of `T` in XCDR2 in this byte order, `offset` octets behind the alignment origin, can be borrowed, where they
+/// Whether values of `T` in XCDR2 in this byte order, `offset` bytes behind the alignment origin, can be borrowed, where they
 /// are aligned in memory.
 #[inline]
 pub(crate) fn is_borrowable_at<T: DdsType>(endianness: Endianness, offset: usize) -> bool {
@@ -126,13 +126,13 @@ pub(crate) fn is_borrowable_at<T: DdsType>(endianness: Endianness, offset: usize
         && offset.is_multiple_of(layout.align(Representation::Xcdr2))
 }
 
-/// The values whose memory `bytes` are: `None` when any octets are not values of `T`, when they are not aligned for it or
+/// The values whose memory `bytes` are: `None` when any bytes are not values of `T`, when they are not aligned for it or
 /// not a whole number of values.
 #[inline]
 pub(crate) fn slice_of<T: DdsType>(bytes: &[u8]) -> Option<&[T]> {
     let count = slice_len::<T>(bytes)?;
-    // SAFETY: the pointer is aligned and followed by `count` times `size_of::<T>()` octets borrowed from `bytes`. The layout
-    // says that any octets are a value of `T`.
+    // SAFETY: the pointer is aligned and followed by `count` times `size_of::<T>()` bytes borrowed from `bytes`. The layout
+    // says that any bytes are a value of `T`.
     Some(unsafe { core::slice::from_raw_parts(bytes.as_ptr().cast(), count) })
 }
 
@@ -140,7 +140,7 @@ pub(crate) fn slice_of<T: DdsType>(bytes: &[u8]) -> Option<&[T]> {
 #[inline]
 pub(crate) fn slice_of_mut<T: DdsType>(bytes: &mut [u8]) -> Option<&mut [T]> {
     let count = slice_len::<T>(bytes)?;
-    // SAFETY: as in `slice_of`, borrowed mutably. A value of `T` has no octets that are not initialized, as its layout says,
+    // SAFETY: as in `slice_of`, borrowed mutably. A value of `T` has no bytes that are not initialized, as its layout says,
     // so that none are left behind.
     Some(unsafe { core::slice::from_raw_parts_mut(bytes.as_mut_ptr().cast(), count) })
 }
@@ -167,7 +167,7 @@ pub(crate) fn encoded<'v, T: DdsType, S: Sink>(values: &'v [T], encoder: &Encode
     fits.then(|| bytes_of(values))
 }
 
-/// The octets of the next `count` values, when they are the values' memory, whatever octets they are.
+/// The bytes of the next `count` values, when they are the values' memory, whatever bytes they are.
 #[inline]
 fn encoded_bytes<'a, T: DdsType>(decoder: &mut Decoder<'a>, count: usize) -> Option<&'a [u8]> {
     let (layout, representation) = (T::LAYOUT.facts, decoder.representation());
@@ -186,16 +186,16 @@ fn encoded_bytes<'a, T: DdsType>(decoder: &mut Decoder<'a>, count: usize) -> Opt
 #[inline]
 pub(crate) fn decoded<T: DdsType>(decoder: &mut Decoder<'_>) -> Option<T> {
     let bytes = encoded_bytes::<T>(decoder, 1)?;
-    // SAFETY: `bytes` are `size_of::<T>()` octets, and the layout says that any octets are a value of `T`.
+    // SAFETY: `bytes` are `size_of::<T>()` bytes, and the layout says that any bytes are a value of `T`.
     Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
 }
 
-/// The value at the front of `octets`, which XCDR2 aligns to four: `None` unless any octets are a value in memory.
+/// The value at the front of `octets`, which XCDR2 aligns to four: `None` unless any bytes are a value in memory.
 #[inline]
 #[must_use]
-pub fn front<T: DdsType>(octets: &[u8]) -> Option<T> {
-    let bytes = octets.get(..size_of::<T>()).filter(|_| T::LAYOUT.is_borrowable(Representation::Xcdr2))?;
-    // SAFETY: `bytes` are `size_of::<T>()` octets, and the layout says that any octets are a value of `T`.
+pub fn front<T: DdsType>(bytes: &[u8]) -> Option<T> {
+    let bytes = bytes.get(..size_of::<T>()).filter(|_| T::LAYOUT.is_borrowable(Representation::Xcdr2))?;
+    // SAFETY: `bytes` are `size_of::<T>()` bytes, and the layout says that any bytes are a value of `T`.
     Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
 }
 
@@ -218,7 +218,7 @@ pub(crate) fn decoded_shared<T: DdsType>(decoder: &mut Decoder<'_>) -> Option<Ar
 pub(crate) fn decoded_vec<T: DdsType>(decoder: &mut Decoder<'_>, count: usize) -> Option<Vec<T>> {
     let bytes = encoded_bytes::<T>(decoder, count)?;
     let mut values = Vec::<T>::with_capacity(count);
-    // SAFETY: the vector has room for `count` values, which `bytes` are, as any octets are values of `T`.
+    // SAFETY: the vector has room for `count` values, which `bytes` are, as any bytes are values of `T`.
     unsafe {
         core::ptr::copy_nonoverlapping(bytes.as_ptr(), values.as_mut_ptr().cast::<u8>(), bytes.len());
         values.set_len(count);
@@ -231,7 +231,7 @@ pub(crate) fn decoded_vec<T: DdsType>(decoder: &mut Decoder<'_>, count: usize) -
 pub(crate) fn decoded_array<T: DdsType, const N: usize>(decoder: &mut Decoder<'_>) -> Option<[T; N]> {
     let bytes = encoded_bytes::<T>(decoder, N)?;
     let mut values = MaybeUninit::<[T; N]>::uninit();
-    // SAFETY: `bytes` are `size_of::<[T; N]>()` octets, and any octets are values of `T`.
+    // SAFETY: `bytes` are `size_of::<[T; N]>()` bytes, and any bytes are values of `T`.
     unsafe {
         core::ptr::copy_nonoverlapping(bytes.as_ptr(), values.as_mut_ptr().cast::<u8>(), bytes.len());
         Some(values.assume_init())
@@ -266,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_is_made_in_place() {
+    fn value_placed_in_a_buffer_equals_its_encoding() {
         for representation in [Representation::Xcdr1, Representation::Xcdr2] {
             for shift in 0..9 {
                 let mut memory = [0xa5_u8; 64];
@@ -283,6 +283,6 @@ mod tests {
             }
         }
         assert_eq!(place::<[u16; 3]>(&mut [0; 11], Representation::Xcdr1), None);
-        assert_eq!(payload_len::<bool>(Representation::Xcdr1), None, "not all octets are a boolean");
+        assert_eq!(payload_len::<bool>(Representation::Xcdr1), None, "not all bytes are a boolean");
     }
 }

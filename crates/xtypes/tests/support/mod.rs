@@ -10,7 +10,7 @@ pub(crate) const ENCODINGS: [(Representation, Endianness); 4] = [
     (Representation::Xcdr2, Endianness::Little),
 ];
 
-/// The octets of hexadecimal digits; white space is ignored.
+/// The bytes of hexadecimal digits; white space is ignored.
 pub(crate) fn bytes(hex: &str) -> Vec<u8> {
     let digits: Vec<u8> = hex.chars().filter_map(|c| c.to_digit(16)).map(|digit| digit as u8).collect();
     assert!(digits.len().is_multiple_of(2), "odd number of digits");
@@ -24,7 +24,7 @@ pub(crate) fn payload<T: DdsType>(value: &T, representation: Representation, end
     assert_eq!(len, buffer.len());
     assert_eq!(len % 4, 0);
     if let Some(max) = T::MAX_SIZE {
-        assert!(len <= max, "{len} octets, at most {max} announced");
+        assert!(len <= max, "{len} bytes, at most {max} announced");
     }
     buffer
 }
@@ -37,7 +37,7 @@ pub(crate) fn key_payload<T: DdsType>(value: &T, representation: Representation,
     buffer
 }
 
-/// Turns the octets that proptest generates (and shrinks) into values; zero when they run out.
+/// Turns the bytes that proptest generates (and shrinks) into values; zero when they run out.
 pub(crate) struct Source<'s>(pub(crate) &'s [u8]);
 
 impl Source<'_> {

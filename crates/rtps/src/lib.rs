@@ -18,7 +18,6 @@ pub mod history;
 pub mod id;
 pub mod limits;
 pub mod locator;
-#[cfg_attr(not(test), expect(dead_code))]
 mod min_tree;
 #[cfg(test)]
 mod pair;

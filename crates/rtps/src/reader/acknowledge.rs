@@ -38,8 +38,7 @@ impl Reader {
             false => !proxy.postpone_answer(rx.now),
         };
         if is_answered {
-            proxy.owes_acknack = true;
-            self.any_owed = true;
+            self.owe_acknack(index);
         }
     }
 
@@ -75,8 +74,7 @@ impl Reader {
         proxy.reassembly.announce(heartbeat.sequence_number, heartbeat.last, rx.now, proxy.tolerance);
         proxy.schedule_pause(rx.now);
         if proxy.lack(heartbeat.sequence_number, rx.now) != Lack::Nothing {
-            proxy.owes_acknack = true;
-            self.any_owed = true;
+            self.owe_acknack(index);
         }
     }
 
@@ -116,23 +114,24 @@ impl Reader {
     #[must_use]
     #[inline]
     pub const fn has_transmit(&self) -> bool {
-        self.any_owed
+        !self.owing.is_empty()
     }
 
     /// Hands over acknowledgements and requests for repair, appending to `out`. Says whether there were any.
     pub fn poll_transmit(&mut self, now: Instant, out: &mut TransmitBatch) -> bool {
-        if !core::mem::take(&mut self.any_owed) {
-            return false;
-        }
         let before = out.len();
-        for index in 0..self.writers.len() {
-            let Some(proxy) = self.writers.get_mut(index) else { break };
+        let mut owing = core::mem::take(&mut self.owing);
+        for index in owing.drain(..).map(|index| index as usize) {
+            let Some(proxy) = self.writers.get_mut(index) else { continue };
+            proxy.is_listed_owing = false;
             if core::mem::take(&mut proxy.owes_acknack) {
                 self.put_acknack(now, index, out);
             } else if proxy.preemptive_acknack_due(now) {
                 self.put_preemptive_acknack(now, index, out);
             }
+            self.file_timer(index);
         }
+        self.owing = owing;
         out.len() > before
     }
 

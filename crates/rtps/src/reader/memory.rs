@@ -84,6 +84,7 @@ impl Reader {
         let is_given_up = victim.evict_one(after, &mut self.pool);
         self.counters.memory_limited += u64::from(is_given_up);
         self.update_memory_charge(index);
+        self.file_timer(index);
         is_given_up
     }
 

@@ -34,6 +34,7 @@ use crate::id::{Guid, KeyHash};
 use crate::limits::{
     COPY_PAYLOAD_MAX, MATCHES_MAX, MEMORY_PER_READER_MAX, MEMORY_PER_WRITER_MAX, POOL_BYTES_MAX, SAMPLE_BYTES_MAX,
 };
+use crate::min_tree::MinTree;
 use crate::payload::{BufferPool, Payload};
 use crate::seq::{Count, SequenceNumber};
 use crate::time::{Instant, Span, Timestamp, sooner};
@@ -151,7 +152,7 @@ pub enum SampleLostReason {
 }
 
 /// Why a reader wants to be called at an instant.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum ReaderTimer {
     /// A writer has not been heard yet.
     PreemptiveAckNack,
@@ -216,6 +217,12 @@ pub struct Waiting {
     pub bytes: usize,
 }
 
+/// The index of no writer.
+const NO_WRITER: usize = usize::MAX;
+
+/// The greatest of all timers at one instant.
+const LAST_TIMER: ReaderTimer = ReaderTimer::Deadline;
+
 /// One RTPS reader.
 #[derive(Debug)]
 pub struct Reader {
@@ -224,14 +231,20 @@ pub struct Reader {
     pool: BufferPool,
     writers: Vec<WriterProxy>,
     by_guid: HashMap<Guid, usize, foldhash::quality::FixedState>,
-    last_hit: usize,
+    /// The writer that was last heard. Its timer is not among `timers`: it changes with nearly every message.
+    current: usize,
+    /// The first timer of every other writer.
+    timers: MinTree<(Instant, ReaderTimer)>,
+    /// Writers whose timers are due, while they are handled.
+    due: Vec<u32>,
     next_slot: u32,
     deadline: DeadlineTracker,
     /// Counts run on across writers and matches, so that a writer that still knows an earlier match does not take new
     /// acknowledgements for old ones.
     acknack_count: Count,
     nack_frag_count: Count,
-    any_owed: bool,
+    /// The writers that are to be sent an ACKNACK, each once.
+    owing: Vec<u32>,
     /// A sample waits because the cache had no room for it.
     stalled: bool,
     data_available: bool,
@@ -252,12 +265,14 @@ impl Reader {
             pool: BufferPool::new(POOL_BYTES_MAX),
             writers: Vec::new(),
             by_guid: HashMap::with_hasher(foldhash::quality::FixedState::with_seed(seed)),
-            last_hit: 0,
+            current: NO_WRITER,
+            timers: MinTree::default(),
+            due: Vec::new(),
             next_slot: 0,
             deadline: DeadlineTracker::new(config.deadline, seed),
             acknack_count: Count(0),
             nack_frag_count: Count(0),
-            any_owed: false,
+            owing: Vec::new(),
             stalled: false,
             data_available: false,
             typical_bytes: 0,
@@ -327,8 +342,10 @@ impl Reader {
         self.next_slot = self.next_slot.wrapping_add(1);
         proxy.schedule_preemptive_acknack(now);
         proxy.renew_liveliness(now);
-        self.by_guid.insert(guid, self.writers.len());
+        let index = self.writers.len();
+        self.by_guid.insert(guid, index);
         self.writers.push(proxy);
+        self.file_timer(index);
         self.events.push_back(ReaderEvent::WriterAlive(guid));
         true
     }
@@ -336,10 +353,16 @@ impl Reader {
     /// The writer is gone. Says whether it was known.
     pub fn unmatch_writer(&mut self, now: Instant, wall: Timestamp, writer: Guid) -> bool {
         let Some(index) = self.by_guid.remove(&writer) else { return false };
+        self.leave_current();
         let mut proxy = self.writers.swap_remove(index);
+        let last = self.writers.len();
         if let Some(moved) = self.writers.get(index) {
             self.by_guid.insert(moved.info.guid, index);
         }
+        self.owing.retain(|owing| *owing as usize != index);
+        self.owing.iter_mut().filter(|owing| **owing as usize == last).for_each(|owing| *owing = index as u32);
+        self.timers.set(last, None);
+        self.file_timer(index);
         proxy.release(&mut self.pool);
         proxy.info.memory.recharge(proxy.charged, 0);
         self.held_bytes = self.held_bytes.saturating_sub(proxy.charged);
@@ -462,6 +485,7 @@ impl Reader {
         for index in 0..self.writers.len() {
             self.drain(now, wall, index);
             self.update_memory_charge(index);
+            self.file_timer(index);
         }
     }
 
@@ -502,7 +526,11 @@ impl Reader {
     /// Time has passed. Says whether there may be room by that for what had to wait for it: whoever hands over, and was refused or
     /// has something to acknowledge, looks again then, as after [`Self::resume`].
     pub fn handle_timeout(&mut self, now: Instant, wall: Timestamp) -> bool {
-        self.check_liveliness(now, wall);
+        self.leave_current();
+        let mut due = core::mem::take(&mut self.due);
+        due.clear();
+        self.timers.positions_up_to((now, LAST_TIMER), &mut due);
+        self.check_liveliness(now, wall, &due);
         let makes_room = self.cache.next_timeout().is_some_and(|at| at <= now);
         let released = self.cache.handle_timeout(now, &mut self.pool);
         self.count_released(released);
@@ -518,13 +546,17 @@ impl Reader {
                 self.deadline.forget(&instance);
             }
         }
-        for writer in &mut self.writers {
+        for &index in &due {
+            let index = index as usize;
+            let Some(writer) = self.writers.get_mut(index) else { continue };
             if writer.handle_timeout(now) {
-                writer.owes_acknack = true;
-                self.any_owed = true;
+                self.owe_acknack(index);
+            } else if writer.preemptive_acknack_due(now) {
+                self.list_owing(index);
             }
-            self.any_owed |= writer.preemptive_acknack_due(now);
+            self.file_timer(index);
         }
+        self.due = due;
         goes_on
     }
 
@@ -532,13 +564,13 @@ impl Reader {
     #[must_use]
     pub fn poll_timeout(&self) -> Option<(Instant, ReaderTimer)> {
         let mut next = None;
-        for writer in &self.writers {
-            sooner(&mut next, writer.next_preemptive_acknack, ReaderTimer::PreemptiveAckNack);
-            sooner(&mut next, writer.ask_again_at(), ReaderTimer::Repair);
-            sooner(&mut next, writer.next_pause(), ReaderTimer::Repair);
-            let mortal = writer.alive && writer.alive_until < Instant::FAR_FUTURE;
-            sooner(&mut next, mortal.then_some(writer.alive_until), ReaderTimer::Liveliness);
-        }
+        let timers = [self.timers.min(), self.writers.get(self.current).and_then(WriterProxy::next_timer)];
+        timers.into_iter().flatten().for_each(|(at, timer)| sooner(&mut next, Some(at), timer));
+        debug_assert_eq!(
+            next.map(|(at, _)| at),
+            self.writers.iter().filter_map(|writer| Some(writer.next_timer()?.0)).min(),
+            "the timer at hand is the first of all writers"
+        );
         sooner(&mut next, self.cache.next_timeout(), ReaderTimer::Cache);
         sooner(&mut next, self.deadline.next_deadline(), ReaderTimer::Deadline);
         next
@@ -575,8 +607,9 @@ impl Reader {
     }
 
     /// Writers that were not heard of within their lease give up their instances.
-    fn check_liveliness(&mut self, now: Instant, wall: Timestamp) {
-        for proxy in &mut self.writers {
+    fn check_liveliness(&mut self, now: Instant, wall: Timestamp, due: &[u32]) {
+        for &index in due {
+            let Some(proxy) = self.writers.get_mut(index as usize) else { continue };
             if proxy.alive && proxy.alive_until <= now {
                 proxy.alive = false;
                 proxy.alive_until = Instant::FAR_FUTURE;
@@ -586,12 +619,48 @@ impl Reader {
         }
     }
 
+    /// The index of a writer, which becomes the current one: the caller may change its timers.
     fn find(&mut self, writer: Guid) -> Option<usize> {
-        if self.writers.get(self.last_hit).is_some_and(|w| w.info.guid == writer) {
-            return Some(self.last_hit);
+        if self.writers.get(self.current).is_some_and(|w| w.info.guid == writer) {
+            return Some(self.current);
         }
-        self.last_hit = *self.by_guid.get(&writer)?;
-        Some(self.last_hit)
+        let index = *self.by_guid.get(&writer)?;
+        self.leave_current();
+        self.timers.set(index, None);
+        self.current = index;
+        Some(index)
+    }
+
+    /// Files the timer of the current writer, so that the timers of all writers are in `timers`.
+    fn leave_current(&mut self) {
+        let index = core::mem::replace(&mut self.current, NO_WRITER);
+        self.file_timer(index);
+    }
+
+    /// To be called when the timers of a writer have changed that may not be the current one.
+    fn file_timer(&mut self, index: usize) {
+        if index != self.current
+            && let Some(writer) = self.writers.get(index)
+        {
+            self.timers.set(index, writer.next_timer());
+        }
+    }
+
+    /// The reader owes a writer an ACKNACK.
+    fn owe_acknack(&mut self, index: usize) {
+        if let Some(writer) = self.writers.get_mut(index) {
+            writer.owes_acknack = true;
+            self.list_owing(index);
+        }
+    }
+
+    /// Has [`Self::poll_transmit`] look at a writer.
+    fn list_owing(&mut self, index: usize) {
+        if let Some(writer) = self.writers.get_mut(index)
+            && !core::mem::replace(&mut writer.is_listed_owing, true)
+        {
+            self.owing.push(index as u32);
+        }
     }
 
     fn admit(&mut self, writer: Guid) -> Option<usize> {
@@ -688,9 +757,8 @@ impl Reader {
                     proxy.next = number.next();
                 }
                 self.drain(now, wall, index);
-                if let Some(proxy) = self.writers.get_mut(index).filter(|proxy| proxy.may_answer_now()) {
-                    proxy.owes_acknack = true;
-                    self.any_owed = true;
+                if self.writers.get(index).is_some_and(WriterProxy::may_answer_now) {
+                    self.owe_acknack(index);
                 }
             }
             Err(refused) => self.stall(index, number, refused),

@@ -11,14 +11,14 @@ use crate::locator::Locator;
 use crate::payload::{BufferPool, Payload};
 use crate::round_trip::RoundTrip;
 use crate::seq::{Count, SET_BITS_MAX, SequenceNumber};
-use crate::time::{Instant, Span};
+use crate::time::{Instant, Span, sooner};
 use crate::vendor::{Quirks, VendorId};
 use crate::wire::DataFrag;
 
-use super::SampleMeta;
 use super::memory::MemoryAccount;
 use super::reassembly::Reassembly;
 use super::reordering::{Reach, Tolerance};
+use super::{ReaderTimer, SampleMeta};
 
 /// A remote writer that discovery has found to match.
 #[derive(Clone, Debug)]
@@ -80,6 +80,8 @@ pub(super) struct WriterProxy {
     pub(super) alive_until: Instant,
     last_heartbeat: Option<Count>,
     pub(super) owes_acknack: bool,
+    /// Whether it is among the writers that are to be sent an ACKNACK.
+    pub(super) is_listed_owing: bool,
     /// How often the writer was asked to speak up before it was heard.
     pub(super) preemptive_acknacks: u32,
     pub(super) next_preemptive_acknack: Option<Instant>,
@@ -144,6 +146,7 @@ impl WriterProxy {
             alive_until: Instant::FAR_FUTURE,
             last_heartbeat: None,
             owes_acknack: false,
+            is_listed_owing: false,
             preemptive_acknacks: 0,
             next_preemptive_acknack: None,
             asked: None,
@@ -463,9 +466,15 @@ impl WriterProxy {
         self.next_pause = fragments.into_iter().chain(samples).chain(self.answer_at).min();
     }
 
-    /// When what may be under way now counts as lost.
-    pub(super) const fn next_pause(&self) -> Option<Instant> {
-        self.next_pause
+    /// The first of the writer's timers.
+    pub(super) fn next_timer(&self) -> Option<(Instant, ReaderTimer)> {
+        let mut next = None;
+        sooner(&mut next, self.next_preemptive_acknack, ReaderTimer::PreemptiveAckNack);
+        sooner(&mut next, self.ask_again_at(), ReaderTimer::Repair);
+        sooner(&mut next, self.next_pause, ReaderTimer::Repair);
+        let is_mortal = self.alive && self.alive_until < Instant::FAR_FUTURE;
+        sooner(&mut next, is_mortal.then_some(self.alive_until), ReaderTimer::Liveliness);
+        next
     }
 
     /// Whether there is something to say: because what was under way should have come, because what was asked for has not,

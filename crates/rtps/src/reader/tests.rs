@@ -665,3 +665,125 @@ fn a_sample_nobody_has_written_starts_no_endless_exchange() {
     pair.run(Span::from_secs(10));
     assert_eq!(pair.sent.len(), 2);
 }
+
+/// A reader of many writers with a lease, and what each of them has sent.
+fn reader_of(writers: u32) -> Reader {
+    let mut config = ReaderConfig::new(reader_guid(0));
+    config.reliable = true;
+    config.cache.history = HistoryKind::KeepAll;
+    let mut reader = Reader::new(config);
+    for n in 0..writers {
+        let writer = MatchedWriter { liveliness_lease: Span::from_secs(1), ..matched_writer(one_of_many(n)) };
+        assert!(reader.match_writer(Instant(u64::from(n)), writer));
+    }
+    reader
+}
+
+fn one_of_many(n: u32) -> Guid {
+    Guid::new(GuidPrefix([7; 12]), EntityId::user_writer(n, false))
+}
+
+fn data_of(writer: Guid, number: i64) -> Data<'static> {
+    Data {
+        reader: reader_guid(0).entity,
+        writer: writer.entity,
+        sequence_number: SequenceNumber(number),
+        inline_qos: None,
+        payload: Payload::Data(&[0; 8]),
+        non_standard_payload: false,
+    }
+}
+
+fn heartbeat_of(writer: Guid, count: u32, last: i64) -> Heartbeat {
+    Heartbeat {
+        reader: reader_guid(0).entity,
+        writer: writer.entity,
+        first: SequenceNumber(1),
+        last: SequenceNumber(last),
+        count: Count(count as i32),
+        is_final: false,
+        liveliness: false,
+        group: None,
+    }
+}
+
+fn at(now: u64) -> Reception<'static> {
+    Reception { now: Instant(now), wall: Timestamp::INVALID, buffer: None, source: crate::pair::NOWHERE }
+}
+
+#[test]
+fn sample_of_one_among_many_writers_costs_logarithmic_timer_work() {
+    const WRITERS: u32 = 1000;
+    let mut reader = reader_of(WRITERS);
+    for n in 0..WRITERS {
+        reader.handle_heartbeat(&at(2000), one_of_many(n), &heartbeat_of(one_of_many(n), 1, 0));
+    }
+    let mut out = TransmitBatch::default();
+    reader.poll_transmit(Instant(2000), &mut out);
+    reader.timers.take_visited();
+    for number in 1..5 {
+        for n in 0..WRITERS {
+            let now = 3000 + number as u64 * 10_000 + u64::from(n);
+            reader.handle_data(&at(now), one_of_many(n), PLAIN, &data_of(one_of_many(n), number));
+            assert!(reader.timers.take_visited() <= 2 * 10);
+            assert!(reader.poll_timeout().is_some());
+            assert!(!reader.poll_transmit(Instant(now), &mut out));
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+enum TimerStep {
+    Match(u32),
+    Unmatch(u32),
+    Data(u32, i64),
+    Heartbeat(u32, i64),
+    Pass(u64),
+    Transmit,
+    Resume,
+}
+
+proptest! {
+    #[test]
+    fn first_timer_and_owed_writers_equal_those_of_a_walk(steps in proptest::collection::vec(prop_oneof![
+        1 => (0_u32..6).prop_map(TimerStep::Match),
+        1 => (0_u32..6).prop_map(TimerStep::Unmatch),
+        4 => (0_u32..6, 1_i64..12).prop_map(|(writer, number)| TimerStep::Data(writer, number)),
+        3 => (0_u32..6, 0_i64..12).prop_map(|(writer, last)| TimerStep::Heartbeat(writer, last)),
+        3 => (1_u64..400_000_000).prop_map(TimerStep::Pass),
+        2 => Just(TimerStep::Transmit),
+        1 => Just(TimerStep::Resume),
+    ], 0..80)) {
+        let mut reader = reader_of(4);
+        let (mut now, mut count) = (10_u64, 0);
+        for step in steps {
+            match step {
+                TimerStep::Match(n) => {
+                    let writer = MatchedWriter { liveliness_lease: Span::from_secs(1), ..matched_writer(one_of_many(n)) };
+                    reader.match_writer(Instant(now), writer);
+                }
+                TimerStep::Unmatch(n) => _ = reader.unmatch_writer(Instant(now), Timestamp::INVALID, one_of_many(n)),
+                TimerStep::Data(n, number) => {
+                    reader.handle_data(&at(now), one_of_many(n), PLAIN, &data_of(one_of_many(n), number));
+                }
+                TimerStep::Heartbeat(n, last) => {
+                    count += 1;
+                    reader.handle_heartbeat(&at(now), one_of_many(n), &heartbeat_of(one_of_many(n), count, last));
+                }
+                TimerStep::Pass(span) => {
+                    now += span;
+                    reader.handle_timeout(Instant(now), Timestamp::INVALID);
+                }
+                TimerStep::Transmit => _ = reader.poll_transmit(Instant(now), &mut TransmitBatch::default()),
+                TimerStep::Resume => reader.resume(Instant(now), Timestamp::INVALID),
+            }
+            let walked = reader.writers.iter().filter_map(|writer| Some(writer.next_timer()?.0)).min();
+            prop_assert_eq!(reader.poll_timeout().map(|(at, _)| at), walked);
+            let mut owing = reader.owing.clone();
+            owing.sort_unstable();
+            let listed = (0..).zip(&reader.writers).filter(|(_, writer)| writer.is_listed_owing);
+            prop_assert_eq!(owing, listed.map(|(index, _)| index).collect::<Vec<u32>>());
+            prop_assert!(reader.writers.iter().all(|writer| writer.is_listed_owing || !writer.owes_acknack));
+        }
+    }
+}

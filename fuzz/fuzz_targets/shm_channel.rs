@@ -52,7 +52,7 @@ impl Page {
             Self::Ring => "memfd:peregrine-ring",
             Self::Holds => "memfd:peregrine-holds",
             Self::Sleeper => "memfd:peregrine-sleeper",
-            Self::Bells => "memfd:peregrine-bells",
+            Self::Bells => "memfd:peregrine-doorbells",
             Self::Samples => "memfd:peregrine-samples",
         }
     }

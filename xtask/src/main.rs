@@ -1,10 +1,12 @@
-//! `cargo xtask`: every check of the project as one command, and each of them alone.
+//! `cargo xtask`: runs the checks of the project, all of them or one at a time.
 //!
-//! `cargo xtask test` is the whole of continuous integration; `.ci/run` only calls it.
+//! `cargo xtask test` runs all of continuous integration; `.ci/run` only calls this command.
 
 #![forbid(unsafe_code)]
 
 mod bench;
+mod hunt;
+mod outcome;
 mod peers;
 mod prerequisites;
 mod process;
@@ -52,6 +54,7 @@ fn dispatch(words: &[&str]) -> Result<()> {
         ["bench", "instructions"] => bench::instructions(&workspace),
         ["bench", "agreement"] => bench::agreement(&workspace),
         ["bench", "recorder"] => bench::recorder(&workspace),
+        ["tidy", "--shrink"] => tidy::shrink(&workspace),
         ["sanitize"] => sanitize::sanitize(&workspace),
         ["peers"] => peers::build(&workspace).map(|_| ()),
         [name] => match STAGES.iter().find(|stage| stage.name == *name) {
@@ -64,17 +67,18 @@ fn dispatch(words: &[&str]) -> Result<()> {
 
 fn print_usage() {
     println!("usage: cargo xtask <task>\n");
-    println!("  {:<26} every stage below, in this order; the first failure stops", "test");
+    println!("  {:<26} run every stage below, in this order, up to the first failure", "test");
     for stage in STAGES {
         println!("    {:<24} {}", stage.name, stage.about);
     }
-    println!("  {:<26} what the stages need from the system, and whether it is there", "prerequisites");
-    println!("  {:<26} install what is missing (Debian, as root)", "prerequisites --install");
-    println!("  {:<26} speed as ratios to raw UDP sockets; fails never because something is slow", "bench floor");
-    println!("  {:<26} the same for shared memory, zero copy and one process", "bench shared-memory");
-    println!("  {:<26} instructions per sample, by part, function and file; takes valgrind", "bench instructions");
-    println!("  {:<26} whether perftest's raw UDP agrees with an independent ping-pong in C", "bench agreement");
-    println!("  {:<26} what measuring itself costs: the clock, the recorder, the patterns", "bench recorder");
-    println!("  {:<26} shared memory under the address and thread sanitizers; takes nightly", "sanitize");
+    println!("  {:<26} remove solved entries from the lists of allowed cycles and sentences", "tidy --shrink");
+    println!("  {:<26} list the system packages that the stages need, and their state", "prerequisites");
+    println!("  {:<26} install the missing packages (Debian, as root)", "prerequisites --install");
+    println!("  {:<26} measure speed as ratios to raw UDP sockets; slowness is no failure", "bench floor");
+    println!("  {:<26} measure shared memory, zero copy and one process in the same way", "bench shared-memory");
+    println!("  {:<26} count instructions per sample by part, function and file; needs valgrind", "bench instructions");
+    println!("  {:<26} compare perftest's raw UDP with an independent ping-pong in C", "bench agreement");
+    println!("  {:<26} measure the cost of the clock, the recorder and the patterns", "bench recorder");
+    println!("  {:<26} run shared memory under the address and thread sanitizers; needs nightly", "sanitize");
     println!("  {:<26} build the interoperability peers into target/interop", "peers");
 }

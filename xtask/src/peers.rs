@@ -12,7 +12,7 @@ use anyhow::{Context, Result};
 use crate::process::run;
 use crate::workspace::Workspace;
 
-/// Of the peer that is ours: optimised, with every check left in.
+/// The profile of Peregrine's own peer: optimised, with all checks enabled.
 const PROFILE: &str = "checked";
 const CYCLONE_WHEEL: &str = "cyclonedds==11.0.1";
 
@@ -79,7 +79,7 @@ fn cyclone_python(sources: &Path, out: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Cargo knows what is fresh.
+/// Always runs cargo, which rebuilds only outdated parts.
 fn peregrine(workspace: &Workspace, out: &Path) -> Result<()> {
     run(Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into())).current_dir(workspace.root()).args([
         "build",
@@ -102,7 +102,7 @@ fn is_fresh(product: &Path, sources: &[&Path]) -> bool {
     sources.iter().all(|source| modified(source).is_some_and(|changed| changed < built))
 }
 
-/// For a folder, the newest of the files directly in it.
+/// For a folder, the time of its newest direct file.
 fn modified(path: &Path) -> Option<SystemTime> {
     if path.is_dir() {
         let entries = fs::read_dir(path).ok()?;

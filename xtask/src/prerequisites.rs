@@ -1,4 +1,4 @@
-//! What the stages need from the system: shown, and installed on Debian as root.
+//! System packages and tools that the stages need: lists them, and installs them on Debian as root.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::process::{output, run, succeeds};
 
-/// A Debian 12 package and what it is for.
+/// A Debian 12 package and its purpose.
 struct SystemPackage {
     name: &'static str,
     purpose: &'static str,
@@ -32,7 +32,7 @@ const SYSTEM_PACKAGES: &[SystemPackage] = &[
 
 const CARGO_FUZZ: &str = "cargo-fuzz";
 
-/// Prints each prerequisite and whether it is there.
+/// Prints the state of each prerequisite.
 pub(crate) fn list() -> Result<()> {
     for package in SYSTEM_PACKAGES {
         let state = if is_installed(package.name) { "installed" } else { "missing" };
@@ -45,7 +45,7 @@ pub(crate) fn list() -> Result<()> {
     Ok(())
 }
 
-/// Installs the missing Debian packages as root; otherwise fails and says what to run.
+/// Installs the missing Debian packages as root; otherwise the error contains the command to run.
 pub(crate) fn ensure() -> Result<()> {
     let missing: Vec<&str> =
         SYSTEM_PACKAGES.iter().map(|package| package.name).filter(|name| !is_installed(name)).collect();
@@ -66,7 +66,7 @@ pub(crate) fn ensure() -> Result<()> {
     apt_get(&words)
 }
 
-/// The nightly toolchain, installed when it is missing.
+/// Installs the nightly toolchain unless it is present.
 pub(crate) fn ensure_nightly() -> Result<()> {
     if has_nightly() {
         return Ok(());
@@ -75,7 +75,7 @@ pub(crate) fn ensure_nightly() -> Result<()> {
         .context("fuzzing and sanitizers need the nightly toolchain")
 }
 
-/// The nightly toolchain and cargo-fuzz, installed when they are missing.
+/// Installs the nightly toolchain and cargo-fuzz unless they are present.
 pub(crate) fn ensure_cargo_fuzz() -> Result<()> {
     ensure_nightly()?;
     if !has_cargo_fuzz() {

@@ -1,4 +1,4 @@
-//! Running other programs: shown before they start, bounded in time, and an error that names the command.
+//! Starts other programs: prints each command, bounds its duration, and names it in errors.
 
 use std::env;
 use std::ffi::OsStr;
@@ -10,15 +10,15 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// Longer than any stage takes on two cores, shorter than the limit that a CI job has in total.
+/// Longer than any stage takes on two cores, shorter than the total limit of a CI job.
 const LIMIT: Duration = Duration::from_secs(30 * 60);
 
-/// Prints the command, runs it with inherited output, and fails when it fails or outlives the limit.
+/// Prints the command and runs it with inherited output. Fails when the command fails or exceeds the limit.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let line = render(command);
     println!("$ {line}");
     command.stdin(Stdio::null());
-    // At a terminal the children stay in its foreground group, so that Ctrl-C reaches them.
+    // At a terminal, children stay in the foreground group, so that Ctrl-C reaches them.
     let own_group = env::var_os("CI").is_some();
     if own_group {
         command.process_group(0);
@@ -26,7 +26,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     let mut child = command.spawn().with_context(|| format!("cannot start `{line}`"))?;
     let Some(status) = wait(&mut child, LIMIT)? else {
         if let (true, Some(pid)) = (own_group, i32::try_from(child.id()).ok().and_then(Pid::from_raw)) {
-            // It may have ended in this very moment; the wait below tells.
+            // The group may have ended meanwhile; the wait below returns its status.
             let _ = kill_process_group(pid, Signal::KILL);
         }
         let _ = child.kill();
@@ -39,7 +39,7 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// Runs quietly and returns what the program wrote to its standard output.
+/// Runs the program quietly and returns its standard output.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let line = render(command);
     let output = command.stdin(Stdio::null()).output().with_context(|| format!("cannot start `{line}`"))?;
@@ -49,7 +49,7 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
     String::from_utf8(output.stdout).with_context(|| format!("`{line}` did not write UTF-8"))
 }
 
-/// Whether the program starts and succeeds; what it prints is dropped.
+/// Whether the program starts and succeeds. Its output is discarded.
 pub(crate) fn succeeds(command: &mut Command) -> bool {
     command
         .stdin(Stdio::null())

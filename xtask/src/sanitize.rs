@@ -20,7 +20,7 @@ use crate::workspace::Workspace;
 struct Sanitizer {
     name: &'static str,
     flags: &'static str,
-    /// What is tested, as arguments of `cargo test`.
+    /// The selected tests, as arguments of `cargo test`.
     runs: &'static [&'static [&'static str]],
     /// Whose reports count; `None`: all, by the status of the tests.
     judges: Option<&'static str>,
@@ -89,7 +89,7 @@ fn run_and_judge(command: &mut Command, whose: &str) -> Result<()> {
     Ok(())
 }
 
-/// What the thread sanitizer has found: each begins with a warning and ends with a summary.
+/// The reports of the thread sanitizer: each begins with a warning and ends with a summary.
 fn reports(text: &str) -> impl Iterator<Item = &str> {
     text.split("WARNING: ThreadSanitizer").skip(1).filter_map(|report| report.split("SUMMARY:").next())
 }

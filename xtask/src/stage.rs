@@ -1,11 +1,12 @@
-//! The stages of `cargo xtask test`: what they are, and how they are run and summed up.
+//! The stages of `cargo xtask test`: their list, their order, and the summary.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
+use crate::outcome::Outcome;
 use crate::workspace::Workspace;
-use crate::{stages, tidy};
+use crate::{hunt, stages, tidy};
 
 /// One named check.
 pub(crate) struct Stage {
@@ -14,18 +15,14 @@ pub(crate) struct Stage {
     run: fn(&Workspace) -> Result<Outcome>,
 }
 
-/// How a stage that did not fail ended.
-pub(crate) enum Outcome {
-    /// Everything was checked and is as it should be.
-    Passed,
-    /// There is nothing to check; the reason is shown in the summary.
-    Absent(String),
-}
-
 /// All stages, cheap ones first.
 pub(crate) const STAGES: &[Stage] = &[
     Stage { name: "fmt", about: "rustfmt has nothing to change", run: stages::fmt },
-    Stage { name: "tidy", about: "the project's own rules: arrows, unsafe, words, sizes, links", run: tidy::run },
+    Stage {
+        name: "tidy",
+        about: "the project's own rules: dependencies, cycles, unsafe, prose, sizes, links",
+        run: tidy::run,
+    },
     Stage { name: "clippy", about: "all targets and features, warnings denied", run: stages::clippy },
     Stage { name: "doc", about: "documentation builds, warnings denied", run: stages::doc },
     Stage { name: "deny", about: "cargo-deny: licences, bans, sources, advisories", run: stages::deny },
@@ -37,9 +34,14 @@ pub(crate) const STAGES: &[Stage] = &[
         about: "every fuzz target: its corpus, then some seconds of search",
         run: stages::fuzz_smoke,
     },
-    Stage { name: "page", about: "the report's page in a browser: screens, telephone, dark, paper", run: stages::page },
+    Stage { name: "page", about: "the report in a browser: screens, telephone, dark, paper", run: stages::page },
     Stage { name: "interop", about: "real processes of other vendors, in network namespaces", run: stages::interop },
     Stage { name: "two-host", about: "two network namespaces: rate limits, loss, captures", run: stages::two_host },
+    Stage {
+        name: "hunt",
+        about: "tests on a core shared with a busy loop, in rounds within a budget",
+        run: hunt::hunt,
+    },
 ];
 
 /// Runs one stage; a stage with nothing to check is an error when asked for by name.

@@ -6,26 +6,26 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
+use crate::outcome::Outcome;
 use crate::peers;
 use crate::prerequisites;
 use crate::process::{output, run, succeeds};
-use crate::stage::Outcome;
 use crate::workspace::Workspace;
 
-/// Time that each fuzz target searches in `fuzz-smoke`; long searches are run by hand.
+/// The duration of the search of each fuzz target in `fuzz-smoke`. Developers run long searches by hand.
 const FUZZ_SECONDS: u32 = 10;
 /// An input on which one target needs longer than this counts as a hang.
 const FUZZ_INPUT_TIMEOUT_SECONDS: u32 = 10;
 
 const SIM: &str = "peregrine-sim";
-/// Integration test targets that need root, network namespaces and peers carry these names in every package.
+/// The names, in every package, of the integration tests that need root, network namespaces and peers.
 const INTEROP_TEST: &str = "interop";
 const TWO_HOST_TEST: &str = "two_host";
-/// Those of them that nothing else may run beside.
+/// The name of the integration tests that must run alone.
 const SLOW_LINK_TEST: &str = "slow_link";
-/// Integration test targets that need a browser carry this name.
+/// The name of the integration tests that need a browser.
 const PAGE_TEST: &str = "page";
-/// The feature that such targets require, so that plain `cargo test` does not build them.
+/// The feature that enables these tests, so that plain `cargo test` skips them.
 const LAB_FEATURE: &str = "lab";
 
 pub(crate) fn fmt(workspace: &Workspace) -> Result<Outcome> {
@@ -45,8 +45,8 @@ pub(crate) fn doc(workspace: &Workspace) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// Licences, sources and banned words are held by `tidy` without any tool; cargo-deny takes minutes to compile
-/// and adds the advisory database, so it is used where it is installed and never installed from here.
+/// Runs cargo-deny where it is installed. `tidy` checks licences and sources without any tool; cargo-deny adds the
+/// advisory database. This stage does not install cargo-deny, because its compilation takes minutes.
 pub(crate) fn deny(workspace: &Workspace) -> Result<Outcome> {
     if !succeeds(cargo(workspace).args(["deny", "--version"])) {
         return Ok(Outcome::Absent("cargo-deny is not installed (tidy has checked licences and sources)".to_owned()));
@@ -65,17 +65,22 @@ pub(crate) fn deny(workspace: &Workspace) -> Result<Outcome> {
 }
 
 pub(crate) fn unit(workspace: &Workspace) -> Result<Outcome> {
-    let mut command = cargo(workspace);
-    command.args(["test", "--workspace", "--locked"]);
-    if workspace.has_package(SIM) {
-        // Its seeds are many: the next stage runs them optimised.
-        command.args(["--exclude", SIM]);
-    }
-    run(&mut command)?;
+    run(&mut unit_tests(workspace))?;
     Ok(Outcome::Passed)
 }
 
-/// In a target folder of its own: the flag concerns every crate.
+/// The cargo command that builds and runs the tests of the stage `unit`.
+pub(crate) fn unit_tests(workspace: &Workspace) -> Command {
+    let mut command = cargo(workspace);
+    command.args(["test", "--workspace", "--locked"]);
+    if workspace.has_package(SIM) {
+        // The stage `sim` runs the many seeds of the simulator optimised.
+        command.args(["--exclude", SIM]);
+    }
+    command
+}
+
+/// Uses a separate target folder, because the flag `--cfg loom` affects every crate.
 pub(crate) fn models(workspace: &Workspace) -> Result<Outcome> {
     run(cargo(workspace)
         .args(["test", "--locked", "--package", "peregrine-transport", "--lib", "shm::models"])
@@ -106,7 +111,7 @@ pub(crate) fn fuzz_smoke(workspace: &Workspace) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// The committed corpus is only read; what the search finds goes to a folder of its own under `target`.
+/// Reads the committed corpus and writes new inputs to a separate folder under `target`.
 fn replay_and_search(workspace: &Workspace, folder: &Path, target: &str) -> Result<()> {
     let found = workspace.metadata.target_directory.as_std_path().join("fuzz-corpus").join(target);
     std::fs::create_dir_all(&found)?;
@@ -151,7 +156,8 @@ pub(crate) fn page(workspace: &Workspace) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// Runs this test target in every package that has it, with the peers built and their folder in the environment.
+/// Builds the peers and runs this test target in every package that has one. An environment variable names the folder
+/// of the peers.
 fn lab_test(workspace: &Workspace, test: &str) -> Result<Outcome> {
     let packages = workspace.packages_with_test(test);
     if packages.is_empty() {
@@ -174,7 +180,7 @@ fn cargo(workspace: &Workspace) -> Command {
     command
 }
 
-/// `cargo fuzz` of the nightly toolchain, whichever toolchain this process was started by.
+/// `cargo fuzz` of the nightly toolchain, independent of the toolchain that runs this process.
 fn fuzz(workspace: &Workspace) -> Command {
     let mut command = Command::new("rustup");
     command.args(["run", "nightly", "cargo", "fuzz"]).current_dir(workspace.root()).env_remove("CARGO");

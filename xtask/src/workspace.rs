@@ -1,11 +1,11 @@
-//! What the workspace holds, as `cargo metadata` tells it.
+//! The packages and targets of the workspace, from `cargo metadata`.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use cargo_metadata::{Metadata, MetadataCommand, Package};
 
-/// The workspace that this program was built from.
+/// The workspace that contains this program.
 pub(crate) struct Workspace {
     pub(crate) metadata: Metadata,
 }
@@ -22,7 +22,7 @@ impl Workspace {
         self.metadata.workspace_root.as_std_path()
     }
 
-    /// Build products that are not cargo's own: peers, virtual environments, captures.
+    /// Build products of other tools than cargo: peers, virtual environments, captures.
     pub(crate) fn interop_dir(&self) -> PathBuf {
         self.metadata.target_directory.as_std_path().join("interop")
     }

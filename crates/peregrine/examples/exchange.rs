@@ -280,7 +280,7 @@ fn write_lent(writer: &DataWriter<Plain>, sample: WriteLoan<Plain>) -> Result<()
 #[inline(never)]
 fn take_in_place(reader: &DataReader<Plain>) -> Option<Plain> {
     let mut taken = None;
-    reader.take_each(&Selector::ANY, |sample| taken = sample.borrow().copied());
+    reader.take_each(&Selector::ANY, |sample| taken = sample.borrow().copied()).unwrap();
     black_box(taken)
 }
 
@@ -288,7 +288,7 @@ fn take_in_place(reader: &DataReader<Plain>) -> Option<Plain> {
 #[inline(never)]
 fn receive_in_place(reader: &DataReader<Plain>) -> Option<Plain> {
     let mut taken = None;
-    reader.poll_each(&Selector::ANY, |sample| taken = sample.borrow().copied());
+    reader.poll_each(&Selector::ANY, |sample| taken = sample.borrow().copied()).unwrap();
     black_box(taken)
 }
 
@@ -310,10 +310,12 @@ fn take_batch<T: DdsType + PartialEq>(
     sample: impl Fn(u64) -> T,
 ) -> Result<u64> {
     let mut is_right = true;
-    reader.take_each(&Selector::ANY, |taken| {
-        is_right &= taken.value().is_ok_and(|value| *value == sample(number));
-        number += 1;
-    });
+    reader
+        .take_each(&Selector::ANY, |taken| {
+            is_right &= taken.value().is_ok_and(|value| *value == sample(number));
+            number += 1;
+        })
+        .unwrap();
     if is_right { Ok(number) } else { Err("a sample came that was not written".into()) }
 }
 

@@ -28,10 +28,12 @@ struct Look(Arc<AtomicU64>);
 
 impl<T: DdsType + Numbered> DataReaderListener<T> for Look {
     fn on_data_available(&self, reader: &DataReader<T>) {
-        reader.take_each(&Selector::ANY, |sample| {
-            let value = sample.borrow().map_or(u64::MAX, Numbered::number);
-            self.0.store(value, Ordering::Relaxed);
-        });
+        reader
+            .take_each(&Selector::ANY, |sample| {
+                let value = sample.borrow().map_or(u64::MAX, Numbered::number);
+                self.0.store(value, Ordering::Relaxed);
+            })
+            .unwrap();
     }
 }
 

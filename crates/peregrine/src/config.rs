@@ -11,7 +11,7 @@ use peregrine_transport::interface;
 pub use peregrine_transport::interface::Selection as InterfaceSelection;
 pub use peregrine_transport::thread::Scheduling;
 
-use crate::error::Error;
+use crate::error::{BadParameter, Error};
 
 /// How receive threads wait for data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -129,14 +129,15 @@ impl DomainConfig {
         if let Some(bytes) = self.message_bytes
             && !(MESSAGE_BYTES_MIN..=MESSAGE_BYTES_MAX).contains(&bytes)
         {
-            let range = format!("{MESSAGE_BYTES_MIN} to {MESSAGE_BYTES_MAX}");
-            return Err(Error::bad_parameter(format!("message_bytes is {bytes}, permitted are {range}")));
+            let (min, max) = (MESSAGE_BYTES_MIN as u64, MESSAGE_BYTES_MAX as u64);
+            return Err(BadParameter::OutOfRange { argument: "message_bytes", value: bytes as u64, min, max }.into());
         }
         if self.threads.name_prefix.contains('\0') {
             return Err(Error::bad_parameter("threads.name_prefix has a NUL character, no thread name can".to_owned()));
         }
         if self.dscp > 63 {
-            return Err(Error::bad_parameter(format!("dscp is {}, permitted are 0 to 63", self.dscp)));
+            let value = self.dscp.into();
+            return Err(BadParameter::OutOfRange { argument: "dscp", value, min: 0, max: 63 }.into());
         }
         for group in &self.multicast_groups {
             let is_spoken = if group.is_ipv4() { self.udp_v4 } else { self.udp_v6 };

@@ -2,7 +2,12 @@
 
 use std::sync::Arc;
 
+use peregrine_rtps::id::Guid;
+use peregrine_rtps::qos::NonMatch;
+
+use crate::driver::participant::ParticipantCore;
 use crate::driver::topic::Listening;
+use crate::error::Unmatched;
 use crate::status::StatusMask;
 
 /// What can be done with a handle of an endpoint, with its type (`$typed`) and without (`$any`).
@@ -90,4 +95,15 @@ pub(crate) fn nearest<'l, L: ?Sized + 'l>(
     listeners: impl IntoIterator<Item = &'l Listening<L>>,
 ) -> Option<&'l Arc<L>> {
     listeners.into_iter().flatten().find(|(_, mask)| mask.contains(status)).map(|(listener, _)| listener)
+}
+
+/// Why no more endpoints match: the last one that was found not to, else what is missing.
+pub(crate) fn why_unmatched(last: Option<(Guid, NonMatch)>, participant: &ParticipantCore) -> Unmatched {
+    if let Some((endpoint, reason)) = last {
+        return Unmatched::Mismatch { endpoint, reason };
+    }
+    match participant.remote_participants().len() {
+        0 => Unmatched::NoParticipant,
+        participants => Unmatched::NoEndpoint { participants },
+    }
 }

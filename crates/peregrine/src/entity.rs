@@ -11,8 +11,8 @@ use peregrine_rtps::time::Span;
 use peregrine_rtps::writer::{Batching, WriterConfig};
 use peregrine_transport::random;
 use peregrine_xtypes::{
-    DdsType, EncodeError, Endianness, PayloadKind, Representation, decode, decode_key_holder, encode_key,
-    encoded_key_len, key_hash, key_hash_of_payload,
+    DdsType, EncodeError, Endianness, PayloadKind, Representation, encode_key, encoded_key_len, key_hash,
+    key_hash_of_payload, serialized_key_of_payload,
 };
 
 use crate::error::Error;
@@ -88,11 +88,11 @@ fn key_of_payload<T: DdsType>(payload: &[u8], is_key: bool) -> Option<KeyHash> {
 }
 
 fn key_holder_of_payload<T: DdsType>(payload: &[u8], is_key: bool) -> Option<Vec<u8>> {
-    let value = if is_key { decode_key_holder::<T>(payload) } else { decode::<T>(payload) };
-    serialized_key(&value.ok()?).ok()
+    let kind = if is_key { PayloadKind::Key } else { PayloadKind::Data };
+    serialized_key_of_payload::<T>(payload, kind, Representation::Xcdr2).ok()
 }
 
-/// The serialized key of a value, in the form that [`decode_key_holder`] reads.
+/// The serialized key of a value, as [`decode_key_holder`](peregrine_xtypes::decode_key_holder) reads it.
 pub(crate) fn serialized_key<T: DdsType>(value: &T) -> Result<Vec<u8>, EncodeError> {
     let mut bytes = vec![0; encoded_key_len(value, Representation::Xcdr2)];
     encode_key(value, Representation::Xcdr2, Endianness::NATIVE, &mut bytes)?;

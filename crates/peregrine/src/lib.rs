@@ -13,7 +13,7 @@ mod discovery;
 mod driver;
 mod endpoint;
 mod entity;
-mod error;
+pub mod error;
 mod listener;
 mod participant;
 mod publisher;
@@ -24,8 +24,6 @@ pub mod status;
 mod subscriber;
 mod topic;
 mod writer;
-
-use std::fmt;
 
 pub use condition::{
     Condition, GuardCondition, QueryCondition, ReadCondition, SampleCondition, StatusCondition, WaitSet,
@@ -56,26 +54,7 @@ pub use subscriber::Subscriber;
 pub use topic::Topic;
 pub use writer::{AnyDataWriter, DataWriter, DataWriterBuilder, FlatLoan, FlowController, PublishMode, WriteLoan};
 
-pub use peregrine_rtps::id::KeyHash;
-
-/// Stands for an instance of a topic with keys: equal keys, equal handles, everywhere in the domain.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct InstanceHandle(pub KeyHash);
-
-impl InstanceHandle {
-    /// The only instance of a topic without keys.
-    pub const NIL: Self = Self(KeyHash::NIL);
-
-    /// The instance with this key hash (RTPS 2.5 §9.6.4.8): of a key that fits, its octets in big-endian CDR with zeros
-    /// behind them.
-    #[must_use]
-    pub const fn from_key_hash(hash: [u8; 16]) -> Self {
-        Self(KeyHash(hash))
-    }
-}
-
-impl fmt::Debug for InstanceHandle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "InstanceHandle({})", self.0)
-    }
-}
+/// Names an instance of a topic with keys: its key hash (RTPS 2.5 §9.6.4.8), so that equal keys have equal handles everywhere in the domain.
+/// [`InstanceHandle::NIL`] is the only instance of a topic without keys.
+#[doc(inline)]
+pub use peregrine_rtps::id::KeyHash as InstanceHandle;

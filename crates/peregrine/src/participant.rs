@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use peregrine_rtps::discovery::data::{ParticipantData, PublicationData, SubscriptionData};
+use peregrine_rtps::discovery::data::{NAME_OCTETS_MAX, ParticipantData, PublicationData, SubscriptionData};
 use peregrine_rtps::id::{DomainId, Guid, GuidPrefix};
 use peregrine_rtps::participant::{Addresses, Participant, ParticipantConfig, ParticipantCounters, PeerDrops};
 use peregrine_rtps::qos::{ParticipantQos, PublisherQos, SubscriberQos, TopicQos};
@@ -21,7 +21,7 @@ use crate::driver::participant::ParticipantCore;
 use crate::driver::topic::{Listening, TopicCore};
 use crate::driver::{now, wall};
 use crate::entity::random_u64;
-use crate::error::Error;
+use crate::error::{BadParameter, Error, Unsupported};
 use crate::listener::{DomainParticipantListener, TopicListener};
 use crate::publisher::{Publisher, PublisherInner};
 use crate::qos;
@@ -116,7 +116,7 @@ impl DomainParticipant {
         qos::check_participant(&qos)?;
         let mut state = self.inner.lock();
         if state.qos.properties != qos.properties {
-            return Err(Error::Unsupported("properties of a participant cannot change once it exists".to_owned()));
+            return Err(Unsupported::PropertyChange.into());
         }
         state.qos = qos.clone();
         drop(state);
@@ -146,8 +146,24 @@ impl DomainParticipant {
     }
 
     /// A publisher with these policies.
-    #[must_use]
-    pub fn publisher(&self, qos: PublisherQos) -> Publisher {
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for a policy that is not available yet; [`Error::BadParameter`] for one that is too long to be announced.
+    pub fn publisher(&self, qos: PublisherQos) -> Result<Publisher, Error> {
+        qos::check_publisher(&qos)?;
+        Ok(self.checked_publisher(qos))
+    }
+
+    /// A subscriber with these policies.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for a policy that is not available yet; [`Error::BadParameter`] for one that is too long to be announced.
+    pub fn subscriber(&self, qos: SubscriberQos) -> Result<Subscriber, Error> {
+        qos::check_subscriber(&qos)?;
+        Ok(self.checked_subscriber(qos))
+    }
+
+    pub(crate) fn checked_publisher(&self, qos: PublisherQos) -> Publisher {
         let mut state = self.inner.lock();
         let publisher = Publisher::new(self, qos, state.qos.entity_factory.autoenable_created_entities);
         state.publishers.retain(|p| p.strong_count() > 0);
@@ -155,9 +171,7 @@ impl DomainParticipant {
         publisher
     }
 
-    /// A subscriber with these policies.
-    #[must_use]
-    pub fn subscriber(&self, qos: SubscriberQos) -> Subscriber {
+    pub(crate) fn checked_subscriber(&self, qos: SubscriberQos) -> Subscriber {
         let mut state = self.inner.lock();
         let subscriber = Subscriber::new(self, qos, state.qos.entity_factory.autoenable_created_entities);
         state.subscribers.retain(|s| s.strong_count() > 0);
@@ -179,7 +193,10 @@ impl DomainParticipant {
 
     /// Who is told of these statuses of everything in it from now on, where no other listener is; `None` for nobody.
     pub fn set_listener(&self, listener: Option<Arc<dyn DomainParticipantListener>>, mask: StatusMask) {
-        self.inner.lock().listener = listener.map(|listener| (listener, mask));
+        let listener = listener.map(|listener| (listener, mask));
+        let gone = std::mem::replace(&mut self.inner.lock().listener, listener);
+        // The old listener may own entities: it is dropped without the lock.
+        drop(gone);
         self.inner.publishers().iter().for_each(|publisher| publisher.refresh());
         self.inner.subscribers().iter().for_each(|subscriber| subscriber.refresh());
         self.inner.core.topics().iter().for_each(|topic| self.refresh_topic(topic));
@@ -299,8 +316,10 @@ impl ParticipantBuilder {
     /// cannot be resolved, or the system refuses sockets or threads.
     pub fn build(self) -> Result<DomainParticipant, Error> {
         self.config.check()?;
-        if self.domain_tag.len() > 256 || self.name.len() > 256 {
-            return Err(Error::bad_parameter("a name or domain tag is longer than 256 octets".to_owned()));
+        for (argument, text) in [("domain_tag", &self.domain_tag), ("name", &self.name)] {
+            if text.len() > NAME_OCTETS_MAX {
+                return Err(BadParameter::TooLong { argument, len: text.len(), max: NAME_OCTETS_MAX }.into());
+            }
         }
         qos::check_participant(&self.qos)?;
         let handle = DomainHandle::get(self.domain, &self.config)?;
@@ -347,7 +366,9 @@ impl DomainParticipant {
     /// Lets a topic know of the participant's listener.
     pub(crate) fn refresh_topic(&self, topic: &TopicCore) {
         let upper = self.listener().map(|(listener, mask)| (Told::hook(listener as Arc<dyn TopicListener>), mask));
-        topic.lock().upper = upper;
+        let gone = std::mem::replace(&mut topic.lock().upper, upper);
+        // The old listener may own entities: it is dropped without the lock.
+        drop(gone);
     }
 
     /// The policies of a topic have changed.

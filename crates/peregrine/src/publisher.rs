@@ -113,7 +113,10 @@ impl Publisher {
 
     /// Who is told of these statuses of its writers from now on, where their own listeners are not; `None` for nobody.
     pub fn set_listener(&self, listener: Option<Arc<dyn PublisherListener>>, mask: StatusMask) {
-        self.inner.lock().listener = listener.map(|listener| (listener, mask));
+        let listener = listener.map(|listener| (listener, mask));
+        let gone = std::mem::replace(&mut self.inner.lock().listener, listener);
+        // The old listener may own entities: it is dropped without the lock.
+        drop(gone);
         self.inner.refresh();
     }
 

@@ -283,14 +283,14 @@ counted! {
 impl OfferedDeadlineMissedStatus {
     pub(crate) fn count(&mut self, instance: KeyHash) {
         self.add(1);
-        self.last_instance = Some(InstanceHandle(instance));
+        self.last_instance = Some(instance);
     }
 }
 
 impl RequestedDeadlineMissedStatus {
     pub(crate) fn count(&mut self, instance: KeyHash) {
         self.add(1);
-        self.last_instance = Some(InstanceHandle(instance));
+        self.last_instance = Some(instance);
     }
 }
 
@@ -317,7 +317,7 @@ impl SampleRejectedStatus {
     pub(crate) fn count(&mut self, reason: RejectReason, instance: KeyHash) {
         self.add(1);
         self.last_reason = Some(reason);
-        self.last_instance = Some(InstanceHandle(instance));
+        self.last_instance = Some(instance);
     }
 }
 

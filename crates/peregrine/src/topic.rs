@@ -9,7 +9,7 @@ use peregrine_xtypes::DdsType;
 
 use crate::condition::StatusCondition;
 use crate::driver::topic::{TopicCore, TopicHook};
-use crate::error::Error;
+use crate::error::{BadParameter, Error};
 use crate::listener::TopicListener;
 use crate::participant::DomainParticipant;
 use crate::qos;
@@ -27,10 +27,12 @@ pub struct Topic<T> {
 
 impl<T: DdsType> Topic<T> {
     pub(crate) fn new(participant: &DomainParticipant, name: &str, qos: Option<TopicQos>) -> Result<Self, Error> {
-        if name.is_empty() || name.len() > NAME_OCTETS_MAX {
-            let problem =
-                format!("topic name \"{name}\" has {} octets, permitted are 1 to {NAME_OCTETS_MAX}", name.len());
-            return Err(Error::bad_parameter(problem));
+        if name.is_empty() {
+            return Err(BadParameter::EmptyTopicName.into());
+        }
+        if name.len() > NAME_OCTETS_MAX {
+            let argument = "the name of the topic, in bytes,";
+            return Err(BadParameter::TooLong { argument, len: name.len(), max: NAME_OCTETS_MAX }.into());
         }
         if let Some(qos) = &qos {
             qos::check_topic(qos)?;
@@ -107,7 +109,7 @@ impl<T: DdsType> Topic<T> {
 
     /// A writer to be described further.
     pub fn writer_builder(&self) -> DataWriterBuilder<T> {
-        self.participant.publisher(PublisherQos::default()).writer(self)
+        self.participant.checked_publisher(PublisherQos::default()).writer(self)
     }
 
     /// A reader with default policies.
@@ -120,7 +122,7 @@ impl<T: DdsType> Topic<T> {
 
     /// A reader to be described further.
     pub fn reader_builder(&self) -> DataReaderBuilder<T> {
-        self.participant.subscriber(SubscriberQos::default()).reader(self)
+        self.participant.checked_subscriber(SubscriberQos::default()).reader(self)
     }
 
     /// INCONSISTENT_TOPIC.
@@ -145,7 +147,10 @@ impl<T: DdsType> Topic<T> {
 
     /// Who is told of these statuses from now on; `None` for nobody.
     pub fn set_listener(&self, listener: Option<Arc<dyn TopicListener>>, mask: StatusMask) {
-        self.core.lock().own = listener.map(|listener| (Told::hook(listener), mask));
+        let listener = listener.map(|listener| (Told::hook(listener), mask));
+        let gone = std::mem::replace(&mut self.core.lock().own, listener);
+        // The old listener may own entities: it is dropped without the lock.
+        drop(gone);
     }
 }
 

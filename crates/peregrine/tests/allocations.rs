@@ -2,9 +2,14 @@
 
 mod common;
 
+use std::time::Duration;
+
 use common::{PATIENCE, config, polled};
+use peregrine::qos::{Limit, ResourceLimits};
 use peregrine::xtypes::flat::Flat;
-use peregrine::{DataReader, DdsType, DomainConfig, DomainParticipant, FlowController, PublishMode, Selector, WaitSet};
+use peregrine::{
+    DataReader, DdsType, DomainConfig, DomainParticipant, Error, FlowController, PublishMode, Selector, WaitSet,
+};
 
 #[global_allocator]
 static ALLOCATOR: dhat::Alloc = dhat::Alloc;
@@ -91,7 +96,7 @@ fn take(reader: &DataReader<Plain>, form: Form) -> Plain {
         Form::Loan => *reader.take_loaned(&Selector::ANY).unwrap().first().unwrap().borrow().unwrap(),
         Form::Each => {
             let mut seen = None;
-            reader.take_each(&Selector::ANY, |sample| seen = Some(sample.decode().unwrap()));
+            reader.take_each(&Selector::ANY, |sample| seen = Some(sample.decode().unwrap())).unwrap();
             seen.unwrap()
         }
         Form::Next => reader.take_next().unwrap().unwrap().data.unwrap(),
@@ -126,12 +131,14 @@ fn exchange_flat(domain: u32, config: DomainConfig, len: usize, by_shared_memory
                 image.camera("front")?.number(number)?.finish()
             });
             writer.write_flat(built.unwrap()).unwrap();
-            assert!(reader.wait_for_data(PATIENCE));
+            assert!(reader.wait_for_data(PATIENCE).unwrap());
             let mut seen = None;
-            reader.take_each(&Selector::ANY, |sample| {
-                let image = sample.view().unwrap();
-                seen = Some((image.number(), image.pixels().as_slice().map(|pixels| pixels[len - 1])));
-            });
+            reader
+                .take_each(&Selector::ANY, |sample| {
+                    let image = sample.view().unwrap();
+                    seen = Some((image.number(), image.pixels().as_slice().map(|pixels| pixels[len - 1])));
+                })
+                .unwrap();
             assert_eq!(seen, Some((number, Some(number as u8))));
         }
         let after = dhat::HeapStats::get();
@@ -156,9 +163,9 @@ fn exchange_lent<const N: usize>(domain: u32, config: DomainConfig) -> u64 {
             let mut sample = writer.loan().unwrap();
             sample.fill(number);
             writer.write_loan(sample).unwrap();
-            assert!(reader.wait_for_data(PATIENCE));
+            assert!(reader.wait_for_data(PATIENCE).unwrap());
             let mut seen = None;
-            reader.take_each(&Selector::ANY, |sample| seen = sample.borrow().map(|value| value[N - 1]));
+            reader.take_each(&Selector::ANY, |sample| seen = sample.borrow().map(|value| value[N - 1])).unwrap();
             assert_eq!(seen, Some(number));
         }
         dhat::HeapStats::get().total_blocks - before
@@ -168,6 +175,33 @@ fn exchange_lent<const N: usize>(domain: u32, config: DomainConfig) -> u64 {
 }
 
 /// One test, for what other tests allocate would count.
+/// Blocks allocated in the quietest round of calls that end with [`Error::Timeout`].
+fn timeouts(domain: u32) -> u64 {
+    let participant = DomainParticipant::builder(domain).config(same_process()).build().unwrap();
+    let topic = participant.topic::<u32>("numbers").unwrap();
+    let one = ResourceLimits { max_samples: Limit::At(1), ..ResourceLimits::default() };
+    let builder = topic.writer_builder().keep_all().resource_limits(one);
+    let writer = builder.max_blocking_time(Duration::ZERO).build().unwrap();
+    let full = topic.reader_builder().reliable().keep_all().resource_limits(one).build().unwrap();
+    let empty = participant.topic::<u32>("nothing").unwrap().reader().unwrap();
+    writer.wait_for_readers(1, PATIENCE).unwrap();
+    full.wait_for_writers(1, PATIENCE).unwrap();
+    while writer.write(&1).is_ok() {}
+    let set = WaitSet::new();
+    set.attach(&empty.read_condition(Selector::ANY));
+    let round = || {
+        let before = dhat::HeapStats::get().total_blocks;
+        for _ in 0..100 {
+            assert!(matches!(writer.write(&1), Err(Error::Timeout(_))));
+            assert!(matches!(writer.wait_for_acknowledgments(Duration::ZERO), Err(Error::Timeout(_))));
+            assert!(matches!(empty.wait_and_take(Duration::ZERO), Err(Error::Timeout(_))));
+            assert!(matches!(set.wait(Duration::ZERO), Err(Error::Timeout(_))));
+        }
+        dhat::HeapStats::get().total_blocks - before
+    };
+    (0..ROUNDS).map(|_| round()).min().unwrap_or_default()
+}
+
 #[test]
 fn nothing_is_allocated_per_sample() {
     let _profiler = dhat::Profiler::builder().testing().build();
@@ -194,6 +228,7 @@ fn nothing_is_allocated_per_sample() {
     }
     assert_eq!(exchange_lent::<4>(61, config()), 0, "small ones are copied to where there is room");
     // What refers to a slot that a reader holds.
+    assert_eq!(timeouts(69), 0, "a timeout allocates nothing");
     let allocations = exchange_lent::<8192>(65, config());
     assert!(allocations <= u64::from(SAMPLES_PER_ROUND), "{allocations} for {SAMPLES_PER_ROUND} samples");
     // By shared memory, what refers to a slot is allocated for each sample, and nothing of its length. What comes in fragments is put

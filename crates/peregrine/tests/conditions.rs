@@ -141,6 +141,52 @@ fn status_conditions_follow_the_statuses_they_are_asked_for() {
     assert_eq!(writer.publication_matched_status().current_count, 0);
 }
 
+/// Conditions are checked in the order in which they were attached: once the query is asked, the status condition was found false.
+#[test]
+fn statuses_enabled_while_a_thread_waits_end_the_wait() {
+    for (domain, config) in [(67, config()), (68, polled())] {
+        let Pair { writer, reader } = pair(domain, config);
+        writer.write(&Reading::new(1, 1)).unwrap();
+        assert!(reader.wait_for_data(PATIENCE).unwrap());
+        let statuses = reader.status_condition().clone();
+        statuses.set_enabled_statuses(StatusMask::NONE);
+        let (asked, was_asked) = std::sync::mpsc::channel();
+        let never = reader.query_condition(Selector::ANY, move |_| {
+            asked.send(()).unwrap();
+            false
+        });
+        let set = WaitSet::new();
+        set.attach(&statuses);
+        set.attach(&never);
+        let (done, is_done) = std::sync::mpsc::channel();
+        let waiting = std::thread::spawn(move || {
+            let found = set.wait(Duration::from_secs(3600));
+            done.send(found.map(|conditions| conditions.len())).unwrap();
+        });
+        was_asked.recv_timeout(PATIENCE).unwrap();
+        statuses.set_enabled_statuses(StatusMask::SUBSCRIPTION_MATCHED);
+        assert_eq!(is_done.recv_timeout(PATIENCE).expect("the wait ends").unwrap(), 1);
+        waiting.join().unwrap();
+    }
+}
+
+#[test]
+fn a_wait_set_works_after_a_query_has_panicked() {
+    let Pair { writer, reader } = pair(69, config());
+    writer.write(&Reading::new(1, 1)).unwrap();
+    assert!(reader.wait_for_data(PATIENCE).unwrap());
+    let panics = std::sync::atomic::AtomicBool::new(true);
+    let query = reader.query_condition(Selector::ANY, move |_| {
+        assert!(!panics.swap(false, std::sync::atomic::Ordering::SeqCst), "as the test wants it");
+        true
+    });
+    let set = WaitSet::new();
+    set.attach(&query);
+    let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| set.wait(PATIENCE)));
+    assert!(panicked.is_err());
+    assert_eq!(set.wait(PATIENCE).unwrap(), from_ref(&query));
+}
+
 #[test]
 fn a_type_of_another_name_makes_the_topic_inconsistent() {
     #[derive(Clone, Debug, peregrine::DdsType)]

@@ -139,15 +139,15 @@ fn a_sample_serialized_by_the_writer_of_it_arrives() {
     let instance = writer.register_instance(&value).unwrap();
     let mut hash = [0; 16];
     hash[..4].copy_from_slice(&value.id.to_be_bytes());
-    assert_eq!(instance, peregrine::InstanceHandle::from_key_hash(hash));
+    assert_eq!(instance, peregrine::InstanceHandle(hash));
     // CDR little endian, two octets of padding: id, alignment, value, length, octets.
     #[rustfmt::skip]
     let bytes = [
         0, 1, 0, 2, 7, 0, 0, 0, 0, 0, 0, 0, 8, 7, 6, 5, 4, 3, 2, 1, 2, 0, 0, 0, 9, 8, 0, 0,
     ];
-    assert!(!reader.wait_for_data(Duration::ZERO));
+    assert!(!reader.wait_for_data(Duration::ZERO).unwrap());
     writer.write_serialized(instance, bytes.len(), |buffer| buffer.copy_from_slice(&bytes)).unwrap();
-    assert!(reader.wait_for_data(PATIENCE));
+    assert!(reader.wait_for_data(PATIENCE).unwrap());
     assert_eq!(reader.take_next().unwrap().unwrap().data, Some(value));
     assert!(matches!(writer.write_serialized(instance, 3, |_| {}), Err(peregrine::Error::BadParameter(_))));
 }

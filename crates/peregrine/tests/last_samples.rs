@@ -101,7 +101,7 @@ fn what_a_participant_that_leaves_wrote_last_is_received() {
 /// Samples taken that carry a value.
 fn valid(reader: &DataReader<Reading>) -> usize {
     let mut valid = 0;
-    reader.take_each(&Selector::ANY, |sample| valid += usize::from(sample.info().valid_data));
+    reader.take_each(&Selector::ANY, |sample| valid += usize::from(sample.info().valid_data)).unwrap();
     valid
 }
 

@@ -141,7 +141,7 @@ fn the_nearest_listener_is_told() {
     let witness = |who| Arc::new(Witness(who, tell.clone()));
     participant.set_listener(Some(witness("participant")), StatusMask::ALL);
     let topic = participant.topic::<Reading>("readings").unwrap();
-    let subscriber = participant.subscriber(peregrine::qos::SubscriberQos::default());
+    let subscriber = participant.subscriber(peregrine::qos::SubscriberQos::default()).unwrap();
     subscriber.set_listener(Some(witness("subscriber")), StatusMask::SUBSCRIPTION_MATCHED);
     let reader = subscriber.reader(&topic).reliable().build().unwrap();
     let writer = topic.writer_builder().reliable().build().unwrap();

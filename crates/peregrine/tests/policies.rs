@@ -220,9 +220,10 @@ fn a_reader_forgets_instances_that_ended_long_ago() {
 fn partitions_may_change() {
     let participant = participant(83);
     let partition = |names: &[&str]| Partition(names.iter().map(|n| (*n).to_owned()).collect());
-    let publisher = participant.publisher(PublisherQos { partition: partition(&["left"]), ..PublisherQos::default() });
+    let publisher =
+        participant.publisher(PublisherQos { partition: partition(&["left"]), ..PublisherQos::default() }).unwrap();
     let subscriber =
-        participant.subscriber(SubscriberQos { partition: partition(&["r*"]), ..SubscriberQos::default() });
+        participant.subscriber(SubscriberQos { partition: partition(&["r*"]), ..SubscriberQos::default() }).unwrap();
     let topic = participant.topic::<Reading>("readings").unwrap();
     let writer = publisher.writer(&topic).build().unwrap();
     let reader = subscriber.reader(&topic).build().unwrap();
@@ -253,7 +254,7 @@ fn endpoints_that_do_not_match_are_told_of_with_both_values() {
 /// What a call says to an argument that it refuses.
 fn refused<T>(result: Result<T, Error>) -> String {
     match result {
-        Err(Error::BadParameter(text)) => text,
+        Err(Error::BadParameter(cause)) => cause.to_string(),
         other => panic!("not refused as an argument: {:?}", other.err()),
     }
 }
@@ -264,19 +265,19 @@ fn what_cannot_be_announced_is_refused() {
     let topic = participant.topic::<Reading>("readings").unwrap();
     let many = Partition((0..65).map(|n| n.to_string()).collect());
     let long = Partition(vec!["x".repeat(257)]);
-    let publisher = participant.publisher(PublisherQos { partition: many, ..PublisherQos::default() });
-    assert!(refused(publisher.writer(&topic).build()).contains("65 names, permitted are 64"));
-    let subscriber = participant.subscriber(SubscriberQos::default());
+    let text = refused(participant.publisher(PublisherQos { partition: many, ..PublisherQos::default() }));
+    assert!(text.contains("PARTITION has 65, permitted are at most 64"), "{text}");
+    let subscriber = participant.subscriber(SubscriberQos::default()).unwrap();
     let text = refused(subscriber.set_qos(SubscriberQos { partition: long, ..SubscriberQos::default() }));
-    assert!(text.contains("257 octets, permitted are 256"), "{text}");
+    assert!(text.contains("has 257, permitted are at most 256"), "{text}");
     let reader = subscriber.reader(&topic).build().unwrap();
     let user_data = UserData(vec![0; 65_529]);
     let text = refused(reader.set_qos(DataReaderQos { user_data: user_data.clone(), ..reader.qos() }));
-    assert!(text.contains("65529 octets, permitted are 65528"), "{text}");
+    assert!(text.contains("has 65529, permitted are at most 65528"), "{text}");
     let topic_data = TopicData(user_data.0.clone());
     assert!(refused(topic.set_qos(TopicQos { topic_data, ..topic.qos() })).starts_with("TOPIC_DATA"));
     let qos = peregrine::qos::ParticipantQos { user_data, ..participant.qos() };
-    assert!(refused(participant.set_qos(qos.clone())).contains("permitted are 32768"));
+    assert!(refused(participant.set_qos(qos.clone())).contains("permitted are at most 32768"));
     assert!(refused(DomainParticipant::builder(96).qos(qos).config(common::config()).build()).contains("USER_DATA"));
 }
 
@@ -288,7 +289,8 @@ fn as_much_as_may_be_announced_arrives() {
     let topic_qos = TopicQos { topic_data: TopicData(octets.clone()), ..TopicQos::default() };
     let topic = a.topic_with_qos::<Reading>("readings", topic_qos).unwrap();
     let group_data = peregrine::qos::GroupData(octets.clone());
-    let publisher = a.publisher(PublisherQos { partition: partition.clone(), group_data, ..PublisherQos::default() });
+    let publisher =
+        a.publisher(PublisherQos { partition: partition.clone(), group_data, ..PublisherQos::default() }).unwrap();
     let qos = DataWriterQos { user_data: UserData(octets.clone()), ..writer_qos() };
     let writer = publisher.writer(&topic).qos(qos).build().unwrap();
     let mut events = b.discovery_events();
@@ -398,8 +400,8 @@ fn every_policy_may_change_until_the_entity_is_enabled() {
     other.enable();
     assert_eq!(immutable(other.set_qos(TopicQos::default())), Err(PolicyId::Reliability));
     assert_eq!(other.qos(), reliable);
-    let publisher = participant.publisher(PublisherQos::default());
-    let subscriber = participant.subscriber(SubscriberQos::default());
+    let publisher = participant.publisher(PublisherQos::default()).unwrap();
+    let subscriber = participant.subscriber(SubscriberQos::default()).unwrap();
     let writer = publisher.writer(&topic).best_effort().build().unwrap();
     let reader = subscriber.reader(&topic).build().unwrap();
 
@@ -456,7 +458,7 @@ fn entities_may_wait_to_be_enabled() {
     let participant = participant(87);
     let mut publisher_qos = PublisherQos::default();
     publisher_qos.entity_factory.autoenable_created_entities = false;
-    let publisher = participant.publisher(publisher_qos);
+    let publisher = participant.publisher(publisher_qos).unwrap();
     let topic = participant.topic::<Reading>("readings").unwrap();
     let writer = publisher.writer(&topic).build().unwrap();
     let reader = topic.reader().unwrap();
@@ -472,7 +474,7 @@ fn entities_may_wait_to_be_enabled() {
     let mut participant_qos = participant.qos();
     participant_qos.entity_factory.autoenable_created_entities = false;
     participant.set_qos(participant_qos).unwrap();
-    let subscriber = participant.subscriber(SubscriberQos::default());
+    let subscriber = participant.subscriber(SubscriberQos::default()).unwrap();
     let reader = subscriber.reader(&topic).build().unwrap();
     assert!(matches!(reader.enable(), Err(Error::PreconditionNotMet(_))));
     assert!(matches!(reader.take(), Err(Error::NotEnabled)));

@@ -58,11 +58,13 @@ impl Pair {
         while !enough() {
             assert!(Instant::now() < end, "not within {PATIENCE:?}");
             // One at a time: others may have been brought in with it.
-            self.reader.poll_each(&Selector { max_samples: 1, ..Selector::ANY }, |sample| {
-                if sample.info().valid_data {
-                    look(sample.decode().unwrap());
-                }
-            });
+            self.reader
+                .poll_each(&Selector { max_samples: 1, ..Selector::ANY }, |sample| {
+                    if sample.info().valid_data {
+                        look(sample.decode().unwrap());
+                    }
+                })
+                .unwrap();
             self.a.poll(Duration::ZERO);
         }
     }
@@ -139,7 +141,7 @@ fn only_what_is_selected_is_shown() {
         Selector { alive: false, ..Selector::ANY },
     ] {
         for _ in 0..100 {
-            shown += pair.reader.poll_each(&selector, |_| {});
+            shown += pair.reader.poll_each(&selector, |_| {}).unwrap();
         }
     }
     assert_eq!(shown, 0);
@@ -182,22 +184,28 @@ fn who_is_shown_a_sample_may_write_and_poll_again() {
         let end = Instant::now() + PATIENCE;
         while shown.len() < 2 {
             assert!(Instant::now() < end, "{len}: {shown:?}");
-            pair.reader.poll_each(&Selector::ANY, |sample| {
-                let block = sample.decode().unwrap();
-                echoes.write(&block).unwrap();
-                shown.push(block.number);
-                pair.reader.poll_each(&Selector::ANY, |next| {
-                    echoes.write(&next.decode().unwrap()).unwrap();
-                    shown.push(next.decode().unwrap().number);
-                    assert_eq!(sample.decode().unwrap(), block, "it is held meanwhile");
-                });
-            });
+            pair.reader
+                .poll_each(&Selector::ANY, |sample| {
+                    let block = sample.decode().unwrap();
+                    echoes.write(&block).unwrap();
+                    shown.push(block.number);
+                    pair.reader
+                        .poll_each(&Selector::ANY, |next| {
+                            echoes.write(&next.decode().unwrap()).unwrap();
+                            shown.push(next.decode().unwrap().number);
+                            assert_eq!(sample.decode().unwrap(), block, "it is held meanwhile");
+                        })
+                        .unwrap();
+                })
+                .unwrap();
             pair.a.poll(Duration::ZERO);
         }
         assert_eq!(shown, [2 * number, 2 * number + 1]);
         let mut echoed = 0;
         pair.until("the echoes come", || {
-            echoed += by_a.poll_each(&Selector::ANY, |sample| assert_eq!(sample.decode().unwrap().octets.len(), len));
+            echoed += by_a
+                .poll_each(&Selector::ANY, |sample| assert_eq!(sample.decode().unwrap().octets.len(), len))
+                .unwrap();
             echoed == 2
         });
     }
@@ -214,8 +222,8 @@ fn without_polling_it_takes() {
     let reader = topic.reader_builder().reliable().keep_all().build().unwrap();
     writer.wait_for_readers(1, PATIENCE).unwrap();
     writer.write(&Block::new(1, 8)).unwrap();
-    assert!(reader.wait_for_data(PATIENCE));
+    assert!(reader.wait_for_data(PATIENCE).unwrap());
     let mut shown = 0;
-    assert_eq!(reader.poll_each(&Selector::ANY, |sample| shown = sample.decode().unwrap().number), 1);
+    assert_eq!(reader.poll_each(&Selector::ANY, |sample| shown = sample.decode().unwrap().number).unwrap(), 1);
     assert_eq!(shown, 1);
 }

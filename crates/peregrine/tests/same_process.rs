@@ -109,7 +109,7 @@ fn readers_see_the_memory_that_was_written() {
     let memory = std::ptr::from_ref(&*loan);
     writer.write_loan(loan).unwrap();
     for reader in [&reader, &other] {
-        assert!(reader.wait_for_data(PATIENCE));
+        assert!(reader.wait_for_data(PATIENCE).unwrap());
         let lent = reader.take_loaned(&Selector::ANY).unwrap();
         let seen = lent[0].borrow().unwrap();
         assert!(std::ptr::eq(seen, memory));
@@ -118,7 +118,7 @@ fn readers_see_the_memory_that_was_written() {
     // What is written by reference lies in one place for both as well.
     writer.write(&Plain { number: 8, octets: [1; 200] }).unwrap();
     let [first, second] = [&reader, &other].map(|reader| {
-        assert!(reader.wait_for_data(PATIENCE));
+        assert!(reader.wait_for_data(PATIENCE).unwrap());
         reader.take_loaned(&Selector::ANY).unwrap()
     });
     assert!(std::ptr::eq(first[0].borrow().unwrap(), second[0].borrow().unwrap()));
@@ -162,7 +162,7 @@ fn threads_that_write_by_one_writer_are_read_in_the_order_of_its_numbers() {
             scope.spawn(move || (0..EACH).for_each(|number| _ = writer.write(&(thread * EACH + number)).unwrap()));
         }
         while taken.len() < 3 * EACH as usize {
-            assert!(reader.wait_for_data(PATIENCE), "{} have come", taken.len());
+            assert!(reader.wait_for_data(PATIENCE).unwrap(), "{} have come", taken.len());
             taken.extend(reader.take().unwrap().into_iter().map(|sample| (sample.info.sequence_number, sample.data)));
         }
     });
@@ -187,7 +187,7 @@ fn a_loan_that_is_not_written_gives_its_buffer_back() {
     let (other, _) = pair::<Plain>(&a, &a, "another");
     assert!(matches!(other.write_loan(second), Err(Error::PreconditionNotMet(_))));
     let (named, _) = pair::<Named>(&a, &a, "named");
-    assert!(matches!(named.loan(), Err(Error::PreconditionNotMet(text)) if text.contains("plain")));
+    assert!(matches!(named.loan(), Err(Error::PreconditionNotMet(peregrine::error::Precondition::NotPlain { .. }))));
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn shared_values_are_the_very_same() {
     let (writer, reader) = pair::<Named>(&a, &a, "shared");
     let value = Arc::new(Named { name: "it".to_owned(), value: 5 });
     writer.write_shared(Arc::clone(&value)).unwrap();
-    assert!(reader.wait_for_data(PATIENCE));
+    assert!(reader.wait_for_data(PATIENCE).unwrap());
     let lent = reader.take_loaned(&Selector::ANY).unwrap();
     assert!(std::ptr::eq(lent[0].borrow().unwrap(), &*value));
     let kept = lent[0].to_shared().unwrap();
@@ -238,7 +238,7 @@ fn a_reader_of_another_rust_type_gets_octets() {
     let reader = b.topic::<double::Read>("double").unwrap().reader_builder().reliable().build().unwrap();
     writer.wait_for_readers(1, PATIENCE).unwrap();
     writer.write_shared(Arc::new(double::Written { words: vec!["a".to_owned()] })).unwrap();
-    assert!(reader.wait_for_data(PATIENCE));
+    assert!(reader.wait_for_data(PATIENCE).unwrap());
     let lent = reader.take_loaned(&Selector::ANY).unwrap();
     assert!(lent[0].borrow().is_none());
     assert_eq!(lent[0].value().unwrap().texts, ["a"]);

@@ -108,13 +108,15 @@ fn what_is_lent_lies_where_readers_in_other_processes_read_it() {
         let mut sample = writer.loan().unwrap();
         sample.fill(number);
         writer.write_loan(sample).unwrap();
-        assert!(reader.wait_for_data(PATIENCE));
+        assert!(reader.wait_for_data(PATIENCE).unwrap());
         let mut seen = 0;
-        reader.take_each(&Selector::ANY, |taken| {
-            let value = taken.borrow().expect("it lies as the type wants it");
-            assert_eq!((value.first(), value.last()), (Some(&number), Some(&number)));
-            seen += 1;
-        });
+        reader
+            .take_each(&Selector::ANY, |taken| {
+                let value = taken.borrow().expect("it lies as the type wants it");
+                assert_eq!((value.first(), value.last()), (Some(&number), Some(&number)));
+                seen += 1;
+            })
+            .unwrap();
         assert_eq!(seen, 1);
     }
     let statistics = a.shared_memory_statistics();
@@ -395,7 +397,7 @@ fn a_writer_in_full_flow_loses_nothing() {
             next += 1;
         }
         if next < SAMPLES {
-            assert!(reader.wait_for_data(PATIENCE), "after {next} samples");
+            assert!(reader.wait_for_data(PATIENCE).unwrap(), "after {next} samples");
         }
     }
     thread.join().unwrap();
@@ -453,7 +455,7 @@ fn instances_live_and_end_as_over_the_network() {
     let values: Vec<_> = samples.iter().filter_map(|sample| sample.data.as_ref()).map(|named| named.value).collect();
     assert_eq!(values, [1, 2]);
     let states = handles.map(|handle| {
-        let last = samples.iter().rev().find(|sample| sample.info.instance == handle.0);
+        let last = samples.iter().rev().find(|sample| sample.info.instance == handle);
         last.unwrap().info.instance_state
     });
     // To unregister is to dispose, unless the writer's policies say otherwise.
@@ -474,7 +476,7 @@ fn a_best_effort_reader_sees_whole_samples_in_order() {
             assert!(seen == 0 || block.number > last);
             (last, seen) = (block.number, seen + 1);
         }
-        if thread.is_finished() && !reader.wait_for_data(GLANCE) {
+        if thread.is_finished() && !reader.wait_for_data(GLANCE).unwrap() {
             break;
         }
     }

@@ -96,7 +96,7 @@ mod roles {
         let participant = participant();
         let reader = super::reader(&participant);
         let mut is_first = true;
-        while reader.wait_for_data(PATIENCE) {
+        while reader.wait_for_data(PATIENCE).unwrap() {
             for block in reader.take().unwrap().into_iter().filter_map(|sample| sample.data) {
                 assert!(block.is_whole(), "sample {} is torn", block.number);
                 if std::mem::take(&mut is_first) {

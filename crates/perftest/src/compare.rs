@@ -6,7 +6,7 @@ use peregrine_report::compare;
 
 use crate::characterize::read_record;
 use crate::error::Error;
-use crate::output::print_text;
+use crate::terminal::print_text;
 
 /// Which records to compare.
 #[derive(Debug, Clone, clap::Args)]

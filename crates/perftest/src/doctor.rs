@@ -7,7 +7,7 @@ use peregrine_report::record::HostFacts;
 use crate::characterize::two_cores;
 use crate::error::Error;
 use crate::host;
-use crate::output::print_text;
+use crate::terminal::print_text;
 use crate::threads::allowed_cores;
 
 /// A load above this, per core, disturbs a measurement.

@@ -3,6 +3,8 @@
 //! A command line ([`cli`]) becomes a plan ([`plan`]). The workload sends or receives samples over whatever implements
 //! [`messaging`], follows the protocol of [`control`], and hands what it measured to [`output`].
 #![forbid(unsafe_code)]
+// A closed stream would make them panic: `terminal` prints instead.
+#![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod campaign;
 pub mod characterize;
@@ -28,8 +30,10 @@ pub mod recorder;
 pub mod report;
 pub mod resources;
 pub mod selftest;
+pub mod terminal;
 pub mod threads;
 mod wire;
+mod wording;
 pub mod workload;
 
 use std::sync::Arc;
@@ -45,11 +49,12 @@ use crate::messaging::raw::RawMessaging;
 use crate::messaging::raw_shm::RawShmMessaging;
 use crate::output::{Output, banner};
 use crate::plan::{TestPlan, TransportKind};
+use crate::terminal::{Stderr, message, print_text};
 
 /// Runs RTI Perftest's command line: the words after the program's name.
 pub fn run_command_line(words: &[String], stop: &Arc<Stop>) -> Result<(), Error> {
     let options = match parse(words)? {
-        Invocation::Help => return output::print_text(&cli::usage()),
+        Invocation::Help => return print_text(&cli::usage()),
         Invocation::Run(options) => options,
     };
     if let Some([publisher, subscriber]) = plan::resolve_both(&options)? {
@@ -97,8 +102,8 @@ impl OverDds for RunBoth<'_> {
     fn run<T: TestType>(self, messaging: &DdsMessaging<T>) -> Result<(), Error> {
         let subscriber = DdsMessaging::<T>::new(self.subscriber)?;
         let output = Output::open(&self.publisher.output)?;
-        eprintln!("{}", banner::version_line(&messaging.name()));
-        eprint!("{}", banner::configuration_block(self.publisher, &messaging.configuration()));
+        message(banner::version_line(&messaging.name()));
+        message(banner::configuration_block(self.publisher, &messaging.configuration()).trim_end());
         let sides = [(self.publisher, messaging), (self.subscriber, &subscriber)];
         workload::run_both(sides, output, self.stop)
     }
@@ -112,13 +117,13 @@ fn show_messages(verbosity: u8) {
         2 => LevelFilter::WARN,
         _ => LevelFilter::TRACE,
     };
-    // Somebody who uses this crate as a library may have decided where messages go.
-    let _ = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).with_ansi(false).try_init();
+    // A program that uses this crate as a library may have decided where messages go.
+    let _ = tracing_subscriber::fmt().with_max_level(level).with_writer(|| Stderr).with_ansi(false).try_init();
 }
 
 fn run_plan<M: Messaging>(plan: &TestPlan, messaging: &M, stop: &Arc<Stop>) -> Result<(), Error> {
     let output = Output::open(&plan.output)?;
-    eprintln!("{}", banner::version_line(&messaging.name()));
-    eprint!("{}", banner::configuration_block(plan, &messaging.configuration()));
+    message(banner::version_line(&messaging.name()));
+    message(banner::configuration_block(plan, &messaging.configuration()).trim_end());
     workload::run(plan, messaging, output, stop)
 }

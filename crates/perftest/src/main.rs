@@ -2,14 +2,16 @@
 //!
 //! Words with one dash are RTI Perftest's command line; anything else, and nothing at all, is this program's own.
 #![forbid(unsafe_code)]
+#![deny(clippy::print_stdout, clippy::print_stderr)]
 
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{Parser, Subcommand};
-use perftest::control::{Stop, watch_signals};
+use perftest::control::{Stop, StopReason, watch_signals};
 use perftest::error::Error;
 use perftest::places::{self, HostOptions, INSIDE, Lab, LabOptions, Places, TETHERED};
+use perftest::terminal::{self, message};
 use perftest::{campaign, characterize, compare, doctor, floors, open_loop, peers, report, selftest};
 
 /// Measures how this machine moves samples. For RTI Perftest's options see: perftest -help
@@ -70,13 +72,21 @@ enum OwnCommand {
 }
 
 fn main() -> ExitCode {
-    match watch_signals().and_then(|stop| run(std::env::args().collect(), &stop)) {
-        Ok(status) => ExitCode::from(status),
+    let result = watch_signals().and_then(|stop| {
+        let run_stop = Arc::clone(&stop);
+        terminal::when_closed(move || run_stop.request(StopReason::Interrupted));
+        run(std::env::args().collect(), &stop)
+    });
+    let status = match result {
+        Ok(status) => status,
         Err(error) => {
-            eprintln!("{error}");
-            ExitCode::from(error.exit_code())
+            if !terminal::is_closed() {
+                message(&error);
+            }
+            error.exit_code()
         }
-    }
+    };
+    ExitCode::from(if terminal::is_closed() { terminal::CLOSED_STATUS } else { status })
 }
 
 fn run(mut words: Vec<String>, stop: &Arc<Stop>) -> Result<u8, Error> {
@@ -102,9 +112,13 @@ fn is_classic(first: Option<&String>) -> bool {
 
 fn parsed(words: &[String]) -> CommandLine {
     CommandLine::try_parse_from(words).unwrap_or_else(|error| {
-        let _ = error.print();
+        let status = match error.print() {
+            Err(failure) if failure.kind() == std::io::ErrorKind::BrokenPipe => terminal::CLOSED_STATUS,
+            _ if error.use_stderr() => 255,
+            _ => 0,
+        };
         #[expect(clippy::disallowed_methods, reason = "nothing has been started yet")]
-        std::process::exit(if error.use_stderr() { 255 } else { 0 });
+        std::process::exit(status.into());
     })
 }
 
@@ -122,7 +136,7 @@ fn run_inside(options: &LabOptions, mut words: Vec<String>, stop: &Arc<Stop>) ->
         None => places::run_publisher(inner, lab.as_ref(), stop),
         Some(command_line) => run_own(command_line, words, Some(Arc::clone(&lab)), stop),
     };
-    lab.traffic()?.iter().for_each(|line| eprintln!("{line}"));
+    lab.traffic()?.iter().for_each(|line| message(&line));
     result
 }
 

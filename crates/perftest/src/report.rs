@@ -8,7 +8,7 @@ use peregrine_report::table::Source;
 
 use crate::characterize::read_record;
 use crate::error::Error;
-use crate::output::print_text;
+use crate::terminal::print_text;
 
 /// Which records to show, and how.
 #[derive(Debug, Clone, clap::Args)]

@@ -4,9 +4,9 @@ use std::hint::black_box;
 
 use crate::clock::MonotonicNs;
 use crate::error::Error;
-use crate::output::print_text;
 use crate::payload;
 use crate::recorder::Collector;
+use crate::terminal::print_text;
 
 /// What recording one value may cost.
 const RECORDER_LIMIT_NS: f64 = 60.0;

@@ -110,3 +110,18 @@ fn ctrl_c_at_the_subscriber_ends_both_with_their_results() {
     assert!(columns(&subscriber.stdout[0])[1] > 0.0);
     assert_eq!(columns(publisher.stdout.last().unwrap()).len(), 10);
 }
+
+/// A short test, or one on a slow link, sends one ping only.
+#[test]
+fn the_only_answer_of_a_short_test_is_its_latency() {
+    let subscriber = start(&format!("-sub {QUICK} -domain 77 -noPrint -noOutputHeaders"));
+    let publisher = run(&format!(
+        "-pub {QUICK} -domain 77 -numIter 20 -latencyCount 20 -pubRate 1000:sleep -nsResolution -noPrint -noOutputHeaders"
+    ));
+    let subscriber = subscriber.finish();
+    assert_eq!((publisher.code, subscriber.code), (0, 0), "{publisher:?} {subscriber:?}");
+    let row = columns(&publisher.stdout[0]);
+    assert!(row[3] > 0.0 && row[3] == row[4], "{row:?}");
+    assert!(publisher.stderr.contains("The latency is that of one ping"), "{}", publisher.stderr);
+    assert_eq!(columns(&subscriber.stdout[0])[1], 20.0);
+}

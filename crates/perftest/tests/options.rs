@@ -141,16 +141,18 @@ fn only_the_instance_named_is_written() {
     let publisher = start(&format!("-pub {QUICK} -domain 72 {options}"));
     let (mut keys, mut samples) = (BTreeSet::new(), 0);
     while samples < 20 {
-        assert!(reader.wait_for_data(Duration::from_secs(30)), "only {samples} samples");
-        reader.take_each(&Selector::ANY, |view| {
-            if view.info().valid_data {
-                let key = Sample::from_serialized(view.bytes()).unwrap().key;
-                if key != CONTROL_KEY {
-                    keys.insert(key);
-                    samples += 1;
+        assert!(reader.wait_for_data(Duration::from_secs(30)).unwrap(), "only {samples} samples");
+        reader
+            .take_each(&Selector::ANY, |view| {
+                if view.info().valid_data {
+                    let key = Sample::from_serialized(view.bytes()).unwrap().key;
+                    if key != CONTROL_KEY {
+                        keys.insert(key);
+                        samples += 1;
+                    }
                 }
-            }
-        });
+            })
+            .unwrap();
     }
     publisher.interrupt();
     assert_eq!((publisher.finish().code, subscriber.finish().code), (130, 0));

@@ -8,6 +8,7 @@
 pub mod compare;
 #[cfg(any(test, feature = "lab"))]
 pub mod example;
+mod numbers;
 mod published;
 pub mod record;
 pub mod render;

@@ -71,6 +71,9 @@ impl Moments {
     }
 }
 
+/// A percentile with fewer values above it depends on single values.
+const FEWEST_ABOVE: u64 = 10;
+
 /// A distribution of latencies in nanoseconds.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LatencyResult {
@@ -137,9 +140,16 @@ impl LatencyResult {
         value_at(&self.histogram, self.count, fraction).clamp(self.min_ns, self.max_ns)
     }
 
-    /// Whether at least ten values lie above that fraction; below that a percentile says little.
+    /// Whether at least ten values lie above the percentile of that fraction. With fewer, it depends on single values.
     pub fn supports(&self, fraction: f64) -> bool {
-        self.count as f64 * (1.0 - fraction) >= 10.0
+        // The index of the percentile; 1 - fraction would be inexact.
+        let index = (self.count as f64 * fraction).floor() as u64;
+        self.count.saturating_sub(index) >= FEWEST_ABOVE
+    }
+
+    /// The largest fraction whose percentile has enough values above it; `None` where no percentile has.
+    pub fn largest_supported(&self) -> Option<f64> {
+        (self.count > FEWEST_ABOVE).then(|| 1.0 - FEWEST_ABOVE as f64 / self.count as f64)
     }
 
     /// Every value halved: of round trips, the time of one way when both take equally long.
@@ -227,6 +237,8 @@ pub struct Spread {
     pub min: f64,
     /// The largest value.
     pub max: f64,
+    /// How many values there are.
+    pub count: usize,
 }
 
 impl Spread {
@@ -238,17 +250,19 @@ impl Spread {
         let middle = values.len() / 2;
         let median =
             if values.len().is_multiple_of(2) { (values[middle - 1] + values[middle]) / 2.0 } else { values[middle] };
-        Some(Self { median, min, max })
+        Some(Self { median, min, max, count: values.len() })
     }
 
     /// In another unit.
     pub fn scaled(&self, factor: f64) -> Self {
-        Self { median: self.median * factor, min: self.min * factor, max: self.max * factor }
+        Self { median: self.median * factor, min: self.min * factor, max: self.max * factor, ..*self }
     }
 
-    /// Half the distance between the extremes, as a share of the median; 0 when the median is 0.
-    pub fn relative_half_width(&self) -> f64 {
-        if self.median == 0.0 { 0.0 } else { (self.max - self.min) / 2.0 / self.median }
+    /// Half the distance between the extremes, as a share of the median; 0 when the median is 0. `None` of one value, which
+    /// says nothing about the distance to another.
+    pub fn relative_half_width(&self) -> Option<f64> {
+        let share = if self.median == 0.0 { 0.0 } else { (self.max - self.min) / 2.0 / self.median };
+        (self.count > 1).then_some(share)
     }
 }
 

@@ -2,7 +2,9 @@
 
 use serde::Serialize;
 
-use crate::record::{Case, Delivery, Measurement, Record, Series, Side, SideResult, Test};
+use crate::compare::Ratio;
+use crate::numbers::count_text;
+use crate::record::{Case, Delivery, Measurement, Record, Series, Side, SideResult, Test, Wait};
 use crate::stats::{LatencyResult, Spread};
 
 /// Repetitions that differ by more than this, as a share of the median, are doubtful.
@@ -37,17 +39,17 @@ pub struct Row {
     pub floor: bool,
     /// Size of a sample in bytes.
     pub data_len: u64,
-    /// What else the measurements had in common, where the record tells.
+    /// What else the measurements had in common, where the record says it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub case: Option<Case>,
-    /// Samples per second that were asked for; absent when nothing held the writer back.
+    /// Samples per second of the schedule; absent in a throughput or ping-pong test.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_per_s: Option<f64>,
     /// Absent when it was not measured. With a schedule, from when the sample was due.
     pub latency: Option<LatencyRow>,
     /// Absent when it was not measured.
     pub throughput: Option<ThroughputRow>,
-    /// Absent when the record does not tell.
+    /// Absent when the record does not say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<UsageRow>,
     /// What each repetition gave; empty for interleaved blocks, which are compared by block.
@@ -62,7 +64,7 @@ pub(crate) struct Run {
     pub(crate) p50_ns: Option<f64>,
     /// Absent where too few samples lie above it.
     pub(crate) p99_ns: Option<f64>,
-    /// Only where nothing held the writer back.
+    /// Of throughput tests only.
     pub(crate) samples_per_s: Option<f64>,
 }
 
@@ -73,7 +75,7 @@ pub struct LatencyRow {
     pub merged: LatencyResult,
     /// The medians of the repetitions, in nanoseconds.
     pub p50_ns: Spread,
-    /// Median over the floor's median; less is better.
+    /// The median, over the repetitions, of the median latency over that of the floor in the same repetition; less is better.
     pub ratio_to_floor: Option<f64>,
 }
 
@@ -88,7 +90,8 @@ pub struct ThroughputRow {
     pub lost: u64,
     /// Lost as a percentage of those sent.
     pub lost_percent: f64,
-    /// Median rate over the floor's median rate; more is better. Only where nothing held the writer back.
+    /// The median, over the repetitions, of the rate over that of the floor in the same repetition; more is better. Of
+    /// throughput tests only.
     pub ratio_to_floor: Option<f64>,
 }
 
@@ -104,7 +107,7 @@ pub struct UsageRow {
 }
 
 impl Row {
-    /// Subscribers, where the record tells.
+    /// Subscribers, where the record says it.
     pub fn subscribers(&self) -> Option<u32> {
         self.case.as_ref().map(|case| case.subscribers)
     }
@@ -129,14 +132,21 @@ impl Table {
             compare_with_floor(&mut rows[first..]);
         }
         // Stable: the series keep their order. Rows without a case come first, and cases as they first appear.
-        let mut cases: Vec<Option<Case>> = vec![None];
-        for row in &rows {
-            if !cases.contains(&row.case) {
-                cases.push(row.case.clone());
-            }
-        }
-        let place = |row: &Row| cases.iter().position(|case| *case == row.case);
-        rows.sort_by_key(|row| (place(row), row.data_len, row.record));
+        let mut cases: Vec<Option<&Case>> = vec![None];
+        let refs: Vec<&Row> = rows.iter().collect();
+        let places: Vec<usize> = refs
+            .iter()
+            .map(|row| {
+                let case = case_beside(row, &refs);
+                cases.iter().position(|known| *known == case).unwrap_or_else(|| {
+                    cases.push(case);
+                    cases.len() - 1
+                })
+            })
+            .collect();
+        let mut placed: Vec<(usize, Row)> = places.into_iter().zip(rows).collect();
+        placed.sort_by_key(|(place, row)| (*place, row.data_len, row.record));
+        let rows = placed.into_iter().map(|(_, row)| row).collect();
         Self { rows }
     }
 
@@ -151,30 +161,46 @@ impl Table {
         series
     }
 
-    /// What in the numbers themselves lowers their worth.
+    /// What in the numbers themselves limits what they say.
     pub fn doubts(&self) -> Vec<String> {
         let mut doubts = Vec::new();
-        let unsteady =
-            |spread: Option<&Spread>| spread.is_some_and(|spread| spread.relative_half_width() > DOUBTFUL_SPREAD);
-        let count = |test: &dyn Fn(&Row) -> bool| self.rows.iter().filter(|row| test(row)).count();
+        let unsteady = |spread: Option<&Spread>| {
+            spread.and_then(Spread::relative_half_width).is_some_and(|share| share > DOUBTFUL_SPREAD)
+        };
+        let count = |test: &dyn Fn(&Row) -> bool| self.rows.iter().filter(|row| test(row)).count() as u32;
         let latencies = count(&|row| unsteady(row.latency.as_ref().map(|latency| &latency.p50_ns)));
         let rates = count(&|row| unsteady(row.throughput.as_ref().map(|throughput| &throughput.samples_per_s)));
         if latencies + rates > 0 {
             doubts.push(format!(
-                "Repetitions differ by more than ±{:.0} % in {latencies} latencies and {rates} rates. Something else \
-                 used the machine, or the measurements are too short.",
-                DOUBTFUL_SPREAD * 100.0
+                "Repetitions differ by more than ±{:.0} % in {} and {}: other processes used the machine, or the \
+                 measurements are too short.",
+                DOUBTFUL_SPREAD * 100.0,
+                count_text(latencies, "latency", "latencies"),
+                count_text(rates, "rate", "rates"),
             ));
         }
-        let thin = count(&|row| row.latency.as_ref().is_some_and(|latency| !latency.merged.supports(0.9999)));
-        if thin > 0 {
+        let repetitions = |row: &Row| {
+            let spreads = [row.latency.as_ref().map(|latency| latency.p50_ns.count)];
+            spreads.into_iter().chain([row.throughput.as_ref().map(|rate| rate.samples_per_s.count)]).flatten().max()
+        };
+        let single = count(&|row| repetitions(row) == Some(1));
+        if single > 0 {
             doubts.push(format!(
-                "{thin} of {} values of p99.99, marked with *, rest on fewer than ten samples above them.",
-                count(&|row| row.latency.is_some())
+                "{single} of {} rows were measured once: they have neither a spread nor an interval, and another run may \
+                 give other numbers.",
+                self.rows.len()
             ));
         }
         doubts
     }
+}
+
+/// The case that a row is shown with: its own; of a floor, which is always best effort, that of the first row with the same
+/// layout.
+pub(crate) fn case_beside<'a>(row: &'a Row, rows: &[&'a Row]) -> Option<&'a Case> {
+    let is_beside = |other: &&&Row| !other.floor && other.record == row.record && layout_of(other) == layout_of(row);
+    let beside = rows.iter().filter(|_| row.floor).find(is_beside);
+    beside.map_or(row.case.as_ref(), |other| other.case.as_ref())
 }
 
 /// The measurements that make one row.
@@ -352,30 +378,40 @@ fn usage_row<'a>(measurements: impl Iterator<Item = &'a Measurement>) -> Option<
     })
 }
 
+/// What two rows gave in the same repetitions, which ran one after the other: the base's value, and the row's.
+pub(crate) fn paired(base: &Row, row: &Row, value: impl Fn(&Run) -> Option<f64>) -> Vec<(f64, f64)> {
+    let pair = |run: &Run| {
+        let own = value(run)?;
+        let same = base.runs.iter().filter(|other| other.repetition == run.repetition);
+        Some((same.into_iter().find_map(&value)?, own))
+    };
+    row.runs.iter().filter_map(pair).collect()
+}
+
 /// The rows are those of one record.
 fn compare_with_floor(rows: &mut [Row]) {
-    let ratio = |value: f64, floor: Option<f64>| floor.filter(|floor| *floor > 0.0).map(|floor| value / floor);
-    let floors: Vec<(Option<f64>, Option<f64>)> = rows
+    let ratios: Vec<(Option<f64>, Option<f64>)> = rows
         .iter()
         .map(|row| {
             let floor = floor_of(row, rows);
-            let latency = floor.and_then(|floor| Some(floor.latency.as_ref()?.p50_ns.median));
-            let unpaced = floor.filter(|_| row.rate_per_s.is_none());
-            (latency, unpaced.and_then(|floor| Some(floor.throughput.as_ref()?.samples_per_s.median)))
+            let ratio = |value: fn(&Run) -> Option<f64>| {
+                floor.and_then(|floor| Ratio::median_of_pairs(&paired(floor, row, value)))
+            };
+            (ratio(|run| run.p50_ns), ratio(|run| run.samples_per_s))
         })
         .collect();
-    for (row, (floor_p50, floor_rate)) in rows.iter_mut().zip(floors) {
+    for (row, (of_latency, of_rate)) in rows.iter_mut().zip(ratios) {
         if let Some(latency) = &mut row.latency {
-            latency.ratio_to_floor = ratio(latency.p50_ns.median, floor_p50);
+            latency.ratio_to_floor = of_latency;
         }
         if let Some(throughput) = &mut row.throughput {
-            throughput.ratio_to_floor = ratio(throughput.samples_per_s.median, floor_rate);
+            throughput.ratio_to_floor = of_rate;
         }
     }
 }
 
 /// The floor at the same size and rate: in the same case where it was measured there, otherwise where the same number of
-/// processes were at the same places.
+/// processes were at the same places and waited as plain sockets can.
 pub(crate) fn floor_of<'a>(row: &Row, rows: &'a [Row]) -> Option<&'a Row> {
     let alike = |other: &&Row| {
         other.floor
@@ -383,11 +419,25 @@ pub(crate) fn floor_of<'a>(row: &Row, rows: &'a [Row]) -> Option<&'a Row> {
             && other.data_len == row.data_len
             && other.rate_per_s == row.rate_per_s
     };
-    let layout = |row: &Row| {
-        row.case.as_ref().map(|case| (case.publishers, case.subscribers, case.topics, case.delivery, case.wait))
-    };
     let mut floors = rows.iter().filter(alike);
-    floors.clone().find(|other| other.case == row.case).or_else(|| floors.find(|other| layout(other) == layout(row)))
+    floors
+        .clone()
+        .find(|other| other.case == row.case)
+        .or_else(|| floors.find(|other| layout_of(other) == layout_of(row)))
+}
+
+/// Numbers and places of the processes, the rate, and how plain sockets wait there.
+type Layout = (u32, u32, u32, Delivery, Option<Wait>);
+
+fn layout_of(row: &Row) -> (Option<f64>, Option<Layout>) {
+    let of =
+        |case: &Case| (case.publishers, case.subscribers, case.topics, case.delivery, case.wait.map(wait_of_floor));
+    (row.rate_per_s, row.case.as_ref().map(of))
+}
+
+/// How plain sockets wait where others wait so: they have no listener, and block as the middleware's thread does that calls one.
+pub(crate) fn wait_of_floor(wait: Wait) -> Wait {
+    if wait == Wait::Listener { Wait::Block } else { wait }
 }
 
 #[cfg(test)]
@@ -402,11 +452,44 @@ mod tests {
         assert_eq!(rows, [("raw", 32), ("dds", 32), ("raw", 1024), ("dds", 1024)]);
         let [raw, dds, ..] = &table.rows[..] else { panic!() };
         let (raw_latency, dds_latency) = (raw.latency.as_ref().unwrap(), dds.latency.as_ref().unwrap());
-        assert_eq!(raw_latency.p50_ns, Spread { median: 4_000.0, min: 3_000.0, max: 5_000.0 });
+        assert_eq!(raw_latency.p50_ns, Spread { median: 4_000.0, min: 3_000.0, max: 5_000.0, count: 3 });
         assert_eq!((raw_latency.merged.count, raw_latency.ratio_to_floor), (300, Some(1.0)));
-        assert_eq!(dds_latency.ratio_to_floor, Some(2.0));
+        let is_about = |ratio: Option<f64>, expected: f64| ratio.is_some_and(|ratio| (ratio - expected).abs() < 1e-12);
+        assert!(is_about(dds_latency.ratio_to_floor, 2.0));
         let rates = dds.throughput.as_ref().unwrap();
-        assert_eq!((rates.samples_per_s.median, rates.ratio_to_floor, rates.lost), (500.0, Some(0.5), 3));
+        assert_eq!((rates.samples_per_s.median, rates.lost), (500.0, 3));
+        assert!(is_about(rates.ratio_to_floor, 0.5));
+    }
+
+    #[test]
+    fn a_ratio_to_the_floor_is_the_same_everywhere() {
+        let mut record = example::record();
+        // Repetition by repetition 2, 10 and 2; the medians of both are 4 and 10 us.
+        for measurement in record.measurements.iter_mut().filter(|one| one.series == "dds" && one.repetition == 1) {
+            if let Some(latency) = &mut measurement.publisher.latency {
+                latency.histogram = vec![(40_000, 100)];
+                (latency.p50_ns, latency.min_ns, latency.max_ns) = (40_000, 40_000, 40_000);
+            }
+        }
+        let table = Table::of(&record);
+        let versus = crate::versus::to_floor(&table);
+        for one in versus.iter().filter(|one| one.measure == crate::versus::Measure::LatencyP50) {
+            let shown = one.row.latency.as_ref().unwrap().ratio_to_floor.unwrap();
+            assert!((shown - 2.0).abs() < 1e-12 && (shown - one.ratio.median).abs() < 1e-12, "{shown}");
+        }
+    }
+
+    #[test]
+    fn plain_sockets_that_block_are_the_floor_of_a_listener() {
+        let mut record = example::campaign();
+        let floor = record.header.series[0].id.clone();
+        record.header.series[0].floor = true;
+        for measurement in &mut record.measurements {
+            let wait = if measurement.series == floor { Wait::Block } else { Wait::Listener };
+            measurement.case.as_mut().unwrap().wait = Some(wait);
+        }
+        let table = Table::of(&record);
+        assert!(table.rows.iter().all(|row| floor_of(row, &table.rows).is_some_and(|found| found.floor)));
     }
 
     #[test]
@@ -419,9 +502,13 @@ mod tests {
     }
 
     #[test]
-    fn doubts_name_spread_and_thin_percentiles() {
-        let doubts = Table::of(&example::record()).doubts();
+    fn doubts_name_spread_and_single_repetitions() {
+        let mut record = example::record();
+        let doubts = Table::of(&record).doubts();
         assert!(doubts[0].contains("±15 % in 4 latencies and 0 rates"), "{doubts:?}");
-        assert!(doubts[1].starts_with("4 of 4 values of p99.99"), "{doubts:?}");
+        assert_eq!(doubts.len(), 1);
+        record.measurements.retain(|measurement| measurement.repetition == 0);
+        let doubts = Table::of(&record).doubts();
+        assert!(doubts[0].starts_with("4 of 4 rows were measured once"), "{doubts:?}");
     }
 }

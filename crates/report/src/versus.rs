@@ -1,7 +1,7 @@
-//! How each way of moving samples stands to the floor of its record, and to the other middlewares in it.
+//! The ratios of each series to the floor of its record, and to the other middlewares in it.
 
 use crate::compare::{FEWEST_BLOCKS, Ratio, Verdict};
-use crate::table::{Row, Run, Table, floor_of};
+use crate::table::{Row, Run, Table, floor_of, paired};
 use crate::view::{Strand, View};
 
 /// What is compared.
@@ -68,7 +68,7 @@ pub(crate) fn to_peers<'a>(view: &View<'a>) -> Vec<Versus<'a>> {
     .collect()
 }
 
-/// The same record, size and case; which thread sends may differ, for not everybody has the choice.
+/// The same record, size and case; which thread sends may differ, because not every middleware has the choice.
 fn is_alike(row: &Row, peer: &Row) -> bool {
     let conditions = |row: &Row| {
         row.case.as_ref().map(|case| {
@@ -85,16 +85,7 @@ fn is_alike(row: &Row, peer: &Row) -> bool {
 /// Of repetitions that both have: they ran one after the other.
 fn compare<'a>(base: &'a Row, row: &'a Row) -> Vec<Versus<'a>> {
     let of = |measure: Measure| {
-        let pairs: Vec<(f64, f64)> = row
-            .runs
-            .iter()
-            .filter_map(|run| {
-                let value = |run: &Run| measure.of(run);
-                let theirs = base.runs.iter().filter(|other| other.repetition == run.repetition).find_map(value)?;
-                Some((theirs, value(run)?))
-            })
-            .collect();
-        let ratio = Ratio::of_pairs(&pairs)?;
+        let ratio = Ratio::of_pairs(&paired(base, row, |run| measure.of(run)))?;
         Some(Versus { base, row, measure, verdict: ratio.verdict(FEWEST_BLOCKS, None), ratio })
     };
     Measure::ALL.into_iter().filter_map(of).collect()

@@ -1,7 +1,7 @@
 //! What is shown beside what: rows that differ in one thing become a line, lines with the same conditions a chart.
 
 use crate::record::{Delivery, PeerFacts, Publishing, Reliability, Wait};
-use crate::table::{Row, Source, Table};
+use crate::table::{Row, Source, Table, wait_of_floor};
 
 /// Colours that the page's style sheet knows; the first is for floors.
 pub(crate) const COLOURS: usize = 8;
@@ -21,7 +21,7 @@ impl Along {
     pub(crate) fn title(self) -> &'static str {
         match self {
             Self::Size => "sample size (bytes)",
-            Self::Rate => "samples per second asked for",
+            Self::Rate => "offered samples per second",
             Self::Subscribers => "subscribers",
         }
     }
@@ -257,7 +257,9 @@ impl<'a> Conditions<'a> {
 
 fn facets(table: &Table) -> Vec<Facet<'_>> {
     let by_type = has_several_types_of_a_size(table);
-    let mut waits = table.rows.iter().filter_map(|row| row.case.as_ref()?.wait);
+    // Plain sockets have no listener, and block where the others have one.
+    let others = table.rows.iter().filter(|row| !row.floor);
+    let mut waits = others.filter_map(|row| row.case.as_ref()?.wait);
     let by_wait = waits.next().is_some_and(|first| waits.any(|other| other != first));
     let mut groups: Vec<(Conditions<'_>, Vec<&Row>)> = Vec::new();
     for row in &table.rows {
@@ -277,11 +279,12 @@ fn facets(table: &Table) -> Vec<Facet<'_>> {
     groups.into_iter().map(|(conditions, rows)| facet((conditions, rows))).collect()
 }
 
-/// A floor knows neither reliability nor shapes: it stands wherever somebody else was measured with the same layout, and by
-/// itself where nobody was.
+/// The floor has neither reliability nor types: it is shown beside all rows of the same layout, and by itself where there are
+/// none.
 fn share_floors<'a>(groups: &mut Vec<(Conditions<'a>, Vec<&'a Row>)>) {
     let layout = |row: &Row| {
-        let case = row.case.as_ref().map(|case| (case.delivery, case.publishers, case.topics, case.wait));
+        let case = row.case.as_ref();
+        let case = case.map(|case| (case.delivery, case.publishers, case.topics, case.wait.map(wait_of_floor)));
         (row.record, row.rate_per_s, row.data_len, row.subscribers(), case)
     };
     let floors: Vec<&Row> = groups.iter().flat_map(|(_, rows)| rows).copied().filter(|row| row.floor).collect();
@@ -314,7 +317,7 @@ fn has_several_types_of_a_size(table: &Table) -> bool {
 /// What tells the conditions from the others, and, where there are no others, what they are.
 fn title(conditions: Conditions<'_>, all: &[Conditions<'_>]) -> String {
     let Some((delivery, reliability, publishers, topics)) = conditions.case else {
-        return if all.len() > 1 && conditions.paced { "on a schedule".into() } else { String::new() };
+        return if all.len() > 1 && conditions.paced { "at fixed rates".into() } else { String::new() };
     };
     let mut parts = vec![delivery.to_string(), reliability.to_string()];
     if publishers > 1 {
@@ -326,7 +329,7 @@ fn title(conditions: Conditions<'_>, all: &[Conditions<'_>]) -> String {
     parts.extend(conditions.data_type.filter(|name| !name.is_empty()).map(str::to_owned));
     parts.extend(conditions.wait.map(|wait| format!("wait {wait}")));
     if all.iter().any(|other| other.paced != conditions.paced) {
-        parts.push(if conditions.paced { "on a schedule".into() } else { "as fast as it goes".into() });
+        parts.push(if conditions.paced { "at fixed rates".into() } else { "no fixed rate".into() });
     }
     parts.join(", ")
 }

@@ -18,6 +18,8 @@ pub mod history;
 pub mod id;
 pub mod limits;
 pub mod locator;
+#[cfg_attr(not(test), expect(dead_code))]
+mod min_tree;
 #[cfg(test)]
 mod pair;
 pub mod participant;

@@ -123,6 +123,13 @@ impl From<core::time::Duration> for Span {
     }
 }
 
+impl From<Span> for core::time::Duration {
+    /// "For ever" is [`Self::MAX`](core::time::Duration::MAX).
+    fn from(span: Span) -> Self {
+        if span.is_infinite() { Self::MAX } else { Self::from_nanos(span.0) }
+    }
+}
+
 /// A time stamp of the wire: seconds since the Unix epoch and 2^-32 fractions (RTPS 2.5 §9.3.2.1).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp {
@@ -152,6 +159,12 @@ impl Timestamp {
     #[must_use]
     pub const fn to_unix_nanos(self) -> u64 {
         self.seconds as u64 * NANOS_PER_SEC + nanos_of_fraction(self.fraction)
+    }
+
+    /// The time since the Unix epoch; `None` without a real instant.
+    #[must_use]
+    pub const fn since_unix_epoch(self) -> Option<core::time::Duration> {
+        if self.is_valid() { Some(core::time::Duration::from_nanos(self.to_unix_nanos())) } else { None }
     }
 
     /// Whether this is a real instant.
@@ -253,6 +266,14 @@ mod tests {
         assert!(!Timestamp::INFINITE.is_valid());
         assert_eq!(Span::INFINITE.divided_by(3), Span::INFINITE);
         assert_eq!(Span(9).divided_by(0), Span::INFINITE);
+    }
+
+    #[test]
+    fn spans_and_durations_convert_into_each_other() {
+        for span in [Span::ZERO, Span::from_millis(20), Span::INFINITE] {
+            assert_eq!(Span::from(core::time::Duration::from(span)), span);
+        }
+        assert_eq!(core::time::Duration::from(Span::INFINITE), core::time::Duration::MAX);
     }
 
     #[test]

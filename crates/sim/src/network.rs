@@ -10,6 +10,31 @@ use peregrine_rtps::time::{Instant, Span};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct NodeId(pub u32);
 
+/// A participant of the simulated world. The participants of a node are in one process: they share its address and its
+/// ports, so each of them sees every datagram that reaches the node.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ParticipantId {
+    /// The machine that the participant runs on.
+    pub node: NodeId,
+    /// Which participant of that machine, counted from 0.
+    pub index: u32,
+}
+
+impl NodeId {
+    /// A participant of this node.
+    #[must_use]
+    pub const fn participant(self, index: u32) -> ParticipantId {
+        ParticipantId { node: self, index }
+    }
+}
+
+/// The first participant of a node, which is the only one of most nodes.
+impl From<NodeId> for ParticipantId {
+    fn from(node: NodeId) -> Self {
+        node.participant(0)
+    }
+}
+
 /// What a network does to datagrams.
 #[derive(Clone, Copy, Debug)]
 pub struct Faults {

@@ -40,7 +40,7 @@ impl Policy {
 
 const INSTANCES: u8 = 4;
 const TOPIC: &str = "topic";
-const SETTLE: Span = Span::from_secs(5);
+const SETTLING_TIME: Span = Span::from_secs(5);
 const LEASE: Span = Span::from_secs(60);
 
 /// Runs the world of this seed. Returns how many samples were taken.
@@ -184,7 +184,7 @@ impl Stage {
         let end = self.world.now() + span;
         loop {
             let more = self.world.run_until(end);
-            self.happenings.extend(self.world.happenings());
+            self.happenings.extend(self.world.happenings().into_iter().map(|(id, happening)| (id.node, happening)));
             if !more {
                 return;
             }
@@ -241,7 +241,7 @@ impl Stage {
 fn lifecycle(stage: &mut Stage) -> Result<(), String> {
     let writer = stage.writer(NodeId(0), Terms::PLAIN)?;
     let readers = [stage.reader(NodeId(1), Terms::PLAIN)?, stage.reader(NodeId(2), Terms::PLAIN)?];
-    stage.pass(SETTLE);
+    stage.pass(SETTLING_TIME);
     let mut expected: BTreeMap<KeyHash, InstanceState> = BTreeMap::new();
     let mut seen = [BTreeMap::new(), BTreeMap::new()];
     for _ in 0..stage.rng.u32(20..200) {
@@ -265,7 +265,7 @@ fn lifecycle(stage: &mut Stage) -> Result<(), String> {
             stage.take(readers[one], &mut seen[one]);
         }
     }
-    stage.pass(SETTLE);
+    stage.pass(SETTLING_TIME);
     for (reader, seen) in readers.into_iter().zip(&mut seen) {
         stage.take(reader, seen);
         let states: BTreeMap<KeyHash, InstanceState> = seen.iter().map(|(k, s)| (*k, s.state)).collect();
@@ -278,10 +278,10 @@ fn lifecycle(stage: &mut Stage) -> Result<(), String> {
         stage.put(writer, ChangeKind::Disposed, instance, 0)?;
         stage.put(writer, ChangeKind::Unregistered, instance, 0)?;
     }
-    stage.pass(SETTLE);
+    stage.pass(SETTLING_TIME);
     for (node, reader) in readers {
         stage.take((node, reader), &mut BTreeMap::new());
-        let left = stage.world.node(node).and_then(|n| n.readers.get(&reader.entity)).map(|r| r.cache().instances());
+        let left = stage.world.member(node).and_then(|n| n.readers.get(&reader.entity)).map(|r| r.cache().instances());
         if left != Some(0) {
             return Err(format!("{reader} remembers {left:?} instances that nobody writes"));
         }
@@ -296,7 +296,7 @@ fn ownership(stage: &mut Stage) -> Result<(), String> {
     for n in 1..=3 {
         writers.push((stage.writer(NodeId(n), terms(10 * n as i32))?, n));
     }
-    stage.pass(SETTLE);
+    stage.pass(SETTLING_TIME);
     let mut seen = BTreeMap::new();
     for _ in 0..100 {
         let (writer, _) = writers[stage.rng.usize(0..writers.len())];
@@ -310,12 +310,12 @@ fn ownership(stage: &mut Stage) -> Result<(), String> {
             stage.pass(Span::from_secs(65));
         }
     }
-    stage.pass(SETTLE);
+    stage.pass(SETTLING_TIME);
     stage.rng.shuffle(&mut writers);
     let mut last: BTreeMap<u32, u32> = BTreeMap::new();
     for (writer, n) in &writers {
         last.insert(*n, stage.put(*writer, ChangeKind::Alive, 0, 10)?);
-        stage.pass(SETTLE);
+        stage.pass(SETTLING_TIME);
     }
     stage.take(reader, &mut seen);
     let (strongest, value) = last.last_key_value().ok_or("no writer is left")?;
@@ -328,7 +328,7 @@ fn ownership(stage: &mut Stage) -> Result<(), String> {
 fn liveliness(stage: &mut Stage) -> Result<(), String> {
     let terms = Terms { liveliness_lease: Span::from_millis(600), ..Terms::PLAIN };
     let (writer, reader) = (stage.writer(NodeId(0), terms)?, stage.reader(NodeId(1), terms)?);
-    stage.pass(SETTLE);
+    stage.pass(SETTLING_TIME);
     let is_alive = |stage: &Stage| {
         let last = stage.reader_events(reader).filter_map(|event| match event {
             ReaderEvent::WriterAlive(guid) if guid == writer.1 => Some(true),
@@ -339,7 +339,7 @@ fn liveliness(stage: &mut Stage) -> Result<(), String> {
     };
     stage.put(writer, ChangeKind::Alive, 0, 10)?;
     stage.world.network().set_faults(CLEAN);
-    stage.pass(SETTLE);
+    stage.pass(SETTLING_TIME);
     if is_alive(stage) != Some(true) {
         return Err("a writer that lives counts as dead".to_owned());
     }
@@ -364,7 +364,7 @@ fn deadline(stage: &mut Stage) -> Result<(), String> {
     stage.world.network().set_faults(CLEAN);
     let terms = Terms { deadline: Span::from_millis(200), ..Terms::PLAIN };
     let (writer, reader) = (stage.writer(NodeId(0), terms)?, stage.reader(NodeId(1), terms)?);
-    stage.pass(SETTLE);
+    stage.pass(SETTLING_TIME);
     let missed = |stage: &Stage| {
         let at_writer =
             stage.happenings.iter().filter(|(_, h)| matches!(h, Happening::Writer(_, WriterEvent::DeadlineMissed(_))));
@@ -393,12 +393,12 @@ fn lifespan(stage: &mut Stage) -> Result<(), String> {
     let terms = Terms { durable: true, lifespan: Span::from_secs(2), ..Terms::PLAIN };
     let writer = stage.writer(NodeId(0), terms)?;
     let early = stage.reader(NodeId(1), terms)?;
-    stage.pass(SETTLE);
+    stage.pass(SETTLING_TIME);
     for n in 0..30 {
         stage.put(writer, ChangeKind::Alive, n % INSTANCES, 10)?;
     }
-    stage.pass(SETTLE);
-    let held = stage.world.node(writer.0).and_then(|n| n.writers.get(&writer.1.entity)).map(|w| w.history().len());
+    stage.pass(SETTLING_TIME);
+    let held = stage.world.member(writer.0).and_then(|n| n.writers.get(&writer.1.entity)).map(|w| w.history().len());
     if held != Some(0) {
         return Err(format!("the writer holds {held:?} samples whose time is over"));
     }
@@ -406,7 +406,7 @@ fn lifespan(stage: &mut Stage) -> Result<(), String> {
         return Err("a sample was handed out after its time".to_owned());
     }
     let late = stage.reader(NodeId(2), terms)?;
-    stage.pass(SETTLE);
+    stage.pass(SETTLING_TIME);
     if !stage.take(late, &mut BTreeMap::new()).is_empty() {
         return Err("a late joiner got a sample after its time".to_owned());
     }
@@ -439,7 +439,7 @@ fn late_joiner(stage: &mut Stage) -> Result<(), String> {
         if got != written {
             return Err(format!("a late joiner got {} of {} samples: {got:?}", got.len(), written.len()));
         }
-        let machine = stage.world.node(reader.0).and_then(|n| n.readers.get(&reader.1.entity));
+        let machine = stage.world.member(reader.0).and_then(|n| n.readers.get(&reader.1.entity));
         let machine = machine.ok_or("the reader is gone")?;
         if !machine.has_history() || machine.waiting().samples > 0 {
             return Err(format!("{} has everything and still waits: {:?}", reader.1, machine.waiting()));

@@ -324,8 +324,8 @@ impl Scenario {
         let end = self.world.now() + span;
         loop {
             let more = self.world.run_until(end);
-            for (node, happening) in self.world.happenings() {
-                self.note(node, happening)?;
+            for (id, happening) in self.world.happenings() {
+                self.check(id.node, happening)?;
             }
             if !more {
                 return Ok(());
@@ -333,10 +333,10 @@ impl Scenario {
         }
     }
 
-    fn note(&mut self, node: NodeId, happening: Happening) -> Result<(), String> {
-        let Some(prefix) = self.world.node(node).map(|n| n.participant.prefix()) else { return Ok(()) };
+    fn check(&mut self, node: NodeId, happening: Happening) -> Result<(), String> {
+        let Some(prefix) = self.world.member(node).map(|n| n.participant.prefix()) else { return Ok(()) };
         match happening {
-            Happening::Participant(event) => self.note_discovery(prefix, *event)?,
+            Happening::Participant(event) => self.check_discovery(prefix, *event)?,
             Happening::Writer(writer, WriterEvent::ReaderInactive(reader)) => {
                 self.expected_after.insert((Guid::new(prefix, writer), reader), i64::MAX);
             }
@@ -345,7 +345,7 @@ impl Scenario {
         Ok(())
     }
 
-    fn note_discovery(&mut self, prefix: GuidPrefix, event: ParticipantEvent) -> Result<(), String> {
+    fn check_discovery(&mut self, prefix: GuidPrefix, event: ParticipantEvent) -> Result<(), String> {
         match event {
             ParticipantEvent::ReaderMatched { writer, reader } => {
                 let pair = (Guid::new(prefix, writer), reader.guid);
@@ -434,7 +434,7 @@ impl Scenario {
     fn heal(&mut self) -> Result<(), String> {
         self.world.network().heal();
         self.world.network().set_faults(HEALTHY);
-        self.settle(150)?;
+        self.run_until_quiet(150)?;
         self.take_kept()
     }
 
@@ -449,11 +449,11 @@ impl Scenario {
             let pause = Span::from_micros(self.rng.u64(0..2_000));
             self.pass(pause)?;
         }
-        self.settle(50)?;
+        self.run_until_quiet(50)?;
         self.take_kept()
     }
 
-    fn settle(&mut self, steps: u32) -> Result<(), String> {
+    fn run_until_quiet(&mut self, steps: u32) -> Result<(), String> {
         for step in 0..steps {
             let waiting: Vec<Guid> =
                 self.writers.iter().filter(|(_, w)| w.waiting.is_some()).map(|(g, _)| *g).collect();
@@ -560,7 +560,7 @@ impl Scenario {
         for (writer, w) in &self.writers {
             for (reader, r) in self.readers.iter().filter(|(_, r)| r.topic == w.topic) {
                 if !self.expected_after.contains_key(&(*writer, *reader)) {
-                    let node = self.world.node(w.node).ok_or("the writer's node is gone")?;
+                    let node = self.world.member(w.node).ok_or("the writer's node is gone")?;
                     let participant = node.participant.remote_participants().any(|p| p.prefix == reader.prefix);
                     let endpoint = node.participant.remote_subscription(reader).is_some();
                     return Err(format!(
@@ -579,7 +579,7 @@ impl Scenario {
     }
 
     fn judge_writer(&self, guid: Guid, state: &WriterState, plan: TopicPlan) -> Result<(), String> {
-        let Some(writer) = self.world.node(state.node).and_then(|n| n.writers.get(&guid.entity)) else {
+        let Some(writer) = self.world.member(state.node).and_then(|n| n.writers.get(&guid.entity)) else {
             return Err(format!("{guid} is gone"));
         };
         if !writer.is_acknowledged(writer.last()) {
@@ -610,7 +610,7 @@ impl Scenario {
         }
         let readers: Vec<(NodeId, EntityId)> = self.readers.iter().map(|(g, r)| (r.node, g.entity)).collect();
         for (node, reader) in readers {
-            let timer = self.world.node(node).and_then(|n| n.readers.get(&reader)).and_then(|r| r.poll_timeout());
+            let timer = self.world.member(node).and_then(|n| n.readers.get(&reader)).and_then(|r| r.poll_timeout());
             if let Some((at, timer)) = timer {
                 return Err(format!("reader {reader} is at peace but wants to wake at {at:?} for {timer:?}"));
             }
@@ -623,7 +623,7 @@ impl Scenario {
 impl Scenario {
     /// What a reader holds besides the application's samples: nothing, and of each writer that lives one proxy.
     fn judge_state(&self, node: NodeId, reader: EntityId) -> Result<(), String> {
-        let Some(machine) = self.world.node(node).and_then(|n| n.readers.get(&reader)) else { return Ok(()) };
+        let Some(machine) = self.world.member(node).and_then(|n| n.readers.get(&reader)) else { return Ok(()) };
         let Some(state) = self.readers.get(&machine.guid()) else { return Ok(()) };
         let plan = self.topics[state.topic];
         if plan.reliable && machine.waiting().samples > 0 {

@@ -1,4 +1,4 @@
-//! Nodes with participants and endpoints, joined by a network, moved by one virtual clock.
+//! Participants with endpoints on nodes that a network joins, moved by one virtual clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -20,9 +20,9 @@ use peregrine_rtps::transmit::TransmitBatch;
 use peregrine_rtps::vendor::VendorId;
 use peregrine_rtps::writer::{Writer, WriterConfig, WriterEvent};
 
-use crate::network::{Datagram, Faults, Network, NodeId};
+use crate::network::{Datagram, Faults, Network, NodeId, ParticipantId};
 
-/// Something that happened at a node, for the checkers.
+/// Something that happened at a participant, for the checkers.
 #[derive(Clone, Debug)]
 pub enum Happening {
     /// From the participant.
@@ -48,10 +48,10 @@ pub struct WorldConfig {
     pub mtu_bytes: u32,
 }
 
-/// One machine with one participant.
+/// One participant with its endpoints.
 #[derive(Debug)]
-pub struct Node {
-    /// Its participant.
+pub struct Member {
+    /// The participant.
     pub participant: Participant,
     /// Its writers.
     pub writers: BTreeMap<EntityId, Writer>,
@@ -66,9 +66,9 @@ pub struct World {
     config: WorldConfig,
     now: Instant,
     network: Network,
-    nodes: BTreeMap<NodeId, Node>,
+    members: BTreeMap<ParticipantId, Member>,
     rng: fastrand::Rng,
-    happenings: Vec<(NodeId, Happening)>,
+    happenings: Vec<(ParticipantId, Happening)>,
 }
 
 const DOMAIN: DomainId = DomainId(0);
@@ -81,7 +81,7 @@ impl World {
         Self {
             network: Network::new(rng.u64(..), config.faults),
             now: Instant(1_000_000_000),
-            nodes: BTreeMap::new(),
+            members: BTreeMap::new(),
             rng,
             happenings: Vec::new(),
             config,
@@ -105,24 +105,25 @@ impl World {
         &mut self.network
     }
 
-    /// A node.
+    /// A running participant.
     #[must_use]
-    pub fn node(&self, id: NodeId) -> Option<&Node> {
-        self.nodes.get(&id)
+    pub fn member(&self, id: impl Into<ParticipantId>) -> Option<&Member> {
+        self.members.get(&id.into())
     }
 
-    /// The nodes that run.
-    pub fn nodes(&self) -> impl Iterator<Item = (NodeId, &Node)> {
-        self.nodes.iter().map(|(id, node)| (*id, node))
+    /// The participants that run.
+    pub fn members(&self) -> impl Iterator<Item = (ParticipantId, &Member)> {
+        self.members.iter().map(|(id, member)| (*id, member))
     }
 
-    /// Starts a node (again): it knows nothing of an earlier life.
-    pub fn start(&mut self, id: NodeId) {
-        let unicast = |port: Option<u16>| vec![Locator::from(SocketAddr::new(address(id), port.unwrap_or(0)))];
+    /// Starts a participant, or replaces it by a new one that knows nothing of its predecessor.
+    pub fn start(&mut self, id: impl Into<ParticipantId>) {
+        let id = id.into();
+        let unicast = |port: Option<u16>| vec![Locator::from(SocketAddr::new(address(id.node), port.unwrap_or(0)))];
         let ports = Ports::of(DOMAIN);
         let group = SocketAddr::new(SPDP_MULTICAST_V4.into(), ports.metatraffic_multicast().unwrap_or(0));
         let local = LocalAddress {
-            ip: address(id),
+            ip: address(id.node),
             interface: 1,
             prefix_bits: 8,
             mtu_bytes: self.config.mtu_bytes,
@@ -150,70 +151,70 @@ impl World {
             seed: self.rng.u64(..),
         };
         let participant = Participant::new(self.now, config);
-        let node = Node { participant, writers: BTreeMap::new(), readers: BTreeMap::new(), next_key: 0 };
-        self.nodes.insert(id, node);
-        self.settle(id);
+        let member = Member { participant, writers: BTreeMap::new(), readers: BTreeMap::new(), next_key: 0 };
+        self.members.insert(id, member);
+        self.drain(id);
     }
 
-    /// Ends a node without a word.
-    pub fn crash(&mut self, id: NodeId) {
-        self.nodes.remove(&id);
+    /// Ends a participant without a message to the others.
+    pub fn crash(&mut self, id: impl Into<ParticipantId>) {
+        self.members.remove(&id.into());
     }
 
-    /// Ends a node that says goodbye.
-    pub fn leave(&mut self, id: NodeId) {
-        let wall = self.wall();
-        if let Some(node) = self.nodes.get_mut(&id) {
-            node.participant.leave(wall);
+    /// Ends a participant that tells the others.
+    pub fn leave(&mut self, id: impl Into<ParticipantId>) {
+        let (id, wall) = (id.into(), self.wall());
+        if let Some(member) = self.members.get_mut(&id) {
+            member.participant.leave(wall);
         }
-        self.settle(id);
-        self.nodes.remove(&id);
+        self.drain(id);
+        self.members.remove(&id);
     }
 
     /// Creates a writer. `describe` completes its announcement, `configure` its behaviour.
     pub fn add_writer(
         &mut self,
-        id: NodeId,
+        id: impl Into<ParticipantId>,
         topic: &str,
         with_key: bool,
         describe: impl FnOnce(&mut PublicationData),
         configure: impl FnOnce(&mut WriterConfig),
     ) -> Option<Guid> {
-        let (now, wall, seed) = (self.now, self.wall(), self.rng.u64(..));
-        let node = self.nodes.get_mut(&id)?;
-        let guid = Guid::new(node.participant.prefix(), EntityId::user_writer(node.next_key(), with_key));
+        let (id, now, wall, seed) = (id.into(), self.now, self.wall(), self.rng.u64(..));
+        let member = self.members.get_mut(&id)?;
+        let guid = Guid::new(member.participant.prefix(), EntityId::user_writer(member.next_key(), with_key));
         let mut config = WriterConfig { seed, ..WriterConfig::new(guid) };
         configure(&mut config);
         let mut data = PublicationData::new(guid, topic.to_owned(), "Type".to_owned());
         describe(&mut data);
         let mut writer = Writer::new(config);
         writer.set_inline_qos(now, &data.inline_qos());
-        node.writers.insert(guid.entity, writer);
-        node.participant.put_writer(now, wall, data);
-        self.settle(id);
+        member.writers.insert(guid.entity, writer);
+        member.participant.put_writer(now, wall, data);
+        self.drain(id);
         Some(guid)
     }
 
     /// Creates a reader. `describe` completes its announcement, `configure` its behaviour.
     pub fn add_reader(
         &mut self,
-        id: NodeId,
+        id: impl Into<ParticipantId>,
         topic: &str,
         with_key: bool,
         describe: impl FnOnce(&mut SubscriptionData),
         configure: impl FnOnce(&mut ReaderConfig),
     ) -> Option<Guid> {
-        let (now, wall, seed) = (self.now, self.wall(), self.rng.u64(..));
-        let node = self.nodes.get_mut(&id)?;
-        let guid = Guid::new(node.participant.prefix(), EntityId::user_reader(node.next_key(), with_key));
+        let (id, now, wall, seed) = (id.into(), self.now, self.wall(), self.rng.u64(..));
+        let member = self.members.get_mut(&id)?;
+        let guid = Guid::new(member.participant.prefix(), EntityId::user_reader(member.next_key(), with_key));
         let mut config = ReaderConfig::new(guid);
         config.cache.seed = seed;
         configure(&mut config);
-        node.readers.insert(guid.entity, Reader::new(config));
+        member.readers.insert(guid.entity, Reader::new(config));
         let mut data = SubscriptionData::new(guid, topic.to_owned(), "Type".to_owned());
         describe(&mut data);
-        node.participant.put_reader(now, wall, data);
-        self.settle(id);
+        member.participant.put_reader(now, wall, data);
+        self.drain(id);
         Some(guid)
     }
 
@@ -221,30 +222,35 @@ impl World {
     ///
     /// # Errors
     /// Which limit keeps it out.
-    pub fn write(&mut self, id: NodeId, writer: EntityId, change: Change) -> Result<SequenceNumber, (Full, Change)> {
-        let now = self.now;
-        let Some(writer) = self.nodes.get_mut(&id).and_then(|n| n.writers.get_mut(&writer)) else {
+    pub fn write(
+        &mut self,
+        id: impl Into<ParticipantId>,
+        writer: EntityId,
+        change: Change,
+    ) -> Result<SequenceNumber, (Full, Change)> {
+        let (id, now) = (id.into(), self.now);
+        let Some(writer) = self.members.get_mut(&id).and_then(|n| n.writers.get_mut(&writer)) else {
             return Err((Full::Samples, change));
         };
         let result = writer.write(now, change);
-        self.settle(id);
+        self.drain(id);
         result
     }
 
     /// Takes everything a reader has.
-    pub fn take(&mut self, id: NodeId, reader: EntityId) -> Vec<Selected> {
-        let (now, wall) = (self.now, self.wall());
+    pub fn take(&mut self, id: impl Into<ParticipantId>, reader: EntityId) -> Vec<Selected> {
+        let (id, now, wall) = (id.into(), self.now, self.wall());
         let mut out = Vec::new();
-        if let Some(reader) = self.nodes.get_mut(&id).and_then(|n| n.readers.get_mut(&reader)) {
+        if let Some(reader) = self.members.get_mut(&id).and_then(|n| n.readers.get_mut(&reader)) {
             reader.select(&Selector::ANY, true, &mut out);
             reader.resume(now, wall);
         }
-        self.settle(id);
+        self.drain(id);
         out
     }
 
     /// What happened since the last call, in order.
-    pub fn happenings(&mut self) -> Vec<(NodeId, Happening)> {
+    pub fn happenings(&mut self) -> Vec<(ParticipantId, Happening)> {
         std::mem::take(&mut self.happenings)
     }
 
@@ -256,12 +262,11 @@ impl World {
             // What has come by now is taken in before anything is answered, as from a socket.
             let mut heard = BTreeSet::new();
             while let Some(datagram) = self.network.receive(self.now) {
-                self.arrive(&datagram);
-                heard.insert(datagram.to);
+                heard.extend(self.arrive(&datagram));
             }
-            heard.into_iter().for_each(|id| self.settle(id));
-            let due: Vec<NodeId> = self
-                .nodes
+            heard.into_iter().for_each(|id| self.drain(id));
+            let due: Vec<ParticipantId> = self
+                .members
                 .iter()
                 .filter(|(_, n)| n.next_timeout().is_some_and(|t| t <= self.now))
                 .map(|(i, _)| *i)
@@ -278,45 +283,50 @@ impl World {
     }
 
     fn next_event(&self) -> Option<Instant> {
-        let timers = self.nodes.values().filter_map(Node::next_timeout);
+        let timers = self.members.values().filter_map(Member::next_timeout);
         timers.chain(self.network.next_arrival()).min()
     }
 
-    fn arrive(&mut self, datagram: &Datagram) {
+    /// Gives a datagram to every participant of the node. The answer names them.
+    fn arrive(&mut self, datagram: &Datagram) -> Vec<ParticipantId> {
         let (now, wall) = (self.now, self.wall());
-        let Some(node) = self.nodes.get_mut(&datagram.to) else { return };
         let buffer = Arc::new(datagram.bytes.clone());
         let rx = Reception { now, wall, buffer: Some(&buffer), source: datagram.source };
-        let (readers, writers) = (&mut node.readers, &mut node.writers);
-        node.participant.handle_datagram(&rx, &buffer, &mut FragmentRun::default(), |rx, delivery, input| {
-            deliver(readers, writers, rx, delivery, input);
+        let of_node = self.members.range_mut(datagram.to.participant(0)..=datagram.to.participant(u32::MAX));
+        let receivers = of_node.map(|(id, member)| {
+            let Member { participant, readers, writers, .. } = member;
+            participant.handle_datagram(&rx, &buffer, &mut FragmentRun::default(), |rx, delivery, input| {
+                deliver(readers, writers, rx, delivery, input);
+            });
+            *id
         });
+        receivers.collect()
     }
 
-    fn handle_timeout(&mut self, id: NodeId) {
+    fn handle_timeout(&mut self, id: ParticipantId) {
         let (now, wall) = (self.now, self.wall());
-        let Some(node) = self.nodes.get_mut(&id) else { return };
-        node.participant.handle_timeout(now, wall);
-        node.writers.values_mut().for_each(|w| w.handle_timeout(now));
-        node.readers.values_mut().for_each(|r| _ = r.handle_timeout(now, wall));
-        self.settle(id);
+        let Some(member) = self.members.get_mut(&id) else { return };
+        member.participant.handle_timeout(now, wall);
+        member.writers.values_mut().for_each(|w| w.handle_timeout(now));
+        member.readers.values_mut().for_each(|r| _ = r.handle_timeout(now, wall));
+        self.drain(id);
     }
 
-    /// Carries out what a node's machines ask for, until they ask for nothing more.
-    fn settle(&mut self, id: NodeId) {
+    /// Carries out what the state machines of a participant ask for, until they ask for nothing more.
+    fn drain(&mut self, id: ParticipantId) {
         let (now, wall) = (self.now, self.wall());
-        let Some(node) = self.nodes.get_mut(&id) else { return };
+        let Some(member) = self.members.get_mut(&id) else { return };
         let mut batch = TransmitBatch::default();
         let mut outgoing = Vec::new();
-        while let Some(event) = node.participant.poll_event() {
-            node.apply(now, wall, &event);
+        while let Some(event) = member.participant.poll_event() {
+            member.apply(now, wall, &event);
             self.happenings.push((id, Happening::Participant(Box::new(event))));
         }
-        while node.participant.poll_transmit(now, &mut batch) {
+        while member.participant.poll_transmit(now, &mut batch) {
             collect(&mut batch, 7410, &mut outgoing);
             batch.clear();
         }
-        for (entity, writer) in &mut node.writers {
+        for (entity, writer) in &mut member.writers {
             while let Some(event) = writer.poll_event() {
                 self.happenings.push((id, Happening::Writer(*entity, event)));
             }
@@ -325,7 +335,7 @@ impl World {
                 writer.reclaim(&mut batch);
             }
         }
-        for (entity, reader) in &mut node.readers {
+        for (entity, reader) in &mut member.readers {
             while let Some(event) = reader.poll_event() {
                 self.happenings.push((id, Happening::Reader(*entity, event)));
             }
@@ -335,7 +345,7 @@ impl World {
             }
         }
         for (source_port, to, bytes) in outgoing {
-            self.send(id, source_port, to, &bytes);
+            self.send(id.node, source_port, to, &bytes);
         }
     }
 
@@ -350,11 +360,11 @@ impl World {
             panic!("a message of {} octets does not fit the way to {destination}: {shape:?}", bytes.len());
         }
         let source = SocketAddr::new(address(from), source_port);
-        let receivers: Vec<NodeId> = if destination.ip().is_multicast() {
-            self.nodes.keys().copied().collect()
-        } else {
-            self.nodes.keys().copied().filter(|id| address(*id) == destination.ip()).collect()
-        };
+        let mut receivers: Vec<NodeId> = self.members.keys().map(|id| id.node).collect();
+        receivers.dedup();
+        if !destination.ip().is_multicast() {
+            receivers.retain(|node| address(*node) == destination.ip());
+        }
         for to in receivers {
             let datagram = Datagram { from, source, to, port: destination.port(), bytes: bytes.to_vec() };
             self.network.send(self.now, datagram);
@@ -362,7 +372,7 @@ impl World {
     }
 }
 
-impl Node {
+impl Member {
     fn next_key(&mut self) -> u32 {
         self.next_key += 1;
         self.next_key

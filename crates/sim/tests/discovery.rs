@@ -21,8 +21,8 @@ fn run(world: &mut World, span: Span) -> Vec<(NodeId, ParticipantEvent)> {
     let mut all = Vec::new();
     loop {
         let more = world.run_until(end);
-        all.extend(world.happenings().into_iter().filter_map(|(node, h)| match h {
-            Happening::Participant(event) => Some((node, *event)),
+        all.extend(world.happenings().into_iter().filter_map(|(id, h)| match h {
+            Happening::Participant(event) => Some((id.node, *event)),
             _ => None,
         }));
         if !more {

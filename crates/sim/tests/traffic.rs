@@ -100,7 +100,7 @@ fn over_a_slow_link(loss: f64, bytes: usize) -> (WriterCounters, ReaderCounters,
         pass(&mut world, Span::from_micros(700));
     }
     for _ in 0..60_000 {
-        let node = world.node(FROM).unwrap();
+        let node = world.member(FROM).unwrap();
         if node.writers[&writer.entity].is_acknowledged(SequenceNumber(SAMPLES as i64)) {
             break;
         }
@@ -109,8 +109,8 @@ fn over_a_slow_link(loss: f64, bytes: usize) -> (WriterCounters, ReaderCounters,
     let took = world.now().since(started);
     let numbers: Vec<i64> = world.take(TO, reader.entity).iter().map(|s| s.info.sequence_number.0).collect();
     assert_eq!(numbers, (1..=SAMPLES as i64).collect::<Vec<_>>());
-    let sent = world.node(FROM).unwrap().writers[&writer.entity].counters();
-    let heard = world.node(TO).unwrap().readers[&reader.entity].counters();
+    let sent = world.member(FROM).unwrap().writers[&writer.entity].counters();
+    let heard = world.member(TO).unwrap().readers[&reader.entity].counters();
     (sent, heard, took)
 }
 
@@ -185,8 +185,8 @@ fn overtaken(bytes: usize, samples: usize, pause: Span) -> (WriterCounters, Read
     }
     pass(&mut world, Span::from_secs(10));
     assert_eq!(world.take(TO, reader.entity).len(), samples);
-    let sent = world.node(FROM).unwrap().writers[&writer.entity].counters();
-    (sent, world.node(TO).unwrap().readers[&reader.entity].counters())
+    let sent = world.member(FROM).unwrap().writers[&writer.entity].counters();
+    (sent, world.member(TO).unwrap().readers[&reader.entity].counters())
 }
 
 #[test]

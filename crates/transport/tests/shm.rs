@@ -291,13 +291,13 @@ fn what_a_reader_has_told_is_known_whoever_has_listened() {
     setup.admit(&mut reader, Overflow::Block);
     setup.publish(0, 600_000);
     setup.publish(1, 100);
-    setup.writer.ask_for_room(true);
+    setup.writer.request_room_notification(true);
     let held = reader.take().unwrap().unwrap();
     assert_eq!(take(&mut reader), Some(1));
-    assert!(!setup.writer.take_told(), "nobody has listened");
+    assert!(!setup.writer.take_notified(), "nobody has listened");
     assert!(setup.writer.loan(600_000).is_err(), "it is held");
-    assert!(setup.writer.take_told());
-    assert!(!setup.writer.take_told());
+    assert!(setup.writer.take_notified());
+    assert!(!setup.writer.take_notified());
     assert_eq!(number(&held), 0);
 }
 
@@ -411,29 +411,29 @@ fn a_reader_lets_the_writer_know_how_far_it_is() {
     let mut setup = Setup::new(WriterConfig::default());
     let mut reader = reader();
     let (reader_id, writer_id) = setup.admit(&mut reader, Overflow::Block);
-    let notes = reader.notes(writer_id).unwrap();
+    let ack = reader.ack_handle(writer_id).unwrap();
     let is_told = |writer: &Writer| {
         let descriptor = writer.descriptor(reader_id).unwrap();
         event::wait_readable(descriptor, MonotonicNs::now()).unwrap()
     };
-    assert_eq!(setup.writer.note_of(reader_id), Some(0));
-    notes.set(3);
-    assert_eq!(setup.writer.note_of(reader_id), Some(3));
+    assert_eq!(setup.writer.ack_of(reader_id), Some(0));
+    ack.set(3);
+    assert_eq!(setup.writer.ack_of(reader_id), Some(3));
     assert!(!is_told(&setup.writer), "it has not asked");
-    assert_eq!(setup.writer.ask_for_note(reader_id, 5), Some(3));
-    notes.set(4);
+    assert_eq!(setup.writer.request_ack_notification(reader_id, 5), Some(3));
+    ack.set(4);
     assert!(!is_told(&setup.writer), "it has not asked for that");
-    notes.set(5);
+    ack.set(5);
     assert!(is_told(&setup.writer));
     setup.writer.service();
-    notes.set(6);
+    ack.set(6);
     assert!(!is_told(&setup.writer), "it was told once");
-    assert_eq!(setup.writer.ask_for_note(reader_id, 6), Some(6));
+    assert_eq!(setup.writer.request_ack_notification(reader_id, 6), Some(6));
     reader.remove(writer_id);
-    drop(notes);
+    drop(ack);
     drop(reader);
     setup.writer.service();
-    assert_eq!((setup.writer.note_of(reader_id), setup.writer.ask_for_note(reader_id, 7)), (None, None));
+    assert_eq!((setup.writer.ack_of(reader_id), setup.writer.request_ack_notification(reader_id, 7)), (None, None));
 }
 
 #[test]
@@ -460,10 +460,10 @@ fn room_is_told_of_when_that_is_asked_for() {
     (0..2).for_each(|number| setup.publish(number, 10));
     let slot = setup.writer.loan(10).unwrap();
     let slot = setup.writer.publish(slot, Metadata::default()).unwrap_err().slot;
-    setup.writer.ask_for_room(false);
+    setup.writer.request_room_notification(false);
     assert_eq!(take_all(&mut reader), [0, 1]);
     assert!(event::wait_readable(setup.writer.descriptor(reader_id).unwrap(), MonotonicNs::now()).unwrap());
-    setup.writer.ask_no_more();
+    setup.writer.cancel_room_notification();
     setup.writer.service();
     setup.writer.publish(slot, Metadata::default()).unwrap();
 }
@@ -577,7 +577,7 @@ fn parted_from_who_holds_all() -> (Setup, [Reader; 2], Vec<Sample>) {
     let held = std::iter::from_fn(|| first.take().unwrap()).collect();
     assert_eq!(take_all(second), [0, 1]);
     setup.writer.remove(parted);
-    assert!(setup.writer.poll_gone().is_some() && setup.writer.is_leaving());
+    assert!(setup.writer.poll_gone().is_some() && setup.writer.is_closing());
     assert!(setup.writer.loan(400_000).is_err());
     (setup, readers, held)
 }
@@ -585,19 +585,19 @@ fn parted_from_who_holds_all() -> (Setup, [Reader; 2], Vec<Sample>) {
 #[test]
 fn who_waits_for_memory_is_told_by_readers_that_the_writer_has_parted_from() {
     let (mut setup, _readers, mut held) = parted_from_who_holds_all();
-    setup.writer.ask_for_room(true);
-    assert!(setup.writer.loan(400_000).is_err() && !setup.writer.take_told());
+    setup.writer.request_room_notification(true);
+    assert!(setup.writer.loan(400_000).is_err() && !setup.writer.take_notified());
     held.pop();
     let is_readable = |fd| event::wait_readable(fd, MonotonicNs::now()).unwrap();
     assert!(setup.writer.descriptors().any(is_readable));
     setup.writer.service();
-    assert!(setup.writer.take_told());
+    assert!(setup.writer.take_notified());
     assert!(setup.writer.loan(400_000).is_ok());
-    setup.writer.ask_for_room(true);
-    setup.writer.ask_no_more();
+    setup.writer.request_room_notification(true);
+    setup.writer.cancel_room_notification();
     held.pop();
     setup.writer.service();
-    assert!(!setup.writer.take_told(), "it waits no more");
+    assert!(!setup.writer.take_notified(), "it waits no more");
 }
 
 #[test]
@@ -618,11 +618,11 @@ fn who_waits_for_memory_learns_that_a_reader_has_closed_from_whom_the_writer_has
     setup.publish(0, 600_000);
     setup.writer.remove(id);
     assert!(setup.writer.poll_gone().is_some());
-    setup.writer.ask_for_room(true);
-    assert!(setup.writer.loan(600_000).is_err() && !setup.writer.take_told());
+    setup.writer.request_room_notification(true);
+    assert!(setup.writer.loan(600_000).is_err() && !setup.writer.take_notified());
     drop(parted);
     setup.writer.trim();
-    assert!(setup.writer.take_told());
+    assert!(setup.writer.take_notified());
     assert!(setup.writer.loan(600_000).is_ok());
 }
 
@@ -655,14 +655,14 @@ fn short_samples_are_looked_at_in_place_and_others_are_taken() {
                 true
             };
             while samples.next(64, &mut look) {}
-            samples.note(seen.len() as u64);
+            samples.acknowledge(seen.len() as u64);
         }
         if let Some(sample) = reader.take().unwrap() {
             seen.push(number(&sample));
         }
     }
     assert_eq!(seen, [0, 1, 2, 3, 4]);
-    assert!(setup.writer.note_of(reader_id).is_some_and(|note| note >= 1));
+    assert!(setup.writer.ack_of(reader_id).is_some_and(|ack| ack >= 1));
     assert_eq!(reader.statistics().taken, 5);
     // What was not wanted stays, and all slots come back.
     setup.publish(5, 32);

@@ -54,7 +54,7 @@ fn both_sides_turn_another_user_away_unless_they_trust_all() {
     assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{error}");
     let _trusting = connect_from(listener.address(), Trust::AnyUser, become_another_user).unwrap();
     assert!(listener.accept().unwrap().is_none());
-    assert_eq!(listener.strangers(), 2);
+    assert_eq!(listener.rejected_connections(), 2);
 
     let mut listener = Listener::new(Trust::AnyUser).unwrap();
     let _trusting = connect_from(listener.address(), Trust::AnyUser, become_another_user).unwrap();

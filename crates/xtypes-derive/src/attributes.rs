@@ -10,6 +10,8 @@ use syn::{
     Attribute, DeriveInput, Error, Expr, Field, Ident, LitInt, LitStr, Path, Result, Token, Type, Variant, Visibility,
 };
 
+use crate::syntax;
+
 /// How a type may evolve.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Extensibility {
@@ -61,7 +63,7 @@ impl Container {
             runtime: runtime.clone(),
             vis: input.vis.clone(),
             ident: input.ident.clone(),
-            name: crate::idl_name(&input.ident),
+            name: syntax::idl_name(&input.ident),
             extensibility: None,
             hash_ids: false,
             nested: false,
@@ -252,6 +254,10 @@ fn name_of(meta: &ParseNestedMeta<'_>) -> String {
 }
 
 fn for_each(attributes: &[Attribute], mut parse: impl FnMut(ParseNestedMeta<'_>) -> Result<()>) -> Result<()> {
+    // `key` is registered with the compiler for this message only: without it, the attribute would just be unknown.
+    if let Some(key) = attributes.iter().find(|attribute| attribute.path().is_ident("key")) {
+        return Err(Error::new_spanned(key, "attributes of a DDS type are written in `dds`: #[dds(key)]"));
+    }
     attributes
         .iter()
         .filter(|attribute| attribute.path().is_ident("dds"))

@@ -6,11 +6,12 @@ use syn::spanned::Spanned;
 use syn::{DataEnum, Error, Result};
 
 use crate::attributes::{Container, VariantAttributes};
+use crate::syntax;
 
 pub(crate) fn expand(container: &Container, data: &DataEnum) -> Result<TokenStream> {
     container.forbid("an enumeration", &[("bitmask", container.bitmask), ("key", container.key)])?;
     let Some(first) = data.variants.first() else {
-        return Err(crate::error_at(container.ident.span(), "an enumeration has at least one literal"));
+        return Err(syntax::error_at(container.ident.span(), "an enumeration has at least one literal"));
     };
     let mut default = None;
     for variant in &data.variants {

@@ -5,6 +5,7 @@ use quote::{format_ident, quote, quote_spanned};
 use syn::{Error, Ident, Result, Type};
 
 use crate::attributes::{Container, Extensibility};
+use crate::syntax;
 
 /// A member of a structure.
 pub(crate) struct Member<'m> {
@@ -17,34 +18,34 @@ pub(crate) struct Member<'m> {
 impl Member<'_> {
     fn path(&self) -> TokenStream {
         let ty = self.ty;
-        quote_spanned! { crate::span_of(ty) => <#ty as __xt::flat::FlatMember> }
+        quote_spanned! { syntax::span_of(ty) => <#ty as __xt::flat::FlatMember> }
     }
 
     fn value(&self) -> TokenStream {
         let ty = self.ty;
-        quote_spanned! { crate::span_of(ty) => <#ty as __xt::Member>::Value }
+        quote_spanned! { syntax::span_of(ty) => <#ty as __xt::Member>::Value }
     }
 
     /// An item of [`path`](Self::path), blamed as a whole on the type in the source.
     fn item(&self, item: &TokenStream) -> TokenStream {
         let path = self.path();
-        quote_spanned! { crate::span_of(self.ty) => #path::#item }
+        quote_spanned! { syntax::span_of(self.ty) => #path::#item }
     }
 
     /// An item of the value's flat type, blamed in the same way.
     fn value_item(&self, item: &TokenStream) -> TokenStream {
         let value = self.value();
-        quote_spanned! { crate::span_of(self.ty) => <#value as __xt::flat::FlatType>::#item }
+        quote_spanned! { syntax::span_of(self.ty) => <#value as __xt::flat::FlatType>::#item }
     }
 
     /// The bound of a closure that builds the value.
     fn build_bound(&self) -> TokenStream {
         let value = self.value();
-        quote_spanned! { crate::span_of(self.ty) => for<'x> __xt::flat::Build<'x, #value> }
+        quote_spanned! { syntax::span_of(self.ty) => for<'x> __xt::flat::Build<'x, #value> }
     }
 
     fn name(&self) -> String {
-        crate::idl_name(self.ident)
+        syntax::idl_name(self.ident)
     }
 
     /// The name of the method for this member that ends in `suffix`.
@@ -567,7 +568,7 @@ pub(crate) fn alias(container: &Container, ty: &Type) -> TokenStream {
         return TokenStream::new();
     }
     let ident = &container.ident;
-    let inner = quote_spanned! { crate::span_of(ty) => <#ty as __xt::flat::FlatType> };
+    let inner = quote_spanned! { syntax::span_of(ty) => <#ty as __xt::flat::FlatType> };
     quote! {
         #[automatically_derived]
         impl __xt::flat::FlatType for #ident {

@@ -4,6 +4,7 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote, quote_spanned};
 use syn::{Error, Result};
 
+use crate::syntax;
 use crate::union::{Case, Union};
 
 impl Union<'_> {
@@ -116,7 +117,7 @@ impl Union<'_> {
         match &case.ty {
             None => quote!(#view::#variant),
             Some(ty) => {
-                let path = quote_spanned! { crate::span_of(ty) => <#ty as __xt::flat::FlatType> };
+                let path = quote_spanned! { syntax::span_of(ty) => <#ty as __xt::flat::FlatType> };
                 quote!(#view::#variant(#path::view(#at)))
             }
         }
@@ -141,7 +142,7 @@ impl Union<'_> {
     fn check(&self) -> TokenStream {
         let select = self.select(|case| {
             let Some(ty) = &case.ty else { return TokenStream::new() };
-            let path = quote_spanned! { crate::span_of(ty) => <#ty as __xt::flat::FlatMember> };
+            let path = quote_spanned! { syntax::span_of(ty) => <#ty as __xt::flat::FlatMember> };
             let id = case.id;
             if self.is_mutable() {
                 quote! {

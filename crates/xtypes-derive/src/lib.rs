@@ -10,23 +10,23 @@ mod flat;
 mod flat_union;
 mod newtype;
 mod structure;
+mod syntax;
 mod union;
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::TokenStream;
 use quote::quote;
-use syn::spanned::Spanned;
-use syn::{Data, DataStruct, DeriveInput, Error, Fields, Ident, Path, Result, Type, parse_quote};
+use syn::{Data, DataStruct, DeriveInput, Error, Fields, Path, Result, parse_quote};
 
 use attributes::Container;
 
 /// Makes a structure, enumeration, union, bitmask or alias a DDS type. See the crate `peregrine-xtypes`.
-#[proc_macro_derive(DdsType, attributes(dds))]
+#[proc_macro_derive(DdsType, attributes(dds, key))]
 pub fn derive_dds_type(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     run(input, &parse_quote!(::peregrine_xtypes))
 }
 
 /// The same derive macro for users of the crate `peregrine`, which re-exports `peregrine-xtypes` as `xtypes`.
-#[proc_macro_derive(PeregrineDdsType, attributes(dds))]
+#[proc_macro_derive(PeregrineDdsType, attributes(dds, key))]
 pub fn derive_dds_type_in_peregrine(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     run(input, &parse_quote!(::peregrine::xtypes))
 }
@@ -79,54 +79,4 @@ fn expand_struct(container: &Container, data: &DataStruct) -> Result<(TokenStrea
             )),
         },
     }
-}
-
-/// Refuses types that no DDS type can stand for, where the compiler's own message would not tell what to do.
-fn check_type(ty: &Type) -> Result<()> {
-    let Some(name) = last_segment(ty) else { return Ok(()) };
-    let message = match name.to_string().as_str() {
-        "f128" | "Float128" | "LongDouble" => {
-            "float128 (IDL `long double`) is not supported: Rust has no such type; use `[u8; 16]` to carry its octets"
-        }
-        "char" => "a Rust `char` has no DDS type: use `Char8`, `Wchar` or `String`",
-        "usize" | "u128" => "this integer has no DDS type: use `u8`, `u16`, `u32` or `u64`",
-        "isize" | "i128" => "this integer has no DDS type: use `i8`, `i16`, `i32` or `i64`",
-        "HashMap" => "a `HashMap` has no stable order to encode: use `BTreeMap` or `BoundedMap`",
-        _ => return Ok(()),
-    };
-    Err(Error::new_spanned(ty, message))
-}
-
-fn last_segment(ty: &Type) -> Option<&Ident> {
-    match ty {
-        Type::Path(path) => path.path.segments.last().map(|segment| &segment.ident),
-        _ => None,
-    }
-}
-
-/// Where generated code that the type determines is blamed, while it stays generated code for lints.
-fn span_of(ty: &Type) -> Span {
-    Span::call_site().located_at(ty.span())
-}
-
-/// The IDL name of a Rust identifier.
-fn idl_name(ident: &Ident) -> String {
-    let name = ident.to_string();
-    name.strip_prefix("r#").map(str::to_owned).unwrap_or(name)
-}
-
-/// A tuple of any number of elements. Tuples of more than 12 implement no traits, so long ones are nested.
-fn tuple(elements: &[TokenStream]) -> TokenStream {
-    const MOST: usize = 12;
-    if elements.len() <= MOST {
-        return quote! { ( #(#elements,)* ) };
-    }
-    let (head, tail) = elements.split_at(MOST - 1);
-    let tail = tuple(tail);
-    quote! { ( #(#head,)* #tail, ) }
-}
-
-/// An error at the container's name.
-fn error_at(span: Span, message: &str) -> Error {
-    Error::new(span, message)
 }

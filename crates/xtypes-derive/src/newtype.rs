@@ -6,6 +6,7 @@ use syn::spanned::Spanned;
 use syn::{Error, Field, Result, Type};
 
 use crate::attributes::Container;
+use crate::syntax;
 
 pub(crate) fn expand(container: &Container, field: &Field) -> Result<TokenStream> {
     container.forbid(
@@ -16,7 +17,7 @@ pub(crate) fn expand(container: &Container, field: &Field) -> Result<TokenStream
             ("key", container.key),
         ],
     )?;
-    crate::check_type(&field.ty)?;
+    syntax::check_type(&field.ty)?;
     let ty = &field.ty;
     let primitive = match container.bitmask {
         Some(_) => {
@@ -32,7 +33,7 @@ pub(crate) fn expand(container: &Container, field: &Field) -> Result<TokenStream
 }
 
 fn check_bitmask(container: &Container, ty: &Type) -> Result<()> {
-    let width = match crate::last_segment(ty).map(ToString::to_string).as_deref() {
+    let width = match syntax::last_segment(ty).map(ToString::to_string).as_deref() {
         Some("u8") => 8,
         Some("u16") => 16,
         Some("u32") => 32,
@@ -56,7 +57,7 @@ fn check_bitmask(container: &Container, ty: &Type) -> Result<()> {
 
 fn implementation(container: &Container, ty: &Type, primitive: &TokenStream) -> TokenStream {
     let (ident, name, nested) = (&container.ident, &container.name, container.nested);
-    let inner = quote_spanned! { crate::span_of(ty) => <#ty as __xt::DdsType> };
+    let inner = quote_spanned! { syntax::span_of(ty) => <#ty as __xt::DdsType> };
     let layout = container.fixed_layout.then(|| {
         quote! {
             const LAYOUT: __xt::plain::Layout<Self> =
@@ -117,6 +118,12 @@ fn implementation(container: &Container, ty: &Type, primitive: &TokenStream) -> 
                 Self(#inner::default_value())
             }
 
+            fn encode_default<S: __xt::Sink>(
+                encoder: &mut __xt::Encoder<'_, S>,
+            ) -> ::core::result::Result<(), __xt::EncodeError> {
+                #inner::encode_default(encoder)
+            }
+
             fn key(&self) -> Self::Key {
                 #inner::key(&self.0)
             }
@@ -127,6 +134,16 @@ fn implementation(container: &Container, ty: &Type, primitive: &TokenStream) -> 
 
             fn clear_non_key(&mut self) {
                 #inner::clear_non_key(&mut self.0);
+            }
+
+            fn obstacle(
+                representation: __xt::Representation,
+            ) -> ::core::option::Option<__xt::private::obstacle::Obstacle> {
+                if <Self as __xt::DdsType>::LAYOUT.is_borrowable(representation) {
+                    return ::core::option::Option::None;
+                }
+                let own = __xt::private::obstacle::Obstacle::new(#name, __xt::private::obstacle::Reason::NotTransparent);
+                ::core::option::Option::Some(#inner::obstacle(representation).unwrap_or(own))
             }
         }
     }

@@ -7,6 +7,7 @@ use syn::{Error, Field, GenericArgument, Ident, PathArguments, Result, Type};
 
 use crate::attributes::{Container, Extensibility, MemberAttributes};
 use crate::flat;
+use crate::syntax;
 
 struct Member {
     ident: Ident,
@@ -22,7 +23,7 @@ impl Member {
     /// `<Type as Member>`, blamed on the type in the source.
     fn path(&self) -> TokenStream {
         let ty = &self.ty;
-        quote_spanned! { crate::span_of(ty) => <#ty as __xt::Member> }
+        quote_spanned! { syntax::span_of(ty) => <#ty as __xt::Member> }
     }
 }
 
@@ -59,8 +60,8 @@ impl<'c> Structure<'c> {
         let mut structure = Self { container, base: None, members: Vec::new() };
         for (index, field) in fields.enumerate() {
             let ident = field.ident.clone().ok_or_else(|| Error::new_spanned(field, "the member has no name"))?;
-            crate::check_type(&field.ty)?;
-            let attributes = MemberAttributes::parse(field, &crate::idl_name(&ident), container.hash_ids)?;
+            syntax::check_type(&field.ty)?;
+            let attributes = MemberAttributes::parse(field, &syntax::idl_name(&ident), container.hash_ids)?;
             match attributes.base {
                 Some(span) if index > 0 => return Err(Error::new(span, "the base structure is the first member")),
                 Some(_) => structure.base = Some((ident, field.ty.clone())),
@@ -71,7 +72,7 @@ impl<'c> Structure<'c> {
     }
 
     fn push(&mut self, ident: Ident, field: &Field, attributes: &MemberAttributes) -> Result<()> {
-        let is_option = crate::last_segment(&field.ty).is_some_and(|name| name == "Option");
+        let is_option = syntax::last_segment(&field.ty).is_some_and(|name| name == "Option");
         if let (Some(span), false) = (attributes.optional, is_option) {
             return Err(Error::new(span, "an optional member has the type `Option<T>`"));
         }
@@ -139,6 +140,7 @@ impl<'c> Structure<'c> {
         let length_code = self.container.extensibility().length_code();
         let (layout, key, defaults, clear) =
             (self.layout(), self.key_items(), self.default_value(), self.clear_non_key());
+        let obstacle = self.obstacle();
         quote! {
             #[automatically_derived]
             impl __xt::DdsType for #ident {
@@ -172,6 +174,12 @@ impl<'c> Structure<'c> {
                     __xt::private::structure::decode(decoder)
                 }
 
+                fn encode_default<S: __xt::Sink>(
+                    encoder: &mut __xt::Encoder<'_, S>,
+                ) -> ::core::result::Result<(), __xt::EncodeError> {
+                    __xt::private::structure::encode_default::<Self, S>(encoder)
+                }
+
                 #[inline]
                 fn skip(decoder: &mut __xt::Decoder<'_>) -> ::core::result::Result<(), __xt::DecodeError> {
                     __xt::private::structure::skip::<Self>(decoder)
@@ -187,6 +195,7 @@ impl<'c> Structure<'c> {
 
                 #defaults
                 #clear
+                #obstacle
             }
         }
     }
@@ -201,6 +210,40 @@ impl<'c> Structure<'c> {
         quote! {
             const LAYOUT: __xt::plain::Layout<Self> =
                 __xt::private::plain_layout!(Self, #extensibility, [ #(#members),* ]);
+        }
+    }
+
+    /// Tells why the structure is not plain.
+    fn obstacle(&self) -> TokenStream {
+        let is_repr_c = self.container.fixed_layout;
+        let base = self.base.iter().map(|(ident, ty)| (ident, ty));
+        let members = base.chain(self.members.iter().map(|member| (&member.ident, &member.ty))).map(|(ident, ty)| {
+            let name = syntax::idl_name(ident);
+            quote! {
+                __xt::private::obstacle::MemberFacts {
+                    name: #name,
+                    offset: ::core::mem::offset_of!(Self, #ident),
+                    size: ::core::mem::size_of::<#ty>(),
+                    obstacle: <#ty as __xt::Member>::obstacle,
+                }
+            }
+        });
+        quote! {
+            fn obstacle(
+                representation: __xt::Representation,
+            ) -> ::core::option::Option<__xt::private::obstacle::Obstacle> {
+                if <Self as __xt::DdsType>::LAYOUT.is_borrowable(representation) {
+                    return ::core::option::Option::None;
+                }
+                let structure = __xt::private::obstacle::Structure {
+                    type_name: <Self as __xt::DdsType>::TYPE_NAME,
+                    extensibility: <Self as __xt::DdsType>::EXTENSIBILITY,
+                    is_repr_c: #is_repr_c,
+                    size: ::core::mem::size_of::<Self>(),
+                    members: &[ #(#members),* ],
+                };
+                ::core::option::Option::Some(structure.obstacle(representation))
+            }
         }
     }
 
@@ -260,8 +303,8 @@ impl<'c> Structure<'c> {
             let (ident, ty) = (&member.ident, &member.ty);
             quote!(<#ty as __xt::DdsType>::member_key(&self.#ident))
         });
-        let types = crate::tuple(&base_type.chain(types).collect::<Vec<_>>());
-        let values = crate::tuple(&base_value.chain(values).collect::<Vec<_>>());
+        let types = syntax::tuple(&base_type.chain(types).collect::<Vec<_>>());
+        let values = syntax::tuple(&base_value.chain(values).collect::<Vec<_>>());
         quote! {
             const HAS_KEY: bool = true;
             const TOPIC_KEY: __xt::KeyFacts = __xt::private::facts::key(#base_facts, #facts);
@@ -368,7 +411,17 @@ impl<'c> Structure<'c> {
     fn encode_fns(&self) -> TokenStream {
         let (base_ident, base) = (self.base.iter().map(|(i, _)| i).collect::<Vec<_>>(), self.base_type().into_iter());
         let base = base.collect::<Vec<_>>();
-        let (all, keys) = (encode_list(&self.all()), encode_list(&self.keys()));
+        let statement = |member: &Member| {
+            let (ident, id, path, must_understand) = (&member.ident, &member.id, member.path(), member.must_understand);
+            quote!(#path::encode_member(&self.#ident, encoder, extensibility, #id, #must_understand)?;)
+        };
+        let default_statement = |member: &Member| {
+            let (id, path, must_understand) = (&member.id, member.path(), member.must_understand);
+            quote!(#path::encode_default_member(encoder, extensibility, #id, #must_understand)?;)
+        };
+        let (all, keys) = (self.all(), self.keys());
+        let (default_all, default_keys) = (encode_list(&all, default_statement), encode_list(&keys, default_statement));
+        let (all, keys) = (encode_list(&all, statement), encode_list(&keys, statement));
         quote! {
             #[inline]
             fn encode_members<S: __xt::Sink>(
@@ -390,6 +443,26 @@ impl<'c> Structure<'c> {
                     <#base as __xt::Structure>::encode_key_members(&self.#base_ident, encoder, extensibility)?;
                 })*
                 #keys
+                ::core::result::Result::Ok(())
+            }
+
+            fn encode_default_members<S: __xt::Sink>(
+                encoder: &mut __xt::Encoder<'_, S>,
+                extensibility: __xt::Extensibility,
+            ) -> ::core::result::Result<(), __xt::EncodeError> {
+                #(<#base as __xt::Structure>::encode_default_members(encoder, extensibility)?;)*
+                #default_all
+                ::core::result::Result::Ok(())
+            }
+
+            fn encode_default_key_members<S: __xt::Sink>(
+                encoder: &mut __xt::Encoder<'_, S>,
+                extensibility: __xt::Extensibility,
+            ) -> ::core::result::Result<(), __xt::EncodeError> {
+                #(if <#base as __xt::DdsType>::HAS_KEY {
+                    <#base as __xt::Structure>::encode_default_key_members(encoder, extensibility)?;
+                })*
+                #default_keys
                 ::core::result::Result::Ok(())
             }
         }
@@ -506,15 +579,15 @@ impl<'c> Structure<'c> {
         }
     }
 
-    /// Writes the `selected` members by ascending id while reading. `every` tells whether the others are there too.
+    /// Reads and writes the `selected` members: by ascending id what is hashed, else as declared. `every` tells whether the
+    /// payload has the other members too.
     fn transcode(&self, selected: &[&Member]) -> TokenStream {
-        let by_id = sorted(selected);
         if self.container.extensibility() == Extensibility::Mutable {
-            let statements = by_id.iter().map(|member| {
-                let (id, path) = (&member.id, member.path());
-                quote!(#path::transcode_parameter(decoder, #id, encoder)?;)
+            let members = encode_list(selected, |member| {
+                let (id, path, must_understand) = (&member.id, member.path(), member.must_understand);
+                quote!(#path::transcode_parameter(decoder, encoder, #id, #must_understand)?;)
             });
-            return quote! { let _ = (every, tail, extensibility); #(#statements)* };
+            return quote! { let _ = (every, tail, extensibility); #members };
         }
         let in_order = is_sorted(selected);
         let is_selected = |member: &Member| selected.iter().any(|other| other.ident == member.ident);
@@ -522,8 +595,11 @@ impl<'c> Structure<'c> {
         let (walked, rest) = self.members.split_at(last);
         let walked = walked.iter().map(|member| {
             let (path, at) = (member.path(), bookmark(member));
+            let (id, must_understand) = (&member.id, member.must_understand);
             match (is_selected(member), in_order) {
-                (true, true) => quote!(#path::transcode_member(decoder, extensibility, encoder)?;),
+                (true, true) => quote! {
+                    #path::transcode_member(decoder, extensibility, encoder, #id, #must_understand)?;
+                },
                 (true, false) => quote! {
                     let mut #at = ::core::clone::Clone::clone(&*decoder);
                     #path::skip_member(decoder, extensibility)?;
@@ -531,14 +607,15 @@ impl<'c> Structure<'c> {
                 (false, _) => quote!(if every { #path::skip_member(decoder, extensibility)?; }),
             }
         });
-        let unordered = by_id.iter().filter(|_| !in_order).map(|member| {
+        let from_bookmarks = encode_list(if in_order { &[] } else { selected }, |member| {
             let (path, at) = (member.path(), bookmark(member));
-            quote!(#path::transcode_member(&mut #at, extensibility, encoder)?;)
+            let (id, must_understand) = (&member.id, member.must_understand);
+            quote!(#path::transcode_member(&mut #at, extensibility, encoder, #id, #must_understand)?;)
         });
         let rest = rest.iter().map(Member::path);
         quote! {
             #(#walked)*
-            #(#unordered)*
+            #from_bookmarks
             if tail && every {
                 #(#rest::skip_member(decoder, extensibility)?;)*
             }
@@ -551,7 +628,7 @@ impl<'c> Structure<'c> {
         let ident = &self.container.ident;
         let extensibility = self.container.extensibility().tokens();
         let key_ids = self.keys().into_iter().map(|member| &member.id).collect::<Vec<_>>();
-        quote_spanned! { crate::span_of(base) =>
+        quote_spanned! { syntax::span_of(base) =>
             const _: () = {
                 ::core::assert!(
                     <#base as __xt::DdsType>::EXTENSIBILITY as u8 == #extensibility as u8,
@@ -610,18 +687,14 @@ fn is_sorted(members: &[&Member]) -> bool {
     sorted(members).iter().zip(members).all(|(left, right)| left.ident == right.ident)
 }
 
-fn encode_list(members: &[&Member]) -> TokenStream {
-    let statement = |member: &&Member| {
-        let (ident, id, path) = (&member.ident, &member.id, member.path());
-        let must_understand = member.must_understand;
-        quote!(#path::encode_member(&self.#ident, encoder, extensibility, #id, #must_understand)?;)
-    };
-    let declared = members.iter().map(statement);
+/// A statement for each member that is written: by ascending id in what is hashed, else as declared.
+fn encode_list(members: &[&Member], statement: impl Fn(&Member) -> TokenStream) -> TokenStream {
+    let declared = members.iter().map(|member| statement(member));
     if is_sorted(members) {
         return quote! { #(#declared)* };
     }
     let by_id = sorted(members);
-    let by_id = by_id.iter().map(statement);
+    let by_id = by_id.iter().map(|member| statement(member));
     quote! {
         if encoder.form() == __xt::Form::KeyHash {
             #(#by_id)*

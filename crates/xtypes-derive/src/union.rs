@@ -5,6 +5,7 @@ use quote::{quote, quote_spanned};
 use syn::{DataEnum, Error, Expr, ExprLit, ExprUnary, Fields, Ident, Lit, Result, Type, UnOp, Variant, parse_quote};
 
 use crate::attributes::{Container, Extensibility, VariantAttributes};
+use crate::syntax;
 
 pub(crate) struct Case {
     pub(crate) ident: Ident,
@@ -30,7 +31,7 @@ pub(crate) fn expand(container: &Container, data: &DataEnum) -> Result<(TokenStr
         &[("bit_bound", container.bit_bound.map(|(_, span)| span)), ("bitmask", container.bitmask)],
     )?;
     if data.variants.is_empty() {
-        return Err(crate::error_at(container.ident.span(), "a union has at least one member"));
+        return Err(syntax::error_at(container.ident.span(), "a union has at least one member"));
     }
     let union = Union::new(container, data)?;
     let (implementation, (flat, types)) = (union.implementation(), union.flat()?);
@@ -61,7 +62,7 @@ impl<'c> Union<'c> {
             fields => return Err(Error::new_spanned(fields, "a variant of a union holds one value, or none")),
         };
         if let Some(ty) = &ty {
-            crate::check_type(ty)?;
+            syntax::check_type(ty)?;
         }
         if let Some(span) = attributes.default_literal {
             return Err(Error::new(span, "`default_literal` is for enumerations: a union has a `default` variant"));
@@ -114,7 +115,7 @@ impl<'c> Union<'c> {
         if let Some(label) = case.labels.first() {
             return Ok(quote!(#label));
         }
-        let is_integer = crate::last_segment(&self.discriminator)
+        let is_integer = syntax::last_segment(&self.discriminator)
             .is_some_and(|name| ["u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64"].iter().any(|int| name == int));
         let labels: Option<Vec<i128>> =
             self.cases.iter().flat_map(|case| &case.labels).map(integer).collect::<Option<_>>();
@@ -161,6 +162,7 @@ impl<'c> Union<'c> {
         let (key, encode, decode, walk) = (self.key_items(), self.encode_fn(), self.decode_fn(), self.walk_fns());
         let first = &self.cases[0];
         let default = construct(first, &quote!(__xt::DdsType::default_value()));
+        let encode_default = self.encode_default_fn(first);
         quote! {
             #[automatically_derived]
             impl __xt::DdsType for #ident {
@@ -182,13 +184,15 @@ impl<'c> Union<'c> {
                 fn default_value() -> Self {
                     #default
                 }
+
+                #encode_default
             }
         }
     }
 
     fn discriminator_path(&self) -> TokenStream {
         let ty = &self.discriminator;
-        quote_spanned! { crate::span_of(ty) => <#ty as __xt::DdsType> }
+        quote_spanned! { syntax::span_of(ty) => <#ty as __xt::DdsType> }
     }
 
     fn facts(&self) -> TokenStream {
@@ -265,7 +269,7 @@ impl<'c> Union<'c> {
                 None => (quote!(Self::#ident), TokenStream::new()),
                 Some(ty) => (
                     quote!(Self::#ident(value)),
-                    quote_spanned! { crate::span_of(ty) =>
+                    quote_spanned! { syntax::span_of(ty) =>
                         if !#keyed || encoder.form() == __xt::Form::Data {
                             <#ty as __xt::Member>::encode_member(value, encoder, extensibility, #id, false)?;
                         }
@@ -293,6 +297,31 @@ impl<'c> Union<'c> {
         }
     }
 
+    fn encode_default_fn(&self, first: &Case) -> TokenStream {
+        let extensibility = self.container.extensibility().tokens();
+        let (disc_type, written, id) = (&self.discriminator, &first.written, first.id);
+        let keyed = self.container.key.is_some();
+        let member = first.ty.as_ref().map(|ty| {
+            quote! {
+                if !#keyed || encoder.form() == __xt::Form::Data {
+                    <#ty as __xt::Member>::encode_default_member(encoder, extensibility, #id, false)?;
+                }
+            }
+        });
+        quote! {
+            fn encode_default<S: __xt::Sink>(
+                encoder: &mut __xt::Encoder<'_, S>,
+            ) -> ::core::result::Result<(), __xt::EncodeError> {
+                let extensibility = encoder.effective(#extensibility);
+                let length = encoder.begin_aggregate(extensibility)?;
+                let discriminator: #disc_type = #written;
+                <#disc_type as __xt::Member>::encode_member(&discriminator, encoder, extensibility, 0, false)?;
+                #member
+                encoder.end_aggregate(extensibility, length)
+            }
+        }
+    }
+
     fn decode_fn(&self) -> TokenStream {
         let extensibility = self.container.extensibility().tokens();
         let disc_type = &self.discriminator;
@@ -301,7 +330,7 @@ impl<'c> Union<'c> {
             (None, _) => construct(case, &TokenStream::new()),
             (Some(ty), false) => construct(
                 case,
-                &quote_spanned! { crate::span_of(ty) =>
+                &quote_spanned! { syntax::span_of(ty) =>
                     if #keyed && decoder.form() != __xt::Form::Data {
                         <#ty as __xt::DdsType>::default_value()
                     } else {
@@ -311,7 +340,7 @@ impl<'c> Union<'c> {
             ),
             (Some(ty), true) => {
                 let id = case.id;
-                let value = quote_spanned! { crate::span_of(ty) =>
+                let value = quote_spanned! { syntax::span_of(ty) =>
                     match members.find_parameter(#id)? {
                         ::core::option::Option::Some(mut value) => {
                             selected = #id;
@@ -395,7 +424,10 @@ impl<'c> Union<'c> {
                 encoder: &mut __xt::Encoder<'_, S>,
             ) -> ::core::result::Result<(), __xt::DecodeError> {
                 let aggregate = decoder.begin_aggregate(#extensibility)?;
+                let written_extensibility = encoder.effective(#extensibility);
+                let length = __xt::private::written(encoder.begin_aggregate(written_extensibility), decoder)?;
                 #transcode
+                __xt::private::written(encoder.end_aggregate(written_extensibility, length), decoder)?;
                 decoder.end_aggregate(aggregate);
                 ::core::result::Result::Ok(())
             }
@@ -412,14 +444,14 @@ impl<'c> Union<'c> {
             let member = case.ty.as_ref().map(|ty| match (keyed, mutable) {
                 (true, true) => TokenStream::new(),
                 (true, false) => skip_member(case).unwrap_or_default(),
-                (false, true) => quote!(<#ty as __xt::Member>::transcode_parameter(&*decoder, #id, encoder)?;),
+                (false, true) => quote!(<#ty as __xt::Member>::transcode_parameter(&*decoder, encoder, #id, false)?;),
                 (false, false) => {
-                    quote!(<#ty as __xt::Member>::transcode_member(decoder, #extensibility, encoder)?;)
+                    quote!(<#ty as __xt::Member>::transcode_member(decoder, #extensibility, encoder, #id, false)?;)
                 }
             });
             quote! {
                 let written: #disc_type = #written;
-                __xt::private::transcode(&written, decoder, encoder)?;
+                __xt::private::transcode_discriminator(&written, decoder, #extensibility, encoder)?;
                 #member
             }
         });

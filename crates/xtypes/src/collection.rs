@@ -12,7 +12,9 @@ use crate::encapsulation::Representation;
 use crate::encoder::{Encoder, LengthCode};
 use crate::error::{DecodeError, DecodeErrorKind, EncodeError};
 use crate::extent::{Extent, Extents};
-use crate::plain::{self, Layout};
+use crate::plain;
+use crate::plain::layout::Layout;
+use crate::plain::obstacle::{Obstacle, Reason};
 use crate::primitive::leaf_key;
 use crate::sink::Sink;
 use crate::types::{DdsType, KeyFacts, unwritable};
@@ -207,9 +209,15 @@ impl<T: DdsType, const N: usize> DdsType for [T; N] {
     const EXTENTS: Extents = T::EXTENTS.repeat(N).delimited(!T::PRIMITIVE);
     const MEMBER_KEY: KeyFacts =
         KeyFacts { extent: delimited_key(T::MEMBER_KEY.extent.repeat(N), !T::PRIMITIVE), delimited: !T::PRIMITIVE };
-    const LAYOUT: Layout<Self> = Layout::ARRAY;
+    const LAYOUT: Layout<Self> = Layout::array(&T::LAYOUT, T::PRIMITIVE);
 
     leaf_key!();
+
+    fn obstacle(representation: Representation) -> Option<Obstacle> {
+        let is_plain = Self::LAYOUT.is_borrowable(representation);
+        let own = || (!is_plain).then(|| Obstacle::new(Self::TYPE_NAME, Reason::ArrayHeader));
+        T::obstacle(representation).or_else(own)
+    }
 
     #[inline]
     fn encode<S: Sink>(&self, encoder: &mut Encoder<'_, S>) -> Result<(), EncodeError> {
@@ -253,6 +261,12 @@ impl<T: DdsType, const N: usize> DdsType for [T; N] {
 
     fn default_value() -> Self {
         core::array::from_fn(|_| T::default_value())
+    }
+
+    fn encode_default<S: Sink>(encoder: &mut Encoder<'_, S>) -> Result<(), EncodeError> {
+        let length = encoder.begin_delimited(!T::PRIMITIVE)?;
+        (0..N).try_for_each(|_| T::encode_default(encoder))?;
+        encoder.end_delimited(length)
     }
 
     fn clear_non_key(&mut self) {
@@ -318,6 +332,38 @@ fn skip_map<K: DdsType, V: DdsType>(decoder: &mut Decoder<'_>) -> Result<(), Dec
     Ok(())
 }
 
+/// Entries are written by ascending key, in whatever order they come: the keys are read first, and the values where they
+/// are.
+fn transcode_map<K: DdsType + Ord, V: DdsType, S: Sink>(
+    decoder: &mut Decoder<'_>,
+    encoder: &mut Encoder<'_, S>,
+    bound: Option<usize>,
+) -> Result<(), DecodeError> {
+    let delimited = map_is_delimited::<K, V>();
+    let aggregate = decoder.begin_delimited(delimited)?;
+    let count = decoder.take_count(K::MIN_SIZE + V::MIN_SIZE, bound)?;
+    let mut positions = BTreeMap::new();
+    for _ in 0..count {
+        let key = K::decode(decoder)?;
+        let position = decoder.position();
+        V::skip(decoder)?;
+        if positions.insert(key, position).is_some() {
+            return Err(decoder.error(DecodeErrorKind::DuplicateKey));
+        }
+    }
+    let length = encoder.begin_delimited(delimited).map_err(|error| unwritable(decoder, error))?;
+    encoder.put_len(count).map_err(|error| unwritable(decoder, error))?;
+    for (key, position) in positions {
+        key.encode(encoder).map_err(|error| unwritable(decoder, error))?;
+        let mut value = decoder.clone();
+        value.seek(position);
+        V::transcode_key(&mut value, encoder)?;
+    }
+    encoder.end_delimited(length).map_err(|error| unwritable(decoder, error))?;
+    decoder.end_delimited(aggregate);
+    Ok(())
+}
+
 const fn map_is_delimited<K: DdsType, V: DdsType>() -> bool {
     !(K::PRIMITIVE && V::PRIMITIVE)
 }
@@ -346,9 +392,8 @@ macro_rules! map_impl {
             skip_map::<K, V>(decoder)
         }
 
-        /// Entries are hashed by ascending key, so a map has to be read before it can be written again.
         fn transcode_key<S: Sink>(decoder: &mut Decoder<'_>, encoder: &mut Encoder<'_, S>) -> Result<(), DecodeError> {
-            Self::decode(decoder)?.encode(encoder).map_err(|error| unwritable(decoder, error))
+            transcode_map::<K, V, S>(decoder, encoder, $bound)
         }
 
         fn default_value() -> Self {

@@ -1,12 +1,13 @@
 //! Octets to values. Nothing here trusts a length.
 
 use crate::encapsulation::{Encapsulation, Endianness, Extensibility, Representation};
-use crate::encoder::{
-    EM_MUST_UNDERSTAND, Form, LONG_MUST_UNDERSTAND, MAX_DEPTH, MEMBER_ID_MASK, PID_EXTENDED, PID_IGNORE, PID_LIST_END,
-    PID_MASK, PID_MUST_UNDERSTAND,
-};
+use crate::encoder::{Form, MAX_DEPTH};
 use crate::error::{DecodeError, DecodeErrorKind};
 use crate::extent::padding;
+use crate::parameter::{
+    EM_MUST_UNDERSTAND, LONG_MUST_UNDERSTAND, MEMBER_ID_MASK, PID_EXTENDED, PID_IGNORE, PID_LIST_END, PID_MASK,
+    PID_MUST_UNDERSTAND,
+};
 
 /// Reads values from a payload, within the window that the enclosing objects leave.
 ///
@@ -121,6 +122,12 @@ impl<'a> Decoder<'a> {
     #[inline]
     pub(crate) fn bytes(&self) -> &'a [u8] {
         self.bytes
+    }
+
+    /// The present position, counted from the start of the payload.
+    #[inline]
+    pub(crate) fn position(&self) -> usize {
+        self.position
     }
 
     /// Moves to `position`, counted from the start of the payload.

@@ -3,22 +3,14 @@
 use crate::encapsulation::{Endianness, Extensibility, Representation};
 use crate::error::EncodeError;
 use crate::extent::padding;
+use crate::parameter::{
+    EM_MUST_UNDERSTAND, LONG_MUST_UNDERSTAND, MAX_SHORT_ID, MEMBER_ID_MASK, PID_EXTENDED, PID_LIST_END,
+    PID_MUST_UNDERSTAND,
+};
 use crate::sink::Sink;
-use crate::types::DdsType;
 
 /// How deep structures and unions may nest, in a payload and in a value.
 pub const MAX_DEPTH: usize = 64;
-
-/// The greatest member id that fits the short XCDR1 parameter header (XTypes 1.3 §7.4.1.2.1).
-pub(crate) const MAX_SHORT_ID: u32 = 0x3eff;
-pub(crate) const PID_EXTENDED: u16 = 0x3f01;
-pub(crate) const PID_LIST_END: u16 = 0x3f02;
-pub(crate) const PID_IGNORE: u16 = 0x3f03;
-pub(crate) const PID_MASK: u16 = 0x3fff;
-pub(crate) const PID_MUST_UNDERSTAND: u16 = 0x4000;
-pub(crate) const LONG_MUST_UNDERSTAND: u32 = 0x4000_0000;
-pub(crate) const MEMBER_ID_MASK: u32 = 0x0fff_ffff;
-pub(crate) const EM_MUST_UNDERSTAND: u32 = 0x8000_0000;
 
 /// Which part of a value is encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +68,18 @@ pub struct Length {
 
 impl Length {
     pub(crate) const NONE: Self = Self { at: None };
+}
+
+/// A member with a header of its own that is being written.
+#[derive(Debug)]
+#[must_use]
+pub struct OpenParameter(Header);
+
+/// The header of a member, whose length is not known yet.
+#[derive(Debug)]
+enum Header {
+    Xcdr1 { id: u32, must_understand: bool, padded: bool, at: usize, is_long: bool, outer_origin: usize },
+    Xcdr2(Length),
 }
 
 impl<'s, S: Sink> Encoder<'s, S> {
@@ -241,58 +245,80 @@ impl<'s, S: Sink> Encoder<'s, S> {
         self.end_delimited(length)
     }
 
-    /// Writes one member of a mutable structure or union.
+    /// Starts a member of a mutable structure or union: writes room for its header.
     ///
     /// # Errors
-    /// [`EncodeError::TooLarge`], those of the value and of the sink.
+    /// Those of the sink.
     #[inline]
-    pub fn put_parameter<T: DdsType>(&mut self, id: u32, must_understand: bool, value: &T) -> Result<(), EncodeError> {
-        match self.representation {
-            Representation::Xcdr1 => self.put_parameter_xcdr1(id, must_understand, true, |e| value.encode(e)),
-            Representation::Xcdr2 => self.put_parameter_xcdr2(id, must_understand, value),
-        }
-    }
-
-    fn put_parameter_xcdr2<T: DdsType>(
+    pub fn begin_parameter(
         &mut self,
         id: u32,
         must_understand: bool,
-        value: &T,
-    ) -> Result<(), EncodeError> {
-        let flag = if must_understand { EM_MUST_UNDERSTAND } else { 0 };
-        self.put_u32(flag | (T::LENGTH_CODE as u32) << 28 | id & MEMBER_ID_MASK)?;
-        let length = if T::LENGTH_CODE.is_separate() { self.begin_length()? } else { Length::NONE };
-        value.encode(self)?;
-        self.end_delimited(length)
+        length_code: LengthCode,
+    ) -> Result<OpenParameter, EncodeError> {
+        match self.representation {
+            Representation::Xcdr1 => self.begin_parameter_xcdr1(id, must_understand, true),
+            Representation::Xcdr2 => {
+                let flag = if must_understand { EM_MUST_UNDERSTAND } else { 0 };
+                self.put_u32(flag | (length_code as u32) << 28 | id & MEMBER_ID_MASK)?;
+                let length = if length_code.is_separate() { self.begin_length()? } else { Length::NONE };
+                Ok(OpenParameter(Header::Xcdr2(length)))
+            }
+        }
     }
 
-    /// Writes a member with an XCDR1 parameter header, which also is how XCDR1 writes optional members of any structure
-    /// (XTypes 1.3 §7.4.3.5.2). A mutable member's length is `padded` to a multiple of four: older stacks insist on
-    /// it, and the others accept it.
-    pub(crate) fn put_parameter_xcdr1(
+    /// Starts an optional member of a final or appendable structure in XCDR1, which has a parameter header there
+    /// (XTypes 1.3 §7.4.3.5.2). An absent member is an empty parameter.
+    ///
+    /// # Errors
+    /// Those of the sink.
+    pub(crate) fn begin_optional_xcdr1(
+        &mut self,
+        id: u32,
+        must_understand: bool,
+    ) -> Result<OpenParameter, EncodeError> {
+        self.begin_parameter_xcdr1(id, must_understand, false)
+    }
+
+    /// The length of a member of a mutable structure is `padded` to a multiple of four: older implementations require
+    /// that, and the others accept it.
+    fn begin_parameter_xcdr1(
         &mut self,
         id: u32,
         must_understand: bool,
         padded: bool,
-        value: impl FnOnce(&mut Self) -> Result<(), EncodeError>,
-    ) -> Result<(), EncodeError> {
+    ) -> Result<OpenParameter, EncodeError> {
         self.align(4)?;
-        let header = self.sink.position();
-        let mut long = id > MAX_SHORT_ID;
-        self.sink.put(if long { &[0; 12] } else { &[0; 4] })?;
-        let outer = core::mem::replace(&mut self.origin, self.sink.position());
-        value(self)?;
+        let at = self.sink.position();
+        let is_long = id > MAX_SHORT_ID;
+        self.sink.put(if is_long { &[0; 12] } else { &[0; 4] })?;
+        let outer_origin = core::mem::replace(&mut self.origin, self.sink.position());
+        Ok(OpenParameter(Header::Xcdr1 { id, must_understand, padded, at, is_long, outer_origin }))
+    }
+
+    /// Ends a member that has a header: writes the header.
+    ///
+    /// # Errors
+    /// [`EncodeError::TooLarge`] and those of the sink.
+    #[inline]
+    pub fn end_parameter(&mut self, parameter: OpenParameter) -> Result<(), EncodeError> {
+        let (id, must_understand, padded, at, mut is_long, outer_origin) = match parameter.0 {
+            Header::Xcdr2(length) => return self.end_delimited(length),
+            Header::Xcdr1 { id, must_understand, padded, at, is_long, outer_origin } => {
+                (id, must_understand, padded, at, is_long, outer_origin)
+            }
+        };
         if padded {
             self.align(4)?;
         }
         let len = u32::try_from(self.offset()).map_err(|_| EncodeError::TooLarge)?;
-        // The value does not depend on where it starts, so the rare long one is moved instead of measured beforehand.
-        if !long && len > u32::from(u16::MAX) {
-            long = true;
-            self.sink.open_gap(header + 4, 8)?;
+        // The value does not depend on where it starts, so the rare long value is moved instead of measured beforehand.
+        if !is_long && len > u32::from(u16::MAX) {
+            is_long = true;
+            self.sink.open_gap(at + 4, 8)?;
         }
-        self.origin = outer;
-        self.patch_parameter_header(header, long, id, must_understand, len);
+        self.origin = outer_origin;
+        self.patch_parameter_header(at, is_long, id, must_understand, len);
         Ok(())
     }
 

@@ -77,7 +77,7 @@ impl Extent {
             return Self::UNBOUNDED;
         }
         let padded = value + padding(value, 4);
-        let long = id > crate::encoder::MAX_SHORT_ID || padded > u16::MAX as usize;
+        let long = id > crate::parameter::MAX_SHORT_ID || padded > u16::MAX as usize;
         Self::scalar(if long { 12 } else { 4 } + padded, 4)
     }
 

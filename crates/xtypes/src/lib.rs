@@ -92,8 +92,10 @@
 extern crate alloc;
 
 mod bounded;
+mod character;
 mod collection;
 mod decoder;
+mod derived;
 mod encapsulation;
 mod encoder;
 mod error;
@@ -102,6 +104,7 @@ mod facts;
 pub mod flat;
 mod id_chain;
 mod member;
+mod parameter;
 mod payload;
 pub mod plain;
 mod primitive;
@@ -111,17 +114,17 @@ mod structure;
 mod types;
 
 pub use bounded::{BoundedMap, BoundedVec, ExceedsBound};
+pub use character::{Char8, Wchar};
 pub use decoder::{Aggregate, Decoder, Parameter};
 pub use encapsulation::{Encapsulation, Endianness, Extensibility, Representation};
-pub use encoder::{Encoder, Form, Length, LengthCode, MAX_DEPTH};
+pub use encoder::{Encoder, Form, Length, LengthCode, MAX_DEPTH, OpenParameter};
 pub use error::{DecodeError, DecodeErrorKind, EncodeError};
 pub use extent::{Extent, Extents};
 pub use member::Member;
 pub use payload::{
-    PayloadKind, TypeSupport, decode, decode_key, decode_key_holder, encode, encode_key, encoded_key_len, encoded_len,
-    key_hash, key_hash_of_payload, key_of,
+    PayloadKind, TypeSupport, decode, decode_key, decode_key_holder, decode_shared, encode, encode_key,
+    encoded_key_len, encoded_len, key_hash, key_hash_of_payload, key_of, serialized_key_of_payload,
 };
-pub use primitive::{Char8, Wchar};
 pub use sink::{CountingSink, Sink, SliceSink};
 pub use string::{BoundedString, BoundedWString, WString};
 pub use structure::Structure;
@@ -142,15 +145,19 @@ pub mod facade {
 /// What `#[derive(DdsType)]` refers to. Not for applications.
 #[doc(hidden)]
 pub mod private {
+    pub use crate::derived::{discriminator, transcode, transcode_discriminator, written};
     pub use crate::id_chain::IdChain;
     pub use crate::plain_layout;
-    pub use crate::types::{discriminator, transcode};
+
+    pub mod obstacle {
+        pub use crate::plain::obstacle::{MemberFacts, Obstacle, Reason, Structure};
+    }
 
     pub mod facts {
         pub use crate::facts::*;
     }
 
     pub mod structure {
-        pub use crate::structure::{decode, encode, skip, transcode_key};
+        pub use crate::structure::{decode, encode, encode_default, skip, transcode_key};
     }
 }

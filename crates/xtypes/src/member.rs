@@ -2,9 +2,10 @@
 
 use crate::decoder::Decoder;
 use crate::encapsulation::{Extensibility, Representation};
-use crate::encoder::Encoder;
+use crate::encoder::{Encoder, OpenParameter};
 use crate::error::{DecodeError, EncodeError};
-use crate::plain::MemberLayout;
+use crate::plain::layout::MemberLayout;
+use crate::plain::obstacle::{Obstacle, Reason};
 use crate::sink::Sink;
 use crate::types::{DdsType, unwritable};
 
@@ -35,6 +36,10 @@ pub trait Member: Clone {
     #[doc(hidden)]
     fn seal(seal: sealed::Seal);
 
+    /// [`DdsType::obstacle`], of a member.
+    #[doc(hidden)]
+    fn obstacle(representation: Representation) -> Option<Obstacle>;
+
     /// The value, when present.
     fn value(&self) -> Option<&Self::Value>;
     /// The member with this value.
@@ -56,21 +61,30 @@ pub trait Member: Clone {
         id: u32,
         must_understand: bool,
     ) -> Result<(), EncodeError> {
-        match (self.value(), extensibility) {
-            (Some(value), Extensibility::Mutable) => encoder.put_parameter(id, must_understand, value),
-            (None, Extensibility::Mutable) => Ok(()),
-            (Some(value), _) if !Self::OPTIONAL => value.encode(encoder),
-            (value, _) => match encoder.representation() {
-                Representation::Xcdr1 => encoder.put_parameter_xcdr1(id, must_understand, false, |e| match value {
-                    Some(value) => value.encode(e),
-                    None => Ok(()),
-                }),
-                Representation::Xcdr2 => {
-                    encoder.put(&[u8::from(value.is_some())])?;
-                    value.map_or(Ok(()), |value| value.encode(encoder))
-                }
-            },
+        let Some(value) = self.value() else {
+            return encode_absent(encoder, extensibility, id, must_understand);
+        };
+        let open = begin_present::<Self, S>(encoder, extensibility, id, must_understand)?;
+        value.encode(encoder)?;
+        end_present(encoder, open)
+    }
+
+    /// Writes the member of a structure that has its default: absent if optional. Makes no value.
+    ///
+    /// # Errors
+    /// Those of the sink.
+    fn encode_default_member<S: Sink>(
+        encoder: &mut Encoder<'_, S>,
+        extensibility: Extensibility,
+        id: u32,
+        must_understand: bool,
+    ) -> Result<(), EncodeError> {
+        if Self::OPTIONAL {
+            return encode_absent(encoder, extensibility, id, must_understand);
         }
+        let open = begin_present::<Self, S>(encoder, extensibility, id, must_understand)?;
+        Self::Value::encode_default(encoder)?;
+        end_present(encoder, open)
     }
 
     /// Reads the member of a final or appendable structure.
@@ -114,7 +128,7 @@ pub trait Member: Clone {
         visit_member::<Self>(decoder, Self::Value::skip)
     }
 
-    /// Moves behind the member of a final or appendable structure and writes its KeyHolder in the form that is hashed.
+    /// Reads past the member of a final or appendable structure and writes its key.
     ///
     /// # Errors
     /// Those of the value.
@@ -123,31 +137,44 @@ pub trait Member: Clone {
         decoder: &mut Decoder<'_>,
         extensibility: Extensibility,
         encoder: &mut Encoder<'_, S>,
+        id: u32,
+        must_understand: bool,
     ) -> Result<(), DecodeError> {
-        if decoder.is_absent(extensibility, Self::MIN_SIZE) {
-            return transcode_absent::<Self, S>(decoder, encoder);
-        }
         let mut present = false;
-        visit_member::<Self>(decoder, |d| {
-            present = true;
-            transcode_present::<Self, S>(d, encoder)
-        })?;
-        if present { Ok(()) } else { transcode_absent::<Self, S>(decoder, encoder) }
+        if !decoder.is_absent(extensibility, Self::MIN_SIZE) {
+            visit_member::<Self>(decoder, |value| {
+                present = true;
+                transcode_present::<Self, S>(value, extensibility, encoder, id, must_understand)
+            })?;
+        }
+        if present {
+            return Ok(());
+        }
+        let written = encoder.effective(extensibility);
+        let result = Self::encode_default_member(encoder, written, id, must_understand);
+        result.map_err(|error| unwritable(decoder, error))
     }
 
-    /// Writes the KeyHolder of the member `id` of the mutable structure whose members start here.
+    /// Writes the key of the member `id` of the mutable structure whose members start here.
     ///
     /// # Errors
     /// Those of the value.
     fn transcode_parameter<S: Sink>(
         members: &Decoder<'_>,
-        id: u32,
         encoder: &mut Encoder<'_, S>,
+        id: u32,
+        must_understand: bool,
     ) -> Result<(), DecodeError> {
-        match members.find_parameter(id)? {
-            Some(value) if Self::OPTIONAL && value.remaining() == 0 => transcode_absent::<Self, S>(members, encoder),
-            Some(mut value) => transcode_present::<Self, S>(&mut value, encoder),
-            None => transcode_absent::<Self, S>(members, encoder),
+        let found = members.find_parameter(id)?;
+        match found.filter(|value| !Self::OPTIONAL || value.remaining() > 0) {
+            Some(mut value) => {
+                transcode_present::<Self, S>(&mut value, Extensibility::Mutable, encoder, id, must_understand)
+            }
+            None => {
+                let written = encoder.effective(Extensibility::Mutable);
+                let result = Self::encode_default_member(encoder, written, id, must_understand);
+                result.map_err(|error| unwritable(members, error))
+            }
         }
     }
 }
@@ -159,6 +186,10 @@ impl<T: DdsType> Member for T {
     const LAYOUT: MemberLayout = T::LAYOUT.erase();
 
     fn seal(_: sealed::Seal) {}
+
+    fn obstacle(representation: Representation) -> Option<Obstacle> {
+        <T as DdsType>::obstacle(representation)
+    }
 
     #[inline]
     fn value(&self) -> Option<&T> {
@@ -187,6 +218,10 @@ impl<T: DdsType> Member for Option<T> {
     const LAYOUT: MemberLayout = MemberLayout::NONE;
 
     fn seal(_: sealed::Seal) {}
+
+    fn obstacle(_: Representation) -> Option<Obstacle> {
+        Some(Obstacle::new(T::TYPE_NAME, Reason::Optional))
+    }
 
     #[inline]
     fn value(&self) -> Option<&T> {
@@ -236,20 +271,63 @@ fn visit_member<M: Member>(
     }
 }
 
+/// Writes what precedes the value of a member: a header, or in XCDR2 the flag of an optional member.
 #[inline]
-fn transcode_present<M: Member, S: Sink>(
-    decoder: &mut Decoder<'_>,
+fn begin_present<M: Member, S: Sink>(
     encoder: &mut Encoder<'_, S>,
-) -> Result<(), DecodeError> {
-    if M::OPTIONAL {
-        encoder.put(&[1]).map_err(|error| unwritable(decoder, error))?;
+    extensibility: Extensibility,
+    id: u32,
+    must_understand: bool,
+) -> Result<Option<OpenParameter>, EncodeError> {
+    if extensibility == Extensibility::Mutable {
+        return encoder.begin_parameter(id, must_understand, M::Value::LENGTH_CODE).map(Some);
     }
-    M::Value::transcode_key(decoder, encoder)
+    if !M::OPTIONAL {
+        return Ok(None);
+    }
+    match encoder.representation() {
+        Representation::Xcdr1 => encoder.begin_optional_xcdr1(id, must_understand).map(Some),
+        Representation::Xcdr2 => encoder.put(&[1]).map(|()| None),
+    }
 }
 
-fn transcode_absent<M: Member, S: Sink>(
-    decoder: &Decoder<'_>,
+#[inline]
+fn end_present<S: Sink>(encoder: &mut Encoder<'_, S>, open: Option<OpenParameter>) -> Result<(), EncodeError> {
+    match open {
+        Some(parameter) => encoder.end_parameter(parameter),
+        None => Ok(()),
+    }
+}
+
+/// Writes an optional member without a value.
+fn encode_absent<S: Sink>(
     encoder: &mut Encoder<'_, S>,
+    extensibility: Extensibility,
+    id: u32,
+    must_understand: bool,
+) -> Result<(), EncodeError> {
+    match (extensibility, encoder.representation()) {
+        (Extensibility::Mutable, _) => Ok(()),
+        (_, Representation::Xcdr1) => {
+            let parameter = encoder.begin_optional_xcdr1(id, must_understand)?;
+            encoder.end_parameter(parameter)
+        }
+        (_, Representation::Xcdr2) => encoder.put(&[0]),
+    }
+}
+
+/// Reads past the value of a member and writes its key, as a member of a structure of this extensibility.
+#[inline]
+fn transcode_present<M: Member, S: Sink>(
+    value: &mut Decoder<'_>,
+    extensibility: Extensibility,
+    encoder: &mut Encoder<'_, S>,
+    id: u32,
+    must_understand: bool,
 ) -> Result<(), DecodeError> {
-    M::absent().encode_member(encoder, Extensibility::Final, 0, false).map_err(|error| unwritable(decoder, error))
+    let written = encoder.effective(extensibility);
+    let open =
+        begin_present::<M, S>(encoder, written, id, must_understand).map_err(|error| unwritable(value, error))?;
+    M::Value::transcode_key(value, encoder)?;
+    end_present(encoder, open).map_err(|error| unwritable(value, error))
 }

@@ -1,12 +1,16 @@
 //! Whole payloads: what the functions at the crate root do.
 
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
 use crate::decoder::Decoder;
 use crate::encapsulation::{Encapsulation, Endianness, Extensibility, Representation};
 use crate::encoder::{Encoder, Form};
 use crate::error::{DecodeError, EncodeError};
 use crate::extent::padding;
+use crate::plain;
 use crate::sink::{CountingSink, KeyHashSink, Sink, SliceSink};
-use crate::types::DdsType;
+use crate::types::{DdsType, unwritable};
 
 /// What a payload holds: RTPS flags `D` and `K` of the DATA submessage (RTPS 2.5 §9.4.5.4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -78,6 +82,25 @@ pub fn decode<T: DdsType>(payload: &[u8]) -> Result<T, DecodeError> {
     T::decode(&mut Decoder::new(payload, T::EXTENSIBILITY, Form::Data)?)
 }
 
+/// Reads a sample into an [`Arc`]. A [plain](crate#plain-types) value in the byte order of this machine does not pass
+/// through the stack.
+///
+/// # Errors
+/// Those of [`decode`].
+pub fn decode_shared<T: DdsType>(payload: &[u8]) -> Result<Arc<T>, DecodeError> {
+    let mut decoder = Decoder::new(payload, T::EXTENSIBILITY, Form::Data)?;
+    match plain::decoded_shared(&mut decoder) {
+        Some(value) => Ok(value),
+        None => decode_on_stack(payload),
+    }
+}
+
+/// Not inlined: a value that is copied in place must not need stack.
+#[inline(never)]
+fn decode_on_stack<T: DdsType>(payload: &[u8]) -> Result<Arc<T>, DecodeError> {
+    decode(payload).map(Arc::new)
+}
+
 /// Reads a serialized key into a sample whose other members have their defaults.
 ///
 /// # Errors
@@ -131,6 +154,32 @@ pub fn key_hash_of_payload<T: DdsType>(payload: &[u8], kind: PayloadKind) -> Res
     Ok(sink.finish())
 }
 
+/// The serialized key in a payload, in the form that [`encode_key`] writes in this representation and the native byte
+/// order. Only the key members are read, and no value of the type is made: [`decode`] of a type of several MiB needs as
+/// much stack, this function does not.
+///
+/// The result has at most the size of the payload, plus that of the defaults of key members that the payload leaves out,
+/// and headers.
+///
+/// # Errors
+/// What is wrong with the key members, or with a length before them, and at which offset.
+pub fn serialized_key_of_payload<T: DdsType>(
+    payload: &[u8],
+    kind: PayloadKind,
+    representation: Representation,
+) -> Result<Vec<u8>, DecodeError> {
+    let mut decoder = Decoder::new(payload, T::EXTENSIBILITY, kind.into())?;
+    let mut key = Vec::from([0; Encapsulation::LEN]);
+    let mut encoder = Encoder::new(&mut key, representation, Endianness::NATIVE, Form::Key);
+    if T::HAS_KEY {
+        T::transcode_key(&mut decoder, &mut encoder)?;
+    } else {
+        put_empty::<T, _>(&mut encoder).map_err(|error| unwritable(&decoder, error))?;
+    }
+    end_payload::<T, _>(representation, Endianness::NATIVE, &mut key).map_err(|error| unwritable(&decoder, error))?;
+    Ok(key)
+}
+
 fn key_hash_sink<T: DdsType>() -> KeyHashSink {
     KeyHashSink::new(T::KEY_MAX_SIZE, T::TOPIC_KEY.delimited)
 }
@@ -163,6 +212,15 @@ fn put_payload<T: DdsType, S: Sink>(
 ) -> Result<(), EncodeError> {
     sink.put(&[0; Encapsulation::LEN])?;
     put_body(value, &mut Encoder::new(sink, representation, endianness, form))?;
+    end_payload::<T, S>(representation, endianness, sink)
+}
+
+/// Pads a payload, and writes the encapsulation header into the bytes left for it.
+fn end_payload<T: DdsType, S: Sink>(
+    representation: Representation,
+    endianness: Endianness,
+    sink: &mut S,
+) -> Result<(), EncodeError> {
     let padding = padding(sink.position(), 4);
     sink.put([0; 3].get(..padding).unwrap_or_default())?;
     sink.patch(0, Encapsulation::new(representation, T::EXTENSIBILITY, endianness, padding).to_bytes());
@@ -173,6 +231,11 @@ fn put_body<T: DdsType, S: Sink>(value: &T, encoder: &mut Encoder<'_, S>) -> Res
     if T::HAS_KEY || encoder.form() == Form::Data {
         return value.encode(encoder);
     }
+    put_empty::<T, S>(encoder)
+}
+
+/// The key of a type without key members.
+fn put_empty<T: DdsType, S: Sink>(encoder: &mut Encoder<'_, S>) -> Result<(), EncodeError> {
     let length = encoder.begin_aggregate(T::EXTENSIBILITY)?;
     encoder.end_aggregate(T::EXTENSIBILITY, length)
 }

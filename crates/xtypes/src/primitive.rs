@@ -2,12 +2,14 @@
 
 use alloc::boxed::Box;
 
+use crate::character::{Char8, Wchar};
 use crate::decoder::Decoder;
-use crate::encapsulation::{Endianness, Extensibility};
+use crate::encapsulation::{Endianness, Extensibility, Representation};
 use crate::encoder::{Encoder, LengthCode};
 use crate::error::{DecodeError, DecodeErrorKind, EncodeError};
 use crate::extent::{Extent, Extents};
-use crate::plain::Layout;
+use crate::plain::layout::Layout;
+use crate::plain::obstacle::{Obstacle, Reason};
 use crate::sink::Sink;
 use crate::types::{DdsType, KeyFacts, unwritable};
 
@@ -104,52 +106,6 @@ number!(i64, "int64", 8);
 number!(f32, "float", 4);
 number!(f64, "double", 8);
 
-/// IDL `char`: one octet of text whose character set the applications agree on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(transparent)]
-pub struct Char8(pub u8);
-
-impl Char8 {
-    const fn to_be_bytes(self) -> [u8; 1] {
-        [self.0]
-    }
-
-    const fn to_le_bytes(self) -> [u8; 1] {
-        [self.0]
-    }
-
-    const fn from_be_bytes([octet]: [u8; 1]) -> Self {
-        Self(octet)
-    }
-
-    const fn from_le_bytes([octet]: [u8; 1]) -> Self {
-        Self(octet)
-    }
-}
-
-/// IDL `wchar`: one UTF-16 code unit (XTypes 1.3 §7.2.2.2.1.2.6, `Char16`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(transparent)]
-pub struct Wchar(pub u16);
-
-impl Wchar {
-    const fn to_be_bytes(self) -> [u8; 2] {
-        self.0.to_be_bytes()
-    }
-
-    const fn to_le_bytes(self) -> [u8; 2] {
-        self.0.to_le_bytes()
-    }
-
-    const fn from_be_bytes(bytes: [u8; 2]) -> Self {
-        Self(u16::from_be_bytes(bytes))
-    }
-
-    const fn from_le_bytes(bytes: [u8; 2]) -> Self {
-        Self(u16::from_le_bytes(bytes))
-    }
-}
-
 number!(Char8, "char", 1);
 number!(Wchar, "wchar", 2);
 
@@ -163,6 +119,10 @@ impl DdsType for bool {
     const LAYOUT: Layout<Self> = Layout::BOOL;
 
     leaf_key!();
+
+    fn obstacle(_: Representation) -> Option<Obstacle> {
+        Some(Obstacle::new(Self::TYPE_NAME, Reason::Bool))
+    }
 
     #[inline]
     fn encode<S: Sink>(&self, encoder: &mut Encoder<'_, S>) -> Result<(), EncodeError> {
@@ -232,6 +192,10 @@ impl<T: DdsType> DdsType for Box<T> {
 
     fn default_value() -> Self {
         Box::new(T::default_value())
+    }
+
+    fn encode_default<S: Sink>(encoder: &mut Encoder<'_, S>) -> Result<(), EncodeError> {
+        T::encode_default(encoder)
     }
 
     fn clear_non_key(&mut self) {

@@ -101,6 +101,35 @@ impl Sink for SliceSink<'_> {
     }
 }
 
+/// Appends to the vector, which grows as needed.
+impl Sink for Vec<u8> {
+    #[inline]
+    fn position(&self) -> usize {
+        self.len()
+    }
+
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) -> Result<(), EncodeError> {
+        self.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    #[inline]
+    fn patch(&mut self, at: usize, bytes: [u8; 4]) {
+        patch_slice(self, at, bytes);
+    }
+
+    fn open_gap(&mut self, at: usize, count: usize) -> Result<(), EncodeError> {
+        let end = self.len();
+        if at > end {
+            return Err(EncodeError::BufferTooSmall);
+        }
+        self.resize(end.checked_add(count).ok_or(EncodeError::TooLarge)?, 0);
+        self.copy_within(at..end, at + count);
+        Ok(())
+    }
+}
+
 fn patch_slice(buffer: &mut [u8], at: usize, bytes: [u8; 4]) {
     if let Some(target) = buffer.get_mut(at..).and_then(<[u8]>::first_chunk_mut) {
         *target = bytes;

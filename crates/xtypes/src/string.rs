@@ -6,11 +6,12 @@ use core::fmt;
 use core::ops::Deref;
 
 use crate::bounded::ExceedsBound;
+use crate::character::Wchar;
 use crate::decoder::Decoder;
 use crate::encoder::{Encoder, LengthCode};
 use crate::error::{DecodeError, DecodeErrorKind, EncodeError};
 use crate::extent::{Extent, Extents};
-use crate::primitive::{Wchar, leaf_key};
+use crate::primitive::leaf_key;
 use crate::sink::Sink;
 use crate::types::{DdsType, KeyFacts, unwritable};
 

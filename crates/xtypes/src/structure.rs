@@ -8,7 +8,7 @@ use crate::extent::Extents;
 use crate::id_chain::IdChain;
 use crate::plain;
 use crate::sink::Sink;
-use crate::types::DdsType;
+use crate::types::{DdsType, unwritable};
 
 /// The members of a structure, a base structure's first. Implemented by the derive macro only.
 pub trait Structure: DdsType {
@@ -41,6 +41,24 @@ pub trait Structure: DdsType {
         extensibility: Extensibility,
     ) -> Result<(), EncodeError>;
 
+    /// Writes the defaults of all members, like [`encode_members`](Self::encode_members).
+    ///
+    /// # Errors
+    /// Those of the sink.
+    fn encode_default_members<S: Sink>(
+        encoder: &mut Encoder<'_, S>,
+        extensibility: Extensibility,
+    ) -> Result<(), EncodeError>;
+
+    /// Writes the defaults of the key members, like [`encode_key_members`](Self::encode_key_members).
+    ///
+    /// # Errors
+    /// Those of the sink.
+    fn encode_default_key_members<S: Sink>(
+        encoder: &mut Encoder<'_, S>,
+        extensibility: Extensibility,
+    ) -> Result<(), EncodeError>;
+
     /// Reads all members in order.
     ///
     /// # Errors
@@ -69,8 +87,8 @@ pub trait Structure: DdsType {
     /// Those of the members.
     fn skip_members(decoder: &mut Decoder<'_>, extensibility: Extensibility) -> Result<(), DecodeError>;
 
-    /// Writes the KeyHolder made of all members. Moves behind what it reads, except in a mutable structure. What
-    /// follows the last member that matters is left when `tail` is false.
+    /// Reads all members and writes them as a key, in the order that the encoder's form asks for. Reads past the
+    /// members, except in a mutable structure. What follows the last key member is left when `tail` is false.
     ///
     /// # Errors
     /// Those of the members.
@@ -81,8 +99,7 @@ pub trait Structure: DdsType {
         tail: bool,
     ) -> Result<(), DecodeError>;
 
-    /// Writes the KeyHolder made of the key members, otherwise like
-    /// [`transcode_all_members`](Self::transcode_all_members).
+    /// Reads the key members and writes them, otherwise like [`transcode_all_members`](Self::transcode_all_members).
     ///
     /// # Errors
     /// Those of the members.
@@ -109,6 +126,21 @@ pub fn encode<T: Structure, S: Sink>(value: &T, encoder: &mut Encoder<'_, S>) ->
         value.encode_key_members(encoder, extensibility)?;
     } else {
         value.encode_members(encoder, extensibility)?;
+    }
+    encoder.end_aggregate(extensibility, length)
+}
+
+/// See [`DdsType::encode_default`].
+///
+/// # Errors
+/// Those of the sink.
+pub fn encode_default<T: Structure, S: Sink>(encoder: &mut Encoder<'_, S>) -> Result<(), EncodeError> {
+    let extensibility = encoder.effective(T::EXTENSIBILITY);
+    let length = encoder.begin_aggregate(extensibility)?;
+    if T::HAS_KEY && encoder.form() != Form::Data {
+        T::encode_default_key_members(encoder, extensibility)?;
+    } else {
+        T::encode_default_members(encoder, extensibility)?;
     }
     encoder.end_aggregate(extensibility, length)
 }
@@ -176,11 +208,14 @@ pub fn transcode_key<T: Structure, S: Sink>(
 ) -> Result<(), DecodeError> {
     let aggregate = decoder.begin_aggregate(T::EXTENSIBILITY)?;
     let tail = decoder.must_reach_end(&aggregate);
+    let written = encoder.effective(T::EXTENSIBILITY);
+    let length = encoder.begin_aggregate(written).map_err(|error| unwritable(decoder, error))?;
     if T::HAS_KEY {
         T::transcode_key_members(decoder, T::EXTENSIBILITY, encoder, tail)?;
     } else {
         T::transcode_all_members(decoder, T::EXTENSIBILITY, encoder, tail)?;
     }
+    encoder.end_aggregate(written, length).map_err(|error| unwritable(decoder, error))?;
     if tail && T::EXTENSIBILITY == Extensibility::Mutable {
         decoder.skip_parameters()?;
     }

@@ -1,11 +1,12 @@
 //! The trait that makes a Rust type a DDS type.
 
 use crate::decoder::Decoder;
-use crate::encapsulation::Extensibility;
+use crate::encapsulation::{Extensibility, Representation};
 use crate::encoder::{Encoder, LengthCode};
 use crate::error::{DecodeError, DecodeErrorKind, EncodeError};
 use crate::extent::{Extent, Extents};
-use crate::plain::Layout;
+use crate::plain::layout::Layout;
+use crate::plain::obstacle::{Obstacle, Reason};
 use crate::sink::Sink;
 
 /// What is known about a type as (part of) a key.
@@ -89,6 +90,13 @@ pub trait DdsType: Clone + 'static {
     /// What this type contributes to the key of a structure when it is a key member: its own key members, or itself.
     type MemberKey;
 
+    /// Why values cannot be made and read in the memory of a payload; `None` if they can.
+    #[doc(hidden)]
+    fn obstacle(representation: Representation) -> Option<Obstacle> {
+        let is_plain = Self::LAYOUT.is_borrowable(representation);
+        (!is_plain).then(|| Obstacle::new(Self::TYPE_NAME, Reason::Kind))
+    }
+
     /// Writes the part of the value that the encoder's form names.
     ///
     /// # Errors
@@ -107,7 +115,8 @@ pub trait DdsType: Clone + 'static {
     /// Those of [`DecodeErrorKind`](crate::DecodeErrorKind) that concern lengths.
     fn skip(decoder: &mut Decoder<'_>) -> Result<(), DecodeError>;
 
-    /// Moves behind a value and writes its KeyHolder in the form that is hashed.
+    /// Reads past a value and writes its key members in the form of the encoder, which is [`Form::Key`](crate::Form) or
+    /// [`Form::KeyHash`](crate::Form). Makes no value of the type: the size of the type does not count towards the stack.
     ///
     /// # Errors
     /// Those of [`DecodeErrorKind`](crate::DecodeErrorKind).
@@ -115,6 +124,14 @@ pub trait DdsType: Clone + 'static {
 
     /// The default value of the type (XTypes 1.3 §7.2.2.4.4.4.7, Table 9): zero, empty, the first literal.
     fn default_value() -> Self;
+
+    /// Writes what `Self::default_value().encode(encoder)` writes. Types of great size do so without making the value.
+    ///
+    /// # Errors
+    /// Those of the sink.
+    fn encode_default<S: Sink>(encoder: &mut Encoder<'_, S>) -> Result<(), EncodeError> {
+        Self::default_value().encode(encoder)
+    }
 
     /// The key of a sample.
     fn key(&self) -> Self::Key;
@@ -124,29 +141,6 @@ pub trait DdsType: Clone + 'static {
 
     /// Sets to their defaults the members that are not part of the key.
     fn clear_non_key(&mut self) {}
-}
-
-/// Writes a value that was read.
-///
-/// # Errors
-/// The reason why it cannot be written, at the decoder's position.
-pub fn transcode<T: DdsType, S: Sink>(
-    value: &T,
-    decoder: &Decoder<'_>,
-    encoder: &mut Encoder<'_, S>,
-) -> Result<(), DecodeError> {
-    value.encode(encoder).map_err(|error| unwritable(decoder, error))
-}
-
-/// Reads the discriminator of the mutable union whose members start here.
-///
-/// # Errors
-/// [`DecodeErrorKind::UnknownDiscriminator`](crate::DecodeErrorKind) without one, and those of the value.
-pub fn discriminator<T: DdsType>(members: &Decoder<'_>) -> Result<T, DecodeError> {
-    match members.find_parameter(0)? {
-        Some(mut value) => T::decode(&mut value),
-        None => Err(members.error(DecodeErrorKind::UnknownDiscriminator)),
-    }
 }
 
 /// A key that cannot be written again was not well-formed: the sink of a key hash takes every value of the type.

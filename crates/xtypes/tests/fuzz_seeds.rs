@@ -14,7 +14,7 @@ fn check<T: DdsType>((data, types): (&[u8], &mut usize)) {
 
 #[test]
 fn each_seed_is_a_payload() {
-    for target in ["cdr_fixpoint", "cdr_key_hash"] {
+    for target in ["cdr_fixpoint", "cdr_key_hash", "cdr_serialized_key"] {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target);
         let mut seeds = 0;
         for entry in std::fs::read_dir(&folder).unwrap() {

@@ -5,8 +5,9 @@ mod support;
 use std::collections::BTreeMap;
 
 use peregrine_xtypes::{
-    BoundedMap, BoundedString, BoundedVec, BoundedWString, Char8, DdsType, Endianness, PayloadKind, Representation,
-    WString, Wchar, decode, decode_key, decode_key_holder, key_hash, key_hash_of_payload, key_of,
+    BoundedMap, BoundedString, BoundedVec, BoundedWString, Char8, DdsType, Encoder, Endianness, Form, PayloadKind,
+    Representation, WString, Wchar, decode, decode_key, decode_key_holder, key_hash, key_hash_of_payload, key_of,
+    serialized_key_of_payload,
 };
 use proptest::prelude::*;
 use support::{ENCODINGS, Source, key_payload, payload};
@@ -210,16 +211,31 @@ fn check_round_trip<T: DdsType<Key: PartialEq + std::fmt::Debug> + PartialEq + s
         assert_eq!(decode_key::<T>(&key), Ok(key_of(value)));
         assert_eq!(decode_key_holder::<T>(&key).as_ref(), Ok(&holder));
         assert_eq!(key_hash_of_payload::<T>(&key, PayloadKind::Key), Ok(hash));
+
+        for written in [Representation::Xcdr1, Representation::Xcdr2] {
+            let expected = Ok(key_payload(value, written, Endianness::NATIVE));
+            assert_eq!(serialized_key_of_payload::<T>(&data, PayloadKind::Data, written), expected);
+            assert_eq!(serialized_key_of_payload::<T>(&key, PayloadKind::Key, written), expected);
+        }
     }
 }
 
-/// Whatever the octets: no panic, and what is accepted is understood in one way only.
-fn check_hostile<T: DdsType + PartialEq + std::fmt::Debug>(octets: &[u8]) {
-    let _ = decode_key_holder::<T>(octets);
-    let _ = key_hash_of_payload::<T>(octets, PayloadKind::Key);
-    let hash = key_hash_of_payload::<T>(octets, PayloadKind::Data);
-    let Ok(value) = decode::<T>(octets) else { return };
+/// No bytes cause a panic, and all functions read accepted bytes as the same value.
+fn check_hostile<T: DdsType + PartialEq + std::fmt::Debug>(bytes: &[u8]) {
+    let _ = key_hash_of_payload::<T>(bytes, PayloadKind::Key);
+    let key = serialized_key_of_payload::<T>(bytes, PayloadKind::Key, Representation::Xcdr2);
+    if let Ok(holder) = decode_key_holder::<T>(bytes) {
+        assert_eq!(key, Ok(key_payload(&holder, Representation::Xcdr2, Endianness::NATIVE)));
+    }
+    let hash = key_hash_of_payload::<T>(bytes, PayloadKind::Data);
+    let keys = [Representation::Xcdr1, Representation::Xcdr2].map(|representation| {
+        (representation, serialized_key_of_payload::<T>(bytes, PayloadKind::Data, representation))
+    });
+    let Ok(value) = decode::<T>(bytes) else { return };
     assert_eq!(hash, Ok(key_hash(&value)));
+    for (representation, key) in keys {
+        assert_eq!(key, Ok(key_payload(&value, representation, Endianness::NATIVE)));
+    }
     let again = payload(&value, Representation::Xcdr2, Endianness::NATIVE);
     assert_eq!(payload(&decode::<T>(&again).unwrap(), Representation::Xcdr2, Endianness::NATIVE), again);
 }
@@ -266,6 +282,41 @@ proptest! {
         check_hostile::<mutables::Choice>(&octets);
         check_hostile::<appendables::ByLevel>(&octets);
     }
+}
+
+/// The bytes that `write` writes, in every form and encoding.
+fn written(write: impl Fn(&mut Encoder<'_, Vec<u8>>)) -> Vec<Vec<u8>> {
+    let forms = [Form::Data, Form::Key, Form::KeyHash].into_iter();
+    let all = forms.flat_map(|form| ENCODINGS.map(|(representation, endianness)| (form, representation, endianness)));
+    let bytes = all.map(|(form, representation, endianness)| {
+        let mut bytes = Vec::new();
+        write(&mut Encoder::new(&mut bytes, representation, endianness, form));
+        bytes
+    });
+    bytes.collect()
+}
+
+fn check_default<T: DdsType>() {
+    let direct = written(|encoder| T::encode_default(encoder).unwrap());
+    let of_value = written(|encoder| T::default_value().encode(encoder).unwrap());
+    assert_eq!(direct, of_value, "{}", T::TYPE_NAME);
+}
+
+#[test]
+fn default_written_without_a_value_equals_encoded_default_value() {
+    macro_rules! check {
+        ($($module:ident),*) => {$(
+            check_default::<$module::Everything>();
+            check_default::<$module::Choice>();
+            check_default::<$module::ByLevel>();
+            check_default::<Box<$module::Keyless>>();
+            check_default::<[$module::Part; 3]>();
+        )*};
+    }
+    check!(finals, appendables, mutables);
+    check_default::<Name>();
+    check_default::<[Level; 2]>();
+    check_default::<[u64; 0]>();
 }
 
 #[test]

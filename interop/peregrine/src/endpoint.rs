@@ -115,7 +115,7 @@ fn create_writer<T: Content>(
     qos: EndpointQos,
 ) -> Result<Box<dyn Writer>> {
     let news = News::default();
-    let publisher = participant.publisher(qos.publisher());
+    let publisher = participant.publisher(qos.publisher())?;
     let topic = participant.topic::<T>(topic)?;
     let writer = publisher.writer(&topic).qos(qos.writer()).listener(news.clone(), StatusMask::ALL).build()?;
     Ok(Box::new(WriterOf { writer, news }))
@@ -127,7 +127,7 @@ fn create_reader<T: Content>(
     qos: EndpointQos,
 ) -> Result<Box<dyn Reader>> {
     let news = News::default();
-    let subscriber = participant.subscriber(qos.subscriber());
+    let subscriber = participant.subscriber(qos.subscriber())?;
     let topic = participant.topic::<T>(topic)?;
     let reader = subscriber.reader(&topic).qos(qos.reader()).listener(news.clone(), StatusMask::ALL).build()?;
     Ok(Box::new(ReaderOf { reader, news }))
@@ -228,20 +228,13 @@ fn describe<T: Content>(sample: &peregrine::Sample<T>) -> Taken {
             valid: true,
             instance,
         },
-        None => Taken {
-            key: key_of(InstanceHandle(sample.info.instance)),
-            seq: 0,
-            size: 0,
-            intact: true,
-            valid: false,
-            instance,
-        },
+        None => Taken { key: key_of(sample.info.instance), seq: 0, size: 0, intact: true, valid: false, instance },
     }
 }
 
 /// A key of at most 16 octets stands in the key hash itself, big endian (RTPS 2.5 §9.6.4.8).
 fn key_of(handle: InstanceHandle) -> u32 {
-    let [a, b, c, d, ..] = handle.0.0;
+    let [a, b, c, d, ..] = handle.0;
     u32::from_be_bytes([a, b, c, d])
 }
 

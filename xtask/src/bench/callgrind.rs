@@ -1,20 +1,20 @@
-//! Reads what callgrind writes, as far as it was told to write it plainly: without compressed names and positions.
+//! Reads profiles of callgrind without compressed names and positions.
 
 use std::collections::BTreeMap;
 
 /// Instructions of one run.
 #[derive(Debug, Default)]
 pub(super) struct Profile {
-    /// Executed in a function itself, with what the compiler has put into it.
+    /// Instructions in a function itself, including inlined code.
     pub(super) functions: BTreeMap<String, u64>,
-    /// Executed in the code of a source file, wherever the compiler has put it.
+    /// Instructions of a source file, including code inlined elsewhere.
     pub(super) files: BTreeMap<String, u64>,
-    /// Executed in a function and everything it calls.
+    /// Instructions in a function and its callees.
     pub(super) inclusive: BTreeMap<String, u64>,
 }
 
 impl Profile {
-    /// Reads a profile with one cost, that of instructions. Lines it has no use for are passed over.
+    /// Reads a profile with instructions as its only cost. Ignores other lines.
     pub(super) fn parse(text: &str) -> Self {
         let mut profile = Self::default();
         let (mut function, mut file, mut called) = (String::new(), String::new(), String::new());

@@ -1,4 +1,4 @@
-//! What a process costs that has joined a domain and does nothing.
+//! Measures the cost of an idle process in a domain.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -28,7 +28,7 @@ pub(super) fn print_shared_memory(program: &Path) -> Result<()> {
         anyhow::Ok((threads, count()?.1 - before))
     })();
     for mut child in [readers, writers] {
-        // It ends with its standard input.
+        // The process ends when its standard input closes.
         drop(child.stdin.take());
         child.wait()?;
     }
@@ -50,7 +50,7 @@ fn start(program: &Path, words: &[&str]) -> Result<Child> {
 pub(super) fn print(program: &Path) -> Result<()> {
     let mut child = start(program, &[])?;
     let measured = measure(child.id(), child.stdout.take().map(BufReader::new));
-    // It ends with its standard input.
+    // The process ends when its standard input closes.
     drop(child.stdin.take());
     child.wait()?;
     let (rss_mib, threads, wakeups_per_s) = measured?;

@@ -17,7 +17,7 @@ use crate::workspace::Workspace;
 
 /// Samples of the two runs.
 const COUNTS: [u64; 2] = [1000, 3000];
-/// What the example is asked for.
+/// The arguments of the example.
 const MODES: [(&str, &str); 5] = [
     ("each", "32 octets, every sample is acknowledged"),
     ("flow", "32 octets, acknowledged as usual: this depends on the clock"),
@@ -25,7 +25,7 @@ const MODES: [(&str, &str); 5] = [
     ("batch", "32 octets, 128 of them in a batch, acknowledged as usual"),
     ("same-process", "32 octets, made in place for a listener of the same process"),
 ];
-/// What the example of samples in place is asked for: octets of payload, which nobody fills.
+/// The argument of the example of samples in place: bytes of payload, left unfilled.
 const FLAT_OCTETS: &str = "32";
 /// Rows of a table.
 const ROWS: usize = 20;
@@ -77,7 +77,7 @@ fn build(workspace: &Workspace, package: &str, example: &str) -> Result<()> {
 
 struct Counted {
     profile: Profile,
-    /// What the example has printed.
+    /// The output of the example.
     told: String,
 }
 

@@ -1,6 +1,6 @@
 //! `cargo xtask bench floor`: Peregrine's speed as ratios to raw UDP sockets in the same run.
 //!
-//! Every row is measured as floor, ours, ours, floor, so that what changes on the machine meets both. The table sets
+//! Every row is measured as floor, Peregrine, Peregrine, floor, so that changes of the machine affect both. The table sets
 //! target and measurement side by side; the command fails when it cannot measure, never because something is slow.
 
 mod agreement;
@@ -43,12 +43,12 @@ pub(crate) fn floor(workspace: &Workspace) -> Result<()> {
     idle::print(&program.join("examples/idle"))
 }
 
-/// Prints what measuring itself costs.
+/// Prints the cost of the measuring itself.
 pub(crate) fn recorder(workspace: &Workspace) -> Result<()> {
     run(Command::new(build_perftest(workspace)?).arg("selftest"))
 }
 
-/// The program alone, without what else the other benchmarks take.
+/// The program alone, without the programs of the other benchmarks.
 fn build_perftest(workspace: &Workspace) -> Result<PathBuf> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(workspace.root()).args(["build", "--release", "--locked", "--package", "perftest"]);

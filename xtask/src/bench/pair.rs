@@ -11,11 +11,11 @@ use peregrine_report::record::SideResult;
 
 use super::rows::{Case, Measure, Place};
 
-/// Length of one run's measurement, unless somebody wants another.
+/// The default duration of a run.
 const MEASUREMENT_MS: u32 = 700;
 /// No run takes longer.
 const LIMIT: Duration = Duration::from_secs(40);
-/// Domains used in turn, so that no run meets what an earlier one left behind.
+/// Domains used in turn, so that no run meets leftovers of an earlier run.
 const DOMAINS: std::ops::Range<u32> = 60..100;
 
 /// Runs pairs of processes.
@@ -23,7 +23,7 @@ pub(super) struct Pairs {
     program: PathBuf,
     /// Of the publisher, and of the subscriber.
     cores: [usize; 2],
-    /// Why there is none is told by the rows that need it.
+    /// The rows that need this value report the reason for its absence.
     two_hosts: Result<TwoHosts, String>,
     runs: u32,
     measurement: String,
@@ -97,7 +97,7 @@ struct Running {
 }
 
 impl Running {
-    /// Waits for the end, and reads the record the process has written. It is one line, which any pipe holds.
+    /// Waits for the end of the process and reads its record: one line, which fits into any pipe.
     fn result(&mut self) -> Result<SideResult> {
         let deadline = Instant::now() + LIMIT;
         let status = loop {

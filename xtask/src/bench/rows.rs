@@ -1,6 +1,6 @@
-//! What is measured, against which floor, and what it shall reach.
+//! The rows of the table: measurement, floor and target.
 
-/// What one row of the table compares.
+/// The comparison of one row of the table.
 pub(super) struct Row {
     /// For readers.
     pub(super) what: &'static str,

@@ -24,7 +24,7 @@ const MEASUREMENT_MS: u32 = 500;
 /// Writes of a kind and size in one process.
 const WRITES: &str = "20000";
 
-/// What is measured and what it shall be.
+/// A measurement and its target.
 struct Row {
     what: &'static str,
     floor: Floor,
@@ -35,12 +35,12 @@ struct Row {
     target: f64,
 }
 
-/// The least that it costs.
+/// The lower bound of its cost.
 #[derive(Clone, Copy)]
 enum Floor {
     /// One way of `perftest floors`, with messages of so many octets.
     Way(&'static str, usize),
-    /// Calling a function, which nobody measures: the target is a time.
+    /// A function call, which is not measured: the target is a time.
     Call,
 }
 
@@ -130,7 +130,7 @@ const ROWS: &[Row] = &[
     within("one process, listener, shared value, 50 MiB", 50 << 20, WRITE_SHARED),
 ];
 
-/// Measures and prints the table. Fails when it cannot measure, never because something is slow.
+/// Measures and prints the table. Fails only if a measurement is impossible.
 pub(crate) fn shared_memory(workspace: &Workspace) -> Result<()> {
     let program = super::build(workspace)?;
     let cores = two_cores()?;

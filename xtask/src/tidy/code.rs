@@ -1,4 +1,4 @@
-//! What of a Rust source is code: comments, strings and characters blanked out, lines kept.
+//! Tells code, comments and literals of a Rust source apart.
 
 /// Replaces the inside of comments, string and character literals by spaces; line ends stay where they are.
 pub(super) fn code_only(source: &str) -> String {
@@ -18,7 +18,23 @@ pub(super) fn code_only(source: &str) -> String {
     out
 }
 
-/// Where the comment or literal that starts at `at` ends, if one does.
+/// The comments of the source, each with the index of its first line.
+pub(super) fn comments(source: &str) -> Vec<(usize, String)> {
+    let chars: Vec<char> = source.chars().collect();
+    let (mut found, mut line, mut at) = (Vec::new(), 0, 0);
+    while at < chars.len() {
+        let end = literal_end(&chars, at).unwrap_or(at + 1);
+        let text = &chars[at..end.min(chars.len())];
+        if let ['/', '/' | '*', ..] = text {
+            found.push((line, text.iter().collect()));
+        }
+        line += text.iter().filter(|&&c| c == '\n').count();
+        at = end;
+    }
+    found
+}
+
+/// The end of the comment or literal that starts at `at`, if any.
 fn literal_end(chars: &[char], at: usize) -> Option<usize> {
     let rest = &chars[at..];
     let after_word = at > 0 && is_word(chars[at - 1]);
@@ -97,7 +113,7 @@ pub(super) fn has_word(line: &str, word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{code_only, has_word};
+    use super::{code_only, comments, has_word};
 
     #[test]
     fn comments_and_literals_are_blanked_and_lines_stay() {
@@ -119,6 +135,14 @@ mod tests {
         for source in ["\"abc", "/* abc", "r#\"abc\"", "'\\", "\"\\"] {
             assert_eq!(code_only(source).trim(), "", "{source}");
         }
+    }
+
+    #[test]
+    fn comments_are_found_with_their_lines() {
+        let source = "//! A\nfn f() { g(\"// no\"); } // B\n/* C\nD */ h('\"') /// E\n";
+        let found = comments(source);
+        let expected = [(0, "//! A"), (1, "// B"), (2, "/* C\nD */"), (3, "/// E")];
+        assert_eq!(found, expected.map(|(line, text)| (line, text.to_owned())));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Rules on the packages: which of ours may know which, and what comes from outside under which licence.
+//! Rules on packages: allowed dependencies between the project's crates, and licences of third-party crates.
 
 use std::collections::BTreeSet;
 
@@ -6,10 +6,10 @@ use anyhow::{Context, Result};
 use cargo_metadata::{DependencyKind, Package};
 use spdx::{Expression, LicenseReq};
 
-use super::Findings;
+use super::findings::Findings;
 use crate::workspace::Workspace;
 
-/// Which of our packages each of ours may depend on, in ordinary and in test builds. Arrows only point down.
+/// The project crates that a project crate may depend on, in ordinary and in test builds.
 struct Arrows {
     from: &'static str,
     to: &'static [&'static str],
@@ -108,7 +108,7 @@ fn check_foreign(package: &Package, allowed: &[String], findings: &mut Findings)
     }
 }
 
-/// The list that cargo-deny also reads, so that there is only one.
+/// Reads the list of cargo-deny, so that the project has one list only.
 fn allowed_licenses(workspace: &Workspace) -> Result<Vec<String>> {
     let text = std::fs::read_to_string(workspace.root().join("deny.toml")).context("cannot read deny.toml")?;
     let table: toml::Table = text.parse().context("deny.toml")?;

@@ -1,4 +1,4 @@
-//! The tables of the README are those of the record that it names.
+//! Compares the tables of the README with the record that it names.
 
 use std::path::Path;
 
@@ -6,12 +6,12 @@ use anyhow::{Context, Result};
 use peregrine_report::record::Record;
 use peregrine_report::render::{MARKS, between_marks, markdown};
 
-use super::Findings;
+use super::findings::Findings;
 
 const README: &str = "README.md";
 const RECORD: &str = "docs/measurements/readme/record.jsonl";
 
-/// Both are there, or none; and where they are, the one says what the other does.
+/// Requires tables and record to exist together and to agree.
 pub(super) fn check(root: &Path, findings: &mut Findings) -> Result<()> {
     let readme = std::fs::read_to_string(root.join(README)).context("README.md cannot be read")?;
     let record = match std::fs::read(root.join(RECORD)) {

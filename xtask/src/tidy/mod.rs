@@ -1,10 +1,13 @@
-//! The project's own rules, which no compiler checks.
+//! The project's own rules, beyond the checks of the compiler.
 //!
-//! Each rule reads `cargo metadata` or the tracked files and returns findings that say where and what to do.
+//! Each rule reads `cargo metadata` or the tracked files. A finding states the place and the remedy.
 
 mod code;
+mod cycles;
+mod findings;
 mod manifests;
 mod measured;
+mod prose;
 mod sources;
 mod text;
 
@@ -13,42 +16,14 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
+use self::cycles::Cycles;
+use self::findings::{Findings, TrackedFile};
+use self::prose::Vague;
+use crate::outcome::Outcome;
 use crate::process::output;
-use crate::stage::Outcome;
 use crate::workspace::Workspace;
 
-/// A tracked file, read once for all rules.
-struct TrackedFile {
-    /// Relative to the root of the workspace, with `/`.
-    path: String,
-    bytes: Vec<u8>,
-}
-
-impl TrackedFile {
-    /// `None` for a binary file.
-    fn text(&self) -> Option<&str> {
-        std::str::from_utf8(&self.bytes).ok()
-    }
-}
-
-/// What the rules have found so far.
-#[derive(Default)]
-struct Findings {
-    errors: Vec<String>,
-    warnings: Vec<String>,
-}
-
-impl Findings {
-    fn error(&mut self, place: impl std::fmt::Display, what: impl std::fmt::Display) {
-        self.errors.push(format!("{place}: {what}"));
-    }
-
-    fn warning(&mut self, place: impl std::fmt::Display, what: impl std::fmt::Display) {
-        self.warnings.push(format!("{place}: {what}"));
-    }
-}
-
-/// Applies every rule; fails when one has found an error.
+/// Applies every rule; fails if any rule finds an error.
 pub(crate) fn run(workspace: &Workspace) -> Result<Outcome> {
     let files = tracked_files(workspace)?;
     let mut findings = Findings::default();
@@ -60,6 +35,8 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Outcome> {
     sources::check_crate_roots(workspace, &files, &mut findings);
     sources::check_fuzz_targets(&files, &mut findings);
     measured::check(workspace.root(), &mut findings)?;
+    Cycles::find(workspace, &files, &mut findings)?.check(workspace.root(), &mut findings)?;
+    Vague::find(&files).check(workspace.root(), &mut findings)?;
 
     for warning in &findings.warnings {
         println!("warning: {warning}");
@@ -74,8 +51,15 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Outcome> {
     Ok(Outcome::Passed)
 }
 
-/// Everything in the index and in the working tree that git would let in, so that a new file is checked before
-/// it is added.
+/// Removes solved entries from the lists of allowed cycles and sentences.
+pub(crate) fn shrink(workspace: &Workspace) -> Result<()> {
+    let files = tracked_files(workspace)?;
+    Cycles::find(workspace, &files, &mut Findings::default())?.shrink_allowed(workspace.root())?;
+    Vague::find(&files).shrink_allowed(workspace.root())
+}
+
+/// All files in the index, and the files in the working tree that git does not ignore, so that tidy checks a new file
+/// before its first commit.
 fn tracked_files(workspace: &Workspace) -> Result<Vec<TrackedFile>> {
     let list = output(
         Command::new("git")

@@ -1,13 +1,13 @@
-//! Rules on program text: where `unsafe` may be, what must not stay behind, how long a file may be.
+//! Rules on source files: location of `unsafe`, leftovers, aliases of numbers, length.
 
 use super::code::{code_only, has_word};
-use super::{Findings, TrackedFile};
+use super::findings::{Findings, TrackedFile};
 use crate::workspace::Workspace;
 
-/// Where `unsafe` may be; everything else forbids it in its crate root.
+/// The folders that may contain `unsafe`. All other crates forbid `unsafe` in the crate root.
 const UNSAFE_ROOMS: &[&str] =
     &["crates/transport/", "crates/xtypes/src/plain.rs", "crates/xtypes/src/plain/", "bindings/"];
-/// Packages that hold such a room, and so cannot forbid `unsafe` in their root.
+/// The packages with such a folder, which cannot forbid `unsafe` in the crate root.
 const UNSAFE_PACKAGES: &[&str] = &["peregrine-transport", "peregrine-xtypes"];
 const FORBID: &str = "#![forbid(unsafe_code)]";
 
@@ -19,7 +19,7 @@ const LINES_WARNING: usize = 800;
 const LINES_LIMIT: usize = 900;
 const SOURCE_ENDINGS: &[&str] = &[".rs", ".c", ".cpp", ".h", ".hpp", ".py"];
 
-/// Checks one file, if it is program text.
+/// Checks one file if it is source code.
 pub(super) fn check(file: &TrackedFile, findings: &mut Findings) {
     let Some(text) = file.text() else { return };
     if SOURCE_ENDINGS.iter().any(|ending| file.path.ends_with(ending)) {
@@ -30,7 +30,7 @@ pub(super) fn check(file: &TrackedFile, findings: &mut Findings) {
     }
 }
 
-/// Every crate root outside the rooms of `unsafe` forbids it, so that the compiler and not only this text holds it.
+/// Requires `forbid(unsafe_code)` in the crate root of every other package, so that the compiler enforces the rule.
 pub(super) fn check_crate_roots(workspace: &Workspace, files: &[TrackedFile], findings: &mut Findings) {
     for package in workspace.metadata.workspace_packages() {
         if UNSAFE_PACKAGES.contains(&package.name.as_str()) {
@@ -46,7 +46,7 @@ pub(super) fn check_crate_roots(workspace: &Workspace, files: &[TrackedFile], fi
     }
 }
 
-/// Every fuzz target begins with a corpus: without one its seconds of search rarely get past the first check.
+/// Requires a corpus for every fuzz target. Without seeds, a short search rarely passes the first check of a parser.
 pub(super) fn check_fuzz_targets(files: &[TrackedFile], findings: &mut Findings) {
     for file in files {
         let name = file.path.strip_prefix("fuzz/fuzz_targets/").and_then(|name| name.strip_suffix(".rs"));
@@ -102,7 +102,7 @@ fn public_number_alias(line: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::{Findings, check, check_fuzz_targets, public_number_alias};
-    use crate::tidy::TrackedFile;
+    use crate::tidy::findings::TrackedFile;
 
     fn errors(path: &str, text: &str) -> Vec<String> {
         let mut findings = Findings::default();

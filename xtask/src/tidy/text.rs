@@ -3,20 +3,20 @@
 use std::path::Path;
 
 use super::code::has_word;
-use super::{Findings, TrackedFile};
+use super::findings::{Findings, TrackedFile};
 
 const SIZE_LIMIT_BYTES: usize = 1 << 20;
-/// Of a published record, which holds every distribution of a whole plan.
+/// The limit of a published record, which holds every distribution of a plan.
 const RECORD_LIMIT_BYTES: usize = 2 << 20;
 const RECORDS: &str = "docs/measurements/";
 
-/// The rules below name what they forbid.
+/// Excluded, because the tables below contain the forbidden words.
 const SELF: &str = "xtask/src/tidy/text.rs";
 
-/// Places that exist on one person's machine only.
+/// Folders of one person's machine.
 const MACHINE_PATHS: &[&str] = &["/home/", "/root/", "/Users/", "/work/", "/tmp/"];
 
-/// Words about how work was organised or left unfinished; a reader wants to know what is.
+/// Words about unfinished work or the organisation of work, which do not concern a reader.
 const FOREIGN_WORDS: &[&str] =
     &["FIXME", "XXX", "HACK", "worktree", "co-authored-by", "language model", "as discussed"];
 
@@ -70,7 +70,7 @@ fn check_line(place: &str, line: &str, findings: &mut Findings) {
     }
 }
 
-/// Whether `path` starts a path here, rather than going on inside one such as `src/work/`.
+/// Whether an absolute path starts with `path` here, as opposed to a part of a path such as `src/work/`.
 fn has_absolute(line: &str, path: &str) -> bool {
     line.match_indices(path)
         .any(|(start, _)| !line[..start].ends_with(|c: char| c.is_alphanumeric() || "_.-}>~*".contains(c)))
@@ -117,7 +117,7 @@ fn outside_code_fences(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// What stands in the parentheses of `[text](target)`.
+/// The targets of links `[text](target)`.
 fn link_targets(line: &str) -> impl Iterator<Item = &str> {
     line.split("](").skip(1).filter_map(|rest| rest.split([')', ' ']).next())
 }

@@ -1,7 +1,7 @@
 //! Conditions on the communication statuses of an entity (DDS 1.4 §2.2.2.1.9).
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 use super::Trigger;
@@ -19,6 +19,15 @@ pub struct StatusCondition {
 pub(crate) struct Inner {
     source: Arc<dyn StatusSource>,
     enabled: AtomicU32,
+    /// Wait sets that have the condition attached: they are woken when other statuses become enabled.
+    watches: Mutex<Vec<Watch>>,
+}
+
+struct Watch {
+    /// The number that the source has given to the waker.
+    of_source: u64,
+    id: u64,
+    waker: Waker,
 }
 
 /// An entity as its [`StatusCondition`] sees it.
@@ -41,32 +50,54 @@ impl StatusCondition {
 
     /// All statuses are enabled at first.
     pub(crate) fn new(source: Arc<dyn StatusSource>) -> Self {
-        Self { inner: Arc::new(Inner { source, enabled: AtomicU32::new(StatusMask::ALL.bits()) }) }
+        let enabled = AtomicU32::new(StatusMask::ALL.bits());
+        Self { inner: Arc::new(Inner { source, enabled, watches: Mutex::new(Vec::new()) }) }
     }
 
     /// The statuses that make it true.
     #[must_use]
     pub fn enabled_statuses(&self) -> StatusMask {
-        StatusMask::from_bits(self.inner.enabled.load(Ordering::Acquire))
+        StatusMask::from_bits(self.inner.enabled.load(Ordering::SeqCst))
     }
 
-    /// Chooses the statuses that make it true. A wait set that has it attached takes note at its next wait.
+    /// Chooses the statuses that make it true. A thread that waits on a wait set with this condition attached checks the condition
+    /// again at once (DDS 1.4 §2.2.2.1.9.1).
     pub fn set_enabled_statuses(&self, mask: StatusMask) {
-        self.inner.enabled.store(mask.bits(), Ordering::Release);
+        // A waiting thread clears its signal, then reads the mask: both are sequentially consistent, so that one of the two sides sees
+        // the other.
+        self.inner.enabled.store(mask.bits(), Ordering::SeqCst);
+        let wakers: Vec<Waker> = self.inner.watches().iter().map(|watch| watch.waker.clone()).collect();
+        // Not under the lock: a waker may do anything.
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl Inner {
+    fn watches(&self) -> MutexGuard<'_, Vec<Watch>> {
+        self.watches.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Trigger for Inner {
     fn is_triggered(&self) -> bool {
-        self.source.changes().intersects(StatusMask::from_bits(self.enabled.load(Ordering::Acquire)))
+        self.source.changes().intersects(StatusMask::from_bits(self.enabled.load(Ordering::SeqCst)))
     }
 
     fn watch(&self, waker: Waker) -> u64 {
-        self.source.watch(StatusMask::ALL, waker)
+        let of_source = self.source.watch(StatusMask::ALL, waker.clone());
+        let mut watches = self.watches();
+        let id = watches.last().map_or(0, |last| last.id + 1);
+        watches.push(Watch { of_source, id, waker });
+        id
     }
 
     fn unwatch(&self, id: u64) {
-        self.source.unwatch(id);
+        let mut watches = self.watches();
+        let gone = watches.iter().position(|watch| watch.id == id).map(|at| watches.remove(at));
+        drop(watches);
+        if let Some(gone) = gone {
+            self.source.unwatch(gone.of_source);
+        }
     }
 
     fn domain(&self) -> Option<&Arc<Domain>> {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::Condition;
 use crate::driver::domain::Domain;
 use crate::driver::{Parker, now};
-use crate::error::Error;
+use crate::error::{Error, Precondition, Timeout};
 
 /// Waits until one of the conditions attached to it is true.
 ///
@@ -72,10 +72,14 @@ impl WaitSet {
         let condition = condition.into();
         let mut attached = self.lock();
         let Some(found) = attached.iter().find(|a| a.condition == condition) else {
-            return Err(Error::PreconditionNotMet("the condition is not attached to this wait set".to_owned()));
+            return Err(Precondition::NotAttached.into());
         };
         condition.0.unwatch(found.watch);
-        *attached = attached.iter().filter(|a| a.condition != condition).cloned().collect();
+        let left = attached.iter().filter(|a| a.condition != condition).cloned().collect();
+        let before = std::mem::replace(&mut *attached, left);
+        drop(attached);
+        // The condition may be the last handle of a query of the application: the query is dropped without the lock.
+        drop(before);
         Ok(())
     }
 
@@ -101,16 +105,16 @@ impl WaitSet {
     /// See [`Self::wait`].
     pub fn wait_into(&self, active: &mut Vec<Condition>, timeout: Duration) -> Result<(), Error> {
         if self.is_waiting.swap(true, Ordering::AcqRel) {
-            return Err(Error::PreconditionNotMet("another thread waits on this wait set already".to_owned()));
+            return Err(Precondition::AlreadyWaiting.into());
         }
+        let waiting = Waiting(self);
         let found = self.wait_alone(active, timeout);
-        *self.signal.sleeper.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        self.is_waiting.store(false, Ordering::Release);
+        drop(waiting);
         if found {
             return Ok(());
         }
         let conditions = self.lock().len();
-        Err(Error::Timeout(format!("none of {conditions} conditions became true within {timeout:?}")))
+        Err(Timeout::NoCondition { conditions, waited: timeout }.into())
     }
 
     fn wait_alone(&self, active: &mut Vec<Condition>, timeout: Duration) -> bool {
@@ -144,6 +148,16 @@ impl WaitSet {
 
     fn lock(&self) -> MutexGuard<'_, Arc<[Attached]>> {
         self.attached.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The one thread that waits. A query of the application may end the wait by a panic.
+struct Waiting<'s>(&'s WaitSet);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        *self.0.signal.sleeper.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.0.is_waiting.store(false, Ordering::Release);
     }
 }
 

@@ -25,7 +25,7 @@ use super::topic::TopicCore;
 use super::wakers::Wakers;
 use super::writer::{WriterCore, WriterHook};
 use super::{Watched, now, wait_until, wall, wall_at};
-use crate::error::Error;
+use crate::error::{Error, Precondition};
 use crate::shared_memory::{DeliveryPath, SharedMemoryUse};
 use crate::status::StatusMask;
 
@@ -179,13 +179,11 @@ impl ParticipantCore {
             return Ok(topic);
         };
         if known.type_name != type_name {
-            return Err(Error::PreconditionNotMet(format!(
-                "topic \"{name}\" exists with type {}, it cannot have type {type_name} as well",
-                known.type_name
-            )));
+            let (existing, requested) = (known.type_name.into(), type_name.into());
+            return Err(Precondition::TopicHasOtherType { topic: Arc::clone(&known.name), existing, requested }.into());
         }
         if qos.is_some_and(|qos| known.lock().qos != qos) {
-            return Err(Error::PreconditionNotMet(format!("topic \"{name}\" exists with other policies; use set_qos")));
+            return Err(Precondition::TopicHasOtherQos { topic: Arc::clone(&known.name) }.into());
         }
         Ok(known)
     }

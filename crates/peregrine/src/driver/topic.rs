@@ -35,7 +35,7 @@ pub(crate) struct TopicState {
 
 /// One topic of a participant.
 pub(crate) struct TopicCore {
-    pub(crate) name: String,
+    pub(crate) name: Arc<str>,
     pub(crate) type_name: &'static str,
     domain: Arc<Domain>,
     gate: ListenerGate,
@@ -62,7 +62,7 @@ impl TopicCore {
             wakers: Wakers::default(),
         };
         Self {
-            name,
+            name: name.into(),
             type_name,
             domain,
             gate: ListenerGate::default(),

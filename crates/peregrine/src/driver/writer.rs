@@ -11,7 +11,7 @@ use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::{Instant, Span};
 use peregrine_rtps::writer::{HandOverBatch, MatchedReader, ReaderPath, Writer, WriterEvent};
 use peregrine_transport::event::{Poller, Token};
-use peregrine_transport::shm::{Lending, Overflow, Request};
+use peregrine_transport::shm::{Overflow, Request, SlotLender};
 
 use super::deadline_cell::DeadlineCell;
 use super::domain::Domain;
@@ -122,7 +122,7 @@ impl WriterCore {
     ) -> Arc<Self> {
         let state = WriterState::new(writer);
         let lending =
-            |me: Weak<Self>| Lending::new(move || drop(me.upgrade().inspect(|core| core.note_slot_given_back())));
+            |me: Weak<Self>| SlotLender::new(move || drop(me.upgrade().inspect(|core| core.note_slot_given_back())));
         Arc::new_cyclic(|me| Self {
             guid: state.writer.guid(),
             topic,
@@ -152,13 +152,15 @@ impl WriterCore {
         self.due.get().min(self.outgoing.deadline())
     }
 
-    /// Writes at a moment that has just been read, waiting for room until `give_up_at`.
+    /// Writes at a moment that has just been read, waiting for room until `give_up_at`. `numbered` runs under the writer's lock,
+    /// right after the change got its number.
     pub(crate) fn write<'c>(
         &'c self,
         mut guard: MutexGuard<'c, WriterState>,
         mut change: Change,
         mut at: Instant,
         give_up_at: impl FnOnce() -> Option<Instant>,
+        numbered: impl FnOnce(),
     ) -> Result<SequenceNumber, WriteFailure> {
         if guard.has_local_readers() {
             (guard, change) = match self.write_locally(guard, change, at) {
@@ -175,6 +177,7 @@ impl WriterCore {
             }
             match guard.writer.write(at, change) {
                 Ok(number) => {
+                    numbered();
                     let must_wait = guard.must_wait_for_readers();
                     self.transmit_in_flow(guard);
                     if must_wait {
@@ -198,17 +201,21 @@ impl WriterCore {
         }
     }
 
-    /// Writes if there is room; else the change comes back.
+    /// Writes if there is room; else the change comes back. `numbered`: see [`Self::write`].
     pub(crate) fn try_write<'c>(
         &'c self,
         mut guard: MutexGuard<'c, WriterState>,
         change: Change,
+        numbered: impl FnOnce(),
     ) -> Result<SequenceNumber, (WriteFailure, Change)> {
         if guard.closed {
             return Err((WriteFailure::Closed, change));
         }
         self.spill_to_history(&mut guard);
         let written = guard.writer.write(now(), change);
+        if written.is_ok() {
+            numbered();
+        }
         // Whoever is refused has asked for acknowledgement by that.
         self.transmit_in_flow(guard);
         if written.is_err() {

@@ -13,7 +13,7 @@ use crate::driver::reader::{ReaderCore, ReaderHook};
 use crate::driver::topic::Listening;
 use crate::endpoint::{endpoint_handles, nearest, tell};
 use crate::entity::reader_config;
-use crate::error::Error;
+use crate::error::{Error, Precondition};
 use crate::listener::{DataReaderListener, SubscriberListener};
 use crate::status::StatusMask;
 
@@ -49,7 +49,7 @@ impl<T: DdsType> AnyReader for ReaderInner<T> {
 
     fn enable(&self) -> Result<(), Error> {
         if !self.subscriber.is_enabled() {
-            return Err(Error::PreconditionNotMet("the subscriber of this reader is not enabled".to_owned()));
+            return Err(Precondition::SubscriberNotEnabled.into());
         }
         let presentation = self.subscriber.qos().presentation;
         let qos = super::lock(&self.qos);

@@ -31,8 +31,9 @@ use crate::driver::participant::ParticipantCore;
 use crate::driver::reader::{ReaderCore, ReaderState};
 use crate::driver::topic::Listening;
 use crate::driver::{now, wait_until};
+use crate::endpoint::why_unmatched;
 use crate::entity::instance_of;
-use crate::error::Error;
+use crate::error::{BadParameter, Error, Precondition, Timeout};
 use crate::listener::DataReaderListener;
 use crate::status::{
     IncompatibleQosStatus, LivelinessChangedStatus, MatchedStatus, RequestedDeadlineMissedStatus, SampleLostStatus,
@@ -273,30 +274,36 @@ impl<T: DdsType> DataReader<T> {
         self.inner.select_w_condition(condition, Some(next), max_samples, false).map(|found| self.decode_all(found))
     }
 
-    /// Takes the samples selected and shows each in its serialized form, without copying or allocating. Says how many
+    /// Takes the samples selected and shows each in its serialized form, without copying or allocating. Returns how many
     /// there were.
-    pub fn take_each(&self, selector: &Selector, look: impl FnMut(&LoanedSample<T>)) -> usize {
+    ///
+    /// # Errors
+    /// See [`Self::take`].
+    pub fn take_each(&self, selector: &Selector, look: impl FnMut(&LoanedSample<T>)) -> Result<usize, Error> {
         let core = &*self.inner.core;
-        let selected = core.collect(core.lock(), selector, true);
+        let selected = self.inner.collect(selector, true)?;
         if selected.is_empty() {
             core.give_back(selected);
-            return 0;
+            return Ok(0);
         }
         let shown = Shown::new(core, selected);
         shown.iter().for_each(look);
-        shown.len()
+        Ok(shown.len())
     }
 
     /// Looks for samples, takes those selected and shows each: what [`DomainParticipant::poll`](crate::DomainParticipant::poll) without
     /// waiting and then [`Self::take_each`] do. Under [`WaitStrategy::Poll`](crate::WaitStrategy::Poll) a sample in shared memory is
     /// shown where it lies, for a good deal less, if the reader has none and nobody else waits for its samples; more are left for the
     /// next call.
-    pub fn poll_each(&self, selector: &Selector, mut look: impl FnMut(&LoanedSample<T>)) -> usize {
+    ///
+    /// # Errors
+    /// See [`Self::take`].
+    pub fn poll_each(&self, selector: &Selector, mut look: impl FnMut(&LoanedSample<T>)) -> Result<usize, Error> {
         let core = &*self.inner.core;
         let Some(selected) = core.domain.poll_for(core, selector) else { return self.take_each(selector, look) };
         let sample = LoanedSample::new(selected);
         look(&sample);
-        1
+        Ok(1)
     }
 
     /// Takes the samples selected on loan, in their serialized form.
@@ -321,8 +328,8 @@ impl<T: DdsType> DataReader<T> {
     /// [`Error::BadParameter`] when the reader does not know the instance, or its key never came.
     pub fn get_key_value(&self, instance: InstanceHandle) -> Result<T, Error> {
         let state = self.inner.core.lock();
-        let key = state.reader.cache().key_of(&instance.0);
-        let key = key.ok_or_else(|| Error::bad_parameter(format!("{instance:?}: the reader knows no key of it")))?;
+        let key = state.reader.cache().key_of(&instance);
+        let key = key.ok_or(BadParameter::UnknownInstance(instance))?;
         Ok(decode_key_holder(key)?)
     }
 
@@ -330,7 +337,7 @@ impl<T: DdsType> DataReader<T> {
     #[must_use]
     pub fn lookup_instance(&self, key_holder: &T) -> Option<InstanceHandle> {
         let instance = instance_of(key_holder);
-        self.inner.core.lock().reader.cache().knows(&instance).then_some(InstanceHandle(instance))
+        self.inner.core.lock().reader.cache().knows(&instance).then_some(instance)
     }
 
     /// A condition that is true while there are samples in these states.
@@ -360,33 +367,40 @@ impl<T: DdsType> DataReader<T> {
     /// # Errors
     /// [`Error::Timeout`], and see [`Self::take`].
     pub fn wait_and_take(&self, timeout: Duration) -> Result<Sample<T>, Error> {
-        self.wait_for_data(timeout);
-        self.take_selected(&Selector { max_samples: 1, ..Selector::ANY })?.pop().ok_or_else(|| {
-            Error::Timeout(format!("no sample of topic \"{}\" within {timeout:?}", self.inner.topic.name()))
-        })
+        self.wait_for_data(timeout)?;
+        self.take_selected(&Selector { max_samples: 1, ..Selector::ANY })?
+            .pop()
+            .ok_or_else(|| Timeout::NoData { topic: Arc::clone(&self.inner.core.topic.name), waited: timeout }.into())
     }
 
-    /// Waits until there is a sample to take, and says whether there is. It stays.
-    pub fn wait_for_data(&self, timeout: Duration) -> bool {
+    /// Waits until there is a sample to take, and returns whether there is one. The sample stays in the reader.
+    ///
+    /// # Errors
+    /// [`Error::NotEnabled`]; [`Error::AlreadyDeleted`], also when the reader is deleted meanwhile.
+    pub fn wait_for_data(&self, timeout: Duration) -> Result<bool, Error> {
+        self.inner.check_enabled()?;
         let waited = wait_until(&*self.inner.core, timeout, StatusMask::DATA_AVAILABLE, |state| {
-            let ready = state.reader.cache().has_any(&Selector::ANY);
-            (ready || state.closed).then_some(ready)
+            if state.closed {
+                return Some(Err(Error::AlreadyDeleted));
+            }
+            state.reader.cache().has_any(&Selector::ANY).then_some(Ok(true))
         });
-        waited.unwrap_or(false)
+        waited.unwrap_or(Ok(false))
     }
 
     /// Waits until at least so many writers match.
     ///
     /// # Errors
-    /// [`Error::Timeout`], which tells how many do.
+    /// [`Timeout::NotMatched`], which says how many do and why no more; [`Error::NotEnabled`]; [`Error::AlreadyDeleted`].
     pub fn wait_for_writers(&self, writers: usize, timeout: Duration) -> Result<(), Error> {
         let core = &*self.inner.core;
-        let matched = |state: &mut ReaderState| (state.matched.len() >= writers).then_some(());
-        wait_until(core, timeout, StatusMask::SUBSCRIPTION_MATCHED, matched).ok_or_else(|| {
-            let found = core.lock().matched.len();
-            let topic = self.inner.topic.name();
-            Error::Timeout(format!("topic \"{topic}\" has {found} of {writers} writers after {timeout:?}"))
-        })
+        self.inner.check_enabled()?;
+        let matched = |state: &mut ReaderState| match state.closed {
+            true => Some(Err(Error::AlreadyDeleted)),
+            false => (state.matched.len() >= writers).then_some(Ok(())),
+        };
+        wait_until(core, timeout, StatusMask::SUBSCRIPTION_MATCHED, matched)
+            .unwrap_or_else(|| Err(self.inner.not_matched(writers, timeout).into()))
     }
 
     /// Waits until a writer has matched and everything that the matched ones had kept from before has come (DDS 1.4
@@ -397,13 +411,16 @@ impl<T: DdsType> DataReader<T> {
     /// [`Error::Timeout`]; [`Error::PreconditionNotMet`] on a VOLATILE reader, which gets nothing from before.
     pub fn wait_for_historical_data(&self, timeout: Duration) -> Result<(), Error> {
         if lock(&self.inner.qos).durability < Durability::TransientLocal {
-            let problem = "a reader with DURABILITY VOLATILE gets nothing from before; make it TRANSIENT_LOCAL";
-            return Err(Error::PreconditionNotMet(problem.to_owned()));
+            return Err(Precondition::NoHistoricalData.into());
         }
-        let is_complete = |state: &mut ReaderState| state.has_history().then_some(());
-        wait_until(&*self.inner.core, timeout, StatusMask::HISTORY, is_complete).ok_or_else(|| {
+        self.inner.check_enabled()?;
+        let is_complete = |state: &mut ReaderState| match state.closed {
+            true => Some(Err(Error::AlreadyDeleted)),
+            false => state.has_history().then_some(Ok(())),
+        };
+        wait_until(&*self.inner.core, timeout, StatusMask::HISTORY, is_complete).unwrap_or_else(|| {
             let writers = self.inner.core.lock().matched.len();
-            Error::Timeout(format!("historical data of {writers} matched writers is not complete after {timeout:?}"))
+            Err(Timeout::HistoricalData { writers, waited: timeout }.into())
         })
     }
 
@@ -495,19 +512,28 @@ impl<T: DdsType> DataReader<T> {
     }
 
     fn of_instance(&self, instance: InstanceHandle, selector: &Selector) -> Result<Selector, Error> {
-        if !self.inner.open()?.reader.cache().knows(&instance.0) {
-            return Err(Error::bad_parameter(format!("{instance:?} is not known to this reader")));
+        if !self.inner.open_enabled()?.reader.cache().knows(&instance) {
+            return Err(BadParameter::UnknownInstance(instance).into());
         }
-        Ok(Selector { instance: Some(instance.0), ..*selector })
+        Ok(Selector { instance: Some(instance), ..*selector })
     }
 
     fn next_instance(&self, previous: Option<InstanceHandle>, selector: &Selector) -> Result<Option<Selector>, Error> {
-        let previous = previous.map(|handle| handle.0);
-        let next = self.inner.open()?.reader.cache().next_instance(previous.as_ref(), selector);
+        let next = self.inner.open_enabled()?.reader.cache().next_instance(previous.as_ref(), selector);
         Ok(next.map(|instance| Selector { instance: Some(instance), ..*selector }))
     }
 
     fn decode_all(&self, selected: Vec<Selected>) -> Vec<Sample<T>> {
+        if selected.is_empty() {
+            self.inner.core.give_back(selected);
+            return Vec::new();
+        }
+        self.decode_some(selected)
+    }
+
+    /// Not inlined: the values of a large type take stack here, and a call without samples must not need it.
+    #[inline(never)]
+    fn decode_some(&self, selected: Vec<Selected>) -> Vec<Sample<T>> {
         let samples: Vec<Sample<T>> = selected.iter().map(Sample::decode).collect();
         self.decoded(selected, &samples);
         samples
@@ -543,12 +569,31 @@ impl<T: DdsType> ReaderInner<T> {
         Ok(state)
     }
 
-    fn collect(&self, selector: &Selector, take: bool) -> Result<Vec<Selected>, Error> {
+    /// Fewer writers match than were waited for.
+    fn not_matched(&self, wanted: usize, waited: Duration) -> Timeout {
+        let state = self.core.lock();
+        let (found, last) = (state.matched.len(), state.last_non_match.clone());
+        let last = last.filter(|(writer, _)| !state.matched.contains(writer));
+        drop(state);
+        let why = Box::new(why_unmatched(last, self.participant()));
+        Timeout::NotMatched { topic: Arc::clone(&self.core.topic.name), found, wanted, waited, why }
+    }
+
+    /// Its state, if it takes part in communication.
+    fn open_enabled(&self) -> Result<MutexGuard<'_, ReaderState>, Error> {
         let state = self.open()?;
         if !self.is_enabled.load(Ordering::Relaxed) {
             return Err(Error::NotEnabled);
         }
-        Ok(self.core.collect(state, selector, take))
+        Ok(state)
+    }
+
+    fn check_enabled(&self) -> Result<(), Error> {
+        self.open_enabled().map(drop)
+    }
+
+    fn collect(&self, selector: &Selector, take: bool) -> Result<Vec<Selected>, Error> {
+        Ok(self.core.collect(self.open_enabled()?, selector, take))
     }
 
     fn select_w_condition(
@@ -565,7 +610,7 @@ impl<T: DdsType> ReaderInner<T> {
             None => self.collect(&selector, take),
             Some(mut chosen) => {
                 chosen.truncate(max_samples);
-                Ok(self.core.collect_peeked(self.open()?, &chosen, take))
+                Ok(self.core.collect_peeked(self.open_enabled()?, &chosen, take))
             }
         }
     }
@@ -576,9 +621,8 @@ impl<T: DdsType> ReaderInner<T> {
         condition: &impl Choose,
     ) -> Result<Option<KeyHash>, Error> {
         self.check_condition(condition)?;
-        let previous = previous.map(|handle| handle.0);
         Ok(match condition.choose(None) {
-            None => self.open()?.reader.cache().next_instance(previous.as_ref(), &condition.selector()),
+            None => self.open_enabled()?.reader.cache().next_instance(previous.as_ref(), &condition.selector()),
             Some(chosen) => {
                 let instances = chosen.iter().map(|peeked| peeked.selected.info.instance);
                 instances.filter(|instance| previous.is_none_or(|previous| *instance > previous)).min()
@@ -587,10 +631,11 @@ impl<T: DdsType> ReaderInner<T> {
     }
 
     fn check_condition(&self, condition: &impl Choose) -> Result<(), Error> {
+        self.check_enabled()?;
         if condition.reader() == self.core.guid {
             return Ok(());
         }
-        Err(Error::PreconditionNotMet("the condition belongs to another reader".to_owned()))
+        Err(Precondition::ForeignCondition.into())
     }
 
     fn announcement(&self) -> SubscriptionData {

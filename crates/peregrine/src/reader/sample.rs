@@ -8,10 +8,10 @@ use std::sync::Arc;
 use peregrine_rtps::history::{SampleInfo, Selected};
 use peregrine_rtps::payload::Payload;
 use peregrine_xtypes::flat::{self, Flat, FlatType};
-use peregrine_xtypes::{DdsType, DecodeError, decode, plain};
+use peregrine_xtypes::{DdsType, DecodeError, decode, decode_shared, plain};
 
 use crate::driver::reader::ReaderCore;
-use crate::error::Error;
+use crate::error::{Error, Precondition};
 use crate::writer::shared;
 
 /// A value, and what there is to know about it.
@@ -108,8 +108,7 @@ impl<T> LoanedSample<T> {
         if self.selected.info.valid_data {
             return Ok(());
         }
-        let problem = "the sample has no value, only the state of its instance has changed: look at valid_data";
-        Err(Error::PreconditionNotMet(problem.to_owned()))
+        Err(Precondition::NoValue.into())
     }
 }
 
@@ -117,12 +116,15 @@ impl<T: DdsType> LoanedSample<T> {
     /// The value: in place where that is possible, else decoded.
     ///
     /// It is possible for what a writer of this process [shares](crate::DataWriter::write_shared) as a value of the very
-    /// type. Else it is possible if the type is [plain](peregrine_xtypes#plain-types), if the sample came in the byte order of this
+    /// type. Else it is possible if the type is [plain](crate::xtypes#plain-types), if the sample came in the byte order of this
     /// machine, and if it lies aligned in memory. The reader sees to that for samples of up to 8 KiB; longer ones stay
     /// where they were received, and the sender's headers tell whether that is aligned.
     ///
+    /// The [`Cow`] returned has the size of the type, even where it borrows: of a type of several MiB, use [`Self::borrow`]
+    /// or [`Self::to_shared`], which need no stack for the value.
+    ///
     /// # Errors
-    /// [`Error::Decode`]: the octets are not a value of this type; [`Error::PreconditionNotMet`] without `valid_data`.
+    /// [`Error::Decode`]: the bytes are not a value of this type; [`Error::PreconditionNotMet`] without `valid_data`.
     pub fn value(&self) -> Result<Cow<'_, T>, Error> {
         match self.borrow() {
             Some(value) => Ok(Cow::Borrowed(value)),
@@ -139,15 +141,20 @@ impl<T: DdsType> LoanedSample<T> {
         Ok(value_of(&self.selected.payload)?)
     }
 
-    /// The value to be kept: the very one that a writer of this process has
-    /// [shared](crate::DataWriter::write_shared), else decoded.
+    /// The value in memory that it shares with other holders: the value that a writer of this process has
+    /// [shared](crate::DataWriter::write_shared), else decoded. A [plain](crate::xtypes#plain-types) value in the byte
+    /// order of this machine is copied into that memory without passing through the stack, so types of several MiB can be
+    /// read on any thread.
     ///
     /// # Errors
     /// See [`Self::value`].
     pub fn to_shared(&self) -> Result<Arc<T>, Error> {
         match shared::value(&self.selected.payload).filter(|_| self.selected.info.valid_data) {
             Some(value) => Ok(Arc::clone(value)),
-            None => self.decode().map(Arc::new),
+            None => {
+                self.check_valid_data()?;
+                Ok(decode_shared(&self.selected.payload)?)
+            }
         }
     }
 

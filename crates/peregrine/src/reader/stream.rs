@@ -16,11 +16,13 @@ use crate::status::StatusMask;
 
 const ONE: Selector = Selector { max_samples: 1, ..Selector::ANY };
 
-/// The samples of a reader, each taken when it is its turn. Ends when the reader is deleted.
+/// The samples of a reader, each taken when the stream is polled. When the reader is not enabled or has been deleted, the stream yields
+/// that error once and ends.
 #[derive(Debug)]
 pub struct SampleStream<T: DdsType> {
     reader: DataReader<T>,
     waiting: Option<u64>,
+    has_ended: bool,
 }
 
 /// Under [`WaitStrategy::Poll`](crate::WaitStrategy::Poll), a thread of the application has to keep polling for futures
@@ -46,7 +48,7 @@ impl<T: DdsType> DataReader<T> {
     /// All samples, one after the other.
     #[must_use]
     pub fn stream(&self) -> SampleStream<T> {
-        SampleStream { reader: self.clone(), waiting: None }
+        SampleStream { reader: self.clone(), waiting: None, has_ended: false }
     }
 
     /// Waits until at least so many writers match.
@@ -64,16 +66,22 @@ impl<T: DdsType> DataReader<T> {
 }
 
 impl<T: DdsType> Stream for SampleStream<T> {
-    type Item = Sample<T>;
+    type Item = Result<Sample<T>, Error>;
 
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Sample<T>>> {
-        let Self { reader, waiting } = &mut *self;
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let Self { reader, waiting, has_ended } = &mut *self;
+        if *has_ended {
+            return Poll::Ready(None);
+        }
         loop {
             match reader.take_selected(&ONE) {
-                Err(_) => return Poll::Ready(None),
+                Err(error) => {
+                    *has_ended = true;
+                    return Poll::Ready(Some(Err(error)));
+                }
                 Ok(mut samples) => {
                     if let Some(sample) = samples.pop() {
-                        return Poll::Ready(Some(sample));
+                        return Poll::Ready(Some(Ok(sample)));
                     }
                 }
             }

@@ -72,11 +72,13 @@ fn samples_come_as_futures_and_as_a_stream() {
     let mut stream = reader.stream();
     for number in 25..50 {
         let sample = block_on(std::future::poll_fn(|context| pin!(&mut stream).poll_next(context)));
-        assert_eq!(sample.unwrap().data, Some(Count { number }));
+        assert_eq!(sample.unwrap().unwrap().data, Some(Count { number }));
     }
     drop(writing.join().unwrap());
     reader.subscriber().delete_contained_entities();
-    assert!(block_on(std::future::poll_fn(|context| pin!(&mut stream).poll_next(context))).is_none());
+    let mut next = || block_on(std::future::poll_fn(|context| pin!(&mut stream).poll_next(context)));
+    assert!(matches!(next(), Some(Err(Error::AlreadyDeleted))));
+    assert!(next().is_none());
     assert!(matches!(block_on(reader.next()), Err(Error::AlreadyDeleted)));
     drop(stream);
     assert_eq!(reader.inner.core.lock().wakers.len(), 0);

@@ -4,6 +4,7 @@ use std::any::Any;
 use std::sync::{Arc, Weak};
 
 use peregrine_rtps::id::Guid;
+use peregrine_rtps::qos::Limit;
 use peregrine_xtypes::DdsType;
 
 use super::builder::machine;
@@ -12,7 +13,7 @@ use crate::driver::topic::Listening;
 use crate::driver::writer::{WriterCore, WriterHook};
 use crate::endpoint::{endpoint_handles, nearest, tell};
 use crate::entity::representation;
-use crate::error::Error;
+use crate::error::{Error, Precondition};
 use crate::listener::{DataWriterListener, PublisherListener};
 use crate::reader::lock;
 use crate::status::StatusMask;
@@ -41,7 +42,7 @@ impl<T: DdsType> AnyWriter for WriterInner<T> {
 
     fn enable(&self) -> Result<(), Error> {
         if !self.publisher.is_enabled() {
-            return Err(Error::PreconditionNotMet("the publisher of this writer is not enabled".to_owned()));
+            return Err(Precondition::PublisherNotEnabled.into());
         }
         let qos = lock(&self.qos);
         let mut state = self.core.lock();
@@ -56,6 +57,10 @@ impl<T: DdsType> AnyWriter for WriterInner<T> {
         self.enabled.get_or_init(|| Enabled {
             representation: representation(&qos.data_representation),
             max_blocking_time: qos.reliability.max_blocking_time,
+            max_instances: match qos.resource_limits.max_instances {
+                Limit::At(n) => n as usize,
+                Limit::Unlimited => usize::MAX,
+            },
             liveliness: qos.liveliness.kind,
         });
         drop(state);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use peregrine_rtps::history::Change;
+use peregrine_rtps::history::{Change, ChangeKind};
 use peregrine_rtps::seq::SequenceNumber;
 use peregrine_xtypes::DdsType;
 
@@ -10,6 +10,7 @@ use super::DataWriter;
 use crate::driver::writer::{WriteFailure, WriterState};
 use crate::driver::{Until, wall};
 use crate::error::Error;
+use crate::reader::lock;
 use crate::status::StatusMask;
 
 /// Under [`WaitStrategy::Poll`](crate::WaitStrategy::Poll), a thread of the application has to keep polling for futures
@@ -22,14 +23,17 @@ impl<T: DdsType> DataWriter<T> {
     /// See [`DataWriter::write`]; never [`Error::Timeout`].
     pub async fn write_async(&self, value: &T) -> Result<SequenceNumber, Error> {
         let inner = &*self.inner;
-        let mut change = {
-            let (mut state, change) = inner.change_of(value, wall())?;
+        let (mut change, mut key) = {
+            let (mut state, instance, filled) = inner.encode(value)?;
             inner.check_usable(&mut state)?;
-            drop(state);
-            change
+            let key = inner.key_if_new(&state, instance, value)?;
+            let payload = filled.into_payload();
+            (Change { kind: ChangeKind::Alive, instance, source_timestamp: wall(), payload }, key)
         };
         loop {
-            let (failure, refused) = match inner.core.try_write(inner.core.lock(), change) {
+            let instance = change.instance;
+            let numbered = || inner.note_key(ChangeKind::Alive, instance, key.take());
+            let (failure, refused) = match inner.core.try_write(inner.core.lock(), change, numbered) {
                 Ok(number) => {
                     inner.assert_liveliness_by_writing();
                     return Ok(number);
@@ -38,6 +42,10 @@ impl<T: DdsType> DataWriter<T> {
             };
             if matches!(failure, WriteFailure::Closed) {
                 return Err(Error::AlreadyDeleted);
+            }
+            if T::HAS_KEY && key.is_none() {
+                // Another thread may unregister the instance meanwhile, which this change then registers again.
+                key = lock(&inner.keys).get(&instance).cloned();
             }
             change = self.room_for(refused).await;
         }

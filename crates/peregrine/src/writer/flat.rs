@@ -7,12 +7,14 @@ use peregrine_rtps::id::KeyHash;
 use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::{Instant, Timestamp};
 use peregrine_xtypes::flat::{self, Build, Flat, FlatError, FlatType};
-use peregrine_xtypes::{DdsType, DecodeError, EncodeError, PayloadKind, Representation, key_hash_of_payload};
+use peregrine_xtypes::{
+    DdsType, DecodeError, EncodeError, PayloadKind, Representation, key_hash_of_payload, serialized_key_of_payload,
+};
 
 use super::lent::Lent;
 use super::{DataWriter, ENCAPSULATION_OCTETS};
 use crate::driver::{now, wall_at};
-use crate::error::Error;
+use crate::error::{BadParameter, Error, OutOfResources, Precondition};
 
 /// The value begins at a multiple of this, so that its numbers can be seen in place.
 const ALIGNMENT: usize = 8;
@@ -82,15 +84,13 @@ impl<T: FlatType> DataWriter<Flat<T>> {
     {
         let inner = &self.inner;
         if inner.enabled()?.representation != Representation::Xcdr2 {
-            let problem = "flat samples are in XCDR2, which the writer does not offer: leave its DATA_REPRESENTATION to \
-                           the default, or put XCDR2 first";
-            return Err(Error::PreconditionNotMet(problem.to_owned()));
+            return Err(Precondition::NotXcdr2.into());
         }
         if capacity > CAPACITY_MAX {
-            let problem = format!("capacity is {capacity} octets, a payload has {CAPACITY_MAX} at most");
-            return Err(Error::bad_parameter(problem));
+            let (value, max) = (capacity as u64, CAPACITY_MAX as u64);
+            return Err(BadParameter::OutOfRange { argument: "capacity", value, min: 0, max }.into());
         }
-        let no_memory = || Error::OutOfResources(format!("there is no memory for {capacity} octets"));
+        let no_memory = || OutOfResources::Memory { bytes: capacity };
         let mut lent = inner.lend(capacity, body_aligned)?.ok_or_else(no_memory)?;
         let built = flat::builder::<T>(lent.octets_mut()).and_then(build).map(|done| done.len());
         let len = built.map_err(|error| match error {
@@ -124,8 +124,13 @@ impl<T: FlatType> DataWriter<Flat<T>> {
         let inner = &self.inner;
         inner.check_own(&sample.lent)?;
         let instance = sample.instance()?;
-        inner.note_instance_of_payload(instance, sample.lent.octets())?;
-        inner.put_filled(inner.core.lock(), instance, source_timestamp, sample.lent.into_filled(), at)
+        let is_new = T::HAS_KEY && inner.is_new(instance)?;
+        let key = if is_new {
+            Some(serialized_key_of_payload::<Flat<T>>(sample.lent.octets(), PayloadKind::Data, Representation::Xcdr2)?)
+        } else {
+            None
+        };
+        inner.put_filled(inner.core.lock(), instance, source_timestamp, sample.lent.into_filled(), key, at)
     }
 }
 
@@ -135,8 +140,7 @@ fn body_aligned(octets: &mut [u8]) -> Option<usize> {
 }
 
 fn does_not_fit<T: DdsType>(capacity: usize) -> Error {
-    let name = T::TYPE_NAME;
-    Error::bad_parameter(format!("capacity is {capacity} octets, which the sample of {name} exceeds: give it more"))
+    BadParameter::CapacityExceeded { type_name: T::TYPE_NAME, capacity }.into()
 }
 
 impl<T: FlatType> FlatLoan<T> {

@@ -8,7 +8,7 @@ use peregrine_xtypes::{DdsType, plain};
 
 use super::WriterInner;
 use crate::driver::writer::{PayloadSlot, WriterCore};
-use crate::error::Error;
+use crate::error::{Error, Precondition};
 
 /// Room for a payload, encapsulation header first. What is dropped unwritten goes back.
 pub(super) enum Lent {
@@ -163,6 +163,6 @@ impl<T: DdsType> WriterInner<T> {
         if sample.is_of(&self.core) {
             return Ok(());
         }
-        Err(Error::PreconditionNotMet("the loan is another writer's".to_owned()))
+        Err(Precondition::ForeignLoan.into())
     }
 }

@@ -13,7 +13,7 @@ use super::DataWriter;
 use super::lent::{Filled, Lent};
 use crate::driver::{now, wall_at};
 use crate::entity::instance_of;
-use crate::error::Error;
+use crate::error::{Error, Precondition};
 
 /// A value of a plain type in a buffer of its writer, or in memory that readers in other processes see: what is assigned to
 /// it is what is sent. Dropped unwritten, it gives the memory back.
@@ -38,16 +38,16 @@ impl<T: DdsType> DataWriter<T> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::PreconditionNotMet`] where the type is not [plain](peregrine_xtypes#plain-types) in the representation that
-    /// the writer offers, or not all octets are a value of it, as of a `bool`; [`Error::NotEnabled`];
-    /// [`Error::AlreadyDeleted`].
+    /// [`Error::PreconditionNotMet`] where the type is not [plain](crate::xtypes#plain-types) in the representation that
+    /// the writer offers, or not all bytes are a value of it, as of a `bool`: the error names the member or the missing
+    /// attribute; [`Error::NotEnabled`]; [`Error::AlreadyDeleted`].
     pub fn loan(&self) -> Result<WriteLoan<T>, Error> {
         let inner = &self.inner;
         let representation = inner.enabled()?.representation;
-        let not_plain = || {
-            let problem = "cannot be lent: it is not plain in the writer's representation, or has members of which not \
-                           all octets are a value; use write";
-            Error::PreconditionNotMet(format!("type {} {problem}", T::TYPE_NAME))
+        let not_plain = || Precondition::NotPlain {
+            type_name: T::TYPE_NAME,
+            representation,
+            obstacle: plain::obstacle::<T>(representation),
         };
         let len = plain::payload_len::<T>(representation).ok_or_else(not_plain)?;
         let lent = inner.lend(len, |octets| plain::place::<T>(octets, representation))?;
@@ -83,14 +83,14 @@ impl<T: DdsType> DataWriter<T> {
         if !T::HAS_KEY {
             return match sample.lent.into_filled() {
                 Filled::Slot(slot) => inner.put_slot(inner.core.lock(), source_timestamp, slot, at),
-                filled => inner.put_filled(inner.core.lock(), KeyHash::NIL, source_timestamp, filled, at),
+                filled => inner.put_filled(inner.core.lock(), KeyHash::NIL, source_timestamp, filled, None, at),
             };
         }
         let instance = instance_of::<T>(&sample);
         let mut guard = inner.core.lock();
         inner.check_usable(&mut guard)?;
-        inner.note_instance(&guard, instance, &*sample)?;
-        inner.put_filled(guard, instance, source_timestamp, sample.lent.into_filled(), at)
+        let key = inner.key_if_new(&guard, instance, &*sample)?;
+        inner.put_filled(guard, instance, source_timestamp, sample.lent.into_filled(), key, at)
     }
 }
 

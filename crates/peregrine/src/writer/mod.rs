@@ -9,8 +9,8 @@ mod loan;
 mod publish_mode;
 pub(crate) mod shared;
 
+use std::cell::Cell;
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
@@ -24,7 +24,8 @@ use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::{Instant, Span, Timestamp};
 use peregrine_rtps::writer::{Batching, WriterCounters};
 use peregrine_xtypes::{
-    DdsType, Endianness, Representation, decode, decode_key_holder, encode, encode_key, encoded_key_len, encoded_len,
+    DdsType, Endianness, PayloadKind, Representation, decode_key_holder, encode, encode_key, encoded_key_len,
+    encoded_len, serialized_key_of_payload,
 };
 
 pub use any::AnyDataWriter;
@@ -40,8 +41,9 @@ use crate::driver::participant::ParticipantCore;
 use crate::driver::topic::Listening;
 use crate::driver::writer::{PayloadSlot, WriteFailure, WriterCore, WriterState};
 use crate::driver::{now, wait_until, wall, wall_at};
+use crate::endpoint::why_unmatched;
 use crate::entity::{instance_of, serialized_key};
-use crate::error::Error;
+use crate::error::{BadParameter, Error, OutOfResources, Precondition, Timeout};
 use crate::listener::DataWriterListener;
 use crate::publisher::Publisher;
 use crate::reader::lock;
@@ -73,7 +75,7 @@ pub(crate) struct WriterInner<T: DdsType> {
     publisher: Publisher,
     topic: Topic<T>,
     qos: Mutex<DataWriterQos>,
-    /// Serialized keys of the instances registered.
+    /// Serialized keys of the registered instances, as they are sent.
     keys: Mutex<HashMap<KeyHash, Vec<u8>>>,
     listener: Mutex<Listening<dyn DataWriterListener<T>>>,
     condition: StatusCondition,
@@ -86,6 +88,7 @@ pub(crate) struct WriterInner<T: DdsType> {
 struct Enabled {
     representation: Representation,
     max_blocking_time: Span,
+    max_instances: usize,
     liveliness: LivelinessKind,
 }
 
@@ -226,8 +229,8 @@ impl<T: DdsType> DataWriter<T> {
             }
             guard = inner.core.lock();
         }
-        inner.note_instance(&guard, instance, &value)?;
-        inner.put(guard, Change { kind: ChangeKind::Alive, instance, source_timestamp, payload }, now())
+        let key = inner.key_if_new(&guard, instance, &*value)?;
+        inner.put(guard, Change { kind: ChangeKind::Alive, instance, source_timestamp, payload }, key, now())
     }
 
     /// Writes a sample that the caller serializes: `fill` is given exactly `len` octets of whatever content, and writes
@@ -244,15 +247,19 @@ impl<T: DdsType> DataWriter<T> {
         fill: impl FnOnce(&mut [u8]),
     ) -> Result<SequenceNumber, Error> {
         if len < ENCAPSULATION_OCTETS {
-            return Err(Error::bad_parameter(format!("len is {len}, the encapsulation header alone has 4 octets")));
+            let (value, max) = (len as u64, u32::MAX.into());
+            return Err(
+                BadParameter::OutOfRange { argument: "len", value, min: ENCAPSULATION_OCTETS as u64, max }.into()
+            );
         }
         let fill = |bytes: &mut [u8]| {
             fill(bytes);
             Ok(())
         };
+        self.inner.check_instance(instance)?;
         let (guard, filled) = self.inner.fill_payload(len, fill)?;
         let now = now();
-        self.inner.put_filled(guard, instance.0, wall_at(now), filled, now)
+        self.inner.put_filled(guard, instance, wall_at(now), filled, None, now)
     }
 
     /// Notes an instance ahead of writing it, and tells its handle.
@@ -263,17 +270,17 @@ impl<T: DdsType> DataWriter<T> {
         let instance = instance_of(key_holder);
         let mut state = self.inner.core.lock();
         self.inner.check_usable(&mut state)?;
-        self.inner.note_instance(&state, instance, key_holder)?;
-        let registered = state.writer.register_instance(instance);
-        registered.map_err(|_| Error::OutOfResources("max_instances is reached".to_owned()))?;
-        Ok(InstanceHandle(instance))
+        let key = self.inner.key_if_new(&state, instance, key_holder)?;
+        state.writer.register_instance(instance).map_err(|_| self.inner.too_many_instances())?;
+        self.inner.note_key(ChangeKind::Alive, instance, key);
+        Ok(instance)
     }
 
     /// The handle of an instance this writer has registered or written.
     #[must_use]
     pub fn lookup_instance(&self, key_holder: &T) -> Option<InstanceHandle> {
         let instance = instance_of(key_holder);
-        lock(&self.inner.keys).contains_key(&instance).then_some(InstanceHandle(instance))
+        lock(&self.inner.keys).contains_key(&instance).then_some(instance)
     }
 
     /// The key of an instance this writer has registered or written, in a value whose other members have their defaults.
@@ -282,26 +289,45 @@ impl<T: DdsType> DataWriter<T> {
     /// [`Error::BadParameter`] when the writer does not write the instance.
     pub fn get_key_value(&self, instance: InstanceHandle) -> Result<T, Error> {
         let keys = lock(&self.inner.keys);
-        let unknown = || Error::bad_parameter(format!("{instance:?} is not registered with this writer"));
-        Ok(decode_key_holder(keys.get(&instance.0).ok_or_else(unknown)?)?)
+        let unknown = || BadParameter::UnknownInstance(instance);
+        Ok(decode_key_holder(keys.get(&instance).ok_or_else(unknown)?)?)
     }
 
-    /// Disposes the instance: it exists no more.
+    /// Disposes the instance: the data object no longer exists. An instance that this writer has not registered is registered by it
+    /// (DDS 1.4 §2.2.2.4.2.13).
     ///
     /// # Errors
     /// See [`Self::write`]; [`Error::PreconditionNotMet`] on a topic without keys.
     pub fn dispose(&self, key_holder: &T) -> Result<SequenceNumber, Error> {
-        self.end(key_holder, ChangeKind::Disposed)
+        self.dispose_at(key_holder, wall())
     }
 
-    /// Unregisters the instance: this writer writes it no more. With `autodispose_unregistered_instances`, which is
-    /// the default, it is disposed as well.
+    /// Disposes the instance with a source timestamp that the application chooses (`dispose_w_timestamp`).
     ///
     /// # Errors
     /// See [`Self::dispose`].
+    pub fn dispose_at(&self, key_holder: &T, source_timestamp: Timestamp) -> Result<SequenceNumber, Error> {
+        self.end(key_holder, ChangeKind::Disposed, source_timestamp)
+    }
+
+    /// Unregisters the instance: this writer no longer writes it. With `autodispose_unregistered_instances`, which is
+    /// the default, the instance is disposed as well (DDS 1.4 §2.2.2.4.2.7).
+    ///
+    /// # Errors
+    /// See [`Self::dispose`]; [`Error::PreconditionNotMet`] when this writer has not registered the instance, or has unregistered it
+    /// already.
     pub fn unregister_instance(&self, key_holder: &T) -> Result<SequenceNumber, Error> {
+        self.unregister_instance_at(key_holder, wall())
+    }
+
+    /// Unregisters the instance with a source timestamp that the application chooses (`unregister_instance_w_timestamp`).
+    ///
+    /// # Errors
+    /// See [`Self::unregister_instance`].
+    pub fn unregister_instance_at(&self, key_holder: &T, source_timestamp: Timestamp) -> Result<SequenceNumber, Error> {
         let autodispose = self.inner.autodispose();
-        self.end(key_holder, if autodispose { ChangeKind::DisposedUnregistered } else { ChangeKind::Unregistered })
+        let kind = if autodispose { ChangeKind::DisposedUnregistered } else { ChangeKind::Unregistered };
+        self.end(key_holder, kind, source_timestamp)
     }
 
     /// Sends what batching has gathered; of an asynchronous writer, ends the batch, which is then sent as its flow controller
@@ -321,25 +347,27 @@ impl<T: DdsType> DataWriter<T> {
     pub fn wait_for_acknowledgments(&self, timeout: Duration) -> Result<(), Error> {
         let last = self.inner.request_acknowledgement();
         let deadline = now() + timeout.into();
+        self.inner.enabled()?;
         let acknowledged = self.inner.core.wait(Some(deadline), |s| s.writer.is_acknowledged_by_all(last) || s.closed);
-        acknowledged.map(drop).ok_or_else(|| {
+        acknowledged.map(|mut state| self.inner.check_usable(&mut state)).unwrap_or_else(|| {
             let readers = self.inner.core.lock().matched.len();
-            Error::Timeout(format!("not all of {readers} readers have acknowledged within {timeout:?}"))
+            Err(Timeout::NotAcknowledged { readers, waited: timeout }.into())
         })
     }
 
     /// Waits until at least so many readers match.
     ///
     /// # Errors
-    /// [`Error::Timeout`], which tells how many do.
+    /// [`Timeout::NotMatched`], which says how many do and why no more; [`Error::NotEnabled`]; [`Error::AlreadyDeleted`].
     pub fn wait_for_readers(&self, readers: usize, timeout: Duration) -> Result<(), Error> {
         let core = &*self.inner.core;
-        let matched = |state: &mut WriterState| (state.matched.len() >= readers).then_some(());
-        wait_until(core, timeout, StatusMask::PUBLICATION_MATCHED, matched).ok_or_else(|| {
-            let found = core.lock().matched.len();
-            let topic = self.inner.topic.name();
-            Error::Timeout(format!("topic \"{topic}\" has {found} of {readers} readers after {timeout:?}"))
-        })
+        self.inner.enabled()?;
+        let matched = |state: &mut WriterState| match state.closed {
+            true => Some(Err(Error::AlreadyDeleted)),
+            false => (state.matched.len() >= readers).then_some(Ok(())),
+        };
+        wait_until(core, timeout, StatusMask::PUBLICATION_MATCHED, matched)
+            .unwrap_or_else(|| Err(self.inner.not_matched(readers, timeout).into()))
     }
 
     /// Says that this writer is alive (LIVELINESS MANUAL_BY_TOPIC, MANUAL_BY_PARTICIPANT).
@@ -414,19 +442,19 @@ impl<T: DdsType> DataWriter<T> {
         Arc::clone(&self.inner).refresh();
     }
 
-    fn end(&self, key_holder: &T, kind: ChangeKind) -> Result<SequenceNumber, Error> {
+    fn end(&self, key_holder: &T, kind: ChangeKind, source_timestamp: Timestamp) -> Result<SequenceNumber, Error> {
         if !T::HAS_KEY {
-            let problem = format!("topic \"{}\" has no keys, hence no instances to end", self.inner.topic.name());
-            return Err(Error::PreconditionNotMet(problem));
+            return Err(Precondition::NoKeys { topic: Arc::clone(&self.inner.core.topic.name) }.into());
         }
         let instance = instance_of(key_holder);
-        let key = self.inner.serialized_key(key_holder)?;
-        let guard = self.inner.core.lock();
-        let number = self.inner.put(guard, ending(kind, instance, key), now())?;
-        if kind.unregisters() {
-            lock(&self.inner.keys).remove(&instance);
+        let payload = self.inner.serialized_key(key_holder)?;
+        let mut guard = self.inner.core.lock();
+        self.inner.check_usable(&mut guard)?;
+        if kind.unregisters() && !lock(&self.inner.keys).contains_key(&instance) {
+            return Err(Precondition::NotRegistered(instance).into());
         }
-        Ok(number)
+        let key = self.inner.key_if_new(&guard, instance, key_holder)?;
+        self.inner.put(guard, ending(kind, instance, payload, source_timestamp), key, now())
     }
 
     fn read_status<R>(&self, status: StatusMask, read: impl FnOnce(&mut WriterState) -> R) -> R {
@@ -443,21 +471,11 @@ impl<T: DdsType> WriterInner<T> {
 
     fn write_at_moment(&self, value: &T, source_timestamp: Timestamp, at: Instant) -> Result<SequenceNumber, Error> {
         let (guard, instance, filled) = self.encode(value)?;
-        self.put_filled(guard, instance, source_timestamp, filled, at)
+        let key = self.key_if_new(&guard, instance, value)?;
+        self.put_filled(guard, instance, source_timestamp, filled, key, at)
     }
 
-    /// Makes a change of a value. The writer is locked afterwards.
-    fn change_of(
-        &self,
-        value: &T,
-        source_timestamp: Timestamp,
-    ) -> Result<(MutexGuard<'_, WriterState>, Change), Error> {
-        let (guard, instance, filled) = self.encode(value)?;
-        let payload = filled.into_payload();
-        Ok((guard, Change { kind: ChangeKind::Alive, instance, source_timestamp, payload }))
-    }
-
-    /// Encodes a value, and tells its instance. The writer is locked afterwards.
+    /// Encodes a value and returns its instance. The writer is locked afterwards.
     fn encode(&self, value: &T) -> Result<(MutexGuard<'_, WriterState>, KeyHash, Filled), Error> {
         let representation = self.enabled()?.representation;
         let instance = instance_of(value);
@@ -465,9 +483,6 @@ impl<T: DdsType> WriterInner<T> {
             encode(value, representation, Endianness::NATIVE, bytes)?;
             Ok(())
         })?;
-        if T::HAS_KEY {
-            self.note_instance(&guard, instance, value)?;
-        }
         Ok((guard, instance, filled))
     }
 
@@ -505,26 +520,55 @@ impl<T: DdsType> WriterInner<T> {
         Ok((guard, Filled::Payload(Payload::new(buffer, range).unwrap_or_default())))
     }
 
-    /// Remembers the key of an instance that is new to the writer.
-    fn note_instance(&self, state: &WriterState, instance: KeyHash, value: &T) -> Result<(), Error> {
+    /// The serialized key of an instance that this writer has not registered; `None` for one that is registered.
+    ///
+    /// # Errors
+    /// [`Error::OutOfResources`] when `max_instances` are registered: only the application can change that, so waiting is of no
+    /// use (DDS 1.4 §2.2.2.4.2.11).
+    fn key_if_new(&self, state: &WriterState, instance: KeyHash, value: &T) -> Result<Option<Vec<u8>>, Error> {
         if !T::HAS_KEY || state.writer.is_registered(&instance) {
-            return Ok(());
+            return Ok(None);
         }
-        // What nobody may ask for again, the history does not know either.
-        if let Entry::Vacant(vacant) = lock(&self.keys).entry(instance) {
-            vacant.insert(serialized_key(value)?);
-        }
-        Ok(())
+        // The history does not know instances of samples that it does not hold.
+        let key = if self.is_new(instance)? { Some(serialized_key(value)?) } else { None };
+        Ok(key)
     }
 
-    /// The same of an instance whose key is looked for in a payload, before the writer is locked.
-    fn note_instance_of_payload(&self, instance: KeyHash, payload: &[u8]) -> Result<(), Error> {
-        if !T::HAS_KEY || lock(&self.keys).contains_key(&instance) {
+    /// Whether an instance is not registered, although it may be.
+    fn is_new(&self, instance: KeyHash) -> Result<bool, Error> {
+        let keys = lock(&self.keys);
+        if keys.contains_key(&instance) {
+            return Ok(false);
+        }
+        if keys.len() >= self.enabled()?.max_instances {
+            drop(keys);
+            return Err(self.too_many_instances());
+        }
+        Ok(true)
+    }
+
+    /// Whether samples of this instance can be written by its handle.
+    fn check_instance(&self, instance: InstanceHandle) -> Result<(), Error> {
+        let is_known =
+            if T::HAS_KEY { lock(&self.keys).contains_key(&instance) } else { instance == InstanceHandle::NIL };
+        if is_known {
             return Ok(());
         }
-        let key = serialized_key(&decode::<T>(payload)?)?;
-        lock(&self.keys).entry(instance).or_insert(key);
-        Ok(())
+        Err(BadParameter::UnknownInstance(instance).into())
+    }
+
+    #[cold]
+    fn too_many_instances(&self) -> Error {
+        OutOfResources::MaxInstances { topic: Arc::clone(&self.core.topic.name) }.into()
+    }
+
+    /// Keeps what is known of an instance in step with the history: to be called under the writer's lock, as the change is numbered.
+    fn note_key(&self, kind: ChangeKind, instance: KeyHash, key: Option<Vec<u8>>) {
+        if kind.unregisters() {
+            lock(&self.keys).remove(&instance);
+        } else if let Some(key) = key {
+            lock(&self.keys).entry(instance).or_insert(key);
+        }
     }
 
     /// Writes a value at a moment that has just been read.
@@ -534,6 +578,7 @@ impl<T: DdsType> WriterInner<T> {
         instance: KeyHash,
         source_timestamp: Timestamp,
         filled: Filled,
+        key: Option<Vec<u8>>,
         at: Instant,
     ) -> Result<SequenceNumber, Error> {
         match filled {
@@ -542,7 +587,7 @@ impl<T: DdsType> WriterInner<T> {
             }
             filled => {
                 let payload = filled.into_payload();
-                self.put(guard, Change { kind: ChangeKind::Alive, instance, source_timestamp, payload }, at)
+                self.put(guard, Change { kind: ChangeKind::Alive, instance, source_timestamp, payload }, key, at)
             }
         }
     }
@@ -564,31 +609,54 @@ impl<T: DdsType> WriterInner<T> {
             }
             Err((guard, slot)) => {
                 let (kind, instance, payload) = (ChangeKind::Alive, KeyHash::NIL, slot.into_payload());
-                self.put(guard, Change { kind, instance, source_timestamp, payload }, at)
+                self.put(guard, Change { kind, instance, source_timestamp, payload }, None, at)
             }
         }
     }
 
-    /// Writes a change at a moment that has just been read.
+    /// Writes a change at a moment that has just been read. `key`: the serialized key of an instance that is new.
     fn put(
         &self,
         mut guard: MutexGuard<'_, WriterState>,
         change: Change,
+        key: Option<Vec<u8>>,
         at: Instant,
     ) -> Result<SequenceNumber, Error> {
         self.check_usable(&mut guard)?;
         let blocking = self.enabled()?.max_blocking_time;
-        let give_up_at = || (!blocking.is_infinite()).then(|| now() + blocking);
-        let number = self.core.write(guard, change, at, give_up_at).map_err(|failure| match failure {
+        let (kind, instance, key) = (change.kind, change.instance, Cell::new(key));
+        let give_up_at = || {
+            // While this thread waits, another one may unregister the instance, which this change then registers again.
+            if T::HAS_KEY {
+                key.set(key.take().or_else(|| lock(&self.keys).get(&instance).cloned()));
+            }
+            (!blocking.is_infinite()).then(|| now() + blocking)
+        };
+        let numbered = || {
+            if T::HAS_KEY {
+                self.note_key(kind, instance, key.take());
+            }
+        };
+        let number = self.core.write(guard, change, at, give_up_at, numbered).map_err(|failure| match failure {
             WriteFailure::Closed => Error::AlreadyDeleted,
-            WriteFailure::Full(full) => Error::Timeout(format!(
-                "no room for a sample of topic \"{}\" within {blocking}: {full:?} limit reached; {} samples are held",
-                self.topic.name(),
-                self.core.lock().writer.history().len(),
-            )),
+            WriteFailure::Full(limit) => {
+                let held = self.core.lock().writer.history().len();
+                Timeout::NoRoom { topic: Arc::clone(&self.core.topic.name), limit, held, waited: blocking.into() }
+                    .into()
+            }
         })?;
         self.assert_liveliness_by_writing();
         Ok(number)
+    }
+
+    /// Fewer readers match than were waited for.
+    fn not_matched(&self, wanted: usize, waited: Duration) -> Timeout {
+        let state = self.core.lock();
+        let (found, last) = (state.matched.len(), state.last_non_match.clone());
+        let last = last.filter(|(reader, _)| !state.matched.contains(reader));
+        drop(state);
+        let why = Box::new(why_unmatched(last, self.participant()));
+        Timeout::NotMatched { topic: Arc::clone(&self.core.topic.name), found, wanted, waited, why }
     }
 
     /// Asks the readers to acknowledge everything written so far, and tells its last number.
@@ -647,7 +715,7 @@ impl<T: DdsType> WriterInner<T> {
     /// Unregisters all instances, which disposes them unless WRITER_DATA_LIFECYCLE says otherwise, and takes the writer
     /// out of the domain (DDS 1.4 §2.2.3.21).
     fn retire(&self) {
-        // Whoever changes policies holds their lock, then takes that of the state.
+        // `set_qos` locks the policies before the state: this order avoids a deadlock.
         let disposes = T::HAS_KEY && self.autodispose();
         let mut state = self.core.lock();
         if state.closed {
@@ -656,9 +724,11 @@ impl<T: DdsType> WriterInner<T> {
         // Being unmatched unregisters them; only disposing them takes samples.
         if disposes {
             for (instance, key) in std::mem::take(&mut *lock(&self.keys)) {
-                let key = decode_key_holder::<T>(&key).ok().and_then(|holder| self.serialized_key(&holder).ok());
-                let change = key.map(|key| ending(ChangeKind::DisposedUnregistered, instance, key));
-                // Where there is no room any more, readers see the instance lose its writer.
+                let key = self.enabled().ok().and_then(|enabled| {
+                    serialized_key_of_payload::<T>(&key, PayloadKind::Key, enabled.representation).ok()
+                });
+                let change = key.map(|key| ending(ChangeKind::DisposedUnregistered, instance, key, wall()));
+                // Without room for the sample, readers see the instance lose its writer.
                 drop(change.map(|change| state.writer.write(now(), change)));
             }
         }
@@ -669,10 +739,10 @@ impl<T: DdsType> WriterInner<T> {
 }
 
 /// A change that ends an instance.
-fn ending(kind: ChangeKind, instance: KeyHash, key: Vec<u8>) -> Change {
+fn ending(kind: ChangeKind, instance: KeyHash, key: Vec<u8>, source_timestamp: Timestamp) -> Change {
     let len = key.len();
     let payload = Payload::new(Arc::new(key), 0..len).unwrap_or_default();
-    Change { kind, instance, source_timestamp: wall(), payload }
+    Change { kind, instance, source_timestamp, payload }
 }
 
 impl<T: DdsType> Drop for WriterInner<T> {

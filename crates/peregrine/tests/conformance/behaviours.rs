@@ -106,10 +106,11 @@ pub(crate) fn late_joiners_get_what_is_kept<T: Subject>(path: Path, topic: &str)
 pub(crate) fn partitions_keep_apart<T: Subject>(path: Path, topic: &str) {
     let [a, b] = path.sides();
     let partition = |name: &str| Partition(vec![name.to_owned()]);
-    let publisher = a.publisher(PublisherQos { partition: partition("here"), ..PublisherQos::default() });
+    let publisher = a.publisher(PublisherQos { partition: partition("here"), ..PublisherQos::default() }).unwrap();
     let writer = publisher.writer(&a.topic::<T>(topic).unwrap()).qos(writer_qos()).build().unwrap();
     let read_in = |name: &str| {
-        let subscriber = b.subscriber(SubscriberQos { partition: partition(name), ..SubscriberQos::default() });
+        let subscriber =
+            b.subscriber(SubscriberQos { partition: partition(name), ..SubscriberQos::default() }).unwrap();
         subscriber.reader(&b.topic::<T>(topic).unwrap()).qos(reader_qos()).build().unwrap()
     };
     let (elsewhere, here) = (read_in("there"), read_in("h*"));
@@ -237,9 +238,9 @@ pub(crate) fn shared_values_come_like_others<T: Subject>(path: Path, topic: &str
 pub(crate) fn samples_of_a_topic_come_in_the_order_of_writing<T: Subject>(path: Path, topic: &str) {
     let [a, b] = path.sides();
     let presentation = Presentation { scope: AccessScope::Topic, ordered: true, ..Presentation::default() };
-    let publisher = a.publisher(PublisherQos { presentation, ..PublisherQos::default() });
+    let publisher = a.publisher(PublisherQos { presentation, ..PublisherQos::default() }).unwrap();
     let writer = publisher.writer(&a.topic::<T>(topic).unwrap()).qos(writer_qos()).build().unwrap();
-    let subscriber = b.subscriber(SubscriberQos { presentation, ..SubscriberQos::default() });
+    let subscriber = b.subscriber(SubscriberQos { presentation, ..SubscriberQos::default() }).unwrap();
     let reader = subscriber.reader(&b.topic::<T>(topic).unwrap()).qos(reader_qos()).build().unwrap();
     matched(&writer, &reader);
     (0..30).for_each(|value| _ = put::<T>(&writer, value % 3, value));

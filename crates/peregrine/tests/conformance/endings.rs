@@ -3,7 +3,7 @@
 use peregrine::qos::{
     DataReaderQos, DataWriterQos, Ownership, OwnershipStrength, ReaderDataLifecycle, Span, WriterDataLifecycle,
 };
-use peregrine::{DataWriter, InstanceHandle, InstanceState, ViewState};
+use peregrine::{DataWriter, InstanceState, ViewState};
 
 use crate::common::{PATIENCE, eventually};
 use crate::{Path, Subject, matched, put, reader, reader_qos, values, writer, writer_qos};
@@ -26,7 +26,7 @@ pub(crate) fn instances_end_and_begin_again<T: Subject>(path: Path, topic: &str)
     let states: Vec<_> = taken.iter().map(|s| (s.info.valid_data, s.info.view_state)).collect();
     assert_eq!(states, [(true, ViewState::New), (false, ViewState::New)]);
     assert!(taken.iter().all(|s| s.info.instance_state == InstanceState::NotAliveDisposed));
-    let handle = InstanceHandle(taken[0].info.instance);
+    let handle = taken[0].info.instance;
     assert_eq!(writer.lookup_instance(&key), Some(handle));
     assert_eq!(reader.lookup_instance(&key), Some(handle));
     assert_eq!(reader.get_key_value(handle).unwrap(), T::new(7, 0));

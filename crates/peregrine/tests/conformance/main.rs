@@ -304,7 +304,7 @@ pub(crate) fn values<T: Subject>(reader: &DataReader<T>) -> Vec<u32> {
 pub(crate) fn take_values<T: Subject>(reader: &DataReader<T>, count: usize) -> Vec<u32> {
     let mut all = Vec::new();
     while all.len() < count {
-        assert!(reader.wait_for_data(PATIENCE), "{all:?} of {count}");
+        assert!(reader.wait_for_data(PATIENCE).unwrap(), "{all:?} of {count}");
         all.extend(values(reader));
     }
     all

@@ -36,8 +36,8 @@ use crate::characterize::{Keeper, keeper};
 use crate::control::Stop;
 use crate::error::Error;
 use crate::host::{self, IdleStates};
-use crate::output::print_text;
 use crate::peers::catalog::Environment;
+use crate::terminal::{message, print_text};
 
 /// Octets of a batch: RTI Perftest's default.
 const BATCH_LEN: usize = 8_192;
@@ -172,7 +172,7 @@ fn tell_absent(cases: &Cases, peers: &PeerPrograms) {
             && !told.contains(&variant.peer)
         {
             told.push(variant.peer);
-            eprintln!("{} is left out: {reason}", variant.unknown_facts().name);
+            message(format_args!("{} is left out: {reason}", variant.unknown_facts().name));
         }
     }
 }

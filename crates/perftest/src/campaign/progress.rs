@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use indicatif::{HumanDuration, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::terminal::message;
+
 use super::cases::PlannedCase;
 
 /// Shown on stderr, so that stdout holds nothing but the result.
@@ -30,7 +32,7 @@ impl Progress {
     pub(super) fn begin(&self, planned: &PlannedCase) {
         let text = format!("{} left: {}", HumanDuration(self.left), planned.describe());
         if self.plain {
-            eprintln!("[{}/{}] {text}", self.bar.position() + 1, self.bar.length().unwrap_or(0));
+            message(format_args!("[{}/{}] {text}", self.bar.position() + 1, self.bar.length().unwrap_or(0)));
         } else {
             self.bar.set_message(text);
         }
@@ -45,7 +47,7 @@ impl Progress {
     /// A line that stays.
     pub(super) fn message(&self, text: &str) {
         if self.plain {
-            eprintln!("{text}");
+            message(text);
         } else {
             self.bar.println(text);
         }

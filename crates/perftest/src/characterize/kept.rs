@@ -10,6 +10,7 @@ use crate::campaign::placement::Placement;
 use crate::error::Error;
 use crate::host::{self, IdleStates};
 use crate::report;
+use crate::terminal::message;
 
 /// The cores of the two sides; `None` when there is one core only.
 pub(crate) type Cores = Option<(usize, usize)>;
@@ -36,7 +37,7 @@ pub(crate) fn keep(
 
     let host_lines = comparison.placement.host_lines()?;
     let idle_states = comparison.placement.keep_awake();
-    eprintln!("{idle_states}");
+    message(&idle_states);
     let cores = comparison.placement.two_cores();
     keeper.keep(&Line::Header(Header {
         schema: SCHEMA_VERSION,

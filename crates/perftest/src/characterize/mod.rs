@@ -30,6 +30,7 @@ use crate::error::Error;
 use crate::host;
 use crate::places::{Places, placed};
 use crate::plan::SCAN_SIZES;
+use crate::terminal::message;
 
 /// Length of one measurement in milliseconds: all of them, with the starts of their processes, take about a minute.
 const DEFAULT_MS: u64 = 100;
@@ -190,7 +191,7 @@ pub(crate) fn host_lines() -> Vec<Line> {
     let findings = doctor::examine(&facts, &doctor::Circumstances::of_this_process());
     let mut lines = Vec::new();
     for finding in findings {
-        eprintln!("Note: {finding}");
+        message(format_args!("Note: {finding}"));
         lines.push(Line::Warning(Warning { text: finding.to_string() }));
     }
     lines.push(Line::Host(Box::new(facts)));

@@ -5,6 +5,8 @@ use std::io::IsTerminal;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use peregrine_report::record::Test;
 
+use crate::terminal::message;
+
 /// Shown on stderr, so that stdout holds nothing but the result.
 pub(crate) struct Progress {
     bar: ProgressBar,
@@ -32,7 +34,7 @@ impl Progress {
         };
         let text = format!("{series}, {test}, repetition {}", repetition + 1);
         if self.plain {
-            eprintln!("{text} ({} of {} done)", self.bar.position(), self.bar.length().unwrap_or(0));
+            message(format_args!("{text} ({} of {} done)", self.bar.position(), self.bar.length().unwrap_or(0)));
         } else {
             self.bar.set_message(text);
         }
@@ -46,7 +48,7 @@ impl Progress {
     /// A line that stays.
     pub(crate) fn message(&self, text: &str) {
         if self.plain {
-            eprintln!("{text}");
+            message(text);
         } else {
             self.bar.println(text);
         }

@@ -17,8 +17,8 @@ use crate::campaign::placement::{Place, Placement};
 use crate::control::Stop;
 use crate::error::Error;
 use crate::host::{self, IdleStates};
-use crate::output::print_text;
 use crate::places::{Places, placed};
+use crate::terminal::{message, print_text};
 
 /// Two alternatives, and how to compare them.
 #[derive(Debug, Clone, clap::Args)]
@@ -67,7 +67,7 @@ pub fn run_turns(options: &TurnsOptions, command_line: Vec<String>, places: &Pla
     let mut keeper = Keeper::create(&folder)?;
     let host_lines = places.placement().host_lines()?;
     let idle_states = places.placement().keep_awake();
-    eprintln!("{idle_states}");
+    message(&idle_states);
     let cores = places.placement().two_cores();
     keeper.keep(&Line::Header(Header {
         schema: SCHEMA_VERSION,

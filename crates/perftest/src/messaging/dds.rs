@@ -199,7 +199,8 @@ impl<T: TestType> Messaging for DdsMessaging<T> {
 
     fn create_writer(&self, topic: Topic) -> Result<DdsWriter<T>, Error> {
         let dds_topic = self.participant.topic::<T>(&topic.to_string()).map_err(|error| setup(&error))?;
-        let mut builder = self.participant.publisher(settings::publisher_qos()).writer(&dds_topic);
+        let publisher = self.participant.publisher(settings::publisher_qos()).map_err(|error| setup(&error))?;
+        let mut builder = publisher.writer(&dds_topic);
         builder = builder.qos(settings::writer_qos(&self.plan, topic)).publish_mode(self.publish_mode.clone());
         let batch_len = if topic == Topic::Throughput { settings::batch_len(&self.plan) } else { None };
         if let Some(len) = batch_len {
@@ -225,7 +226,8 @@ impl<T: TestType> Messaging for DdsMessaging<T> {
 
     fn create_reader(&self, topic: Topic) -> Result<DdsReader<T>, Error> {
         let dds_topic = self.participant.topic::<T>(&topic.to_string()).map_err(|error| setup(&error))?;
-        let mut builder = self.participant.subscriber(settings::subscriber_qos()).reader(&dds_topic);
+        let subscriber = self.participant.subscriber(settings::subscriber_qos()).map_err(|error| setup(&error))?;
+        let mut builder = subscriber.reader(&dds_topic);
         if let Some(groups) = self.plan.transport.multicast {
             builder = builder.multicast(groups.of(topic));
         }
@@ -267,6 +269,10 @@ fn register<T: TestType>(writer: &DataWriter<T>, key: [u8; 4]) -> Result<(), Err
 
 fn setup(error: &peregrine::Error) -> Error {
     Error::Setup(error.to_string())
+}
+
+fn failed(error: &peregrine::Error) -> Error {
+    Error::Transfer(error.to_string())
 }
 
 /// Who listens to a writer. Read before every write.
@@ -385,7 +391,7 @@ impl<T: TestType> DdsWriter<T> {
 fn instance_of(key: [u8; 4]) -> InstanceHandle {
     let mut hash = [0; 16];
     hash[..4].copy_from_slice(&key);
-    InstanceHandle::from_key_hash(hash)
+    InstanceHandle(hash)
 }
 
 /// Reads samples of one topic.
@@ -427,21 +433,21 @@ impl<T: TestType> SampleReader for DdsReader<T> {
         F: FnMut(&Sample<'_>),
     {
         let Some(poller) = &self.poller else {
-            let count = deliver(&self.reader, self.plan.check_consistency, &mut on_sample);
+            let count = deliver(&self.reader, self.plan.check_consistency, &mut on_sample)?;
             if count > 0 {
                 return Ok(count);
             }
-            return Ok(if self.reader.wait_for_data(timeout) {
+            return if self.reader.wait_for_data(timeout).map_err(|error| failed(&error))? {
                 deliver(&self.reader, self.plan.check_consistency, &mut on_sample)
             } else {
-                0
-            });
+                Ok(0)
+            };
         };
         poller.note_other();
         let mut end = None;
         loop {
             for _ in 0..LOOKS_PER_CLOCK {
-                let count = poll_and_deliver(&self.reader, self.plan.check_consistency, &mut on_sample);
+                let count = poll_and_deliver(&self.reader, self.plan.check_consistency, &mut on_sample)?;
                 if count > 0 {
                     return Ok(count);
                 }
@@ -465,7 +471,8 @@ impl<T: TestType> DdsReader<T> {
             let check_consistency = self.plan.check_consistency;
             move |reader: &DataReader<T>| {
                 if let Some(on_sample) = on_sample.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
-                    deliver(reader, check_consistency, on_sample);
+                    // A listener runs only while its reader exists, so that nothing fails.
+                    let _ = deliver(reader, check_consistency, on_sample);
                 }
             }
         };
@@ -496,7 +503,9 @@ impl<T: TestType> DdsReader<T> {
                         poller.note_other();
                     }
                     for _ in 0..LOOKS_PER_CLOCK {
-                        poll_and_deliver(&self.reader, self.plan.check_consistency, &mut on_sample);
+                        if poll_and_deliver(&self.reader, self.plan.check_consistency, &mut on_sample).is_err() {
+                            return;
+                        }
                     }
                 }
             }
@@ -521,14 +530,19 @@ impl<T: TestType> DdsReader<T> {
                 let gather = self.plan.receive.gather;
                 let mut taken_until = 0;
                 while !closing.load(Ordering::Acquire) {
-                    if !self.reader.wait_for_data(CLOSE_POLL) {
-                        continue;
+                    match self.reader.wait_for_data(CLOSE_POLL) {
+                        Ok(true) => {}
+                        Ok(false) => continue,
+                        // The reader has been deleted: nothing will come.
+                        Err(_) => return,
                     }
                     if let Some(gather) = gather {
                         gather_samples(gather, || self.reader.counters().samples.saturating_sub(taken_until));
                         taken_until = self.reader.counters().samples;
                     }
-                    deliver(&self.reader, self.plan.check_consistency, &mut on_sample);
+                    if deliver(&self.reader, self.plan.check_consistency, &mut on_sample).is_err() {
+                        return;
+                    }
                 }
             }
         };
@@ -555,10 +569,10 @@ fn deliver<T: TestType>(
     reader: &DataReader<T>,
     check_consistency: bool,
     on_sample: &mut impl FnMut(&Sample<'_>),
-) -> usize {
+) -> Result<usize, Error> {
     let mut count = 0;
-    reader.take_each(&Selector::ANY, |view| count += hand_on(view, check_consistency, on_sample));
-    count
+    let taken = reader.take_each(&Selector::ANY, |view| count += hand_on(view, check_consistency, on_sample));
+    taken.map(|_| count).map_err(|error| failed(&error))
 }
 
 /// The same, and receives first.
@@ -567,10 +581,10 @@ fn poll_and_deliver<T: TestType>(
     reader: &DataReader<T>,
     check_consistency: bool,
     on_sample: &mut impl FnMut(&Sample<'_>),
-) -> usize {
+) -> Result<usize, Error> {
     let mut count = 0;
-    reader.poll_each(&Selector::ANY, |view| count += hand_on(view, check_consistency, on_sample));
-    count
+    let taken = reader.poll_each(&Selector::ANY, |view| count += hand_on(view, check_consistency, on_sample));
+    taken.map(|_| count).map_err(|error| failed(&error))
 }
 
 /// Says how many samples it was: what is not a sample of this test, such as the news that an instance has no writer, is passed over.

@@ -30,6 +30,7 @@ use super::{
 use crate::clock::MonotonicNs;
 use crate::error::Error;
 use crate::plan::{Batching, MAX_DATAGRAM_LEN, Role, TestPlan, ThreadPlan, Wait};
+use crate::terminal::message;
 use crate::threads::{self, ThreadKind};
 
 /// Up to here a sample is copied behind its header; beyond, the kernel gathers both.
@@ -288,7 +289,7 @@ impl SampleReader for RawReader {
                         }
                         Err(error) if matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::WouldBlock) => {}
                         Err(error) => {
-                            eprintln!("Receiving on {} has ended: {error}", self.name);
+                            message(format_args!("Receiving on {} has ended: {error}", self.name));
                             return;
                         }
                     }

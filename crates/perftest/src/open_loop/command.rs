@@ -21,9 +21,9 @@ use crate::domain::FreeDomain;
 use crate::error::Error;
 use crate::host::{self, IdleStates};
 use crate::messaging::Messaging;
-use crate::output::print_text;
 use crate::places::{Hosts, Places, RemoteSender, Tether, placed, tethered};
 use crate::plan::TestPlan;
+use crate::terminal::{message, print_text};
 
 /// Length of a run before the first, which is not counted.
 const WARM_UP: Duration = Duration::from_millis(100);
@@ -132,7 +132,7 @@ pub fn respond(options: &RespondOptions, stop: &Stop) -> Result<(), Error> {
         type Output = ();
 
         fn run<M: Messaging>(self, plan: &TestPlan, messaging: &M) -> Result<(), Error> {
-            eprintln!("Responding over {} in domain {}", messaging.name(), plan.data.domain);
+            message(format_args!("Responding over {} in domain {}", messaging.name(), plan.data.domain));
             responder::serve(plan, messaging, self.0.once, !self.0.no_patterns, self.1)
         }
     }
@@ -295,7 +295,7 @@ impl RecordOfRuns {
         let mut keeper = options.out.as_deref().map(Keeper::create).transpose()?;
         let host_lines = host_lines();
         let idle_states = IdleStates::disable();
-        eprintln!("{idle_states}");
+        message(&idle_states);
         if let Some(keeper) = &mut keeper {
             keeper.keep(&Line::Header(Header {
                 schema: SCHEMA_VERSION,
@@ -332,7 +332,7 @@ impl RecordOfRuns {
         let reason = result.as_ref().err().map_or_else(String::new, Error::to_string);
         self.keep(&Line::End(End { complete: result.is_ok(), reason }))?;
         let Some(keeper) = &mut self.keeper else { return Ok(()) };
-        eprintln!("Record: {}", keeper.path().display());
+        message(format_args!("Record: {}", keeper.path().display()));
         keeper.finish()
     }
 }
@@ -400,7 +400,7 @@ impl Task for Find<'_> {
             let time = Duration::from_millis(options.time) * if next.confirms { CONFIRMATION_FACTOR } else { 1 };
             let (publisher, subscriber) = session.run(&run_plan(&options.common, next.rate_per_s, time))?;
             let step = judge(&publisher, &subscriber, p99_limit_ns);
-            eprintln!("{}", summary::of_step(&step));
+            message(summary::of_step(&step));
             search.tell(step.refused.is_empty());
             steps.push(step);
         }

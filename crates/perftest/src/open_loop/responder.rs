@@ -15,6 +15,7 @@ use crate::messaging::{Messaging, Sample, SampleReader, SampleWriter, Topic, Wri
 use crate::payload;
 use crate::plan::{OVERHEAD_LEN, TestPlan};
 use crate::resources::ResourceMeter;
+use crate::terminal::message;
 use crate::wire::{WireMeter, spent};
 
 /// How often the main thread looks after resources and the end.
@@ -208,7 +209,7 @@ impl<W: SampleWriter> Responder<W> {
         if let Err(WriteError::Failed(text)) = sent {
             // The sender sees the missing answer; the reason is told once here.
             if self.failed == 0 {
-                eprintln!("An answer could not be sent: {text}");
+                message(format_args!("An answer could not be sent: {text}"));
             }
             self.failed += 1;
         }

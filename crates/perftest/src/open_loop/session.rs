@@ -23,6 +23,7 @@ use crate::plan::{OVERHEAD_LEN, TestPlan};
 use crate::recorder::{Collector, LatencyRecorder};
 use crate::resources::ResourceMeter;
 use crate::selftest;
+use crate::terminal::message;
 use crate::threads::online_cores;
 use crate::wire::{WireMeter, spent};
 
@@ -319,14 +320,14 @@ impl Intervals {
             let interval = self.collector.take();
             let result = interval.result();
             if result.count > 0 {
-                eprintln!(
+                message(format_args!(
                     "{:>4} s: {} answers, round trip from the intended send (us): p50 {:.1}, p99 {:.1}, max {:.1}",
                     MonotonicNs::now().since_ns(start) / 1_000_000_000,
                     result.count,
                     result.p50_ns as f64 / 1e3,
                     result.p99_ns as f64 / 1e3,
                     result.max_ns as f64 / 1e3
-                );
+                ));
             }
             self.total.merge(&interval);
         }

@@ -21,8 +21,13 @@ impl Json {
     }
 
     fn summary(&mut self, members: &[(&str, String)], cpu_percent: f64) -> String {
+        self.close(&self.object(members, cpu_percent))
+    }
+
+    /// Ends the object of a size.
+    fn close(&self, summary: &str) -> String {
         let close = if self.columns.intervals { "\n      ],\n" } else { "" };
-        format!("{close}      \"summary\": {}\n    }}", self.object(members, cpu_percent))
+        format!("{close}      \"summary\": {summary}\n    }}")
     }
 
     fn object(&self, members: &[(&str, String)], cpu_percent: f64) -> String {
@@ -89,6 +94,12 @@ impl Format for Json {
             members.extend(names.into_iter().zip(times.map(|time| format!("{time:.3}"))));
         }
         self.summary(&members, summary.cpu_percent)
+    }
+
+    /// Keeps the document valid: the size is there, with `null` for its summary.
+    fn no_latency_summary(&mut self, data_len: usize, has_begun: bool) -> String {
+        let begun = if has_begun { String::new() } else { self.begin(Quantity::Latency, data_len) };
+        begun + &self.close("null")
     }
 
     fn throughput_summary(&mut self, _: usize, throughput: &ThroughputResult, cpu_percent: f64) -> String {

@@ -17,17 +17,7 @@ use peregrine_report::stats::{LatencyResult, Moments};
 
 use crate::error::Error;
 use crate::plan::{OutputFormat, OutputPlan};
-
-/// Prints text on stdout. A reader that has gone, such as `head`, has had enough: that is no error.
-pub fn print_text(text: &str) -> Result<(), Error> {
-    let mut stdout = io::stdout();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Error::Transfer(format!("Cannot write to stdout: {error}")))
-        }
-        _ => Ok(()),
-    }
-}
+use crate::terminal::Stdout;
 
 /// One pong, and the statistics up to it.
 #[derive(Debug, Clone, Copy)]
@@ -105,6 +95,10 @@ trait Format: Send {
     fn latency_interval(&mut self, data_len: usize, interval: &LatencyInterval<'_>) -> String;
     fn throughput_interval(&mut self, interval: &ThroughputInterval) -> String;
     fn latency_summary(&mut self, summary: &LatencySummary<'_>) -> String;
+    /// Replaces the summary of a size without a latency. `has_begun` tells whether `begin` was called for this size.
+    fn no_latency_summary(&mut self, _data_len: usize, _has_begun: bool) -> String {
+        String::new()
+    }
     fn throughput_summary(&mut self, data_len: usize, throughput: &ThroughputResult, cpu_percent: f64) -> String;
     fn end(&mut self) -> String;
 }
@@ -175,7 +169,7 @@ impl Output {
         };
         let sink = match &plan.file {
             Some(path) => append(path)?,
-            None => Box::new(io::stdout()),
+            None => Box::new(Stdout),
         };
         let record = plan.record_file.as_deref().map(append).transpose()?;
         Ok(Self::new(plan, sink, record))
@@ -250,15 +244,18 @@ impl Output {
         }
     }
 
-    /// Ends a size of the publisher, and begins it first when nothing has.
+    /// Ends a size of the publisher, and begins it first when nothing has. Without a single latency there is no row.
     pub fn latency_summary(&mut self, result: &SideResult, serialization: Option<SerializationTime>) {
         let data_len = result.data_len as usize;
+        let Some(latency) = result.latency.as_ref().filter(|latency| latency.count > 0) else {
+            let has_begun = self.begun.take() == Some(data_len);
+            let text = self.format.no_latency_summary(data_len, has_begun);
+            return self.write(&text);
+        };
         self.begin(Quantity::Latency, data_len);
         self.begun = None;
-        let latency = result.latency.clone().unwrap_or_default();
         let cpu_percent = result.cpu_percent;
-        let text =
-            self.format.latency_summary(&LatencySummary { data_len, latency: &latency, serialization, cpu_percent });
+        let text = self.format.latency_summary(&LatencySummary { data_len, latency, serialization, cpu_percent });
         self.write(&text);
     }
 

@@ -327,27 +327,47 @@ fn json_is_valid_in_every_combination_and_even_without_a_result() {
     assert_eq!(empty["perftest"].as_array().unwrap().len(), 0);
 }
 
-#[test]
-fn no_data_is_a_row_of_zeros() {
+/// Every call for two sizes of which nothing was measured; of the second, an interval has begun.
+fn print_no_data(format: OutputFormat, quantity: Quantity) -> String {
     let sink = Sink::default();
     let plan = OutputPlan {
-        format: Csv,
+        format,
         file: None,
-        intervals: false,
-        headers: false,
+        intervals: format == Json,
+        headers: true,
         cpu: false,
         ns_resolution: false,
         record_file: None,
     };
     let mut output = Output::new(&plan, Box::new(sink.clone()), None);
-    output.latency_summary(&result(64), None);
-    output.throughput_summary(&result(64));
-    assert_eq!(
-        String::from_utf8(sink.0.lock().unwrap().clone()).unwrap(),
-        "                 64,        0,      0.0,        0,        0,        0,        0,        0,           0,             0
-                 64,             0,             0,         0.0,            0,             0.00
-"
-    );
+    for data_len in [64, 128] {
+        if data_len == 128 {
+            output.begin(quantity, data_len);
+        }
+        match quantity {
+            Latency => output.latency_summary(&result(data_len as u64), None),
+            Throughput => output.throughput_summary(&result(data_len as u64)),
+        }
+    }
+    output.end().unwrap();
+    String::from_utf8(sink.0.lock().unwrap().clone()).unwrap()
+}
+
+#[test]
+fn no_latency_prints_no_row() {
+    assert_eq!(print_no_data(Csv, Latency), "");
+    assert_eq!(print_no_data(Legacy, Latency), "");
+    let document: serde_json::Value = serde_json::from_str(&print_no_data(Json, Latency)).unwrap();
+    let lengths: Vec<_> = document["perftest"].as_array().unwrap().iter().map(|size| &size["length"]).collect();
+    assert_eq!(lengths, [64, 128]);
+    assert!(document["perftest"][0]["summary"].is_null() && document["perftest"][1]["summary"].is_null());
+}
+
+#[test]
+fn no_sample_received_prints_a_row_of_zeros() {
+    let text = print_no_data(Csv, Throughput);
+    let row = "                 64,             0,             0,         0.0,            0,             0.00";
+    assert_eq!(text.lines().nth(1), Some(row), "{text}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 
 use super::catalog::{Environment, Peer, install_command};
 use crate::error::Error;
+use crate::terminal::message;
 
 const PROGRAM: &str = "agent";
 /// Holds the recipe of the program beside it.
@@ -52,7 +53,7 @@ pub fn build(peer: &Peer, environment: &Environment) -> Result<PathBuf, Error> {
         fs::write(file, text).map_err(refuse)?;
     }
     for (index, step) in peer.steps.iter().enumerate() {
-        eprintln!("{}: step {} of {}: {}", peer.name, index + 1, peer.steps.len(), step.join(" "));
+        message(format_args!("{}: step {} of {}: {}", peer.name, index + 1, peer.steps.len(), step.join(" ")));
         run_step(peer, step, &folder, environment)?;
     }
     // A program that still runs keeps its file.
@@ -81,7 +82,7 @@ fn run_step(peer: &Peer, step: &[&str], folder: &Path, environment: &Environment
     for line in child.stderr.take().into_iter().flat_map(|stderr| BufReader::new(stderr).split(b'\n')) {
         let Ok(line) = line else { break };
         let line = String::from_utf8_lossy(&line).into_owned();
-        eprintln!("{}: {line}", peer.name);
+        message(format_args!("{}: {line}", peer.name));
         last.push_back(line);
         if last.len() > MAX_MESSAGE_LINES {
             last.pop_front();

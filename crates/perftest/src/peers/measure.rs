@@ -19,7 +19,7 @@ use crate::characterize::{Keeper, measure_cell};
 use crate::control::Stop;
 use crate::domain::FreeDomain;
 use crate::error::Error;
-use crate::output::print_text;
+use crate::terminal::{message, print_text};
 
 /// What to measure.
 #[derive(Debug, Clone)]
@@ -303,7 +303,7 @@ fn peer_series(plan: &Plan, environment: &Environment, stop: &Stop) -> Result<Ve
     let mut series = Vec::new();
     for peer in PEERS {
         let Some(program) = built_program(peer, environment) else {
-            eprintln!("{} is left out: it is not built; see perftest peers", peer.product);
+            message(format_args!("{} is left out: it is not built; see perftest peers", peer.product));
             continue;
         };
         for variant in VARIANTS.iter().filter(|variant| variant.peer == peer.name) {

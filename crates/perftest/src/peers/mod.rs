@@ -16,7 +16,7 @@ pub use self::measure::Variant;
 use self::protocol::{Reliability, Wait};
 use crate::control::Stop;
 use crate::error::Error;
-use crate::output::print_text;
+use crate::terminal::print_text;
 
 /// Sizes without `--size`, in bytes.
 const DEFAULT_SIZES: [usize; 3] = [32, 1024, 16384];

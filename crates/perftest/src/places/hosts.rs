@@ -16,7 +16,7 @@ use crate::characterize;
 use crate::control::Stop;
 use crate::error::Error;
 use crate::host::IdleStates;
-use crate::output::print_text;
+use crate::terminal::{message, print_text};
 
 /// The name of the command that tells about the host it runs on.
 const HOST_LINES: &str = "host-lines";
@@ -79,7 +79,7 @@ impl Hosts {
         let reached = Addresses([near.address, far.address]);
         let Addresses(addresses) = options.addresses.unwrap_or(reached);
         for (name, address) in names.iter().zip(addresses) {
-            eprintln!("Host {name}: {address}");
+            message(format_args!("Host {name}: {address}"));
         }
         Ok(Some(Self { names: names.clone(), addresses, near, far, stop: Arc::clone(stop) }))
     }
@@ -126,7 +126,7 @@ impl Placement for Hosts {
                 match line {
                     Line::Warning(warning) => {
                         let text = format!("{name}: {}", warning.text);
-                        eprintln!("Note: {text}");
+                        message(format_args!("Note: {text}"));
                         kept.push(Line::Warning(Warning { text }));
                     }
                     Line::Host(_) if place == Place::Far => {}

@@ -18,6 +18,7 @@ use super::tools::{self, IP, MOUNT, NFT, NSENTER, TC, Tool, UNSHARE};
 use crate::campaign::placement::{Place, Placement};
 use crate::control::Stop;
 use crate::error::Error;
+use crate::terminal::message;
 
 /// The name of the command that runs inside.
 pub const INSIDE: &str = "lab-inside";
@@ -92,7 +93,9 @@ impl Lab {
         }
         // An interface of a host must not be looked for among those of the machine.
         if let Err(error) = show_own_interfaces() {
-            eprintln!("Note: the record will hold facts about the machine's interfaces instead of the lab's: {error}");
+            message(format_args!(
+                "Note: the record will hold facts about the machine's interfaces instead of the lab's: {error}"
+            ));
         }
         let lab = Self { link: options.link, keeper: start_keeper()? };
         let mtu = lab.link.mtu.to_string();
@@ -102,7 +105,7 @@ impl Lab {
         for place in [Place::Near, Place::Far] {
             lab.set_up(place)?;
         }
-        eprintln!("Lab: hosts {NEAR} and {FAR}, joined by {INTERFACE}: {}", lab.link);
+        message(format_args!("Lab: hosts {NEAR} and {FAR}, joined by {INTERFACE}: {}", lab.link));
         Ok(lab)
     }
 

@@ -13,7 +13,7 @@ use crate::cli::{self, Invocation, parse, words_of_both_sides};
 use crate::clock::MonotonicNs;
 use crate::control::Stop;
 use crate::error::Error;
-use crate::output::print_text;
+use crate::terminal::{message, print_text};
 
 /// Options of both sides that concern one process only: its files, its cores.
 const OWN: [&str; 4] = ["outputFile", "recordFile", "threadCPUAffinity", "threadPriorities"];
@@ -75,7 +75,7 @@ impl Subscriber {
         let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
         let rows = std::thread::spawn(move || {
             for line in stdout.into_iter().flat_map(|stdout| BufReader::new(stdout).lines().map_while(Result::ok)) {
-                eprintln!("subscriber {number}: {line}");
+                message(format_args!("subscriber {number}: {line}"));
             }
         });
         let (sender, messages) = sync_channel(1);

@@ -15,6 +15,7 @@ use crate::characterize::Keeper;
 use crate::clock::MonotonicNs;
 use crate::control::Stop;
 use crate::error::Error;
+use crate::terminal::message;
 
 /// Options that mean something here only; each has a value.
 const LOCAL: [&str; 4] = ["--hosts", "--addresses", "--ssh-config", "--out"];
@@ -87,7 +88,7 @@ impl RemoteSender<'_> {
                 line => line,
             })?;
         }
-        eprintln!("Record: {}", keeper.path().display());
+        message(format_args!("Record: {}", keeper.path().display()));
         keeper.finish()
     }
 }
@@ -97,7 +98,7 @@ fn pass_on(stderr: Option<ChildStderr>) -> JoinHandle<()> {
     std::thread::spawn(move || {
         for line in stderr.into_iter().flat_map(|stderr| BufReader::new(stderr).lines().map_while(Result::ok)) {
             if !line.starts_with("Record: ") {
-                eprintln!("{line}");
+                message(&line);
             }
         }
     })

@@ -18,6 +18,7 @@ use super::tools::{self, SSH};
 use crate::clock::MonotonicNs;
 use crate::control::Stop;
 use crate::error::Error;
+use crate::terminal::message;
 
 /// How long `ssh` may take to reach a host.
 const CONNECT_TIMEOUT_S: u32 = 10;
@@ -210,7 +211,7 @@ impl Host {
             )));
         }
         let program = format!("{}/perftest", answers.folder);
-        eprintln!("Copying this program to {}", self.name);
+        message(format_args!("Copying this program to {}", self.name));
         self.copy_to(&program, stop)?;
         let output = self.ask(
             self.session(&format!("{} --version", quoted(&program))).stdin(Stdio::null()),

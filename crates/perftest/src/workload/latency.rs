@@ -31,14 +31,22 @@ pub(super) struct Pings {
     awaited: Option<u32>,
     /// Whether the send loop sleeps until another thread has received the answer.
     is_waiting: bool,
-    /// Whether the first answer of this size has come; it is not counted.
-    warmed_up: bool,
+    /// The first answer of this size, which is counted only if no other comes.
+    warm_up: Option<WarmUp>,
     /// Answers to pings that are no longer waited for.
     pub(super) stale: u64,
     /// Answers that seem to come before their ping.
     pub(super) skewed: u64,
     intervals: Option<SharedOutput>,
     pub(super) cpu: CpuMeter,
+}
+
+/// An answer to a ping.
+struct WarmUp {
+    seq_num: u32,
+    /// When the ping was sent.
+    timestamp: u64,
+    round_trip_ns: u64,
 }
 
 impl PingBook {
@@ -51,7 +59,7 @@ impl PingBook {
             scheduled_latency: None,
             awaited: None,
             is_waiting: false,
-            warmed_up: false,
+            warm_up: None,
             stale: 0,
             skewed: 0,
             intervals,
@@ -69,7 +77,7 @@ impl PingBook {
         pings.latency = latency;
         pings.scheduled_latency = scheduled_latency;
         pings.awaited = None;
-        pings.warmed_up = false;
+        pings.warm_up = None;
         pings.stale = 0;
         pings.skewed = 0;
         pings.cpu = CpuMeter::start();
@@ -133,28 +141,39 @@ impl Pings {
             self.skewed += 1;
             return true;
         };
-        if !std::mem::replace(&mut self.warmed_up, true) {
+        if self.warm_up.is_none() {
+            self.warm_up = Some(WarmUp { seq_num: sample.seq_num, timestamp: sample.timestamp, round_trip_ns });
             if let Some(output) = &self.intervals {
                 output.lock().begin(Quantity::Latency, self.data_len);
             }
             return true;
         }
-        self.record(sample, round_trip_ns);
-        true
-    }
-
-    fn record(&mut self, sample: &Sample<'_>, round_trip_ns: u64) {
-        let latency_ns = round_trip_ns / 2;
-        self.latency.record(latency_ns);
-        if let Some((schedule, recorder)) = &mut self.scheduled_latency {
-            let sent = MonotonicNs(sample.timestamp);
-            recorder.record(sent.since_ns(schedule.due(sample.seq_num.into())) + latency_ns);
-        }
+        let latency_ns = self.record(sample.seq_num, sample.timestamp, round_trip_ns);
         if let Some(output) = &self.intervals {
             let cpu_percent = self.cpu.interval_percent();
             let interval = LatencyInterval { latency_ns, so_far: self.latency.moments(), cpu_percent };
             output.lock().latency_interval(self.data_len, &interval);
         }
+        true
+    }
+
+    /// Ends a size: an answer that stayed the only one counts, although it was meant as a warm-up. Returns whether it does.
+    pub(super) fn count_a_lone_answer(&mut self) -> bool {
+        let is_alone = self.latency.moments().count() == 0;
+        let Some(first) = self.warm_up.take().filter(|_| is_alone) else { return false };
+        self.record(first.seq_num, first.timestamp, first.round_trip_ns);
+        true
+    }
+
+    /// Returns the latency.
+    fn record(&mut self, seq_num: u32, timestamp: u64, round_trip_ns: u64) -> u64 {
+        let latency_ns = round_trip_ns / 2;
+        self.latency.record(latency_ns);
+        if let Some((schedule, recorder)) = &mut self.scheduled_latency {
+            let sent = MonotonicNs(timestamp);
+            recorder.record(sent.since_ns(schedule.due(seq_num.into())) + latency_ns);
+        }
+        latency_ns
     }
 }
 
@@ -196,6 +215,21 @@ mod tests {
         let pings = book.lock();
         let moments = pings.latency.moments();
         assert_eq!((moments.count(), moments.min(), moments.max()), (2, 500, 1_000));
+    }
+
+    #[test]
+    fn the_first_answer_is_recorded_if_no_other_comes() {
+        let book = book();
+        assert!(!book.lock().count_a_lone_answer());
+        book.lock().on_pong(&pong(0, 1_000), MonotonicNs(9_000), false);
+        assert!(book.lock().count_a_lone_answer());
+        assert_eq!((count(&book), book.lock().latency.moments().max()), (1, 4_000));
+
+        book.begin(100, None, 0);
+        book.lock().on_pong(&pong(0, 1_000), MonotonicNs(9_000), false);
+        book.lock().on_pong(&pong(1, 1_000), MonotonicNs(2_000), false);
+        assert!(!book.lock().count_a_lone_answer());
+        assert_eq!((count(&book), book.lock().latency.moments().max()), (1, 500));
     }
 
     #[test]

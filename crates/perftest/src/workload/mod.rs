@@ -20,6 +20,7 @@ use crate::error::Error;
 use crate::messaging::Messaging;
 use crate::output::Output;
 use crate::plan::{Role, TestPlan, TransportKind};
+use crate::terminal::message;
 
 /// Runs one side of a test to its end, and prints its results. What was measured before an error has been printed
 /// when this returns.
@@ -124,5 +125,5 @@ impl SharedOutput {
 
 /// Prints a line about the course of the test.
 fn status(line: &str) {
-    eprintln!("{line}");
+    message(line);
 }

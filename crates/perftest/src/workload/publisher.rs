@@ -23,6 +23,7 @@ use crate::plan::{OVERHEAD_LEN, PublisherPlan, TestPlan};
 use crate::recorder::LatencyRecorder;
 use crate::selftest;
 use crate::wire::WireSpan;
+use crate::wording::{counted, was};
 
 /// How often the end of the test is sent at most.
 const FINISHED_ATTEMPTS: u32 = 50;
@@ -413,7 +414,8 @@ impl<M: Messaging> PublisherRun<'_, M> {
     }
 
     fn report(&mut self, data_len: usize, sent: &Sent, pacer: &Pacer, cut_short: bool) -> Result<(), Error> {
-        let pings = self.book.lock();
+        let mut pings = self.book.lock();
+        let is_lone_answer = pings.count_a_lone_answer();
         let measures_latency = self.publisher.id == 0;
         let result = SideResult {
             side: Side::Publisher,
@@ -440,6 +442,7 @@ impl<M: Messaging> PublisherRun<'_, M> {
         };
         let (stale, skewed) = (pings.stale, pings.skewed);
         drop(pings);
+        let answers = result.latency.as_ref().map_or(0, |latency| latency.count);
         let mut output = self.output.lock();
         if measures_latency {
             let serialization = serialization::measure(&self.payload, data_len, self.publisher.serialization_rounds);
@@ -450,6 +453,11 @@ impl<M: Messaging> PublisherRun<'_, M> {
         output.record(&result);
         drop(output);
         remark(sent, stale, skewed, &result);
+        if is_lone_answer {
+            status(
+                "The latency is that of one ping, the first, which is otherwise a warm-up. Lower -latencyCount for more pings.",
+            );
+        }
         if self.publisher.low_resolution_clock && sent.samples > 0 {
             let one_way_us = sent.duration_ns as f64 / 2e3 / sent.samples as f64;
             status(&format!(
@@ -457,13 +465,8 @@ impl<M: Messaging> PublisherRun<'_, M> {
                 sent.samples
             ));
         }
-        let answers = result.latency.as_ref().map_or(0, |latency| latency.count);
-        if measures_latency && answers == 0 && !self.publisher.latency_test {
-            status("No latency was measured: fewer than two pings were answered. Lower -latencyCount for more pings.");
-        }
-        if !cut_short && (sent.samples == 0 || (self.publisher.latency_test && answers == 0)) {
-            let text = format!("{} samples of {data_len} bytes were sent, and no ping was answered.", sent.samples);
-            return dumped.and(Err(Error::NoData(text)));
+        if !cut_short && (sent.samples == 0 || (measures_latency && answers == 0)) {
+            return dumped.and(Err(no_data(data_len, sent)));
         }
         dumped
     }
@@ -482,18 +485,30 @@ impl Sent {
     }
 }
 
+/// Why a size has no result.
+fn no_data(data_len: usize, sent: &Sent) -> Error {
+    let (samples, pings) = (counted(sent.samples, "sample"), counted(sent.pings, "ping"));
+    Error::NoData(format!(
+        "No latency was measured: {samples} of {data_len} bytes and {pings} were sent, and no ping was answered."
+    ))
+}
+
 fn remark(sent: &Sent, stale: u64, skewed: u64, result: &SideResult) {
     if sent.dropped > 0 {
-        status(&format!("{} samples found the send buffer full and were dropped.", sent.dropped));
+        status(&format!(
+            "{} {} dropped because the send buffer was full.",
+            counted(sent.dropped, "sample"),
+            was(sent.dropped)
+        ));
     }
     if sent.unanswered > 0 {
-        status(&format!("{} pings were not answered in time.", sent.unanswered));
+        status(&format!("{} {} not answered in time.", counted(sent.unanswered, "ping"), was(sent.unanswered)));
     }
     if stale > 0 {
-        status(&format!("{stale} answers came too late, or were not meant for this test, and were ignored."));
+        status(&format!("{} ignored: too late, or of another test.", counted(stale, "answer")));
     }
     if skewed > 0 {
-        status(&format!("Clock skew suspected: {skewed} answers seem to have come before their ping."));
+        status(&format!("Clock skew suspected: {} arrived before the ping was sent.", counted(skewed, "answer")));
     }
     let delay = result.send.as_ref().and_then(|send| send.delay.as_ref());
     if let Some(delay) = delay.filter(|delay| delay.count > 0) {

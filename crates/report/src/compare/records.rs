@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use super::{Block, CONFIDENCE, FEWEST_BLOCKS, FEWEST_REPETITIONS, Ratio, Verdict, median};
+use super::ratio::{Block, CONFIDENCE, EQUIVALENCE, FEWEST_BLOCKS, FEWEST_REPETITIONS, Ratio, Verdict, median};
 use crate::record::{Measurement, Record, Role, Test};
 use crate::stats::LatencyResult;
 
@@ -63,7 +63,7 @@ pub struct Compared {
 impl Metric {
     const ALL: [Self; 3] = [Self::LatencyP50, Self::LatencyP99, Self::SamplesPerS];
 
-    /// The value of one measurement; `None` where it has none, or too few samples for one.
+    /// The value of one measurement; `None` where it has none, or too few samples above the percentile.
     pub fn of(self, measurement: &Measurement) -> Option<f64> {
         let latency = match measurement.test {
             Test::Latency => measurement.publisher.latency.as_ref(),
@@ -162,7 +162,7 @@ struct Key {
     metric: Metric,
 }
 
-/// A kind of run, in the order in which they are told.
+/// A kind of run, in the order of the lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Ordered(Test);
 
@@ -253,7 +253,7 @@ fn interleaved(record: &Record) -> Vec<Compared> {
     compared
 }
 
-/// One line per comparison, and what to keep in mind.
+/// One line per comparison, then what limits their meaning.
 pub fn render(compared: &[Compared]) -> String {
     let mut text = String::new();
     for one in compared {
@@ -261,34 +261,57 @@ pub fn render(compared: &[Compared]) -> String {
     }
     let judged = compared.iter().filter(|one| one.verdict != Verdict::TooFew).count();
     let few = compared.len() - judged;
-    if judged > 1 {
-        let by_chance = (1.0 - CONFIDENCE) * judged as f64;
-        let _ = writeln!(
-            text,
-            "\n{judged} comparisons at {:.0} %: about {by_chance:.1} of them would differ by chance alone.",
-            CONFIDENCE * 100.0
-        );
+    if let Some(note) = multiplicity(judged) {
+        let _ = writeln!(text, "\n{note}");
     }
     if few > 0 {
+        let comparisons = if few == 1 { "comparison has" } else { "comparisons have" };
         let _ = writeln!(
             text,
-            "\n{few} comparisons rest on too few runs for a verdict: it takes {FEWEST_BLOCKS} blocks or pairs, or \
-             {FEWEST_REPETITIONS} repetitions of separate records (--blocks, --repetitions)."
+            "\n{few} {comparisons} too few runs for a verdict: a verdict takes {FEWEST_BLOCKS} blocks or pairs, or \
+             {FEWEST_REPETITIONS} repetitions of separate records (--blocks, --repetitions). 'at N %' is the share of \
+             intervals of so few runs that hold the true ratio."
         );
     }
     if compared.iter().any(|one| one.pairing == Pairing::Separate) {
         text.push_str(
-            "\nThe records were measured separately: a machine that changed between them looks like a difference. \
-             'perftest ab' lets both take turns.\n",
+            "\nThe records were measured separately: a change of the machine between them looks like a difference. \
+             'perftest ab' runs both in turns.\n",
         );
     }
     if compared.iter().any(|one| one.verdict == Verdict::ControlFailed) {
         text.push_str(
-            "\nA control found a difference between A and A. Something else uses the machine, or its clock rate \
-             changes; 'perftest doctor' tells what to look at.\n",
+            "\nA control shows a difference between A and A. Other processes use the machine, or its clock rate \
+             changes; 'perftest doctor' lists the causes that it can see.\n",
         );
     }
     text
+}
+
+/// How many of so many verdicts to expect by chance; `None` of fewer than two.
+pub(crate) fn multiplicity(verdicts: usize) -> Option<String> {
+    let by_chance = (1.0 - CONFIDENCE) * verdicts as f64;
+    (verdicts > 1).then(|| {
+        format!(
+            "{verdicts} comparisons at {:.0} %: without any true difference, about {by_chance:.1} of them would show one by \
+             chance.",
+            CONFIDENCE * 100.0
+        )
+    })
+}
+
+/// A verdict for readers; `is_better_when_lower` is a property of what was compared.
+pub(crate) fn verdict_text(ratio: &Ratio, verdict: Verdict, is_better_when_lower: bool) -> String {
+    let percent = (ratio.median - 1.0).abs() * 100.0;
+    let worth = if (verdict == Verdict::Lower) == is_better_when_lower { "better" } else { "worse" };
+    let differences = ratio.interval.map_or_else(String::new, |interval| format!(" ({})", interval.percent_text()));
+    match verdict {
+        Verdict::NotShown => format!("no difference shown{differences}"),
+        Verdict::Equivalent => format!("equivalent within {:.0} %{differences}", EQUIVALENCE * 100.0),
+        Verdict::TooFew => "too few runs".into(),
+        Verdict::ControlFailed => "no verdict, the control failed".into(),
+        Verdict::Lower | Verdict::Higher => format!("{worth} by {percent:.1} %"),
+    }
 }
 
 fn line(one: &Compared) -> String {
@@ -297,7 +320,13 @@ fn line(one: &Compared) -> String {
         Test::Throughput => "throughput",
         Test::OpenLoop => "open loop",
     };
-    let interval = |ratio: &Ratio| format!("{:.3} [{:.3}, {:.3}]", ratio.median, ratio.low, ratio.high);
+    let interval = |ratio: &Ratio| match ratio.interval {
+        Some(interval) => {
+            let coverage = interval.coverage_text();
+            format!("{:.3} [{:.3}, {:.3}]{coverage}", ratio.median, interval.low, interval.high)
+        }
+        None => format!("{:.3}", ratio.median),
+    };
     let mut text = format!(
         "{} -> {}, {test} {}, {} B: {} -> {}, ratio {} of {}",
         one.series_a,
@@ -312,15 +341,7 @@ fn line(one: &Compared) -> String {
     if let Some(control) = &one.control {
         let _ = write!(text, ", A/A {} of {}", interval(control), control.count);
     }
-    let lower = one.verdict == Verdict::Lower;
-    let percent = (one.ratio.median - 1.0).abs() * 100.0;
-    let worth = if lower == one.metric.is_better_when_lower() { "better" } else { "worse" };
-    let verdict = match one.verdict {
-        Verdict::NoDifference => "no difference".into(),
-        Verdict::TooFew => "too few runs".into(),
-        Verdict::ControlFailed => "no verdict, the control failed".into(),
-        Verdict::Lower | Verdict::Higher => format!("{worth} by {percent:.1} %"),
-    };
+    let verdict = verdict_text(&one.ratio, one.verdict, one.metric.is_better_when_lower());
     format!("{text}: {verdict}")
 }
 

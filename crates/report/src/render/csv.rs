@@ -57,9 +57,10 @@ const COLUMNS: [&str; 49] = [
     "cut_short",
 ];
 
-/// A heading line, then one line per measurement, as RFC 4180 writes them. Latency is one way: half of a round trip, in an
-/// open loop from when each sample was due. Counts and rates of samples are those of the first subscriber; processor time is
-/// that of all processes, memory that of the largest. A cell is empty where the record does not tell.
+/// A heading line, then one line per measurement, as RFC 4180 writes them. Latency is one way: half a round trip of a
+/// ping-pong; in an open loop from when each sample was due. A percentile above the median is empty where fewer than ten
+/// samples lie above it. Counts and rates of samples are those of the first subscriber; processor time is
+/// that of all processes, memory that of the largest. A cell is empty where the record does not say.
 pub fn csv(sources: &[Source]) -> String {
     let mut text = line(COLUMNS.iter().map(|name| (*name).to_owned()));
     for source in sources {
@@ -146,16 +147,20 @@ fn case_cells(case: Option<&Case>) -> Vec<String> {
 
 fn latency_cells(latency: Option<&LatencyResult>) -> Vec<String> {
     let of = |pick: fn(&LatencyResult) -> u64| optional(latency.map(pick));
+    let percentile = |fraction: f64| {
+        let latency = latency.filter(|latency| latency.supports(fraction));
+        optional(latency.map(|latency| latency.value_at(fraction)))
+    };
     vec![
         of(|latency| latency.count),
         optional(latency.map(|latency| format!("{:.1}", latency.mean_ns))),
         optional(latency.map(|latency| format!("{:.1}", latency.std_ns))),
         of(|latency| latency.min_ns),
         of(|latency| latency.p50_ns),
-        of(|latency| latency.p90_ns),
-        of(|latency| latency.p99_ns),
-        of(|latency| latency.value_at(0.999)),
-        of(|latency| latency.p99_99_ns),
+        percentile(0.9),
+        percentile(0.99),
+        percentile(0.999),
+        percentile(0.9999),
         of(|latency| latency.max_ns),
     ]
 }
@@ -196,6 +201,8 @@ mod tests {
         assert!(lines.iter().all(|line| line.len() == COLUMNS.len()), "{text}");
         let cell = |name: &str| lines[1][COLUMNS.iter().position(|column| *column == name).unwrap()];
         assert_eq!(["series", "test", "data_len_bytes", "latency_p50_ns"].map(cell), ["raw", "latency", "32", "3000"]);
+        let percentiles = ["latency_p90_ns", "latency_p99_ns", "latency_p99.99_ns"].map(cell);
+        assert_eq!(percentiles, ["3000", "", ""], "a hundred samples hold no 99th percentile");
         assert_eq!(["samples_per_s", "lost", "rate_per_s", "cpu_us_per_sample"].map(cell), ["1000.0", "0", "", ""]);
     }
 

@@ -1,17 +1,17 @@
-//! What a record holds besides ping-pong and throughput: open loops, searches, what was used, whether payloads were checked.
+//! What a record holds besides ping-pong and throughput: open loops, searches, resources, checks of payloads.
 
 use std::fmt::Write;
 
-use super::html::escape;
-use super::{grouped, microseconds};
+use super::columns::percentile;
+use super::markup::escape;
+use crate::numbers::{grouped, microseconds};
 use crate::record::{Measurement, Record, SearchResult, SideResult, Test};
-use crate::stats::LatencyResult;
 
 const LOAD_HEADINGS: [&str; 12] = [
     "bytes",
     "series",
-    "asked/s",
-    "left/s",
+    "offered/s",
+    "sent/s",
     "lost",
     "unanswered",
     "intended p50",
@@ -81,9 +81,9 @@ fn loads(record: &Record) -> Option<Section> {
     let rows: Vec<_> = record.measurements.iter().filter_map(load_row).collect();
     section(
         "Open loop",
-        "Round trips in microseconds, of samples on an absolute schedule: from when each was due, which is what a user \
-         sees, and from when it left, which leaves out what the sender's own waiting held up. A value marked * rests on \
-         fewer than ten samples above it",
+        "Round trips in microseconds, of samples on an absolute schedule: from when each was due (intended), which is what \
+         a user sees, and from when it was sent (actual), which leaves out the sender's own delay (behind). * fewer than \
+         ten samples lie above this percentile",
         &LOAD_HEADINGS,
         rows,
     )
@@ -108,11 +108,6 @@ fn load_row(measurement: &Measurement) -> Option<Vec<String>> {
         percentile(actual, 0.99),
         delay.map_or_else(|| "-".into(), |delay| percentile(delay, 0.99)),
     ])
-}
-
-fn percentile(latency: &LatencyResult, fraction: f64) -> String {
-    let mark = if latency.supports(fraction) { "" } else { "*" };
-    format!("{}{mark}", microseconds(latency.value_at(fraction) as f64))
 }
 
 fn searches(record: &Record) -> Option<Section> {
@@ -143,8 +138,8 @@ fn resources(record: &Record) -> Option<Section> {
     }
     section(
         "What the processes used",
-        "Processor time of all threads as a share of one core, most resident memory, switches of threads, page faults, and \
-         datagrams that the kernel dropped for lack of room",
+        "Processor time of all threads as a share of one core, peak resident memory, context switches, page faults, and \
+         datagrams that the kernel dropped because a socket buffer was full",
         &USE_HEADINGS,
         rows,
     )
@@ -171,7 +166,7 @@ fn use_row(measurement: &Measurement, name: &str, side: &SideResult) -> Option<V
     ])
 }
 
-/// What was done with payloads, of all open loops that say; the others have theirs by series.
+/// Whether payloads were written and checked in open loops; other tests say it by series.
 fn payload_line(record: &Record) -> Option<String> {
     let uses: Vec<_> = record
         .measurements
@@ -221,6 +216,7 @@ mod tests {
     use super::*;
     use crate::example;
     use crate::record::{Interval, PayloadUse, ProbeOutcome, ResourceUse, SearchStep};
+    use crate::stats::LatencyResult;
 
     fn record() -> Record {
         let mut record = example::record();

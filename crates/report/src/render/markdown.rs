@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use super::{grouped, microseconds};
-use crate::compare::Ratio;
+use crate::compare::{CONFIDENCE, Interval, Ratio};
+use crate::numbers::{count_text, grouped, microseconds};
 use crate::record::{Header, Record, Series, Test};
 use crate::table::{Row, Source, Table};
 use crate::versus::{Measure, Versus, to_floor};
@@ -11,15 +11,15 @@ use crate::versus::{Measure, Versus, to_floor};
 /// What a README says before and after the tables that it has from a record.
 pub const MARKS: [&str; 2] = ["<!-- measured -->", "<!-- measured: end -->"];
 
-/// Latency and throughput by size, a line for each series, with ratios to the floor and where the true ones lie. What moves samples
-/// without the network has tables of its own.
+/// Latency and throughput by size, a line for each series, with ratios to the floor and their confidence intervals. Series that
+/// move samples without the network have tables of their own.
 ///
 /// Of one record, whose cases differ in series, size and test only: others would share a cell.
 pub fn markdown(record: &Record) -> String {
     let sources = [Source { name: String::new(), record: record.clone() }];
     let table = Table::of_all(&sources);
     let ratios = to_floor(&table);
-    let mut text = introduction(record);
+    let mut text = introduction(record, &ratios);
     let latency: Cell<'_> = &|row| Some(format!("{} µs", microseconds(row.latency.as_ref()?.p50_ns.median)));
     let rate: Cell<'_> = &|row| {
         let throughput = row.throughput.as_ref().filter(|_| row.rate_per_s.is_none())?;
@@ -53,7 +53,7 @@ pub fn between_marks(document: &str, text: &str) -> Option<String> {
 /// What a cell holds of a row, without its ratio.
 type Cell<'a> = &'a dyn Fn(&Row) -> Option<String>;
 
-fn introduction(record: &Record) -> String {
+fn introduction(record: &Record, ratios: &[Versus<'_>]) -> String {
     let Header { created_utc, repetitions, measurement_ms, version, .. } = &record.header;
     let host = &record.host;
     let day = created_utc.split('T').next().unwrap_or_default();
@@ -63,11 +63,33 @@ fn introduction(record: &Record) -> String {
         name => format!(", a virtual machine ({name})"),
     };
     format!(
-        "Measured on {day} with version {version}: {cpu}, {} cores{hypervisor}, {}; {repetitions} repetitions of {measurement_ms} ms each, in \
-         turns. Medians; in brackets the ratio to raw UDP, and where the true one lies with 95 % confidence.\n",
-        host.cores,
+        "Measured on {day} with version {version}: {cpu}, {}{hypervisor}, {}; {} of {measurement_ms} ms each, in turns. \
+         {}\n",
+        count_text(u32::try_from(host.cores).unwrap_or(u32::MAX), "core", "cores"),
         kernel_release(&host.kernel),
+        count_text(*repetitions, "repetition", "repetitions"),
+        caption(record, ratios),
     )
+}
+
+/// What a cell holds, as true for all of them: intervals of few repetitions say what they cover, and one has none.
+fn caption(record: &Record, ratios: &[Versus<'_>]) -> String {
+    let Some(floor) = record.header.series.iter().find(|series| series.floor) else { return "Medians.".into() };
+    let mut coverages: Vec<Option<f64>> =
+        ratios.iter().map(|one| one.ratio.interval.map(|interval| interval.coverage)).collect();
+    coverages.sort_unstable_by(|left, right| left.partial_cmp(right).unwrap_or(std::cmp::Ordering::Equal));
+    coverages.dedup();
+    let percent = CONFIDENCE * 100.0;
+    let interval = match coverages[..] {
+        [] => return "Medians.".into(),
+        [None] => String::new(),
+        [Some(CONFIDENCE)] => format!(" and its {percent:.0} % confidence interval"),
+        [None, Some(CONFIDENCE)] => {
+            format!(" and its {percent:.0} % confidence interval where there are enough repetitions")
+        }
+        _ => format!(" and its confidence interval, {percent:.0} % where the cell names no other"),
+    };
+    format!("Medians; in parentheses the median ratio to {} in the same repetition{interval}.", floor.label)
 }
 
 /// Name and release, without the machine.
@@ -116,7 +138,9 @@ fn series_table(
 }
 
 fn bracket(ratio: &Ratio) -> String {
-    format!(" ({:.2}; {:.2}–{:.2})", ratio.median, ratio.low, ratio.high)
+    let interval =
+        |interval: Interval| format!("; {:.2}–{:.2}{}", interval.low, interval.high, interval.coverage_text());
+    format!(" ({:.2}{})", ratio.median, ratio.interval.map_or_else(String::new, interval))
 }
 
 /// Each reason once.
@@ -154,7 +178,34 @@ mod tests {
         let rates: Vec<_> = text.lines().filter(|line| line.contains("/s")).collect();
         assert_eq!(rates.len(), 2, "{text}");
         assert!(rates[1].contains("500/s") && rates[1].contains("(0.50; "), "{rates:?}");
-        assert!(text.contains("3 repetitions"), "{text}");
+        assert!(text.contains("3 repetitions of 100 ms") && dds.contains(" at 75 %)"), "{text}");
+        assert!(text.contains("confidence interval, 95 % where the cell names no other."), "{text}");
+    }
+
+    fn with_repetitions(repetitions: u32) -> String {
+        let mut record = example::record();
+        let template: Vec<_> = record.measurements.iter().filter(|one| one.repetition == 0).cloned().collect();
+        record.header.repetitions = repetitions;
+        record.measurements = (0..repetitions)
+            .flat_map(|repetition| {
+                template.iter().map(move |one| crate::record::Measurement { repetition, ..one.clone() })
+            })
+            .collect();
+        markdown(&record)
+    }
+
+    #[test]
+    fn one_repetition_has_no_interval_and_the_caption_promises_none() {
+        let text = with_repetitions(1);
+        assert!(text.contains("; 1 repetition of 100 ms") && text.contains("6.00 µs (2.00) |"), "{text}");
+        assert!(!text.contains("interval"), "{text}");
+    }
+
+    #[test]
+    fn six_repetitions_have_the_interval_that_the_caption_names() {
+        let text = with_repetitions(6);
+        assert!(text.contains("in the same repetition and its 95 % confidence interval.\n"), "{text}");
+        assert!(text.contains("6.00 µs (2.00; 2.00–2.00) |"), "{text}");
     }
 
     #[test]

@@ -2,34 +2,17 @@
 
 use std::fmt::Write;
 
-use super::{grouped, load_text, microseconds};
-use crate::stats::Spread;
-use crate::table::{Row, Source, Table};
+use super::columns::{
+    Column, FLOOR_NOTE, MARK, MARK_NOTE, SPREAD_NOTE, case_columns, latency_columns, latency_note, throughput_columns,
+};
+use super::load::load_text;
+use crate::numbers::grouped;
+use crate::table::{Row, Source, Table, case_beside};
 
-const HEADINGS: [&str; 15] = [
-    "bytes",
-    "series",
-    "min",
-    "p50",
-    "±%",
-    "p90",
-    "p99",
-    "p99.99",
-    "max",
-    "x floor",
-    "samples/s",
-    "±%",
-    "Mbit/s",
-    "lost %",
-    "x floor",
-];
-const CASE_HEADINGS: [&str; 8] =
-    ["rate/s", "pub:sub", "topics", "delivery", "reliability", "publishing", "type", "wait"];
-
-/// One aligned table of what was measured, open loops and searches, what was skipped, and what lowers the worth of it.
+/// One aligned table of what was measured, open loops and searches, what was skipped, and what limits the numbers.
 ///
-/// Latencies are in microseconds, one way; rates as received; `x floor` is the ratio to the floor of the same size, of the
-/// median latency and, in the last column, of the rate.
+/// Latencies are in microseconds, one way; rates as received. Conditions that hold for all rows are said once above the table.
+/// A column is left out where no row has a value, or each percentile in it has too few samples above it.
 pub fn text(sources: &[Source]) -> String {
     let table = Table::of_all(sources);
     // An open loop without a campaign has a table of its own, with both starts of its latencies.
@@ -39,7 +22,7 @@ pub fn text(sources: &[Source]) -> String {
         text += &load_text(&source.record);
         text += &skipped_text(source);
         for (what, labels) in source.record.payloads() {
-            let _ = write!(text, "\nPayloads {what}: {}\n", labels.join(", "));
+            let _ = write!(text, "\nPayloads {what}: {}\n", labels.join("; "));
         }
     }
     for doubt in table.doubts() {
@@ -49,48 +32,80 @@ pub fn text(sources: &[Source]) -> String {
 }
 
 fn rows_text(sources: &[Source], rows: &[&Row]) -> String {
-    let with_case = rows.iter().any(|row| row.case.is_some());
-    let mut lines: Vec<Vec<String>> = vec![HEADINGS.map(String::from).to_vec()];
-    lines.extend(rows.iter().map(|row| cells(row)));
-    if with_case {
-        let cases =
-            std::iter::once(CASE_HEADINGS.map(String::from).to_vec()).chain(rows.iter().map(|row| case_cells(row)));
-        lines.iter_mut().zip(cases).for_each(|(line, case)| line.extend(case));
-    }
+    let of =
+        |heading: &str, cell: &dyn Fn(&Row) -> Option<String>| Column::of(heading, rows.iter().copied(), cell).kept();
+    let mut columns =
+        vec![of("bytes", &|row| Some(row.data_len.to_string())), of("series", &|row| Some(row.label.clone())).named()];
+    columns.extend(latency_columns(rows));
+    columns.extend(throughput_columns(rows, &grouped));
+    let (conditions, constants) = case_columns(rows);
+    columns.extend(conditions);
     if sources.len() > 1 {
-        let name = |row: &&Row| sources.get(row.record).map_or_else(String::new, |source| source.name.clone());
-        let names = std::iter::once("record".to_owned()).chain(rows.iter().map(name));
-        lines.iter_mut().zip(names).for_each(|(line, name)| line.push(name));
+        let name = |row: &Row| sources.get(row.record).map(|source| source.name.clone());
+        columns.push(of("record", &name).named());
     }
-    let columns = lines[0].len();
-    let widths: Vec<usize> =
-        (0..columns).map(|column| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0)).collect();
+    columns.retain(Column::is_shown);
+
+    let mut text = String::new();
+    let throughput = if rows.iter().any(|row| row.throughput.is_some()) { "Throughput as received." } else { "" };
+    let notes = format!("{} {throughput}", latency_note(rows));
+    for line in [notes.trim(), constants.as_str()].into_iter().filter(|line| !line.is_empty()) {
+        let _ = writeln!(text, "{line}");
+    }
+    text.push('\n');
+    push_columns(&mut text, rows, &columns);
+    push_notes(&mut text, &columns);
+    text
+}
+
+/// A heading line, then a line for each row. Rows of several series are in blocks of one size and case.
+fn push_columns(text: &mut String, rows: &[&Row], columns: &[Column]) {
+    const UNKNOWN: &str = "-";
+    let cell =
+        |column: &Column, row: usize| column.cells.get(row).cloned().flatten().unwrap_or_else(|| UNKNOWN.to_owned());
+    let widths: Vec<usize> = columns
+        .iter()
+        .map(|column| {
+            let cells = (0..rows.len()).map(|row| cell(column, row).chars().count());
+            cells.chain([column.heading.chars().count()]).max().unwrap_or(0)
+        })
+        .collect();
+    push_line(text, columns, &widths, |column| column.heading.clone());
     let several_series = rows.iter().any(|row| row.series != rows[0].series);
-    let mut text = String::from("Latency in microseconds, one way (half a round trip); throughput as received.\n\n");
     let mut last = None;
-    for (index, line) in lines.iter().enumerate() {
-        let block = index.checked_sub(1).map(|row| (rows[row].data_len, &rows[row].case));
+    for (index, row) in rows.iter().enumerate() {
+        let block = Some((row.data_len, case_beside(row, rows)));
         if several_series && block != last && last.is_some() {
             text.push('\n');
         }
         last = block;
-        push_line(&mut text, line, &widths);
+        push_line(text, columns, &widths, |column| cell(column, index));
     }
-    text
 }
 
-fn case_cells(row: &Row) -> Vec<String> {
-    let Some(case) = &row.case else { return vec!["-".into(); CASE_HEADINGS.len()] };
-    vec![
-        case.rate_per_s.map_or_else(|| "unpaced".into(), |rate| rate.to_string()),
-        format!("{}:{}", case.publishers, case.subscribers),
-        case.topics.to_string(),
-        case.delivery.to_string(),
-        case.reliability.to_string(),
-        case.publishing.to_string(),
-        case.data_type.clone(),
-        case.wait.map_or_else(|| "-".into(), |wait| wait.to_string()),
-    ]
+fn push_line(text: &mut String, columns: &[Column], widths: &[usize], cell: impl Fn(&Column) -> String) {
+    for (index, (column, width)) in columns.iter().zip(widths).enumerate() {
+        if index > 0 {
+            text.push_str("  ");
+        }
+        let cell = cell(column);
+        let padding = " ".repeat(width.saturating_sub(cell.chars().count()));
+        let (before, after) = if column.is_name { ("", &*padding) } else { (&*padding, "") };
+        let _ = write!(text, "{before}{cell}{after}");
+    }
+    text.truncate(text.trim_end().len());
+    text.push('\n');
+}
+
+/// What the headings and marks of these columns stand for.
+fn push_notes(text: &mut String, columns: &[Column]) {
+    let has = |heading: &str| columns.iter().any(|column| column.heading == heading);
+    let is_marked = columns.iter().flat_map(|column| &column.cells).flatten().any(|cell| cell.ends_with(MARK));
+    let notes = [(has("x floor"), FLOOR_NOTE), (has("±%"), SPREAD_NOTE), (is_marked, MARK_NOTE)];
+    let shown: Vec<&str> = notes.into_iter().filter(|(applies, _)| *applies).map(|(_, note)| note).collect();
+    if !shown.is_empty() {
+        let _ = write!(text, "\n{}\n", shown.join("\n"));
+    }
 }
 
 fn skipped_text(source: &Source) -> String {
@@ -111,64 +126,6 @@ pub fn json(table: &Table) -> serde_json::Result<String> {
     serde_json::to_string_pretty(table)
 }
 
-fn cells(row: &Row) -> Vec<String> {
-    let mut cells = vec![row.data_len.to_string(), row.label.clone()];
-    match &row.latency {
-        None => cells.extend(vec!["-".into(); 8]),
-        Some(latency) => {
-            let mark = if latency.merged.supports(0.9999) { "" } else { "*" };
-            cells.extend([
-                microseconds(latency.merged.min_ns as f64),
-                microseconds(latency.p50_ns.median),
-                spread_text(&latency.p50_ns),
-                microseconds(latency.merged.p90_ns as f64),
-                microseconds(latency.merged.p99_ns as f64),
-                format!("{}{mark}", microseconds(latency.merged.p99_99_ns as f64)),
-                microseconds(latency.merged.max_ns as f64),
-                ratio_text(latency.ratio_to_floor),
-            ]);
-        }
-    }
-    match &row.throughput {
-        None => cells.extend(vec!["-".into(); 5]),
-        Some(throughput) => cells.extend([
-            grouped(throughput.samples_per_s.median),
-            spread_text(&throughput.samples_per_s),
-            grouped(throughput.mbit_per_s.median),
-            format!("{:.2}", throughput.lost_percent),
-            ratio_text(throughput.ratio_to_floor),
-        ]),
-    }
-    cells
-}
-
-fn spread_text(spread: &Spread) -> String {
-    format!("{:.0}", spread.relative_half_width() * 100.0)
-}
-
-fn ratio_text(ratio: Option<f64>) -> String {
-    ratio.map_or_else(|| "-".into(), |ratio| format!("{ratio:.2}"))
-}
-
-fn push_line(text: &mut String, cells: &[String], widths: &[usize]) {
-    for (column, (cell, width)) in cells.iter().zip(widths).enumerate() {
-        if column > 0 {
-            text.push_str("  ");
-        }
-        // Names begin at the left, numbers end at the right.
-        let padding = " ".repeat(width - cell.chars().count());
-        if column == 1 || column > HEADINGS.len() + 2 {
-            *text += cell;
-            *text += &padding;
-        } else {
-            *text += &padding;
-            *text += cell;
-        }
-    }
-    text.truncate(text.trim_end().len());
-    text.push('\n');
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,18 +136,19 @@ mod tests {
         assert_eq!(
             text(&[Source { name: String::new(), record: example::record() }]),
             "\
-Latency in microseconds, one way (half a round trip); throughput as received.
+Latency in microseconds, one way: half a round trip. Throughput as received.
 
-bytes  series           min   p50  ±%   p90   p99  p99.99   max  x floor  samples/s  ±%  Mbit/s  lost %  x floor
-   32  raw UDP         3.00  4.00  25  5.00  5.00   5.00*  5.00     1.00      1,000   0       0    0.00     1.00
-   32  DDS <reliable>  6.00  8.00  25  10.0  10.0   10.0*  10.0     2.00        500   0       0    1.96     0.50
+bytes  series           min   p50  ±%   p90   max  x floor  samples/s  ±%  Mbit/s  lost %  x floor
+   32  raw UDP         3.00  4.00  25  5.00  5.00     1.00      1,000   0       0    0.00     1.00
+   32  DDS <reliable>  6.00  8.00  25  10.0  10.0     2.00        500   0       0    1.96     0.50
 
- 1024  raw UDP         3.00  4.00  25  5.00  5.00   5.00*  5.00     1.00      1,000   0       8    0.00     1.00
- 1024  DDS <reliable>  6.00  8.00  25  10.0  10.0   10.0*  10.0     2.00        500   0       4    1.96     0.50
+ 1024  raw UDP         3.00  4.00  25  5.00  5.00     1.00      1,000   0       8    0.00     1.00
+ 1024  DDS <reliable>  6.00  8.00  25  10.0  10.0     2.00        500   0       4    1.96     0.50
 
-Repetitions differ by more than ±15 % in 4 latencies and 0 rates. Something else used the machine, or the measurements are too short.
+x floor: the median, over the repetitions, of the ratio to the floor in the same repetition.
+±%: half the distance between the smallest and the largest repetition, as a share of their median.
 
-4 of 4 values of p99.99, marked with *, rest on fewer than ten samples above them.
+Repetitions differ by more than ±15 % in 4 latencies and 0 rates: other processes used the machine, or the measurements are too short.
 "
         );
     }
@@ -201,10 +159,10 @@ Repetitions differ by more than ±15 % in 4 latencies and 0 rates. Something els
         let text = text(&sources);
         let heading = text.lines().find(|line| line.trim_start().starts_with("bytes")).unwrap();
         assert!(
-            heading
-                .ends_with("rate/s  pub:sub  topics  delivery      reliability  publishing    type       wait  record"),
+            heading.ends_with("rate/s  pub:sub  delivery      reliability  publishing    type       record"),
             "{heading}"
         );
+        assert!(text.contains("All rows: 1 topic.\n"), "{text}");
         let row = |line: &&str| line.contains("Cyclone DDS") && line.contains(" 300 ") && line.contains("1:3");
         assert!(text.lines().filter(row).all(|line| line.ends_with("one") || line.ends_with("two")));
         assert!(text.lines().any(|line| row(&line)), "{text}");
@@ -214,6 +172,54 @@ Repetitions differ by more than ±15 % in 4 latencies and 0 rates. Something els
     #[test]
     fn json_can_be_read_back() {
         let document: serde_json::Value = serde_json::from_str(&json(&Table::of(&example::record())).unwrap()).unwrap();
-        assert_eq!(document["rows"][1]["latency"]["ratio_to_floor"], 2.0);
+        let ratio = document["rows"][1]["latency"]["ratio_to_floor"].as_f64().unwrap();
+        assert!((ratio - 2.0).abs() < 1e-12);
+    }
+
+    fn of(record: crate::record::Record) -> String {
+        text(&[Source { name: String::new(), record }])
+    }
+
+    #[test]
+    fn one_repetition_has_no_spread() {
+        let mut record = example::record();
+        record.measurements.retain(|measurement| measurement.repetition == 0);
+        let text = of(record);
+        assert!(!text.contains('±') && text.contains("4 of 4 rows were measured once"), "{text}");
+    }
+
+    /// Measurements of so few samples that no percentile has ten above it.
+    #[test]
+    fn a_column_of_percentiles_that_are_all_thin_is_left_out_and_single_ones_are_marked() {
+        let mut record = example::record();
+        for measurement in &mut record.measurements {
+            if let Some(latency) = &mut measurement.publisher.latency {
+                latency.count = 3;
+                latency.histogram = vec![(latency.p50_ns, 3)];
+            }
+        }
+        let thin = of(record.clone());
+        let heading = |text: &str| text.lines().find(|line| line.starts_with("bytes")).unwrap().to_owned();
+        assert!(heading(&thin).contains("min    p50  ±%   max"), "{thin}");
+        assert!(thin.contains("4.00*") && thin.contains(MARK_NOTE), "the median is kept, and marked: {thin}");
+
+        let latency = record.measurements[0].publisher.latency.as_mut().unwrap();
+        latency.count = 200;
+        latency.histogram = vec![(3_000, 190), (3_500, 10)];
+        latency.max_ns = 3_500;
+        let mixed = of(record);
+        assert!(heading(&mixed).contains("p50  ±%    p90   max"), "{mixed}");
+        assert!(mixed.contains("3.00   25") || mixed.contains("10.0*"), "{mixed}");
+    }
+
+    #[test]
+    fn latency_of_a_schedule_is_not_called_half_a_round_trip() {
+        let mut record = example::campaign();
+        record
+            .measurements
+            .retain(|one| one.case.as_ref().is_some_and(|case| case.delivery != crate::record::Delivery::TwoHosts));
+        let text = of(record);
+        let first = text.lines().next().unwrap();
+        assert!(first.starts_with("Latency in microseconds, one way: from when each sample was due"), "{first}");
     }
 }

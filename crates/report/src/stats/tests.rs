@@ -76,15 +76,22 @@ fn merging_equals_measuring_together() {
 fn a_percentile_needs_ten_values_above_it() {
     let thousand: Vec<u64> = (0..1000).collect();
     let thousand = result(&thousand);
-    assert!(thousand.supports(0.99));
-    assert!(!thousand.supports(0.9999));
+    assert!(thousand.supports(0.99) && thousand.supports(0.9));
+    assert!(!thousand.supports(0.999) && !thousand.supports(0.9999));
+    assert_eq!(thousand.largest_supported(), Some(0.99));
+    let hundred: Vec<u64> = (0..100).collect();
+    assert!(result(&hundred).supports(0.9) && !result(&hundred).supports(0.99));
+    let eight: Vec<u64> = (0..8).collect();
+    assert!(!result(&eight).supports(0.5));
+    assert_eq!(result(&eight).largest_supported(), None);
 }
 
 #[test]
 fn spread_of_repetitions() {
-    assert_eq!(Spread::of([3.0, 1.0, 2.0]), Some(Spread { median: 2.0, min: 1.0, max: 3.0 }));
+    assert_eq!(Spread::of([3.0, 1.0, 2.0]), Some(Spread { median: 2.0, min: 1.0, max: 3.0, count: 3 }));
     assert_eq!(Spread::of([1.0, 2.0]).unwrap().median, 1.5);
-    assert_eq!(Spread::of([9.0, 10.0, 11.0]).unwrap().relative_half_width(), 0.1);
+    assert_eq!(Spread::of([9.0, 10.0, 11.0]).unwrap().relative_half_width(), Some(0.1));
+    assert_eq!(Spread::of([9.0]).unwrap().relative_half_width(), None, "one repetition has no spread");
 }
 
 /// The value at index floor(n × fraction) of the sorted values.

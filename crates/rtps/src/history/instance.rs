@@ -85,6 +85,14 @@ impl Owner {
     }
 }
 
+/// The place of an instance in the list of those that a new one may replace.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Links {
+    pub(super) is_listed: bool,
+    pub(super) previous: Option<u32>,
+    pub(super) next: Option<u32>,
+}
+
 /// One instance in a reader's cache.
 #[derive(Debug)]
 pub(super) struct Instance {
@@ -111,6 +119,8 @@ pub(super) struct Instance {
     pub(super) samples: u32,
     pub(super) head: Option<u32>,
     pub(super) tail: Option<u32>,
+    /// Its place among the instances that a new one may replace.
+    pub(super) links: Links,
     /// Marks instances already dealt with by the selection under way.
     pub(super) visited: u64,
     /// While ranking: samples of this instance seen so far, and the generation of the newest.
@@ -137,6 +147,7 @@ impl Instance {
             samples: 0,
             head: None,
             tail: None,
+            links: Links::default(),
             visited: 0,
             ranked: 0,
             newest_ranked: 0,

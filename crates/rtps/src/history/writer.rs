@@ -414,6 +414,24 @@ impl WriterHistory {
         self.unlink_oldest(key, next);
     }
 
+    /// Notes that the instance is no longer registered, without writing a change that says so.
+    pub fn unregister(&mut self, instance: &KeyHash) {
+        let is_held = match self.instance_entry_of(instance) {
+            None => return,
+            Some(entry) => {
+                entry.registered = false;
+                entry.samples > 0
+            }
+        };
+        if !is_held {
+            self.instances.remove(instance);
+        }
+    }
+
+    fn instance_entry_of(&mut self, instance: &KeyHash) -> Option<&mut Instance> {
+        if *instance == KeyHash::NIL { Some(&mut self.keyless) } else { self.instances.get_mut(instance) }
+    }
+
     /// The oldest change of an instance is gone; `next` is its oldest now.
     fn unlink_oldest(&mut self, key: KeyHash, next: SequenceNumber) {
         self.live -= 1;

@@ -58,7 +58,7 @@ impl Participant {
 
     /// Something came from a participant: addresses that it names of the sending host are its own, not somebody else's. Says
     /// whether anything follows from that.
-    pub(super) fn note_source(&mut self, now: Instant, prefix: GuidPrefix, source: SocketAddr) -> bool {
+    pub(super) fn record_source_address(&mut self, now: Instant, prefix: GuidPrefix, source: SocketAddr) -> bool {
         let ip = source.ip().to_canonical();
         let Some(remote) = self.remotes.get_mut(&prefix) else { return false };
         if !remote.show(ip) || !remote.names(ip, &self.config.addresses.paths) {

@@ -173,27 +173,27 @@ impl Participant {
                 Ok(guid) if guid.prefix == sender => {
                     self.remove_participant(rx.now, rx.wall, sender, LostReason::Left);
                 }
-                Ok(_) => self.note(sender, Fault::Forged),
-                Err(_) => self.note(sender, Fault::DiscoveryMalformed),
+                Ok(_) => self.count_fault(sender, Fault::Forged),
+                Err(_) => self.count_fault(sender, Fault::DiscoveryMalformed),
             }
             return;
         }
         let Payload::Data(payload) = data.payload else {
-            self.note(sender, Fault::DiscoveryMalformed);
+            self.count_fault(sender, Fault::DiscoveryMalformed);
             return;
         };
         let Ok(mut found) = ParticipantData::parse(payload, envelope.vendor) else {
-            self.note(sender, Fault::DiscoveryMalformed);
+            self.count_fault(sender, Fault::DiscoveryMalformed);
             return;
         };
         self.place_on_link(rx.source, &mut found);
         if found.prefix != sender {
-            self.note(sender, Fault::Forged);
+            self.count_fault(sender, Fault::Forged);
             return;
         }
         let other_domain = found.domain.is_some_and(|domain| domain != self.config.domain);
         if other_domain || found.domain_tag != self.config.domain_tag {
-            self.note(sender, Fault::ForeignDomain);
+            self.count_fault(sender, Fault::ForeignDomain);
             return;
         }
         if self.ignored.contains(&found.guid()) {
@@ -260,7 +260,7 @@ impl Participant {
             }
         }
         if self.remotes.len() >= PARTICIPANTS_MAX && !self.evict_silent_participant(rx) {
-            self.note(found.prefix, Fault::NoRoom);
+            self.count_fault(found.prefix, Fault::NoRoom);
             return;
         }
         let prefix = found.prefix;

@@ -113,18 +113,18 @@ impl Participant {
     }
 
     /// Something of this participant is dropped.
-    pub(super) fn note(&mut self, prefix: GuidPrefix, fault: Fault) {
+    pub(super) fn count_fault(&mut self, prefix: GuidPrefix, fault: Fault) {
         let drops = self.remotes.get_mut(&prefix).map_or(&mut self.unknown_drops, |remote| &mut remote.drops);
         *drops.of(fault) += 1;
     }
 
-    pub(super) fn note_dropped(&mut self, from: GuidPrefix, reason: DropReason) {
+    pub(super) fn count_dropped(&mut self, from: GuidPrefix, reason: DropReason) {
         match reason {
             DropReason::Header(_) => self.not_rtps += 1,
-            DropReason::Malformed => self.note(from, Fault::Malformed),
-            DropReason::HeaderExtension => self.note(from, Fault::HeaderExtension),
-            DropReason::InlineQos => self.note(from, Fault::InlineQos),
-            DropReason::Protected => self.note(from, Fault::Protected),
+            DropReason::Malformed => self.count_fault(from, Fault::Malformed),
+            DropReason::HeaderExtension => self.count_fault(from, Fault::HeaderExtension),
+            DropReason::InlineQos => self.count_fault(from, Fault::InlineQos),
+            DropReason::Protected => self.count_fault(from, Fault::Protected),
         }
     }
 }

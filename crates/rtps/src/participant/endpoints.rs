@@ -128,7 +128,7 @@ impl Participant {
 
     pub(super) fn handle_builtin(&mut self, rx: &Reception<'_>, envelope: &Envelope, input: &Input<'_>) {
         let from = envelope.from;
-        self.note_source(rx.now, from.prefix, rx.source);
+        self.record_source_address(rx.now, from.prefix, rx.source);
         if from.entity == EntityId::SPDP_WRITER {
             if let Input::Data(meta, data) = input {
                 self.handle_announcement(rx, envelope, meta, data);
@@ -143,7 +143,7 @@ impl Participant {
             self.verify(rx.now, from.prefix);
         }
         if !self.builtin.handle(rx, envelope, input) {
-            self.note(from.prefix, Fault::NoSuchEndpoint);
+            self.count_fault(from.prefix, Fault::NoSuchEndpoint);
         }
     }
 
@@ -187,7 +187,7 @@ impl Participant {
         if guid.prefix == sender {
             self.remove_remote_endpoint(now, wall, guid);
         } else {
-            self.note(sender, Fault::Forged);
+            self.count_fault(sender, Fault::Forged);
         }
     }
 
@@ -289,11 +289,11 @@ impl Participant {
     fn take_message(&mut self, sample: &Selected) {
         let prefix = sample.info.writer.prefix;
         let Ok(message) = ParticipantMessageData::parse(&sample.payload) else {
-            self.note(prefix, Fault::DiscoveryMalformed);
+            self.count_fault(prefix, Fault::DiscoveryMalformed);
             return;
         };
         if message.prefix != prefix {
-            self.note(prefix, Fault::Forged);
+            self.count_fault(prefix, Fault::Forged);
             return;
         }
         let kind = match message.kind {

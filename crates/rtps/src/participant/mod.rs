@@ -407,7 +407,7 @@ impl<D: FnMut(&Reception<'_>, Delivery, &Input<'_>)> Receive for Demultiplexer<'
             return;
         }
         if !self.participant.unreached.is_empty() && self.participant.unreached.contains(&from.prefix) {
-            self.concerns_discovery |= self.participant.note_source(self.rx.now, from.prefix, self.rx.source);
+            self.concerns_discovery |= self.participant.record_source_address(self.rx.now, from.prefix, self.rx.source);
         }
         let is_for_all = to == EntityId::UNKNOWN && input.is_for_reader();
         let sole = self.sole.filter(|(writer, _)| *writer == from && is_for_all);
@@ -416,14 +416,14 @@ impl<D: FnMut(&Reception<'_>, Delivery, &Input<'_>)> Receive for Demultiplexer<'
             &named[..]
         } else if to != EntityId::UNKNOWN {
             if envelope.is_addressed && !self.participant.has_endpoint(to) {
-                self.participant.note(from.prefix, Fault::NoSuchEndpoint);
+                self.participant.count_fault(from.prefix, Fault::NoSuchEndpoint);
                 return;
             }
             &named[..]
         } else if is_for_all {
             self.participant.routes.get(&from).map_or(&[][..], Vec::as_slice)
         } else {
-            self.participant.note(from.prefix, Fault::NoSuchEndpoint);
+            self.participant.count_fault(from.prefix, Fault::NoSuchEndpoint);
             return;
         };
         if let [reader] = recipients
@@ -441,6 +441,6 @@ impl<D: FnMut(&Reception<'_>, Delivery, &Input<'_>)> Receive for Demultiplexer<'
 
     fn dropped(&mut self, from: GuidPrefix, _: VendorId, reason: DropReason) {
         self.inputs += 1;
-        self.participant.note_dropped(from, reason);
+        self.participant.count_dropped(from, reason);
     }
 }

@@ -168,7 +168,7 @@ impl Domain {
     }
 
     /// Sends and delivers until nobody has anything to say.
-    fn settle(&mut self) {
+    fn run_until_idle(&mut self) {
         for _ in 0..1000 {
             let mut fresh = vec![];
             for (host, participant) in &mut self.participants {
@@ -205,12 +205,12 @@ impl Domain {
     fn tick(&mut self) {
         let (now, wall) = (self.now, self.wall());
         self.participants.values_mut().for_each(|p| p.handle_timeout(now, wall));
-        self.settle();
+        self.run_until_idle();
     }
 
     fn run(&mut self, span: Span) {
         let end = self.now + span;
-        self.settle();
+        self.run_until_idle();
         while let Some(at) = self.participants.values().filter_map(Participant::poll_timeout).min()
             && at <= end
         {
@@ -221,20 +221,20 @@ impl Domain {
     }
 
     fn events(&mut self, host: u32) -> Vec<ParticipantEvent> {
-        self.settle();
+        self.run_until_idle();
         self.events.remove(&host).unwrap_or_default()
     }
 
     fn put_writer(&mut self, host: u32, data: PublicationData) {
         let (now, wall) = (self.now, self.wall());
         self.at(host).put_writer(now, wall, data);
-        self.settle();
+        self.run_until_idle();
     }
 
     fn put_reader(&mut self, host: u32, data: SubscriptionData) {
         let (now, wall) = (self.now, self.wall());
         self.at(host).put_reader(now, wall, data);
-        self.settle();
+        self.run_until_idle();
     }
 
     /// What `host` has sent to `other` alone.

@@ -26,9 +26,9 @@ impl Reader {
         }
         proxy.next_preemptive_acknack = None;
         if heartbeat.liveliness {
-            self.note_alive(rx.now, index);
+            self.renew_liveliness(rx.now, index);
         }
-        if !self.note_available(rx, index, heartbeat.first, heartbeat.last) {
+        if !self.update_available(rx, index, heartbeat.first, heartbeat.last) {
             return;
         }
         let Some(proxy) = self.writers.get_mut(index) else { return };
@@ -44,7 +44,7 @@ impl Reader {
     }
 
     /// What a writer has. `false` of one that does not repair: that is none of the reader's business.
-    pub(super) fn note_available(
+    pub(super) fn update_available(
         &mut self,
         rx: &Reception<'_>,
         index: usize,
@@ -58,8 +58,8 @@ impl Reader {
         }
         proxy.tolerance.fade();
         proxy.announced.raise(last.min(SequenceNumber::LAST), rx.now, proxy.tolerance);
-        self.give_up_below(rx, index, first);
-        self.settle_memory(index);
+        self.declare_lost_below(rx, index, first);
+        self.update_memory_charge(index);
         true
     }
 
@@ -98,18 +98,18 @@ impl Reader {
         for number in gap.list.iter() {
             proxy.reassembly.forget(number, &mut self.pool);
         }
-        self.pass_gap(rx, index);
+        self.advance_past_gap(rx, index);
     }
 
     /// Goes on behind what will never come.
-    pub(super) fn pass_gap(&mut self, rx: &Reception<'_>, index: usize) {
+    pub(super) fn advance_past_gap(&mut self, rx: &Reception<'_>, index: usize) {
         self.drain(rx.now, rx.wall, index);
         if let Some(proxy) = self.writers.get_mut(index) {
             let next = proxy.next;
-            proxy.note_arrival(rx.now, next.previous());
+            proxy.record_arrival(rx.now, next.previous());
             proxy.reassembly.forget_below(next, &mut self.pool);
         }
-        self.settle_memory(index);
+        self.update_memory_charge(index);
     }
 
     /// Whether [`Self::poll_transmit`] has anything to hand over.
@@ -137,7 +137,7 @@ impl Reader {
     }
 
     /// The writer no longer has anything before `first`: what has not come by now is lost.
-    fn give_up_below(&mut self, rx: &Reception<'_>, index: usize, first: SequenceNumber) {
+    fn declare_lost_below(&mut self, rx: &Reception<'_>, index: usize, first: SequenceNumber) {
         loop {
             self.drain(rx.now, rx.wall, index);
             let Some(proxy) = self.writers.get_mut(index) else { return };
@@ -154,7 +154,7 @@ impl Reader {
             let lost = until.distance_from(from).saturating_sub(proxy.irrelevant_between(from, until));
             proxy.next = until;
             proxy.reassembly.forget_below(until, &mut self.pool);
-            self.note_lost(lost, SampleLostReason::NoLongerHeld);
+            self.report_lost(lost, SampleLostReason::NoLongerHeld);
         }
     }
 
@@ -189,7 +189,7 @@ impl Reader {
         proxy.answer_at = None;
         proxy.schedule_pause(now);
         if let Some(first) = first_asked {
-            proxy.note_asked(first, last_asked);
+            proxy.record_request(first, last_asked);
             proxy.asked = Some(match asked_lately {
                 // What was asked for lately stays asked for: two stretches in turn would be asked for again and again.
                 Some(lately) => Asked { at: now, last: lately.last.max(last_asked), ..lately.starting_at(first, now) },

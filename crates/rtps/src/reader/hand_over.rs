@@ -26,8 +26,8 @@ impl Reader {
             self.insert_fast(rx, index, number, meta.source_timestamp, payload.clone());
             return true;
         }
-        self.note_alive(rx.now, index);
-        self.note_started(rx, index, number);
+        self.renew_liveliness(rx.now, index);
+        self.start_at(rx, index, number);
         if !self.is_wanted(index, number) {
             // If it came in a message and waits, it does not come again from now on.
             let waiting = self.writers.get_mut(index).and_then(|proxy| proxy.out_of_order.get_mut(&number));
@@ -36,7 +36,7 @@ impl Reader {
         }
         let sample = OutOfOrderSample { at: rx.now, meta, payload: payload.clone(), is_handed_over: true };
         self.accept(rx.now, rx.wall, index, number, sample);
-        self.settle_memory(index);
+        self.update_memory_charge(index);
         self.writers.get(index).is_some_and(|proxy| !proxy.info.reliable || proxy.is_resolved(number))
     }
 
@@ -59,7 +59,7 @@ impl Reader {
         if let Some(proxy) = self.writers.get_mut(index) {
             proxy.next_preemptive_acknack = None;
         }
-        self.note_available(rx, index, first, last);
+        self.update_available(rx, index, first, last);
         true
     }
 
@@ -99,11 +99,11 @@ impl Reader {
         if !proxy.mark_irrelevant(first, below.previous()) {
             self.counters.no_room += 1;
         }
-        self.pass_gap(rx, index);
+        self.advance_past_gap(rx, index);
     }
 
     /// What is handed over comes in order, so that a reader that does not know where to start knows it now.
-    fn note_started(&mut self, rx: &Reception<'_>, index: usize, number: SequenceNumber) {
+    fn start_at(&mut self, rx: &Reception<'_>, index: usize, number: SequenceNumber) {
         let Some(proxy) = self.writers.get_mut(index).filter(|proxy| !proxy.started) else { return };
         proxy.next_preemptive_acknack = None;
         proxy.start(proxy.first_wanted(number));

@@ -68,27 +68,27 @@ impl Reader {
                 w.slot != slot
                     && w.held_bytes() > would_hold
                     && (!is_account_full || w.info.guid.prefix == prefix)
-                    && w.has_any_to_give_up()
+                    && w.has_evictable()
             });
             let victim = others.max_by_key(|w| w.held_bytes()).map_or(slot, |w| w.slot);
-            if !self.give_up_of(victim, if victim == slot { number } else { SequenceNumber::ZERO }) {
+            if !self.evict_waiting(victim, if victim == slot { number } else { SequenceNumber::ZERO }) {
                 self.counters.memory_limited += 1;
                 return false;
             }
         }
     }
 
-    fn give_up_of(&mut self, slot: WriterSlot, after: SequenceNumber) -> bool {
+    fn evict_waiting(&mut self, slot: WriterSlot, after: SequenceNumber) -> bool {
         let Some(index) = self.writers.iter().position(|w| w.slot == slot) else { return false };
         let Some(victim) = self.writers.get_mut(index) else { return false };
-        let is_given_up = victim.give_up_one(after, &mut self.pool);
+        let is_given_up = victim.evict_one(after, &mut self.pool);
         self.counters.memory_limited += u64::from(is_given_up);
-        self.settle_memory(index);
+        self.update_memory_charge(index);
         is_given_up
     }
 
     /// Brings the accounts up to what is held for one writer now.
-    pub(super) fn settle_memory(&mut self, index: usize) {
+    pub(super) fn update_memory_charge(&mut self, index: usize) {
         let Some(proxy) = self.writers.get_mut(index) else { return };
         let held = proxy.held_bytes();
         let charged = core::mem::replace(&mut proxy.charged, held);

@@ -277,7 +277,10 @@ impl Reader {
     /// What happened so far.
     #[must_use]
     pub const fn counters(&self) -> ReaderCounters {
-        ReaderCounters { filtered: self.counters.filtered.saturating_add(self.cache.held_in_vain()), ..self.counters }
+        ReaderCounters {
+            filtered: self.counters.filtered.saturating_add(self.cache.discarded_while_held()),
+            ..self.counters
+        }
     }
 
     /// What is held for the application.
@@ -323,7 +326,7 @@ impl Reader {
         let mut proxy = WriterProxy::new(writer, WriterSlot(self.next_slot), self.config.wants_history);
         self.next_slot = self.next_slot.wrapping_add(1);
         proxy.schedule_preemptive_acknack(now);
-        proxy.note_alive(now);
+        proxy.renew_liveliness(now);
         self.by_guid.insert(guid, self.writers.len());
         self.writers.push(proxy);
         self.events.push_back(ReaderEvent::WriterAlive(guid));
@@ -355,14 +358,14 @@ impl Reader {
     /// A writer has shown, by other means than data, that it is alive.
     pub fn writer_alive(&mut self, now: Instant, writer: Guid) {
         if let Some(index) = self.find(writer) {
-            self.note_alive(now, index);
+            self.renew_liveliness(now, index);
         }
     }
 
     /// A whole sample has come (RTPS 2.5 §8.3.8.2).
     pub fn handle_data(&mut self, rx: &Reception<'_>, writer: Guid, meta: SampleMeta, data: &Data<'_>) {
         let Some(index) = self.admit(writer) else { return };
-        self.note_alive(rx.now, index);
+        self.renew_liveliness(rx.now, index);
         let is_due = self.writers.get(index).is_some_and(|proxy| proxy.is_just_due(data.sequence_number));
         if !is_due && !self.is_wanted(index, data.sequence_number) {
             return;
@@ -370,7 +373,7 @@ impl Reader {
         let directed_elsewhere =
             meta.is_directed && data.inline_qos.is_some_and(|list| !InlineQos::is_directed_to(&list, self.config.guid));
         if meta.is_filtered || directed_elsewhere {
-            self.pass_over(rx, index, data.sequence_number);
+            self.skip_sample(rx, index, data.sequence_number);
             return;
         }
         let bytes = match data.payload {
@@ -383,14 +386,14 @@ impl Reader {
             return;
         }
         self.accept(rx.now, rx.wall, index, data.sequence_number, sample);
-        self.settle_memory(index);
+        self.update_memory_charge(index);
     }
 
     /// A piece of a sample has come (RTPS 2.5 §8.3.8.3).
     pub fn handle_data_frag(&mut self, rx: &Reception<'_>, writer: Guid, meta: SampleMeta, frag: &DataFrag<'_>) {
         let Some(index) = self.admit(writer) else { return };
         let number = frag.sequence_number;
-        self.note_alive(rx.now, index);
+        self.renew_liveliness(rx.now, index);
         if !self.is_wanted(index, number) {
             return;
         }
@@ -400,8 +403,8 @@ impl Reader {
             return;
         }
         let Some(proxy) = self.writers.get_mut(index) else { return };
-        proxy.note_overtaken_fragment(rx.now, frag);
-        proxy.note_arrival(rx.now, number);
+        proxy.record_overtaken_fragment(rx.now, frag);
+        proxy.record_arrival(rx.now, number);
         let room = Room {
             max_sample_bytes: self.config.max_sample_bytes,
             max_bytes: self.config.memory_per_writer,
@@ -419,13 +422,13 @@ impl Reader {
                 self.accept(rx.now, rx.wall, index, number, sample);
             }
             Err(Refused::Duplicate) => {
-                proxy.note_duplicate(number);
+                proxy.record_duplicate(number);
                 self.counters.duplicate_fragments += 1;
             }
             Err(Refused::Inconsistent) => self.counters.inconsistent_fragments += 1,
             Err(Refused::NoRoom) => self.counters.no_room += 1,
         }
-        self.settle_memory(index);
+        self.update_memory_charge(index);
     }
 
     /// Hands out samples, appending them to `out`; `take` removes them, else they count as read from now on. If samples
@@ -455,10 +458,10 @@ impl Reader {
     pub fn resume(&mut self, now: Instant, wall: Timestamp) {
         self.stalled = false;
         let released = self.cache.release_due(now, &mut self.pool);
-        self.note_released(released);
+        self.count_released(released);
         for index in 0..self.writers.len() {
             self.drain(now, wall, index);
-            self.settle_memory(index);
+            self.update_memory_charge(index);
         }
     }
 
@@ -502,7 +505,7 @@ impl Reader {
         self.check_liveliness(now, wall);
         let makes_room = self.cache.next_timeout().is_some_and(|at| at <= now);
         let released = self.cache.handle_timeout(now, &mut self.pool);
-        self.note_released(released);
+        self.count_released(released);
         let goes_on = self.stalled && (makes_room || released.samples > 0);
         if goes_on {
             self.resume(now, wall);
@@ -564,9 +567,9 @@ impl Reader {
         is_alone
     }
 
-    fn note_alive(&mut self, now: Instant, index: usize) {
+    fn renew_liveliness(&mut self, now: Instant, index: usize) {
         let Some(proxy) = self.writers.get_mut(index) else { return };
-        if (!proxy.info.liveliness_lease.is_infinite() || !proxy.alive) && proxy.note_alive(now) {
+        if (!proxy.info.liveliness_lease.is_infinite() || !proxy.alive) && proxy.renew_liveliness(now) {
             self.events.push_back(ReaderEvent::WriterAlive(proxy.info.guid));
         }
     }
@@ -608,7 +611,7 @@ impl Reader {
             return true;
         }
         if proxy.info.reliable {
-            proxy.note_duplicate(number);
+            proxy.record_duplicate(number);
             self.counters.duplicates += 1;
         } else {
             self.counters.late += 1;
@@ -666,15 +669,15 @@ impl Reader {
             let begun = proxy.reassembly.samples();
             proxy.reassembly.forget_below(number, &mut self.pool);
             let incomplete = (begun.saturating_sub(proxy.reassembly.samples()) as u64).min(missed);
-            self.note_lost(incomplete, SampleLostReason::Incomplete);
-            self.note_lost(missed.saturating_sub(incomplete), SampleLostReason::InTransit);
+            self.report_lost(incomplete, SampleLostReason::Incomplete);
+            self.report_lost(missed.saturating_sub(incomplete), SampleLostReason::InTransit);
             if let Err(refused) = self.deliver(now, wall, index, number, sample) {
                 self.pool.recycle(refused.payload);
             }
             return;
         }
-        proxy.note_overtaken(now, number);
-        proxy.note_arrival(now, number);
+        proxy.record_overtaken(now, number);
+        proxy.record_arrival(now, number);
         if number != proxy.next || !proxy.started {
             self.insert_out_of_order(index, number, sample);
             return;
@@ -712,7 +715,7 @@ impl Reader {
             if let Err(refused) = result {
                 // It was accepted before: room for it is not looked for again, and may be wanted by others by now.
                 proxy.put_back(number, refused);
-                self.settle_memory(index);
+                self.update_memory_charge(index);
                 self.stalled = true;
                 return;
             }
@@ -728,7 +731,7 @@ impl Reader {
     /// Keeps a sample until its turn, if there is room.
     fn insert_out_of_order(&mut self, index: usize, number: SequenceNumber, sample: OutOfOrderSample) {
         // What was just rebuilt is no longer charged for as such.
-        self.settle_memory(index);
+        self.update_memory_charge(index);
         if !self.make_room(index, number, sample.payload.held_bytes()) {
             self.pool.recycle(sample.payload);
             return;
@@ -738,7 +741,7 @@ impl Reader {
             self.counters.no_room += 1;
             self.pool.recycle(refused.payload);
         }
-        self.settle_memory(index);
+        self.update_memory_charge(index);
     }
 
     /// Puts a sample into the cache; gives it back when there is no room.
@@ -808,7 +811,7 @@ impl Reader {
     }
 
     /// A sample that arrived and is none of the application's business.
-    fn pass_over(&mut self, rx: &Reception<'_>, index: usize, number: SequenceNumber) {
+    fn skip_sample(&mut self, rx: &Reception<'_>, index: usize, number: SequenceNumber) {
         self.counters.filtered += 1;
         if let Some(proxy) = self.writers.get_mut(index) {
             proxy.mark_irrelevant(number, number);
@@ -817,14 +820,14 @@ impl Reader {
     }
 
     /// What came too soon was stored when it was due.
-    fn note_released(&mut self, released: Released) {
+    fn count_released(&mut self, released: Released) {
         self.counters.samples += released.samples;
         self.counters.bytes += released.bytes;
         self.data_available |= released.samples > 0;
         self.stalled |= released.is_blocked;
     }
 
-    fn note_lost(&mut self, samples: u64, reason: SampleLostReason) {
+    fn report_lost(&mut self, samples: u64, reason: SampleLostReason) {
         if samples == 0 {
             return;
         }

@@ -177,7 +177,7 @@ impl WriterProxy {
     }
 
     /// The writer was heard of. Says whether it had counted as dead.
-    pub(super) fn note_alive(&mut self, now: Instant) -> bool {
+    pub(super) fn renew_liveliness(&mut self, now: Instant) -> bool {
         self.alive_until = now + self.info.liveliness_lease;
         !core::mem::replace(&mut self.alive, true)
     }
@@ -268,17 +268,17 @@ impl WriterProxy {
         self.out_of_order_bytes.saturating_add(self.reassembly.bytes())
     }
 
-    /// Whether [`Self::give_up_one`] would find something.
-    pub(super) fn has_any_to_give_up(&self) -> bool {
+    /// Whether [`Self::evict_one`] would find something.
+    pub(super) fn has_evictable(&self) -> bool {
         if self.info.reliable {
-            self.newest_to_give_up(SequenceNumber::ZERO).is_some()
+            self.newest_evictable(SequenceNumber::ZERO).is_some()
         } else {
             self.reassembly.oldest().is_some()
         }
     }
 
     /// The newest after `number` that comes again when it is asked for.
-    fn newest_to_give_up(&self, number: SequenceNumber) -> Option<SequenceNumber> {
+    fn newest_evictable(&self, number: SequenceNumber) -> Option<SequenceNumber> {
         let waiting =
             self.out_of_order.iter().rev().find(|(_, sample)| !sample.is_handed_over).map(|(number, _)| *number);
         waiting.max(self.reassembly.newest()).filter(|newest| *newest > number)
@@ -286,13 +286,13 @@ impl WriterProxy {
 
     /// Throws something away to make room for `number`: the newest after it, for what comes last can best be asked for
     /// again; without repair the oldest that is incomplete, for it will hardly be completed. Says whether there was one.
-    pub(super) fn give_up_one(&mut self, number: SequenceNumber, pool: &mut BufferPool) -> bool {
+    pub(super) fn evict_one(&mut self, number: SequenceNumber, pool: &mut BufferPool) -> bool {
         if !self.info.reliable {
             let oldest = self.reassembly.oldest().filter(|oldest| *oldest != number);
             oldest.into_iter().for_each(|oldest| self.reassembly.forget(oldest, pool));
             return oldest.is_some();
         }
-        let Some(newest) = self.newest_to_give_up(number) else { return false };
+        let Some(newest) = self.newest_evictable(number) else { return false };
         match self.take_out_of_order(newest) {
             Some(sample) => pool.recycle(sample.payload),
             None => self.reassembly.forget(newest, pool),
@@ -336,7 +336,7 @@ impl WriterProxy {
     }
 
     /// Something asked for has come: that measures the way there and back.
-    pub(super) fn note_arrival(&mut self, now: Instant, number: SequenceNumber) {
+    pub(super) fn record_arrival(&mut self, now: Instant, number: SequenceNumber) {
         if let Some(asked) = &mut self.asked
             && (asked.first..=asked.last).contains(&number)
         {
@@ -352,40 +352,40 @@ impl WriterProxy {
 
     /// A new sample has come. If others had overtaken it and it was not asked for, that tells how late things may come
     /// that are not lost.
-    pub(super) fn note_overtaken(&mut self, now: Instant, number: SequenceNumber) {
+    pub(super) fn record_overtaken(&mut self, now: Instant, number: SequenceNumber) {
         if self.out_of_order.is_empty() && number > self.announced.newest() || number <= self.asked_until {
             return;
         }
         let successor = self.out_of_order.range(number..).next().map(|(_, sample)| now.since(sample.at));
         if let Some(late) = successor.max(self.announced.passed_since(number, now)) {
-            self.note_late(late);
+            self.record_late(late);
         }
     }
 
     /// The same for a fragment.
-    pub(super) fn note_overtaken_fragment(&mut self, now: Instant, frag: &DataFrag<'_>) {
+    pub(super) fn record_overtaken_fragment(&mut self, now: Instant, frag: &DataFrag<'_>) {
         if frag.sequence_number > self.asked_until
             && let Some(late) = self.reassembly.overtaken_since(frag, now)
         {
-            self.note_late(late);
+            self.record_late(late);
         }
     }
 
-    fn note_late(&mut self, late: Span) {
+    fn record_late(&mut self, late: Span) {
         // No longer than it would take to ask again.
-        self.tolerance.note_late(late, self.round_trip.patience(0, NACK_REPEAT_MIN, NACK_REPEAT_MAX));
+        self.tolerance.record_late(late, self.round_trip.patience(0, NACK_REPEAT_MIN, NACK_REPEAT_MAX));
     }
 
     /// Numbers from `first` to `last` are being asked for.
-    pub(super) fn note_asked(&mut self, first: SequenceNumber, last: SequenceNumber) {
+    pub(super) fn record_request(&mut self, first: SequenceNumber, last: SequenceNumber) {
         self.asked_once = (first > self.asked_until).then_some((first, last));
         self.asked_until = self.asked_until.max(last);
     }
 
     /// Something has come that had come before. If it was asked for only once, it had not been lost.
-    pub(super) fn note_duplicate(&mut self, number: SequenceNumber) {
+    pub(super) fn record_duplicate(&mut self, number: SequenceNumber) {
         if self.asked_once.take_if(|(first, last)| (*first..=*last).contains(&number)).is_some() {
-            self.tolerance.note_asked_in_vain(self.round_trip.estimate());
+            self.tolerance.record_unneeded_request(self.round_trip.estimate());
         }
     }
 

@@ -88,7 +88,7 @@ impl Reassembly {
         let index = match self.partials.binary_search_by_key(&frag.sequence_number, |p| p.sequence_number) {
             // A writer cuts anew when a reader comes that needs smaller messages: what came before is of no use then.
             Ok(index) if self.partials.get(index).is_some_and(|p| p.is_cut_differently(frag)) => {
-                self.give_up(index, pool);
+                self.abandon(index, pool);
                 self.start(index, now, frag, room, pool)?
             }
             Ok(index) => index,
@@ -166,14 +166,14 @@ impl Reassembly {
     /// Gives up everything before `number`.
     pub(super) fn forget_below(&mut self, number: SequenceNumber, pool: &mut BufferPool) {
         while self.partials.first().is_some_and(|p| p.sequence_number < number) {
-            self.give_up(0, pool);
+            self.abandon(0, pool);
         }
     }
 
     /// Gives up this sample.
     pub(super) fn forget(&mut self, number: SequenceNumber, pool: &mut BufferPool) {
         if let Ok(index) = self.partials.binary_search_by_key(&number, |p| p.sequence_number) {
-            self.give_up(index, pool);
+            self.abandon(index, pool);
         }
     }
 
@@ -221,7 +221,7 @@ impl Reassembly {
             if index == 0 && room.keep_newest || index == self.partials.len() && !room.keep_newest {
                 return Err(Refused::NoRoom);
             }
-            self.give_up(victim, pool);
+            self.abandon(victim, pool);
             if victim < index {
                 index -= 1;
             }
@@ -250,7 +250,7 @@ impl Reassembly {
         Ok(index)
     }
 
-    fn give_up(&mut self, index: usize, pool: &mut BufferPool) {
+    fn abandon(&mut self, index: usize, pool: &mut BufferPool) {
         if index < self.partials.len() {
             let partial = self.partials.remove(index);
             self.bytes = self.bytes.saturating_sub(partial.buffer.len());

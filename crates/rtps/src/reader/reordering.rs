@@ -24,7 +24,7 @@ impl Tolerance {
 
     /// Something came by itself, so much after it was seen to be missing. Nothing is waited for longer than `at_most`: what
     /// comes as late as that may have been sent late, as history is that some writers send after newer samples.
-    pub(super) fn note_late(&mut self, by: Span, at_most: Span) {
+    pub(super) fn record_late(&mut self, by: Span, at_most: Span) {
         if by.times(2) >= self.span {
             self.unneeded_for = 0;
         }
@@ -33,7 +33,7 @@ impl Tolerance {
     }
 
     /// What was asked for once came twice, so it was not lost: asking has to wait longer, a round trip at most.
-    pub(super) fn note_asked_in_vain(&mut self, round_trip: Span) {
+    pub(super) fn record_unneeded_request(&mut self, round_trip: Span) {
         self.unneeded_for = 0;
         let longer = self.span.times(2).max(REORDERING_MIN).min(round_trip.max(REORDERING_MIN));
         self.span = self.span.max(longer.min(NACK_REPEAT_MAX));
@@ -150,15 +150,15 @@ mod tests {
     #[test]
     fn a_stray_datagram_is_forgotten_and_a_steady_disorder_is_not() {
         let mut tolerance = Tolerance::default();
-        tolerance.note_late(Span::from_secs(100), Span::from_millis(10));
+        tolerance.record_late(Span::from_secs(100), Span::from_millis(10));
         assert_eq!(tolerance.span(), Span::from_millis(10));
         (0..2000).for_each(|_| tolerance.fade());
         assert_eq!(tolerance.span(), Span::ZERO);
-        tolerance.note_late(Span(800), Span(5000));
+        tolerance.record_late(Span(800), Span(5000));
         for n in 0..2000 {
             tolerance.fade();
             if n % 30 == 0 {
-                tolerance.note_late(Span(500), Span(5000));
+                tolerance.record_late(Span(500), Span(5000));
             }
         }
         assert_eq!(tolerance.span(), Span(1000));
@@ -167,9 +167,9 @@ mod tests {
     #[test]
     fn asking_in_vain_is_answered_by_more_time_up_to_a_round_trip() {
         let mut tolerance = Tolerance::default();
-        tolerance.note_asked_in_vain(Span::from_micros(350));
+        tolerance.record_unneeded_request(Span::from_micros(350));
         assert_eq!(tolerance.span(), REORDERING_MIN);
-        (0..5).for_each(|_| tolerance.note_asked_in_vain(Span::from_micros(350)));
+        (0..5).for_each(|_| tolerance.record_unneeded_request(Span::from_micros(350)));
         assert_eq!(tolerance.span(), Span::from_micros(350));
     }
 }

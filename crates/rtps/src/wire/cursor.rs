@@ -102,7 +102,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// What has not been read yet.
-    pub(super) const fn rest(&self) -> &'a [u8] {
+    pub(super) const fn remaining(&self) -> &'a [u8] {
         self.rest
     }
 

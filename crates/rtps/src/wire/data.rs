@@ -200,7 +200,7 @@ pub(super) fn split_fields(body: &[u8], endianness: Endianness, octets_min: u16)
         return Err(Fault::OctetsToInlineQos { stated });
     }
     let (fields, rest) =
-        front.rest().split_at_checked(usize::from(stated)).ok_or(Fault::OctetsToInlineQos { stated })?;
+        front.remaining().split_at_checked(usize::from(stated)).ok_or(Fault::OctetsToInlineQos { stated })?;
     Ok((Cursor::new(fields, endianness), rest))
 }
 

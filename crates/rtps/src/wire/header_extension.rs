@@ -102,7 +102,7 @@ impl<'a> HeaderExtension<'a> {
                 _ => Some(Checksum::Md5(fields.octets()?)),
             },
             parameters: match has(PARAMETERS) {
-                true => Some(ParameterList::parse_to_end(fields.rest(), endianness)?),
+                true => Some(ParameterList::parse_to_end(fields.remaining(), endianness)?),
                 false => None,
             },
         };

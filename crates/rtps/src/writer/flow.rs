@@ -81,7 +81,7 @@ impl Flow {
         in_flight.octets > 0 && in_flight.octets.saturating_add(len) > self.window && !may_follow
     }
 
-    pub(super) fn note_sent(&mut self, now: Instant, len: usize, anyone_answers: bool) {
+    pub(super) fn count_sent(&mut self, now: Instant, len: usize, anyone_answers: bool) {
         self.samples_since_asked = self.samples_since_asked.saturating_add(1);
         self.bytes_since_asked = self.bytes_since_asked.saturating_add(len);
         if anyone_answers && self.next_heartbeat.is_none() {
@@ -102,7 +102,7 @@ impl Flow {
         self.samples_since_asked > 0
     }
 
-    pub(super) fn note_asked(&mut self, now: Instant, patience: Span) {
+    pub(super) fn record_heartbeat(&mut self, now: Instant, patience: Span) {
         self.in_full_flow = self.has_sent_much();
         self.filled += u64::from(self.in_full_flow);
         self.is_owed = true;

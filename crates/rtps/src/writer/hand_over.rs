@@ -259,7 +259,7 @@ impl HandOverQueue {
         self.has_readers = readers.iter().any(ReaderProxy::is_handed_over);
         self.is_catching_up =
             readers.iter().any(|r| r.is_handed_over() && matches!(r.hand_over_state, HandOverState::CatchingUp(_)));
-        self.are_all_live = self.has_readers && readers.iter().all(|r| r.is_live() && !r.is_kept_for());
+        self.are_all_live = self.has_readers && readers.iter().all(|r| r.is_live() && !r.retains_unacknowledged());
     }
 }
 
@@ -299,7 +299,7 @@ impl Writer {
             self.counters.acknowledgements_ignored += 1;
             return;
         };
-        if reader.is_silent() && !reader.is_kept_for() {
+        if reader.is_silent() && !reader.retains_unacknowledged() {
             self.events.push_back(WriterEvent::ReaderActive(reader.info.guid));
         }
         if reader.info.reliable && reader.acknowledge(now, below.min(end)) {
@@ -362,7 +362,7 @@ impl Writer {
         self.regroup();
         self.reschedule(now);
         self.pump(now);
-        self.serve_or_note(now);
+        self.serve_or_defer(now);
     }
 
     /// The way to a matched reader.

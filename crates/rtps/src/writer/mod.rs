@@ -208,8 +208,8 @@ pub struct Writer {
     next_to_send: SequenceNumber,
     /// For readers that never acknowledge: everything before this was sent when samples were last let go of, and goes
     /// the next time.
-    kept_below: SequenceNumber,
-    let_go_at: Option<Instant>,
+    retained_below: SequenceNumber,
+    release_at: Option<Instant>,
     /// When late joiners that never acknowledge get more of the history.
     next_push: Option<Instant>,
     batch_bytes: usize,
@@ -245,8 +245,8 @@ impl Writer {
             flow: Flow::new(&config),
             backlog: Backlog::default(),
             next_to_send: SequenceNumber::FIRST,
-            kept_below: SequenceNumber::FIRST,
-            let_go_at: None,
+            retained_below: SequenceNumber::FIRST,
+            release_at: None,
             next_push: None,
             batch_bytes: 0,
             batch_deadline: None,
@@ -288,7 +288,7 @@ impl Writer {
         } else {
             self.deadline.forget(&instance);
         }
-        self.note_liveliness(now);
+        self.renew_liveliness(now);
         Ok(number)
     }
 
@@ -341,7 +341,7 @@ impl Writer {
 
     /// The application says that this writer is alive (MANUAL_BY_TOPIC): tells the readers.
     pub fn assert_liveliness(&mut self, now: Instant) {
-        self.note_liveliness(now);
+        self.renew_liveliness(now);
         self.hand_over.push_liveliness();
         if !self.group.has_readers || self.must_wait_to_assert() {
             return;
@@ -391,8 +391,8 @@ impl Writer {
         if proxy.info.reliable {
             // The association is opened by a heartbeat, also when there is nothing to send yet.
             proxy.owed_heartbeat = true;
-            if proxy.is_kept_for() {
-                self.let_go_at.get_or_insert(now + UNACKNOWLEDGED_KEEP);
+            if proxy.retains_unacknowledged() {
+                self.release_at.get_or_insert(now + UNACKNOWLEDGED_KEEP);
             }
         } else if history {
             proxy.push_from = Some(self.history.first());
@@ -431,7 +431,7 @@ impl Writer {
     /// Every change before this number is acknowledged by every reader that the writer waits for.
     #[must_use]
     pub fn acknowledged_below(&self) -> SequenceNumber {
-        acknowledged_below(&self.readers, self.end_of_waiting())
+        acknowledged_below(&self.readers, self.acknowledgeable_below())
     }
 
     /// Whether every reader that counts has acknowledged everything up to and including `number`.
@@ -444,7 +444,8 @@ impl Writer {
     /// Readers that never acknowledge positively are not asked.
     #[must_use]
     pub fn is_acknowledged_by_all(&self, number: SequenceNumber) -> bool {
-        let mut silent = self.readers.iter().filter(|r| r.info.reliable && r.is_silent() && !r.is_kept_for());
+        let mut silent =
+            self.readers.iter().filter(|r| r.info.reliable && r.is_silent() && !r.retains_unacknowledged());
         self.is_acknowledged(number) && silent.all(|r| r.acknowledged_below > number)
     }
 
@@ -505,8 +506,8 @@ impl Writer {
             self.liveliness_due = None;
             self.events.push_back(WriterEvent::LivelinessLost);
         }
-        if self.let_go_at.is_some_and(|at| at <= now) {
-            self.let_go(now);
+        if self.release_at.is_some_and(|at| at <= now) {
+            self.release_retained(now);
         }
         if self.next_push.is_some_and(|at| at <= now) {
             self.push_more(now);
@@ -525,7 +526,7 @@ impl Writer {
         sooner(&mut next, self.next_expiry, WriterTimer::Lifespan);
         sooner(&mut next, self.deadline.next_deadline(), WriterTimer::Deadline);
         sooner(&mut next, self.liveliness_due, WriterTimer::Liveliness);
-        sooner(&mut next, self.let_go_at, WriterTimer::Retention);
+        sooner(&mut next, self.release_at, WriterTimer::Retention);
         sooner(&mut next, self.next_push, WriterTimer::History);
         next
     }
@@ -538,14 +539,14 @@ impl Writer {
             return false;
         }
         core::mem::swap(self.packer.batch(), out);
-        self.note_leaving();
+        self.begin_sending();
         true
     }
 
     /// Takes a batch back that has been sent, so that its buffers can be used again.
     pub fn reclaim(&mut self, batch: &mut TransmitBatch) {
         batch.clear_into(&mut self.pool);
-        self.note_left();
+        self.end_sending();
     }
 
     /// The next event.
@@ -559,7 +560,7 @@ impl Writer {
     fn write_held(&mut self, now: Instant, change: Change) -> Result<SequenceNumber, (Full, Change)> {
         let fragment_size = self.plan(&change);
         let expires_at = now + self.config.lifespan;
-        let (readers, end) = (&self.readers, self.end_of_waiting());
+        let (readers, end) = (&self.readers, self.acknowledgeable_below());
         let acknowledged_below = || acknowledged_below(readers, end);
         let added = self.history.add(change, fragment_size, expires_at, acknowledged_below, &mut self.pool);
         let number = match added {
@@ -593,6 +594,9 @@ impl Writer {
     fn write_once(&mut self, now: Instant, change: Change) -> SequenceNumber {
         let fragment_size = self.plan(&change);
         let sequence_number = self.history.skip();
+        if change.kind.unregisters() {
+            self.history.unregister(&change.instance);
+        }
         self.next_to_send = sequence_number.next();
         if self.hand_over.has_readers {
             self.hand_over.push_once(sequence_number, &change);
@@ -608,7 +612,7 @@ impl Writer {
             };
             let len = change.payload.len();
             send_new(&mut self.packer, &self.group, &outgoing);
-            self.note_sent(now, len);
+            self.count_sent(now, len);
             self.finish_group_if_due(now, len);
         }
         if self.hand_over.has_readers {
@@ -623,7 +627,7 @@ impl Writer {
     /// Something has changed by which changes may be sent that could not before.
     fn pump(&mut self, now: Instant) {
         if self.only_queues() {
-            self.backlog.note_change();
+            self.backlog.clear_window_closed();
         } else {
             self.send_held(now, usize::MAX);
         }
@@ -644,7 +648,7 @@ impl Writer {
                 let len = change.payload.len();
                 // What is held bounds what is under way; only when that is much is it worth counting.
                 if self.flow.may_be_closed(self.history.bytes_held()) && self.flow.is_closed(self.in_flight(), len) {
-                    self.backlog.note_window_closed();
+                    self.backlog.set_window_closed();
                     break;
                 }
                 if is_handed {
@@ -652,7 +656,7 @@ impl Writer {
                 }
                 send_new(&mut self.packer, &self.group, &Outgoing::from(change));
                 self.next_to_send = change.sequence_number.next();
-                self.note_sent(now, len);
+                self.count_sent(now, len);
                 octets = octets.saturating_add(len);
                 last_len = len;
                 if self.config.asynchronous && self.config.batching.is_some() {
@@ -667,31 +671,31 @@ impl Writer {
             }
         }
         if self.next_to_send > first {
-            self.note_kept(now);
-            self.let_go_of_published();
+            self.start_retention(now);
+            self.release_published();
         }
         self.finish_group_if_due(now, last_len);
     }
 
     /// What was just sent is kept for a while for readers that never acknowledge.
-    fn note_kept(&mut self, now: Instant) {
-        if !self.readers.iter().any(ReaderProxy::is_kept_for) {
+    fn start_retention(&mut self, now: Instant) {
+        if !self.readers.iter().any(ReaderProxy::retains_unacknowledged) {
             return;
         }
-        for reader in self.readers.iter_mut().filter(|r| r.is_kept_for()) {
+        for reader in self.readers.iter_mut().filter(|r| r.retains_unacknowledged()) {
             reader.unanswered = 0;
         }
-        self.let_go_at.get_or_insert(now + UNACKNOWLEDGED_KEEP);
-        if self.history.bytes_between(self.kept_below, self.next_to_send) > UNACKNOWLEDGED_KEEP_BYTES / 2 {
-            self.let_go(now);
+        self.release_at.get_or_insert(now + UNACKNOWLEDGED_KEEP);
+        if self.history.bytes_between(self.retained_below, self.next_to_send) > UNACKNOWLEDGED_KEEP_BYTES / 2 {
+            self.release_retained(now);
         }
     }
 
-    fn note_sent(&mut self, now: Instant, len: usize) {
+    fn count_sent(&mut self, now: Instant, len: usize) {
         self.counters.samples_sent += 1;
         self.counters.bytes_sent += len as u64;
         self.batch_bytes += len;
-        self.flow.note_sent(now, len, self.any_repairs());
+        self.flow.count_sent(now, len, self.any_repairs());
     }
 
     fn finish_group_if_due(&mut self, now: Instant, last_len: usize) {
@@ -741,10 +745,10 @@ impl Writer {
         self.counters.heartbeats += 1;
         let mut patience = Span::ZERO;
         for reader in self.readers.iter_mut().filter(|r| r.counts() && r.is_messaged()) {
-            reader.note_asked(now, last);
+            reader.record_heartbeat(now, last);
             patience = patience.max(reader.patience());
         }
-        self.flow.note_asked(now, patience);
+        self.flow.record_heartbeat(now, patience);
     }
 
     /// The first and last change that can be had, as a heartbeat states them.
@@ -754,7 +758,8 @@ impl Writer {
 
     /// Whether somebody may ask for repair.
     fn any_repairs(&self) -> bool {
-        self.group.has_readers && self.readers.iter().any(|r| r.is_messaged() && (r.counts() || r.is_kept_for()))
+        self.group.has_readers
+            && self.readers.iter().any(|r| r.is_messaged() && (r.counts() || r.retains_unacknowledged()))
     }
 
     /// What is sent and not acknowledged, leaving aside history that late joiners still fetch.
@@ -770,7 +775,7 @@ impl Writer {
     /// Lets go of what everyone has, and tells.
     fn release_acknowledged(&mut self) {
         if !self.config.durable {
-            let kept = self.readers.iter().filter(|r| r.is_kept_for()).map(|r| r.acknowledged_below).min();
+            let kept = self.readers.iter().filter(|r| r.retains_unacknowledged()).map(|r| r.acknowledged_below).min();
             let below = self.acknowledged_below().min(self.next_to_send).min(kept.unwrap_or(self.next_to_send));
             self.history.remove_below(below, &mut self.pool);
         }
@@ -830,7 +835,7 @@ impl Writer {
             Group { has_readers, to: to.into(), asking: asking.into(), plain: plain.into(), max_message, qos_bytes };
     }
 
-    fn note_liveliness(&mut self, now: Instant) {
+    fn renew_liveliness(&mut self, now: Instant) {
         if !self.config.liveliness_lease.is_infinite() {
             self.liveliness_due = Some(now + self.config.liveliness_lease);
         }

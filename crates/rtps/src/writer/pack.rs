@@ -24,12 +24,15 @@ pub(super) const GAP_LEN: usize = 32;
 /// Key hash, status info and sentinel.
 const INSTANCE_STATE_LEN: usize = 32;
 
-/// The payload of one DATA_FRAG, so that a message with a time stamp and one fragment fills `max_message` octets.
+/// The payload of one DATA_FRAG, so that a message with an INFO_DST, a time stamp and one fragment has at most
+/// `max_message` bytes.
 ///
-/// Every message to all readers carries the time stamp. It has to with the first fragment, and fragments are of equal
-/// length: this way messages are too, which lets them leave as one train.
+/// Fragments of a sample are of equal length whether they go to every reader or to one. The latter needs an INFO_DST, because
+/// the participants of one process share an address and their readers may have the same entity id. Every message to all readers
+/// carries the time stamp, which the first fragment needs: this way the messages are of equal length too and leave as one
+/// GSO train.
 pub(super) const fn fragment_size(max_message: usize) -> u32 {
-    let overhead = Header::LEN + InfoTimestamp::LEN + DataFragHead::LEN;
+    let overhead = directed_overhead() + InfoTimestamp::LEN + DataFragHead::LEN;
     let size = max_message.saturating_sub(overhead) & !3;
     if size > 0xfffc { 0xfffc } else { size as u32 }
 }

@@ -44,7 +44,7 @@ pub(super) struct ReaderProxy {
     /// The next change to hand over to it.
     pub(super) hand_from: SequenceNumber,
     /// Where what concerns it alone goes: repairs, its own heartbeats.
-    pub(super) direct: Arc<[Locator]>,
+    pub(super) own_destination: Arc<[Locator]>,
     /// Changes before this one are none of its business.
     pub(super) first_relevant: SequenceNumber,
     /// Everything before this is acknowledged.
@@ -71,7 +71,7 @@ pub(super) struct ReaderProxy {
 impl ReaderProxy {
     pub(super) fn new(info: MatchedReader, path: ReaderPath, first_relevant: SequenceNumber) -> Self {
         Self {
-            direct: direct(&info),
+            own_destination: own_destination(&info),
             info,
             path,
             hand_over_state: HandOverState::CatchingUp(first_relevant),
@@ -94,7 +94,7 @@ impl ReaderProxy {
 
     /// There is news of the reader.
     pub(super) fn set_info(&mut self, info: MatchedReader) {
-        self.direct = direct(&info);
+        self.own_destination = own_destination(&info);
         self.info = info;
     }
 
@@ -124,12 +124,12 @@ impl ReaderProxy {
     }
 
     /// Whether samples are kept for it for a while, because it never acknowledges.
-    pub(super) const fn is_kept_for(&self) -> bool {
+    pub(super) const fn retains_unacknowledged(&self) -> bool {
         self.info.reliable && self.info.positive_acks_disabled
     }
 
     /// Notes that everybody was asked for an acknowledgement up to `last`.
-    pub(super) fn note_asked(&mut self, now: Instant, last: SequenceNumber) {
+    pub(super) fn record_heartbeat(&mut self, now: Instant, last: SequenceNumber) {
         let is_measurable = self.acknowledged_below >= self.unmeasurable_below;
         if self.asked.is_none() && is_measurable && self.acknowledged_below <= last {
             self.asked = Some((now, last));
@@ -172,7 +172,7 @@ impl ReaderProxy {
 
     /// Something was lost. The answer to come includes the time of its repair, so it says nothing about the way there
     /// and back; taken for a round trip, it would make the writer ask again later and later.
-    pub(super) fn note_loss(&mut self, sent_below: SequenceNumber) {
+    pub(super) fn record_loss(&mut self, sent_below: SequenceNumber) {
         self.asked = None;
         self.unmeasurable_below = sent_below;
     }
@@ -188,7 +188,7 @@ impl ReaderProxy {
         self.requested = (!wanted.is_empty()).then_some(wanted);
     }
 
-    pub(super) const fn note_repaired(&mut self, now: Instant, numbers: SequenceNumberSet) {
+    pub(super) const fn record_repaired(&mut self, now: Instant, numbers: SequenceNumberSet) {
         self.repaired = Some((now, numbers));
     }
 
@@ -199,7 +199,7 @@ impl ReaderProxy {
 }
 
 /// The reader's own address, else the group, which is then all there is.
-fn direct(info: &MatchedReader) -> Arc<[Locator]> {
+fn own_destination(info: &MatchedReader) -> Arc<[Locator]> {
     match info.group {
         Some(group) if info.to.is_empty() => Arc::new([group]),
         _ => Arc::clone(&info.to),

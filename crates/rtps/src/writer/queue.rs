@@ -20,11 +20,11 @@ pub(super) struct Backlog {
 }
 
 impl Backlog {
-    pub(super) const fn note_window_closed(&mut self) {
+    pub(super) const fn set_window_closed(&mut self) {
         self.is_window_closed = true;
     }
 
-    pub(super) const fn note_change(&mut self) {
+    pub(super) const fn clear_window_closed(&mut self) {
         self.is_window_closed = false;
     }
 }
@@ -83,18 +83,18 @@ impl Writer {
         self.config.asynchronous && self.packer.has_complete()
     }
 
-    pub(super) const fn note_leaving(&mut self) {
+    pub(super) const fn begin_sending(&mut self) {
         self.backlog.is_leaving = true;
     }
 
-    pub(super) const fn note_left(&mut self) {
+    pub(super) const fn end_sending(&mut self) {
         self.backlog.is_leaving = false;
         // Somebody may wait for just that.
         self.acknowledged |= self.config.asynchronous;
     }
 
     /// Gives readers what they asked for, or remembers to.
-    pub(super) fn serve_or_note(&mut self, now: Instant) {
+    pub(super) fn serve_or_defer(&mut self, now: Instant) {
         if self.is_backed_up() {
             self.backlog.has_requests = true;
         } else {
@@ -110,7 +110,7 @@ impl Writer {
     }
 
     /// Nobody waits for acknowledgement of what has this number or a later one.
-    pub(super) fn end_of_waiting(&self) -> SequenceNumber {
+    pub(super) fn acknowledgeable_below(&self) -> SequenceNumber {
         if self.config.asynchronous { self.next_to_send } else { self.history.last().next() }
     }
 
@@ -125,7 +125,7 @@ impl Writer {
     }
 
     /// What nobody will ask for again was held only to be sent.
-    pub(super) fn let_go_of_published(&mut self) {
+    pub(super) fn release_published(&mut self) {
         if self.config.asynchronous && !self.readers.iter().any(|reader| reader.counts()) {
             self.release_acknowledged();
         }

@@ -9,7 +9,7 @@ use crate::seq::{FragmentNumber, SequenceNumber, SequenceNumberSet};
 use crate::time::Instant;
 use crate::wire::{AckNack, NackFrag};
 
-use super::pack::{GAP_LEN, HEARTBEAT_LEN, Outgoing, directed_overhead};
+use super::pack::{GAP_LEN, HEARTBEAT_LEN, Outgoing, directed_overhead, fragment_size};
 use super::proxy::ReaderProxy;
 use super::{Writer, WriterEvent};
 
@@ -26,7 +26,7 @@ impl Writer {
             return;
         }
         self.counters.acknowledgements += 1;
-        let was_silent = reader.is_silent() && !reader.is_kept_for();
+        let was_silent = reader.is_silent() && !reader.retains_unacknowledged();
         let before = reader.acknowledged_below;
         let base = acknack.state.base();
         // Base 0 is what several vendors send before they have heard anything: it acknowledges and asks for nothing.
@@ -37,7 +37,7 @@ impl Writer {
         // as a heartbeat answers.
         let asks = acknack.state.iter().next().is_some_and(|number| number < sent_below);
         if base > SequenceNumber::ZERO && asks {
-            reader.note_loss(sent_below);
+            reader.record_loss(sent_below);
             reader.request(now, acknack.state);
         } else if !acknack.is_final {
             reader.owed_heartbeat = true;
@@ -59,7 +59,7 @@ impl Writer {
         }
         self.reschedule(now);
         self.pump(now);
-        self.serve_or_note(now);
+        self.serve_or_defer(now);
     }
 
     /// A reader misses fragments of a change (RTPS 2.5 §8.3.8.10).
@@ -75,7 +75,7 @@ impl Writer {
         }
         self.counters.acknowledgements += 1;
         reader.answered();
-        reader.note_loss(self.next_to_send);
+        reader.record_loss(self.next_to_send);
         let round_trip = reader.round_trip.estimate();
         self.flow.cut(now, round_trip);
         if self.is_backed_up() {
@@ -143,10 +143,10 @@ impl Writer {
             if !reader.repairs() || reader.acknowledged_below >= sent_below {
                 continue;
             }
-            reader.note_loss(sent_below);
+            reader.record_loss(sent_below);
             if reader.unanswered < UNANSWERED_HEARTBEATS_MAX {
                 reader.unanswered += 1;
-                if reader.is_silent() && !reader.is_kept_for() {
+                if reader.is_silent() && !reader.retains_unacknowledged() {
                     let guid = reader.info.guid;
                     self.counters.readers_inactive += 1;
                     self.events.push_back(WriterEvent::ReaderInactive(guid));
@@ -161,12 +161,12 @@ impl Writer {
     }
 
     /// What was sent long enough ago counts as acknowledged by those that never acknowledge.
-    pub(super) fn let_go(&mut self, now: Instant) {
-        let below = core::mem::replace(&mut self.kept_below, self.next_to_send);
-        for reader in self.readers.iter_mut().filter(|r| r.is_kept_for()) {
+    pub(super) fn release_retained(&mut self, now: Instant) {
+        let below = core::mem::replace(&mut self.retained_below, self.next_to_send);
+        for reader in self.readers.iter_mut().filter(|r| r.retains_unacknowledged()) {
             reader.acknowledged_below = reader.acknowledged_below.max(below);
         }
-        self.let_go_at = (below < self.next_to_send).then(|| now + UNACKNOWLEDGED_KEEP);
+        self.release_at = (below < self.next_to_send).then(|| now + UNACKNOWLEDGED_KEEP);
         self.release_acknowledged();
         self.reschedule(now);
     }
@@ -182,12 +182,12 @@ impl Writer {
     fn directed_heartbeat(&mut self, now: Instant, index: usize) {
         let (first, last) = self.available();
         let Some(reader) = self.readers.get_mut(index) else { return };
-        reader.note_asked(now, last);
+        reader.record_heartbeat(now, last);
         let first = first.max(reader.first_relevant).min(last.next());
         self.packer.open_to(reader.info.guid.prefix);
         // Whoever acknowledges nothing is not asked to.
-        self.packer.heartbeat(reader.entity(), first, last, reader.is_kept_for(), false);
-        self.packer.close(&reader.direct);
+        self.packer.heartbeat(reader.entity(), first, last, reader.retains_unacknowledged(), false);
+        self.packer.close(&reader.own_destination);
         self.counters.heartbeats += 1;
     }
 
@@ -208,7 +208,7 @@ impl Writer {
                 let next_held = self.history.iter_from(number.max(reader.first_relevant)).next();
                 gone_below = next_held.map_or(self.next_to_send, |c| c.sequence_number).min(self.next_to_send);
                 if self.packer.is_open() && self.packer.open_len() + GAP_LEN > max_message {
-                    self.packer.close(&reader.direct);
+                    self.packer.close(&reader.own_destination);
                 }
                 if !self.packer.is_open() {
                     self.packer.open_to(reader.info.guid.prefix);
@@ -224,7 +224,7 @@ impl Writer {
             self.counters.samples_repaired += 1;
             put_directed(&mut self.packer, reader, &Outgoing::from(change), room);
         }
-        reader.note_repaired(now, sent);
+        reader.record_repaired(now, sent);
         self.end_repair(now, index, max_message);
     }
 
@@ -244,13 +244,13 @@ impl Writer {
                 break;
             }
             bytes += change.fragment_size as usize;
-            self.packer.close(&reader.direct);
-            self.packer.open();
+            self.packer.close(&reader.own_destination);
+            self.packer.open_to(reader.info.guid.prefix);
             self.packer.fragment(reader.entity(), &outgoing, fragment);
             self.counters.fragments_repaired += 1;
         }
         if self.packer.is_open() {
-            let to = reader.direct.clone();
+            let to = reader.own_destination.clone();
             let (first, last) = self.available();
             let first = first.max(reader.first_relevant).min(last.next());
             if self.packer.open_len() + HEARTBEAT_LEN > self.group.max_message {
@@ -271,15 +271,15 @@ impl Writer {
             let first = first.max(reader.first_relevant).min(last.next());
             self.packer.heartbeat(reader.entity(), first, last, false, false);
             self.counters.heartbeats += 1;
-            self.packer.close(&reader.direct);
+            self.packer.close(&reader.own_destination);
             return;
         }
-        self.packer.close(&reader.direct);
+        self.packer.close(&reader.own_destination);
         self.directed_heartbeat(now, index);
     }
 
-    /// A best-effort reader never asks: what it wants of the past is sent when it comes.
-    /// Sends held samples to a late joiner, so many at once. Says whether there are more.
+    /// Sends held samples to a best-effort reader that has joined late, up to [`HISTORY_PUSH_BYTES`] at once: that reader never
+    /// asks for them. The answer is whether more remain.
     fn push_history(&mut self, index: usize, from: SequenceNumber) -> bool {
         let Some(reader) = self.readers.get_mut(index) else { return false };
         let max_message = reader.info.max_message_bytes.min(self.group.max_message);
@@ -294,33 +294,33 @@ impl Writer {
             octets = octets.saturating_add(change.payload.len());
             put_directed(&mut self.packer, reader, &Outgoing::from(change), room);
         }
-        self.packer.close(&reader.direct);
+        self.packer.close(&reader.own_destination);
         reader.push_from.is_some()
     }
 }
 
-/// A sample for one reader, starting and ending messages as needed.
+/// Puts a sample for one reader into messages, starting and ending them as needed. Each of them names the participant: the
+/// reader's entity id alone may name a reader of another participant at the same address as well.
 fn put_directed(packer: &mut super::Packer, reader: &ReaderProxy, sample: &Outgoing<'_>, max_message: usize) {
     packer.set_asked(reader.info.expects_inline_qos);
-    let fragments = sample.fragments(sample.payload.len());
-    if fragments > 0 {
-        for number in 1..=fragments {
-            packer.close(&reader.direct);
-            packer.open();
-            packer.fragment(reader.entity(), sample, FragmentNumber(number));
+    let len = super::Packer::sample_len(sample.kind, sample.payload.len());
+    let is_cut_for_all = sample.fragments(sample.payload.len()) > 0;
+    if is_cut_for_all || directed_overhead() + len > max_message {
+        // A sample that fills a message to all readers has no room for the INFO_DST, so this reader gets it in fragments.
+        let fragment_size = if is_cut_for_all { sample.fragment_size } else { fragment_size(max_message) };
+        let sample = Outgoing { fragment_size, ..*sample };
+        for number in 1..=sample.fragments(sample.payload.len()) {
+            packer.close(&reader.own_destination);
+            packer.open_to(reader.info.guid.prefix);
+            packer.fragment(reader.entity(), &sample, FragmentNumber(number));
         }
         return;
     }
-    let len = super::Packer::sample_len(sample.kind, sample.payload.len());
     if packer.is_open() && packer.open_len() + len > max_message {
-        packer.close(&reader.direct);
+        packer.close(&reader.own_destination);
     }
     if !packer.is_open() {
-        if directed_overhead() + len <= max_message {
-            packer.open_to(reader.info.guid.prefix);
-        } else {
-            packer.open();
-        }
+        packer.open_to(reader.info.guid.prefix);
     }
     packer.sample(reader.entity(), sample);
 }

@@ -1,95 +1,247 @@
-//! What other threads ask of the one that takes, and whether there is one.
+//! Commands of other threads to the thread that takes samples, and whether such a thread runs.
 
-use super::sync::{AtomicBool, Mutex, Ordering};
+use super::sync::{AtomicBool, Mutex, MutexGuard, Ordering};
 use super::wake::Interrupt;
+use std::collections::HashSet;
 use std::fmt;
+use std::hash::Hash;
 use std::sync::PoisonError;
 
-/// Commands to whoever takes from a [`Reader`](super::Reader), in the order in which they were sent. Each ends the wait that is
-/// under way, or the next one.
+/// Commands to the thread that takes from a [`Reader`](super::Reader). Each ends the wait that is under way, or the next one.
 ///
-/// It has no bound of its own: senders are to have one.
-pub struct Commands<C> {
-    queue: Mutex<Vec<C>>,
-    /// Set behind the command, so that to look costs nothing while there is none.
+/// - *Commands* (`C`) are executed in the order in which they were sent, each of them.
+/// - *Requests* (`R`) are executed behind the commands, and equal ones once: a request asks the taking thread to look at a state
+///   that the sender has changed before, so one look behind the last change does for all. Without that a thread that repeats a
+///   request would fill the queue while the taking thread is busy.
+///
+/// At most `limit` commands wait to be executed; past that a command that can be refused is. Commands that
+/// [`Self::send`] must not lose belong to one that was accepted: [`FOLLOW_UPS_MAX`] for each.
+pub struct Commands<C, R> {
+    queue: Mutex<Queue<C, R>>,
+    limit: usize,
+    /// Set behind the command, so that a look costs nothing while the queue is empty.
     has_some: AtomicBool,
-    /// Whether a thread runs that obeys. Locked before the queue.
+    /// Whether a thread runs that executes commands. Locked before the queue.
     is_running: Mutex<bool>,
     interrupt: Interrupt,
 }
 
-impl<C> Commands<C> {
-    /// Commands that end the waits of this reader.
+/// What one thread has taken from a queue: first `commands` are to be executed, then `requests`.
+#[derive(Debug)]
+pub struct TakenCommands<C, R> {
+    /// In the order in which they were sent.
+    pub commands: Vec<C>,
+    /// Each once, in the order in which they were sent first.
+    pub requests: Vec<R>,
+}
+
+/// How many commands that cannot be refused belong to one that can, at most: a channel begins and ends.
+pub const FOLLOW_UPS_MAX: usize = 4;
+
+struct Queue<C, R> {
+    commands: Vec<C>,
+    requests: Vec<R>,
+    /// The same requests, to be found.
+    requested: HashSet<R>,
+}
+
+impl<C, R> Queue<C, R> {
+    fn new() -> Self {
+        Self { commands: Vec::new(), requests: Vec::new(), requested: HashSet::new() }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.commands.is_empty() && self.requests.is_empty()
+    }
+}
+
+impl<C, R: Copy + Eq + Hash> Commands<C, R> {
+    /// Commands that end the waits of the reader of `interrupt`.
     #[must_use]
-    pub fn new(interrupt: Interrupt) -> Self {
+    pub fn new(interrupt: Interrupt, limit: usize) -> Self {
         Self {
-            queue: Mutex::new(Vec::new()),
+            queue: Mutex::new(Queue::new()),
+            limit,
             has_some: AtomicBool::new(false),
             is_running: Mutex::new(false),
             interrupt,
         }
     }
 
-    /// Sends one, whether or not anybody obeys.
+    /// Sends a command that must not be lost, whether or not a thread runs that executes it.
     pub fn send(&self, command: C) {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner).push(command);
-        self.has_some.store(true, Ordering::SeqCst);
-        self.interrupt.interrupt();
+        let mut queue = self.lock_queue();
+        queue.commands.push(command);
+        debug_assert!(
+            queue.commands.len() <= self.limit.saturating_mul(FOLLOW_UPS_MAX + 1),
+            "{} commands wait, which is more than belong to the {} that may be accepted",
+            queue.commands.len(),
+            self.limit
+        );
+        drop(queue);
+        self.announce();
     }
 
-    /// Sends one, and has `start` start a thread that obeys if none runs; it says whether it did. The thread is to end when
-    /// [`Self::has_ended`] says so.
-    pub fn send_and_start(&self, command: C, start: impl FnOnce() -> bool) {
-        self.send(command);
+    /// Sends a request, unless an equal one is waiting. What the calling thread has changed before is seen by the thread that
+    /// executes the request.
+    pub fn request(&self, request: R) {
+        let mut queue = self.lock_queue();
+        if !queue.requested.insert(request) {
+            // The thread that has sent it announces it as well, and a thread looks at the queue before it waits.
+            return;
+        }
+        queue.requests.push(request);
+        debug_assert!(queue.requests.len() == queue.requested.len());
+        drop(queue);
+        self.announce();
+    }
+
+    /// Sends a command, and has `start` start a thread that executes it if none runs; `start` says whether it did. The thread is
+    /// to end when [`Self::has_ended`] says so.
+    ///
+    /// # Errors
+    /// The limit is reached; the command comes back.
+    pub fn send_and_start(&self, command: C, start: impl FnOnce() -> bool) -> Result<(), C> {
+        self.try_send(command)?;
         let mut is_running = self.is_running.lock().unwrap_or_else(PoisonError::into_inner);
         if !*is_running {
             *is_running = start();
         }
+        Ok(())
     }
 
-    /// Sends the command that `command` makes of `subject`, if a thread runs that obeys; gives the subject back otherwise.
+    /// Sends the command that `command` makes of `subject`. The subject comes back if no thread runs that would execute the
+    /// command, or the limit is reached: then the caller is to do it.
     pub fn send_if_running<S>(&self, subject: S, command: impl FnOnce(S) -> C) -> Option<S> {
         let is_running = self.is_running.lock().unwrap_or_else(PoisonError::into_inner);
         if !*is_running {
             return Some(subject);
         }
-        self.send(command(subject));
+        let mut queue = self.lock_queue();
+        if queue.commands.len() >= self.limit {
+            return Some(subject);
+        }
+        queue.commands.push(command(subject));
+        drop(queue);
+        self.announce();
         None
     }
 
-    /// Whether the thread that obeys is to end, having nothing to do: nobody has asked for more. To be asked by that thread;
-    /// with `true` it counts as ended.
+    /// Sends a command, whether or not a thread runs that executes it.
+    ///
+    /// # Errors
+    /// The limit is reached; the command comes back.
+    pub fn try_send(&self, command: C) -> Result<(), C> {
+        let mut queue = self.lock_queue();
+        if queue.commands.len() >= self.limit {
+            return Err(command);
+        }
+        queue.commands.push(command);
+        drop(queue);
+        self.announce();
+        Ok(())
+    }
+
+    /// Whether the thread that executes commands is to end, having nothing else to do: the queue is empty. To be called by that
+    /// thread; with `true` it counts as ended.
     pub fn has_ended(&self) -> bool {
         let mut is_running = self.is_running.lock().unwrap_or_else(PoisonError::into_inner);
-        *is_running = !self.queue.lock().unwrap_or_else(PoisonError::into_inner).is_empty();
+        *is_running = !self.lock_queue().is_empty();
         !*is_running
     }
 
-    /// Whether [`Self::take`] would give some. To be asked before a wait: another thread that takes may have had the
-    /// interruption that was meant for it.
+    /// Whether [`Self::take`] would give some. To be called before a wait: another thread that takes samples may have consumed
+    /// the interruption that was meant for the calling one.
     #[must_use]
     pub fn has_some(&self) -> bool {
         self.has_some.load(Ordering::SeqCst)
     }
 
-    /// All that have come so far.
+    /// All that were sent so far.
     #[must_use]
-    pub fn take(&self) -> Vec<C> {
-        // Whoever polls looks here again and again: it must not take the line from those who write it.
+    pub fn take(&self) -> TakenCommands<C, R> {
+        // A polling thread calls this again and again: it must not take the cache line from the threads that write it.
         if !self.has_some.load(Ordering::Acquire) || !self.has_some.swap(false, Ordering::SeqCst) {
-            return Vec::new();
+            return TakenCommands { commands: Vec::new(), requests: Vec::new() };
         }
-        std::mem::take(&mut *self.queue.lock().unwrap_or_else(PoisonError::into_inner))
+        let mut queue = self.lock_queue();
+        queue.requested.clear();
+        let Queue { commands, requests, .. } = &mut *queue;
+        TakenCommands { commands: std::mem::take(commands), requests: std::mem::take(requests) }
     }
 
-    /// Lets go of all that have come so far.
+    /// Drops all that were sent so far.
     pub fn clear(&self) {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        let dropped = std::mem::replace(&mut *self.lock_queue(), Queue::new());
+        // Not under the lock: a command may own what sends another one.
+        drop(dropped);
+    }
+
+    fn announce(&self) {
+        self.has_some.store(true, Ordering::SeqCst);
+        self.interrupt.interrupt();
+    }
+
+    fn lock_queue(&self) -> MutexGuard<'_, Queue<C, R>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<C> fmt::Debug for Commands<C> {
+impl<C, R> fmt::Debug for Commands<C, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Commands").finish_non_exhaustive()
+        f.debug_struct("Commands").field("limit", &self.limit).finish_non_exhaustive()
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::shm::{Reader, ReaderConfig};
+
+    const LIMIT: usize = 8;
+
+    fn commands() -> Commands<usize, char> {
+        Commands::new(Reader::new(ReaderConfig::default()).unwrap().interrupt(), LIMIT)
+    }
+
+    #[test]
+    fn repeated_request_is_queued_once_and_again_after_it_was_taken() {
+        let commands = commands();
+        for _ in 0..100_000 {
+            ['a', 'b', 'c'].into_iter().for_each(|request| commands.request(request));
+        }
+        commands.send(1);
+        let TakenCommands { commands: ordered, requests } = commands.take();
+        assert_eq!((ordered, requests), (vec![1], vec!['a', 'b', 'c']));
+        assert!(!commands.has_some());
+        commands.request('a');
+        assert_eq!(commands.take().requests, ['a']);
+    }
+
+    #[test]
+    fn command_past_the_limit_comes_back() {
+        let commands = commands();
+        assert_eq!(commands.send_if_running(0, |number| number), Some(0), "no thread runs");
+        assert_eq!(commands.send_and_start(0, || true), Ok(()));
+        for number in 1..LIMIT {
+            assert_eq!(commands.try_send(number), Ok(()));
+        }
+        assert_eq!(commands.try_send(LIMIT), Err(LIMIT));
+        assert_eq!(commands.send_and_start(LIMIT, || unreachable!("a thread runs")), Err(LIMIT));
+        assert_eq!(commands.send_if_running(LIMIT, |number| number), Some(LIMIT));
+        let queued = || commands.lock_queue().commands.len();
+        assert_eq!(queued(), LIMIT);
+        (0..LIMIT * FOLLOW_UPS_MAX).for_each(|number| commands.send(number));
+        assert_eq!(queued(), LIMIT * (FOLLOW_UPS_MAX + 1));
+        assert_eq!(commands.take().commands.len(), LIMIT * (FOLLOW_UPS_MAX + 1));
+        assert!(commands.has_ended());
+    }
+
+    #[test]
+    #[should_panic(expected = "more than belong to")]
+    #[cfg(debug_assertions)]
+    fn commands_past_the_asserted_bound_panic_in_debug_builds() {
+        let commands = commands();
+        (0..=LIMIT * (FOLLOW_UPS_MAX + 1)).for_each(|number| commands.send(number));
     }
 }

@@ -1,6 +1,6 @@
 //! Waiting for words of several processes at once.
 
-use super::page::Seen;
+use super::page::PeerPage;
 use super::sync::{AtomicU32, Ordering};
 use crate::clock::MonotonicNs;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ pub(super) const MAX_WORDS: usize = 128;
 
 /// A word within the process: wakes who waits for words of other processes.
 #[derive(Debug, Default)]
-pub(super) struct Bell(AtomicU32);
+pub(super) struct LocalDoorbell(AtomicU32);
 
-impl Bell {
+impl LocalDoorbell {
     pub(super) fn ring(&self) {
         self.0.fetch_add(1, Ordering::Release);
         wake(&self.0);
@@ -54,14 +54,14 @@ impl Words {
     }
 
     /// Adds a word as it is now. Past [`MAX_WORDS`] it is left out.
-    pub(super) fn add(&mut self, page: &Seen, index: usize) {
+    pub(super) fn add(&mut self, page: &PeerPage, index: usize) {
         if self.waits.len() < MAX_WORDS {
             self.waits.push(page.words().futex_wait(index, page.load_acquire(index)));
         }
     }
 
     /// Adds the word of this process, as it was when it was rung `count` times.
-    pub(super) fn add_bell(&mut self, bell: &Arc<Bell>, count: u32) {
+    pub(super) fn add_local(&mut self, bell: &Arc<LocalDoorbell>, count: u32) {
         self.waits.push(wait_for(bell, count));
     }
 
@@ -74,7 +74,7 @@ impl Words {
 
 #[cfg(not(all(loom, test)))]
 mod kernel {
-    use super::{Arc, AtomicU32, Bell, MonotonicNs};
+    use super::{Arc, AtomicU32, LocalDoorbell, MonotonicNs};
     use rustix::io::Errno;
     use rustix::thread::futex;
     use std::io;
@@ -102,7 +102,7 @@ mod kernel {
         let _ = futex::wake(word, futex::Flags::PRIVATE, i32::MAX.unsigned_abs());
     }
 
-    pub(super) fn wait_for(bell: &Arc<Bell>, count: u32) -> Wait {
+    pub(super) fn wait_for(bell: &Arc<LocalDoorbell>, count: u32) -> Wait {
         let mut wait = Wait::new();
         wait.uaddr = futex::WaitPtr::new(std::ptr::from_ref(&bell.0).cast_mut().cast());
         wait.val = u64::from(count);

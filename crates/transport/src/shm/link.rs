@@ -187,7 +187,7 @@ impl AsFd for Link {
 
 /// Where the writers of this process are reached.
 #[derive(Debug)]
-pub(super) struct Door {
+pub(super) struct ListenSocket {
     fd: OwnedFd,
     address: Address,
     trust: Trust,
@@ -196,7 +196,7 @@ pub(super) struct Door {
 /// How many connections wait in the kernel to be accepted.
 const BACKLOG: i32 = 64;
 
-impl Door {
+impl ListenSocket {
     /// # Errors
     /// The process or the system has too many descriptors.
     pub(super) fn open(trust: Trust) -> io::Result<Self> {
@@ -223,7 +223,7 @@ impl Door {
     }
 }
 
-impl AsFd for Door {
+impl AsFd for ListenSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
@@ -258,9 +258,9 @@ mod tests {
     use rustix::net::sendmsg;
 
     fn pair() -> (Link, Link) {
-        let door = Door::open(Trust::SameUser).unwrap();
-        let near = Link::connect(door.address(), Trust::SameUser).unwrap();
-        let far = door.accept().unwrap().expect("it has connected");
+        let socket = ListenSocket::open(Trust::SameUser).unwrap();
+        let near = Link::connect(socket.address(), Trust::SameUser).unwrap();
+        let far = socket.accept().unwrap().expect("it has connected");
         (near, far)
     }
 

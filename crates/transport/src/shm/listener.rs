@@ -1,11 +1,11 @@
 //! Where readers of other processes ask for the samples of the writers of this one.
 
-use super::bells::Bells;
-use super::link::{Address, Door, Link, Peer, Received, Trust};
+use super::doorbell::DoorbellPage;
+use super::link::{Address, Link, ListenSocket, Peer, Received, Trust};
 use super::memory::Memory;
 use super::message::{Message, ReaderKey, Refusal, WriterKey};
-use super::page::{Mine, Words};
-use super::wake::BELLS;
+use super::page::{OwnedPage, Words};
+use super::wake::DOORBELLS;
 use crate::event::{Poller, Token};
 use std::collections::VecDeque;
 use std::io;
@@ -23,13 +23,13 @@ pub(super) type Identity = (Peer, u64, u64);
 /// Where readers of other processes come in. One for a process is enough, whatever the number of its writers.
 #[derive(Debug)]
 pub struct Listener {
-    door: Door,
-    bells: Arc<Bells<Identity>>,
-    bell_page: Memory,
+    socket: ListenSocket,
+    doorbells: Arc<DoorbellPage<Identity>>,
+    doorbell_page: Memory,
     silent: VecDeque<Link>,
     /// Readable when a connection or a first message has come.
     poller: Poller,
-    strangers: u64,
+    rejected_connections: u64,
 }
 
 /// A reader that wants to be admitted to a writer.
@@ -42,9 +42,9 @@ pub struct Request {
     pub(super) probe: u64,
     pub(super) sleeper: OwnedFd,
     pub(super) hold_page: OwnedFd,
-    pub(super) bells: Arc<Bells<Identity>>,
-    /// The page of the bells, as the reader gets it.
-    pub(super) bell_page: Memory,
+    pub(super) doorbells: Arc<DoorbellPage<Identity>>,
+    /// The page of the doorbells, as the reader gets it.
+    pub(super) doorbell_page: Memory,
 }
 
 impl Listener {
@@ -53,23 +53,23 @@ impl Listener {
     /// # Errors
     /// The process or the system is short of descriptors or memory, or the kernel is older than Linux 5.1.
     pub fn new(trust: Trust) -> io::Result<Self> {
-        let (door, poller) = (Door::open(trust)?, Poller::new()?);
-        poller.add(&door, Token(0))?;
-        let bell_page = Memory::new("peregrine-bells", BELLS as usize * 8)?;
-        let bells = Bells::new(Mine::new(Words::of(&bell_page)));
-        Ok(Self { door, bells, bell_page, silent: VecDeque::new(), poller, strangers: 0 })
+        let (socket, poller) = (ListenSocket::open(trust)?, Poller::new()?);
+        poller.add(&socket, Token(0))?;
+        let doorbell_page = Memory::new("peregrine-doorbells", DOORBELLS as usize * 8)?;
+        let doorbells = DoorbellPage::new(OwnedPage::new(Words::of(&doorbell_page)));
+        Ok(Self { socket, doorbells, doorbell_page, silent: VecDeque::new(), poller, rejected_connections: 0 })
     }
 
     /// What readers must know to come here.
     #[must_use]
     pub fn address(&self) -> Address {
-        self.door.address()
+        self.socket.address()
     }
 
     /// How many connections were turned away: users that are not trusted, and whoever did not follow the protocol.
     #[must_use]
-    pub fn strangers(&self) -> u64 {
-        self.strangers
+    pub fn rejected_connections(&self) -> u64 {
+        self.rejected_connections
     }
 
     /// The next reader that asks to be admitted, if there is one now. To be called until there is none, whenever the
@@ -79,10 +79,10 @@ impl Listener {
     /// The process or the system is short of descriptors.
     pub fn accept(&mut self) -> io::Result<Option<Request>> {
         for _ in 0..MAX_ACCEPTED {
-            match self.door.accept() {
+            match self.socket.accept() {
                 Ok(Some(link)) => self.keep(link)?,
                 Ok(None) => break,
-                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => self.strangers += 1,
+                Err(error) if error.kind() == io::ErrorKind::PermissionDenied => self.rejected_connections += 1,
                 Err(error) => return Err(error),
             }
         }
@@ -95,7 +95,7 @@ impl Listener {
                     [Some(sleeper), Some(hold_page)],
                 ) => {
                     self.poller.remove(&link)?;
-                    let (bells, bell_page) = (Arc::clone(&self.bells), self.bell_page.clone());
+                    let (doorbells, doorbell_page) = (Arc::clone(&self.doorbells), self.doorbell_page.clone());
                     return Ok(Some(Request {
                         link,
                         writer,
@@ -104,12 +104,12 @@ impl Listener {
                         probe,
                         sleeper,
                         hold_page,
-                        bells,
-                        bell_page,
+                        doorbells,
+                        doorbell_page,
                     }));
                 }
                 Received::Message(..) | Received::Closed => {
-                    self.strangers += 1;
+                    self.rejected_connections += 1;
                     self.poller.remove(&link)?;
                 }
             }
@@ -121,7 +121,7 @@ impl Listener {
         if self.silent.len() >= MAX_SILENT
             && let Some(oldest) = self.silent.pop_front()
         {
-            self.strangers += 1;
+            self.rejected_connections += 1;
             self.poller.remove(&oldest)?;
         }
         self.poller.add(&link, Token(1))?;

@@ -75,7 +75,7 @@ pub enum Message {
         /// What the reader has written into its hold page.
         probe: u64,
     },
-    /// Writer to reader, the answer. With it the ring and the page of bells.
+    /// Writer to reader, the answer. With it the ring and the page of doorbells.
     Welcome {
         /// Entries of the ring.
         entries: u32,
@@ -84,7 +84,7 @@ pub enum Message {
         /// What becomes of entries that a slow reader has not taken.
         overflow: Overflow,
         /// Which of the bells is for this reader process.
-        bell: u32,
+        doorbell: u32,
         /// What the writer has written into the ring.
         probe: u64,
     },
@@ -127,9 +127,9 @@ impl Message {
                 let (reader_low, reader_high) = split(u128::from_ne_bytes(reader));
                 [low, high, u64::from(holds), probe, reader_low, reader_high]
             }
-            Self::Welcome { entries, holds, overflow, bell, probe } => {
+            Self::Welcome { entries, holds, overflow, doorbell, probe } => {
                 let evicts = u64::from(overflow == Overflow::Evict);
-                [u64::from(entries), u64::from(holds), evicts, u64::from(bell), probe, 0]
+                [u64::from(entries), u64::from(holds), evicts, u64::from(doorbell), probe, 0]
             }
             Self::Refused(reason) => {
                 let place = Refusal::ALL.iter().position(|&other| other == reason).unwrap_or(Refusal::ALL.len());
@@ -171,7 +171,7 @@ impl Message {
                     1 => Overflow::Evict,
                     _ => return None,
                 };
-                Self::Welcome { entries: number(a)?, holds: number(b)?, overflow, bell: number(d)?, probe: e }
+                Self::Welcome { entries: number(a)?, holds: number(b)?, overflow, doorbell: number(d)?, probe: e }
             }
             2 => Self::Refused(
                 usize::try_from(a).ok().and_then(|at| Refusal::ALL.get(at)).copied().unwrap_or(Refusal::Other),
@@ -198,8 +198,8 @@ impl Message {
     fn is_sound(&self) -> bool {
         match *self {
             Self::Hello { holds, .. } => holds > 0 && holds <= Shape::MAX,
-            Self::Welcome { entries, holds, overflow, bell, .. } => {
-                bell < super::wake::BELLS && Shape { entries, holds, overflow }.check().is_ok()
+            Self::Welcome { entries, holds, overflow, doorbell, .. } => {
+                doorbell < super::wake::DOORBELLS && Shape { entries, holds, overflow }.check().is_ok()
             }
             Self::Segment { segment, .. } | Self::Retired { segment } => segment > 0,
             Self::Refused(_) | Self::Room => true,
@@ -226,12 +226,12 @@ mod tests {
             (any::<([u8; 16], [u8; 16])>(), 1..=Shape::MAX, any::<u64>()).prop_map(|(keys, holds, probe)| {
                 Message::Hello { writer: WriterKey(keys.0), reader: ReaderKey(keys.1), holds, probe }
             }),
-            (sizes, any::<bool>(), 0..super::super::wake::BELLS, any::<u64>()).prop_map(
-                |((power, holds), evicts, bell, probe)| Message::Welcome {
+            (sizes, any::<bool>(), 0..super::super::wake::DOORBELLS, any::<u64>()).prop_map(
+                |((power, holds), evicts, doorbell, probe)| Message::Welcome {
                     entries: 1 << power,
                     holds,
                     overflow: if evicts { Overflow::Evict } else { Overflow::Block },
-                    bell,
+                    doorbell,
                     probe
                 }
             ),

@@ -30,10 +30,10 @@
 //! |---|---|
 //! | [`Listener`] | where readers of other processes come in: one for a process |
 //! | [`Writer`] | slots to write samples in, and a channel to each reader process |
-//! | [`Place`], [`Apart`] | whether two processes are where memory can be shared at all |
+//! | [`HostIdentity`], [`NotColocated`] | whether two processes are where memory can be shared at all |
 //! | [`Reader`] | the channels of all writers, which one thread waits for: one for a process |
 //! | [`Interrupt`], [`Commands`] | what other threads of its process tell the one that takes, and end its wait with |
-//! | [`Lending`] | a slot at hand without the lock of its writer |
+//! | [`SlotLender`] | a slot at hand without the lock of its writer |
 //! | [`Slot`], [`SharedSlot`], [`Sample`] | a sample to be written, to be kept by the writer, to be read |
 //!
 //! Nothing here has a name in a file system: memory is passed by descriptor over a socket that closes when its process
@@ -45,18 +45,13 @@
 // The models use the ring, the ways back of slots, what wakes and what is told, alone.
 #![cfg_attr(all(loom, test), allow(dead_code))]
 
-mod ahead;
-mod bells;
+#[cfg(not(all(loom, test)))]
+mod colocation;
 mod commands;
+mod doorbell;
 #[cfg(not(all(loom, test)))]
 mod error;
 mod futex;
-#[cfg(not(all(loom, test)))]
-mod host;
-#[cfg(not(all(loom, test)))]
-mod kept;
-#[cfg(not(all(loom, test)))]
-mod lending;
 #[cfg(not(all(loom, test)))]
 mod link;
 #[cfg(not(all(loom, test)))]
@@ -73,35 +68,40 @@ mod pool;
 mod prefetch;
 #[cfg(not(all(loom, test)))]
 mod reader;
-mod returns;
+#[cfg(not(all(loom, test)))]
+mod retained_slot;
+mod return_queue;
 mod ring;
 #[cfg(not(all(loom, test)))]
 mod sample;
 #[cfg(not(all(loom, test)))]
 mod slot;
+mod slot_cache;
+#[cfg(not(all(loom, test)))]
+mod slot_lender;
 mod sync;
 mod wake;
 #[cfg(not(all(loom, test)))]
 mod writer;
 
-pub use commands::Commands;
+pub use commands::{Commands, FOLLOW_UPS_MAX, TakenCommands};
 pub use ring::{Descriptor, Metadata, Overflow, SLOT_ALIGN};
 pub use wake::Interrupt;
 
 #[cfg(not(all(loom, test)))]
 pub use {
+    colocation::{HostIdentity, NotColocated},
     error::{LoanError, PublishError, TakeError},
-    host::{Apart, Place},
-    kept::{Kept, Spent},
-    lending::Lending,
     link::{Address, Peer, Trust},
     listener::{Listener, Request},
     message::{MESSAGE_BYTES, Message, ReaderKey, Refusal, WriterKey},
     reader::{
-        ConnectError, Connecting, Connection, Connector, InPlace, Notes, Reader, ReaderConfig, ReaderStatistics,
+        AckHandle, ConnectError, Connecting, Connection, Connector, InPlace, Reader, ReaderConfig, ReaderStatistics,
         TooManyProcesses, Wake, WriterGone, WriterId,
     },
+    retained_slot::{RetainedSlot, SpentSegment},
     sample::Sample,
     slot::{SharedSlot, Slot, TooLong},
+    slot_lender::SlotLender,
     writer::{Gone, ReaderGone, ReaderId, Writer, WriterConfig, WriterStatistics},
 };

@@ -1,17 +1,17 @@
 //! Models of the ring, of the life of a slot, and of the wake-ups, run through every interleaving that the model checker
 //! distinguishes. The payload is a cell that reports any access that is not ordered.
 
-use super::page::{Mine, Seen, Words};
-use super::returns::{Returns, SlotId};
+use super::page::{OwnedPage, PeerPage, Words};
+use super::return_queue::{ReturnQueue, SlotId};
 use super::ring::{Descriptor, Metadata, Overflow, Receiver, Sender, Shape, Shared, TakeError, Withdrawn};
 use loom::cell::UnsafeCell;
 use loom::thread;
 use std::sync::Arc;
 
-mod ahead;
 mod commands;
 pub(in crate::shm) mod kernel;
 mod orders;
+mod slot_cache;
 mod wake_ups;
 
 /// The segment of a model: slots of one word.
@@ -41,8 +41,8 @@ impl Slots {
 fn channel(entries: u32, holds: u32, overflow: Overflow) -> (Sender<usize>, Arc<Shared>, Receiver) {
     let shape = Shape { entries, holds, overflow };
     let (ring, hold) = (Words::new(shape.ring_words()), Words::new(shape.hold_words()));
-    let sender = Sender::new(Mine::new(ring.clone()), Seen::new(hold.clone()), shape).unwrap();
-    let shared = Shared::new(Seen::new(ring), Mine::new(hold), shape).unwrap();
+    let sender = Sender::new(OwnedPage::new(ring.clone()), PeerPage::new(hold.clone()), shape).unwrap();
+    let shared = Shared::new(PeerPage::new(ring), OwnedPage::new(hold), shape).unwrap();
     (sender, Arc::new(shared), Receiver::new())
 }
 
@@ -184,23 +184,23 @@ fn samples_may_be_let_go_on_another_thread() {
 #[test]
 fn slots_let_go_on_other_threads_come_back_once() {
     bounded(3).check(|| {
-        let (returns, slots) = (Arc::new(Returns::default()), Slots::new(2));
+        let (return_queue, slots) = (Arc::new(ReturnQueue::default()), Slots::new(2));
         let keepers = [0, 1].map(|index| {
-            let (returns, slots) = (Arc::clone(&returns), Arc::clone(&slots));
+            let (return_queue, slots) = (Arc::clone(&return_queue), Arc::clone(&slots));
             thread::spawn(move || {
                 assert_eq!(slots.read(index), 0);
-                returns.push(SlotId { place: 0, index: index as u32 });
+                return_queue.push(SlotId { place: 0, index: index as u32 });
             })
         });
         let look = || {
-            let back = returns.take();
+            let back = return_queue.take();
             back.iter().for_each(|slot| slots.write(slot.index as usize, 1));
             back.len()
         };
         let early = look() + look();
         keepers.into_iter().for_each(|keeper| keeper.join().unwrap());
         assert_eq!(early + look(), 2);
-        assert!(returns.take().is_empty());
+        assert!(return_queue.take().is_empty());
     });
 }
 

@@ -9,9 +9,9 @@ pub(super) use modelled::Words;
 
 /// Words of this process, which others read.
 #[derive(Debug)]
-pub(super) struct Mine(Words);
+pub(super) struct OwnedPage(Words);
 
-impl Mine {
+impl OwnedPage {
     pub(super) fn new(words: Words) -> Self {
         Self(words)
     }
@@ -31,7 +31,7 @@ impl Mine {
     }
 
     /// Changes a word that others wait for, and wakes them all.
-    pub(super) fn ring(&self, index: usize) {
+    pub(super) fn increment_and_wake(&self, index: usize) {
         self.0.at(index).fetch_add(1, Ordering::AcqRel);
         self.0.wake(index);
     }
@@ -39,9 +39,9 @@ impl Mine {
 
 /// Words of another process. They hold whatever that process likes.
 #[derive(Debug)]
-pub(super) struct Seen(Words);
+pub(super) struct PeerPage(Words);
 
-impl Seen {
+impl PeerPage {
     pub(super) fn new(words: Words) -> Self {
         Self(words)
     }
@@ -117,13 +117,13 @@ mod mapped {
     unsafe impl Sync for Words {}
 
     impl Words {
-        /// To be wrapped in [`super::Mine`], or in [`super::Seen`] in tests.
+        /// To be wrapped in [`super::OwnedPage`], or in [`super::PeerPage`] in tests.
         pub(in crate::shm) fn of(memory: &Memory) -> Self {
             let (start, len) = (memory.start().cast(), memory.len() / size_of::<AtomicU64>());
             Self { start, len, _holder: Holder::Memory { _memory: memory.clone() } }
         }
 
-        /// To be wrapped in [`super::Seen`] only: a store would be a fault.
+        /// To be wrapped in [`super::PeerPage`] only: a store would be a fault.
         pub(in crate::shm) fn seen(view: &View) -> Self {
             let (start, len) = (view.start().cast(), view.len() / size_of::<AtomicU64>());
             Self { start, len, _holder: Holder::View { _view: view.clone() } }

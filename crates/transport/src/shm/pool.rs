@@ -3,11 +3,11 @@
 //! What a slot is used for is known to the writer's process alone, in ordinary memory: how many channels have it under way
 //! or held, and whether the writer's side keeps it. Shared memory holds nothing but the samples.
 
-use super::lending::Lending;
 use super::memory::{Memory, whole_pages};
-pub(super) use super::returns::{Returns, SlotId};
+pub(super) use super::return_queue::{ReturnQueue, SlotId};
 use super::ring::SLOT_ALIGN;
 use super::slot::Slot;
+use super::slot_lender::SlotLender;
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::ptr::NonNull;
@@ -25,19 +25,19 @@ pub(super) const MAX_SEGMENTS: usize = 256;
 
 /// What slots of a segment need of it as long as anybody has one.
 #[derive(Debug)]
-pub(super) struct Home {
-    memory: Memory,
+pub(super) struct SegmentMemory {
+    mapping: Memory,
     place: u32,
     /// As readers know it; never used twice.
     number: u32,
     stride: usize,
-    pub(super) returns: Arc<Returns>,
-    pub(super) lending: Arc<Lending>,
+    pub(super) return_queue: Arc<ReturnQueue>,
+    pub(super) lender: Arc<SlotLender>,
 }
 
 #[derive(Debug)]
 struct Segment {
-    home: Arc<Home>,
+    memory: Arc<SegmentMemory>,
     /// How often each slot is in use.
     uses: Vec<u32>,
     used: usize,
@@ -80,8 +80,8 @@ pub(super) struct Pool {
     bytes_max: usize,
     /// Where in `classes` the one is that was asked for last, perhaps.
     last_class: usize,
-    returns: Arc<Returns>,
-    lending: Arc<Lending>,
+    return_queue: Arc<ReturnQueue>,
+    lender: Arc<SlotLender>,
 }
 
 /// Why there is no slot.
@@ -94,7 +94,7 @@ pub(super) enum NoSlot {
     System(io::Error),
 }
 
-impl Home {
+impl SegmentMemory {
     /// How much room its slots have, in octets.
     #[inline]
     pub(super) fn stride(&self) -> usize {
@@ -123,11 +123,11 @@ impl Home {
     #[inline]
     pub(super) fn start_of(&self, index: u32) -> Option<NonNull<u8>> {
         let offset = (index as usize).checked_mul(self.stride)?;
-        if offset.checked_add(self.stride)? > self.memory.len() {
+        if offset.checked_add(self.stride)? > self.mapping.len() {
             return None;
         }
         // SAFETY: within the mapping, as just checked.
-        Some(unsafe { self.memory.start().add(offset) })
+        Some(unsafe { self.mapping.start().add(offset) })
     }
 }
 
@@ -144,7 +144,7 @@ impl Segment {
 }
 
 impl Pool {
-    pub(super) fn new(bytes_max: usize, lending: Arc<Lending>) -> Self {
+    pub(super) fn new(bytes_max: usize, lender: Arc<SlotLender>) -> Self {
         Self {
             classes: Vec::new(),
             segments: Vec::new(),
@@ -152,13 +152,13 @@ impl Pool {
             bytes: 0,
             bytes_max,
             last_class: 0,
-            returns: Arc::default(),
-            lending,
+            return_queue: Arc::default(),
+            lender,
         }
     }
 
-    pub(super) fn returns(&self) -> &Arc<Returns> {
-        &self.returns
+    pub(super) fn return_queue(&self) -> &Arc<ReturnQueue> {
+        &self.return_queue
     }
 
     /// A slot for `len` octets, out of those that are there. It is in use once.
@@ -209,8 +209,8 @@ impl Pool {
         }
         let number = self.next_number;
         self.next_number = number.checked_add(1).ok_or(NoSlot::Exhausted)?;
-        let memory = Memory::new("peregrine-samples", bytes).map_err(NoSlot::System)?;
-        let count = u32::try_from(memory.len() / stride).unwrap_or(u32::MAX);
+        let mapping = Memory::new("peregrine-samples", bytes).map_err(NoSlot::System)?;
+        let count = u32::try_from(mapping.len() / stride).unwrap_or(u32::MAX);
         let place = self.segments.iter().position(Option::is_none).unwrap_or(self.segments.len());
         if place == self.segments.len() {
             self.segments.push(None);
@@ -218,12 +218,12 @@ impl Pool {
         let place_number = u32::try_from(place).map_err(|_| NoSlot::Exhausted)?;
         class.free.extend((0..count).rev().map(|index| SlotId { place: place_number, index }));
         class.segments += 1;
-        self.bytes += memory.len();
+        self.bytes += mapping.len();
         let uses = vec![0; count as usize];
-        let (returns, lending) = (Arc::clone(&self.returns), Arc::clone(&self.lending));
-        let home = Arc::new(Home { memory, place: place_number, number, stride, returns, lending });
+        let (return_queue, lender) = (Arc::clone(&self.return_queue), Arc::clone(&self.lender));
+        let memory = Arc::new(SegmentMemory { mapping, place: place_number, number, stride, return_queue, lender });
         if let Some(empty) = self.segments.get_mut(place) {
-            *empty = Some(Segment { home, uses, used: 0, is_idle: false });
+            *empty = Some(Segment { memory, uses, used: 0, is_idle: false });
         }
         Ok(())
     }
@@ -247,7 +247,7 @@ impl Pool {
             return;
         }
         segment.used -= 1;
-        let stride = segment.home.stride;
+        let stride = segment.memory.stride;
         if let Some(class) = self.class_mut(stride) {
             class.free.push(slot);
         }
@@ -255,7 +255,7 @@ impl Pool {
 
     /// Counts what was let go on other threads.
     pub(super) fn take_returns(&mut self) {
-        for slot in self.returns.take() {
+        for slot in self.return_queue.take() {
             self.release(slot);
         }
     }
@@ -271,16 +271,16 @@ impl Pool {
                 continue;
             }
             let place = place as u32;
-            if !may(place, segment.home.number) {
+            if !may(place, segment.memory.number) {
                 continue;
             }
-            if let Ok(at) = self.classes.binary_search_by_key(&segment.home.stride, |class| class.stride)
+            if let Ok(at) = self.classes.binary_search_by_key(&segment.memory.stride, |class| class.stride)
                 && let Some(class) = self.classes.get_mut(at)
             {
                 class.free.retain(|slot| slot.place != place);
                 class.segments -= 1;
             }
-            self.bytes -= segment.home.memory.len();
+            self.bytes -= segment.memory.mapping.len();
             *entry = None;
             trimmed.given_up += 1;
         }
@@ -290,25 +290,25 @@ impl Pool {
 
     /// The slot, in use once, for a sample of `len` octets.
     pub(super) fn slot(&self, id: SlotId, len: usize) -> Option<Slot> {
-        Slot::new(Arc::clone(&self.segments.get(id.place as usize)?.as_ref()?.home), id.index, len)
+        Slot::new(Arc::clone(&self.segments.get(id.place as usize)?.as_ref()?.memory), id.index, len)
     }
 
     /// A slot of the same size, out of those that are there, probably in the same segment. It is in use once.
     #[inline]
-    pub(super) fn take_like(&mut self, other: Arc<Home>) -> Option<Slot> {
+    pub(super) fn take_like(&mut self, other: Arc<SegmentMemory>) -> Option<Slot> {
         let id = self.class_mut(other.stride)?.free.pop()?;
         let segment = segment_mut(&mut self.segments, id)?;
         segment.hold(id.index);
         // What is not counted anew costs nothing.
-        let home = if Arc::ptr_eq(&segment.home, &other) { other } else { Arc::clone(&segment.home) };
-        let len = home.stride;
-        Slot::new(home, id.index, len)
+        let memory = if Arc::ptr_eq(&segment.memory, &other) { other } else { Arc::clone(&segment.memory) };
+        let len = memory.stride;
+        Slot::new(memory, id.index, len)
     }
 
     /// What a reader needs to map the segment in this place.
     pub(super) fn segment(&self, place: u32) -> Option<(BorrowedFd<'_>, usize)> {
         let segment = self.segments.get(place as usize)?.as_ref()?;
-        Some((segment.home.memory.as_fd(), segment.home.memory.len()))
+        Some((segment.memory.mapping.as_fd(), segment.memory.mapping.len()))
     }
 
     /// Its segments in all, in octets.
@@ -351,15 +351,18 @@ mod tests {
     use proptest::prelude::*;
 
     fn pool(bytes_max: usize) -> Pool {
-        Pool::new(bytes_max, Lending::new(|| {}))
+        Pool::new(bytes_max, SlotLender::new(|| {}))
     }
 
     /// Where a slot begins, how much room it has, and where its segment ends.
     fn place_of(pool: &Pool, slot: SlotId) -> (usize, usize, usize) {
-        let home = &pool.segments[slot.place as usize].as_ref().unwrap().home;
-        let start = home.start_of(slot.index).unwrap().addr().get();
-        assert_eq!(start, home.memory.start().addr().get() + home.offset_of(slot.index).unwrap() as usize * SLOT_ALIGN);
-        (start, home.stride(), home.memory.start().addr().get() + home.memory.len())
+        let memory = &pool.segments[slot.place as usize].as_ref().unwrap().memory;
+        let start = memory.start_of(slot.index).unwrap().addr().get();
+        assert_eq!(
+            start,
+            memory.mapping.start().addr().get() + memory.offset_of(slot.index).unwrap() as usize * SLOT_ALIGN
+        );
+        (start, memory.stride(), memory.mapping.start().addr().get() + memory.mapping.len())
     }
 
     fn take(pool: &mut Pool, len: usize) -> SlotId {
@@ -391,7 +394,7 @@ mod tests {
         assert_eq!(pool.trim(true, |_, _| false), trimmed(0, 0), "somebody is against it");
         assert_eq!(pool.trim(true, |_, _| true), trimmed(1, 0));
         assert_eq!(pool.holdings().segments, 1);
-        pool.returns().push(slots[1]);
+        pool.return_queue().push(slots[1]);
         pool.take_returns();
         assert_eq!(pool.trim(false, |_, _| true), trimmed(1, 0));
         assert_eq!(pool.holdings(), Holdings::default());

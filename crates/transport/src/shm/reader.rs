@@ -5,13 +5,13 @@ use super::futex::{self, MAX_WORDS};
 use super::link::{Address, Link, Peer, Received, Trust};
 use super::memory::{Memory, View, whole_pages};
 use super::message::{Message, ReaderKey, Refusal, WriterKey};
-use super::page::{Mine, Seen, Words};
+use super::page::{OwnedPage, PeerPage, Words};
 use super::ring::{
     self, Corrupt, Descriptor, HOLD_PROBE, Metadata, Overflow, RING_PROBE, Receiver, Shape, Shared, Taken,
 };
-use super::sample::{Sample, Segment, Tie};
+use super::sample::{ChannelCore, Sample, Segment};
 use super::sync::Ordering;
-use super::wake::{BELLS, Interrupt, SLEEPER_WORDS, Sleeper};
+use super::wake::{DOORBELLS, Interrupt, SLEEPER_WORDS, Sleeper};
 use super::writer::{Gone, probe};
 use crate::clock::MonotonicNs;
 use std::collections::VecDeque;
@@ -97,7 +97,7 @@ pub struct Reader {
     sleeper_memory: Memory,
     channels: Vec<Channel>,
     /// One for each writer process.
-    bells: Vec<Arc<WriterBell>>,
+    doorbells: Vec<Arc<WriterDoorbell>>,
     /// Which channel is looked at first.
     turn: usize,
     next_writer: u64,
@@ -124,7 +124,7 @@ impl Connector {
         let link = Link::connect(address, config.trust)?;
         let shape = Shape { entries: 1, holds: config.holds, overflow: Overflow::Block };
         let memory = Memory::new("peregrine-holds", shape.hold_words() * 8)?;
-        let holds = Mine::new(Words::of(&memory));
+        let holds = OwnedPage::new(Words::of(&memory));
         let probe = probe()?;
         holds.store(HOLD_PROBE, probe, Ordering::Release);
         let hello = Message::Hello { writer, reader, holds: config.holds, probe };
@@ -137,33 +137,33 @@ impl Connector {
 
 /// Lets a writer know a number that the users of this module give a meaning, such as how far its samples were used.
 #[derive(Clone, Debug)]
-pub struct Notes(Arc<Tie>);
+pub struct AckHandle(Arc<ChannelCore>);
 
-impl Notes {
-    /// Notes it. A system call only if the writer waits for a number that is not greater.
+impl AckHandle {
+    /// Sets it. A system call only if the writer waits for a number that is not greater.
     pub fn set(&self, value: u64) {
-        if self.0.shared.note(value) {
-            self.0.tell_of_room();
+        if self.0.shared.acknowledge(value) {
+            self.0.notify_writer();
         }
     }
 }
 
 /// The word that a writer process changes to wake this one.
 #[derive(Debug)]
-struct WriterBell {
+struct WriterDoorbell {
     device: u64,
     inode: u64,
     index: u32,
-    page: Seen,
+    page: PeerPage,
 }
 
 #[derive(Debug)]
 struct Channel {
     id: WriterId,
-    tie: Arc<Tie>,
+    core: Arc<ChannelCore>,
     receiver: Receiver,
-    /// Keeps the bell in the list of those that are waited for.
-    _bell: Arc<WriterBell>,
+    /// Keeps the doorbell in the list of those that are waited for.
+    _doorbell: Arc<WriterDoorbell>,
     /// Sorted by number.
     segments: Vec<(u32, Arc<Segment>)>,
     mapped_bytes: usize,
@@ -186,10 +186,10 @@ impl Reader {
         let sleeper_memory = Memory::new("peregrine-sleeper", SLEEPER_WORDS * 8)?;
         Ok(Self {
             config,
-            sleeper: Sleeper::new(Mine::new(Words::of(&sleeper_memory))),
+            sleeper: Sleeper::new(OwnedPage::new(Words::of(&sleeper_memory))),
             sleeper_memory,
             channels: Vec::new(),
-            bells: Vec::new(),
+            doorbells: Vec::new(),
             turn: 0,
             next_writer: 1,
             gone: VecDeque::new(),
@@ -216,28 +216,28 @@ impl Reader {
     /// # Errors
     /// There are as many writer processes as one thread can wait for.
     pub fn add(&mut self, connection: Connection) -> Result<WriterId, TooManyProcesses> {
-        let Connection { tie, bell } = connection;
-        self.bells.retain(|bell| Arc::strong_count(bell) > 1);
-        let is_same = |other: &&Arc<WriterBell>| {
-            (other.device, other.inode, other.index) == (bell.device, bell.inode, bell.index)
+        let Connection { core, doorbell } = connection;
+        self.doorbells.retain(|doorbell| Arc::strong_count(doorbell) > 1);
+        let is_same = |other: &&Arc<WriterDoorbell>| {
+            (other.device, other.inode, other.index) == (doorbell.device, doorbell.inode, doorbell.index)
         };
-        let bell = match self.bells.iter().find(is_same) {
+        let doorbell = match self.doorbells.iter().find(is_same) {
             Some(known) => Arc::clone(known),
             // One word is for interruptions.
-            None if self.bells.len() >= MAX_WORDS - 1 => return Err(TooManyProcesses),
+            None if self.doorbells.len() >= MAX_WORDS - 1 => return Err(TooManyProcesses),
             None => {
-                let bell = Arc::new(bell);
-                self.bells.push(Arc::clone(&bell));
-                bell
+                let doorbell = Arc::new(doorbell);
+                self.doorbells.push(Arc::clone(&doorbell));
+                doorbell
             }
         };
         let id = WriterId(self.next_writer);
         self.next_writer += 1;
         self.channels.push(Channel {
             id,
-            tie,
+            core,
             receiver: Receiver::new(),
-            _bell: bell,
+            _doorbell: doorbell,
             segments: Vec::new(),
             mapped_bytes: 0,
             is_paused: false,
@@ -255,8 +255,8 @@ impl Reader {
 
     /// What lets this writer know how far its samples were used; `None` if it is gone.
     #[must_use]
-    pub fn notes(&self, writer: WriterId) -> Option<Notes> {
-        self.channels.iter().find(|channel| channel.id == writer).map(|channel| Notes(Arc::clone(&channel.tie)))
+    pub fn ack_handle(&self, writer: WriterId) -> Option<AckHandle> {
+        self.channels.iter().find(|channel| channel.id == writer).map(|channel| AckHandle(Arc::clone(&channel.core)))
     }
 
     /// The next sample of any writer, in turns; those of one writer in their order. `None` if there is none now.
@@ -294,11 +294,11 @@ impl Reader {
         let mut places = (*turn..count).chain(0..*turn);
         let place = places.find(|&place| channels.get(place).is_some_and(Channel::has_in_place))?;
         let channel = channels.get_mut(place)?;
-        let first = channel.receiver.peek(&channel.tie.shared);
+        let first = channel.receiver.peek(&channel.core.shared);
         channel.prefetch(first);
         let max_mapped_bytes = config.max_mapped_bytes;
-        let (next_turn, passed, note) = ((place + 1) % count, 0, None);
-        Some(InPlace { channel, first, max_mapped_bytes, turn, next_turn, statistics, passed, note })
+        let (next_turn, passed, ack) = ((place + 1) % count, 0, None);
+        Some(InPlace { channel, first, max_mapped_bytes, turn, next_turn, statistics, passed, ack })
     }
 
     /// Whether it is worth while to call [`Self::take`]: there are samples, or news of a writer.
@@ -363,12 +363,12 @@ impl Reader {
 
     /// The writers and the processes they are in.
     pub fn writers(&self) -> impl Iterator<Item = (WriterId, Peer)> {
-        self.channels.iter().map(|channel| (channel.id, channel.tie.link.peer()))
+        self.channels.iter().map(|channel| (channel.id, channel.core.link.peer()))
     }
 
     /// The descriptors that become readable when [`Self::service`] has something to do.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.channels.iter().map(|channel| channel.tie.link.as_fd())
+        self.channels.iter().map(|channel| channel.core.link.as_fd())
     }
 
     /// How often it went to sleep.
@@ -399,10 +399,10 @@ impl Reader {
     }
 
     fn sleep(&mut self, deadline: Option<MonotonicNs>) {
-        let Self { sleeper, bells, channels, .. } = self;
-        let bells = bells.iter().map(|bell| (&bell.page, bell.index as usize));
+        let Self { sleeper, doorbells, channels, .. } = self;
+        let doorbells = doorbells.iter().map(|doorbell| (&doorbell.page, doorbell.index as usize));
         let is_ready = || channels.iter().any(Channel::is_ready);
-        let slept = sleeper.sleep_unless(bells, is_ready, deadline);
+        let slept = sleeper.sleep_unless(doorbells, is_ready, deadline);
         self.statistics.sleeps += u64::from(slept);
     }
 
@@ -418,19 +418,19 @@ impl Reader {
             self.statistics.lost = total_lost(self.statistics.lost, [lost]);
             self.gone.push_back(WriterGone { writer: channel.id, reason, lost });
         }
-        self.bells.retain(|bell| Arc::strong_count(bell) > 1);
+        self.doorbells.retain(|doorbell| Arc::strong_count(doorbell) > 1);
         self.turn = 0;
     }
 }
 
 impl Channel {
     fn is_ready(&self) -> bool {
-        !self.is_paused && self.receiver.is_ready(&self.tie.shared)
+        !self.is_paused && self.receiver.is_ready(&self.core.shared)
     }
 
     /// Whether there is something that can be looked at where it lies.
     fn has_in_place(&self) -> bool {
-        !self.is_paused && self.gone.is_none() && self.receiver.has_entries_in_place(&self.tie.shared)
+        !self.is_paused && self.gone.is_none() && self.receiver.has_entries_in_place(&self.core.shared)
     }
 
     /// The octets are going to be looked at.
@@ -447,7 +447,7 @@ impl Channel {
     fn is_over(&self) -> bool {
         match self.gone {
             None => false,
-            Some(Gone::Ended) => !self.is_paused && !self.receiver.has_entries(&self.tie.shared),
+            Some(Gone::Ended) => !self.is_paused && !self.receiver.has_entries(&self.core.shared),
             Some(Gone::Broken(_) | Gone::Closed) => true,
         }
     }
@@ -459,10 +459,10 @@ impl Channel {
         if matches!(self.gone, Some(Gone::Broken(_) | Gone::Closed)) {
             return Ok(None);
         }
-        let taken = match self.receiver.take(&self.tie.shared) {
+        let taken = match self.receiver.take(&self.core.shared) {
             Ok(Some(taken)) => taken,
             Ok(None) => {
-                if self.gone.is_none() && self.receiver.has_news(&self.tie.shared) {
+                if self.gone.is_none() && self.receiver.has_messages(&self.core.shared) {
                     self.listen(max_mapped_bytes);
                 }
                 return Ok(None);
@@ -474,8 +474,8 @@ impl Channel {
                 return Ok(None);
             }
         };
-        if taken.tell {
-            self.tie.tell_of_room();
+        if taken.notify {
+            self.core.notify_writer();
         }
         Ok(self.sample(taken, max_mapped_bytes))
     }
@@ -491,7 +491,7 @@ impl Channel {
             Some((Arc::clone(segment), range))
         });
         let Some((segment, range)) = found else {
-            self.tie.shared.release(cell);
+            self.core.shared.release(cell);
             // Over the end that may have been seen meanwhile: what was told before it is all there.
             self.gone = Some(Gone::Broken("the writer speaks of octets outside its segments"));
             return None;
@@ -514,7 +514,7 @@ impl Channel {
             if self.gone.is_some() {
                 return;
             }
-            match self.tie.link.receive() {
+            match self.core.link.receive() {
                 Received::Nothing => return,
                 Received::Message(Message::Segment { segment, len }, [Some(fd), None]) => {
                     self.map(segment, len, &fd, max_mapped_bytes);
@@ -537,7 +537,7 @@ impl Channel {
         match View::new(fd, len) {
             Ok(view) => {
                 self.mapped_bytes += len;
-                let segment = Segment { view, tie: Arc::clone(&self.tie) };
+                let segment = Segment { view, core: Arc::clone(&self.core) };
                 self.segments.insert(place, (number, Arc::new(segment)));
             }
             Err(_) => self.end(Gone::Broken("a segment is not as its writer says, or cannot be mapped")),
@@ -573,7 +573,7 @@ pub struct InPlace<'r> {
     next_turn: usize,
     statistics: &'r mut ReaderStatistics,
     passed: u64,
-    note: Option<u64>,
+    ack: Option<u64>,
 }
 
 impl InPlace<'_> {
@@ -591,7 +591,7 @@ impl InPlace<'_> {
         let is_done = self.peek(max_len).is_some_and(|(metadata, octets)| look(metadata, octets));
         if is_done {
             self.first = None;
-            self.channel.receiver.pass(&self.channel.tie.shared);
+            self.channel.receiver.pass(&self.channel.core.shared);
             self.passed += 1;
         }
         is_done
@@ -608,7 +608,7 @@ impl InPlace<'_> {
     /// is to be asked.
     pub fn hold(&mut self) -> Option<Sample> {
         self.first = None;
-        let taken = self.channel.receiver.take_unsettled(&self.channel.tie.shared).ok().flatten()?;
+        let taken = self.channel.receiver.take_in_batch(&self.channel.core.shared).ok().flatten()?;
         self.passed += 1;
         self.channel.sample(taken, self.max_mapped_bytes)
     }
@@ -624,25 +624,25 @@ impl InPlace<'_> {
 
     #[inline]
     fn descriptor(&self) -> Option<Descriptor> {
-        self.first.or_else(|| self.channel.receiver.peek(&self.channel.tie.shared))
+        self.first.or_else(|| self.channel.receiver.peek(&self.channel.core.shared))
     }
 
-    /// Lets the writer know a number when this ends; see [`Notes::set`].
-    pub fn note(&mut self, value: u64) {
-        self.note = Some(value);
+    /// Lets the writer know a number when this ends; see [`AckHandle::set`].
+    pub fn acknowledge(&mut self, value: u64) {
+        self.ack = Some(value);
     }
 }
 
 impl Drop for InPlace<'_> {
     fn drop(&mut self) {
-        if self.passed == 0 && self.note.is_none() {
+        if self.passed == 0 && self.ack.is_none() {
             return;
         }
         *self.turn = self.next_turn;
         self.statistics.taken += self.passed;
-        let tie = &self.channel.tie;
-        if tie.shared.settle(self.note) {
-            tie.tell_of_room();
+        let core = &self.channel.core;
+        if core.shared.finish_batch(self.ack) {
+            core.notify_writer();
         }
     }
 }
@@ -651,15 +651,15 @@ impl Drop for InPlace<'_> {
 #[derive(Debug)]
 pub struct Connecting {
     link: Option<Link>,
-    holds: Option<Mine>,
+    holds: Option<OwnedPage>,
     asked: u32,
 }
 
 /// A reader that was admitted, to be [added](Reader::add).
 #[derive(Debug)]
 pub struct Connection {
-    tie: Arc<Tie>,
-    bell: WriterBell,
+    core: Arc<ChannelCore>,
+    doorbell: WriterDoorbell,
 }
 
 /// Why a reader is not connected to a writer.
@@ -691,8 +691,8 @@ impl Connecting {
             Received::Nothing => Ok(None),
             Received::Message(Message::Refused(reason), _) => Err(ConnectError::Refused(reason)),
             Received::Message(
-                Message::Welcome { entries, holds, overflow, bell, probe },
-                [Some(ring), Some(bells)],
+                Message::Welcome { entries, holds, overflow, doorbell, probe },
+                [Some(ring), Some(doorbells)],
             ) => {
                 let shape = Shape { entries, holds, overflow };
                 let (Some(link), Some(own)) = (self.link.take(), self.holds.take()) else {
@@ -701,7 +701,7 @@ impl Connecting {
                 if holds > self.asked {
                     return Err(ConnectError::Closed);
                 }
-                open(link, own, shape, (ring, probe), (bells, bell)).map(Some)
+                open(link, own, shape, (ring, probe), (doorbells, doorbell)).map(Some)
             }
             Received::Message(..) | Received::Closed => Err(ConnectError::Closed),
         }
@@ -718,30 +718,31 @@ impl AsFd for Connecting {
 
 impl AsFd for Connection {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.tie.link.as_fd()
+        self.core.link.as_fd()
     }
 }
 
 fn open(
     link: Link,
-    holds: Mine,
+    holds: OwnedPage,
     shape: Shape,
     (ring, probe): (OwnedFd, u64),
-    (bells, index): (OwnedFd, u32),
+    (doorbells, index): (OwnedFd, u32),
 ) -> Result<Connection, ConnectError> {
     let memory = |error: io::Error| ConnectError::Memory(error.to_string());
     let page = |fd: &OwnedFd, words: usize| {
         let len = whole_pages(words.saturating_mul(8)).ok_or(ConnectError::Closed)?;
-        View::new(fd, len).map(|view| Seen::new(Words::seen(&view))).map_err(memory)
+        View::new(fd, len).map(|view| PeerPage::new(Words::seen(&view))).map_err(memory)
     };
     let ring = page(&ring, shape.ring_words())?;
     if ring.load_acquire(RING_PROBE) != probe {
         return Err(ConnectError::Refused(Refusal::NotTheSameMemory));
     }
-    let stat = rustix::fs::fstat(&bells).map_err(|error| memory(error.into()))?;
-    let bell = WriterBell { device: stat.st_dev, inode: stat.st_ino, index, page: page(&bells, BELLS as usize)? };
+    let stat = rustix::fs::fstat(&doorbells).map_err(|error| memory(error.into()))?;
+    let doorbell =
+        WriterDoorbell { device: stat.st_dev, inode: stat.st_ino, index, page: page(&doorbells, DOORBELLS as usize)? };
     let shared = Shared::new(ring, holds, shape).map_err(|Corrupt(what)| ConnectError::Memory(what.to_owned()))?;
-    Ok(Connection { tie: Arc::new(Tie { shared, link }), bell })
+    Ok(Connection { core: Arc::new(ChannelCore { shared, link }), doorbell })
 }
 
 impl fmt::Display for ConnectError {

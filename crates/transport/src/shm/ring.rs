@@ -16,7 +16,7 @@
 //!
 //! Numbers count from zero and do not wrap: at 10^8 entries a second they last 5,800 years.
 
-use super::page::{Mine, Seen};
+use super::page::{OwnedPage, PeerPage};
 use super::sync::{AtomicU64, Ordering, fence};
 use std::collections::VecDeque;
 use std::fmt;
@@ -94,13 +94,13 @@ pub(super) struct Shape {
 const ENTRY_WORDS: usize = 8;
 /// Changes rarely; two cache lines away from what changes always, because CPUs fetch lines in pairs.
 const RING_FLOOR: usize = 0;
-const RING_NEWS: usize = 1;
-const RING_WAKE_AT: usize = 2;
-const RING_ASKED: usize = 3;
+const RING_MESSAGES: usize = 1;
+const RING_ROOM_AT: usize = 2;
+const RING_ROOM_REQUESTS: usize = 3;
 /// What the writer has written to show that both see the same memory.
 pub(super) const RING_PROBE: usize = 4;
-const RING_NOTE_AT: usize = 5;
-const RING_NOTE_ASKED: usize = 6;
+const RING_ACK_AT: usize = 5;
+const RING_ACK_REQUESTS: usize = 6;
 const RING_ENTRIES: usize = 16;
 
 const HOLD_TAIL: usize = 0;
@@ -108,7 +108,7 @@ const HOLD_LIMIT: usize = 1;
 /// What the reader has written to show that both see the same memory.
 pub(super) const HOLD_PROBE: usize = 2;
 /// What the reader lets the writer know, of no meaning here.
-const HOLD_NOTE: usize = 3;
+const HOLD_ACK: usize = 3;
 /// The first cells share the line of `tail`: who reads one wants the others.
 const HOLD_CELLS: usize = 4;
 
@@ -116,7 +116,7 @@ const HOLD_CELLS: usize = 4;
 /// hostile writer could go on with for ever.
 const MAX_SKIPS: usize = 64;
 
-/// `wake_at` and `note_at` of a writer that does not wait.
+/// `room_at` and `ack_at` of a writer that does not wait.
 const AWAKE: u64 = u64::MAX;
 
 impl Shape {
@@ -164,8 +164,8 @@ pub(super) enum Withdrawn {
 /// The writer's half. `T` is how the writer knows the slot of an entry.
 #[derive(Debug)]
 pub(super) struct Sender<T> {
-    ring: Mine,
-    holds: Seen,
+    ring: OwnedPage,
+    holds: PeerPage,
     shape: Shape,
     /// The number of the next entry.
     head: u64,
@@ -179,27 +179,41 @@ pub(super) struct Sender<T> {
     held: Vec<(u64, T)>,
     /// The reader's cells, as just read.
     cells: Vec<u64>,
-    news: u64,
-    asked: u64,
+    messages: u64,
+    room_requests: u64,
     /// How far the reader was asked to come before it tells.
-    wake_at: u64,
-    note_asked: u64,
+    room_at: u64,
+    ack_requests: u64,
 }
 
 impl<T: Copy> Sender<T> {
     /// # Errors
     /// The reader's page is too small for what was agreed.
-    pub(super) fn new(ring: Mine, holds: Seen, shape: Shape) -> Result<Self, Corrupt> {
+    pub(super) fn new(ring: OwnedPage, holds: PeerPage, shape: Shape) -> Result<Self, Corrupt> {
         let shape = shape.check()?;
         if holds.len() < shape.hold_words() {
             return Err(Corrupt("the reader's hold page is too small"));
         }
-        ring.store(RING_WAKE_AT, AWAKE, Ordering::Release);
-        ring.store(RING_NOTE_AT, AWAKE, Ordering::Release);
+        ring.store(RING_ROOM_AT, AWAKE, Ordering::Release);
+        ring.store(RING_ACK_AT, AWAKE, Ordering::Release);
         let (queued, held, cells) = (VecDeque::with_capacity(shape.entries as usize), Vec::new(), Vec::new());
-        let (head, tail, passed, wake_at) = (0, 0, 0, AWAKE);
-        let (news, asked, note_asked) = (0, 0, 0);
-        Ok(Self { ring, holds, shape, head, tail, passed, queued, held, cells, news, asked, wake_at, note_asked })
+        let (head, tail, passed, room_at) = (0, 0, 0, AWAKE);
+        let (messages, room_requests, ack_requests) = (0, 0, 0);
+        Ok(Self {
+            ring,
+            holds,
+            shape,
+            head,
+            tail,
+            passed,
+            queued,
+            held,
+            cells,
+            messages,
+            room_requests,
+            room_at,
+            ack_requests,
+        })
     }
 
     pub(super) fn overflow(&self) -> Overflow {
@@ -299,43 +313,43 @@ impl<T: Copy> Sender<T> {
     }
 
     /// Tells the reader to look at its link.
-    pub(super) fn tell_news(&mut self) {
-        self.news += 1;
-        self.ring.store(RING_NEWS, self.news, Ordering::Release);
+    pub(super) fn announce_message(&mut self) {
+        self.messages += 1;
+        self.ring.store(RING_MESSAGES, self.messages, Ordering::Release);
     }
 
     /// Asks the reader to tell when it has passed half of the backlog, or to tell whatever it gives back. Once for both, if
-    /// it was asked for both since [`Self::ask_no_more`]: then for what comes first. To be followed by another look before
+    /// it was asked for both since [`Self::cancel_room_notification`]: then for what comes first. To be followed by another look before
     /// waiting.
-    pub(super) fn ask_to_be_told(&mut self, anything: bool) {
+    pub(super) fn request_room_notification(&mut self, anything: bool) {
         let target = if anything { 0 } else { self.head - u64::from(self.shape.entries / 2).min(self.head) };
         // Who asked before may still wait for less.
-        self.wake_at = self.wake_at.min(target);
-        self.asked += 1;
-        self.ring.store(RING_ASKED, self.asked, Ordering::Release);
-        self.ring.store(RING_WAKE_AT, self.wake_at, Ordering::Release);
-        // With the fence of `Shared::wants_to_be_told`.
+        self.room_at = self.room_at.min(target);
+        self.room_requests += 1;
+        self.ring.store(RING_ROOM_REQUESTS, self.room_requests, Ordering::Release);
+        self.ring.store(RING_ROOM_AT, self.room_at, Ordering::Release);
+        // With the fence of `Shared::is_room_notification_due`.
         fence(Ordering::SeqCst);
     }
 
     /// Ends all asking: who still waits asks again.
-    pub(super) fn ask_no_more(&mut self) {
-        self.wake_at = AWAKE;
-        self.ring.store(RING_WAKE_AT, AWAKE, Ordering::Release);
+    pub(super) fn cancel_room_notification(&mut self) {
+        self.room_at = AWAKE;
+        self.ring.store(RING_ROOM_AT, AWAKE, Ordering::Release);
     }
 
     /// What the reader has noted last; zero before.
-    pub(super) fn note(&self) -> u64 {
-        self.holds.load_acquire(HOLD_NOTE)
+    pub(super) fn ack(&self) -> u64 {
+        self.holds.load_acquire(HOLD_ACK)
     }
 
     /// Asks the reader to tell, once, when it has noted `at` or more. To be followed by another look at the note.
-    pub(super) fn ask_for_note(&mut self, at: u64) {
-        self.note_asked += 1;
+    pub(super) fn request_ack_notification(&mut self, at: u64) {
+        self.ack_requests += 1;
         // In this order: who sees that it was asked sees for what.
-        self.ring.store(RING_NOTE_AT, at, Ordering::Release);
-        self.ring.store(RING_NOTE_ASKED, self.note_asked, Ordering::Release);
-        // With the fence of `Shared::note`.
+        self.ring.store(RING_ACK_AT, at, Ordering::Release);
+        self.ring.store(RING_ACK_REQUESTS, self.ack_requests, Ordering::Release);
+        // With the fence of `Shared::acknowledge`.
         fence(Ordering::SeqCst);
     }
 
@@ -362,74 +376,80 @@ impl<T: Copy> Sender<T> {
 /// What of the reader's half its samples need, on whichever thread they are dropped.
 #[derive(Debug)]
 pub(super) struct Shared {
-    ring: Seen,
-    holds: Mine,
+    ring: PeerPage,
+    holds: OwnedPage,
     shape: Shape,
     /// For which asking the writer has been told.
-    told: AtomicU64,
+    answered_room_requests: AtomicU64,
     /// The same of notes.
-    told_note: AtomicU64,
+    answered_ack_requests: AtomicU64,
 }
 
 impl Shared {
     /// # Errors
     /// The writer's ring is too small for what was agreed.
-    pub(super) fn new(ring: Seen, holds: Mine, shape: Shape) -> Result<Self, Corrupt> {
+    pub(super) fn new(ring: PeerPage, holds: OwnedPage, shape: Shape) -> Result<Self, Corrupt> {
         let shape = shape.check()?;
         if ring.len() < shape.ring_words() {
             return Err(Corrupt("the writer's ring is too small"));
         }
-        Ok(Self { ring, holds, shape, told: AtomicU64::new(0), told_note: AtomicU64::new(0) })
+        Ok(Self {
+            ring,
+            holds,
+            shape,
+            answered_room_requests: AtomicU64::new(0),
+            answered_ack_requests: AtomicU64::new(0),
+        })
     }
 
     /// Lets the slot of a held entry go. Whether the writer waits for that is the answer.
     pub(super) fn release(&self, cell: Cell) -> bool {
         self.holds.store(HOLD_CELLS + cell.0 as usize, 0, Ordering::Release);
-        self.wants_to_be_told()
+        self.is_room_notification_due()
     }
 
-    fn wants_to_be_told(&self) -> bool {
-        // With the fence of `Sender::ask_to_be_told`.
+    fn is_room_notification_due(&self) -> bool {
+        // With the fence of `Sender::request_room_notification`.
         fence(Ordering::SeqCst);
         self.is_waiting_for_room()
     }
 
     /// Once for each asking.
     fn is_waiting_for_room(&self) -> bool {
-        if self.ring.load_acquire(RING_WAKE_AT) > self.holds.load(HOLD_TAIL, Ordering::Relaxed) {
+        if self.ring.load_acquire(RING_ROOM_AT) > self.holds.load(HOLD_TAIL, Ordering::Relaxed) {
             return false;
         }
-        let asked = self.ring.load_relaxed(RING_ASKED);
-        self.told.swap(asked, Ordering::Relaxed) != asked
+        let asked = self.ring.load_relaxed(RING_ROOM_REQUESTS);
+        self.answered_room_requests.swap(asked, Ordering::Relaxed) != asked
     }
 
     /// Lets the writer know a number. Whether it waits for that is the answer.
-    pub(super) fn note(&self, value: u64) -> bool {
-        self.holds.store(HOLD_NOTE, value, Ordering::Release);
-        // With the fence of `Sender::ask_for_note`.
+    pub(super) fn acknowledge(&self, value: u64) -> bool {
+        self.holds.store(HOLD_ACK, value, Ordering::Release);
+        // With the fence of `Sender::request_ack_notification`.
         fence(Ordering::SeqCst);
-        self.is_waiting_for_note(value)
+        self.is_waiting_for_ack(value)
     }
 
     /// After entries were [passed](Receiver::pass), any number of them: lets the writer know a number as well, if there is one.
     /// Whether it waits for either is the answer.
-    pub(super) fn settle(&self, note: Option<u64>) -> bool {
-        if let Some(value) = note {
-            self.holds.store(HOLD_NOTE, value, Ordering::Release);
+    pub(super) fn finish_batch(&self, ack: Option<u64>) -> bool {
+        if let Some(value) = ack {
+            self.holds.store(HOLD_ACK, value, Ordering::Release);
         }
-        // With the fences of `Sender::ask_to_be_told` and `Sender::ask_for_note`: one will do for both.
+        // With the fences of `Sender::request_room_notification` and `Sender::request_ack_notification`: one will do for both.
         fence(Ordering::SeqCst);
         let waits_for_room = self.is_waiting_for_room();
-        note.is_some_and(|value| self.is_waiting_for_note(value)) || waits_for_room
+        ack.is_some_and(|value| self.is_waiting_for_ack(value)) || waits_for_room
     }
 
     /// Once for each asking.
-    fn is_waiting_for_note(&self, value: u64) -> bool {
-        let asked = self.ring.load_acquire(RING_NOTE_ASKED);
-        if self.ring.load_acquire(RING_NOTE_AT) > value {
+    fn is_waiting_for_ack(&self, value: u64) -> bool {
+        let asked = self.ring.load_acquire(RING_ACK_REQUESTS);
+        if self.ring.load_acquire(RING_ACK_AT) > value {
             return false;
         }
-        self.told_note.swap(asked, Ordering::Relaxed) != asked
+        self.answered_ack_requests.swap(asked, Ordering::Relaxed) != asked
     }
 
     fn floor(&self) -> u64 {
@@ -455,7 +475,7 @@ pub(super) struct Taken {
     pub(super) descriptor: Descriptor,
     pub(super) cell: Cell,
     /// The writer waits for room.
-    pub(super) tell: bool,
+    pub(super) notify: bool,
 }
 
 /// Why there is no entry although there may be one.
@@ -475,12 +495,12 @@ pub(super) struct Receiver {
     limit: u32,
     /// Entries that were withdrawn before they were taken.
     lost: u64,
-    news: u64,
+    messages: u64,
 }
 
 impl Receiver {
     pub(super) fn new() -> Self {
-        Self { next: 0, limit: 0, lost: 0, news: 0 }
+        Self { next: 0, limit: 0, lost: 0, messages: 0 }
     }
 
     /// How many entries were withdrawn before they were taken.
@@ -489,14 +509,14 @@ impl Receiver {
     }
 
     /// Whether the writer has told something over the link since the last time.
-    pub(super) fn has_news(&mut self, shared: &Shared) -> bool {
-        let news = shared.ring.load_acquire(RING_NEWS);
-        std::mem::replace(&mut self.news, news) != news
+    pub(super) fn has_messages(&mut self, shared: &Shared) -> bool {
+        let messages = shared.ring.load_acquire(RING_MESSAGES);
+        std::mem::replace(&mut self.messages, messages) != messages
     }
 
     /// Whether it is worth while to call [`Self::take`].
     pub(super) fn is_ready(&self, shared: &Shared) -> bool {
-        self.has_entries(shared) || shared.ring.load_relaxed(RING_NEWS) != self.news
+        self.has_entries(shared) || shared.ring.load_relaxed(RING_MESSAGES) != self.messages
     }
 
     /// Whether there are entries to take, or some were withdrawn.
@@ -519,7 +539,7 @@ impl Receiver {
         (stamp == self.next + 1 && shared.shape.overflow == Overflow::Block).then(|| Descriptor::from_words(words))
     }
 
-    /// Is done with the entry that [`Self::peek`] has just shown, without having held it. To be followed by [`Shared::settle`] before
+    /// Is done with the entry that [`Self::peek`] has just shown, without having held it. To be followed by [`Shared::finish_batch`] before
     /// this side turns to something else.
     #[inline]
     pub(super) fn pass(&mut self, shared: &Shared) {
@@ -530,14 +550,14 @@ impl Receiver {
 
     /// Takes the next entry and holds its slot; `None` if there is none.
     pub(super) fn take(&mut self, shared: &Shared) -> Result<Option<Taken>, TakeError> {
-        let Some(Taken { descriptor, cell, .. }) = self.take_unsettled(shared)? else { return Ok(None) };
+        let Some(Taken { descriptor, cell, .. }) = self.take_in_batch(shared)? else { return Ok(None) };
         // A writer that evicts waits for slots only, which are let go by `release`.
-        let tell = shared.shape.overflow == Overflow::Block && shared.wants_to_be_told();
-        Ok(Some(Taken { descriptor, cell, tell }))
+        let notify = shared.shape.overflow == Overflow::Block && shared.is_room_notification_due();
+        Ok(Some(Taken { descriptor, cell, notify }))
     }
 
-    /// The same, to be followed by [`Shared::settle`] before this side turns to something else.
-    pub(super) fn take_unsettled(&mut self, shared: &Shared) -> Result<Option<Taken>, TakeError> {
+    /// The same, to be followed by [`Shared::finish_batch`] before this side turns to something else.
+    pub(super) fn take_in_batch(&mut self, shared: &Shared) -> Result<Option<Taken>, TakeError> {
         for _ in 0..MAX_SKIPS {
             let entry = shared.shape.entry(self.next);
             let stamp = shared.ring.load_acquire(entry);
@@ -556,7 +576,7 @@ impl Receiver {
             let descriptor = Descriptor::from_words(words);
             self.next += 1;
             shared.holds.store(HOLD_TAIL, self.next, Ordering::Release);
-            return Ok(Some(Taken { descriptor, cell, tell: false }));
+            return Ok(Some(Taken { descriptor, cell, notify: false }));
         }
         Ok(None)
     }

@@ -11,14 +11,14 @@ use std::sync::Arc;
 
 /// What the samples of a channel need, on whichever thread they are dropped.
 #[derive(Debug)]
-pub(super) struct Tie {
+pub(super) struct ChannelCore {
     pub(super) shared: Shared,
     pub(super) link: Link,
 }
 
-impl Tie {
+impl ChannelCore {
     /// Tells the writer, who waits, that there may be room. If the link is full, it has enough to read.
-    pub(super) fn tell_of_room(&self) {
+    pub(super) fn notify_writer(&self) {
         let _ = self.link.send(&Message::Room, &[]);
     }
 }
@@ -27,7 +27,7 @@ impl Tie {
 #[derive(Debug)]
 pub(super) struct Segment {
     pub(super) view: View,
-    pub(super) tie: Arc<Tie>,
+    pub(super) core: Arc<ChannelCore>,
 }
 
 /// A sample where its writer has put it. As long as this exists the writer leaves it alone; then its slot goes back.
@@ -66,7 +66,7 @@ impl Sample {
     /// octets may still be the same. It is a system call.
     #[must_use]
     pub fn is_consistent(&self) -> bool {
-        self.segment.tie.link.is_open()
+        self.segment.core.link.is_open()
     }
 
     /// So many samples of its writer, itself among them, were held when it was taken, at least.
@@ -96,9 +96,9 @@ impl Deref for Sample {
 
 impl Drop for Sample {
     fn drop(&mut self) {
-        let tie = &self.segment.tie;
-        if tie.shared.release(self.cell) {
-            tie.tell_of_room();
+        let core = &self.segment.core;
+        if core.shared.release(self.cell) {
+            core.notify_writer();
         }
     }
 }

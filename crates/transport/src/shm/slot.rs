@@ -1,9 +1,9 @@
 //! Slots in the hands of the writer's side.
 
-use super::lending::Lending;
-use super::pool::Home;
+use super::pool::SegmentMemory;
 use super::prefetch;
-use super::returns::Returns;
+use super::return_queue::ReturnQueue;
+use super::slot_lender::SlotLender;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
@@ -18,7 +18,7 @@ pub struct Slot {
     /// Which slot of its segment.
     index: u32,
     /// Its segment, which keeps the octets mapped. None once the use of the slot is counted elsewhere.
-    home: Option<Arc<Home>>,
+    memory: Option<Arc<SegmentMemory>>,
 }
 
 // SAFETY: the slot is in use by this alone, and its memory is mapped in the whole process.
@@ -29,16 +29,16 @@ unsafe impl Sync for Slot {}
 impl Slot {
     /// The slot with that number in a segment that has it, for a sample of `len` octets. It is in use once, for the new one.
     #[inline]
-    pub(super) fn new(home: Arc<Home>, index: u32, len: usize) -> Option<Self> {
-        let start = home.start_of(index)?;
-        Some(Self { start, len: len.min(home.stride()), index, home: Some(home) })
+    pub(super) fn new(memory: Arc<SegmentMemory>, index: u32, len: usize) -> Option<Self> {
+        let start = memory.start_of(index)?;
+        Some(Self { start, len: len.min(memory.stride()), index, memory: Some(memory) })
     }
 
     /// How long the sample could become, in octets.
     #[must_use]
     #[inline]
     pub fn room(&self) -> usize {
-        self.home.as_ref().map_or(0, |home| home.stride())
+        self.memory.as_ref().map_or(0, |memory| memory.stride())
     }
 
     /// Makes the sample longer or shorter.
@@ -81,30 +81,30 @@ impl Slot {
     /// just dropped is back as well, at the next look.
     #[cold]
     pub fn give_back(mut self) {
-        if let Some(home) = self.home.take() {
-            home.returns.push(home.id(self.index));
-            home.lending.note_given_back();
+        if let Some(memory) = self.memory.take() {
+            memory.return_queue.push(memory.id(self.index));
+            memory.lender.notify_returned();
         }
     }
 
-    /// Whether it was lent by a writer of this lending.
+    /// Whether it was lent by a writer of this lender.
     #[must_use]
     #[inline]
-    pub fn is_lent_by(&self, lending: &Arc<Lending>) -> bool {
-        self.home.as_ref().is_some_and(|home| Arc::ptr_eq(&home.lending, lending))
+    pub fn is_lent_by(&self, lender: &Arc<SlotLender>) -> bool {
+        self.memory.as_ref().is_some_and(|memory| Arc::ptr_eq(&memory.lender, lender))
     }
 
-    /// Its segment and its number there, if it is of the pool with these returns.
+    /// Its segment and its number there, if it is of the pool with this return queue.
     #[inline]
-    pub(super) fn place_in(&self, returns: &Arc<Returns>) -> Option<(&Home, u32)> {
-        let home = self.home.as_deref()?;
-        Arc::ptr_eq(&home.returns, returns).then_some((home, self.index))
+    pub(super) fn place_in(&self, return_queue: &Arc<ReturnQueue>) -> Option<(&SegmentMemory, u32)> {
+        let memory = self.memory.as_deref()?;
+        Arc::ptr_eq(&memory.return_queue, return_queue).then_some((memory, self.index))
     }
 
     /// The use of the slot is counted by the caller from now on. `None` if it was before.
     #[inline]
-    pub(super) fn give_up(&mut self) -> Option<(Arc<Home>, u32)> {
-        Some((self.home.take()?, self.index))
+    pub(super) fn give_up(&mut self) -> Option<(Arc<SegmentMemory>, u32)> {
+        Some((self.memory.take()?, self.index))
     }
 }
 
@@ -112,7 +112,7 @@ impl Deref for Slot {
     type Target = [u8];
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: `home` keeps as many octets mapped as there is room for, `len` is not more, and nobody writes a slot in use but
+        // SAFETY: `memory` keeps as many octets mapped as there is room for, `len` is not more, and nobody writes a slot in use but
         // through a mutable reference to this.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
@@ -128,8 +128,8 @@ impl DerefMut for Slot {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        if let Some(home) = self.home.take() {
-            home.returns.push(home.id(self.index));
+        if let Some(memory) = self.memory.take() {
+            memory.return_queue.push(memory.id(self.index));
         }
     }
 }

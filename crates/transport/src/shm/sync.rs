@@ -7,13 +7,13 @@ pub(super) use cell::UnsafeCell;
 pub(super) use loom::{
     cell::UnsafeCell,
     sync::{
-        Mutex,
+        Mutex, MutexGuard,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},
     },
 };
 #[cfg(not(all(loom, test)))]
 pub(super) use std::sync::{
-    Mutex,
+    Mutex, MutexGuard,
     atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence},
 };
 

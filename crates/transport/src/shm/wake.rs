@@ -13,7 +13,7 @@
 //! looked whether it was interrupted, so that what comes between that and its sleep ends the sleep.
 
 use super::futex;
-use super::page::{Mine, Seen};
+use super::page::{OwnedPage, PeerPage};
 use super::sync::{Ordering, fence};
 use crate::clock::MonotonicNs;
 use std::sync::Arc;
@@ -26,15 +26,15 @@ pub(super) const SLEEPER_WORDS: usize = 1;
 /// The reader's side.
 #[derive(Debug)]
 pub(super) struct Sleeper {
-    page: Mine,
+    page: OwnedPage,
     words: futex::Words,
-    interrupt: Arc<futex::Bell>,
+    interrupt: Arc<futex::LocalDoorbell>,
     interrupts_seen: u32,
 }
 
 /// Ends the wait of a [`Reader`](super::Reader), from any thread.
 #[derive(Clone, Debug)]
-pub struct Interrupt(Arc<futex::Bell>);
+pub struct Interrupt(Arc<futex::LocalDoorbell>);
 
 impl Interrupt {
     /// Ends the wait that is under way, or the next one.
@@ -44,7 +44,7 @@ impl Interrupt {
 }
 
 impl Sleeper {
-    pub(super) fn new(page: Mine) -> Self {
+    pub(super) fn new(page: OwnedPage) -> Self {
         Self { page, words: futex::Words::default(), interrupt: Arc::default(), interrupts_seen: 0 }
     }
 
@@ -63,12 +63,12 @@ impl Sleeper {
     /// nothing. `is_ready` looks whether there is something. False when there was and nobody slept.
     pub(super) fn sleep_unless<'a>(
         &mut self,
-        bells: impl Iterator<Item = (&'a Seen, usize)>,
+        bells: impl Iterator<Item = (&'a PeerPage, usize)>,
         is_ready: impl FnOnce() -> bool,
         deadline: Option<MonotonicNs>,
     ) -> bool {
         self.words.clear();
-        self.words.add_bell(&self.interrupt, self.interrupts_seen);
+        self.words.add_local(&self.interrupt, self.interrupts_seen);
         bells.for_each(|(page, index)| self.words.add(page, index));
         self.page.store(ASLEEP, 1, Ordering::Release);
         // With the fence before `is_asleep`.
@@ -83,9 +83,9 @@ impl Sleeper {
 }
 
 /// Whether that reader process sleeps. To be asked after publishing and a sequentially consistent fence.
-pub(super) fn is_asleep(sleeper: &Seen) -> bool {
+pub(super) fn is_asleep(sleeper: &PeerPage) -> bool {
     sleeper.load_acquire(ASLEEP) != 0
 }
 
 /// How many reader processes one process can ring for: the words of a page.
-pub(super) const BELLS: u32 = 512;
+pub(super) const DOORBELLS: u32 = 512;

@@ -1,16 +1,16 @@
 //! The side that publishes: a pool of slots, and one channel for each reader process.
 
-use super::ahead::Laying;
-use super::bells::Bell;
-use super::lending::Lending;
+use super::doorbell::Doorbell;
 use super::link::{Link, Peer, Received};
 use super::listener::{Identity, Request};
 use super::memory::{Memory, View, whole_pages};
 use super::message::{Message, Refusal};
-use super::page::{Mine, Seen, Words};
+use super::page::{OwnedPage, PeerPage, Words};
 use super::pool::{NoSlot, Pool, SlotId, Trimmed};
 use super::ring::{Corrupt, Descriptor, HOLD_PROBE, Metadata, Overflow, RING_PROBE, Sender, Shape, Withdrawn};
 use super::slot::{SharedSlot, Slot};
+use super::slot_cache::SlotCacheProducer;
+use super::slot_lender::SlotLender;
 use super::sync::{Ordering, fence};
 use super::wake::{self, SLEEPER_WORDS};
 use super::{LoanError, PublishError};
@@ -101,16 +101,16 @@ pub struct Writer {
     config: WriterConfig,
     pub(super) pool: Pool,
     /// What it lends by, beside its lock; and the right to lay a slot there, unless another writer has it.
-    pub(super) lending: Arc<Lending>,
-    pub(super) laying: Option<Laying<Slot>>,
+    pub(super) lender: Arc<SlotLender>,
+    pub(super) producer: Option<SlotCacheProducer<Slot>>,
     channels: Vec<Channel>,
     /// Channels that this side has ended whose readers may still look at samples.
-    leaving: Vec<Channel>,
+    closing: Vec<Channel>,
     gone: VecDeque<ReaderGone>,
     next_reader: u64,
     statistics: WriterStatistics,
-    /// A reader has told something since [`Writer::take_told`].
-    was_told: bool,
+    /// A reader has told something since [`Writer::take_notified`].
+    is_notified: bool,
 }
 
 /// The way to one reader process.
@@ -118,14 +118,14 @@ pub struct Writer {
 struct Channel {
     id: ReaderId,
     sender: Sender<SlotId>,
-    sleeper: Seen,
-    bell: Bell<Identity>,
+    sleeper: PeerPage,
+    doorbell: Doorbell<Identity>,
     link: Link,
     /// By the place of a segment: which one the reader has been told of.
     announced: Vec<u32>,
     missed: u64,
     /// The reader has told something, and nobody has looked.
-    was_told: bool,
+    is_notified: bool,
     gone: Option<Gone>,
 }
 
@@ -135,14 +135,14 @@ impl Writer {
     /// # Errors
     /// A bound of the configuration is not what it may be.
     pub fn new(config: WriterConfig) -> io::Result<Self> {
-        Self::with_lending(config, Lending::new(|| {}))
+        Self::with_lender(config, SlotLender::new(|| {}))
     }
 
     /// The same that lends by this, too: a writer after another may have the same, but only one at a time lays slots there.
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub fn with_lending(config: WriterConfig, lending: Arc<Lending>) -> io::Result<Self> {
+    pub fn with_lender(config: WriterConfig, lender: Arc<SlotLender>) -> io::Result<Self> {
         let shape = Shape { entries: config.entries, holds: config.max_holds, overflow: Overflow::Block };
         if shape.check().is_err() {
             let text = format!(
@@ -155,15 +155,15 @@ impl Writer {
         }
         Ok(Self {
             config,
-            pool: Pool::new(config.max_bytes, Arc::clone(&lending)),
-            laying: Laying::claim(&lending.ahead),
-            lending,
+            pool: Pool::new(config.max_bytes, Arc::clone(&lender)),
+            producer: SlotCacheProducer::claim(&lender.cache),
+            lender,
             channels: Vec::new(),
-            leaving: Vec::new(),
+            closing: Vec::new(),
             gone: VecDeque::new(),
             next_reader: 1,
             statistics: WriterStatistics::default(),
-            was_told: false,
+            is_notified: false,
         })
     }
 
@@ -176,21 +176,31 @@ impl Writer {
     pub fn admit(&mut self, request: Request, overflow: Overflow) -> io::Result<ReaderId> {
         self.service();
         let error = |kind, reason: Refusal| Err(io::Error::new(kind, reason.to_string()));
-        if self.channels.len() + self.leaving.len() >= self.config.max_readers {
+        if self.channels.len() + self.closing.len() >= self.config.max_readers {
             request.refuse(Refusal::TooManyReaders);
             return error(io::ErrorKind::QuotaExceeded, Refusal::TooManyReaders);
         }
         let id = ReaderId(self.next_reader);
         match Channel::open(&request, overflow, self.config) {
             Ok((channel, welcome)) => {
-                let pages = [channel.ring.as_fd(), request.bell_page.as_fd()];
+                let pages = [channel.ring.as_fd(), request.doorbell_page.as_fd()];
                 if !request.link.send(&welcome, &pages)? {
                     return error(io::ErrorKind::WouldBlock, Refusal::Other);
                 }
-                let ChannelParts { sender, sleeper, bell, .. } = channel;
+                let ChannelParts { sender, sleeper, doorbell, .. } = channel;
                 let (announced, link) = (Vec::new(), request.link);
-                let (missed, was_told, gone) = (0, false, None);
-                self.channels.push(Channel { id, sender, sleeper, bell, link, announced, missed, was_told, gone });
+                let (missed, is_notified, gone) = (0, false, None);
+                self.channels.push(Channel {
+                    id,
+                    sender,
+                    sleeper,
+                    doorbell,
+                    link,
+                    announced,
+                    missed,
+                    is_notified,
+                    gone,
+                });
                 self.next_reader += 1;
                 Ok(id)
             }
@@ -232,8 +242,8 @@ impl Writer {
         if let Err(reason) = self.send(&slot, metadata, None) {
             return Err(PublishError { slot, reason });
         }
-        if let Some((home, index)) = slot.give_up() {
-            self.pool.release(home.id(index));
+        if let Some((memory, index)) = slot.give_up() {
+            self.pool.release(memory.id(index));
         }
         self.wake(None);
         Ok(())
@@ -267,39 +277,39 @@ impl Writer {
     /// Whether this writer has loaned that slot: no other can publish it.
     #[must_use]
     pub fn owns(&self, slot: &SharedSlot) -> bool {
-        slot.slot().place_in(self.pool.returns()).is_some()
+        slot.slot().place_in(self.pool.return_queue()).is_some()
     }
 
     /// What a reader has noted last, zero before; `None` if it is gone.
     #[must_use]
-    pub fn note_of(&self, reader: ReaderId) -> Option<u64> {
-        self.channels.iter().find(|channel| channel.id == reader).map(|channel| channel.sender.note())
+    pub fn ack_of(&self, reader: ReaderId) -> Option<u64> {
+        self.channels.iter().find(|channel| channel.id == reader).map(|channel| channel.sender.ack())
     }
 
     /// Asks a reader to make its descriptor readable, once, when it has noted `at` or more. What it has noted by now is the
     /// answer, and may be that much already; `None` if it is gone.
-    pub fn ask_for_note(&mut self, reader: ReaderId, at: u64) -> Option<u64> {
+    pub fn request_ack_notification(&mut self, reader: ReaderId, at: u64) -> Option<u64> {
         let channel = self.channels.iter_mut().find(|channel| channel.id == reader)?;
-        channel.sender.ask_for_note(at);
-        Some(channel.sender.note())
+        channel.sender.request_ack_notification(at);
+        Some(channel.sender.ack())
     }
 
     /// Asks all readers to make their descriptors readable, once, when they give back what this writer waits for: with
     /// `anything` whatever it is, else room for half a ring. To be followed by another attempt, and, when it waits no more,
-    /// by [`Self::ask_no_more`].
-    pub fn ask_for_room(&mut self, anything: bool) {
-        self.asked(anything).for_each(|channel| channel.sender.ask_to_be_told(anything));
+    /// by [`Self::cancel_room_notification`].
+    pub fn request_room_notification(&mut self, anything: bool) {
+        self.channels_to_notify(anything).for_each(|channel| channel.sender.request_room_notification(anything));
     }
 
     /// Who has what this writer waits for. Of readers it has parted from that is memory, but no room in a ring.
-    fn asked(&mut self, anything: bool) -> impl Iterator<Item = &mut Channel> {
-        let leaving = self.leaving.iter_mut().filter(move |_| anything);
-        self.channels.iter_mut().chain(leaving)
+    fn channels_to_notify(&mut self, anything: bool) -> impl Iterator<Item = &mut Channel> {
+        let closing = self.closing.iter_mut().filter(move |_| anything);
+        self.channels.iter_mut().chain(closing)
     }
 
-    /// Ends what [`Self::ask_for_room`] has begun.
-    pub fn ask_no_more(&mut self) {
-        self.asked(true).for_each(|channel| channel.sender.ask_no_more());
+    /// Ends what [`Self::request_room_notification`] has begun.
+    pub fn cancel_room_notification(&mut self) {
+        self.channels_to_notify(true).for_each(|channel| channel.sender.cancel_room_notification());
     }
 
     /// The descriptor of a reader, readable when [`Self::service`] has something to do; `None` if it is gone.
@@ -332,26 +342,26 @@ impl Writer {
     /// Looks after the readers: what they have told, and who is gone. To be called now and then, and when one of
     /// [`Self::descriptors`] is readable.
     pub fn service(&mut self) {
-        for channel in self.channels.iter_mut().chain(&mut self.leaving) {
-            channel.listen();
-            self.was_told |= std::mem::take(&mut channel.was_told);
+        for channel in self.channels.iter_mut().chain(&mut self.closing) {
+            channel.receive_messages();
+            self.is_notified |= std::mem::take(&mut channel.is_notified);
         }
         self.remove_gone();
     }
 
-    /// Whether there is something that [`Self::take_told`] or [`Self::poll_gone`] tells.
+    /// Whether there is something that [`Self::take_notified`] or [`Self::poll_gone`] tells.
     #[must_use]
     #[inline]
-    pub fn has_news(&self) -> bool {
-        self.was_told || !self.gone.is_empty()
+    pub fn has_events(&self) -> bool {
+        self.is_notified || !self.gone.is_empty()
     }
 
-    /// Whether a reader has told what it was [asked for](Self::ask_for_room) since the last call, or one [removed](Self::remove)
+    /// Whether a reader has told what it was [asked for](Self::request_room_notification) since the last call, or one [removed](Self::remove)
     /// earlier has given back all it had by closing its side. Its descriptor says so only
     /// until another call has listened to it, as [`Self::loan`] does when there is no memory left.
     #[inline]
-    pub fn take_told(&mut self) -> bool {
-        std::mem::take(&mut self.was_told)
+    pub fn take_notified(&mut self) -> bool {
+        std::mem::take(&mut self.is_notified)
     }
 
     /// Counts what readers have given back, and gives up segments of which nothing was in use since the last call: to be
@@ -370,14 +380,14 @@ impl Writer {
     /// Whether something is under way to readers or held by them, as far as this has looked.
     #[must_use]
     pub fn awaits_returns(&self) -> bool {
-        self.channels.iter().chain(&self.leaving).any(|channel| channel.sender.awaits_returns())
+        self.channels.iter().chain(&self.closing).any(|channel| channel.sender.awaits_returns())
     }
 
     /// Whether channels that this side has ended are still open at their readers' side: until they are closed there,
     /// [`Self::service`] has to be called when their descriptors become readable.
     #[must_use]
-    pub fn is_leaving(&self) -> bool {
-        !self.leaving.is_empty()
+    pub fn is_closing(&self) -> bool {
+        !self.closing.is_empty()
     }
 
     /// The memory there is for samples, in octets.
@@ -408,7 +418,7 @@ impl Writer {
 
     /// The descriptors that become readable when [`Self::service`] has something to do.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.channels.iter().chain(&self.leaving).map(|channel| channel.link.as_fd())
+        self.channels.iter().chain(&self.closing).map(|channel| channel.link.as_fd())
     }
 
     /// What it has and does.
@@ -416,12 +426,12 @@ impl Writer {
     pub fn statistics(&self) -> WriterStatistics {
         let holdings = self.pool.holdings();
         // What lies at hand is in nobody's hands.
-        let laid = usize::from(self.laying.is_some() && self.lending.ahead.is_full());
+        let cached = usize::from(self.producer.is_some() && self.lender.cache.is_full());
         WriterStatistics {
             segments: holdings.segments,
             bytes: holdings.bytes,
             slots: holdings.slots,
-            slots_in_use: holdings.slots_in_use.saturating_sub(laid),
+            slots_in_use: holdings.slots_in_use.saturating_sub(cached),
             readers: self.channels.len(),
             missed: self.statistics.missed + self.channels.iter().map(|channel| channel.missed).sum::<u64>(),
             ..self.statistics
@@ -442,7 +452,7 @@ impl Writer {
         let Self { channels, pool, statistics, .. } = self;
         let Some((id, descriptor)) = describe(pool, slot, metadata) else { return false };
         let [channel] = channels.as_mut_slice() else { return false };
-        if !channel.is_told_of(id.place, descriptor.segment) || !channel.has_room() {
+        if !channel.knows_segment(id.place, descriptor.segment) || !channel.has_room() {
             return false;
         }
         channel.sender.send(&descriptor, id);
@@ -457,7 +467,7 @@ impl Writer {
             return Err("the slot is of another writer");
         };
         let (place, segment) = (id.place, descriptor.segment);
-        let Self { channels, pool, was_told, .. } = self;
+        let Self { channels, pool, is_notified, .. } = self;
         let is_meant = |channel: &Channel| only.is_none_or(|only| only == channel.id);
         if only.is_some() && !channels.iter().any(is_meant) {
             return Err("the reader is gone");
@@ -465,12 +475,12 @@ impl Writer {
         let mut is_full = false;
         for channel in channels.iter_mut().filter(|channel| is_meant(channel)) {
             let evicts = channel.sender.overflow() == Overflow::Evict;
-            let is_told = channel.announce(pool, place, segment);
-            if !channel.has_room_or_evicts() || !(is_told || evicts) {
+            let is_announced = channel.announce(pool, place, segment);
+            if !channel.has_room_or_evicts() || !(is_announced || evicts) {
                 is_full = true;
                 // It may have no room because it is dead.
-                channel.listen();
-                *was_told |= std::mem::take(&mut channel.was_told);
+                channel.receive_messages();
+                *is_notified |= std::mem::take(&mut channel.is_notified);
             }
         }
         if is_full && self.channels.iter().all(|channel| channel.gone.is_none()) {
@@ -483,7 +493,7 @@ impl Writer {
             return self.send(slot, metadata, only);
         }
         for channel in channels.iter_mut().filter(|channel| is_meant(channel)) {
-            if channel.make_room() && channel.is_told_of(place, segment) {
+            if channel.make_room() && channel.knows_segment(place, segment) {
                 channel.sender.send(&descriptor, id);
                 pool.hold(id);
             } else {
@@ -551,11 +561,11 @@ impl Writer {
 
     fn reclaim(&mut self) {
         self.take_back();
-        let Self { channels, leaving, pool, .. } = self;
+        let Self { channels, closing, pool, .. } = self;
         pool.take_returns();
-        for channel in channels.iter_mut().chain(leaving) {
+        for channel in channels.iter_mut().chain(closing) {
             let result = channel.sender.reclaim(|slot| pool.release(slot));
-            channel.note(result);
+            channel.check(result);
         }
         self.remove_gone();
     }
@@ -583,19 +593,19 @@ impl Writer {
             if reason == Gone::Closed {
                 // Its samples keep the link open.
                 channel.link.end_sending();
-                channel.sender.tell_news();
+                channel.sender.announce_message();
                 // With the fence of `Sleeper::sleep_unless`.
                 fence(Ordering::SeqCst);
                 channel.ring_if_asleep();
                 channel.gone = None;
-                self.leaving.push(channel);
+                self.closing.push(channel);
             } else {
                 Self::release_all(&mut self.pool, channel);
             }
         }
-        for channel in self.leaving.extract_if(.., |channel| channel.gone.is_some()) {
+        for channel in self.closing.extract_if(.., |channel| channel.gone.is_some()) {
             // Nobody is told that it is gone, but what it had is there again.
-            self.was_told = true;
+            self.is_notified = true;
             Self::release_all(&mut self.pool, channel);
         }
     }
@@ -605,7 +615,7 @@ impl Writer {
         channel.sender.into_slots().for_each(|slot| pool.release(slot));
     }
 
-    /// Waits until `done`; `anything` tells whether the readers are to tell of everything they give back.
+    /// Waits until `done`; with `anything`, readers notify this writer of whatever they give back.
     fn wait(
         &mut self,
         deadline: MonotonicNs,
@@ -613,21 +623,25 @@ impl Writer {
         mut done: impl FnMut(&mut Self) -> bool,
     ) -> io::Result<bool> {
         loop {
-            for channel in self.asked(anything) {
+            let was_notified = self.take_received_notifications();
+            for channel in self.channels_to_notify(anything) {
                 if anything || !channel.has_room_or_evicts() {
-                    channel.sender.ask_to_be_told(anything);
+                    channel.sender.request_room_notification(anything);
                 }
             }
             let is_done = done(self);
             let is_late = MonotonicNs::now() >= deadline;
             let mut result = Ok(false);
-            if !is_done && !is_late {
-                let descriptors = self.asked(anything).map(|channel| channel.link.as_fd().as_raw_fd());
+            // A notification that `done` has received is not on a descriptor any more: its reader has answered the request.
+            let is_notified = self.take_received_notifications();
+            self.is_notified = was_notified || is_notified;
+            if !is_done && !is_late && !is_notified {
+                let descriptors = self.channels_to_notify(anything).map(|channel| channel.link.as_fd().as_raw_fd());
                 let mut requests: Vec<libc::pollfd> =
                     descriptors.map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
                 result = event::poll(&mut requests, Some(deadline.since(MonotonicNs::now())));
             }
-            self.ask_no_more();
+            self.cancel_room_notification();
             self.service();
             result?;
             if is_done || is_late {
@@ -635,22 +649,29 @@ impl Writer {
             }
         }
     }
+
+    /// Whether a notification was received since the last call, by whichever call.
+    fn take_received_notifications(&mut self) -> bool {
+        let channels = self.channels.iter_mut().chain(&mut self.closing);
+        let in_channels = channels.fold(false, |any, channel| any | std::mem::take(&mut channel.is_notified));
+        std::mem::take(&mut self.is_notified) | in_channels
+    }
 }
 
 /// The slot and what readers are told of it; `None` if it is none of the pool's.
 #[inline]
 fn describe(pool: &Pool, slot: &Slot, metadata: Metadata) -> Option<(SlotId, Descriptor)> {
-    let (home, index) = slot.place_in(pool.returns())?;
-    let (segment, offset) = (home.number(), home.offset_of(index)?);
-    Some((home.id(index), Descriptor { segment, offset, len: slot.len() as u64, metadata }))
+    let (memory, index) = slot.place_in(pool.return_queue())?;
+    let (segment, offset) = (memory.number(), memory.offset_of(index)?);
+    Some((memory.id(index), Descriptor { segment, offset, len: slot.len() as u64, metadata }))
 }
 
 /// A channel before the reader knows of it.
 struct ChannelParts {
     sender: Sender<SlotId>,
     ring: Memory,
-    sleeper: Seen,
-    bell: Bell<Identity>,
+    sleeper: PeerPage,
+    doorbell: Doorbell<Identity>,
 }
 
 enum OpenError {
@@ -672,21 +693,21 @@ impl Channel {
             View::new(fd, len).map_err(|_| OpenError::Refused(Refusal::BadMemory))
         };
         let offered = Shape { holds: request.holds, ..shape };
-        let holds = Seen::new(Words::seen(&page(&request.hold_page, offered.hold_words())?));
-        let sleeper = Seen::new(Words::seen(&page(&request.sleeper, SLEEPER_WORDS)?));
+        let holds = PeerPage::new(Words::seen(&page(&request.hold_page, offered.hold_words())?));
+        let sleeper = PeerPage::new(Words::seen(&page(&request.sleeper, SLEEPER_WORDS)?));
         if holds.load_acquire(HOLD_PROBE) != request.probe {
             return Err(OpenError::Refused(Refusal::NotTheSameMemory));
         }
-        let bell = Bell::new(&request.bells, request.identity()?);
-        let bell = bell.ok_or(OpenError::Refused(Refusal::TooManyReaders))?;
+        let doorbell = Doorbell::new(&request.doorbells, request.identity()?);
+        let doorbell = doorbell.ok_or(OpenError::Refused(Refusal::TooManyReaders))?;
         let ring = Memory::new("peregrine-ring", shape.ring_words() * 8)?;
-        let words = Mine::new(Words::of(&ring));
+        let words = OwnedPage::new(Words::of(&ring));
         let probe = probe()?;
         words.store(RING_PROBE, probe, Ordering::Release);
         let sender = Sender::new(words, holds, shape).map_err(|_| OpenError::Refused(Refusal::BadMemory))?;
         let Shape { entries, holds, overflow } = shape;
-        let welcome = Message::Welcome { entries, holds, overflow, bell: bell.index(), probe };
-        Ok((ChannelParts { sender, ring, sleeper, bell }, welcome))
+        let welcome = Message::Welcome { entries, holds, overflow, doorbell: doorbell.index(), probe };
+        Ok((ChannelParts { sender, ring, sleeper, doorbell }, welcome))
     }
 
     /// To be called behind a fence. Says whether it was necessary.
@@ -694,14 +715,14 @@ impl Channel {
     fn ring_if_asleep(&self) -> bool {
         let is_asleep = wake::is_asleep(&self.sleeper);
         if is_asleep {
-            self.bell.ring();
+            self.doorbell.ring();
         }
         is_asleep
     }
 
     /// Whether the reader knows the segment in this place.
     #[inline]
-    fn is_told_of(&self, place: u32, segment: u32) -> bool {
+    fn knows_segment(&self, place: u32, segment: u32) -> bool {
         self.announced.get(place as usize) == Some(&segment)
     }
 
@@ -709,7 +730,7 @@ impl Channel {
     #[inline]
     fn has_room(&mut self) -> bool {
         let result = self.sender.has_room();
-        self.note(result) == Some(true)
+        self.check(result) == Some(true)
     }
 
     /// The same, or by withdrawing others.
@@ -720,19 +741,19 @@ impl Channel {
     /// Room for one entry, if need be by withdrawing the oldest.
     fn make_room(&mut self) -> bool {
         let result = self.sender.has_room();
-        match self.note(result) {
+        match self.check(result) {
             Some(false) if self.sender.overflow() == Overflow::Evict => {}
             room => return room == Some(true),
         }
         self.withdraw();
         let result = self.sender.has_room();
-        self.note(result) == Some(true)
+        self.check(result) == Some(true)
     }
 
     /// Takes the oldest entry away; false if there was none to take, or the reader is just taking it.
     fn withdraw(&mut self) -> bool {
         let result = self.sender.withdraw_oldest();
-        match self.note(result) {
+        match self.check(result) {
             Some(Withdrawn::Done) => {
                 self.missed += 1;
                 true
@@ -749,7 +770,7 @@ impl Channel {
             return true;
         }
         let Some((fd, len)) = pool.segment(place) else { return false };
-        if !self.tell(&Message::Segment { segment, len: len as u64 }, &[fd]) {
+        if !self.send_message(&Message::Segment { segment, len: len as u64 }, &[fd]) {
             return false;
         }
         if self.announced.len() <= at {
@@ -767,7 +788,7 @@ impl Channel {
         if !knows || self.gone.is_some() {
             return true;
         }
-        if !self.tell(&Message::Retired { segment }, &[]) {
+        if !self.send_message(&Message::Retired { segment }, &[]) {
             return self.gone.is_some();
         }
         if let Some(entry) = self.announced.get_mut(place as usize) {
@@ -776,25 +797,25 @@ impl Channel {
         true
     }
 
-    fn tell(&mut self, message: &Message, descriptors: &[BorrowedFd<'_>]) -> bool {
+    fn send_message(&mut self, message: &Message, descriptors: &[BorrowedFd<'_>]) -> bool {
         match self.link.send(message, descriptors) {
             Ok(true) => {
-                self.sender.tell_news();
+                self.sender.announce_message();
                 true
             }
             Ok(false) | Err(_) => {
                 // Only a reader that has died, or does not look at its link, lets it fill up.
-                self.listen();
+                self.receive_messages();
                 false
             }
         }
     }
 
-    fn listen(&mut self) {
+    fn receive_messages(&mut self) {
         for _ in 0..MAX_MESSAGES {
             match self.link.receive() {
                 Received::Nothing => return,
-                Received::Message(Message::Room, _) => self.was_told = true,
+                Received::Message(Message::Room, _) => self.is_notified = true,
                 Received::Closed => return self.end(Gone::Ended),
                 Received::Message(..) => return self.end(Gone::Broken("a reader does not send that")),
             }
@@ -802,7 +823,7 @@ impl Channel {
     }
 
     /// The value, unless the reader has turned out to be broken.
-    fn note<T>(&mut self, result: Result<T, Corrupt>) -> Option<T> {
+    fn check<T>(&mut self, result: Result<T, Corrupt>) -> Option<T> {
         result.map_err(|Corrupt(what)| self.end(Gone::Broken(what))).ok()
     }
 
@@ -817,3 +838,6 @@ pub(super) fn probe() -> io::Result<u64> {
     random::fill(&mut octets).map_err(|error| sys::in_operation("a probe of shared memory", &error))?;
     Ok(u64::from_ne_bytes(octets) | 1)
 }
+
+#[cfg(test)]
+mod tests;

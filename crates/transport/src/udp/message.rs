@@ -34,7 +34,7 @@ struct ReceiveControl([u8; 64]);
 struct SendControl([u8; 24]);
 
 /// What to send: octets that lie in `slices`, one after the other.
-pub(super) struct Outgoing<'a> {
+pub(super) struct OutgoingDatagrams<'a> {
     pub(super) slices: &'a [IoSlice<'a>],
     /// `None`: where the socket is connected to.
     pub(super) destination: Option<SocketAddr>,
@@ -85,7 +85,7 @@ impl<const N: usize> SendMessages<N> {
     pub(super) fn send<'a>(
         &mut self,
         fd: RawFd,
-        messages: impl Iterator<Item = Outgoing<'a>>,
+        messages: impl Iterator<Item = OutgoingDatagrams<'a>>,
         flags: libc::c_int,
     ) -> io::Result<(usize, u64)> {
         let mut count = 0;
@@ -236,7 +236,7 @@ fn fill(
     header: &mut Header,
     address: &mut MaybeUninit<RawAddress>,
     control: &mut MaybeUninit<SendControl>,
-    message: &Outgoing<'_>,
+    message: &OutgoingDatagrams<'_>,
 ) {
     let header = &mut header.msg_hdr;
     if let Some(destination) = message.destination {

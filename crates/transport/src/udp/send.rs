@@ -1,7 +1,7 @@
 //! Sending: one system call for a batch, from octets that lie anywhere.
 
 use super::counters::add;
-use super::message::{Outgoing, SendMessages, send_to};
+use super::message::{OutgoingDatagrams, SendMessages, send_to};
 use super::{MAX_SEGMENTS, MAX_SLICES, MAX_TRAIN_BYTES, Socket, split};
 use crate::sys::MAX_INTERRUPTIONS;
 use std::io::{self, IoSlice};
@@ -269,8 +269,8 @@ impl<'a> Batch<'a> {
         self.socket.as_fd().as_raw_fd()
     }
 
-    fn outgoing<'t>(&self, transmit: &'t Transmit<'t>) -> Outgoing<'t> {
-        Outgoing {
+    fn outgoing<'t>(&self, transmit: &'t Transmit<'t>) -> OutgoingDatagrams<'t> {
+        OutgoingDatagrams {
             slices: transmit.slices,
             destination: (self.socket.peer != Some(transmit.destination)).then_some(transmit.destination),
             segment_bytes: transmit.segment_bytes,

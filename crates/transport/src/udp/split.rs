@@ -1,6 +1,6 @@
 //! Cutting a train into datagrams here, where the kernel or the NIC does not.
 
-use super::message::{Outgoing, SendMessages};
+use super::message::{OutgoingDatagrams, SendMessages};
 use super::{MAX_SEGMENTS, MAX_SLICES};
 use crate::sys::MAX_INTERRUPTIONS;
 use std::io::{self, IoSlice};
@@ -41,7 +41,7 @@ pub(super) fn send(
         let rest = (sent..segments).map(|segment| {
             let start = segment.checked_sub(1).map_or(0, |before| ends[before]);
             let slices = pieces.get(start..ends[segment]).unwrap_or_default();
-            Outgoing { slices, destination, segment_bytes: None }
+            OutgoingDatagrams { slices, destination, segment_bytes: None }
         });
         outcome.calls += 1;
         match messages.send(fd, rest, flags) {

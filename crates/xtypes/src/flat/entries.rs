@@ -9,7 +9,10 @@ use crate::decoder::{Decoder, Place};
 use crate::encapsulation::Endianness;
 use crate::encoder::Encoder;
 use crate::error::DecodeError;
-use crate::flat::{FlatError, FlatType, NotFixedSize, ValueBuilder, Writer};
+use crate::flat::error::FlatError;
+use crate::flat::flat_type::FlatType;
+use crate::flat::leaf::{NotFixedSize, ValueBuilder};
+use crate::flat::writer::Writer;
 use crate::types::DdsType;
 
 /// A map in a payload: its entries, in the order in which the writer put them.

@@ -1,7 +1,8 @@
 //! The members of a mutable structure as this crate writes them, as far as the compiler knows where they are.
-use crate::encoder::{EM_MUST_UNDERSTAND, MEMBER_ID_MASK};
+
 use crate::extent::padding;
-use crate::flat::{FlatMember, FlatType};
+use crate::flat::flat_type::{FlatMember, FlatType};
+use crate::parameter::{EM_MUST_UNDERSTAND, MEMBER_ID_MASK};
 use crate::types::DdsType;
 
 /// Octets of an EMHEADER, and of a length.

@@ -6,12 +6,15 @@ use core::fmt;
 use core::marker::PhantomData;
 
 use crate::bounded::ExceedsBound;
+use crate::character::{Char8, Wchar};
 use crate::decoder::{Decoder, Place};
 use crate::encapsulation::Encapsulation;
 use crate::encoder::Encoder;
 use crate::error::{DecodeError, DecodeErrorKind};
-use crate::flat::{Done, Elements, ElementsIter, FlatError, FlatType, Writer};
-use crate::primitive::{Char8, Wchar};
+use crate::flat::elements::{Elements, ElementsIter};
+use crate::flat::error::FlatError;
+use crate::flat::flat_type::FlatType;
+use crate::flat::writer::{Done, Writer};
 use crate::string::{BoundedString, BoundedWString, WString, decode_str, encode_str, encode_utf16, take_utf16_len};
 use crate::types::DdsType;
 

@@ -3,15 +3,14 @@
 use core::marker::PhantomData;
 
 use crate::decoder::{Decoder, Place};
-use crate::encapsulation::{Encapsulation, Endianness, Extensibility};
+use crate::encapsulation::{Encapsulation, Endianness};
 use crate::error::DecodeError;
 use crate::extent::Extent;
+use crate::flat::error::FlatError;
+use crate::flat::flat_type::{FlatMember, FlatType};
 use crate::flat::layout::{Layout, Numbers, size_without_look};
-use crate::flat::{FlatError, FlatMember, FlatType};
+use crate::flat::locate::{ABSENT, locate};
 use crate::types::DdsType;
-
-/// The position of a member that is not there: no value is at the start of a payload.
-pub(crate) const ABSENT: usize = 0;
 
 /// The members of a structure in a payload, and where they are. What generated views are made of.
 #[derive(Clone, Copy, Debug)]
@@ -107,18 +106,6 @@ fn place_of(place: &Place, at: &[usize], index: usize) -> Option<Place> {
         None | Some(&ABSENT) => None,
         Some(&position) => Some(Place { position, ..*place }),
     }
-}
-
-/// Moves to the value of a member of a final or appendable structure, and tells where it is.
-#[inline]
-pub(crate) fn locate<M: FlatMember>(
-    decoder: &mut Decoder<'_>,
-    extensibility: Extensibility,
-) -> Result<usize, DecodeError> {
-    if decoder.is_absent(extensibility, M::MIN_SIZE) || M::OPTIONAL && !bool::decode(decoder)? {
-        return Ok(ABSENT);
-    }
-    Ok(decoder.place().position)
 }
 
 /// The sizes of the first members of a structure together, as long as they are fixed.

@@ -10,7 +10,9 @@ use crate::encapsulation::{Encapsulation, Endianness, Extensibility, Representat
 use crate::encoder::{Encoder, Form, LengthCode};
 use crate::error::{DecodeError, EncodeError};
 use crate::extent::{Extents, padding};
-use crate::flat::{self, Build, FlatError, FlatType};
+use crate::flat::error::FlatError;
+use crate::flat::flat_type::{Build, FlatType};
+use crate::flat::payload::{builder_in_vec, view};
 use crate::payload::{decode, encode, encoded_len};
 use crate::sink::Sink;
 use crate::types::{DdsType, KeyFacts};
@@ -47,7 +49,7 @@ impl<T: FlatType> Flat<T> {
     where
         F: for<'x> Build<'x, T>,
     {
-        let _ = build(flat::builder_in_vec::<T>(&mut buffer)?)?;
+        let _ = build(builder_in_vec::<T>(&mut buffer)?)?;
         Ok(Self::from_checked(buffer))
     }
 
@@ -64,9 +66,9 @@ impl<T: FlatType> Flat<T> {
     /// The sample in a payload (with encapsulation header) of XCDR2.
     ///
     /// # Errors
-    /// Those of [`flat::view`].
+    /// Those of [`view`](crate::flat::view()).
     pub fn from_payload(payload: Vec<u8>) -> Result<Self, DecodeError> {
-        flat::view::<T>(&payload)?;
+        view::<T>(&payload)?;
         Ok(Self::from_checked(payload))
     }
 
@@ -168,7 +170,7 @@ impl<T: FlatType> DdsType for Flat<T> {
         if let Some(body) = self.body_for(encoder) {
             return encoder.put(body);
         }
-        if encoder.form() == Form::KeyHash {
+        if encoder.form() != Form::Data {
             let mut decoder = self.decoder().map_err(|_| EncodeError::TooLarge)?;
             // The payload was checked, so only what the sink refuses can be an error.
             return T::transcode_key(&mut decoder, encoder).map_err(|_| EncodeError::BufferTooSmall);
@@ -206,6 +208,10 @@ impl<T: FlatType> DdsType for Flat<T> {
 
     fn default_value() -> Self {
         Self::from_value(&T::default_value()).unwrap_or_else(|_| Self::from_checked(Vec::new()))
+    }
+
+    fn encode_default<S: Sink>(encoder: &mut Encoder<'_, S>) -> Result<(), EncodeError> {
+        T::encode_default(encoder)
     }
 
     fn key(&self) -> T::Key {

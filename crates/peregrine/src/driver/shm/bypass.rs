@@ -1,7 +1,7 @@
 //! The short way of a sample from its writer to readers in other processes: a number, a slot and an entry of each ring, under one
 //! lock of the writer and one of its channels. No change is made of it, no history keeps it.
 //!
-//! What readers have not acknowledged is kept here in their place ([`RetainedSlot`]), and becomes changes of the history as soon
+//! What readers have not acknowledged is kept here in their place ([`RetainedChange`]), and becomes changes of the history as soon
 //! as anything happens that looks there: another way of writing, a reader that comes, goes, has no room or gets
 //! messages. Whether the short way may be gone is one question, asked with the writer locked:
 //! [`Writer::can_bypass_history`](peregrine_rtps::writer::Writer::can_bypass_history). It is never gone while somebody else is handing over, so the
@@ -14,7 +14,7 @@ use peregrine_rtps::id::KeyHash;
 use peregrine_rtps::payload::Payload;
 use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::{Instant, Timestamp};
-use peregrine_transport::shm::{Kept, Slot, Spent};
+use peregrine_transport::shm::{RetainedSlot, Slot, SpentSegment};
 
 use super::lock;
 use super::metadata::Entry;
@@ -23,10 +23,10 @@ use crate::driver::now;
 use crate::driver::writer::{WriterCore, WriterState};
 
 /// A change that was published the short way, until it is acknowledged.
-pub(super) struct RetainedSlot {
+pub(super) struct RetainedChange {
     number: SequenceNumber,
     source_timestamp: Timestamp,
-    slot: Kept,
+    slot: RetainedSlot,
 }
 
 impl WriterCore {
@@ -139,7 +139,7 @@ impl Outgoing {
         state.has_retained = false;
         let mut locked = lock(&self.channels);
         let Some(channels) = locked.as_mut() else { return };
-        for RetainedSlot { number, source_timestamp, slot } in std::mem::take(&mut channels.kept) {
+        for RetainedChange { number, source_timestamp, slot } in std::mem::take(&mut channels.kept) {
             let payload = channels.writer.share(slot).map_or_else(Payload::default, PayloadSlot::payload_of);
             let change = Change { kind: ChangeKind::Alive, instance: KeyHash::NIL, source_timestamp, payload };
             state.writer.restore(number, change);
@@ -175,12 +175,13 @@ impl Channels {
         state: &mut WriterState,
         slot: Slot,
         source_timestamp: Timestamp,
-    ) -> Result<(SequenceNumber, Spent), Slot> {
+    ) -> Result<(SequenceNumber, SpentSegment), Slot> {
         let Some(most) = state.writer.reserve_slot(self.kept.len()) else { return Err(slot) };
         let number = state.writer.next_number();
         let entry = Entry::Change { number, kind: ChangeKind::Alive, instance: KeyHash::NIL, source_timestamp };
         let len = slot.len();
-        let (slot, spent) = self.writer.publish_and_keep(slot, entry.to_metadata()).map_err(|refused| refused.slot)?;
+        let (slot, spent) =
+            self.writer.publish_and_retain(slot, entry.to_metadata()).map_err(|refused| refused.slot)?;
         self.sent_below = state.writer.allocate_sequence_number();
         self.bytes_since_look = self.bytes_since_look.saturating_add(len);
         while self.kept.len() >= most.max(1) {
@@ -189,7 +190,7 @@ impl Channels {
         if most == 0 {
             self.writer.release(slot);
         } else {
-            self.kept.push_back(RetainedSlot { number, source_timestamp, slot });
+            self.kept.push_back(RetainedChange { number, source_timestamp, slot });
         }
         state.has_retained = !self.kept.is_empty();
         Ok((number, spent))

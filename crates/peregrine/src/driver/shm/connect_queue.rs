@@ -11,7 +11,7 @@ use peregrine_rtps::discovery::data::{ParticipantData, SharedMemoryAddress};
 use peregrine_rtps::id::Guid;
 use peregrine_rtps::time::{Instant, Span};
 use peregrine_transport::event::Token;
-use peregrine_transport::shm::{Address, Connecting, Connection, Peer, Place, ReaderKey, WriterKey};
+use peregrine_transport::shm::{Address, Connecting, Connection, HostIdentity, Peer, ReaderKey, WriterKey};
 
 use super::{ConnectionManager, SharedMemory, Source, lock};
 use crate::driver::domain::Domain;
@@ -174,8 +174,8 @@ impl SharedMemory {
     }
 
     fn try_connect(&self, wanted: &Wanted) -> Result<Connecting, NoSharedMemory> {
-        let apart = |apart: peregrine_transport::shm::Apart| NoSharedMemory::Apart(apart.to_string());
-        if let Some(what) = self.place.apart_from(&Place(wanted.at.host)) {
+        let apart = |apart: peregrine_transport::shm::NotColocated| NoSharedMemory::Apart(apart.to_string());
+        if let Some(what) = self.place.separation_from(&HostIdentity(wanted.at.host)) {
             return Err(apart(what));
         }
         let (writer, reader) = (WriterKey(wanted.writer.to_bytes()), ReaderKey(wanted.reader_guid.to_bytes()));

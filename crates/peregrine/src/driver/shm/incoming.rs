@@ -14,7 +14,8 @@ use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::{Instant, Timestamp};
 use peregrine_transport::clock::MonotonicNs;
 use peregrine_transport::shm::{
-    Commands, Connection, Connector, InPlace, Interrupt, Metadata, Notes, Reader, ReaderConfig, Sample, WriterId,
+    AckHandle, Commands, Connection, Connector, InPlace, Interrupt, Metadata, Reader, ReaderConfig, Sample,
+    TakenCommands, WriterId,
 };
 
 use super::metadata::{ALIGNING, Entry};
@@ -39,11 +40,14 @@ const COPIED_MAX: usize = 4096;
 /// not run out because a reader keeps its history.
 const HELD_MAX: usize = 512;
 
+/// How many channels wait to be added, and how many writers that are gone wait for their samples to be taken, at most.
+const COMMANDS_MAX: usize = 4096;
+
 pub(super) struct Incoming {
     pub(super) connector: Connector,
     interrupt: Interrupt,
     pub(super) hands: Mutex<ShmReceiver>,
-    commands: Commands<Command>,
+    commands: Commands<Command, Request>,
     is_closing: AtomicBool,
 }
 
@@ -68,7 +72,7 @@ struct DeferredActions {
 struct Channel {
     wanted: Wanted,
     core: Arc<ReaderCore>,
-    notes: Notes,
+    notes: AckHandle,
     /// It refers to this as long as it is there.
     _count: Arc<()>,
     /// A sample that the reader has no room for: until it has, nothing else is taken.
@@ -105,12 +109,15 @@ enum Command {
         reader: Guid,
         writer: Option<Guid>,
     },
-    Resume {
-        reader: Guid,
-    },
-    LookForEnds,
     /// To take effect when there is nothing to be taken.
     Behind(DeferredMessage),
+}
+
+/// What is executed once for any number of equal ones.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Request {
+    Resume { reader: Guid },
+    LookForEnds,
 }
 
 /// A sample where its writer has put it.
@@ -135,7 +142,7 @@ impl Incoming {
         Ok(Self {
             connector: reader.connector(),
             interrupt: reader.interrupt(),
-            commands: Commands::new(reader.interrupt()),
+            commands: Commands::new(reader.interrupt(), COMMANDS_MAX),
             hands: Mutex::new(ShmReceiver {
                 reader,
                 channels: Channels::default(),
@@ -150,11 +157,16 @@ impl Incoming {
     /// A channel, which refers to `count` as long as it is there.
     pub(super) fn add(&self, connection: Connection, wanted: Wanted, count: Arc<()>, domain: &Arc<Domain>) {
         let command = Command::Add(Box::new((connection, wanted, count)));
-        if domain.is_polled() {
-            return self.commands.send(command);
-        }
         let is_open = || !self.is_closing.load(Ordering::SeqCst);
-        self.commands.send_and_start(command, || is_open() && domain.start_shared_memory());
+        let sent = if domain.is_polled() {
+            self.commands.try_send(command)
+        } else {
+            self.commands.send_and_start(command, || is_open() && domain.start_shared_memory())
+        };
+        if sent.is_err() {
+            // The command is dropped and with it the channel: its writer sees that, and sends messages.
+            tracing::warn!(COMMANDS_MAX, "too many shared-memory channels wait to be added; one was closed");
+        }
     }
 
     /// The datagrams have been received that came before the first sample of a channel.
@@ -176,12 +188,12 @@ impl Incoming {
     }
 
     pub(super) fn resume(&self, reader: Guid) {
-        self.commands.send(Command::Resume { reader });
+        self.commands.request(Request::Resume { reader });
     }
 
     /// A writer's process has ended, or has closed a channel.
     pub(super) fn look_for_ends(&self) {
-        self.commands.send(Command::LookForEnds);
+        self.commands.request(Request::LookForEnds);
     }
 
     /// What the shared-memory thread does, until there is no channel any more or the domain closes.
@@ -288,7 +300,8 @@ impl Incoming {
 
     #[cold]
     fn process_all_commands(&self, hands: &mut ShmReceiver, dirty: &mut DirtyEndpoints, shared: &SharedMemory) {
-        for command in self.commands.take() {
+        let TakenCommands { commands, requests } = self.commands.take();
+        for command in commands {
             match command {
                 Command::Add(channel) => {
                     let (connection, wanted, count) = *channel;
@@ -301,8 +314,12 @@ impl Incoming {
                         wanted.reader_guid == reader && writer.is_none_or(|writer| wanted.writer == writer)
                     });
                 }
-                Command::Resume { reader } => hands.resume(reader, dirty, &shared.counters),
-                Command::LookForEnds => hands.reader.service(),
+            }
+        }
+        for request in requests {
+            match request {
+                Request::Resume { reader } => hands.resume(reader, dirty, &shared.counters),
+                Request::LookForEnds => hands.reader.service(),
             }
         }
     }
@@ -362,7 +379,7 @@ impl Channels {
 impl ShmReceiver {
     fn add(&mut self, connection: Connection, wanted: Wanted, count: Arc<()>, shared: &SharedMemory) {
         let added = match (wanted.reader.upgrade(), self.reader.add(connection)) {
-            (Some(core), Ok(id)) => self.reader.notes(id).map(|notes| (core, id, notes)),
+            (Some(core), Ok(id)) => self.reader.ack_handle(id).map(|notes| (core, id, notes)),
             (None, Ok(id)) => {
                 self.reader.remove(id);
                 None
@@ -617,7 +634,7 @@ impl Channel {
             if kept > 0 {
                 // Newer than what may be owed.
                 self.pending_ack = None;
-                samples.note(noted(inserter.acknowledged_below()));
+                samples.acknowledge(noted(inserter.acknowledged_below()));
             }
         }
         let is_news = kept > 0 && !state.note_data_quietly();

@@ -35,7 +35,7 @@ use peregrine_rtps::time::{Instant, Span};
 use peregrine_rtps::writer::HandOverBatch;
 use peregrine_transport::clock::MonotonicNs;
 use peregrine_transport::event::{Poller, Token};
-use peregrine_transport::shm::{Address, Connecting, Gone, Listener, Overflow, Place, Refusal, Request, Trust};
+use peregrine_transport::shm::{Address, Connecting, Gone, HostIdentity, Listener, Overflow, Refusal, Request, Trust};
 
 use super::domain::{DirtyEndpoints, Domain};
 use super::participant::ParticipantCore;
@@ -60,7 +60,7 @@ const LISTENER: Token = Token(0);
 
 /// What a domain shares with other processes of the host.
 pub(super) struct SharedMemory {
-    pub(super) place: Place,
+    pub(super) place: HostIdentity,
     pub(super) address: Address,
     connections: Mutex<ConnectionManager>,
     connect_queue: Mutex<ConnectQueue>,
@@ -134,7 +134,7 @@ impl SharedMemory {
     /// # Errors
     /// The system is too old or short of descriptors, or has no `/proc`.
     pub(super) fn open() -> std::io::Result<Self> {
-        let place = Place::here()?;
+        let place = HostIdentity::current()?;
         let listener = Listener::new(Trust::SameUser)?;
         let poller = Poller::new()?;
         poller.add(&listener, LISTENER)?;

@@ -15,11 +15,11 @@ use peregrine_rtps::writer::{HandOverBatch, HandOverChange, Recipient};
 use peregrine_transport::clock::MonotonicNs;
 use peregrine_transport::event::{Poller, Token};
 use peregrine_transport::shm::{
-    Gone, Lending, LoanError, Overflow, ReaderId, Refusal, Request, SharedSlot, Slot, Spent, Writer, WriterConfig,
-    WriterStatistics,
+    Gone, LoanError, Overflow, ReaderId, Refusal, Request, SharedSlot, Slot, SlotLender, SpentSegment, Writer,
+    WriterConfig, WriterStatistics,
 };
 
-use super::bypass::RetainedSlot;
+use super::bypass::RetainedChange;
 use super::metadata::{ALIGNING, Entry};
 use super::trim::MEMORY_RETRY_AFTER;
 use super::{Counters, lock};
@@ -51,7 +51,7 @@ pub(in crate::driver) struct Outgoing {
     pub(super) trim_due: DeadlineCell,
     pub(super) channels: Mutex<Option<Box<Channels>>>,
     /// Has a slot at hand for the next sample, without that lock.
-    lending: Arc<Lending>,
+    lending: Arc<SlotLender>,
 }
 
 pub(super) struct Channels {
@@ -81,7 +81,7 @@ pub(super) struct Channels {
     asked: Option<SequenceNumber>,
     pub(super) room: RoomSpin,
     /// Changes that were published without the history.
-    pub(super) kept: VecDeque<RetainedSlot>,
+    pub(super) kept: VecDeque<RetainedChange>,
     /// Samples handed over the short way, once for each reader, that the counters do not have yet.
     sent: u64,
     counters: Arc<Counters>,
@@ -204,7 +204,7 @@ enum Unsent {
 
 impl Outgoing {
     /// Of a writer whose samples take so many octets of memory at most, and that lends slots by this.
-    pub(in crate::driver) fn new(bytes_max: usize, lending: Arc<Lending>) -> Self {
+    pub(in crate::driver) fn new(bytes_max: usize, lending: Arc<SlotLender>) -> Self {
         Self {
             bytes_max,
             has_readers: AtomicBool::new(false),
@@ -251,7 +251,7 @@ impl Outgoing {
         if channels.is_none() {
             let config =
                 WriterConfig { max_bytes: self.bytes_max, max_readers: READERS_MAX, ..WriterConfig::default() };
-            let writer = Writer::with_lending(config, Arc::clone(&self.lending))?;
+            let writer = Writer::with_lender(config, Arc::clone(&self.lending))?;
             *channels = Some(Box::new(Channels {
                 writer,
                 readers: Vec::new(),
@@ -294,7 +294,7 @@ impl Outgoing {
             is_ready: false,
         });
         // What it has noted before this is seen by whoever looks after it next.
-        channels.writer.ask_for_note(id, READY);
+        channels.writer.request_ack_notification(id, READY);
         self.has_readers.store(true, Ordering::Release);
         Ok(())
     }
@@ -382,7 +382,7 @@ impl Outgoing {
     pub(in crate::driver) fn has_channel(&self, reader: Guid) -> bool {
         let channels = lock(&self.channels);
         channels.as_ref().is_some_and(|channels| {
-            channels.writer.is_leaving() || channels.readers.iter().any(|local| local.guid == reader)
+            channels.writer.is_closing() || channels.readers.iter().any(|local| local.guid == reader)
         })
     }
 
@@ -407,18 +407,18 @@ impl Outgoing {
         let mut guard = lock(&self.channels);
         let Some(channels) = guard.as_mut() else { return ChannelEvents::default() };
         channels.writer.service();
-        channels.writer.ask_no_more();
+        channels.writer.cancel_room_notification();
         channels.end_closing();
         channels.find_gone();
         channels.must_poll = false;
-        channels.writer.take_told();
+        channels.writer.take_notified();
         self.has_ended.store(false, Ordering::Release);
         let mut looked = ChannelEvents { gone: std::mem::take(&mut channels.ended), ..ChannelEvents::default() };
         for reader in &mut channels.readers {
             if reader.halted_at.take().is_some() {
                 looked.resumed.push(reader.guid);
             }
-            if !reader.is_ready && channels.writer.note_of(reader.id).is_some_and(|note| note >= READY) {
+            if !reader.is_ready && channels.writer.ack_of(reader.id).is_some_and(|note| note >= READY) {
                 looked.ready.push(reader.guid);
             }
         }
@@ -453,7 +453,7 @@ impl Outgoing {
     #[inline]
     pub(super) fn note_ended(&self, channels: &mut Channels) {
         let must_tell = channels.must_poll || !channels.ended.is_empty();
-        if channels.writer.has_news() || must_tell && !self.has_ended() {
+        if channels.writer.has_events() || must_tell && !self.has_ended() {
             self.note_news(channels);
         }
     }
@@ -470,7 +470,7 @@ impl Outgoing {
     /// What a reader has told may have been heard here, and is reported by its descriptor no more.
     #[inline]
     fn note_told(&self, channels: &mut Channels) {
-        if channels.writer.take_told() {
+        if channels.writer.take_notified() {
             channels.must_poll = true;
             self.has_ended.store(true, Ordering::Release);
         }
@@ -496,9 +496,9 @@ impl Channels {
 
     /// Lays a slot ahead for the next sample, unless memory is to be left to another.
     #[inline]
-    pub(super) fn lay_ahead(&mut self, spent: Spent) {
+    pub(super) fn lay_ahead(&mut self, spent: SpentSegment) {
         if !self.is_short {
-            self.writer.lay_ahead(spent);
+            self.writer.cache_next_slot(spent);
         }
     }
 
@@ -609,7 +609,7 @@ impl Channels {
         if self.writer.publish_to(to, slot, entry.to_metadata()).is_ok() {
             return Ok(());
         }
-        self.writer.ask_for_room(false);
+        self.writer.request_room_notification(false);
         // There may have come some before it was asked for.
         self.writer.publish_to(to, slot, entry.to_metadata()).map_err(|_| Unsent::NoRoom)
     }
@@ -635,7 +635,7 @@ impl Channels {
     /// A slot for so many octets. Where there is none, whoever could make room has been asked to tell.
     fn loan(&mut self, len: usize) -> Result<Slot, Unsent> {
         let loaned = self.writer.loan(len).or_else(|_| {
-            self.writer.ask_for_room(true);
+            self.writer.request_room_notification(true);
             self.writer.loan(len)
         });
         // Else samples that are made meanwhile would take what is let go of, and wait behind this one. They come here then, so that
@@ -679,7 +679,7 @@ impl Channels {
                     let missing = asked.next().0.saturating_sub(from);
                     reader.ask_for_note(&mut self.writer, from.saturating_add((missing / 2).max(1)).cast_unsigned())
                 }
-                None => self.writer.note_of(reader.id),
+                None => self.writer.ack_of(reader.id),
             };
             // What lies past the last sample is not believed.
             let noted = noted.unwrap_or(0).min(self.last.next().0.cast_unsigned());
@@ -724,9 +724,9 @@ impl LocalReader {
     /// Has it tell when it has noted so much, or what it was asked for before and has not noted yet, if that is less: whoever is
     /// told asks again for what is still missing. What it has noted by now is the answer.
     fn ask_for_note(&mut self, writer: &mut Writer, at: u64) -> Option<u64> {
-        let noted = writer.note_of(self.id)?;
+        let noted = writer.ack_of(self.id)?;
         self.asked_note = if self.asked_note > noted { at.min(self.asked_note) } else { at };
-        writer.ask_for_note(self.id, self.asked_note)
+        writer.request_ack_notification(self.id, self.asked_note)
     }
 }
 

@@ -66,7 +66,7 @@ fn stranger(number: u8) -> Guid {
 /// Where somebody listens who never looks.
 fn silent() -> (Listener, SharedMemoryAddress) {
     let listener = Listener::new(Trust::SameUser).unwrap();
-    let at = SharedMemoryAddress { address: listener.address().0, host: Place::here().unwrap().0 };
+    let at = SharedMemoryAddress { address: listener.address().0, host: HostIdentity::current().unwrap().0 };
     (listener, at)
 }
 
@@ -223,7 +223,7 @@ fn what_a_reader_holds_for_long_is_given_back_when_it_lets_go_of_it() {
     let sides = [participant(22, "here"), participant(22, "there")];
     let (writer, core, reader) = large_pair(&sides, |writer| writer.keep_all());
     writer.write(&Block { octets: vec![1; LARGE] }).unwrap();
-    assert!(reader.wait_for_data(PATIENCE));
+    assert!(reader.wait_for_data(PATIENCE).unwrap());
     let held = reader.take_loaned(&Selector::ANY).unwrap();
     assert_eq!(held.len(), 1);
     exchange(&writer, &reader, 3);
@@ -280,7 +280,7 @@ fn a_channel_that_the_writer_has_ended_is_looked_after_until_it_is_closed() {
     eventually("shared memory is used", || writer.shared_memory_readers() == 2);
     let core = Arc::clone(here.inner.core.lock().writers.get(&writer.guid().entity).unwrap());
     core.unmatch_reader(now(), readers[0].guid());
-    let is_leaving = || lock(&core.outgoing.channels).as_ref().is_some_and(|channels| channels.writer.is_leaving());
+    let is_leaving = || lock(&core.outgoing.channels).as_ref().is_some_and(|channels| channels.writer.is_closing());
     eventually("both sides have closed it", || !is_leaving() && asked(shared(&here)) == 1);
     assert_eq!(writer.shared_memory_readers(), 1);
 }
@@ -407,7 +407,7 @@ fn what_readers_have_told_is_not_lost_when_another_is_refused() {
         let channels = lock(&core.outgoing.channels);
         let channels = channels.as_ref().unwrap();
         let noted = channels.readers.iter().filter(|local| local.guid == narrow.guid());
-        noted.filter_map(|local| channels.writer.note_of(local.id)).all(|note| note >= 3)
+        noted.filter_map(|local| channels.writer.ack_of(local.id)).all(|note| note >= 3)
     });
     shared.accept(&mut connections, &sides[0].inner.core.domain);
     drop(connections);
@@ -423,12 +423,12 @@ fn a_channel_of_which_there_is_a_newer_one_is_looked_after_until_it_is_closed() 
     let (writer, core, reader) = large_pair(&sides, |writer| writer.keep_all());
     // So little that no timer looks at it.
     writer.write(&Block { octets: vec![1; 100_000] }).unwrap();
-    assert!(reader.wait_for_data(PATIENCE));
+    assert!(reader.wait_for_data(PATIENCE).unwrap());
     let held = reader.take_loaned(&Selector::ANY).unwrap();
     assert_eq!(held.len(), 1);
     let stubborn = Stubborn::new(&sides[0], writer.guid(), reader.guid());
     let _connection = answer(stubborn.ask()).unwrap();
-    let is_leaving = || lock(&core.outgoing.channels).as_ref().is_some_and(|channels| channels.writer.is_leaving());
+    let is_leaving = || lock(&core.outgoing.channels).as_ref().is_some_and(|channels| channels.writer.is_closing());
     assert!(is_leaving());
     drop(held);
     eventually("both sides have closed it", || !is_leaving());
@@ -441,7 +441,7 @@ fn a_reader_that_waits_for_memory_gets_it_whoever_gives_it_back() {
     let (writer, core, reader) = large_pair(&sides, |writer| writer.keep_all().shared_memory_bytes(600_000));
     let block = |value| Block { octets: vec![value; 100_000] };
     writer.write(&block(1)).unwrap();
-    assert!(reader.wait_for_data(PATIENCE));
+    assert!(reader.wait_for_data(PATIENCE).unwrap());
     let held = reader.take_loaned(&Selector::ANY).unwrap();
     assert_eq!(held.len(), 1);
     let lent: Vec<_> = std::iter::from_fn(|| core.loan_slot(100_000)).take(20).collect();

@@ -126,7 +126,7 @@ impl Channels {
             return again(self.trim_at);
         }
         // There may have come some back before it was asked for.
-        self.writer.ask_for_room(true);
+        self.writer.request_room_notification(true);
         if self.writer.trim() > 0 { again(self.trim_at) } else { None }
     }
 }

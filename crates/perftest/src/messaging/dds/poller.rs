@@ -9,6 +9,7 @@ use peregrine::DomainParticipant;
 
 use crate::error::Error;
 use crate::plan::ThreadPlan;
+use crate::terminal::message;
 use crate::threads::{self, ThreadKind};
 
 /// How long a poller that need not be fast sleeps in the kernel at most; it wakes up when something comes.
@@ -36,7 +37,7 @@ impl Poller {
         let (participant, plan, shared) = (participant.clone(), plan.clone(), Arc::clone(&state));
         let run = move || {
             if let Err(error) = threads::apply_to_current_thread(&plan, ThreadKind::Receive) {
-                eprintln!("{error}");
+                message(&error);
             }
             let mut others = 0;
             while !shared.closing.load(Ordering::Acquire) {

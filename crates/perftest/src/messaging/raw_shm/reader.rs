@@ -14,6 +14,7 @@ use super::rendezvous::{Inbox, Line, Rendezvous, Ticket};
 use crate::error::Error;
 use crate::messaging::{Sample, SampleReader, Topic};
 use crate::plan::{TestPlan, ThreadPlan, Wait};
+use crate::terminal::message;
 use crate::threads::{self, ThreadKind};
 
 /// How many slots are read before news of writers are looked at.
@@ -73,7 +74,7 @@ impl RawShmReader {
         for (ticket, party, connection) in self.inbox.take() {
             match self.reader.add(connection) {
                 Ok(writer) => self.joined.push((writer, ticket, party)),
-                Err(error) => eprintln!("{party} is not listened to: {error}"),
+                Err(error) => message(format_args!("{party} is not listened to: {error}")),
             }
         }
         self.reader.service();
@@ -85,7 +86,7 @@ impl RawShmReader {
             let Some(place) = self.joined.iter().position(|(writer, ..)| *writer == gone.writer) else { continue };
             let (_, ticket, party) = self.joined.swap_remove(place);
             if let Gone::Broken(what) = gone.reason {
-                eprintln!("{party} is no longer listened to: {what}");
+                message(format_args!("{party} is no longer listened to: {what}"));
             }
             self.line.tell_lost(ticket);
             // Who has ended before anything was heard may have been of an earlier test.
@@ -118,7 +119,7 @@ impl RawShmReader {
                 Wake::TimedOut => continue,
             }
             if let Err(error) = self.deliver(&mut on_sample) {
-                return eprintln!("Receiving on {} has ended: {error}", self.topic);
+                return message(format_args!("Receiving on {} has ended: {error}", self.topic));
             }
         }
     }

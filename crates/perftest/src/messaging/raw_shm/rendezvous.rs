@@ -23,6 +23,7 @@ use super::writer::SharedWriter;
 use crate::clock;
 use crate::error::Error;
 use crate::messaging::Topic;
+use crate::terminal::message;
 
 /// How often a partner that is not there is looked for.
 const RETRY: Duration = Duration::from_millis(20);
@@ -253,7 +254,7 @@ impl Host {
             let some_missing = self.searches.iter().any(|search| matches!(search.state, State::Missing));
             let tokens: Vec<Token> = match self.poller.wait(some_missing.then_some(due)) {
                 Ok(tokens) => tokens.collect(),
-                Err(error) => return eprintln!("Partners are looked for no more: {error}"),
+                Err(error) => return message(format_args!("Partners are looked for no more: {error}")),
             };
             for token in tokens {
                 match token {
@@ -403,7 +404,7 @@ impl Host {
     /// What goes on is told once.
     fn tell(&mut self, remark: String) {
         if !self.told.contains(&remark) && self.told.len() < MAX_TOLD {
-            eprintln!("{remark}");
+            message(&remark);
             self.told.push(remark);
         }
     }

@@ -33,20 +33,46 @@ fn records_are_compared_series_by_series() {
         assert!((one.ratio.median - 2.0).abs() < 0.01);
     }
     let rates = compared.iter().filter(|one| one.metric == Metric::SamplesPerS);
-    assert!(rates.clone().count() == 4 && rates.clone().all(|one| one.verdict == Verdict::NoDifference));
+    assert!(rates.clone().count() == 4 && rates.clone().all(|one| one.verdict == Verdict::Equivalent));
     // A hundred samples do not hold a 99th percentile.
     assert!(compared.iter().all(|one| one.metric != Metric::LatencyP99));
     let text = render(&compared);
     assert!(text.contains("raw -> raw, latency p50, 32 B: 3.00 us -> 6.00 us, ratio 1.999"), "{text}");
-    assert!(text.contains("worse by 99.9 %") && text.contains("no difference"), "{text}");
-    assert!(text.contains("8 comparisons at 95 %: about 0.4") && text.contains("measured separately"), "{text}");
+    assert!(text.contains("worse by 99.9 %") && text.contains("equivalent within 5 % (+0.0 % to +0.0 %)"), "{text}");
+    assert!(text.contains("8 comparisons at 95 %:") && text.contains("about 0.4 of them would show one"), "{text}");
+    assert!(text.contains("measured separately"), "{text}");
 }
 
 #[test]
 fn few_repetitions_give_no_verdict() {
     let compared = compare(&record(3, 1.0), &record(3, 2.0), None);
     assert!(compared.iter().all(|one| one.verdict == Verdict::TooFew));
-    assert!(render(&compared).contains("8 comparisons rest on too few runs"));
+    let text = render(&compared);
+    assert!(text.contains("8 comparisons have too few runs"), "{text}");
+    assert!(!text.contains('['), "a bootstrap over three runs has no known coverage: {text}");
+}
+
+#[test]
+fn one_repetition_has_no_interval_and_few_state_their_coverage() {
+    let text = |repetitions| {
+        let record = record(repetitions, 1.0);
+        render(&compare(&record, &record, Some(("raw", "dds"))))
+    };
+    let (one, three, eight) = (text(1), text(3), text(8));
+    assert!(one.contains("ratio 2.000 of 1: too few runs"), "{one}");
+    assert!(three.contains("] at 75 % of 3: too few runs"), "{three}");
+    assert!(eight.contains("] of 8: worse by"), "{eight}");
+}
+
+#[test]
+fn an_interval_around_one_shows_no_difference_unless_it_is_narrow() {
+    let pairs = |spread: f64| [-4.0, -3.0, -2.0, -1.0, 1.0, 2.0, 3.0, 4.0].map(|step: f64| (1.0, 1.0 + spread * step));
+    let say = |spread| {
+        let ratio = Ratio::of_pairs(&pairs(spread)).unwrap();
+        verdict_text(&ratio, ratio.verdict(FEWEST_BLOCKS, None), true)
+    };
+    assert_eq!(say(0.05), "no difference shown (-20.0 % to +20.0 %)");
+    assert_eq!(say(0.01), "equivalent within 5 % (-4.0 % to +4.0 %)");
 }
 
 #[test]

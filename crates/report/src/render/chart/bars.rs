@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use super::axis::Projection;
-use super::{Axis, Frame, Scale, draw_base, draw_vertical_axis, open};
-use crate::render::html::escape;
+use super::axis::{Axis, Projection, Scale};
+use super::frame::{Frame, draw_base, draw_vertical_axis, open};
+use crate::render::markup::escape;
 use crate::view::COLOURS;
 
 const WIDTH: f64 = 960.0;

@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use super::axis::Projection;
+use super::axis::{Axis, Projection};
+use super::frame::{CHARACTER_WIDTH, Frame, draw_base, draw_vertical_axis, open};
 use super::labels::{spread, wrapped};
-use super::{Axis, CHARACTER_WIDTH, Frame, draw_base, draw_vertical_axis, open};
-use crate::render::html::escape;
+use crate::render::markup::escape;
 use crate::view::{COLOURS, Style};
 
 const WIDTH: f64 = 460.0;

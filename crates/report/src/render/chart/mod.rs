@@ -2,59 +2,10 @@
 
 mod axis;
 mod bars;
+mod frame;
 mod labels;
 mod lines;
-
-use std::fmt::Write;
 
 pub(super) use self::axis::{Axis, Scale, short};
 pub(super) use self::bars::{Bars, bar_chart};
 pub(super) use self::lines::{Line, Point, dash_class, line_chart, mark};
-use super::html::escape;
-
-/// Where a chart's own frame lies within its picture, in the picture's units.
-#[derive(Debug, Clone, Copy)]
-struct Frame {
-    left: f64,
-    right: f64,
-    top: f64,
-    bottom: f64,
-}
-
-/// Room that one character takes at most, in the fonts and sizes of the style sheet.
-const CHARACTER_WIDTH: f64 = 7.2;
-
-fn open(width: f64, height: f64, name: &str) -> String {
-    format!("<svg viewBox=\"0 0 {width} {height}\" role=\"img\" aria-label=\"{}\">\n", escape(name))
-}
-
-/// Lines and numbers of the vertical axis, and its title above it.
-fn draw_vertical_axis(svg: &mut String, axis: &Axis, projection: &axis::Projection, frame: Frame) {
-    for (value, label) in &projection.ticks {
-        let at = projection.at(*value);
-        let _ = writeln!(
-            svg,
-            "<line class=\"grid\" x1=\"{}\" x2=\"{}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>\
-             <text class=\"tick\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>",
-            frame.left,
-            frame.right,
-            frame.left - 7.0,
-            at + 4.0,
-        );
-    }
-    let _ = writeln!(svg, "<text class=\"title\" x=\"4\" y=\"14\">{}</text>", escape(&axis.title));
-}
-
-fn draw_base(svg: &mut String, title: &str, frame: Frame) {
-    let _ = writeln!(
-        svg,
-        "<line class=\"axis\" x1=\"{}\" x2=\"{}\" y1=\"{base}\" y2=\"{base}\"/>\
-         <text class=\"title\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
-        frame.left,
-        frame.right,
-        (frame.left + frame.right) / 2.0,
-        frame.bottom + 37.0,
-        escape(title),
-        base = frame.bottom,
-    );
-}

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use super::escape;
 use crate::record::{Header, HostFacts, Interface, Series};
+use crate::render::markup::escape;
 use crate::table::Source;
 use crate::view::View;
 

@@ -2,14 +2,15 @@
 
 use std::fmt::Write;
 
-use super::{escape, legend, scaled_figures};
+use super::parts::{legend, scaled_figures, sentence};
+use crate::numbers::{count_text, grouped};
 use crate::render::chart::{Axis, Line, Point, Scale, line_chart, short};
-use crate::render::grouped;
+use crate::render::markup::escape;
 use crate::stats::{LatencyResult, Spread};
 use crate::table::Row;
 use crate::view::{Along, Facet, Strand, View};
 
-/// What a chart shows of a row: a value, and how far repetitions were apart where that is known.
+/// What a chart shows of a row: a value, and the extremes of the repetitions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Quantity {
     /// For headings.
@@ -18,6 +19,9 @@ pub(super) struct Quantity {
     pub(super) unit: &'static str,
     pub(super) pick: fn(&Row) -> Option<Spread>,
 }
+
+/// Fewer places on the horizontal axis are not drawn: the tables have them.
+const FEWEST_PLACES: usize = 3;
 
 const MEDIAN: Quantity =
     Quantity { name: "Median latency", unit: "µs", pick: |row| Some(row.latency.as_ref()?.p50_ns.scaled(1e-3)) };
@@ -30,7 +34,7 @@ const TAIL: Quantity = Quantity {
         let spread = Spread::of(row.runs.iter().filter_map(|run| run.p99_ns));
         let median = merged.p99_ns as f64;
         let (min, max) = spread.map_or((median, median), |spread| (spread.min.min(median), spread.max.max(median)));
-        Some(Spread { median, min, max }.scaled(1e-3)).filter(|_| merged.supports(0.99))
+        Some(Spread { median, min, max, count: row.runs.len() }.scaled(1e-3)).filter(|_| merged.supports(0.99))
     },
 };
 const BITS: Quantity =
@@ -41,10 +45,10 @@ const SAMPLES: Quantity =
 pub(super) fn latency(view: &View<'_>) -> String {
     section(
         view,
-        "One way, in microseconds: the median of the repetitions' medians, and the 99th percentile of all values; bars \
-         are the repetitions' extremes, where they are visibly apart. Without a schedule it is half of a round \
-         trip with one sample under way; with one it counts from when each sample was due, so that nothing which held up the \
-         sender is left out, to its receipt, or as half of a round trip where only that was measured.",
+        "One way, in microseconds: the median of the repetitions' medians, and the 99th percentile of all values where at \
+         least ten samples lie above it. Bars reach from the smallest to the largest repetition. At no fixed rate, latency is \
+         half a round trip with one sample under way. At a fixed rate it counts from when each sample was due, delays of the \
+         sender included, to its receipt; between two hosts it is half a round trip.",
         &[MEDIAN, TAIL],
     )
 }
@@ -89,12 +93,6 @@ pub(super) fn push_charts(body: &mut String, facet: &Facet<'_>, charts: &str) {
     let _ = writeln!(body, "<div class=\"charts\">\n{charts}</div>");
 }
 
-/// The first letter as a capital.
-pub(super) fn sentence(text: &str) -> String {
-    let mut characters = text.chars();
-    characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
-}
-
 fn quantity_chart(text: &mut String, view: &View<'_>, facet: &Facet<'_>, along: Along, quantity: &Quantity) {
     let mut lines = Vec::new();
     for strand in view.strands_in(facet) {
@@ -109,7 +107,7 @@ fn quantity_chart(text: &mut String, view: &View<'_>, facet: &Facet<'_>, along: 
         lines.push(Line { label: look.label.clone(), style: look.style, marked: true, points });
     }
     lines.retain(|line: &Line| !line.points.is_empty());
-    if lines.is_empty() {
+    if !has_enough_places(&lines) {
         return;
     }
     let held = facet.held(along);
@@ -121,6 +119,14 @@ fn quantity_chart(text: &mut String, view: &View<'_>, facet: &Facet<'_>, along: 
         let y = Axis { title: quantity.unit.into(), scale, ticks: Vec::new() };
         line_chart(&name, &x, &y, &lines, None)
     });
+}
+
+/// Whether a chart of these lines shows more than a table does: one or two places on the horizontal axis are no curve.
+pub(super) fn has_enough_places(lines: &[Line]) -> bool {
+    let mut places: Vec<f64> = lines.iter().flat_map(|line| &line.points).map(|point| point.x).collect();
+    places.sort_unstable_by(f64::total_cmp);
+    places.dedup();
+    places.len() >= FEWEST_PLACES
 }
 
 /// On logarithmic axes the values that were measured.
@@ -144,8 +150,8 @@ pub(super) fn size_label(size: u64) -> String {
 fn at_text(along: Along, value: f64) -> String {
     match along {
         Along::Size => format!("{value} B"),
-        Along::Rate => format!("{} samples/s asked for", grouped(value)),
-        Along::Subscribers => format!("{value} subscribers"),
+        Along::Rate => format!("{} samples/s offered", grouped(value)),
+        Along::Subscribers => count_text(value as u32, "subscriber", "subscribers"),
     }
 }
 
@@ -167,9 +173,9 @@ pub(super) fn distribution(view: &View<'_>) -> String {
         return body;
     }
     format!(
-        "<p>Every value of all repetitions. By percentile: how long the best share of samples took at most, each nine with \
-         the same room; it ends where fewer than ten values lie above. Cumulative: what share of samples took no longer.\
-         </p>\n{}{body}",
+        "<p>All values of all repetitions. By percentile: latency not exceeded by the given share of samples; each extra nine \
+         has equal width. Lines end where fewer than ten samples lie above. Cumulative: the share of samples that did not \
+         exceed the latency.</p>\n{}{body}",
         legend(view.strands.iter().filter(|strand| has_latency(view, strand)))
     )
 }
@@ -203,6 +209,8 @@ fn distribution_charts(text: &mut String, view: &View<'_>, facet: &Facet<'_>, da
         by_percentile.push(line(percentile_points(&latency.merged)));
         cumulative.push(line(cumulative_points(&latency.merged)));
     }
+    by_percentile.retain(|line: &Line| !line.points.is_empty());
+    cumulative.retain(|line: &Line| !line.points.is_empty());
     if by_percentile.is_empty() {
         return;
     }
@@ -224,9 +232,10 @@ fn microseconds_axis(scale: Scale) -> Axis {
     Axis { title: "latency (µs)".into(), scale, ticks: Vec::new() }
 }
 
-/// The horizontal axis shows 1 / (1 − p).
+/// The horizontal axis shows 1 / (1 − p), up to the highest percentile with enough samples above it.
 fn percentile_points(latency: &LatencyResult) -> Vec<Point> {
-    let highest = (latency.count as f64 / 10.0).max(10.0);
+    let Some(supported) = latency.largest_supported() else { return Vec::new() };
+    let highest = 1.0 / (1.0 - supported);
     let steps = (highest.log10() * 8.0).ceil() as u32;
     let odds = (0..=steps).map(|step| 10_f64.powf(f64::from(step) / 8.0).min(highest));
     odds.map(|odds| Point {
@@ -252,10 +261,12 @@ fn nines(lines: &[Line]) -> Vec<(f64, String)> {
     marks.into_iter().filter(|mark| mark.0 <= highest).map(|(value, label)| (value, label.to_owned())).collect()
 }
 
-/// Up to the 99th percentile, beyond which the line is flat.
+/// Up to the 99th percentile, beyond which the line is flat, or to the highest with enough samples above it.
 fn cumulative_points(latency: &LatencyResult) -> Vec<Point> {
+    let supported = latency.largest_supported().unwrap_or(0.0);
     let shares = (0..=49).map(|step| f64::from(step) / 50.0).chain([0.99]);
     shares
+        .filter(|share| *share <= supported)
         .map(|share| Point {
             x: latency.value_at(share) as f64 / 1e3,
             y: share * 100.0,

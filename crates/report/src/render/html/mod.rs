@@ -2,6 +2,7 @@
 
 mod facts;
 mod measured;
+mod parts;
 mod published;
 mod ratios;
 mod security;
@@ -12,8 +13,9 @@ mod usage;
 use std::fmt::Write;
 
 use super::load::load_html;
+use super::markup::escape;
 use crate::table::{Source, Table};
-use crate::view::{COLOURS, Strand, Style, View};
+use crate::view::View;
 
 /// Renders records as one page.
 pub fn html(sources: &[Source]) -> String {
@@ -31,11 +33,6 @@ pub fn html(sources: &[Source]) -> String {
     }
     text.push_str("</main>\n</body>\n</html>\n");
     text
-}
-
-/// Makes text safe to stand between tags and in attributes.
-pub(super) fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 /// A part of the page with its own heading.
@@ -58,7 +55,7 @@ fn sections(view: &View<'_>) -> Vec<Section> {
         ("security", "What security costs", security::section(view)),
         ("published", "Published figures beside these", published::section(view)),
         ("loads", "Loads, searches and payloads", loads),
-        ("traffic", "The way samples went", traffic::section(view)),
+        ("traffic", "Transports used", traffic::section(view)),
         ("numbers", "All numbers", tables::numbers(view)),
         ("skipped", "What was not measured", tables::skipped(view)),
         ("settings", "Settings and commands", facts::settings(view)),
@@ -75,59 +72,6 @@ fn navigation(text: &mut String, sections: &[Section]) {
         let _ = write!(text, "<a href=\"#{}\">{}</a> ", section.id, escape(&section.title));
     }
     text.push_str("</nav>\n");
-}
-
-/// What colour, pattern and mark stand for.
-fn legend<'a>(strands: impl Iterator<Item = &'a Strand>) -> String {
-    let mut text = String::from("<p class=\"legend\">");
-    for strand in strands {
-        let _ = write!(text, "<span>{}{}</span> ", key(strand.style), escape(&strand.label));
-    }
-    text.push_str("</p>\n");
-    text
-}
-
-/// A piece of line as charts draw it.
-fn key(style: Style) -> String {
-    let colour = style.colour % COLOURS;
-    format!(
-        "<svg class=\"key\" viewBox=\"0 0 30 12\" aria-hidden=\"true\"><path class=\"line c{colour}{dash}\" d=\"M1 6H29\"/>\
-         <path class=\"point c{colour}\" transform=\"translate(15 6)\" d=\"{mark}\"/></svg>",
-        dash = super::chart::dash_class(style.dash),
-        mark = super::chart::mark(colour),
-    )
-}
-
-/// A picture for each scale; the page shows one of them at a time, and prints both.
-fn scaled_figures(text: &mut String, caption: &str, draw: &dyn Fn(super::chart::Scale) -> String) {
-    use super::chart::Scale;
-    for (class, scale) in [("log", Scale::Logarithmic), ("lin", Scale::Linear)] {
-        let _ = writeln!(
-            text,
-            "<figure class=\"{class}\"><figcaption>{}</figcaption>{}</figure>",
-            escape(caption),
-            draw(scale)
-        );
-    }
-}
-
-/// A table with headings, whose first `names` columns are text; cells are markup.
-fn html_table(headings: &[&str], names: usize, rows: &[Vec<String>]) -> String {
-    let class = |column: usize| if column < names { " class=\"name\"" } else { "" };
-    let mut text = String::from("<div class=\"scroll\" tabindex=\"0\"><table>\n<thead><tr>");
-    for (column, heading) in headings.iter().enumerate() {
-        let _ = write!(text, "<th{}>{heading}</th>", class(column));
-    }
-    text.push_str("</tr></thead>\n<tbody>\n");
-    for row in rows {
-        text.push_str("<tr>");
-        for (column, cell) in row.iter().enumerate() {
-            let _ = write!(text, "<td{}>{cell}</td>", class(column));
-        }
-        text.push_str("</tr>\n");
-    }
-    text.push_str("</tbody></table></div>\n");
-    text
 }
 
 #[cfg(test)]

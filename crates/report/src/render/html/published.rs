@@ -2,13 +2,15 @@
 
 use std::fmt::Write;
 
-use super::measured::{number, sentence, size_label};
+use super::measured::{number, size_label};
+use super::parts::sentence;
+use super::parts::{html_table, key, scaled_figures};
 use super::security::{bar_legend, wide_figure};
-use super::{escape, html_table, key, scaled_figures};
+use crate::numbers::grouped;
 use crate::published::{Publication, PublishedTable, asked_by};
 use crate::record::Test;
 use crate::render::chart::{Axis, Bars, Line, Point, bar_chart, line_chart};
-use crate::render::grouped;
+use crate::render::markup::escape;
 use crate::table::Row;
 use crate::view::{Along, COLOURS, Facet, Style, View};
 

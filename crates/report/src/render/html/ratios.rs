@@ -1,11 +1,14 @@
-//! How each way stands to the floor and to other middlewares, with intervals.
+//! The ratios of each series to the floor and to other middlewares, with intervals.
 
 use std::fmt::Write;
 
-use super::measured::{number, push_charts, ticks};
-use super::{escape, html_table, scaled_figures};
-use crate::compare::{CONFIDENCE, FEWEST_BLOCKS, Verdict, compare};
+use super::measured::{has_enough_places, number, push_charts, ticks};
+use super::parts::{html_table, legend, scaled_figures};
+use crate::compare::{
+    CONFIDENCE, EQUIVALENCE, FEWEST_BLOCKS, Interval, Ratio, Verdict, compare, multiplicity, verdict_text,
+};
 use crate::render::chart::{Axis, Line, Point, Scale, line_chart};
+use crate::render::markup::escape;
 use crate::table::Row;
 use crate::versus::{Measure, Versus, to_floor, to_peers};
 use crate::view::{Along, Facet, View};
@@ -17,12 +20,19 @@ pub(super) fn section(view: &View<'_>) -> String {
         return String::new();
     }
     let mut body = format!(
-        "<p>Ratios of repetitions that ran one after the other: their median, and the interval that holds the true one with \
-         {:.0} % confidence, from a bootstrap over the repetitions. Of fewer than {FEWEST_BLOCKS} repetitions the interval is \
-         shown and no verdict is given. A ratio of latencies below 1 and a ratio of rates above 1 are better.</p>\n",
-        CONFIDENCE * 100.0
+        "<p>Each ratio is the median, over the repetitions, of the ratio within one repetition. Its interval has {:.0} % \
+         confidence where there are six repetitions or more; of two to five, it reaches from the smallest to the largest and \
+         says what it covers; of one, there is none. Fewer than {FEWEST_BLOCKS} repetitions give no verdict. Below 1 is better \
+         for latency, above 1 for throughput. “No difference shown” is not “equal”: equivalent are two series whose whole \
+         interval lies within {:.0} %.</p>\n",
+        CONFIDENCE * 100.0,
+        EQUIVALENCE * 100.0,
     );
-    body += &super::legend(view.strands.iter().filter(|strand| !strand.floor));
+    let is_judged = |one: &&Versus<'_>| one.verdict != Verdict::TooFew;
+    if let Some(note) = multiplicity(floor.iter().chain(&peers).filter(is_judged).count()) {
+        let _ = writeln!(body, "<p>{note}</p>");
+    }
+    body += &legend(view.strands.iter().filter(|strand| !strand.floor));
     for facet in &view.facets {
         let mut charts = String::new();
         for measure in Measure::ALL {
@@ -46,11 +56,17 @@ fn points(places: &[(f64, &Row)], versus: &[&Versus<'_>], label: &str) -> Vec<Po
         .iter()
         .filter_map(|(x, row)| {
             let ratio = find(row)?.ratio;
-            let tip =
-                format!("{label}, {x} B: {:.2} [{:.2}, {:.2}] of {}", ratio.median, ratio.low, ratio.high, ratio.count);
-            Some(Point { x: *x, y: ratio.median, range: Some((ratio.low, ratio.high)), tip })
+            let interval = interval_text(&ratio).map_or_else(String::new, |text| format!(" [{text}]"));
+            let tip = format!("{label}, {x} B: {:.2}{interval} of {}", ratio.median, ratio.count);
+            let range = ratio.interval.map(|interval| (interval.low, interval.high));
+            Some(Point { x: *x, y: ratio.median, range, tip })
         })
         .collect()
+}
+
+fn interval_text(ratio: &Ratio) -> Option<String> {
+    let text = |Interval { low, high, .. }| format!("{} – {}", number(low), number(high));
+    ratio.interval.map(|interval| text(interval) + &interval.coverage_text())
 }
 
 fn floor_chart(text: &mut String, view: &View<'_>, facet: &Facet<'_>, versus: &[Versus<'_>], measure: Measure) {
@@ -82,7 +98,7 @@ fn peer_charts(text: &mut String, view: &View<'_>, facet: &Facet<'_>, versus: &[
 
 fn draw(text: &mut String, facet: &Facet<'_>, caption: &str, mut lines: Vec<Line>) {
     lines.retain(|line| !line.points.is_empty());
-    if lines.is_empty() {
+    if !has_enough_places(&lines) {
         return;
     }
     scaled_figures(text, caption, &|scale: Scale| {
@@ -125,9 +141,9 @@ fn push_table(body: &mut String, view: &View<'_>, title: &str, versus: &[Versus<
                 one.measure.name().into(),
                 one.row.data_len.to_string(),
                 format!("<b>{}</b>", number(ratio.median)),
-                format!("{} – {}", number(ratio.low), number(ratio.high)),
+                interval_text(ratio).unwrap_or_else(|| "–".into()),
                 ratio.count.to_string(),
-                verdict(one),
+                verdict_text(ratio, one.verdict, one.measure.is_better_when_lower()),
             ]
         })
         .collect();
@@ -138,15 +154,4 @@ fn push_table(body: &mut String, view: &View<'_>, title: &str, versus: &[Versus<
         rows.len(),
         html_table(&headings, 4, &rows)
     );
-}
-
-fn verdict(one: &Versus<'_>) -> String {
-    let better = |lower: bool| if lower == one.measure.is_better_when_lower() { "better" } else { "worse" };
-    match one.verdict {
-        Verdict::NoDifference => "no difference".into(),
-        Verdict::Lower => better(true).into(),
-        Verdict::Higher => better(false).into(),
-        Verdict::TooFew => "too few repetitions".into(),
-        Verdict::ControlFailed => "the control failed".into(),
-    }
 }

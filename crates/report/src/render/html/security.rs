@@ -1,8 +1,9 @@
 //! What protecting samples costs: secured series beside the unsecured one of the same record.
 
 use super::measured::{number, size_label};
-use super::{escape, html_table};
+use super::parts::html_table;
 use crate::render::chart::{Bars, bar_chart};
+use crate::render::markup::escape;
 use crate::view::{Along, COLOURS, Facet, Strand, View};
 
 pub(super) fn section(view: &View<'_>) -> String {

@@ -2,14 +2,20 @@
 
 use std::fmt::Write;
 
-use super::measured::{number as shown_number, sentence};
-use super::{escape, html_table, key};
+use super::measured::number as shown_number;
+use super::parts::{html_table, key, sentence};
+use crate::numbers::{count_text, grouped};
 use crate::record::{Case, Skipped, Test};
-use crate::render::{grouped, microseconds};
+use crate::render::columns::{
+    Column, FLOOR_NOTE, MARK, MARK_NOTE, SPREAD_NOTE, case_columns, latency_columns, latency_note, marked, percentile,
+    throughput_columns,
+};
+use crate::render::markup::escape;
+use crate::stats::Spread;
 use crate::table::Row;
 use crate::view::{Along, Place, View};
 
-/// One line for each series: what it does with the smallest samples, and the most that it moves.
+/// One line for each series: its latency and cost with the smallest samples, and its highest throughput.
 pub(super) fn summary(view: &View<'_>) -> String {
     let mut text = String::new();
     for facet in &view.facets {
@@ -31,11 +37,14 @@ pub(super) fn summary(view: &View<'_>) -> String {
         }
         let held = facet.held(Along::Size);
         let held = if held.is_empty() { held } else { format!(" with {held}") };
-        let most = if facet.paced { "" } else { "; the most that one subscriber received at any size" };
-        let _ =
-            writeln!(text, "<p>Latency of {} B samples{held}, one way, in microseconds{most}.</p>", grouped(smallest));
+        let most = if facet.paced { "" } else { "; highest throughput of one subscriber at any size" };
+        let _ = writeln!(
+            text,
+            "<p>Latency (one way, in microseconds), CPU time and memory of {} B samples{held}{most}.</p>",
+            grouped(smallest)
+        );
         let headings = if facet.paced { PACED_HEADINGS } else { UNPACED_HEADINGS };
-        text += &told_columns(headings, rows);
+        text += &known_columns(headings, rows);
     }
     text
 }
@@ -45,23 +54,26 @@ const UNPACED_HEADINGS: &[&str] = &[
     "p50",
     "p99",
     "× floor",
-    "most samples/s",
+    "max samples/s",
     "at bytes",
-    "most Mbit/s",
+    "max Mbit/s",
     "at bytes",
-    "µs processor per sample",
-    "MiB",
+    "CPU µs per sample",
+    "memory MiB",
 ];
-const PACED_HEADINGS: &[&str] = &["series", "p50", "p99", "× floor", "lost %", "processor %", "µs per sample", "MiB"];
+const PACED_HEADINGS: &[&str] =
+    &["series", "p50", "p99", "× floor", "lost %", "CPU %", "CPU µs per sample", "memory MiB"];
 
 fn none() -> String {
     "–".to_owned()
 }
 
-/// Without columns of which nothing is known.
-fn told_columns(headings: &[&str], rows: Vec<Vec<String>>) -> String {
-    let is_told = |column: usize| rows.iter().any(|row| row.get(column).is_some_and(|cell| *cell != none()));
-    let kept: Vec<usize> = (0..headings.len()).filter(|column| is_told(*column)).collect();
+/// Without columns in which no cell is known, or each percentile has too few samples above it.
+fn known_columns(headings: &[&str], rows: Vec<Vec<String>>) -> String {
+    // The median is kept although it is marked.
+    let is_telling = |column: usize, cell: &String| *cell != none() && (column < 2 || !cell.ends_with(MARK));
+    let is_known = |column: usize| rows.iter().any(|row| row.get(column).is_some_and(|cell| is_telling(column, cell)));
+    let kept: Vec<usize> = (0..headings.len()).filter(|column| is_known(*column)).collect();
     let headings: Vec<&str> = kept.iter().filter_map(|column| headings.get(*column).copied()).collect();
     let pick = |row: &Vec<String>| kept.iter().filter_map(|column| row.get(*column).cloned()).collect::<Vec<String>>();
     html_table(&headings, 1, &rows.iter().map(pick).collect::<Vec<_>>())
@@ -70,8 +82,8 @@ fn told_columns(headings: &[&str], rows: Vec<Vec<String>>) -> String {
 fn latency_summary(row: Option<&Row>) -> Vec<String> {
     let latency = row.and_then(|row| row.latency.as_ref());
     vec![
-        latency.map_or_else(none, |latency| format!("<b>{}</b>", microseconds(latency.p50_ns.median))),
-        latency.map_or_else(none, |latency| microseconds(latency.merged.p99_ns as f64)),
+        latency.map_or_else(none, |latency| format!("<b>{}</b>", marked(&latency.merged, 0.5, latency.p50_ns.median))),
+        latency.map_or_else(none, |latency| percentile(&latency.merged, 0.99)),
         latency.and_then(|latency| latency.ratio_to_floor).map_or_else(none, |ratio| format!("{ratio:.2}")),
     ]
 }
@@ -102,111 +114,82 @@ fn paced_cells(first: Option<&Row>, _: &[Place<'_>]) -> Vec<String> {
     cells
 }
 
-fn mebibytes(bytes: crate::stats::Spread) -> String {
+fn mebibytes(bytes: Spread) -> String {
     format!("{:.1}", bytes.median / f64::from(1 << 20))
 }
-
-const HEADINGS: [&str; 18] = [
-    "series",
-    "bytes",
-    "min",
-    "p50",
-    "± %",
-    "p90",
-    "p99",
-    "p99.99",
-    "max",
-    "× floor",
-    "samples/s",
-    "± %",
-    "Mbit/s",
-    "lost %",
-    "× floor",
-    "processor %",
-    "µs per sample",
-    "MiB",
-];
-const CASE_HEADINGS: [&str; 4] = ["rate", "subscribers", "publishing", "type"];
 
 /// A table for each of the conditions; of several, all but the first are folded.
 pub(super) fn numbers(view: &View<'_>) -> String {
     if view.facets.is_empty() {
         return String::new();
     }
-    let mut text = String::from(
-        "<p>Latency in microseconds, one way. “± %” is half the distance between the repetitions' extremes, as a share of \
-         their median; “× floor” compares with the floor of the same size. A percentile marked * rests on fewer than ten \
-         samples above it. “Processor %” is the share of one core that all processes took together.</p>\n",
+    let mut text = format!(
+        "<p>{} {} {MARK_NOTE} “CPU %” is the share of one core that all processes took together.</p>\n",
+        FLOOR_NOTE.replace("x floor", "“x floor”"),
+        SPREAD_NOTE.replace("±%", "“±%”"),
     );
     for (index, facet) in view.facets.iter().enumerate() {
-        let has_case = facet.rows.iter().any(|row| row.case.is_some());
-        let headings: Vec<&str> = HEADINGS.into_iter().chain(CASE_HEADINGS.into_iter().filter(|_| has_case)).collect();
-        let rows: Vec<Vec<String>> = facet.rows.iter().map(|row| cells(view, row, has_case)).collect();
-        let table = html_table(&headings, 1, &rows);
+        let mut columns = columns(view, &facet.rows);
+        let (conditions, constants) = case_columns(&facet.rows);
+        columns.extend(conditions.into_iter().map(escaped));
+        columns.retain(Column::is_shown);
+        let notes = format!("{} {}", latency_note(&facet.rows), escape(&constants));
+        let table = format!("<p>{}</p>\n{}", notes.trim(), table_of(&columns, facet.rows.len()));
         if facet.title.is_empty() {
             text += &table;
         } else {
             let _ = write!(
                 text,
-                "<details{}><summary>{}: {} rows</summary>\n{table}</details>\n",
+                "<details{}><summary>{}: {}</summary>\n{table}</details>\n",
                 if index == 0 { " open" } else { "" },
                 escape(&sentence(&facet.title)),
-                rows.len(),
+                count_text(facet.rows.len() as u32, "row", "rows"),
             );
         }
     }
     text
 }
 
-fn cells(view: &View<'_>, row: &Row, with_case: bool) -> Vec<String> {
-    let strand = view.strand_of(row).and_then(|index| view.strands.get(index));
-    let name =
-        strand.map_or_else(|| escape(&row.label), |strand| format!("{}{}", key(strand.style), escape(&strand.label)));
-    let mut cells = vec![name, row.data_len.to_string()];
-    cells.extend(latency_cells(row));
-    cells.extend(throughput_cells(row));
-    let usage = row.usage.as_ref();
-    cells.push(usage.map_or_else(none, |usage| format!("{:.1}", usage.cpu_percent.median)));
-    cells.push(usage.and_then(|usage| usage.cpu_us_per_sample).map_or_else(none, |time| shown_number(time.median)));
-    cells.push(usage.and_then(|usage| usage.rss_bytes).map_or_else(none, mebibytes));
-    if with_case {
-        let case = row.case.as_ref();
-        cells.push(row.rate_per_s.map_or_else(|| "unpaced".into(), |rate| format!("{rate}/s")));
-        cells.push(case.map_or_else(none, |case| case.subscribers.to_string()));
-        cells.push(case.map_or_else(none, |case| case.publishing.to_string()));
-        cells.push(case.map_or_else(none, |case| escape(&case.data_type)));
+fn columns(view: &View<'_>, rows: &[&Row]) -> Vec<Column> {
+    let of = |heading: &str, cell: &dyn Fn(&Row) -> Option<String>| Column::of(heading, rows.iter().copied(), cell);
+    let name = |row: &Row| {
+        let strand = view.strand_of(row).and_then(|index| view.strands.get(index));
+        Some(
+            strand
+                .map_or_else(|| escape(&row.label), |strand| format!("{}{}", key(strand.style), escape(&strand.label))),
+        )
+    };
+    let mut columns = vec![of("series", &name).named().kept(), of("bytes", &|row| Some(row.data_len.to_string()))];
+    columns.extend(latency_columns(rows).into_iter().map(|column| emphasized(column, "p50")));
+    columns.extend(throughput_columns(rows, &shown_number).into_iter().map(|column| emphasized(column, "samples/s")));
+    let usage = |pick: fn(&Row) -> Option<String>| move |row: &Row| pick(row);
+    columns.extend([
+        of("CPU %", &usage(|row| Some(format!("{:.1}", row.usage.as_ref()?.cpu_percent.median)))),
+        of("CPU µs per sample", &usage(|row| Some(shown_number(row.usage.as_ref()?.cpu_us_per_sample?.median)))),
+        of("memory MiB", &usage(|row| Some(mebibytes(row.usage.as_ref()?.rss_bytes?)))),
+    ]);
+    columns
+}
+
+fn emphasized(column: Column, heading: &str) -> Column {
+    if column.heading != heading {
+        return column;
     }
-    cells
+    let cells = column.cells.into_iter().map(|cell| cell.map(|cell| format!("<b>{cell}</b>"))).collect();
+    Column { cells, ..column }
 }
 
-fn latency_cells(row: &Row) -> Vec<String> {
-    let Some(latency) = &row.latency else { return vec!["–".into(); 8] };
-    let mark = if latency.merged.supports(0.9999) { "" } else { "*" };
-    vec![
-        microseconds(latency.merged.min_ns as f64),
-        format!("<b>{}</b>", microseconds(latency.p50_ns.median)),
-        format!("{:.0}", latency.p50_ns.relative_half_width() * 100.0),
-        microseconds(latency.merged.p90_ns as f64),
-        microseconds(latency.merged.p99_ns as f64),
-        format!("{}{mark}", microseconds(latency.merged.p99_99_ns as f64)),
-        microseconds(latency.merged.max_ns as f64),
-        ratio_text(latency.ratio_to_floor),
-    ]
+fn escaped(column: Column) -> Column {
+    let cells = column.cells.into_iter().map(|cell| cell.map(|cell| escape(&cell))).collect();
+    Column { cells, is_name: false, ..column }
 }
 
-fn throughput_cells(row: &Row) -> Vec<String> {
-    let Some(throughput) = &row.throughput else { return vec!["–".into(); 5] };
-    vec![
-        format!("<b>{}</b>", grouped(throughput.samples_per_s.median)),
-        format!("{:.0}", throughput.samples_per_s.relative_half_width() * 100.0),
-        shown_number(throughput.mbit_per_s.median),
-        format!("{:.2}", throughput.lost_percent),
-        ratio_text(throughput.ratio_to_floor),
-    ]
-}
-
-fn ratio_text(ratio: Option<f64>) -> String {
-    ratio.map_or_else(|| "–".into(), |ratio| format!("{ratio:.2}"))
+fn table_of(columns: &[Column], rows: usize) -> String {
+    let headings: Vec<&str> = columns.iter().map(|column| &*column.heading).collect();
+    let cell = |column: &Column, row: usize| column.cells.get(row).cloned().flatten().unwrap_or_else(none);
+    let rows: Vec<Vec<String>> =
+        (0..rows).map(|row| columns.iter().map(|column| cell(column, row)).collect()).collect();
+    html_table(&headings, 1, &rows)
 }
 
 /// What was planned and not measured, by reason.
@@ -248,20 +231,21 @@ pub(super) fn skipped(view: &View<'_>) -> String {
         return String::new();
     }
     let table = html_table(&["series", "reason", "what", "count"], 3, &rows);
-    format!("<details open><summary>{count} measurements</summary>\n{table}</details>\n")
+    let count = count_text(count as u32, "measurement", "measurements");
+    format!("<details open><summary>{count}</summary>\n{table}</details>\n")
 }
 
 fn test_name(test: Test) -> &'static str {
     match test {
         Test::Latency => "ping-pong",
         Test::Throughput => "throughput",
-        Test::OpenLoop => "on schedule",
+        Test::OpenLoop => "open loop",
     }
 }
 
 /// Everything that a case says, for a cell.
 fn conditions(case: &Case) -> String {
-    let rate = case.rate_per_s.map_or_else(|| "unpaced".into(), |rate| format!("{rate}/s"));
+    let rate = case.rate_per_s.map_or_else(|| "no fixed rate".into(), |rate| format!("{rate}/s"));
     let mut parts = vec![case.delivery.to_string(), case.reliability.to_string(), case.publishing.to_string(), rate];
     parts.push(format!("{} to {}", case.publishers, case.subscribers));
     if case.topics > 1 {
@@ -279,6 +263,6 @@ pub(super) fn case_text(row: &Row) -> String {
     match (&row.case, row.rate_per_s) {
         (Some(case), _) => conditions(case),
         (None, Some(rate)) => format!("{rate}/s"),
-        (None, None) => "unpaced".into(),
+        (None, None) => "no fixed rate".into(),
     }
 }

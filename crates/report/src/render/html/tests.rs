@@ -64,7 +64,7 @@ fn a_campaign_is_shown_along_each_axis_under_each_condition() {
     }
     for caption in [
         "Median latency by sample size (30/s, 1 subscriber)",
-        "99th percentile of latency by rate (4096 B, 1 subscriber)",
+        "Median latency by rate (4096 B, 1 subscriber)",
         "Processor time by number of subscribers (4096 B, 30/s)",
         "Memory by sample size (30/s, 1 subscriber)",
     ] {
@@ -122,6 +122,6 @@ fn which_way_samples_went_is_told_beside_who_does_not_tell() {
     let count = record.measurements.iter().filter(|one| one.series == own).count();
     let told = page(record);
     assert!(told.contains("UDP sockets, shared memory") && !told.contains("7411"));
-    assert!(told.contains(&format!("<td>{}</td>", crate::render::grouped(1234.0 * count as f64))));
+    assert!(told.contains(&format!("<td>{}</td>", crate::numbers::grouped(1234.0 * count as f64))));
     assert!(told.contains("as set up: udp; not counted"));
 }

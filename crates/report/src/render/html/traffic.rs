@@ -1,8 +1,9 @@
 //! Which way samples really went.
 
-use super::{escape, html_table};
+use super::parts::html_table;
+use crate::numbers::grouped;
 use crate::record::{Record, Series};
-use crate::render::grouped;
+use crate::render::markup::escape;
 use crate::traffic::Traffic;
 use crate::view::View;
 

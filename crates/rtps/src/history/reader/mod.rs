@@ -1,7 +1,9 @@
 //! What a reader holds for the application: samples in order, by instance (DDS 1.4 §2.2.2.5.1).
 
 mod fast_queue;
+mod lifetime;
 mod sample;
+mod schedule;
 mod selection;
 mod separation;
 mod slab;
@@ -14,6 +16,7 @@ use alloc::vec::Vec;
 use hashbrown::HashMap;
 
 pub use fast_queue::FastSample;
+use lifetime::Lifetime;
 pub use sample::{Arrival, FilterReason, Inserted, RejectReason, SampleInfo};
 pub use selection::{Peeked, Selected, Selector};
 pub use separation::Released;
@@ -116,8 +119,7 @@ pub struct ReaderHistory {
     is_plain: bool,
     separation: Separation,
     visit: u64,
-    next_expiry: Option<Instant>,
-    next_purge: Option<Instant>,
+    lifetime: Lifetime,
     /// Sample and instance of the selection under way.
     picked: Vec<(u32, u32)>,
 }
@@ -140,8 +142,7 @@ impl ReaderHistory {
             not_read: 0,
             separation: Separation::default(),
             visit: 0,
-            next_expiry: None,
-            next_purge: None,
+            lifetime: Lifetime::default(),
             picked: Vec::new(),
         }
     }
@@ -200,7 +201,7 @@ impl ReaderHistory {
             if matches!(arrival.kind, ChangeKind::Unregistered) {
                 return filtered(FilterReason::NothingChanged, arrival, pool);
             }
-            if self.instances.len >= self.config.limits.max_instances as usize && !self.forget_one_instance() {
+            if self.instances.len >= self.config.limits.max_instances as usize && !self.replace_instance() {
                 return Err(RejectReason::Instances);
             }
         }
@@ -211,11 +212,11 @@ impl ReaderHistory {
                 return self.hold(index, arrival, pool);
             }
             if reason == FilterReason::NothingChanged {
-                self.note_writer(index, arrival);
-                self.note_stamp(index, arrival);
+                self.update_writers(index, arrival);
+                self.update_newest_stamp(index, arrival);
                 self.drop_idle_instance(index);
             } else if arrival.kind.unregisters() {
-                self.withdraw(index, arrival.slot);
+                self.remove_instance_writer_silently(index, arrival.slot);
             }
             return filtered(reason, arrival, pool);
         }
@@ -241,7 +242,7 @@ impl ReaderHistory {
         self.flush_fast_queue();
         let mut news = false;
         for index in 0..self.instances.slots.len() as u32 {
-            news |= self.give_up(now, index, writer, slot, at);
+            news |= self.remove_instance_writer(now, index, writer, slot, at);
         }
         news
     }
@@ -281,47 +282,6 @@ impl ReaderHistory {
         if self.instances.get(index).is_some_and(|i| i.samples == 0) {
             self.drop_instance(index);
         }
-    }
-
-    /// Throws away what has outlived its interest and stores what came too soon and is due; [`Self::next_timeout`] tells
-    /// when to do it again.
-    pub fn handle_timeout(&mut self, now: Instant, pool: &mut BufferPool) -> Released {
-        if self.next_timeout().is_none_or(|at| at > now) {
-            return self.release_due(now, pool);
-        }
-        self.flush_fast_queue();
-        if self.next_expiry.is_some_and(|at| at <= now) {
-            self.next_expiry = None;
-            let mut at = self.head;
-            while let Some(index) = at {
-                let Some(sample) = self.samples.get(index) else { break };
-                at = sample.next;
-                let expires_at = sample.arrival.expires_at;
-                if expires_at <= now {
-                    self.remove(index, pool);
-                } else {
-                    self.note_expiry(expires_at);
-                }
-            }
-        }
-        if self.next_purge.is_some_and(|at| at <= now) {
-            self.next_purge = None;
-            for index in 0..self.instances.slots.len() as u32 {
-                let Some(purge_at) = self.instances.get(index).and_then(|i| i.purge_at) else { continue };
-                if purge_at <= now {
-                    self.purge(index, pool);
-                } else {
-                    self.next_purge = Some(self.next_purge.map_or(purge_at, |at| at.min(purge_at)));
-                }
-            }
-        }
-        self.release_due(now, pool)
-    }
-
-    /// When samples or instances outlive their interest, and when what came too soon is due.
-    #[must_use]
-    pub fn next_timeout(&self) -> Option<Instant> {
-        [self.next_expiry, self.next_purge, self.separation.next_due()].into_iter().flatten().min()
     }
 
     fn find(&mut self, key: &KeyHash) -> Option<u32> {
@@ -397,7 +357,7 @@ impl ReaderHistory {
 
     /// Carries out what the sample does to its instance.
     fn apply(&mut self, now: Instant, index: u32, arrival: &Arrival) {
-        self.note_writer(index, arrival);
+        self.update_writers(index, arrival);
         // What was written before an instance was disposed does not bring it back.
         let is_late = self.is_late(index, arrival);
         let Some(instance) = self.instances.get_mut(index) else { return };
@@ -406,12 +366,12 @@ impl ReaderHistory {
                 instance.revive();
             }
             instance.last_accepted = Some(now);
-            self.note_stamp(index, arrival);
+            self.update_newest_stamp(index, arrival);
             return;
         }
         let delay = if arrival.kind.disposes() {
             instance.state = InstanceState::NotAliveDisposed;
-            self.note_stamp(index, arrival);
+            self.update_newest_stamp(index, arrival);
             self.config.autopurge_disposed
         } else if instance.writers.is_empty() {
             instance.state = InstanceState::NotAliveNoWriters;
@@ -423,7 +383,7 @@ impl ReaderHistory {
     }
 
     /// Who writes the instance, and who owns it, after this sample.
-    fn note_writer(&mut self, index: u32, arrival: &Arrival) {
+    fn update_writers(&mut self, index: u32, arrival: &Arrival) {
         let Some(instance) = self.instances.get_mut(index) else { return };
         if arrival.kind.unregisters() {
             instance.writers.remove(arrival.slot);
@@ -440,7 +400,7 @@ impl ReaderHistory {
     }
 
     /// When the instance was last written or disposed, by source time stamp.
-    fn note_stamp(&mut self, index: u32, arrival: &Arrival) {
+    fn update_newest_stamp(&mut self, index: u32, arrival: &Arrival) {
         if self.config.by_source_timestamp
             && let Some(instance) = self.instances.get_mut(index)
             && !matches!(arrival.kind, ChangeKind::Unregistered)
@@ -450,7 +410,7 @@ impl ReaderHistory {
     }
 
     /// A writer gives up an instance without the application having to know.
-    fn withdraw(&mut self, index: u32, slot: WriterSlot) {
+    fn remove_instance_writer_silently(&mut self, index: u32, slot: WriterSlot) {
         let Some(instance) = self.instances.get_mut(index) else { return };
         instance.writers.remove(slot);
         if instance.owner.is_some_and(|owner| owner.slot == slot) {
@@ -461,7 +421,14 @@ impl ReaderHistory {
 
     /// One instance loses one writer. Says whether that is news for the application. The mark is stored beyond the limits,
     /// for nobody would tell again; the instance needs a sample that found room to live again, so there is one at most.
-    fn give_up(&mut self, now: Instant, index: u32, writer: Guid, slot: WriterSlot, at: Timestamp) -> bool {
+    fn remove_instance_writer(
+        &mut self,
+        now: Instant,
+        index: u32,
+        writer: Guid,
+        slot: WriterSlot,
+        at: Timestamp,
+    ) -> bool {
         let Some(instance) = self.instances.get_mut(index) else { return false };
         if instance.owner.is_some_and(|owner| owner.slot == slot) {
             instance.owner = None;
@@ -492,23 +459,6 @@ impl ReaderHistory {
         true
     }
 
-    fn schedule_purge(&mut self, index: u32, at: Instant) {
-        if at == Instant::FAR_FUTURE {
-            return;
-        }
-        if let Some(instance) = self.instances.get_mut(index) {
-            instance.purge_at = Some(at);
-        }
-        self.next_purge = Some(self.next_purge.map_or(at, |next| next.min(at)));
-    }
-
-    fn purge(&mut self, index: u32, pool: &mut BufferPool) {
-        while let Some(oldest) = self.instances.get(index).and_then(|i| i.head) {
-            self.remove_keeping_instance(oldest, pool);
-        }
-        self.drop_instance(index);
-    }
-
     fn add_instance(&mut self, arrival: &Arrival) -> u32 {
         let key = arrival.instance;
         let mut instance = Instance::new(key);
@@ -522,6 +472,7 @@ impl ReaderHistory {
     }
 
     fn drop_instance(&mut self, index: u32) {
+        self.unlist(index);
         if let Some(instance) = self.instances.remove(index) {
             self.by_key.remove(&instance.key);
             if let Some(place) = instance.held {
@@ -538,24 +489,7 @@ impl ReaderHistory {
         }
     }
 
-    /// Makes room for a new instance by forgetting one that is gone. Says whether there was one.
-    fn forget_one_instance(&mut self) -> bool {
-        let gone = |i: &Instance| i.samples == 0 && i.state != InstanceState::Alive && i.held.is_none();
-        let found = self.instances.slots.iter().position(|i| i.as_ref().is_some_and(gone));
-        found.is_some_and(|index| {
-            self.drop_instance(index as u32);
-            true
-        })
-    }
-
-    fn note_expiry(&mut self, at: Instant) {
-        if at != Instant::FAR_FUTURE {
-            self.next_expiry = Some(self.next_expiry.map_or(at, |next| next.min(at)));
-        }
-    }
-
     fn link(&mut self, index: u32, arrival: &mut Arrival) {
-        self.note_expiry(arrival.expires_at);
         let Some(instance) = self.instances.get(index) else { return };
         let mut after = self.tail;
         let mut after_of_instance = instance.tail;
@@ -592,6 +526,7 @@ impl ReaderHistory {
             arrival: Arrival { payload, ..*arrival },
         }));
         self.not_read += 1;
+        new.into_iter().for_each(|new| self.schedule_expiry(new, arrival.expires_at));
         self.point_forward(after, new);
         self.point_backward(next, new);
         let Some(instance) = self.instances.get_mut(index) else { return };
@@ -604,6 +539,7 @@ impl ReaderHistory {
             None => instance.tail = new,
             Some(i) => self.samples.get_mut(i).into_iter().for_each(|s| s.previous_of_instance = new),
         }
+        self.update_replaceable(index);
     }
 
     /// Gives the payload, and the instance.
@@ -625,6 +561,8 @@ impl ReaderHistory {
             None => entry.tail = previous_of_instance,
             Some(i) => self.samples.get_mut(i).into_iter().for_each(|s| s.previous_of_instance = previous_of_instance),
         }
+        self.clean_expiry();
+        self.update_replaceable(instance);
         Some((payload, instance))
     }
 

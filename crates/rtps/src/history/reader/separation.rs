@@ -91,7 +91,7 @@ impl ReaderHistory {
 
     /// How many samples were held because they came too soon, and then thrown away because of others that came later.
     #[must_use]
-    pub const fn held_in_vain(&self) -> u64 {
+    pub const fn discarded_while_held(&self) -> u64 {
         self.separation.in_vain
     }
 
@@ -140,8 +140,8 @@ impl ReaderHistory {
         if place.is_none() && self.separation.held.len >= self.config.limits.max_samples as usize {
             return Err(RejectReason::Samples);
         }
-        self.note_writer(index, arrival);
-        self.note_stamp(index, arrival);
+        self.update_writers(index, arrival);
+        self.update_newest_stamp(index, arrival);
         let arrival = Arrival { payload: core::mem::take(&mut arrival.payload), ..*arrival };
         if let Some(held) = place.and_then(|place| self.separation.held.get_mut(place)) {
             let earlier = core::mem::replace(&mut held.arrival, arrival);
@@ -154,6 +154,7 @@ impl ReaderHistory {
         if let Some(instance) = self.instances.get_mut(index) {
             instance.held = Some(place);
         }
+        self.update_replaceable(index);
         Ok(Inserted::Held)
     }
 
@@ -162,6 +163,7 @@ impl ReaderHistory {
         let place = self.instances.get_mut(index).and_then(|instance| instance.held.take());
         if let Some(arrival) = place.and_then(|place| self.separation.discard(place)) {
             pool.recycle(arrival.payload);
+            self.update_replaceable(index);
         }
     }
 

@@ -379,14 +379,14 @@ fn the_newest_that_came_too_soon_comes_when_it_is_time() {
     assert_eq!(cache.history.next_timeout(), Some(Instant(10)));
     assert_eq!((cache.pass(9), cache.pass(10)), (0, 1));
     assert_eq!(numbers(&cache.take(&Selector::ANY)), [1, 3]);
-    assert_eq!((cache.history.next_timeout(), cache.history.held_in_vain()), (None, 1));
+    assert_eq!((cache.history.next_timeout(), cache.history.discarded_while_held()), (None, 1));
     // The next one is spaced from when that came to be seen.
     assert_eq!(cache.put(19, ChangeKind::Alive, 1, 1), Ok(Inserted::Held));
     cache.history.set_minimum_separation(Span(30));
     assert_eq!(cache.history.next_timeout(), Some(Instant(40)));
     // Nobody needs the last value of what is gone.
     assert_eq!(cache.put(21, ChangeKind::Disposed, 1, 1), Ok(Inserted::Stored));
-    assert_eq!((cache.pass(100), cache.history.held_in_vain()), (0, 2));
+    assert_eq!((cache.pass(100), cache.history.discarded_while_held()), (0, 2));
     assert_eq!(numbers(&cache.take(&Selector::ANY)), [5]);
 }
 

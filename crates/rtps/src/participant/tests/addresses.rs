@@ -24,7 +24,7 @@ fn new_addresses_are_announced_at_once_and_again_in_case_that_is_lost() {
     let mut addresses = domain.at(2).config().addresses.clone();
     addresses.default_unicast = vec![Locator::from(address(77, 7411))];
     domain.at(2).set_addresses(now, wall, addresses.clone());
-    domain.settle();
+    domain.run_until_idle();
     let first = domain.sent[before..].iter().find(|m| m.is_announcement()).unwrap();
     assert!(first.at == now && first.to.contains(&GROUP) && first.to.contains(&address(1, 7410)), "{:?}", first.to);
     domain.run(Span::from_millis(500));

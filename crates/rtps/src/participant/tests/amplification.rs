@@ -236,7 +236,7 @@ fn what_is_dropped_is_counted_by_participant() {
     // Whoever goes leaves its counts behind.
     let wall = domain.wall();
     domain.at(2).leave(wall);
-    domain.settle();
+    domain.run_until_idle();
     let drops = domain.at(1).drops();
     assert_eq!(drops.iter().map(of).collect::<Vec<_>>(), [(None, VendorId::UNKNOWN, 2, 1)]);
     assert_eq!(domain.counters(1), total_and(total, &domain.counters(1)));

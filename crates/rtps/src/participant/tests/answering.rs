@@ -15,7 +15,7 @@ fn a_newcomer_is_answered_once_a_second_at_most() {
     assert!(answers[0].is_addressed() && answers[0].is_announcement());
     domain.run(Span::from_secs(1));
     domain.hear(1, &heard);
-    domain.settle();
+    domain.run_until_idle();
     assert_eq!(domain.sent_to(1, 9).len(), 2);
 }
 

@@ -61,7 +61,7 @@ fn who_leaves_is_gone_at_once() {
     assert_eq!(matched_writers(&domain.events(1)), [publication(2, 1, "topic").guid]);
     let wall = domain.wall();
     domain.at(2).leave(wall);
-    domain.settle();
+    domain.run_until_idle();
     assert!(!domain.knows(1, 2));
     let events = domain.events(1);
     assert_eq!(lost(&events), [(prefix(2), LostReason::Left)]);
@@ -80,7 +80,7 @@ fn what_is_announced_anew_is_a_new_change_and_what_is_repeated_is_not() {
     }
     let wall = domain.wall();
     domain.at(1).leave(wall);
-    domain.settle();
+    domain.run_until_idle();
     let mut numbers: Vec<_> = domain.sent.iter().filter_map(Sent::announcement_number).collect();
     assert!(numbers.len() > 6 && numbers.is_sorted(), "{numbers:?}");
     numbers.dedup();

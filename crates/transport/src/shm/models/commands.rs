@@ -1,12 +1,18 @@
-//! Commands to whoever takes: they end its sleep, reach whoever takes next, and find a thread that obeys. The loops of those who
-//! take (`driver/shm/incoming.rs` of the middleware) are told here in a few lines; the rest is real.
+//! Commands to the thread that takes samples: they end its sleep, reach whichever thread takes next, and find a thread that
+//! executes them. The loops of the taking threads (`driver/shm/incoming.rs` of the middleware) are abridged here; the rest is
+//! real.
 
 use super::{bounded, thread};
-use crate::shm::commands::Commands;
-use crate::shm::page::{Mine, Seen, Words};
-use crate::shm::sync::{Mutex, Ordering, fence};
+use crate::shm::commands::{Commands, TakenCommands};
+use crate::shm::page::{OwnedPage, PeerPage, Words};
+use crate::shm::sync::{AtomicU64, Mutex, Ordering, fence};
 use crate::shm::wake::{self, SLEEPER_WORDS, Sleeper};
 use std::sync::Arc;
+
+type TestCommands = Commands<u32, char>;
+
+/// More than any model sends.
+const LIMIT: usize = 8;
 
 /// Looks and sleeps as `Reader::wait` does, with nothing to be taken.
 fn wait(sleeper: &mut Sleeper) {
@@ -16,41 +22,42 @@ fn wait(sleeper: &mut Sleeper) {
 }
 
 /// As `Incoming::wait` does.
-fn wait_with(hands: &Mutex<Sleeper>, commands: &Commands<u32>) {
+fn wait_with(hands: &Mutex<Sleeper>, commands: &TestCommands) {
     match hands.try_lock() {
         Ok(mut sleeper) if !commands.has_some() => wait(&mut sleeper),
         _ => thread::yield_now(),
     }
 }
 
-/// The thread that takes sleeps when it has found neither samples nor commands; another sends commands, and a writer of another
-/// process publishes.
+/// The taking thread sleeps when it has found neither samples nor commands. Another thread sends commands, and a writer of
+/// another process publishes.
 #[test]
-fn a_command_ends_the_sleep_of_who_takes() {
+fn command_sent_while_taking_thread_goes_to_sleep_wakes_it() {
     bounded(2).check(|| {
         let (page, bell, ring) = (Words::new(SLEEPER_WORDS), Words::new(1), Words::new(1));
-        let mut sleeper = Sleeper::new(Mine::new(page.clone()));
-        let commands = Arc::new(Commands::new(sleeper.interrupt()));
+        let mut sleeper = Sleeper::new(OwnedPage::new(page.clone()));
+        let commands = Arc::new(TestCommands::new(sleeper.interrupt(), LIMIT));
         let sender = thread::spawn({
             let commands = Arc::clone(&commands);
             move || [1, 2].map(|command| commands.send(command))
         });
         let writer = thread::spawn({
-            let (asleep, bell, ring) = (Seen::new(page), Mine::new(bell.clone()), Mine::new(ring.clone()));
+            let (asleep, bell, ring) =
+                (PeerPage::new(page), OwnedPage::new(bell.clone()), OwnedPage::new(ring.clone()));
             move || {
                 ring.store(0, 1, Ordering::Release);
                 fence(Ordering::SeqCst);
                 if wake::is_asleep(&asleep) {
-                    bell.ring(0);
+                    bell.increment_and_wake(0);
                 }
             }
         });
-        let (bell, ring) = (Seen::new(bell), Seen::new(ring));
-        let (mut obeyed, mut has_taken) = (Vec::new(), false);
+        let (bell, ring) = (PeerPage::new(bell), PeerPage::new(ring));
+        let (mut executed, mut has_taken) = (Vec::new(), false);
         loop {
-            obeyed.extend(commands.take());
+            executed.extend(commands.take().commands);
             has_taken |= ring.load_acquire(0) > 0;
-            if obeyed.len() == 2 && has_taken {
+            if executed.len() == 2 && has_taken {
                 break;
             }
             if !commands.has_some() && !sleeper.is_interrupted() {
@@ -58,20 +65,20 @@ fn a_command_ends_the_sleep_of_who_takes() {
                 sleeper.sleep_unless([(&bell, 0)].into_iter(), is_ready, None);
             }
         }
-        assert_eq!(obeyed, [1, 2]);
+        assert_eq!(executed, [1, 2]);
         sender.join().unwrap();
         writer.join().unwrap();
     });
 }
 
-/// Two threads that poll take in turns. One waits once, and its end comes before it has looked at commands again: the
-/// interruption that it had was meant for the other.
+/// Two polling threads take in turns. One waits once and does not look at the commands afterwards, so it may consume the
+/// interruption that was meant for the other.
 #[test]
-fn a_command_is_obeyed_although_another_thread_had_its_interruption() {
+fn command_whose_interruption_another_thread_consumed_is_executed() {
     bounded(3).check(|| {
-        let sleeper = Sleeper::new(Mine::new(Words::new(SLEEPER_WORDS)));
+        let sleeper = Sleeper::new(OwnedPage::new(Words::new(SLEEPER_WORDS)));
         let interrupt = sleeper.interrupt();
-        let commands = Arc::new(Commands::new(interrupt.clone()));
+        let commands = Arc::new(TestCommands::new(interrupt.clone(), LIMIT));
         let hands = Arc::new(Mutex::new(sleeper));
         let leaving = thread::spawn({
             let (commands, hands) = (Arc::clone(&commands), Arc::clone(&hands));
@@ -81,29 +88,30 @@ fn a_command_is_obeyed_although_another_thread_had_its_interruption() {
             let commands = Arc::clone(&commands);
             move || commands.send(1)
         });
-        while hands.try_lock().map_or(Vec::new(), |_hands| commands.take()).is_empty() {
+        while hands.try_lock().map_or(Vec::new(), |_hands| commands.take().commands).is_empty() {
             wait_with(&hands, &commands);
         }
-        // What else it would wait for comes.
+        // The leaving thread may wait for anything else.
         interrupt.interrupt();
         leaving.join().unwrap();
         sender.join().unwrap();
     });
 }
 
-/// The thread that takes ends when it has nothing to do, while commands are sent that start one if there is none, or that
-/// somebody else obeys then. Each is obeyed once.
+/// The executing thread ends when it has nothing to do, while another thread sends commands that start an executing thread if
+/// none runs, or that come back then. Each is executed once.
 #[test]
-fn a_command_finds_a_thread_that_obeys() {
+fn command_sent_while_executing_thread_ends_is_executed_once() {
     bounded(3).check(|| {
-        let commands = Arc::new(Commands::new(Sleeper::new(Mine::new(Words::new(SLEEPER_WORDS))).interrupt()));
-        let (obeyed, mut started) = (Arc::new(Mutex::new(Vec::new())), Vec::new());
+        let sleeper = Sleeper::new(OwnedPage::new(Words::new(SLEEPER_WORDS)));
+        let commands = Arc::new(TestCommands::new(sleeper.interrupt(), LIMIT));
+        let (executed, mut started) = (Arc::new(Mutex::new(Vec::new())), Vec::new());
         let run = {
-            let (commands, obeyed) = (Arc::clone(&commands), Arc::clone(&obeyed));
+            let (commands, executed) = (Arc::clone(&commands), Arc::clone(&executed));
             move || loop {
-                let taken = commands.take();
+                let taken = commands.take().commands;
                 if !taken.is_empty() {
-                    obeyed.lock().unwrap().extend(taken);
+                    executed.lock().unwrap().extend(taken);
                 } else if commands.has_ended() {
                     return;
                 } else {
@@ -115,13 +123,44 @@ fn a_command_finds_a_thread_that_obeys() {
             started.push(thread::spawn(run.clone()));
             true
         };
-        commands.send_and_start(1, &mut start);
-        commands.send_and_start(2, &mut start);
+        for command in [1, 2] {
+            commands.send_and_start(command, &mut start).unwrap();
+        }
         let not_sent = commands.send_if_running(3, |command| command);
         started.into_iter().for_each(|taker| taker.join().unwrap());
-        let mut obeyed = std::mem::take(&mut *obeyed.lock().unwrap());
-        obeyed.extend(not_sent);
-        obeyed.sort_unstable();
-        assert_eq!(obeyed, [1, 2, 3]);
+        let mut executed = std::mem::take(&mut *executed.lock().unwrap());
+        executed.extend(not_sent);
+        executed.sort_unstable();
+        assert_eq!(executed, [1, 2, 3]);
+    });
+}
+
+/// Two threads change a state each and send the same request, which may be queued once for both: the taking thread, which
+/// sleeps in between, sees both changes.
+#[test]
+fn request_coalesced_with_an_equal_one_is_executed_behind_both_changes() {
+    bounded(2).check(|| {
+        let mut sleeper = Sleeper::new(OwnedPage::new(Words::new(SLEEPER_WORDS)));
+        let commands = Arc::new(TestCommands::new(sleeper.interrupt(), LIMIT));
+        let changes = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+        let senders = [0, 1].map(|number: usize| {
+            let (commands, changes) = (Arc::clone(&commands), Arc::clone(&changes));
+            thread::spawn(move || {
+                changes[number].store(1, Ordering::Relaxed);
+                commands.request('r');
+            })
+        });
+        let mut seen = 0;
+        while seen < 2 {
+            let TakenCommands { requests, .. } = commands.take();
+            if !requests.is_empty() {
+                assert_eq!(requests, ['r']);
+                seen = changes.iter().map(|change| change.load(Ordering::Relaxed)).sum();
+            } else if !commands.has_some() {
+                wait(&mut sleeper);
+            }
+        }
+        senders.into_iter().for_each(|sender| sender.join().unwrap());
+        assert!(commands.take().requests.len() <= 1);
     });
 }

@@ -2,7 +2,7 @@
 //! those who wait for it, and nobody else.
 
 use crate::clock::MonotonicNs;
-use crate::shm::futex::Bell;
+use crate::shm::futex::LocalDoorbell;
 use crate::shm::sync::Ordering;
 use loom::sync::{Condvar, Mutex};
 use std::collections::BTreeMap;
@@ -44,7 +44,7 @@ pub(in crate::shm) fn wake<T>(word: &T) {
     KERNEL.woken.notify_all();
 }
 
-pub(in crate::shm) fn wait_for(bell: &Arc<Bell>, count: u32) -> Wait {
+pub(in crate::shm) fn wait_for(bell: &Arc<LocalDoorbell>, count: u32) -> Wait {
     let kept = Arc::clone(bell);
     Wait::new(bell.word(), move || kept.word().load(Ordering::Relaxed) == count)
 }

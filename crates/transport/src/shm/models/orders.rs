@@ -3,7 +3,7 @@
 //! are the real ones.
 
 use super::{Arc, Receiver, Sender, Shared, bounded, channel, descriptor};
-use crate::shm::page::{Mine, Seen, Words};
+use crate::shm::page::{OwnedPage, PeerPage, Words};
 use crate::shm::ring::Overflow;
 use loom::sync::{Condvar, Mutex, MutexGuard};
 use loom::thread;
@@ -21,22 +21,22 @@ fn a_writer_that_waits_for_acknowledgement_is_told() {
         let (mut sender, shared, _) = channel(1, 1, Overflow::Block);
         let told = Words::new(1);
         let reader = thread::spawn({
-            let told = Mine::new(told.clone());
+            let told = OwnedPage::new(told.clone());
             move || {
                 for value in READY..=LAST {
-                    if shared.note(value) {
-                        told.ring(0);
+                    if shared.acknowledge(value) {
+                        told.increment_and_wake(0);
                     }
                 }
             }
         });
-        let told = Seen::new(told);
+        let told = PeerPage::new(told);
         let mut below = 0;
         while below < LAST {
             let heard = told.load_acquire(0);
             let at = if below < READY { READY } else { below + ((LAST - below) / 2).max(1) };
-            sender.ask_for_note(at);
-            below = sender.note();
+            sender.request_ack_notification(at);
+            below = sender.ack();
             if below < at {
                 told.words().wait(0, heard);
             }
@@ -51,10 +51,10 @@ fn a_writer_that_waits_for_acknowledgement_is_told() {
 fn a_question_is_answered_once() {
     bounded(3).check(|| {
         let (mut sender, shared, _) = channel(1, 1, Overflow::Block);
-        let reader = thread::spawn(move || (1..=3).filter(|value| shared.note(*value)).collect::<Vec<u64>>());
-        sender.ask_for_note(2);
-        sender.ask_for_note(3);
-        let seen = sender.note();
+        let reader = thread::spawn(move || (1..=3).filter(|value| shared.acknowledge(*value)).collect::<Vec<u64>>());
+        sender.request_ack_notification(2);
+        sender.request_ack_notification(3);
+        let seen = sender.ack();
         let told_at = reader.join().unwrap();
         assert!(told_at.len() <= 2, "told at {told_at:?} of two questions");
         assert!(seen == 3 || told_at.contains(&3), "told at {told_at:?}, and {seen} was there to see");

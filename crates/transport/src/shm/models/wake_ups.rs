@@ -1,8 +1,8 @@
 //! Who sleeps and who rings: between processes, and within one. A wake-up lost is a deadlock, which the model checker reports.
 
 use super::{bounded, channel, descriptor, thread};
-use crate::shm::bells::{Bell, Bells};
-use crate::shm::page::{Mine, Seen, Words};
+use crate::shm::doorbell::{Doorbell, DoorbellPage};
+use crate::shm::page::{OwnedPage, PeerPage, Words};
 use crate::shm::ring::Overflow;
 use crate::shm::sync::{AtomicBool, AtomicU64, Ordering, fence};
 use crate::shm::wake::{self, SLEEPER_WORDS, Sleeper};
@@ -11,16 +11,16 @@ use std::sync::Arc;
 /// The process of a reader: where it sleeps, and what it waits for.
 struct Process {
     sleeper: Sleeper,
-    bells: Vec<(Seen, usize)>,
-    rings: Vec<Seen>,
+    bells: Vec<(PeerPage, usize)>,
+    rings: Vec<PeerPage>,
 }
 
 impl Process {
     /// It sleeps on this page, waits for these bells, each a word of a page, and looks at these rings.
     fn new(page: &Words, bells: &[(&Words, u32)], rings: &[Words]) -> Self {
-        let seen = |words: &Words| Seen::new(words.clone());
+        let seen = |words: &Words| PeerPage::new(words.clone());
         Self {
-            sleeper: Sleeper::new(Mine::new(page.clone())),
+            sleeper: Sleeper::new(OwnedPage::new(page.clone())),
             bells: bells.iter().map(|(page, index)| (seen(page), *index as usize)).collect(),
             rings: rings.iter().map(seen).collect(),
         }
@@ -49,7 +49,7 @@ impl Process {
 }
 
 /// As `Writer::publish` and `Writer::wake` do, for one reader.
-fn publish(ring: &Mine, value: u64, asleep: &Seen, ring_bell: impl FnOnce()) {
+fn publish(ring: &OwnedPage, value: u64, asleep: &PeerPage, ring_bell: impl FnOnce()) {
     ring.store(0, value, Ordering::Release);
     fence(Ordering::SeqCst);
     if wake::is_asleep(asleep) {
@@ -62,8 +62,9 @@ fn no_wake_up_is_lost() {
     bounded(3).check(|| {
         let (page, bell, ring) = (Words::new(SLEEPER_WORDS), Words::new(1), Words::new(1));
         let writer = thread::spawn({
-            let (asleep, bell, ring) = (Seen::new(page.clone()), Mine::new(bell.clone()), Mine::new(ring.clone()));
-            move || (1..=2).for_each(|value| publish(&ring, value, &asleep, || bell.ring(0)))
+            let (asleep, bell, ring) =
+                (PeerPage::new(page.clone()), OwnedPage::new(bell.clone()), OwnedPage::new(ring.clone()));
+            move || (1..=2).for_each(|value| publish(&ring, value, &asleep, || bell.increment_and_wake(0)))
         });
         Process::new(&page, &[(&bell, 0)], &[ring]).sleep_until(2);
         writer.join().unwrap();
@@ -77,9 +78,9 @@ fn no_wake_up_by_one_of_two_processes_is_lost() {
         let page = Words::new(SLEEPER_WORDS);
         let (bells, rings) = ([Words::new(1), Words::new(1)], [Words::new(1), Words::new(1)]);
         let writers = [0, 1].map(|place: usize| {
-            let (bell, ring) = (Mine::new(bells[place].clone()), Mine::new(rings[place].clone()));
-            let asleep = Seen::new(page.clone());
-            thread::spawn(move || publish(&ring, 1, &asleep, || bell.ring(0)))
+            let (bell, ring) = (OwnedPage::new(bells[place].clone()), OwnedPage::new(rings[place].clone()));
+            let asleep = PeerPage::new(page.clone());
+            thread::spawn(move || publish(&ring, 1, &asleep, || bell.increment_and_wake(0)))
         });
         Process::new(&page, &[(&bells[0], 0), (&bells[1], 0)], &rings).sleep_until(2);
         writers.into_iter().for_each(|writer| writer.join().unwrap());
@@ -91,13 +92,13 @@ fn no_wake_up_by_one_of_two_processes_is_lost() {
 fn no_wake_up_by_a_bell_that_two_writers_share_is_lost() {
     bounded(2).check(|| {
         let (page, bell_page) = (Words::new(SLEEPER_WORDS), Words::new(2));
-        let (bells, rings) = (Bells::new(Mine::new(bell_page.clone())), [Words::new(1), Words::new(1)]);
-        let channels = [(); 2].map(|()| Bell::new(&bells, 'r').unwrap());
+        let (bells, rings) = (DoorbellPage::new(OwnedPage::new(bell_page.clone())), [Words::new(1), Words::new(1)]);
+        let channels = [(); 2].map(|()| Doorbell::new(&bells, 'r').unwrap());
         let index = channels[0].index();
         assert_eq!(channels[1].index(), index);
         let writers: Vec<_> = (rings.iter().zip(channels))
             .map(|(ring, bell)| {
-                let (ring, asleep) = (Mine::new(ring.clone()), Seen::new(page.clone()));
+                let (ring, asleep) = (OwnedPage::new(ring.clone()), PeerPage::new(page.clone()));
                 thread::spawn(move || publish(&ring, 1, &asleep, || bell.ring()))
             })
             .collect();
@@ -111,17 +112,17 @@ fn no_wake_up_by_a_bell_that_two_writers_share_is_lost() {
 #[test]
 fn a_bell_is_that_of_one_process_while_channels_come_and_go() {
     bounded(3).check(|| {
-        let bells = Bells::new(Mine::new(Words::new(2)));
-        let first = Bell::new(&bells, 'a').unwrap();
+        let bells = DoorbellPage::new(OwnedPage::new(Words::new(2)));
+        let first = Doorbell::new(&bells, 'a').unwrap();
         let ends = thread::spawn(move || drop(first));
         let to_another = thread::spawn({
             let bells = Arc::clone(&bells);
-            move || Bell::new(&bells, 'b').unwrap()
+            move || Doorbell::new(&bells, 'b').unwrap()
         });
-        let again = Bell::new(&bells, 'a').unwrap();
+        let again = Doorbell::new(&bells, 'a').unwrap();
         let another = to_another.join().unwrap();
         ends.join().unwrap();
-        let beside = Bell::new(&bells, 'a').unwrap();
+        let beside = Doorbell::new(&bells, 'a').unwrap();
         assert_ne!(again.index(), another.index());
         assert_eq!(again.index(), beside.index());
     });
@@ -143,8 +144,8 @@ fn no_interruption_is_lost() {
             }
         });
         let writer = thread::spawn({
-            let (asleep, bell, ring) = (Seen::new(page), Mine::new(bell), Mine::new(ring));
-            move || publish(&ring, 1, &asleep, || bell.ring(0))
+            let (asleep, bell, ring) = (PeerPage::new(page), OwnedPage::new(bell), OwnedPage::new(ring));
+            move || publish(&ring, 1, &asleep, || bell.increment_and_wake(0))
         });
         let (mut is_interrupted, mut seen) = (false, 0);
         while !is_interrupted || seen == 0 {
@@ -192,28 +193,28 @@ fn a_writer_that_waits_for_room_is_told() {
         sender.send(&descriptor(0, 1), 0);
         let told = Words::new(1);
         let reader = thread::spawn({
-            let told = Mine::new(told.clone());
+            let told = OwnedPage::new(told.clone());
             move || {
                 let taken = receiver.take(&shared).unwrap().unwrap();
-                if taken.tell {
-                    told.ring(0);
+                if taken.notify {
+                    told.increment_and_wake(0);
                 }
                 if shared.release(taken.cell) {
-                    told.ring(0);
+                    told.increment_and_wake(0);
                 }
             }
         });
-        let told = Seen::new(told);
+        let told = PeerPage::new(told);
         let mut free = None;
         while free.is_none() {
             let noted = told.load_acquire(0);
-            sender.ask_to_be_told(true);
+            sender.request_room_notification(true);
             sender.reclaim(|slot| free = Some(slot)).unwrap();
             if free.is_none() {
                 told.words().wait(0, noted);
             }
         }
-        sender.ask_no_more();
+        sender.cancel_room_notification();
         reader.join().unwrap();
     });
 }
@@ -227,26 +228,26 @@ fn a_writer_that_waits_for_room_or_a_note_is_told_once_for_several() {
             (0..2).for_each(|slot| sender.send(&descriptor(slot, slot as u64), slot));
             let told = Words::new(1);
             let reader = thread::spawn({
-                let told = Mine::new(told.clone());
+                let told = OwnedPage::new(told.clone());
                 move || {
                     for _ in 0..2 {
                         assert!(receiver.peek(&shared).is_some());
                         receiver.pass(&shared);
                     }
-                    if shared.settle(Some(2)) {
-                        told.ring(0);
+                    if shared.finish_batch(Some(2)) {
+                        told.increment_and_wake(0);
                     }
                 }
             });
-            let told = Seen::new(told);
+            let told = PeerPage::new(told);
             let mut free = 0;
             loop {
                 let noted = told.load_acquire(0);
                 let is_done = if wants_note {
-                    sender.ask_for_note(2);
-                    sender.note() == 2
+                    sender.request_ack_notification(2);
+                    sender.ack() == 2
                 } else {
-                    sender.ask_to_be_told(true);
+                    sender.request_room_notification(true);
                     sender.reclaim(|_| free += 1).unwrap();
                     free == 2
                 };

@@ -22,11 +22,11 @@ impl Pages {
     }
 
     fn sender(&self) -> Sender<usize> {
-        Sender::new(Mine::new(Words::of(&self.ring)), Seen::new(Words::of(&self.hold)), self.shape).unwrap()
+        Sender::new(OwnedPage::new(Words::of(&self.ring)), PeerPage::new(Words::of(&self.hold)), self.shape).unwrap()
     }
 
     fn shared(&self) -> Arc<Shared> {
-        let (ring, hold) = (Seen::new(Words::of(&self.ring)), Mine::new(Words::of(&self.hold)));
+        let (ring, hold) = (PeerPage::new(Words::of(&self.ring)), OwnedPage::new(Words::of(&self.hold)));
         Arc::new(Shared::new(ring, hold, self.shape).unwrap())
     }
 }
@@ -201,7 +201,7 @@ proptest! {
     ) {
         let pages = Pages::new(4, 3, Overflow::Evict);
         let mut sender = pages.sender();
-        let hostile = Mine::new(Words::of(&pages.hold));
+        let hostile = OwnedPage::new(Words::of(&pages.hold));
         let mut free: BTreeSet<usize> = (0..6).collect();
         for (place, value) in writes {
             hostile.store(place, value, Ordering::Relaxed);
@@ -232,14 +232,14 @@ proptest! {
         let overflow = if evicts { Overflow::Evict } else { Overflow::Block };
         let pages = Pages::new(4, 3, overflow);
         let (shared, mut receiver) = (pages.shared(), Receiver::new());
-        let hostile = Mine::new(Words::of(&pages.ring));
+        let hostile = OwnedPage::new(Words::of(&pages.ring));
         let mut held = Vec::new();
         for (place, value) in writes {
             hostile.store(place, value, Ordering::Relaxed);
             if value % 2 == 0 && receiver.peek(&shared).is_some() {
                 prop_assert!(!evicts);
                 receiver.pass(&shared);
-                shared.settle(Some(value));
+                shared.finish_batch(Some(value));
                 continue;
             }
             match receiver.take(&shared) {
@@ -262,7 +262,7 @@ proptest! {
 fn an_entry_that_was_written_over_is_not_held() {
     let pages = Pages::new(4, 3, Overflow::Block);
     let (shared, mut receiver) = (pages.shared(), Receiver::new());
-    Mine::new(Words::of(&pages.ring)).store(RING_ENTRIES, 7, Ordering::Relaxed);
+    OwnedPage::new(Words::of(&pages.ring)).store(RING_ENTRIES, 7, Ordering::Relaxed);
     for _ in 0..5 {
         assert!(matches!(receiver.take(&shared), Err(TakeError::Corrupt(_))));
     }
@@ -283,8 +283,8 @@ fn pages_too_small_for_what_was_agreed_are_refused() {
     let small = Pages::new(1, 1, Overflow::Block);
     let large = Shape { entries: 1 << 14, holds: 1 << 14, overflow: Overflow::Block };
     let (ring, hold) = (|| Words::of(&small.ring), || Words::of(&small.hold));
-    assert!(Sender::<usize>::new(Mine::new(ring()), Seen::new(hold()), large).is_err());
-    assert!(Shared::new(Seen::new(ring()), Mine::new(hold()), large).is_err());
+    assert!(Sender::<usize>::new(OwnedPage::new(ring()), PeerPage::new(hold()), large).is_err());
+    assert!(Shared::new(PeerPage::new(ring()), OwnedPage::new(hold()), large).is_err());
     for (entries, holds) in [(0, 1), (3, 1), (1 << 15, 1), (1, 0), (1, 1 << 15), (u32::MAX, u32::MAX)] {
         assert!(Shape { entries, holds, overflow: Overflow::Block }.check().is_err());
     }
@@ -307,8 +307,8 @@ fn entries_may_be_passed_and_taken_by_turns() {
             shared.release(taken.cell);
         } else {
             receiver.pass(&shared);
-            assert!(!shared.settle(Some(number)));
-            assert_eq!(sender.note(), number);
+            assert!(!shared.finish_batch(Some(number)));
+            assert_eq!(sender.ack(), number);
         }
         assert_eq!(receiver.peek(&shared), None);
         assert!(!receiver.has_entries_in_place(&shared));
@@ -326,17 +326,17 @@ fn who_passes_entries_tells_a_writer_that_waits_once() {
     for asks_for_room in [true, false] {
         (0..4).for_each(|number| sender.send(&Descriptor::default(), number));
         match asks_for_room {
-            true => sender.ask_to_be_told(false),
-            false => sender.ask_for_note(9),
+            true => sender.request_room_notification(false),
+            false => sender.request_ack_notification(9),
         }
         for _ in 0..4 {
             assert!(receiver.peek(&shared).is_some());
             receiver.pass(&shared);
         }
-        assert!(!asks_for_room && !shared.settle(Some(8)) || shared.settle(None));
-        assert_eq!(shared.settle(Some(9)), !asks_for_room);
-        assert!(!shared.settle(Some(10)));
-        sender.ask_no_more();
+        assert!(!asks_for_room && !shared.finish_batch(Some(8)) || shared.finish_batch(None));
+        assert_eq!(shared.finish_batch(Some(9)), !asks_for_room);
+        assert!(!shared.finish_batch(Some(10)));
+        sender.cancel_room_notification();
         sender.reclaim(|_| {}).unwrap();
     }
 }
@@ -348,19 +348,19 @@ fn who_asks_for_room_does_not_end_what_another_waits_for() {
     let (mut sender, shared, mut receiver) = (pages.sender(), pages.shared(), Receiver::new());
     (0..4).for_each(|number| sender.send(&Descriptor::default(), number));
     let held = receiver.take(&shared).unwrap().unwrap();
-    sender.ask_to_be_told(true);
-    sender.ask_to_be_told(false);
+    sender.request_room_notification(true);
+    sender.request_room_notification(false);
     assert!(shared.release(held.cell), "the slot is what the first has asked for");
     let held = receiver.take(&shared).unwrap().unwrap();
-    assert!(!held.tell && !shared.release(held.cell), "it was told, and has not asked again");
+    assert!(!held.notify && !shared.release(held.cell), "it was told, and has not asked again");
     // Nothing is left of that when it asks anew.
-    sender.ask_no_more();
+    sender.cancel_room_notification();
     sender.reclaim(|_| {}).unwrap();
     (4..6).for_each(|number| sender.send(&Descriptor::default(), number));
-    sender.ask_to_be_told(false);
+    sender.request_room_notification(false);
     let held = receiver.take(&shared).unwrap().unwrap();
-    assert!(!held.tell && !shared.release(held.cell), "it has not passed half of the ring");
-    assert!(receiver.take(&shared).unwrap().unwrap().tell);
+    assert!(!held.notify && !shared.release(held.cell), "it has not passed half of the ring");
+    assert!(receiver.take(&shared).unwrap().unwrap().notify);
 }
 
 #[test]

@@ -88,7 +88,7 @@ impl Channel {
         if found.is_some() {
             // Newer than what may be owed.
             self.pending_ack = None;
-            samples.note(noted(inserter.acknowledged_below()));
+            samples.acknowledge(noted(inserter.acknowledged_below()));
         }
     }
 }

@@ -116,7 +116,8 @@ impl<F: SampleForm> Link for DdsLink<F> {
             Publishing::Asynchronous => PublishMode::Asynchronous { flow: FlowController::fast() },
         };
         let qos = writer_qos(&self.job, F::REPRESENTATION);
-        let mut writer = self.participant.publisher(PublisherQos::default()).writer(&topic).qos(qos).publish_mode(mode);
+        let publisher = self.participant.publisher(PublisherQos::default()).map_err(|error| setup(&error))?;
+        let mut writer = publisher.writer(&topic).qos(qos).publish_mode(mode);
         if self.dds.batched && channel != Channel::Echo {
             // What is written last leaves with the wait for acknowledgments.
             writer = writer.batching(BATCH_LEN, MAX_BATCH_AGE);
@@ -130,8 +131,8 @@ impl<F: SampleForm> Link for DdsLink<F> {
     fn receiver(&self, channel: Channel) -> Result<Box<dyn Receiver>, Error> {
         let topic = self.participant.topic::<F::Type>(&name(channel)).map_err(|error| setup(&error))?;
         let qos = reader_qos(&self.job, F::REPRESENTATION);
-        let reader = self.participant.subscriber(SubscriberQos::default()).reader(&topic).qos(qos);
-        let reader = reader.build().map_err(|error| setup(&error))?;
+        let subscriber = self.participant.subscriber(SubscriberQos::default()).map_err(|error| setup(&error))?;
+        let reader = subscriber.reader(&topic).qos(qos).build().map_err(|error| setup(&error))?;
         if self.job.wait == Wait::Listener {
             return Ok(Box::new(Listening::start(reader, self.job.patterns)));
         }

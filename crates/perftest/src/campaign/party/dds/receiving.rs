@@ -71,7 +71,7 @@ impl<T: Look> Receiver for DdsReceiver<T> {
         };
         count += look_at_each(&self.reader, &mut look)?;
         let Some((participant, poller)) = &self.polling else {
-            if count == 0 && self.reader.wait_for_data(limit) {
+            if count == 0 && self.reader.wait_for_data(limit).map_err(|error| failed(&error))? {
                 look_at_each(&self.reader, &mut look)?;
             }
             return Ok(());
@@ -100,6 +100,10 @@ pub(in crate::campaign::party) fn wait_for_writers<T: DdsType>(
     found.map_err(|error| Error::Partner(error.to_string()))
 }
 
+fn failed(error: &peregrine::Error) -> Error {
+    Error::Transfer(error.to_string())
+}
+
 /// Takes everything there is, and tells how many that were.
 pub(in crate::campaign::party) fn look_at_each<T: Look>(
     reader: &DataReader<T>,
@@ -113,5 +117,6 @@ pub(in crate::campaign::party) fn look_at_each<T: Look>(
             result = Err(Error::Transfer(error.to_string()));
         }
     });
-    result.map(|()| taken)
+    result?;
+    taken.map_err(|error| failed(&error))
 }

@@ -1,12 +1,12 @@
 //! Samples that the writer's side keeps after they were published, at the cost of two numbers each.
 //!
 //! A [`SharedSlot`] gives its slot back by itself, wherever it is dropped, and costs an allocation and several counts for
-//! that. A [`Kept`] costs nothing, and has to be given back to its writer.
+//! that. A [`RetainedSlot`] costs nothing, and has to be given back to its writer.
 
-use super::ahead::Laying;
-use super::pool::{Home, SlotId};
+use super::pool::{SegmentMemory, SlotId};
 use super::ring::Metadata;
 use super::slot::{SharedSlot, Slot};
+use super::slot_cache::SlotCacheProducer;
 use super::{PublishError, Writer};
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use std::sync::Arc;
 /// by [`Writer::release`], or becomes a slot again by [`Writer::share`].
 #[derive(Debug)]
 #[must_use]
-pub struct Kept {
+pub struct RetainedSlot {
     id: SlotId,
     len: usize,
 }
 
-impl Kept {
+impl RetainedSlot {
     /// How long it is, in octets.
     #[must_use]
     pub const fn len(&self) -> usize {
@@ -33,9 +33,9 @@ impl Kept {
     }
 }
 
-/// Where a slot was that is published: what [`Writer::lay_ahead`] makes the next one of.
+/// Where a slot was that is published: what [`Writer::cache_next_slot`] makes the next one of.
 #[derive(Debug)]
-pub struct Spent(Arc<Home>);
+pub struct SpentSegment(Arc<SegmentMemory>);
 
 impl Writer {
     /// Publishes a sample to all readers, which the caller keeps. Nobody is woken: that is [`Self::wake_sleepers`], to be called
@@ -44,46 +44,46 @@ impl Writer {
     /// # Errors
     /// As [`Self::publish`].
     #[inline]
-    pub fn publish_and_keep(
+    pub fn publish_and_retain(
         &mut self,
         mut slot: Slot,
         metadata: Metadata,
-    ) -> Result<(Kept, Spent), PublishError<Slot>> {
+    ) -> Result<(RetainedSlot, SpentSegment), PublishError<Slot>> {
         if let Err(reason) = self.send(&slot, metadata, None) {
             return Err(PublishError { slot, reason });
         }
         let len = slot.len();
-        let Some((home, index)) = slot.give_up() else {
+        let Some((memory, index)) = slot.give_up() else {
             return Err(PublishError { slot, reason: "the slot is of another writer" });
         };
-        Ok((Kept { id: home.id(index), len }, Spent(home)))
+        Ok((RetainedSlot { id: memory.id(index), len }, SpentSegment(memory)))
     }
 
-    /// Lays a slot ahead as large as the one that was just published, if one is free: [`Lending::take`](super::Lending::take) has it.
+    /// Lays a slot cache as large as the one that was just published, if one is free: [`SlotLender::take`](super::SlotLender::take) has it.
     #[inline]
-    pub fn lay_ahead(&mut self, Spent(home): Spent) {
-        let room = home.stride();
-        if self.lending.ahead.is_full() {
-            if self.lending.expects(room) {
+    pub fn cache_next_slot(&mut self, SpentSegment(memory): SpentSegment) {
+        let room = memory.stride();
+        if self.lender.cache.is_full() {
+            if self.lender.caches_stride(room) {
                 return;
             }
             self.take_back();
         }
-        let Some(laying) = &mut self.laying else { return };
-        let Some(slot) = self.pool.take_like(home) else { return };
+        let Some(producer) = &mut self.producer else { return };
+        let Some(slot) = self.pool.take_like(memory) else { return };
         slot.prefetch();
-        self.lending.expect(room);
+        self.lender.set_stride(room);
         // Where somebody is just taking what was there, it goes back.
-        let _ = laying.lay(slot);
+        let _ = producer.put(slot);
     }
 
-    /// What is laid ahead is free again.
+    /// What is laid cache is free again.
     #[cold]
     pub(super) fn take_back(&mut self) {
-        if let Some((home, index)) =
-            self.laying.as_mut().and_then(Laying::take_back).and_then(|mut slot| slot.give_up())
+        if let Some((memory, index)) =
+            self.producer.as_mut().and_then(SlotCacheProducer::take_back).and_then(|mut slot| slot.give_up())
         {
-            self.pool.release(home.id(index));
+            self.pool.release(memory.id(index));
         }
     }
 
@@ -95,12 +95,12 @@ impl Writer {
 
     /// Keeps a sample no more.
     #[inline]
-    pub fn release(&mut self, kept: Kept) {
+    pub fn release(&mut self, kept: RetainedSlot) {
         self.pool.release(kept.id);
     }
 
     /// Keeps a sample in the way that looks after itself. `None` if it is none of this writer's.
-    pub fn share(&self, kept: Kept) -> Option<SharedSlot> {
+    pub fn share(&self, kept: RetainedSlot) -> Option<SharedSlot> {
         Some(self.pool.slot(kept.id, kept.len)?.share())
     }
 }

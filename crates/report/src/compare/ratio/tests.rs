@@ -32,7 +32,9 @@ fn a_linear_drift_leaves_no_trace() {
     assert_eq!(Ratio::of_blocks(&blocks), None, "a value of 0 is no time");
     let blocks: Vec<_> = (0..8).map(|number| drifting(100.0, 80.0, 1.0 + f64::from(number) / 50.0)).collect();
     let ratio = Ratio::of_blocks(&blocks).unwrap();
-    for value in [ratio.median, ratio.low, ratio.high] {
+    let Interval { low, high, coverage } = ratio.interval.unwrap();
+    assert_eq!(coverage, CONFIDENCE);
+    for value in [ratio.median, low, high] {
         assert!((value - 0.8).abs() < 1e-12, "{ratio:?}");
     }
     assert_eq!((ratio.count, ratio.verdict(FEWEST_BLOCKS, None)), (8, Verdict::Lower));
@@ -43,17 +45,44 @@ fn the_median_of_blocks_by_hand() {
     let pairs = [(1.0, 2.0), (1.0, 3.0), (1.0, 8.0)];
     let ratio = Ratio::of_pairs(&pairs).unwrap();
     assert!((ratio.median - 3.0).abs() < 1e-12);
-    assert!((ratio.low - 2.0).abs() < 1e-12 && (ratio.high - 8.0).abs() < 1e-12, "{ratio:?}");
+    let Interval { low, high, coverage } = ratio.interval.unwrap();
+    assert!((low - 2.0).abs() < 1e-12 && (high - 8.0).abs() < 1e-12 && coverage == 0.75, "{ratio:?}");
     assert_eq!(ratio.verdict(FEWEST_BLOCKS, None), Verdict::TooFew);
     let even = Ratio::of_pairs(&[(1.0, 2.0), (1.0, 8.0)]).unwrap();
     assert!((even.median - 4.0).abs() < 1e-12, "between two blocks lies the geometric mean");
 }
 
 #[test]
+fn few_pairs_cover_what_order_statistics_of_so_few_cover() {
+    let of = |count: u32| Ratio::of_pairs(&(0..count).map(|at| (1.0, f64::from(at) + 1.0)).collect::<Vec<_>>());
+    let coverage = |count| of(count).unwrap().interval.map(|interval| interval.coverage);
+    assert_eq!([1, 2, 3, 4].map(coverage), [None, Some(0.5), Some(0.75), Some(0.875)]);
+    assert_eq!([5, 6, 100].map(coverage), [Some(0.9375), Some(CONFIDENCE), Some(CONFIDENCE)]);
+    let five = of(5).unwrap().interval.unwrap();
+    assert!((five.low - 1.0).abs() < 1e-12 && (five.high - 5.0).abs() < 1e-12, "{five:?}");
+    assert_eq!(
+        (five.coverage_text(), of(6).unwrap().interval.unwrap().coverage_text()),
+        (" at 93.8 %".into(), "".into())
+    );
+}
+
+#[test]
+fn separate_series_that_do_not_differ_rarely_get_a_verdict() {
+    let differs = |seed: u64| {
+        let mut random = Random(seed * 1_000_003);
+        let mut runs = || std::array::from_fn::<_, 8, _>(|_| noisy(&mut random, 1.0, 0.1));
+        let verdict = Ratio::of_series(&runs(), &runs()).unwrap().verdict(FEWEST_REPETITIONS, None);
+        matches!(verdict, Verdict::Lower | Verdict::Higher)
+    };
+    let count = (0..1000).filter(|seed| differs(*seed)).count();
+    assert!(count <= 70, "{count} of 1000");
+}
+
+#[test]
 fn what_does_not_differ_is_rarely_said_to() {
     let said = |blocks: &dyn Fn(u64) -> Vec<Block>| {
         let judge = |seed| Ratio::of_blocks(&blocks(seed)).unwrap().verdict(FEWEST_BLOCKS, None);
-        (0..1000).filter(|seed| judge(seed * 1_000_003) != Verdict::NoDifference).count()
+        (0..1000).filter(|seed| matches!(judge(seed * 1_000_003), Verdict::Lower | Verdict::Higher)).count()
     };
     // No more than 50 of 1000 are promised, give or take the luck of the draw.
     for count in [FEWEST_BLOCKS, 12] {
@@ -78,11 +107,15 @@ fn what_does_not_differ_is_rarely_said_to() {
 fn order_statistics_enclose_a_median_by_hand() {
     let values = |count: u32| (1..=count).map(f64::from).collect::<Vec<_>>();
     // Of 8 values only the extremes do, with 1 - 2/256; of 9 the second, with 1 - 2 (1 + 9)/512; of 12 the third.
-    assert_eq!(exact_interval(&values(8)), Some((1.0, 8.0)));
-    assert_eq!(exact_interval(&values(9)), Some((2.0, 8.0)));
-    assert_eq!(exact_interval(&values(12)), Some((3.0, 10.0)));
-    assert_eq!(exact_interval(&values(2)), Some((1.0, 2.0)));
-    assert_eq!((exact_interval(&[]), exact_interval(&values(61))), (None, None));
+    let interval = |values: &[f64]| {
+        let Interval { low, high, .. } = exact_interval(values)?;
+        Some([low.ln().round(), high.ln().round()])
+    };
+    assert_eq!(interval(&values(8)), Some([1.0, 8.0]));
+    assert_eq!(interval(&values(9)), Some([2.0, 8.0]));
+    assert_eq!(interval(&values(12)), Some([3.0, 10.0]));
+    assert_eq!(interval(&values(2)), Some([1.0, 2.0]));
+    assert_eq!((interval(&[]), interval(&values(61))), (None, None));
 }
 
 #[test]
@@ -90,7 +123,8 @@ fn a_difference_well_above_the_noise_is_found() {
     for seed in 0..50 {
         let slower = Ratio::of_blocks(&noisy_blocks(seed, 12, 1.2, 0.05)).unwrap();
         assert_eq!(slower.verdict(FEWEST_BLOCKS, None), Verdict::Higher);
-        assert!(slower.low <= 1.2 * 1.03 && slower.high >= 1.2 / 1.03, "{slower:?}");
+        let Interval { low, high, .. } = slower.interval.unwrap();
+        assert!(low <= 1.2 * 1.03 && high >= 1.2 / 1.03, "{slower:?}");
     }
 }
 
@@ -131,20 +165,22 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn an_interval_holds_its_median(pairs in prop::collection::vec((0.001..1e9_f64, 0.001..1e9_f64), 1..20)) {
+    fn an_interval_holds_its_median(pairs in prop::collection::vec((0.001..1e9_f64, 0.001..1e9_f64), 2..20)) {
         let ratio = Ratio::of_pairs(&pairs).unwrap();
-        prop_assert!(ratio.low <= ratio.median * (1.0 + 1e-12) && ratio.median <= ratio.high * (1.0 + 1e-12));
+        let Interval { low, high, .. } = ratio.interval.unwrap();
+        prop_assert!(low <= ratio.median * (1.0 + 1e-12) && ratio.median <= high * (1.0 + 1e-12));
         prop_assert_eq!(ratio.count, pairs.len());
     }
 
     #[test]
     fn a_factor_moves_the_interval_and_nothing_else(
-        pairs in prop::collection::vec((0.5..2.0_f64, 0.5..2.0_f64), 1..20),
+        pairs in prop::collection::vec((0.5..2.0_f64, 0.5..2.0_f64), 2..20),
         factor in 0.01..100.0_f64,
     ) {
         let scaled: Vec<_> = pairs.iter().map(|(a, b)| (*a, b * factor)).collect();
         let (ratio, scaled) = (Ratio::of_pairs(&pairs).unwrap(), Ratio::of_pairs(&scaled).unwrap());
-        for (one, other) in [(ratio.low, scaled.low), (ratio.median, scaled.median), (ratio.high, scaled.high)] {
+        let (own, other) = (ratio.interval.unwrap(), scaled.interval.unwrap());
+        for (one, other) in [(own.low, other.low), (ratio.median, scaled.median), (own.high, other.high)] {
             prop_assert!((one * factor / other - 1.0).abs() < 1e-9);
         }
     }
@@ -160,6 +196,7 @@ proptest! {
     fn more_noise_never_narrows_the_verdict_to_certainty(seed in any::<u64>()) {
         let narrow = Ratio::of_blocks(&noisy_blocks(seed, 20, 1.0, 0.01)).unwrap();
         let wide = Ratio::of_blocks(&noisy_blocks(seed, 20, 1.0, 0.2)).unwrap();
-        prop_assert!(wide.high / wide.low >= narrow.high / narrow.low);
+        let width = |ratio: Ratio| ratio.interval.map(|interval| interval.high / interval.low).unwrap();
+        prop_assert!(width(wide) >= width(narrow));
     }
 }

@@ -9,12 +9,12 @@ use std::io;
 
 /// Where a process is, as it tells others. It proves nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Place(pub [u32; 5]);
+pub struct HostIdentity(pub [u32; 5]);
 
 /// What two processes do not share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub enum Apart {
+pub enum NotColocated {
     /// They run on different systems.
     System,
     /// Their sockets are in different network namespaces.
@@ -28,23 +28,23 @@ pub enum Apart {
     /// They do not see each other's process numbers, or are in different namespaces of them, as in different containers.
     PidNamespace,
     /// The kernel does not let this process see in which namespaces the other one is.
-    Hidden,
+    NamespaceUnknown,
 }
 
 /// The namespaces that have to be the same, as the kernel names them.
-const NAMESPACES: [(&str, Apart); 4] = [
-    ("net", Apart::NetworkNamespace),
-    ("ipc", Apart::IpcNamespace),
-    ("user", Apart::UserNamespace),
-    ("pid", Apart::PidNamespace),
+const NAMESPACES: [(&str, NotColocated); 4] = [
+    ("net", NotColocated::NetworkNamespace),
+    ("ipc", NotColocated::IpcNamespace),
+    ("user", NotColocated::UserNamespace),
+    ("pid", NotColocated::PidNamespace),
 ];
 
-impl Place {
+impl HostIdentity {
     /// Where the calling thread is.
     ///
     /// # Errors
     /// There is no `/proc`.
-    pub fn here() -> io::Result<Self> {
+    pub fn current() -> io::Result<Self> {
         let boot = std::fs::read("/proc/sys/kernel/random/boot_id")?;
         let part = |kind: u8, what: &[u8]| {
             // FNV-1a. With the number of this boot before it, it tells strangers nothing but whether it is the same.
@@ -64,8 +64,14 @@ impl Place {
 
     /// The first thing that the two do not share; `None` if they seem to be at one place.
     #[must_use]
-    pub fn apart_from(&self, other: &Self) -> Option<Apart> {
-        let kinds = [Apart::System, Apart::NetworkNamespace, Apart::IpcNamespace, Apart::UserNamespace, Apart::User];
+    pub fn separation_from(&self, other: &Self) -> Option<NotColocated> {
+        let kinds = [
+            NotColocated::System,
+            NotColocated::NetworkNamespace,
+            NotColocated::IpcNamespace,
+            NotColocated::UserNamespace,
+            NotColocated::User,
+        ];
         let differing = self.0.iter().zip(&other.0).position(|(own, theirs)| own != theirs)?;
         kinds.get(differing).copied()
     }
@@ -77,13 +83,15 @@ impl Peer {
     ///
     /// # Errors
     /// What they do not share, or that the kernel does not tell.
-    pub fn check_namespaces(self) -> Result<(), Apart> {
+    pub fn check_namespaces(self) -> Result<(), NotColocated> {
         if self.process == 0 {
-            return Err(Apart::PidNamespace);
+            return Err(NotColocated::PidNamespace);
         }
         for (name, apart) in NAMESPACES {
-            let own = std::fs::read_link(format!("/proc/thread-self/ns/{name}")).map_err(|_| Apart::Hidden)?;
-            let theirs = std::fs::read_link(format!("/proc/{}/ns/{name}", self.process)).map_err(|_| Apart::Hidden)?;
+            let own = std::fs::read_link(format!("/proc/thread-self/ns/{name}"))
+                .map_err(|_| NotColocated::NamespaceUnknown)?;
+            let theirs = std::fs::read_link(format!("/proc/{}/ns/{name}", self.process))
+                .map_err(|_| NotColocated::NamespaceUnknown)?;
             if own != theirs {
                 return Err(apart);
             }
@@ -92,7 +100,7 @@ impl Peer {
     }
 }
 
-impl fmt::Display for Apart {
+impl fmt::Display for NotColocated {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::System => "the two processes run on different hosts",
@@ -101,12 +109,12 @@ impl fmt::Display for Apart {
             Self::UserNamespace => "the two processes are in different user namespaces",
             Self::User => "the two processes run as different users",
             Self::PidNamespace => "the two processes are in different PID namespaces",
-            Self::Hidden => "the system does not let this process see in which namespaces the other one is",
+            Self::NamespaceUnknown => "the system does not let this process see in which namespaces the other one is",
         })
     }
 }
 
-impl std::error::Error for Apart {}
+impl std::error::Error for NotColocated {}
 
 #[cfg(test)]
 mod tests {
@@ -114,13 +122,19 @@ mod tests {
 
     #[test]
     fn a_process_is_where_it_is() {
-        let here = Place::here().unwrap();
-        assert_eq!(here.apart_from(&Place::here().unwrap()), None);
-        let kinds = [Apart::System, Apart::NetworkNamespace, Apart::IpcNamespace, Apart::UserNamespace, Apart::User];
+        let here = HostIdentity::current().unwrap();
+        assert_eq!(here.separation_from(&HostIdentity::current().unwrap()), None);
+        let kinds = [
+            NotColocated::System,
+            NotColocated::NetworkNamespace,
+            NotColocated::IpcNamespace,
+            NotColocated::UserNamespace,
+            NotColocated::User,
+        ];
         for (place, kind) in kinds.into_iter().enumerate() {
             let mut other = here;
             other.0[place] ^= 1;
-            assert_eq!(here.apart_from(&other), Some(kind));
+            assert_eq!(here.separation_from(&other), Some(kind));
         }
     }
 
@@ -128,8 +142,8 @@ mod tests {
     fn the_kernel_is_asked_where_the_other_one_is() {
         let own = Peer { process: std::process::id() as i32, user: 0 };
         assert_eq!(own.check_namespaces(), Ok(()));
-        assert_eq!(Peer { process: 0, ..own }.check_namespaces(), Err(Apart::PidNamespace));
+        assert_eq!(Peer { process: 0, ..own }.check_namespaces(), Err(NotColocated::PidNamespace));
         // No process has such a number.
-        assert_eq!(Peer { process: i32::MAX, ..own }.check_namespaces(), Err(Apart::Hidden));
+        assert_eq!(Peer { process: i32::MAX, ..own }.check_namespaces(), Err(NotColocated::NamespaceUnknown));
     }
 }

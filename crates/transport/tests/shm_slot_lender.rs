@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use peregrine_transport::shm::{
-    Kept, Lending, Listener, Metadata, Overflow, Reader, ReaderConfig, Slot, Trust, Writer, WriterConfig, WriterKey,
+    Listener, Metadata, Overflow, Reader, ReaderConfig, RetainedSlot, Slot, SlotLender, Trust, Writer, WriterConfig,
+    WriterKey,
 };
 
 const LEN: usize = 100;
@@ -15,7 +16,7 @@ const LEN: usize = 100;
 struct Setup {
     writer: Writer,
     reader: Reader,
-    lending: Arc<Lending>,
+    lender: Arc<SlotLender>,
     given_back: Arc<AtomicU64>,
 }
 
@@ -23,23 +24,23 @@ impl Setup {
     fn new(config: WriterConfig) -> Self {
         let given_back = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&given_back);
-        let lending = Lending::new(move || _ = count.fetch_add(1, Ordering::Relaxed));
-        let (writer, reader) = channel(config, &lending);
-        Self { writer, reader, lending, given_back }
+        let lender = SlotLender::new(move || _ = count.fetch_add(1, Ordering::Relaxed));
+        let (writer, reader) = channel(config, &lender);
+        Self { writer, reader, lender, given_back }
     }
 
     /// As who writes on and on does.
-    fn publish(&mut self, slot: Slot) -> Kept {
-        let (kept, spent) = self.writer.publish_and_keep(slot, Metadata::default()).unwrap();
+    fn publish(&mut self, slot: Slot) -> RetainedSlot {
+        let (retained, spent) = self.writer.publish_and_retain(slot, Metadata::default()).unwrap();
         self.writer.wake_sleepers();
-        self.writer.lay_ahead(spent);
-        kept
+        self.writer.cache_next_slot(spent);
+        retained
     }
 
     /// The reader has taken it, and nobody keeps it.
-    fn have_done(&mut self, kept: Kept) {
+    fn have_done(&mut self, retained: RetainedSlot) {
         assert!(self.reader.take().unwrap().is_some());
-        self.writer.release(kept);
+        self.writer.release(retained);
     }
 
     fn slots_in_use(&self) -> usize {
@@ -47,9 +48,9 @@ impl Setup {
     }
 }
 
-fn channel(config: WriterConfig, lending: &Arc<Lending>) -> (Writer, Reader) {
+fn channel(config: WriterConfig, lender: &Arc<SlotLender>) -> (Writer, Reader) {
     let mut listener = Listener::new(Trust::SameUser).unwrap();
-    let mut writer = Writer::with_lending(config, Arc::clone(lending)).unwrap();
+    let mut writer = Writer::with_lender(config, Arc::clone(lender)).unwrap();
     let mut reader = Reader::new(ReaderConfig::default()).unwrap();
     let mut connecting = reader.connect(listener.address(), WriterKey::default()).unwrap();
     writer.admit(listener.accept().unwrap().expect("it has just asked"), Overflow::Block).unwrap();
@@ -60,15 +61,15 @@ fn channel(config: WriterConfig, lending: &Arc<Lending>) -> (Writer, Reader) {
 #[test]
 fn a_slot_is_at_hand_for_a_sample_as_large_as_the_last() {
     let mut setup = Setup::new(WriterConfig::default());
-    assert!(setup.lending.take(LEN).is_none(), "nothing was published");
+    assert!(setup.lender.take(LEN).is_none(), "nothing was published");
     let first = setup.writer.loan(LEN).unwrap();
     let first = setup.publish(first);
     assert_eq!(setup.slots_in_use(), 1, "what lies at hand is not in use");
-    assert!(setup.lending.take(1000).is_none() && setup.lending.take(usize::MAX).is_none());
-    let mut slot = setup.lending.take(LEN + 1).expect("it has room for that");
-    assert!(slot.len() == LEN + 1 && slot.room() > LEN && slot.is_lent_by(&setup.lending));
+    assert!(setup.lender.take(1000).is_none() && setup.lender.take(usize::MAX).is_none());
+    let mut slot = setup.lender.take(LEN + 1).expect("it has room for that");
+    assert!(slot.len() == LEN + 1 && slot.room() > LEN && slot.is_lent_by(&setup.lender));
     assert_eq!(setup.slots_in_use(), 2);
-    assert!(setup.lending.take(LEN).is_none(), "there was one");
+    assert!(setup.lender.take(LEN).is_none(), "there was one");
     slot.fill(7);
     let second = setup.publish(slot);
     setup.have_done(first);
@@ -86,12 +87,12 @@ fn another_size_takes_the_place() {
     let mut setup = Setup::new(WriterConfig::default());
     for _ in 0..3 {
         for len in [LEN, 5000] {
-            assert!(setup.lending.take(len).is_none());
+            assert!(setup.lender.take(len).is_none());
             let slot = setup.writer.loan(len).unwrap();
-            let kept = setup.publish(slot);
-            setup.have_done(kept);
+            let retained = setup.publish(slot);
+            setup.have_done(retained);
         }
-        drop(setup.lending.take(5000).expect("of the last size"));
+        drop(setup.lender.take(5000).expect("of the last size"));
     }
     setup.writer.trim();
     assert_eq!(setup.slots_in_use(), 0);
@@ -101,22 +102,22 @@ fn another_size_takes_the_place() {
 fn memory_at_hand_is_given_up_with_the_rest() {
     let mut setup = Setup::new(WriterConfig::default());
     let slot = setup.writer.loan(5 << 20).unwrap();
-    let kept = setup.publish(slot);
-    setup.have_done(kept);
+    let retained = setup.publish(slot);
+    setup.have_done(retained);
     // A second one, of which the first is at hand then.
     let slots = [setup.writer.loan(5 << 20).unwrap(), setup.writer.loan(5 << 20).unwrap()];
-    let [kept, other] = slots.map(|slot| setup.publish(slot));
-    setup.have_done(kept);
+    let [retained, other] = slots.map(|slot| setup.publish(slot));
+    setup.have_done(retained);
     setup.have_done(other);
     setup.writer.trim();
     let slot = setup.writer.loan(5 << 20).unwrap();
-    let kept = setup.publish(slot);
-    setup.have_done(kept);
+    let retained = setup.publish(slot);
+    setup.have_done(retained);
     assert!(setup.writer.statistics().segments > 1);
     let end = |setup: &mut Setup| (setup.writer.trim(), setup.writer.trim()).1;
     assert_eq!(end(&mut setup), 0);
     assert_eq!((setup.writer.statistics().segments, setup.writer.memory_bytes()), (0, 0));
-    assert!(setup.lending.take(5 << 20).is_none());
+    assert!(setup.lender.take(5 << 20).is_none());
 }
 
 #[test]
@@ -131,7 +132,7 @@ fn memory_at_hand_is_there_for_samples_of_any_size() {
     setup.have_done(third);
     // There is room for it where all of the others lie.
     let large = setup.writer.loan(120_000).unwrap();
-    assert!(setup.lending.take(60_000).is_none());
+    assert!(setup.lender.take(60_000).is_none());
     assert_eq!(setup.slots_in_use(), 1);
     drop(large);
 }
@@ -154,26 +155,26 @@ fn a_slot_outlives_its_writer_and_is_the_next_ones_by_name_only() {
     let mut setup = Setup::new(WriterConfig::default());
     let slot = setup.writer.loan(LEN).unwrap();
     let _ = setup.publish(slot);
-    let mut held = setup.lending.take(LEN).unwrap();
+    let mut held = setup.lender.take(LEN).unwrap();
     let slot = setup.writer.loan(LEN).unwrap();
     let _ = setup.publish(slot);
     // Of two at a time, one lays.
-    let (mut beside, _reader) = channel(WriterConfig::default(), &setup.lending);
+    let (mut beside, _reader) = channel(WriterConfig::default(), &setup.lender);
     let slot = beside.loan(5000).unwrap();
-    let (_, spent) = beside.publish_and_keep(slot, Metadata::default()).unwrap();
-    beside.lay_ahead(spent);
-    assert!(setup.lending.take(5000).is_none());
+    let (_, spent) = beside.publish_and_retain(slot, Metadata::default()).unwrap();
+    beside.cache_next_slot(spent);
+    assert!(setup.lender.take(5000).is_none());
     drop(beside);
-    (setup.writer, setup.reader) = channel(WriterConfig::default(), &Lending::new(|| {}));
-    assert!(setup.lending.take(LEN).is_none(), "it went with its writer");
-    (setup.writer, setup.reader) = channel(WriterConfig::default(), &setup.lending);
+    (setup.writer, setup.reader) = channel(WriterConfig::default(), &SlotLender::new(|| {}));
+    assert!(setup.lender.take(LEN).is_none(), "it went with its writer");
+    (setup.writer, setup.reader) = channel(WriterConfig::default(), &setup.lender);
     held.fill(9);
-    assert!(held.is_lent_by(&setup.lending) && held.iter().all(|octet| *octet == 9));
-    let error = setup.writer.publish_and_keep(held, Metadata::default()).unwrap_err();
+    assert!(held.is_lent_by(&setup.lender) && held.iter().all(|octet| *octet == 9));
+    let error = setup.writer.publish_and_retain(held, Metadata::default()).unwrap_err();
     assert!(error.to_string().contains("another writer"), "{error}");
     let slot = setup.writer.loan(LEN).unwrap();
     let _ = setup.publish(slot);
-    assert!(setup.lending.take(LEN).is_some(), "the next one lays");
+    assert!(setup.lender.take(LEN).is_some(), "the next one lays");
 }
 
 /// Two threads that make samples beside the one that publishes them: nobody has the slot of another.
@@ -183,11 +184,11 @@ fn slots_taken_by_several_threads_are_apart() {
     let mut setup = Setup::new(WriterConfig::default());
     let (sender, made) = std::sync::mpsc::sync_channel::<Slot>(8);
     let makers = [1_u64, 2].map(|maker| {
-        let (lending, sender) = (Arc::clone(&setup.lending), sender.clone());
+        let (lender, sender) = (Arc::clone(&setup.lender), sender.clone());
         thread::spawn(move || {
             let mut number = 0;
             while number < EACH {
-                let Some(mut slot) = lending.take(16) else {
+                let Some(mut slot) = lender.take(16) else {
                     thread::yield_now();
                     continue;
                 };
@@ -203,15 +204,15 @@ fn slots_taken_by_several_threads_are_apart() {
     loop {
         // What no maker has made keeps the makers going.
         let own = setup.writer.loan(16).unwrap();
-        let kept = setup.publish(own);
-        setup.have_done(kept);
+        let retained = setup.publish(own);
+        setup.have_done(retained);
         let Ok(slot) = made.recv() else { break };
-        let (kept, spent) = setup.writer.publish_and_keep(slot, Metadata::default()).unwrap();
-        setup.writer.lay_ahead(spent);
+        let (retained, spent) = setup.writer.publish_and_retain(slot, Metadata::default()).unwrap();
+        setup.writer.cache_next_slot(spent);
         let sample = setup.reader.take().unwrap().unwrap();
         assert!(seen.insert(sample.to_vec()), "{:?} came twice", &*sample);
         drop(sample);
-        setup.writer.release(kept);
+        setup.writer.release(retained);
     }
     makers.into_iter().for_each(|maker| maker.join().unwrap());
     assert_eq!(seen.len() as u64, 2 * EACH);

@@ -8,26 +8,26 @@ const FULL: u32 = 1;
 /// Somebody is just taking it.
 const BUSY: u32 = 2;
 
-/// A place for one thing: [laid](Laying::lay) by one side, taken by any thread.
+/// A place for one thing: [put](SlotCacheProducer::put) by one side, taken by any thread.
 #[derive(Debug)]
-pub(super) struct Ahead<T> {
+pub(super) struct SlotCache<T> {
     state: AtomicU32,
-    /// There is a [`Laying`].
+    /// There is a [`SlotCacheProducer`].
     is_claimed: AtomicBool,
     thing: UnsafeCell<Option<T>>,
 }
 
 // SAFETY: the thing is touched by the thread alone that has made `FULL` into `BUSY`, until it makes it `EMPTY`; and while it is
-// `EMPTY`, by the only `Laying`, which alone changes that.
-unsafe impl<T: Send> Sync for Ahead<T> {}
+// `EMPTY`, by the only `SlotCacheProducer`, which alone changes that.
+unsafe impl<T: Send> Sync for SlotCache<T> {}
 
-impl<T> Default for Ahead<T> {
+impl<T> Default for SlotCache<T> {
     fn default() -> Self {
         Self { state: AtomicU32::new(EMPTY), is_claimed: AtomicBool::new(false), thing: UnsafeCell::new(None) }
     }
 }
 
-impl<T> Ahead<T> {
+impl<T> SlotCache<T> {
     /// Whether something lies there, as far as can be said without taking it.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
@@ -49,22 +49,22 @@ impl<T> Ahead<T> {
 
 /// The right to lay something there, which one side has at a time. Dropped, it takes back what lies there.
 #[derive(Debug)]
-pub(super) struct Laying<T>(Arc<Ahead<T>>);
+pub(super) struct SlotCacheProducer<T>(Arc<SlotCache<T>>);
 
-impl<T> Laying<T> {
+impl<T> SlotCacheProducer<T> {
     /// `None` while somebody else has it.
-    pub(super) fn claim(ahead: &Arc<Ahead<T>>) -> Option<Self> {
-        let claimed = ahead.is_claimed.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
-        claimed.is_ok().then(|| Self(Arc::clone(ahead)))
+    pub(super) fn claim(cache: &Arc<SlotCache<T>>) -> Option<Self> {
+        let claimed = cache.is_claimed.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
+        claimed.is_ok().then(|| Self(Arc::clone(cache)))
     }
 
     /// Puts it there. It comes back where something lies already, or is just being taken.
     #[inline]
-    pub(super) fn lay(&mut self, thing: T) -> Result<(), T> {
+    pub(super) fn put(&mut self, thing: T) -> Result<(), T> {
         if self.0.state.load(Ordering::Acquire) != EMPTY {
             return Err(thing);
         }
-        // SAFETY: it is `EMPTY`, and stays so until this makes it `FULL`: there is one `Laying`, and it is borrowed mutably.
+        // SAFETY: it is `EMPTY`, and stays so until this makes it `FULL`: there is one `SlotCacheProducer`, and it is borrowed mutably.
         self.0.thing.with_mut(|place| unsafe { *place = Some(thing) });
         self.0.state.store(FULL, Ordering::Release);
         Ok(())
@@ -76,7 +76,7 @@ impl<T> Laying<T> {
     }
 }
 
-impl<T> Drop for Laying<T> {
+impl<T> Drop for SlotCacheProducer<T> {
     fn drop(&mut self) {
         drop(self.take_back());
         self.0.is_claimed.store(false, Ordering::Release);

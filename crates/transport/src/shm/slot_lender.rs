@@ -1,26 +1,26 @@
 //! Slots for whoever makes samples, without the lock of their writer as long as they are as large as the last one.
 
-use super::ahead::Ahead;
 use super::pool::stride_of;
 use super::slot::Slot;
+use super::slot_cache::SlotCache;
 use super::sync::Ordering;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 /// What lends slots beside the lock of a [`Writer`](super::Writer), and outlives it: a slot that the writer has
-/// [laid ahead](super::Writer::lay_ahead), and who is told when one is given back.
-pub struct Lending {
-    pub(super) ahead: Arc<Ahead<Slot>>,
+/// [put into the cache](super::Writer::cache_next_slot), and who is told when one is given back.
+pub struct SlotLender {
+    pub(super) cache: Arc<SlotCache<Slot>>,
     /// How much room the slot has that was laid last.
     room: AtomicUsize,
-    given_back: Box<dyn Fn() + Send + Sync>,
+    on_return: Box<dyn Fn() + Send + Sync>,
 }
 
-impl Lending {
-    /// `given_back` is called by [`Slot::give_back`], on whichever thread, when the slot is back.
-    pub fn new(given_back: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
-        Arc::new(Self { ahead: Arc::default(), room: AtomicUsize::new(0), given_back: Box::new(given_back) })
+impl SlotLender {
+    /// `on_return` is called by [`Slot::give_back`], on whichever thread, when the slot is back.
+    pub fn new(on_return: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self { cache: Arc::default(), room: AtomicUsize::new(0), on_return: Box::new(on_return) })
     }
 
     /// The slot that is at hand, for a sample of `len` octets. `None` if there is none of its size: then
@@ -29,32 +29,32 @@ impl Lending {
     #[inline]
     pub fn take(&self, len: usize) -> Option<Slot> {
         let room = stride_of(len)?;
-        if !self.expects(room) || !self.ahead.is_full() {
+        if !self.caches_stride(room) || !self.cache.is_full() {
             return None;
         }
         // Another may have been laid meanwhile, and goes back then.
-        self.ahead.take()?.fitted(len, room)
+        self.cache.take()?.fitted(len, room)
     }
 
     /// Whether what was laid last has that much room.
     #[inline]
-    pub(super) fn expects(&self, room: usize) -> bool {
+    pub(super) fn caches_stride(&self, room: usize) -> bool {
         self.room.load(Ordering::Relaxed) == room
     }
 
     /// A slot with so much room is laid next.
     #[inline]
-    pub(super) fn expect(&self, room: usize) {
+    pub(super) fn set_stride(&self, room: usize) {
         self.room.store(room, Ordering::Relaxed);
     }
 
-    pub(super) fn note_given_back(&self) {
-        (self.given_back)();
+    pub(super) fn notify_returned(&self) {
+        (self.on_return)();
     }
 }
 
-impl fmt::Debug for Lending {
+impl fmt::Debug for SlotLender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lending").field("has_slot", &self.ahead.is_full()).finish_non_exhaustive()
+        f.debug_struct("SlotLender").field("has_slot", &self.cache.is_full()).finish_non_exhaustive()
     }
 }

@@ -13,13 +13,13 @@ pub(super) struct SlotId {
 
 /// Slots that somebody has let go on another thread, waiting to be counted.
 #[derive(Debug, Default)]
-pub(super) struct Returns {
+pub(super) struct ReturnQueue {
     slots: Mutex<Vec<SlotId>>,
     /// Changed under the lock, so that to look costs nothing while there is nothing.
     has_some: AtomicBool,
 }
 
-impl Returns {
+impl ReturnQueue {
     pub(super) fn push(&self, slot: SlotId) {
         let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
         slots.push(slot);

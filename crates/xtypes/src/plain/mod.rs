@@ -5,47 +5,22 @@
 //! that nothing was left out: what the derive macro writes into the crates of users is safe code.
 #![allow(unsafe_code)]
 
+pub(crate) mod layout;
+pub(crate) mod obstacle;
+
+use alloc::sync::Arc;
 use alloc::vec::Vec;
-use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 
+pub use layout::{Layout, MemberLayout, PlacedMember};
+pub use obstacle::Obstacle;
+
 use crate::decoder::Decoder;
-use crate::encapsulation::{Encapsulation, Endianness, Extensibility, Representation};
+use crate::encapsulation::{Encapsulation, Endianness, Representation};
 use crate::encoder::{Encoder, Form};
 use crate::member::Member;
-use crate::primitive::{Char8, Wchar};
 use crate::sink::Sink;
 use crate::types::DdsType;
-
-/// Whether, and in which representations, the memory of a `T` equals its encoding in the native byte order.
-///
-/// Only `unsafe` code can say so for a type of its own.
-#[derive(Debug)]
-pub struct Layout<T> {
-    facts: MemberLayout,
-    of: PhantomData<fn() -> T>,
-}
-
-/// A [`Layout`] without its type: what matters about a member of a structure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct MemberLayout {
-    xcdr1: bool,
-    xcdr2: bool,
-    /// Whether any octets are a value: not so for a boolean.
-    any_bits: bool,
-    /// The greatest alignment of a primitive inside, in octets.
-    alignment: usize,
-}
-
-/// A member of a structure where the compiler has placed it.
-#[derive(Clone, Copy, Debug)]
-pub struct PlacedMember {
-    /// From the start of the structure, in octets.
-    offset: usize,
-    /// In octets.
-    size: usize,
-    layout: MemberLayout,
-}
 
 impl PlacedMember {
     /// The member that `project` borrows, `offset` octets behind the start of a `T`. The type follows from `project`,
@@ -54,108 +29,6 @@ impl PlacedMember {
     pub const fn new<T, M: Member>(offset: usize, _project: fn(&T) -> &M) -> Self {
         Self { offset, size: size_of::<M>(), layout: M::LAYOUT }
     }
-}
-
-impl MemberLayout {
-    /// The memory is not the encoding.
-    pub const NONE: Self = Self { xcdr1: false, xcdr2: false, any_bits: false, alignment: 1 };
-
-    const fn is_plain(self, representation: Representation) -> bool {
-        match representation {
-            Representation::Xcdr1 => self.xcdr1,
-            Representation::Xcdr2 => self.xcdr2,
-        }
-    }
-
-    const fn align(self, representation: Representation) -> usize {
-        let most = representation.max_alignment();
-        if self.alignment < most { self.alignment } else { most }
-    }
-}
-
-impl<T> Layout<T> {
-    /// The memory is not the encoding.
-    pub const NONE: Self = Self::from_facts(MemberLayout::NONE);
-
-    const fn from_facts(facts: MemberLayout) -> Self {
-        Self { facts, of: PhantomData }
-    }
-
-    /// The layout of a structure with these members.
-    ///
-    /// # Safety
-    /// `T` is a structure, and `members` are all members of it, in the order in which they are encoded, with their
-    /// offsets and types.
-    #[must_use]
-    #[allow(clippy::indexing_slicing, reason = "evaluated by the compiler, which refuses an index out of bounds")]
-    pub const unsafe fn structure(extensibility: Extensibility, members: &[PlacedMember]) -> Self {
-        let size = size_of::<T>();
-        let mut layout = MemberLayout { xcdr1: true, xcdr2: extensibility.is_final(), any_bits: true, alignment: 1 };
-        let (mut end, mut i) = (0, 0);
-        while i < members.len() {
-            let PlacedMember { offset, size: len, layout: member } = members[i];
-            let contiguous = offset == end;
-            let aligned1 = offset % member.align(Representation::Xcdr1) == 0;
-            let aligned2 = offset % member.align(Representation::Xcdr2) == 0;
-            layout.xcdr1 = layout.xcdr1 && member.xcdr1 && contiguous && aligned1;
-            layout.xcdr2 = layout.xcdr2 && member.xcdr2 && contiguous && aligned2;
-            layout.any_bits = layout.any_bits && member.any_bits;
-            if member.alignment > layout.alignment {
-                layout.alignment = member.alignment;
-            }
-            end = offset + len;
-            i += 1;
-        }
-        let whole = end == size && size > 0 && size.is_multiple_of(layout.alignment);
-        let layout =
-            if whole && !matches!(extensibility, Extensibility::Mutable) { layout } else { MemberLayout::NONE };
-        Self::from_facts(layout)
-    }
-
-    /// The layout without its type, for the layout of a structure.
-    #[must_use]
-    pub const fn erase(&self) -> MemberLayout {
-        self.facts
-    }
-
-    /// Whether the memory of a value is its encoding in `representation`.
-    #[must_use]
-    pub const fn is_plain(&self, representation: Representation) -> bool {
-        self.facts.is_plain(representation)
-    }
-
-    /// Whether, moreover, all octets are valid, so that received ones can be borrowed as a value.
-    #[must_use]
-    pub const fn is_borrowable(&self, representation: Representation) -> bool {
-        self.is_plain(representation) && self.facts.any_bits
-    }
-}
-
-/// Numbers, and transparent wrappers of numbers: all their octets are initialized, and any are a value.
-macro_rules! number {
-    ($($type:ty),*) => {$(
-        impl Layout<$type> {
-            pub(crate) const NUMBER: Self = Self::from_facts(MemberLayout {
-                xcdr1: true,
-                xcdr2: true,
-                any_bits: true,
-                alignment: size_of::<$type>(),
-            });
-        }
-    )*};
-}
-number!(u8, i8, u16, i16, u32, i32, u64, i64, f32, f64, Char8, Wchar);
-
-impl Layout<bool> {
-    /// A boolean's octet is 0 or 1 in memory and on the wire.
-    pub(crate) const BOOL: Self =
-        Self::from_facts(MemberLayout { xcdr1: true, xcdr2: true, any_bits: false, alignment: 1 });
-}
-
-impl<T: DdsType, const N: usize> Layout<[T; N]> {
-    /// An array is as plain as its elements, but for the DHEADER that XCDR2 puts before those that are not primitive.
-    pub(crate) const ARRAY: Self =
-        Self::from_facts(MemberLayout { xcdr2: T::LAYOUT.facts.xcdr2 && T::PRIMITIVE, ..T::LAYOUT.facts });
 }
 
 /// The encoding of `value` in the native byte order, without encapsulation header, when it is the memory of `value`.
@@ -192,6 +65,12 @@ pub fn view<T: DdsType>(payload: &[u8]) -> Option<&T> {
 
 /// The octets behind a payload of a plain value, so that wherever it lies in a buffer, the value can be aligned.
 pub const ALIGNMENT_MAX: usize = 16;
+
+/// Why [`payload_len`] is `None` for a type: which member or attribute to change. `None` for a plain type.
+#[must_use]
+pub fn obstacle<T: DdsType>(representation: Representation) -> Option<Obstacle> {
+    T::obstacle(representation)
+}
 
 /// The length of the payload (with encapsulation header) that is the memory of a value; `None` where [`view`] shows none.
 #[must_use]
@@ -320,6 +199,20 @@ pub fn front<T: DdsType>(octets: &[u8]) -> Option<T> {
     Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
 }
 
+/// The value in a payload (with encapsulation header), copied into shared memory without passing through the stack. `None`
+/// where the memory of the value is not its encoding there.
+pub(crate) fn decoded_shared<T: DdsType>(decoder: &mut Decoder<'_>) -> Option<Arc<T>> {
+    let bytes = encoded_bytes::<T>(decoder, 1)?;
+    let mut value = Arc::<T>::new_uninit();
+    let memory = Arc::get_mut(&mut value)?;
+    // SAFETY: `bytes` are `size_of::<T>()` bytes, as `memory` has, which nothing else refers to. The layout says that any
+    // bytes are a value of `T`.
+    unsafe {
+        core::ptr::copy_nonoverlapping(bytes.as_ptr(), memory.as_mut_ptr().cast::<u8>(), bytes.len());
+        Some(value.assume_init())
+    }
+}
+
 /// Reads `count` plain values by copying them, if that is possible here.
 #[inline]
 pub(crate) fn decoded_vec<T: DdsType>(decoder: &mut Decoder<'_>, count: usize) -> Option<Vec<T>> {
@@ -356,7 +249,7 @@ macro_rules! plain_layout {
         let _ = |value: &$structure| {
             let $structure { $($member: _),* } = value;
         };
-        let extensibility: $crate::Extensibility = $extensibility;
+        let extensibility = $extensibility;
         let members = [$(
             $crate::plain::PlacedMember::new(
                 ::core::mem::offset_of!($structure, $member),
@@ -391,30 +284,5 @@ mod tests {
         }
         assert_eq!(place::<[u16; 3]>(&mut [0; 11], Representation::Xcdr1), None);
         assert_eq!(payload_len::<bool>(Representation::Xcdr1), None, "not all octets are a boolean");
-    }
-
-    const BYTE: MemberLayout = MemberLayout { xcdr1: true, xcdr2: true, any_bits: true, alignment: 1 };
-    const LONG: MemberLayout = MemberLayout { alignment: 8, ..BYTE };
-    const OBJECTS: MemberLayout = MemberLayout { xcdr2: false, ..BYTE };
-
-    fn plain<T>(extensibility: Extensibility, members: &[(usize, usize, MemberLayout)]) -> (bool, bool) {
-        let placed = |&(offset, size, layout): &_| PlacedMember { offset, size, layout };
-        let members: Vec<_> = members.iter().map(placed).collect();
-        // SAFETY: no value is read or written with this layout.
-        let layout = unsafe { Layout::<T>::structure(extensibility, &members) };
-        (layout.is_plain(Representation::Xcdr1), layout.is_plain(Representation::Xcdr2))
-    }
-
-    #[test]
-    fn a_structure_is_plain_when_nothing_lies_between_its_members() {
-        use Extensibility::{Appendable, Final, Mutable};
-        assert_eq!(plain::<[u8; 9]>(Final, &[(0, 8, LONG), (8, 1, BYTE)]), (false, false), "size is not aligned");
-        assert_eq!(plain::<[u64; 2]>(Final, &[(0, 8, LONG), (8, 1, BYTE)]), (false, false), "tail padding");
-        assert_eq!(plain::<[u64; 2]>(Final, &[(0, 1, BYTE), (8, 8, LONG)]), (false, false), "inner padding");
-        assert_eq!(plain::<[u64; 2]>(Final, &[(0, 8, LONG), (8, 8, BYTE)]), (true, true));
-        assert_eq!(plain::<[u64; 2]>(Final, &[(0, 8, LONG), (8, 8, OBJECTS)]), (true, false));
-        assert_eq!(plain::<u64>(Appendable, &[(0, 8, LONG)]), (true, false));
-        assert_eq!(plain::<u64>(Mutable, &[(0, 8, LONG)]), (false, false));
-        assert_eq!(plain::<()>(Final, &[]), (false, false));
     }
 }

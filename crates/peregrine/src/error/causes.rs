@@ -1,0 +1,355 @@
+//! The causes of each return code.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use peregrine_rtps::history::Full;
+use peregrine_rtps::id::{Guid, KeyHash as InstanceHandle};
+use peregrine_rtps::qos::{NonMatch, PolicyId};
+
+/// Which argument is not valid.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum BadParameter {
+    /// An argument has more bytes or elements than are permitted.
+    TooLong {
+        /// Which argument or policy.
+        argument: &'static str,
+        /// How many it has.
+        len: usize,
+        /// How many it may have.
+        max: usize,
+    },
+    /// A number is too small or too large.
+    OutOfRange {
+        /// Which argument.
+        argument: &'static str,
+        /// What was given.
+        value: u64,
+        /// The smallest one permitted.
+        min: u64,
+        /// The largest one permitted.
+        max: u64,
+    },
+    /// The name of a topic is empty.
+    EmptyTopicName,
+    /// The writer has not registered this instance, or the reader does not know it.
+    UnknownInstance(InstanceHandle),
+    /// A sample that is built in place does not fit into the capacity given.
+    CapacityExceeded {
+        /// Its type.
+        type_name: &'static str,
+        /// The capacity, in bytes.
+        capacity: usize,
+    },
+    /// A setting is not valid, as this text says.
+    Setting(String),
+}
+
+/// Which precondition of a call is not met.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Precondition {
+    /// The participant has a topic of this name with another type.
+    TopicHasOtherType {
+        /// The name of the topic.
+        topic: Arc<str>,
+        /// The type that it has.
+        existing: Arc<str>,
+        /// The type that was asked for.
+        requested: Arc<str>,
+    },
+    /// The participant has a topic of this name with other policies.
+    TopicHasOtherQos {
+        /// The name of the topic.
+        topic: Arc<str>,
+    },
+    /// The participant of the entity is not enabled.
+    ParticipantNotEnabled,
+    /// The publisher of the writer is not enabled.
+    PublisherNotEnabled,
+    /// The subscriber of the reader is not enabled.
+    SubscriberNotEnabled,
+    /// The topic has no keys, hence no instances to dispose or unregister.
+    NoKeys {
+        /// The name of the topic.
+        topic: Arc<str>,
+    },
+    /// The writer has not registered the instance, or has unregistered it already.
+    NotRegistered(InstanceHandle),
+    /// A value of this type cannot be lent.
+    NotPlain {
+        /// The name of the type.
+        type_name: &'static str,
+        /// The representation that the writer offers.
+        representation: peregrine_xtypes::Representation,
+        /// The member or attribute to change.
+        obstacle: Option<peregrine_xtypes::plain::Obstacle>,
+    },
+    /// Flat samples are in XCDR2, which the writer does not offer.
+    NotXcdr2,
+    /// The loan is of another writer.
+    ForeignLoan,
+    /// The condition is of another reader.
+    ForeignCondition,
+    /// The condition is not attached to the wait set.
+    NotAttached,
+    /// Another thread waits on the wait set already.
+    AlreadyWaiting,
+    /// A reader with DURABILITY VOLATILE gets no historical data.
+    NoHistoricalData,
+    /// The sample has no value: only the state of its instance has changed.
+    NoValue,
+}
+
+/// Which limit is reached.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum OutOfResources {
+    /// `max_instances` of RESOURCE_LIMITS: as many instances are registered.
+    MaxInstances {
+        /// The topic of the writer.
+        topic: Arc<str>,
+    },
+    /// There is no memory for so many bytes.
+    Memory {
+        /// How many.
+        bytes: usize,
+    },
+}
+
+/// What did not happen in time.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Timeout {
+    /// A writer had no room for a sample within `max_blocking_time`.
+    NoRoom {
+        /// The topic of the writer.
+        topic: Arc<str>,
+        /// Which limit of RESOURCE_LIMITS is reached.
+        limit: Full,
+        /// How many samples the writer holds.
+        held: usize,
+        /// How long the call waited.
+        waited: Duration,
+    },
+    /// No sample came.
+    NoData {
+        /// The topic of the reader.
+        topic: Arc<str>,
+        /// How long the call waited.
+        waited: Duration,
+    },
+    /// None of the conditions of a wait set became true.
+    NoCondition {
+        /// How many are attached.
+        conditions: usize,
+        /// How long the call waited.
+        waited: Duration,
+    },
+    /// Not all reliable readers have acknowledged everything.
+    NotAcknowledged {
+        /// How many readers match.
+        readers: usize,
+        /// How long the call waited.
+        waited: Duration,
+    },
+    /// The historical data of the matched writers is not complete.
+    HistoricalData {
+        /// How many writers match.
+        writers: usize,
+        /// How long the call waited.
+        waited: Duration,
+    },
+    /// Fewer endpoints match than were waited for.
+    NotMatched {
+        /// The topic.
+        topic: Arc<str>,
+        /// How many match.
+        found: usize,
+        /// How many were waited for.
+        wanted: usize,
+        /// How long the call waited.
+        waited: Duration,
+        /// Why no more match, as far as it is known.
+        why: Box<Unmatched>,
+    },
+    /// Deleted writers still have samples that readers have not acknowledged.
+    NotClosed {
+        /// How long the call waited.
+        waited: Duration,
+    },
+}
+
+/// Why no more endpoints match.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Unmatched {
+    /// An endpoint of the topic was discovered and does not match.
+    Mismatch {
+        /// The endpoint that was found not to match last.
+        endpoint: Guid,
+        /// Why not, with the values of both sides.
+        reason: NonMatch,
+    },
+    /// Other participants were discovered, but no further endpoint of the topic.
+    NoEndpoint {
+        /// How many participants were discovered.
+        participants: usize,
+    },
+    /// No other participant was discovered.
+    NoParticipant,
+}
+
+/// What is not implemented.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Unsupported {
+    /// A value of a policy.
+    Policy {
+        /// Which policy.
+        policy: PolicyId,
+        /// Which value, and what is available instead.
+        value: String,
+    },
+    /// Properties of a participant cannot change after the participant has been created.
+    PropertyChange,
+}
+
+impl fmt::Display for BadParameter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooLong { argument, len, max } => write!(f, "{argument} has {len}, permitted are at most {max}"),
+            Self::OutOfRange { argument, value, min, max } => {
+                write!(f, "{argument} is {value}, permitted are {min} to {max}")
+            }
+            Self::EmptyTopicName => f.write_str("the name of a topic is empty"),
+            Self::UnknownInstance(instance) => {
+                write!(
+                    f,
+                    "{instance:?} is not known here: use the handle of register_instance, lookup_instance or a sample"
+                )
+            }
+            Self::CapacityExceeded { type_name, capacity } => {
+                write!(f, "capacity is {capacity} bytes, which the sample of {type_name} exceeds: give it more")
+            }
+            Self::Setting(text) => f.write_str(text),
+        }
+    }
+}
+
+impl fmt::Display for Precondition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TopicHasOtherType { topic, existing, requested } => {
+                write!(f, "topic \"{topic}\" exists with type {existing}, it cannot have type {requested} as well")
+            }
+            Self::TopicHasOtherQos { topic } => {
+                write!(f, "topic \"{topic}\" exists with other policies; change them with set_qos")
+            }
+            Self::ParticipantNotEnabled => f.write_str("the participant of this entity is not enabled; enable it first"),
+            Self::PublisherNotEnabled => f.write_str("the publisher of this writer is not enabled; enable it first"),
+            Self::SubscriberNotEnabled => f.write_str("the subscriber of this reader is not enabled; enable it first"),
+            Self::NoKeys { topic } => write!(f, "topic \"{topic}\" has no keys, hence no instances to dispose or unregister"),
+            Self::NotRegistered(instance) => {
+                write!(f, "{instance:?} is not registered with this writer: write or register it first")
+            }
+            Self::NotPlain { type_name, representation, obstacle } => {
+                write!(f, "a sample of {type_name} cannot be lent in {representation:?}: ")?;
+                match obstacle {
+                    Some(obstacle) => write!(f, "{obstacle}; or use write"),
+                    None => f.write_str("its bytes are not a value of the type; use write"),
+                }
+            }
+            Self::NotXcdr2 => f.write_str(
+                "flat samples are in XCDR2, which the writer does not offer: leave its DATA_REPRESENTATION to the default, or put \
+                 XCDR2 first",
+            ),
+            Self::ForeignLoan => f.write_str("the loan is of another writer: write it with the writer that lent it"),
+            Self::ForeignCondition => f.write_str("the condition is of another reader: use a condition of this reader"),
+            Self::NotAttached => f.write_str("the condition is not attached to this wait set"),
+            Self::AlreadyWaiting => f.write_str("another thread waits on this wait set already; use a wait set for each thread"),
+            Self::NoHistoricalData => {
+                f.write_str("a reader with DURABILITY VOLATILE gets no historical data; make it TRANSIENT_LOCAL")
+            }
+            Self::NoValue => {
+                f.write_str("the sample has no value, only the state of its instance has changed: check valid_data first")
+            }
+        }
+    }
+}
+
+impl fmt::Display for OutOfResources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MaxInstances { topic } => write!(
+                f,
+                "topic \"{topic}\": max_instances of RESOURCE_LIMITS is reached; unregister an instance or raise the limit"
+            ),
+            Self::Memory { bytes } => write!(f, "there is no memory for {bytes} bytes"),
+        }
+    }
+}
+
+impl fmt::Display for Timeout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoRoom { topic, limit, held, waited } => {
+                let limit = match limit {
+                    Full::Samples => "max_samples",
+                    Full::Instances => "max_instances",
+                    Full::SamplesPerInstance => "max_samples_per_instance",
+                };
+                write!(
+                    f,
+                    "no room for a sample of topic \"{topic}\" within {waited:?}: {limit} is reached, {held} samples are held; raise the \
+                     limit or max_blocking_time, or find the reader that does not acknowledge"
+                )
+            }
+            Self::NoData { topic, waited } => write!(f, "no sample of topic \"{topic}\" came within {waited:?}"),
+            Self::NoCondition { conditions, waited } => {
+                write!(f, "none of {conditions} conditions became true within {waited:?}")
+            }
+            Self::NotAcknowledged { readers, waited } => {
+                write!(f, "not all of {readers} readers have acknowledged everything within {waited:?}")
+            }
+            Self::HistoricalData { writers, waited } => {
+                write!(f, "the historical data of {writers} matched writers is not complete after {waited:?}")
+            }
+            Self::NotMatched { topic, found, wanted, waited, why } => {
+                write!(f, "topic \"{topic}\" has {found} of {wanted} matches after {waited:?}: {why}")
+            }
+            Self::NotClosed { waited } => {
+                write!(f, "after {waited:?}, readers have not acknowledged the last samples of deleted writers")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Unmatched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Mismatch { endpoint, reason } => write!(f, "{endpoint} does not match: {reason}"),
+            Self::NoEndpoint { participants } => write!(
+                f,
+                "{participants} other participants were discovered, but no other endpoint of this topic; compare the names of the topics"
+            ),
+            Self::NoParticipant => f.write_str(
+                "no other participant was discovered; compare the domains and the interfaces, and where multicast does not work, name the \
+                 addresses in DomainConfig::peers",
+            ),
+        }
+    }
+}
+
+impl fmt::Display for Unsupported {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Policy { policy, value } => write!(f, "{policy}: not supported: {value}"),
+            Self::PropertyChange => f.write_str(
+                "properties of a participant cannot change after the participant has been created; create it with them",
+            ),
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! What can go wrong with a call: the return codes of DDS with their cause (DDS 1.4 §2.2.1.1).
+//!
+//! Each return code with several causes has an enumeration of them here, so that a program can match the cause; `Display` says what
+//! happened and what to do.
+
+mod causes;
+
+use std::fmt;
+use std::io;
+
+pub use causes::{BadParameter, OutOfResources, Precondition, Timeout, Unmatched, Unsupported};
+use peregrine_rtps::qos::{Inconsistency, PolicyId};
+pub use peregrine_transport::udp::OpenError;
+pub use peregrine_xtypes::flat::FlatError;
+pub use peregrine_xtypes::{DecodeError, EncodeError};
+
+/// Why a call failed. Faults of peers are never among the reasons: the participant and its endpoints count them.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// RETCODE_BAD_PARAMETER: an argument is not valid.
+    BadParameter(BadParameter),
+    /// RETCODE_PRECONDITION_NOT_MET: the entity is not in the state that the call needs.
+    PreconditionNotMet(Precondition),
+    /// RETCODE_OUT_OF_RESOURCES: a limit is reached, and waiting is of no use.
+    OutOfResources(OutOfResources),
+    /// RETCODE_TIMEOUT: something did not happen in time. Making this error allocates nothing, but for [`Timeout::NotMatched`].
+    Timeout(Timeout),
+    /// RETCODE_UNSUPPORTED: not implemented.
+    Unsupported(Unsupported),
+    /// RETCODE_IMMUTABLE_POLICY: this policy cannot change after the entity has been enabled.
+    ImmutablePolicy(PolicyId),
+    /// RETCODE_INCONSISTENT_POLICY: two policies contradict each other, or a value makes no sense.
+    InconsistentPolicy(Inconsistency),
+    /// RETCODE_NOT_ENABLED: the entity does not take part in communication yet.
+    NotEnabled,
+    /// RETCODE_ALREADY_DELETED: the entity no longer exists.
+    AlreadyDeleted,
+    /// The value cannot be encoded.
+    Encode(EncodeError),
+    /// A sample cannot be built or changed in place.
+    Flat(FlatError),
+    /// The bytes received are not a value of the reader's type.
+    Decode(DecodeError),
+    /// A socket could not be opened.
+    Transport(OpenError),
+    /// The operating system refused something.
+    System(io::Error),
+}
+
+impl Error {
+    /// A setting of a configuration is not valid.
+    pub(crate) const fn bad_parameter(text: String) -> Self {
+        Self::BadParameter(BadParameter::Setting(text))
+    }
+
+    pub(crate) const fn system(error: io::Error) -> Self {
+        Self::System(error)
+    }
+
+    pub(crate) const fn transport(error: OpenError) -> Self {
+        Self::Transport(error)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BadParameter(cause) => fmt::Display::fmt(cause, f),
+            Self::PreconditionNotMet(cause) => fmt::Display::fmt(cause, f),
+            Self::OutOfResources(cause) => fmt::Display::fmt(cause, f),
+            Self::Timeout(cause) => fmt::Display::fmt(cause, f),
+            Self::Unsupported(cause) => fmt::Display::fmt(cause, f),
+            Self::ImmutablePolicy(policy) => {
+                write!(f, "{policy} cannot change after the entity has been enabled; create the entity with it")
+            }
+            Self::InconsistentPolicy(cause) => fmt::Display::fmt(cause, f),
+            Self::NotEnabled => f.write_str("the entity is not enabled; call enable() first"),
+            Self::AlreadyDeleted => f.write_str("the entity has been deleted"),
+            Self::Encode(error) => write!(f, "the value cannot be encoded: {error}"),
+            Self::Flat(error) => write!(f, "the sample cannot be built in place: {error}"),
+            Self::Decode(error) => write!(f, "the sample cannot be decoded: {error}"),
+            Self::Transport(error) => fmt::Display::fmt(error, f),
+            Self::System(error) => write!(f, "the operating system refused: {error}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Transport(error) => Some(error),
+            Self::System(error) => Some(error),
+            Self::Encode(error) => Some(error),
+            Self::Flat(error) => Some(error),
+            Self::Decode(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// An error of this cause.
+macro_rules! from {
+    ($($variant:ident($cause:ty),)*) => {$(
+        impl From<$cause> for Error {
+            fn from(cause: $cause) -> Self {
+                Self::$variant(cause)
+            }
+        }
+    )*};
+}
+from! {
+    BadParameter(BadParameter),
+    PreconditionNotMet(Precondition),
+    OutOfResources(OutOfResources),
+    Timeout(Timeout),
+    Unsupported(Unsupported),
+    InconsistentPolicy(Inconsistency),
+    Encode(EncodeError),
+    Flat(FlatError),
+    Decode(DecodeError),
+}

@@ -1,0 +1,206 @@
+//! Columns of a table of rows: which of them are shown, and which conditions are said once above the table instead.
+
+use crate::numbers::{count_text, grouped, microseconds};
+use crate::record::{Case, Delivery, Reliability};
+use crate::stats::{LatencyResult, Spread};
+use crate::table::{LatencyRow, Row, ThroughputRow};
+
+/// Behind a percentile with fewer than ten samples above it.
+pub(super) const MARK: &str = "*";
+/// What [`MARK`] stands for.
+pub(super) const MARK_NOTE: &str = "* fewer than ten samples lie above this percentile: it depends on single samples.";
+/// What the columns headed “x floor” hold.
+pub(super) const FLOOR_NOTE: &str =
+    "x floor: the median, over the repetitions, of the ratio to the floor in the same repetition.";
+/// What the columns headed “±%” hold.
+pub(super) const SPREAD_NOTE: &str = "±%: half the distance between the smallest and the largest repetition, as a share of \
+                                      their median.";
+
+/// One column of a table.
+#[derive(Debug, Clone)]
+pub(super) struct Column {
+    pub(super) heading: String,
+    /// Names begin at the left, numbers end at the right.
+    pub(super) is_name: bool,
+    /// Whether the column is left out where no cell is known, or every known one is marked.
+    pub(super) is_optional: bool,
+    /// `None` where the record does not say.
+    pub(super) cells: Vec<Option<String>>,
+}
+
+impl Column {
+    pub(super) fn of<'a>(
+        heading: &str,
+        rows: impl IntoIterator<Item = &'a Row>,
+        cell: impl Fn(&'a Row) -> Option<String>,
+    ) -> Self {
+        let cells = rows.into_iter().map(cell).collect();
+        Self { heading: heading.into(), is_name: false, is_optional: true, cells }
+    }
+
+    pub(super) fn named(self) -> Self {
+        Self { is_name: true, ..self }
+    }
+
+    pub(super) fn kept(self) -> Self {
+        Self { is_optional: false, ..self }
+    }
+
+    /// Whether it tells anything.
+    pub(super) fn is_shown(&self) -> bool {
+        !self.is_optional || self.cells.iter().flatten().any(|cell| !cell.ends_with(MARK))
+    }
+}
+
+/// A percentile in microseconds, marked where too few samples lie above it.
+pub(super) fn percentile(latency: &LatencyResult, fraction: f64) -> String {
+    marked(latency, fraction, latency.value_at(fraction) as f64)
+}
+
+/// A value in microseconds, marked where too few samples lie above the percentile of that fraction.
+pub(super) fn marked(latency: &LatencyResult, fraction: f64, value_ns: f64) -> String {
+    let mark = if latency.supports(fraction) { "" } else { MARK };
+    format!("{}{mark}", microseconds(value_ns))
+}
+
+/// The columns of latency: extremes, percentiles, the spread of the repetitions, the ratio to the floor.
+pub(super) fn latency_columns(rows: &[&Row]) -> Vec<Column> {
+    let of = |heading: &str, cell: &dyn Fn(&LatencyRow) -> Option<String>| {
+        Column::of(heading, rows.iter().copied(), |row| cell(row.latency.as_ref()?))
+    };
+    let percentile_column =
+        |heading, fraction| of(heading, &move |latency| Some(percentile(&latency.merged, fraction)));
+    vec![
+        of("min", &|latency| Some(microseconds(latency.merged.min_ns as f64))),
+        of("p50", &|latency| Some(marked(&latency.merged, 0.5, latency.p50_ns.median))).kept(),
+        of("±%", &|latency| spread_text(&latency.p50_ns)),
+        percentile_column("p90", 0.9),
+        percentile_column("p99", 0.99),
+        percentile_column("p99.9", 0.999),
+        percentile_column("p99.99", 0.9999),
+        of("max", &|latency| Some(microseconds(latency.merged.max_ns as f64))),
+        of("x floor", &|latency| latency.ratio_to_floor.map(|ratio| format!("{ratio:.2}"))),
+    ]
+}
+
+/// The columns of throughput, megabits per second as `mbit_text` writes them.
+pub(super) fn throughput_columns(rows: &[&Row], mbit_text: &dyn Fn(f64) -> String) -> Vec<Column> {
+    let of = |heading: &str, cell: &dyn Fn(&ThroughputRow) -> Option<String>| {
+        Column::of(heading, rows.iter().copied(), |row| cell(row.throughput.as_ref()?))
+    };
+    vec![
+        of("samples/s", &|throughput| Some(grouped(throughput.samples_per_s.median))),
+        of("±%", &|throughput| spread_text(&throughput.samples_per_s)),
+        of("Mbit/s", &|throughput| Some(mbit_text(throughput.mbit_per_s.median))),
+        of("lost %", &|throughput| Some(format!("{:.2}", throughput.lost_percent))),
+        of("x floor", &|throughput| throughput.ratio_to_floor.map(|ratio| format!("{ratio:.2}"))),
+    ]
+}
+
+fn spread_text(spread: &Spread) -> Option<String> {
+    spread.relative_half_width().map(|share| format!("{:.0}", share * 100.0))
+}
+
+/// A condition of a case: a column where it varies, a phrase above the table where it does not.
+struct Condition {
+    heading: &'static str,
+    /// `None` where the condition does not apply to the row.
+    cell: fn(&Row, &Case) -> Option<String>,
+    phrase: fn(&Row, &Case) -> String,
+}
+
+const CONDITIONS: [Condition; 8] = [
+    Condition {
+        heading: "rate/s",
+        cell: |row, _| Some(row.rate_per_s.map_or_else(|| "none".into(), |rate| rate.to_string())),
+        phrase: |row, _| row.rate_per_s.map_or_else(|| "no fixed rate".into(), |rate| format!("{rate} samples/s")),
+    },
+    Condition {
+        heading: "pub:sub",
+        cell: |_, case| Some(format!("{}:{}", case.publishers, case.subscribers)),
+        phrase: |_, case| {
+            let publishers = count_text(case.publishers, "publisher", "publishers");
+            format!("{publishers}, {}", count_text(case.subscribers, "subscriber", "subscribers"))
+        },
+    },
+    Condition {
+        heading: "topics",
+        cell: |_, case| Some(case.topics.to_string()),
+        phrase: |_, case| count_text(case.topics, "topic", "topics"),
+    },
+    Condition {
+        heading: "delivery",
+        cell: |_, case| Some(case.delivery.to_string()),
+        phrase: |_, case| case.delivery.to_string(),
+    },
+    Condition {
+        heading: "reliability",
+        cell: |row, case| (!row.floor).then(|| case.reliability.to_string()),
+        phrase: |_, case| case.reliability.to_string(),
+    },
+    Condition {
+        heading: "publishing",
+        cell: |row, case| (!row.floor).then(|| case.publishing.to_string()),
+        phrase: |_, case| format!("{} publishing", case.publishing),
+    },
+    Condition {
+        heading: "type",
+        cell: |row, case| (!row.floor && !case.data_type.is_empty()).then(|| case.data_type.clone()),
+        phrase: |_, case| format!("type {}", case.data_type),
+    },
+    Condition {
+        heading: "wait",
+        cell: |_, case| case.wait.map(|wait| wait.to_string()),
+        phrase: |_, case| case.wait.map_or_else(String::new, |wait| format!("wait {wait}")),
+    },
+];
+
+/// The conditions that vary as columns; those that do not as one sentence, which is empty without any. The floor has neither
+/// reliability nor a publishing thread nor types, so it does not count for these.
+pub(super) fn case_columns(rows: &[&Row]) -> (Vec<Column>, String) {
+    let cased: Vec<(&Row, &Case)> = rows.iter().filter_map(|row| Some((*row, row.case.as_ref()?))).collect();
+    let (mut columns, mut phrases) = (Vec::new(), Vec::new());
+    for condition in &CONDITIONS {
+        let known: Vec<(&Row, &Case, String)> =
+            cased.iter().filter_map(|(row, case)| Some((*row, *case, (condition.cell)(row, case)?))).collect();
+        let Some((row, case, first)) = known.first() else { continue };
+        if cased.len() == rows.len() && known.iter().all(|(_, _, cell)| cell == first) {
+            phrases.push((condition.phrase)(row, case));
+        } else {
+            let column = Column::of(condition.heading, rows.iter().copied(), |row| {
+                row.case.as_ref().and_then(|case| (condition.cell)(row, case))
+            });
+            columns.push(column.named());
+        }
+    }
+    if phrases.is_empty() {
+        return (columns, String::new());
+    }
+    let is_reliable = |(row, case): &(&Row, &Case)| !row.floor && case.reliability == Reliability::Reliable;
+    let floor = cased.iter().find(|(row, _)| row.floor).map(|(row, _)| &row.label);
+    let floor = floor.filter(|_| cased.iter().any(is_reliable));
+    let floor = floor.map_or_else(String::new, |label| format!(" {label} is always best effort."));
+    (columns, format!("All rows: {}.{floor}", phrases.join("; ")))
+}
+
+/// What the latencies of rows count, by the tests that they come from; empty without any latency.
+pub(super) fn latency_note(rows: &[&Row]) -> String {
+    let with_latency = || rows.iter().filter(|row| row.latency.is_some());
+    let has_ping_pong = with_latency().any(|row| row.rate_per_s.is_none());
+    let has_schedule = with_latency().any(|row| row.rate_per_s.is_some());
+    let is_far = |row: &&&Row| {
+        row.case.as_ref().is_none_or(|case| case.delivery == Delivery::TwoHosts) && row.rate_per_s.is_some()
+    };
+    let scheduled = if with_latency().any(|row| is_far(&row)) {
+        "half a round trip from when each sample was due"
+    } else {
+        "from when each sample was due to its receipt"
+    };
+    let text = match (has_ping_pong, has_schedule) {
+        (false, false) => return String::new(),
+        (true, false) => "half a round trip".to_owned(),
+        (false, true) => scheduled.to_owned(),
+        (true, true) => format!("in rows with a rate {scheduled}; in the others half a round trip"),
+    };
+    format!("Latency in microseconds, one way: {text}.")
+}

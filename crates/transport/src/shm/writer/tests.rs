@@ -1,0 +1,39 @@
+use super::*;
+use crate::shm::{Listener, Reader, ReaderConfig, Trust, WriterKey};
+use std::time::Duration;
+
+/// A writer whose memory holds one sample, and a reader of the same process.
+fn pair_with_one_slot() -> (Writer, Reader) {
+    let mut listener = Listener::new(Trust::SameUser).unwrap();
+    let mut writer = Writer::new(WriterConfig { max_bytes: 64 << 10, ..WriterConfig::default() }).unwrap();
+    let mut reader = Reader::new(ReaderConfig::default()).unwrap();
+    let mut connecting = reader.connect(listener.address(), WriterKey::default()).unwrap();
+    let request = listener.accept().unwrap().expect("the reader has connected");
+    writer.admit(request, Overflow::Block).unwrap();
+    reader.add(connecting.poll().unwrap().expect("the writer has answered")).unwrap();
+    (writer, reader)
+}
+
+/// A failed loan looks for returned slots first and receives messages afterwards. The reader returns the slot in between, so
+/// the loan receives the only notification, and the descriptor that the writer then waits for never becomes readable.
+#[test]
+fn slot_returned_and_notified_between_two_looks_ends_the_wait() {
+    const LEN: usize = 60 << 10;
+    let (mut writer, mut reader) = pair_with_one_slot();
+    let slot = writer.loan(LEN).unwrap();
+    writer.publish(slot, Metadata::default()).unwrap();
+    let mut held = reader.take().unwrap();
+    assert!(held.is_some());
+
+    let deadline = MonotonicNs::now().after(Duration::from_secs(20));
+    let is_loaned = writer.wait(deadline, true, |writer| {
+        let is_loaned = writer.loan(LEN).is_ok();
+        if let Some(sample) = held.take() {
+            drop(sample);
+            writer.service();
+        }
+        is_loaned
+    });
+    assert!(is_loaned.unwrap());
+    assert!(MonotonicNs::now() < deadline, "the writer slept until its deadline");
+}

@@ -1,0 +1,228 @@
+//! The types that have a flat form.
+
+use core::fmt::Debug;
+
+use crate::decoder::{Decoder, Place};
+use crate::encapsulation::Extensibility;
+use crate::encoder::{Encoder, LengthCode};
+use crate::error::DecodeError;
+use crate::flat::error::FlatError;
+use crate::flat::locate::{ABSENT, locate};
+use crate::flat::writer::{Done, Writer};
+use crate::member::Member;
+use crate::types::DdsType;
+
+/// A type that can be built and read in its XCDR2 form. Structures, unions and aliases get it from
+/// `#[derive(DdsType)] #[dds(flat)]`; the other types have it.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no flat form",
+    label = "a flat type is made of flat types",
+    note = "add `#[dds(flat)]` to its definition"
+)]
+pub trait FlatType: DdsType {
+    /// A value in a payload: a number as it is, `&str`, [`Elements`](crate::flat::Elements), a generated view.
+    type View<'a>: Copy + Debug;
+    /// A value in a payload that can be changed in place.
+    type ViewMut<'a>;
+    /// What writes a value.
+    type Builder<'w>;
+    /// What a finished builder has written: this type, but for aliases and boxes.
+    type Built;
+    /// A value in memory, for a builder: a number as it is, `&str`, a slice, a reference.
+    type Input<'v>;
+
+    /// Whether each value takes the same number of octets behind the padding in front of it.
+    #[doc(hidden)]
+    const FIXED: bool;
+    /// Whether, moreover, any octets are a value.
+    #[doc(hidden)]
+    const ANY_BITS: bool;
+    /// Whether nothing about a value can be wrong if its octets are there: neither what it is nor how deeply it is nested.
+    #[doc(hidden)]
+    const NEEDS_NO_LOOK: bool = false;
+    /// Of a sequence of which the same is true but for its length: the octets of an element, which is a number, and the greatest
+    /// number of elements.
+    #[doc(hidden)]
+    const NUMBERS: Option<(usize, usize)> = None;
+    /// Whether a value begins with a word that says how long it is, which is never changed in place.
+    #[doc(hidden)]
+    const LEADS_WITH_LENGTH: bool = matches!(Self::LENGTH_CODE, LengthCode::Leading);
+
+    /// Moves behind a value that [`DdsType::decode`] accepts.
+    ///
+    /// # Errors
+    /// Those of [`DdsType::decode`].
+    #[doc(hidden)]
+    fn check(decoder: &mut Decoder<'_>) -> Result<(), DecodeError>;
+
+    /// The value at the decoder's position, which was checked. Without one, the default value of the type: what a reader sees
+    /// of a member that the writer did not know.
+    #[doc(hidden)]
+    fn view<'a>(decoder: Option<Decoder<'a>>) -> Self::View<'a>;
+
+    /// The value at the front of octets in the native byte order, which XCDR2 aligns to four: of a number, with fewer steps than by a
+    /// decoder.
+    #[doc(hidden)]
+    #[inline]
+    fn native(_octets: &[u8]) -> Option<Self::View<'_>> {
+        None
+    }
+
+    /// The value at the decoder's position, which is checked on the way: [`Self::check`] and [`Self::view`] in one walk where
+    /// both have to take it.
+    ///
+    /// # Errors
+    /// Those of [`Self::check`].
+    #[doc(hidden)]
+    #[inline]
+    fn checked_view(decoder: Decoder<'_>) -> Result<Self::View<'_>, DecodeError> {
+        Self::check(&mut decoder.clone())?;
+        Ok(Self::view(Some(decoder)))
+    }
+
+    /// What [`Self::checked_view`] returns, in fewer steps, of a value that is as this crate writes it and needs no look; `None` of
+    /// any other, good or not.
+    #[doc(hidden)]
+    #[inline]
+    fn quick_view(_decoder: Decoder<'_>) -> Option<Self::View<'_>> {
+        None
+    }
+
+    /// The value at `place`, which was checked.
+    #[doc(hidden)]
+    fn view_mut<'a>(bytes: &'a mut [u8], place: Place) -> Self::ViewMut<'a>;
+
+    /// What writes a value.
+    ///
+    /// # Errors
+    /// Those of [`FlatError::Encode`].
+    #[doc(hidden)]
+    fn builder<'w>(writer: Writer<'w>) -> Result<Self::Builder<'w>, FlatError>;
+
+    /// The memory of a value if that is how it is written in the native byte order, wherever XCDR2 aligns it to four, and nothing
+    /// else about it matters: that of a number, and of an array of numbers.
+    #[doc(hidden)]
+    #[inline]
+    fn octets<'v>(_input: &'v Self::Input<'_>) -> Option<&'v [u8]> {
+        None
+    }
+
+    /// Writes a value from memory.
+    ///
+    /// # Errors
+    /// Those of the value.
+    #[doc(hidden)]
+    fn write(input: Self::Input<'_>, encoder: &mut Encoder<'_, Writer<'_>>) -> Result<(), FlatError>;
+}
+
+/// A member of a flat structure: a flat type, or an [`Option`] of one.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` has no flat form",
+    label = "a flat structure is made of flat types",
+    note = "add `#[dds(flat)]` to its definition"
+)]
+pub trait FlatMember: Member<Value: FlatType> {
+    /// The member in a payload: [`FlatType::View`], or an `Option` of it.
+    type View<'a>: Copy + Debug;
+    /// The member in memory, for a builder: [`FlatType::Input`], or an `Option` of it.
+    type Input<'v>;
+
+    /// [`FlatType::FIXED`], of a member that is always there.
+    #[doc(hidden)]
+    const FIXED: bool;
+
+    /// The member whose value is at the decoder's position, if it is there.
+    #[doc(hidden)]
+    fn view<'a>(decoder: Option<Decoder<'a>>) -> Self::View<'a>;
+
+    /// [`FlatType::native`], of a member that is always there.
+    #[doc(hidden)]
+    #[inline]
+    fn native(_octets: &[u8]) -> Option<Self::View<'_>> {
+        None
+    }
+
+    /// The value, when present.
+    #[doc(hidden)]
+    fn input(input: Self::Input<'_>) -> Option<<Self::Value as FlatType>::Input<'_>>;
+
+    /// Checks the member of a final or appendable structure.
+    #[doc(hidden)]
+    fn check_member(decoder: &mut Decoder<'_>, extensibility: Extensibility) -> Result<(), DecodeError> {
+        match locate::<Self>(decoder, extensibility)? {
+            ABSENT => Ok(()),
+            _ => Self::Value::check(decoder),
+        }
+    }
+
+    /// Checks the value of a member of a mutable structure, which fills the decoder's window.
+    #[doc(hidden)]
+    fn check_parameter(decoder: &mut Decoder<'_>) -> Result<(), DecodeError> {
+        if Self::OPTIONAL && decoder.remaining() == 0 { Ok(()) } else { Self::Value::check(decoder) }
+    }
+}
+
+impl<T: FlatType> FlatMember for T {
+    type View<'a> = <T as FlatType>::View<'a>;
+    type Input<'v> = <T as FlatType>::Input<'v>;
+    const FIXED: bool = <T as FlatType>::FIXED;
+
+    #[inline]
+    fn view<'a>(decoder: Option<Decoder<'a>>) -> <T as FlatType>::View<'a> {
+        <T as FlatType>::view(decoder)
+    }
+
+    #[inline]
+    fn native(octets: &[u8]) -> Option<<T as FlatType>::View<'_>> {
+        <T as FlatType>::native(octets)
+    }
+
+    #[inline]
+    fn input(input: <T as FlatType>::Input<'_>) -> Option<<T as FlatType>::Input<'_>> {
+        Some(input)
+    }
+}
+
+impl<T: FlatType> FlatMember for Option<T> {
+    type View<'a> = Option<<T as FlatType>::View<'a>>;
+    type Input<'v> = Option<<T as FlatType>::Input<'v>>;
+    const FIXED: bool = false;
+
+    #[inline]
+    fn view<'a>(decoder: Option<Decoder<'a>>) -> Self::View<'a> {
+        decoder.map(|decoder| <T as FlatType>::view(Some(decoder)))
+    }
+
+    #[inline]
+    fn input(input: Self::Input<'_>) -> Option<<T as FlatType>::Input<'_>> {
+        input
+    }
+}
+
+/// A closure that builds a `T`: it takes the builder, and returns what finishing that very builder returns.
+#[diagnostic::on_unimplemented(
+    message = "this does not build the value",
+    label = "return what `finish` of the builder returns, or `put` for a single value"
+)]
+pub trait Build<'x, T: FlatType>: FnOnce(T::Builder<'x>) -> Result<Done<'x, T::Built>, FlatError> {}
+
+impl<'x, T: FlatType, F: FnOnce(T::Builder<'x>) -> Result<Done<'x, T::Built>, FlatError>> Build<'x, T> for F {}
+
+impl Writer<'_> {
+    /// Lets `build` write a value with a builder.
+    #[inline(always)]
+    pub(crate) fn build<T: FlatType, F>(&mut self, build: F) -> Result<(), FlatError>
+    where
+        F: for<'x> Build<'x, T>,
+    {
+        let end = build(T::builder(self.part())?)?.len();
+        self.rewind(end);
+        Ok(())
+    }
+
+    /// Writes a value from memory.
+    #[inline]
+    pub(crate) fn write<T: FlatType>(&mut self, value: T::Input<'_>) -> Result<(), FlatError> {
+        T::write(value, &mut self.encoder())
+    }
+}

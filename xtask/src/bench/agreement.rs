@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use peregrine_report::compare::{Block, FEWEST_BLOCKS, Ratio};
+use peregrine_report::compare::{Block, FEWEST_BLOCKS, Interval, Ratio};
 
 use super::pair::Pairs;
 use super::rows::{Case, Measure, Place};
@@ -76,38 +76,41 @@ fn independent_us(program: &Path, data_len: u32, cores: [usize; 2]) -> Result<f6
 
 fn print_row(data_len: u32, blocks: &[Block]) -> Result<()> {
     let ratio = Ratio::of_blocks(blocks).filter(|ratio| ratio.count >= FEWEST_BLOCKS).context("too few blocks")?;
+    let interval = ratio.interval.context("too few blocks")?;
     let mean = |values: fn(&Block) -> [f64; 2]| blocks.iter().flat_map(values).sum::<f64>() / (2 * blocks.len()) as f64;
     println!(
         "{data_len:<10} {:>9.2} us {:>9.2} us   {:.3} [{:.3}, {:.3}]  {} (tolerance {:.0} %)",
         mean(|block| block.a),
         mean(|block| block.b),
         ratio.median,
-        ratio.low,
-        ratio.high,
-        verdict(&ratio),
+        interval.low,
+        interval.high,
+        verdict(ratio.median, &interval),
         TOLERANCE * 100.0
     );
     Ok(())
 }
 
 /// An interval that is partly within the tolerance proves neither.
-fn verdict(ratio: &Ratio) -> &'static str {
+fn verdict(median: f64, interval: &Interval) -> &'static str {
     let within = (1.0 - TOLERANCE)..=(1.0 + TOLERANCE);
-    match (within.contains(&ratio.low), within.contains(&ratio.high)) {
+    match (within.contains(&interval.low), within.contains(&interval.high)) {
         (true, true) => "they agree",
-        (false, false) if ratio.low > *within.end() || ratio.high < *within.start() => "they disagree",
-        _ if within.contains(&ratio.median) => "they agree as far as this machine is steady enough to tell",
+        (false, false) if interval.low > *within.end() || interval.high < *within.start() => "they disagree",
+        _ if within.contains(&median) => "they agree as far as this machine is steady enough to tell",
         _ => "the machine is too unsteady to tell",
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use peregrine_report::compare::CONFIDENCE;
+
     use super::*;
 
     #[test]
     fn a_wide_interval_proves_neither() {
-        let of = |low, median, high| verdict(&Ratio { low, median, high, count: 8 });
+        let of = |low, median, high| verdict(median, &Interval { low, high, coverage: CONFIDENCE });
         assert_eq!(of(0.99, 1.0, 1.02), "they agree");
         assert_eq!(of(1.06, 1.1, 1.2), "they disagree");
         assert_eq!(of(0.7, 0.8, 0.94), "they disagree");

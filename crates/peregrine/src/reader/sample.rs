@@ -117,7 +117,7 @@ impl<T: DdsType> LoanedSample<T> {
     /// The value: in place where that is possible, else decoded.
     ///
     /// It is possible for what a writer of this process [shares](crate::DataWriter::write_shared) as a value of the very
-    /// type. Else it is possible if the type is [plain](peregrine_xtypes#plain-types), if the sample came in the byte order of this
+    /// type. Else it is possible if the type is [plain](crate::DdsType), if the sample came in the byte order of this
     /// machine, and if it lies aligned in memory. The reader sees to that for samples of up to 8 KiB; longer ones stay
     /// where they were received, and the sender's headers tell whether that is aligned.
     ///

@@ -38,7 +38,7 @@ impl<T: DdsType> DataWriter<T> {
     /// ```
     ///
     /// # Errors
-    /// [`Error::PreconditionNotMet`] where the type is not [plain](peregrine_xtypes#plain-types) in the representation that
+    /// [`Error::PreconditionNotMet`] where the type is not [plain](crate::DdsType) in the representation that
     /// the writer offers, or not all octets are a value of it, as of a `bool`; [`Error::NotEnabled`];
     /// [`Error::AlreadyDeleted`].
     pub fn loan(&self) -> Result<WriteLoan<T>, Error> {

@@ -1,4 +1,4 @@
-//! `cargo xtask bench agreement`: compares the raw UDP of `perftest` with an independent program.
+//! `cargo xtask bench agreement`: what `perftest` calls raw UDP, against an independent program that does the same.
 //!
 //! Both take turns in blocks of four: the same cores, the same call that waits, the same length. A pair of processes keeps
 //! for its whole life what it happens to get (where its pages lie, in which rhythm its sides wake each other), and that differs
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
-use peregrine_report::compare::{Block, FEWEST_BLOCKS, Ratio};
+use peregrine_report::compare::{Block, FEWEST_BLOCKS, Interval, Ratio};
 
 use super::pair::Pairs;
 use super::rows::{Case, Measure, Place};
@@ -26,7 +26,7 @@ const SIZES: [u32; 3] = [64, 1024, 16_384];
 const ENCAPSULATION_LEN: u32 = 4;
 const MEASUREMENT_MS: u32 = 100;
 
-/// Prints the ratio of both for some sizes. Fails only if a measurement is impossible.
+/// Prints the ratio of both for some sizes. Fails when it cannot measure, never because of what it finds.
 pub(crate) fn agreement(workspace: &Workspace) -> Result<()> {
     let program = build_perftest(workspace)?;
     let independent = compile(workspace)?;
@@ -76,8 +76,8 @@ fn independent_us(program: &Path, data_len: u32, cores: [usize; 2]) -> Result<f6
 
 fn print_row(data_len: u32, blocks: &[Block]) -> Result<()> {
     let ratio = Ratio::of_blocks(blocks).filter(|ratio| ratio.count >= FEWEST_BLOCKS).context("too few blocks")?;
+    let interval = ratio.interval.context("too few blocks")?;
     let mean = |values: fn(&Block) -> [f64; 2]| blocks.iter().flat_map(values).sum::<f64>() / (2 * blocks.len()) as f64;
-    let interval = ratio.interval.context("too few blocks for an interval")?;
     println!(
         "{data_len:<10} {:>9.2} us {:>9.2} us   {:.3} [{:.3}, {:.3}]  {} (tolerance {:.0} %)",
         mean(|block| block.a),
@@ -85,18 +85,18 @@ fn print_row(data_len: u32, blocks: &[Block]) -> Result<()> {
         ratio.median,
         interval.low,
         interval.high,
-        verdict(ratio.median, interval.low, interval.high),
+        verdict(ratio.median, &interval),
         TOLERANCE * 100.0
     );
     Ok(())
 }
 
 /// An interval that is partly within the tolerance proves neither.
-fn verdict(median: f64, low: f64, high: f64) -> &'static str {
+fn verdict(median: f64, interval: &Interval) -> &'static str {
     let within = (1.0 - TOLERANCE)..=(1.0 + TOLERANCE);
-    match (within.contains(&low), within.contains(&high)) {
+    match (within.contains(&interval.low), within.contains(&interval.high)) {
         (true, true) => "they agree",
-        (false, false) if low > *within.end() || high < *within.start() => "they disagree",
+        (false, false) if interval.low > *within.end() || interval.high < *within.start() => "they disagree",
         _ if within.contains(&median) => "they agree as far as this machine is steady enough to tell",
         _ => "the machine is too unsteady to tell",
     }
@@ -104,11 +104,13 @@ fn verdict(median: f64, low: f64, high: f64) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use peregrine_report::compare::CONFIDENCE;
+
     use super::*;
 
     #[test]
     fn a_wide_interval_proves_neither() {
-        let of = |low, median, high| verdict(median, low, high);
+        let of = |low, median, high| verdict(median, &Interval { low, high, coverage: CONFIDENCE });
         assert_eq!(of(0.99, 1.0, 1.02), "they agree");
         assert_eq!(of(1.06, 1.1, 1.2), "they disagree");
         assert_eq!(of(0.7, 0.8, 0.94), "they disagree");

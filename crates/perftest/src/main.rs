@@ -136,7 +136,7 @@ fn run_inside(options: &LabOptions, mut words: Vec<String>, stop: &Arc<Stop>) ->
         None => places::run_publisher(inner, lab.as_ref(), stop),
         Some(command_line) => run_own(command_line, words, Some(Arc::clone(&lab)), stop),
     };
-    lab.traffic()?.iter().for_each(|line| message(line));
+    lab.traffic()?.iter().for_each(message);
     result
 }
 

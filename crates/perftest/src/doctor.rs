@@ -1,4 +1,4 @@
-//! `perftest doctor`: what about this machine would spoil a measurement, and the command that mends it.
+//! `perftest doctor`: problems of this machine that distort measurements, and the commands that fix them.
 
 use std::fmt;
 
@@ -9,9 +9,10 @@ use crate::error::Error;
 use crate::host;
 use crate::terminal::print_text;
 use crate::threads::allowed_cores;
+use crate::wording::counted;
 
-/// A load above this, per core, disturbs a measurement.
-const DISTURBING_LOAD: f64 = 0.3;
+/// Other processes that use more than this share of the cores disturb a measurement.
+const DISTURBING_SHARE: f64 = 0.1;
 /// An idle state that takes longer than this to leave shows in a latency.
 const DISTURBING_WAKEUP_US: u32 = 5;
 /// Share of the processor that a hypervisor may give to others.
@@ -24,17 +25,17 @@ const BACKLOG: u64 = 10_000;
 const FAST_CLOCKS: [&str; 5] =
     ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter", "riscv_clocksource"];
 
-/// Something that lowers the worth of the numbers.
+/// A problem that distorts measurements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// What it is, and what it does to a measurement.
+    /// The problem and its effect on a measurement.
     pub what: String,
-    /// The command that mends it, or what to do where no command can.
+    /// The command that fixes it, or what to do where there is no such command.
     pub fix: String,
 }
 
 /// What is known besides the facts of the host.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct Circumstances {
     /// Whether the two sides can have a core each.
     pub two_cores: bool,
@@ -42,18 +43,20 @@ pub struct Circumstances {
     pub debug_build: bool,
     /// Why this tool cannot keep idle cores awake; empty when it can, and does while it measures.
     pub idle_refusal: String,
+    /// The number of cores that other processes keep busy; `None` where the system does not tell.
+    pub used_by_others: Option<f64>,
     /// Whether this process may exceed the limits of socket buffers.
     pub may_exceed_limits: bool,
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}. Do: {}", self.what, self.fix)
+        write!(f, "{}. Fix: {}", self.what, self.fix)
     }
 }
 
 impl Circumstances {
-    /// Those of this process.
+    /// Those of this process. Takes a second, for which other processes are watched.
     pub fn of_this_process() -> Self {
         let idle_refusal = match host::IdleStates::disable() {
             host::IdleStates::Disabled { .. } => String::new(),
@@ -63,12 +66,13 @@ impl Circumstances {
             two_cores: two_cores(&allowed_cores()).is_some(),
             debug_build: cfg!(debug_assertions),
             idle_refusal,
+            used_by_others: host::cores_used_by_others(),
             may_exceed_limits: rustix::process::geteuid().is_root(),
         }
     }
 }
 
-/// Prints every finding with its command. What is found is no failure: the machine may be all there is.
+/// Prints every finding with its command. A finding is no failure: it may be the only machine there is.
 pub fn run() -> Result<(), Error> {
     let findings = examine(&host::gather(), &Circumstances::of_this_process());
     let mut text = String::new();
@@ -76,19 +80,21 @@ pub fn run() -> Result<(), Error> {
         text += &format!("{}. {}\n   {}\n", number + 1, finding.what, finding.fix);
     }
     text += &match findings.len() {
-        0 => "Nothing was found that would spoil a measurement.\n".to_owned(),
-        count => format!("\n{count} findings. They are also kept in every record that is made here.\n"),
+        0 => "No problem was found that distorts measurements.\n".to_owned(),
+        count => {
+            format!("\n{}. Every record that is made on this machine lists them.\n", counted(count as u64, "finding"))
+        }
     };
     print_text(&text)
 }
 
-/// Everything that would spoil a measurement on this machine.
+/// Every problem of this machine that distorts measurements.
 pub fn examine(facts: &HostFacts, circumstances: &Circumstances) -> Vec<Finding> {
     let checks: [&dyn Fn() -> Option<Finding>; 13] = [
         &|| circumstances.debug_build.then(|| finding("this is a debug build", "cargo run --release --bin perftest")),
         &|| deep_sleep(facts, circumstances),
         &|| (!circumstances.two_cores).then(one_core),
-        &|| busy(facts),
+        &|| busy(facts, circumstances),
         &|| governor(facts),
         &|| turbo(facts),
         &|| shared_cores(facts),
@@ -114,26 +120,26 @@ fn deep_sleep(facts: &HostFacts, circumstances: &Circumstances) -> Option<Findin
     }
     Some(finding(
         format!(
-            "idle cores may sleep deeply ({}), and each wake-up adds up to tens of microseconds",
+            "idle cores may enter deep idle states ({}); each wake-up then adds up to tens of microseconds",
             circumstances.idle_refusal
         ),
-        "run perftest as root, which then holds /dev/cpu_dma_latency at 0: sudo perftest",
+        "Run perftest as root, which then holds /dev/cpu_dma_latency at 0: sudo perftest",
     ))
 }
 
 fn one_core() -> Finding {
     finding(
-        "publisher and subscriber share one core; the numbers say little about two",
-        "give this process two cores: taskset -c 0,1 perftest",
+        "publisher and subscriber share one core, so results differ from those of two cores",
+        "Give this process two cores: taskset -c 0,1 perftest",
     )
 }
 
-fn busy(facts: &HostFacts) -> Option<Finding> {
-    let load: f64 = facts.load.split(' ').next()?.parse().ok()?;
-    (load > DISTURBING_LOAD * facts.cores.max(1) as f64).then(|| {
+fn busy(facts: &HostFacts, circumstances: &Circumstances) -> Option<Finding> {
+    let used = circumstances.used_by_others?;
+    (used > DISTURBING_SHARE * facts.cores.max(1) as f64).then(|| {
         finding(
-            format!("the machine is busy (load {load:.2})"),
-            "find out by whom, and stop it: ps -eo pid,pcpu,comm --sort=-pcpu | head",
+            format!("other processes keep {used:.1} cores busy"),
+            "Stop other processes; list them with: ps -eo pid,pcpu,comm --sort=-pcpu | head",
         )
     })
 }
@@ -141,7 +147,7 @@ fn busy(facts: &HostFacts) -> Option<Finding> {
 fn governor(facts: &HostFacts) -> Option<Finding> {
     (!facts.governor.is_empty() && facts.governor != "performance").then(|| {
         finding(
-            format!("the frequency governor is {}: the clock rate follows the load with delay", facts.governor),
+            format!("the frequency governor is {}: the clock rate follows the load with a delay", facts.governor),
             "cpupower frequency-set -g performance",
         )
     })
@@ -150,7 +156,7 @@ fn governor(facts: &HostFacts) -> Option<Finding> {
 fn turbo(facts: &HostFacts) -> Option<Finding> {
     (facts.turbo == "on").then(|| {
         finding(
-            "the clock rate may exceed the nominal one as temperature and other cores allow (turbo)",
+            "turbo is on: the clock rate depends on temperature and on the load of other cores",
             "echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo, or echo 0 > /sys/devices/system/cpu/cpufreq/boost",
         )
     })
@@ -159,7 +165,7 @@ fn turbo(facts: &HostFacts) -> Option<Finding> {
 fn shared_cores(facts: &HostFacts) -> Option<Finding> {
     facts.threads_per_core.filter(|threads| *threads > 1).map(|threads| {
         finding(
-            format!("each core has {threads} threads, which take time from each other"),
+            format!("each core runs {threads} hardware threads, which slow each other down"),
             "echo off > /sys/devices/system/cpu/smt/control",
         )
     })
@@ -169,7 +175,7 @@ fn clock_source(facts: &HostFacts) -> Option<Finding> {
     let source = facts.clock_source.as_str();
     (!source.is_empty() && !FAST_CLOCKS.contains(&source)).then(|| {
         finding(
-            format!("the clock source is {source}: each reading of the clock is a slow system call"),
+            format!("the clock source is {source}: reading the clock takes a slow system call"),
             "echo tsc > /sys/devices/system/clocksource/clocksource0/current_clocksource",
         )
     })
@@ -178,16 +184,16 @@ fn clock_source(facts: &HostFacts) -> Option<Finding> {
 fn stolen(facts: &HostFacts) -> Option<Finding> {
     let percent = facts.stolen_percent.filter(|percent| *percent > DISTURBING_STEAL_PERCENT)?;
     Some(finding(
-        format!("the hypervisor has given {percent:.1} % of this machine's time to others"),
-        "watch the column st of: vmstat 1; and measure on a host of its own",
+        format!("the hypervisor gave {percent:.1} % of this machine's processor time to other machines (steal)"),
+        "Measure on a dedicated host; watch the column st of: vmstat 1",
     ))
 }
 
 fn group_limit(facts: &HostFacts) -> Option<Finding> {
     let limit = facts.group_limits.iter().find(|limit| limit.contains("cpu.max"))?;
     Some(finding(
-        format!("a control group limits the processor time ({limit}): the process is stopped when it is used up"),
-        "run outside of the group: systemd-run --scope --slice=system.slice perftest",
+        format!("a control group limits the processor time ({limit}) and throttles the process"),
+        "Run outside the group: systemd-run --scope --slice=system.slice perftest",
     ))
 }
 
@@ -195,7 +201,7 @@ fn receive_buffer(facts: &HostFacts, circumstances: &Circumstances) -> Option<Fi
     let limit = socket_limit(facts, "rmem_max")?;
     (limit < RECEIVE_BUFFER_LEN && !circumstances.may_exceed_limits).then(|| {
         finding(
-            format!("receive buffers are {limit} bytes at most: a fast sender overflows them"),
+            format!("receive buffers are limited to {limit} bytes: fast senders overflow them"),
             format!("sysctl -w net.core.rmem_max={RECEIVE_BUFFER_LEN}"),
         )
     })
@@ -205,7 +211,7 @@ fn backlog(facts: &HostFacts) -> Option<Finding> {
     let limit = socket_limit(facts, "netdev_max_backlog")?;
     (limit < BACKLOG).then(|| {
         finding(
-            format!("only {limit} packets may wait for a core, on loopback too: bursts of large samples are dropped"),
+            format!("the per-CPU packet backlog is {limit} (loopback included): large bursts are dropped"),
             format!("sysctl -w net.core.netdev_max_backlog={BACKLOG}"),
         )
     })
@@ -220,10 +226,7 @@ fn offloads(facts: &HostFacts) -> Option<Finding> {
             && !(is_on("generic-receive-offload") && is_on("generic-segmentation-offload"))
     })?;
     Some(finding(
-        format!(
-            "{} does not put datagrams together (GRO, GSO): large samples cost several times as much",
-            lacking.name
-        ),
+        format!("GRO or GSO is off on {}: large samples cost several times as much processor time", lacking.name),
         format!("ethtool -K {} gro on gso on", lacking.name),
     ))
 }
@@ -248,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_made_ready_has_no_findings() {
+    fn a_prepared_machine_has_no_findings() {
         let fake = Fake::new(
             "ready",
             &[
@@ -268,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_as_delivered_has_each_finding_with_its_command() {
+    fn a_machine_as_delivered_has_every_finding_with_its_fix() {
         let fake = Fake::new(
             "delivered",
             &[
@@ -295,6 +298,7 @@ mod tests {
             two_cores: false,
             debug_build: true,
             idle_refusal: "permission denied".into(),
+            used_by_others: Some(1.5),
             may_exceed_limits: false,
         };
         let findings = findings(&facts, &bad);
@@ -302,25 +306,34 @@ mod tests {
             ("debug build", "cargo run --release"),
             ("permission denied", "sudo perftest"),
             ("share one core", "taskset"),
-            ("load 1.50", "ps -eo"),
+            ("other processes keep 1.5 cores busy", "ps -eo"),
             ("powersave", "cpupower frequency-set -g performance"),
             ("turbo", "cpufreq/boost"),
-            ("2 threads", "smt/control"),
+            ("2 hardware threads", "smt/control"),
             ("hpet", "current_clocksource"),
             ("10.0 %", "vmstat"),
             ("/box/cpu.max = 50000 100000", "systemd-run"),
             ("212992 bytes", "sysctl -w net.core.rmem_max=8388608"),
-            ("1000 packets", "sysctl -w net.core.netdev_max_backlog"),
+            ("backlog is 1000", "sysctl -w net.core.netdev_max_backlog"),
             ("eth0", "ethtool -K eth0 gro on gso on"),
         ];
         assert_eq!(findings.len(), expected.len(), "{findings:#?}");
         for (found, (what, fix)) in findings.iter().zip(expected) {
-            assert!(found.contains(what) && found.contains("Do: ") && found.contains(fix), "{found}");
+            assert!(found.contains(what) && found.contains("Fix: ") && found.contains(fix), "{found}");
         }
     }
 
+    /// The load average remembers what this program has measured before.
     #[test]
-    fn root_needs_no_larger_limit_and_nothing_known_is_nothing_found() {
+    fn a_load_average_without_other_processes_is_no_finding() {
+        let facts = HostFacts { load: "5.00 4.00 1.00".into(), cores: 2, ..HostFacts::default() };
+        let circumstances = |used| Circumstances { used_by_others: Some(used), ..good() };
+        assert_eq!(findings(&facts, &circumstances(0.2)), [""; 0]);
+        assert_eq!(findings(&facts, &circumstances(0.3)).len(), 1);
+    }
+
+    #[test]
+    fn root_or_unknown_facts_have_no_findings() {
         let facts = HostFacts { socket_limits: vec!["net.core.rmem_max = 1".into()], ..HostFacts::default() };
         assert_eq!(findings(&facts, &Circumstances { may_exceed_limits: true, ..good() }), [""; 0]);
         assert_eq!(findings(&facts, &good()).len(), 1);

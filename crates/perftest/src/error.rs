@@ -9,15 +9,15 @@ use crate::cli::UsageError;
 pub enum Error {
     /// The command line is wrong. Nothing was started.
     Usage(UsageError),
-    /// Something the run needs could not be had: a port, an interface, a file, a privilege.
+    /// A resource of the run is not available: a port, an interface, a file, a privilege.
     Setup(String),
-    /// A partner did not appear, or fell silent. What was measured until then has been printed.
+    /// A partner did not appear, or stopped answering. The results until then have been printed.
     Partner(String),
     /// The test ended without a single sample.
     NoData(String),
-    /// The network or the middleware refused to go on.
+    /// The network or the middleware failed.
     Transfer(String),
-    /// Ctrl-C. What was measured until then has been printed.
+    /// Ctrl-C, or a closed output. The results until then have been printed.
     Interrupted,
 }
 

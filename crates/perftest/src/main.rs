@@ -39,35 +39,35 @@ enum OwnCommand {
     Characterize(Placed<characterize::Options>),
     /// Run the cases of a plan: rates, sizes, subscribers, policies, places, middlewares
     Run(Placed<campaign::Options>),
-    /// Let two alternatives take turns, and tell whether they differ
+    /// Measure two alternatives in turns, and report whether they differ
     Ab(Placed<characterize::TurnsOptions>),
-    /// Tell whether two kept records differ, or the blocks or series of one
+    /// Report whether two records differ, or the blocks or series of one record
     Compare(compare::Options),
-    /// Send on a schedule that waits for nobody, and measure from when samples were due
+    /// Measure latency under an open-loop load, from when each sample was due
     Load(Placed<open_loop::LoadOptions>),
     /// Find the highest rate without loss and with a bounded 99th percentile
     Search(Placed<open_loop::SearchOptions>),
     /// Answer a 'load' or a 'search' on another host
     Respond(open_loop::RespondOptions),
-    /// Run a measurement between two hosts of this machine's own, joined by a link that is slow or loses packets
+    /// Run a measurement between two network namespaces, joined by a link with a rate and packet loss
     Lab(LabOptions),
     #[command(name = INSIDE, hide = true)]
     LabInside(LabOptions),
-    /// Print the facts of this host, for a measurement that is made from another
+    /// Print the facts of this host for a measurement that another host makes
     #[command(hide = true)]
     HostLines,
-    /// Tell what about this machine would spoil a measurement, and the command that mends it
+    /// Check this machine for problems that distort measurements, and print the fixes
     Doctor,
-    /// Tell what measuring itself costs here: the clock, the recorder, the patterns
+    /// Measure the cost of measuring: clock, recorder, patterns
     Selftest,
-    /// Measure what this machine gives without any middleware: sockets, shared memory, memory
+    /// Measure this machine without middleware: sockets, shared memory, memory
     Floors(floors::Options),
-    /// List other middleware to compare with, build what speaks for it, or measure it
+    /// List other middleware to compare with, build its measuring programs, or run them
     Peers(peers::Options),
     /// Take part in a case of a plan: orders on stdin, answers on stdout
     #[command(hide = true)]
     TakePart,
-    /// Show kept records as tables, CSV or a page
+    /// Show records as tables, CSV or a page
     Report(report::Options),
 }
 
@@ -122,13 +122,13 @@ fn parsed(words: &[String]) -> CommandLine {
     })
 }
 
-/// Runs what the lab is for, on its near host.
+/// Runs the inner command line on the near host of the lab.
 fn run_inside(options: &LabOptions, mut words: Vec<String>, stop: &Arc<Stop>) -> Result<(), Error> {
     let inner = options.words();
     let command_line =
         (!is_classic(inner.first())).then(|| parsed(&words.iter().take(1).chain(inner).cloned().collect::<Vec<_>>()));
     let lab = Arc::new(Lab::build(options)?);
-    // The record shall hold what the user wrote.
+    // The record holds the command line of the user.
     if let Some(word) = words.get_mut(1) {
         *word = "lab".into();
     }
@@ -136,11 +136,11 @@ fn run_inside(options: &LabOptions, mut words: Vec<String>, stop: &Arc<Stop>) ->
         None => places::run_publisher(inner, lab.as_ref(), stop),
         Some(command_line) => run_own(command_line, words, Some(Arc::clone(&lab)), stop),
     };
-    lab.traffic()?.iter().for_each(|line| message(&line));
+    lab.traffic()?.iter().for_each(message);
     result
 }
 
-/// Where the two ends are: in the lab, on the hosts that are given, or here.
+/// The places of the two ends: the lab, the given hosts, or this machine.
 fn places(lab: Option<Arc<Lab>>, hosts: &HostOptions, stop: &Arc<Stop>) -> Result<Places, Error> {
     match lab {
         Some(_) if hosts.are_given() => {

@@ -1,7 +1,7 @@
 //! Processes that this one starts: talked to by lines, waited for within bounds, ended in a way that lets them clean up.
 //!
-//! Such a process ends when its input ends. One that does not is asked with SIGTERM, and one that does not hear that either is
-//! killed. A process that had to be killed leaves behind what it had in the system.
+//! Such a process ends when its input ends. One that does not gets SIGTERM, and then SIGKILL. A killed process leaves its
+//! system resources behind.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;

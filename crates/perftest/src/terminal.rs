@@ -1,6 +1,6 @@
 //! What this process prints: results on stdout, messages on stderr.
 //!
-//! Whoever reads the output may close it early (`perftest -pub 2>&1 | head`). Rust turns the failed write into an error, or
+//! The reader of the output may close it early (`perftest -pub 2>&1 | head`). Rust turns the failed write into an error, or
 //! into a panic of `eprintln!`, so nothing else in this crate writes to the two streams. The first write to a closed stream
 //! ends the run in good order, and the program ends with [`CLOSED_STATUS`].
 
@@ -39,7 +39,7 @@ pub fn message(line: impl Display) {
 /// Prints text on stdout.
 ///
 /// # Errors
-/// [`Error::Interrupted`] when nobody reads it any more; otherwise what the system says.
+/// [`Error::Interrupted`] when the reader has closed stdout; otherwise the error of the system.
 pub fn print_text(text: &str) -> Result<(), Error> {
     match Stdout.write_all(text.as_bytes()).and_then(|()| Stdout.flush()) {
         Ok(()) => Ok(()),

@@ -76,6 +76,17 @@ fn two_records_are_compared_and_strangers_are_named() {
     let series = run(&format!("compare {one} --series-a raw-udp --series-b peregrine-reliable"));
     assert!(series.stdout[0].starts_with("raw-udp -> peregrine-reliable"), "{series:?}");
 
+    let label = std::process::Command::new(PROGRAM)
+        .args(["compare", &one, "--series-a", "raw UDP", "--series-b", "peregrine-reliable"])
+        .output()
+        .unwrap();
+    assert_eq!(series.stdout.join("\n"), String::from_utf8_lossy(&label.stdout).trim_end(), "a label is a name, too");
+
+    let unknown = run(&format!("compare {one} --series-a raw-tcp --series-b peregrine-reliable"));
+    assert_eq!(unknown.code, 255, "{unknown:?}");
+    let reason = "--series-a 'raw-tcp': no such series in the record. Series:\n  raw-udp (";
+    assert!(unknown.stderr.contains(reason), "{}", unknown.stderr);
+
     let none = run(&format!("compare {one}"));
     assert_eq!(none.code, 255);
     assert!(none.stderr.contains("no interleaved blocks") && none.stderr.contains("raw-udp"), "{}", none.stderr);
@@ -88,7 +99,7 @@ fn the_doctor_and_the_selftest_tell_what_they_find() {
     let doctor = run("doctor");
     assert_eq!(doctor.code, 0, "{doctor:?}");
     let last = doctor.stdout.last().unwrap();
-    assert!(last.contains("findings") || last.contains("Nothing was found"), "{last}");
+    assert!(last.contains("finding") || last.contains("No problem was found"), "{last}");
     let selftest = run("selftest");
     assert_eq!(selftest.code, 0, "{selftest:?}");
     assert!(selftest.stdout.iter().any(|line| line.starts_with("recording one value")), "{selftest:?}");

@@ -57,7 +57,7 @@ fn every_sample_a_probe_over_plain_sockets() {
     let written = measurement.publisher.payload.unwrap();
     assert!(written.written && written.checked && written.write_ns > 0.0);
     let text = outcome.stdout.join("\n");
-    assert!(text.contains("round trip from the intended send") && text.contains("the two ways are exact"), "{text}");
+    assert!(text.contains("round trip from the intended send") && text.contains("one-way times are exact"), "{text}");
 }
 
 #[test]

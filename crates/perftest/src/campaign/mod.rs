@@ -117,7 +117,7 @@ pub fn run_at(
         (Keeper::create(&folder)?, Record::default())
     };
     let host_lines = placement.host_lines()?;
-    let idle_states = placement.keep_awake();
+    let idle_states = if plan.keep_awake { placement.keep_awake() } else { IdleStates::allowed_by_plan() };
     header.idle_states_disabled = matches!(idle_states, IdleStates::Disabled { .. });
     if !options.resume {
         keeper.keep(&Line::Header(header))?;

@@ -12,6 +12,7 @@ const SHIPPED: &[(&str, &str)] = &[
     ("large-data.toml", include_str!("../../plans/large-data.toml")),
     ("security.toml", include_str!("../../plans/security.toml")),
     ("readme.toml", include_str!("../../plans/readme.toml")),
+    ("periodic.toml", include_str!("../../plans/periodic.toml")),
     ("tsc-2021.toml", include_str!("../../plans/tsc-2021.toml")),
 ];
 
@@ -60,6 +61,28 @@ mod tests {
                 let estimate = Cases::estimate(&quick.planned);
                 assert!(!quick.planned.is_empty(), "{name}");
                 assert!(estimate <= Duration::from_secs(170), "{name} takes {estimate:?}");
+            }
+        }
+    }
+
+    /// Periodic traffic is measured as robots send it: cores are neither pinned nor kept awake.
+    #[test]
+    fn the_periodic_plan_measures_every_rate_on_cores_that_may_idle() {
+        use peregrine_report::record::Wait;
+
+        let plan = Plan::read("periodic.toml", &text_of("periodic").unwrap()).unwrap();
+        assert!(!plan.pinned && !plan.keep_awake);
+        let peers = PeerPrograms::all_at("/bin/true");
+        let cases = Cases::of(&plan, &Conditions { two_hosts: false, peers, quick: None });
+        for series in &cases.series {
+            for wait in [Wait::Block, Wait::Listener] {
+                let is_of = |planned: &&crate::campaign::cases::PlannedCase| {
+                    planned.series.id == series.id && planned.wait == wait
+                };
+                let planned = cases.planned.iter().filter(is_of).count();
+                // Plain sockets have no listener.
+                let expected = if series.is_floor() && wait == Wait::Listener { 0 } else { 4 };
+                assert_eq!(planned, expected * plan.repetitions.0 as usize, "{} {wait}", series.id);
             }
         }
     }

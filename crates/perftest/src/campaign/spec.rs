@@ -39,6 +39,9 @@ pub struct Plan {
     /// Whether publishers are bound to one core and subscribers to another, where all are on one host.
     #[serde(default)]
     pub pinned: bool,
+    /// Whether idle cores are kept out of deep idle states while the plan runs.
+    #[serde(default = "yes")]
+    pub keep_awake: bool,
     /// Whether payloads are written by publishers and checked by subscribers.
     #[serde(default = "yes")]
     pub patterns: bool,
@@ -417,7 +420,7 @@ mod tests {
         let plan = Plan::read("p.toml", SHORT).unwrap();
         assert_eq!((plan.repetitions, plan.warm_up_s), (Repetitions(3), Seconds::one()));
         assert_eq!(plan.wait.0.0, [Wait::Block]);
-        assert!(plan.patterns);
+        assert!(plan.patterns && plan.keep_awake);
         let matrix = &plan.matrix.0[0];
         assert_eq!(matrix.rates.0, [Pace::Rate(30.0)]);
         assert_eq!(matrix.types.0, [DataType::Octets]);

@@ -13,7 +13,7 @@ use crate::error::Error;
 /// Why a run ends before its time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopReason {
-    /// Ctrl-C or SIGTERM.
+    /// Ctrl-C, SIGTERM, or a closed output.
     Interrupted,
     /// Every subscriber has left.
     PartnersLeft,
@@ -26,7 +26,7 @@ const INTERRUPTED: u8 = 1;
 const PARTNERS_LEFT: u8 = 2;
 const CONFLICT: u8 = 3;
 
-/// A request to end, seen by every loop and every wait of a run. The first reason stays.
+/// A request to end the run, which every loop and every wait checks. The first reason stays.
 #[derive(Debug, Default)]
 pub struct Stop {
     reason: AtomicU8,
@@ -76,8 +76,8 @@ impl Stop {
     }
 }
 
-/// Signals that follow each other faster are one request: whoever ends a group of processes, such as timeout(1), may reach one of them
-/// twice.
+/// Signals that follow each other faster are one request: a program that signals a process group, such as timeout(1), may reach one
+/// process twice.
 const ONE_REQUEST: Duration = Duration::from_millis(500);
 
 /// Turns the first Ctrl-C or SIGTERM into a request to stop; a second one ends the process at once with status 130.
@@ -92,7 +92,7 @@ pub fn watch_signals() -> Result<Arc<Stop>, Error> {
             let now = MonotonicNs::now();
             let since_first = Duration::from_nanos(now.since_ns(*first.get_or_insert(now)));
             if since_first > ONE_REQUEST {
-                #[expect(clippy::disallowed_methods, reason = "whoever asks twice wants no farewell")]
+                #[expect(clippy::disallowed_methods, reason = "a second request ends the process at once")]
                 std::process::exit(Error::Interrupted.exit_code().into());
             }
             watched.request(StopReason::Interrupted);

@@ -1,7 +1,7 @@
 //! Keeping idle cores awake.
 //!
-//! A core that sleeps deeply takes tens of microseconds to wake, many times what a datagram takes. As long as a process
-//! holds `/dev/cpu_dma_latency` open with 0 written to it, Linux lets no core sleep that deeply.
+//! A core in a deep idle state takes tens of microseconds to wake up, many times what a datagram takes. As long as a process
+//! holds `/dev/cpu_dma_latency` open with 0 written to it, Linux keeps every core out of these states.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -10,24 +10,29 @@ use std::path::Path;
 
 const DEVICE: &str = "/dev/cpu_dma_latency";
 
-/// Whether idle cores are kept awake, for as long as this value lives.
+/// Whether this process keeps idle cores awake, for as long as this value lives.
 #[derive(Debug)]
 pub enum IdleStates {
-    /// By this process.
+    /// This process keeps them awake.
     Disabled {
-        /// Closing it gives the cores back their sleep.
+        /// Closing it allows idle states again.
         _device: File,
     },
-    /// Not by this process, and why not.
+    /// This process does not, and why.
     Allowed(String),
 }
 
 impl IdleStates {
+    /// Idle states stay as they are, because the plan asks for that.
+    pub fn allowed_by_plan() -> Self {
+        Self::Allowed("the plan says keep_awake = false".into())
+    }
+
     /// Keeps idle cores awake, if this process may.
     pub fn disable() -> Self {
         match Self::open() {
             Ok(device) => Self::Disabled { _device: device },
-            Err(error) => Self::Allowed(format!("{DEVICE}: {error}")),
+            Err(error) => Self::Allowed(format!("cannot hold {DEVICE} at 0: {error}")),
         }
     }
 
@@ -43,7 +48,7 @@ impl fmt::Display for IdleStates {
         match self {
             Self::Disabled { .. } => write!(f, "Idle cores are kept awake: {DEVICE} is held at 0."),
             Self::Allowed(reason) => {
-                write!(f, "Idle cores may sleep deeply, which lengthens latencies; they cannot be kept awake: {reason}")
+                write!(f, "Idle cores may enter deep idle states, which lengthens latencies: {reason}.")
             }
         }
     }

@@ -8,7 +8,8 @@ use peregrine_report::record::{
     End, Header, Line, Measurement, SCHEMA_VERSION, SearchResult, SearchStep, Series, SideResult, Test,
 };
 
-use super::search::{Range, Search};
+use super::search::{Range, Search, Try};
+use super::seen::MAX_SAMPLES;
 use super::session::{RunPlan, Session};
 use super::stamp::SHORTEST;
 use super::{Task, over_messaging, responder, summary, usage};
@@ -24,6 +25,7 @@ use crate::messaging::Messaging;
 use crate::places::{Hosts, Places, RemoteSender, Tether, placed, tethered};
 use crate::plan::TestPlan;
 use crate::terminal::{message, print_text};
+use crate::wording::{counted, was};
 
 /// Length of a run before the first, which is not counted.
 const WARM_UP: Duration = Duration::from_millis(100);
@@ -31,10 +33,14 @@ const WARM_UP: Duration = Duration::from_millis(100);
 const CONFIRMATION_FACTOR: u32 = 3;
 /// How long a responder may take to end after its sender has left.
 const FAREWELL: Duration = Duration::from_secs(5);
+/// Probes of a try at least: its 99th percentile then has ten of them above it.
+const FEWEST_PROBES: u64 = 1000;
+/// A try lasts no longer for the sake of its probes, unless it is asked to.
+const LONGEST_TRY: Duration = Duration::from_secs(10);
 /// A rate counts as kept from this share of it on.
 const KEPT_SHARE: f64 = 0.99;
 
-/// What every open loop needs to know.
+/// Options of every open loop.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct CommonOptions {
     /// Size of a sample in bytes
@@ -50,10 +56,10 @@ pub(super) struct CommonOptions {
     /// Keep the core busy between two samples instead of sleeping; takes a core of its own
     #[arg(long)]
     spin: bool,
-    /// The responder runs elsewhere ('perftest respond'), and is not started from here
+    /// Use a responder that was started elsewhere ('perftest respond')
     #[arg(long)]
     remote: bool,
-    /// Keep record.jsonl here
+    /// Write record.jsonl to this folder
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// RTI Perftest's options for both sides, behind --
@@ -80,19 +86,19 @@ pub struct LoadOptions {
 /// `perftest search`
 #[derive(Debug, Clone, clap::Args)]
 pub struct SearchOptions {
-    /// The first rate that is tried, in samples per second
+    /// First rate to try, in samples per second
     #[arg(long, value_name = "PER_S", default_value_t = 5_000.0, value_parser = rate)]
     first: f64,
-    /// The highest rate that is tried
+    /// Highest rate to try
     #[arg(long, value_name = "PER_S", default_value_t = 5_000_000.0, value_parser = rate)]
     highest: f64,
     /// The 99th percentile of the round trip from the intended send may not exceed this, in microseconds
     #[arg(long, value_name = "US", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=60_000_000))]
     p99_limit: u64,
-    /// Width of the gap at which the search ends, in percent
+    /// The search ends when the sustained and the failed rate differ by this, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=50))]
     resolution: u32,
-    /// Length of one try in milliseconds
+    /// Length of one try in milliseconds; a try lasts up to 10000 if it needs them for 1000 probes
     #[arg(long, value_name = "MS", default_value_t = 200, value_parser = clap::value_parser!(u64).range(10..=600_000))]
     time: u64,
     #[command(flatten)]
@@ -117,6 +123,47 @@ pub struct RespondOptions {
     words: Vec<String>,
 }
 
+impl SearchOptions {
+    /// Length of a try at a rate: as asked for, or longer, until there are enough probes.
+    fn try_time(&self, next: Try) -> Duration {
+        let asked = Duration::from_millis(self.time);
+        let enough = Duration::from_secs_f64(self.samples() / next.rate_per_s);
+        let longest = LONGEST_TRY.max(asked);
+        (asked * if next.confirms { CONFIRMATION_FACTOR } else { 1 }).max(enough.min(longest))
+    }
+
+    /// Samples of a try that has just enough probes.
+    fn samples(&self) -> f64 {
+        (FEWEST_PROBES * self.common.probe_every) as f64
+    }
+
+    /// The lowest rate at which a try has enough probes.
+    fn lowest_per_s(&self) -> f64 {
+        self.samples() / LONGEST_TRY.max(Duration::from_millis(self.time)).as_secs_f64()
+    }
+
+    /// Refuses what no try can decide about.
+    fn check(&self) -> Result<(), Error> {
+        if self.common.probe_every > MAX_SAMPLES / FEWEST_PROBES {
+            let most = MAX_SAMPLES / FEWEST_PROBES;
+            return Err(usage(&format!(
+                "--probe-every {} is too large for a search; use {most} at most",
+                self.common.probe_every
+            )));
+        }
+        let lowest = self.lowest_per_s();
+        for (name, rate) in [("--first", self.first), ("--highest", self.highest)] {
+            if rate < lowest {
+                return Err(usage(&format!(
+                    "{name} {rate}: a try at this rate has fewer than the {FEWEST_PROBES} probes that a p99 takes; use \
+                     {lowest:.0} or more, a longer --time, or a smaller --probe-every"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
 fn rate(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(rate) if (0.001..=1e9).contains(&rate) => Ok(rate),
@@ -124,7 +171,7 @@ fn rate(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Answers what senders send, until Ctrl-C.
+/// Answers the probes of senders, until Ctrl-C.
 pub fn respond(options: &RespondOptions, stop: &Stop) -> Result<(), Error> {
     struct Respond<'a>(&'a RespondOptions, &'a Stop);
 
@@ -143,7 +190,7 @@ pub fn respond(options: &RespondOptions, stop: &Stop) -> Result<(), Error> {
     over_messaging(&words, Respond(options, stop))
 }
 
-/// Measures round trips under a load that does not wait for them.
+/// Measures round trips under an open-loop load.
 pub fn load(options: &LoadOptions, command_line: Vec<String>, places: &Places, stop: &Stop) -> Result<(), Error> {
     if let Places::Hosts(hosts) = places {
         return on_two_hosts(&options.common, command_line, hosts, stop);
@@ -160,6 +207,7 @@ pub fn search(options: &SearchOptions, command_line: Vec<String>, places: &Place
     if let Places::Hosts(hosts) = places {
         return on_two_hosts(&options.common, command_line, hosts, stop);
     }
+    options.check()?;
     let mut record = RecordOfRuns::begin(&options.common, command_line, options.time, 1)?;
     let task = Find { options, record: &mut record, stop };
     let result = with_responder(&options.common, places.placement(), task);
@@ -199,7 +247,7 @@ fn with_responder<T: Task<Output = ()>>(
     result.and(ended)
 }
 
-/// The sender runs on the near host, its responder on the far one, and neither here.
+/// Runs the sender on the near host and its responder on the far one.
 fn on_two_hosts(options: &CommonOptions, command_line: Vec<String>, hosts: &Hosts, stop: &Stop) -> Result<(), Error> {
     refuse_words(&options.words)?;
     if options.remote {
@@ -211,7 +259,7 @@ fn on_two_hosts(options: &CommonOptions, command_line: Vec<String>, hosts: &Host
     let words = placed(&common, hosts, Place::Near)?;
     let sender = RemoteSender { command_line, words, out: options.out.as_deref() };
     let result = sender.run(hosts, stop, || matches!(responder.child.try_wait(), Ok(None)));
-    // A responder that has failed is why the sender has.
+    // A failed responder makes the sender fail: its error comes first.
     responder.end(result.is_ok()).and(result)
 }
 
@@ -391,14 +439,15 @@ impl Task for Find<'_> {
         let mut session = Session::open(plan, messaging, !options.common.no_patterns, self.stop)?;
         session.run(&run_plan(&options.common, options.first, WARM_UP))?;
         let mut search = Search::new(Range {
+            lowest_per_s: options.lowest_per_s(),
             first_per_s: options.first,
             highest_per_s: options.highest,
             resolution: f64::from(options.resolution) / 100.0,
         });
         let mut steps = Vec::new();
         while let Some(next) = search.next() {
-            let time = Duration::from_millis(options.time) * if next.confirms { CONFIRMATION_FACTOR } else { 1 };
-            let (publisher, subscriber) = session.run(&run_plan(&options.common, next.rate_per_s, time))?;
+            let plan = run_plan(&options.common, next.rate_per_s, options.try_time(next));
+            let (publisher, subscriber) = session.run(&plan)?;
             let step = judge(&publisher, &subscriber, p99_limit_ns);
             message(summary::of_step(&step));
             search.tell(step.refused.is_empty());
@@ -421,15 +470,17 @@ fn judge(publisher: &SideResult, subscriber: &SideResult, p99_limit_ns: u64) -> 
     let unanswered = probes.sent.saturating_sub(probes.answered);
     let p99_ns = probes.from_intended.p99_ns;
     let refused = if lost > 0 {
-        format!("{lost} samples were lost")
+        format!("{} {} lost", counted(lost, "sample"), was(lost))
     } else if dropped > 0 {
-        format!("{dropped} samples found no room and did not leave")
+        format!("{} {} dropped because the send buffer was full", counted(dropped, "sample"), was(dropped))
     } else if unanswered > 0 {
-        format!("{unanswered} probes were not answered")
+        format!("{} {} not answered", counted(unanswered, "probe"), was(unanswered))
     } else if probes.achieved_per_s < probes.offered_per_s * KEPT_SHARE {
-        format!("only {:.1} % of the rate left", probes.achieved_per_s * 100.0 / probes.offered_per_s)
+        format!("only {:.1} % of the rate was sent", probes.achieved_per_s * 100.0 / probes.offered_per_s)
+    } else if probes.answered < FEWEST_PROBES {
+        format!("{} answered, too few for a p99", counted(probes.answered, "probe"))
     } else if p99_ns > p99_limit_ns {
-        format!("p99 {:.0} us exceeds {:.0} us", p99_ns as f64 / 1e3, p99_limit_ns as f64 / 1e3)
+        format!("p99 exceeds {:.0} us", p99_limit_ns as f64 / 1e3)
     } else {
         String::new()
     };
@@ -448,8 +499,8 @@ mod tests {
         let mut probes = ProbeOutcome {
             offered_per_s: 1000.0,
             achieved_per_s: 999.0,
-            sent: 100,
-            answered: 100,
+            sent: 1000,
+            answered: 1000,
             from_intended: LatencyResult { p99_ns: 50_000, ..LatencyResult::default() },
             ..ProbeOutcome::default()
         };
@@ -463,11 +514,51 @@ mod tests {
     #[test]
     fn a_rate_is_sustained_without_loss_on_time_and_within_the_bound() {
         assert_eq!(refused(|_, _, _| {}), "");
-        assert_eq!(refused(|_, _, received| received.lost = 1), "1 samples were lost");
-        assert!(refused(|_, send, _| send.dropped = 2).contains("no room"));
-        assert_eq!(refused(|probes, _, _| probes.answered = 98), "2 probes were not answered");
-        assert_eq!(refused(|probes, _, _| probes.achieved_per_s = 800.0), "only 80.0 % of the rate left");
-        assert_eq!(refused(|probes, _, _| probes.from_intended.p99_ns = 100_001), "p99 100 us exceeds 100 us");
+        assert_eq!(refused(|_, _, received| received.lost = 1), "1 sample was lost");
+        assert!(refused(|_, send, _| send.dropped = 2).starts_with("2 samples were dropped"));
+        assert_eq!(refused(|probes, _, _| probes.answered = 998), "2 probes were not answered");
+        assert_eq!(refused(|probes, _, _| probes.achieved_per_s = 800.0), "only 80.0 % of the rate was sent");
+        assert_eq!(refused(|probes, _, _| probes.from_intended.p99_ns = 100_001), "p99 exceeds 100 us");
+    }
+
+    #[test]
+    fn few_probes_do_not_decide() {
+        let few = |probes: &mut ProbeOutcome, _: &mut SendResult, _: &mut ThroughputResult| {
+            (probes.sent, probes.answered) = (8, 8);
+        };
+        assert_eq!(refused(few), "8 probes answered, too few for a p99");
+    }
+
+    fn search_options(line: &str) -> SearchOptions {
+        #[derive(clap::Parser)]
+        struct Line {
+            #[command(flatten)]
+            search: SearchOptions,
+        }
+        clap::Parser::try_parse_from(std::iter::once("search").chain(line.split_whitespace()))
+            .map(|line: Line| line.search)
+            .unwrap()
+    }
+
+    #[test]
+    fn a_try_lasts_until_its_p99_has_ten_probes_above_it() {
+        let time = |line: &str, rate_per_s, confirms| search_options(line).try_time(Try { rate_per_s, confirms });
+        assert_eq!(time("--time 100", 100_000.0, false), Duration::from_millis(100));
+        assert_eq!(time("--time 100", 100_000.0, true), Duration::from_millis(300));
+        assert_eq!(time("--time 100", 500.0, false), Duration::from_secs(2));
+        assert_eq!(time("--time 100 --probe-every 2", 500.0, false), Duration::from_secs(4));
+        assert_eq!(time("--time 100", 100.0, false), LONGEST_TRY);
+    }
+
+    #[test]
+    fn a_rate_without_enough_probes_is_refused_with_the_lowest_possible() {
+        assert!(search_options("--first 100").check().is_ok());
+        assert!(search_options("--first 10 --time 100000").check().is_ok(), "as long as asked for");
+        let refused = |line: &str| search_options(line).check().unwrap_err().to_string();
+        assert!(refused("--first 99").starts_with("--first 99: a try at this rate has fewer than the 1000 probes"));
+        assert!(refused("--first 99").contains("use 100 or more"));
+        assert!(refused("--probe-every 10 --first 5000 --highest 999").contains("--highest 999"));
+        assert!(refused("--probe-every 18446744073709551615").contains("too large"));
     }
 
     #[test]

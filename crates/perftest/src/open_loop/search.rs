@@ -8,7 +8,9 @@
 /// What to search for.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Range {
-    /// The first rate that is tried, in samples per second.
+    /// Rates below this are not tried, in samples per second.
+    pub(super) lowest_per_s: f64,
+    /// The first rate that is tried.
     pub(super) first_per_s: f64,
     /// The highest rate that is tried.
     pub(super) highest_per_s: f64,
@@ -48,12 +50,10 @@ pub(super) struct Search {
 const MAJORITY: u32 = 2;
 /// No search takes more tries.
 const MAX_TRIES: u32 = 120;
-/// Rates below this are not searched.
-const LOWEST_PER_S: f64 = 1.0;
 
 impl Search {
     pub(super) fn new(range: Range) -> Self {
-        let rate_per_s = range.first_per_s.clamp(LOWEST_PER_S, range.highest_per_s.max(LOWEST_PER_S));
+        let rate_per_s = range.first_per_s.clamp(range.lowest_per_s, range.highest_per_s.max(range.lowest_per_s));
         let current = Try { rate_per_s, confirms: false };
         Self {
             retreat: 2.0 * range.resolution,
@@ -106,10 +106,10 @@ impl Search {
         self.failed = Some(rate);
         if self.current.confirms {
             // The shorter tries were too kind, so that only longer ones count from here on.
-            self.done = rate <= LOWEST_PER_S;
+            self.done = rate <= self.range.lowest_per_s;
             let lower = rate * (1.0 - self.retreat);
             self.retreat = (self.retreat * 2.0).min(0.5);
-            return self.confirm(lower.max(LOWEST_PER_S));
+            return self.confirm(lower.max(self.range.lowest_per_s));
         }
         self.choose();
     }
@@ -118,11 +118,11 @@ impl Search {
         let highest = self.range.highest_per_s;
         let next = match (self.sustained, self.failed) {
             (None, None) => return,
-            (None, Some(failed)) if failed <= LOWEST_PER_S => {
+            (None, Some(failed)) if failed <= self.range.lowest_per_s => {
                 self.done = true;
                 return;
             }
-            (None, Some(failed)) => (failed / 2.0).max(LOWEST_PER_S),
+            (None, Some(failed)) => (failed / 2.0).max(self.range.lowest_per_s),
             (Some(sustained), None) if sustained >= highest => return self.confirm(sustained),
             (Some(sustained), None) => (sustained * 2.0).min(highest),
             (Some(sustained), Some(failed)) if failed <= sustained * (1.0 + self.range.resolution) => {
@@ -149,7 +149,7 @@ impl Search {
 mod tests {
     use super::*;
 
-    const RANGE: Range = Range { first_per_s: 1000.0, highest_per_s: 10e6, resolution: 0.02 };
+    const RANGE: Range = Range { lowest_per_s: 1.0, first_per_s: 1000.0, highest_per_s: 10e6, resolution: 0.02 };
 
     /// Searches a system that says whether it sustains a try; returns the result and the number of tries.
     fn search(range: Range, mut sustains: impl FnMut(Try) -> bool) -> ((f64, Option<f64>), u32) {
@@ -174,8 +174,18 @@ mod tests {
     fn what_never_fails_is_the_highest_rate_and_what_always_fails_is_none() {
         assert_eq!(search(RANGE, |_| true).0, (10e6, None));
         let ((found, failed), tries) = search(RANGE, |_| false);
-        assert_eq!((found, failed), (0.0, Some(LOWEST_PER_S)));
+        assert_eq!((found, failed), (0.0, Some(RANGE.lowest_per_s)));
         assert!(tries < 40, "{tries}");
+    }
+
+    #[test]
+    fn rates_below_the_lowest_are_not_tried() {
+        let mut lowest_tried = f64::MAX;
+        let ((found, failed), _) = search(Range { lowest_per_s: 100.0, ..RANGE }, |next| {
+            lowest_tried = lowest_tried.min(next.rate_per_s);
+            false
+        });
+        assert_eq!((found, failed, lowest_tried), (0.0, Some(100.0), 100.0));
     }
 
     #[test]

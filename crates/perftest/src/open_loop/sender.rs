@@ -1,9 +1,9 @@
-//! Sending on an absolute schedule, whatever became of the samples before.
+//! Sending on an absolute schedule that does not depend on earlier samples.
 //!
-//! A sample has two starts: when it was due, and when it left. A user who reads a sensor every millisecond does not wait
-//! for the network, so what counts for him is the time from when it was due; what counts for the network is the time from
-//! when it left. A sender that measures the second only hides the samples that its own waiting held up (coordinated
-//! omission). Here both are recorded.
+//! A sample has two start times: when it was due, and when the sender sent it. An application that reads a sensor every
+//! millisecond does not wait for the network, so it sees the latency from the due time; the network accounts for the latency
+//! from the send. A sender that records the second only hides the samples that its own waiting delayed (coordinated
+//! omission). This sender records both.
 
 use crate::cli::option::WaitMethod;
 use crate::clock::{Clock, MonotonicNs};

@@ -1,4 +1,4 @@
-//! What an open loop tells on the terminal.
+//! The results of an open loop as text for a terminal.
 
 use std::fmt::Write;
 
@@ -15,7 +15,7 @@ pub(super) fn of_run(publisher: &SideResult, subscriber: &SideResult) -> String 
     if let (Some(probes), Some(send)) = (&publisher.probes, &publisher.send) {
         let _ = writeln!(
             text,
-            "{} B, {:.0} samples/s asked for, {:.0} left; sent {}, received {}, lost {}, twice {}, out of order {}",
+            "{} B, {:.0} samples/s offered, {:.0} sent; sent {}, received {}, lost {}, duplicate {}, out of order {}",
             publisher.data_len,
             probes.offered_per_s,
             probes.achieved_per_s,
@@ -27,7 +27,7 @@ pub(super) fn of_run(publisher: &SideResult, subscriber: &SideResult) -> String 
         );
         let _ = writeln!(
             text,
-            "one sample in {} is a probe: {} sent, {} answered, {} answers too late or twice",
+            "one sample in {} is a probe: {} sent, {} answered, {} answers late or duplicate",
             probes.probe_every, probes.sent, probes.answered, probes.stale
         );
         let _ = writeln!(
@@ -66,20 +66,25 @@ pub(super) fn of_step(step: &SearchStep) -> String {
 /// What a search has found.
 pub(super) fn of_search(found: &SearchResult) -> String {
     let limit_us = found.p99_limit_ns as f64 / 1e3;
-    let bound = match found.failed_per_s {
-        Some(failed) => format!("{failed:.0} were not"),
-        None => "which is the highest rate that was to be tried".into(),
+    let tries = match found.steps.len() {
+        1 => "1 try".to_owned(),
+        count => format!("{count} tries"),
     };
+    let bytes = found.data_len;
     if found.rate_per_s == 0.0 {
-        return format!("{} B: no rate was sustained with a p99 up to {limit_us:.0} us; {bound}\n", found.data_len);
+        let lowest = found.steps.iter().map(|step| step.offered_per_s).reduce(f64::min).unwrap_or_default();
+        return format!(
+            "No rate met p99 <= {limit_us:.0} us; the lowest tried was {lowest:.0}/s ({bytes} B, {tries}).\n"
+        );
     }
+    let bound = match found.failed_per_s {
+        Some(failed) => format!("the lowest rate that failed was {failed:.0}/s"),
+        None => "no rate tried failed".into(),
+    };
     format!(
-        "{} B: {:.0} samples/s ({:.1} Mbit/s) were sustained without loss, with a p99 up to {limit_us:.0} us; {bound} ({} \
-         tries)\n",
-        found.data_len,
+        "{:.0}/s ({:.1} Mbit/s) is the highest rate without loss and with p99 <= {limit_us:.0} us; {bound} ({bytes} B, {tries}).\n",
         found.rate_per_s,
         found.rate_per_s * found.data_len as f64 * 8.0 / 1e6,
-        found.steps.len(),
     )
 }
 
@@ -107,18 +112,18 @@ fn one_way(text: &mut String, ways: &OneWay) {
     line(text, "one way back", &ways.back);
     let clock = &ways.clock;
     if clock.same_clock {
-        text.push_str("Both sides read the same clock: the two ways are exact.\n");
+        text.push_str("Both processes share a clock, so one-way times are exact.\n");
         return;
     }
     let uncertainty_us = clock.uncertainty_ns as f64 / 1e3;
     let _ = writeln!(
         text,
-        "The responder's clock is ahead by {:.1} us ± {uncertainty_us:.1} us, drifting by {:.1} us/s; each way is as uncertain.",
+        "The responder's clock is ahead by {:.1} us ± {uncertainty_us:.1} us, drifting by {:.1} us/s; one-way times have the same uncertainty.",
         clock.offset_ns as f64 / 1e3,
         clock.drift_ns_per_s / 1e3,
     );
     if clock.uncertainty_ns as f64 > ways.forward.p50_ns as f64 * DOUBTFUL_SHARE {
-        text.push_str("That is too uncertain to tell one way from the other; only the round trip is exact.\n");
+        text.push_str("This uncertainty is too large for one-way times; only the round trip is exact.\n");
     }
 }
 
@@ -145,7 +150,7 @@ fn resources_line(text: &mut String, name: &str, resources: &ResourceUse) {
 }
 
 fn wire_line(text: &mut String, wire: &WireUse) {
-    let repairs = wire.repairs.map_or_else(|| "not told by the middleware".into(), |repairs| repairs.to_string());
+    let repairs = wire.repairs.map_or_else(|| "not reported by the middleware".into(), |repairs| repairs.to_string());
     let _ = writeln!(
         text,
         "  {} sends of {} datagrams ({} B), {} receives of {} ({} B), kernel drops {}, failed sends {}, repairs {repairs}\n  \
@@ -168,7 +173,7 @@ fn payload_line(text: &mut String, sender: Option<PayloadUse>, responder: Option
         (true, true) => {
             let _ = writeln!(
                 text,
-                "payloads written ({:.0} ns a sample) and checked ({:.0} ns): {} corrupt there, {} on return",
+                "payloads written ({:.0} ns a sample) and checked ({:.0} ns): {} corrupt at the responder, {} corrupt answers",
                 sender.write_ns, sender.check_ns, responder.corrupt, sender.corrupt
             );
         }
@@ -221,30 +226,33 @@ mod tests {
     }
 
     #[test]
-    fn both_starts_stand_beside_each_other() {
+    fn round_trips_from_the_intended_and_the_actual_send_are_printed() {
         let text = run(ClockOffset { same_clock: true, ..ClockOffset::default() });
         for expected in [
             "sent 100, received 98, lost 2",
             "round trip from the intended send           90.0      90.0     90.0*     90.0*      90.0",
             "round trip from the actual send             30.0      30.0",
-            "the two ways are exact",
-            "7 corrupt there",
-            "repairs not told",
+            "one-way times are exact",
+            "7 corrupt at the responder",
+            "repairs not reported",
         ] {
             assert!(text.contains(expected), "{expected}: {text}");
         }
     }
 
     #[test]
-    fn a_clock_that_is_known_badly_is_said_to_be() {
+    fn a_large_clock_uncertainty_is_reported() {
         let clock = |uncertainty_ns| ClockOffset { offset_ns: 5_000_000, uncertainty_ns, ..ClockOffset::default() };
         let text = run(clock(1_000));
-        assert!(text.contains("ahead by 5000.0 us ± 1.0 us") && !text.contains("too uncertain"), "{text}");
-        assert!(run(clock(9_000)).contains("too uncertain"));
+        assert!(
+            text.contains("ahead by 5000.0 us ± 1.0 us") && !text.contains("too large for one-way times"),
+            "{text}"
+        );
+        assert!(run(clock(9_000)).contains("too large for one-way times"));
     }
 
     #[test]
-    fn a_search_tells_its_bound() {
+    fn the_result_of_a_search_names_its_bound() {
         let found = SearchResult {
             data_len: 125,
             rate_per_s: 40_000.0,
@@ -252,9 +260,14 @@ mod tests {
             p99_limit_ns: 1_000_000,
             ..SearchResult::default()
         };
-        assert!(of_search(&found).contains("125 B: 40000 samples/s (40.0 Mbit/s) were sustained"));
-        assert!(of_search(&found).contains("42000 were not"));
-        assert!(of_search(&SearchResult { rate_per_s: 0.0, ..found }).contains("no rate was sustained"));
+        let highest = "40000/s (40.0 Mbit/s) is the highest rate without loss and with p99 <= 1000 us; ";
+        assert!(of_search(&found).starts_with(highest));
+        assert!(of_search(&found).contains("the lowest rate that failed was 42000/s (125 B, 0 tries)."));
+        let steps = vec![SearchStep { offered_per_s: 100.0, ..SearchStep::default() }];
+        assert_eq!(
+            of_search(&SearchResult { rate_per_s: 0.0, steps, ..found }),
+            "No rate met p99 <= 1000 us; the lowest tried was 100/s (125 B, 1 try).\n"
+        );
         let step = SearchStep { offered_per_s: 10.0, refused: "3 samples were lost".into(), ..SearchStep::default() };
         assert!(of_step(&step).ends_with("10 samples/s: p99 0.0 us, 3 samples were lost"));
     }

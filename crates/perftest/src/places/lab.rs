@@ -1,9 +1,9 @@
-//! `perftest lab`: two hosts on this machine, joined by a cable of one's choice.
+//! `perftest lab`: two hosts on this machine, joined by a link of a chosen rate and loss.
 //!
 //! A host is a network namespace without a name, which lasts as long as a process is in it. All processes of the lab are
 //! in one process namespace, whose first process is tethered to `perftest lab`: when that ends, in whatever way, the first
 //! process ends, the kernel kills the others with it, and with the last of them the namespaces and the link are gone.
-//! There is no cleaning up that could be missed.
+//! No cleanup handler is involved that a signal could skip.
 
 use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, Ipv4Addr};
@@ -120,7 +120,7 @@ impl Lab {
             let mut text = format!("Link {names}: {sent} packets sent");
             if self.link.rate.0.is_some() {
                 let dropped = self.counted(from, TC, &["-j", "-s", "qdisc", "show", "dev", INTERFACE], "/0/drops")?;
-                text += &format!(", {dropped} more found no room in its queue");
+                text += &format!(", {dropped} more dropped by its queue");
             }
             if self.link.loss.0 > 0 {
                 let lost = self.counted(to, NFT, &["-j", "list", "counters", "table", "inet", "lab"], LOST)?;

@@ -330,7 +330,7 @@ impl<M: Messaging> PublisherRun<'_, M> {
             return Ok(false);
         }
         Err(Error::Partner(format!(
-            "No subscriber has answered for {} s (-partnerTimeout); the test is given up.",
+            "No subscriber has answered for {} s (-partnerTimeout); the test ends.",
             partner.as_secs_f64()
         )))
     }

@@ -15,7 +15,7 @@ fn record(folder: &Folder) -> Record {
     Record::read(BufReader::new(std::fs::File::open(folder.path("out/record.jsonl")).unwrap())).unwrap()
 }
 
-/// The numbers of a line such as `Link near to far: 12 packets sent, 0 more found no room in its queue, 3 of them lost`.
+/// The numbers of a line such as `Link near to far: 12 packets sent, 0 more dropped by its queue, 3 of them lost`.
 fn traffic(outcome: &Outcome, direction: &str) -> Vec<u64> {
     let line = outcome.stderr.lines().find(|line| line.starts_with(&format!("Link {direction}: "))).unwrap();
     line.split(|letter: char| !letter.is_ascii_digit()).filter_map(|number| number.parse().ok()).collect()

@@ -1,0 +1,76 @@
+//! How much of the processors other processes use at this moment.
+//!
+//! The load average is no measure of that: it remembers minutes, and so also what this program itself has just measured.
+
+use std::time::Duration;
+
+use super::system::System;
+use crate::clock::{MonotonicNs, process_cpu_ns};
+
+/// How long other processes are watched.
+const WATCH: Duration = Duration::from_secs(1);
+
+/// Processor time of all processes, in the system's ticks, summed over all cores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Ticks {
+    busy: u64,
+    total: u64,
+    cores: u64,
+}
+
+/// The number of cores that processes other than this one kept busy during a second; `None` where the system does not tell.
+pub fn cores_used_by_others() -> Option<f64> {
+    let system = System::this();
+    let (before, own_before, start) = (Ticks::read(&system)?, process_cpu_ns(), MonotonicNs::now());
+    std::thread::sleep(WATCH);
+    let (after, own_ns) = (Ticks::read(&system)?, process_cpu_ns() - own_before);
+    before.used_by_others(after, own_ns as f64 / MonotonicNs::now().since_ns(start).max(1) as f64)
+}
+
+impl Ticks {
+    fn read(system: &System) -> Option<Self> {
+        Self::of_stat(&system.text("proc/stat"))
+    }
+
+    /// The line `cpu`: user, nice, system, idle, iowait, irq, softirq. Stolen time is no process's of this machine.
+    fn of_stat(stat: &str) -> Option<Self> {
+        let of_all = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
+        let ticks: Vec<u64> = of_all.split_whitespace().take(7).map_while(|number| number.parse().ok()).collect();
+        let [user, nice, system, idle, iowait, irq, softirq] = ticks[..] else { return None };
+        let busy = user + nice + system + irq + softirq;
+        let cores = stat.lines().filter(|line| line.starts_with("cpu") && !line.starts_with("cpu ")).count() as u64;
+        Some(Self { busy, total: busy + idle + iowait, cores: cores.max(1) })
+    }
+
+    /// `own` is the number of cores that this process kept busy meanwhile.
+    fn used_by_others(self, after: Self, own: f64) -> Option<f64> {
+        let (busy, total) = (after.busy.checked_sub(self.busy)?, after.total.checked_sub(self.total)?);
+        (total > 0).then(|| (busy as f64 * after.cores as f64 / total as f64 - own).max(0.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ticks(stat: &str) -> Ticks {
+        Ticks::of_stat(stat).unwrap()
+    }
+
+    #[test]
+    fn the_time_of_this_process_is_not_that_of_others() {
+        let before = ticks("cpu  1000 0 0 5000 0 0 0 70 0 0\ncpu0 1\ncpu1 1\n");
+        // Two cores for a second: 120 of 200 ticks busy, half a core of them this process's.
+        let after = ticks("cpu  1100 0 10 5070 10 5 5 90 0 0\ncpu0 1\ncpu1 1\n");
+        let others = before.used_by_others(after, 0.5).unwrap();
+        assert!((others - 0.7).abs() < 1e-9, "{others}");
+        assert_eq!(before.used_by_others(after, 5.0), Some(0.0));
+        assert_eq!(before.used_by_others(before, 0.0), None, "no time has passed");
+    }
+
+    #[test]
+    fn a_system_that_does_not_tell_has_no_load() {
+        assert_eq!(Ticks::of_stat(""), None);
+        assert_eq!(Ticks::of_stat("cpu  1 2 3\n"), None);
+    }
+}

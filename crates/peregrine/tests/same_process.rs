@@ -420,9 +420,9 @@ fn late_joiners_of_an_asynchronous_writer_get_what_is_kept() {
     }
 }
 
-/// The call for the second writer's turn comes while the publishing thread itself waits, in a listener.
+/// Listeners do not run on the publishing thread, which sends what the listener waits for.
 #[test]
-fn a_listener_that_writes_and_waits_does_not_hold_up_what_it_wrote() {
+fn listener_that_waits_for_an_asynchronous_writer_sees_its_acknowledgement() {
     let here = participant(direct());
     let mode = || PublishMode::Asynchronous { flow: FlowController::fast() };
     let [first, second] = ["asked", "answered"].map(|name| here.topic::<Reading>(name).unwrap());
@@ -433,15 +433,15 @@ fn a_listener_that_writes_and_waits_does_not_hold_up_what_it_wrote() {
     let answer = move |reader: &DataReader<Reading>| {
         for sample in reader.take().unwrap() {
             answers.write(&sample.into_value().unwrap()).unwrap();
-            told.send(answers.wait_for_acknowledgments(Duration::from_millis(20))).unwrap();
+            told.send(answers.wait_for_acknowledgments(PATIENCE)).unwrap();
         }
     };
     let _asked = first.reader_builder().reliable().keep_all().on_data(answer).build().unwrap();
     let writer = first.writer_builder().reliable().keep_all().publish_mode(mode()).build().unwrap();
     writer.wait_for_readers(1, PATIENCE).unwrap();
     writer.write(&Reading::new(1, 7)).unwrap();
-    let waited = waited.recv_timeout(PATIENCE).unwrap();
-    assert!(matches!(waited, Err(Error::Timeout(_))), "it publishes on the thread that waits: {waited:?}");
+    let waited = waited.recv_timeout(2 * PATIENCE).unwrap();
+    assert!(waited.is_ok(), "{waited:?}");
     assert_eq!(answered.wait_and_take(PATIENCE).unwrap().into_value(), Some(Reading::new(1, 7)));
 }
 

@@ -207,6 +207,7 @@ fn refused_loan_names_the_missing_attributes() {
     let writer = participant.topic::<Counter>("counters").unwrap().writer_builder().build().unwrap();
     writer.write(&Counter { count: 1 }).unwrap();
     let Err(Error::PreconditionNotMet(problem)) = writer.loan() else { panic!("the type is not plain") };
+    let problem = problem.to_string();
     assert!(problem.starts_with("a sample of Counter cannot be lent in XCDR"), "{problem}");
     assert!(problem.contains("#[repr(C)]"), "{problem}");
     assert!(problem.ends_with("; or use write"), "{problem}");

@@ -28,7 +28,8 @@ use crate::deadline::DeadlineTracker;
 use crate::history::{Change, Full, HistoryKind, ResourceLimits, WriterHistory};
 use crate::id::{EntityId, Guid, KeyHash};
 use crate::limits::{
-    MATCHES_MAX, MESSAGE_BYTES_MAX, MESSAGE_BYTES_MIN, POOL_BYTES_MAX, SEND_QUEUE_BYTES_MAX, UNACKNOWLEDGED_KEEP, UNACKNOWLEDGED_KEEP_BYTES,
+    MATCHES_MAX, MESSAGE_BYTES_MAX, MESSAGE_BYTES_MIN, POOL_BYTES_MAX, SEND_QUEUE_BYTES_MAX, UNACKNOWLEDGED_KEEP,
+    UNACKNOWLEDGED_KEEP_BYTES,
 };
 use crate::locator::Locator;
 use crate::payload::BufferPool;

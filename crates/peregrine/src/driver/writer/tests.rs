@@ -1,8 +1,10 @@
 use peregrine_rtps::history::{ChangeKind, HistoryKind};
 use peregrine_rtps::id::{EntityId, GuidPrefix, KeyHash};
+use peregrine_rtps::limits::SEND_QUEUE_BYTES_MAX;
 use peregrine_rtps::payload::Payload;
 use peregrine_rtps::seq::{Count, SequenceNumberSet};
 use peregrine_rtps::time::Timestamp;
+use peregrine_rtps::transmit::TransmitBatch;
 use peregrine_rtps::vendor::VendorId;
 use peregrine_rtps::wire::AckNack;
 use peregrine_rtps::writer::WriterConfig;
@@ -87,4 +89,43 @@ fn acknowledge(state: &mut WriterState, reader: Guid, below: i64) {
         is_final: true,
     };
     state.writer.handle_acknack(Instant(0), reader, &acknack);
+}
+
+/// Another thread sends, and does not come to an end: what this one writes meanwhile is bounded.
+#[test]
+fn best_effort_writes_while_another_thread_sends_are_bounded() {
+    const LEN: usize = 1_000;
+    let config = WriterConfig { reliable: false, ..WriterConfig::new(guid(2)) };
+    let mut state = WriterState::new(Writer::new(config));
+    assert!(state.writer.match_reader(Instant(0), MatchedReader { reliable: false, ..matched(guid(7)) }));
+    state.sending = true;
+    let refused = (0..100_000).find_map(|_| {
+        let payload = Payload::new(Arc::new(vec![0; LEN]), 0..LEN).unwrap();
+        let (kind, instance, source_timestamp) = (ChangeKind::Alive, KeyHash::NIL, Timestamp::from_unix_nanos(0));
+        state.write(Instant(0), Change { kind, instance, source_timestamp, payload }).err().map(|(full, _)| full)
+    });
+    assert_eq!(refused, Some(Full::SendQueue));
+    let mut batch = TransmitBatch::default();
+    assert!(state.writer.poll_transmit(&mut batch));
+    let queued = batch.total_bytes();
+    assert!((SEND_QUEUE_BYTES_MAX..SEND_QUEUE_BYTES_MAX + 2 * LEN).contains(&queued), "{queued}");
+    assert!(!state.writer.is_send_queue_full(), "the thread that sends has taken it");
+}
+
+/// The same of readers that are handed changes: those of a slow reader wait in memory.
+#[test]
+fn changes_to_hand_over_are_bounded() {
+    const LEN: usize = 10_000;
+    let mut state = WriterState::new(Writer::new(WriterConfig::new(guid(2))));
+    assert!(state.writer.match_reader_by(Instant(0), matched(guid(7)), ReaderPath::HandOver));
+    state.sending = true;
+    let accepted = (0..100_000).take_while(|_| {
+        let payload = Payload::new(Arc::new(vec![0; LEN]), 0..LEN).unwrap();
+        let (kind, instance, source_timestamp) = (ChangeKind::Alive, KeyHash::NIL, Timestamp::from_unix_nanos(0));
+        state.write(Instant(0), Change { kind, instance, source_timestamp, payload }).is_ok()
+    });
+    assert!(accepted.count() * LEN <= SEND_QUEUE_BYTES_MAX + LEN);
+    let mut batch = HandOverBatch::default();
+    assert!(state.writer.poll_hand_over(&mut batch));
+    assert!(!state.writer.is_send_queue_full());
 }

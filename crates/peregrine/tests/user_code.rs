@@ -1,0 +1,304 @@
+//! Code of the application that blocks, panics, is slow or uses the entity that calls it: nothing else may suffer.
+
+mod common;
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::{Block, PATIENCE, Reading, config, eventually, participant};
+use peregrine::qos::{Limit, ResourceLimits};
+use peregrine::{
+    DataReader, DataReaderListener, DiscoveryEvent, DomainParticipant, InstanceHandle, StatusMask, WaitStrategy,
+};
+
+/// Sockets and threads of its own, though in the same process.
+fn observer(domain: u32) -> DomainParticipant {
+    let mut config = config();
+    config.receive_buffers = 17;
+    DomainParticipant::builder(domain).config(config).build().unwrap()
+}
+
+#[test]
+fn blocked_listener_stops_no_other_entity() {
+    let (a, b) = (participant(10), observer(10));
+    let (begun, has_begun) = sync_channel(1);
+    let (release, released) = sync_channel::<()>(1);
+    let released = Mutex::new(released);
+    let blocking = b.topic::<Reading>("blocking").unwrap().reader_builder().reliable().keep_all();
+    let blocking = blocking
+        .on_data(move |_: &DataReader<Reading>| {
+            let _ = begun.try_send(());
+            let _ = released.lock().unwrap().recv_timeout(2 * PATIENCE);
+        })
+        .build()
+        .unwrap();
+    let other = b.topic::<Reading>("other").unwrap().reader_builder().reliable().keep_all().build().unwrap();
+    let to_blocking = a.topic::<Reading>("blocking").unwrap().writer_builder().reliable().keep_all().build().unwrap();
+    let to_other = a.topic::<Reading>("other").unwrap().writer_builder().reliable().keep_all().build().unwrap();
+    to_blocking.wait_for_readers(1, PATIENCE).unwrap();
+    to_other.wait_for_readers(1, PATIENCE).unwrap();
+    to_blocking.write(&Reading::new(1, 1)).unwrap();
+    has_begun.recv_timeout(PATIENCE).unwrap();
+    // Data, acknowledgements, discovery and matching go on.
+    for value in 0..100 {
+        to_other.write(&Reading::new(1, value)).unwrap();
+        assert_eq!(other.wait_and_take(PATIENCE).unwrap().into_value(), Some(Reading::new(1, value)));
+    }
+    to_other.wait_for_acknowledgments(PATIENCE).unwrap();
+    let late = a.topic::<Reading>("late").unwrap().writer_builder().reliable().build().unwrap();
+    let late_reader = b.topic::<Reading>("late").unwrap().reader_builder().reliable().build().unwrap();
+    late.wait_for_readers(1, PATIENCE).unwrap();
+    late.write(&Reading::new(1, 7)).unwrap();
+    assert_eq!(late_reader.wait_and_take(PATIENCE).unwrap().into_value(), Some(Reading::new(1, 7)));
+    // What came for the blocked reader is there, and was acknowledged.
+    to_blocking.write(&Reading::new(1, 2)).unwrap();
+    to_blocking.wait_for_acknowledgments(PATIENCE).unwrap();
+    assert_eq!(blocking.take().unwrap().len(), 2);
+    // From now on it returns at once.
+    drop(release);
+}
+
+#[test]
+fn many_blocked_listeners_stop_no_other_entity() {
+    const BLOCKED: u32 = 8;
+    let (a, b) = (participant(11), observer(11));
+    let blocked = Arc::new(AtomicU32::new(0));
+    let is_over = Arc::new(AtomicBool::new(false));
+    let mut pairs = Vec::new();
+    for number in 0..BLOCKED {
+        let name = format!("blocking {number}");
+        let (blocked, is_over) = (Arc::clone(&blocked), Arc::clone(&is_over));
+        let reader = b.topic::<Reading>(&name).unwrap().reader_builder().reliable().on_data(
+            move |reader: &DataReader<Reading>| {
+                if reader.take().unwrap().is_empty() {
+                    return;
+                }
+                blocked.fetch_add(1, Ordering::SeqCst);
+                let end = Instant::now() + 2 * PATIENCE;
+                while !is_over.load(Ordering::SeqCst) && Instant::now() < end {
+                    thread::park_timeout(Duration::from_millis(5));
+                }
+            },
+        );
+        let writer = a.topic::<Reading>(&name).unwrap().writer_builder().reliable().build().unwrap();
+        pairs.push((reader.build().unwrap(), writer));
+    }
+    let reader = b.topic::<Reading>("free").unwrap().reader_builder().reliable().keep_all().build().unwrap();
+    let writer = a.topic::<Reading>("free").unwrap().writer_builder().reliable().keep_all().build().unwrap();
+    writer.wait_for_readers(1, PATIENCE).unwrap();
+    for (_, writer) in &pairs {
+        writer.wait_for_readers(1, PATIENCE).unwrap();
+        writer.write(&Reading::new(1, 1)).unwrap();
+    }
+    eventually("all listeners block", || blocked.load(Ordering::SeqCst) == BLOCKED);
+    for value in 0..20 {
+        writer.write(&Reading::new(1, value)).unwrap();
+        assert_eq!(reader.wait_and_take(PATIENCE).unwrap().into_value(), Some(Reading::new(1, value)));
+    }
+    is_over.store(true, Ordering::SeqCst);
+}
+
+#[test]
+fn panicking_listener_is_called_again_and_stops_no_reader() {
+    let (a, b) = (participant(12), observer(12));
+    let (told, calls) = sync_channel(100);
+    let panicking = b.topic::<Reading>("panics").unwrap().reader_builder().reliable().keep_all();
+    let panicking = panicking.on_data(move |reader: &DataReader<Reading>| {
+        let samples = reader.take().unwrap();
+        told.send(samples.len()).unwrap();
+        panic!("on purpose");
+    });
+    let _panicking = panicking.build().unwrap();
+    let other = b.topic::<Reading>("calm").unwrap().reader_builder().reliable().keep_all().build().unwrap();
+    let to_panicking = a.topic::<Reading>("panics").unwrap().writer_builder().reliable().keep_all().build().unwrap();
+    let to_other = a.topic::<Reading>("calm").unwrap().writer_builder().reliable().keep_all().build().unwrap();
+    to_panicking.wait_for_readers(1, PATIENCE).unwrap();
+    to_other.wait_for_readers(1, PATIENCE).unwrap();
+    for value in 0..5 {
+        to_panicking.write(&Reading::new(1, value)).unwrap();
+        let mut taken = 0;
+        while taken == 0 {
+            taken = calls.recv_timeout(PATIENCE).unwrap();
+        }
+        to_other.write(&Reading::new(1, value)).unwrap();
+        assert_eq!(other.wait_and_take(PATIENCE).unwrap().into_value(), Some(Reading::new(1, value)));
+        to_panicking.wait_for_acknowledgments(PATIENCE).unwrap();
+    }
+}
+
+#[test]
+fn panicking_deadline_listener_leaves_timers_and_discovery_running() {
+    struct Panics(Mutex<std::sync::mpsc::SyncSender<()>>);
+    impl DataReaderListener<Reading> for Panics {
+        fn on_requested_deadline_missed(
+            &self,
+            _: &DataReader<Reading>,
+            _: peregrine::status::RequestedDeadlineMissedStatus,
+        ) {
+            let _ = self.0.lock().unwrap().try_send(());
+            panic!("on purpose");
+        }
+    }
+    let (a, b) = (participant(13), observer(13));
+    let (told, calls) = sync_channel(100);
+    let topic = b.topic::<Reading>("deadline").unwrap();
+    let reader = topic.reader_builder().reliable().deadline(Duration::from_millis(20));
+    let reader = reader.listener(Panics(Mutex::new(told)), StatusMask::ALL).build().unwrap();
+    let writer = a.topic::<Reading>("deadline").unwrap().writer_builder().reliable();
+    let writer = writer.deadline(Duration::from_millis(20)).build().unwrap();
+    writer.wait_for_readers(1, PATIENCE).unwrap();
+    writer.write(&Reading::new(1, 1)).unwrap();
+    for _ in 0..3 {
+        calls.recv_timeout(PATIENCE).expect("timers go on after the panic");
+    }
+    let late = a.topic::<Reading>("late").unwrap().writer_builder().build().unwrap();
+    let _late_reader = b.topic::<Reading>("late").unwrap().reader_builder().build().unwrap();
+    late.wait_for_readers(1, PATIENCE).unwrap();
+    drop(reader);
+}
+
+/// Two threads write faster than the listener takes, which runs on the threads that write, and where they leave off.
+#[test]
+fn listener_slower_than_its_stream_stops_no_announcements() {
+    let lease = Duration::from_secs(1);
+    let mut direct = config();
+    direct.same_process = true;
+    let here = DomainParticipant::builder(14).config(direct).lease(lease).build().unwrap();
+    let there = observer(14);
+    let topic = here.topic::<Reading>("stream").unwrap();
+    let calls = Arc::new(AtomicU32::new(0));
+    let counting = Arc::clone(&calls);
+    let _reader = topic
+        .reader_builder()
+        .on_data(move |_: &DataReader<Reading>| {
+            counting.fetch_add(1, Ordering::Relaxed);
+            let end = Instant::now() + Duration::from_micros(20);
+            while Instant::now() < end {
+                std::hint::spin_loop();
+            }
+        })
+        .build()
+        .unwrap();
+    let writer = topic.writer().unwrap();
+    writer.wait_for_readers(1, PATIENCE).unwrap();
+    let mut events = there.discovery_events();
+    eventually("the participants know each other", || there.discovered_participants().len() == 1);
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for id in 0..2 {
+            let (writer, is_over) = (&writer, &is_over);
+            scope.spawn(move || {
+                while !is_over.load(Ordering::Relaxed) {
+                    writer.write(&Reading::new(id, 1)).unwrap();
+                }
+            });
+        }
+        // The lease would run out twice.
+        let end = Instant::now() + 3 * lease;
+        while Instant::now() < end {
+            if let Some(event) = events.wait_next(Duration::from_millis(50)) {
+                assert!(!matches!(event, DiscoveryEvent::ParticipantLost(..)), "no announcement came: {event:?}");
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
+    assert!(calls.load(Ordering::Relaxed) > 0);
+}
+
+/// The acknowledgements that make room come while the listener waits for them.
+#[test]
+fn write_in_a_listener_with_a_full_history_gets_room() {
+    const SAMPLES: u32 = 300;
+    let (a, b) = (participant(15), observer(15));
+    let limits = ResourceLimits { max_samples: Limit::At(4), ..ResourceLimits::default() };
+    let back = b.topic::<Reading>("back").unwrap().writer_builder().reliable().keep_all().resource_limits(limits);
+    let back = back.max_blocking_time(PATIENCE).build().unwrap();
+    let taken = a.topic::<Reading>("back").unwrap().reader_builder().reliable().keep_all().build().unwrap();
+    back.wait_for_readers(1, PATIENCE).unwrap();
+    let failures = Arc::new(AtomicU32::new(0));
+    let failed = Arc::clone(&failures);
+    let listener = move |reader: &DataReader<Reading>| {
+        for sample in reader.take().unwrap() {
+            if let Some(reading) = sample.into_value()
+                && back.write(&reading).is_err()
+            {
+                failed.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+    };
+    let _reader = b.topic::<Reading>("there").unwrap().reader_builder().reliable().keep_all().on_data(listener);
+    let _reader = _reader.build().unwrap();
+    let there = a.topic::<Reading>("there").unwrap().writer_builder().reliable().keep_all().build().unwrap();
+    there.wait_for_readers(1, PATIENCE).unwrap();
+    for value in 0..SAMPLES {
+        there.write(&Reading::new(1, value)).unwrap();
+    }
+    for value in 0..SAMPLES {
+        assert_eq!(taken.wait_and_take(PATIENCE).unwrap().into_value(), Some(Reading::new(1, value)));
+    }
+    assert_eq!(failures.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn closure_that_fills_a_sample_may_use_its_writer() {
+    let (a, b) = (participant(16), observer(16));
+    let writer = a.topic::<Block>("filled").unwrap().writer_builder().reliable().keep_all().build().unwrap();
+    let reader = b.topic::<Block>("filled").unwrap().reader_builder().reliable().keep_all().build().unwrap();
+    writer.wait_for_readers(1, PATIENCE).unwrap();
+    // Shorter than what a message has place for, around the sizes at which buffers change, and long.
+    for len in [8, 36, 64, 100, 1_000, 5_000, 70_000] {
+        let (done, is_done) = sync_channel(1);
+        let writer = writer.clone();
+        thread::spawn(move || {
+            let written = writer.write_serialized(InstanceHandle::NIL, len + 20, |bytes| {
+                writer.write(&Block::new(1, len)).unwrap();
+                assert_eq!(writer.matched_subscriptions().len(), 1);
+                // XCDR1 of the byte order of this machine: number, length, and that many bytes.
+                bytes.fill(0);
+                bytes[1] = u8::from(cfg!(target_endian = "little"));
+                bytes[12..16].copy_from_slice(&u32::try_from(len).unwrap().to_ne_bytes());
+            });
+            done.send(written.map(drop)).unwrap();
+        });
+        is_done.recv_timeout(PATIENCE).expect("the closure waits for a lock of its writer").unwrap();
+        assert_eq!(reader.wait_and_take(PATIENCE).unwrap().into_value(), Some(Block::new(1, len)));
+        assert_eq!(reader.wait_and_take(PATIENCE).unwrap().into_value().map(|b| b.octets.len()), Some(len));
+    }
+}
+
+/// Under `Poll` a listener that waits polls in turn.
+#[test]
+fn listener_under_poll_may_wait() {
+    let mut polled = config();
+    polled.wait = WaitStrategy::Poll;
+    polled.receive_buffers = 18;
+    let a = participant(17);
+    let b = DomainParticipant::builder(17).config(polled).build().unwrap();
+    let answers = b.topic::<Reading>("answers").unwrap().writer_builder().reliable().keep_all().build().unwrap();
+    let answered = a.topic::<Reading>("answers").unwrap().reader_builder().reliable().keep_all().build().unwrap();
+    let (told, calls) = sync_channel(10);
+    let listener = move |reader: &DataReader<Reading>| {
+        for sample in reader.take().unwrap() {
+            answers.write(&sample.into_value().unwrap()).unwrap();
+            told.send(answers.wait_for_acknowledgments(PATIENCE)).unwrap();
+        }
+    };
+    let _reader = b.topic::<Reading>("asked").unwrap().reader_builder().reliable().on_data(listener).build().unwrap();
+    let writer = a.topic::<Reading>("asked").unwrap().writer_builder().reliable().build().unwrap();
+    eventually("both match", || {
+        b.poll(Duration::from_millis(1));
+        writer.matched_subscriptions().len() == 1 && answered.matched_publications().len() == 1
+    });
+    writer.write(&Reading::new(1, 3)).unwrap();
+    let mut outcome = None;
+    eventually("the listener has returned", || {
+        b.poll(Duration::from_millis(1));
+        outcome = calls.try_recv().ok();
+        outcome.is_some()
+    });
+    assert!(outcome.unwrap().is_ok());
+    assert_eq!(answered.wait_and_take(PATIENCE).unwrap().into_value(), Some(Reading::new(1, 3)));
+}

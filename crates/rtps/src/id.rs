@@ -4,7 +4,7 @@ use core::fmt;
 
 use crate::vendor::VendorId;
 
-/// Names one participant: the first 12 octets of every GUID in it (RTPS 2.5 §8.2.4.1).
+/// Names one participant: the first 12 bytes of every GUID in it (RTPS 2.5 §8.2.4.1).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct GuidPrefix(pub [u8; 12]);
 
@@ -12,7 +12,7 @@ impl GuidPrefix {
     /// All zero: "nobody" in a GUID, "everybody" in INFO_DST.
     pub const UNKNOWN: Self = Self([0; 12]);
 
-    /// A prefix of this implementation: the vendor id, then ten octets of the caller's choosing (RTPS 2.5 §9.3.1.5).
+    /// A prefix of this implementation: the vendor id, then ten bytes of the caller's choosing (RTPS 2.5 §9.3.1.5).
     #[must_use]
     pub const fn new(vendor: VendorId, unique: [u8; 10]) -> Self {
         let [v0, v1] = vendor.0;
@@ -21,7 +21,7 @@ impl GuidPrefix {
     }
 }
 
-/// What an entity is, from the last octet of its id (RTPS 2.5 §9.3.1.2).
+/// What an entity is, from the last byte of its id (RTPS 2.5 §9.3.1.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum EntityKind {
@@ -150,7 +150,7 @@ impl Guid {
         Self { prefix, entity }
     }
 
-    /// The 16 octets as they stand on the wire.
+    /// The 16 bytes as they stand on the wire.
     #[must_use]
     pub const fn to_bytes(self) -> [u8; 16] {
         let [a, b, c, d, e, f, g, h, i, j, k, l] = self.prefix.0;
@@ -158,7 +158,7 @@ impl Guid {
         [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p]
     }
 
-    /// Reads the 16 octets of the wire.
+    /// Reads the 16 bytes of the wire.
     #[must_use]
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = bytes;
@@ -170,7 +170,7 @@ impl Guid {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct DomainId(pub u32);
 
-/// The 16-octet hash that stands for an instance's key (RTPS 2.5 §9.6.4.8).
+/// The 16-byte hash that stands for an instance's key (RTPS 2.5 §9.6.4.8).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct KeyHash(pub [u8; 16]);
 

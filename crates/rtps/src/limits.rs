@@ -2,10 +2,10 @@
 
 use crate::time::Span;
 
-/// Largest UDP payload over IPv4, in octets: 65,535 less the IP and UDP headers.
+/// Largest UDP payload over IPv4, in bytes: 65,535 less the IP and UDP headers.
 pub const MESSAGE_BYTES_MAX: usize = 65_507;
 
-/// Smallest message size a writer is configured with, in octets: room for the headers and a useful fragment.
+/// Smallest message size a writer is configured with, in bytes: room for the headers and a useful fragment.
 pub const MESSAGE_BYTES_MIN: usize = 512;
 
 /// Samples a reader holds per writer while it waits for earlier ones. One acknowledgement can ask for 256.
@@ -18,20 +18,20 @@ pub const REASSEMBLY_SAMPLES_MAX: usize = 64;
 /// for the book-keeping than for the sample.
 pub const FRAGMENTS_PER_SAMPLE_MAX: u32 = 1 << 20;
 
-/// Octets a user reader holds per writer for samples that wait for others, and as many for samples being rebuilt.
+/// Bytes a user reader holds per writer for samples that wait for others, and as many for samples being rebuilt.
 pub const MEMORY_PER_WRITER_MAX: usize = 256 << 20;
 
-/// Octets a user reader holds for all its writers of both kinds.
+/// Bytes a user reader holds for all its writers of both kinds.
 pub const MEMORY_PER_READER_MAX: usize = 1 << 30;
 
-/// Octets that all user readers of a participant together hold for the writers of one remote participant. One sample that
+/// Bytes that all user readers of a participant together hold for the writers of one remote participant. One sample that
 /// is alone always fits.
 pub const MEMORY_PER_PARTICIPANT_MAX: usize = 512 << 20;
 
 /// The same for the built-in readers: what a stranger can make us hold per built-in topic before anything is complete.
 pub const BUILTIN_MEMORY_PER_WRITER_MAX: usize = 1 << 20;
 
-/// Octets a built-in reader holds for all its writers of both kinds.
+/// Bytes a built-in reader holds for all its writers of both kinds.
 pub const BUILTIN_MEMORY_PER_READER_MAX: usize = 64 << 20;
 
 /// Participants known at the same time.
@@ -43,18 +43,18 @@ pub const PARTICIPANTS_UNVERIFIED_MAX: usize = 512;
 /// Addresses remembered of those a participant was heard from. Hosts have a few; past that, the oldest gives way.
 pub const SHOWN_ADDRESSES_MAX: usize = 16;
 
-/// Octets of announcements of one participant that answers to it may still use up, while its address is hearsay.
+/// Bytes of announcements of one participant that answers to it may still use up, while its address is hearsay.
 pub const ANSWER_CREDIT_MAX: usize = 64 << 10;
 
-/// How long a participant may be silent before it has to give its place to another one when all are taken, whatever its
-/// lease: whoever states an infinite one must not hold a place for ever. Implementations announce themselves every half
-/// minute or more often.
+/// How long a participant has to be silent before a new one may evict it when [`PARTICIPANTS_MAX`] are known, whatever its lease: a
+/// participant with an infinite lease must not hold a place for ever. Implementations announce themselves at least every
+/// half minute.
 pub const EVICTION_MIN_SILENCE: Span = Span::from_secs(120);
 
 /// Endpoints known of one participant.
 pub const ENDPOINTS_PER_PARTICIPANT_MAX: usize = 8192;
 
-/// Octets of discovery data kept of one participant.
+/// Bytes of discovery data kept of one participant.
 pub const DISCOVERY_BYTES_PER_PARTICIPANT_MAX: usize = 4 << 20;
 
 /// Announcements sent soon after the start, so that one lost datagram does not cost a period.
@@ -63,59 +63,59 @@ pub const ANNOUNCEMENT_BURST: u32 = 6;
 /// The wait between the first two of them; it doubles with each.
 pub const ANNOUNCEMENT_BURST_INTERVAL: Span = Span::from_millis(50);
 
-/// Largest serialized sample a user endpoint accepts, in octets.
+/// Largest serialized sample a user endpoint accepts, in bytes.
 pub const SAMPLE_BYTES_MAX: u32 = 1 << 30;
 
-/// Largest serialized sample of a built-in endpoint, in octets: discovery data with type information.
+/// Largest serialized sample of a built-in endpoint, in bytes: discovery data with type information.
 pub const BUILTIN_SAMPLE_BYTES_MAX: u32 = 1 << 18;
 
 /// Names of partitions that an endpoint may have: matching compares each with each. Others that an announcement names are
 /// not taken over.
 pub const PARTITIONS_MAX: usize = 64;
 
-/// Octets of the name of a partition, without the terminating zero.
+/// Bytes of the name of a partition, without the terminating zero.
 pub const PARTITION_OCTETS_MAX: usize = 256;
 
-/// Octets of USER_DATA, TOPIC_DATA or GROUP_DATA of an own endpoint: what a parameter holds besides its length (RTPS 2.5
+/// Bytes of USER_DATA, TOPIC_DATA or GROUP_DATA of an own endpoint: what a parameter holds besides its length (RTPS 2.5
 /// §9.4.2.11). With all three, an announcement is smaller than [`BUILTIN_SAMPLE_BYTES_MAX`].
 pub const OPAQUE_OCTETS_MAX: usize = 65_528;
 
-/// Octets of USER_DATA and properties of an own participant together: half a message, which its announcement has to fit into.
+/// Bytes of USER_DATA and properties of an own participant together: half a message, which its announcement has to fit into.
 pub const PARTICIPANT_QOS_OCTETS_MAX: usize = 32 << 10;
 
-/// Idle sample buffers an endpoint keeps for its next samples, in octets.
+/// Idle sample buffers an endpoint keeps for its next samples, in bytes.
 pub const POOL_BYTES_MAX: usize = 32 << 20;
 
-/// Payloads up to this many octets are copied out of the receive buffer; longer ones are kept by reference.
+/// Payloads up to this many bytes are copied out of the receive buffer; longer ones are kept by reference.
 ///
 /// A copy of this size costs less than sharing the buffer across threads, and a small sample that waits in a cache
 /// would otherwise hold a receive buffer of 64 KiB.
 pub const COPY_PAYLOAD_MAX: usize = 8192;
 
-/// Octets a writer sends again in answer to one acknowledgement; the rest waits for the next one.
+/// Bytes a writer sends again in answer to one acknowledgement; the rest waits for the next one.
 pub const REPAIR_BYTES_MAX: usize = 1 << 20;
 
-/// Octets of held samples a writer sends at once to a late joiner that never acknowledges; the rest follows after
+/// Bytes of held samples a writer sends at once to a late joiner that never acknowledges; the rest follows after
 /// [`HISTORY_PUSH_INTERVAL`], so that nobody is flooded by asking for history.
 pub const HISTORY_PUSH_BYTES: usize = 1 << 20;
 
 /// The wait between two such bursts. Together less than a gigabit a second.
 pub const HISTORY_PUSH_INTERVAL: Span = Span::from_millis(10);
 
-/// Octets of unacknowledged samples a writer has under way at first.
+/// Bytes of unacknowledged samples a writer has under way at first.
 pub const WINDOW_BYTES_START: usize = 1 << 20;
 
-/// Octets of unacknowledged samples a writer has under way at least, however much is lost.
+/// Bytes of unacknowledged samples a writer has under way at least, however much is lost.
 pub const WINDOW_BYTES_MIN: usize = 64 << 10;
 
-/// Octets of unacknowledged samples a writer has under way at most: below the receive buffers of a tuned host.
+/// Bytes of unacknowledged samples a writer has under way at most: below the receive buffers of a tuned host.
 pub const WINDOW_BYTES_MAX: usize = 4 << 20;
 
 /// After a loss, so many acknowledgements have to come before a sample may follow another where the two are more than the window: a
 /// reader that has no room for both while it looks at the first would have the second repaired, again and again.
 pub const ONE_BY_ONE_AFTER_LOSS: u32 = 16;
 
-/// Octets after which a writer asks for acknowledgement although it may have more under way: what is acknowledged soon gives its
+/// Bytes after which a writer asks for acknowledgement although it may have more under way: what is acknowledged soon gives its
 /// buffers back while a cache still holds them.
 pub const ASK_EVERY_BYTES: usize = 256 << 10;
 
@@ -129,7 +129,7 @@ pub const RETRY_MIN: Span = Span::from_millis(1);
 /// a thread each time to find that out.
 pub const RETRY_IN_FLOW: Span = Span::from_millis(4);
 
-/// The most it waits, however often nobody answered.
+/// The longest that it waits, however many requests the reader left unanswered.
 pub const RETRY_MAX: Span = Span::from_secs(1);
 
 /// How many acknowledgement requests in a row a reader may leave unanswered before the writer stops waiting for it.
@@ -144,7 +144,7 @@ pub const UNACKNOWLEDGED_KEEP: Span = Span::from_secs(1);
 /// sample may go past the bound. More would only wait in memory, since one thread at a time sends for a writer.
 pub const SEND_QUEUE_BYTES_MAX: usize = 1 << 20;
 
-/// Octets it keeps for them at most, so that a fast writer does not hold a second's worth.
+/// Bytes it keeps for them at most, so that a fast writer does not hold a second's worth.
 pub const UNACKNOWLEDGED_KEEP_BYTES: usize = 32 << 20;
 
 /// The least a reader waits before it asks for the same samples again.
@@ -153,11 +153,11 @@ pub const NACK_REPEAT_MIN: Span = Span::from_micros(500);
 /// The most it waits.
 pub const NACK_REPEAT_MAX: Span = Span::from_millis(200);
 
-/// How often a reader asks a writer for its first word. With doubling waits up to a second: about a quarter of a minute.
+/// How many pre-emptive ACKNACKs a reader sends to a writer whose first HEARTBEAT has not come. With waits that double up to a
+/// second: about a quarter of a minute.
 pub const PREEMPTIVE_ACKNACKS_MAX: u32 = 20;
 
-/// Stretches of numbers that will never come which a reader remembers per writer ahead of their turn: as many as one GAP
-/// can name.
+/// Ranges of sequence numbers of future samples that a reader records as irrelevant per writer: as many as one GAP can name.
 pub const IRRELEVANT_RANGES_MAX: usize = 256;
 
 /// The first step by which a reader waits longer for what may only be late, when asking at once was in vain.

@@ -12,7 +12,7 @@ pub struct Locator {
     pub kind: i32,
     /// The port.
     pub port: u32,
-    /// The address; IPv4 in the last four octets.
+    /// The address; IPv4 in the last four bytes.
     pub address: [u8; 16],
     /// For a link-local IPv6 address: the number of the interface whose link it is on, 0 while that is not known. Means
     /// nothing to others, so it does not travel.
@@ -20,7 +20,7 @@ pub struct Locator {
 }
 
 impl Locator {
-    /// Length on the wire in octets.
+    /// Length on the wire in bytes.
     pub const LEN: usize = 24;
     /// UDP over IPv4.
     pub const UDP_V4: i32 = 1;
@@ -92,7 +92,7 @@ impl fmt::Debug for Locator {
 
 /// The group of the standard for discovery over IPv4 (RTPS 2.5 §9.6.2.4.1).
 pub const SPDP_MULTICAST_V4: Ipv4Addr = Ipv4Addr::new(239, 255, 0, 1);
-/// The group used by convention for discovery over IPv6: link-local scope, the IPv4 group in the last octets.
+/// The group used by convention for discovery over IPv6: link-local scope, the IPv4 group in the last bytes.
 pub const SPDP_MULTICAST_V6: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0xffff, 0xefff, 0x0001);
 
 /// The largest domain id for which every port of the standard mapping fits into 16 bits.

@@ -23,7 +23,7 @@ pub(crate) const NOWHERE: core::net::SocketAddr =
 
 pub(crate) const WRITER_PREFIX: GuidPrefix = GuidPrefix([1; 12]);
 
-/// The instance is the first octet after the encapsulation header.
+/// The instance is the first byte after the encapsulation header.
 pub(crate) fn first_octet() -> KeyExtractor {
     KeyExtractor(|payload, _| {
         let mut key = KeyHash([0xff; 16]);
@@ -108,7 +108,7 @@ pub(crate) struct Pair {
     pub(crate) seed: u64,
     in_flight: BTreeMap<(Instant, u64), (Option<usize>, Vec<u8>)>,
     order: u64,
-    /// So many octets of queued samples at once; `None` where the test does it.
+    /// So many bytes of queued samples at once; `None` where the test does it.
     pub(crate) publishes: Option<usize>,
     pub(crate) writer_events: Vec<WriterEvent>,
     pub(crate) reader_events: Vec<Vec<ReaderEvent>>,

@@ -10,8 +10,8 @@ use core::ops::{Deref, Range};
 
 /// A serialized sample (encapsulation header first) or a part of one, shared by reference.
 ///
-/// Cloning counts a reference, or copies up to [`Payload::HERE_MAX`] octets. Those move with the payload, others never while
-/// anyone holds one. None change unless they are [`Octets`] that say so.
+/// Cloning counts a reference, or copies up to [`Payload::HERE_MAX`] bytes. Those move with the payload, others never while
+/// anyone holds one. None change unless they are [`Bytes`] that say so.
 #[derive(Clone, Default)]
 #[repr(C)]
 pub struct Payload {
@@ -20,18 +20,18 @@ pub struct Payload {
     len: u32,
 }
 
-/// Where the octets are. The layout is fixed so that those of a short payload start four octets into it.
+/// Where the bytes are. The layout is fixed so that those of a short payload start four bytes into it.
 #[derive(Clone)]
 #[repr(u32)]
 enum Memory {
     /// None for the empty payload, which costs nothing to make.
     Buffer(Option<Arc<Vec<u8>>>),
     Foreign(Arc<dyn Octets>),
-    /// Few octets are here: copying them costs less than counting references to them.
+    /// Few bytes are here: copying them costs less than counting references to them.
     Here([u8; Payload::HERE_MAX]),
 }
 
-/// The length of a payload that is its [`Octets`] as a whole, which perhaps do not exist yet.
+/// The length of a payload that is its [`Bytes`] as a whole, which perhaps do not exist yet.
 const WHOLE: u32 = u32::MAX;
 
 // An encapsulation header at the start of a short payload is followed by a body that is aligned for any primitive type.
@@ -48,12 +48,12 @@ pub trait Octets: Send + Sync + fmt::Debug {
         Some(self.octets().len())
     }
 
-    /// Whether nobody has written the octets since they came, as far as can be told.
+    /// Whether nobody has written the bytes since they came, as far as can be told.
     fn is_consistent(&self) -> bool {
         true
     }
 
-    /// What holding on to it costs, in octets.
+    /// What holding on to it costs, in bytes.
     fn held_bytes(&self) -> usize {
         self.known_len().unwrap_or(0)
     }
@@ -63,7 +63,7 @@ pub trait Octets: Send + Sync + fmt::Debug {
         None
     }
 
-    /// The serialized key, where that is had without the octets.
+    /// The serialized key, where that is had without the bytes.
     fn key(&self) -> Option<Vec<u8>> {
         None
     }
@@ -76,10 +76,10 @@ impl Default for Memory {
 }
 
 impl Payload {
-    /// So many octets are kept in the payload itself: a body of 32 behind its encapsulation header.
+    /// So many bytes are kept in the payload itself: a body of 32 behind its encapsulation header.
     pub const HERE_MAX: usize = 36;
 
-    /// A payload of at most [`Self::HERE_MAX`] octets, of which `fill` writes the first `len`, all zero until then.
+    /// A payload of at most [`Self::HERE_MAX`] bytes, of which `fill` writes the first `len`, all zero until then.
     ///
     /// # Errors
     /// What `fill` says.
@@ -91,7 +91,7 @@ impl Payload {
         Ok(Self { memory: Memory::Here(octets), start: 0, len: len as u32 })
     }
 
-    /// The octets `range` of a shared buffer. `None` when the range lies outside, or past 4 GiB.
+    /// The bytes `range` of a shared buffer. `None` when the range lies outside, or past 4 GiB.
     #[must_use]
     pub fn new(buffer: Arc<Vec<u8>>, range: Range<usize>) -> Option<Self> {
         buffer.get(range.clone())?;
@@ -100,7 +100,7 @@ impl Payload {
         Some(Self { memory: Memory::Buffer(Some(buffer)), start, len })
     }
 
-    /// Octets that lie elsewhere, as a whole.
+    /// Bytes that lie elsewhere, as a whole.
     #[must_use]
     pub fn foreign(octets: Arc<dyn Octets>) -> Self {
         Self { memory: Memory::Foreign(octets), start: 0, len: WHOLE }
@@ -132,14 +132,14 @@ impl Payload {
         Some(Self { memory: self.memory.clone(), start, len })
     }
 
-    /// The number of octets. A value that has not been encoded is.
+    /// The number of bytes. A value that has not been encoded is.
     #[must_use]
     #[inline]
     pub fn len(&self) -> usize {
         if self.len == WHOLE { self.deref().len() } else { self.len as usize }
     }
 
-    /// The number of octets; `None` of a value that nobody has encoded yet.
+    /// The number of bytes; `None` of a value that nobody has encoded yet.
     #[must_use]
     #[inline]
     pub fn known_len(&self) -> Option<usize> {
@@ -149,7 +149,7 @@ impl Payload {
         }
     }
 
-    /// Whether there is nothing: neither octets nor a value.
+    /// Whether there is nothing: neither bytes nor a value.
     #[must_use]
     #[inline]
     pub fn is_empty(&self) -> bool {
@@ -165,7 +165,7 @@ impl Payload {
         }
     }
 
-    /// The serialized key, where that is had without the octets.
+    /// The serialized key, where that is had without the bytes.
     #[must_use]
     pub fn key(&self) -> Option<Vec<u8>> {
         match &self.memory {
@@ -174,7 +174,7 @@ impl Payload {
         }
     }
 
-    /// Whether nobody has written the octets since they came, as far as can be told: always, where they are this process's own.
+    /// Whether nobody has written the bytes since they came, as far as can be told: always, where they are this process's own.
     #[must_use]
     pub fn is_consistent(&self) -> bool {
         match &self.memory {
@@ -183,7 +183,7 @@ impl Payload {
         }
     }
 
-    /// Gives the buffer up. There is none behind an empty payload or a short one, nor where the octets lie elsewhere.
+    /// Gives the buffer up. There is none behind an empty payload or a short one, nor where the bytes lie elsewhere.
     #[must_use]
     pub fn into_buffer(self) -> Option<Arc<Vec<u8>>> {
         match self.memory {
@@ -235,11 +235,11 @@ impl fmt::Debug for Payload {
     }
 }
 
-/// The smallest buffer the pool hands out, in octets, as a power of two.
+/// The smallest buffer the pool hands out, in bytes, as a power of two.
 const SMALLEST_CLASS: u32 = 7;
-/// Octets before a copied payload: with the four of the encapsulation header, the body starts at a multiple of 8.
+/// Bytes before a copied payload: with the four of the encapsulation header, the body starts at a multiple of 8.
 const ALIGNING: usize = 4;
-/// The number of size classes: 128 octets to 64 MiB.
+/// The number of size classes: 128 bytes to 64 MiB.
 const CLASSES: usize = 20;
 
 /// Buffers a pool remembers that others still refer to: as many samples may be with readers of this process at a time
@@ -261,13 +261,13 @@ pub struct BufferPool {
 }
 
 impl BufferPool {
-    /// A pool that keeps at most `held_bytes_max` octets of idle buffers.
+    /// A pool that keeps at most `held_bytes_max` bytes of idle buffers.
     #[must_use]
     pub const fn new(held_bytes_max: usize) -> Self {
         Self { classes: [const { Vec::new() }; CLASSES], lent: VecDeque::new(), held_bytes: 0, held_bytes_max }
     }
 
-    /// A buffer of at least `len` octets that nobody else refers to. Its contents are left over from before.
+    /// A buffer of at least `len` bytes that nobody else refers to. Its contents are left over from before.
     #[must_use]
     pub fn take(&mut self, len: usize) -> Arc<Vec<u8>> {
         let (class, size) = class_of(len);
@@ -291,7 +291,7 @@ impl BufferPool {
         None
     }
 
-    /// The size of the buffer that [`Self::take`] gives for `len` octets.
+    /// The size of the buffer that [`Self::take`] gives for `len` bytes.
     #[must_use]
     pub fn buffer_len(len: usize) -> usize {
         class_of(len).1
@@ -356,14 +356,14 @@ impl BufferPool {
         self.held_bytes += size;
     }
 
-    /// Octets of idle buffers, and of those that others refer to.
+    /// Bytes of idle buffers, and of those that others refer to.
     #[must_use]
     pub const fn held_bytes(&self) -> usize {
         self.held_bytes
     }
 }
 
-/// The class for `len` octets and its buffer size. Beyond the largest class: no class, exactly `len`.
+/// The class for `len` bytes and its buffer size. Beyond the largest class: no class, exactly `len`.
 fn class_of(len: usize) -> (usize, usize) {
     let bits = usize::BITS - len.saturating_sub(1).leading_zeros();
     let class = bits.saturating_sub(SMALLEST_CLASS) as usize;
@@ -463,7 +463,7 @@ mod tests {
         assert_eq!(pool.held_bytes(), 0);
     }
 
-    /// Counts how often it was asked for octets.
+    /// Counts how often it was asked for bytes.
     #[derive(Debug, Default)]
     struct Lazy(core::sync::atomic::AtomicUsize);
 

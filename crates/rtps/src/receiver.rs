@@ -336,7 +336,7 @@ mod tests {
         let good = message(&extension);
         for at in (28..good.len()).step_by(4) {
             let mut damaged = good.clone();
-            // The last octet of each word: lengths of submessages included, which must not make a difference.
+            // The last byte of each word: lengths of submessages included, which must not make a difference.
             damaged[at + 3] ^= 0x40;
             let heard = hear(&damaged);
             assert_eq!(heard.dropped, [DropReason::HeaderExtension], "octet {at}");

@@ -8,7 +8,7 @@ use core::ptr;
 use crate::locator::Locator;
 use crate::payload::{BufferPool, Payload};
 
-/// Payloads up to this many octets are copied into the message; longer ones are referred to.
+/// Payloads up to this many bytes are copied into the message; longer ones are referred to.
 ///
 /// A copy of this size costs less than a second reference count and a second gather element.
 pub const INLINE_PAYLOAD_MAX: usize = 4096;
@@ -19,9 +19,9 @@ const INLINE_FRAGMENT_MAX: usize = 512;
 /// One stretch of a message.
 #[derive(Debug)]
 enum Part {
-    /// Octets of the batch's own buffer.
+    /// Bytes of the batch's own buffer.
     Inline { start: usize, end: usize },
-    /// Octets of a sample, the one at `index`.
+    /// Bytes of a sample, the one at `index`.
     Payload { index: usize, start: usize, end: usize },
 }
 
@@ -76,7 +76,7 @@ impl TransmitBatch {
         self.messages.len()
     }
 
-    /// Octets of all complete messages.
+    /// Bytes of all complete messages.
     #[must_use]
     pub const fn total_bytes(&self) -> usize {
         self.complete_bytes
@@ -114,7 +114,7 @@ impl TransmitBatch {
         self.clear();
     }
 
-    /// Adds a message of already assembled octets.
+    /// Adds a message of already assembled bytes.
     pub fn push_message(&mut self, bytes: &[u8], to: Arc<[Locator]>) {
         self.begin();
         self.bytes.extend_from_slice(bytes);
@@ -139,7 +139,7 @@ impl TransmitBatch {
         &mut self.bytes
     }
 
-    /// Octets of the message being written, so far.
+    /// Bytes of the message being written, so far.
     pub(crate) fn open_len(&self) -> usize {
         if self.open { self.open_len + (self.bytes.len() - self.inline_start) } else { 0 }
     }
@@ -155,7 +155,7 @@ impl TransmitBatch {
         self.put(payload, octets, range.start, INLINE_FRAGMENT_MAX);
     }
 
-    /// Puts these octets of a payload, which begin at `start`, into the message.
+    /// Puts these bytes of a payload, which begin at `start`, into the message.
     #[inline]
     fn put(&mut self, payload: &Payload, octets: &[u8], start: usize, inline_max: usize) {
         let len = octets.len();
@@ -179,7 +179,7 @@ impl TransmitBatch {
 
     /// Keeps the payload, and says at which place.
     fn refer_to(&mut self, payload: &Payload) -> usize {
-        // What is kept is not moved or reused: the same octets are the same payload.
+        // What is kept is not moved or reused: the same bytes are the same payload.
         if self.payloads.last().is_none_or(|last| !ptr::eq::<[u8]>(&**last, &**payload)) {
             self.payloads.push(payload.clone());
         }
@@ -187,8 +187,8 @@ impl TransmitBatch {
     }
 
     /// Ends the message being written; it goes to these locators.
-    /// Adds a whole message to where the last one goes, like that but for other octets of its payload, as many, and for what
-    /// `change` does to the octets ahead of them. Only the last message was just finished and is one head before one stretch of
+    /// Adds a whole message to where the last one goes, like that but for other bytes of its payload, as many, and for what
+    /// `change` does to the bytes ahead of them. Only the last message was just finished and is one head before one stretch of
     /// one payload; else `false`, and nothing is added.
     #[inline]
     pub(crate) fn repeat(&mut self, range: Range<usize>, change: impl FnOnce(&mut [u8])) -> bool {
@@ -244,14 +244,14 @@ impl TransmitBatch {
 }
 
 impl<'a> Message<'a> {
-    /// Length in octets.
+    /// Length in bytes.
     #[must_use]
     #[expect(clippy::len_without_is_empty, reason = "a message is never empty")]
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// Where it goes: the same octets to each of these.
+    /// Where it goes: the same bytes to each of these.
     #[must_use]
     pub const fn to(&self) -> &'a Arc<[Locator]> {
         self.to
@@ -274,13 +274,13 @@ impl<'a> Message<'a> {
         self.parts.len()
     }
 
-    /// All octets in one piece, appended to `out`.
+    /// All bytes in one piece, appended to `out`.
     pub fn copy_to(&self, out: &mut Vec<u8>) {
         self.parts().for_each(|part| out.extend_from_slice(part));
     }
 }
 
-/// The zero octets that bring `len` to a multiple of 4.
+/// The zero bytes that bring `len` to a multiple of 4.
 pub(crate) const fn padding(len: usize) -> &'static [u8] {
     match len % 4 {
         1 => &[0; 3],

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::limits::MESSAGE_BYTES_MAX;
-use crate::wire::ParameterId;
+use crate::wire::parameter_id::ParameterId;
 
 /// The vendor id of the RTPS header (RTPS 2.5 §8.3.3.1.3, §9.4.4.1).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -115,9 +115,9 @@ pub struct Quirks {
     /// Whether writers renew a liveliness other than AUTOMATIC without end. OpenSplice announces others and does not
     /// renew them: its writers would be lost again and again.
     pub renews_liveliness: bool,
-    /// The largest message it receives, in octets. Fast DDS cuts longer ones off to the size of its buffer.
+    /// The largest message it receives, in bytes. Fast DDS cuts longer ones off to the size of its buffer.
     pub max_message_bytes: usize,
-    /// Whether a serialized key of this many octets or less, encapsulation included, must not be sent to it where the
+    /// Whether a serialized key of this many bytes or less, encapsulation included, must not be sent to it where the
     /// key hash is. Fast DDS takes such a key for the instance handle, key hash or not; all others need the key, and
     /// the Python binding of Cyclone DDS makes nothing of a key hash.
     pub mistaken_key_octets: usize,

@@ -57,7 +57,7 @@ impl Faults {
 /// A link between any two nodes that takes its time.
 #[derive(Clone, Copy, Debug)]
 pub struct Link {
-    /// Octets a second in each direction. What comes faster waits.
+    /// Bytes a second in each direction. What comes faster waits.
     pub octets_per_second: u64,
     /// A node looks for datagrams this often, and then finds all that have come, as hosts do under load.
     pub wake_every: Span,
@@ -74,7 +74,7 @@ pub struct Datagram {
     pub to: NodeId,
     /// The port it goes to.
     pub port: u16,
-    /// Its octets.
+    /// Its bytes.
     pub bytes: Vec<u8>,
 }
 
@@ -113,7 +113,7 @@ pub struct NetworkCounters {
     pub cut: u64,
     /// Datagrams it doubled.
     pub duplicated: u64,
-    /// Octets given to the network.
+    /// Bytes given to the network.
     pub bytes: u64,
 }
 

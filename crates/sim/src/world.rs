@@ -44,7 +44,7 @@ pub struct WorldConfig {
     pub lease: Span,
     /// How often participants announce themselves.
     pub announce_period: Span,
-    /// The longest IP packet of the network, in octets.
+    /// The longest IP packet of the network, in bytes.
     pub mtu_bytes: u32,
 }
 

@@ -30,7 +30,7 @@ fn pass(world: &mut World, span: Span) {
     }
 }
 
-/// A TRANSIENT_LOCAL writer that has written `HELD` samples of `bytes` octets.
+/// A TRANSIENT_LOCAL writer that has written `HELD` samples of `bytes` bytes.
 fn writer_with_history(world: &mut World, bytes: usize) -> Guid {
     world.start(WRITER);
     let writer = world.add_writer(

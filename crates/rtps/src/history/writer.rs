@@ -25,10 +25,10 @@ pub struct CacheChange {
     pub expires_at: Instant,
     /// The serialized sample or key.
     pub payload: Payload,
-    /// The payload octets of one DATA_FRAG, or 0 when the sample fits into one DATA. Receivers rebuild samples by it, also
+    /// The payload bytes of one DATA_FRAG, or 0 when the sample fits into one DATA. Receivers rebuild samples by it, also
     /// from repairs: it changes only when a reader comes for which messages have to be smaller.
     pub fragment_size: u32,
-    /// Payload octets of all changes before this one.
+    /// Payload bytes of all changes before this one.
     offset: u64,
     next_of_instance: SequenceNumber,
     live: bool,
@@ -228,7 +228,7 @@ impl WriterHistory {
         }
     }
 
-    /// Payload octets of everything held, and of what was let go of after the oldest change held.
+    /// Payload bytes of everything held, and of what was let go of after the oldest change held.
     #[must_use]
     pub fn bytes_held(&self) -> u64 {
         self.changes.front().map_or(0, |oldest| self.bytes - oldest.offset)
@@ -242,7 +242,7 @@ impl WriterHistory {
         self.changes.range(start..).filter(|c| c.live)
     }
 
-    /// Payload octets of the changes from `from` up to, not including, `to`; those already let go of count as well
+    /// Payload bytes of the changes from `from` up to, not including, `to`; those already let go of count as well
     /// as long as one before them is held.
     #[must_use]
     pub fn bytes_between(&self, from: SequenceNumber, to: SequenceNumber) -> usize {

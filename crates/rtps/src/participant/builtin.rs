@@ -229,7 +229,7 @@ fn endpoint_key(payload: &[u8], is_key: bool) -> Option<KeyHash> {
     disposed_endpoint(payload, None).ok().map(|guid| KeyHash(guid.to_bytes()))
 }
 
-/// The key of a participant message is its first sixteen octets.
+/// The key of a participant message is its first sixteen bytes.
 fn message_key(payload: &[u8], _: bool) -> Option<KeyHash> {
     payload.get(4..)?.first_chunk().copied().map(KeyHash)
 }

@@ -1,5 +1,5 @@
-//! The fragments of a sample come in a row, in messages that differ in nothing but the octets of the fragment and its number.
-//! What all of them say is found out once.
+//! A fast path for fragments of one sample that arrive one after the other, in messages that differ only in the fragment's number
+//! and payload: the receiver parses what they have in common once.
 
 use super::Delivery;
 use crate::reader::SampleMeta;
@@ -7,9 +7,9 @@ use crate::receiver::Input;
 use crate::seq::FragmentNumber;
 use crate::wire::{DataFrag, DataFragHead, Endianness, Header, Submessages};
 
-/// What the message before said, if that was one fragment of a sample for one reader and nothing else.
+/// The content of the previous message, if that was a single fragment for one reader.
 ///
-/// To be used for messages that are handled one after another, while nothing else is done with the participant.
+/// Valid for messages that are handled one after the other, with no other call to the participant in between.
 #[derive(Debug, Default)]
 pub struct FragmentRun<'m> {
     last: Option<FragmentTemplate<'m>>,
@@ -17,7 +17,7 @@ pub struct FragmentRun<'m> {
 
 #[derive(Debug)]
 struct FragmentTemplate<'m> {
-    /// The message up to the fragment's number, and from there to its octets.
+    /// The message up to the fragment's number, and from there to its bytes.
     head: (&'m [u8], &'m [u8]),
     endianness: Endianness,
     delivery: Delivery,
@@ -26,7 +26,7 @@ struct FragmentTemplate<'m> {
 }
 
 impl<'m> FragmentRun<'m> {
-    /// What this message says and to whom, if it differs from the last one only in that.
+    /// The recipient and content of this message, if it differs from the previous one only in the fragment.
     #[inline]
     pub(super) fn follow(&self, message: &'m [u8]) -> Option<(Delivery, Input<'m>)> {
         let last = self.last.as_ref()?;
@@ -44,12 +44,12 @@ impl<'m> FragmentRun<'m> {
         Some((last.delivery, Input::DataFrag(last.meta, fragment)))
     }
 
-    /// This message was something else, or the first of a row.
+    /// The message was not a fragment that the next one can follow.
     pub(super) fn end(&mut self) {
         self.last = None;
     }
 
-    /// This message had one input, a fragment, for one reader.
+    /// The message had one input: a fragment for one reader.
     pub(super) fn begin(&mut self, message: &'m [u8], delivery: Delivery, meta: SampleMeta) {
         self.last = FragmentTemplate::of(message, delivery, meta);
     }

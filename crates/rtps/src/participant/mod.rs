@@ -185,7 +185,7 @@ pub struct Participant {
     events: VecDeque<ParticipantEvent>,
     /// Those that name addresses they have not been heard from, without which something of them is not reached.
     unreached: BTreeSet<GuidPrefix>,
-    /// Octets of the datagram being looked at for which nothing was answered yet.
+    /// Bytes of the datagram being looked at for which nothing was answered yet.
     unanswered_bytes: usize,
     messages: u64,
     not_rtps: u64,

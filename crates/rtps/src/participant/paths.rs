@@ -16,7 +16,7 @@ pub struct LocalAddress {
     pub interface: u32,
     /// Leading bits that all addresses of its network share.
     pub prefix_bits: u8,
-    /// The longest IP packet its interface carries, in octets.
+    /// The longest IP packet its interface carries, in bytes.
     pub mtu_bytes: u32,
     /// Whether it leads back to this host.
     pub is_loopback: bool,
@@ -29,7 +29,7 @@ pub struct LocalAddress {
 pub struct Path {
     /// The address to send to; none when no address of the peer is usable.
     pub to: Arc<[Locator]>,
-    /// The largest message the way takes without being cut into IP fragments, in octets.
+    /// The largest message the way takes without being cut into IP fragments, in bytes.
     pub max_message_bytes: usize,
 }
 

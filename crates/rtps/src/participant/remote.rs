@@ -30,7 +30,7 @@ pub(super) struct RemoteParticipant {
     pub(super) is_reachable: bool,
     /// Where it was heard from: as many of the last as [`SHOWN_ADDRESSES_MAX`].
     pub(super) shown: VecDeque<IpAddr>,
-    /// Octets of announcements that came from it, less those of the answers.
+    /// Bytes of announcements that came from it, less those of the answers.
     pub(super) credit_bytes: usize,
     /// What was dropped of it.
     pub(super) drops: Drops,
@@ -40,7 +40,7 @@ pub(super) struct RemoteParticipant {
     pub(super) answered_at: Option<Instant>,
     pub(super) publications: BTreeMap<EntityId, PublicationData>,
     pub(super) subscriptions: BTreeMap<EntityId, SubscriptionData>,
-    /// Octets of discovery data kept of it, by endpoint.
+    /// Bytes of discovery data kept of it, by endpoint.
     pub(super) kept_bytes: BTreeMap<EntityId, usize>,
     pub(super) kept_bytes_total: usize,
 }

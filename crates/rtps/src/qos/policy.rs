@@ -263,7 +263,7 @@ pub enum TypeConsistencyKind {
 pub struct Properties {
     /// Those that are text.
     pub text: Vec<Property>,
-    /// Those that are octets.
+    /// Those that are bytes.
     pub binary: Vec<BinaryProperty>,
 }
 
@@ -278,12 +278,12 @@ pub struct Property {
     pub propagate: bool,
 }
 
-/// A name with octets.
+/// A name with bytes.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct BinaryProperty {
     /// The name.
     pub name: String,
-    /// The octets.
+    /// The bytes.
     pub value: Vec<u8>,
     /// Whether other participants are told.
     pub propagate: bool,

@@ -16,7 +16,7 @@ use crate::wire::{ParameterId, ParameterListWriter, ValueError, ValueReader, Val
 const REPRESENTATIONS_MAX: usize = 16;
 /// Most properties of each kind taken over from one announcement.
 const PROPERTIES_MAX: usize = 64;
-/// Longest value of a property taken over, in octets. Connext announces paths of executables.
+/// Longest value of a property taken over, in bytes. Connext announces paths of executables.
 const PROPERTY_OCTETS_MAX: usize = 4096;
 
 /// A policy that is announced.

@@ -10,8 +10,8 @@ use super::proxy::WriterProxy;
 use super::{Reader, Reception};
 
 impl Reader {
-    /// What takes values of a writer in the usual case: they are the next of a writer of a topic without keys, nothing waits or is
-    /// missing, and there is nothing to be done with them but to keep them, or to hand them out. `None` in any other case.
+    /// An inserter for the next values of this writer. `None` unless the topic has no keys, the reader lacks no earlier sample of
+    /// the writer, no sample waits, and no policy asks for more than keeping the values or returning them.
     #[inline]
     pub fn fast_inserter(&mut self, writer: Guid) -> Option<FastInserter<'_>> {
         let index = self.find(writer)?;
@@ -32,7 +32,7 @@ impl Reader {
         })
     }
 
-    /// The same of any value of this writer that is [just due](WriterProxy::is_just_due), if there is room.
+    /// The same for any value of this writer that is [just due](WriterProxy::is_just_due), if there is room.
     #[inline]
     fn allows_fast_insert(&self, proxy: &WriterProxy) -> bool {
         proxy.alive
@@ -64,8 +64,8 @@ impl Reader {
     }
 }
 
-/// Takes the next values of one writer, see [`Reader::fast_inserter`]. Each of its methods says `false` or `None` where a value is not such a
-/// one, and then nothing has happened: that is for [`Reader::handle_change`].
+/// Inserts the next values of one writer, see [`Reader::fast_inserter`]. A method returns `false` or `None` for a value that is not the
+/// next one or has no room, and then has no effect: the caller passes that value to [`Reader::handle_change`].
 #[derive(Debug)]
 pub struct FastInserter<'r> {
     reader: &'r mut Reader,

@@ -1,5 +1,5 @@
-//! Changes that come without messages, from whoever drains [`Writer::poll_hand_over`](crate::writer::Writer::poll_hand_over):
-//! the counterparts of DATA, HEARTBEAT, GAP and ACKNACK. What becomes of a sample does not depend on the way it came.
+//! Changes that the driver takes from [`Writer::poll_hand_over`](crate::writer::Writer::poll_hand_over) and delivers without messages:
+//! the counterparts of DATA, HEARTBEAT, GAP and ACKNACK. The reader treats a sample alike on both paths.
 
 use crate::id::Guid;
 use crate::payload::Payload;
@@ -12,7 +12,7 @@ impl Reader {
     /// A whole sample, by reference. `false` when it was not taken and has to come again: because the writer is not
     /// matched yet, or because earlier ones wait until the application makes room, and no more may wait with them.
     ///
-    /// Whoever was refused tries again after [`Self::match_writer`], or after [`Self::resume`].
+    /// After a refusal the caller tries again once [`Self::match_writer`] or [`Self::resume`] was called.
     pub fn handle_change(
         &mut self,
         rx: &Reception<'_>,

@@ -7,7 +7,7 @@ use crate::seq::SequenceNumber;
 
 use super::Reader;
 
-/// What all readers of a participant hold for the writers of one remote participant, in octets. Unbounded by default.
+/// What all readers of a participant hold for the writers of one remote participant, in bytes. Unbounded by default.
 #[derive(Debug)]
 pub struct MemoryAccount {
     held: AtomicUsize,
@@ -40,7 +40,7 @@ impl MemoryAccount {
     }
 
     pub(super) fn recharge(&self, from: usize, to: usize) {
-        // Whoever charged `from` is the only one who takes it back: this never goes below zero.
+        // A reader takes back only what it has charged itself, so the sum never goes below zero.
         if to >= from {
             self.held.fetch_add(to - from, Ordering::Relaxed);
         } else {
@@ -50,9 +50,9 @@ impl MemoryAccount {
 }
 
 impl Reader {
-    /// Makes room for `bytes` to be held of the sample `number`. Whoever holds most gives its newest up: it is asked for
-    /// again, or counts as lost if nobody repairs it. `false` when there is no room to be made without taking it from
-    /// writers that hold less than this one would, or what they will not send again.
+    /// Makes room to hold `bytes` of the sample `number`, by evicting the newest samples of the writer that holds most: the reader asks for
+    /// them again, or counts them as lost if the writer is best effort. `false` if the eviction would have to take from
+    /// writers that hold less than this one would, or samples that their writers will not send again.
     pub(super) fn make_room(&mut self, index: usize, number: SequenceNumber, bytes: usize) -> bool {
         loop {
             let Some(asking) = self.writers.get(index) else { return false };
@@ -88,7 +88,7 @@ impl Reader {
         is_given_up
     }
 
-    /// Brings the accounts up to what is held for one writer now.
+    /// Charges to the accounts what the reader holds for one writer now.
     pub(super) fn update_memory_charge(&mut self, index: usize) {
         let Some(proxy) = self.writers.get_mut(index) else { return };
         let held = proxy.held_bytes();

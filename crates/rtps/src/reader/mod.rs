@@ -13,6 +13,7 @@ mod reassembly;
 mod reordering;
 #[cfg(test)]
 mod tests;
+mod timers;
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -37,7 +38,7 @@ use crate::limits::{
 use crate::min_tree::MinTree;
 use crate::payload::{BufferPool, Payload};
 use crate::seq::{Count, SequenceNumber};
-use crate::time::{Instant, Span, Timestamp, sooner};
+use crate::time::{Instant, Span, Timestamp};
 use crate::wire::{Data, DataFrag, InlineQos, Payload as WirePayload};
 use proxy::{OutOfOrderSample, WriterProxy};
 use reassembly::{Refused, Room};
@@ -60,11 +61,11 @@ pub struct ReaderConfig {
     pub cache: ReaderHistoryConfig,
     /// How often each instance has to be heard of (DEADLINE).
     pub deadline: Span,
-    /// The largest serialized sample it accepts, in octets.
+    /// The largest serialized sample it accepts, in bytes.
     pub max_sample_bytes: u32,
-    /// Octets held per writer for samples that wait for others or are being rebuilt. One sample always fits.
+    /// Bytes held per writer for samples that wait for others or are being rebuilt. One sample always fits.
     pub memory_per_writer: usize,
-    /// Octets held for all writers. One sample that is alone always fits.
+    /// Bytes held for all writers. One sample that is alone always fits.
     pub memory_per_reader: usize,
     /// How to tell instances apart; `None` on topics without keys.
     pub keys: Option<KeyExtractor>,
@@ -101,7 +102,7 @@ pub struct Reception<'a> {
     pub source: SocketAddr,
 }
 
-/// What a message says about a sample besides its octets.
+/// What a message says about a sample besides its bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct SampleMeta {
     /// What it does to its instance.
@@ -171,7 +172,7 @@ pub enum ReaderTimer {
 pub struct ReaderCounters {
     /// Samples put into the cache.
     pub samples: u64,
-    /// Their payload octets, as far as they came as octets.
+    /// Their payload bytes, as far as they came as bytes.
     pub bytes: u64,
     /// Samples that had come before.
     pub duplicates: u64,
@@ -213,15 +214,12 @@ pub struct ReaderCounters {
 pub struct Waiting {
     /// Samples, whole or in part.
     pub samples: usize,
-    /// The octets of their buffers.
+    /// The bytes of their buffers.
     pub bytes: usize,
 }
 
 /// The index of no writer.
 const NO_WRITER: usize = usize::MAX;
-
-/// The greatest of all timers at one instant.
-const LAST_TIMER: ReaderTimer = ReaderTimer::Deadline;
 
 /// One RTPS reader.
 #[derive(Debug)]
@@ -249,7 +247,7 @@ pub struct Reader {
     stalled: bool,
     data_available: bool,
     typical_bytes: usize,
-    /// The octets held for all writers.
+    /// The bytes held for all writers.
     held_bytes: usize,
     events: VecDeque<ReaderEvent>,
     counters: ReaderCounters,
@@ -523,59 +521,6 @@ impl Reader {
         with_history.all(|w| w.was_heard() && w.next > w.announced.newest())
     }
 
-    /// Time has passed. Says whether there may be room by that for what had to wait for it: whoever hands over, and was refused or
-    /// has something to acknowledge, looks again then, as after [`Self::resume`].
-    pub fn handle_timeout(&mut self, now: Instant, wall: Timestamp) -> bool {
-        self.leave_current();
-        let mut due = core::mem::take(&mut self.due);
-        due.clear();
-        self.timers.positions_up_to((now, LAST_TIMER), &mut due);
-        self.check_liveliness(now, wall, &due);
-        let makes_room = self.cache.next_timeout().is_some_and(|at| at <= now);
-        let released = self.cache.handle_timeout(now, &mut self.pool);
-        self.count_released(released);
-        let goes_on = self.stalled && (makes_room || released.samples > 0);
-        if goes_on {
-            self.resume(now, wall);
-        }
-        while let Some(instance) = self.deadline.poll_missed(now) {
-            if self.cache.knows(&instance) {
-                self.cache.owner_missed_deadline(&instance);
-                self.events.push_back(ReaderEvent::DeadlineMissed(instance));
-            } else {
-                self.deadline.forget(&instance);
-            }
-        }
-        for &index in &due {
-            let index = index as usize;
-            let Some(writer) = self.writers.get_mut(index) else { continue };
-            if writer.handle_timeout(now) {
-                self.owe_acknack(index);
-            } else if writer.preemptive_acknack_due(now) {
-                self.list_owing(index);
-            }
-            self.file_timer(index);
-        }
-        self.due = due;
-        goes_on
-    }
-
-    /// When to call [`Self::handle_timeout`] next, and what for.
-    #[must_use]
-    pub fn poll_timeout(&self) -> Option<(Instant, ReaderTimer)> {
-        let mut next = None;
-        let timers = [self.timers.min(), self.writers.get(self.current).and_then(WriterProxy::next_timer)];
-        timers.into_iter().flatten().for_each(|(at, timer)| sooner(&mut next, Some(at), timer));
-        debug_assert_eq!(
-            next.map(|(at, _)| at),
-            self.writers.iter().filter_map(|writer| Some(writer.next_timer()?.0)).min(),
-            "the timer at hand is the first of all writers"
-        );
-        sooner(&mut next, self.cache.next_timeout(), ReaderTimer::Cache);
-        sooner(&mut next, self.deadline.next_deadline(), ReaderTimer::Deadline);
-        next
-    }
-
     /// Whether [`Self::poll_event`] has anything to tell.
     #[must_use]
     pub fn has_event(&self) -> bool {
@@ -606,19 +551,6 @@ impl Reader {
         }
     }
 
-    /// Writers that were not heard of within their lease give up their instances.
-    fn check_liveliness(&mut self, now: Instant, wall: Timestamp, due: &[u32]) {
-        for &index in due {
-            let Some(proxy) = self.writers.get_mut(index as usize) else { continue };
-            if proxy.alive && proxy.alive_until <= now {
-                proxy.alive = false;
-                proxy.alive_until = Instant::FAR_FUTURE;
-                self.data_available |= self.cache.writer_gone(now, proxy.info.guid, proxy.slot, wall);
-                self.events.push_back(ReaderEvent::WriterNotAlive(proxy.info.guid));
-            }
-        }
-    }
-
     /// The index of a writer, which becomes the current one: the caller may change its timers.
     fn find(&mut self, writer: Guid) -> Option<usize> {
         if self.writers.get(self.current).is_some_and(|w| w.info.guid == writer) {
@@ -629,38 +561,6 @@ impl Reader {
         self.timers.set(index, None);
         self.current = index;
         Some(index)
-    }
-
-    /// Files the timer of the current writer, so that the timers of all writers are in `timers`.
-    fn leave_current(&mut self) {
-        let index = core::mem::replace(&mut self.current, NO_WRITER);
-        self.file_timer(index);
-    }
-
-    /// To be called when the timers of a writer have changed that may not be the current one.
-    fn file_timer(&mut self, index: usize) {
-        if index != self.current
-            && let Some(writer) = self.writers.get(index)
-        {
-            self.timers.set(index, writer.next_timer());
-        }
-    }
-
-    /// The reader owes a writer an ACKNACK.
-    fn owe_acknack(&mut self, index: usize) {
-        if let Some(writer) = self.writers.get_mut(index) {
-            writer.owes_acknack = true;
-            self.list_owing(index);
-        }
-    }
-
-    /// Has [`Self::poll_transmit`] look at a writer.
-    fn list_owing(&mut self, index: usize) {
-        if let Some(writer) = self.writers.get_mut(index)
-            && !core::mem::replace(&mut writer.is_listed_owing, true)
-        {
-            self.owing.push(index as u32);
-        }
     }
 
     fn admit(&mut self, writer: Guid) -> Option<usize> {

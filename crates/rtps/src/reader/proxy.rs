@@ -37,7 +37,7 @@ pub struct MatchedWriter {
     pub liveliness_lease: Span,
     /// Where acknowledgements go.
     pub to: Arc<[Locator]>,
-    /// The largest message the way there takes, in octets.
+    /// The largest message the way there takes, in bytes.
     pub max_message_bytes: usize,
     /// Who made it.
     pub vendor: VendorId,
@@ -266,7 +266,7 @@ impl WriterProxy {
         }
     }
 
-    /// The octets held for this writer, of both kinds.
+    /// The bytes held for this writer, of both kinds.
     pub(super) const fn held_bytes(&self) -> usize {
         self.out_of_order_bytes.saturating_add(self.reassembly.bytes())
     }

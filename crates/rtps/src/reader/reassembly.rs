@@ -48,9 +48,9 @@ pub(super) enum Refused {
 /// What may be held.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
-    /// The largest sample, in octets.
+    /// The largest sample, in bytes.
     pub(super) max_sample_bytes: u32,
-    /// Octets of all samples.
+    /// Bytes of all samples.
     pub(super) max_bytes: usize,
     /// Whether room for a newer sample is made by giving up the oldest.
     pub(super) keep_newest: bool,
@@ -192,7 +192,7 @@ impl Reassembly {
         self.partials.len()
     }
 
-    /// The octets of their buffers.
+    /// The bytes of their buffers.
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
     }

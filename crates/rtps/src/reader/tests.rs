@@ -1,11 +1,13 @@
 use super::*;
 use crate::history::{HistoryKind, ResourceLimits};
-use crate::id::EntityId;
+use crate::id::{EntityId, GuidPrefix};
 use crate::pair::{PLAIN, Pair, matched_writer, reader_guid, rough, writer_guid};
 use crate::seq::SequenceNumberSet;
+use crate::transmit::TransmitBatch;
 use crate::vendor::VendorId;
-use crate::wire::AckNack;
+use crate::wire::{AckNack, Heartbeat};
 use crate::writer::WriterConfig;
+use proptest::prelude::*;
 use std::vec;
 
 fn writer() -> WriterConfig {
@@ -155,7 +157,7 @@ fn a_volatile_reader_that_is_asked_before_it_knows_where_to_start_gives_nothing_
     // The heartbeat that says where to start has been lost.
     reader.handle_data(&rx, writer_guid(), PLAIN, &data(1));
     assert!(take(&mut reader).is_empty(), "there may be one before it");
-    let heartbeat = crate::wire::Heartbeat {
+    let heartbeat = Heartbeat {
         reader: reader_guid(0).entity,
         writer: writer_guid().entity,
         first: SequenceNumber(1),
@@ -246,7 +248,7 @@ fn a_writer_at_the_end_of_all_numbers_is_answered() {
     let mut pair = Pair::new(writer(), vec![reliable()]);
     pair.match_all(1472);
     pair.run(Span::from_millis(100));
-    let heartbeat = crate::wire::Heartbeat {
+    let heartbeat = Heartbeat {
         reader: reader_guid(0).entity,
         writer: writer_guid().entity,
         first: SequenceNumber(i64::MAX - 3),
@@ -259,17 +261,17 @@ fn a_writer_at_the_end_of_all_numbers_is_answered() {
     let rx = Reception { now: pair.now, wall: pair.wall(), buffer: None, source: crate::pair::NOWHERE };
     pair.readers[0].handle_heartbeat(&rx, writer_guid(), &heartbeat);
     let before = pair.readers[0].counters().requested;
-    assert!(pair.readers[0].poll_transmit(pair.now, &mut crate::transmit::TransmitBatch::default()));
+    assert!(pair.readers[0].poll_transmit(pair.now, &mut TransmitBatch::default()));
     // The very last number is none that a sample can have.
     assert_eq!(pair.readers[0].counters().requested, before + 3);
     // Asked for so lately that it is not asked for again.
-    let heartbeat = crate::wire::Heartbeat { count: heartbeat.count.next(), ..heartbeat };
+    let heartbeat = Heartbeat { count: heartbeat.count.next(), ..heartbeat };
     pair.readers[0].handle_heartbeat(&rx, writer_guid(), &heartbeat);
-    assert!(pair.readers[0].poll_transmit(pair.now, &mut crate::transmit::TransmitBatch::default()));
+    assert!(pair.readers[0].poll_transmit(pair.now, &mut TransmitBatch::default()));
     assert_eq!(pair.readers[0].counters().requested, before + 3);
 }
 
-/// A reader that is sent fragments of four octets by hand.
+/// A reader that is sent fragments of four bytes by hand.
 struct Fragments {
     reader: Reader,
     now: Instant,
@@ -314,7 +316,7 @@ impl Fragments {
 
     fn heartbeat(&mut self, last: i64, is_final: bool) {
         self.heartbeats += 1;
-        let heartbeat = crate::wire::Heartbeat {
+        let heartbeat = Heartbeat {
             reader: reader_guid(0).entity,
             writer: writer_guid().entity,
             first: SequenceNumber::FIRST,
@@ -340,7 +342,7 @@ impl Fragments {
 
     /// What the reader says now, in short.
     fn says(&mut self) -> Vec<std::string::String> {
-        let mut batch = crate::transmit::TransmitBatch::default();
+        let mut batch = TransmitBatch::default();
         self.reader.poll_transmit(self.now, &mut batch);
         let mut said = vec![];
         for message in batch.messages() {
@@ -510,8 +512,7 @@ fn what_a_writer_cannot_have_is_asked_for_once_in_a_while_however_often_it_answe
 mod extremes {
     use super::*;
     use crate::seq::{FragmentNumber, SET_BITS_MAX};
-    use crate::wire::{Gap, Heartbeat, HeartbeatFrag, Payload as WirePayload};
-    use proptest::prelude::*;
+    use crate::wire::{Gap, HeartbeatFrag};
 
     #[derive(Clone, Debug)]
     enum Said {
@@ -689,7 +690,7 @@ fn data_of(writer: Guid, number: i64) -> Data<'static> {
         writer: writer.entity,
         sequence_number: SequenceNumber(number),
         inline_qos: None,
-        payload: Payload::Data(&[0; 8]),
+        payload: WirePayload::Data(&[0; 8]),
         non_standard_payload: false,
     }
 }

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::cursor::{Cursor, Emitter, Endianness};
 use super::error::Fault;
-use super::submessage::SubmessageId;
+use super::submessage_id::SubmessageId;
 use crate::id::EntityId;
 use crate::seq::{Count, SequenceNumber, SequenceNumberSet};
 

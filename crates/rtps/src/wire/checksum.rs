@@ -6,15 +6,15 @@ use md5::{Digest, Md5};
 /// How the checksum is computed (RTPS 2.5 §9.4.2.15).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ChecksumKind {
-    /// CRC-32C, 4 octets.
+    /// CRC-32C, 4 bytes.
     Crc32c,
-    /// CRC-64/XZ, 8 octets.
+    /// CRC-64/XZ, 8 bytes.
     Crc64,
-    /// MD5, 16 octets.
+    /// MD5, 16 bytes.
     Md5,
 }
 
-/// A checksum over a whole message, most significant octet first.
+/// A checksum over a whole message, most significant byte first.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Checksum {
     /// CRC-32C.
@@ -29,7 +29,7 @@ static CRC_32C: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&CRC_32_ISCSI);
 static CRC_64: Crc<u64, Table<16>> = Crc::<u64, Table<16>>::new(&CRC_64_XZ);
 
 impl ChecksumKind {
-    /// Length of the checksum in octets.
+    /// Length of the checksum in bytes.
     #[must_use]
     pub const fn octet_count(self) -> usize {
         match self {
@@ -73,7 +73,7 @@ impl Checksum {
         }
     }
 
-    /// The octets as they stand on the wire.
+    /// The bytes as they stand on the wire.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8] {
         match self {

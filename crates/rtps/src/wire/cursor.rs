@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use super::error::Fault;
-use super::submessage::SubmessageId;
+use super::submessage_id::SubmessageId;
 use crate::id::{EntityId, GuidPrefix};
 use crate::locator::Locator;
 use crate::seq::{Count, FragmentNumber, FragmentNumberSet, SequenceNumber, SequenceNumberSet};
@@ -12,9 +12,9 @@ use crate::time::Timestamp;
 /// Byte order of a submessage or of a serialized value.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Endianness {
-    /// Most significant octet first.
+    /// Most significant byte first.
     Big,
-    /// Least significant octet first.
+    /// Least significant byte first.
     Little,
 }
 

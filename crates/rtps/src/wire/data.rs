@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 use super::cursor::{Cursor, Endianness};
 use super::error::Fault;
 use super::parameter_list::ParameterList;
-use super::submessage::SubmessageId;
+use super::submessage_id::SubmessageId;
 use crate::id::EntityId;
 use crate::seq::SequenceNumber;
 
@@ -22,7 +22,7 @@ use crate::seq::SequenceNumber;
 /// |                           reader id                           |
 /// |                           writer id                           |
 /// |                        sequence number                        |
-/// |                            8 octets                           |
+/// |                            8 bytes                           |
 /// +---------------+---------------+---------------+---------------+
 /// |                  Q: inline QoS: parameter list                |
 /// +---------------+---------------+---------------+---------------+
@@ -45,7 +45,7 @@ pub struct Data<'a> {
     pub non_standard_payload: bool,
 }
 
-/// What a DATA carries: octets from the encapsulation header to the end of the submessage, padding included.
+/// What a DATA carries: bytes from the encapsulation header to the end of the submessage, padding included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Payload<'a> {
     /// Nothing.
@@ -137,7 +137,7 @@ impl<'a> Data<'a> {
 }
 
 impl<'a> Payload<'a> {
-    /// The octets, none where there is no payload.
+    /// The bytes, none where there is no payload.
     #[must_use]
     pub const fn as_bytes(&self) -> &'a [u8] {
         match self {
@@ -158,11 +158,11 @@ impl<'a> Payload<'a> {
 }
 
 impl DataHead<'_> {
-    /// Octets in front of the payload, without inline QoS.
+    /// Bytes in front of the payload, without inline QoS.
     pub const LEN: usize = 24;
 
-    /// Appends the head of a DATA whose payload of `payload_len` octets, padded to a multiple of 4, the caller puts
-    /// behind it. Past 65535 octets the length says "to the end of the message": then nothing may follow.
+    /// Appends the head of a DATA whose payload of `payload_len` bytes, padded to a multiple of 4, the caller puts
+    /// behind it. Past 65535 bytes the length says "to the end of the message": then nothing may follow.
     #[inline]
     pub fn emit(&self, endianness: Endianness, payload_len: usize, out: &mut Vec<u8>) {
         self.emit_with_flags(endianness, payload_len, 0, out);
@@ -204,7 +204,7 @@ pub(super) fn split_fields(body: &[u8], endianness: Endianness, octets_min: u16)
     Ok((Cursor::new(fields, endianness), rest))
 }
 
-/// octetsToNextHeader of a submessage with `head_len` octets in front of the inline QoS, header included.
+/// octetsToNextHeader of a submessage with `head_len` bytes in front of the inline QoS, header included.
 #[inline]
 pub(super) fn length(endianness: Endianness, head_len: usize, inline_qos: &[u8], payload_len: usize) -> [u8; 2] {
     let fixed = head_len.saturating_sub(4).saturating_add(inline_qos.len());

@@ -8,7 +8,7 @@ use super::cursor::{Cursor, Endianness};
 use super::data::{length, split_fields};
 use super::error::Fault;
 use super::parameter_list::ParameterList;
-use super::submessage::SubmessageId;
+use super::submessage_id::SubmessageId;
 use crate::id::EntityId;
 use crate::seq::{FragmentNumber, SequenceNumber};
 
@@ -23,7 +23,7 @@ use crate::seq::{FragmentNumber, SequenceNumber};
 /// |                           reader id                           |
 /// |                           writer id                           |
 /// |                        sequence number                        |
-/// |                            8 octets                           |
+/// |                            8 bytes                           |
 /// |                   starting fragment number                    |
 /// |   fragments in submessage     |         fragment size         |
 /// |                          sample size                          |
@@ -34,7 +34,7 @@ use crate::seq::{FragmentNumber, SequenceNumber};
 /// +---------------+---------------+---------------+---------------+
 /// ```
 ///
-/// Fragment `n`, from 1, holds the octets from `(n - 1) * fragment_size` on, of a payload of `sample_size` octets that
+/// Fragment `n`, from 1, holds the bytes from `(n - 1) * fragment_size` on, of a payload of `sample_size` bytes that
 /// begins with its encapsulation header.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct DataFrag<'a> {
@@ -48,15 +48,15 @@ pub struct DataFrag<'a> {
     pub starting: FragmentNumber,
     /// How many fragments are here.
     pub count: u16,
-    /// Octets of every fragment but the last.
+    /// Bytes of every fragment but the last.
     pub fragment_size: u16,
-    /// Octets of the whole payload.
+    /// Bytes of the whole payload.
     pub sample_size: u32,
     /// What must be known of the change besides its value.
     pub inline_qos: Option<ParameterList<'a>>,
     /// The whole payload is a key, not a sample.
     pub is_key: bool,
-    /// The octets of the fragments, exactly.
+    /// The bytes of the fragments, exactly.
     pub payload: &'a [u8],
     /// The payload is not serialized as the standard says, for example because a security plug-in transformed it.
     pub non_standard_payload: bool,
@@ -75,9 +75,9 @@ pub struct DataFragHead<'a> {
     pub starting: FragmentNumber,
     /// How many fragments are here.
     pub count: u16,
-    /// Octets of every fragment but the last.
+    /// Bytes of every fragment but the last.
     pub fragment_size: u16,
-    /// Octets of the whole payload.
+    /// Bytes of the whole payload.
     pub sample_size: u32,
     /// An encoded parameter list with its sentinel, in the byte order the head is emitted in; empty for none.
     pub inline_qos: &'a [u8],
@@ -132,7 +132,7 @@ impl<'a> DataFrag<'a> {
         Ok(Self { payload, ..head })
     }
 
-    /// The same with other octets, from another fragment on; `None` if they are not exactly those of as many fragments.
+    /// The same with other bytes, from another fragment on; `None` if they are not exactly those of as many fragments.
     #[inline]
     pub(crate) fn with<'b>(&self, starting: FragmentNumber, payload: &'b [u8]) -> Option<DataFrag<'b>>
     where
@@ -142,7 +142,7 @@ impl<'a> DataFrag<'a> {
         other.payload_len().is_ok_and(|len| len == payload.len()).then_some(other)
     }
 
-    /// Where the payload belongs in the sample, in octets from its start.
+    /// Where the payload belongs in the sample, in bytes from its start.
     #[must_use]
     pub fn offset(&self) -> u64 {
         u64::from(self.starting.0.saturating_sub(1)).saturating_mul(u64::from(self.fragment_size))
@@ -168,7 +168,7 @@ impl<'a> DataFrag<'a> {
         out.resize(out.len().next_multiple_of(4), 0);
     }
 
-    /// How many octets the fragments stated here have. All of them must lie inside the sample.
+    /// How many bytes the fragments stated here have. All of them must lie inside the sample.
     fn payload_len(&self) -> Result<usize, Fault> {
         let size = u64::from(self.fragment_size);
         if self.starting.0 == 0 || self.count == 0 || size == 0 || self.sample_size < SAMPLE_SIZE_MIN {
@@ -187,13 +187,13 @@ impl<'a> DataFrag<'a> {
 }
 
 impl DataFragHead<'_> {
-    /// Octets in front of the payload, without inline QoS.
+    /// Bytes in front of the payload, without inline QoS.
     pub const LEN: usize = 36;
     /// Where in them the starting fragment number is.
     pub(crate) const STARTING: usize = 24;
 
-    /// Appends the head of a DATA_FRAG whose payload of `payload_len` octets, padded to a multiple of 4, the caller
-    /// puts behind it. Past 65535 octets the length says "to the end of the message": then nothing may follow.
+    /// Appends the head of a DATA_FRAG whose payload of `payload_len` bytes, padded to a multiple of 4, the caller
+    /// puts behind it. Past 65535 bytes the length says "to the end of the message": then nothing may follow.
     #[inline]
     pub fn emit(&self, endianness: Endianness, payload_len: usize, out: &mut Vec<u8>) {
         self.emit_with_flags(endianness, payload_len, 0, out);

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::parameter_list::ParameterListError;
-use super::submessage::SubmessageId;
+use super::submessage_id::SubmessageId;
 
 /// A submessage that makes the rest of its message unusable (RTPS 2.5 §8.3.4.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,13 +18,13 @@ pub struct WireError {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The fields need more octets than the submessage has.
+    /// The fields need more bytes than the submessage has.
     Truncated,
-    /// The header states more octets than the message has left.
+    /// The header states more bytes than the message has left.
     LengthExceedsMessage {
         /// The length stated.
         stated: usize,
-        /// The octets left.
+        /// The bytes left.
         available: usize,
     },
     /// The length is not a multiple of 4 although another submessage follows.
@@ -40,7 +40,7 @@ pub enum Fault {
     Range,
     /// A fragment number, size or range is 0 or lies outside the sample.
     Fragment,
-    /// octetsToInlineQos points into the fixed fields, out of the submessage or off the 4-octet grid.
+    /// octetsToInlineQos points into the fixed fields, out of the submessage or off the 4-byte grid.
     OctetsToInlineQos {
         /// The value stated.
         stated: u16,

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::cursor::{Cursor, Emitter, Endianness};
 use super::error::Fault;
-use super::submessage::SubmessageId;
+use super::submessage_id::SubmessageId;
 use crate::id::EntityId;
 use crate::seq::{SequenceNumber, SequenceNumberSet};
 
@@ -20,12 +20,12 @@ use crate::seq::{SequenceNumber, SequenceNumberSet};
 /// |                           reader id                           |
 /// |                           writer id                           |
 /// |                     start, sequence number                    |
-/// |                            8 octets                           |
+/// |                            8 bytes                           |
 /// +---------------+---------------+---------------+---------------+
 /// |                   list: sequence number set                   |
 /// +---------------+---------------+---------------+---------------+
-/// |   G: first and last group sequence number, 8 octets each      |
-/// |   F: filtered count, 8 octets                                 |
+/// |   G: first and last group sequence number, 8 bytes each      |
+/// |   F: filtered count, 8 bytes                                 |
 /// +---------------+---------------+---------------+---------------+
 /// ```
 ///

@@ -17,7 +17,7 @@ use crate::vendor::{ProtocolVersion, VendorId};
 /// |    version major, minor       |           vendor id           |
 /// +---------------+---------------+---------------+---------------+
 /// |                         guid prefix                           |
-/// +                          12 octets                            +
+/// +                          12 bytes                            +
 /// |                                                               |
 /// +---------------+---------------+---------------+---------------+
 /// ```
@@ -31,10 +31,10 @@ pub struct Header {
     pub prefix: GuidPrefix,
 }
 
-/// Why some octets are no message of this protocol (RTPS 2.5 §8.3.6.3).
+/// Why some bytes are no message of this protocol (RTPS 2.5 §8.3.6.3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HeaderError {
-    /// Fewer octets than a header has.
+    /// Fewer bytes than a header has.
     TooShort {
         /// How many there are.
         len: usize,
@@ -48,7 +48,7 @@ pub enum HeaderError {
 }
 
 impl Header {
-    /// Length on the wire in octets.
+    /// Length on the wire in bytes.
     pub const LEN: usize = 20;
 
     const MAGIC: [u8; 4] = *b"RTPS";

@@ -6,10 +6,10 @@ use alloc::vec::Vec;
 
 use super::checksum::{Checksum, ChecksumKind};
 use super::cursor::{Cursor, Emitter, Endianness};
-use super::error::{Fault, WireError};
+use super::error::Fault;
 use super::header::Header;
 use super::parameter_list::ParameterList;
-use super::submessage::{Submessage, SubmessageId, Submessages};
+use super::submessage_id::SubmessageId;
 use crate::time::Timestamp;
 
 /// HEADER_EXTENSION (RTPS 2.5 §8.3.7, §9.4.5.2).
@@ -20,10 +20,10 @@ use crate::time::Timestamp;
 /// |     0x00      |P|C|C|W|U|T|L|E|      octetsToNextHeader       |
 /// +---------------+---------------+---------------+---------------+
 /// |                       L: message length                       |
-/// |                   T: send time, 8 octets                      |
-/// |                    U: extension, 4 octets                     |
-/// |                    W: extension, 8 octets                     |
-/// |                C: checksum, 4, 8 or 16 octets                 |
+/// |                   T: send time, 8 bytes                      |
+/// |                    U: extension, 4 bytes                     |
+/// |                    W: extension, 8 bytes                     |
+/// |                C: checksum, 4, 8 or 16 bytes                 |
 /// |                      P: parameter list                        |
 /// +---------------+---------------+---------------+---------------+
 /// ```
@@ -31,7 +31,7 @@ use crate::time::Timestamp;
 /// C = 01: CRC-32C, 10: CRC-64/XZ, 11: MD5.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct HeaderExtension<'a> {
-    /// Length of the message with its header, in octets.
+    /// Length of the message with its header, in bytes.
     pub message_length: Option<u32>,
     /// When the message was sent, by the sender's clock.
     pub send_timestamp: Option<Timestamp>,
@@ -39,28 +39,10 @@ pub struct HeaderExtension<'a> {
     pub u_extension: Option<[u8; 4]>,
     /// Undefined so far.
     pub w_extension: Option<[u8; 8]>,
-    /// Over the whole message, with these octets zero.
+    /// Over the whole message, with these bytes zero.
     pub checksum: Option<Checksum>,
     /// Facts of later versions and of vendors.
     pub parameters: Option<ParameterList<'a>>,
-}
-
-/// Why a message must be dropped as a whole.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum MessageIntegrityError {
-    /// The extension is malformed.
-    Malformed(WireError),
-    /// The stated length is not that of the message.
-    Length {
-        /// What the extension says.
-        stated: u32,
-        /// What arrived.
-        actual: usize,
-    },
-    /// The checksum is another.
-    Checksum(ChecksumKind),
-    /// A parameter that must be understood is not.
-    MustUnderstand(super::ParameterId),
 }
 
 const LENGTH: u8 = 0x02;
@@ -112,37 +94,6 @@ impl<'a> HeaderExtension<'a> {
                 Err(Fault::MessageLength)
             }
             _ => Ok(extension),
-        }
-    }
-
-    /// Checks length, checksum and parameters of a whole message. A message without extension passes.
-    ///
-    /// # Errors
-    /// The message is damaged, or says more than this implementation understands. Drop it as a whole.
-    pub fn verify(message: &[u8]) -> Result<(), MessageIntegrityError> {
-        let rest = message.get(Header::LEN..).unwrap_or_default();
-        if rest.first() != Some(&SubmessageId::HEADER_EXTENSION.0) {
-            return Ok(());
-        }
-        let extension = match Submessages::new(rest).next() {
-            Some(Ok(Submessage::HeaderExtension(extension))) => extension,
-            Some(Err(error)) => return Err(MessageIntegrityError::Malformed(error)),
-            _ => return Ok(()),
-        };
-        if let Some(stated) = extension.message_length
-            && usize::try_from(stated) != Ok(message.len())
-        {
-            return Err(MessageIntegrityError::Length { stated, actual: message.len() });
-        }
-        if let Some(stated) = extension.checksum
-            && extension.checksum_of(stated.kind(), message) != Some(stated)
-        {
-            return Err(MessageIntegrityError::Checksum(stated.kind()));
-        }
-        // No parameter is defined here so far (RTPS 2.5 §9.6.1).
-        match extension.parameters.into_iter().flatten().find(|(id, _)| id.must_understand()) {
-            Some((id, _)) => Err(MessageIntegrityError::MustUnderstand(id)),
-            None => Ok(()),
         }
     }
 
@@ -216,7 +167,7 @@ impl<'a> HeaderExtension<'a> {
             + len(self.w_extension.is_some(), 8)
     }
 
-    fn checksum_of(&self, kind: ChecksumKind, message: &[u8]) -> Option<Checksum> {
+    pub(super) fn checksum_of(&self, kind: ChecksumKind, message: &[u8]) -> Option<Checksum> {
         let (before, rest) = message.split_at_checked(self.checksum_at())?;
         let (_, after) = rest.split_at_checked(kind.octet_count())?;
         let zeros = [0; 16];
@@ -240,53 +191,13 @@ impl fmt::Display for HeaderExtension<'_> {
     }
 }
 
-impl fmt::Display for MessageIntegrityError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Malformed(error) => fmt::Display::fmt(error, f),
-            Self::Length { stated, actual } => write!(f, "message of {actual} octets states a length of {stated}"),
-            Self::Checksum(kind) => write!(f, "wrong {kind:?} checksum"),
-            Self::MustUnderstand(id) => write!(f, "header extension has {id}, which must be understood and is not"),
-        }
-    }
-}
-
-impl core::error::Error for MessageIntegrityError {}
-
 #[cfg(test)]
 mod tests {
     use super::super::vectors::{assert_encoding, assert_fault, assert_round_trip, hex};
     use super::*;
-    use crate::id::GuidPrefix;
-    use crate::vendor::{ProtocolVersion, VendorId};
-    use crate::wire::{InfoDestination, ParameterId};
+    use crate::wire::{Submessage, Submessages, WireError};
     use proptest::prelude::*;
     use std::string::ToString;
-
-    fn message(extension: &HeaderExtension<'_>, endianness: Endianness) -> Vec<u8> {
-        let mut out = Vec::new();
-        Header { version: ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix: GuidPrefix([3; 12]) }
-            .emit(&mut out);
-        extension.emit(endianness, &mut out);
-        InfoDestination { prefix: GuidPrefix([9; 12]) }.emit(endianness, &mut out);
-        extension.seal(endianness, &mut out);
-        out
-    }
-
-    fn with_checksum(kind: ChecksumKind) -> HeaderExtension<'static> {
-        HeaderExtension {
-            message_length: Some(0),
-            send_timestamp: Some(Timestamp { seconds: 5, fraction: 6 }),
-            u_extension: Some([1; 4]),
-            w_extension: Some([2; 8]),
-            checksum: Some(match kind {
-                ChecksumKind::Crc32c => Checksum::Crc32c([0; 4]),
-                ChecksumKind::Crc64 => Checksum::Crc64([0; 8]),
-                ChecksumKind::Md5 => Checksum::Md5([0; 16]),
-            }),
-            parameters: None,
-        }
-    }
 
     #[test]
     fn literal_octets() {
@@ -302,46 +213,6 @@ mod tests {
             "00260010 00000100 00000001 00000002 01020304",
         );
         assert_eq!(extension.to_string(), "HEADER_EXTENSION length 256 sent 1.000000000 Crc32c");
-    }
-
-    #[test]
-    fn sealed_messages_verify_and_damaged_ones_do_not() {
-        for kind in [ChecksumKind::Crc32c, ChecksumKind::Crc64, ChecksumKind::Md5] {
-            for endianness in [Endianness::Big, Endianness::Little] {
-                let good = message(&with_checksum(kind), endianness);
-                assert_eq!(HeaderExtension::verify(&good), Ok(()));
-                let mut damaged = good.clone();
-                *damaged.last_mut().unwrap() ^= 1;
-                assert_eq!(HeaderExtension::verify(&damaged), Err(MessageIntegrityError::Checksum(kind)));
-                damaged.truncate(good.len() - 4);
-                assert_eq!(
-                    HeaderExtension::verify(&damaged),
-                    Err(MessageIntegrityError::Length {
-                        stated: u32::try_from(good.len()).unwrap(),
-                        actual: good.len() - 4
-                    })
-                );
-            }
-        }
-    }
-
-    #[test]
-    fn a_message_without_extension_passes() {
-        let mut out = message(&HeaderExtension::EMPTY, Endianness::Little);
-        out.drain(20..24);
-        assert_eq!(HeaderExtension::verify(&out), Ok(()));
-        assert_eq!(HeaderExtension::verify(&[]), Ok(()));
-    }
-
-    #[test]
-    fn parameters_that_must_be_understood_are_refused() {
-        let octets = hex("01400400 00000000");
-        let parameters = ParameterList::parse_to_end(&octets, Endianness::Little).unwrap();
-        let extension = HeaderExtension { parameters: Some(parameters), ..HeaderExtension::EMPTY };
-        assert_eq!(
-            HeaderExtension::verify(&message(&extension, Endianness::Little)),
-            Err(MessageIntegrityError::MustUnderstand(ParameterId(0x4001)))
-        );
     }
 
     #[test]

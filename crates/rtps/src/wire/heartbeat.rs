@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::cursor::{Cursor, Emitter, Endianness};
 use super::error::Fault;
-use super::submessage::SubmessageId;
+use super::submessage_id::SubmessageId;
 use crate::id::EntityId;
 use crate::seq::{Count, SequenceNumber};
 
@@ -20,13 +20,13 @@ use crate::seq::{Count, SequenceNumber};
 /// |                           reader id                           |
 /// |                           writer id                           |
 /// |                     first sequence number                     |
-/// |                            8 octets                           |
+/// |                            8 bytes                           |
 /// |                     last sequence number                      |
-/// |                            8 octets                           |
+/// |                            8 bytes                           |
 /// |                             count                             |
 /// +---------------+---------------+---------------+---------------+
-/// |  G: current, first, last group sequence number, 8 octets each |
-/// |     and, in some versions: two group digests, 4 octets each   |
+/// |  G: current, first, last group sequence number, 8 bytes each |
+/// |     and, in some versions: two group digests, 4 bytes each   |
 /// +---------------+---------------+---------------+---------------+
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

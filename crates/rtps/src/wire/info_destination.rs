@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::cursor::{Cursor, Emitter, Endianness};
 use super::error::Fault;
-use super::submessage::SubmessageId;
+use super::submessage_id::SubmessageId;
 use crate::id::GuidPrefix;
 
 /// INFO_DST (RTPS 2.5 §8.3.8.8, §9.4.5.9).
@@ -17,7 +17,7 @@ use crate::id::GuidPrefix;
 /// |     0x0e      |X|X|X|X|X|X|X|E|      octetsToNextHeader       |
 /// +---------------+---------------+---------------+---------------+
 /// |                          guid prefix                          |
-/// |                           12 octets                           |
+/// |                           12 bytes                           |
 /// +---------------+---------------+---------------+---------------+
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,7 +27,7 @@ pub struct InfoDestination {
 }
 
 impl InfoDestination {
-    /// Length on the wire in octets.
+    /// Length on the wire in bytes.
     pub const LEN: usize = 16;
 
     pub(super) fn parse(flags: u8, body: &[u8]) -> Result<Self, Fault> {

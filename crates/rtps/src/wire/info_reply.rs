@@ -7,7 +7,7 @@ use alloc::vec::Vec;
 
 use super::cursor::{Cursor, Emitter, Endianness};
 use super::error::Fault;
-use super::submessage::SubmessageId;
+use super::submessage_id::SubmessageId;
 use crate::locator::Locator;
 
 /// INFO_REPLY (RTPS 2.5 §8.3.8.9, §9.4.5.10).
@@ -138,7 +138,7 @@ impl InfoReplyIp4 {
         Ok(Self { unicast, multicast })
     }
 
-    /// Appends the submessage. Only the last four octets of an address are sent.
+    /// Appends the submessage. Only the last four bytes of an address are sent.
     pub fn emit(&self, endianness: Endianness, out: &mut Vec<u8>) {
         let flags = if self.multicast.is_some() { MULTICAST } else { 0 };
         let mut emitter = Emitter::begin(out, endianness, SubmessageId::INFO_REPLY_IP4, flags);
@@ -150,7 +150,7 @@ impl InfoReplyIp4 {
     }
 }
 
-/// The address is one number, most significant octet first in the dotted form (RTPS 2.5 §9.4.3.1).
+/// The address is one number, most significant byte first in the dotted form (RTPS 2.5 §9.4.3.1).
 fn parse_ip4(fields: &mut Cursor<'_>) -> Result<Locator, Fault> {
     let address = Ipv4Addr::from_bits(fields.u32()?);
     let port = fields.u32()?;

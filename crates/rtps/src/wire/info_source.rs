@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::cursor::{Cursor, Emitter, Endianness};
 use super::error::Fault;
-use super::submessage::SubmessageId;
+use super::submessage_id::SubmessageId;
 use crate::id::GuidPrefix;
 use crate::vendor::{ProtocolVersion, VendorId};
 
@@ -20,7 +20,7 @@ use crate::vendor::{ProtocolVersion, VendorId};
 /// |                            unused                             |
 /// |    version major, minor       |           vendor id           |
 /// |                          guid prefix                          |
-/// |                           12 octets                           |
+/// |                           12 bytes                           |
 /// +---------------+---------------+---------------+---------------+
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::cursor::{Cursor, Endianness};
 use super::error::Fault;
-use super::submessage::SubmessageId;
+use super::submessage_id::SubmessageId;
 use crate::time::Timestamp;
 
 /// INFO_TS (RTPS 2.5 §8.3.8.11, §9.4.5.12).
@@ -17,7 +17,7 @@ use crate::time::Timestamp;
 /// |     0x09      |X|X|X|X|X|X|I|E|      octetsToNextHeader       |
 /// +---------------+---------------+---------------+---------------+
 /// |                   not I: seconds, fraction                    |
-/// |                            8 octets                           |
+/// |                            8 bytes                           |
 /// +---------------+---------------+---------------+---------------+
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,7 +29,7 @@ pub struct InfoTimestamp {
 const INVALIDATE: u8 = 0x02;
 
 impl InfoTimestamp {
-    /// Length on the wire in octets, with a timestamp.
+    /// Length on the wire in bytes, with a timestamp.
     pub const LEN: usize = 12;
 
     pub(super) fn parse(flags: u8, body: &[u8]) -> Result<Self, Fault> {

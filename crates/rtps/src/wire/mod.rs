@@ -1,12 +1,12 @@
 //! Bytes and their meaning: the message header, the submessages and parameter lists (RTPS 2.5 §8.3, §9.4).
 //!
 //! One file per submessage, each with the same parts: the bit diagram, the value, `parse`, `emit`, `Display`, and tests
-//! with literal octets.
+//! with literal bytes.
 //!
 //! - **Reading.** [`Header::parse`] splits a message into its header and the rest; [`Submessages`] walks the rest. Each
 //!   submessage is checked once, completely, when it is parsed. Afterwards no accessor can fail, and nothing is copied:
 //!   payloads and parameter lists borrow from the message.
-//! - **Writing.** `emit` appends to a vector that holds a message, so far a multiple of 4 octets long. Payloads of DATA and
+//! - **Writing.** `emit` appends to a vector that holds a message, so far a multiple of 4 bytes long. Payloads of DATA and
 //!   DATA_FRAG are not copied: [`DataHead`] and [`DataFragHead`] write what stands in front of them.
 //!
 //! This is the only module of the crate that knows offsets.
@@ -27,10 +27,12 @@ mod info_reply;
 mod info_source;
 mod info_timestamp;
 mod inline_qos;
+mod integrity;
 mod nack_frag;
-mod parameter_id;
+pub(crate) mod parameter_id;
 mod parameter_list;
 mod submessage;
+mod submessage_id;
 mod value;
 
 #[cfg(test)]
@@ -44,7 +46,7 @@ pub use data_frag::{DataFrag, DataFragHead};
 pub use error::{Fault, WireError};
 pub use gap::{Gap, GapGroup};
 pub use header::{Header, HeaderError};
-pub use header_extension::{HeaderExtension, MessageIntegrityError};
+pub use header_extension::HeaderExtension;
 pub use heartbeat::{GroupDigest, GroupInfo, Heartbeat};
 pub use heartbeat_frag::HeartbeatFrag;
 pub use info_destination::InfoDestination;
@@ -52,8 +54,10 @@ pub use info_reply::{InfoReply, InfoReplyIp4, LocatorList};
 pub use info_source::InfoSource;
 pub use info_timestamp::InfoTimestamp;
 pub use inline_qos::{InlineQos, InlineQosError, SampleIdentity, StatusInfo};
+pub use integrity::MessageIntegrityError;
 pub use nack_frag::NackFrag;
 pub use parameter_id::ParameterId;
 pub use parameter_list::{ParameterList, ParameterListError, ParameterListWriter, Parameters};
-pub use submessage::{Submessage, SubmessageId, Submessages};
+pub use submessage::{Submessage, Submessages};
+pub use submessage_id::SubmessageId;
 pub use value::{ValueError, ValueReader, ValueWriter};

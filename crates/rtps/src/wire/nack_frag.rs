@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 
 use super::cursor::{Cursor, Emitter, Endianness};
 use super::error::Fault;
-use super::submessage::SubmessageId;
+use super::submessage_id::SubmessageId;
 use crate::id::EntityId;
 use crate::seq::{Count, FragmentNumberSet, SequenceNumber};
 
@@ -20,7 +20,7 @@ use crate::seq::{Count, FragmentNumberSet, SequenceNumber};
 /// |                           reader id                           |
 /// |                           writer id                           |
 /// |                        sequence number                        |
-/// |                            8 octets                           |
+/// |                            8 bytes                           |
 /// +---------------+---------------+---------------+---------------+
 /// |                  state: fragment number set                   |
 /// +---------------+---------------+---------------+---------------+

@@ -15,7 +15,7 @@ use super::value::ValueWriter;
 /// +---------------+---------------+---------------+---------------+
 /// |         parameter id          |            length             |
 /// +---------------+---------------+---------------+---------------+
-/// |               value, a multiple of 4 octets                   |
+/// |               value, a multiple of 4 bytes                   |
 /// +---------------+---------------+---------------+---------------+
 /// |                              ...                              |
 /// +---------------+---------------+---------------+---------------+
@@ -33,7 +33,7 @@ pub struct ParameterList<'a> {
 /// What is wrong with a parameter list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ParameterListError {
-    /// The octets end before the sentinel.
+    /// The bytes end before the sentinel.
     NoSentinel,
     /// A value reaches past the end.
     Truncated(ParameterId),
@@ -56,7 +56,7 @@ pub struct ParameterListWriter<'v> {
 }
 
 impl<'a> ParameterList<'a> {
-    /// Splits octets into the list that they begin with and what follows it.
+    /// Splits bytes into the list that they begin with and what follows it.
     ///
     /// # Errors
     /// The list is malformed or has no end.
@@ -70,7 +70,7 @@ impl<'a> ParameterList<'a> {
         }
     }
 
-    /// Takes octets as one list that needs no sentinel; what follows one is no part of it (RTPS 2.5 §9.4.2.11.1).
+    /// Takes bytes as one list that needs no sentinel; what follows one is no part of it (RTPS 2.5 §9.4.2.11.1).
     ///
     /// # Errors
     /// The list is malformed.
@@ -148,7 +148,7 @@ impl<'v> ParameterListWriter<'v> {
         Self { out, endianness }
     }
 
-    /// Appends a parameter whose value `write` writes. A value past 65,532 octets takes the extended form.
+    /// Appends a parameter whose value `write` writes. A value past 65,532 bytes takes the extended form.
     pub fn parameter(&mut self, id: ParameterId, write: impl FnOnce(&mut ValueWriter<'_>)) -> &mut Self {
         let start = self.out.len();
         self.out.extend_from_slice(&self.endianness.u16_octets(id.0));

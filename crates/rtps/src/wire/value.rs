@@ -10,7 +10,7 @@ use crate::locator::Locator;
 use crate::seq::SequenceNumber;
 use crate::time::{Duration, Span};
 
-/// Reads one value, front to back. Octets left over are no fault: later versions may append fields.
+/// Reads one value, front to back. Bytes left over are no fault: later versions may append fields.
 #[derive(Clone, Copy, Debug)]
 pub struct ValueReader<'a> {
     octets: &'a [u8],
@@ -26,7 +26,7 @@ pub enum ValueError {
     Truncated,
     /// A string is longer than allowed.
     TooLong {
-        /// Its length in octets.
+        /// Its length in bytes.
         len: usize,
         /// The most allowed.
         max: usize,
@@ -48,19 +48,19 @@ pub struct ValueWriter<'v> {
 }
 
 impl<'a> ValueReader<'a> {
-    /// Reads the value in these octets.
+    /// Reads the value in these bytes.
     #[must_use]
     pub const fn new(octets: &'a [u8], endianness: Endianness) -> Self {
         Self { octets, at: 0, endianness }
     }
 
-    /// How many octets have not been read yet.
+    /// How many bytes have not been read yet.
     #[must_use]
     pub const fn remaining(&self) -> usize {
         self.octets.len().saturating_sub(self.at)
     }
 
-    /// Some octets, unaligned.
+    /// Some bytes, unaligned.
     ///
     /// # Errors
     /// There are fewer; so for all that follow.
@@ -71,26 +71,26 @@ impl<'a> ValueReader<'a> {
         Ok(octets)
     }
 
-    /// A fixed number of octets, unaligned.
+    /// A fixed number of bytes, unaligned.
     ///
     /// # Errors
-    /// See [`octets`](Self::octets).
+    /// See [`bytes`](Self::bytes).
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], ValueError> {
         self.octets(N)?.first_chunk().copied().ok_or(ValueError::Truncated)
     }
 
-    /// One octet.
+    /// One byte.
     ///
     /// # Errors
-    /// See [`octets`](Self::octets).
+    /// See [`bytes`](Self::bytes).
     pub fn u8(&mut self) -> Result<u8, ValueError> {
         self.array().map(|[octet]| octet)
     }
 
-    /// A boolean; any octet but 0 is true.
+    /// A boolean; any byte but 0 is true.
     ///
     /// # Errors
-    /// See [`octets`](Self::octets).
+    /// See [`bytes`](Self::bytes).
     pub fn bool(&mut self) -> Result<bool, ValueError> {
         self.u8().map(|octet| octet != 0)
     }
@@ -98,7 +98,7 @@ impl<'a> ValueReader<'a> {
     /// An unsigned 16-bit number.
     ///
     /// # Errors
-    /// See [`octets`](Self::octets).
+    /// See [`bytes`](Self::bytes).
     pub fn u16(&mut self) -> Result<u16, ValueError> {
         self.aligned().map(|octets| self.endianness.u16(octets))
     }
@@ -106,7 +106,7 @@ impl<'a> ValueReader<'a> {
     /// A signed 16-bit number.
     ///
     /// # Errors
-    /// See [`octets`](Self::octets).
+    /// See [`bytes`](Self::bytes).
     pub fn i16(&mut self) -> Result<i16, ValueError> {
         self.aligned().map(|octets| self.endianness.i16(octets))
     }
@@ -114,7 +114,7 @@ impl<'a> ValueReader<'a> {
     /// An unsigned 32-bit number.
     ///
     /// # Errors
-    /// See [`octets`](Self::octets).
+    /// See [`bytes`](Self::bytes).
     pub fn u32(&mut self) -> Result<u32, ValueError> {
         self.aligned().map(|octets| self.endianness.u32(octets))
     }
@@ -122,12 +122,12 @@ impl<'a> ValueReader<'a> {
     /// A signed 32-bit number.
     ///
     /// # Errors
-    /// See [`octets`](Self::octets).
+    /// See [`bytes`](Self::bytes).
     pub fn i32(&mut self) -> Result<i32, ValueError> {
         self.aligned().map(|octets| self.endianness.i32(octets))
     }
 
-    /// A string of at most `max` octets. An empty one may lack its NUL, and so may any other.
+    /// A string of at most `max` bytes. An empty one may lack its NUL, and so may any other.
     ///
     /// # Errors
     /// It is cut off, longer or not UTF-8.
@@ -141,16 +141,16 @@ impl<'a> ValueReader<'a> {
         core::str::from_utf8(octets).map_err(|_| ValueError::NotUtf8)
     }
 
-    /// A sequence of octets.
+    /// A sequence of bytes.
     ///
     /// # Errors
-    /// See [`octets`](Self::octets).
+    /// See [`bytes`](Self::bytes).
     pub fn octet_sequence(&mut self) -> Result<&'a [u8], ValueError> {
         let len = usize::try_from(self.u32()?).map_err(|_| ValueError::Truncated)?;
         self.octets(len)
     }
 
-    /// The number of elements of a sequence, each of which has at least `element_len` octets. More than the octets left
+    /// The number of elements of a sequence, each of which has at least `element_len` bytes. More than the bytes left
     /// can hold is refused, so that the number may be trusted for allocating.
     ///
     /// # Errors
@@ -164,7 +164,7 @@ impl<'a> ValueReader<'a> {
     /// A duration, rounded to nanoseconds.
     ///
     /// # Errors
-    /// See [`octets`](Self::octets).
+    /// See [`bytes`](Self::bytes).
     pub fn duration(&mut self) -> Result<Span, ValueError> {
         Ok(Duration { seconds: self.i32()?, fraction: self.u32()? }.to_span())
     }
@@ -172,7 +172,7 @@ impl<'a> ValueReader<'a> {
     /// A locator of any kind.
     ///
     /// # Errors
-    /// See [`octets`](Self::octets).
+    /// See [`bytes`](Self::bytes).
     pub fn locator(&mut self) -> Result<Locator, ValueError> {
         self.array().map(|octets| self.endianness.locator(octets))
     }
@@ -180,7 +180,7 @@ impl<'a> ValueReader<'a> {
     /// A GUID.
     ///
     /// # Errors
-    /// See [`octets`](Self::octets).
+    /// See [`bytes`](Self::bytes).
     pub fn guid(&mut self) -> Result<Guid, ValueError> {
         self.array().map(Guid::from_bytes)
     }
@@ -188,7 +188,7 @@ impl<'a> ValueReader<'a> {
     /// An entity id.
     ///
     /// # Errors
-    /// See [`octets`](Self::octets).
+    /// See [`bytes`](Self::bytes).
     pub fn entity_id(&mut self) -> Result<EntityId, ValueError> {
         self.array().map(EntityId)
     }
@@ -196,7 +196,7 @@ impl<'a> ValueReader<'a> {
     /// A sequence number, valid or not.
     ///
     /// # Errors
-    /// See [`octets`](Self::octets).
+    /// See [`bytes`](Self::bytes).
     pub fn sequence_number(&mut self) -> Result<SequenceNumber, ValueError> {
         self.align(4);
         self.array().map(|octets| self.endianness.sequence_number(octets))
@@ -220,12 +220,12 @@ impl<'v> ValueWriter<'v> {
         Self { out, start, endianness }
     }
 
-    /// Octets as they are.
+    /// Bytes as they are.
     pub fn octets(&mut self, octets: &[u8]) {
         self.out.extend_from_slice(octets);
     }
 
-    /// One octet.
+    /// One byte.
     pub fn u8(&mut self, value: u8) {
         self.octets(&[value]);
     }
@@ -271,7 +271,7 @@ impl<'v> ValueWriter<'v> {
         self.u8(0);
     }
 
-    /// A sequence of octets.
+    /// A sequence of bytes.
     pub fn octet_sequence(&mut self, octets: &[u8]) {
         self.count(octets.len());
         self.octets(octets);
@@ -302,7 +302,7 @@ impl<'v> ValueWriter<'v> {
         self.octets(&self.endianness.sequence_number_octets(number));
     }
 
-    /// Zeros up to a multiple of `to` octets from the start of the value.
+    /// Zeros up to a multiple of `to` bytes from the start of the value.
     pub fn align(&mut self, to: usize) {
         let len = self.out.len().saturating_sub(self.start);
         self.out.resize(self.start.saturating_add(len.next_multiple_of(to)), 0);

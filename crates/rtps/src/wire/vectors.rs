@@ -1,4 +1,4 @@
-//! What the tests of this module share: literal octets and whole messages captured from other implementations.
+//! What the tests of this module share: literal bytes and whole messages captured from other implementations.
 
 use alloc::vec::Vec;
 
@@ -53,14 +53,14 @@ pub(crate) const CYCLONE_DISPOSE: &str = "
     710004000000000101000000000900000900000005000000424c55450000000007011c000000000000000202000000000600000000000000
     0700000006000000";
 
-/// The octets of a text in hexadecimal; white space is skipped.
+/// The bytes of a text in hexadecimal; white space is skipped.
 pub(crate) fn hex(text: &str) -> Vec<u8> {
     let digits: Vec<u8> = text.chars().filter_map(|c| c.to_digit(16)).map(|d| u8::try_from(d).unwrap()).collect();
     assert_eq!(digits.len() % 2, 0, "odd number of digits");
     digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect()
 }
 
-/// The only submessage in some octets.
+/// The only submessage in some bytes.
 pub(super) fn parse_one(octets: &[u8]) -> Result<Submessage<'_>, WireError> {
     let mut submessages = Submessages::new(octets);
     let one = submessages.next().expect("one submessage")?;
@@ -68,7 +68,7 @@ pub(super) fn parse_one(octets: &[u8]) -> Result<Submessage<'_>, WireError> {
     Ok(one)
 }
 
-/// Emits and parses in both byte orders, and compares with the literal octets.
+/// Emits and parses in both byte orders, and compares with the literal bytes.
 pub(super) fn assert_encoding(submessage: Submessage<'_>, little: &str, big: &str) {
     for (endianness, literal) in [(Endianness::Little, little), (Endianness::Big, big)] {
         let mut out = Vec::new();

@@ -1,10 +1,11 @@
-//! Changes that whoever delivers hands over without the writer: it takes a number for each, keeps them itself until they
-//! are acknowledged, and gives them to the history as soon as anything is to be done that looks there.
+//! The history bypass: the driver delivers changes to all readers without adding them to the writer's history.
 //!
-//! That is possible while every reader is handed changes, has all of them, and nothing is measured against the clock. It is
-//! what a writer does whose readers are in other processes of its host, and it takes neither memory nor a look at each
-//! sample: [`Writer::can_bypass_history`], [`Writer::reserve_slot`], [`Writer::allocate_sequence_number`], and at the end
-//! [`Writer::restore`].
+//! The driver takes a sequence number for each change, retains the change itself until every reader has acknowledged it, and
+//! [restores](Writer::restore) retained changes to the history before any operation that reads the history. The bypass is open while
+//! every reader is on [`ReaderPath::HandOver`](super::ReaderPath) and up to date, and while no policy of the writer needs the time of a
+//! write. A writer whose readers are in other processes of its host works this way: a change then needs no memory in the writer
+//! and no call per reader. The sequence of calls is [`Writer::can_bypass_history`], [`Writer::reserve_slot`],
+//! [`Writer::allocate_sequence_number`], and [`Writer::restore`] when the bypass ends.
 
 use crate::history::{Change, HistoryKind};
 use crate::payload::Payload;
@@ -14,7 +15,7 @@ use crate::time::Instant;
 use super::Writer;
 
 impl Writer {
-    /// Whether the next change may be handed over to all readers without being written here. To be asked each time.
+    /// Whether the driver may deliver the next change to all readers without [`Writer::write`]. The answer holds for one change.
     #[must_use]
     #[inline]
     pub fn can_bypass_history(&self) -> bool {

@@ -19,11 +19,11 @@ pub(super) struct InFlight {
 /// Window and heartbeat schedule of one writer.
 ///
 /// Acknowledgement is asked for by a heartbeat that travels with a sample: when half of the samples that may be held or
-/// a quarter of the octets that may be under way have been sent, which leaves the rest for what is written until the
+/// a quarter of the bytes that may be under way have been sent, which leaves the rest for what is written until the
 /// answer comes, but after [`ASK_EVERY_BYTES`] at the latest, and with any sample that follows a silence. What no later sample carries is asked for by a timer.
 #[derive(Debug)]
 pub(super) struct Flow {
-    /// Octets that may be under way.
+    /// Bytes that may be under way.
     window: usize,
     /// Below this the window grows by all that is acknowledged, above by an eighth of it.
     gentle_from: usize,
@@ -66,12 +66,12 @@ impl Flow {
         }
     }
 
-    /// Whether the window may be closed when so many octets are held.
+    /// Whether the window may be closed when so many bytes are held.
     pub(super) const fn may_be_closed(&self, held: u64) -> bool {
         held > self.window as u64
     }
 
-    /// Whether a sample of `len` octets has to wait. One may always be under way; and a second one behind it, whatever their
+    /// Whether a sample of `len` bytes has to wait. One may always be under way; and a second one behind it, whatever their
     /// length, while nothing is lost: a link is idle as long as the next large sample waits for acknowledgement of the last.
     pub(super) const fn is_closed(&self, in_flight: InFlight, len: usize) -> bool {
         let may_follow = in_flight.samples == 1 && self.one_by_one == 0;

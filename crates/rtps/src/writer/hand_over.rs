@@ -1,12 +1,12 @@
 //! Changes that reach a reader without messages: in this process, or through memory shared with another one.
 //!
-//! A reader on [`ReaderPath::HandOver`] is matched like any other: history is kept for it, and it acknowledges. What is
-//! written is not packed for it, but handed over by [`Writer::poll_hand_over`], in order and by reference. Whoever delivers
-//! tells how far the reader is by [`Writer::acknowledge`], and by [`Writer::pause_reader`] that it takes no more for now;
-//! [`Writer::resume_reader`] then begins again where that was.
+//! A reader on [`ReaderPath::HandOver`] is matched like any other: the writer keeps history for it, and the reader acknowledges. The
+//! writer packs no messages for it: the driver takes changes from [`Writer::poll_hand_over`], in order and by reference, and
+//! delivers them. The driver reports the reader's progress with [`Writer::acknowledge`], and with [`Writer::pause_reader`] that the
+//! reader has no room; [`Writer::resume_reader`] continues at the change where the reader paused.
 //!
-//! Nothing here waits for time to pass: only who delivers knows whether the other side can answer.
-//! Where it cannot any more, [`Writer::set_path`] takes the reader back to messages.
+//! No timer runs for such a reader: only the driver knows whether the reader can still answer. When it cannot,
+//! [`Writer::set_path`] returns the reader to messages.
 
 #[cfg(test)]
 mod tests;
@@ -24,13 +24,13 @@ use crate::time::{Instant, Timestamp};
 use super::proxy::ReaderProxy;
 use super::{Writer, WriterEvent};
 
-/// By which way changes reach a matched reader.
+/// How changes reach a matched reader.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ReaderPath {
     /// RTPS messages to its locators.
     #[default]
     Messages,
-    /// Whoever drains [`Writer::poll_hand_over`] delivers them.
+    /// The driver takes them from [`Writer::poll_hand_over`] and delivers them.
     HandOver,
 }
 
@@ -84,11 +84,11 @@ pub struct Delivered {
 /// Where a reader stands that is handed changes. Of no meaning while it gets messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum HandOverState {
-    /// It gets each new change.
+    /// The reader has all changes so far and gets each new one.
     Live,
-    /// It is behind by everything from here on, and does not know what can be had.
+    /// The reader lacks every change from this one on, and has not been told which changes are available.
     CatchingUp(SequenceNumber),
-    /// The same, and it takes nothing for now.
+    /// As `CatchingUp`, and the reader has no room at present.
     Paused(SequenceNumber),
 }
 
@@ -100,7 +100,7 @@ pub(super) struct HandOverQueue {
     bytes: usize,
     /// Whether there are readers for it at all.
     pub(super) has_readers: bool,
-    /// Whether some of them are behind and not halted.
+    /// Whether some of them are catching up.
     is_catching_up: bool,
     /// Whether there are readers, each of them gets each new change, and none is kept for without telling what it has.
     are_all_live: bool,
@@ -317,7 +317,7 @@ impl Writer {
         }
     }
 
-    /// A reader takes nothing for now: it has no room for the change `from`, or does not know this writer yet.
+    /// A reader takes no changes at present: it has no room for the change `from`, or has not matched this writer yet.
     pub fn pause_reader(&mut self, reader: Guid, from: SequenceNumber) {
         if let Some(reader) = self.readers.iter_mut().find(|r| r.info.guid == reader && r.is_handed_over()) {
             reader.hand_over_state = HandOverState::Paused(from);
@@ -325,7 +325,7 @@ impl Writer {
         }
     }
 
-    /// A reader that was halted takes changes again.
+    /// A paused reader has room again.
     pub fn resume_reader(&mut self, reader: Guid) {
         let (has_history, next) = (self.has_history(), self.next_new());
         let Some(reader) = self.readers.iter_mut().find(|r| r.info.guid == reader && r.is_handed_over()) else {
@@ -337,8 +337,8 @@ impl Writer {
         }
     }
 
-    /// Nobody waits for this reader any more until it acknowledges again: who delivers to it has found that it does not
-    /// answer.
+    /// The driver has found that this reader does not answer: the writer no longer waits for its acknowledgements, until the
+    /// reader acknowledges again.
     pub fn mark_reader_inactive(&mut self, reader: Guid) {
         let Some(reader) = self.readers.iter_mut().find(|r| r.info.guid == reader && r.is_handed_over()) else {
             return;

@@ -70,7 +70,7 @@ pub struct WriterConfig {
     pub batching: Option<Batching>,
     /// Whether samples are only queued when they are written, until [`Writer::publish`] sends them.
     pub asynchronous: bool,
-    /// The largest message to put together, in octets, whatever the way to a reader would take.
+    /// The largest message to put together, in bytes, whatever the way to a reader would take.
     pub max_message_bytes: usize,
     /// The message size to plan with for samples written while no reader is matched.
     pub default_message_bytes: usize,
@@ -81,7 +81,7 @@ pub struct WriterConfig {
 /// When gathered samples leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batching {
-    /// As soon as one more sample would bring the payloads past this many octets.
+    /// As soon as one more sample would bring the payloads past this many bytes.
     pub max_bytes: usize,
     /// At the latest this long after the first one was written. Infinite: only when full or flushed.
     pub max_delay: Span,
@@ -149,7 +149,7 @@ pub enum WriterTimer {
 pub struct WriterCounters {
     /// Samples sent for the first time.
     pub samples_sent: u64,
-    /// Payload octets sent for the first time.
+    /// Payload bytes sent for the first time.
     pub bytes_sent: u64,
     /// Whole samples sent again.
     pub samples_repaired: u64,
@@ -306,7 +306,7 @@ impl Writer {
         self.packer.queued_bytes().saturating_add(self.hand_over.bytes()) >= SEND_QUEUE_BYTES_MAX
     }
 
-    /// Whether acknowledgement was asked for so many samples or octets ago that it ought to be here. It is worth a look
+    /// Whether acknowledgement was asked for so many samples or bytes ago that it ought to be here. It is worth a look
     /// whether it is, before the writer has to wait for it.
     #[must_use]
     pub fn expects_acknowledgement(&self) -> bool {
@@ -635,7 +635,7 @@ impl Writer {
         }
     }
 
-    /// Sends changes that have not been sent yet, as far as the flow allows, until they are so many octets.
+    /// Sends changes that have not been sent yet, as far as the flow allows, until they are so many bytes.
     fn send_held(&mut self, now: Instant, max_octets: usize) {
         let mut last_len = 0;
         let mut octets = 0_usize;

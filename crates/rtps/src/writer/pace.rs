@@ -9,7 +9,7 @@ pub struct TokenBucketConfig {
     pub tokens_per_period: u64,
     /// Tokens that the bucket holds at most, and at the start: what may leave at once after a silence. At least one.
     pub tokens_max: u64,
-    /// Octets of UDP payload that one token lets leave. A datagram takes whole tokens. At least one.
+    /// Bytes of UDP payload that one token lets leave. A datagram takes whole tokens. At least one.
     pub octets_per_token: u64,
     /// How often tokens are added. Longer than zero.
     pub period: Span,
@@ -51,7 +51,7 @@ impl TokenBucketConfig {
     }
 }
 
-/// Bits of an octet times nanoseconds of a second.
+/// Bits of an byte times nanoseconds of a second.
 const BIT_NANOSECONDS: u128 = 8_000_000_000;
 
 /// A bucket that tokens are added to as time passes, and that each datagram takes some of.
@@ -83,7 +83,7 @@ impl TokenBucket {
         self.config
     }
 
-    /// A message of so many octets wants to leave to so many destinations: takes the tokens for all of them.
+    /// A message of so many bytes wants to leave to so many destinations: takes the tokens for all of them.
     ///
     /// # Errors
     /// When there will be enough, if nobody else takes any: nothing has been taken.
@@ -132,7 +132,7 @@ mod tests {
         TokenBucket::new(config).unwrap()
     }
 
-    /// Lets datagrams of these octets leave one after the other, and tells when the last one did.
+    /// Lets datagrams of these bytes leave one after the other, and tells when the last one did.
     fn drain(bucket: &mut TokenBucket, mut now: Instant, datagrams: impl IntoIterator<Item = usize>) -> Instant {
         for octets in datagrams {
             while let Err(at) = bucket.take(now, octets, 1) {
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn a_full_bucket_lets_a_burst_leave_then_keeps_to_the_period() {
         let mut bucket = bucket(2, 4, 100, Span::from_millis(1));
-        // 100 octets take a token, 101 two.
+        // 100 bytes take a token, 101 two.
         assert_eq!(bucket.take(START, 100, 1), Ok(()));
         assert_eq!(bucket.take(START, 101, 1), Ok(()));
         let next = START + Span::from_millis(1);

@@ -110,7 +110,7 @@ impl Packer {
         self.standing_qos.extend_from_slice(parameters);
     }
 
-    /// The octets it adds to a sample, with its sentinel.
+    /// The bytes it adds to a sample, with its sentinel.
     pub(super) const fn standing_qos_len(&self) -> usize {
         match self.standing_qos.len() {
             0 => 0,
@@ -146,12 +146,12 @@ impl Packer {
         !self.batch.is_open() && !self.batch.is_empty()
     }
 
-    /// Octets of the message being written.
+    /// Bytes of the message being written.
     pub(super) fn open_len(&self) -> usize {
         self.batch.open_len()
     }
 
-    /// Octets the sample adds to a message that carries no time stamp yet, without the inline QoS that readers ask for.
+    /// Bytes the sample adds to a message that carries no time stamp yet, without the inline QoS that readers ask for.
     pub(super) const fn sample_len(kind: ChangeKind, payload_len: usize) -> usize {
         let qos = if kind.is_alive() { 0 } else { INSTANCE_STATE_LEN };
         InfoTimestamp::LEN + DataHead::LEN + qos + payload_len.next_multiple_of(4)

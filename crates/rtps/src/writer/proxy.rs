@@ -25,7 +25,7 @@ pub struct MatchedReader {
     pub to: Arc<[Locator]>,
     /// The multicast group it listens to as well. New samples go there instead when that saves a datagram.
     pub group: Option<Locator>,
-    /// The largest message the way there takes, in octets.
+    /// The largest message the way there takes, in bytes.
     pub max_message_bytes: usize,
     /// Whether it asked for inline QoS.
     pub expects_inline_qos: bool,

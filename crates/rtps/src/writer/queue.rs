@@ -31,7 +31,7 @@ impl Backlog {
 
 impl Writer {
     /// Of an asynchronous writer: puts together what readers have asked for, and queued samples until they have so many
-    /// octets, one sample at least. [`Self::poll_transmit`] hands it over. To be called once what that handed over
+    /// bytes, one sample at least. [`Self::poll_transmit`] hands it over. To be called once what that handed over
     /// before has been [given back](Self::reclaim).
     pub fn publish(&mut self, now: Instant, max_octets: usize) {
         if !self.config.asynchronous {
@@ -298,7 +298,7 @@ mod tests {
         for _ in 0..7 {
             pair.write(1, &[7; 95]);
         }
-        // A hundred octets each: three to a batch, and one that waits for others.
+        // A hundred bytes each: three to a batch, and one that waits for others.
         pair.writer.publish(pair.now, 1 << 16);
         assert!(!pair.writer.is_published());
         pair.writer.flush(pair.now);

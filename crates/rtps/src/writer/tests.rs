@@ -776,7 +776,7 @@ fn inline_qos_follows_the_policies_and_stays_out_when_nobody_asks() {
 
 #[test]
 fn what_follows_a_payload_of_any_length_is_aligned() {
-    // Up to 4096 octets are copied into the message, more are referred to.
+    // Up to 4096 bytes are copied into the message, more are referred to.
     for len in (90..100).chain(4080..4110).chain(6000..6008) {
         let mut pair = Pair::new(keep_all(50), vec![reader(0)]);
         pair.match_all(9000);

@@ -13,9 +13,9 @@ use crate::wire::{Endianness, ValueError, ValueReader, ValueWriter};
 /// 0               8               16              24              32
 /// +---------------+---------------+---------------+---------------+
 /// |                          guid prefix                          |
-/// |                           12 octets                           |
+/// |                           12 bytes                           |
 /// |                             kind                              |
-/// |                    data: length and octets                    |
+/// |                    data: length and bytes                    |
 /// +---------------+---------------+---------------+---------------+
 /// ```
 #[derive(Clone, PartialEq, Eq, Debug)]

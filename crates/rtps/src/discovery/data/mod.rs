@@ -28,22 +28,22 @@ pub use subscription::{ContentFilter, SubscriptionData};
 
 /// Most locators taken over of one kind from one announcement: a host has fewer useful addresses.
 pub const LOCATORS_MAX: usize = 16;
-/// Longest name of a topic, type, entity or domain tag, in octets (RTPS 2.5 §9.3.2: `string<256>`).
+/// Longest name of a topic, type, entity or domain tag, in bytes (RTPS 2.5 §9.3.2: `string<256>`).
 pub const NAME_OCTETS_MAX: usize = 256;
-/// Longest TypeInformation taken over, in octets: two identifiers and some hundred dependencies.
+/// Longest TypeInformation taken over, in bytes: two identifiers and some hundred dependencies.
 pub const TYPE_INFORMATION_OCTETS_MAX: usize = 16 * 1024;
-/// Longest content filter expression or parameter taken over, in octets.
+/// Longest content filter expression or parameter taken over, in bytes.
 pub const FILTER_OCTETS_MAX: usize = 4096;
 /// Most parameters of a content filter (DDS 1.4 §B.2.1: `%0` to `%99`).
 pub const FILTER_PARAMETERS_MAX: usize = 100;
-/// Longest data of a participant message taken over, in octets.
+/// Longest data of a participant message taken over, in bytes.
 pub const MESSAGE_OCTETS_MAX: usize = 256;
 
 /// Why a sample of a built-in topic must be ignored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum DiscoveryDataError {
-    /// Fewer octets than an encapsulation header.
+    /// Fewer bytes than an encapsulation header.
     TooShort,
     /// Not a parameter list, or not plain CDR, as it should be.
     Encapsulation([u8; 2]),

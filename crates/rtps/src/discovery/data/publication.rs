@@ -41,7 +41,7 @@ pub struct PublicationData {
     pub multicast: Vec<Locator>,
     /// Its type and what that depends on, encoded as XCDR2 (XTypes 1.3 §7.6.3.2).
     pub type_information: Option<Vec<u8>>,
-    /// The most octets a sample of it has.
+    /// The most bytes a sample of it has.
     pub type_max_size_serialized: Option<u32>,
 }
 

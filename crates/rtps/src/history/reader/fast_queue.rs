@@ -1,9 +1,9 @@
-//! Samples that have come and that nothing was asked of yet: a queue beside the cache, for the usual case.
+//! The fast queue: new samples in front of the cache, for the common case.
 //!
-//! Where no QoS asks more of a sample than to be kept in the order of its coming, and the instance lives and knows the writer, a
-//! sample needs neither a place in the cache nor in its instance: it is handed out from the queue. As soon as anything happens for
-//! which places matter (another kind of change, another selection, a sample that has to go), all of the queue takes its place in the
-//! cache, behind what is there. What is asked of the cache without changing it counts both.
+//! A sample needs no entry in the cache while no policy asks for more than keeping samples in order of arrival, the instance is alive
+//! and its writer is registered: [`ReaderHistory::select`] returns it from the queue. Any operation that needs entries (another
+//! kind of change, another selection, the removal of a sample) first flushes the queue into the cache, behind the samples that are
+//! there. Operations that change nothing count the samples of both.
 
 use alloc::vec::Vec;
 
@@ -15,7 +15,7 @@ use crate::payload::{BufferPool, Payload};
 use crate::seq::SequenceNumber;
 use crate::time::{Instant, Timestamp};
 
-/// A value of the instance of the last sample, that lives for ever and was let through by every filter.
+/// A value of the instance of the last sample, without a lifespan, that every filter has accepted.
 #[derive(Debug)]
 pub struct FastSample {
     /// Who wrote it.
@@ -156,7 +156,7 @@ impl ReaderHistory {
         })
     }
 
-    /// Gives the samples of the queue their places.
+    /// Moves the samples of the queue into the cache.
     #[inline]
     pub(super) fn flush_fast_queue(&mut self) {
         if !self.fast_queue.is_empty() {
@@ -186,7 +186,7 @@ impl ReaderHistory {
         }
     }
 
-    /// Has all samples take the long way, to compare.
+    /// Inserts all samples into the cache directly, for tests that compare the two.
     #[cfg(test)]
     pub(crate) const fn disable_fast_queue(&mut self) {
         self.is_plain = false;

@@ -70,7 +70,7 @@ impl Selector {
 pub struct Selected {
     /// About the sample.
     pub info: SampleInfo,
-    /// Its octets. Without `valid_data`: the serialized key, if that came.
+    /// Its bytes. Without `valid_data`: the serialized key, if that came.
     pub payload: Payload,
 }
 

@@ -33,7 +33,7 @@ struct Held {
 pub struct Released {
     /// Samples.
     pub samples: u64,
-    /// Their payload octets.
+    /// Their payload bytes.
     pub bytes: u64,
     /// Others are due and found no room: to be called again when there is some.
     pub is_blocked: bool,

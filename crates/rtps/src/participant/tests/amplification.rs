@@ -196,7 +196,7 @@ fn trust_can_be_had_by_setting() {
 fn what_is_dropped_is_counted_by_participant() {
     let mut domain = Domain::of(&[1, 2]);
     domain.run(Span::from_secs(1));
-    // One octet short in the last submessage, from one that is known and from one that is not.
+    // One byte short in the last submessage, from one that is known and from one that is not.
     for host in [2, 9] {
         let mut heard = announcement(config(host), None);
         let at = heard.len();

@@ -52,6 +52,7 @@ mod doorbell;
 #[cfg(not(all(loom, test)))]
 mod error;
 mod futex;
+mod layout;
 #[cfg(not(all(loom, test)))]
 mod link;
 #[cfg(not(all(loom, test)))]

@@ -14,7 +14,7 @@
 //! A reader that has loaded the layout before the ring grew still finds each of these entries, until the writer needs the place
 //! for another one. So a reader loads the layout again behind an entry, and the entry again if the layout has changed.
 
-use super::ring::Corrupt;
+use super::corrupt::Corrupt;
 
 /// The words of an entry: a cache line.
 pub(super) const ENTRY_WORDS: usize = 8;

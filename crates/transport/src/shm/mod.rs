@@ -48,6 +48,7 @@
 #[cfg(not(all(loom, test)))]
 mod colocation;
 mod commands;
+mod corrupt;
 mod doorbell;
 #[cfg(not(all(loom, test)))]
 mod error;

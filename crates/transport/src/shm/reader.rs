@@ -1,14 +1,13 @@
 //! The side that takes: the channels of all writers that one thread waits for.
 
-use super::TakeError;
+use super::corrupt::Corrupt;
+use super::error::TakeError;
 use super::futex::{self, MAX_WORDS};
 use super::link::{Address, Link, Peer, Received, Trust};
 use super::memory::{Memory, View, whole_pages};
 use super::message::{Message, ReaderKey, Refusal, WriterKey};
 use super::page::{OwnedPage, PeerPage, Words};
-use super::ring::{
-    self, Corrupt, Descriptor, HOLD_PROBE, Metadata, Overflow, RING_PROBE, Receiver, Shape, Shared, Taken,
-};
+use super::ring::{self, Descriptor, HOLD_PROBE, Metadata, Overflow, RING_PROBE, Receiver, Shape, Shared, Taken};
 use super::sample::{ChannelCore, Sample, Segment};
 use super::sync::Ordering;
 use super::wake::{DOORBELLS, Interrupt, SLEEPER_WORDS, Sleeper};

@@ -16,11 +16,11 @@
 //!
 //! Numbers count from zero and do not wrap: at 10^8 entries a second they last 5,800 years.
 
+use super::corrupt::Corrupt;
 use super::layout::{ENTRY_WORDS, GROWTHS_MAX, Layout};
 use super::page::{OwnedPage, PeerPage};
 use super::sync::{AtomicU64, Ordering, fence};
 use std::collections::VecDeque;
-use std::fmt;
 
 /// What a writer does when a reader does not keep up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,16 +69,6 @@ impl Descriptor {
     fn from_words([place, len, a, b, c, d, e]: [u64; ENTRY_WORDS - 1]) -> Self {
         let metadata = Metadata([a, b, c, d, e]);
         Self { segment: place as u32, offset: (place >> 32) as u32, len, metadata }
-    }
-}
-
-/// The other side has written what no working peer writes; nothing it says is used any more.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Corrupt(pub(super) &'static str);
-
-impl fmt::Display for Corrupt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
     }
 }
 

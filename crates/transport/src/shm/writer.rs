@@ -1,19 +1,20 @@
 //! The side that publishes: a pool of slots, and one channel for each reader process.
 
+use super::corrupt::Corrupt;
 use super::doorbell::Doorbell;
+use super::error::{LoanError, PublishError};
 use super::link::{Link, Peer, Received};
 use super::listener::{Identity, Request};
 use super::memory::{Memory, View, whole_pages};
 use super::message::{Message, Refusal};
 use super::page::{OwnedPage, PeerPage, Words};
 use super::pool::{NoSlot, Pool, SlotId, Trimmed};
-use super::ring::{Corrupt, Descriptor, HOLD_PROBE, Metadata, Overflow, RING_PROBE, Sender, Shape, Withdrawn};
+use super::ring::{Descriptor, HOLD_PROBE, Metadata, Overflow, RING_PROBE, Sender, Shape, Withdrawn};
 use super::slot::{SharedSlot, Slot};
 use super::slot_cache::SlotCacheProducer;
 use super::slot_lender::SlotLender;
 use super::sync::{Ordering, fence};
 use super::wake::{self, SLEEPER_WORDS};
-use super::{LoanError, PublishError};
 use crate::clock::MonotonicNs;
 use crate::{event, random, sys};
 use std::collections::VecDeque;

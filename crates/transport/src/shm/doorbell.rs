@@ -1,4 +1,4 @@
-//! The bells of this process: one word for each reader process that any of its writers writes to.
+//! The doorbells of this process: one word for each reader process that any of its writers writes to.
 
 use super::page::OwnedPage;
 use super::sync::Mutex;
@@ -7,50 +7,75 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, PoisonError};
 
-/// A page of bells; `K` tells reader processes apart.
+/// A page of doorbells. `K` tells reader processes apart; `S` is where each says whether it sleeps.
 #[derive(Debug)]
-pub(super) struct DoorbellPage<K> {
+pub(super) struct DoorbellPage<K, S> {
     words: OwnedPage,
-    /// Who has which bell, and how many channels lead there.
-    owners: Mutex<HashMap<K, (u32, usize)>>,
+    owners: Mutex<HashMap<K, Owner<S>>>,
 }
 
-impl<K> DoorbellPage<K> {
+/// The reader process that a doorbell wakes.
+#[derive(Debug)]
+struct Owner<S> {
+    index: u32,
+    /// How many channels lead there.
+    channels: usize,
+    /// Mapped once for all of them.
+    sleeper: Arc<S>,
+}
+
+impl<K, S> DoorbellPage<K, S> {
     pub(super) fn new(words: OwnedPage) -> Arc<Self> {
         Arc::new(Self { words, owners: Mutex::new(HashMap::new()) })
     }
 }
 
-/// The bell of one reader process, for one channel.
+/// The doorbell of one reader process, for one channel.
 #[derive(Debug)]
-pub(super) struct Doorbell<K: Eq + Hash> {
-    page: Arc<DoorbellPage<K>>,
+pub(super) struct Doorbell<K: Eq + Hash, S> {
+    page: Arc<DoorbellPage<K, S>>,
     identity: K,
     index: u32,
+    sleeper: Arc<S>,
 }
 
-impl<K: Copy + Eq + Hash> Doorbell<K> {
-    /// The bell for that reader process; `None` if there are too many.
-    pub(super) fn new(page: &Arc<DoorbellPage<K>>, identity: K) -> Option<Self> {
+impl<K: Copy + Eq + Hash, S> Doorbell<K, S> {
+    /// The doorbell for that reader process; `None` if there are too many reader processes. `sleeper` is called for the first
+    /// channel to it.
+    ///
+    /// # Errors
+    /// That of `sleeper`.
+    pub(super) fn new<E>(
+        page: &Arc<DoorbellPage<K, S>>,
+        identity: K,
+        sleeper: impl FnOnce() -> Result<S, E>,
+    ) -> Result<Option<Self>, E> {
         let mut owners = page.owners.lock().unwrap_or_else(PoisonError::into_inner);
-        let index = match owners.get_mut(&identity) {
-            Some((index, channels)) => {
-                *channels += 1;
-                *index
+        let (index, sleeper) = match owners.get_mut(&identity) {
+            Some(owner) => {
+                owner.channels += 1;
+                (owner.index, Arc::clone(&owner.sleeper))
             }
             None => {
-                let is_free = |index: &u32| !owners.values().any(|(taken, _)| taken == index);
-                let index = (0..DOORBELLS).find(is_free)?;
-                owners.insert(identity, (index, 1));
-                index
+                let is_free = |index: &u32| !owners.values().any(|owner| owner.index == *index);
+                let Some(index) = (0..DOORBELLS).find(is_free) else { return Ok(None) };
+                let sleeper = Arc::new(sleeper()?);
+                owners.insert(identity, Owner { index, channels: 1, sleeper: Arc::clone(&sleeper) });
+                (index, sleeper)
             }
         };
         drop(owners);
-        Some(Self { page: Arc::clone(page), identity, index })
+        Ok(Some(Self { page: Arc::clone(page), identity, index, sleeper }))
     }
 
     pub(super) fn index(&self) -> u32 {
         self.index
+    }
+
+    /// Where the reader process says whether it sleeps.
+    #[inline]
+    pub(super) fn sleeper(&self) -> &S {
+        &self.sleeper
     }
 
     pub(super) fn ring(&self) {
@@ -58,12 +83,12 @@ impl<K: Copy + Eq + Hash> Doorbell<K> {
     }
 }
 
-impl<K: Eq + Hash> Drop for Doorbell<K> {
+impl<K: Eq + Hash, S> Drop for Doorbell<K, S> {
     fn drop(&mut self) {
         let mut owners = self.page.owners.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((_, channels)) = owners.get_mut(&self.identity) {
-            *channels -= 1;
-            if *channels == 0 {
+        if let Some(owner) = owners.get_mut(&self.identity) {
+            owner.channels -= 1;
+            if owner.channels == 0 {
                 owners.remove(&self.identity);
             }
         }

@@ -4,7 +4,7 @@ use super::doorbell::DoorbellPage;
 use super::link::{Address, Link, ListenSocket, Peer, Received, Trust};
 use super::memory::Memory;
 use super::message::{Message, ReaderKey, Refusal, WriterKey};
-use super::page::{OwnedPage, Words};
+use super::page::{OwnedPage, PeerPage, Words};
 use super::wake::DOORBELLS;
 use crate::event::{Poller, Token};
 use std::collections::VecDeque;
@@ -24,7 +24,7 @@ pub(super) type Identity = (Peer, u64, u64);
 #[derive(Debug)]
 pub struct Listener {
     socket: ListenSocket,
-    doorbells: Arc<DoorbellPage<Identity>>,
+    doorbells: Arc<DoorbellPage<Identity, PeerPage>>,
     doorbell_page: Memory,
     silent: VecDeque<Link>,
     /// Readable when a connection or a first message has come.
@@ -42,7 +42,7 @@ pub struct Request {
     pub(super) probe: u64,
     pub(super) sleeper: OwnedFd,
     pub(super) hold_page: OwnedFd,
-    pub(super) doorbells: Arc<DoorbellPage<Identity>>,
+    pub(super) doorbells: Arc<DoorbellPage<Identity, PeerPage>>,
     /// The page of the doorbells, as the reader gets it.
     pub(super) doorbell_page: Memory,
 }

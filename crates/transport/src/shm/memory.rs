@@ -6,8 +6,8 @@
 
 use super::prefetch;
 use crate::sys;
-use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
-use rustix::mm::{MapFlags, ProtFlags};
+use rustix::fs::{MemfdFlags, SealFlags};
+use rustix::mm::{Advice, MapFlags, ProtFlags};
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -20,11 +20,12 @@ const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlag
 /// How `st_blocks` counts, whatever the size of a block is.
 const STAT_BLOCK_BYTES: u64 = 512;
 
-/// Pages of this process, given back when the last owner is gone.
+/// Pages of this process, unmapped when the last owner is gone.
 #[derive(Debug)]
-struct Mapping {
+pub(super) struct Mapping {
     start: NonNull<u8>,
     len: usize,
+    is_writable: bool,
 }
 
 // SAFETY: the pages are as good from one thread as from another; who may write them is up to the types below.
@@ -33,14 +34,39 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    fn new(fd: BorrowedFd<'_>, len: usize, protection: ProtFlags) -> io::Result<Self> {
-        // Populated, so that no sample pays for the page faults of the first look.
-        let flags = MapFlags::SHARED | MapFlags::POPULATE;
+    /// Maps `len` bytes, of which the first `populated` are there from the beginning.
+    fn new(fd: BorrowedFd<'_>, len: usize, protection: ProtFlags, populated: usize) -> io::Result<Self> {
         // SAFETY: a new mapping at an address of the kernel's choice touches no memory in use.
-        let start = unsafe { rustix::mm::mmap(ptr::null_mut(), len, protection, flags, fd, 0) }
-            .map_err(|error| sys::in_operation(format_args!("mmap of {len} octets"), &error.into()))?;
+        let start = unsafe { rustix::mm::mmap(ptr::null_mut(), len, protection, MapFlags::SHARED, fd, 0) }
+            .map_err(|error| sys::in_operation(format_args!("mmap of {len} bytes"), &error.into()))?;
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { start, len })
+        let mapping = Self { start, len, is_writable: protection.contains(ProtFlags::WRITE) };
+        // So that no sample pays for the page fault of the first access.
+        mapping.populate(0..populated)?;
+        Ok(mapping)
+    }
+
+    /// Has the pages of these bytes allocated and mapped. Until then an access may fail with SIGBUS if the system has no memory;
+    /// here that is an error.
+    ///
+    /// # Errors
+    /// The system is short of memory, or the kernel is older than Linux 5.14.
+    pub(super) fn populate(&self, range: Range<usize>) -> io::Result<()> {
+        let start = range.start - range.start % rustix::param::page_size();
+        let end = whole_pages(range.end).filter(|&end| end <= self.len).ok_or(io::ErrorKind::InvalidInput)?;
+        let advice = if self.is_writable { Advice::LinuxPopulateWrite } else { Advice::LinuxPopulateRead };
+        // SAFETY: whole pages within the mapping; populating changes no contents.
+        unsafe { rustix::mm::madvise(self.start.add(start).as_ptr().cast(), end - start, advice) }
+            .map_err(|error| sys::in_operation(format_args!("populating {} bytes", end - start), &error.into()))
+    }
+
+    /// The first byte: aligned to a page.
+    pub(super) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.len
     }
 }
 
@@ -52,47 +78,56 @@ impl Drop for Mapping {
     }
 }
 
-/// Memory of this process that others may look at.
+/// Memory of this process that others may map, and its descriptor.
 #[derive(Clone, Debug)]
-pub(super) struct Memory(Arc<Owned>);
-
-#[derive(Debug)]
-struct Owned {
-    mapping: Mapping,
-    fd: OwnedFd,
+pub(super) struct Memory {
+    mapping: Arc<Mapping>,
+    fd: Arc<OwnedFd>,
 }
 
 impl Memory {
-    /// At least `len` octets of zeros, in whole pages, all of them there from the beginning.
+    /// At least `len` bytes of zeros, in whole pages, all of them there from the beginning.
     ///
     /// # Errors
-    /// The system is short of memory, or the process of descriptors; or the kernel is older than Linux 5.1.
+    /// The system is short of memory, or the process of descriptors; or the kernel is older than Linux 5.14.
     pub(super) fn new(name: &str, len: usize) -> io::Result<Self> {
+        Self::with_populated(name, len, len)
+    }
+
+    /// The same, of which only the first `populated` bytes are there from the beginning: the others after
+    /// [`Mapping::populate`].
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub(super) fn with_populated(name: &str, len: usize, populated: usize) -> io::Result<Self> {
         let len = whole_pages(len).ok_or(io::ErrorKind::InvalidInput)?;
+        let populated = whole_pages(populated).ok_or(io::ErrorKind::InvalidInput)?;
         let fd = memfd(name)?;
         rustix::fs::ftruncate(&fd, len as u64)?;
-        // A page that is missing later would be a SIGBUS; now it is an error.
-        rustix::fs::fallocate(&fd, FallocateFlags::empty(), 0, len as u64)
-            .map_err(|error| sys::in_operation(format_args!("fallocate of {len} octets"), &error.into()))?;
-        let mapping = Mapping::new(fd.as_fd(), len, ProtFlags::READ | ProtFlags::WRITE)?;
+        let mapping = Mapping::new(fd.as_fd(), len, ProtFlags::READ | ProtFlags::WRITE, populated)?;
         rustix::fs::fcntl_add_seals(&fd, SEALS)
             .map_err(|error| sys::in_operation("sealing a memfd (Linux 5.1 or newer)", &error.into()))?;
-        Ok(Self(Arc::new(Owned { mapping, fd })))
+        Ok(Self { mapping: Arc::new(mapping), fd: Arc::new(fd) })
     }
 
     pub(super) fn len(&self) -> usize {
-        self.0.mapping.len
+        self.mapping.len
     }
 
-    /// Where it begins: aligned to a page, readable and writable for [`Self::len`] octets while this or a clone lives.
+    /// Where it begins: aligned to a page, readable and writable for [`Self::len`] bytes while this or a clone lives.
     pub(super) fn start(&self) -> NonNull<u8> {
-        self.0.mapping.start
+        self.mapping.start
+    }
+
+    /// The pages without the descriptor.
+    pub(super) fn mapping(&self) -> &Arc<Mapping> {
+        &self.mapping
     }
 }
 
 impl AsFd for Memory {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.fd.as_fd()
+        self.fd.as_fd()
     }
 }
 
@@ -103,11 +138,20 @@ pub(super) struct View {
 }
 
 impl View {
-    /// Maps what another process has sent.
+    /// Maps memory that another process has sent.
     ///
     /// # Errors
-    /// It is not memory of exactly `len` octets, sealed and wholly there; or it cannot be mapped.
+    /// It is not memory of exactly `len` bytes, sealed and wholly there; or it cannot be mapped.
     pub(super) fn new(fd: &OwnedFd, len: usize) -> io::Result<Self> {
+        Self::with_populated(fd, len, len)
+    }
+
+    /// Maps memory that another process has sent, of which at least the first `populated` bytes are there; others are not to be
+    /// accessed before [`Mapping::populate`].
+    ///
+    /// # Errors
+    /// It is not memory of exactly `len` bytes, sealed and there as far as that; or it cannot be mapped.
+    pub(super) fn with_populated(fd: &OwnedFd, len: usize, populated: usize) -> io::Result<Self> {
         let refuse = |what: &str| Err(io::Error::new(io::ErrorKind::InvalidData, format!("shared memory {what}")));
         match rustix::fs::fcntl_get_seals(fd) {
             Ok(seals) if seals.contains(SEALS) => {}
@@ -118,10 +162,14 @@ impl View {
         if len == 0 || u64::try_from(stat.st_size) != Ok(len as u64) {
             return refuse("of another size than announced");
         }
-        if u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(STAT_BLOCK_BYTES) < len as u64 {
+        if u64::try_from(stat.st_blocks).unwrap_or(0).saturating_mul(STAT_BLOCK_BYTES) < populated as u64 {
             return refuse("with holes");
         }
-        Ok(Self { mapping: Arc::new(Mapping::new(fd.as_fd(), len, ProtFlags::READ)?) })
+        Ok(Self { mapping: Arc::new(Mapping::new(fd.as_fd(), len, ProtFlags::READ, populated)?) })
+    }
+
+    pub(super) fn mapping(&self) -> &Arc<Mapping> {
+        &self.mapping
     }
 
     pub(super) fn len(&self) -> usize {
@@ -170,7 +218,7 @@ fn memfd(name: &str) -> io::Result<OwnedFd> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use rustix::fs::memfd_create;
+    use rustix::fs::{FallocateFlags, memfd_create};
 
     fn duplicate(memory: &Memory) -> OwnedFd {
         memory.as_fd().try_clone_to_owned().unwrap()
@@ -191,7 +239,7 @@ mod tests {
         // SAFETY: within the view.
         assert_eq!(unsafe { view.start().add(4999).read() }, 7);
 
-        assert!(Mapping::new(fd.as_fd(), 8192, ProtFlags::READ | ProtFlags::WRITE).is_err());
+        assert!(Mapping::new(fd.as_fd(), 8192, ProtFlags::READ | ProtFlags::WRITE, 0).is_err());
         assert!(rustix::io::pwrite(&fd, b"x", 0).is_err());
         assert!(rustix::fs::ftruncate(&fd, 0).is_err());
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
@@ -200,7 +248,7 @@ mod tests {
         use std::os::fd::AsRawFd as _;
         let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
         let again = std::fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
-        assert!(Mapping::new(again.as_fd(), 8192, ProtFlags::READ | ProtFlags::WRITE).is_err());
+        assert!(Mapping::new(again.as_fd(), 8192, ProtFlags::READ | ProtFlags::WRITE, 0).is_err());
         // SAFETY: the range is that of the mapping; making it writable is what must fail.
         let result = unsafe {
             rustix::mm::mprotect(

@@ -4,7 +4,7 @@
 use super::ring::{Overflow, Shape};
 
 /// Tells the protocol of this module, in this version, from anything else.
-const MAGIC: u64 = u64::from_be_bytes(*b"Peregr02");
+const MAGIC: u64 = u64::from_be_bytes(*b"Peregr03");
 
 /// The length of every message, in octets.
 pub const MESSAGE_BYTES: usize = 64;

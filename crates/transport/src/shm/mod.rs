@@ -48,10 +48,12 @@
 #[cfg(not(all(loom, test)))]
 mod colocation;
 mod commands;
+mod corrupt;
 mod doorbell;
 #[cfg(not(all(loom, test)))]
 mod error;
 mod futex;
+mod layout;
 #[cfg(not(all(loom, test)))]
 mod link;
 #[cfg(not(all(loom, test)))]

@@ -43,11 +43,16 @@ fn channel(entries: u32, holds: u32, overflow: Overflow) -> (Sender<usize>, Arc<
     let (ring, hold) = (Words::new(shape.ring_words()), Words::new(shape.hold_words()));
     let sender = Sender::new(OwnedPage::new(ring.clone()), PeerPage::new(hold.clone()), shape).unwrap();
     let shared = Shared::new(PeerPage::new(ring), OwnedPage::new(hold), shape).unwrap();
-    (sender, Arc::new(shared), Receiver::new())
+    (sender, Arc::new(shared), Receiver::new(shape))
 }
 
 fn descriptor(slot: usize, value: u64) -> Descriptor {
     Descriptor { offset: slot as u32, metadata: Metadata([value, 0, 0, 0, 0]), ..Default::default() }
+}
+
+fn send(sender: &mut Sender<usize>, slot: usize, value: u64) {
+    assert!(sender.has_room().unwrap());
+    sender.send(&descriptor(slot, value), slot);
 }
 
 fn bounded(preemptions: usize) -> loom::model::Builder {
@@ -105,7 +110,7 @@ fn what_is_sent_is_taken_once_and_in_order_and_no_slot_is_rewritten_in_use() {
 /// The same without holding anything: what was looked at in place is free as soon as `tail` has moved.
 #[test]
 fn what_is_looked_at_in_place_is_not_rewritten_meanwhile() {
-    bounded(3).check(|| {
+    bounded(2).check(|| {
         let (sender, shared, mut receiver) = channel(2, 1, Overflow::Block);
         let slots = Slots::new(1);
         let writer = start_writer(sender, &slots);
@@ -121,6 +126,34 @@ fn what_is_looked_at_in_place_is_not_rewritten_meanwhile() {
         }
         writer.join().unwrap();
     });
+}
+
+/// A ring that begins with two entries and grows: the reader finds what is copied to another place, although it may have
+/// loaded where entries lie before.
+#[test]
+fn entries_under_way_while_the_ring_grows_are_taken_once_and_in_order() {
+    for takes_in_place in [false, true] {
+        bounded(2).check(move || {
+            let (mut sender, shared, mut receiver) = channel(4, 4, Overflow::Block);
+            let writer = thread::spawn(move || (1..=4).for_each(|value| send(&mut sender, value as usize, value)));
+            let mut before = 0;
+            while before < 4 {
+                let taken = if takes_in_place {
+                    receiver.peek(&shared).inspect(|_| receiver.pass(&shared))
+                } else {
+                    let taken = receiver.take(&shared).unwrap();
+                    taken.inspect(|taken| _ = shared.release(taken.cell)).map(|taken| taken.descriptor)
+                };
+                let Some(taken) = taken else {
+                    thread::yield_now();
+                    continue;
+                };
+                before += 1;
+                assert_eq!((u64::from(taken.offset), taken.metadata.0[0]), (before, before), "a torn entry");
+            }
+            writer.join().unwrap();
+        });
+    }
 }
 
 #[test]
@@ -160,7 +193,7 @@ fn samples_may_be_let_go_on_another_thread() {
         let (mut sender, shared, mut receiver) = channel(2, 2, Overflow::Block);
         let slots = Slots::new(1);
         slots.write(0, 1);
-        sender.send(&descriptor(0, 1), 0);
+        send(&mut sender, 0, 1);
         let taken = receiver.take(&shared).unwrap().unwrap();
         let other = thread::spawn({
             let (shared, slots) = (Arc::clone(&shared), Arc::clone(&slots));
@@ -208,8 +241,8 @@ fn slots_let_go_on_other_threads_come_back_once() {
 fn a_reader_holds_no_more_than_agreed() {
     bounded(2).check(|| {
         let (mut sender, shared, mut receiver) = channel(2, 1, Overflow::Block);
-        sender.send(&descriptor(0, 1), 0);
-        sender.send(&descriptor(1, 2), 1);
+        send(&mut sender, 0, 1);
+        send(&mut sender, 1, 2);
         let taken = receiver.take(&shared).unwrap().unwrap();
         assert_eq!(receiver.take(&shared), Err(TakeError::TooManyHeld));
         let other = thread::spawn({

@@ -1,6 +1,8 @@
 //! Words that two processes look at and one of them writes.
 
 use super::sync::{AtomicU64, Ordering, fence};
+use std::io;
+use std::ops::Range;
 
 #[cfg(not(all(loom, test)))]
 pub(super) use mapped::Words;
@@ -22,6 +24,14 @@ impl OwnedPage {
 
     pub(super) fn store(&self, index: usize, value: u64, order: Ordering) {
         self.0.at(index).store(value, order);
+    }
+
+    /// Has the memory of these words allocated; an access before that may fail with SIGBUS.
+    ///
+    /// # Errors
+    /// The system is short of memory.
+    pub(super) fn populate(&self, words: Range<usize>) -> io::Result<()> {
+        self.0.populate(words)
     }
 
     /// Words that lie side by side.
@@ -49,6 +59,14 @@ impl PeerPage {
     /// How many words there are.
     pub(super) fn len(&self) -> usize {
         self.0.len()
+    }
+
+    /// Has the memory of these words allocated and mapped; an access before that may fail with SIGBUS.
+    ///
+    /// # Errors
+    /// The system is short of memory.
+    pub(super) fn populate(&self, words: Range<usize>) -> io::Result<()> {
+        self.0.populate(words)
     }
 
     pub(super) fn load_relaxed(&self, index: usize) -> u64 {
@@ -91,27 +109,24 @@ impl PeerPage {
 #[cfg(not(all(loom, test)))]
 mod mapped {
     use super::AtomicU64;
-    use crate::shm::memory::{Memory, View};
+    use crate::shm::memory::{Mapping, Memory, View};
     use rustix::thread::futex;
     use std::ffi::c_void;
+    use std::io;
+    use std::ops::Range;
     use std::ptr::NonNull;
+    use std::sync::Arc;
     use std::sync::atomic::AtomicU32;
-
-    #[derive(Clone, Debug)]
-    enum Holder {
-        Memory { _memory: Memory },
-        View { _view: View },
-    }
 
     /// The words of a mapping.
     #[derive(Debug)]
     pub(in crate::shm) struct Words {
         start: NonNull<AtomicU64>,
         len: usize,
-        _holder: Holder,
+        mapping: Arc<Mapping>,
     }
 
-    // SAFETY: atomics in memory that the holder keeps mapped.
+    // SAFETY: atomics in memory that stays mapped as long as `mapping`.
     unsafe impl Send for Words {}
     // SAFETY: as above.
     unsafe impl Sync for Words {}
@@ -119,14 +134,21 @@ mod mapped {
     impl Words {
         /// To be wrapped in [`super::OwnedPage`], or in [`super::PeerPage`] in tests.
         pub(in crate::shm) fn of(memory: &Memory) -> Self {
-            let (start, len) = (memory.start().cast(), memory.len() / size_of::<AtomicU64>());
-            Self { start, len, _holder: Holder::Memory { _memory: memory.clone() } }
+            Self::new(memory.mapping())
         }
 
         /// To be wrapped in [`super::PeerPage`] only: a store would be a fault.
         pub(in crate::shm) fn seen(view: &View) -> Self {
-            let (start, len) = (view.start().cast(), view.len() / size_of::<AtomicU64>());
-            Self { start, len, _holder: Holder::View { _view: view.clone() } }
+            Self::new(view.mapping())
+        }
+
+        fn new(mapping: &Arc<Mapping>) -> Self {
+            let (start, len) = (mapping.start().cast(), mapping.len() / size_of::<AtomicU64>());
+            Self { start, len, mapping: Arc::clone(mapping) }
+        }
+
+        pub(super) fn populate(&self, words: Range<usize>) -> io::Result<()> {
+            self.mapping.populate(words.start * size_of::<AtomicU64>()..words.end * size_of::<AtomicU64>())
         }
 
         pub(super) fn len(&self) -> usize {
@@ -176,6 +198,8 @@ mod mapped {
 mod modelled {
     use super::{AtomicU64, Ordering};
     use crate::shm::models::kernel;
+    use std::io;
+    use std::ops::Range;
     use std::sync::Arc;
 
     /// What both processes of a model have "mapped".
@@ -189,6 +213,12 @@ mod modelled {
 
         pub(super) fn len(&self) -> usize {
             self.0.len()
+        }
+
+        #[expect(clippy::unnecessary_wraps, reason = "as the real one")]
+        pub(super) fn populate(&self, words: Range<usize>) -> io::Result<()> {
+            assert!(words.end <= self.len());
+            Ok(())
         }
 
         pub(super) fn at(&self, index: usize) -> &AtomicU64 {

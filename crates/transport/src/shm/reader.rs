@@ -1,14 +1,13 @@
 //! The side that takes: the channels of all writers that one thread waits for.
 
-use super::TakeError;
+use super::corrupt::Corrupt;
+use super::error::TakeError;
 use super::futex::{self, MAX_WORDS};
 use super::link::{Address, Link, Peer, Received, Trust};
 use super::memory::{Memory, View, whole_pages};
 use super::message::{Message, ReaderKey, Refusal, WriterKey};
 use super::page::{OwnedPage, PeerPage, Words};
-use super::ring::{
-    self, Corrupt, Descriptor, HOLD_PROBE, Metadata, Overflow, RING_PROBE, Receiver, Shape, Shared, Taken,
-};
+use super::ring::{self, Descriptor, HOLD_PROBE, Metadata, Overflow, RING_PROBE, Receiver, Shape, Shared, Taken};
 use super::sample::{ChannelCore, Sample, Segment};
 use super::sync::Ordering;
 use super::wake::{DOORBELLS, Interrupt, SLEEPER_WORDS, Sleeper};
@@ -123,7 +122,8 @@ impl Connector {
         let Self { config, sleeper } = self;
         let link = Link::connect(address, config.trust)?;
         let shape = Shape { entries: 1, holds: config.holds, overflow: Overflow::Block };
-        let memory = Memory::new("peregrine-holds", shape.hold_words() * 8)?;
+        let (len, populated) = (shape.hold_words() * 8, shape.first_hold_words() * 8);
+        let memory = Memory::with_populated("peregrine-holds", len, populated)?;
         let holds = OwnedPage::new(Words::of(&memory));
         let probe = probe()?;
         holds.store(HOLD_PROBE, probe, Ordering::Release);
@@ -231,12 +231,13 @@ impl Reader {
                 doorbell
             }
         };
+        let receiver = Receiver::new(core.shared.shape());
         let id = WriterId(self.next_writer);
         self.next_writer += 1;
         self.channels.push(Channel {
             id,
             core,
-            receiver: Receiver::new(),
+            receiver,
             _doorbell: doorbell,
             segments: Vec::new(),
             mapped_bytes: 0,
@@ -730,17 +731,17 @@ fn open(
     (doorbells, index): (OwnedFd, u32),
 ) -> Result<Connection, ConnectError> {
     let memory = |error: io::Error| ConnectError::Memory(error.to_string());
-    let page = |fd: &OwnedFd, words: usize| {
+    let page = |fd: &OwnedFd, words: usize, populated: usize| {
         let len = whole_pages(words.saturating_mul(8)).ok_or(ConnectError::Closed)?;
-        View::new(fd, len).map(|view| PeerPage::new(Words::seen(&view))).map_err(memory)
+        View::with_populated(fd, len, populated * 8).map(|view| PeerPage::new(Words::seen(&view))).map_err(memory)
     };
-    let ring = page(&ring, shape.ring_words())?;
+    let ring = page(&ring, shape.ring_words(), shape.first_ring_words())?;
     if ring.load_acquire(RING_PROBE) != probe {
         return Err(ConnectError::Refused(Refusal::NotTheSameMemory));
     }
     let stat = rustix::fs::fstat(&doorbells).map_err(|error| memory(error.into()))?;
-    let doorbell =
-        WriterDoorbell { device: stat.st_dev, inode: stat.st_ino, index, page: page(&doorbells, DOORBELLS as usize)? };
+    let page = page(&doorbells, DOORBELLS as usize, DOORBELLS as usize)?;
+    let doorbell = WriterDoorbell { device: stat.st_dev, inode: stat.st_ino, index, page };
     let shared = Shared::new(ring, holds, shape).map_err(|Corrupt(what)| ConnectError::Memory(what.to_owned()))?;
     Ok(Connection { core: Arc::new(ChannelCore { shared, link }), doorbell })
 }

@@ -3,11 +3,12 @@
 //! A [`SharedSlot`] gives its slot back by itself, wherever it is dropped, and costs an allocation and several counts for
 //! that. A [`RetainedSlot`] costs nothing, and has to be given back to its writer.
 
+use super::error::PublishError;
 use super::pool::{SegmentMemory, SlotId};
 use super::ring::Metadata;
 use super::slot::{SharedSlot, Slot};
 use super::slot_cache::SlotCacheProducer;
-use super::{PublishError, Writer};
+use super::writer::Writer;
 use std::sync::Arc;
 
 /// A published sample that its writer's side keeps. Dropped, it would stay in use for as long as the writer lives: it goes back

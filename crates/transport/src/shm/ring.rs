@@ -16,10 +16,11 @@
 //!
 //! Numbers count from zero and do not wrap: at 10^8 entries a second they last 5,800 years.
 
+use super::corrupt::Corrupt;
+use super::layout::{ENTRY_WORDS, GROWTHS_MAX, Layout};
 use super::page::{OwnedPage, PeerPage};
 use super::sync::{AtomicU64, Ordering, fence};
 use std::collections::VecDeque;
-use std::fmt;
 
 /// What a writer does when a reader does not keep up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,16 +72,6 @@ impl Descriptor {
     }
 }
 
-/// The other side has written what no working peer writes; nothing it says is used any more.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Corrupt(pub(super) &'static str);
-
-impl fmt::Display for Corrupt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
-    }
-}
-
 /// The sizes both sides have agreed upon.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Shape {
@@ -91,8 +82,6 @@ pub(super) struct Shape {
     pub(super) overflow: Overflow,
 }
 
-const ENTRY_WORDS: usize = 8;
-/// Changes rarely; two cache lines away from what changes always, because CPUs fetch lines in pairs.
 const RING_FLOOR: usize = 0;
 const RING_MESSAGES: usize = 1;
 const RING_ROOM_AT: usize = 2;
@@ -101,7 +90,8 @@ const RING_ROOM_REQUESTS: usize = 3;
 pub(super) const RING_PROBE: usize = 4;
 const RING_ACK_AT: usize = 5;
 const RING_ACK_REQUESTS: usize = 6;
-const RING_ENTRIES: usize = 16;
+/// The [`Layout`] of the entries.
+const RING_LAYOUT: usize = 7;
 
 const HOLD_TAIL: usize = 0;
 const HOLD_LIMIT: usize = 1;
@@ -111,6 +101,9 @@ pub(super) const HOLD_PROBE: usize = 2;
 const HOLD_ACK: usize = 3;
 /// The first cells share the line of `tail`: who reads one wants the others.
 const HOLD_CELLS: usize = 4;
+
+/// How many cells have memory from the beginning: those of the first page.
+const FIRST_CELLS: u32 = 508;
 
 /// How often in a row a reader lets itself be outrun before it says that there is nothing: what is not bounded here, a
 /// hostile writer could go on with for ever.
@@ -136,15 +129,25 @@ impl Shape {
     }
 
     pub(super) fn ring_words(self) -> usize {
-        RING_ENTRIES + self.entries as usize * ENTRY_WORDS
+        Layout::words(self.entries)
+    }
+
+    /// The words of the ring that have memory from the beginning.
+    pub(super) fn first_ring_words(self) -> usize {
+        Layout::words(Layout::first(self.entries).size())
+    }
+
+    /// The words of the hold page that have memory from the beginning.
+    pub(super) fn first_hold_words(self) -> usize {
+        HOLD_CELLS + self.first_cells() as usize
+    }
+
+    fn first_cells(self) -> u32 {
+        self.holds.min(FIRST_CELLS)
     }
 
     pub(super) fn hold_words(self) -> usize {
         HOLD_CELLS + self.holds as usize
-    }
-
-    fn entry(self, number: u64) -> usize {
-        RING_ENTRIES + (number & u64::from(self.entries - 1)) as usize * ENTRY_WORDS
     }
 }
 
@@ -167,6 +170,9 @@ pub(super) struct Sender<T> {
     ring: OwnedPage,
     holds: PeerPage,
     shape: Shape,
+    layout: Layout,
+    /// How many cells of the reader's have memory, as far as it was looked at.
+    cells_populated: u32,
     /// The number of the next entry.
     head: u64,
     /// As last seen.
@@ -196,13 +202,18 @@ impl<T: Copy> Sender<T> {
         }
         ring.store(RING_ROOM_AT, AWAKE, Ordering::Release);
         ring.store(RING_ACK_AT, AWAKE, Ordering::Release);
-        let (queued, held, cells) = (VecDeque::with_capacity(shape.entries as usize), Vec::new(), Vec::new());
+        let layout = Layout::first(shape.entries);
+        ring.store(RING_LAYOUT, layout.to_word(), Ordering::Release);
+        let cells_populated = shape.first_cells();
+        let (queued, held, cells) = (VecDeque::with_capacity(layout.size() as usize), Vec::new(), Vec::new());
         let (head, tail, passed, room_at) = (0, 0, 0, AWAKE);
         let (messages, room_requests, ack_requests) = (0, 0, 0);
         Ok(Self {
             ring,
             holds,
             shape,
+            layout,
+            cells_populated,
             head,
             tail,
             passed,
@@ -226,17 +237,50 @@ impl<T: Copy> Sender<T> {
     /// The reader's page makes no sense.
     #[inline]
     pub(super) fn has_room(&mut self) -> Result<bool, Corrupt> {
-        if self.head - self.passed >= u64::from(self.shape.entries) {
-            self.look()?;
+        if self.has_free_entry() {
+            return Ok(true);
         }
-        Ok(self.head - self.passed < u64::from(self.shape.entries))
+        self.look()?;
+        Ok(self.has_free_entry() || self.grow())
+    }
+
+    #[inline]
+    fn has_free_entry(&self) -> bool {
+        self.head - self.passed < u64::from(self.layout.size())
+    }
+
+    /// Doubles the ring, all of whose entries are under way. False if it has its full size, or the system has no memory: then
+    /// the next call may succeed.
+    #[cold]
+    fn grow(&mut self) -> bool {
+        if self.layout.size() >= self.shape.entries {
+            return false;
+        }
+        let (grown, moved) = self.layout.grown(self.head);
+        let words = Layout::words(self.layout.size())..Layout::words(grown.size());
+        if self.ring.populate(words).is_err() {
+            return false;
+        }
+        for number in moved {
+            let from = self.ring.block::<ENTRY_WORDS>(self.layout.entry(number));
+            let to = self.ring.block::<ENTRY_WORDS>(grown.entry(number));
+            for (to, from) in to.iter().zip(from) {
+                to.store(from.load(Ordering::Relaxed), Ordering::Relaxed);
+            }
+        }
+        self.layout = grown;
+        self.queued.reserve((grown.size() as usize).saturating_sub(self.queued.len()));
+        self.ring.store(RING_LAYOUT, grown.to_word(), Ordering::Release);
+        // A reader that sees an entry written from now on sees the layout, with the fence of `Shared::has_layout`.
+        fence(Ordering::SeqCst);
+        true
     }
 
     /// Appends an entry, for which [`Self::has_room`] has found room.
     #[inline]
     pub(super) fn send(&mut self, descriptor: &Descriptor, slot: T) {
-        debug_assert!(self.head - self.passed < u64::from(self.shape.entries));
-        let [stamp, words @ ..] = self.ring.block::<ENTRY_WORDS>(self.shape.entry(self.head));
+        debug_assert!(self.has_free_entry());
+        let [stamp, words @ ..] = self.ring.block::<ENTRY_WORDS>(self.layout.entry(self.head));
         for (place, word) in words.iter().zip(descriptor.words()) {
             place.store(word, Ordering::Relaxed);
         }
@@ -251,7 +295,7 @@ impl<T: Copy> Sender<T> {
     /// The reader's page makes no sense.
     pub(super) fn reclaim(&mut self, mut free: impl FnMut(T)) -> Result<(), Corrupt> {
         self.look()?;
-        self.look_at_cells();
+        self.look_at_cells()?;
         let cells = &self.cells;
         self.held.retain(|&(number, slot)| {
             let is_held = cells.binary_search(&(number + 1)).is_ok();
@@ -291,7 +335,7 @@ impl<T: Copy> Sender<T> {
         // With the fence of `Receiver::claim`.
         fence(Ordering::SeqCst);
         self.look()?;
-        self.look_at_cells();
+        self.look_at_cells()?;
         if self.passed > oldest {
             return Ok(Withdrawn::Taken);
         }
@@ -322,7 +366,7 @@ impl<T: Copy> Sender<T> {
     /// it was asked for both since [`Self::cancel_room_notification`]: then for what comes first. To be followed by another look before
     /// waiting.
     pub(super) fn request_room_notification(&mut self, anything: bool) {
-        let target = if anything { 0 } else { self.head - u64::from(self.shape.entries / 2).min(self.head) };
+        let target = if anything { 0 } else { self.head - u64::from(self.layout.size() / 2).min(self.head) };
         // Who asked before may still wait for less.
         self.room_at = self.room_at.min(target);
         self.room_requests += 1;
@@ -364,13 +408,25 @@ impl<T: Copy> Sender<T> {
     }
 
     /// After [`Self::look`]: cells are marked before `tail` moves.
-    fn look_at_cells(&mut self) {
-        let limit = self.holds.load_acquire(HOLD_LIMIT).min(u64::from(self.shape.holds)) as usize;
+    fn look_at_cells(&mut self) -> Result<(), Corrupt> {
+        let limit = self.holds.load_acquire(HOLD_LIMIT).min(u64::from(self.shape.holds)) as u32;
+        if limit > self.cells_populated {
+            self.holds
+                .populate(cell_word(self.cells_populated)..cell_word(limit))
+                .map_err(|_| Corrupt("the reader's hold page has no memory where it holds samples"))?;
+            self.cells_populated = limit;
+        }
         self.cells.clear();
-        let cells = (0..limit).map(|cell| self.holds.load_acquire(HOLD_CELLS + cell));
+        let cells = (0..limit as usize).map(|cell| self.holds.load_acquire(HOLD_CELLS + cell));
         self.cells.extend(cells.filter(|&value| value != 0));
         self.cells.sort_unstable();
+        Ok(())
     }
+}
+
+/// Where the cell with that number is.
+fn cell_word(cell: u32) -> usize {
+    HOLD_CELLS + cell as usize
 }
 
 /// What of the reader's half its samples need, on whichever thread they are dropped.
@@ -452,6 +508,23 @@ impl Shared {
         self.answered_ack_requests.swap(asked, Ordering::Relaxed) != asked
     }
 
+    pub(super) fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    #[inline]
+    fn layout(&self) -> Result<Layout, Corrupt> {
+        Layout::from_word(self.ring.load_acquire(RING_LAYOUT), self.shape.entries)
+    }
+
+    /// Whether the ring still has this layout, behind what was loaded before.
+    #[inline]
+    fn has_layout(&self, layout: Layout) -> bool {
+        // With the fence of `Sender::grow`.
+        fence(Ordering::Acquire);
+        self.ring.load_relaxed(RING_LAYOUT) == layout.to_word()
+    }
+
     fn floor(&self) -> u64 {
         self.ring.load_acquire(RING_FLOOR)
     }
@@ -493,14 +566,20 @@ pub(super) struct Receiver {
     next: u64,
     /// As announced to the writer.
     limit: u32,
+    /// How many entries of the ring have memory, as far as this side has looked. Of this side alone, and changed by looks that
+    /// change nothing else.
+    populated: std::sync::atomic::AtomicU32,
+    /// How many cells have memory.
+    cells_populated: u32,
     /// Entries that were withdrawn before they were taken.
     lost: u64,
     messages: u64,
 }
 
 impl Receiver {
-    pub(super) fn new() -> Self {
-        Self { next: 0, limit: 0, lost: 0, messages: 0 }
+    pub(super) fn new(shape: Shape) -> Self {
+        let populated = Layout::first(shape.entries).size().into();
+        Self { next: 0, limit: 0, populated, cells_populated: shape.first_cells(), lost: 0, messages: 0 }
     }
 
     /// How many entries were withdrawn before they were taken.
@@ -521,8 +600,9 @@ impl Receiver {
 
     /// Whether there are entries to take, or some were withdrawn.
     pub(super) fn has_entries(&self, shared: &Shared) -> bool {
-        // Another lap than expected: entries were withdrawn.
-        shared.ring.load_acquire(shared.shape.entry(self.next)) > self.next
+        // Another lap than expected: entries were withdrawn. Of a layout that makes no sense, `take` says so.
+        self.populated_layout(shared)
+            .map_or(true, |layout| shared.ring.load_acquire(layout.entry(self.next)) > self.next)
     }
 
     /// Whether [`Self::peek`] may have something to show.
@@ -531,12 +611,14 @@ impl Receiver {
         shared.shape.overflow == Overflow::Block && self.has_entries(shared)
     }
 
-    /// The next entry of a writer that waits, where it is; `None` if there is none that [`Self::take`] would give. Its slot is
-    /// left alone until the entry is [passed](Self::pass) or taken, for it counts as not taken till then.
+    /// The next entry of a writer that waits, where it is; `None` if there is none, or the ring is just growing. Its slot
+    /// is left alone until the entry is [passed](Self::pass) or taken, for it counts as not taken till then.
     #[inline]
     pub(super) fn peek(&self, shared: &Shared) -> Option<Descriptor> {
-        let [stamp, words @ ..]: [u64; ENTRY_WORDS] = shared.ring.load_line(shared.shape.entry(self.next));
-        (stamp == self.next + 1 && shared.shape.overflow == Overflow::Block).then(|| Descriptor::from_words(words))
+        let layout = self.populated_layout(shared).ok()?;
+        let [stamp, words @ ..]: [u64; ENTRY_WORDS] = shared.ring.load_line(layout.entry(self.next));
+        let is_next = stamp == self.next + 1 && shared.shape.overflow == Overflow::Block && shared.has_layout(layout);
+        is_next.then(|| Descriptor::from_words(words))
     }
 
     /// Is done with the entry that [`Self::peek`] has just shown, without having held it. To be followed by [`Shared::finish_batch`] before
@@ -559,26 +641,57 @@ impl Receiver {
     /// The same, to be followed by [`Shared::finish_batch`] before this side turns to something else.
     pub(super) fn take_in_batch(&mut self, shared: &Shared) -> Result<Option<Taken>, TakeError> {
         for _ in 0..MAX_SKIPS {
-            let entry = shared.shape.entry(self.next);
-            let stamp = shared.ring.load_acquire(entry);
-            if stamp <= self.next {
+            let layout = self.populated_layout(shared).map_err(TakeError::Corrupt)?;
+            if shared.ring.load_acquire(layout.entry(self.next)) <= self.next {
                 return Ok(None);
             }
             let cell = self.free_cell(shared)?;
             if !self.claim(shared, cell)? {
                 continue;
             }
-            if stamp != self.next + 1 {
-                shared.holds.store(HOLD_CELLS + cell.0 as usize, 0, Ordering::Release);
-                return Err(TakeError::Corrupt(Corrupt("the writer has written over an entry")));
-            }
-            let [_, words @ ..]: [u64; ENTRY_WORDS] = shared.ring.load_line(entry);
-            let descriptor = Descriptor::from_words(words);
+            let descriptor = self.claimed_entry(shared).map_err(|corrupt| {
+                shared.holds.store(cell_word(cell.0), 0, Ordering::Release);
+                TakeError::Corrupt(corrupt)
+            })?;
             self.next += 1;
             shared.holds.store(HOLD_TAIL, self.next, Ordering::Release);
             return Ok(Some(Taken { descriptor, cell, notify: false }));
         }
         Ok(None)
+    }
+
+    /// The layout of the ring, all of whose memory is there.
+    #[inline]
+    fn populated_layout(&self, shared: &Shared) -> Result<Layout, Corrupt> {
+        let layout = shared.layout()?;
+        if layout.size() > self.populated.load(Ordering::Relaxed) {
+            self.populate(shared, layout)?;
+        }
+        Ok(layout)
+    }
+
+    #[cold]
+    fn populate(&self, shared: &Shared, layout: Layout) -> Result<(), Corrupt> {
+        let words = Layout::words(self.populated.load(Ordering::Relaxed))..Layout::words(layout.size());
+        shared.ring.populate(words).map_err(|_| Corrupt("the ring has grown, and has no memory"))?;
+        self.populated.store(layout.size(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The next entry, which the writer does not withdraw any more, although the ring may grow.
+    fn claimed_entry(&mut self, shared: &Shared) -> Result<Descriptor, Corrupt> {
+        for _ in 0..=GROWTHS_MAX {
+            let layout = self.populated_layout(shared)?;
+            let [stamp, words @ ..]: [u64; ENTRY_WORDS] = shared.ring.load_line(layout.entry(self.next));
+            if !shared.has_layout(layout) {
+                continue;
+            }
+            if stamp == self.next + 1 {
+                return Ok(Descriptor::from_words(words));
+            }
+            break;
+        }
+        Err(Corrupt("the writer has written over an entry"))
     }
 
     /// Marks the cell. False when the entry turns out to be withdrawn; then the next one is another.
@@ -607,9 +720,11 @@ impl Receiver {
 
     /// The lowest free cell, so that the writer need not look at many.
     fn free_cell(&mut self, shared: &Shared) -> Result<Cell, TakeError> {
-        let cells = 0..shared.shape.holds;
-        let is_free = |cell: u32| shared.holds.load(HOLD_CELLS + cell as usize, Ordering::Acquire) == 0;
-        let cell = cells.into_iter().find(|&cell| is_free(cell)).ok_or(TakeError::TooManyHeld)?;
+        let is_free = |cell: u32| shared.holds.load(cell_word(cell), Ordering::Acquire) == 0;
+        let cell = match (0..self.cells_populated).find(|&cell| is_free(cell)) {
+            Some(cell) => cell,
+            None => self.add_cells(shared)?,
+        };
         let mut limit = self.limit.max(cell + 1);
         while limit > cell + 1 && is_free(limit - 1) {
             limit -= 1;
@@ -619,6 +734,20 @@ impl Receiver {
             shared.holds.store(HOLD_LIMIT, u64::from(limit), Ordering::Release);
         }
         Ok(Cell(cell))
+    }
+}
+
+impl Receiver {
+    /// Doubles the cells, all of which are used, and says which is the first new one.
+    #[cold]
+    fn add_cells(&mut self, shared: &Shared) -> Result<u32, TakeError> {
+        let first = self.cells_populated;
+        let cells = first.saturating_mul(2).min(shared.shape.holds);
+        if cells == first || shared.holds.populate(cell_word(first)..cell_word(cells)).is_err() {
+            return Err(TakeError::TooManyHeld);
+        }
+        self.cells_populated = cells;
+        Ok(first)
     }
 }
 

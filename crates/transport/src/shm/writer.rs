@@ -1,19 +1,20 @@
 //! The side that publishes: a pool of slots, and one channel for each reader process.
 
+use super::corrupt::Corrupt;
 use super::doorbell::Doorbell;
+use super::error::{LoanError, PublishError};
 use super::link::{Link, Peer, Received};
 use super::listener::{Identity, Request};
 use super::memory::{Memory, View, whole_pages};
 use super::message::{Message, Refusal};
 use super::page::{OwnedPage, PeerPage, Words};
 use super::pool::{NoSlot, Pool, SlotId, Trimmed};
-use super::ring::{Corrupt, Descriptor, HOLD_PROBE, Metadata, Overflow, RING_PROBE, Sender, Shape, Withdrawn};
+use super::ring::{Descriptor, HOLD_PROBE, Metadata, Overflow, RING_PROBE, Sender, Shape, Withdrawn};
 use super::slot::{SharedSlot, Slot};
 use super::slot_cache::SlotCacheProducer;
 use super::slot_lender::SlotLender;
 use super::sync::{Ordering, fence};
 use super::wake::{self, SLEEPER_WORDS};
-use super::{LoanError, PublishError};
 use crate::clock::MonotonicNs;
 use crate::{event, random, sys};
 use std::collections::VecDeque;
@@ -118,8 +119,7 @@ pub struct Writer {
 struct Channel {
     id: ReaderId,
     sender: Sender<SlotId>,
-    sleeper: PeerPage,
-    doorbell: Doorbell<Identity>,
+    doorbell: Doorbell<Identity, PeerPage>,
     link: Link,
     /// By the place of a segment: which one the reader has been told of.
     announced: Vec<u32>,
@@ -187,20 +187,10 @@ impl Writer {
                 if !request.link.send(&welcome, &pages)? {
                     return error(io::ErrorKind::WouldBlock, Refusal::Other);
                 }
-                let ChannelParts { sender, sleeper, doorbell, .. } = channel;
+                let ChannelParts { sender, doorbell, .. } = channel;
                 let (announced, link) = (Vec::new(), request.link);
                 let (missed, is_notified, gone) = (0, false, None);
-                self.channels.push(Channel {
-                    id,
-                    sender,
-                    sleeper,
-                    doorbell,
-                    link,
-                    announced,
-                    missed,
-                    is_notified,
-                    gone,
-                });
+                self.channels.push(Channel { id, sender, doorbell, link, announced, missed, is_notified, gone });
                 self.next_reader += 1;
                 Ok(id)
             }
@@ -670,8 +660,7 @@ fn describe(pool: &Pool, slot: &Slot, metadata: Metadata) -> Option<(SlotId, Des
 struct ChannelParts {
     sender: Sender<SlotId>,
     ring: Memory,
-    sleeper: PeerPage,
-    doorbell: Doorbell<Identity>,
+    doorbell: Doorbell<Identity, PeerPage>,
 }
 
 enum OpenError {
@@ -688,32 +677,34 @@ impl From<io::Error> for OpenError {
 impl Channel {
     fn open(request: &Request, overflow: Overflow, config: WriterConfig) -> Result<(ChannelParts, Message), OpenError> {
         let shape = Shape { entries: config.entries, holds: request.holds.min(config.max_holds), overflow };
-        let page = |fd, words: usize| {
+        let page = |fd, words: usize, populated: usize| {
             let len = whole_pages(words.saturating_mul(8)).ok_or(OpenError::Refused(Refusal::BadMemory))?;
-            View::new(fd, len).map_err(|_| OpenError::Refused(Refusal::BadMemory))
+            View::with_populated(fd, len, populated * 8).map_err(|_| OpenError::Refused(Refusal::BadMemory))
         };
         let offered = Shape { holds: request.holds, ..shape };
-        let holds = PeerPage::new(Words::seen(&page(&request.hold_page, offered.hold_words())?));
-        let sleeper = PeerPage::new(Words::seen(&page(&request.sleeper, SLEEPER_WORDS)?));
+        let holds = page(&request.hold_page, offered.hold_words(), offered.first_hold_words())?;
+        let holds = PeerPage::new(Words::seen(&holds));
         if holds.load_acquire(HOLD_PROBE) != request.probe {
             return Err(OpenError::Refused(Refusal::NotTheSameMemory));
         }
-        let doorbell = Doorbell::new(&request.doorbells, request.identity()?);
+        let sleeper =
+            || page(&request.sleeper, SLEEPER_WORDS, SLEEPER_WORDS).map(|view| PeerPage::new(Words::seen(&view)));
+        let doorbell = Doorbell::new(&request.doorbells, request.identity()?, sleeper)?;
         let doorbell = doorbell.ok_or(OpenError::Refused(Refusal::TooManyReaders))?;
-        let ring = Memory::new("peregrine-ring", shape.ring_words() * 8)?;
+        let ring = Memory::with_populated("peregrine-ring", shape.ring_words() * 8, shape.first_ring_words() * 8)?;
         let words = OwnedPage::new(Words::of(&ring));
         let probe = probe()?;
         words.store(RING_PROBE, probe, Ordering::Release);
         let sender = Sender::new(words, holds, shape).map_err(|_| OpenError::Refused(Refusal::BadMemory))?;
         let Shape { entries, holds, overflow } = shape;
         let welcome = Message::Welcome { entries, holds, overflow, doorbell: doorbell.index(), probe };
-        Ok((ChannelParts { sender, ring, sleeper, doorbell }, welcome))
+        Ok((ChannelParts { sender, ring, doorbell }, welcome))
     }
 
     /// To be called behind a fence. Says whether it was necessary.
     #[inline]
     fn ring_if_asleep(&self) -> bool {
-        let is_asleep = wake::is_asleep(&self.sleeper);
+        let is_asleep = wake::is_asleep(self.doorbell.sleeper());
         if is_asleep {
             self.doorbell.ring();
         }

@@ -1,6 +1,6 @@
 //! Who sleeps and who rings: between processes, and within one. A wake-up lost is a deadlock, which the model checker reports.
 
-use super::{bounded, channel, descriptor, thread};
+use super::{bounded, channel, descriptor, send, thread};
 use crate::shm::doorbell::{Doorbell, DoorbellPage};
 use crate::shm::page::{OwnedPage, PeerPage, Words};
 use crate::shm::ring::Overflow;
@@ -57,6 +57,10 @@ fn publish(ring: &OwnedPage, value: u64, asleep: &PeerPage, ring_bell: impl FnOn
     }
 }
 
+fn doorbell(page: &Arc<DoorbellPage<char, ()>>, identity: char) -> Doorbell<char, ()> {
+    Doorbell::new::<()>(page, identity, || Ok(())).unwrap().unwrap()
+}
+
 #[test]
 fn no_wake_up_is_lost() {
     bounded(3).check(|| {
@@ -93,7 +97,7 @@ fn no_wake_up_by_a_bell_that_two_writers_share_is_lost() {
     bounded(2).check(|| {
         let (page, bell_page) = (Words::new(SLEEPER_WORDS), Words::new(2));
         let (bells, rings) = (DoorbellPage::new(OwnedPage::new(bell_page.clone())), [Words::new(1), Words::new(1)]);
-        let channels = [(); 2].map(|()| Doorbell::new(&bells, 'r').unwrap());
+        let channels = [(); 2].map(|()| doorbell(&bells, 'r'));
         let index = channels[0].index();
         assert_eq!(channels[1].index(), index);
         let writers: Vec<_> = (rings.iter().zip(channels))
@@ -113,16 +117,16 @@ fn no_wake_up_by_a_bell_that_two_writers_share_is_lost() {
 fn a_bell_is_that_of_one_process_while_channels_come_and_go() {
     bounded(3).check(|| {
         let bells = DoorbellPage::new(OwnedPage::new(Words::new(2)));
-        let first = Doorbell::new(&bells, 'a').unwrap();
+        let first = doorbell(&bells, 'a');
         let ends = thread::spawn(move || drop(first));
         let to_another = thread::spawn({
             let bells = Arc::clone(&bells);
-            move || Doorbell::new(&bells, 'b').unwrap()
+            move || doorbell(&bells, 'b')
         });
-        let again = Doorbell::new(&bells, 'a').unwrap();
+        let again = doorbell(&bells, 'a');
         let another = to_another.join().unwrap();
         ends.join().unwrap();
-        let beside = Doorbell::new(&bells, 'a').unwrap();
+        let beside = doorbell(&bells, 'a');
         assert_ne!(again.index(), another.index());
         assert_eq!(again.index(), beside.index());
     });
@@ -225,7 +229,7 @@ fn a_writer_that_waits_for_room_or_a_note_is_told_once_for_several() {
     for wants_note in [false, true] {
         bounded(3).check(move || {
             let (mut sender, shared, mut receiver) = channel(2, 1, Overflow::Block);
-            (0..2).for_each(|slot| sender.send(&descriptor(slot, slot as u64), slot));
+            (0..2).for_each(|slot| send(&mut sender, slot, slot as u64));
             let told = Words::new(1);
             let reader = thread::spawn({
                 let told = OwnedPage::new(told.clone());

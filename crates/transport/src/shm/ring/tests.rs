@@ -44,7 +44,7 @@ unsafe impl Sync for Slots {}
 fn pass_between_threads(overflow: Overflow) {
     const LAST: u64 = 30_000;
     let pages = Pages::new(4, 2, overflow);
-    let (mut sender, shared, mut receiver) = (pages.sender(), pages.shared(), Receiver::new());
+    let (mut sender, shared, mut receiver) = (pages.sender(), pages.shared(), Receiver::new(pages.shape));
     let slots = Arc::new(Slots([const { UnsafeCell::new(0) }; 6]));
     let writer = std::thread::spawn({
         let slots = Arc::clone(&slots);
@@ -132,7 +132,7 @@ proptest! {
     fn the_ring_is_a_queue_and_slots_are_free_when_nobody_has_them(steps in steps(), evicts: bool) {
         let overflow = if evicts { Overflow::Evict } else { Overflow::Block };
         let pages = Pages::new(4, 3, overflow);
-        let (mut sender, shared, mut receiver) = (pages.sender(), pages.shared(), Receiver::new());
+        let (mut sender, shared, mut receiver) = (pages.sender(), pages.shared(), Receiver::new(pages.shape));
         let mut queue: Vec<usize> = Vec::new();
         let mut held: BTreeMap<usize, Cell> = BTreeMap::new();
         let mut busy: BTreeSet<usize> = BTreeSet::new();
@@ -231,7 +231,7 @@ proptest! {
     ) {
         let overflow = if evicts { Overflow::Evict } else { Overflow::Block };
         let pages = Pages::new(4, 3, overflow);
-        let (shared, mut receiver) = (pages.shared(), Receiver::new());
+        let (shared, mut receiver) = (pages.shared(), Receiver::new(pages.shape));
         let hostile = OwnedPage::new(Words::of(&pages.ring));
         let mut held = Vec::new();
         for (place, value) in writes {
@@ -261,8 +261,8 @@ proptest! {
 #[test]
 fn an_entry_that_was_written_over_is_not_held() {
     let pages = Pages::new(4, 3, Overflow::Block);
-    let (shared, mut receiver) = (pages.shared(), Receiver::new());
-    OwnedPage::new(Words::of(&pages.ring)).store(RING_ENTRIES, 7, Ordering::Relaxed);
+    let (shared, mut receiver) = (pages.shared(), Receiver::new(pages.shape));
+    OwnedPage::new(Words::of(&pages.ring)).store(Layout::first(pages.shape.entries).entry(0), 7, Ordering::Relaxed);
     for _ in 0..5 {
         assert!(matches!(receiver.take(&shared), Err(TakeError::Corrupt(_))));
     }
@@ -294,7 +294,7 @@ fn pages_too_small_for_what_was_agreed_are_refused() {
 #[test]
 fn entries_may_be_passed_and_taken_by_turns() {
     let pages = Pages::new(4, 3, Overflow::Block);
-    let (mut sender, shared, mut receiver) = (pages.sender(), pages.shared(), Receiver::new());
+    let (mut sender, shared, mut receiver) = (pages.sender(), pages.shared(), Receiver::new(pages.shape));
     let mut free = Vec::new();
     for number in 0..40_u64 {
         let sent = Descriptor { offset: number as u32, len: number, ..Default::default() };
@@ -322,7 +322,7 @@ fn entries_may_be_passed_and_taken_by_turns() {
 #[test]
 fn who_passes_entries_tells_a_writer_that_waits_once() {
     let pages = Pages::new(4, 3, Overflow::Block);
-    let (mut sender, shared, mut receiver) = (pages.sender(), pages.shared(), Receiver::new());
+    let (mut sender, shared, mut receiver) = (pages.sender(), pages.shared(), Receiver::new(pages.shape));
     for asks_for_room in [true, false] {
         (0..4).for_each(|number| sender.send(&Descriptor::default(), number));
         match asks_for_room {
@@ -345,7 +345,7 @@ fn who_passes_entries_tells_a_writer_that_waits_once() {
 #[test]
 fn who_asks_for_room_does_not_end_what_another_waits_for() {
     let pages = Pages::new(4, 4, Overflow::Block);
-    let (mut sender, shared, mut receiver) = (pages.sender(), pages.shared(), Receiver::new());
+    let (mut sender, shared, mut receiver) = (pages.sender(), pages.shared(), Receiver::new(pages.shape));
     (0..4).for_each(|number| sender.send(&Descriptor::default(), number));
     let held = receiver.take(&shared).unwrap().unwrap();
     sender.request_room_notification(true);
@@ -366,9 +366,43 @@ fn who_asks_for_room_does_not_end_what_another_waits_for() {
 #[test]
 fn entries_of_a_writer_that_evicts_are_not_shown_in_place() {
     let pages = Pages::new(4, 3, Overflow::Evict);
-    let (mut sender, shared, receiver) = (pages.sender(), pages.shared(), Receiver::new());
+    let (mut sender, shared, receiver) = (pages.sender(), pages.shared(), Receiver::new(pages.shape));
     sender.send(&Descriptor::default(), 0);
     assert!(receiver.has_entries(&shared));
     assert!(!receiver.has_entries_in_place(&shared));
     assert_eq!(receiver.peek(&shared), None);
+}
+
+/// The slots of passed entries are kept until the writer reclaims them, so there may be more of them than the ring has entries.
+#[test]
+fn ring_that_grows_before_passed_slots_are_reclaimed_keeps_all_entries() {
+    const ENTRIES: u64 = 1024;
+    let pages = Pages::new(ENTRIES as u32, 8, Overflow::Block);
+    let (mut sender, shared, mut receiver) = (pages.sender(), pages.shared(), Receiver::new(pages.shape));
+    let (mut sent, mut taken) = (0, 0);
+    let mut take = |count: u64, taken: &mut u64| {
+        for _ in 0..count {
+            assert_eq!(receiver.peek(&shared), Some(descriptor(0, *taken)));
+            receiver.pass(&shared);
+            *taken += 1;
+        }
+    };
+    // Passed far beyond the first size, and to a number at which the ring is wrapped around.
+    for backlog in [1, 1, 77, 30, 33, 100, 600, ENTRIES] {
+        while sent - taken < backlog {
+            assert!(sender.has_room().unwrap());
+            sender.send(&descriptor(0, sent), sent as usize);
+            sent += 1;
+        }
+        take(backlog - backlog / 3, &mut taken);
+    }
+    while sender.has_room().unwrap() {
+        sender.send(&descriptor(0, sent), sent as usize);
+        sent += 1;
+    }
+    assert_eq!(sent - taken, ENTRIES, "the agreed number of entries is under way");
+    take(ENTRIES, &mut taken);
+    let mut reclaimed = Vec::new();
+    sender.reclaim(|slot| reclaimed.push(slot as u64)).unwrap();
+    assert_eq!(reclaimed, (0..sent).collect::<Vec<_>>());
 }

@@ -1,0 +1,125 @@
+//! Where in a ring an entry lies, while the ring grows.
+//!
+//! A ring begins with few entries, and doubles when all of them are under way, up to what both sides have agreed upon: a channel
+//! that carries little needs one page. With `size` entries, entry `number` lies at `(number - base) mod size`.
+//!
+//! When a ring doubles, its entries under way wrap around at some number `m`: those before `m` fill the end of the ring, those
+//! from `m` on its beginning. The former keep their place, the latter are copied behind them, and the new base is that of `m - size`.
+//!
+//! ```text
+//! size 4, base 0:   4  5  2  3                 under way: 2 to 5, m = 4
+//! size 8, base 0:   4  5  2  3  4  5  .  .     the first two are places for 8 and 9 now
+//! ```
+//!
+//! A reader that has loaded the layout before the ring grew still finds each of these entries, until the writer needs the place
+//! for another one. So a reader loads the layout again behind an entry, and the entry again if the layout has changed.
+
+use super::corrupt::Corrupt;
+
+/// The words of an entry: a cache line.
+pub(super) const ENTRY_WORDS: usize = 8;
+/// The first entry, behind the words that change rarely; two cache lines, because CPUs fetch lines in pairs.
+const ENTRIES_AT: usize = 16;
+
+/// How many entries a ring has in the beginning: those of its first page. The model checker is to see rings grow.
+const FIRST_ENTRIES: u32 = if cfg!(all(loom, test)) { 2 } else { 32 };
+
+/// How often a ring can grow.
+pub(super) const GROWTHS_MAX: usize = 14;
+
+/// The place of each entry of a ring, until it grows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Layout {
+    /// A power of two.
+    size: u32,
+    /// Less than `size`.
+    base: u32,
+}
+
+impl Layout {
+    /// That of a new ring which may grow to `entries`.
+    pub(super) fn first(entries: u32) -> Self {
+        Self { size: entries.min(FIRST_ENTRIES), base: 0 }
+    }
+
+    /// # Errors
+    /// A word that no working writer writes, whose ring may have `entries`.
+    #[inline]
+    pub(super) fn from_word(word: u64, entries: u32) -> Result<Self, Corrupt> {
+        let (size, base) = (word as u32, (word >> 32) as u32);
+        if !size.is_power_of_two() || size > entries || base >= size {
+            return Err(Corrupt("the ring has a layout that is not allowed"));
+        }
+        Ok(Self { size, base })
+    }
+
+    pub(super) fn to_word(self) -> u64 {
+        u64::from(self.size) | u64::from(self.base) << 32
+    }
+
+    /// How many entries there are.
+    #[inline]
+    pub(super) fn size(self) -> u32 {
+        self.size
+    }
+
+    /// The words of a ring with so many entries.
+    pub(super) fn words(entries: u32) -> usize {
+        ENTRIES_AT + entries as usize * ENTRY_WORDS
+    }
+
+    /// Where an entry begins.
+    #[inline]
+    pub(super) fn entry(self, number: u64) -> usize {
+        let place = number.wrapping_sub(u64::from(self.base)) & u64::from(self.size - 1);
+        ENTRIES_AT + place as usize * ENTRY_WORDS
+    }
+
+    /// Twice as many, of which all up to `head` are used; with the numbers of those that lie elsewhere then.
+    pub(super) fn grown(self, head: u64) -> (Self, std::ops::Range<u64>) {
+        let size = u64::from(self.size);
+        let wrapped = head.wrapping_sub(u64::from(self.base)) & (size - 1);
+        let first_moved = head - wrapped;
+        let base = first_moved.wrapping_sub(size) & (2 * size - 1);
+        (Self { size: self.size * 2, base: base as u32 }, first_moved..head)
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn grown_ring_keeps_or_moves_each_entry_under_way(power in 0_u32..6, growths in 1_u32..6, ahead in 0_u64..200) {
+            let mut layout = Layout { size: 1 << power, base: 0 };
+            for growth in 0..growths {
+                let size = u64::from(layout.size());
+                let head = size + ahead * u64::from(growth + 1);
+                let (grown, moved) = layout.grown(head);
+                prop_assert_eq!(Layout::from_word(grown.to_word(), u32::MAX), Ok(grown));
+                prop_assert_eq!(u64::from(grown.size()), 2 * size);
+                let mut places: Vec<usize> = (head - size..head + size).map(|number| grown.entry(number)).collect();
+                for number in head - size..head {
+                    prop_assert_eq!(layout.entry(number) == grown.entry(number), !moved.contains(&number));
+                    // What is copied does not overwrite what is under way.
+                    prop_assert!(!moved.contains(&number) || grown.entry(number) >= Layout::words(layout.size()));
+                }
+                places.sort_unstable();
+                places.dedup();
+                prop_assert_eq!(places.len() as u64, 2 * size, "each place is used once");
+                layout = grown;
+            }
+        }
+
+        #[test]
+        fn any_word_is_a_layout_within_the_ring_or_an_error(word: u64, power in 0_u32..15, number: u64) {
+            let entries = 1 << power;
+            if let Ok(layout) = Layout::from_word(word, entries) {
+                prop_assert!(layout.entry(number) + ENTRY_WORDS <= Layout::words(entries));
+                prop_assert_eq!(layout.to_word(), word);
+            }
+        }
+    }
+}

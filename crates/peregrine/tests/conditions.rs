@@ -150,15 +150,15 @@ fn statuses_enabled_while_a_thread_waits_end_the_wait() {
         assert!(reader.wait_for_data(PATIENCE).unwrap());
         let statuses = reader.status_condition().clone();
         statuses.set_enabled_statuses(StatusMask::NONE);
-        let (asked, was_asked) = std::sync::mpsc::channel();
+        let (asked, was_asked) = std::sync::mpsc::sync_channel(1);
         let never = reader.query_condition(Selector::ANY, move |_| {
-            asked.send(()).unwrap();
+            let _ = asked.try_send(());
             false
         });
         let set = WaitSet::new();
         set.attach(&statuses);
         set.attach(&never);
-        let (done, is_done) = std::sync::mpsc::channel();
+        let (done, is_done) = std::sync::mpsc::sync_channel(1);
         let waiting = std::thread::spawn(move || {
             let found = set.wait(Duration::from_secs(3600));
             done.send(found.map(|conditions| conditions.len())).unwrap();

@@ -112,7 +112,7 @@ impl Drop for Asks {
 fn a_listener_that_is_replaced_is_dropped_without_a_lock() {
     let participant = participant(18);
     let topic = participant.topic_with_qos::<Reading>("readings", TopicQos::default()).unwrap();
-    let (done, is_done) = std::sync::mpsc::channel();
+    let (done, is_done) = std::sync::mpsc::sync_channel(1);
     let replacing = std::thread::spawn(move || {
         topic.set_listener(Some(Arc::new(Asks(topic.clone()))), StatusMask::ALL);
         topic.set_listener(None, StatusMask::NONE);

@@ -4,11 +4,10 @@ use std::fmt;
 
 use peregrine_report::record::HostFacts;
 
-use crate::characterize::two_cores;
 use crate::error::Error;
 use crate::host;
 use crate::output::print_text;
-use crate::threads::allowed_cores;
+use crate::threads::{allowed_cores, two_cores};
 
 /// A load above this, per core, disturbs a measurement.
 const DISTURBING_LOAD: f64 = 0.3;

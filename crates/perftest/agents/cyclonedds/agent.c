@@ -23,11 +23,11 @@ static bool is_batched;
 static const char *unsupported (const Setup *setup)
 {
   if (setup->transport == TRANSPORT_TCP)
-    return "Cyclone DDS is measured over UDP only; use transport=udp";
+    return "Cyclone DDS is measured over UDP only";
   if (setup->transport != TRANSPORT_UDP)
     return "shared memory of Cyclone DDS needs the iceoryx daemon or plugin; transport=udp is there";
   if (setup->async)
-    return "Cyclone DDS publishes synchronously; use publish=sync";
+    return "Cyclone DDS publishes synchronously";
   return NULL;
 }
 

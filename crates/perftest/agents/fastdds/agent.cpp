@@ -113,13 +113,13 @@ std::vector<uint8_t> sample;
 const char *unsupported (const Setup *setup)
 {
   if (setup->transport == TRANSPORT_TCP)
-    return "Fast DDS is measured over UDP and shared memory only; use transport=udp";
+    return "Fast DDS is measured over UDP and shared memory only";
   if (setup->batch)
-    return "Fast DDS packs no samples together; use batch=off";
+    return "Fast DDS does not batch samples";
   if (setup->transport == TRANSPORT_DATA_SHARING && !setup->reliable)
-    return "a best-effort writer overwrites loans that are still read; use reliability=reliable";
+    return "a best-effort writer overwrites loans that are still read";
   if (setup->transport == TRANSPORT_DATA_SHARING && (setup->role == ROLE_PUB || setup->role == ROLE_SUB))
-    return "in full flow, loans of samples that were taken may stay unacknowledged for ever; ping and pong are there";
+    return "at full rate Fast DDS may never acknowledge loaned samples: only the ping-pong test runs";
   return nullptr;
 }
 

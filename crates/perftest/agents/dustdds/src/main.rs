@@ -89,20 +89,20 @@ impl agent::Peer for DustDds {
 
     fn unsupported(setup: &Setup) -> Option<&'static str> {
         if setup.transport != Transport::Udp {
-            return Some("Dust DDS has UDP only; use transport=udp");
+            return Some("Dust DDS sends by UDP only");
         }
         if setup.wait == Wait::Waitset {
             return Some(
-                "after a wait that ran out of time, the next call of Dust DDS 0.16 fails; use wait=listener or poll",
+                "in Dust DDS 0.16 the call after a wait that timed out fails",
             );
         }
         if setup.has_batches {
-            return Some("Dust DDS packs no samples together; use batch=off");
+            return Some("Dust DDS does not batch samples");
         }
         if setup.size > MAX_SIZE {
-            return Some("a reader of Dust DDS 0.16 panics when it misses more than 256 fragments; use size=16000000 or less");
+            return Some("a reader of Dust DDS 0.16 panics when it misses more than 256 fragments (samples above 16 MB)");
         }
-        setup.is_async.then_some("a thread of Dust DDS sends in any case; use publish=sync")
+        setup.is_async.then_some("a thread of Dust DDS always sends")
     }
 
     fn open(setup: &Setup) -> Result<Self, Failure> {

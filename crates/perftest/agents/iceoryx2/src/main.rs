@@ -72,12 +72,12 @@ impl agent::Peer for Iceoryx2 {
 
     fn unsupported(setup: &Setup) -> Option<&'static str> {
         if matches!(setup.transport, Transport::Udp | Transport::Tcp) {
-            return Some("iceoryx2 is shared memory only; use transport=shm or data-sharing");
+            return Some("iceoryx2 is shared memory only");
         }
         if setup.has_batches {
-            return Some("iceoryx2 packs no samples together; use batch=off");
+            return Some("iceoryx2 does not batch samples");
         }
-        setup.is_async.then_some("iceoryx2 publishes synchronously; use publish=sync")
+        setup.is_async.then_some("iceoryx2 publishes synchronously")
     }
 
     fn open(setup: &Setup) -> Result<Self, Failure> {

@@ -68,18 +68,18 @@ impl agent::Peer for RustDds {
 
     fn unsupported(setup: &Setup) -> Option<&'static str> {
         if setup.transport != Transport::Udp {
-            return Some("RustDDS has UDP only; use transport=udp");
+            return Some("RustDDS sends by UDP only");
         }
         if setup.wait == Wait::Listener {
-            return Some("RustDDS has no listeners; use wait=waitset or wait=poll");
+            return Some("RustDDS has no listeners");
         }
         if setup.has_batches {
-            return Some("RustDDS packs no samples together; use batch=off");
+            return Some("RustDDS does not batch samples");
         }
         if setup.size > MAX_SIZE {
-            return Some("RustDDS takes seconds for a sample of several MiB; use size=1048576 or less");
+            return Some("RustDDS takes seconds for samples above 1 MiB");
         }
-        setup.is_async.then_some("a thread of RustDDS sends in any case; use publish=sync")
+        setup.is_async.then_some("a thread of RustDDS always sends")
     }
 
     fn open(setup: &Setup) -> Result<Self, Failure> {

@@ -103,9 +103,27 @@ pub(crate) fn with_one_interval_more(span_ns: u64, samples: u64) -> u64 {
     }
 }
 
+/// The time over which samples of a schedule are counted: that of the schedule, or longer where they took longer. Several
+/// writers keep the same schedule, so the intervals are those of one of them: `samples` is what one writer has sent.
+pub(crate) fn scheduled_span_ns(span_ns: u64, samples: u64, rate_per_s: f64) -> u64 {
+    let scheduled_ns = samples as f64 * 1e9 / rate_per_s;
+    // Rounded up, so that the rate of arrival is never above that of the schedule.
+    with_one_interval_more(span_ns, samples).max(scheduled_ns.ceil() as u64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn few_samples_of_a_schedule_are_not_faster_than_it() {
+        // Eight samples at 30 Hz, of which the first was 35 ms late.
+        let span_ns = scheduled_span_ns(198_000_000, 8, 30.0);
+        assert_eq!(span_ns, 266_666_667);
+        assert!(8.0 * 1e9 / span_ns as f64 <= 30.0);
+        // Samples that arrive more slowly than they are due count over the time that they took.
+        assert_eq!(scheduled_span_ns(700_000_000, 8, 30.0), 800_000_000);
+    }
 
     #[test]
     fn a_rate_has_as_many_intervals_as_samples() {

@@ -4,11 +4,10 @@ use std::fmt;
 
 use peregrine_report::record::HostFacts;
 
-use crate::characterize::two_cores;
 use crate::error::Error;
 use crate::host;
 use crate::terminal::print_text;
-use crate::threads::allowed_cores;
+use crate::threads::{allowed_cores, two_cores};
 use crate::wording::counted;
 
 /// Other processes that use more than this share of the cores disturb a measurement.

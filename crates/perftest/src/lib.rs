@@ -17,6 +17,7 @@ mod domain;
 pub mod error;
 pub mod floors;
 pub mod host;
+mod host_report;
 pub mod messaging;
 pub mod open_loop;
 pub mod output;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use peregrine_report::render;
 use peregrine_report::table::Source;
 
-use crate::characterize::read_record;
+use crate::characterize::keeper::read_record;
 use crate::error::Error;
 use crate::terminal::print_text;
 

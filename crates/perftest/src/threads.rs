@@ -54,6 +54,17 @@ pub fn apply_to_current_thread(plan: &ThreadPlan, kind: ThreadKind) -> Result<()
     Ok(())
 }
 
+/// A core for each side, on different physical cores when there are any.
+pub(crate) fn two_cores(allowed: &[usize]) -> Option<(usize, usize)> {
+    let first = *allowed.first()?;
+    let siblings = std::fs::read_to_string(format!("/sys/devices/system/cpu/cpu{first}/topology/thread_siblings_list"))
+        .unwrap_or_default();
+    let is_sibling = |core: &usize| siblings.trim().split([',', '-']).any(|sibling| sibling == core.to_string());
+    let others = &allowed[1..];
+    let second = others.iter().find(|core| !is_sibling(core)).or_else(|| others.first())?;
+    Some((first, *second))
+}
+
 /// Binds the calling thread, and those it will start, to these cores; to any when there are none.
 pub(crate) fn bind_current_thread(cores: &[usize]) -> Result<(), String> {
     if cores.is_empty() {
@@ -128,6 +139,13 @@ fn online_cores_text() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_side_gets_its_core() {
+        assert_eq!(two_cores(&[]), None);
+        assert_eq!(two_cores(&[0]), None);
+        assert_eq!(two_cores(&[4000, 4001]), Some((4000, 4001)));
+    }
     use crate::cli::option::ThreadAffinity;
 
     #[test]

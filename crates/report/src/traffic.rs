@@ -1,15 +1,15 @@
-//! Which way the samples of a series went, and what that took.
+//! The transports that the samples of a series used, and the traffic of their sockets.
 
 use crate::record::{Measurement, Record, Series, WireUse};
 
 /// What carried the samples of one series, in all of its measurements and processes together.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Traffic {
-    /// Each way that some process used, as it tells; empty where none does.
+    /// Each transport that a process reported; empty where none did.
     pub(crate) ways: Vec<String>,
-    /// How many measurements told.
+    /// How many measurements reported.
     pub(crate) measurements: usize,
-    /// The sum of what they told.
+    /// The sum of their traffic.
     pub(crate) wire: WireUse,
 }
 

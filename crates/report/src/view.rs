@@ -50,7 +50,7 @@ impl Along {
 pub(crate) struct Style {
     /// Below [`COLOURS`].
     pub(crate) colour: usize,
-    /// 0 is solid; every record after the first has its own pattern.
+    /// 0 is solid. Of one record, the path of the samples; of several, every record after the first has a pattern.
     pub(crate) dash: usize,
 }
 
@@ -61,6 +61,8 @@ pub(crate) struct Strand {
     pub(crate) series: String,
     pub(crate) publishing: Option<Publishing>,
     pub(crate) label: String,
+    /// The label for the lines of charts.
+    pub(crate) short_label: String,
     pub(crate) floor: bool,
     pub(crate) peer: Option<PeerFacts>,
     pub(crate) options: Vec<String>,
@@ -80,12 +82,41 @@ impl Strand {
         !self.floor && self.peer.as_ref().is_none_or(|peer| peer.name.is_empty() || peer.name == OUR_NAME)
     }
 
+    /// The middleware.
+    fn product(&self) -> &str {
+        self.peer.as_ref().map(|peer| &*peer.name).filter(|name| !name.is_empty()).unwrap_or(OUR_NAME)
+    }
+
+    /// The path of the samples, by the words of the short name.
+    fn path(&self) -> Path {
+        let known = |words: &[&str]| words.iter().any(|word| self.series.contains(word));
+        match () {
+            () if known(&["batched"]) => Path::Batched,
+            () if known(&["zero-copy", "in-place", "data-sharing"]) => Path::InPlace,
+            () if known(&["flat-data"]) => Path::FlatData,
+            () if known(&["shared-memory", "shm", "copied"]) => Path::SharedMemory,
+            () if known(&["same-process"]) => Path::SameProcess,
+            () => Path::Network,
+        }
+    }
+
     /// Whether samples are protected, by the options of RTI Perftest's security or by its name.
     pub(crate) fn is_secured(&self) -> bool {
         let is_option = |option: &String| option.to_ascii_lowercase().starts_with("-secure");
         let name = self.series.to_ascii_lowercase();
         self.options.iter().any(is_option) || name.split('-').any(|word| SECURITY_WORDS.contains(&word))
     }
+}
+
+/// How samples travel, as far as charts tell it apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Path {
+    Network,
+    Batched,
+    SharedMemory,
+    InPlace,
+    FlatData,
+    SameProcess,
 }
 
 /// Words of a series' short name that say that its samples are protected.
@@ -183,7 +214,7 @@ impl Facet<'_> {
     }
 }
 
-/// In the order of the records and of their series; a series that publishes in both ways is two.
+/// In the order of the records and of their series; a series that publishes synchronously and asynchronously is two.
 fn strands(sources: &[Source], table: &Table) -> Vec<Strand> {
     let mut strands: Vec<Strand> = Vec::new();
     for (record, source) in sources.iter().enumerate() {
@@ -197,12 +228,14 @@ fn strands(sources: &[Source], table: &Table) -> Vec<Strand> {
                 if ways.len() > 1 { ways.into_iter().map(Some).collect() } else { vec![None] };
             for publishing in ways.into_iter().filter(|_| rows().next().is_some()) {
                 let way = publishing.map_or_else(String::new, |way| format!(", {way}"));
+                let short = if series.short_label.is_empty() { &series.label } else { &series.short_label };
                 let from = if sources.len() > 1 { format!(" ({})", source.name) } else { String::new() };
                 strands.push(Strand {
                     record,
                     series: series.id.clone(),
                     publishing,
                     label: format!("{}{way}{from}", series.label),
+                    short_label: format!("{short}{way}{from}"),
                     floor: series.floor,
                     peer: series.peer.as_deref().cloned(),
                     options: series.options.clone(),
@@ -215,9 +248,32 @@ fn strands(sources: &[Source], table: &Table) -> Vec<Strand> {
     strands
 }
 
-/// The same series has the same colour in every record; a record after the first is dashed, and so is what has no
-/// colour left.
+/// Of one record with several products, the colour is the product and the pattern the path. Otherwise each series has a colour.
 fn colour(strands: &mut [Strand]) {
+    let mut products: Vec<String> = Vec::new();
+    for strand in strands.iter().filter(|strand| !strand.floor) {
+        if !products.iter().any(|known| *known == strand.product()) {
+            products.push(strand.product().to_owned());
+        }
+    }
+    if strands.iter().any(|strand| strand.record > 0) || products.len() < 2 {
+        return colour_by_series(strands);
+    }
+    let mut paths: Vec<(Path, Option<Publishing>)> =
+        strands.iter().filter(|strand| !strand.floor).map(|strand| (strand.path(), strand.publishing)).collect();
+    paths.sort_unstable();
+    paths.dedup();
+    for strand in strands {
+        let product = products.iter().position(|known| !strand.floor && *known == strand.product());
+        let colour = product.map_or(0, |product| 1 + product % (COLOURS - 1));
+        let dash = paths.iter().position(|path| !strand.floor && *path == (strand.path(), strand.publishing));
+        strand.style = Style { colour, dash: dash.unwrap_or(0) };
+    }
+}
+
+/// The same series has the same colour in every record. A record after the first is dashed, and so are series when no colour is
+/// left.
+fn colour_by_series(strands: &mut [Strand]) {
     let mut known: Vec<(String, Option<Publishing>)> = Vec::new();
     for strand in strands {
         if strand.floor {

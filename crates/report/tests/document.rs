@@ -86,6 +86,7 @@ fn lines() -> Vec<Line> {
     let series = Series {
         id: "a".into(),
         label: "A".into(),
+        short_label: "a".into(),
         floor: true,
         options: vec![String::new()],
         peer: Some(Box::new(PeerFacts::default())),

@@ -399,6 +399,13 @@ static inline uint64_t agent_cpu_ns (void)
   return (uint64_t) us * 1000u;
 }
 
+static inline unsigned long long agent_peak_rss_bytes (void)
+{
+  struct rusage usage;
+  getrusage (RUSAGE_SELF, &usage);
+  return (unsigned long long) usage.ru_maxrss * 1024u;
+}
+
 /* Ends a result. */
 static inline void report_buckets (void)
 {
@@ -421,24 +428,24 @@ static inline void agent_report (uint64_t cpu_ns)
     agent_fail ("samples of another size than set up were received");
   switch (agent_setup.role) {
   case ROLE_PING:
-    printf ("result role=ping sent=%llu received=%llu unanswered=%llu cpu_ns=%llu round_trip_ns=",
+    printf ("result role=ping sent=%llu received=%llu unanswered=%llu cpu_ns=%llu peak_rss_bytes=%llu round_trip_ns=",
             (unsigned long long) agent_state.sent, (unsigned long long) agent_state.received,
-            (unsigned long long) agent_state.unanswered, (unsigned long long) cpu_ns);
+            (unsigned long long) agent_state.unanswered, (unsigned long long) cpu_ns, agent_peak_rss_bytes ());
     report_buckets ();
     break;
   case ROLE_PONG:
-    agent_say ("result role=pong received=%llu cpu_ns=%llu", (unsigned long long) agent_state.received,
-               (unsigned long long) cpu_ns);
+    agent_say ("result role=pong received=%llu cpu_ns=%llu peak_rss_bytes=%llu", (unsigned long long) agent_state.received,
+               (unsigned long long) cpu_ns, agent_peak_rss_bytes ());
     break;
   case ROLE_PUB:
-    agent_say ("result role=pub sent=%llu duration_ns=%llu cpu_ns=%llu", (unsigned long long) agent_state.sent,
-               (unsigned long long) (agent_state.last_at - agent_state.first_at), (unsigned long long) cpu_ns);
+    agent_say ("result role=pub sent=%llu duration_ns=%llu cpu_ns=%llu peak_rss_bytes=%llu", (unsigned long long) agent_state.sent,
+               (unsigned long long) (agent_state.last_at - agent_state.first_at), (unsigned long long) cpu_ns, agent_peak_rss_bytes ());
     break;
   case ROLE_SUB:
-    printf ("result role=sub received=%llu lost=%llu out_of_order=%llu duration_ns=%llu cpu_ns=%llu scheduled_ns=",
+    printf ("result role=sub received=%llu lost=%llu out_of_order=%llu duration_ns=%llu cpu_ns=%llu peak_rss_bytes=%llu scheduled_ns=",
             (unsigned long long) agent_state.received, (unsigned long long) lost,
             (unsigned long long) agent_state.out_of_order,
-            (unsigned long long) (agent_state.last_at - agent_state.first_at), (unsigned long long) cpu_ns);
+            (unsigned long long) (agent_state.last_at - agent_state.first_at), (unsigned long long) cpu_ns, agent_peak_rss_bytes ());
     report_buckets ();
     break;
   }

@@ -160,27 +160,27 @@ fn live<P: Peer>() -> Result<(), Failure> {
 }
 
 fn take_part<P: Peer>(peer: &mut P, setup: &Setup, schedule: Option<Schedule>) -> Result<(), Failure> {
-    let cpu_ns = cpu_ns();
-    let used = || self::cpu_ns().saturating_sub(cpu_ns);
+    let before_ns = cpu_ns();
+    let used = || format!("cpu_ns={} peak_rss_bytes={}", cpu_ns().saturating_sub(before_ns), peak_rss_bytes());
     match setup.role {
         Role::Ping => {
             let pings = ping(peer, setup)?;
-            say(&pings.result(used()));
+            say(&pings.result(&used()));
             expect_line("stop")
         }
         Role::Pub => {
             let start = schedule.map_or_else(Instant::now, |schedule| schedule.start);
             let sent = publish(peer, setup, start, schedule)?;
-            let (duration_ns, cpu_ns) = (start.elapsed().as_nanos(), used());
+            let (duration_ns, cpu) = (start.elapsed().as_nanos(), used());
             if setup.is_reliable {
                 peer.wait_acknowledged(PATIENCE)?;
             }
-            say(&format!("result role=pub sent={sent} duration_ns={duration_ns} cpu_ns={cpu_ns}"));
+            say(&format!("result role=pub sent={sent} duration_ns={duration_ns} {cpu}"));
             expect_line("stop")
         }
         Role::Pong => {
             let received = respond(peer, setup, |peer, seq| peer.write(seq))?;
-            say(&format!("result role=pong received={received} cpu_ns={}", used()));
+            say(&format!("result role=pong received={received} {}", used()));
             Ok(())
         }
         Role::Sub => {
@@ -190,10 +190,10 @@ fn take_part<P: Peer>(peer: &mut P, setup: &Setup, schedule: Option<Schedule>) -
                 Ok(())
             })?;
             let (lost, duration_ns) = (seen.next.saturating_sub(received), seen.duration().as_nanos());
-            let (out_of_order, cpu_ns) = (seen.out_of_order, used());
+            let (out_of_order, used) = (seen.out_of_order, used());
             say(&format!(
                 "result role=sub received={received} lost={lost} out_of_order={out_of_order} duration_ns={duration_ns} \
-                 cpu_ns={cpu_ns} scheduled_ns={}",
+                 {used} scheduled_ns={}",
                 seen.scheduled.text()
             ));
             Ok(())
@@ -270,10 +270,10 @@ impl Histogram {
 }
 
 impl Pings {
-    fn result(&self, cpu_ns: u64) -> String {
+    fn result(&self, used: &str) -> String {
         let received: u64 = self.round_trips.buckets.iter().sum();
         let (sent, unanswered) = (self.sent, self.unanswered);
-        let fields = format!("sent={sent} received={received} unanswered={unanswered} cpu_ns={cpu_ns}");
+        let fields = format!("sent={sent} received={received} unanswered={unanswered} {used}");
         format!("result role=ping {fields} round_trip_ns={}", self.round_trips.text())
     }
 }
@@ -536,6 +536,13 @@ fn pin(core: Option<usize>) -> Result<(), Failure> {
 fn cpu_ns() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Peak resident memory of this process; 0 where the system does not say.
+fn peak_rss_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let kib = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.split_ascii_whitespace().next()?.parse().ok());
+    kib.map_or(0, |kib: u64| kib * 1024)
 }
 
 fn say(line: &str) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use peregrine_report::record::{Case, Delivery, Measurement, Publishing, Reliability, SideResult, Skipped, Test};
 
-use super::peer::{self, PeerPrograms};
+use super::programs::{self, PeerPrograms};
 use super::series::{Carrier, SeriesRunner, SeriesSpec, Variant};
 use super::spec::{Exclude, List, Matrix, Pace, Plan, Wait, Waits};
 use super::types::DataType;
@@ -78,7 +78,7 @@ pub struct PlannedCase {
 pub struct Cases {
     /// What can be measured, in order.
     pub planned: Vec<PlannedCase>,
-    /// What cannot, or is left out of a quick run, each once.
+    /// What cannot, or is skipped by a quick run, each once.
     pub skipped: Vec<Skipped>,
     /// Sizes of all samples in bytes, ascending.
     pub data_lens: Vec<u64>,
@@ -146,7 +146,10 @@ impl Cases {
         cases.series.sort_by_key(|series| SeriesSpec::all().iter().position(|known| known == *series));
         let warm_up = if is_quick { QUICK_WARM_UP.min(plan.warm_up_s.0) } else { plan.warm_up_s.0 };
         if let Some(limit) = conditions.quick {
-            let left_out = quick::keep_within(limit, &mut questions, &cases, warm_up);
+            let cost = |question: &Question| -> Duration {
+                question.iter().map(|(asked, mover)| cases.planned_case(asked, *mover, 0, warm_up).estimate()).sum()
+            };
+            let left_out = quick::keep_within(limit, &mut questions, cost);
             left_out.iter().flatten().for_each(|(asked, _)| cases.skip(asked, quick::NO_TIME.into()));
         }
         cases.go_round(&questions, warm_up);
@@ -321,7 +324,7 @@ impl Asked {
             SeriesRunner::Missing(reason) => Err(reason.into()),
             SeriesRunner::Peer(variant) => {
                 conditions.peers.of(variant.peer)?;
-                match peer::obstacle(&self.case, self.pace, self.history_depth) {
+                match programs::obstacle(&self.case, self.pace, self.history_depth) {
                     Some(reason) => Err(reason),
                     None => Ok(Mover::Peer(variant)),
                 }

@@ -14,11 +14,10 @@
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use peregrine_report::record::{Publishing, Reliability, SideResult};
+use peregrine_report::record::{Publishing, Reliability, SideResult, Wait};
 use serde::{Deserialize, Serialize};
 
 use super::series::Carrier;
-use super::spec::Wait;
 use super::types::DataType;
 
 /// What one process does in a case.

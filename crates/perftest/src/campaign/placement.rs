@@ -9,10 +9,10 @@ use std::process::Command;
 
 use peregrine_report::record::Line;
 
-use crate::characterize::{host_lines, two_cores};
 use crate::error::Error;
 use crate::host::IdleStates;
-use crate::threads::allowed_cores;
+use crate::host_report::host_lines;
+use crate::threads::{allowed_cores, two_cores};
 
 /// An end of the path that is measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

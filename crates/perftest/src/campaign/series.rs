@@ -2,10 +2,9 @@
 
 use std::sync::LazyLock;
 
-use peregrine_report::record::{Delivery, PeerFacts, Series};
+use peregrine_report::record::{Delivery, PeerFacts, Series, Wait};
 use serde::{Deserialize, Serialize};
 
-use super::spec::Wait;
 use super::types::DataType;
 use crate::peers::VARIANTS;
 pub use crate::peers::Variant;
@@ -19,6 +18,8 @@ pub struct SeriesSpec {
     pub id: String,
     /// Name for readers.
     pub label: String,
+    /// Name for the lines of charts; empty where the label is short.
+    pub short_label: String,
     /// Who moves the samples.
     pub runner: SeriesRunner,
 }
@@ -123,6 +124,9 @@ impl Form {
     }
 }
 
+/// Bytes of a batch: RTI Perftest's default.
+pub(super) const BATCH_LEN: usize = 8_192;
+
 const NO_SECURITY: SeriesRunner = SeriesRunner::Missing("security is not available yet");
 
 const fn dds(path: Path, form: Form) -> SeriesRunner {
@@ -132,39 +136,57 @@ const fn dds(path: Path, form: Form) -> SeriesRunner {
 const BATCHED: SeriesRunner =
     SeriesRunner::Own(Carrier::Peregrine(Dds { path: Path::Udp, form: Form::Values, batched: true }));
 
-const OWN: &[(&str, &str, SeriesRunner)] = &[
-    ("raw-udp", "raw UDP", SeriesRunner::Own(Carrier::RawUdp)),
-    ("peregrine", "Peregrine", dds(Path::Udp, Form::Values)),
-    ("peregrine-batched", "Peregrine, batched", BATCHED),
-    ("peregrine-udp-flat-data", "Peregrine, FlatData", dds(Path::Udp, Form::Flat)),
-    ("peregrine-shared-memory", "Peregrine, shared memory", dds(Path::SharedMemory, Form::Values)),
-    ("peregrine-flat-data", "Peregrine, shared memory, FlatData", dds(Path::SharedMemory, Form::Flat)),
-    ("peregrine-zero-copy", "Peregrine, shared memory, zero copy", dds(Path::SharedMemory, Form::InPlace)),
-    ("peregrine-same-process", "Peregrine, same process", dds(Path::SameProcess, Form::Values)),
-    ("peregrine-security-none", "Peregrine, security without protection", NO_SECURITY),
-    ("peregrine-security-rtps-sign", "Peregrine, RTPS sign", NO_SECURITY),
-    ("peregrine-security-rtps-encrypt", "Peregrine, RTPS encrypt", NO_SECURITY),
+/// Name in plans, label, short label for charts (empty where the label is short), runner.
+const OWN: &[(&str, &str, &str, SeriesRunner)] = &[
+    ("raw-udp", "raw UDP", "", SeriesRunner::Own(Carrier::RawUdp)),
+    ("peregrine", "Peregrine", "", dds(Path::Udp, Form::Values)),
+    ("peregrine-batched", "Peregrine, batched", "P. batched", BATCHED),
+    ("peregrine-udp-flat-data", "Peregrine, FlatData", "P. FlatData", dds(Path::Udp, Form::Flat)),
+    ("peregrine-shared-memory", "Peregrine, shared memory", "P. shm", dds(Path::SharedMemory, Form::Values)),
+    ("peregrine-flat-data", "Peregrine, shared memory, FlatData", "P. shm Flat", dds(Path::SharedMemory, Form::Flat)),
+    (
+        "peregrine-zero-copy",
+        "Peregrine, shared memory, zero copy",
+        "P. zero copy",
+        dds(Path::SharedMemory, Form::InPlace),
+    ),
+    ("peregrine-same-process", "Peregrine, same process", "P. same proc.", dds(Path::SameProcess, Form::Values)),
+    ("peregrine-security-none", "Peregrine, security without protection", "P. unprotected", NO_SECURITY),
+    ("peregrine-security-rtps-sign", "Peregrine, RTPS sign", "P. sign", NO_SECURITY),
+    ("peregrine-security-rtps-encrypt", "Peregrine, RTPS encrypt", "P. encrypt", NO_SECURITY),
     (
         "peregrine-security-rtps-sign-origin-data-encrypt",
         "Peregrine, RTPS sign with origin authentication, data encrypt",
+        "P. data enc.",
         NO_SECURITY,
     ),
     (
         "peregrine-security-rtps-sign-submessage-encrypt-origin-data-encrypt",
         "Peregrine, RTPS sign, submessage encrypt with origin authentication, data encrypt",
+        "P. all enc.",
         NO_SECURITY,
     ),
-    ("peregrine-security-rtps-sign-submessage-encrypt", "Peregrine, RTPS sign, submessage encrypt", NO_SECURITY),
+    (
+        "peregrine-security-rtps-sign-submessage-encrypt",
+        "Peregrine, RTPS sign, submessage encrypt",
+        "P. sub. enc.",
+        NO_SECURITY,
+    ),
 ];
 
 /// Every series, in the order of tables: our own, then each way of each peer. Which thread sends is varied by the case, so
 /// that the ways that differ from another in that only are none of their own.
 static SERIES: LazyLock<Vec<SeriesSpec>> = LazyLock::new(|| {
-    let own =
-        OWN.iter().map(|(id, label, runner)| SeriesSpec { id: (*id).into(), label: (*label).into(), runner: *runner });
+    let own = OWN.iter().map(|(id, label, short_label, runner)| SeriesSpec {
+        id: (*id).into(),
+        label: (*label).into(),
+        short_label: (*short_label).into(),
+        runner: *runner,
+    });
     let peers = VARIANTS.iter().filter(|variant| variant.publish == Publish::Sync).map(|variant| SeriesSpec {
         id: variant.series_id(),
         label: variant.series_label(),
+        short_label: variant.short_label(),
         runner: SeriesRunner::Peer(variant),
     });
     own.chain(peers).collect()
@@ -217,8 +239,8 @@ impl SeriesSpec {
             }
             SeriesRunner::Own(Carrier::RawUdp) | SeriesRunner::Missing(_) => Vec::new(),
         };
-        let (id, label) = (self.id.clone(), self.label.clone());
-        Series { id, label, floor: self.is_floor(), options, peer: peer.map(Box::new) }
+        let (id, label, short_label) = (self.id.clone(), self.label.clone(), self.short_label.clone());
+        Series { id, label, short_label, floor: self.is_floor(), options, peer: peer.map(Box::new) }
     }
 }
 
@@ -242,10 +264,10 @@ fn peregrine_facts(waits: &[Wait], dds: Dds) -> PeerFacts {
         "one interface: what the case runs on".into(),
         "without a history depth, KEEP_ALL with 64 samples or 64 MiB at the writer, so that reliable writers block"
             .into(),
-        format!("wait: {}", waits.join(", ")),
+        format!("wait: {}", waits.join(" or ")),
     ];
     if dds.batched {
-        settings.push(format!("batches of {} bytes", super::BATCH_LEN));
+        settings.push(format!("batches of {} bytes", BATCH_LEN));
     }
     PeerFacts { name: "Peregrine".into(), version: env!("CARGO_PKG_VERSION").into(), settings }
 }

@@ -75,6 +75,15 @@ impl Keeper {
     }
 }
 
+/// The record that a folder holds, and its path.
+pub fn read_record(folder: &Path) -> Result<(Record, PathBuf), Error> {
+    let path = folder.join("record.jsonl");
+    let file = File::open(&path).map_err(|error| Error::Setup(format!("Cannot open {}: {error}", path.display())))?;
+    let record =
+        Record::read(BufReader::new(file)).map_err(|error| Error::Setup(format!("{}: {error}", path.display())))?;
+    Ok((record, path))
+}
+
 /// Keeps other processes from writing to the file, until it is closed.
 fn lock(file: &File, path: &Path) -> Result<(), Error> {
     match file.try_lock() {

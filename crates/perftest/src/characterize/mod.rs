@@ -9,15 +9,13 @@ pub(crate) mod progress;
 mod series;
 mod turns;
 
-use std::fs::{self, File};
-use std::io::BufReader;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
-use peregrine_report::record::{Line, Measurement, Record, Series, Test, Warning};
+use peregrine_report::record::{Line, Measurement, Series, Test, Warning};
 
 pub(crate) use self::cell::measure_cell;
-pub use self::keeper::Keeper;
+pub use self::keeper::{Keeper, read_record};
 use self::kept::{Comparison, Cores};
 use self::pair::Pair;
 use self::progress::Progress;
@@ -25,12 +23,9 @@ use self::series::{SERIES, SeriesSpec};
 pub use self::turns::{TurnsOptions, run_turns};
 use crate::campaign::placement::Place;
 use crate::control::Stop;
-use crate::doctor;
 use crate::error::Error;
-use crate::host;
 use crate::places::{Places, placed};
 use crate::plan::SCAN_SIZES;
-use crate::terminal::message;
 
 /// Length of one measurement in milliseconds: all of them, with the starts of their processes, take about a minute.
 const DEFAULT_MS: u64 = 100;
@@ -79,15 +74,6 @@ pub fn run(options: &Options, command_line: Vec<String>, places: &Places, stop: 
         Campaign { series: &series, sizes: &sizes, time, cores, places, stop, repetitions: options.repetitions }
             .run(keeper)
     })
-}
-
-/// The record that a folder holds, and its path.
-pub fn read_record(folder: &Path) -> Result<(Record, PathBuf), Error> {
-    let path = folder.join("record.jsonl");
-    let file = File::open(&path).map_err(|error| Error::Setup(format!("Cannot open {}: {error}", path.display())))?;
-    let record =
-        Record::read(BufReader::new(file)).map_err(|error| Error::Setup(format!("{}: {error}", path.display())))?;
-    Ok((record, path))
 }
 
 /// The measurements of one record.
@@ -166,6 +152,7 @@ impl SeriesSpec {
         Ok(Series {
             id: self.id.into(),
             label: self.label.into(),
+            short_label: self.short_label.into(),
             floor: self.floor,
             options: placed(&options, places.placement(), Place::Near)?,
             peer: None,
@@ -173,41 +160,9 @@ impl SeriesSpec {
     }
 }
 
-/// A core for each side, on different physical cores when there are any.
-pub(crate) fn two_cores(allowed: &[usize]) -> Option<(usize, usize)> {
-    let first = *allowed.first()?;
-    let siblings = fs::read_to_string(format!("/sys/devices/system/cpu/cpu{first}/topology/thread_siblings_list"))
-        .unwrap_or_default();
-    let is_sibling = |core: &usize| siblings.trim().split([',', '-']).any(|sibling| sibling == core.to_string());
-    let others = &allowed[1..];
-    let second = others.iter().find(|core| !is_sibling(core)).or_else(|| others.first())?;
-    Some((first, *second))
-}
-
-/// The facts of the host, and what about it lowers the worth of the numbers, told and kept. To be called before anything
-/// is done to the host for the time of the measurement.
-pub(crate) fn host_lines() -> Vec<Line> {
-    let facts = host::gather();
-    let findings = doctor::examine(&facts, &doctor::Circumstances::of_this_process());
-    let mut lines = Vec::new();
-    for finding in findings {
-        message(format_args!("Note: {finding}"));
-        lines.push(Line::Warning(Warning { text: finding.to_string() }));
-    }
-    lines.push(Line::Host(Box::new(facts)));
-    lines
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn each_side_gets_its_core() {
-        assert_eq!(two_cores(&[]), None);
-        assert_eq!(two_cores(&[0]), None);
-        assert_eq!(two_cores(&[4000, 4001]), Some((4000, 4001)));
-    }
 
     #[test]
     fn there_is_exactly_one_floor_and_names_are_unique() {

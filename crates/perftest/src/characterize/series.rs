@@ -11,6 +11,8 @@ pub(super) struct SeriesSpec {
     pub(super) id: &'static str,
     /// Name for readers.
     pub(super) label: &'static str,
+    /// Name for the lines of charts.
+    pub(super) short_label: &'static str,
     /// Whether it is for one machine only.
     pub(super) within_host: bool,
     /// Whether the others are compared with this one.
@@ -35,42 +37,72 @@ impl SeriesSpec {
 pub(super) const SERIES: &[SeriesSpec] = &[
     SeriesSpec {
         floor: true,
-        ..series("raw-udp", "raw UDP", &["-rawTransport", "-transport", "UDPv4", "-nic", LOOPBACK])
+        ..series("raw-udp", ("raw UDP", "raw UDP"), &["-rawTransport", "-transport", "UDPv4", "-nic", LOOPBACK])
     },
-    series("peregrine-best-effort", "Peregrine best effort", &["-bestEffort", "-nic", LOOPBACK]),
-    series("peregrine-reliable", "Peregrine reliable", RELIABLE),
+    series("peregrine-best-effort", ("Peregrine best effort", "best effort"), &["-bestEffort", "-nic", LOOPBACK]),
+    series("peregrine-reliable", ("Peregrine reliable", "reliable"), RELIABLE),
     SeriesSpec {
         tests: &[Test::Throughput],
         publisher_options: BATCHED,
-        ..series("peregrine-best-effort-batched", "Peregrine best effort batched", &["-bestEffort", "-nic", LOOPBACK])
+        ..series(
+            "peregrine-best-effort-batched",
+            ("Peregrine best effort batched", "b. e. batched"),
+            &["-bestEffort", "-nic", LOOPBACK],
+        )
     },
     SeriesSpec {
         tests: &[Test::Throughput],
         publisher_options: BATCHED,
-        ..series("peregrine-reliable-batched", "Peregrine reliable batched", RELIABLE)
+        ..series("peregrine-reliable-batched", ("Peregrine reliable batched", "rel. batched"), RELIABLE)
     },
-    within_host("peregrine-shared-memory", "Peregrine shared memory", &["-transport", "SHMEM", "-nic", LOOPBACK]),
+    within_host(
+        "peregrine-shared-memory",
+        ("Peregrine shared memory", "shared mem."),
+        &["-transport", "SHMEM", "-nic", LOOPBACK],
+    ),
     within_host(
         "peregrine-flat-data",
-        "Peregrine shared memory, FlatData",
+        ("Peregrine shared memory, FlatData", "shm FlatData"),
         &["-transport", "SHMEM", "-flatData", "-nic", LOOPBACK],
     ),
     within_host(
         "peregrine-zero-copy",
-        "Peregrine shared memory, zero copy",
+        ("Peregrine shared memory, zero copy", "zero copy"),
         &["-transport", "SHMEM", "-zeroCopy", "-nic", LOOPBACK],
     ),
-    within_host("peregrine-same-process", "Peregrine same process", &["-sameProcess", "-nic", LOOPBACK]),
+    within_host(
+        "peregrine-same-process",
+        ("Peregrine same process", "same process"),
+        &["-sameProcess", "-nic", LOOPBACK],
+    ),
 ];
 
 /// Unbatched, between two places of any kind.
-const fn series(id: &'static str, label: &'static str, options: &'static [&'static str]) -> SeriesSpec {
+const fn series(
+    id: &'static str,
+    labels: (&'static str, &'static str),
+    options: &'static [&'static str],
+) -> SeriesSpec {
     let tests = &[Test::Latency, Test::Throughput];
-    SeriesSpec { id, label, within_host: false, floor: false, options, tests, publisher_options: UNBATCHED }
+    let (label, short_label) = labels;
+    SeriesSpec {
+        id,
+        label,
+        short_label,
+        within_host: false,
+        floor: false,
+        options,
+        tests,
+        publisher_options: UNBATCHED,
+    }
 }
 
-const fn within_host(id: &'static str, label: &'static str, options: &'static [&'static str]) -> SeriesSpec {
-    SeriesSpec { within_host: true, ..series(id, label, options) }
+const fn within_host(
+    id: &'static str,
+    labels: (&'static str, &'static str),
+    options: &'static [&'static str],
+) -> SeriesSpec {
+    SeriesSpec { within_host: true, ..series(id, labels, options) }
 }
 
 const RELIABLE: &[&str] = &["-nic", LOOPBACK];

@@ -8,11 +8,10 @@ use peregrine_report::record::{
     BlockPlace, End, Header, Line, Measurement, Role, SCHEMA_VERSION, Series, Test, Warning,
 };
 
-use super::keeper::{self, Keeper};
+use super::keeper::{self, Keeper, read_record};
 use super::pair::{Case, Pair};
 use super::programs::Program;
 use super::progress::Progress;
-use super::read_record;
 use crate::campaign::placement::{Place, Placement};
 use crate::control::Stop;
 use crate::error::Error;
@@ -151,7 +150,7 @@ impl Alternative {
         };
         let options = placed(&self.words, places.placement(), Place::Near)?;
         let peer = self.program.as_ref().map(|program| Box::new(program.facts()));
-        Ok(Series { id: self.id.into(), label, floor: self.id == A, options, peer })
+        Ok(Series { id: self.id.into(), label, short_label: self.id.into(), floor: self.id == A, options, peer })
     }
 }
 

@@ -176,7 +176,14 @@ fn take_turns(
 
 impl Floor {
     fn describe(&self, floor: bool) -> Series {
-        Series { id: self.id.into(), label: self.label.into(), floor, options: Vec::new(), peer: None }
+        Series {
+            id: self.id.into(),
+            label: self.label.into(),
+            short_label: String::new(),
+            floor,
+            options: Vec::new(),
+            peer: None,
+        }
     }
 
     fn measure(

@@ -14,13 +14,14 @@ use super::session::{RunPlan, Session};
 use super::stamp::SHORTEST;
 use super::{Task, over_messaging, responder, summary, usage};
 use crate::campaign::placement::{Place, Placement};
-use crate::characterize::{Keeper, host_lines};
+use crate::characterize::Keeper;
 use crate::cli::option::WaitMethod;
 use crate::clock::MonotonicNs;
 use crate::control::Stop;
 use crate::domain::FreeDomain;
 use crate::error::Error;
 use crate::host::{self, IdleStates};
+use crate::host_report::host_lines;
 use crate::messaging::Messaging;
 use crate::places::{Hosts, Places, RemoteSender, Tether, placed, tethered};
 use crate::plan::TestPlan;
@@ -354,6 +355,7 @@ impl RecordOfRuns {
                 series: vec![Series {
                     id: SERIES.into(),
                     label: "open loop".into(),
+                    short_label: String::new(),
                     floor: false,
                     options: options.words.clone(),
                     peer: None,

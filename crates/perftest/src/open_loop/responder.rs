@@ -8,7 +8,7 @@ use peregrine_report::record::{PayloadUse, Side, SideResult, ThroughputResult, W
 use super::seen::Seen;
 use super::stamp::{Kind, STAMP_LEN, Stamp};
 use super::{clock_identity, wire_meter};
-use crate::clock::MonotonicNs;
+use crate::clock::{MonotonicNs, with_one_interval_more};
 use crate::control::Stop;
 use crate::error::Error;
 use crate::messaging::{Messaging, Sample, SampleReader, SampleWriter, Topic, WriteError};
@@ -182,7 +182,7 @@ impl<W: SampleWriter> Responder<W> {
             throughput: Some(ThroughputResult {
                 samples,
                 bytes: samples * run.data_len as u64,
-                duration_ns: run.last_ns.saturating_sub(run.first_ns),
+                duration_ns: with_one_interval_more(run.last_ns.saturating_sub(run.first_ns), samples),
                 lost: 0,
                 duplicate: run.seen.duplicate(),
                 reordered: run.seen.reordered(),

@@ -35,13 +35,16 @@ pub(super) struct Plan {
 /// Before the pings that count, in milliseconds.
 const WARMUP_MS: u64 = 100;
 const BOTH_TESTS: &[Test] = &[Test::Latency, Test::Throughput];
-/// With one sample under way there is nothing to gather.
+/// The floor.
+const RAW_UDP: &str = "raw-udp";
+/// With one sample under way there is nothing to batch.
 const THROUGHPUT: &[Test] = &[Test::Throughput];
 
 /// One row of the table.
 struct Series {
     id: String,
     label: String,
+    short_label: String,
     tests: &'static [Test],
     facts: Option<PeerFacts>,
     way: Way,
@@ -80,6 +83,17 @@ impl Variant {
     /// Name of its series for readers.
     pub fn series_label(&self) -> String {
         format!("{} {}", self.product(), self.label)
+    }
+
+    /// Its name for the lines of charts.
+    pub fn short_label(&self) -> String {
+        let product = self.product().replace("Cyclone DDS", "Cyclone");
+        let path = match self.label {
+            "UDP batched" | "TCP batched" => "batched",
+            "data sharing" => "sharing",
+            label => label,
+        };
+        format!("{product} {path}")
     }
 
     /// What the peer is asked for, as a record has it.
@@ -253,8 +267,20 @@ impl Series {
             Way::Peer { variant, .. } => variant.options(),
         };
         let (id, label) = (self.id.clone(), self.label.clone());
-        record::Series { id, label, floor, options, peer: self.facts.clone().map(Box::new) }
+        let short_label = self.short_label.clone();
+        record::Series { id, label, short_label, floor, options, peer: self.facts.clone().map(Box::new) }
     }
+}
+
+/// Names for the lines of charts, which have room for about a dozen characters.
+fn short_label_of(id: &str) -> String {
+    match id {
+        "peregrine-batched" => "P. batched",
+        "peregrine-shared-memory" => "P. shm",
+        "peregrine-zero-copy" => "P. zero copy",
+        _ => "",
+    }
+    .into()
 }
 
 /// Raw UDP, with which the others are compared, and Peregrine.
@@ -282,15 +308,16 @@ fn own_series(plan: &Plan) -> Vec<Series> {
     let mut zero_copy = shared.clone();
     zero_copy.push("-zeroCopy");
     let own = |id: &str, label: &str, tests, facts, both, publisher| {
-        let (id, label) = (id.into(), label.into());
-        Series { id, label, tests, facts, way: Way::Own { both, publisher } }
+        let (id, label): (String, String) = (id.into(), label.into());
+        let short_label = short_label_of(&id);
+        Series { id, label, short_label, tests, facts, way: Way::Own { both, publisher } }
     };
     let facts = || {
         let (name, version) = ("Peregrine".into(), env!("CARGO_PKG_VERSION").into());
         Some(PeerFacts { name, version, settings: vec!["interface=127.0.0.1".into()] })
     };
     vec![
-        own("raw-udp", "raw UDP", BOTH_TESTS, None, raw, UNBATCHED),
+        own(RAW_UDP, "raw UDP", BOTH_TESTS, None, raw, UNBATCHED),
         own("peregrine", "Peregrine", BOTH_TESTS, facts(), dds.clone(), UNBATCHED),
         own("peregrine-batched", "Peregrine batched", THROUGHPUT, facts(), dds, BATCHED),
         own("peregrine-shared-memory", "Peregrine shared memory", BOTH_TESTS, facts(), shared, UNBATCHED),
@@ -303,7 +330,10 @@ fn peer_series(plan: &Plan, environment: &Environment, stop: &Stop) -> Result<Ve
     let mut series = Vec::new();
     for peer in PEERS {
         let Some(program) = built_program(peer, environment) else {
-            message(format_args!("{} is left out: it is not built; see perftest peers", peer.product));
+            message(format_args!(
+                "{} is skipped: its program is not built. To build it: perftest peers --build {}",
+                peer.product, peer.name
+            ));
             continue;
         };
         for variant in VARIANTS.iter().filter(|variant| variant.peer == peer.name) {
@@ -313,6 +343,7 @@ fn peer_series(plan: &Plan, environment: &Environment, stop: &Stop) -> Result<Ve
             series.push(Series {
                 id: variant.series_id(),
                 label: variant.series_label(),
+                short_label: variant.short_label(),
                 tests: variant.tests,
                 facts: Some(variant.facts(&about)),
                 way: Way::Peer { program: program.clone(), variant },
@@ -339,7 +370,9 @@ fn setup(plan: &Plan, variant: &Variant, test: Test, size: usize, domain: &FreeD
     }
 }
 
+/// What a series was measured with. Plain sockets have no reliability and no listener, whatever the plan says.
 fn case(plan: &Plan, series: &Series) -> Case {
+    let is_raw = series.id == RAW_UDP;
     let is_async = matches!(&series.way, Way::Peer { variant, .. } if variant.publish == Publish::Async);
     Case {
         rate_per_s: None,
@@ -347,15 +380,15 @@ fn case(plan: &Plan, series: &Series) -> Case {
         subscribers: 1,
         topics: 1,
         reliability: match plan.reliability {
-            Reliability::Reliable => record::Reliability::Reliable,
-            Reliability::BestEffort => record::Reliability::BestEffort,
+            Reliability::Reliable if !is_raw => record::Reliability::Reliable,
+            Reliability::Reliable | Reliability::BestEffort => record::Reliability::BestEffort,
         },
         publishing: if is_async { Publishing::Asynchronous } else { Publishing::Synchronous },
         delivery: record::Delivery::SameHost,
         data_type: "octets".into(),
         wait: Some(match plan.wait {
-            Wait::Listener => record::Wait::Listener,
-            Wait::Waitset => record::Wait::Block,
+            Wait::Listener if !is_raw => record::Wait::Listener,
+            Wait::Listener | Wait::Waitset => record::Wait::Block,
             Wait::Poll => record::Wait::Poll,
         }),
     }
@@ -382,7 +415,7 @@ fn test_name(test: Test) -> &'static str {
 
 /// How everything was measured, what could not be, and with what the peers were set up.
 fn remarks(plan: &Plan, series: &[Series], skipped: &[Skipped]) -> String {
-    let mut text = format!("\n{}, {}\n", plan.reliability, plan.wait);
+    let mut text = format!("\nDDS and peers: {}, wait {}. raw UDP: best effort.\n", plan.reliability, plan.wait);
     if cfg!(debug_assertions) {
         text += "This is a debug build.\n";
     }
@@ -428,6 +461,16 @@ mod tests {
         let waiting = described(Wait::Waitset);
         assert!(waiting[1..].iter().all(|one| one.options.contains(&"-useReadThread".into())));
         assert!(waiting[1..].iter().all(|one| one.options.contains(&"-bestEffort".into())));
+    }
+
+    #[test]
+    fn plain_sockets_are_recorded_without_reliability_and_listener() {
+        let plan = Plan { reliability: Reliability::Reliable, ..plan(Wait::Listener) };
+        let of = |series: &Series| case(&plan, series);
+        let series = own_series(&plan);
+        let (raw, dds) = (of(&series[0]), of(&series[1]));
+        assert_eq!((raw.reliability, raw.wait), (record::Reliability::BestEffort, Some(record::Wait::Block)));
+        assert_eq!((dds.reliability, dds.wait), (record::Reliability::Reliable, Some(record::Wait::Listener)));
     }
 
     #[test]

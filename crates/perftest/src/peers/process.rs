@@ -140,6 +140,7 @@ impl Agent {
 
 #[cfg(test)]
 mod tests {
+    use super::super::protocol::Used;
     use super::*;
     use crate::peers::protocol::{Publish, Reliability, Transport, Wait};
     use std::fs;
@@ -192,13 +193,13 @@ mod tests {
     #[test]
     fn both_sides_are_led_through_a_test() {
         let expected = Outcome::Measured {
-            initiator: PeerResult::Pub { sent: 3, duration_ns: 2, cpu_ns: 1 },
+            initiator: PeerResult::Pub { sent: 3, duration_ns: 2, used: Used { cpu_ns: 1, peak_rss_bytes: None } },
             responder: PeerResult::Sub {
                 received: 3,
                 lost: 0,
                 out_of_order: 0,
                 duration_ns: 2,
-                cpu_ns: 1,
+                used: Used { cpu_ns: 1, peak_rss_bytes: None },
                 scheduled_ns: vec![],
             },
         };

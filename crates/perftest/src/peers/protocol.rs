@@ -160,8 +160,8 @@ pub enum PeerResult {
         received: u64,
         /// Samples whose answer was given up.
         unanswered: u64,
-        /// Processor time of the process.
-        cpu_ns: u64,
+        /// Processor time and memory of the process.
+        used: Used,
         /// Least value of the bucket and number of round trips in it, ascending, without empty buckets.
         round_trip_ns: Vec<(u64, u64)>,
     },
@@ -169,8 +169,8 @@ pub enum PeerResult {
     Pong {
         /// Samples sent back.
         received: u64,
-        /// Processor time of the process.
-        cpu_ns: u64,
+        /// Processor time and memory of the process.
+        used: Used,
     },
     /// The side that sends.
     Pub {
@@ -178,8 +178,8 @@ pub enum PeerResult {
         sent: u64,
         /// From before the first write until after the last.
         duration_ns: u64,
-        /// Processor time of the process.
-        cpu_ns: u64,
+        /// Processor time and memory of the process.
+        used: Used,
     },
     /// The side that counts.
     Sub {
@@ -191,12 +191,21 @@ pub enum PeerResult {
         out_of_order: u64,
         /// From the first sample to the last.
         duration_ns: u64,
-        /// Processor time of the process.
-        cpu_ns: u64,
+        /// Processor time and memory of the process.
+        used: Used,
         /// With a rate, times one way from when each sample was due: least value of the bucket and number, ascending, without empty
         /// buckets.
         scheduled_ns: Vec<(u64, u64)>,
     },
+}
+
+/// What a process used.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Used {
+    /// Processor time during the test.
+    pub cpu_ns: u64,
+    /// Peak resident memory; absent where the program of a peer does not report it.
+    pub peak_rss_bytes: Option<u64>,
 }
 
 /// A line that is not of the protocol, and what is wrong with it.
@@ -255,13 +264,13 @@ impl PeerResult {
                     return Err(Malformed(format!("received={received} is not the number of round trips")));
                 }
                 let (sent, unanswered) = (fields.number("sent")?, fields.number("unanswered")?);
-                Self::Ping { sent, received, unanswered, cpu_ns: fields.number("cpu_ns")?, round_trip_ns }
+                Self::Ping { sent, received, unanswered, used: fields.used()?, round_trip_ns }
             }
-            "pong" => Self::Pong { received: fields.number("received")?, cpu_ns: fields.number("cpu_ns")? },
+            "pong" => Self::Pong { received: fields.number("received")?, used: fields.used()? },
             "pub" => Self::Pub {
                 sent: fields.number("sent")?,
                 duration_ns: fields.number("duration_ns")?,
-                cpu_ns: fields.number("cpu_ns")?,
+                used: fields.used()?,
             },
             "sub" => {
                 let scheduled_ns = fields.buckets("scheduled_ns")?;
@@ -274,7 +283,7 @@ impl PeerResult {
                     lost: fields.number("lost")?,
                     out_of_order: fields.number("out_of_order")?,
                     duration_ns: fields.number("duration_ns")?,
-                    cpu_ns: fields.number("cpu_ns")?,
+                    used: fields.used()?,
                     scheduled_ns,
                 }
             }
@@ -311,6 +320,15 @@ impl<'a> Fields<'a> {
     fn number(&mut self, key: &str) -> Result<u64, Malformed> {
         let text = self.take(key)?;
         text.parse().map_err(|_| Malformed(format!("{key}={} is not a number", shortened(text))))
+    }
+
+    /// Processor time, and memory where the program reports it.
+    fn used(&mut self) -> Result<Used, Malformed> {
+        let cpu_ns = self.number("cpu_ns")?;
+        let reports_memory = self.0.iter().any(|(key, _)| *key == "peak_rss_bytes");
+        let peak_rss_bytes = if reports_memory { Some(self.number("peak_rss_bytes")?) } else { None };
+        let peak_rss_bytes = peak_rss_bytes.filter(|bytes| *bytes > 0);
+        Ok(Used { cpu_ns, peak_rss_bytes })
     }
 
     /// `VALUE:COUNT,VALUE:COUNT`, ascending; nothing at all when nothing was measured.
@@ -392,14 +410,21 @@ mod tests {
             sent: 9,
             received: 5,
             unanswered: 1,
-            cpu_ns: 7,
+            used: Used { cpu_ns: 7, peak_rss_bytes: None },
             round_trip_ns: vec![(1000, 2), (1500, 3)],
         };
         assert_eq!(Answer::parse(PING), Ok(Answer::Result(ping)));
-        let line = "result role=sub received=1 lost=2 out_of_order=3 duration_ns=4 cpu_ns=5 scheduled_ns=";
+        let line =
+            "result role=sub received=1 lost=2 out_of_order=3 duration_ns=4 cpu_ns=5 peak_rss_bytes=6 scheduled_ns=";
         for (times, scheduled_ns) in [("", vec![]), ("6:1", vec![(6, 1)])] {
-            let sub =
-                PeerResult::Sub { received: 1, lost: 2, out_of_order: 3, duration_ns: 4, cpu_ns: 5, scheduled_ns };
+            let sub = PeerResult::Sub {
+                received: 1,
+                lost: 2,
+                out_of_order: 3,
+                duration_ns: 4,
+                used: Used { cpu_ns: 5, peak_rss_bytes: Some(6) },
+                scheduled_ns,
+            };
             assert_eq!(Answer::parse(&format!("{line}{times}")), Ok(Answer::Result(sub)));
         }
         assert_eq!(Answer::parse("unsupported no batches"), Ok(Answer::Unsupported("no batches".into())));

@@ -1,10 +1,10 @@
-//! What two processes of a peer tell, as a record keeps it.
+//! The results of two processes of a peer, as a record keeps them.
 
-use peregrine_report::record::{SendResult, Side, SideResult, ThroughputResult};
+use peregrine_report::record::{Interval, ResourceUse, SendResult, Side, SideResult, ThroughputResult};
 use peregrine_report::stats::{LatencyResult, Moments};
 
-use super::protocol::{PeerResult, Setup};
-use crate::clock::with_one_interval_more;
+use super::protocol::{PeerResult, Setup, Used};
+use crate::clock::{scheduled_span_ns, with_one_interval_more};
 use crate::threads::online_cores;
 
 /// The results of publisher and subscriber; `None` when they are not of the two sides of one test.
@@ -13,36 +13,34 @@ pub(crate) fn side_results(
     initiator: &PeerResult,
     responder: &PeerResult,
 ) -> Option<(SideResult, SideResult)> {
-    let side = |side, cpu_ns, wall_ns| {
-        let cpu_percent = cpu_percent(cpu_ns, wall_ns);
-        SideResult { side, data_len: setup.size as u64, cpu_percent, ..SideResult::default() }
+    let side = |side, used: &Used, wall_ns| SideResult {
+        side,
+        data_len: setup.size as u64,
+        cpu_percent: cpu_percent(used.cpu_ns, wall_ns),
+        resources: Some(resources(used, wall_ns)),
+        ..SideResult::default()
     };
     match (initiator, responder) {
         (
-            PeerResult::Ping { sent, unanswered, cpu_ns, round_trip_ns, .. },
-            PeerResult::Pong { received, cpu_ns: pong_cpu_ns },
+            PeerResult::Ping { sent, unanswered, used, round_trip_ns, .. },
+            PeerResult::Pong { received, used: pong_used },
         ) => {
             let wall_ns = setup.warmup_ms.saturating_add(setup.duration_ms).saturating_mul(1_000_000);
             let publisher = SideResult {
                 latency: Some(latencies(round_trip_ns, 2)),
                 send: Some(SendResult { samples: *sent, unanswered_pings: *unanswered, ..SendResult::default() }),
-                ..side(Side::Publisher, *cpu_ns, wall_ns)
+                ..side(Side::Publisher, used, wall_ns)
             };
             let subscriber = SideResult {
                 throughput: Some(throughput(setup, *sent, *received, 0, wall_ns)),
-                ..side(Side::Subscriber, *pong_cpu_ns, wall_ns)
+                ..side(Side::Subscriber, pong_used, wall_ns)
             };
             Some((publisher, subscriber))
         }
         (
-            PeerResult::Pub { sent, duration_ns, cpu_ns },
+            PeerResult::Pub { sent, duration_ns, used },
             PeerResult::Sub {
-                received,
-                out_of_order,
-                duration_ns: received_in_ns,
-                cpu_ns: sub_cpu_ns,
-                scheduled_ns,
-                ..
+                received, out_of_order, duration_ns: received_in_ns, used: sub_used, scheduled_ns, ..
             },
         ) => {
             let scheduled = (!scheduled_ns.is_empty()).then(|| latencies(scheduled_ns, 1));
@@ -50,7 +48,7 @@ pub(crate) fn side_results(
             let publisher = SideResult {
                 send: Some(send),
                 scheduled_latency: scheduled.clone(),
-                ..side(Side::Publisher, *cpu_ns, *duration_ns)
+                ..side(Side::Publisher, used, *duration_ns)
             };
             let subscriber = SideResult {
                 scheduled_latency: scheduled,
@@ -59,9 +57,12 @@ pub(crate) fn side_results(
                     *sent,
                     *received,
                     *out_of_order,
-                    with_one_interval_more(*received_in_ns, *received),
+                    match setup.rate {
+                        0 => with_one_interval_more(*received_in_ns, *received),
+                        rate => scheduled_span_ns(*received_in_ns, *sent, rate as f64),
+                    },
                 )),
-                ..side(Side::Subscriber, *sub_cpu_ns, *duration_ns)
+                ..side(Side::Subscriber, sub_used, *duration_ns)
             };
             Some((publisher, subscriber))
         }
@@ -112,6 +113,12 @@ fn add_many(moments: &mut Moments, value: u64, mut count: u64) {
     }
 }
 
+/// Processor time, which peers do not divide into user and system, and peak memory.
+fn resources(used: &Used, wall_ns: u64) -> ResourceUse {
+    let total = Interval { wall_ns, user_ns: used.cpu_ns, rss_peak_bytes: used.peak_rss_bytes, ..Interval::default() };
+    ResourceUse { total, ..ResourceUse::default() }
+}
+
 /// As a share of all cores.
 fn cpu_percent(cpu_ns: u64, wall_ns: u64) -> f64 {
     if wall_ns == 0 { 0.0 } else { cpu_ns as f64 * 100.0 / wall_ns as f64 / online_cores() as f64 }
@@ -142,8 +149,9 @@ mod tests {
     #[test]
     fn latencies_are_half_round_trips() {
         let round_trip_ns = vec![(2000, 3), (2001, 1), (6000, 2)];
-        let ping = PeerResult::Ping { sent: 7, received: 6, unanswered: 1, cpu_ns: 0, round_trip_ns };
-        let (publisher, _) = side_results(&setup(), &ping, &PeerResult::Pong { received: 7, cpu_ns: 0 }).unwrap();
+        let ping = PeerResult::Ping { sent: 7, received: 6, unanswered: 1, used: Used::default(), round_trip_ns };
+        let pong = PeerResult::Pong { received: 7, used: Used::default() };
+        let (publisher, _) = side_results(&setup(), &ping, &pong).unwrap();
         let latency = publisher.latency.unwrap();
         assert_eq!(latency.histogram, [(1000, 4), (3000, 2)]);
         assert_eq!((latency.count, latency.min_ns, latency.max_ns, latency.p50_ns), (6, 1000, 3000, 1000));
@@ -154,14 +162,18 @@ mod tests {
 
     #[test]
     fn all_that_was_sent_and_not_received_is_lost() {
-        let sent = PeerResult::Pub { sent: 200, duration_ns: 1_000_000_000, cpu_ns: 500_000_000 };
+        let sent = PeerResult::Pub {
+            sent: 200,
+            duration_ns: 1_000_000_000,
+            used: Used { cpu_ns: 500_000_000, peak_rss_bytes: Some(4096) },
+        };
         let sub = PeerResult::Sub {
             received: 150,
             lost: 20,
             out_of_order: 2,
             // From the first of them to the last.
             duration_ns: 149_000_000,
-            cpu_ns: 0,
+            used: Used::default(),
             scheduled_ns: vec![(2000, 100), (3001, 50)],
         };
         let (publisher, subscriber) = side_results(&setup(), &sent, &sub).unwrap();
@@ -172,12 +184,31 @@ mod tests {
         assert_eq!((scheduled.count, scheduled.p50_ns, scheduled.max_ns), (150, 2000, 3001), "one way already");
         assert_eq!((subscriber.scheduled_latency, publisher.latency), (Some(scheduled), None));
         assert!((publisher.cpu_percent - 50.0 / online_cores() as f64).abs() < 1e-9);
+        let total = publisher.resources.unwrap().total;
+        assert_eq!((total.cpu_percent_of_core(), total.rss_peak_bytes), (50.0, Some(4096)));
+    }
+
+    #[test]
+    fn few_samples_of_a_schedule_do_not_arrive_faster_than_they_are_due() {
+        let setup = Setup { role: Role::Pub, rate: 30, ..setup() };
+        let sent = PeerResult::Pub { sent: 8, duration_ns: 250_000_000, used: Used::default() };
+        let sub = PeerResult::Sub {
+            received: 8,
+            lost: 0,
+            out_of_order: 0,
+            duration_ns: 198_000_000,
+            used: Used::default(),
+            scheduled_ns: vec![(2000, 8)],
+        };
+        let (_, subscriber) = side_results(&setup, &sent, &sub).unwrap();
+        let rate = subscriber.throughput.unwrap().samples_per_s();
+        assert!((29.9..=30.0).contains(&rate), "{rate}");
     }
 
     #[test]
     fn sides_of_different_tests_are_no_result() {
-        let sent = PeerResult::Pub { sent: 1, duration_ns: 1, cpu_ns: 0 };
-        assert_eq!(side_results(&setup(), &sent, &PeerResult::Pong { received: 1, cpu_ns: 0 }), None);
+        let sent = PeerResult::Pub { sent: 1, duration_ns: 1, used: Used::default() };
+        assert_eq!(side_results(&setup(), &sent, &PeerResult::Pong { received: 1, used: Used::default() }), None);
     }
 
     #[test]

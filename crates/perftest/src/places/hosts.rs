@@ -8,14 +8,15 @@ use std::time::Duration;
 
 use peregrine_report::record::{Line, Warning};
 
+use super::options::usage;
 use super::ssh::Host;
 use super::tools::{self, SSH};
-use super::usage;
+
 use crate::campaign::placement::{Place, Placement};
-use crate::characterize;
 use crate::control::Stop;
 use crate::error::Error;
 use crate::host::IdleStates;
+use crate::host_report::host_lines;
 use crate::terminal::{message, print_text};
 
 /// The name of the command that tells about the host it runs on.
@@ -149,7 +150,7 @@ impl Placement for Hosts {
 /// `perftest host-lines`
 pub fn print_host_lines() -> Result<(), Error> {
     let mut text = Vec::new();
-    for line in characterize::host_lines() {
+    for line in host_lines() {
         line.write_to(&mut text).map_err(|error| Error::Setup(format!("Cannot write about this host: {error}")))?;
     }
     print_text(&String::from_utf8_lossy(&text))

@@ -13,6 +13,7 @@ use std::process::{Child, Command, Stdio};
 use serde_json::Value;
 
 use super::link::{Link, QUEUE_LEN, UNSEEN_LEN};
+use super::options::usage;
 use super::tether::{Tether, tethered};
 use super::tools::{self, IP, MOUNT, NFT, NSENTER, TC, Tool, UNSHARE};
 use crate::campaign::placement::{Place, Placement};
@@ -89,7 +90,7 @@ impl Lab {
     /// In a process that is not the first in new namespaces; what the programs say that labs are made with.
     pub fn build(options: &LabOptions) -> Result<Self, Error> {
         if std::process::id() != 1 {
-            return Err(super::usage(&format!("'{INSIDE}' is for the first process of a lab; use: perftest lab")));
+            return Err(usage(&format!("'{INSIDE}' is for the first process of a lab; use: perftest lab")));
         }
         // An interface of a host must not be looked for among those of the machine.
         if let Err(error) = show_own_interfaces() {
@@ -227,7 +228,7 @@ fn check_words(words: &[String]) -> Result<(), Error> {
     if first.starts_with('-') || COMMANDS.contains(&first) {
         return Ok(());
     }
-    Err(super::usage(&format!(
+    Err(usage(&format!(
         "'{first}' does not run in a lab; what does is {}, and the line of a publisher (-pub ...)",
         COMMANDS.join(", ")
     )))

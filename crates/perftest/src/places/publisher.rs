@@ -7,7 +7,8 @@ use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::{Tether, placed, tethered, usage};
+use super::options::{placed, usage};
+use super::tether::{Tether, tethered};
 use crate::campaign::placement::{Place, Placement};
 use crate::cli::{self, Invocation, parse, words_of_both_sides};
 use crate::clock::MonotonicNs;

@@ -11,7 +11,7 @@ use peregrine_report::record::Line;
 use super::hosts::Hosts;
 use super::tether::{Tether, tethered};
 use crate::campaign::placement::Place;
-use crate::characterize::Keeper;
+use crate::characterize::keeper::Keeper;
 use crate::clock::MonotonicNs;
 use crate::control::Stop;
 use crate::error::Error;

@@ -18,6 +18,7 @@ pub fn record() -> Record {
     let series = |id: &str, label: &str, floor| Series {
         id: id.into(),
         label: label.into(),
+        short_label: String::new(),
         floor,
         options: vec![],
         peer: None,

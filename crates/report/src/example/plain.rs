@@ -40,6 +40,7 @@ pub(super) fn plain_series(id: &str, label: &str, options: &str) -> Series {
     Series {
         id: id.into(),
         label: label.into(),
+        short_label: String::new(),
         floor: false,
         options: options.split_whitespace().map(String::from).collect(),
         peer: None,

@@ -1,4 +1,5 @@
 use super::*;
+use crate::stats::LatencyResult;
 
 fn lines() -> Vec<Line> {
     let side = |side| SideResult { side, data_len: 64, cpu_percent: 12.5, ..SideResult::default() };
@@ -50,7 +51,7 @@ fn a_record_survives_being_written_and_read() {
 
 #[test]
 fn the_first_line_names_kind_and_schema() {
-    assert!(text(&lines()).starts_with(r#"{"kind":"header","schema":5,"tool":"perftest","#));
+    assert!(text(&lines()).starts_with(r#"{"kind":"header","schema":6,"tool":"perftest","#));
 }
 
 #[test]
@@ -70,7 +71,7 @@ fn damaged_and_foreign_records_are_refused_by_line() {
     lines.swap(0, 1);
     assert!(read(&text(&lines)).contains("line 1 of the record: the header must be the first line"));
     let header = Line::Header(Header { schema: SCHEMA_VERSION + 1, ..Header::default() });
-    assert!(read(&text(&[header])).contains("schema version 6 is not supported, only 1 to 5"));
+    assert!(read(&text(&[header])).contains("schema version 7 is not supported, only 1 to 6"));
     assert!(read("{\"kind\":\"poem\"}\n").contains("poem"));
 }
 
@@ -161,6 +162,7 @@ fn what_version_3_adds_survives_being_written_and_read() {
         series: vec![Series {
             id: "other".into(),
             label: "Other".into(),
+            short_label: String::new(),
             floor: false,
             options: vec![],
             peer: Some(Box::new(PeerFacts { name: "Other".into(), ..PeerFacts::default() })),

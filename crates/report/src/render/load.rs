@@ -148,6 +148,10 @@ fn resources(record: &Record) -> Option<Section> {
 fn use_row(measurement: &Measurement, name: &str, side: &SideResult) -> Option<Vec<String>> {
     let total = &side.resources.as_ref()?.total;
     let per_s = |count: u64| if total.wall_ns == 0 { 0.0 } else { count as f64 * 1e9 / total.wall_ns as f64 };
+    // Programs of peers count neither; every process that counts has some.
+    let counts = [total.voluntary_switches, total.involuntary_switches, total.minor_faults, total.major_faults];
+    let is_counted = counts.iter().any(|count| *count > 0);
+    let counted = |rate: f64| if is_counted { grouped(rate) } else { "-".into() };
     let test = match measurement.test {
         Test::Latency => "latency",
         Test::Throughput => "throughput",
@@ -160,8 +164,8 @@ fn use_row(measurement: &Measurement, name: &str, side: &SideResult) -> Option<V
         name.into(),
         format!("{:.1}", total.cpu_percent_of_core()),
         total.rss_peak_bytes.map_or_else(|| "-".into(), |bytes| format!("{:.1}", bytes as f64 / f64::from(1 << 20))),
-        grouped(per_s(total.voluntary_switches.saturating_add(total.involuntary_switches))),
-        grouped(per_s(total.minor_faults.saturating_add(total.major_faults))),
+        counted(per_s(total.voluntary_switches.saturating_add(total.involuntary_switches))),
+        counted(per_s(total.minor_faults.saturating_add(total.major_faults))),
         side.wire.as_ref().map_or_else(|| "-".into(), |wire| wire.kernel_drops.to_string()),
     ])
 }

@@ -32,6 +32,32 @@ fn ways_to_wait_are_conditions_where_there_are_several() {
 }
 
 #[test]
+fn products_have_a_colour_and_paths_a_pattern() {
+    let mut record = example::campaign();
+    let ids = ["peregrine", "peregrine-shared-memory", "other-udp", "other-shm"];
+    let names = ["Peregrine", "Peregrine", "Other", "Other"];
+    let template = record.header.series[0].clone();
+    let measurement = record.measurements[0].clone();
+    record.header.series = ids
+        .into_iter()
+        .zip(names)
+        .map(|(id, name)| crate::record::Series {
+            id: id.into(),
+            short_label: "short".into(),
+            floor: false,
+            peer: Some(Box::new(PeerFacts { name: name.into(), ..PeerFacts::default() })),
+            ..template.clone()
+        })
+        .collect();
+    record.measurements = ids.into_iter().map(|id| Measurement { series: id.into(), ..measurement.clone() }).collect();
+    with_view(vec![record], |view| {
+        let styles: Vec<_> = view.strands.iter().map(|strand| (strand.style.colour, strand.style.dash)).collect();
+        assert_eq!(styles, [(1, 0), (1, 1), (2, 0), (2, 1)]);
+        assert!(view.strands.iter().all(|strand| strand.short_label == "short"));
+    });
+}
+
+#[test]
 fn a_plain_record_is_one_facet_along_sizes() {
     with_view(vec![example::characterization()], |view| {
         assert_eq!(view.facets.len(), 1);

@@ -2,14 +2,13 @@
 
 use std::time::Duration;
 
-use super::{Cases, Question};
 use crate::campaign::spec::{List, Matrix};
 
-/// Why a case is left out whose value of some list is neither its end nor its middle.
+/// Reason for cases with a value that is neither first nor middle nor last in its list.
 pub(super) const THINNED_OUT: &str =
-    "left out of the quick run, which keeps the first, the middle and the last value of every list (--quick)";
-/// Why a case is left out for which there is no time.
-pub(super) const NO_TIME: &str = "left out of the quick run, which would have taken longer than it may (--within)";
+    "skipped: the quick run keeps the first, the middle and the last value of each list (--quick)";
+/// Reason for cases that do not fit into the time limit.
+pub(super) const NO_TIME: &str = "skipped: the quick run would exceed its time limit (--within)";
 
 impl Matrix {
     /// Of every list the ends and the middle remain.
@@ -31,16 +30,9 @@ impl Matrix {
     }
 }
 
-/// Leaves questions out, evenly over the plan, until the rest fits, and tells which. A question that stays is put to all series.
-pub(super) fn keep_within(
-    limit: Duration,
-    questions: &mut Vec<Question>,
-    cases: &Cases,
-    warm_up: Duration,
-) -> Vec<Question> {
-    let cost = |question: &Question| -> Duration {
-        question.iter().map(|(asked, mover)| cases.planned_case(asked, *mover, 0, warm_up).estimate()).sum()
-    };
+/// Removes questions, evenly over the plan, until the rest fits, and returns the removed ones. A question that stays is put to
+/// all series.
+pub(super) fn keep_within<T>(limit: Duration, questions: &mut Vec<T>, cost: impl Fn(&T) -> Duration) -> Vec<T> {
     for most in (1..=questions.len()).rev() {
         let kept = |index: &usize| is_kept(*index, questions.len(), most);
         let time = || (0..questions.len()).filter(kept).map(|index| cost(&questions[index])).sum::<Duration>();

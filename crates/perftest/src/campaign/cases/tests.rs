@@ -234,10 +234,10 @@ fn what_no_peer_can_do_is_skipped_with_its_reason() {
         ("rates = [30]\nsizes = [64]\ndelivery = [\"same_process\"]", "two processes"),
         ("rates = [30]\nsizes = [64]\ndelivery = [\"two_hosts\"]", "loopback"),
         ("rates = [30]\nsizes = [64]\nsubscribers = [3]", "one subscriber"),
-        ("rates = [30]\ntypes = [\"Array4k\"]", "the type octets only"),
+        ("rates = [30]\ntypes = [\"Array4k\"]", "only the type octets"),
         ("rates = [30]\nsizes = [64]\nhistory_depth = 10", "keep all samples"),
         ("rates = [0.5]\nsizes = [64]", "whole samples per second"),
-        ("rates = [30]\nsizes = [64]\nwait = \"spin\"", "before they sleep"),
+        ("rates = [30]\nsizes = [64]\nwait = \"spin\"", "before they block"),
     ] {
         let cases = Cases::of(&plan(&format!("{matrix}\npeers = [\"cyclonedds\"]\n")), &conditions);
         let reasons: Vec<_> = cases.skipped.iter().filter(|one| one.series == "cyclonedds-udp").collect();

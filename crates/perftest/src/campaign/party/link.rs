@@ -68,3 +68,8 @@ pub(super) trait Receiver: Send {
     /// Samples so far that were not what had been sent; `None` when nobody looks.
     fn corrupt(&self) -> Option<u64>;
 }
+
+/// The result of a thread; an error where it panicked.
+pub(super) fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, Result<T, Error>>) -> Result<T, Error> {
+    thread.join().unwrap_or_else(|_| Err(Error::Transfer("a thread of this process has panicked".into())))
+}

@@ -9,7 +9,7 @@ use std::time::Duration;
 use peregrine::status::StatusMask;
 use peregrine::{DataReader, DdsType};
 
-use super::dds::{Look, look_at_each, wait_for_writers};
+use super::dds::receiving::{Look, look_at_each, wait_for_writers};
 use super::link::{Receiver, Sender};
 use crate::campaign::types::{Stamp, Stamped};
 use crate::clock::MonotonicNs;

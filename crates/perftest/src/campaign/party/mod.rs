@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use peregrine_report::record::{ResourceUse, Side, SideResult, WireUse};
 
-use self::link::{Link, Receiver, Sender};
+use self::link::{Link, Receiver, Sender, joined};
 use self::publishing::{Publication, Published};
 use self::receiving::{Received, Reception};
 use super::job::{Answer, Channel, Job, Order, Sent};
@@ -304,10 +304,6 @@ impl Drop for EndReaders<'_> {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Relaxed);
     }
-}
-
-fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, Result<T, Error>>) -> Result<T, Error> {
-    thread.join().unwrap_or_else(|_| Err(Error::Transfer("a thread of this process has panicked".into())))
 }
 
 /// What the process has used, for all of its publishers and subscribers together.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use peregrine_report::record::SendResult;
 use peregrine_report::stats::LatencyResult;
 
-use super::link::{Receiver, Sender};
+use super::link::{Receiver, Sender, joined};
 use crate::campaign::job::{Job, Sending, Sent};
 use crate::campaign::spec::Wait;
 use crate::campaign::types::Stamp;
@@ -133,7 +133,7 @@ impl Publication<'_> {
                 .map_err(|error| Error::Setup(format!("Cannot start a thread: {error}")))?;
             let counts = self.send_both(sender, warm_up, measurement);
             ended.store(true, Ordering::Relaxed);
-            let (actual, intended, corrupt) = super::joined(listener)?;
+            let (actual, intended, corrupt) = joined(listener)?;
             Ok(Published { corrupt, ..self.published(counts?, measurement, Some((actual, Some(intended)))) })
         })
     }

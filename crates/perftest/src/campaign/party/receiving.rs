@@ -8,7 +8,7 @@ use peregrine_report::record::{PayloadUse, SideResult, ThroughputResult};
 use super::link::{Receiver, Sender};
 use crate::campaign::job::{Job, Sending, Sent};
 use crate::campaign::types::Stamp;
-use crate::clock::{MonotonicNs, with_one_interval_more};
+use crate::clock::{MonotonicNs, scheduled_span_ns, with_one_interval_more};
 use crate::control::Stop;
 use crate::error::Error;
 use crate::payload;
@@ -156,7 +156,14 @@ pub(super) fn side_result(side: SideResult, job: &Job, readers: Vec<Received>, s
     }
     sum.bytes = sum.samples.saturating_mul(job.data_len);
     if let (Some(first), Some(last)) = (first, last) {
-        sum.duration_ns = with_one_interval_more(last.since_ns(first), sum.samples);
+        let span_ns = last.since_ns(first);
+        sum.duration_ns = match job.sending {
+            Sending::Rate(rate) => {
+                let sent_by_one = sent.iter().map(|sent| sent.samples).max().unwrap_or(0);
+                scheduled_span_ns(span_ns, sent_by_one, rate)
+            }
+            Sending::PingPong | Sending::Unpaced => with_one_interval_more(span_ns, sum.samples),
+        };
     }
     let timed = from_actual.moments().count() > 0;
     SideResult {
@@ -219,6 +226,22 @@ mod tests {
         assert_eq!((side.latency.unwrap().max_ns, side.scheduled_latency.unwrap().min_ns), (100, 300));
         let payload = side.payload.unwrap();
         assert_eq!((payload.written, payload.checked, payload.corrupt), (true, true, 1));
+    }
+
+    #[test]
+    fn arrivals_of_a_schedule_are_never_above_the_offered_rate() {
+        let job = Job { sending: Sending::Rate(1_000.0), ..job() };
+        let sent = [(0, 0, 4), (0, 1, 4)].map(|(topic, publisher, samples)| Sent { topic, publisher, samples });
+        // Two writers at 1 kHz; the first samples arrive half a millisecond late.
+        let arrivals: Vec<_> = (0..4_u64)
+            .flat_map(|number| {
+                [0, 1].map(|writer| (writer, number, 1_500_000 + number * 1_000_000 - number.min(1) * 500_000))
+            })
+            .collect();
+        let side = side_result(SideResult::default(), &job, vec![reader(0, &arrivals)], &sent);
+        let throughput = side.throughput.unwrap();
+        assert_eq!((throughput.samples, throughput.lost, throughput.duration_ns), (8, 0, 4_000_000));
+        assert!(throughput.samples_per_s() <= 2.0 * 1_000.0);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use peregrine::DdsType;
 use peregrine::xtypes::BoundedVec;
 
-use super::{SampleType, Stamp, Stamped};
+use super::stamp::{SampleType, Stamp, Stamped};
 use crate::payload;
 
 /// Octets that a sequence of octets needs beside them: three members, and its length.

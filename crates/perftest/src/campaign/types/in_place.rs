@@ -3,7 +3,7 @@
 use peregrine::xtypes::flat::{Done, FlatError, FlatType};
 
 use super::flat::{Octets, OctetsView, OctetsViewMut, SEQUENCE_FRAME_LEN};
-use super::{Stamp, Stamped};
+use super::stamp::{Stamp, Stamped};
 use crate::payload;
 
 /// Octets of an encapsulation header.

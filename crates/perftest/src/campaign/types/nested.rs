@@ -3,7 +3,7 @@
 
 use peregrine::DdsType;
 
-use super::{SampleType, Stamp, Stamped};
+use super::stamp::{SampleType, Stamp, Stamped};
 use crate::payload;
 
 /// A structure of structures: a stamp at its top, and in the innermost ones the time it was due, in the first eight octets of the

@@ -4,7 +4,7 @@
 
 use peregrine::DdsType;
 
-use super::{SampleType, Stamp, Stamped};
+use super::stamp::{SampleType, Stamp, Stamped};
 use crate::payload;
 
 /// Octets of a point cloud beside its points.

@@ -19,6 +19,8 @@ const NAMES: f64 = 112.0;
 const NAME_LENGTH: usize = 13;
 const NAME_LINE_HEIGHT: f64 = 13.0;
 const MOST_NAME_LINES: usize = 3;
+/// Patterns of the style sheet beside solid lines.
+const PATTERNS: usize = 6;
 /// Marks, after which they begin again.
 const MARKS: usize = 7;
 
@@ -113,7 +115,7 @@ fn draw_line(svg: &mut String, line: &Line, horizontal: &Projection, vertical: &
 
 /// The class of a pattern; none for solid lines.
 pub(in crate::render) fn dash_class(dash: usize) -> String {
-    if dash == 0 { String::new() } else { format!(" d{}", (dash - 1) % 3 + 1) }
+    if dash == 0 { String::new() } else { format!(" d{}", (dash - 1) % PATTERNS + 1) }
 }
 
 /// A shape of its own for each colour, for those who see no difference between some of these.

@@ -1,7 +1,8 @@
-//! What is told in words: who measured, where, how, with which settings, and what lowers the worth of it.
+//! The text of the page: tool, host, method, settings, and what limits the numbers.
 
 use std::fmt::Write;
 
+use crate::numbers::count_text;
 use crate::record::{Header, HostFacts, Interface, Series};
 use crate::render::markup::escape;
 use crate::table::Source;
@@ -30,14 +31,14 @@ pub(super) fn head(view: &View<'_>) -> String {
         let place = if place.is_empty() { String::new() } else { format!("{} · ", escape(&place)) };
         let _ = writeln!(
             text,
-            "<p class=\"lead\">{name}{place}{}, {} cores, {}</p>\n<p class=\"meta\">{} {} · {} · {} repetitions of {} ms</p>",
+            "<p class=\"lead\">{name}{place}{}, {}, {}</p>\n<p class=\"meta\">{} {} · {} · {} of {} ms</p>",
             escape(&host.cpu_model),
-            host.cores,
+            count_text(u32::try_from(host.cores).unwrap_or(u32::MAX), "core", "cores"),
             escape(&virtualisation(host)),
             escape(&header.tool),
             escape(&header.version),
             escape(&header.created_utc),
-            header.repetitions,
+            count_text(header.repetitions, "repetition", "repetitions"),
             header.measurement_ms,
         );
     }
@@ -58,7 +59,7 @@ fn title(sources: &[Source]) -> String {
 fn virtualisation(host: &HostFacts) -> String {
     match host.virtualisation.as_str() {
         "none" => "on bare metal".into(),
-        "" => "virtualisation not known".into(),
+        "" => "virtualisation unknown".into(),
         name => format!("under {name}"),
     }
 }
@@ -68,7 +69,7 @@ pub(super) fn warnings(view: &View<'_>) -> String {
     for source in view.sources {
         let mut of_source: Vec<String> = Vec::new();
         match &source.record.end {
-            None => of_source.push("The record was cut off; the numbers cover what was measured until then.".into()),
+            None => of_source.push("The record was cut off: it holds the measurements up to that point.".into()),
             Some(end) if !end.complete => of_source.push(format!("The measurement is incomplete: {}", end.reason)),
             Some(_) => {}
         }
@@ -98,14 +99,15 @@ pub(super) fn settings(view: &View<'_>) -> String {
         definition(&mut text, "Shown with", &format!("{} report {folder}", header.tool));
         definition(&mut text, "Processes", &pinning(header));
         let idle = if header.idle_states_disabled {
-            "kept out of deep sleep (/dev/cpu_dma_latency held at 0)"
+            "deep idle states off (/dev/cpu_dma_latency held at 0)"
         } else {
-            "free to sleep deeply; wake-ups include it"
+            "deep idle states allowed; wake-up times include them"
         };
         definition(&mut text, "Idle cores", idle);
         let payloads = source.record.payloads();
-        let payloads: Vec<_> = payloads.iter().map(|(what, labels)| format!("{what}: {}", labels.join(", "))).collect();
-        definition(&mut text, "Payloads", &payloads.join("; "));
+        let payloads: Vec<_> =
+            payloads.iter().map(|(what, labels)| format!("{what} for {}", labels.join("; "))).collect();
+        definition(&mut text, "Payloads", &payloads.join(". "));
         for series in &header.series {
             definition(&mut text, &series.label, &series_text(header, series));
         }
@@ -114,7 +116,7 @@ pub(super) fn settings(view: &View<'_>) -> String {
             let publication = if plan.publication.is_empty() {
                 String::new()
             } else {
-                format!(" It asks again the questions of: {}.", escape(&plan.publication))
+                format!(" It repeats the measurements of: {}.", escape(&plan.publication))
             };
             let _ = writeln!(
                 text,
@@ -168,13 +170,12 @@ pub(super) fn machines(view: &View<'_>) -> String {
 }
 
 pub(super) fn method() -> String {
-    "<p>Publishers and subscribers are processes of their own, unless a heading says “same process”. <b>Latency</b> without a \
-     schedule is measured with one sample under way at a time: a sample goes to the subscriber, comes back whole, and half of \
-     the time is counted. It is the latency of an unloaded path. On a schedule, samples leave whatever became of those before \
-     them, and time counts from when each was due. <b>Throughput</b> is what a subscriber received while the publisher sent as \
-     fast as it could, or as the schedule said; what did not arrive is counted as lost. The series take turns within each \
-     repetition, so that a change of the machine meets all of them. The <b>floor</b> is the same test over plain sockets: no \
-     middleware can be expected to be faster by the same means. Every histogram is in the record beside this page.</p>\n"
+    "<p>Publishers and subscribers are separate processes, unless a heading says “same process”. <b>Latency</b> at no fixed rate is \
+     measured by ping-pong: one sample travels to the subscriber and back, and half of the round trip counts. It is the latency of \
+     an unloaded path. At a fixed rate, samples follow an absolute schedule, and time counts from when each was due. \
+     <b>Throughput</b> is what a subscriber received while the publisher sent as fast as it could, or at the fixed rate; samples \
+     that did not arrive count as lost. The series take turns within each repetition, so that a change of the machine affects all \
+     of them. The <b>floor</b> is the same test over plain sockets. Every histogram is in the record beside this page.</p>\n"
         .into()
 }
 
@@ -197,7 +198,7 @@ fn host_facts(host: &HostFacts) -> Vec<(&'static str, String)> {
         ("Threads per core", host.threads_per_core.map_or_else(String::new, |threads| threads.to_string())),
         ("Frequency governor", if host.governor.is_empty() { "not visible".into() } else { host.governor.clone() }),
         ("Idle states", idle),
-        ("Others holding /dev/cpu_dma_latency", host.cpu_dma_latency_holders.join(", ")),
+        ("Processes that hold /dev/cpu_dma_latency", host.cpu_dma_latency_holders.join(", ")),
         ("Virtualisation", host.virtualisation.clone()),
         ("Memory", memory),
         ("Kernel", host.kernel.clone()),
@@ -208,13 +209,13 @@ fn host_facts(host: &HostFacts) -> Vec<(&'static str, String)> {
         ("Load average", host.load.clone()),
         ("Idle states of a core", host.idle_states.join("; ")),
         (
-            "Longest wake-up allowed before",
+            "Wake-up limit before the run",
             host.cpu_dma_latency_us.map_or_else(String::new, |latency| format!("{latency} us (/dev/cpu_dma_latency)")),
         ),
         ("Turbo", host.turbo.clone()),
         ("Microcode", host.microcode.clone()),
         ("Transparent huge pages", host.transparent_huge_pages.clone()),
-        ("Limits of control groups", host.group_limits.join("; ")),
+        ("Control group limits", host.group_limits.join("; ")),
         (
             "Time given to others by the hypervisor",
             host.stolen_percent.map_or_else(String::new, |percent| format!("{percent:.2} % since the start")),

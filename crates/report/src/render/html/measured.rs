@@ -104,7 +104,7 @@ fn quantity_chart(text: &mut String, view: &View<'_>, facet: &Facet<'_>, along: 
             Some(Point { x: *x, y: spread.median, range: Some((spread.min, spread.max)), tip })
         };
         let points = places.iter().filter_map(point).collect();
-        lines.push(Line { label: look.label.clone(), style: look.style, marked: true, points });
+        lines.push(Line { label: look.short_label.clone(), style: look.style, marked: true, points });
     }
     lines.retain(|line: &Line| !line.points.is_empty());
     if !has_enough_places(&lines) {
@@ -205,7 +205,7 @@ fn distribution_charts(text: &mut String, view: &View<'_>, facet: &Facet<'_>, da
         let places = view.line(facet, strand, Along::Size);
         let Some((_, row)) = places.iter().find(|(_, row)| row.data_len == data_len) else { continue };
         let Some(latency) = &row.latency else { continue };
-        let line = |points| Line { label: look.label.clone(), style: look.style, marked: false, points };
+        let line = |points| Line { label: look.short_label.clone(), style: look.style, marked: false, points };
         by_percentile.push(line(percentile_points(&latency.merged)));
         cumulative.push(line(cumulative_points(&latency.merged)));
     }

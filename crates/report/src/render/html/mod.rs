@@ -50,7 +50,7 @@ fn sections(view: &View<'_>) -> Vec<Section> {
         ("latency", "Latency", measured::latency(view)),
         ("throughput", "Throughput", measured::throughput(view)),
         ("distribution", "Distribution of latency", measured::distribution(view)),
-        ("usage", "Processor and memory", usage::section(view)),
+        ("usage", "CPU and memory", usage::section(view)),
         ("ratios", "Against the floor and other middlewares", ratios::section(view)),
         ("security", "What security costs", security::section(view)),
         ("published", "Published figures beside these", published::section(view)),

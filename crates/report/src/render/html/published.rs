@@ -25,9 +25,9 @@ pub(super) fn section(view: &View<'_>) -> String {
         return String::new();
     }
     let mut body = String::from(
-        "<p>The plan asks the questions of these documents again. Their figures were measured on other machines, which are \
-         named, and years ago: a difference of absolute values is first of all one of machines. What can be compared is the \
-         shape over size, and each middleware with the plain sockets of its own machine.</p>\n",
+        "<p>The plan repeats the measurements of these documents. Their figures come from other machines, which are named, and \
+         from other years, so absolute values cannot be compared. Comparable are the shape over size, and the ratio of each \
+         middleware to the plain sockets of its own machine.</p>\n",
     );
     for publication in shown {
         body += &publication_body(view, publication);

@@ -75,7 +75,7 @@ fn floor_chart(text: &mut String, view: &View<'_>, facet: &Facet<'_>, versus: &[
     for index in view.strands_in(facet) {
         let Some(strand) = view.strands.get(index) else { continue };
         let points = points(&view.line(facet, index, Along::Size), &of_measure, &strand.label);
-        lines.push(Line { label: strand.label.clone(), style: strand.style, marked: true, points });
+        lines.push(Line { label: strand.short_label.clone(), style: strand.style, marked: true, points });
     }
     draw(text, facet, &format!("{} over the floor", measure.name()), lines);
 }
@@ -89,7 +89,7 @@ fn peer_charts(text: &mut String, view: &View<'_>, facet: &Facet<'_>, versus: &[
         for (index, peer) in view.strands.iter().enumerate() {
             let with_peer = |one: &&Versus<'_>| one.measure == measure && view.strand_of(one.base) == Some(index);
             let points = points(&places, &versus.iter().filter(with_peer).collect::<Vec<_>>(), &peer.label);
-            let label = format!("over {}", peer.label);
+            let label = format!("over {}", peer.short_label);
             lines.push(Line { label, style: peer.style, marked: true, points });
         }
         draw(text, facet, &format!("{} of {} over others", measure.name(), strand.label), lines);

@@ -55,6 +55,52 @@ fn both_scales_of_every_chart_are_there_and_one_is_shown() {
 }
 
 #[test]
+fn only_the_selected_scale_is_printed() {
+    let style = include_str!("style.css");
+    let (_, print) = style.split_once("@media print").unwrap();
+    assert!(!print.contains(".lin") && !print.contains(".log"), "the rules of the screen hold on paper too");
+}
+
+#[test]
+fn one_or_two_sizes_are_a_table_and_no_chart() {
+    let page = page(example::record());
+    assert!(!page.contains("Median latency by sample size"), "two sizes are no curve");
+    assert!(page.contains("<h2>All numbers</h2>"));
+}
+
+#[test]
+fn processor_time_and_memory_of_other_middlewares_stand_at_a_glance() {
+    let mut record = example::record();
+    record.header.series[1].peer =
+        Some(Box::new(crate::record::PeerFacts { name: "Other".into(), ..Default::default() }));
+    for one in record.measurements.iter_mut().filter(|one| one.series == "dds") {
+        let total = crate::record::Interval {
+            wall_ns: 100_000_000,
+            user_ns: 5_000_000,
+            rss_peak_bytes: Some(7 << 20),
+            ..Default::default()
+        };
+        one.publisher.resources = Some(crate::record::ResourceUse { total, ..Default::default() });
+    }
+    let page = page(record);
+    let (_, summary) = page.split_once("At a glance</h2>").unwrap();
+    let (summary, _) = summary.split_once("</section>").unwrap();
+    assert!(summary.contains("<th>CPU µs per sample</th>") && summary.contains("<td>7.0</td>"), "{summary}");
+}
+
+#[test]
+fn a_page_with_many_verdicts_says_how_many_to_expect_by_chance() {
+    let mut record = example::record();
+    let template: Vec<_> = record.measurements.iter().filter(|one| one.repetition == 0).cloned().collect();
+    record.measurements = (0..8)
+        .flat_map(|repetition| template.iter().map(move |one| crate::record::Measurement { repetition, ..one.clone() }))
+        .collect();
+    let page = page(record);
+    assert!(page.contains("<p>4 comparisons at 95 %: without any true difference, about 0.2 of them"), "no note");
+    assert!(page.contains("better") || page.contains("worse by 100.0 %"));
+}
+
+#[test]
 fn a_campaign_is_shown_along_each_axis_under_each_condition() {
     let page = page(example::campaign());
     for heading in
@@ -65,7 +111,7 @@ fn a_campaign_is_shown_along_each_axis_under_each_condition() {
     for caption in [
         "Median latency by sample size (30/s, 1 subscriber)",
         "Median latency by rate (4096 B, 1 subscriber)",
-        "Processor time by number of subscribers (4096 B, 30/s)",
+        "CPU time by number of subscribers (4096 B, 30/s)",
         "Memory by sample size (30/s, 1 subscriber)",
     ] {
         // Four conditions, two scales.
@@ -107,10 +153,10 @@ fn several_records_share_a_page_and_keep_their_names() {
 }
 
 #[test]
-fn which_way_samples_went_is_told_beside_who_does_not_tell() {
+fn transports_are_shown_as_reported_and_else_as_configured() {
     let mut record = example::record();
     let silent = page(record.clone());
-    assert!(!silent.contains("The way samples went"));
+    assert!(!silent.contains("Transports used"));
     let [_, own] = &record.header.series[..] else { panic!() };
     let own = own.id.clone();
     let of_own = record.measurements.iter_mut().filter(|one| one.series == own);
@@ -123,5 +169,5 @@ fn which_way_samples_went_is_told_beside_who_does_not_tell() {
     let told = page(record);
     assert!(told.contains("UDP sockets, shared memory") && !told.contains("7411"));
     assert!(told.contains(&format!("<td>{}</td>", crate::numbers::grouped(1234.0 * count as f64))));
-    assert!(told.contains("as set up: udp; not counted"));
+    assert!(told.contains("as configured: udp; not counted"));
 }

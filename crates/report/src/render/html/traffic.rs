@@ -1,4 +1,4 @@
-//! Which way samples really went.
+//! The transports that samples really used.
 
 use super::parts::html_table;
 use crate::numbers::grouped;
@@ -9,17 +9,17 @@ use crate::view::View;
 
 const HEADINGS: [&str; 9] = [
     "series",
-    "way",
+    "transport",
     "measurements",
     "datagrams sent",
     "MiB sent",
-    "calls to send",
-    "calls to receive",
-    "sent again",
-    "dropped by the kernel",
+    "send calls",
+    "receive calls",
+    "retransmitted",
+    "kernel drops",
 ];
 
-/// A table of each record; empty where nobody tells.
+/// A table of each record; empty where no series reports its transport.
 pub(super) fn section(view: &View<'_>) -> String {
     let tables: Vec<String> = view
         .sources
@@ -38,13 +38,13 @@ pub(super) fn section(view: &View<'_>) -> String {
     if tables.is_empty() {
         return String::new();
     }
-    let introduction = "<p>What the processes of each series say of the way their samples went, and what went over their sockets in all \
-                        measurements together. Samples in shared memory or within a process are no datagrams: beside them, sockets \
-                        carry discovery and what it takes to agree on the way.</p>\n";
+    let introduction = "<p>Transport actually used, as reported by each series' processes, and the traffic of their sockets in all \
+                        measurements together. Samples in shared memory or within a process are no datagrams: there the sockets \
+                        carry discovery and the set-up of the transport only.</p>\n";
     introduction.to_owned() + &tables.concat()
 }
 
-/// Of a series that does not count: as what it was set up.
+/// A series that does not report its transport is shown as configured.
 fn rows(record: &Record) -> Vec<Vec<String>> {
     let told: Vec<(&Series, Traffic)> =
         record.header.series.iter().filter_map(|series| Some((series, Traffic::of(record, series)?))).collect();
@@ -58,7 +58,7 @@ fn cells(series: &Series, traffic: &Traffic) -> Vec<String> {
     let mut cells = vec![escape(&series.label)];
     if traffic.measurements == 0 {
         let transport = series.options.iter().find_map(|option| option.strip_prefix("transport="));
-        let way = transport.map_or_else(|| "not told".into(), |name| format!("as set up: {name}; not counted"));
+        let way = transport.map_or_else(|| "not reported".into(), |name| format!("as configured: {name}; not counted"));
         cells.push(escape(&way));
         cells.extend(vec!["–".into(); HEADINGS.len() - 2]);
         return cells;

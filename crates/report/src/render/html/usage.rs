@@ -1,16 +1,16 @@
-//! Processor time and memory.
+//! CPU time and memory.
 
 use super::measured::{self, Quantity};
 use crate::view::View;
 
 const CPU: Quantity = Quantity {
-    name: "Processor time",
+    name: "CPU time",
     unit: "% of one core",
     pick: |row| Some(row.usage.as_ref()?.cpu_percent).filter(|_| row.rate_per_s.is_some()),
 };
-/// Where nothing holds the writer back all cores are busy, and what counts is what a sample costs.
+/// At full throughput all cores are busy, so the cost of a sample is compared.
 const CPU_PER_SAMPLE: Quantity = Quantity {
-    name: "Processor time per sample",
+    name: "CPU time per sample",
     unit: "µs per sample received",
     pick: |row| row.usage.as_ref()?.cpu_us_per_sample.filter(|_| row.rate_per_s.is_none()),
 };
@@ -23,9 +23,9 @@ const MEMORY: Quantity = Quantity {
 pub(super) fn section(view: &View<'_>) -> String {
     measured::section(
         view,
-        "Processor time of all processes together, publishers and subscribers, in the program and in the kernel: as a \
-         share of one core where samples left on a schedule, and for each sample that was received where they went as \
-         fast as they could. Memory is what the largest of the processes held resident.",
+        "CPU time of all processes together, in user mode and in the kernel: as a share of one core at a fixed rate, and for \
+         each received sample otherwise. Memory is the resident memory of the largest process; of programs of other \
+         middleware, the peak.",
         &[CPU, CPU_PER_SAMPLE, MEMORY],
     )
 }

@@ -1,7 +1,7 @@
 //! DDS: samples of the case's data type, written and taken as an application does.
 
 mod form;
-mod receiving;
+pub(super) mod receiving;
 mod sending;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,13 +17,11 @@ use peregrine_report::record::{Publishing, Reliability, WireUse};
 
 use self::form::{FormTask, SampleForm};
 use self::receiving::DdsReceiver;
-pub(super) use self::receiving::{Look, look_at_each, wait_for_writers};
 use self::sending::Writing;
 use super::link::{Link, Receiver, Sender};
 use super::listening::Listening;
-use crate::campaign::BATCH_LEN;
 use crate::campaign::job::{Channel, Job};
-use crate::campaign::series::{Dds, Path};
+use crate::campaign::series::{BATCH_LEN, Dds, Path};
 use crate::campaign::spec::Wait;
 use crate::error::Error;
 use crate::messaging::dds::{Poller, wire_use};

@@ -1,0 +1,185 @@
+//! One measurement, and what each of its processes saw.
+
+use serde::{Deserialize, Serialize};
+
+use super::campaign::Case;
+use super::detail::{BlockPlace, OneWay, PayloadUse, ProbeOutcome, ResourceUse, WireUse};
+use crate::stats::LatencyResult;
+
+/// One run of a publisher and a subscriber at one size.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Measurement {
+    /// [`Series::id`](super::Series::id)
+    pub series: String,
+    /// What the run was for.
+    pub test: Test,
+    /// Size of a sample in bytes.
+    pub data_len: u64,
+    /// Number of the repetition, from 0.
+    pub repetition: u32,
+    /// Its place among interleaved runs, when it was one of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block: Option<BlockPlace>,
+    /// What the campaign varies, when it belongs to one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub case: Option<Box<Case>>,
+    /// What the first publisher saw.
+    pub publisher: SideResult,
+    /// What the first subscriber saw.
+    pub subscriber: SideResult,
+    /// What further publishers and subscribers saw.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<SideResult>,
+}
+
+/// Kind of run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Test {
+    /// Ping-pong, one sample at a time.
+    Latency,
+    /// As many samples as will go.
+    Throughput,
+    /// Samples on an absolute schedule, whatever became of those before them; some or all of them answered.
+    OpenLoop,
+}
+
+/// What one process measured at one size.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SideResult {
+    /// Which side.
+    pub side: Side,
+    /// Size of a sample in bytes.
+    pub data_len: u64,
+    /// Whether the run ended before its time.
+    pub cut_short: bool,
+    /// Processor time of the process as a share of all cores.
+    pub cpu_percent: f64,
+    /// Times one way, from the actual send. Of a publisher: half round trips; in an open loop of a campaign on one host, what all
+    /// subscribers measured together. Of a subscriber: its own, in such a case only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency: Option<LatencyResult>,
+    /// The same from the scheduled send, where there is a rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduled_latency: Option<LatencyResult>,
+    /// What was sent. Publisher only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub send: Option<SendResult>,
+    /// What was received. Subscriber only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throughput: Option<ThroughputResult>,
+    /// What became of the answers. Open loop only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probes: Option<ProbeOutcome>,
+    /// Times of the two ways of a round trip. Open loop only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub one_way: Option<OneWay>,
+    /// Processor, memory and scheduling of the process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<ResourceUse>,
+    /// What went over the sockets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wire: Option<WireUse>,
+    /// Whether payloads were written and checked; absent when nobody did either.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload: Option<PayloadUse>,
+}
+
+/// Which side of a run.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Side {
+    /// The sending process.
+    #[default]
+    Publisher,
+    /// The receiving process.
+    Subscriber,
+}
+
+/// What a publisher sent.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct SendResult {
+    /// Samples handed over.
+    pub samples: u64,
+    /// Samples that found no room and were dropped by the sender.
+    pub dropped: u64,
+    /// Pings without an answer.
+    pub unanswered_pings: u64,
+    /// From the first to the last send.
+    pub duration_ns: u64,
+    /// Lateness of each send against its schedule, when there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delay: Option<LatencyResult>,
+}
+
+/// What a subscriber received.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct ThroughputResult {
+    /// Different samples received.
+    pub samples: u64,
+    /// Their bytes, `data_len` each.
+    pub bytes: u64,
+    /// From the first sample to the end of the test.
+    pub duration_ns: u64,
+    /// Samples that never arrived.
+    pub lost: u64,
+    /// Samples that arrived more than once.
+    pub duplicate: u64,
+    /// Samples that arrived after a later one.
+    pub reordered: u64,
+}
+
+impl ThroughputResult {
+    /// Samples per second; 0 when nothing was received.
+    pub fn samples_per_s(&self) -> f64 {
+        if self.duration_ns == 0 { 0.0 } else { self.samples as f64 * 1e9 / self.duration_ns as f64 }
+    }
+
+    /// Megabits (10⁶) per second; 0 when nothing was received.
+    pub fn mbit_per_s(&self) -> f64 {
+        if self.duration_ns == 0 { 0.0 } else { self.bytes as f64 * 8e3 / self.duration_ns as f64 }
+    }
+
+    /// Lost samples as a percentage of those sent; 0 when nothing was sent.
+    pub fn lost_percent(&self) -> f64 {
+        let sent = self.samples + self.lost;
+        if sent == 0 { 0.0 } else { self.lost as f64 * 100.0 / sent as f64 }
+    }
+}
+
+impl Measurement {
+    /// Samples that were not what had been sent, as all sides counted them.
+    pub fn corrupt(&self) -> u64 {
+        let sides = [&self.publisher, &self.subscriber].into_iter().chain(&self.others);
+        sides.filter_map(|side| side.payload).map(|payload| payload.corrupt).sum()
+    }
+
+    /// `None` when no side tells.
+    pub(super) fn payload_text(&self) -> Option<String> {
+        if self.publisher.probes.is_some() {
+            return None;
+        }
+        let (publisher, subscriber) = (self.publisher.payload, self.subscriber.payload);
+        let known = subscriber.or(publisher)?;
+        let bound =
+            known.max_octets.map_or_else(String::new, |octets| format!(", at most {octets} bytes of each sample"));
+        let is = |of: fn(&PayloadUse) -> bool| [publisher, subscriber].iter().flatten().any(of);
+        Some(match (is(|payload| payload.written), subscriber.is_some_and(|payload| payload.checked)) {
+            (true, true) => format!("written and checked{bound}"),
+            (true, false) => format!("written and not checked{bound}"),
+            (false, _) => "neither written nor checked".into(),
+        })
+    }
+
+    /// With fewer buckets in every histogram of latencies; see [`LatencyResult::coarsened`].
+    #[must_use]
+    pub fn coarsened(mut self) -> Self {
+        for side in [&mut self.publisher, &mut self.subscriber].into_iter().chain(&mut self.others) {
+            let delay = side.send.as_mut().and_then(|send| send.delay.as_mut());
+            for latency in [side.latency.as_mut(), side.scheduled_latency.as_mut(), delay].into_iter().flatten() {
+                *latency = latency.coarsened();
+            }
+        }
+        self
+    }
+}

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::{ControlCounter, Partner, Sentinel, Stop, StopReason};
+use super::sentinel::{ControlCounter, Partner, Sentinel};
+use super::stop::{Stop, StopReason};
 use crate::clock::MonotonicNs;
 use crate::error::Error;
 use crate::messaging::Sample;

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use peregrine_report::record::{HostFacts, Interface};
 
-use super::cpu_dma_latency_holders;
+use super::idle::cpu_dma_latency_holders;
 use super::system::System;
 use crate::threads::allowed_cores;
 

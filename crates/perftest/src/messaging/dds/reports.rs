@@ -3,7 +3,7 @@
 use peregrine::qos::{Limit, ResourceLimits};
 use peregrine::{DataReader, DataWriter, DomainParticipant};
 
-use super::TestType;
+use super::types::TestType;
 use crate::messaging::{EndpointReport, Resent, Topic};
 
 /// Further handles of the endpoints that were created, to ask them.

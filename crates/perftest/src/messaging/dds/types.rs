@@ -6,7 +6,7 @@ use peregrine::DdsType;
 use peregrine::xtypes::flat::{self, FlatError};
 use peregrine::xtypes::{BoundedVec, Representation, encoded_len};
 
-use super::super::Sample;
+use crate::messaging::sample::Sample;
 use crate::payload;
 
 /// Largest payload of the bounded types.

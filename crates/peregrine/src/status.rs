@@ -113,6 +113,21 @@ impl StatusMask {
         self.bits |= other.bits;
     }
 
+    /// Of the statuses in the set, those of `kinds` count as put in anew: a listener is to be told of them.
+    pub(crate) const fn mark_untold(&mut self, kinds: Self) {
+        self.untold |= self.bits & kinds.bits;
+    }
+
+    /// The statuses of the set that are not in `other`.
+    pub(crate) const fn without(self, other: Self) -> Self {
+        Self { bits: self.bits & !other.bits, untold: self.untold & !other.bits }
+    }
+
+    /// Whether there are statuses that a listener has not been told of.
+    pub(crate) const fn has_untold(self) -> bool {
+        self.untold != 0
+    }
+
     /// The statuses put in since the last call.
     pub(crate) const fn take_untold(&mut self) -> Self {
         let untold = self.untold;

@@ -69,7 +69,7 @@ fn samples_of_large_keyed_type_are_exchanged_on_a_small_stack() {
         writer.write_loan(loan).unwrap();
         assert!(reader.wait_for_data(PATIENCE).unwrap());
         let mut received = Vec::new();
-        reader.take_each(&Selector::ANY, |sample| received.push(sample.to_shared().unwrap()));
+        reader.take_each(&Selector::ANY, |sample| received.push(sample.to_shared().unwrap())).unwrap();
         let value = received.pop().unwrap();
         assert_eq!((value.id, value.data.iter().all(|byte| *byte == 7)), (5, true));
         let instance = writer.lookup_instance(&value).unwrap();

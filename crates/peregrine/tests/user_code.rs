@@ -111,7 +111,7 @@ fn panicking_listener_is_called_again_and_stops_no_reader() {
         told.send(samples.len()).unwrap();
         panic!("on purpose");
     });
-    let _panicking = panicking.build().unwrap();
+    let panicking = panicking.build().unwrap();
     let other = b.topic::<Reading>("calm").unwrap().reader_builder().reliable().keep_all().build().unwrap();
     let to_panicking = a.topic::<Reading>("panics").unwrap().writer_builder().reliable().keep_all().build().unwrap();
     let to_other = a.topic::<Reading>("calm").unwrap().writer_builder().reliable().keep_all().build().unwrap();
@@ -127,6 +127,47 @@ fn panicking_listener_is_called_again_and_stops_no_reader() {
         assert_eq!(other.wait_and_take(PATIENCE).unwrap().into_value(), Some(Reading::new(1, value)));
         to_panicking.wait_for_acknowledgments(PATIENCE).unwrap();
     }
+    eventually("each panic is counted", || panicking.listener_panics() >= 5);
+}
+
+/// Samples came between `build` and `set_listener`.
+#[test]
+fn listener_set_later_is_told_of_what_has_come_before() {
+    let (a, b) = (participant(18), observer(18));
+    let writer = a.topic::<Reading>("early").unwrap().writer_builder().reliable().keep_all().build().unwrap();
+    let reader = b.topic::<Reading>("early").unwrap().reader_builder().reliable().keep_all().build().unwrap();
+    writer.wait_for_readers(1, PATIENCE).unwrap();
+    writer.write(&Reading::new(1, 1)).unwrap();
+    writer.wait_for_acknowledgments(PATIENCE).unwrap();
+    let (told, calls) = sync_channel(10);
+    let listener = move |reader: &DataReader<Reading>| told.send(reader.take().unwrap().len()).unwrap();
+    reader.set_listener(Some(Arc::new(listener)), StatusMask::DATA_AVAILABLE);
+    assert_eq!(calls.recv_timeout(PATIENCE).unwrap(), 1);
+}
+
+#[test]
+fn removed_listener_has_returned_and_is_not_called_again() {
+    let (a, b) = (participant(19), observer(19));
+    let writer = a.topic::<Reading>("removed").unwrap().writer_builder().reliable().keep_all().build().unwrap();
+    let (begun, has_begun) = sync_channel(1);
+    let has_returned = Arc::new(AtomicBool::new(false));
+    let returning = Arc::clone(&has_returned);
+    let listener = move |_: &DataReader<Reading>| {
+        assert!(!returning.load(Ordering::SeqCst), "called after it was removed");
+        begun.send(()).unwrap();
+        thread::park_timeout(Duration::from_millis(20));
+        returning.store(true, Ordering::SeqCst);
+    };
+    let reader = b.topic::<Reading>("removed").unwrap().reader_builder().reliable().keep_all().on_data(listener);
+    let reader = reader.build().unwrap();
+    writer.wait_for_readers(1, PATIENCE).unwrap();
+    writer.write(&Reading::new(1, 1)).unwrap();
+    has_begun.recv_timeout(PATIENCE).unwrap();
+    reader.set_listener(None, StatusMask::NONE);
+    assert!(has_returned.load(Ordering::SeqCst));
+    writer.write(&Reading::new(1, 2)).unwrap();
+    writer.wait_for_acknowledgments(PATIENCE).unwrap();
+    assert_eq!(reader.listener_panics(), 0);
 }
 
 #[test]

@@ -7,7 +7,7 @@
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::status::StatusMask;
 
@@ -36,12 +36,12 @@ pub(super) fn must_defer() -> bool {
 }
 
 /// As long as this exists, the thread that made it runs no listener.
-pub(super) struct Deferring {
+pub(crate) struct Deferring {
     was_deferring: bool,
 }
 
 impl Deferring {
-    pub(super) fn begin() -> Self {
+    pub(crate) fn begin() -> Self {
         Self { was_deferring: IS_DEFERRING.replace(true) }
     }
 }
@@ -75,6 +75,8 @@ pub(crate) struct ListenerGate {
     waiting: Mutex<()>,
     returned: Condvar,
     panics: AtomicU64,
+    /// Held while the listener is exchanged, so that of two exchanges the later one lasts.
+    exchange: Mutex<()>,
 }
 
 /// What the caller of [`ListenerGate::run`] has to do next.
@@ -133,6 +135,11 @@ impl ListenerGate {
         let state = self.state.fetch_or(QUEUED, Ordering::AcqRel);
         self.end(self.state.fetch_and(!BUSY, Ordering::AcqRel));
         if state & QUEUED == 0 { AfterRun::Queue } else { AfterRun::Nothing }
+    }
+
+    /// To be held from reading which listeners there are until they are in place.
+    pub(crate) fn begin_exchange(&self) -> MutexGuard<'_, ()> {
+        self.exchange.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// How many calls of the listener have panicked.

@@ -10,6 +10,8 @@ use peregrine_rtps::reader::Reader;
 use peregrine_xtypes::DdsType;
 
 use super::{DataReader, ReaderInner};
+use crate::driver::listener_gate::Deferring;
+use crate::driver::now;
 use crate::driver::reader::{ReaderCore, ReaderHook};
 use crate::driver::topic::Listening;
 use crate::endpoint::{endpoint_handles, nearest, tell};
@@ -94,6 +96,8 @@ impl<T: DdsType> AnyReader for ReaderInner<T> {
     }
 
     fn refresh(self: Arc<Self>) {
+        let core = Arc::clone(&self.core);
+        let exchange = core.gate.begin_exchange();
         let own = super::lock(&self.listener).clone();
         let subscriber = self.subscriber.listener();
         let participant = self.subscriber.participant().listener();
@@ -104,14 +108,23 @@ impl<T: DdsType> AnyReader for ReaderInner<T> {
         if mask.intersects(StatusMask::DATA_ON_READERS) {
             mask |= StatusMask::DATA_AVAILABLE;
         }
-        let core = Arc::clone(&self.core);
         let hook = Hook { reader: Arc::downgrade(&self), own, upper };
         let hook = (!mask.is_empty()).then(|| (Arc::new(hook) as _, mask));
         let mut state = core.lock();
+        let mask_before = state.hook.as_ref().map_or(StatusMask::NONE, |(_, mask)| *mask);
+        // What has changed before, and nobody has read yet, is news for this listener.
+        state.statuses.changed.mark_untold(mask.without(mask_before));
         let gone = if state.closed { hook } else { std::mem::replace(&mut state.hook, hook) };
+        let has_news = !state.closed && state.statuses.changed.has_untold();
         drop(state);
+        drop(exchange);
         // It may own entities, which then go.
         drop(gone);
+        if has_news {
+            // The caller may hold locks that the listener wants.
+            let _no_user_code = Deferring::begin();
+            core.after(now());
+        }
     }
 }
 

@@ -511,13 +511,24 @@ impl<T: DdsType> DataReader<T> {
         self.inner.core.lock().undecodable
     }
 
-    /// Who is told of these statuses from now on; `None` for nobody.
+    /// How many calls of the listener have panicked. The listener stays in place; each panic is logged.
+    #[must_use]
+    pub fn listener_panics(&self) -> u64 {
+        self.inner.core.gate.panics()
+    }
+
+    /// Exchanges the listener, which is told of the statuses in `mask`: also of those that have changed before and were not
+    /// read, on a thread of the domain. `None` removes the listener.
+    ///
+    /// When this returns, the listener before is not running any more and is not called again; so the caller must not hold a
+    /// lock that it waits for. In a listener this does not wait.
     pub fn set_listener(&self, listener: Option<Arc<dyn DataReaderListener<T>>>, mask: StatusMask) {
         let listener = listener.map(|listener| (listener, mask));
         let gone = std::mem::replace(&mut *lock(&self.inner.listener), listener);
         // It may own entities, which then go.
         drop(gone);
         Arc::clone(&self.inner).refresh();
+        self.inner.core.gate.wait_until_idle();
     }
 
     fn read_status<R>(&self, status: StatusMask, read: impl FnOnce(&mut ReaderState) -> R) -> R {

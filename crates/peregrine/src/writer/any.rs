@@ -11,6 +11,7 @@ use peregrine_xtypes::DdsType;
 
 use super::builder::machine;
 use super::{DataWriter, Enabled, WriterInner};
+use crate::driver::listener_gate::Deferring;
 use crate::driver::topic::Listening;
 use crate::driver::writer::{WriterCore, WriterHook};
 use crate::endpoint::{endpoint_handles, nearest, tell};
@@ -99,6 +100,8 @@ impl<T: DdsType> AnyWriter for WriterInner<T> {
     }
 
     fn refresh(self: Arc<Self>) {
+        let core = Arc::clone(&self.core);
+        let exchange = core.gate.begin_exchange();
         let own = lock(&self.listener).clone();
         let publisher = self.publisher.listener();
         let participant = self.publisher.participant().listener();
@@ -106,14 +109,23 @@ impl<T: DdsType> AnyWriter for WriterInner<T> {
         let upper = [publisher, participant];
         let mut mask = own.as_ref().map_or(StatusMask::NONE, |(_, mask)| *mask);
         upper.iter().flatten().for_each(|(_, upper)| mask |= *upper);
-        let core = Arc::clone(&self.core);
         let hook = Hook { writer: Arc::downgrade(&self), own, upper };
         let hook = (!mask.is_empty()).then(|| (Arc::new(hook) as _, mask));
         let mut state = core.lock();
+        let mask_before = state.hook.as_ref().map_or(StatusMask::NONE, |(_, mask)| *mask);
+        // What has changed before, and nobody has read yet, is news for this listener.
+        state.statuses.changed.mark_untold(mask.without(mask_before));
         let gone = if state.closed { hook } else { std::mem::replace(&mut state.hook, hook) };
+        let has_news = !state.closed && state.statuses.changed.has_untold();
         drop(state);
+        drop(exchange);
         // It may own entities, which then go.
         drop(gone);
+        if has_news {
+            // The caller may hold locks that the listener wants.
+            let _no_user_code = Deferring::begin();
+            core.after();
+        }
     }
 }
 

@@ -20,8 +20,8 @@ use crate::characterize::{Keeper, keeper};
 use crate::control::Stop;
 use crate::error::Error;
 use crate::host::{self, IdleStates};
-use crate::terminal::{message, print_text};
 use crate::peers::catalog::Environment;
+use crate::terminal::{message, print_text};
 
 /// Which plan to run, and how.
 #[derive(Debug, Clone, clap::Args)]

@@ -11,7 +11,7 @@ use core::ops::{Deref, Range};
 /// A serialized sample (encapsulation header first) or a part of one, shared by reference.
 ///
 /// Cloning counts a reference, or copies up to [`Payload::HERE_MAX`] bytes. Those move with the payload, others never while
-/// anyone holds one. None change unless they are [`Bytes`] that say so.
+/// anyone holds one. None change unless they are [`Octets`] that say so.
 #[derive(Clone, Default)]
 #[repr(C)]
 pub struct Payload {

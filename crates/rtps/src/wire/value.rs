@@ -74,7 +74,7 @@ impl<'a> ValueReader<'a> {
     /// A fixed number of bytes, unaligned.
     ///
     /// # Errors
-    /// See [`bytes`](Self::bytes).
+    /// See [`octets`](Self::octets).
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], ValueError> {
         self.octets(N)?.first_chunk().copied().ok_or(ValueError::Truncated)
     }
@@ -82,7 +82,7 @@ impl<'a> ValueReader<'a> {
     /// One byte.
     ///
     /// # Errors
-    /// See [`bytes`](Self::bytes).
+    /// See [`octets`](Self::octets).
     pub fn u8(&mut self) -> Result<u8, ValueError> {
         self.array().map(|[octet]| octet)
     }
@@ -90,7 +90,7 @@ impl<'a> ValueReader<'a> {
     /// A boolean; any byte but 0 is true.
     ///
     /// # Errors
-    /// See [`bytes`](Self::bytes).
+    /// See [`octets`](Self::octets).
     pub fn bool(&mut self) -> Result<bool, ValueError> {
         self.u8().map(|octet| octet != 0)
     }
@@ -98,7 +98,7 @@ impl<'a> ValueReader<'a> {
     /// An unsigned 16-bit number.
     ///
     /// # Errors
-    /// See [`bytes`](Self::bytes).
+    /// See [`octets`](Self::octets).
     pub fn u16(&mut self) -> Result<u16, ValueError> {
         self.aligned().map(|octets| self.endianness.u16(octets))
     }
@@ -106,7 +106,7 @@ impl<'a> ValueReader<'a> {
     /// A signed 16-bit number.
     ///
     /// # Errors
-    /// See [`bytes`](Self::bytes).
+    /// See [`octets`](Self::octets).
     pub fn i16(&mut self) -> Result<i16, ValueError> {
         self.aligned().map(|octets| self.endianness.i16(octets))
     }
@@ -114,7 +114,7 @@ impl<'a> ValueReader<'a> {
     /// An unsigned 32-bit number.
     ///
     /// # Errors
-    /// See [`bytes`](Self::bytes).
+    /// See [`octets`](Self::octets).
     pub fn u32(&mut self) -> Result<u32, ValueError> {
         self.aligned().map(|octets| self.endianness.u32(octets))
     }
@@ -122,7 +122,7 @@ impl<'a> ValueReader<'a> {
     /// A signed 32-bit number.
     ///
     /// # Errors
-    /// See [`bytes`](Self::bytes).
+    /// See [`octets`](Self::octets).
     pub fn i32(&mut self) -> Result<i32, ValueError> {
         self.aligned().map(|octets| self.endianness.i32(octets))
     }
@@ -144,7 +144,7 @@ impl<'a> ValueReader<'a> {
     /// A sequence of bytes.
     ///
     /// # Errors
-    /// See [`bytes`](Self::bytes).
+    /// See [`octets`](Self::octets).
     pub fn octet_sequence(&mut self) -> Result<&'a [u8], ValueError> {
         let len = usize::try_from(self.u32()?).map_err(|_| ValueError::Truncated)?;
         self.octets(len)
@@ -164,7 +164,7 @@ impl<'a> ValueReader<'a> {
     /// A duration, rounded to nanoseconds.
     ///
     /// # Errors
-    /// See [`bytes`](Self::bytes).
+    /// See [`octets`](Self::octets).
     pub fn duration(&mut self) -> Result<Span, ValueError> {
         Ok(Duration { seconds: self.i32()?, fraction: self.u32()? }.to_span())
     }
@@ -172,7 +172,7 @@ impl<'a> ValueReader<'a> {
     /// A locator of any kind.
     ///
     /// # Errors
-    /// See [`bytes`](Self::bytes).
+    /// See [`octets`](Self::octets).
     pub fn locator(&mut self) -> Result<Locator, ValueError> {
         self.array().map(|octets| self.endianness.locator(octets))
     }
@@ -180,7 +180,7 @@ impl<'a> ValueReader<'a> {
     /// A GUID.
     ///
     /// # Errors
-    /// See [`bytes`](Self::bytes).
+    /// See [`octets`](Self::octets).
     pub fn guid(&mut self) -> Result<Guid, ValueError> {
         self.array().map(Guid::from_bytes)
     }
@@ -188,7 +188,7 @@ impl<'a> ValueReader<'a> {
     /// An entity id.
     ///
     /// # Errors
-    /// See [`bytes`](Self::bytes).
+    /// See [`octets`](Self::octets).
     pub fn entity_id(&mut self) -> Result<EntityId, ValueError> {
         self.array().map(EntityId)
     }
@@ -196,7 +196,7 @@ impl<'a> ValueReader<'a> {
     /// A sequence number, valid or not.
     ///
     /// # Errors
-    /// See [`bytes`](Self::bytes).
+    /// See [`octets`](Self::octets).
     pub fn sequence_number(&mut self) -> Result<SequenceNumber, ValueError> {
         self.align(4);
         self.array().map(|octets| self.endianness.sequence_number(octets))

@@ -258,7 +258,11 @@ impl fmt::Display for Precondition {
                 write!(f, "{instance:?} is not registered with this writer: write or register it first")
             }
             Self::NotPlain { type_name, representation, obstacle } => {
-                write!(f, "a sample of {type_name} cannot be lent in {representation:?}: ")?;
+                let name = match representation {
+                    peregrine_xtypes::Representation::Xcdr1 => "XCDR1",
+                    peregrine_xtypes::Representation::Xcdr2 => "XCDR2",
+                };
+                write!(f, "a sample of {type_name} cannot be lent in {name}: ")?;
                 match obstacle {
                     Some(obstacle) => write!(f, "{obstacle}; or use write"),
                     None => f.write_str("its bytes are not a value of the type; use write"),

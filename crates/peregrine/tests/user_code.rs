@@ -18,6 +18,8 @@ use peregrine::{
 fn observer(domain: u32) -> DomainParticipant {
     let mut config = config();
     config.receive_buffers = 17;
+    // The thread that takes from shared memory runs listeners itself.
+    config.shared_memory = false;
     DomainParticipant::builder(domain).config(config).build().unwrap()
 }
 

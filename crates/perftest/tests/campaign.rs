@@ -225,10 +225,10 @@ fn a_killed_campaign_goes_on_where_it_stood() {
     write_plan(&folder, &plan.replace("128", "256"));
     let changed = run(&format!("{line} --resume"));
     assert_eq!(changed.code, 255);
-    assert!(changed.stderr.contains("the plan is another one, or has changed"), "{}", changed.stderr);
+    assert!(changed.stderr.contains("the plan is a different one, or has changed"), "{}", changed.stderr);
     write_plan(&folder, plan);
     assert!(run(&format!("{line} --resume --quick")).stderr.contains("one of the two runs is --quick"));
-    assert!(run(&line).stderr.contains("choose another --out"));
+    assert!(run(&line).stderr.contains("hoose another --out"));
 
     let resumed = run(&format!("{line} --resume"));
     assert_eq!(resumed.code, 0, "{resumed:?}");

@@ -103,6 +103,15 @@ impl PingBook {
         pings.awaited.is_none()
     }
 
+    /// Waits until at least one ping of this size is answered.
+    pub(super) fn wait_for_first_answer(&self, timeout: Duration) {
+        let mut pings = self.lock();
+        pings.is_waiting = true;
+        let waited = self.answered.wait_timeout_while(pings, timeout, |pings| !pings.has_answers());
+        let (mut pings, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        pings.is_waiting = false;
+    }
+
     /// Gives the expected answer up.
     pub(super) fn give_up(&self) {
         self.lock().awaited = None;
@@ -155,6 +164,10 @@ impl Pings {
             output.lock().latency_interval(self.data_len, &interval);
         }
         true
+    }
+
+    fn has_answers(&self) -> bool {
+        self.warm_up.is_some() || self.latency.moments().count() > 0
     }
 
     /// Ends a size: an answer that stayed the only one counts, although it was meant as a warm-up. Returns whether it does.

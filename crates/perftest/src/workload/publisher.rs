@@ -31,6 +31,8 @@ const FINISHED_ATTEMPTS: u32 = 50;
 const END_RETRY: Duration = Duration::from_millis(100);
 /// How long a best-effort ping waits for its answer before the next is sent.
 const BEST_EFFORT_ANSWER: Duration = Duration::from_millis(200);
+/// How long the only answer of a test may take after the end was confirmed.
+const LAST_ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
 /// Runs a publisher to its end.
 pub(super) fn run<M: Messaging>(
@@ -414,6 +416,10 @@ impl<M: Messaging> PublisherRun<'_, M> {
     }
 
     fn report(&mut self, data_len: usize, sent: &Sent, pacer: &Pacer, cut_short: bool) -> Result<(), Error> {
+        if sent.pings > 0 && !cut_short {
+            // The end is confirmed on another topic, whose listener may be called first.
+            self.book.wait_for_first_answer(LAST_ANSWER_WITHIN);
+        }
         let mut pings = self.book.lock();
         let is_lone_answer = pings.count_a_lone_answer();
         let measures_latency = self.publisher.id == 0;

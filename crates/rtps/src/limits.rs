@@ -129,18 +129,6 @@ pub const RETRY_MIN: Span = Span::from_millis(1);
 /// a thread each time to find that out.
 pub const RETRY_IN_FLOW: Span = Span::from_millis(4);
 
-/// So many gaps between samples in a row, none of them much longer than the others, are a steady flow.
-pub const STEADY_GAPS: u32 = 16;
-
-/// The longest gap of a steady flow: a little more than that of 10 samples a second.
-pub const STEADY_GAP_MAX: Span = Span::from_millis(125);
-
-/// Samples of a steady flow after which a writer asks for acknowledgement, where their number and bytes do not ask sooner.
-pub const STEADY_ASK_EVERY: u32 = 64;
-
-/// After how many intervals without a sample a flow is not steady any more, and its last samples are asked for.
-pub const STEADY_INTERVALS: u64 = 4;
-
 /// The longest that it waits, however many requests the reader left unanswered.
 pub const RETRY_MAX: Span = Span::from_secs(1);
 

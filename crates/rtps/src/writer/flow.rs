@@ -2,8 +2,8 @@
 
 use crate::history::HistoryKind;
 use crate::limits::{
-    ASK_EVERY_BYTES, ONE_BY_ONE_AFTER_LOSS, RETRY_IN_FLOW, RETRY_MIN, STEADY_ASK_EVERY, STEADY_GAP_MAX, STEADY_GAPS,
-    STEADY_INTERVALS, WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, WINDOW_BYTES_START,
+    ASK_EVERY_BYTES, ONE_BY_ONE_AFTER_LOSS, RETRY_IN_FLOW, RETRY_MIN, WINDOW_BYTES_MAX, WINDOW_BYTES_MIN,
+    WINDOW_BYTES_START,
 };
 use crate::time::{Instant, Span};
 
@@ -20,12 +20,7 @@ pub(super) struct InFlight {
 ///
 /// Acknowledgement is asked for by a heartbeat that travels with a sample: when half of the samples that may be held or
 /// a quarter of the bytes that may be under way have been sent, which leaves the rest for what is written until the
-/// answer comes, but after [`ASK_EVERY_BYTES`] at the latest, and with any sample that follows a silence. What no later
-/// sample carries is asked for by a timer.
-///
-/// Samples of a steady flow, such as a sensor's, follow each other at even intervals: the next sample shows a reader that one
-/// before it is missing. So a steady flow asks every [`STEADY_ASK_EVERY`] samples only, and the timer waits for some
-/// intervals more.
+/// answer comes, but after [`ASK_EVERY_BYTES`] at the latest, and with any sample that follows a silence. What no later sample carries is asked for by a timer.
 #[derive(Debug)]
 pub(super) struct Flow {
     /// Bytes that may be under way.
@@ -47,13 +42,6 @@ pub(super) struct Flow {
     in_full_flow: bool,
     /// Not everyone who was asked has answered.
     is_owed: bool,
-    /// A thread waits for acknowledgements: no later sample puts the timer off.
-    is_expedited: bool,
-    last_sent: Option<Instant>,
-    /// The smoothed time between samples, while `even_gaps` counts.
-    interval: Span,
-    /// Gaps between samples in a row that were not much longer than the others.
-    even_gaps: u32,
 }
 
 impl Flow {
@@ -75,10 +63,6 @@ impl Flow {
             next_heartbeat: None,
             in_full_flow: false,
             is_owed: false,
-            is_expedited: false,
-            last_sent: None,
-            interval: Span::ZERO,
-            even_gaps: 0,
         }
     }
 
@@ -97,33 +81,9 @@ impl Flow {
     pub(super) fn count_sent(&mut self, now: Instant, len: usize, anyone_answers: bool) {
         self.samples_since_asked = self.samples_since_asked.saturating_add(1);
         self.bytes_since_asked = self.bytes_since_asked.saturating_add(len);
-        self.observe_gap(now);
-        if !anyone_answers {
-            return;
-        }
-        if self.is_steady() && !self.is_owed && !self.is_expedited {
-            self.next_heartbeat = Some(now + self.interval.times(STEADY_INTERVALS).max(self.retry_min()));
-        } else if self.next_heartbeat.is_none() {
+        if anyone_answers && self.next_heartbeat.is_none() {
             self.next_heartbeat = Some(now + self.retry_min());
         }
-    }
-
-    /// A sample leaves: how long after the one before it?
-    fn observe_gap(&mut self, now: Instant) {
-        let Some(last) = self.last_sent.replace(now) else { return };
-        let gap = now.since(last);
-        let is_even = self.even_gaps == 0 || gap <= self.interval.times(STEADY_INTERVALS);
-        if gap > STEADY_GAP_MAX || !is_even {
-            self.even_gaps = 0;
-            return;
-        }
-        self.interval = if self.even_gaps == 0 { gap } else { Span((7 * self.interval.0 + gap.0) / 8) };
-        self.even_gaps = self.even_gaps.saturating_add(1);
-    }
-
-    /// Whether the next sample is to be expected soon.
-    const fn is_steady(&self) -> bool {
-        self.even_gaps >= STEADY_GAPS
     }
 
     /// Whether the message about to leave should ask.
@@ -131,8 +91,7 @@ impl Flow {
         self.samples_since_asked > 0
             && (self.has_sent_much()
                 || held >= self.full_at
-                || (!self.is_steady() || self.samples_since_asked >= STEADY_ASK_EVERY)
-                    && self.last_asked.is_none_or(|at| now.since(at) >= self.retry_min()))
+                || self.last_asked.is_none_or(|at| now.since(at) >= self.retry_min()))
     }
 
     /// Whether a writer that waits for room has to ask although it sends nothing.
@@ -143,7 +102,6 @@ impl Flow {
     pub(super) fn record_heartbeat(&mut self, now: Instant, patience: Span) {
         self.in_full_flow = self.has_sent_much();
         self.is_owed = true;
-        self.is_expedited = false;
         self.samples_since_asked = 0;
         self.bytes_since_asked = 0;
         self.last_asked = Some(now);
@@ -160,7 +118,6 @@ impl Flow {
     /// Somebody waits for acknowledgement.
     pub(super) fn expedite_heartbeat(&mut self, now: Instant) {
         self.in_full_flow = false;
-        self.is_expedited = self.next_heartbeat.is_some();
         self.next_heartbeat = self.next_heartbeat.map(|at| at.min(now + RETRY_MIN));
     }
 
@@ -210,77 +167,5 @@ impl Flow {
 
     const fn retry_min(&self) -> Span {
         if self.in_full_flow { RETRY_IN_FLOW } else { RETRY_MIN }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::id::Guid;
-
-    fn flow() -> Flow {
-        Flow::new(&WriterConfig::new(Guid::UNKNOWN))
-    }
-
-    /// Sends `count` samples at even intervals. Each request is answered at once. Returns the requests and the time after.
-    fn send(flow: &mut Flow, from: Instant, interval: Span, count: u32) -> (u32, Instant) {
-        let (mut now, mut requests) = (from, 0);
-        for _ in 0..count {
-            flow.count_sent(now, 256, true);
-            if flow.wants_acknowledgement(now, 0) || flow.heartbeat_due(now) {
-                requests += 1;
-                flow.record_heartbeat(now, Span::from_millis(1));
-                flow.schedule(now, None);
-            }
-            now = now + interval;
-        }
-        (requests, now)
-    }
-
-    #[test]
-    fn steady_flow_asks_once_for_many_samples() {
-        for interval in [Span::from_micros(100), Span::from_millis(1), Span::from_millis(10), Span::from_millis(100)] {
-            let mut flow = flow();
-            let (_, now) = send(&mut flow, Instant(1), interval, STEADY_GAPS + 2);
-            let (requests, _) = send(&mut flow, now, interval, 10 * STEADY_ASK_EVERY);
-            assert!((9..=11).contains(&requests), "{interval}: {requests}");
-        }
-    }
-
-    #[test]
-    fn sample_after_a_silence_asks() {
-        let mut flow = flow();
-        let (_, now) = send(&mut flow, Instant(1), Span::from_millis(1), 100);
-        let after_silence = now + Span::from_secs(1);
-        flow.count_sent(after_silence, 256, true);
-        assert!(flow.wants_acknowledgement(after_silence, 0));
-    }
-
-    #[test]
-    fn last_samples_of_a_steady_flow_are_asked_for_after_some_intervals() {
-        let mut flow = flow();
-        let interval = Span::from_millis(10);
-        let (_, now) = send(&mut flow, Instant(1), interval, STEADY_GAPS + 10);
-        let due = flow.next_heartbeat().expect("something is not acknowledged");
-        assert!(due > now && due <= now + interval.times(STEADY_INTERVALS), "{due:?} after {now:?}");
-    }
-
-    #[test]
-    fn waiting_thread_is_not_put_off_by_later_samples() {
-        let mut flow = flow();
-        let (_, now) = send(&mut flow, Instant(1), Span::from_millis(10), STEADY_GAPS + 10);
-        flow.expedite_heartbeat(now);
-        flow.count_sent(now, 256, true);
-        assert!(flow.next_heartbeat().is_some_and(|at| at <= now + RETRY_MIN));
-    }
-
-    #[test]
-    fn unanswered_request_is_not_put_off_by_later_samples() {
-        let mut flow = flow();
-        let (_, now) = send(&mut flow, Instant(1), Span::from_millis(10), STEADY_GAPS + 10);
-        flow.record_heartbeat(now, Span::from_millis(2));
-        let retry = flow.next_heartbeat();
-        flow.count_sent(now + Span::from_millis(1), 256, true);
-        assert_eq!(flow.next_heartbeat(), retry);
     }
 }

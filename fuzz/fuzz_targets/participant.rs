@@ -152,7 +152,7 @@ impl Attack {
     }
 
     fn check(&self) {
-        let node = self.world.node(VICTIM).expect("the victim lives");
+        let node = self.world.member(VICTIM).expect("the victim lives");
         let reader = &node.readers[&self.reader.entity];
         // Marks of a change of state are kept besides the samples: one per instance.
         assert!(reader.cache().len() <= (LIMITS.max_samples + 2 * LIMITS.max_instances) as usize);

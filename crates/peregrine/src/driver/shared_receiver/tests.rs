@@ -193,11 +193,12 @@ fn application_thread_that_waits_receives_its_own_data() {
     world.set(Action::Wake(Arc::clone(&parker)));
     for _ in 0..10 {
         thread::scope(|scope| {
-            scope.spawn(|| {
-                while world.receiver().try_lead().is_some() {
+            let (receiver, sender) = (world.receiver(), &world.sender);
+            scope.spawn(move || {
+                while receiver.try_lead().is_some() {
                     thread::yield_now();
                 }
-                world.sender.send(b"sample").unwrap();
+                sender.send(b"sample").unwrap();
             });
             while !world.receiver().lead_until_woken(&parker, now() + HOUR, &*world.by) {
                 thread::yield_now();

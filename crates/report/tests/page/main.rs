@@ -48,12 +48,16 @@ const COLLISIONS: &str = "(() => {
 /// What is wider than the screen although nothing around it scrolls.
 const OVERFLOW: &str = "(() => {
   const width = document.documentElement.clientWidth;
+  // The content of a closed element keeps the layout of the screen before.
+  const closed = [...document.querySelectorAll('details:not([open])')];
+  closed.forEach(details => details.open = true);
   const found = document.documentElement.scrollWidth > width ? [`the page is ${document.documentElement.scrollWidth} wide`] : [];
   for (const element of document.querySelectorAll('main *')) {
     if (element.closest('.scroll') || element.closest('pre') || element.closest('svg')) continue;
     const box = element.getBoundingClientRect();
-    if (box.width > 0 && box.right > width + 1) found.push(`${element.tagName} ${element.className} ends at ${box.right}`);
+    if (box.width > 0 && box.right > width + 1) found.push(`${element.tagName} ${element.className} in ${element.parentElement.tagName} ${element.parentElement.className} ends at ${box.right}: ${element.textContent.slice(0, 60)}`);
   }
+  closed.forEach(details => details.open = false);
   return found.slice(0, 20);
 })()";
 

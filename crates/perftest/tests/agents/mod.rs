@@ -58,7 +58,7 @@ const PUBLISHED_AT_LEAST: u64 = 8;
 /// Of what series how many of the two tests are refused at that size, and why.
 const HUGE_REFUSED: [(&str, usize, &str); 4] = [
     ("raw-udp", 2, "a datagram carries"),
-    ("fastdds-data-sharing", 1, "loans of samples that were taken"),
+    ("fastdds-data-sharing", 1, "may never acknowledge loaned samples"),
     ("rustdds-udp", 2, "takes seconds for a sample"),
     ("dustdds-udp", 2, "misses more than 256 fragments"),
 ];

@@ -303,7 +303,8 @@ impl Domain {
         // Those that listeners had kept busy may have ended.
         threads.retain(|thread| !thread.is_finished());
         let (domain, receiver) = (Arc::clone(self), Arc::clone(receiver));
-        let name = format!("data-{}", self.id);
+        let index = self.receivers().iter().position(|known| Arc::ptr_eq(known, &receiver)).unwrap_or_default();
+        let name = format!("data-{}-{index}", self.id);
         let thread = self.spawn(name, move || receiver.run(&Reception { domain: &domain, receiver: &receiver }))?;
         threads.push(thread);
         Ok(())

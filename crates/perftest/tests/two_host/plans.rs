@@ -11,7 +11,7 @@ use perftest::campaign::spec::Plan;
 
 use crate::common::{Folder, PROGRAM, start_command};
 
-const PLANS: [&str; 5] = ["raspberry-pi", "large-data", "security", "readme", "tsc-2021"];
+const PLANS: [&str; 6] = ["raspberry-pi", "large-data", "security", "readme", "periodic", "tsc-2021"];
 /// What one may take about, in seconds.
 const WITHIN_S: u32 = 15;
 /// Of its own, so that which peers stand ready does not depend on what else has run.

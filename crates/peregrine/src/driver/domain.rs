@@ -300,7 +300,7 @@ impl Domain {
         if self.closing.load(Ordering::SeqCst) {
             return Ok(());
         }
-        // Those that listeners had kept busy may have ended.
+        // Threads that listeners had kept busy may have ended.
         threads.retain(|thread| !thread.is_finished());
         let (domain, receiver) = (Arc::clone(self), Arc::clone(receiver));
         let index = self.receivers().iter().position(|known| Arc::ptr_eq(known, &receiver)).unwrap_or_default();
@@ -634,7 +634,7 @@ impl Domain {
             shared.close();
         }
         self.receivers().iter().for_each(|receiver| receiver.close());
-        // It keeps endpoints alive that keep the domain alive.
+        // The queue keeps endpoints alive that keep the domain alive.
         self.listeners.close();
         let threads = std::mem::take(&mut *self.threads());
         let me = std::thread::current().id();

@@ -79,7 +79,7 @@ pub(crate) struct ListenerGate {
     exchange: Mutex<()>,
 }
 
-/// What the caller of [`ListenerGate::run`] has to do next.
+/// The next step of the caller of [`ListenerGate::run`].
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AfterRun {

@@ -50,7 +50,7 @@ const IDLE_FOLLOWERS_MAX: usize = 2;
 const SOCKET: Token = Token(0);
 const WAKER: Token = Token(1);
 
-/// What is done with received datagrams.
+/// The processing of received datagrams.
 pub(super) trait Process {
     /// The endpoints concerned, from [`Self::handle`] on until they have been told.
     type Dirty: Default;
@@ -95,10 +95,10 @@ pub(super) struct SharedReceiver<D> {
     spin: Duration,
 }
 
-/// What the leader receives with.
+/// The state that the leader receives with.
 struct Lead<D> {
     receiver: Receiver,
-    /// What application threads wait with, once one has led.
+    /// The poller of application threads, once one has led.
     poller: Option<Poller>,
     adaptive_spin: AdaptiveSpin,
     dirty: D,
@@ -154,7 +154,7 @@ impl<D: Default> SharedReceiver<D> {
         })
     }
 
-    /// What a receive thread does until the receiver closes, or until there are enough others.
+    /// The loop of a receive thread, until the receiver closes, or until there are enough others.
     pub(super) fn run(&self, by: &impl Process<Dirty = D>) {
         while !self.is_closing() {
             let lead = if self.application_credit.load(Ordering::Relaxed) == 0 { self.try_lead() } else { None };
@@ -298,7 +298,7 @@ impl<D: Default> SharedReceiver<D> {
             if has_received && others_woken.are_more() && !parker.is_woken() {
                 return LeadEnd::Useless;
             }
-            // What keeps arriving may concern no thread.
+            // Datagrams that keep arriving may concern no thread.
             if !parker.is_woken() && now() >= end {
                 break;
             }

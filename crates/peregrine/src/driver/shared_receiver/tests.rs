@@ -17,7 +17,7 @@ type Octets = Vec<Vec<u8>>;
 /// The thread and what it received.
 type Received = (ThreadId, Vec<u8>);
 
-/// What the processing of a datagram does besides.
+/// A further effect of processing a datagram.
 #[derive(Clone, Default)]
 enum Action {
     #[default]
@@ -54,7 +54,7 @@ impl Process for Noted {
     fn handle(&self, datagrams: &Datagrams<'_>, dirty: &mut Octets) -> Instant {
         let action = self.action.lock().unwrap().clone();
         for datagram in datagrams.clone() {
-            // Nobody looks at all of a flood.
+            // The channel may be full in a flood.
             let _ = self.received.try_send((thread::current().id(), datagram.bytes().to_vec()));
             match &action {
                 Action::Listener => dirty.push(datagram.bytes().to_vec()),

@@ -712,6 +712,10 @@ impl Process for Reception<'_> {
         dirty.run_listeners(now);
     }
 
+    fn has_queued_listeners(&self) -> bool {
+        self.domain.listeners.has_some()
+    }
+
     fn run_queued_listener(&self) -> bool {
         let _not_io = outbox::mark_io_thread(false);
         self.domain.listeners.run_next()

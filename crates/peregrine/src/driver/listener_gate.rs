@@ -131,10 +131,17 @@ impl ListenerGate {
                 return AfterRun::Nothing;
             }
         }
-        // The news stays here, and the entity waits for its next turn.
-        let state = self.state.fetch_or(QUEUED, Ordering::AcqRel);
-        self.end(self.state.fetch_and(!BUSY, Ordering::AcqRel));
-        if state & QUEUED == 0 { AfterRun::Queue } else { AfterRun::Nothing }
+        self.leave_rest_to_queue()
+    }
+
+    /// Ends the turn of this thread; the news stays in the gate, and the entity waits for its next turn. One step: a thread
+    /// that takes the entity out of the queue either finds the listener idle, or comes before and has the entity queued again.
+    fn leave_rest_to_queue(&self) -> AfterRun {
+        let leave = |state: u64| Some((state | QUEUED) & !BUSY);
+        let before = self.state.fetch_update(Ordering::AcqRel, Ordering::Acquire, leave);
+        let before = before.expect("the closure always answers");
+        self.end(before);
+        if before & QUEUED == 0 { AfterRun::Queue } else { AfterRun::Nothing }
     }
 
     /// To be held from reading which listeners there are until they are in place.

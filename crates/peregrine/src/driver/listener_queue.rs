@@ -110,6 +110,31 @@ mod tests {
         assert_eq!(queue.lock().len(), 3, "each is queued once");
     }
 
+    /// A thread ends the turn of an entity when another one takes that entity out of the queue.
+    #[test]
+    fn news_is_told_by_the_thread_that_ends_a_turn_or_by_the_one_that_takes_the_next() {
+        let mut random = fastrand::Rng::with_seed(1);
+        for round in 0..20_000 {
+            let (queue, entity, begin) = (ListenerQueue::default(), Arc::<Entity>::default(), AtomicBool::new(false));
+            assert!(entity.gate.add(StatusMask::DATA_AVAILABLE) && entity.gate.set_queued());
+            queue.push(Arc::clone(&entity) as _);
+            let delay = random.u32(..300);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    while !begin.load(Ordering::SeqCst) {}
+                    (0..delay).for_each(|_| std::hint::spin_loop());
+                    queue.run_next();
+                });
+                begin.store(true, Ordering::SeqCst);
+                if entity.run_listener() == AfterRun::Queue {
+                    queue.push(Arc::clone(&entity) as _);
+                }
+            });
+            // The entity has news without end.
+            assert_eq!(queue.len(), 1, "round {round}: no thread will tell the news");
+        }
+    }
+
     #[test]
     fn a_closed_queue_keeps_nothing() {
         let queue = ListenerQueue::default();

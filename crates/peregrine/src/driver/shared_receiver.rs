@@ -67,6 +67,9 @@ pub(super) trait Process {
     /// Runs listeners, or queues them where the calling thread must not run user code.
     fn run_listeners(&self, dirty: &mut Self::Dirty, now: Instant);
 
+    /// Whether a listener is queued.
+    fn has_queued_listeners(&self) -> bool;
+
     /// Runs the next queued listener. Says whether there was one.
     fn run_queued_listener(&self) -> bool;
 
@@ -169,6 +172,10 @@ impl<D: Default> SharedReceiver<D> {
     /// Leads until there are listeners to run, or an application thread wants the lead.
     fn lead_blocking(&self, mut leading: Leading<'_, D>, by: &impl Process<Dirty = D>) {
         leading.disarm();
+        // The thread that queued a listener may have taken this one for a follower that it wakes.
+        if by.has_queued_listeners() {
+            self.ensure_follower(by);
+        }
         loop {
             let Some(now) = leading.receive_blocking(self, by) else { return leading.give_up() };
             let has_listeners = by.has_listeners(leading.dirty());

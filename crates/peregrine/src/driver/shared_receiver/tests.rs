@@ -84,6 +84,10 @@ impl Process for Noted {
         }
     }
 
+    fn has_queued_listeners(&self) -> bool {
+        !self.queued.lock().unwrap().is_empty()
+    }
+
     fn run_queued_listener(&self) -> bool {
         let next = self.queued.lock().unwrap().pop();
         let has_next = next.is_some();
@@ -109,6 +113,12 @@ struct World {
 
 impl World {
     fn new() -> Self {
+        let world = Self::without_threads();
+        assert!(world.by.start_thread());
+        world
+    }
+
+    fn without_threads() -> Self {
         let socket = Arc::new(Socket::unicast("127.0.0.1:0".parse().unwrap(), &SocketOptions::default()).unwrap());
         let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
         sender.connect(socket.local_address()).unwrap();
@@ -126,7 +136,6 @@ impl World {
             threads: Mutex::default(),
             me: me.clone(),
         });
-        assert!(by.start_thread());
         Self { by, received, told, may_return, sender }
     }
 
@@ -294,6 +303,20 @@ fn queued_listener_runs_while_the_leader_sleeps() {
     assert_eq!(octets, b"queued");
     assert_ne!(told_by, leader);
     assert_eq!(world.receiver_of(b"who leads now?"), leader, "the listener blocks its own thread only");
+}
+
+/// A follower counts as idle until it has noticed that the socket woke it.
+#[test]
+fn listener_queued_while_the_only_follower_begins_to_lead_runs() {
+    let world = World::without_threads();
+    world.receiver().idle_followers.fetch_add(1, Ordering::SeqCst);
+    world.by.queued.lock().unwrap().push(b"queued".to_vec());
+    world.receiver().wake_for_listeners(&*world.by);
+    assert!(world.by.threads.lock().unwrap().is_empty(), "the follower is to run the listener");
+    world.receiver().idle_followers.fetch_sub(1, Ordering::SeqCst);
+    assert!(world.by.start_thread());
+    let (_, octets) = world.told.recv_timeout(PATIENCE).unwrap();
+    assert_eq!(octets, b"queued");
 }
 
 #[test]

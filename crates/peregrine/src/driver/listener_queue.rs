@@ -121,7 +121,9 @@ mod tests {
             let delay = random.u32(..300);
             std::thread::scope(|scope| {
                 scope.spawn(|| {
-                    while !begin.load(Ordering::SeqCst) {}
+                    while !begin.load(Ordering::SeqCst) {
+                        std::hint::spin_loop();
+                    }
                     (0..delay).for_each(|_| std::hint::spin_loop());
                     queue.run_next();
                 });

@@ -10,7 +10,7 @@ use futures_core::Stream;
 pub use crate::driver::observer::DiscoveryEvent;
 use crate::driver::observer::Observer;
 use crate::driver::participant::{Locked, ParticipantCore};
-use crate::driver::wait_until;
+use crate::driver::waiting::wait_until;
 use crate::status::StatusMask;
 
 /// A topic as the endpoints of other participants announce it.

@@ -7,7 +7,7 @@ use peregrine_rtps::qos::{DataWriterQos, PublisherQos};
 use peregrine_xtypes::DdsType;
 
 use crate::condition::{NoStatuses, StatusCondition};
-use crate::driver::now;
+use crate::driver::clock::now;
 use crate::driver::topic::Listening;
 use crate::error::Error;
 use crate::listener::PublisherListener;

@@ -14,18 +14,67 @@ use peregrine::{
     DataReader, DataReaderListener, DiscoveryEvent, DomainParticipant, InstanceHandle, StatusMask, WaitStrategy,
 };
 
-/// Sockets and threads of its own, though in the same process.
-fn observer(domain: u32) -> DomainParticipant {
-    let mut config = config();
-    config.receive_buffers = 17;
-    // The thread that takes from shared memory runs listeners itself.
-    config.shared_memory = false;
-    DomainParticipant::builder(domain).config(config).build().unwrap()
+/// The route of samples between two participants of this process, each with sockets and threads of its own.
+#[derive(Clone, Copy)]
+enum Route {
+    Udp,
+    SharedMemory,
 }
 
-#[test]
-fn blocked_listener_stops_no_other_entity() {
-    let (a, b) = (participant(10), observer(10));
+impl Route {
+    /// Participants of a domain that no test uses by another route.
+    fn participants(self, domain: u32) -> (DomainParticipant, DomainParticipant) {
+        (participant(self.domain(domain)), self.observer(domain))
+    }
+
+    fn observer(self, domain: u32) -> DomainParticipant {
+        let mut config = config();
+        config.receive_buffers = 17;
+        config.shared_memory = matches!(self, Self::SharedMemory);
+        DomainParticipant::builder(self.domain(domain)).config(config).build().unwrap()
+    }
+
+    /// Waits until samples of `writer` go to so many readers by this route.
+    fn wait_until_used(self, writer: &DomainParticipant, readers: u64) {
+        if matches!(self, Self::SharedMemory) {
+            eventually("channels are there", || writer.shared_memory_statistics().readers >= readers);
+        }
+    }
+
+    const fn domain(self, domain: u32) -> u32 {
+        match self {
+            Self::Udp => domain,
+            Self::SharedMemory => domain + 20,
+        }
+    }
+}
+
+macro_rules! by_each_route {
+    ($($test:ident),* $(,)?) => {
+        mod udp {
+            $(#[test] fn $test() { super::$test(super::Route::Udp); })*
+        }
+
+        mod shared_memory {
+            $(#[test] fn $test() { super::$test(super::Route::SharedMemory); })*
+        }
+    };
+}
+
+by_each_route!(
+    blocked_listener_stops_no_other_entity,
+    blocked_listener_does_not_keep_other_readers_of_the_sample_from_theirs,
+    many_blocked_listeners_stop_no_other_entity,
+    panicking_listener_is_called_again_and_stops_no_reader,
+    listener_set_later_is_told_of_what_has_come_before,
+    removed_listener_has_returned_and_is_not_called_again,
+    panicking_deadline_listener_leaves_timers_and_discovery_running,
+    write_in_a_listener_with_a_full_history_gets_room,
+    closure_that_fills_a_sample_may_use_its_writer,
+);
+
+fn blocked_listener_stops_no_other_entity(route: Route) {
+    let (a, b) = route.participants(10);
     let (begun, has_begun) = sync_channel(1);
     let (release, released) = sync_channel::<()>(1);
     let released = Mutex::new(released);
@@ -42,6 +91,7 @@ fn blocked_listener_stops_no_other_entity() {
     let to_other = a.topic::<Reading>("other").unwrap().writer_builder().reliable().keep_all().build().unwrap();
     to_blocking.wait_for_readers(1, PATIENCE).unwrap();
     to_other.wait_for_readers(1, PATIENCE).unwrap();
+    route.wait_until_used(&a, 2);
     to_blocking.write(&Reading::new(1, 1)).unwrap();
     has_begun.recv_timeout(PATIENCE).unwrap();
     // Data, acknowledgements, discovery and matching go on.
@@ -63,10 +113,37 @@ fn blocked_listener_stops_no_other_entity() {
     drop(release);
 }
 
-#[test]
-fn many_blocked_listeners_stop_no_other_entity() {
+/// One datagram, or one entry of a ring for each, concerns all three.
+fn blocked_listener_does_not_keep_other_readers_of_the_sample_from_theirs(route: Route) {
+    let (a, b) = route.participants(9);
+    let topic = b.topic::<Reading>("three").unwrap();
+    let (told, calls) = sync_channel(10);
+    let is_over = Arc::new(AtomicBool::new(false));
+    let readers = [0, 1, 2].map(|number| {
+        let (told, is_over) = (told.clone(), Arc::clone(&is_over));
+        let listener = move |_: &DataReader<Reading>| {
+            let _ = told.try_send(number);
+            let end = Instant::now() + 2 * PATIENCE;
+            while !is_over.load(Ordering::SeqCst) && Instant::now() < end {
+                thread::park_timeout(Duration::from_millis(5));
+            }
+        };
+        topic.reader_builder().reliable().keep_all().on_data(listener).build().unwrap()
+    });
+    let writer = a.topic::<Reading>("three").unwrap().writer_builder().reliable().keep_all().build().unwrap();
+    writer.wait_for_readers(readers.len(), PATIENCE).unwrap();
+    route.wait_until_used(&a, 3);
+    writer.write(&Reading::new(1, 1)).unwrap();
+    let mut numbers: Vec<u32> =
+        readers.iter().map(|_| calls.recv_timeout(PATIENCE).expect("one listener keeps another")).collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, [0, 1, 2]);
+    is_over.store(true, Ordering::SeqCst);
+}
+
+fn many_blocked_listeners_stop_no_other_entity(route: Route) {
     const BLOCKED: u32 = 8;
-    let (a, b) = (participant(11), observer(11));
+    let (a, b) = route.participants(11);
     let blocked = Arc::new(AtomicU32::new(0));
     let is_over = Arc::new(AtomicBool::new(false));
     let mut pairs = Vec::new();
@@ -91,8 +168,9 @@ fn many_blocked_listeners_stop_no_other_entity() {
     let reader = b.topic::<Reading>("free").unwrap().reader_builder().reliable().keep_all().build().unwrap();
     let writer = a.topic::<Reading>("free").unwrap().writer_builder().reliable().keep_all().build().unwrap();
     writer.wait_for_readers(1, PATIENCE).unwrap();
+    pairs.iter().for_each(|(_, writer)| writer.wait_for_readers(1, PATIENCE).unwrap());
+    route.wait_until_used(&a, u64::from(BLOCKED) + 1);
     for (_, writer) in &pairs {
-        writer.wait_for_readers(1, PATIENCE).unwrap();
         writer.write(&Reading::new(1, 1)).unwrap();
     }
     eventually("all listeners block", || blocked.load(Ordering::SeqCst) == BLOCKED);
@@ -103,9 +181,8 @@ fn many_blocked_listeners_stop_no_other_entity() {
     is_over.store(true, Ordering::SeqCst);
 }
 
-#[test]
-fn panicking_listener_is_called_again_and_stops_no_reader() {
-    let (a, b) = (participant(12), observer(12));
+fn panicking_listener_is_called_again_and_stops_no_reader(route: Route) {
+    let (a, b) = route.participants(12);
     let (told, calls) = sync_channel(100);
     let panicking = b.topic::<Reading>("panics").unwrap().reader_builder().reliable().keep_all();
     let panicking = panicking.on_data(move |reader: &DataReader<Reading>| {
@@ -133,9 +210,8 @@ fn panicking_listener_is_called_again_and_stops_no_reader() {
 }
 
 /// Samples came between `build` and `set_listener`.
-#[test]
-fn listener_set_later_is_told_of_what_has_come_before() {
-    let (a, b) = (participant(18), observer(18));
+fn listener_set_later_is_told_of_what_has_come_before(route: Route) {
+    let (a, b) = route.participants(18);
     let writer = a.topic::<Reading>("early").unwrap().writer_builder().reliable().keep_all().build().unwrap();
     let reader = b.topic::<Reading>("early").unwrap().reader_builder().reliable().keep_all().build().unwrap();
     writer.wait_for_readers(1, PATIENCE).unwrap();
@@ -147,9 +223,8 @@ fn listener_set_later_is_told_of_what_has_come_before() {
     assert_eq!(calls.recv_timeout(PATIENCE).unwrap(), 1);
 }
 
-#[test]
-fn removed_listener_has_returned_and_is_not_called_again() {
-    let (a, b) = (participant(19), observer(19));
+fn removed_listener_has_returned_and_is_not_called_again(route: Route) {
+    let (a, b) = route.participants(19);
     let writer = a.topic::<Reading>("removed").unwrap().writer_builder().reliable().keep_all().build().unwrap();
     let (begun, has_begun) = sync_channel(1);
     let has_returned = Arc::new(AtomicBool::new(false));
@@ -172,8 +247,7 @@ fn removed_listener_has_returned_and_is_not_called_again() {
     assert_eq!(reader.listener_panics(), 0);
 }
 
-#[test]
-fn panicking_deadline_listener_leaves_timers_and_discovery_running() {
+fn panicking_deadline_listener_leaves_timers_and_discovery_running(route: Route) {
     struct Panics(Mutex<std::sync::mpsc::SyncSender<()>>);
     impl DataReaderListener<Reading> for Panics {
         fn on_requested_deadline_missed(
@@ -185,7 +259,7 @@ fn panicking_deadline_listener_leaves_timers_and_discovery_running() {
             panic!("on purpose");
         }
     }
-    let (a, b) = (participant(13), observer(13));
+    let (a, b) = route.participants(13);
     let (told, calls) = sync_channel(100);
     let topic = b.topic::<Reading>("deadline").unwrap();
     let reader = topic.reader_builder().reliable().deadline(Duration::from_millis(20));
@@ -210,7 +284,7 @@ fn listener_slower_than_its_stream_stops_no_announcements() {
     let mut direct = config();
     direct.same_process = true;
     let here = DomainParticipant::builder(14).config(direct).lease(lease).build().unwrap();
-    let there = observer(14);
+    let there = Route::Udp.observer(14);
     let topic = here.topic::<Reading>("stream").unwrap();
     let calls = Arc::new(AtomicU32::new(0));
     let counting = Arc::clone(&calls);
@@ -252,10 +326,9 @@ fn listener_slower_than_its_stream_stops_no_announcements() {
 }
 
 /// The acknowledgements that make room come while the listener waits for them.
-#[test]
-fn write_in_a_listener_with_a_full_history_gets_room() {
+fn write_in_a_listener_with_a_full_history_gets_room(route: Route) {
     const SAMPLES: u32 = 300;
-    let (a, b) = (participant(15), observer(15));
+    let (a, b) = route.participants(15);
     let limits = ResourceLimits { max_samples: Limit::At(4), ..ResourceLimits::default() };
     let back = b.topic::<Reading>("back").unwrap().writer_builder().reliable().keep_all().resource_limits(limits);
     let back = back.max_blocking_time(PATIENCE).build().unwrap();
@@ -285,9 +358,8 @@ fn write_in_a_listener_with_a_full_history_gets_room() {
     assert_eq!(failures.load(Ordering::SeqCst), 0);
 }
 
-#[test]
-fn closure_that_fills_a_sample_may_use_its_writer() {
-    let (a, b) = (participant(16), observer(16));
+fn closure_that_fills_a_sample_may_use_its_writer(route: Route) {
+    let (a, b) = route.participants(16);
     let writer = a.topic::<Block>("filled").unwrap().writer_builder().reliable().keep_all().build().unwrap();
     let reader = b.topic::<Block>("filled").unwrap().reader_builder().reliable().keep_all().build().unwrap();
     writer.wait_for_readers(1, PATIENCE).unwrap();

@@ -7,7 +7,7 @@ use std::task::Waker;
 use super::Trigger;
 use crate::driver::domain::Domain;
 use crate::driver::topic::TopicCore;
-use crate::driver::{StatusState, Watched};
+use crate::driver::waiting::{StatusState, Watched};
 use crate::status::StatusMask;
 
 /// True while one of the enabled statuses of an entity has changed and was not read since. Each entity has one.
@@ -132,7 +132,7 @@ impl StatusSource for NoStatuses {
 
 impl<C> StatusSource for C
 where
-    C: Watched + Send + Sync,
+    C: Watched<Domain = Domain> + Send + Sync,
     C::State: StatusState,
 {
     fn changes(&self) -> StatusMask {

@@ -7,8 +7,10 @@ use std::thread::ThreadId;
 use std::time::Duration;
 
 use super::Condition;
+use crate::driver::clock::now;
 use crate::driver::domain::Domain;
-use crate::driver::{Parker, now};
+use crate::driver::parker::Parker;
+use crate::driver::waiting::Park;
 use crate::error::{Error, Precondition, Timeout};
 
 /// Waits until one of the conditions attached to it is true.

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use peregrine_rtps::time::Instant;
 
-use super::NEVER;
+use super::clock::NEVER;
 
 /// When a participant or an endpoint is to be called next, for the control thread to see without its lock.
 ///

@@ -21,8 +21,9 @@ use peregrine_transport::udp::{Datagram, Datagrams, Receiver, ReceiverOptions, S
 
 use polling::PollState;
 
+use super::clock::{NEVER, now, wall};
 use super::listener_gate::{self, Deferring};
-use super::listener_queue::{ListenerQueue, RunListener};
+use super::listener_queue::{LISTENER_TIME_MAX, ListenerQueue, RunListener};
 use super::network::Network;
 use super::open::{self, Opened};
 use super::outbox;
@@ -34,9 +35,10 @@ use super::send::{Route, SendSockets};
 use super::shared_receiver::{Process, SharedReceiver};
 use super::shm::{self, SharedMemory};
 use super::socket_barrier::{DeferredMessage, SocketBarrier};
+use super::sync::lock;
 use super::topic::TopicCore;
+use super::waiting::Park;
 use super::writer::WriterCore;
-use super::{NEVER, now, wall};
 use crate::config::{DomainConfig, WaitStrategy};
 use crate::error::Error;
 
@@ -77,6 +79,8 @@ pub(crate) struct Domain {
     receivers: Mutex<Vec<Arc<DataReceiver>>>,
     /// Entities whose listeners wait for a thread that may run user code.
     listeners: ListenerQueue,
+    /// When to look whether listeners have waited for too long.
+    listeners_due: AtomicU64,
     me: Weak<Self>,
     /// Those that receive user data sent to groups; there are none before the first group.
     group_sockets: Mutex<Vec<Arc<Socket>>>,
@@ -153,6 +157,7 @@ impl Domain {
             receiver: OnceLock::new(),
             receivers: Mutex::new(Vec::new()),
             listeners: ListenerQueue::default(),
+            listeners_due: AtomicU64::new(NEVER),
             me: Weak::clone(me),
             group_sockets: Mutex::new(Vec::new()),
             group_sockets_so_far: AtomicUsize::new(0),
@@ -215,7 +220,7 @@ impl Domain {
         self.publishing.start(|| {
             let domain = Arc::clone(self);
             let thread = self.spawn(format!("pub-{}", self.id), move || domain.publishing.run())?;
-            self.threads.lock().unwrap_or_else(PoisonError::into_inner).push(thread);
+            lock(&self.threads).push(thread);
             Ok(())
         })
     }
@@ -255,7 +260,7 @@ impl Domain {
 
     #[cold]
     fn arm_earlier(&self, deadline: u64) {
-        let _lock = self.timer_lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let _lock = lock(&self.timer_lock);
         let earliest = self.next_wake.fetch_min(deadline, Ordering::SeqCst).min(deadline);
         self.timer.set((earliest != NEVER).then_some(MonotonicNs(earliest)));
     }
@@ -311,11 +316,11 @@ impl Domain {
     }
 
     fn threads(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.threads)
     }
 
     fn receivers(&self) -> MutexGuard<'_, Vec<Arc<DataReceiver>>> {
-        self.receivers.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.receivers)
     }
 
     fn reception(&self) -> Option<Reception<'_>> {
@@ -338,10 +343,65 @@ impl Domain {
     #[cold]
     fn queue_listener(&self, entity: Arc<dyn RunListener>) {
         self.listeners.push(entity);
+        self.wake_for_listeners();
+    }
+
+    fn wake_for_listeners(&self) {
         match self.reception() {
             Some(reception) => reception.receiver.wake_for_listeners(&reception),
             None => self.note_handed(),
         }
+    }
+
+    /// Runs the listeners of readers whose [gates](listener_gate::ListenerGate) have news, then acknowledges; or queues them
+    /// where the calling thread must not run user code. To be called without any lock.
+    ///
+    /// All but the first wait in the queue: if the first listener lasts too long, another thread runs the rest.
+    pub(super) fn run_listeners(readers: impl Iterator<Item = Arc<ReaderCore>>, now: Instant) {
+        let mut readers = readers;
+        let Some(first) = readers.next() else { return };
+        let mut others = 0;
+        for reader in readers {
+            if !listener_gate::must_defer() && Arc::ptr_eq(&reader.domain, &first.domain) {
+                others += 1;
+                reader.queue_listener_and_acknowledge(now);
+            } else {
+                let _no_user_code = Deferring::begin();
+                reader.run_listener_first(now);
+            }
+        }
+        first.run_listener_first(now);
+        first.domain.run_queued(others);
+    }
+
+    /// Queues the entity for the calling thread, which is in another listener first.
+    pub(super) fn queue_behind_listener<E: RunListener + 'static>(&self, entity: &Arc<E>) {
+        if entity.gate().set_queued() {
+            self.listeners.push(Arc::clone(entity) as Arc<dyn RunListener>);
+        }
+        if self.listeners_due.load(Ordering::SeqCst) == NEVER {
+            let at = (now() + LISTENER_TIME_MAX).0;
+            self.listeners_due.store(at, Ordering::SeqCst);
+            self.arm(at);
+        }
+    }
+
+    fn run_queued(&self, most: usize) {
+        let mut rounds = 0..most;
+        while rounds.next().is_some() && self.listeners.run_next() {}
+    }
+
+    /// Has another thread run listeners that wait behind one that lasts too long.
+    fn relieve_listeners(&self, now: Instant) -> u64 {
+        if self.listeners_due.load(Ordering::SeqCst) <= now.0 {
+            // A thread that queues a listener from here on sets it again.
+            self.listeners_due.store(NEVER, Ordering::SeqCst);
+            if self.listeners.has_some() {
+                self.listeners_due.fetch_min((now + LISTENER_TIME_MAX).0, Ordering::SeqCst);
+                self.wake_for_listeners();
+            }
+        }
+        self.listeners_due.load(Ordering::SeqCst)
     }
 
     pub(super) fn spawn(&self, name: String, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, Error> {
@@ -496,13 +556,18 @@ impl Domain {
         }
         let now = now();
         self.handle_overdue_deferred(now);
-        let mut due = std::mem::take(&mut *self.due.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut due = std::mem::take(&mut *lock(&self.due));
         let mut earliest = NEVER;
         if let Some(shared) = &self.shared_memory {
             if shared.deadline() <= now.0 {
                 shared.poll_connections();
             }
-            earliest = shared.deadline();
+            if shared.relief_deadline() <= now.0
+                && let Some(me) = self.me.upgrade()
+            {
+                shared.relieve_taker(now, &me);
+            }
+            earliest = shared.deadline().min(shared.relief_deadline());
         }
         for participant in self.snapshot().iter() {
             if participant.deadline() <= now.0 {
@@ -517,7 +582,8 @@ impl Domain {
             }
             earliest = earliest.min(participant.earliest_deadline());
         }
-        *self.due.lock().unwrap_or_else(PoisonError::into_inner) = due;
+        *lock(&self.due) = due;
+        earliest = earliest.min(self.relieve_listeners(now));
         self.arm_earlier(earliest.min(self.socket_barrier.deadline()));
     }
 
@@ -562,7 +628,7 @@ impl Domain {
     }
 
     fn group_sockets(&self) -> MutexGuard<'_, Vec<Arc<Socket>>> {
-        self.group_sockets.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.group_sockets)
     }
 
     /// If the interfaces of the host have changed: takes up the new addresses, lets go of the old ones, and has every
@@ -576,16 +642,6 @@ impl Domain {
         self.sockets.connected.clear();
         for participant in self.snapshot().iter() {
             participant.move_to(&addresses);
-        }
-    }
-
-    /// Sleeps until `parker`, that of the calling thread, is woken, or until `end`; perhaps not so long. Meanwhile this
-    /// thread may do the receiving; under `Poll` it does.
-    pub(crate) fn park(&self, parker: &Parker, end: Instant) {
-        if self.is_polled() {
-            self.poll(Duration::from_nanos(end.since(now()).0));
-        } else if !self.reception().is_some_and(|by| by.receiver.lead_until_woken(parker, end, &by)) {
-            parker.park_until(end);
         }
     }
 
@@ -621,7 +677,7 @@ impl Domain {
     /// Whether the caller is one of the domain's threads.
     pub(crate) fn is_own_thread(&self) -> bool {
         let me = std::thread::current().id();
-        self.threads.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|thread| thread.thread().id() == me)
+        lock(&self.threads).iter().any(|thread| thread.thread().id() == me)
     }
 
     fn close(&self) {
@@ -685,6 +741,17 @@ impl Domain {
     }
 }
 
+impl Park for Domain {
+    /// Meanwhile the thread may do the receiving; under `Poll` it does.
+    fn park(&self, parker: &Parker, end: Instant) {
+        if self.is_polled() {
+            self.poll(Duration::from_nanos(end.since(now()).0));
+        } else if !self.reception().is_some_and(|by| by.receiver.lead_until_woken(parker, end, &by)) {
+            parker.park_until(end);
+        }
+    }
+}
+
 /// The reception at one socket, as its threads see the domain.
 struct Reception<'d> {
     domain: &'d Domain,
@@ -703,7 +770,7 @@ impl Process for Reception<'_> {
     }
 
     fn has_listeners(&self, dirty: &DirtyEndpoints) -> bool {
-        !dirty.readers.is_empty()
+        dirty.has_listeners()
     }
 
     fn run_listeners(&self, dirty: &mut DirtyEndpoints, now: Instant) {
@@ -794,16 +861,21 @@ impl DirtyEndpoints {
         self.run_listeners(now);
     }
 
+    /// Whether [`Self::notify`] has left readers whose listeners are to be run.
+    pub(super) fn has_listeners(&self) -> bool {
+        !self.readers.is_empty()
+    }
+
     /// Wakes waiters and sends answers. Readers whose listener is to be run stay.
-    fn notify(&mut self, now: Instant) {
+    pub(super) fn notify(&mut self, now: Instant) {
         self.readers.retain(|reader| reader.process_events(now));
         self.writers.drain(..).for_each(|writer| writer.after());
         self.topics.drain(..).for_each(|topic| topic.after());
     }
 
     /// Runs the listeners of the readers that [`Self::notify`] has left, or queues them.
-    fn run_listeners(&mut self, now: Instant) {
-        self.readers.drain(..).for_each(|reader| reader.run_listener_first(now));
+    pub(super) fn run_listeners(&mut self, now: Instant) {
+        Domain::run_listeners(self.readers.drain(..), now);
     }
 }
 

@@ -9,6 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use super::sync::lock;
 use crate::status::StatusMask;
 
 /// How often one call runs a listener for news that arrives meanwhile, before other entities have their turn.
@@ -146,7 +147,7 @@ impl ListenerGate {
 
     /// To be held from reading which listeners there are until they are in place.
     pub(crate) fn begin_exchange(&self) -> MutexGuard<'_, ()> {
-        self.exchange.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.exchange)
     }
 
     /// How many calls of the listener have panicked.
@@ -183,7 +184,7 @@ impl ListenerGate {
 
     fn end(&self, state: u64) {
         if state & AWAITED != 0 {
-            drop(self.waiting.lock().unwrap_or_else(PoisonError::into_inner));
+            drop(lock(&self.waiting));
             self.returned.notify_all();
         }
     }
@@ -194,7 +195,7 @@ impl ListenerGate {
         if DEPTH.get() > 0 || !is_last(running(self.state.load(Ordering::Acquire))) {
             return;
         }
-        let mut guard = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut guard = lock(&self.waiting);
         loop {
             // A call that ends from here on sees this, and takes the lock before it notifies.
             let state = self.state.fetch_or(AWAITED, Ordering::AcqRel) | AWAITED;
@@ -219,7 +220,7 @@ impl ListenerGate {
         if DEPTH.get() > 0 || self.state.load(Ordering::Acquire) & BUSY == 0 {
             return;
         }
-        let mut guard = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut guard = lock(&self.waiting);
         while self.state.fetch_or(AWAITED, Ordering::AcqRel) & BUSY != 0 {
             guard = self.returned.wait(guard).unwrap_or_else(PoisonError::into_inner);
         }

@@ -2,9 +2,15 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use peregrine_rtps::time::Span;
 
 use super::listener_gate::{AfterRun, ListenerGate};
+use super::sync::lock;
+
+/// How long other entities wait for a thread that is in a listener, before another thread takes over.
+pub(super) const LISTENER_TIME_MAX: Span = Span::from_millis(50);
 
 /// An entity with a listener.
 pub(super) trait RunListener: Send + Sync {
@@ -68,7 +74,7 @@ impl ListenerQueue {
     }
 
     fn lock(&self) -> MutexGuard<'_, VecDeque<Arc<dyn RunListener>>> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.queue)
     }
 }
 

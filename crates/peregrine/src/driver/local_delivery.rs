@@ -14,11 +14,12 @@ use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::Instant;
 use peregrine_rtps::writer::{Delivered, HandOverBatch};
 
+use super::clock::{now, wall_at};
+use super::domain::Domain;
 use super::listener_gate::Deferring;
 use super::reader::{ReaderCore, ReaderState};
 use super::registry;
 use super::writer::{WriterCore, WriterState};
-use super::{now, wall_at};
 use crate::status::StatusMask;
 
 /// Batches that a thread hands over before the publishing thread takes over: other threads may write as fast as this one
@@ -203,7 +204,7 @@ impl WriterState {
     fn only_local_reader(&self) -> Option<&Arc<ReaderCore>> {
         let [local] = &*self.local else { return None };
         let may = !self.closed
-            && !self.is_handing_over()
+            && self.sending.is_idle()
             && !self.has_retained
             && !self.writer.guid().entity.has_key()
             && self.writer.can_bypass_history()
@@ -227,10 +228,13 @@ impl PendingNotify {
     #[inline]
     pub(super) fn tell(self, writer: &WriterCore) {
         if let Some(now) = self.at {
-            for reader in self.few.iter().chain(&self.more) {
-                reader.after(now);
+            let mut readers = self.few.into_iter().chain(self.more);
+            let with_listeners = readers.by_ref().filter(|reader| {
+                let has_listener = reader.process_events(now);
                 reader.domain.note_handed();
-            }
+                has_listener
+            });
+            Domain::run_listeners(with_listeners, now);
         }
         writer.tell_hook(self.news);
     }

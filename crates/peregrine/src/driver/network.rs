@@ -1,7 +1,7 @@
 //! What follows the interfaces of the host: addresses to announce, groups joined, the sockets multicast leaves by.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use peregrine_rtps::id::DomainId;
 use peregrine_rtps::locator::{Locator, Ports, SPDP_MULTICAST_V4, SPDP_MULTICAST_V6};
@@ -11,6 +11,7 @@ use peregrine_transport::udp::{Fragmentation, Socket, SocketOptions};
 
 use super::groups::Groups;
 use super::send::{MulticastSenders, SendSockets};
+use super::sync::lock;
 use crate::config::DomainConfig;
 use crate::error::Error;
 
@@ -149,7 +150,7 @@ impl Network {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Joins groups, opens and closes sockets, and finds the addresses, as these interfaces demand.

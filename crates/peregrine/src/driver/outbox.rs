@@ -6,11 +6,12 @@ use peregrine_rtps::time::{Instant, Span};
 use peregrine_rtps::transmit::TransmitBatch;
 use peregrine_rtps::writer::Writer;
 
+use super::clock::now;
 use super::domain::Domain;
 use super::flow::FlowController;
+use super::listener_gate;
 use super::local_delivery::HandOverScratch;
 use super::send::Route;
-use super::{listener_gate, now};
 
 /// How long a thread that receives sends for one writer. Over a slow link a large sample takes seconds, in which what comes
 /// would overflow its socket's buffer.

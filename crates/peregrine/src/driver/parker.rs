@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::Wake;
 use std::thread::Thread;
 use std::time::Duration;
@@ -10,7 +10,8 @@ use std::time::Duration;
 use peregrine_rtps::time::{Instant, Span};
 use peregrine_transport::event;
 
-use super::now;
+use super::clock::now;
+use super::sync::lock;
 
 thread_local! {
     /// How many other threads this one has woken.
@@ -139,7 +140,7 @@ impl Parker {
     }
 
     fn waker(&self) -> MutexGuard<'_, Weak<event::Waker>> {
-        self.waker.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.waker)
     }
 }
 

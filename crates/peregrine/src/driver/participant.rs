@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use peregrine_rtps::discovery::data::{ParticipantData, PublicationData, SubscriptionData};
 use peregrine_rtps::id::{EntityId, Guid, GuidPrefix};
@@ -15,15 +15,17 @@ use peregrine_rtps::time::Instant;
 use peregrine_rtps::transmit::TransmitBatch;
 use peregrine_transport::udp::Datagram;
 
+use super::clock::{now, wall, wall_at};
 use super::deadline_cell::DeadlineCell;
 use super::domain::{DirtyEndpoints, Domain};
 use super::observer::{DiscoveryEvent, Observer};
 use super::reader::{ReaderCore, ReaderState};
 use super::registry;
+use super::sync::lock;
 use super::topic::TopicCore;
+use super::waiting::{Watched, wait_until};
 use super::wakers::Wakers;
 use super::writer::{WriterCore, WriterHook};
-use super::{Watched, now, wait_until, wall, wall_at};
 use crate::error::{Error, Precondition};
 use crate::shared_memory::{DeliveryPath, SharedMemoryUse};
 use crate::status::StatusMask;
@@ -68,7 +70,7 @@ impl ParticipantCore {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Locked> {
-        self.locked.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.locked)
     }
 
     pub(crate) fn deadline(&self) -> u64 {
@@ -339,6 +341,7 @@ fn acknowledge(writer: &WriterCore, now: Instant, from: Guid, input: &Input<'_>)
 
 impl Watched for ParticipantCore {
     type State = Locked;
+    type Domain = Domain;
 
     fn domain(&self) -> &Arc<Domain> {
         &self.domain

@@ -1,15 +1,18 @@
-//! Asynchronous writers that have something to send, and others that nobody could stay with until all had left; and who sends
-//! it: one thread of the domain, or whoever polls.
+//! The queue of the publishing thread: asynchronous writers that have something to send, and other writers whose backlog an
+//! I/O thread has handed off. Under `Poll`, the polling thread takes the place of the publishing thread.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use peregrine_rtps::time::Instant;
 
+use super::clock::{NEVER, now};
 use super::listener_gate::Deferring;
+use super::parker::Parker;
+use super::sync::lock;
 use super::writer::WriterCore;
-use super::{NEVER, Parker, now};
 
 /// The writers that have something to send.
 #[derive(Default)]
@@ -30,18 +33,18 @@ struct Turns {
 /// How a writer's turn has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PublishOutcome {
-    /// There is more, which others may have their turn before.
+    /// More is to be sent, after the turns of other writers.
     Again,
-    /// There is more, which has to wait so long.
+    /// More is to be sent, from this moment on.
     At(Instant),
-    /// It says so when there is more.
+    /// Everything has left. The writer is queued again when it has more.
     Done,
 }
 
 impl Publishing {
-    /// Starts what publishes, the first time only.
+    /// Starts the publishing thread, the first time only.
     pub(super) fn start<E>(&self, start: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
-        let mut is_started = self.is_started.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut is_started = lock(&self.is_started);
         if !*is_started {
             start()?;
             *is_started = true;
@@ -49,10 +52,10 @@ impl Publishing {
         Ok(())
     }
 
-    /// What the publishing thread does, until the domain closes.
+    /// The publishing thread, until the domain closes.
     pub(super) fn run(&self) {
         let parker = Parker::of_this_thread();
-        // Whoever adds a writer adds it first, then looks who is to be woken.
+        // A thread that adds a writer adds it first, then looks for the thread to wake.
         let _ = self.thread.set(Arc::clone(&parker));
         let _no_user_code = Deferring::begin();
         while !self.turns().is_closed {
@@ -72,7 +75,9 @@ impl Publishing {
             let at = if at > now {
                 at
             } else {
-                match writer.publish() {
+                // Samples are handed to readers of this process by code of the application.
+                let outcome = catch_unwind(AssertUnwindSafe(|| writer.publish()));
+                match outcome.unwrap_or(PublishOutcome::Done) {
                     PublishOutcome::Again => Instant(0),
                     PublishOutcome::At(at) => at,
                     PublishOutcome::Done => continue,
@@ -80,19 +85,19 @@ impl Publishing {
             };
             self.put(at, writer);
         }
-        // Of those too that were added meanwhile: a listener that waited may have slept through the call.
+        // Includes writers added meanwhile: a thread that waited in a listener may have slept through the call.
         let turns = self.turns();
         self.has_turns.store(!turns.queue.is_empty(), Ordering::Release);
         turns.queue.iter().map(|(at, _)| at.0).min().unwrap_or(NEVER)
     }
 
-    /// Whether a round may be of use.
+    /// Whether a writer is queued.
     #[inline]
     pub(super) fn has_turns(&self) -> bool {
         self.has_turns.load(Ordering::Acquire)
     }
 
-    /// A writer has something to send, and is not among these.
+    /// Queues a writer that is not queued.
     pub(super) fn add(&self, writer: Arc<WriterCore>) {
         self.put(Instant(0), writer);
         if let Some(thread) = self.thread.get() {
@@ -100,12 +105,12 @@ impl Publishing {
         }
     }
 
-    /// A writer is gone for good.
+    /// Removes a deleted writer.
     pub(super) fn remove(&self, writer: &WriterCore) {
         self.turns().queue.retain(|(_, queued)| queued.guid != writer.guid);
     }
 
-    /// Nobody has a turn any more.
+    /// Ends all turns.
     pub(super) fn close(&self) {
         let mut turns = self.turns();
         turns.is_closed = true;
@@ -126,6 +131,6 @@ impl Publishing {
     }
 
     fn turns(&self) -> MutexGuard<'_, Turns> {
-        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.turns)
     }
 }

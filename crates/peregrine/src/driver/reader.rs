@@ -1,7 +1,7 @@
 //! A reader as the driver holds it: the state machine under its lock, and who is told of news.
 
 use std::any::TypeId;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use arrayvec::ArrayVec;
 use peregrine_rtps::history::{Peeked, Selected, Selector};
@@ -12,14 +12,16 @@ use peregrine_rtps::receiver::Input;
 use peregrine_rtps::time::{Instant, Timestamp};
 use peregrine_rtps::transmit::TransmitBatch;
 
+use super::clock::{now, wall};
 use super::deadline_cell::DeadlineCell;
 use super::domain::Domain;
 use super::listener_gate::{AfterRun, ListenerGate};
 use super::listener_queue::RunListener;
 use super::local_delivery::LocalWriter;
+use super::sync::{lock, try_lock};
 use super::topic::TopicCore;
+use super::waiting::{StatusState, Watched};
 use super::wakers::Wakers;
-use super::{StatusState, Watched, now, wall};
 use crate::status::{
     IncompatibleQosStatus, LivelinessChangedStatus, MatchedStatus, RequestedDeadlineMissedStatus, SampleLostStatus,
     SampleRejectedStatus, StatusMask,
@@ -108,16 +110,12 @@ impl ReaderCore {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, ReaderState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// The same if no other thread has it.
     pub(super) fn try_lock(&self) -> Option<MutexGuard<'_, ReaderState>> {
-        match self.state.try_lock() {
-            Ok(state) => Some(state),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
+        try_lock(&self.state)
     }
 
     pub(crate) fn deadline(&self) -> u64 {
@@ -268,6 +266,12 @@ impl ReaderCore {
         self.acknowledge_to_all(self.lock(), now);
     }
 
+    /// Queues the listener behind another one that the calling thread runs first, then acknowledges.
+    pub(super) fn queue_listener_and_acknowledge(self: &Arc<Self>, now: Instant) {
+        self.domain.queue_behind_listener(self);
+        self.acknowledge_to_all(self.lock(), now);
+    }
+
     /// Leaves events to the thread that keeps timers: the caller may be a listener that takes samples, or hold locks of the
     /// application.
     pub(super) fn leave_events_to_timers(&self, now: Instant) {
@@ -334,6 +338,7 @@ impl RunListener for ReaderCore {
 
 impl Watched for ReaderCore {
     type State = ReaderState;
+    type Domain = Domain;
 
     fn domain(&self) -> &Arc<Domain> {
         &self.domain

@@ -19,10 +19,11 @@
 //! # Threads
 //! A receive thread that is about to run a listener makes sure that another thread follows, and starts one if none does. So
 //! a listener that blocks keeps one thread, and no other thread waits for it. There are never more threads than listeners that
-//! run at a time, and three.
+//! run at a time, and three. Listeners that wait behind one that lasts too long are left to another thread by the control
+//! thread ([`super::listener_queue::LISTENER_TIME_MAX`]).
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use peregrine_rtps::time::{Instant, Span};
@@ -31,9 +32,10 @@ use peregrine_transport::event::{Poller, Token, Waker};
 use peregrine_transport::udp::{Datagrams, ReceiveError, Receiver, Socket, Wait};
 
 use super::adaptive_spin::AdaptiveSpin;
+use super::clock::{NEVER, now};
 use super::listener_gate::Deferring;
 use super::parker::{OthersWoken, Parker};
-use super::{NEVER, now};
+use super::sync::try_lock;
 
 /// How many receptions long receive threads follow, and leave the lead free, after an application thread has led or has
 /// found the lead taken. A thread that waits once in a while finds the lead taken at worst, and is woken by its leader.
@@ -134,7 +136,9 @@ impl<D: Default> SharedReceiver<D> {
     ) -> std::io::Result<Self> {
         let (followers, work) = (Poller::new()?, Waker::new()?);
         followers.add_disarmed(&*socket, SOCKET)?;
-        followers.add(&work, WAKER)?;
+        // Disarmed by its report, so that one call wakes one follower.
+        followers.add_disarmed(&work, WAKER)?;
+        followers.arm(&work, WAKER)?;
         // No thread leads yet.
         followers.arm(&*socket, SOCKET)?;
         Ok(Self {
@@ -202,8 +206,8 @@ impl<D: Default> SharedReceiver<D> {
                     self.receive_as_follower(leading, by);
                 }
             }
-            Ok(Some(_)) if !self.is_closing() => self.run_queued_listeners(by),
-            Ok(_) => {}
+            Ok(Some(_)) => self.run_queued_listeners(by),
+            Ok(None) => {}
             Err(error) => {
                 tracing::error!(%error, address = %self.socket.local_address(), "waiting for datagrams has failed");
                 std::thread::park_timeout(Duration::from_millis(10));
@@ -251,11 +255,17 @@ impl<D: Default> SharedReceiver<D> {
     }
 
     fn run_queued_listeners(&self, by: &impl Process<Dirty = D>) {
-        self.work.clear();
-        self.ensure_follower(by);
-        while !self.is_closing() && by.run_queued_listener() {
-            // The follower may have begun to lead, or to run a listener.
+        if !self.is_closing() {
+            self.work.clear();
+        }
+        // While the receiver closes, this wakes the next follower.
+        if let Err(error) = self.followers.arm(&self.work, WAKER) {
+            tracing::error!(%error, "queued listeners wait for the next thread that looks");
+        }
+        while !self.is_closing() && by.has_queued_listeners() {
+            // The last follower may have begun to lead, or to run a listener.
             self.ensure_follower(by);
+            by.run_queued_listener();
         }
     }
 
@@ -331,11 +341,7 @@ impl<D: Default> SharedReceiver<D> {
     }
 
     fn try_lead(&self) -> Option<Leading<'_, D>> {
-        let lead = match self.lead.try_lock() {
-            Ok(lead) => lead,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            Err(TryLockError::WouldBlock) => return None,
-        };
+        let lead = try_lock(&self.lead)?;
         Some(Leading { of: self, lead: Some(lead), _no_user_code: Deferring::begin() })
     }
 }

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::io::IoSlice;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use peregrine_rtps::id::{Guid, GuidPrefix};
 use peregrine_rtps::participant::ends_something;
@@ -23,7 +23,8 @@ use peregrine_rtps::wire::{Endianness, Header, InfoDestination};
 use peregrine_transport::random;
 use peregrine_transport::udp::{Datagram, Socket, Transmit};
 
-use super::NEVER;
+use super::clock::NEVER;
+use super::sync::lock;
 
 /// How long a marker may take. It waits behind what a data thread does, which may be a listener of the application.
 const PATIENCE: Span = Span::from_secs(1);
@@ -216,7 +217,7 @@ impl SocketBarrier {
     }
 
     fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.waiting)
     }
 }
 

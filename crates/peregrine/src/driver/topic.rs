@@ -1,15 +1,16 @@
 //! A topic as the driver holds it: what is common to all its endpoints in a participant.
 
 use std::any::Any;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use peregrine_rtps::qos::TopicQos;
 
 use super::domain::Domain;
 use super::listener_gate::{AfterRun, ListenerGate};
 use super::listener_queue::RunListener;
+use super::sync::lock;
+use super::waiting::{StatusState, Watched};
 use super::wakers::Wakers;
-use super::{StatusState, Watched};
 use crate::status::{InconsistentTopicStatus, StatusMask};
 
 /// What a listener of a topic is told. Called without any lock held.
@@ -72,12 +73,12 @@ impl TopicCore {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, TopicState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// What its handles share: that of another one, else what `make` makes.
     pub(crate) fn shared<S: Any + Send + Sync>(&self, make: impl FnOnce() -> Arc<S>) -> Arc<S> {
-        let mut kept = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(&self.shared);
         if let Some(known) = kept.upgrade().and_then(|shared| shared.downcast().ok()) {
             return known;
         }
@@ -130,6 +131,7 @@ impl RunListener for TopicCore {
 
 impl Watched for TopicCore {
     type State = TopicState;
+    type Domain = Domain;
 
     fn domain(&self) -> &Arc<Domain> {
         &self.domain

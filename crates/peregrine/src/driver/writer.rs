@@ -1,8 +1,8 @@
-//! A writer as the driver holds it: the state machine under its lock, and the token of whoever sends.
+//! A writer as the driver holds it: the state machine under its lock.
 
 use std::any::TypeId;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use peregrine_rtps::history::{Change, Full};
 use peregrine_rtps::id::Guid;
@@ -13,20 +13,20 @@ use peregrine_rtps::writer::{HandOverBatch, MatchedReader, ReaderPath, Writer, W
 use peregrine_transport::event::{Poller, Token};
 use peregrine_transport::shm::{Overflow, Request, SlotLender};
 
+use super::clock::{NEVER, now};
 use super::deadline_cell::DeadlineCell;
 use super::domain::Domain;
 use super::flow::FlowController;
 use super::listener_gate::{AfterRun, ListenerGate, is_in_listener};
 use super::listener_queue::RunListener;
-use super::local_delivery::PendingNotify;
-use super::outbox::Outbox;
-use super::publishing::PublishOutcome;
 use super::registry::LocalReader;
+use super::sending::Sending;
 pub(crate) use super::shm::outgoing::PayloadSlot;
 use super::shm::outgoing::{ChannelEvents, Outgoing};
+use super::sync::lock;
 use super::topic::TopicCore;
+use super::waiting::{StatusState, Watched, wait_locked};
 use super::wakers::Wakers;
-use super::{NEVER, StatusState, Watched, now, wait_locked};
 use crate::shared_memory::SharedMemoryUse;
 use crate::status::{
     IncompatibleQosStatus, LivelinessLostStatus, MatchedStatus, OfferedDeadlineMissedStatus, StatusMask,
@@ -57,29 +57,20 @@ pub(crate) struct WriterState {
     /// Who is told, and of which statuses.
     pub(crate) hook: Option<(Arc<dyn WriterHook>, StatusMask)>,
     pub(crate) wakers: Wakers,
-    /// Somebody is sending; what others put out meanwhile, that one sends too.
-    sending: bool,
+    /// Which thread sends.
+    pub(super) sending: Sending,
     /// A reader gets its samples in another way from now on: what is on its way in messages leaves before they do.
     pub(super) messages_first: bool,
-    /// What it sends by, while nobody is sending.
-    outbox: Option<Box<Outbox>>,
     pub(crate) closed: bool,
     /// Readers do not keep up: whoever writes does not wait for them again before everything has been sent.
     is_outpaced: bool,
     /// Changes were published that the history does not have.
     pub(super) has_retained: bool,
-    /// It is among the writers that have something to send.
-    is_publishing: bool,
-    /// Nothing is sent any more.
-    has_ended: bool,
 }
 
 /// How long a write waits for its sample to leave. What a fast network acknowledges takes less; queued instead, samples
 /// would go through memory that no cache holds any more.
 const HELD_UP_MAX: Span = Span::from_millis(2);
-
-/// Octets of samples that an asynchronous writer puts together at once: a train of datagrams.
-const PUBLISH_OCTETS: usize = 1 << 16;
 
 /// One writer.
 pub(crate) struct WriterCore {
@@ -90,14 +81,14 @@ pub(crate) struct WriterCore {
     /// The Rust type it writes.
     type_id: TypeId,
     /// Of an asynchronous writer: how fast it sends.
-    flow: Option<FlowController>,
+    pub(super) flow: Option<FlowController>,
     /// The way to readers in other processes of the host.
     pub(super) outgoing: Outgoing,
-    me: Weak<Self>,
+    pub(super) me: Weak<Self>,
     /// What the state says, to be seen without its lock.
     is_closed: AtomicBool,
     state: Mutex<WriterState>,
-    due: DeadlineCell,
+    pub(super) due: DeadlineCell,
 }
 
 /// Why a write did not succeed.
@@ -139,7 +130,7 @@ impl WriterCore {
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, WriterState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Whether it is being deleted.
@@ -276,71 +267,6 @@ impl WriterCore {
         if expects {
             self.domain.poll_socket_once();
         }
-    }
-
-    /// Sends what the writer has put out. If somebody is sending already, that one sends it.
-    pub(crate) fn transmit<'c>(&'c self, guard: MutexGuard<'c, WriterState>) {
-        if let Some(told) = self.put_out(guard) {
-            told.tell(self);
-        }
-    }
-
-    /// The same. Readers of this process, if there are any, have it, but have not been told.
-    pub(super) fn put_out<'c>(&'c self, mut guard: MutexGuard<'c, WriterState>) -> Option<PendingNotify> {
-        let mut told = None;
-        if self.flow.is_some() {
-            self.queue(guard);
-            return told;
-        }
-        if !guard.sending {
-            guard.sending = true;
-            let mut outbox = guard.outbox.take().unwrap_or_default();
-            let mut turn = SendTurn::new(self);
-            // Declared behind the turn, so that a panic unlocks before the turn ends.
-            let mut state = guard;
-            loop {
-                // Readers of this process and of this host first: it takes no system call, or few.
-                let mut is_done = true;
-                if state.writer.hands_over() && !state.messages_first {
-                    (state, is_done) = self.hand_over(state, &mut outbox.handing, told.get_or_insert_default());
-                }
-                let has_messages = is_done && state.writer.poll_transmit(&mut outbox.batch);
-                if is_done && !has_messages {
-                    if std::mem::take(&mut state.messages_first) {
-                        continue;
-                    }
-                    break;
-                }
-                // Threads that wait for room in the queue have it now.
-                if !state.wakers.is_empty() {
-                    state.wakers.wake(StatusMask::ACKNOWLEDGED);
-                }
-                if turn.is_over(is_done) {
-                    state.outbox = Some(outbox);
-                    turn.end();
-                    self.hand_off_backlog(state);
-                    return told;
-                }
-                drop(state);
-                let is_sent = outbox.send(&self.domain);
-                state = self.lock();
-                if !is_sent {
-                    state.outbox = Some(outbox);
-                    turn.end();
-                    self.hand_off_backlog(state);
-                    return told;
-                }
-                outbox.give_back_to(&mut state.writer);
-            }
-            turn.end();
-            guard = state;
-            guard.outbox = Some(outbox);
-            guard.sending = false;
-        }
-        let deadline = self.due.set(guard.writer.poll_timeout().map(|(at, _)| at));
-        drop(guard);
-        self.domain.arm(deadline);
-        told
     }
 
     /// Gives readers in other processes what is for them. Those without room are in `halted` then.
@@ -511,88 +437,6 @@ impl WriterCore {
         self.note_acknowledged(true);
     }
 
-    /// The same of an asynchronous writer: sees to it that it is going to be sent.
-    fn queue<'c>(&'c self, mut guard: MutexGuard<'c, WriterState>) {
-        let must_add = guard.writer.has_to_publish() && !guard.is_publishing && !guard.has_ended;
-        guard.is_publishing |= must_add;
-        let deadline = self.due.set(guard.writer.poll_timeout().map(|(at, _)| at));
-        drop(guard);
-        self.domain.arm(deadline);
-        if must_add && let Some(me) = self.me.upgrade() {
-            self.domain.publish(me);
-        }
-    }
-
-    /// The calling thread is wanted elsewhere. The token of who sends goes with what has not left.
-    #[cold]
-    fn hand_off_backlog<'c>(&'c self, guard: MutexGuard<'c, WriterState>) {
-        let deadline = self.due.set(guard.writer.poll_timeout().map(|(at, _)| at));
-        drop(guard);
-        self.domain.arm(deadline);
-        let Some(me) = self.me.upgrade() else { return };
-        if self.domain.start_publishing().is_ok() {
-            self.domain.publish(me);
-        } else {
-            // Nobody else does it.
-            while me.send_backlog() == PublishOutcome::Again {}
-        }
-    }
-
-    /// Its turn has come to send what was [left](Self::hand_off_backlog).
-    fn send_backlog(self: &Arc<Self>) -> PublishOutcome {
-        let mut guard = self.lock();
-        if guard.has_ended {
-            return PublishOutcome::Done;
-        }
-        let Some(mut outbox) = guard.outbox.take() else { return PublishOutcome::Done };
-        drop(guard);
-        let is_sent = outbox.send_on(&self.domain);
-        guard = self.lock();
-        if !is_sent {
-            guard.outbox = Some(outbox);
-            return PublishOutcome::Again;
-        }
-        outbox.give_back_to(&mut guard.writer);
-        guard.outbox = Some(outbox);
-        guard.sending = false;
-        self.transmit(guard);
-        self.after();
-        PublishOutcome::Done
-    }
-
-    /// Its turn to send has come: as much as its flow controller lets leave.
-    pub(super) fn publish(self: &Arc<Self>) -> PublishOutcome {
-        let Some(flow) = &self.flow else { return self.send_backlog() };
-        let mut guard = self.lock();
-        if guard.has_ended {
-            return PublishOutcome::Done;
-        }
-        let mut outbox = guard.outbox.take().unwrap_or_default();
-        if outbox.batch.is_empty() {
-            guard.writer.publish(now(), PUBLISH_OCTETS);
-            guard.writer.poll_transmit(&mut outbox.batch);
-        }
-        let mut told = PendingNotify::default();
-        let (guard, is_handed_over) = self.hand_over(guard, &mut outbox.handing, &mut told);
-        drop(guard);
-        let next = outbox.send_by_rate(&self.domain, flow);
-        let mut guard = self.lock();
-        if outbox.is_sent() {
-            outbox.give_back_to(&mut guard.writer);
-        }
-        guard.outbox = Some(outbox);
-        let turn = match next {
-            Some(at) => PublishOutcome::At(at),
-            None if guard.writer.has_to_publish() || !is_handed_over => PublishOutcome::Again,
-            None => PublishOutcome::Done,
-        };
-        guard.is_publishing = turn != PublishOutcome::Done;
-        drop(guard);
-        told.tell(self);
-        self.after();
-        turn
-    }
-
     pub(crate) fn handle_timeout(self: &Arc<Self>, now: Instant) {
         self.note_acknowledged(false);
         let mut guard = self.lock();
@@ -737,9 +581,9 @@ impl WriterCore {
         self.is_settled()
     }
 
-    /// It is gone for good, and what has not been sent is not.
+    /// The writer is deleted: unsent samples are dropped.
     pub(super) fn end(&self) {
-        self.lock().has_ended = true;
+        self.lock().sending.end();
         self.domain.stop_publishing(self);
     }
 
@@ -765,6 +609,7 @@ impl RunListener for WriterCore {
 
 impl Watched for WriterCore {
     type State = WriterState;
+    type Domain = Domain;
 
     fn domain(&self) -> &Arc<Domain> {
         &self.domain
@@ -779,54 +624,10 @@ impl Watched for WriterCore {
     }
 }
 
-/// How long a thread of the application sends what other threads have queued, behind its own sample.
-const SEND_FOR_OTHERS_MAX: Span = Span::from_millis(2);
-
-/// The turn of a thread that sends for a writer: it ends, and the next thread takes over, also when the thread panics.
-struct SendTurn<'c> {
-    core: &'c WriterCore,
-    /// When the thread had sent its own sample.
-    for_others_since: Option<Instant>,
-    is_first: bool,
-}
-
-impl<'c> SendTurn<'c> {
-    const fn new(core: &'c WriterCore) -> Self {
-        Self { core, for_others_since: None, is_first: true }
-    }
-
-    /// Whether the thread is to leave the rest to the publishing thread: it has sent for others long enough, or readers of
-    /// this process take so much that it would never end.
-    fn is_over(&mut self, is_handed_over: bool) -> bool {
-        if std::mem::take(&mut self.is_first) {
-            return !is_handed_over;
-        }
-        let now = now();
-        let since = *self.for_others_since.get_or_insert(now);
-        !is_handed_over || now.since(since) >= SEND_FOR_OTHERS_MAX
-    }
-
-    /// The turn is over, or was handed on.
-    fn end(self) {
-        std::mem::forget(self);
-    }
-}
-
-impl Drop for SendTurn<'_> {
-    /// Code of the application has panicked while it was handed samples. What was on its way is lost; the writer goes on.
-    fn drop(&mut self) {
-        tracing::error!(writer = %self.core.guid, "a panic while samples were sent: some may be lost");
-        let mut guard = self.core.lock();
-        guard.outbox = None;
-        guard.sending = false;
-        guard.wakers.wake_all();
-    }
-}
-
 impl WriterState {
     /// Adds a change to the writer, unless so much waits to be sent that the thread has to wait as well.
     fn write(&mut self, at: Instant, change: Change) -> Result<SequenceNumber, (Full, Change)> {
-        if self.sending && self.writer.is_send_queue_full() {
+        if !self.sending.is_idle() && self.writer.is_send_queue_full() {
             return Err((Full::SendQueue, change));
         }
         self.writer.write(at, change)
@@ -841,14 +642,11 @@ impl WriterState {
             last_non_match: None,
             hook: None,
             wakers: Wakers::default(),
-            sending: false,
+            sending: Sending::default(),
             messages_first: false,
-            outbox: None,
             is_outpaced: false,
             closed: false,
             has_retained: false,
-            is_publishing: false,
-            has_ended: false,
         }
     }
 
@@ -858,12 +656,6 @@ impl WriterState {
         let is_held_up = self.writer.is_held_up();
         self.is_outpaced &= is_held_up;
         is_held_up && !self.is_outpaced && !is_in_listener()
-    }
-
-    /// Whether somebody is giving readers what they are to have.
-    #[inline]
-    pub(super) const fn is_handing_over(&self) -> bool {
-        self.sending
     }
 
     /// Whether some of the matched readers are in this process.

@@ -10,8 +10,8 @@ use peregrine_rtps::reader::Reader;
 use peregrine_xtypes::DdsType;
 
 use super::{DataReader, ReaderInner};
+use crate::driver::clock::now;
 use crate::driver::listener_gate::Deferring;
-use crate::driver::now;
 use crate::driver::reader::{ReaderCore, ReaderHook};
 use crate::driver::topic::Listening;
 use crate::endpoint::{endpoint_handles, nearest, tell};

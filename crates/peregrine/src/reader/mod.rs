@@ -26,11 +26,12 @@ pub use sample::{Loan, LoanedSample, Sample};
 pub use stream::SampleStream;
 
 use crate::condition::{Choose, QueryCondition, ReadCondition, SampleCondition, StatusCondition};
+use crate::driver::clock::now;
 use crate::driver::domain::Membership;
 use crate::driver::participant::ParticipantCore;
 use crate::driver::reader::{ReaderCore, ReaderState};
 use crate::driver::topic::Listening;
-use crate::driver::{now, wait_until};
+use crate::driver::waiting::wait_until;
 use crate::endpoint::why_unmatched;
 use crate::entity::instance_of;
 use crate::error::{BadParameter, Error, Precondition, Timeout};

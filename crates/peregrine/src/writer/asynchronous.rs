@@ -7,8 +7,9 @@ use peregrine_rtps::seq::SequenceNumber;
 use peregrine_xtypes::DdsType;
 
 use super::DataWriter;
+use crate::driver::clock::wall;
+use crate::driver::waiting::Until;
 use crate::driver::writer::{WriteFailure, WriterState};
-use crate::driver::{Until, wall};
 use crate::error::Error;
 use crate::reader::lock;
 use crate::status::StatusMask;

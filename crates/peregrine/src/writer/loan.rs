@@ -11,7 +11,7 @@ use peregrine_xtypes::{DdsType, plain};
 
 use super::DataWriter;
 use super::lent::{Filled, Lent};
-use crate::driver::{now, wall_at};
+use crate::driver::clock::{now, wall_at};
 use crate::entity::instance_of;
 use crate::error::{Error, Precondition};
 

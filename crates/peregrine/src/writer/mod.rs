@@ -37,10 +37,11 @@ pub use loan::WriteLoan;
 pub use publish_mode::{FlowController, PublishMode};
 
 use crate::condition::StatusCondition;
+use crate::driver::clock::{now, wall, wall_at};
 use crate::driver::participant::ParticipantCore;
 use crate::driver::topic::Listening;
+use crate::driver::waiting::wait_until;
 use crate::driver::writer::{PayloadSlot, WriteFailure, WriterCore, WriterState};
-use crate::driver::{now, wait_until, wall, wall_at};
 use crate::endpoint::why_unmatched;
 use crate::entity::{instance_of, serialized_key};
 use crate::error::{BadParameter, Error, OutOfResources, Precondition, Timeout};

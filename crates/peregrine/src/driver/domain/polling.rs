@@ -11,10 +11,11 @@ use peregrine_transport::event::{Poller, Token};
 use peregrine_transport::udp::{Receiver, Socket};
 
 use super::{DirtyEndpoints, Domain, FIRST_SOCKET, WAKER, receiver_options};
+use crate::driver::clock::{NEVER, now};
 use crate::driver::listener_gate::{self, Deferring};
 use crate::driver::reader::ReaderCore;
 use crate::driver::shm::{DirectTake, PollBudget, SharedMemory};
-use crate::driver::{self, NEVER, now, outbox};
+use crate::driver::{clock, outbox};
 use crate::error::Error;
 
 pub(super) struct PollState {
@@ -191,7 +192,7 @@ impl Domain {
                 Some(Err(_)) => return,
             }
             // It has slept.
-            at = driver::now();
+            at = clock::now();
         }
     }
 

@@ -16,10 +16,10 @@ use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::{Instant, Timestamp};
 use peregrine_transport::shm::{RetainedSlot, Slot, SpentSegment};
 
-use super::lock;
 use super::metadata::Entry;
 use super::outgoing::{Channels, Outgoing, PayloadSlot};
-use crate::driver::now;
+use crate::driver::clock::now;
+use crate::driver::sync::lock;
 use crate::driver::writer::{WriterCore, WriterState};
 
 /// A change that was published the short way, until it is acknowledged.
@@ -215,7 +215,7 @@ impl WriterState {
     fn may_bypass_history(&self) -> bool {
         // Messages that are to go first may be on their way yet.
         !self.closed
-            && !self.is_handing_over()
+            && self.sending.is_idle()
             && !self.messages_first
             && !self.has_local_readers()
             && self.writer.can_bypass_history()

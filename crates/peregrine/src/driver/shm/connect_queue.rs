@@ -13,10 +13,12 @@ use peregrine_rtps::time::{Instant, Span};
 use peregrine_transport::event::Token;
 use peregrine_transport::shm::{Address, Connecting, Connection, HostIdentity, Peer, ReaderKey, WriterKey};
 
-use super::{ConnectionManager, SharedMemory, Source, lock};
+use super::{ConnectionManager, SharedMemory, Source};
+use crate::driver::clock::now;
 use crate::driver::domain::Domain;
 use crate::driver::reader::ReaderCore;
-use crate::driver::{now, registry};
+use crate::driver::registry;
+use crate::driver::sync::lock;
 use crate::shared_memory::{DeliveryPath, NoSharedMemory};
 
 /// How long a question may stay without an answer. Who is asked waits up to [`super::PATIENCE`] for its own discovery.

@@ -1,15 +1,16 @@
 //! What a domain does about the memory that it shares with other processes.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use peregrine_rtps::discovery::data::SharedMemoryAddress;
 use peregrine_rtps::id::Guid;
 use peregrine_rtps::time::{Instant, Span};
 
-use super::SharedMemory;
+use super::{SharedMemory, Taker};
 use crate::config::DomainConfig;
+use crate::driver::clock::now;
 use crate::driver::domain::Domain;
-use crate::driver::now;
+use crate::driver::sync::lock;
 use crate::shared_memory::SharedMemoryStatistics;
 
 /// How long a thread that polls may wait for shared memory before it looks at its sockets.
@@ -47,18 +48,18 @@ impl Domain {
         }
     }
 
-    /// Starts the thread that takes from shared memory. Says whether that was possible.
-    pub(in crate::driver) fn start_shared_memory(self: &Arc<Self>) -> bool {
+    /// Starts a thread that takes samples from shared memory. Says whether that was possible.
+    pub(in crate::driver) fn start_taker(self: &Arc<Self>, taker: Taker) -> bool {
         let domain = Arc::clone(self);
         let started = self.spawn(format!("shm-{}", self.id), move || {
             if let Some(shared) = &domain.shared_memory {
-                shared.run(&domain);
+                shared.run(taker, &domain);
             }
         });
         match started {
             Ok(thread) => {
-                let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-                // There may have been others before, while there was something to take.
+                let mut threads = lock(&self.threads);
+                // Earlier ones may have ended.
                 threads.retain(|thread| !thread.is_finished());
                 threads.push(thread);
                 true

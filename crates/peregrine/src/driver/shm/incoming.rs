@@ -3,7 +3,7 @@
 mod zero_copy_take;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use peregrine_rtps::history::ChangeKind;
@@ -20,14 +20,17 @@ use peregrine_transport::shm::{
 
 use super::metadata::{ALIGNING, Entry};
 use super::outgoing::READY;
-use super::{Counters, ROUNDS_MAX, SharedMemory, Wanted, lock, reason_of};
+use super::relief::{Relief, Taker};
+use super::{Counters, ROUNDS_MAX, SharedMemory, Wanted, reason_of};
 use crate::config::WaitStrategy;
 use crate::driver::adaptive_spin::AdaptiveSpin;
+use crate::driver::clock::{NEVER, now, wall_at};
 use crate::driver::domain::{DirtyEndpoints, Domain};
+use crate::driver::listener_gate::Deferring;
 use crate::driver::local_delivery::LOCAL_SOURCE;
 use crate::driver::reader::ReaderCore;
 use crate::driver::socket_barrier::DeferredMessage;
-use crate::driver::{NEVER, now, wall_at};
+use crate::driver::sync::{lock, try_lock};
 use crate::shared_memory::NoSharedMemory;
 
 /// Samples taken before the readers are told of them.
@@ -49,6 +52,7 @@ pub(super) struct Incoming {
     pub(super) hands: Mutex<ShmReceiver>,
     commands: Commands<Command, Request>,
     is_closing: AtomicBool,
+    pub(super) relief: Relief,
 }
 
 /// What one takes with.
@@ -151,6 +155,7 @@ impl Incoming {
                 begun: Vec::new(),
             }),
             is_closing: AtomicBool::new(false),
+            relief: Relief::new(),
         })
     }
 
@@ -161,7 +166,7 @@ impl Incoming {
         let sent = if domain.is_polled() {
             self.commands.try_send(command)
         } else {
-            self.commands.send_and_start(command, || is_open() && domain.start_shared_memory())
+            self.commands.send_and_start(command, || is_open() && domain.start_taker(self.relief.current()))
         };
         if sent.is_err() {
             // The command is dropped and with it the channel: its writer sees that, and sends messages.
@@ -196,8 +201,9 @@ impl Incoming {
         self.commands.request(Request::LookForEnds);
     }
 
-    /// What the shared-memory thread does, until there is no channel any more or the domain closes.
-    pub(super) fn run(&self, domain: &Domain, shared: &SharedMemory) {
+    /// The shared-memory thread, until no channel is left, the domain closes, or another thread has replaced this one.
+    pub(super) fn run(&self, taker: Taker, domain: &Domain, shared: &SharedMemory) {
+        self.relief.begin();
         let spin = match domain.config.wait {
             WaitStrategy::SpinThenBlock(spin) => spin,
             WaitStrategy::Block | WaitStrategy::Poll => Duration::ZERO,
@@ -222,8 +228,18 @@ impl Incoming {
             }
             let acts = hands.acts(has_taken);
             drop(hands);
-            dirty.after(at);
-            acts.perform(domain, shared);
+            dirty.notify(at);
+            {
+                let _no_user_code = Deferring::begin();
+                acts.perform(domain, shared);
+            }
+            if dirty.has_listeners() {
+                domain.arm(self.relief.begin_listeners(at));
+                dirty.run_listeners(at);
+                if !self.relief.end_listeners(taker) {
+                    return;
+                }
+            }
         }
     }
 
@@ -325,11 +341,7 @@ impl Incoming {
     }
 
     fn try_hands(&self) -> Option<MutexGuard<'_, ShmReceiver>> {
-        match self.hands.try_lock() {
-            Ok(hands) => Some(hands),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
+        try_lock(&self.hands)
     }
 }
 

@@ -19,13 +19,14 @@ mod domain;
 mod incoming;
 mod metadata;
 pub(super) mod outgoing;
+mod relief;
 #[cfg(test)]
 mod tests;
 mod trim;
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
 use peregrine_rtps::discovery::data::SharedMemoryAddress;
 use peregrine_rtps::history::{Selected, Selector};
@@ -37,17 +38,19 @@ use peregrine_transport::clock::MonotonicNs;
 use peregrine_transport::event::{Poller, Token};
 use peregrine_transport::shm::{Address, Connecting, Gone, HostIdentity, Listener, Overflow, Refusal, Request, Trust};
 
+use super::clock::{NEVER, now};
 use super::domain::{DirtyEndpoints, Domain};
 use super::participant::ParticipantCore;
 use super::reader::ReaderCore;
 use super::socket_barrier::DeferredMessage;
+use super::sync::lock;
 use super::writer::WriterCore;
-use super::{NEVER, now};
 use crate::shared_memory::{DeliveryPath, NoSharedMemory, SharedMemoryStatistics};
 use connect_queue::{ConnectQueue, Wanted};
 pub(super) use domain::open;
 use incoming::Incoming;
 use outgoing::Outgoing;
+pub(super) use relief::Taker;
 
 /// How long a reader that asks may be unknown to the writer it asks for: discovery may be slower than it is.
 const PATIENCE: Span = Span::from_secs(10);
@@ -287,8 +290,18 @@ impl SharedMemory {
     }
 
     /// What the shared-memory thread does.
-    pub(super) fn run(&self, domain: &Domain) {
-        self.incoming.run(domain, self);
+    pub(super) fn run(&self, taker: Taker, domain: &Domain) {
+        self.incoming.run(taker, domain, self);
+    }
+
+    /// The control thread: starts another thread that takes samples, if a listener keeps the current one.
+    pub(super) fn relieve_taker(&self, now: Instant, domain: &Arc<Domain>) {
+        self.incoming.relief.replace_if_busy(now, |taker| domain.start_taker(taker));
+    }
+
+    /// When to call [`Self::relieve_taker`].
+    pub(super) fn relief_deadline(&self) -> u64 {
+        self.incoming.relief.deadline()
     }
 
     /// Under `Poll`: takes what has come, and reads the clock for it if that was not done. Says whether there was anything.
@@ -539,8 +552,4 @@ fn reason_of(gone: Gone) -> NoSharedMemory {
         Gone::Ended | Gone::Closed => NoSharedMemory::Ended,
         Gone::Broken(what) => NoSharedMemory::Broken(what.to_owned()),
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

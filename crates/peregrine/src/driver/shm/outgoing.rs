@@ -19,12 +19,13 @@ use peregrine_transport::shm::{
     WriterConfig, WriterStatistics,
 };
 
+use super::Counters;
 use super::bypass::RetainedChange;
 use super::metadata::{ALIGNING, Entry};
 use super::trim::MEMORY_RETRY_AFTER;
-use super::{Counters, lock};
 use crate::driver::adaptive_spin::RoomSpin;
 use crate::driver::deadline_cell::DeadlineCell;
+use crate::driver::sync::lock;
 use crate::shared_memory::SharedMemoryUse;
 
 /// What a reader notes before it has anything, to say that it is there.

@@ -11,10 +11,10 @@ use std::time::Duration;
 use peregrine_rtps::time::Instant;
 use peregrine_transport::clock::MonotonicNs;
 
-use super::lock;
 use super::outgoing::{Channels, Outgoing, TRIM_EVERY};
+use crate::driver::clock::{NEVER, now};
+use crate::driver::sync::lock;
 use crate::driver::writer::WriterCore;
-use crate::driver::{NEVER, now};
 
 /// What a silent writer may keep, in octets: what small samples lie in is not worth a timer, and takes its time to be made again.
 const IDLE_MEMORY_MAX: usize = 1 << 20;

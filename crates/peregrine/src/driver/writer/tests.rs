@@ -98,7 +98,7 @@ fn best_effort_writes_while_another_thread_sends_are_bounded() {
     let config = WriterConfig { reliable: false, ..WriterConfig::new(guid(2)) };
     let mut state = WriterState::new(Writer::new(config));
     assert!(state.writer.match_reader(Instant(0), MatchedReader { reliable: false, ..matched(guid(7)) }));
-    state.sending = true;
+    state.sending = Sending::Busy;
     let refused = (0..100_000).find_map(|_| {
         let payload = Payload::new(Arc::new(vec![0; LEN]), 0..LEN).unwrap();
         let (kind, instance, source_timestamp) = (ChangeKind::Alive, KeyHash::NIL, Timestamp::from_unix_nanos(0));
@@ -118,7 +118,7 @@ fn changes_to_hand_over_are_bounded() {
     const LEN: usize = 10_000;
     let mut state = WriterState::new(Writer::new(WriterConfig::new(guid(2))));
     assert!(state.writer.match_reader_by(Instant(0), matched(guid(7)), ReaderPath::HandOver));
-    state.sending = true;
+    state.sending = Sending::Busy;
     let accepted = (0..100_000).take_while(|_| {
         let payload = Payload::new(Arc::new(vec![0; LEN]), 0..LEN).unwrap();
         let (kind, instance, source_timestamp) = (ChangeKind::Alive, KeyHash::NIL, Timestamp::from_unix_nanos(0));

@@ -11,9 +11,9 @@ use peregrine_transport::shm::InPlace;
 use super::super::metadata::ALIGNING;
 use super::super::{Counters, DirectTake, PollBudget, SharedMemory};
 use super::{Channel, Held, Incoming, ShmReceiver, noted, value};
+use crate::driver::clock::{now, wall_at};
 use crate::driver::domain::Domain;
 use crate::driver::local_delivery::LOCAL_SOURCE;
-use crate::driver::{now, wall_at};
 
 /// What a sample has room for that is copied: who shows it looks at it at once, and to hold it costs no more than to copy more.
 const COPIED_MAX: usize = ALIGNING + Payload::HERE_MAX;

@@ -1,0 +1,332 @@
+//! Sends the messages of a writer: one thread at a time, in the order of the samples.
+//!
+//! ```text
+//!            a thread has something to send                all has left
+//!   Idle ──────────────────────────────────────▶ Busy ──────────────────▶ Idle
+//!     │ asynchronous writer                       │ ▲
+//!     └─────────────▶ Parked ◀────────────────────┘ │ the publishing thread
+//!                        └── unsent rest ───────────┘ goes on
+//! ```
+//!
+//! The thread that finds the state `Idle` sends, and also sends what other threads add meanwhile, within bounds: then the
+//! publishing thread takes over.
+
+use std::sync::{Arc, MutexGuard};
+
+use peregrine_rtps::time::{Instant, Span};
+
+use super::clock::now;
+use super::local_delivery::PendingNotify;
+use super::outbox::Outbox;
+use super::publishing::PublishOutcome;
+use super::writer::{WriterCore, WriterState};
+use crate::status::StatusMask;
+
+/// How long an application thread sends samples that other threads have queued, behind its own sample.
+const SEND_FOR_OTHERS_MAX: Span = Span::from_millis(2);
+
+/// Bytes of samples that an asynchronous writer packs at once: one GSO train of datagrams.
+const PUBLISH_BYTES: usize = 1 << 16;
+
+/// Which thread sends the messages of a writer.
+#[derive(Debug)]
+pub(super) enum Sending {
+    /// None. The outbox is reused.
+    Idle(Option<Box<Outbox>>),
+    /// A thread sends, and has the outbox.
+    Busy,
+    /// The writer is in the queue of the publishing thread, which sends the rest of the outbox and of what is queued.
+    Parked(Box<Outbox>),
+    /// The writer is deleted: nothing leaves any more.
+    Ended,
+}
+
+impl Default for Sending {
+    fn default() -> Self {
+        Self::Idle(None)
+    }
+}
+
+impl Sending {
+    #[inline]
+    pub(super) const fn is_idle(&self) -> bool {
+        matches!(self, Self::Idle(_))
+    }
+
+    /// From here on the calling thread sends, unless another thread does.
+    fn begin(&mut self) -> Option<Box<Outbox>> {
+        let Self::Idle(outbox) = self else { return None };
+        let outbox = outbox.take().unwrap_or_default();
+        *self = Self::Busy;
+        Some(outbox)
+    }
+
+    /// The publishing thread goes on with a parked writer.
+    fn resume(&mut self) -> Option<Box<Outbox>> {
+        match std::mem::replace(self, Self::Busy) {
+            Self::Parked(outbox) => Some(outbox),
+            other => {
+                *self = other;
+                None
+            }
+        }
+    }
+
+    /// The thread that sends has sent everything.
+    fn finish(&mut self, outbox: Box<Outbox>) {
+        self.leave(Self::Idle(Some(outbox)));
+    }
+
+    /// The thread that sends leaves the rest to the publishing thread. Says whether there is anything to be done: not if the
+    /// writer was deleted.
+    fn park(&mut self, outbox: Box<Outbox>) -> bool {
+        self.leave(Self::Parked(outbox));
+        matches!(self, Self::Parked(_))
+    }
+
+    /// An asynchronous writer has something to send. Says whether it is to be put into the queue of the publishing thread.
+    fn queue(&mut self) -> bool {
+        match self.begin() {
+            Some(outbox) => self.park(outbox),
+            None => false,
+        }
+    }
+
+    pub(super) fn end(&mut self) {
+        *self = Self::Ended;
+    }
+
+    fn leave(&mut self, next: Self) {
+        debug_assert!(matches!(self, Self::Busy | Self::Ended), "two threads send for one writer");
+        if !matches!(self, Self::Ended) {
+            *self = next;
+        }
+    }
+}
+
+impl WriterCore {
+    /// Sends the messages that the writer has put out, unless another thread sends for this writer, which then sends these
+    /// too; tells readers of this process.
+    pub(crate) fn transmit<'c>(&'c self, guard: MutexGuard<'c, WriterState>) {
+        if let Some(notify) = self.put_out(guard) {
+            notify.tell(self);
+        }
+    }
+
+    /// As [`Self::transmit`], but readers of this process have their samples without having been told.
+    pub(super) fn put_out<'c>(&'c self, mut guard: MutexGuard<'c, WriterState>) -> Option<PendingNotify> {
+        if self.flow.is_some() {
+            self.queue(guard);
+            return None;
+        }
+        let Some(mut outbox) = guard.sending.begin() else {
+            self.unlock_and_arm(guard);
+            return None;
+        };
+        let mut notify = None;
+        let mut turn = SendTurn::new(self);
+        // Declared behind the turn, so that a panic unlocks before the turn ends.
+        let mut state = guard;
+        loop {
+            // Readers of this process and of this host first: that takes no system call, or few.
+            let mut is_handed_over = true;
+            if state.writer.hands_over() && !state.messages_first {
+                (state, is_handed_over) = self.hand_over(state, &mut outbox.handing, notify.get_or_insert_default());
+            }
+            let has_messages = is_handed_over && state.writer.poll_transmit(&mut outbox.batch);
+            if is_handed_over && !has_messages {
+                if std::mem::take(&mut state.messages_first) {
+                    continue;
+                }
+                turn.end();
+                state.sending.finish(outbox);
+                self.unlock_and_arm(state);
+                return notify;
+            }
+            state.wake_for_queue_room();
+            let mut is_sent = true;
+            let is_over = turn.is_over(is_handed_over);
+            if !is_over {
+                drop(state);
+                is_sent = outbox.send(&self.domain);
+                state = self.lock();
+                if is_sent {
+                    outbox.give_back_to(&mut state.writer);
+                }
+            }
+            if is_over || !is_sent {
+                turn.end();
+                self.hand_off_backlog(state, outbox);
+                return notify;
+            }
+        }
+    }
+
+    fn unlock_and_arm<'c>(&'c self, guard: MutexGuard<'c, WriterState>) {
+        let deadline = self.due.set(guard.writer.poll_timeout().map(|(at, _)| at));
+        drop(guard);
+        self.domain.arm(deadline);
+    }
+
+    /// Puts an asynchronous writer that has something to send into the queue of the publishing thread.
+    fn queue<'c>(&'c self, mut guard: MutexGuard<'c, WriterState>) {
+        let must_add = guard.writer.has_to_publish() && guard.sending.queue();
+        self.unlock_and_arm(guard);
+        if must_add && let Some(me) = self.me.upgrade() {
+            self.domain.publish(me);
+        }
+    }
+
+    /// This is an I/O thread that has sent for [2 ms](super::outbox), or an application thread that has sent for others long
+    /// enough: the publishing thread takes over.
+    #[cold]
+    fn hand_off_backlog<'c>(&'c self, mut guard: MutexGuard<'c, WriterState>, outbox: Box<Outbox>) {
+        let is_parked = guard.sending.park(outbox);
+        self.unlock_and_arm(guard);
+        let Some(me) = self.me.upgrade().filter(|_| is_parked) else { return };
+        if self.domain.start_publishing().is_ok() {
+            self.domain.publish(me);
+        } else {
+            // No other thread can.
+            while me.send_backlog() == PublishOutcome::Again {}
+        }
+    }
+
+    /// The publishing thread: the turn of this writer.
+    pub(super) fn publish(self: &Arc<Self>) -> PublishOutcome {
+        if self.flow.is_some() { self.send_by_flow() } else { self.send_backlog() }
+    }
+
+    /// Sends what was [handed off](Self::hand_off_backlog).
+    fn send_backlog(self: &Arc<Self>) -> PublishOutcome {
+        let Some(mut outbox) = self.lock().sending.resume() else { return PublishOutcome::Done };
+        let is_sent = outbox.send_on(&self.domain);
+        let mut guard = self.lock();
+        if !is_sent {
+            return if guard.sending.park(outbox) { PublishOutcome::Again } else { PublishOutcome::Done };
+        }
+        outbox.give_back_to(&mut guard.writer);
+        guard.sending.finish(outbox);
+        self.transmit(guard);
+        self.after();
+        PublishOutcome::Done
+    }
+
+    /// Sends as much of an asynchronous writer as its flow controller allows.
+    fn send_by_flow(self: &Arc<Self>) -> PublishOutcome {
+        let Some(flow) = &self.flow else { return PublishOutcome::Done };
+        let mut guard = self.lock();
+        let Some(mut outbox) = guard.sending.resume() else { return PublishOutcome::Done };
+        if outbox.batch.is_empty() {
+            guard.writer.publish(now(), PUBLISH_BYTES);
+            guard.writer.poll_transmit(&mut outbox.batch);
+        }
+        let turn = SendTurn::new(self);
+        let mut notify = PendingNotify::default();
+        let (guard, is_handed_over) = self.hand_over(guard, &mut outbox.handing, &mut notify);
+        guard.wake_for_queue_room();
+        drop(guard);
+        let next = outbox.send_by_rate(&self.domain, flow);
+        let mut guard = self.lock();
+        turn.end();
+        if outbox.is_sent() {
+            outbox.give_back_to(&mut guard.writer);
+        }
+        let outcome = match next {
+            Some(at) => PublishOutcome::At(at),
+            None if guard.writer.has_to_publish() || !is_handed_over => PublishOutcome::Again,
+            None => PublishOutcome::Done,
+        };
+        let outcome = if outcome == PublishOutcome::Done {
+            guard.sending.finish(outbox);
+            outcome
+        } else if guard.sending.park(outbox) {
+            outcome
+        } else {
+            PublishOutcome::Done
+        };
+        drop(guard);
+        notify.tell(self);
+        self.after();
+        outcome
+    }
+}
+
+impl WriterState {
+    /// Threads that wait for room in the send queue have it now.
+    fn wake_for_queue_room(&self) {
+        if !self.wakers.is_empty() {
+            self.wakers.wake(StatusMask::ACKNOWLEDGED);
+        }
+    }
+}
+
+/// The turn of a thread that sends for a writer. A panic ends the turn as well, and the next thread takes over.
+struct SendTurn<'c> {
+    core: &'c WriterCore,
+    /// When the thread had sent its own sample.
+    for_others_since: Option<Instant>,
+    is_first: bool,
+}
+
+impl<'c> SendTurn<'c> {
+    const fn new(core: &'c WriterCore) -> Self {
+        Self { core, for_others_since: None, is_first: true }
+    }
+
+    /// Whether the thread is to leave the rest to the publishing thread: the thread has sent for others long enough, or
+    /// readers of this process take so much that the turn would never end.
+    fn is_over(&mut self, is_handed_over: bool) -> bool {
+        if std::mem::take(&mut self.is_first) {
+            return !is_handed_over;
+        }
+        let now = now();
+        let since = *self.for_others_since.get_or_insert(now);
+        !is_handed_over || now.since(since) >= SEND_FOR_OTHERS_MAX
+    }
+
+    /// Ends the turn without a panic.
+    fn end(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for SendTurn<'_> {
+    /// Code of the application has panicked while it was handed samples. Those are lost; the writer goes on.
+    fn drop(&mut self) {
+        tracing::error!(writer = %self.core.guid, "a panic while samples were sent: some may be lost");
+        let mut guard = self.core.lock();
+        guard.sending.finish(Box::default());
+        guard.wakers.wake_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_thread_at_a_time_sends() {
+        let mut sending = Sending::default();
+        let outbox = sending.begin().expect("no thread sends");
+        assert!(sending.begin().is_none() && sending.resume().is_none() && !sending.queue());
+        assert!(sending.park(outbox));
+        assert!(sending.begin().is_none() && !sending.queue());
+        let outbox = sending.resume().expect("the publishing thread goes on");
+        assert!(sending.resume().is_none());
+        sending.finish(outbox);
+        assert!(sending.is_idle());
+        assert!(sending.queue() && !sending.queue(), "an asynchronous writer is queued once");
+    }
+
+    #[test]
+    fn deleted_writer_sends_nothing_more() {
+        let mut sending = Sending::default();
+        let outbox = sending.begin().unwrap();
+        sending.end();
+        assert!(!sending.park(outbox), "the thread that was sending notices");
+        assert!(sending.begin().is_none() && sending.resume().is_none() && !sending.queue());
+        sending.finish(Box::default());
+        assert!(sending.begin().is_none());
+    }
+}

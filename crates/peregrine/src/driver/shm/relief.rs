@@ -1,0 +1,136 @@
+//! Replaces the thread that takes samples from shared memory while a listener keeps it.
+//!
+//! The thread runs listeners itself, because a handover to another thread costs more than most listeners take. A listener
+//! that lasts longer than [`LISTENER_TIME_MAX`] has the control thread start another thread, which takes from then on. The
+//! first thread ends when the listener returns. So there are never more threads than blocked listeners, and one.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+use peregrine_rtps::time::Instant;
+
+use crate::driver::deadline_cell::DeadlineCell;
+use crate::driver::listener_queue::LISTENER_TIME_MAX;
+use crate::driver::sync::lock;
+
+/// The number of a thread that takes samples: the last one takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::driver) struct Taker(u64);
+
+/// See the [module](self).
+pub(super) struct Relief {
+    current: AtomicU64,
+    /// Since when the current taker runs listeners.
+    busy_since: Mutex<Option<Instant>>,
+    /// When to look at `busy_since`. Set under its lock.
+    due: DeadlineCell,
+}
+
+impl Relief {
+    pub(super) const fn new() -> Self {
+        Self { current: AtomicU64::new(0), busy_since: Mutex::new(None), due: DeadlineCell::never() }
+    }
+
+    pub(super) fn current(&self) -> Taker {
+        Taker(self.current.load(Ordering::Acquire))
+    }
+
+    /// The calling thread begins. A thread that replaces another one waits until that is certain.
+    pub(super) fn begin(&self) {
+        drop(self.busy_since());
+    }
+
+    /// The taker is about to run listeners. Returns when the control thread is to [look](Self::replace_if_busy).
+    pub(super) fn begin_listeners(&self, now: Instant) -> u64 {
+        let mut busy_since = self.busy_since();
+        debug_assert!(busy_since.is_none(), "two threads take samples");
+        *busy_since = Some(now);
+        // The control thread looks at intervals of the limit, not for each listener.
+        if self.due.get() == u64::MAX { self.due.set(Some(now + LISTENER_TIME_MAX)) } else { self.due.get() }
+    }
+
+    /// The listeners have returned. Says whether the thread goes on: not if it was replaced.
+    pub(super) fn end_listeners(&self, taker: Taker) -> bool {
+        let mut busy_since = self.busy_since();
+        let is_current = self.current() == taker;
+        if is_current {
+            *busy_since = None;
+        }
+        is_current
+    }
+
+    pub(super) fn deadline(&self) -> u64 {
+        self.due.get()
+    }
+
+    /// Replaces the taker by the one that `start` starts, if it has run listeners for too long.
+    pub(super) fn replace_if_busy(&self, now: Instant, start: impl FnOnce(Taker) -> bool) {
+        let mut busy_since = self.busy_since();
+        let next = busy_since.map(|since| since + LISTENER_TIME_MAX);
+        match next {
+            Some(at) if at <= now => {
+                let taker = Taker(self.current().0 + 1);
+                if start(taker) {
+                    self.current.store(taker.0, Ordering::Release);
+                    *busy_since = None;
+                    self.due.set(None);
+                } else {
+                    self.due.set(Some(now + LISTENER_TIME_MAX));
+                }
+            }
+            next => _ = self.due.set(next),
+        }
+    }
+
+    fn busy_since(&self) -> MutexGuard<'_, Option<Instant>> {
+        lock(&self.busy_since)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const START: Instant = Instant(1_000_000_000);
+
+    #[test]
+    fn taker_in_a_long_listener_is_replaced_once() {
+        let relief = Relief::new();
+        let first = relief.current();
+        let due = Instant(relief.begin_listeners(START));
+        assert_eq!(due, START + LISTENER_TIME_MAX);
+        let mut started = None;
+        relief.replace_if_busy(due, |taker| started.replace(taker).is_none());
+        let second = started.expect("the listener has lasted too long");
+        assert_eq!((relief.current(), relief.deadline()), (second, u64::MAX));
+        relief.begin_listeners(due);
+        assert!(!relief.end_listeners(first), "the first taker ends");
+        relief.replace_if_busy(due, |_| panic!("the second taker has just begun its listeners"));
+        assert!(relief.end_listeners(second));
+    }
+
+    #[test]
+    fn taker_of_short_listeners_is_not_replaced_and_the_timer_stops() {
+        let relief = Relief::new();
+        let taker = relief.current();
+        let due = Instant(relief.begin_listeners(START));
+        assert!(relief.end_listeners(taker));
+        let later = START + LISTENER_TIME_MAX.divided_by(2);
+        assert_eq!(Instant(relief.begin_listeners(later)), due, "one timer for several listeners");
+        relief.replace_if_busy(due, |_| panic!("the second listener has not lasted long"));
+        assert_eq!(Instant(relief.deadline()), later + LISTENER_TIME_MAX);
+        assert!(relief.end_listeners(taker));
+        relief.replace_if_busy(later + LISTENER_TIME_MAX, |_| panic!("no listener runs"));
+        assert_eq!(relief.deadline(), u64::MAX);
+    }
+
+    #[test]
+    fn taker_without_a_replacement_stays_and_the_control_thread_tries_again() {
+        let relief = Relief::new();
+        let taker = relief.current();
+        let due = Instant(relief.begin_listeners(START));
+        relief.replace_if_busy(due, |_| false);
+        assert_eq!((relief.current(), Instant(relief.deadline())), (taker, due + LISTENER_TIME_MAX));
+        assert!(relief.end_listeners(taker));
+    }
+}

@@ -74,11 +74,12 @@ impl Stream for DiscoveryEvents {
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<DiscoveryEvent>> {
         let Self { core, id, waiting } = &mut *self;
+        let waker = context.waker().clone();
         let mut locked = core.lock();
         if let Some(event) = take(&mut locked, *id) {
             return Poll::Ready(Some(event));
         }
-        *waiting = Some(locked.wakers.renew(*waiting, StatusMask::ALL, context.waker()));
+        *waiting = Some(locked.wakers.renew(*waiting, StatusMask::ALL, waker));
         Poll::Pending
     }
 }

@@ -10,8 +10,10 @@ use std::time::{Duration, Instant};
 
 use common::{Block, PATIENCE, Reading, config, eventually, participant};
 use peregrine::qos::{Limit, ResourceLimits};
+use peregrine::xtypes::{DecodeError, Decoder, EncodeError, Encoder, Extents, KeyFacts, LengthCode, Sink};
 use peregrine::{
-    DataReader, DataReaderListener, DiscoveryEvent, DomainParticipant, InstanceHandle, StatusMask, WaitStrategy,
+    DataReader, DataReaderListener, DataWriter, DdsType, DiscoveryEvent, DomainParticipant, InstanceHandle, StatusMask,
+    WaitStrategy,
 };
 
 /// The route of samples between two participants of this process, each with sockets and threads of its own.
@@ -416,4 +418,80 @@ fn listener_under_poll_may_wait() {
     });
     assert!(outcome.unwrap().is_ok());
     assert_eq!(answered.wait_and_take(PATIENCE).unwrap().into_value(), Some(Reading::new(1, 3)));
+}
+
+/// A key member that asks its writer when it is encoded, as a hand-written type may.
+#[derive(Clone, Debug, PartialEq)]
+struct Asking(u32);
+
+static ASKED: Mutex<Option<DataWriter<Asked>>> = Mutex::new(None);
+
+#[derive(Clone, Debug, PartialEq, DdsType)]
+#[dds(extensibility = "final")]
+struct Asked {
+    #[dds(key)]
+    id: Asking,
+    value: u32,
+}
+
+impl DdsType for Asking {
+    const TYPE_NAME: &'static str = u32::TYPE_NAME;
+    const PRIMITIVE: bool = u32::PRIMITIVE;
+    const LENGTH_CODE: LengthCode = u32::LENGTH_CODE;
+    const MIN_SIZE: usize = u32::MIN_SIZE;
+    const EXTENTS: Extents = u32::EXTENTS;
+    const TOPIC_KEY: KeyFacts = u32::TOPIC_KEY;
+    const MEMBER_KEY: KeyFacts = u32::MEMBER_KEY;
+
+    type Key = ();
+    type MemberKey = u32;
+
+    fn encode<S: Sink>(&self, encoder: &mut Encoder<'_, S>) -> Result<(), EncodeError> {
+        let writer = ASKED.lock().unwrap().clone();
+        if let Some(writer) = writer {
+            assert_eq!(writer.matched_subscriptions().len(), 0);
+        }
+        self.0.encode(encoder)
+    }
+
+    fn decode(decoder: &mut Decoder<'_>) -> Result<Self, DecodeError> {
+        u32::decode(decoder).map(Self)
+    }
+
+    fn skip(decoder: &mut Decoder<'_>) -> Result<(), DecodeError> {
+        u32::skip(decoder)
+    }
+
+    fn transcode_key<S: Sink>(decoder: &mut Decoder<'_>, encoder: &mut Encoder<'_, S>) -> Result<(), DecodeError> {
+        u32::transcode_key(decoder, encoder)
+    }
+
+    fn default_value() -> Self {
+        Self(u32::default_value())
+    }
+
+    fn key(&self) {}
+
+    fn member_key(&self) -> u32 {
+        self.0
+    }
+}
+
+#[test]
+fn type_that_asks_its_writer_when_it_is_encoded_is_written() {
+    let a = participant(60);
+    let writer = a.topic::<Asked>("asked").unwrap().writer_builder().build().unwrap();
+    *ASKED.lock().unwrap() = Some(writer.clone());
+    let (done, is_done) = sync_channel(1);
+    thread::spawn(move || {
+        let value = |id| Asked { id: Asking(id), value: 1 };
+        writer.write(&value(1)).unwrap();
+        writer.write(&value(1)).unwrap();
+        writer.register_instance(&value(2)).unwrap();
+        writer.dispose(&value(1)).unwrap();
+        writer.unregister_instance(&value(2)).unwrap();
+        done.send(()).unwrap();
+    });
+    is_done.recv_timeout(PATIENCE).expect("a value is encoded under the lock of its writer");
+    *ASKED.lock().unwrap() = None;
 }

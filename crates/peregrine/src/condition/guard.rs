@@ -1,12 +1,12 @@
 //! Conditions that the application sets itself (DDS 1.4 §2.2.2.1.8).
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::Waker;
 
 use super::Trigger;
 use crate::driver::domain::Domain;
-use crate::driver::wakers::Wakers;
+use crate::driver::wakers::{StateGuard, Wakers};
 
 /// A condition that is true when the application says so. Clones are the same condition.
 #[derive(Clone, Debug, Default)]
@@ -32,7 +32,7 @@ impl GuardCondition {
         // Whoever waits clears its signal, then looks here.
         self.inner.is_set.store(value, Ordering::SeqCst);
         if value {
-            self.inner.wakers.lock().unwrap_or_else(PoisonError::into_inner).wake_all();
+            StateGuard::lock(&self.inner.wakers).wake_all();
         }
     }
 }
@@ -43,11 +43,11 @@ impl Trigger for Inner {
     }
 
     fn watch(&self, waker: Waker) -> u64 {
-        self.wakers.lock().unwrap_or_else(PoisonError::into_inner).add(crate::StatusMask::NONE, waker)
+        StateGuard::lock(&self.wakers).add(crate::StatusMask::NONE, waker)
     }
 
     fn unwatch(&self, id: u64) {
-        self.wakers.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
+        StateGuard::lock(&self.wakers).remove(id);
     }
 
     fn domain(&self) -> Option<&Arc<Domain>> {

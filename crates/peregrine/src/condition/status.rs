@@ -8,6 +8,7 @@ use super::Trigger;
 use crate::driver::domain::Domain;
 use crate::driver::topic::TopicCore;
 use crate::driver::waiting::{StatusState, Watched};
+use crate::driver::wakers::HasWakers;
 use crate::status::StatusMask;
 
 /// True while one of the enabled statuses of an entity has changed and was not read since. Each entity has one.
@@ -140,11 +141,11 @@ where
     }
 
     fn watch(&self, interest: StatusMask, waker: Waker) -> u64 {
-        C::wakers(&mut self.state()).add(interest, waker)
+        self.state().wakers().add(interest, waker)
     }
 
     fn unwatch(&self, id: u64) {
-        C::wakers(&mut self.state()).remove(id);
+        self.state().wakers().remove(id);
     }
 
     fn domain(&self) -> &Arc<Domain> {

@@ -9,6 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
+use super::sync;
 use super::sync::lock;
 use crate::status::StatusMask;
 
@@ -156,6 +157,7 @@ impl ListenerGate {
     }
 
     fn call(&self, listener: &mut impl FnMut(StatusMask), news: StatusMask) {
+        sync::assert_no_lock_is_held();
         // The listener's own state may be inconsistent after a panic; that is the application's to handle.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| listener(news))) {
             self.panics.fetch_add(1, Ordering::Relaxed);

@@ -4,7 +4,7 @@
 //! other lock held. Listeners run when the token has been passed on, so that none of them keeps other writing threads.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::{Arc, MutexGuard, Weak};
+use std::sync::{Arc, Weak};
 
 use arrayvec::ArrayVec;
 use peregrine_rtps::history::Change;
@@ -19,6 +19,7 @@ use super::domain::Domain;
 use super::listener_gate::Deferring;
 use super::reader::{ReaderCore, ReaderState};
 use super::registry;
+use super::wakers::StateGuard;
 use super::writer::{WriterCore, WriterState};
 use crate::status::StatusMask;
 
@@ -72,10 +73,10 @@ impl WriterCore {
     /// sends for the writer.
     pub(super) fn hand_over<'c>(
         &'c self,
-        mut guard: MutexGuard<'c, WriterState>,
+        mut guard: StateGuard<'c, WriterState>,
         handing: &mut HandOverScratch,
         told: &mut PendingNotify,
-    ) -> (MutexGuard<'c, WriterState>, bool) {
+    ) -> (StateGuard<'c, WriterState>, bool) {
         for _ in 0..BATCHES_MAX {
             if guard.messages_first || !guard.writer.poll_hand_over(&mut handing.batch) {
                 return (guard, true);
@@ -109,10 +110,10 @@ impl WriterCore {
     /// The reader's lock is taken with the writer's held, which keeps the order of the samples: so it is only tried.
     pub(super) fn write_locally<'c>(
         &'c self,
-        mut guard: MutexGuard<'c, WriterState>,
+        mut guard: StateGuard<'c, WriterState>,
         change: Change,
         at: Instant,
-    ) -> Result<SequenceNumber, (MutexGuard<'c, WriterState>, Change)> {
+    ) -> Result<SequenceNumber, (StateGuard<'c, WriterState>, Change)> {
         let Some(reader) = guard.only_local_reader().filter(|_| change.kind.is_alive()).map(Arc::clone) else {
             return Err((guard, change));
         };
@@ -157,7 +158,7 @@ impl WriterCore {
         now: Instant,
         handing: &mut HandOverScratch,
         told: &mut PendingNotify,
-    ) -> MutexGuard<'_, WriterState> {
+    ) -> StateGuard<'_, WriterState> {
         let mut guard = self.lock();
         guard.writer.reclaim_hand_over(&mut handing.batch);
         for (reader, from) in handing.halted.drain(..) {
@@ -184,9 +185,9 @@ impl WriterCore {
     /// A reader that has made room meanwhile has called before it was noted that it is halted.
     fn check_refusal<'c>(
         &'c self,
-        mut guard: MutexGuard<'c, WriterState>,
+        mut guard: StateGuard<'c, WriterState>,
         reader: Guid,
-    ) -> MutexGuard<'c, WriterState> {
+    ) -> StateGuard<'c, WriterState> {
         let Some(local) = guard.local.iter().find(|local| local.guid == reader).cloned() else { return guard };
         drop(guard);
         let still_refuses = local.core.lock().refuses(self.guid);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use peregrine_rtps::discovery::data::{ParticipantData, PublicationData, SubscriptionData};
 use peregrine_rtps::id::{EntityId, Guid, GuidPrefix};
@@ -21,10 +21,9 @@ use super::domain::{DirtyEndpoints, Domain};
 use super::observer::{DiscoveryEvent, Observer};
 use super::reader::{ReaderCore, ReaderState};
 use super::registry;
-use super::sync::lock;
 use super::topic::TopicCore;
 use super::waiting::{Watched, wait_until};
-use super::wakers::Wakers;
+use super::wakers::{HasWakers, StateGuard, Wakers};
 use super::writer::{WriterCore, WriterHook};
 use crate::error::{Error, Precondition};
 use crate::shared_memory::{DeliveryPath, SharedMemoryUse};
@@ -69,8 +68,8 @@ impl ParticipantCore {
         Self { domain, prefix, locked: Mutex::new(locked), due: DeadlineCell::never(), next_key: AtomicU32::new(1) }
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, Locked> {
-        lock(&self.locked)
+    pub(crate) fn lock(&self) -> StateGuard<'_, Locked> {
+        StateGuard::lock(&self.locked)
     }
 
     pub(crate) fn deadline(&self) -> u64 {
@@ -215,7 +214,7 @@ impl ParticipantCore {
         let Locked { rtps, writers, readers, .. } = &mut *locked;
         let (writers, readers) = (&*writers, &*readers);
         // Most inputs in a row are for the same reader: its lock is taken once for all of them.
-        let mut held: Option<(EntityId, MutexGuard<'_, ReaderState>)> = None;
+        let mut held: Option<(EntityId, StateGuard<'_, ReaderState>)> = None;
         let mut concerns_discovery = false;
         let mut run = FragmentRun::default();
         for datagram in datagrams {
@@ -306,7 +305,7 @@ impl ParticipantCore {
     }
 
     /// Carries out what discovery has found, sends what it has put out, and tells whom it concerns.
-    pub(crate) fn finish<'c>(&'c self, mut locked: MutexGuard<'c, Locked>) {
+    pub(crate) fn finish<'c>(&'c self, mut locked: StateGuard<'c, Locked>) {
         let mut dirty = DirtyEndpoints::default();
         let now = now();
         let mut batch = TransmitBatch::default();
@@ -339,6 +338,13 @@ fn acknowledge(writer: &WriterCore, now: Instant, from: Guid, input: &Input<'_>)
     }
 }
 
+impl HasWakers for Locked {
+    #[inline]
+    fn wakers(&mut self) -> &mut Wakers {
+        &mut self.wakers
+    }
+}
+
 impl Watched for ParticipantCore {
     type State = Locked;
     type Domain = Domain;
@@ -347,12 +353,8 @@ impl Watched for ParticipantCore {
         &self.domain
     }
 
-    fn state(&self) -> MutexGuard<'_, Locked> {
+    fn state(&self) -> StateGuard<'_, Locked> {
         self.lock()
-    }
-
-    fn wakers(state: &mut Locked) -> &mut Wakers {
-        &mut state.wakers
     }
 }
 

@@ -1,7 +1,7 @@
 //! A reader as the driver holds it: the state machine under its lock, and who is told of news.
 
 use std::any::TypeId;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use arrayvec::ArrayVec;
 use peregrine_rtps::history::{Peeked, Selected, Selector};
@@ -18,10 +18,9 @@ use super::domain::Domain;
 use super::listener_gate::{AfterRun, ListenerGate};
 use super::listener_queue::RunListener;
 use super::local_delivery::LocalWriter;
-use super::sync::{lock, try_lock};
 use super::topic::TopicCore;
 use super::waiting::{StatusState, Watched};
-use super::wakers::Wakers;
+use super::wakers::{HasWakers, StateGuard, Wakers};
 use crate::status::{
     IncompatibleQosStatus, LivelinessChangedStatus, MatchedStatus, RequestedDeadlineMissedStatus, SampleLostStatus,
     SampleRejectedStatus, StatusMask,
@@ -109,13 +108,13 @@ impl ReaderCore {
         }
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, ReaderState> {
-        lock(&self.state)
+    pub(crate) fn lock(&self) -> StateGuard<'_, ReaderState> {
+        StateGuard::lock(&self.state)
     }
 
     /// The same if no other thread has it.
-    pub(super) fn try_lock(&self) -> Option<MutexGuard<'_, ReaderState>> {
-        try_lock(&self.state)
+    pub(super) fn try_lock(&self) -> Option<StateGuard<'_, ReaderState>> {
+        StateGuard::try_lock(&self.state)
     }
 
     pub(crate) fn deadline(&self) -> u64 {
@@ -125,7 +124,7 @@ impl ReaderCore {
     /// The samples selected, to be given back.
     pub(crate) fn collect<'c>(
         &'c self,
-        mut guard: MutexGuard<'c, ReaderState>,
+        mut guard: StateGuard<'c, ReaderState>,
         selector: &Selector,
         take: bool,
     ) -> Vec<Selected> {
@@ -143,7 +142,7 @@ impl ReaderCore {
     /// The samples that were peeked at, as far as they are still there, to be given back.
     pub(crate) fn collect_peeked<'c>(
         &'c self,
-        mut guard: MutexGuard<'c, ReaderState>,
+        mut guard: StateGuard<'c, ReaderState>,
         peeked: &[Peeked],
         take: bool,
     ) -> Vec<Selected> {
@@ -153,7 +152,7 @@ impl ReaderCore {
         collection
     }
 
-    fn collected<'c>(&'c self, mut guard: MutexGuard<'c, ReaderState>) {
+    fn collected<'c>(&'c self, mut guard: StateGuard<'c, ReaderState>) {
         guard.statuses.changed.remove(StatusMask::DATA_AVAILABLE);
         if guard.reader.is_stalled() {
             let now = now();
@@ -279,7 +278,7 @@ impl ReaderCore {
     }
 
     /// Acknowledges to remote writers and to those of this process.
-    fn acknowledge_to_all<'c>(&'c self, mut guard: MutexGuard<'c, ReaderState>, now: Instant) {
+    fn acknowledge_to_all<'c>(&'c self, mut guard: StateGuard<'c, ReaderState>, now: Instant) {
         let pending = if guard.owes_acks { guard.take_pending_acks() } else { Vec::new() };
         self.acknowledge(guard, now);
         pending.into_iter().for_each(|ack| ack.deliver(self.guid));
@@ -296,7 +295,7 @@ impl ReaderCore {
         drop(listener);
     }
 
-    pub(super) fn acknowledge<'c>(&'c self, mut guard: MutexGuard<'c, ReaderState>, now: Instant) {
+    pub(super) fn acknowledge<'c>(&'c self, mut guard: StateGuard<'c, ReaderState>, now: Instant) {
         if guard.reader.has_transmit() {
             let mut batch = std::mem::take(&mut guard.spare);
             while guard.reader.poll_transmit(now, &mut batch) {
@@ -336,6 +335,13 @@ impl RunListener for ReaderCore {
     }
 }
 
+impl HasWakers for ReaderState {
+    #[inline]
+    fn wakers(&mut self) -> &mut Wakers {
+        &mut self.wakers
+    }
+}
+
 impl Watched for ReaderCore {
     type State = ReaderState;
     type Domain = Domain;
@@ -344,12 +350,8 @@ impl Watched for ReaderCore {
         &self.domain
     }
 
-    fn state(&self) -> MutexGuard<'_, ReaderState> {
+    fn state(&self) -> StateGuard<'_, ReaderState> {
         self.lock()
-    }
-
-    fn wakers(state: &mut ReaderState) -> &mut Wakers {
-        &mut state.wakers
     }
 }
 

@@ -11,7 +11,7 @@
 //! The thread that finds the state `Idle` sends, and also sends what other threads add meanwhile, within bounds: then the
 //! publishing thread takes over.
 
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 use peregrine_rtps::time::{Instant, Span};
 
@@ -19,6 +19,7 @@ use super::clock::now;
 use super::local_delivery::PendingNotify;
 use super::outbox::Outbox;
 use super::publishing::PublishOutcome;
+use super::wakers::StateGuard;
 use super::writer::{WriterCore, WriterState};
 use crate::status::StatusMask;
 
@@ -107,14 +108,14 @@ impl Sending {
 impl WriterCore {
     /// Sends the messages that the writer has put out, unless another thread sends for this writer, which then sends these
     /// too; tells readers of this process.
-    pub(crate) fn transmit<'c>(&'c self, guard: MutexGuard<'c, WriterState>) {
+    pub(crate) fn transmit<'c>(&'c self, guard: StateGuard<'c, WriterState>) {
         if let Some(notify) = self.put_out(guard) {
             notify.tell(self);
         }
     }
 
     /// As [`Self::transmit`], but readers of this process have their samples without having been told.
-    pub(super) fn put_out<'c>(&'c self, mut guard: MutexGuard<'c, WriterState>) -> Option<PendingNotify> {
+    pub(super) fn put_out<'c>(&'c self, mut guard: StateGuard<'c, WriterState>) -> Option<PendingNotify> {
         if self.flow.is_some() {
             self.queue(guard);
             return None;
@@ -162,14 +163,14 @@ impl WriterCore {
         }
     }
 
-    fn unlock_and_arm<'c>(&'c self, guard: MutexGuard<'c, WriterState>) {
+    fn unlock_and_arm<'c>(&'c self, guard: StateGuard<'c, WriterState>) {
         let deadline = self.due.set(guard.writer.poll_timeout().map(|(at, _)| at));
         drop(guard);
         self.domain.arm(deadline);
     }
 
     /// Puts an asynchronous writer that has something to send into the queue of the publishing thread.
-    fn queue<'c>(&'c self, mut guard: MutexGuard<'c, WriterState>) {
+    fn queue<'c>(&'c self, mut guard: StateGuard<'c, WriterState>) {
         let must_add = guard.writer.has_to_publish() && guard.sending.queue();
         self.unlock_and_arm(guard);
         if must_add && let Some(me) = self.me.upgrade() {
@@ -180,7 +181,7 @@ impl WriterCore {
     /// This is an I/O thread that has sent for [2 ms](super::outbox), or an application thread that has sent for others long
     /// enough: the publishing thread takes over.
     #[cold]
-    fn hand_off_backlog<'c>(&'c self, mut guard: MutexGuard<'c, WriterState>, outbox: Box<Outbox>) {
+    fn hand_off_backlog<'c>(&'c self, mut guard: StateGuard<'c, WriterState>, outbox: Box<Outbox>) {
         let is_parked = guard.sending.park(outbox);
         self.unlock_and_arm(guard);
         let Some(me) = self.me.upgrade().filter(|_| is_parked) else { return };
@@ -223,7 +224,7 @@ impl WriterCore {
         }
         let turn = SendTurn::new(self);
         let mut notify = PendingNotify::default();
-        let (guard, is_handed_over) = self.hand_over(guard, &mut outbox.handing, &mut notify);
+        let (mut guard, is_handed_over) = self.hand_over(guard, &mut outbox.handing, &mut notify);
         guard.wake_for_queue_room();
         drop(guard);
         let next = outbox.send_by_rate(&self.domain, flow);
@@ -254,7 +255,7 @@ impl WriterCore {
 
 impl WriterState {
     /// Threads that wait for room in the send queue have it now.
-    fn wake_for_queue_room(&self) {
+    fn wake_for_queue_room(&mut self) {
         if !self.wakers.is_empty() {
             self.wakers.wake(StatusMask::ACKNOWLEDGED);
         }

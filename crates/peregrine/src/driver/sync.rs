@@ -1,4 +1,5 @@
-//! Locks whose holder may have panicked: their state is still consistent, because user code runs under none of them.
+//! Locks whose holder may have panicked: their state is still consistent, because user code runs under none of them. Debug
+//! builds assert that.
 
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 
@@ -13,4 +14,39 @@ pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
         Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
         Err(TryLockError::WouldBlock) => None,
     }
+}
+
+#[cfg(debug_assertions)]
+thread_local! {
+    /// The locks of entities that the thread holds.
+    static HELD: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
+/// Exists as long as the thread holds the lock of an entity. Costs nothing in release builds.
+pub(crate) struct HeldLock {
+    /// A lock is released by the thread that took it.
+    _not_send: std::marker::PhantomData<*const ()>,
+}
+
+impl HeldLock {
+    #[inline]
+    pub(crate) fn new() -> Self {
+        #[cfg(debug_assertions)]
+        HELD.set(HELD.get() + 1);
+        Self { _not_send: std::marker::PhantomData }
+    }
+}
+
+#[cfg(debug_assertions)]
+impl Drop for HeldLock {
+    fn drop(&mut self) {
+        HELD.set(HELD.get() - 1);
+    }
+}
+
+/// To be called before user code runs.
+#[inline]
+pub(crate) fn assert_no_lock_is_held() {
+    #[cfg(debug_assertions)]
+    assert!(std::thread::panicking() || HELD.get() == 0, "user code would run under a lock");
 }

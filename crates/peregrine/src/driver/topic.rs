@@ -1,7 +1,7 @@
 //! A topic as the driver holds it: what is common to all its endpoints in a participant.
 
 use std::any::Any;
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use peregrine_rtps::qos::TopicQos;
 
@@ -10,7 +10,7 @@ use super::listener_gate::{AfterRun, ListenerGate};
 use super::listener_queue::RunListener;
 use super::sync::lock;
 use super::waiting::{StatusState, Watched};
-use super::wakers::Wakers;
+use super::wakers::{HasWakers, StateGuard, Wakers};
 use crate::status::{InconsistentTopicStatus, StatusMask};
 
 /// What a listener of a topic is told. Called without any lock held.
@@ -72,8 +72,8 @@ impl TopicCore {
         }
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, TopicState> {
-        lock(&self.state)
+    pub(crate) fn lock(&self) -> StateGuard<'_, TopicState> {
+        StateGuard::lock(&self.state)
     }
 
     /// What its handles share: that of another one, else what `make` makes.
@@ -129,6 +129,13 @@ impl RunListener for TopicCore {
     }
 }
 
+impl HasWakers for TopicState {
+    #[inline]
+    fn wakers(&mut self) -> &mut Wakers {
+        &mut self.wakers
+    }
+}
+
 impl Watched for TopicCore {
     type State = TopicState;
     type Domain = Domain;
@@ -137,12 +144,8 @@ impl Watched for TopicCore {
         &self.domain
     }
 
-    fn state(&self) -> MutexGuard<'_, TopicState> {
+    fn state(&self) -> StateGuard<'_, TopicState> {
         self.lock()
-    }
-
-    fn wakers(state: &mut TopicState) -> &mut Wakers {
-        &mut state.wakers
     }
 }
 

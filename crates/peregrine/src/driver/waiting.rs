@@ -1,7 +1,7 @@
 //! How threads and futures wait for an entity.
 
 use std::pin::Pin;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use peregrine_rtps::time::Instant;
 
 use super::clock::now;
 use super::parker::Parker;
-use super::wakers::Wakers;
+use super::wakers::{HasWakers, StateGuard};
 use crate::status::StatusMask;
 
 /// A place for threads to sleep.
@@ -21,15 +21,13 @@ pub(crate) trait Park {
 /// A part of an entity that somebody may wait for, with the lock that its news happen under.
 pub(crate) trait Watched {
     /// The state under the lock.
-    type State;
+    type State: HasWakers;
     /// Where a thread sleeps that waits.
     type Domain: Park;
 
     fn domain(&self) -> &Arc<Self::Domain>;
 
-    fn state(&self) -> MutexGuard<'_, Self::State>;
-
-    fn wakers(state: &mut Self::State) -> &mut Wakers;
+    fn state(&self) -> StateGuard<'_, Self::State>;
 }
 
 /// What is under the lock of an entity that has statuses.
@@ -54,13 +52,13 @@ pub(crate) fn wait_locked<C: Watched, R>(
     end: Instant,
     interest: StatusMask,
     mut check: impl FnMut(&mut C::State) -> Option<R>,
-) -> Option<(R, MutexGuard<'_, C::State>)> {
+) -> Option<(R, StateGuard<'_, C::State>)> {
     let mut state = core.state();
     if let Some(answer) = check(&mut state) {
         return Some((answer, state));
     }
     let parker = Parker::of_this_thread();
-    let id = C::wakers(&mut state).add(interest, Waker::from(Arc::clone(&parker)));
+    let id = state.wakers().add(interest, Waker::from(Arc::clone(&parker)));
     loop {
         drop(state);
         let is_over = now() >= end;
@@ -68,7 +66,7 @@ pub(crate) fn wait_locked<C: Watched, R>(
         state = core.state();
         let answer = check(&mut state);
         if answer.is_some() || is_over {
-            C::wakers(&mut state).remove(id);
+            state.wakers().remove(id);
             return answer.map(|answer| (answer, state));
         }
     }
@@ -93,11 +91,13 @@ impl<C: Watched, R, F: FnMut(&mut C::State) -> Option<R> + Unpin> Future for Unt
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<R> {
         let Self { core, interest, check, waiting } = &mut *self;
+        // Cloned, and dropped if not needed, without the lock.
+        let waker = context.waker().clone();
         let mut state = core.state();
         if let Some(answer) = check(&mut state) {
             return Poll::Ready(answer);
         }
-        *waiting = Some(C::wakers(&mut state).renew(*waiting, *interest, context.waker()));
+        *waiting = Some(state.wakers().renew(*waiting, *interest, waker));
         Poll::Pending
     }
 }
@@ -105,7 +105,7 @@ impl<C: Watched, R, F: FnMut(&mut C::State) -> Option<R> + Unpin> Future for Unt
 impl<C: Watched, F> Drop for Until<C, F> {
     fn drop(&mut self) {
         if let Some(id) = self.waiting {
-            C::wakers(&mut self.core.state()).remove(id);
+            self.core.state().wakers().remove(id);
         }
     }
 }

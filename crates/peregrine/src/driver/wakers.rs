@@ -1,59 +1,88 @@
-//! Who wants to be woken when an entity has news.
+//! The threads and tasks that wait for news of an entity, and the lock that they are noted under.
+//!
+//! An executor's waker is code of the application: it runs only after the lock is released ([`StateGuard`]).
 
+use std::cell::RefCell;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Mutex, MutexGuard};
 use std::task::Waker;
 
+use super::sync::{self, HeldLock};
 use crate::status::StatusMask;
 
-/// Wakers under numbers, so that each can be taken back.
+/// Wakers under numbers, so that each can be removed.
 #[derive(Debug, Default)]
 pub(crate) struct Wakers {
     slots: Vec<Slot>,
     next: u64,
+    /// The thread that holds the lock has [pending](PENDING) wakers.
+    has_pending: bool,
+}
+
+thread_local! {
+    /// Wakers that the thread wakes, or only drops, when it releases the lock.
+    static PENDING: RefCell<Vec<Pending>> = const { RefCell::new(Vec::new()) };
+}
+
+#[derive(Debug)]
+struct Pending {
+    waker: Waker,
+    /// Otherwise the waker is only dropped.
+    wakes: bool,
 }
 
 #[derive(Debug)]
 struct Slot {
     id: u64,
     interest: StatusMask,
-    waker: Waker,
+    waker: SlotWaker,
+}
+
+#[derive(Debug)]
+enum SlotWaker {
+    /// Of a thread or a condition: woken by each piece of news.
+    Lasting(Waker),
+    /// Of a task: woken once, then [renewed](Wakers::renew) when the task is polled. `None`: woken already.
+    Once(Option<Waker>),
 }
 
 impl Wakers {
-    /// Wakes `waker` at every piece of news of this kind from now on, until taken back.
+    /// Wakes `waker` at every piece of news of this kind from now on, until it is removed. For wakers of the driver itself,
+    /// which are cloned under the lock.
     pub(crate) fn add(&mut self, interest: StatusMask, waker: Waker) -> u64 {
-        self.next += 1;
-        self.slots.push(Slot { id: self.next, interest, waker });
-        self.next
+        self.push(interest, SlotWaker::Lasting(waker))
     }
 
-    /// The same, for somebody who may have left a waker before.
-    pub(crate) fn renew(&mut self, id: Option<u64>, interest: StatusMask, waker: &Waker) -> u64 {
-        match self.slots.iter_mut().find(|slot| Some(slot.id) == id) {
-            Some(slot) => {
-                slot.waker.clone_from(waker);
-                slot.id
-            }
-            None => self.add(interest, waker.clone()),
+    /// Wakes the waker of a task once, at the next piece of news of this kind. Replaces the waker that the task left before.
+    pub(crate) fn renew(&mut self, id: Option<u64>, interest: StatusMask, waker: Waker) -> u64 {
+        let Some(slot) = self.slots.iter_mut().find(|slot| Some(slot.id) == id) else {
+            return self.push(interest, SlotWaker::Once(Some(waker)));
+        };
+        let id = slot.id;
+        let old = std::mem::replace(&mut slot.waker, SlotWaker::Once(Some(waker)));
+        self.drop_later(old);
+        id
+    }
+
+    /// Removes a waker.
+    pub(crate) fn remove(&mut self, id: u64) {
+        if let Some(at) = self.slots.iter().position(|slot| slot.id == id) {
+            let slot = self.slots.remove(at);
+            self.drop_later(slot.waker);
         }
     }
 
-    /// Takes a waker back.
-    pub(crate) fn remove(&mut self, id: u64) {
-        self.slots.retain(|slot| slot.id != id);
+    /// Wakes those that wait for news of these kinds, when the lock is released.
+    pub(crate) fn wake(&mut self, news: StatusMask) {
+        self.wake_those(|interest| interest.intersects(news));
     }
 
-    /// There is news of these kinds. To be called without any lock but the one these wakers are under: waking never
-    /// runs user code other than that of an executor's waker.
-    pub(crate) fn wake(&self, news: StatusMask) {
-        self.slots.iter().filter(|slot| slot.interest.intersects(news)).for_each(|slot| slot.waker.wake_by_ref());
+    /// Wakes all, when the lock is released.
+    pub(crate) fn wake_all(&mut self) {
+        self.wake_those(|_| true);
     }
 
-    /// There is news that concerns everybody.
-    pub(crate) fn wake_all(&self) {
-        self.slots.iter().for_each(|slot| slot.waker.wake_by_ref());
-    }
-
-    /// Whether nobody wants to be woken.
+    /// Whether no thread and no task waits.
     pub(crate) const fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
@@ -61,5 +90,201 @@ impl Wakers {
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.slots.len()
+    }
+
+    fn push(&mut self, interest: StatusMask, waker: SlotWaker) -> u64 {
+        self.next += 1;
+        self.slots.push(Slot { id: self.next, interest, waker });
+        self.next
+    }
+
+    fn wake_those(&mut self, is_meant: impl Fn(StatusMask) -> bool) {
+        for slot in self.slots.iter_mut().filter(|slot| is_meant(slot.interest)) {
+            let waker = match &mut slot.waker {
+                SlotWaker::Lasting(waker) => Some(waker.clone()),
+                SlotWaker::Once(waker) => waker.take(),
+            };
+            if let Some(waker) = waker {
+                self.has_pending = true;
+                Pending { waker, wakes: true }.leave_to_unlock();
+            }
+        }
+    }
+
+    fn drop_later(&mut self, waker: SlotWaker) {
+        if let SlotWaker::Lasting(waker) | SlotWaker::Once(Some(waker)) = waker {
+            self.has_pending = true;
+            Pending { waker, wakes: false }.leave_to_unlock();
+        }
+    }
+}
+
+impl Pending {
+    fn leave_to_unlock(self) {
+        let mut left = Some(self);
+        let _ = PENDING.try_with(|pending| pending.borrow_mut().extend(left.take()));
+        // The thread is ending.
+        left.into_iter().for_each(Self::run);
+    }
+
+    fn run(self) {
+        if self.wakes {
+            self.waker.wake();
+        }
+    }
+
+    /// Runs what the thread has left. The list is reused, so that a steady state allocates nothing.
+    fn run_all() {
+        sync::assert_no_lock_is_held();
+        let Ok(mut all) = PENDING.try_with(RefCell::take) else { return };
+        all.drain(..).for_each(Self::run);
+        let _ = PENDING.try_with(|pending| {
+            let mut pending = pending.borrow_mut();
+            if pending.is_empty() {
+                *pending = all;
+            }
+        });
+    }
+}
+
+/// A state under a lock, with the wakers of those that wait for it.
+pub(crate) trait HasWakers {
+    fn wakers(&mut self) -> &mut Wakers;
+}
+
+impl HasWakers for Wakers {
+    fn wakers(&mut self) -> &mut Wakers {
+        self
+    }
+}
+
+/// The lock of an entity's state. What was [woken](Wakers::wake) or removed under the lock is woken and dropped after its
+/// release.
+pub(crate) struct StateGuard<'c, S: HasWakers> {
+    // Dropped in this order.
+    state: MutexGuard<'c, S>,
+    _held: HeldLock,
+    pending: RunOnDrop,
+}
+
+/// Runs what is pending, if there is anything.
+struct RunOnDrop(bool);
+
+impl<'c, S: HasWakers> StateGuard<'c, S> {
+    #[inline]
+    pub(crate) fn lock(state: &'c Mutex<S>) -> Self {
+        Self::new(sync::lock(state))
+    }
+
+    #[inline]
+    pub(crate) fn try_lock(state: &'c Mutex<S>) -> Option<Self> {
+        sync::try_lock(state).map(Self::new)
+    }
+
+    #[inline]
+    fn new(state: MutexGuard<'c, S>) -> Self {
+        Self { state, _held: HeldLock::new(), pending: RunOnDrop(false) }
+    }
+}
+
+impl<S: HasWakers> Deref for StateGuard<'_, S> {
+    type Target = S;
+
+    #[inline]
+    fn deref(&self) -> &S {
+        &self.state
+    }
+}
+
+impl<S: HasWakers> DerefMut for StateGuard<'_, S> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut S {
+        &mut self.state
+    }
+}
+
+impl<S: HasWakers> Drop for StateGuard<'_, S> {
+    #[inline]
+    fn drop(&mut self) {
+        self.pending.0 = std::mem::take(&mut self.state.wakers().has_pending);
+    }
+}
+
+impl Drop for RunOnDrop {
+    #[inline]
+    fn drop(&mut self) {
+        if self.0 {
+            Pending::run_all();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    use super::*;
+
+    const NEWS: StatusMask = StatusMask::DATA_AVAILABLE;
+
+    /// Takes the lock in everything that an executor's waker may do.
+    struct Locks {
+        state: Arc<Mutex<Wakers>>,
+        calls: AtomicUsize,
+    }
+
+    impl Wake for Locks {
+        fn wake(self: Arc<Self>) {
+            assert!(self.state.try_lock().is_ok(), "woken under the lock");
+            self.calls.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    impl Drop for Locks {
+        fn drop(&mut self) {
+            assert!(self.state.try_lock().is_ok(), "dropped under the lock");
+        }
+    }
+
+    fn locks() -> (Arc<Mutex<Wakers>>, Arc<Locks>) {
+        let state = Arc::<Mutex<Wakers>>::default();
+        (Arc::clone(&state), Arc::new(Locks { state, calls: AtomicUsize::new(0) }))
+    }
+
+    #[test]
+    fn wakers_run_after_the_lock_is_released() {
+        let (state, locks) = locks();
+        let lasting = Arc::new(Locks { state: Arc::clone(&state), calls: AtomicUsize::new(0) });
+        let mut guard = StateGuard::lock(&state);
+        guard.add(NEWS, Waker::from(Arc::clone(&lasting)));
+        guard.renew(None, NEWS, Waker::from(Arc::clone(&locks)));
+        guard.wake(StatusMask::SAMPLE_LOST);
+        guard.wake(NEWS);
+        assert_eq!(locks.calls.load(Ordering::SeqCst), 0);
+        drop(guard);
+        assert_eq!((locks.calls.load(Ordering::SeqCst), lasting.calls.load(Ordering::SeqCst)), (1, 1));
+    }
+
+    #[test]
+    fn waker_of_a_task_is_woken_once_until_renewed() {
+        let (state, locks) = locks();
+        let id = StateGuard::lock(&state).renew(None, NEWS, Waker::from(Arc::clone(&locks)));
+        (0..2).for_each(|_| StateGuard::lock(&state).wake(NEWS));
+        assert_eq!(locks.calls.load(Ordering::SeqCst), 1);
+        assert_eq!(StateGuard::lock(&state).renew(Some(id), NEWS, Waker::from(Arc::clone(&locks))), id);
+        StateGuard::lock(&state).wake_all();
+        assert_eq!((locks.calls.load(Ordering::SeqCst), StateGuard::lock(&state).len()), (2, 1));
+    }
+
+    #[test]
+    fn replaced_and_removed_wakers_are_dropped_without_the_lock() {
+        let (state, locks) = locks();
+        let id = StateGuard::lock(&state).renew(None, NEWS, Waker::from(locks));
+        let other = Arc::new(Locks { state: Arc::clone(&state), calls: AtomicUsize::new(0) });
+        StateGuard::lock(&state).renew(Some(id), NEWS, Waker::from(other));
+        StateGuard::lock(&state).remove(id);
+        assert!(StateGuard::lock(&state).is_empty());
     }
 }

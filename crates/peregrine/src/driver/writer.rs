@@ -2,7 +2,7 @@
 
 use std::any::TypeId;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use peregrine_rtps::history::{Change, Full};
 use peregrine_rtps::id::Guid;
@@ -23,10 +23,9 @@ use super::registry::LocalReader;
 use super::sending::Sending;
 pub(crate) use super::shm::outgoing::PayloadSlot;
 use super::shm::outgoing::{ChannelEvents, Outgoing};
-use super::sync::lock;
 use super::topic::TopicCore;
 use super::waiting::{StatusState, Watched, wait_locked};
-use super::wakers::Wakers;
+use super::wakers::{HasWakers, StateGuard, Wakers};
 use crate::shared_memory::SharedMemoryUse;
 use crate::status::{
     IncompatibleQosStatus, LivelinessLostStatus, MatchedStatus, OfferedDeadlineMissedStatus, StatusMask,
@@ -64,6 +63,8 @@ pub(crate) struct WriterState {
     pub(crate) closed: bool,
     /// Readers do not keep up: whoever writes does not wait for them again before everything has been sent.
     is_outpaced: bool,
+    /// A reader is gone whose acknowledgements threads may have waited for. They are woken by [`WriterCore::after`].
+    has_lost_reader: bool,
     /// Changes were published that the history does not have.
     pub(super) has_retained: bool,
 }
@@ -129,8 +130,8 @@ impl WriterCore {
         })
     }
 
-    pub(crate) fn lock(&self) -> MutexGuard<'_, WriterState> {
-        lock(&self.state)
+    pub(crate) fn lock(&self) -> StateGuard<'_, WriterState> {
+        StateGuard::lock(&self.state)
     }
 
     /// Whether it is being deleted.
@@ -147,7 +148,7 @@ impl WriterCore {
     /// right after the change got its number.
     pub(crate) fn write<'c>(
         &'c self,
-        mut guard: MutexGuard<'c, WriterState>,
+        mut guard: StateGuard<'c, WriterState>,
         mut change: Change,
         mut at: Instant,
         give_up_at: impl FnOnce() -> Option<Instant>,
@@ -195,7 +196,7 @@ impl WriterCore {
     /// Writes if there is room; else the change comes back. `numbered`: see [`Self::write`].
     pub(crate) fn try_write<'c>(
         &'c self,
-        mut guard: MutexGuard<'c, WriterState>,
+        mut guard: StateGuard<'c, WriterState>,
         change: Change,
         numbered: impl FnOnce(),
     ) -> Result<SequenceNumber, (WriteFailure, Change)> {
@@ -220,7 +221,7 @@ impl WriterCore {
         &self,
         deadline: Option<Instant>,
         ready: impl Fn(&WriterState) -> bool,
-    ) -> Option<MutexGuard<'_, WriterState>> {
+    ) -> Option<StateGuard<'_, WriterState>> {
         self.wait_with(deadline, |state| ready(state))
     }
 
@@ -228,7 +229,7 @@ impl WriterCore {
         &self,
         deadline: Option<Instant>,
         ready: impl Fn(&mut WriterState) -> bool,
-    ) -> Option<MutexGuard<'_, WriterState>> {
+    ) -> Option<StateGuard<'_, WriterState>> {
         self.ask_local_readers();
         let ready = |state: &mut WriterState| ready(state).then_some(());
         let end = deadline.unwrap_or(Instant(NEVER));
@@ -255,7 +256,7 @@ impl WriterCore {
     }
 
     /// The same after a write. A writer in full flow looks itself whether its readers have acknowledged.
-    fn transmit_in_flow<'c>(&'c self, guard: MutexGuard<'c, WriterState>) {
+    fn transmit_in_flow<'c>(&'c self, guard: StateGuard<'c, WriterState>) {
         let expects = guard.writer.expects_acknowledgement();
         let last = guard.writer.last();
         self.transmit(guard);
@@ -483,8 +484,7 @@ impl WriterCore {
         }
         self.outgoing.remove(reader);
         self.note_ended_channels();
-        // Whoever waited for it need not any more.
-        guard.wakers.wake(StatusMask::ACKNOWLEDGED);
+        guard.has_lost_reader = true;
     }
 
     pub(crate) fn refused(&self, reader: Guid, reason: &NonMatch) {
@@ -510,9 +510,9 @@ impl WriterCore {
     /// Takes the events of the state machine in, and wakes who waits for them.
     pub(super) fn note_events<'c>(
         &'c self,
-        mut guard: MutexGuard<'c, WriterState>,
-    ) -> (MutexGuard<'c, WriterState>, StatusMask) {
-        let mut acknowledged = false;
+        mut guard: StateGuard<'c, WriterState>,
+    ) -> (StateGuard<'c, WriterState>, StatusMask) {
+        let mut acknowledged = std::mem::take(&mut guard.has_lost_reader);
         while let Some(event) = guard.writer.poll_event() {
             match event {
                 WriterEvent::Acknowledged => acknowledged = true,
@@ -607,6 +607,13 @@ impl RunListener for WriterCore {
     }
 }
 
+impl HasWakers for WriterState {
+    #[inline]
+    fn wakers(&mut self) -> &mut Wakers {
+        &mut self.wakers
+    }
+}
+
 impl Watched for WriterCore {
     type State = WriterState;
     type Domain = Domain;
@@ -615,12 +622,8 @@ impl Watched for WriterCore {
         &self.domain
     }
 
-    fn state(&self) -> MutexGuard<'_, WriterState> {
+    fn state(&self) -> StateGuard<'_, WriterState> {
         self.lock()
-    }
-
-    fn wakers(state: &mut WriterState) -> &mut Wakers {
-        &mut state.wakers
     }
 }
 
@@ -646,6 +649,7 @@ impl WriterState {
             messages_first: false,
             is_outpaced: false,
             closed: false,
+            has_lost_reader: false,
             has_retained: false,
         }
     }

@@ -32,6 +32,7 @@ use crate::driver::participant::ParticipantCore;
 use crate::driver::reader::{ReaderCore, ReaderState};
 use crate::driver::topic::Listening;
 use crate::driver::waiting::wait_until;
+use crate::driver::wakers::StateGuard;
 use crate::endpoint::why_unmatched;
 use crate::entity::instance_of;
 use crate::error::{BadParameter, Error, Precondition, Timeout};
@@ -588,7 +589,7 @@ impl<T: DdsType> ReaderInner<T> {
     }
 
     /// Its state, if it may be used.
-    fn open(&self) -> Result<MutexGuard<'_, ReaderState>, Error> {
+    fn open(&self) -> Result<StateGuard<'_, ReaderState>, Error> {
         let state = self.core.lock();
         if state.closed {
             return Err(Error::AlreadyDeleted);
@@ -607,7 +608,7 @@ impl<T: DdsType> ReaderInner<T> {
     }
 
     /// Its state, if it takes part in communication.
-    fn open_enabled(&self) -> Result<MutexGuard<'_, ReaderState>, Error> {
+    fn open_enabled(&self) -> Result<StateGuard<'_, ReaderState>, Error> {
         let state = self.open()?;
         if !self.is_enabled.load(Ordering::Relaxed) {
             return Err(Error::NotEnabled);

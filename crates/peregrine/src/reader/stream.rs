@@ -85,9 +85,10 @@ impl<T: DdsType> Stream for SampleStream<T> {
                     }
                 }
             }
+            let waker = context.waker().clone();
             let mut state = reader.inner.core.lock();
             if !state.closed && !state.reader.cache().has_any(&ONE) {
-                *waiting = Some(state.wakers.renew(*waiting, StatusMask::DATA_AVAILABLE, context.waker()));
+                *waiting = Some(state.wakers.renew(*waiting, StatusMask::DATA_AVAILABLE, waker));
                 return Poll::Pending;
             }
         }

@@ -27,7 +27,7 @@ impl<T: DdsType> DataWriter<T> {
         let (mut change, mut key) = {
             let (mut state, instance, filled) = inner.encode(value)?;
             inner.check_usable(&mut state)?;
-            let key = inner.key_if_new(&state, instance, value)?;
+            let (_, key) = inner.key_if_new(state, instance, value)?;
             let payload = filled.into_payload();
             (Change { kind: ChangeKind::Alive, instance, source_timestamp: wall(), payload }, key)
         };

@@ -89,7 +89,7 @@ impl<T: DdsType> DataWriter<T> {
         let instance = instance_of::<T>(&sample);
         let mut guard = inner.core.lock();
         inner.check_usable(&mut guard)?;
-        let key = inner.key_if_new(&guard, instance, &*sample)?;
+        let (guard, key) = inner.key_if_new(guard, instance, &*sample)?;
         inner.put_filled(guard, instance, source_timestamp, sample.lent.into_filled(), key, at)
     }
 }

@@ -12,7 +12,7 @@ pub(crate) mod shared;
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use peregrine_rtps::discovery::data::{PublicationData, SubscriptionData};
@@ -41,6 +41,7 @@ use crate::driver::clock::{now, wall, wall_at};
 use crate::driver::participant::ParticipantCore;
 use crate::driver::topic::Listening;
 use crate::driver::waiting::wait_until;
+use crate::driver::wakers::StateGuard;
 use crate::driver::writer::{PayloadSlot, WriteFailure, WriterCore, WriterState};
 use crate::endpoint::why_unmatched;
 use crate::entity::{instance_of, serialized_key};
@@ -227,7 +228,7 @@ impl<T: DdsType> DataWriter<T> {
             }
             guard = inner.core.lock();
         }
-        let key = inner.key_if_new(&guard, instance, &*value)?;
+        let (guard, key) = inner.key_if_new(guard, instance, &*value)?;
         inner.put(guard, Change { kind: ChangeKind::Alive, instance, source_timestamp, payload }, key, now())
     }
 
@@ -268,7 +269,7 @@ impl<T: DdsType> DataWriter<T> {
         let instance = instance_of(key_holder);
         let mut state = self.inner.core.lock();
         self.inner.check_usable(&mut state)?;
-        let key = self.inner.key_if_new(&state, instance, key_holder)?;
+        let (mut state, key) = self.inner.key_if_new(state, instance, key_holder)?;
         state.writer.register_instance(instance).map_err(|_| self.inner.too_many_instances())?;
         self.inner.note_key(ChangeKind::Alive, instance, key);
         Ok(instance)
@@ -470,7 +471,7 @@ impl<T: DdsType> DataWriter<T> {
         if kind.unregisters() && !lock(&self.inner.keys).contains_key(&instance) {
             return Err(Precondition::NotRegistered(instance).into());
         }
-        let key = self.inner.key_if_new(&guard, instance, key_holder)?;
+        let (guard, key) = self.inner.key_if_new(guard, instance, key_holder)?;
         self.inner.put(guard, ending(kind, instance, payload, source_timestamp), key, now())
     }
 
@@ -488,12 +489,12 @@ impl<T: DdsType> WriterInner<T> {
 
     fn write_at_moment(&self, value: &T, source_timestamp: Timestamp, at: Instant) -> Result<SequenceNumber, Error> {
         let (guard, instance, filled) = self.encode(value)?;
-        let key = self.key_if_new(&guard, instance, value)?;
+        let (guard, key) = self.key_if_new(guard, instance, value)?;
         self.put_filled(guard, instance, source_timestamp, filled, key, at)
     }
 
     /// Encodes a value and returns its instance. The writer is locked afterwards.
-    fn encode(&self, value: &T) -> Result<(MutexGuard<'_, WriterState>, KeyHash, Filled), Error> {
+    fn encode(&self, value: &T) -> Result<(StateGuard<'_, WriterState>, KeyHash, Filled), Error> {
         let representation = self.enabled()?.representation;
         let instance = instance_of(value);
         let (guard, filled) = self.fill_payload(encoded_len(value, representation), |bytes| {
@@ -508,7 +509,7 @@ impl<T: DdsType> WriterInner<T> {
         &self,
         len: usize,
         fill: impl FnOnce(&mut [u8]) -> Result<(), Error>,
-    ) -> Result<(MutexGuard<'_, WriterState>, Filled), Error> {
+    ) -> Result<(StateGuard<'_, WriterState>, Filled), Error> {
         if let Some(mut slot) = self.core.loan_slot(len) {
             // Where readers in other processes see it, and everybody else is sent it from.
             if let Err(error) = fill(slot.octets_mut()) {
@@ -535,18 +536,29 @@ impl<T: DdsType> WriterInner<T> {
         }
     }
 
-    /// The serialized key of an instance that this writer has not registered; `None` for one that is registered.
+    /// The serialized key of an instance that this writer has not registered; `None` for one that is registered. Encodes the
+    /// key without the lock.
     ///
     /// # Errors
     /// [`Error::OutOfResources`] when `max_instances` are registered: only the application can change that, so waiting is of no
     /// use (DDS 1.4 §2.2.2.4.2.11).
-    fn key_if_new(&self, state: &WriterState, instance: KeyHash, value: &T) -> Result<Option<Vec<u8>>, Error> {
-        if !T::HAS_KEY || state.writer.is_registered(&instance) {
-            return Ok(None);
-        }
+    fn key_if_new<'c>(
+        &'c self,
+        guard: StateGuard<'c, WriterState>,
+        instance: KeyHash,
+        value: &T,
+    ) -> Result<(StateGuard<'c, WriterState>, Option<Vec<u8>>), Error> {
         // The history does not know instances of samples that it does not hold.
-        let key = if self.is_new(instance)? { Some(serialized_key(value)?) } else { None };
-        Ok(key)
+        if !T::HAS_KEY || guard.writer.is_registered(&instance) || !self.is_new(instance)? {
+            return Ok((guard, None));
+        }
+        drop(guard);
+        let key = serialized_key(value)?;
+        let mut guard = self.core.lock();
+        self.check_usable(&mut guard)?;
+        // Another thread may have registered the instance, or the last one that there was room for.
+        let key = if self.is_new(instance)? { Some(key) } else { None };
+        Ok((guard, key))
     }
 
     /// Whether an instance is not registered, although it may be.
@@ -589,7 +601,7 @@ impl<T: DdsType> WriterInner<T> {
     /// Writes a value at a moment that has just been read.
     fn put_filled<'c>(
         &'c self,
-        guard: MutexGuard<'c, WriterState>,
+        guard: StateGuard<'c, WriterState>,
         instance: KeyHash,
         source_timestamp: Timestamp,
         filled: Filled,
@@ -611,7 +623,7 @@ impl<T: DdsType> WriterInner<T> {
     #[inline(always)]
     fn put_slot<'c>(
         &'c self,
-        mut guard: MutexGuard<'c, WriterState>,
+        mut guard: StateGuard<'c, WriterState>,
         source_timestamp: Timestamp,
         slot: PayloadSlot,
         at: Instant,
@@ -632,7 +644,7 @@ impl<T: DdsType> WriterInner<T> {
     /// Writes a change at a moment that has just been read. `key`: the serialized key of an instance that is new.
     fn put(
         &self,
-        mut guard: MutexGuard<'_, WriterState>,
+        mut guard: StateGuard<'_, WriterState>,
         change: Change,
         key: Option<Vec<u8>>,
         at: Instant,

@@ -7,8 +7,6 @@
 //! [`Writer::can_bypass_history`](peregrine_rtps::writer::Writer::can_bypass_history). It is never gone while somebody else is handing over, so the
 //! order in the rings is that of the numbers.
 
-use std::sync::MutexGuard;
-
 use peregrine_rtps::history::{Change, ChangeKind};
 use peregrine_rtps::id::KeyHash;
 use peregrine_rtps::payload::Payload;
@@ -20,6 +18,7 @@ use super::metadata::Entry;
 use super::outgoing::{Channels, Outgoing, PayloadSlot};
 use crate::driver::clock::now;
 use crate::driver::sync::lock;
+use crate::driver::wakers::StateGuard;
 use crate::driver::writer::{WriterCore, WriterState};
 
 /// A change that was published the short way, until it is acknowledged.
@@ -35,10 +34,10 @@ impl WriterCore {
     #[inline]
     pub(crate) fn write_bypassing_history<'c>(
         &'c self,
-        guard: MutexGuard<'c, WriterState>,
+        guard: StateGuard<'c, WriterState>,
         slot: PayloadSlot,
         source_timestamp: Timestamp,
-    ) -> Result<SequenceNumber, (MutexGuard<'c, WriterState>, PayloadSlot)> {
+    ) -> Result<SequenceNumber, (StateGuard<'c, WriterState>, PayloadSlot)> {
         self.try_bypassing_history(guard, slot, source_timestamp)
             .or_else(|(guard, slot)| self.look_for_room(guard, slot, source_timestamp))
     }
@@ -47,10 +46,10 @@ impl WriterCore {
     #[cold]
     fn look_for_room<'c>(
         &'c self,
-        mut guard: MutexGuard<'c, WriterState>,
+        mut guard: StateGuard<'c, WriterState>,
         mut slot: PayloadSlot,
         source_timestamp: Timestamp,
-    ) -> Result<SequenceNumber, (MutexGuard<'c, WriterState>, PayloadSlot)> {
+    ) -> Result<SequenceNumber, (StateGuard<'c, WriterState>, PayloadSlot)> {
         let mut until = None;
         while guard.may_bypass_history() && guard.has_retained && self.outgoing.looks_for_room(&mut until) {
             let last = guard.writer.last();
@@ -71,10 +70,10 @@ impl WriterCore {
     #[inline]
     fn try_bypassing_history<'c>(
         &'c self,
-        mut guard: MutexGuard<'c, WriterState>,
+        mut guard: StateGuard<'c, WriterState>,
         slot: PayloadSlot,
         source_timestamp: Timestamp,
-    ) -> Result<SequenceNumber, (MutexGuard<'c, WriterState>, PayloadSlot)> {
+    ) -> Result<SequenceNumber, (StateGuard<'c, WriterState>, PayloadSlot)> {
         if !guard.may_bypass_history() {
             return Err((guard, slot));
         }

@@ -1,21 +1,21 @@
-//! Octets that tell which sample they belong to, and where in it.
+//! Bytes that tell which sample they belong to, and where in it.
 //!
-//! Eight octets at a time are `base + position × step`, where `base` follows from the number of the sample. A sample that was
+//! Eight bytes at a time are `base + position × step`, where `base` follows from the number of the sample. A sample that was
 //! mixed with another one, shifted, cut, or left as an earlier one in a buffer differs somewhere. Writing and checking go
 //! through memory once and need no table, so that they cost little more than a copy.
 //!
 //! Where samples follow each other as fast as they can, writing and checking all of a large one would be what is measured. There
 //! [`MAX_WORDS`] words of each sample carry the pattern at most, spread over the whole of it, and with every sample they move on
-//! by one place: each octet has its turn.
+//! by one place: each byte has its turn.
 
-/// Odd, so that positions do not repeat; its octets all differ.
+/// Odd, so that positions do not repeat; its bytes all differ.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 const WORD: usize = size_of::<u64>();
 
-/// Words of one sample that [`write_some`] writes and [`are_some_intact`] checks at most; the octets behind the last whole word come
+/// Words of one sample that [`write_some`] writes and [`are_some_intact`] checks at most; the bytes behind the last whole word come
 /// on top.
 pub const MAX_WORDS: usize = 32;
-/// The same in octets.
+/// The same in bytes.
 pub const MAX_LEN: usize = MAX_WORDS * WORD;
 
 /// Fills `octets` as those of sample `number`.
@@ -60,7 +60,7 @@ pub fn write_some(octets: &mut [u8], number: u64) {
     rest.copy_from_slice(&last[..rest.len()]);
 }
 
-/// Copies those octets that [`write_some`] writes for sample `number`, of a payload of the same length.
+/// Copies those bytes that [`write_some`] writes for sample `number`, of a payload of the same length.
 pub fn copy_some(octets: &mut [u8], from: &[u8], number: u64) {
     if octets.len() <= MAX_LEN {
         return octets.copy_from_slice(from);

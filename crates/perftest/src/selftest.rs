@@ -13,7 +13,7 @@ const RECORDER_LIMIT_NS: f64 = 60.0;
 /// The middle of so many measurements counts, so that a disturbance of one does not.
 const ROUNDS: usize = 15;
 const VALUES: u64 = 200_000;
-/// Octets gone through in one measurement of a pattern.
+/// Bytes gone through in one measurement of a pattern.
 const PATTERN_OCTETS: usize = 16 << 20;
 const SIZES: [usize; 4] = [64, 1024, 16_384, 63_000];
 
@@ -49,7 +49,7 @@ pub fn run() -> Result<(), Error> {
     print_text(&text)
 }
 
-/// What [`payload::write_some`] and its check cost for a payload of `len` octets here and now; takes less than a millisecond.
+/// What [`payload::write_some`] and its check cost for a payload of `len` bytes here and now; takes less than a millisecond.
 pub fn partial_pattern_cost(len: usize) -> PatternCost {
     const TURNS: u64 = 200;
     let mut octets = vec![0; len];
@@ -60,7 +60,7 @@ pub fn partial_pattern_cost(len: usize) -> PatternCost {
     PatternCost { write_ns, check_ns }
 }
 
-/// What writing and checking a pattern of `len` octets cost here and now; takes some milliseconds.
+/// What writing and checking a pattern of `len` bytes cost here and now; takes some milliseconds.
 pub fn pattern_cost(len: usize) -> PatternCost {
     let mut octets = vec![0; len];
     let turns = (PATTERN_OCTETS / ROUNDS / len.max(1)).max(1) as u64;

@@ -167,7 +167,7 @@ fn samples_go_by_the_way_that_is_measured_and_no_other() {
     let outcome = run_plan(&folder, plan, "");
     assert_eq!(outcome.code, 0, "{outcome:?}");
     let record = read(&folder);
-    // Octets with three ways to wait, arrays with one; each at three rates.
+    // Bytes with three ways to wait, arrays with one; each at three rates.
     let counts = |series: &str| record.measurements.iter().filter(|one| one.series == series).count();
     assert_eq!(counts("peregrine-udp-flat-data"), 2 * 3 * 3);
     assert_eq!(counts("peregrine-flat-data"), 3 * 3);

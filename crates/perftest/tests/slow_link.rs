@@ -20,7 +20,7 @@ const ATTEMPTS: usize = 3;
 
 static TURN: Mutex<()> = Mutex::new(());
 
-/// What full packets carry over a link of 100 Mbit/s, of 1514 octets each: Mbit/s of payload of plain sockets.
+/// What full packets carry over a link of 100 Mbit/s, of 1514 bytes each: Mbit/s of payload of plain sockets.
 const PLAIN_OCTETS: u32 = 1472;
 const PLAIN_MBIT_PER_S: f64 = 100.0 * PLAIN_OCTETS as f64 / 1514.0;
 

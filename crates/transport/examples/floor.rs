@@ -32,7 +32,7 @@ const LATENCY_ROWS: [(Kind, &str); 4] = [
 
 /// One end of a pair.
 trait Endpoint: Send {
-    /// Sends `count` datagrams of the same octets.
+    /// Sends `count` datagrams of the same bytes.
     fn send(&mut self, bytes: &[u8], count: usize);
     /// Waits for datagrams; returns how many came, 0 after [`SILENCE`].
     fn receive(&mut self) -> usize;

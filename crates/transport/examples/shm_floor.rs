@@ -100,7 +100,7 @@ mod linux {
     impl End for Ours {
         fn send(&mut self) {
             let mut slot = self.writer.loan(self.bytes).expect("a slot");
-            // First and last octets are touched: nobody pays for the others.
+            // First and last bytes are touched: nobody pays for the others.
             slot[0] = slot[0].wrapping_add(1);
             let last = slot.len() - 1;
             slot[last] = 1;

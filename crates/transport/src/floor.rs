@@ -38,7 +38,7 @@ const FULL: u32 = 1;
 const EMPTY_AWAITED: u32 = 2;
 /// As [`FULL`], and the sender sleeps until it is empty.
 const FULL_AWAITED: u32 = 3;
-/// State and length of a slot stand before its octets, on a cache line of their own.
+/// State and length of a slot stand before its bytes, on a cache line of their own.
 const LINE_BYTES: usize = 64;
 /// Offset of the length in that line.
 const LENGTH_OFFSET: usize = 4;
@@ -47,7 +47,7 @@ const SPINS_PER_CLOCK: u32 = 1024;
 /// Largest memory file: what a floor is measured with fits into it many times.
 const MAX_BYTES: usize = 1 << 30;
 
-/// A ring of `slots` messages of at most `slot_bytes` octets each.
+/// A ring of `slots` messages of at most `slot_bytes` bytes each.
 ///
 /// # Errors
 /// There is no slot, the ring is longer than 1 GiB, or the system has no memory for it.
@@ -76,7 +76,7 @@ impl Sender {
         if !side.wait_while(FULL, FULL_AWAITED, patience)? {
             return Ok(false);
         }
-        // SAFETY: the slot is empty, so the receiver does not look at its octets before `hand_over`; there is no other
+        // SAFETY: the slot is empty, so the receiver does not look at its bytes before `hand_over`; there is no other
         // sender, because `self` is borrowed exclusively and cannot be cloned. `length` is at most `slot_bytes`.
         unsafe { side.octets().copy_from_nonoverlapping(NonNull::from(message).cast(), message.len()) };
         side.word(LENGTH_OFFSET).store(length, Ordering::Relaxed);
@@ -100,7 +100,7 @@ impl Receiver {
             let text = format!("a message of {length} octets does not fit into {} octets", buffer.len());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         };
-        // SAFETY: the slot is full, so the sender does not touch its octets before `hand_over`; `length` is at most
+        // SAFETY: the slot is full, so the sender does not touch its bytes before `hand_over`; `length` is at most
         // `slot_bytes`, and `front` is as long.
         unsafe { side.octets().copy_to_nonoverlapping(NonNull::from(front).cast(), length) };
         side.hand_over(EMPTY, FULL_AWAITED)?;
@@ -174,9 +174,9 @@ impl Side {
         unsafe { AtomicU32::from_ptr(self.mapping.address.add(self.next * self.stride + offset).cast().as_ptr()) }
     }
 
-    /// Where the octets of the next slot begin; there are `slot_bytes` of them.
+    /// Where the bytes of the next slot begin; there are `slot_bytes` of them.
     fn octets(&self) -> NonNull<u8> {
-        // SAFETY: `next` is below `slots` and a slot is a line and its octets, so this lies in the mapping.
+        // SAFETY: `next` is below `slots` and a slot is a line and its bytes, so this lies in the mapping.
         unsafe { self.mapping.address.add(self.next * self.stride + LINE_BYTES) }
     }
 }

@@ -30,7 +30,7 @@ pub(crate) fn set_option(fd: RawFd, level: libc::c_int, option: libc::c_int, val
 
 /// A duration as the `timespec` of a relative timeout.
 pub(crate) fn timespec_of(duration: std::time::Duration) -> libc::timespec {
-    // SAFETY: `timespec` is plain integers, for which all-zero octets are a value.
+    // SAFETY: `timespec` is plain integers, for which all-zero bytes are a value.
     let mut timeout: libc::timespec = unsafe { std::mem::zeroed() };
     timeout.tv_sec = libc::time_t::try_from(duration.as_secs()).unwrap_or(libc::time_t::MAX);
     timeout.tv_nsec = duration.subsec_nanos() as _;

@@ -18,10 +18,10 @@ pub enum Scheduling {
     RoundRobin(u8),
 }
 
-/// Names the calling thread. The system keeps the first 15 octets.
+/// Names the calling thread. The system keeps the first 15 bytes.
 ///
 /// # Errors
-/// The name contains a zero octet.
+/// The name contains a zero byte.
 pub fn set_name(name: &str) -> io::Result<()> {
     let mut end = name.len().min(15);
     while !name.is_char_boundary(end) {
@@ -54,7 +54,7 @@ pub fn set_name(name: &str) -> io::Result<()> {
 /// `cpus` is empty or names only CPUs that this host lacks or this process may not use (see `taskset -p`, cpusets).
 #[cfg(target_os = "linux")]
 pub fn set_affinity(cpus: &[usize]) -> io::Result<()> {
-    // SAFETY: an array of integers, for which all-zero octets are a value.
+    // SAFETY: an array of integers, for which all-zero bytes are a value.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     let limit = libc::CPU_SETSIZE as usize;
     if let Some(cpu) = cpus.iter().find(|&&cpu| cpu >= limit) {
@@ -88,7 +88,7 @@ pub fn set_affinity(cpus: &[usize]) -> io::Result<()> {
 /// Those of `sched_getaffinity`, on hosts of more than 1024 CPUs.
 #[cfg(target_os = "linux")]
 pub fn affinity() -> io::Result<Vec<usize>> {
-    // SAFETY: an array of integers, for which all-zero octets are a value.
+    // SAFETY: an array of integers, for which all-zero bytes are a value.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     // SAFETY: `set` is writable and its length is passed; 0 is the calling thread.
     sys::check(unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) })
@@ -111,7 +111,7 @@ pub fn set_scheduling(scheduling: Scheduling) -> io::Result<()> {
         let reason = format!("real-time priority {priority} is not one of 1 to 99");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
     }
-    // SAFETY: plain integers, for which all-zero octets are a value.
+    // SAFETY: plain integers, for which all-zero bytes are a value.
     let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
     parameters.sched_priority = priority.into();
     // SAFETY: `parameters` lives across the call; the handle is the calling thread's own.

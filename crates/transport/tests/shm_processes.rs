@@ -99,7 +99,7 @@ fn leftovers() -> (usize, usize) {
     (descriptors, maps.lines().filter(|line| line.contains("memfd:peregrine")).count())
 }
 
-/// From 8 octets to some thousand.
+/// From 8 bytes to some thousand.
 fn len_of(number: u64) -> usize {
     8 + (number.wrapping_mul(2_654_435_761) % 5000) as usize
 }
@@ -125,7 +125,7 @@ fn publish(writer: &mut Writer, number: u64) {
     }
 }
 
-/// The number of a sample, all of whose octets agree.
+/// The number of a sample, all of whose bytes agree.
 fn check(sample: &Sample) -> u64 {
     let number = sample.metadata().0[0];
     assert_eq!(sample[..8], number.to_ne_bytes(), "a torn sample");

@@ -369,7 +369,7 @@ fn overflow_of_the_receive_buffer_is_counted_to_the_last_datagram() {
 
 #[test]
 fn a_buffer_smaller_than_asked_for_is_reported() {
-    // Not even root gets two thousand million octets: the kernel's own limit is half of that.
+    // Not even root gets two thousand million bytes: the kernel's own limit is half of that.
     let asked_bytes = i32::MAX as usize;
     let socket = socket(&SocketOptions { receive_buffer_bytes: Some(asked_bytes), ..Default::default() });
     let shortfalls: Vec<_> = socket.shortfalls().collect();

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 /// Discovery, the first answer and the last acknowledgement may each take this long.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// A ping without an answer is given up after this long, and the time its octets take.
+/// A ping without an answer is given up after this long, and the time its bytes take.
 const ANSWER: Duration = Duration::from_millis(500);
-/// A subscriber that was told to stop reports after this long without a sample, and the time the octets of one take.
+/// A subscriber that was told to stop reports after this long without a sample, and the time the bytes of one take.
 const SILENCE: Duration = Duration::from_millis(20);
 /// At these rates on a busy machine; an answer goes both ways, and is waited for no longer than it takes.
 const OCTETS_PER_MS: usize = 65_536;

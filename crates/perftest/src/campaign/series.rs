@@ -74,7 +74,7 @@ pub enum Path {
 pub enum Form {
     /// As values, which are written and taken.
     Values,
-    /// FlatData: every octet is put where it is sent from, and seen where it arrived.
+    /// FlatData: every byte is put where it is sent from, and seen where it arrived.
     Flat,
     /// In memory on loan: only what receivers check is put where it is sent from, and seen where it arrived.
     InPlace,

@@ -260,7 +260,7 @@ ranged! {
     Repetitions(u32), 1..=1_000, "a whole number"
 }
 ranged! {
-    /// Octets of a sample, without the header of its encapsulation.
+    /// Bytes of a sample, without the header of its encapsulation.
     Size(u64), 32..=67_108_864, "a whole number of bytes"
 }
 

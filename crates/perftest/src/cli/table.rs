@@ -8,7 +8,7 @@ use super::option::{Argument, Availability, Group, OptionDescriptor, Side};
 
 /// Largest sample that any RTI Perftest sends.
 pub const MAX_DATA_LEN: u64 = 2_147_482_620;
-/// Serialized length of everything in a sample but the payload octets.
+/// Serialized length of everything in a sample but the payload bytes.
 pub const OVERHEAD_LEN: u64 = 28;
 /// Largest payload of the bounded type.
 pub const MAX_BOUNDED_PAYLOAD_LEN: u64 = 65_470;

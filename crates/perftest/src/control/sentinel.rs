@@ -20,7 +20,7 @@ pub enum Sentinel {
 }
 
 const PAYLOAD: [u8; 1236] = [0; 1236];
-/// The first octets of an INITIALIZE whose publisher writes patterns, as [`crate::payload::write_some`] does.
+/// The first bytes of an INITIALIZE whose publisher writes patterns, as [`crate::payload::write_some`] does.
 const PATTERN_MARK: &[u8; 8] = b"pattern1";
 const PATTERN_PAYLOAD: [u8; Sentinel::Initialize.payload_len()] = {
     let mut payload = [0; Sentinel::Initialize.payload_len()];

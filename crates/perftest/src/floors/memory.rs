@@ -8,7 +8,7 @@ use super::end::{End, Ends, SILENCE};
 
 /// Messages under way, if they are small.
 const SLOTS: usize = 64;
-/// Large ones lie in so many octets together, so that they stay in the caches as far as two of them do.
+/// Large ones lie in so many bytes together, so that they stay in the caches as far as two of them do.
 const RING_BYTES: usize = 8 << 20;
 
 /// Whoever waits never sleeps.

@@ -1,7 +1,7 @@
 //! `perftest floors`: what this machine gives at most, without any middleware: sockets, shared memory, memory.
 //!
 //! Both sides are threads of this process, each on a core of its own. A way between processes costs the same, as the
-//! kernel moves the same octets and wakes the same way.
+//! kernel moves the same bytes and wakes the same way.
 
 mod copy;
 mod end;

@@ -49,7 +49,7 @@ struct Sockets {
     peer: SocketAddr,
     /// Datagrams per call.
     count: usize,
-    /// The octets of all of them, when the kernel is to cut them.
+    /// The bytes of all of them, when the kernel is to cut them.
     train: Option<Vec<u8>>,
 }
 

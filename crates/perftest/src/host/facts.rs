@@ -159,7 +159,7 @@ fn idle_states(system: &System) -> Vec<String> {
     system.names(&folder).into_iter().filter(|name| name.starts_with("state")).map(describe).collect()
 }
 
-/// The device answers with a number of the machine's own order of octets.
+/// The device answers with a number of the machine's own order of bytes.
 fn cpu_dma_latency_us(bytes: &[u8]) -> Option<u32> {
     u32::try_from(i32::from_ne_bytes(*bytes.first_chunk()?)).ok()
 }

@@ -34,7 +34,7 @@ impl System {
         String::from_utf8_lossy(&self.bytes(name)).trim().to_owned()
     }
 
-    /// The octets of a file; none when it cannot be read.
+    /// The bytes of a file; none when it cannot be read.
     pub fn bytes(&self, name: impl AsRef<Path>) -> Vec<u8> {
         let mut bytes = Vec::new();
         if let Ok(file) = fs::File::open(self.path(name)) {

@@ -326,7 +326,7 @@ pub struct DdsWriter<T: TestType> {
     topic: Topic,
     /// The instances `0..instances` were registered, and that of control messages.
     instances: u32,
-    /// Octets that end a batch; `None` without batches.
+    /// Bytes that end a batch; `None` without batches.
     batch_len: Option<usize>,
     /// Whether payloads may be compared where they arrive.
     patterns: bool,

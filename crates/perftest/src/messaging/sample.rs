@@ -35,7 +35,7 @@ pub struct Sample<'a> {
     pub latency_ping: i32,
     /// Who wrote it, as far as that is told; not part of what is sent.
     pub origin: Origin,
-    /// The octets that make the sample as long as `dataLen` says.
+    /// The bytes that make the sample as long as `dataLen` says.
     pub payload: &'a [u8],
 }
 
@@ -100,13 +100,13 @@ impl<'a> Sample<'a> {
         header
     }
 
-    /// Octets of the sample as DDS writes it: encapsulation header and padding to a multiple of four included.
+    /// Bytes of the sample as DDS writes it: encapsulation header and padding to a multiple of four included.
     #[inline]
     pub fn serialized_len(&self) -> usize {
         (HEADER_LEN + self.payload.len()).next_multiple_of(4)
     }
 
-    /// Writes the sample as DDS writes it. The buffer is [`Self::serialized_len`] octets long.
+    /// Writes the sample as DDS writes it. The buffer is [`Self::serialized_len`] bytes long.
     #[inline]
     pub fn serialize_into(&self, buffer: &mut [u8]) {
         let mut header = self.header();

@@ -65,7 +65,7 @@ impl SocketTraffic {
 }
 
 impl Carried {
-    /// A datagram of so many octets.
+    /// A datagram of so many bytes.
     #[inline]
     pub(crate) fn datagram(&self, octets: usize) {
         add(&self.0.datagrams, 1);

@@ -13,7 +13,7 @@
 
 use crate::plan::OVERHEAD_LEN;
 
-/// Octets of a stamp.
+/// Bytes of a stamp.
 pub(super) const STAMP_LEN: usize = 32;
 /// Shortest sample that holds a stamp.
 pub(super) const SHORTEST: usize = OVERHEAD_LEN + STAMP_LEN;
@@ -32,7 +32,7 @@ pub(super) enum Kind {
     Bye,
 }
 
-/// The first octets of a payload.
+/// The first bytes of a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp {
     pub(super) kind: Kind,

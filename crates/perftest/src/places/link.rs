@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Octets of a frame on a cable that are no part of the packet: preamble, checksum and gap.
+/// Bytes of a frame on a cable that are no part of the packet: preamble, checksum and gap.
 pub(super) const UNSEEN_LEN: u32 = 24;
 /// The header of a frame.
 const HEADER_LEN: u64 = 14;
@@ -35,7 +35,7 @@ pub(super) struct LinkRate(pub(super) Option<u64>);
 pub(super) struct Loss(pub(super) u32);
 
 impl Link {
-    /// Octets that may leave at once. On a cable it is one frame; a token bucket needs two, and what flows while a timer
+    /// Bytes that may leave at once. On a cable it is one frame; a token bucket needs two, and what flows while a timer
     /// is late. More would let whole samples pass as if there were no rate.
     pub(super) fn burst_len(&self, bits_per_s: u64) -> u64 {
         let frame_len = u64::from(self.mtu) + HEADER_LEN + u64::from(UNSEEN_LEN);

@@ -11,7 +11,7 @@ use crate::messaging::Topic;
 
 pub use resolve::{resolve, resolve_both};
 
-/// Serialized length of a sample without its payload octets.
+/// Serialized length of a sample without its payload bytes.
 pub const OVERHEAD_LEN: usize = crate::cli::table::OVERHEAD_LEN as usize;
 /// Above this payload length the bounded type no longer serves.
 pub const MAX_BOUNDED_LEN: usize = crate::cli::table::MAX_BOUNDED_PAYLOAD_LEN as usize;
@@ -97,12 +97,12 @@ pub struct PublisherPlan {
     pub serialization_rounds: u32,
 }
 
-/// A file whose octets are sent over and over.
+/// A file whose bytes are sent over and over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PayloadFile {
     /// The file.
     pub path: PathBuf,
-    /// Octets of it that are loaded at most.
+    /// Bytes of it that are loaded at most.
     pub max_bytes: u64,
 }
 
@@ -155,9 +155,9 @@ pub struct DataPlan {
     pub receive_queue_len: u32,
     /// Largest RTPS message; `None` leaves it to the interface.
     pub max_message_len: Option<usize>,
-    /// Octets of socket receive buffer to ask for; `None` for the middleware's own choice.
+    /// Bytes of socket receive buffer to ask for; `None` for the middleware's own choice.
     pub receive_buffer_len: Option<usize>,
-    /// Octets of socket send buffer to ask for; `None` for the system's default.
+    /// Bytes of socket send buffer to ask for; `None` for the system's default.
     pub send_buffer_len: Option<usize>,
     /// How fast writers send that only queue what is written; `None` where whoever writes sends.
     pub asynchronous: Option<FlowController>,

@@ -1,4 +1,4 @@
-//! The octets that make a sample as long as it shall be.
+//! The bytes that make a sample as long as it shall be.
 
 use std::fs::File;
 use std::io::{self, Read};

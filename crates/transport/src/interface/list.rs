@@ -124,7 +124,7 @@ fn add_mtus(interfaces: &mut [Interface]) -> io::Result<()> {
     let socket =
         UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).or_else(|_| UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)))?;
     for interface in interfaces {
-        // SAFETY: plain integers and unions of such, for which all-zero octets are a value.
+        // SAFETY: plain integers and unions of such, for which all-zero bytes are a value.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
         let room = request.ifr_name.len() - 1;
         for (place, octet) in request.ifr_name.iter_mut().zip(interface.name.bytes().take(room)) {

@@ -50,7 +50,7 @@ pub struct Interface {
     pub index: InterfaceIndex,
     /// Its addresses, in the system's order.
     pub addresses: Vec<InterfaceAddress>,
-    /// The longest IP packet it carries, in octets; 0 when the system does not say.
+    /// The longest IP packet it carries, in bytes; 0 when the system does not say.
     pub mtu_bytes: u32,
     /// What it can do and is.
     pub flags: InterfaceFlags,

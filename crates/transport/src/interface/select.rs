@@ -149,10 +149,10 @@ fn is_called(interface: &Interface, pattern: &str) -> bool {
         || interface.addresses.iter().any(|address| by_value(address.ip) || by_text(address.ip))
 }
 
-/// Whether `text` is `pattern`, in which `*` stands for any octets.
+/// Whether `text` is `pattern`, in which `*` stands for any bytes.
 fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t) = (0, 0);
-    // Where to resume after the last `*` has been made one octet longer.
+    // Where to resume after the last `*` has been made one byte longer.
     let mut resume = None;
     while t < text.len() {
         if pattern.get(p) == Some(&b'*') {

@@ -25,7 +25,7 @@ impl InterfaceWatcher {
             .map_err(|error| sys::in_operation("opening a netlink socket to watch the interfaces", &error))?;
         // SAFETY: a descriptor just made, which nobody else owns.
         let netlink = unsafe { OwnedFd::from_raw_fd(fd) };
-        // SAFETY: plain integers, for which all-zero octets are a value.
+        // SAFETY: plain integers, for which all-zero bytes are a value.
         let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
         address.nl_family = libc::AF_NETLINK as libc::sa_family_t;
         address.nl_groups = (libc::RTMGRP_LINK | libc::RTMGRP_IPV4_IFADDR | libc::RTMGRP_IPV6_IFADDR) as u32;
@@ -40,10 +40,10 @@ impl InterfaceWatcher {
     pub fn changed(&self) -> bool {
         let mut changed = false;
         for _ in 0..MAX_NOTICES {
-            // The content does not matter, so one octet of each notice is enough; the rest is cut off.
+            // The content does not matter, so one byte of each notice is enough; the rest is cut off.
             let mut octet = 0_u8;
             let place = (&raw mut octet).cast();
-            // SAFETY: `place` is writable memory of one octet.
+            // SAFETY: `place` is writable memory of one byte.
             match sys::check_length(unsafe { libc::recv(self.netlink.as_raw_fd(), place, 1, 0) }) {
                 Ok(_) => changed = true,
                 // Notices were lost, so there were some.

@@ -9,14 +9,14 @@ use std::{fmt, io};
 pub enum LoanError {
     /// All memory is in use, and `max_bytes` does not allow more.
     Exhausted {
-        /// What was asked for, in octets.
+        /// What was asked for, in bytes.
         len: usize,
         /// The bound of the writer's configuration.
         max_bytes: usize,
     },
     /// The sample does not fit, whatever is given back.
     TooLong {
-        /// What was asked for, in octets.
+        /// What was asked for, in bytes.
         len: usize,
         /// The bound of the writer's configuration.
         max_bytes: usize,

@@ -150,7 +150,7 @@ impl Link {
 
     /// Receives without waiting. Descriptors that do not belong to a message are closed.
     pub(super) fn receive(&self) -> Received {
-        // One octet more than any message, so that a longer one is seen to be longer.
+        // One byte more than any message, so that a longer one is seen to be longer.
         let mut octets = [0; MESSAGE_BYTES + 1];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);

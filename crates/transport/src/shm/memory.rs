@@ -176,7 +176,7 @@ impl View {
         self.mapping.len
     }
 
-    /// These octets of it; `None` unless all of them are.
+    /// These bytes of it; `None` unless all of them are.
     ///
     /// # Safety
     /// While they are borrowed, a process that keeps to the protocol does not write them.
@@ -187,7 +187,7 @@ impl View {
         Some(unsafe { std::slice::from_raw_parts(self.start().add(range.start).as_ptr(), len) })
     }
 
-    /// The first octets of a range are going to be looked at.
+    /// The first bytes of a range are going to be looked at.
     #[inline]
     pub(super) fn prefetch(&self, range: &Range<usize>) {
         if range.end <= self.len() {
@@ -196,13 +196,13 @@ impl View {
         }
     }
 
-    /// Where it begins: aligned to a page, readable for [`Self::len`] octets while this or a clone lives.
+    /// Where it begins: aligned to a page, readable for [`Self::len`] bytes while this or a clone lives.
     pub(super) fn start(&self) -> NonNull<u8> {
         self.mapping.start
     }
 }
 
-/// The length that memory of `len` octets really has.
+/// The length that memory of `len` bytes really has.
 pub(super) fn whole_pages(len: usize) -> Option<usize> {
     len.max(1).checked_next_multiple_of(rustix::param::page_size())
 }

@@ -6,7 +6,7 @@ use super::ring::{Overflow, Shape};
 /// Tells the protocol of this module, in this version, from anything else.
 const MAGIC: u64 = u64::from_be_bytes(*b"Peregr03");
 
-/// The length of every message, in octets.
+/// The length of every message, in bytes.
 pub const MESSAGE_BYTES: usize = 64;
 const WORDS: usize = MESSAGE_BYTES / 8;
 
@@ -94,7 +94,7 @@ pub enum Message {
     Segment {
         /// Its number; never used twice.
         segment: u32,
-        /// Its length, in octets.
+        /// Its length, in bytes.
         len: u64,
     },
     /// Writer to reader: no sample will be in this segment any more.
@@ -117,7 +117,7 @@ impl Message {
         }
     }
 
-    /// The octets that are sent.
+    /// The bytes that are sent.
     #[must_use]
     pub fn encode(&self) -> [u8; MESSAGE_BYTES] {
         let words: [u64; WORDS - 2] = match *self {

@@ -78,7 +78,7 @@ fn start_writer(mut sender: Sender<usize>, slots: &Arc<Slots>) -> thread::JoinHa
     })
 }
 
-/// Takes until `last` has come; checks that values rise and that the octets are those that were announced.
+/// Takes until `last` has come; checks that values rise and that the bytes are those that were announced.
 fn take_until(last: u64, shared: &Shared, receiver: &mut Receiver, slots: &Slots) -> u64 {
     let (mut before, mut count) = (0, 0);
     while before < last {

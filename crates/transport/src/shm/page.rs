@@ -158,7 +158,7 @@ mod mapped {
         #[inline]
         pub(super) fn at(&self, index: usize) -> &AtomicU64 {
             assert!(index < self.len, "word {index} of {}", self.len);
-            // SAFETY: within a mapping that lives as long as `self`, aligned because pages are; all octets are a value,
+            // SAFETY: within a mapping that lives as long as `self`, aligned because pages are; all bytes are a value,
             // and every process goes through atomics.
             unsafe { self.start.add(index).as_ref() }
         }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// Sizes between two powers of two: a slot is at most an eighth larger than its sample.
 const STEPS: usize = 8;
-/// The size of the first segment of a class that has room for several slots, in octets. Each further one has twice as
+/// The size of the first segment of a class that has room for several slots, in bytes. Each further one has twice as
 /// much, up to the next constant.
 const FIRST_SEGMENT_BYTES: usize = 64 << 10;
 const LARGEST_SHARED_SEGMENT_BYTES: usize = 4 << 20;
@@ -95,7 +95,7 @@ pub(super) enum NoSlot {
 }
 
 impl SegmentMemory {
-    /// How much room its slots have, in octets.
+    /// How much room its slots have, in bytes.
     #[inline]
     pub(super) fn stride(&self) -> usize {
         self.stride
@@ -118,7 +118,7 @@ impl SegmentMemory {
         u32::try_from((index as usize).checked_mul(self.stride)? / SLOT_ALIGN).ok()
     }
 
-    /// Where a slot begins: aligned to [`SLOT_ALIGN`], writable for [`Self::stride`] octets as long as this lives. `None` if there
+    /// Where a slot begins: aligned to [`SLOT_ALIGN`], writable for [`Self::stride`] bytes as long as this lives. `None` if there
     /// is none with that number.
     #[inline]
     pub(super) fn start_of(&self, index: u32) -> Option<NonNull<u8>> {
@@ -161,7 +161,7 @@ impl Pool {
         &self.return_queue
     }
 
-    /// A slot for `len` octets, out of those that are there. It is in use once.
+    /// A slot for `len` bytes, out of those that are there. It is in use once.
     pub(super) fn take(&mut self, len: usize) -> Result<Option<SlotId>, NoSlot> {
         Ok(self.take_of(stride_of(len).ok_or(NoSlot::TooLong)?))
     }
@@ -182,7 +182,7 @@ impl Pool {
         self.classes.get_mut(self.last_class)
     }
 
-    /// Makes a segment for slots of `len` octets.
+    /// Makes a segment for slots of `len` bytes.
     pub(super) fn grow(&mut self, len: usize) -> Result<(), NoSlot> {
         let stride = stride_of(len).ok_or(NoSlot::TooLong)?;
         let at = match self.classes.binary_search_by_key(&stride, |class| class.stride) {
@@ -288,7 +288,7 @@ impl Pool {
         trimmed
     }
 
-    /// The slot, in use once, for a sample of `len` octets.
+    /// The slot, in use once, for a sample of `len` bytes.
     pub(super) fn slot(&self, id: SlotId, len: usize) -> Option<Slot> {
         Slot::new(Arc::clone(&self.segments.get(id.place as usize)?.as_ref()?.memory), id.index, len)
     }
@@ -311,7 +311,7 @@ impl Pool {
         Some((segment.memory.mapping.as_fd(), segment.memory.mapping.len()))
     }
 
-    /// Its segments in all, in octets.
+    /// Its segments in all, in bytes.
     #[inline]
     pub(super) fn bytes(&self) -> usize {
         self.bytes

@@ -9,13 +9,13 @@ pub(super) const CACHE_LINE: usize = 64;
 /// What the CPU does not fetch by itself in time.
 const LINES: usize = 2;
 
-/// The first octets of `len` are going to be looked at.
+/// The first bytes of `len` are going to be looked at.
 #[inline]
 pub(super) fn to_read(start: NonNull<u8>, len: usize) {
     lines(start, len).for_each(read);
 }
 
-/// The first octets of `len` are going to be written, and nobody else looks at them.
+/// The first bytes of `len` are going to be written, and nobody else looks at them.
 #[inline]
 pub(super) fn to_write(start: NonNull<u8>, len: usize) {
     lines(start, len).for_each(write);

@@ -30,7 +30,7 @@ const LOOKS_PER_CLOCK: u32 = 32;
 pub struct ReaderConfig {
     /// How many samples of each writer it can hold at a time, at most 16,384. The writer may grant less.
     pub holds: u32,
-    /// The most memory of each writer that it maps, in octets.
+    /// The most memory of each writer that it maps, in bytes.
     pub max_mapped_bytes: usize,
     /// Whose samples it takes.
     pub trust: Trust,
@@ -76,7 +76,7 @@ pub struct ReaderStatistics {
     pub writers: usize,
     /// Segments it has mapped, but for those that only samples still hold.
     pub segments: usize,
-    /// Their size in all, in octets.
+    /// Their size in all, in bytes.
     pub mapped_bytes: usize,
     /// Samples taken.
     pub taken: u64,
@@ -434,7 +434,7 @@ impl Channel {
         !self.is_paused && self.gone.is_none() && self.receiver.has_entries_in_place(&self.core.shared)
     }
 
-    /// The octets are going to be looked at.
+    /// The bytes are going to be looked at.
     #[inline]
     fn prefetch(&self, descriptor: Option<Descriptor>) {
         if let Some((descriptor, segment)) = descriptor.and_then(|found| Some((found, self.segment(found.segment)?)))
@@ -563,7 +563,7 @@ fn total_lost(before: u64, more: impl IntoIterator<Item = u64>) -> u64 {
 }
 
 /// The samples of one writer where they lie. What is done with goes back without having been held, which costs less than a
-/// [`Sample`] where the octets are copied anyway.
+/// [`Sample`] where the bytes are copied anyway.
 #[derive(Debug)]
 pub struct InPlace<'r> {
     channel: &'r mut Channel,
@@ -584,9 +584,9 @@ impl InPlace<'_> {
         self.channel.id
     }
 
-    /// Shows what was attached to the next sample, and its octets, if it has `max_len` of them at most: `look` says whether it
+    /// Shows what was attached to the next sample, and its bytes, if it has `max_len` of them at most: `look` says whether it
     /// has got what it needs, and then its slot goes back. `false` if it has not, or was shown nothing: then [`Reader::take`]
-    /// is to be asked. The octets are as much the writer's as those of a [`Sample`].
+    /// is to be asked. The bytes are as much the writer's as those of a [`Sample`].
     #[inline]
     pub fn next(&mut self, max_len: usize, look: impl FnOnce(Metadata, &[u8]) -> bool) -> bool {
         let is_done = self.peek(max_len).is_some_and(|(metadata, octets)| look(metadata, octets));

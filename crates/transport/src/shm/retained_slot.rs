@@ -21,13 +21,13 @@ pub struct RetainedSlot {
 }
 
 impl RetainedSlot {
-    /// How long it is, in octets.
+    /// How long it is, in bytes.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it has no octets.
+    /// Whether it has no bytes.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0

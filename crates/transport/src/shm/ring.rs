@@ -31,7 +31,7 @@ pub enum Overflow {
     Evict,
 }
 
-/// What travels with a sample besides its octets, of no meaning here. It has room for what RTPS needs: a sequence number,
+/// What travels with a sample besides its bytes, of no meaning here. It has room for what RTPS needs: a sequence number,
 /// a source timestamp, a key hash (two words), and the status info with the length of an inline QoS.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Metadata(pub [u64; 5]);
@@ -43,17 +43,17 @@ pub struct Descriptor {
     pub segment: u32,
     /// Where in the segment it begins, in units of [`SLOT_ALIGN`].
     pub offset: u32,
-    /// How long it is, in octets.
+    /// How long it is, in bytes.
     pub len: u64,
     /// What the writer's side attached.
     pub metadata: Metadata,
 }
 
-/// Every sample begins at a multiple of this many octets: a cache line.
+/// Every sample begins at a multiple of this many bytes: a cache line.
 pub const SLOT_ALIGN: usize = 64;
 
 impl Descriptor {
-    /// The octets of its segment it speaks of; `None` unless they all lie within `segment_len`.
+    /// The bytes of its segment it speaks of; `None` unless they all lie within `segment_len`.
     #[must_use]
     pub fn range(&self, segment_len: usize) -> Option<std::ops::Range<usize>> {
         let start = (self.offset as usize).checked_mul(SLOT_ALIGN)?;

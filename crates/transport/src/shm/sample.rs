@@ -32,8 +32,8 @@ pub(super) struct Segment {
 
 /// A sample where its writer has put it. As long as this exists the writer leaves it alone; then its slot goes back.
 ///
-/// The octets are aligned to at least [`SLOT_ALIGN`](super::SLOT_ALIGN). They are the writer's: one that does not keep to
-/// the protocol can change them at any time, so whatever decodes them must look at each octet once, and stand any value.
+/// The bytes are aligned to at least [`SLOT_ALIGN`](super::SLOT_ALIGN). They are the writer's: one that does not keep to
+/// the protocol can change them at any time, so whatever decodes them must look at each byte once, and stand any value.
 pub struct Sample {
     segment: Arc<Segment>,
     range: Range<usize>,
@@ -61,9 +61,9 @@ impl Sample {
         self.metadata
     }
 
-    /// Whether the writer has left the octets alone until now, if it keeps to the protocol: it does as long as it is there and has
+    /// Whether the writer has left the bytes alone until now, if it keeps to the protocol: it does as long as it is there and has
     /// found nothing wrong with the reader, also after [`remove`](super::Writer::remove). After that this is false, although the
-    /// octets may still be the same. It is a system call.
+    /// bytes may still be the same. It is a system call.
     #[must_use]
     pub fn is_consistent(&self) -> bool {
         self.segment.core.link.is_open()

@@ -17,7 +17,7 @@ pub struct Slot {
     len: usize,
     /// Which slot of its segment.
     index: u32,
-    /// Its segment, which keeps the octets mapped. None once the use of the slot is counted elsewhere.
+    /// Its segment, which keeps the bytes mapped. None once the use of the slot is counted elsewhere.
     memory: Option<Arc<SegmentMemory>>,
 }
 
@@ -27,14 +27,14 @@ unsafe impl Send for Slot {}
 unsafe impl Sync for Slot {}
 
 impl Slot {
-    /// The slot with that number in a segment that has it, for a sample of `len` octets. It is in use once, for the new one.
+    /// The slot with that number in a segment that has it, for a sample of `len` bytes. It is in use once, for the new one.
     #[inline]
     pub(super) fn new(memory: Arc<SegmentMemory>, index: u32, len: usize) -> Option<Self> {
         let start = memory.start_of(index)?;
         Some(Self { start, len: len.min(memory.stride()), index, memory: Some(memory) })
     }
 
-    /// How long the sample could become, in octets.
+    /// How long the sample could become, in bytes.
     #[must_use]
     #[inline]
     pub fn room(&self) -> usize {
@@ -112,7 +112,7 @@ impl Deref for Slot {
     type Target = [u8];
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: `memory` keeps as many octets mapped as there is room for, `len` is not more, and nobody writes a slot in use but
+        // SAFETY: `memory` keeps as many bytes mapped as there is room for, `len` is not more, and nobody writes a slot in use but
         // through a mutable reference to this.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
@@ -160,9 +160,9 @@ impl Deref for SharedSlot {
 /// A length that a slot has no room for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TooLong {
-    /// What was asked for, in octets.
+    /// What was asked for, in bytes.
     pub len: usize,
-    /// What there is, in octets.
+    /// What there is, in bytes.
     pub room: usize,
 }
 

@@ -23,7 +23,7 @@ impl SlotLender {
         Arc::new(Self { cache: Arc::default(), room: AtomicUsize::new(0), on_return: Box::new(on_return) })
     }
 
-    /// The slot that is at hand, for a sample of `len` octets. `None` if there is none of its size: then
+    /// The slot that is at hand, for a sample of `len` bytes. `None` if there is none of its size: then
     /// [`Writer::loan`](super::Writer::loan) may have one.
     #[must_use]
     #[inline]

@@ -28,11 +28,11 @@ const MAX_MESSAGES: usize = 64;
 /// The bounds of a [`Writer`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WriterConfig {
-    /// The most memory for samples, in octets, in whole segments.
+    /// The most memory for samples, in bytes, in whole segments.
     pub max_bytes: usize,
-    /// How many samples each reader may be behind: a power of two, at most 16,384. Each costs 64 octets per reader.
+    /// How many samples each reader may be behind: a power of two, at most 16,384. Each costs 64 bytes per reader.
     pub entries: u32,
-    /// How many samples each reader may hold, at most 16,384. Each costs 8 octets per reader.
+    /// How many samples each reader may hold, at most 16,384. Each costs 8 bytes per reader.
     pub max_holds: u32,
     /// How many reader processes.
     pub max_readers: usize,
@@ -76,7 +76,7 @@ pub enum Gone {
 pub struct WriterStatistics {
     /// Segments that exist.
     pub segments: usize,
-    /// Their size in all, in octets.
+    /// Their size in all, in bytes.
     pub bytes: usize,
     /// The slots they have.
     pub slots: usize,
@@ -205,7 +205,7 @@ impl Writer {
         }
     }
 
-    /// A place for a sample of `len` octets, to be written and [published](Self::publish).
+    /// A place for a sample of `len` bytes, to be written and [published](Self::publish).
     ///
     /// # Errors
     /// All memory is in use by samples that are loaned, kept or held by readers, and `max_bytes` does not allow more; or
@@ -317,7 +317,7 @@ impl Writer {
         self.wait(deadline, false, |writer| writer.channels.iter_mut().all(|channel| channel.has_room_or_evicts()))
     }
 
-    /// Waits until readers have given back what [`Self::loan`] needs for `len` octets. False: not by the deadline. Slots that
+    /// Waits until readers have given back what [`Self::loan`] needs for `len` bytes. False: not by the deadline. Slots that
     /// this process itself has loaned or kept are seen to be back, but not waited for.
     ///
     /// # Errors
@@ -380,7 +380,7 @@ impl Writer {
         !self.closing.is_empty()
     }
 
-    /// The memory there is for samples, in octets.
+    /// The memory there is for samples, in bytes.
     #[must_use]
     #[inline]
     pub fn memory_bytes(&self) -> usize {

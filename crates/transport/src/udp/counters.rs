@@ -13,7 +13,7 @@ pub struct Statistics {
     pub send_calls: u64,
     /// Datagrams the kernel accepted.
     pub datagrams_sent: u64,
-    /// Payload octets the kernel accepted.
+    /// Payload bytes the kernel accepted.
     pub bytes_sent: u64,
     /// Super-datagrams the kernel accepted, each to be cut into datagrams by it or by the NIC (GSO).
     pub super_datagrams_sent: u64,
@@ -25,7 +25,7 @@ pub struct Statistics {
     pub receive_calls: u64,
     /// Datagrams received whole.
     pub datagrams_received: u64,
-    /// Payload octets received in them.
+    /// Payload bytes received in them.
     pub bytes_received: u64,
     /// Super-datagrams received, each made of several datagrams by the kernel or the NIC (GRO).
     pub super_datagrams_received: u64,

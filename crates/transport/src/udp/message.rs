@@ -23,26 +23,26 @@ pub(super) struct Header {
     pub(super) msg_len: libc::c_uint,
 }
 
-/// Room for the control messages of one received message: `UDP_GRO` and `SO_RXQ_OVFL`, 24 octets each.
+/// Room for the control messages of one received message: `UDP_GRO` and `SO_RXQ_OVFL`, 24 bytes each.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 struct ReceiveControl([u8; 64]);
 
-/// Room for the control message of one sent message: `UDP_SEGMENT`, 24 octets.
+/// Room for the control message of one sent message: `UDP_SEGMENT`, 24 bytes.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 struct SendControl([u8; 24]);
 
-/// What to send: octets that lie in `slices`, one after the other.
+/// What to send: bytes that lie in `slices`, one after the other.
 pub(super) struct OutgoingDatagrams<'a> {
     pub(super) slices: &'a [IoSlice<'a>],
     /// `None`: where the socket is connected to.
     pub(super) destination: Option<SocketAddr>,
-    /// The kernel cuts the octets into datagrams of this length (`UDP_SEGMENT`).
+    /// The kernel cuts the bytes into datagrams of this length (`UDP_SEGMENT`).
     pub(super) segment_bytes: Option<NonZeroU16>,
 }
 
-/// Sends one datagram of octets that lie together: some 30 ns less than with a message header around them.
+/// Sends one datagram of bytes that lie together: some 30 ns less than with a message header around them.
 pub(super) fn send_to(
     fd: RawFd,
     bytes: &[u8],
@@ -58,7 +58,7 @@ pub(super) fn send_to(
         None => (ptr::null(), 0),
     };
     // SAFETY: `bytes` is readable memory of the length that is passed; `name` is null or leads to an address of
-    // `length` octets.
+    // `length` bytes.
     let sent = unsafe { libc::sendto(fd, bytes.as_ptr().cast(), bytes.len(), flags, name, length) };
     sys::check_length(sent).map(|bytes| (1, bytes as u64))
 }
@@ -81,7 +81,7 @@ impl<const N: usize> SendMessages<N> {
 
     /// Sends the first `N` of `messages` in one system call.
     ///
-    /// Returns how many the kernel accepted, at least one, and their payload octets; or the error of the first message.
+    /// Returns how many the kernel accepted, at least one, and their payload bytes; or the error of the first message.
     pub(super) fn send<'a>(
         &mut self,
         fd: RawFd,
@@ -204,12 +204,12 @@ impl ReceiveMessages {
 #[cfg(target_os = "linux")]
 fn read_controls(header: &libc::msghdr) -> (Option<usize>, Option<u32>) {
     let (mut segment_bytes, mut kernel_drops) = (None, None);
-    // SAFETY: the kernel has written well-formed control messages of `msg_controllen` octets to the control buffer,
+    // SAFETY: the kernel has written well-formed control messages of `msg_controllen` bytes to the control buffer,
     // which is aligned for their headers.
     let mut control = unsafe { libc::CMSG_FIRSTHDR(header) };
     // SAFETY: `CMSG_FIRSTHDR` and `CMSG_NXTHDR` return null or a whole header inside the control buffer.
     while let Some(found) = unsafe { control.as_ref() } {
-        // SAFETY: a control message of these kinds carries four octets; unaligned reads take any address.
+        // SAFETY: a control message of these kinds carries four bytes; unaligned reads take any address.
         let value = || unsafe { libc::CMSG_DATA(found).cast::<u32>().read_unaligned() };
         match (found.cmsg_level, found.cmsg_type) {
             (libc::SOL_UDP, libc::UDP_GRO) => segment_bytes = Some(value() as usize),
@@ -228,7 +228,7 @@ fn read_controls(_: &libc::msghdr) -> (Option<usize>, Option<u32>) {
 }
 
 fn zeroed_header() -> Header {
-    // SAFETY: plain integers and pointers, for which all-zero octets are a value.
+    // SAFETY: plain integers and pointers, for which all-zero bytes are a value.
     unsafe { MaybeUninit::zeroed().assume_init() }
 }
 

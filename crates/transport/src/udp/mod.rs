@@ -41,9 +41,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The longest payload of one UDP datagram over IPv4.
 pub const MAX_DATAGRAM_BYTES: usize = 65_507;
 
-/// The most octets of one train of datagrams ([`Transmit::segment_bytes`]).
+/// The most bytes of one train of datagrams ([`Transmit::segment_bytes`]).
 ///
-/// Linux hands a super-datagram to the device whole only while it is shorter than 65,536 octets with its Ethernet, IPv6
+/// Linux hands a super-datagram to the device whole only while it is shorter than 65,536 bytes with its Ethernet, IPv6
 /// and UDP headers; a longer one is cut early, at the cost the offload is to save.
 pub const MAX_TRAIN_BYTES: usize = 65_535 - 62;
 
@@ -53,7 +53,7 @@ pub const MAX_SEGMENTS: usize = 64;
 /// The most slices of one [`Transmit`] (`UIO_MAXIOV`).
 pub const MAX_SLICES: usize = 1024;
 
-/// Octets of the IP and UDP headers of a datagram to this address, without options: a segment and they fit into the MTU together.
+/// Bytes of the IP and UDP headers of a datagram to this address, without options: a segment and they fit into the MTU together.
 #[must_use]
 pub const fn header_bytes(destination: IpAddr) -> usize {
     if destination.is_ipv4() { 28 } else { 48 }
@@ -202,13 +202,13 @@ impl Socket {
         self.receive_offload
     }
 
-    /// Octets of receive buffer the system has granted.
+    /// Bytes of receive buffer the system has granted.
     #[must_use]
     pub const fn receive_buffer_bytes(&self) -> usize {
         self.buffers[0].granted_bytes
     }
 
-    /// Octets of send buffer the system has granted.
+    /// Bytes of send buffer the system has granted.
     #[must_use]
     pub const fn send_buffer_bytes(&self) -> usize {
         self.buffers[1].granted_bytes
@@ -253,7 +253,7 @@ impl Socket {
         let mut size = size_of_val(&values) as libc::socklen_t;
         let fd = self.socket.as_raw_fd();
         let place = values.as_mut_ptr().cast();
-        // SAFETY: `place` is writable memory of `size` octets.
+        // SAFETY: `place` is writable memory of `size` bytes.
         let result = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_MEMINFO, place, &raw mut size) };
         // The ninth value is the number of drops (`SK_MEMINFO_DROPS`); older kernels have fewer values.
         if result == 0 && size as usize == size_of_val(&values) {

@@ -11,10 +11,10 @@ use std::os::fd::AsRawFd as _;
 /// How a socket is opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketOptions {
-    /// Octets of receive buffer to ask for (`SO_RCVBUF`, or `SO_RCVBUFFORCE` when the process may). `None` leaves the
+    /// Bytes of receive buffer to ask for (`SO_RCVBUF`, or `SO_RCVBUFFORCE` when the process may). `None` leaves the
     /// system's default. What was granted is told by [`Socket::shortfalls`](super::Socket::shortfalls).
     pub receive_buffer_bytes: Option<usize>,
-    /// Octets of send buffer to ask for, likewise. A send buffer larger than the queue of a rate-limited interface lets
+    /// Bytes of send buffer to ask for, likewise. A send buffer larger than the queue of a rate-limited interface lets
     /// that queue overflow, silently; the system's default is the safe choice.
     pub send_buffer_bytes: Option<usize>,
     /// Whether routers and this host may cut datagrams into IP fragments.
@@ -154,9 +154,9 @@ pub enum Direction {
 pub struct BufferShortfall {
     /// Which buffer.
     pub direction: Direction,
-    /// Octets asked for.
+    /// Bytes asked for.
     pub asked_bytes: usize,
-    /// Octets granted.
+    /// Bytes granted.
     pub granted_bytes: usize,
 }
 

@@ -58,7 +58,7 @@ impl std::error::Error for ReceiveError {}
 pub struct ReceiverOptions {
     /// Datagrams or super-datagrams received by one system call at most: 1 to 1024.
     pub batch: usize,
-    /// Length of each buffer in octets: 1 to 65,536. The default, 65,536, holds every datagram and super-datagram there can be; a longer
+    /// Length of each buffer in bytes: 1 to 65,536. The default, 65,536, holds every datagram and super-datagram there can be; a longer
     /// datagram is dropped and counted.
     pub buffer_bytes: usize,
     /// Buffers in existence at most, free or held by readers; at least `batch`. When all are held, what arrives is
@@ -77,7 +77,7 @@ impl Default for ReceiverOptions {
 
 /// Receives from any number of sockets, on one thread at a time.
 ///
-/// Datagrams are handed out by reference. Whoever wants to keep the octets clones the [`Datagram::buffer`]; the receiver reuses
+/// Datagrams are handed out by reference. Whoever wants to keep the bytes clones the [`Datagram::buffer`]; the receiver reuses
 /// the buffer when the last clone is gone. In the steady state nothing is allocated.
 pub struct Receiver {
     pool: Pool,
@@ -113,7 +113,7 @@ impl Received {
 /// One received datagram.
 #[derive(Clone, Debug)]
 pub struct Datagram<'a> {
-    /// The buffer in which it lies, perhaps among others. Clone it to keep the octets; they never change while a clone exists.
+    /// The buffer in which it lies, perhaps among others. Clone it to keep the bytes; they never change while a clone exists.
     pub buffer: &'a Arc<Vec<u8>>,
     /// Where in the buffer it lies.
     pub range: Range<usize>,
@@ -122,7 +122,7 @@ pub struct Datagram<'a> {
 }
 
 impl<'a> Datagram<'a> {
-    /// Its octets.
+    /// Its bytes.
     #[must_use]
     pub fn bytes(&self) -> &'a [u8] {
         self.buffer.get(self.range.clone()).unwrap_or_default()

@@ -1,4 +1,4 @@
-//! Sending: one system call for a batch, from octets that lie anywhere.
+//! Sending: one system call for a batch, from bytes that lie anywhere.
 
 use super::counters::add;
 use super::message::{OutgoingDatagrams, SendMessages, send_to};
@@ -16,11 +16,11 @@ const BATCH: usize = 32;
 /// What to send: a datagram, or a train of datagrams of equal length.
 #[derive(Clone, Copy, Debug)]
 pub struct Transmit<'a> {
-    /// The octets, one slice after the other; at most [`MAX_SLICES`].
+    /// The bytes, one slice after the other; at most [`MAX_SLICES`].
     pub slices: &'a [IoSlice<'a>],
     /// Where to.
     pub destination: SocketAddr,
-    /// `None`: one datagram. `Some(n)`: datagrams of `n` octets each, only the last may be shorter; at most
+    /// `None`: one datagram. `Some(n)`: datagrams of `n` bytes each, only the last may be shorter; at most
     /// [`MAX_SEGMENTS`] of them and [`MAX_TRAIN_BYTES`] together, and each fits into the MTU with its
     /// [headers](super::header_bytes).
     pub segment_bytes: Option<NonZeroU16>,

@@ -21,7 +21,7 @@ pub(super) struct Outcome {
     pub(super) error: Option<io::Error>,
 }
 
-/// Sends the octets of `slices` as datagrams of `segment_bytes`, the last of them shorter where need be.
+/// Sends the bytes of `slices` as datagrams of `segment_bytes`, the last of them shorter where need be.
 ///
 /// The caller has checked the limits [`MAX_SLICES`] and [`MAX_SEGMENTS`].
 pub(super) fn send(
@@ -63,7 +63,7 @@ pub(super) fn send(
 }
 
 /// Divides `slices` into `pieces` so that segment `i` is made of the pieces `ends[i - 1]..ends[i]`, and returns how many
-/// segments there are. Octets that do not fit into the arrays are left out.
+/// segments there are. Bytes that do not fit into the arrays are left out.
 fn cut<'a>(
     slices: &'a [IoSlice<'a>],
     segment_bytes: NonZeroU16,

@@ -54,7 +54,7 @@ pub(crate) fn receive_rest(receiver: &mut Receiver, socket: &Socket) -> Vec<Vec<
     }
 }
 
-/// `count` octets that differ from place to place.
+/// `count` bytes that differ from place to place.
 pub(crate) fn octets(count: usize) -> Vec<u8> {
     (0..count).map(|place| (place ^ (place >> 8).wrapping_mul(31)) as u8).collect()
 }

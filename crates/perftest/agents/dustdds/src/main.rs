@@ -26,14 +26,14 @@ use dust_dds::subscription::data_reader_listener::DataReaderListener;
 
 use agent::{Failure, Role, Setup, Transport, Wait};
 
-/// The number, and how long the octets are.
+/// The number, and how long the bytes are.
 const HEADER_OCTETS: usize = 12;
 const SOCKET_BUFFER_OCTETS: usize = 8 << 20;
-/// As long as a datagram on loopback may be, less what is around the octets.
+/// As long as a datagram on loopback may be, less what is around the bytes.
 const FRAGMENT_OCTETS: usize = 65_000;
 /// 256 fragments are more.
 const MAX_SIZE: usize = 16_000_000;
-/// Octets that a writer in full flow keeps, if that is a number of samples between these.
+/// Bytes that a writer in full flow keeps, if that is a number of samples between these.
 const HISTORY_OCTETS: usize = 4 << 20;
 const MIN_KEPT: u32 = 16;
 const MAX_KEPT: u32 = 1000;

@@ -17,7 +17,7 @@ use iceoryx2::service::port_factory::{event, publish_subscribe};
 
 use agent::{Failure, Role, Setup, Transport, Wait};
 
-/// Samples that wait for a subscriber: so many, or as many as these octets hold.
+/// Samples that wait for a subscriber: so many, or as many as these bytes hold.
 const BUFFERED: usize = 256;
 const MIN_BUFFERED: usize = 4;
 const BUFFERED_OCTETS: usize = 256 << 20;

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use agent::{Failure, Role, Setup, Transport, Wait};
 
-/// The number, and how long the octets are.
+/// The number, and how long the bytes are.
 const HEADER_OCTETS: usize = 12;
 /// Longer samples take it too long.
 const MAX_SIZE: usize = 1 << 20;

@@ -16,7 +16,7 @@ use zenoh::{Config, Session, Wait as _};
 
 use agent::{Failure, Role, Setup, Transport, Wait};
 
-/// Samples that wait for the application: so many, or as many as these octets hold.
+/// Samples that wait for the application: so many, or as many as these bytes hold.
 const BUFFERED: usize = 1024;
 const MIN_BUFFERED: usize = 4;
 const BUFFERED_OCTETS: usize = 256 << 20;

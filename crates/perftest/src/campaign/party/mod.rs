@@ -355,7 +355,7 @@ pub(super) mod tests {
     use crate::campaign::spec::Wait;
     use crate::campaign::types::DataType;
 
-    /// Two publishers and one subscriber of samples of 100 octets.
+    /// Two publishers and one subscriber of samples of 100 bytes.
     pub(in crate::campaign) fn job() -> Job {
         Job {
             carrier: Carrier::Peregrine(Dds { path: Path::Udp, form: Form::Values, batched: false }),

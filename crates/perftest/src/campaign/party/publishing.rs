@@ -19,9 +19,9 @@ use crate::recorder::LatencyRecorder;
 
 /// How long the last samples may take to be acknowledged.
 const SETTLE_LIMIT: Duration = Duration::from_secs(15);
-/// How long an answer may take, beside the time of its octets on a slow path.
+/// How long an answer may take, beside the time of its bytes on a slow path.
 const ANSWER_LIMIT: Duration = Duration::from_millis(500);
-/// A slow path: a microsecond an octet, both ways.
+/// A slow path: a microsecond an byte, both ways.
 const ANSWER_NS_PER_OCTET: u64 = 2_000;
 /// How far behind its schedule a sender may be at the end before it gives up.
 const LATE_LIMIT: Duration = Duration::from_secs(1);

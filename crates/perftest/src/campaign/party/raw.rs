@@ -18,7 +18,7 @@ use crate::resources::socket_drops;
 
 /// Receive buffer asked for: what Peregrine asks for.
 const RECEIVE_BUFFER_LEN: usize = 8 << 20;
-/// Octets of the largest datagram.
+/// Bytes of the largest datagram.
 const MAX_LEN: usize = 65_536;
 
 pub(super) struct RawLink {

@@ -46,12 +46,12 @@ macro_rules! data_types {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// Octets of its serialized form without encapsulation header; `None` when the plan tells.
+            /// Bytes of its serialized form without encapsulation header; `None` when the plan tells.
             pub fn fixed_len(self) -> Option<u64> {
                 match self { $(Self::$variant => $len,)* }
             }
 
-            /// Octets of a value in memory, without what it refers to.
+            /// Bytes of a value in memory, without what it refers to.
             pub fn memory_len(self) -> usize {
                 match self { $(Self::$variant => size_of::<$type>(),)* }
             }
@@ -150,7 +150,7 @@ mod tests {
             let padding = usize::from(octets[3] & 3);
             let decoded = decode::<T>(&octets).unwrap();
             assert!(decoded.is_filled(self.1.id()));
-            // With four octets or fewer there is not much to tell samples by.
+            // With four bytes or fewer there is not much to tell samples by.
             assert!(self.0 < 40 || !decoded.is_filled(self.1.id() + 1), "{} bytes", self.0);
             (octets.len() - 4 - padding, decoded.stamp())
         }

@@ -23,7 +23,7 @@ const WRITER_MASK: u64 = (1 << 15) - 1;
 const NUMBER_MASK: u64 = (1 << WRITER_SHIFT) - 1;
 
 impl Stamp {
-    /// Octets of the stamp: of the two members that every type has, and of the time that is kept in its data.
+    /// Bytes of the stamp: of the two members that every type has, and of the time that is kept in its data.
     pub const LEN: usize = 24;
 
     /// The member `id`, which no other sample of the topic has.
@@ -32,7 +32,7 @@ impl Stamp {
         warm_up | (u64::from(self.writer) & WRITER_MASK) << WRITER_SHIFT | self.number & NUMBER_MASK
     }
 
-    /// From the members `time` and `id`, and the first octets of the data.
+    /// From the members `time` and `id`, and the first bytes of the data.
     pub(super) fn from_members(time: i64, id: u64, intended: [u8; 8]) -> Self {
         Self {
             writer: (id >> WRITER_SHIFT & WRITER_MASK) as u16,
@@ -43,7 +43,7 @@ impl Stamp {
         }
     }
 
-    /// As the first octets of a raw datagram.
+    /// As the first bytes of a raw datagram.
     pub(in crate::campaign) fn to_octets(self) -> [u8; Self::LEN] {
         let mut octets = [0; Self::LEN];
         octets.copy_from_slice([self.sent_ns, self.id(), self.intended_ns].map(u64::to_le_bytes).as_flattened());
@@ -58,7 +58,7 @@ impl Stamp {
     }
 }
 
-/// A sample as a receiver sees it: a value, or its octets where they arrived.
+/// A sample as a receiver sees it: a value, or its bytes where they arrived.
 pub(in crate::campaign) trait Stamped {
     /// The stamp it has.
     fn stamp(&self) -> Stamp;
@@ -69,7 +69,7 @@ pub(in crate::campaign) trait Stamped {
 
 /// A type of samples that carry a stamp.
 pub(in crate::campaign) trait SampleType: DdsType + Stamped + Send + Sync + 'static {
-    /// A sample whose serialized form, without encapsulation header, is of `data_len` octets. Types with a size of their own
+    /// A sample whose serialized form, without encapsulation header, is of `data_len` bytes. Types with a size of their own
     /// have that.
     fn of_len(data_len: u64) -> Box<Self>;
 

@@ -19,7 +19,7 @@ use crate::threads;
 /// Samples that the reader of a topic holds at most.
 const THROUGHPUT_READER_LIMIT: u32 = 10_000;
 const OTHER_READER_LIMIT: u32 = 100;
-/// Octets that a publisher of several sizes may hold at the largest of them: its queue is counted in samples, and a
+/// Bytes that a publisher of several sizes may hold at the largest of them: its queue is counted in samples, and a
 /// queue of batches of the smallest would otherwise hold as many of the largest.
 const SCAN_QUEUE_BYTES: usize = 128 << 20;
 /// Both sides offer and request samples in the order of writing within a topic.
@@ -130,7 +130,7 @@ pub(super) fn publish_mode(plan: &TestPlan) -> Result<PublishMode, Error> {
     Ok(PublishMode::Asynchronous { flow })
 }
 
-/// How many octets of payload make a batch, when samples are batched at all: as many samples as fit into `-batchSize`,
+/// How many bytes of payload make a batch, when samples are batched at all: as many samples as fit into `-batchSize`,
 /// each with its encapsulation header.
 pub(super) fn batch_len(plan: &TestPlan) -> Option<usize> {
     let (batching, sizes) = batching(plan)?;

@@ -21,13 +21,13 @@ pub trait TestType: DdsType + Send + Sync + 'static {
     /// A value of the instance with this key.
     fn with_key(key: [u8; 4]) -> Self;
 
-    /// Octets of a sample as DDS writes it: encapsulation header and padding to a multiple of four included.
+    /// Bytes of a sample as DDS writes it: encapsulation header and padding to a multiple of four included.
     #[inline]
     fn serialized_len(sample: &Sample<'_>) -> usize {
         sample.serialized_len()
     }
 
-    /// Writes the sample as DDS writes it, into a buffer of [`Self::serialized_len`] octets. `checked`: whether receivers compare
+    /// Writes the sample as DDS writes it, into a buffer of [`Self::serialized_len`] bytes. `checked`: whether receivers compare
     /// payloads.
     #[inline]
     fn serialize_into(sample: &Sample<'_>, buffer: &mut [u8], _checked: bool) {
@@ -69,9 +69,9 @@ macro_rules! test_types {
 }
 
 test_types! {
-    /// Without a key, up to 65470 octets of payload.
+    /// Without a key, up to 65470 bytes of payload.
     TestData = "TestData_t", BoundedVec<u8, BOUND>;
-    /// With a key, up to 65470 octets of payload.
+    /// With a key, up to 65470 bytes of payload.
     TestDataKeyed = "TestDataKeyed_t", #[dds(key)] BoundedVec<u8, BOUND>;
     /// Without a key, payload without a bound.
     TestDataLarge = "TestDataLarge_t", Vec<u8>;
@@ -79,7 +79,7 @@ test_types! {
     TestDataKeyedLarge = "TestDataKeyedLarge_t", #[dds(key)] Vec<u8>;
 }
 
-/// Types of FlatData: mutable, so that the octets tell of each member.
+/// Types of FlatData: mutable, so that the bytes tell of each member.
 macro_rules! flat_types {
     ($($(#[$doc:meta])* $name:ident = $idl_name:literal, $copy:path $(, #[$key:meta])?;)*) => {$(
         $(#[$doc])*
@@ -174,7 +174,7 @@ fn copy_all(octets: &mut [u8], sample: &Sample<'_>, _: bool) {
 }
 
 /// An application with zero copy makes its sample where it lies, and need not make all of it anew. So here of a large payload
-/// only those octets are written that receivers compare: none, where they do not.
+/// only those bytes are written that receivers compare: none, where they do not.
 #[inline]
 fn copy_what_is_checked(octets: &mut [u8], sample: &Sample<'_>, checked: bool) {
     if octets.len() <= COPIED_LEN {

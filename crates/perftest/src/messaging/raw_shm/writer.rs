@@ -95,7 +95,7 @@ impl SharedWriter {
 }
 
 impl WriterState {
-    /// A place for a sample of `len` octets.
+    /// A place for a sample of `len` bytes.
     #[inline]
     pub(super) fn loan(&mut self, len: usize) -> Result<Slot, WriteError> {
         match self.writer.loan(len) {

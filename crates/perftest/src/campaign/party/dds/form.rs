@@ -68,7 +68,7 @@ impl<T: SampleType> SampleForm for Loans<T> {
     }
 }
 
-/// Octets that are built in memory on loan: with every octet copied there, or only those that are checked.
+/// Bytes that are built in memory on loan: with every byte copied there, or only those that are checked.
 pub(super) struct Built<const IN_PLACE: bool>;
 
 impl<const IN_PLACE: bool> SampleForm for Built<IN_PLACE> {

@@ -33,7 +33,7 @@ const SPIN: Duration = Duration::from_millis(1);
 const MAX_BLOCKING_TIME: Duration = Duration::from_secs(10);
 /// How long a sample may wait for others.
 const MAX_BATCH_AGE: Duration = Duration::from_millis(1);
-/// Under KEEP_ALL: samples a writer and a reader may hold, and octets of them. One sample always fits.
+/// Under KEEP_ALL: samples a writer and a reader may hold, and bytes of them. One sample always fits.
 const WRITER_SAMPLES: u64 = 64;
 const WRITER_BYTES: u64 = 64 << 20;
 const READER_SAMPLES: u64 = 10_000;

@@ -205,7 +205,7 @@ impl Sender for InPlaceSender {
     }
 }
 
-/// Builds a sample where it is sent from, with every octet copied there, as an application does that has its data elsewhere.
+/// Builds a sample where it is sent from, with every byte copied there, as an application does that has its data elsewhere.
 pub(super) struct FlatSender {
     writing: Writing<Flat<Octets>>,
     value: Box<Octets>,

@@ -5,7 +5,7 @@ use std::io;
 /// Fills `bytes` from the random source of the operating system.
 ///
 /// # Errors
-/// Those of the source itself; a Linux that has finished booting has none.
+/// Errors of the random source; a Linux that has finished booting has none.
 #[cfg(target_os = "linux")]
 pub fn fill(bytes: &mut [u8]) -> io::Result<()> {
     use crate::sys;
@@ -27,7 +27,7 @@ pub fn fill(bytes: &mut [u8]) -> io::Result<()> {
 /// Fills `bytes` from the random source of the operating system.
 ///
 /// # Errors
-/// Those of opening and reading `/dev/urandom`.
+/// Errors of opening and reading `/dev/urandom`.
 #[cfg(not(target_os = "linux"))]
 pub fn fill(bytes: &mut [u8]) -> io::Result<()> {
     use io::Read as _;

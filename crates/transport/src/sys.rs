@@ -1,4 +1,4 @@
-//! The few system-call idioms that every module here shares.
+//! System-call helpers that all modules share.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -16,7 +16,7 @@ pub(crate) fn check_length(result: isize) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
 
-/// The same error with the operation that met it in front of its text.
+/// Prefixes the text of an error with the operation that failed.
 pub(crate) fn in_operation(operation: impl std::fmt::Display, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{operation}: {error}"))
 }

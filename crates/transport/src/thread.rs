@@ -1,7 +1,7 @@
-//! Threads: names, CPU affinity, scheduling, locked memory, and CPUs that do not fall asleep.
+//! Threads: names, CPU affinity, scheduling, locked memory, and CPU idle latency.
 //!
-//! Everything here concerns the calling thread, but for [`lock_memory`] and [`CpuLatencyGuard`]. The kernel may
-//! refuse each of it to an ordinary user; the errors tell what would allow it.
+//! All functions concern the calling thread, except [`lock_memory`] and [`CpuLatencyGuard`]. The kernel may refuse each
+//! of them to an ordinary user; the errors state the missing permission.
 
 use crate::sys;
 use std::ffi::CString;
@@ -85,7 +85,7 @@ pub fn set_affinity(cpus: &[usize]) -> io::Result<()> {
 /// The CPUs on which the calling thread may run, in ascending order.
 ///
 /// # Errors
-/// Those of `sched_getaffinity`, on hosts of more than 1024 CPUs.
+/// Errors of `sched_getaffinity`, on hosts of more than 1024 CPUs.
 #[cfg(target_os = "linux")]
 pub fn affinity() -> io::Result<Vec<usize>> {
     // SAFETY: an array of integers, for which all-zero bytes are a value.
@@ -136,17 +136,17 @@ pub fn lock_memory() -> io::Result<()> {
     })
 }
 
-/// While it lives, no CPU of the host sleeps so deeply that waking takes longer than the time given.
+/// While this value lives, no CPU of the host enters an idle state from which waking takes longer than the given time.
 ///
 /// An idle CPU otherwise takes tens of microseconds to wake; with 0 it does not sleep at all and draws more power.
 #[derive(Debug)]
 pub struct CpuLatencyGuard {
-    // The kernel ends the request when this is closed.
+    // The kernel ends the request when this file is closed.
     _device: std::fs::File,
 }
 
 impl CpuLatencyGuard {
-    /// Asks for wake-ups within `latency_us` microseconds.
+    /// Requests wake-ups within `latency_us` microseconds.
     ///
     /// # Errors
     /// The process may not write `/dev/cpu_dma_latency`, or the system lacks it, as all but Linux do.
@@ -172,7 +172,7 @@ mod tests {
     use super::*;
     use std::thread;
 
-    /// Runs `test` on a thread of its own, whose name, affinity and scheduling end with it.
+    /// Runs `test` on a new thread, whose name, affinity and scheduling end with it.
     fn on_a_thread(test: fn()) {
         thread::spawn(test).join().unwrap();
     }

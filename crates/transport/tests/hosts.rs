@@ -1,4 +1,5 @@
-//! Sockets on hosts of their own: multicast, MTU, segmentation by a device, rate limits, changing interfaces. Needs root.
+//! Sockets in network namespaces: multicast, MTU, segmentation by a device, rate limits, changing interfaces. Needs
+//! root.
 #![cfg(target_os = "linux")]
 
 #[allow(dead_code, reason = "each test program uses a part")]
@@ -99,8 +100,8 @@ fn multicast_works_on_loopback() {
     assert!(error.to_string().contains("4000"), "{error}");
 }
 
-/// Over a device of MTU 1500 a train travels whole when its segments fit, and arrives the same at a host that joins and
-/// one that does not.
+/// Over a device of MTU 1500 a train travels whole if its segments fit. A receiver that joins datagrams and one that
+/// does not get the same datagrams.
 #[test]
 fn trains_of_fitting_segments_cross_a_cable() {
     let (here, there) = Host::pair();
@@ -150,7 +151,7 @@ fn segments_beyond_the_mtu_are_refused_or_fragmented_as_chosen() {
     }
 }
 
-/// Behind a slow queue the send buffer fills: then `try_send` stops where it is, and nothing it accepted is lost.
+/// A slow queue fills the send buffer: then `try_send` returns, and every datagram that it accepted arrives.
 #[test]
 fn a_full_send_buffer_stops_try_send_and_delays_send() {
     let (here, there) = Host::pair();

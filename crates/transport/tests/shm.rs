@@ -1,4 +1,4 @@
-//! Shared memory between a writer and its readers, all in this process: what is published, held, evicted, given up.
+//! Shared memory between a writer and its readers, all in this process: publishing, holding, evicting, freeing memory.
 #![cfg(target_os = "linux")]
 
 use peregrine_transport::clock::MonotonicNs;
@@ -200,7 +200,7 @@ fn memory_is_bounded_and_slow_readers_give_theirs_up() {
     let numbers = take_all(&mut reader);
     assert_eq!(numbers, [47, 48, 49]);
 
-    // What is held cannot be taken away.
+    // Held samples cannot be evicted.
     for number in 0..3 {
         setup.publish(number, 3_000_000);
     }
@@ -211,7 +211,7 @@ fn memory_is_bounded_and_slow_readers_give_theirs_up() {
     let thread = std::thread::spawn(move || drop(held));
     assert!(setup.writer.wait_for_slot(3_000_000, soon()).unwrap());
     thread.join().unwrap();
-    // Memory of another size is made of what nobody uses.
+    // Unused memory is freed for slots of another size.
     assert!(setup.writer.loan(9 << 20).is_ok());
 }
 
@@ -356,7 +356,7 @@ fn one_thread_sleeps_for_all_writers_and_any_of_them_wakes_it() {
     let (tell, told) = std::sync::mpsc::sync_channel(1);
     let thread = std::thread::spawn(move || {
         for round in 0..ROUNDS {
-            // A new segment is news too, a moment before the first sample in it.
+            // The message about a new segment wakes the reader a moment before the first sample in it.
             let taken = loop {
                 assert_eq!(reader.wait(Duration::ZERO, Some(soon())), Wake::Ready, "a wake-up was lost");
                 if let Some(number) = take(&mut reader) {
@@ -373,7 +373,7 @@ fn one_thread_sleeps_for_all_writers_and_any_of_them_wakes_it() {
         told.recv().unwrap();
     }
     let mut reader = thread.join().unwrap();
-    // Whoever found a sample at each look has not seen the news of its segment.
+    // A reader that found a sample at each look has not read the message about its segment.
     assert_eq!(take(&mut reader), None);
     assert_eq!(reader.wait(Duration::ZERO, Some(MonotonicNs::now())), Wake::TimedOut);
     let interrupt = reader.interrupt();
@@ -513,7 +513,7 @@ fn a_reader_that_leaves_gives_everything_back() {
     let held = reader.take().unwrap().unwrap();
     reader.remove(writer);
     assert_eq!(reader.poll_gone().unwrap().reason, Gone::Closed);
-    // The sample keeps the channel: only then is the reader gone for its writer.
+    // The sample keeps the channel open; the writer sees the end only after it is dropped.
     setup.writer.service();
     assert!(setup.writer.poll_gone().is_none());
     assert_eq!(number(&held), 0);
@@ -534,7 +534,7 @@ fn a_reader_that_the_writer_parts_from_keeps_what_it_holds_and_what_it_was_sent(
     setup.writer.remove(id);
     assert_eq!(setup.writer.poll_gone().map(|gone| (gone.reader, gone.reason)), Some((id, Gone::Closed)));
     assert_eq!(setup.writer.statistics().readers, 0);
-    // All other memory is used again and again.
+    // All other memory is reused.
     for number in 10..3000 {
         setup.publish(number, 1000);
     }
@@ -567,7 +567,7 @@ fn readers_that_a_writer_has_parted_from_count_as_long_as_they_hold_something() 
     setup.admit(&mut reader, Overflow::Block);
 }
 
-/// Two readers, and no memory but what the first of them holds, from whom the writer has parted.
+/// Two readers, where the first one, whose channel the writer has ended, holds all memory.
 fn parted_from_who_holds_all() -> (Setup, [Reader; 2], Vec<Sample>) {
     let mut setup = Setup::new(WriterConfig { max_bytes: 1 << 20, ..Default::default() });
     let mut readers = [reader(), reader()];
@@ -609,7 +609,8 @@ fn memory_is_waited_for_that_readers_hold_from_whom_the_writer_has_parted() {
     });
 }
 
-/// A process that ends tells nothing, and whoever sees that its link is closed may be another than who waits for memory.
+/// A process that ends sends no message, and the call that sees its closed link need not be the one that waits for
+/// memory.
 #[test]
 fn who_waits_for_memory_learns_that_a_reader_has_closed_from_whom_the_writer_has_parted() {
     let mut setup = Setup::new(WriterConfig { max_bytes: 1 << 20, ..Default::default() });
@@ -644,7 +645,7 @@ fn short_samples_are_looked_at_in_place_and_others_are_taken() {
     let lengths = [32, 64, 5000, 0, 63];
     (0..).zip(lengths).for_each(|(number, len)| setup.publish(number, len));
     let mut seen = Vec::new();
-    // The first is known only when its segment is: that was told over the link, which `take` listens to.
+    // The first sample is known only once its segment is: `take` reads that message from the link.
     while seen.len() < lengths.len() {
         if let Some(mut samples) = reader.in_place() {
             assert_eq!(samples.writer(), writer_id);
@@ -664,7 +665,7 @@ fn short_samples_are_looked_at_in_place_and_others_are_taken() {
     assert_eq!(seen, [0, 1, 2, 3, 4]);
     assert!(setup.writer.ack_of(reader_id).is_some_and(|ack| ack >= 1));
     assert_eq!(reader.statistics().taken, 5);
-    // What was not wanted stays, and all slots come back.
+    // A sample that was not accepted stays, and all slots return.
     setup.publish(5, 32);
     assert!(!reader.in_place().unwrap().next(64, |_, _| false));
     assert_eq!(take(&mut reader), Some(5));
@@ -672,7 +673,7 @@ fn short_samples_are_looked_at_in_place_and_others_are_taken() {
     assert_eq!(setup.writer.statistics().slots_in_use, 0);
 }
 
-/// Neither is passed over for ever because of the other.
+/// No writer starves another one.
 #[test]
 fn writers_are_looked_at_in_turns() {
     let mut setups = [Setup::new(WriterConfig::default()), Setup::new(WriterConfig::default())];

@@ -1,4 +1,4 @@
-//! Who is on the same host and who only seems to be: namespaces and users. Needs root, as making them does.
+//! Colocated processes and others: namespaces and users. Needs root to create them.
 #![cfg(target_os = "linux")]
 
 use peregrine_transport::shm::{
@@ -6,7 +6,7 @@ use peregrine_transport::shm::{
 };
 use std::io;
 
-/// What becomes of a reader that connects from a thread that was `prepared`.
+/// Result of a reader that connects from a thread which ran `prepare`.
 fn connect_from(
     address: Address,
     trust: Trust,
@@ -21,7 +21,7 @@ fn connect_from(
     thread.join().unwrap()
 }
 
-/// Of this thread alone: the function of the C library changes all threads.
+/// Changes the user of this thread only: the function of the C library changes all threads.
 fn become_another_user() -> libc::c_long {
     // SAFETY: no pointers are involved.
     unsafe { libc::syscall(libc::SYS_setresuid, 4321, 4321, 4321) }

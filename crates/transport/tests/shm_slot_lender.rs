@@ -1,4 +1,4 @@
-//! Slots that are at hand without their writer's lock: who has them, and what becomes of them.
+//! Slots that are loaned without their writer's lock.
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeSet;
@@ -29,7 +29,7 @@ impl Setup {
         Self { writer, reader, lender, given_back }
     }
 
-    /// As who writes on and on does.
+    /// Publishes like a writer in a steady flow.
     fn publish(&mut self, slot: Slot) -> RetainedSlot {
         let (retained, spent) = self.writer.publish_and_retain(slot, Metadata::default()).unwrap();
         self.writer.wake_sleepers();
@@ -37,7 +37,7 @@ impl Setup {
         retained
     }
 
-    /// The reader has taken it, and nobody keeps it.
+    /// Takes the sample and releases the retained slot.
     fn have_done(&mut self, retained: RetainedSlot) {
         assert!(self.reader.take().unwrap().is_some());
         self.writer.release(retained);
@@ -81,7 +81,7 @@ fn a_slot_is_at_hand_for_a_sample_as_large_as_the_last() {
     assert_eq!((setup.slots_in_use(), setup.given_back.load(Ordering::Relaxed)), (0, 0));
 }
 
-/// Whoever makes samples of other sizes by turns finds the size of the last one.
+/// With alternating sizes, the cached slot has the size of the last sample.
 #[test]
 fn another_size_takes_the_place() {
     let mut setup = Setup::new(WriterConfig::default());
@@ -104,7 +104,7 @@ fn memory_at_hand_is_given_up_with_the_rest() {
     let slot = setup.writer.loan(5 << 20).unwrap();
     let retained = setup.publish(slot);
     setup.have_done(retained);
-    // A second one, of which the first is at hand then.
+    // A second slot of a class; the first is then cached.
     let slots = [setup.writer.loan(5 << 20).unwrap(), setup.writer.loan(5 << 20).unwrap()];
     let [retained, other] = slots.map(|slot| setup.publish(slot));
     setup.have_done(retained);
@@ -130,7 +130,7 @@ fn memory_at_hand_is_there_for_samples_of_any_size() {
     let third = setup.writer.loan(60_000).unwrap();
     let third = setup.publish(third);
     setup.have_done(third);
-    // There is room for it where all of the others lie.
+    // A segment for it fits in the memory of all the others.
     let large = setup.writer.loan(120_000).unwrap();
     assert!(setup.lender.take(60_000).is_none());
     assert_eq!(setup.slots_in_use(), 1);
@@ -158,7 +158,7 @@ fn a_slot_outlives_its_writer_and_is_the_next_ones_by_name_only() {
     let mut held = setup.lender.take(LEN).unwrap();
     let slot = setup.writer.loan(LEN).unwrap();
     let _ = setup.publish(slot);
-    // Of two at a time, one lays.
+    // Only one of two writers fills the cache.
     let (mut beside, _reader) = channel(WriterConfig::default(), &setup.lender);
     let slot = beside.loan(5000).unwrap();
     let (_, spent) = beside.publish_and_retain(slot, Metadata::default()).unwrap();
@@ -177,7 +177,7 @@ fn a_slot_outlives_its_writer_and_is_the_next_ones_by_name_only() {
     assert!(setup.lender.take(LEN).is_some(), "the next one lays");
 }
 
-/// Two threads that make samples beside the one that publishes them: nobody has the slot of another.
+/// Two threads loan slots while a third one publishes: no two threads own the same slot.
 #[test]
 fn slots_taken_by_several_threads_are_apart() {
     const EACH: u64 = 2000;
@@ -202,7 +202,7 @@ fn slots_taken_by_several_threads_are_apart() {
     drop(sender);
     let mut seen = BTreeSet::new();
     loop {
-        // What no maker has made keeps the makers going.
+        // Slots that the publishing thread loans itself keep the other threads going.
         let own = setup.writer.loan(16).unwrap();
         let retained = setup.publish(own);
         setup.have_done(retained);

@@ -58,7 +58,7 @@ fn a_batch_keeps_its_order_and_passes_over_what_fails() {
         .iter()
         .map(|slices| Transmit { slices, destination: far.local_address(), segment_bytes: None })
         .collect();
-    // This socket has no way to an address of the other version.
+    // This socket has no route to an address of the other IP version.
     transmits[70].destination = "[::1]:7400".parse().unwrap();
     let sent = near.send(&transmits);
     assert_eq!((sent.processed, sent.accepted), (200, 199));
@@ -75,7 +75,7 @@ fn a_batch_keeps_its_order_and_passes_over_what_fails() {
     assert!(statistics.receive_calls < 100, "several datagrams per call: {statistics:?}");
 }
 
-/// What is sent as one super-datagram arrives as the same ordinary datagrams, whoever cuts and whoever joins.
+/// A super-datagram arrives as the same ordinary datagrams, whichever side cuts or joins them.
 #[test]
 fn offloads_change_nothing_but_the_number_of_calls() {
     let (plain, offload) = (
@@ -118,7 +118,8 @@ fn a_train_may_lie_in_many_slices() {
     assert_eq!(receive(&mut receiver, &far, 4), expected);
 }
 
-/// Without checksums the kernel refuses to segment, as NICs do that cannot: a real refusal of the real system call.
+/// Without checksums the kernel refuses to segment, like NICs without that ability: a real refusal by the real system
+/// call.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_refused_super_datagram_is_cut_here_and_so_are_all_later_ones() {
@@ -151,7 +152,7 @@ fn a_refused_super_datagram_is_cut_here_and_so_are_all_later_ones() {
 #[test]
 fn a_fault_of_one_train_is_not_taken_for_a_refusal() {
     let near = socket(&SocketOptions::default());
-    // Port 0 is no destination: the kernel says the same errno as for a segmentation it cannot do.
+    // Port 0 is no destination: the kernel returns the same errno as for a segmentation that it cannot perform.
     let sent = try_train(&near, "127.0.0.1:0".parse().unwrap(), &octets(200), Some(100));
     assert_eq!(sent.first_failure.unwrap().error.raw_os_error(), Some(libc::EINVAL));
     assert!(near.segmentation_offload() && !sent.segmentation_refused);
@@ -273,7 +274,7 @@ fn shutting_down_wakes_a_blocked_receiver_and_not_the_sender() {
             (first, receiver.receive(&shared, wait).map(|datagrams| datagrams.len()))
         });
         send(&socket, socket.local_address(), b"awake", None);
-        // The receiver may be before, in or after its second wait: all must end the same way.
+        // The receiver may be before, in or after its second wait: the result must be the same.
         socket.shut_down();
         let (first, second) = thread.join().unwrap();
         assert!(matches!(first, Ok(1) | Err(ReceiveError::ShutDown)), "{first:?}");
@@ -284,7 +285,7 @@ fn shutting_down_wakes_a_blocked_receiver_and_not_the_sender() {
     }
 }
 
-/// The case that matters most, made certain: the kernel itself tells that the thread sleeps in the call.
+/// The most important case, made certain: the kernel reports that the thread sleeps in the call.
 #[cfg(target_os = "linux")]
 #[test]
 fn shutting_down_wakes_a_receiver_that_certainly_sleeps() {
@@ -361,7 +362,7 @@ fn overflow_of_the_receive_buffer_is_counted_to_the_last_datagram() {
     let received = receive_rest(&mut receiver, &far).len() as u64;
     assert!(dropped > 0 && received > 0, "{dropped} {received}");
     assert_eq!(dropped + received, 500);
-    // From now on each datagram carries the count too; it must not be counted twice.
+    // From now on each datagram also carries the count, which must not be counted twice.
     send(&near, far.local_address(), &[8; 200], None);
     assert_eq!(receive(&mut receiver, &far, 1), [[8; 200]]);
     assert_eq!(far.statistics().kernel_drops, dropped);
@@ -369,7 +370,7 @@ fn overflow_of_the_receive_buffer_is_counted_to_the_last_datagram() {
 
 #[test]
 fn a_buffer_smaller_than_asked_for_is_reported() {
-    // Not even root gets two thousand million bytes: the kernel's own limit is half of that.
+    // Not even root gets two billion bytes: the kernel's limit is half of that.
     let asked_bytes = i32::MAX as usize;
     let socket = socket(&SocketOptions { receive_buffer_bytes: Some(asked_bytes), ..Default::default() });
     let shortfalls: Vec<_> = socket.shortfalls().collect();
@@ -452,8 +453,8 @@ fn a_connected_socket_sends_to_its_peer_and_receives_from_it_only() {
     }
 }
 
-/// When nobody listens, an ICMP message comes back, and the system call after it tells so without sending. The
-/// datagram of that call must not be lost, and a blocked receiver must not fail.
+/// If no socket receives at the destination, an ICMP message comes back, and the next system call reports it instead of
+/// sending. The datagram of that call must not be lost, and a blocked receiver must not fail.
 #[test]
 fn an_icmp_error_costs_no_datagram() {
     let far = socket(&SocketOptions::default());

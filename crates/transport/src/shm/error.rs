@@ -1,4 +1,4 @@
-//! What can go wrong for who uses shared memory.
+//! Errors of shared memory.
 
 use super::reader::WriterId;
 use std::{fmt, io};
@@ -9,19 +9,19 @@ use std::{fmt, io};
 pub enum LoanError {
     /// All memory is in use, and `max_bytes` does not allow more.
     Exhausted {
-        /// What was asked for, in bytes.
+        /// Requested length, in bytes.
         len: usize,
-        /// The bound of the writer's configuration.
+        /// Bound of the writer's configuration, in bytes.
         max_bytes: usize,
     },
-    /// The sample does not fit, whatever is given back.
+    /// The sample exceeds the bound even if all slots are returned.
     TooLong {
-        /// What was asked for, in bytes.
+        /// Requested length, in bytes.
         len: usize,
-        /// The bound of the writer's configuration.
+        /// Bound of the writer's configuration, in bytes.
         max_bytes: usize,
     },
-    /// The system gives no more memory, or no more descriptors.
+    /// The system provides no more memory or descriptors.
     System(io::Error),
 }
 
@@ -49,10 +49,10 @@ impl std::error::Error for LoanError {
     }
 }
 
-/// A sample that was not published, to anybody.
+/// A sample that no reader received.
 #[derive(Debug)]
 pub struct PublishError<S> {
-    /// What was to be published.
+    /// The slot to be published.
     pub slot: S,
     pub(super) reason: &'static str,
 }
@@ -65,7 +65,7 @@ impl<S> fmt::Display for PublishError<S> {
 
 impl<S: fmt::Debug> std::error::Error for PublishError<S> {}
 
-/// A sample that cannot be taken because too many are held.
+/// No sample can be taken because too many are held.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TakeError {
     /// The writer whose samples are held.

@@ -1,4 +1,4 @@
-//! `SocketAddr` to and from the operating system's form.
+//! Conversion of `SocketAddr` to and from the operating system's form.
 
 use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
@@ -40,7 +40,7 @@ impl RawAddress {
         }
     }
 
-    /// The address that the operating system wrote in `length` bytes; `None` when it wrote none of a family known here.
+    /// The address of `length` bytes that the operating system wrote; `None` if it is not an IP address.
     pub(super) fn read(&self, length: libc::socklen_t) -> Option<SocketAddr> {
         let length = length as usize;
         if length < size_of::<libc::sockaddr_in>() {

@@ -69,7 +69,11 @@ impl Sender {
         let Self(side) = self;
         let length =
             u32::try_from(message.len()).ok().filter(|_| message.len() <= side.slot_bytes).ok_or_else(|| {
-                let text = format!("a message of {} octets; the slots have {}", message.len(), side.slot_bytes);
+                let text = format!(
+                    "a message of {} bytes does not fit into a slot of {} bytes",
+                    message.len(),
+                    side.slot_bytes
+                );
                 io::Error::new(io::ErrorKind::InvalidInput, text)
             })?;
         if !side.wait_while(FULL, FULL_AWAITED, patience)? {
@@ -77,7 +81,7 @@ impl Sender {
         }
         // SAFETY: the slot is empty, so the receiver does not access its bytes before `hand_over`. There is no other
         // sender, because `self` is borrowed exclusively and cannot be cloned. `length` is at most `slot_bytes`.
-        unsafe { side.octets().copy_from_nonoverlapping(NonNull::from(message).cast(), message.len()) };
+        unsafe { side.bytes().copy_from_nonoverlapping(NonNull::from(message).cast(), message.len()) };
         side.word(LENGTH_OFFSET).store(length, Ordering::Relaxed);
         side.hand_over(FULL, EMPTY_AWAITED)?;
         Ok(true)
@@ -97,12 +101,12 @@ impl Receiver {
         }
         let length = (side.word(LENGTH_OFFSET).load(Ordering::Relaxed) as usize).min(side.slot_bytes);
         let Some(front) = buffer.get_mut(..length) else {
-            let text = format!("a message of {length} octets does not fit into {} octets", buffer.len());
+            let text = format!("a message of {length} bytes does not fit into {} bytes", buffer.len());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         };
         // SAFETY: the slot is full, so the sender does not touch its bytes before `hand_over`; `length` is at most
         // `slot_bytes`, and `front` is as long.
-        unsafe { side.octets().copy_to_nonoverlapping(NonNull::from(front).cast(), length) };
+        unsafe { side.bytes().copy_to_nonoverlapping(NonNull::from(front).cast(), length) };
         side.hand_over(EMPTY, FULL_AWAITED)?;
         Ok(Some(length))
     }
@@ -175,7 +179,7 @@ impl Side {
     }
 
     /// Start of the bytes of the next slot, of which there are `slot_bytes`.
-    fn octets(&self) -> NonNull<u8> {
+    fn bytes(&self) -> NonNull<u8> {
         // SAFETY: `next` is below `slots` and a slot is a line and its bytes, so this lies in the mapping.
         unsafe { self.mapping.address.add(self.next * self.stride + LINE_BYTES) }
     }
@@ -208,7 +212,7 @@ impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: this is what was mapped, and nothing that refers to it outlives `self`.
         let result = unsafe { libc::munmap(self.address.as_ptr().cast(), self.length) };
-        debug_assert_eq!(result, 0, "it was mapped");
+        debug_assert_eq!(result, 0, "`address` was mapped");
     }
 }
 
@@ -216,13 +220,13 @@ impl Drop for Mapping {
 fn memory_file(length: usize) -> io::Result<OwnedFd> {
     // SAFETY: the name is a C string.
     let descriptor = sys::check(unsafe { libc::memfd_create(c"peregrine-floor".as_ptr(), libc::MFD_CLOEXEC) })
-        .map_err(|error| sys::in_operation("making a memory file", &error))?;
+        .map_err(|error| sys::in_operation("creating a memory file", &error))?;
     // SAFETY: the descriptor is new and has no other owner.
     let file = unsafe { OwnedFd::from_raw_fd(descriptor) };
     let size = libc::off_t::try_from(length).map_err(io::Error::other)?;
     // SAFETY: takes no pointer; the descriptor is open.
     sys::check(unsafe { libc::ftruncate(file.as_raw_fd(), size) })
-        .map_err(|error| sys::in_operation("giving a memory file its length", &error))?;
+        .map_err(|error| sys::in_operation("setting the length of a memory file", &error))?;
     Ok(file)
 }
 
@@ -252,7 +256,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     #[test]
-    fn messages_arrive_in_order_and_unchanged_whoever_has_to_wait() {
+    fn messages_arrive_in_order_and_unchanged_whichever_side_waits() {
         for wait in [Wait::Spin, Wait::Futex] {
             let (mut sender, mut receiver) = ring(3, 100, wait).unwrap();
             let sending = std::thread::spawn(move || {
@@ -265,14 +269,14 @@ mod tests {
             for number in 0..2000_u32 {
                 let length = receiver.receive(&mut buffer, LONG).unwrap().unwrap();
                 assert_eq!(length, number as usize % 101, "{wait:?}");
-                assert!(buffer[..length].iter().all(|&octet| octet == number as u8), "{wait:?}");
+                assert!(buffer[..length].iter().all(|&byte| byte == number as u8), "{wait:?}");
             }
             sending.join().unwrap();
         }
     }
 
     #[test]
-    fn patience_ends_on_an_empty_and_on_a_full_ring() {
+    fn timeout_ends_the_wait_on_an_empty_and_on_a_full_ring() {
         for wait in [Wait::Spin, Wait::Futex] {
             let (mut sender, mut receiver) = ring(1, 8, wait).unwrap();
             let short = Duration::from_micros(100);
@@ -285,10 +289,10 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_and_changes_nothing() {
+    fn message_longer_than_a_slot_is_refused_and_changes_nothing() {
         let (mut sender, mut receiver) = ring(2, 8, Wait::Spin).unwrap();
         let error = sender.send(&[1; 9], LONG).unwrap_err().to_string();
-        assert!(error.contains("9 octets") && error.contains('8'), "{error}");
+        assert!(error.contains("9 bytes") && error.contains('8'), "{error}");
         assert!(sender.send(&[2; 8], LONG).unwrap());
         assert!(receiver.receive(&mut [0; 7], LONG).unwrap_err().to_string().contains("does not fit into 7"));
         let mut buffer = [0; 8];
@@ -297,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_without_slots_or_beyond_all_bounds_is_refused() {
+    fn ring_without_slots_or_beyond_the_bound_is_refused() {
         for (slots, bytes) in [(0, 8), (1, MAX_BYTES), (usize::MAX, 8), (1, usize::MAX)] {
             assert_eq!(ring(slots, bytes, Wait::Spin).unwrap_err().kind(), io::ErrorKind::InvalidInput);
         }

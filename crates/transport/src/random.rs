@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_octet_is_filled_and_no_two_draws_agree() {
+    fn every_byte_is_filled_and_no_two_draws_agree() {
         let mut first = [0; 64];
         let mut second = [0; 64];
         fill(&mut first).unwrap();
@@ -48,7 +48,7 @@ mod tests {
         // A long request may be served in pieces; its tail must be filled too.
         let mut long = vec![0; 1 << 20];
         fill(&mut long).unwrap();
-        assert!(long.chunks(64).all(|chunk| chunk.iter().any(|&octet| octet != 0)));
+        assert!(long.chunks(64).all(|chunk| chunk.iter().any(|&byte| byte != 0)));
         fill(&mut []).unwrap();
     }
 }

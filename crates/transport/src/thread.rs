@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_cut_at_fifteen_octets_between_characters() {
+    fn names_are_cut_at_fifteen_bytes_between_characters() {
         on_a_thread(|| {
             let name = || std::fs::read_to_string("/proc/thread-self/comm").unwrap();
             set_name("receive").unwrap();
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_is_pinned_to_a_cpu_it_has() {
+    fn thread_is_pinned_to_an_allowed_cpu() {
         on_a_thread(|| {
             let cpu = affinity().unwrap()[0];
             set_affinity(&[cpu]).unwrap();
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn cpu_latency_is_held_or_the_reason_told() {
+    fn cpu_latency_is_held_or_the_error_states_the_reason() {
         match CpuLatencyGuard::hold(1000) {
             Ok(guard) => drop(guard),
             Err(error) => assert!(error.to_string().contains("/dev/cpu_dma_latency"), "{error}"),

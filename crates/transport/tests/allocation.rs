@@ -5,7 +5,7 @@
 #[allow(dead_code, reason = "each test program uses a part")]
 mod common;
 
-use common::{octets, send, socket};
+use common::{pattern, send, socket};
 use peregrine_transport::udp::{Receiver, ReceiverOptions, SocketOptions, Wait};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -42,8 +42,8 @@ fn allocations() -> u64 {
 
 /// Covers readers that keep the last few samples, single datagrams, bursts, and trains cut by the kernel and here.
 #[test]
-fn the_steady_state_allocates_nothing() {
-    let content = octets(6000);
+fn steady_state_allocates_nothing() {
+    let content = pattern(6000);
     for segmentation_offload in [true, false] {
         let options = SocketOptions { segmentation_offload, ..Default::default() };
         let (near, far) = (socket(&options), socket(&options));

@@ -129,7 +129,7 @@ fn publish(writer: &mut Writer, number: u64) {
 fn check(sample: &Sample) -> u64 {
     let number = sample.metadata().0[0];
     assert_eq!(sample[..8], number.to_ne_bytes(), "a torn sample");
-    assert!(sample[8..].iter().all(|&octet| octet == number as u8), "sample {number} is torn");
+    assert!(sample[8..].iter().all(|&byte| byte == number as u8), "sample {number} is torn");
     number
 }
 
@@ -159,7 +159,7 @@ fn admit(listener: &mut Listener, writer: &mut Writer, overflow: Overflow) {
             writer.admit(request, overflow).unwrap();
             return;
         }
-        assert!(peregrine_transport::event::wait_readable(listener.as_fd(), deadline).unwrap(), "nobody comes");
+        assert!(peregrine_transport::event::wait_readable(listener.as_fd(), deadline).unwrap(), "no reader connected");
     }
 }
 
@@ -326,7 +326,7 @@ fn a_hostile_writer_hurts_only_itself() {
         }
         // The bytes may be anything; reading them must not fail.
         let mut look = |sample: Sample| {
-            std::hint::black_box(sample.iter().fold(0_u8, |sum, &octet| sum.wrapping_add(octet)));
+            std::hint::black_box(sample.iter().fold(0_u8, |sum, &byte| sum.wrapping_add(byte)));
         };
         // Some of its writes stay undetected, for example in words that this side reads only once. Then the test ends
         // it.

@@ -59,7 +59,7 @@ fn channel(config: WriterConfig, lender: &Arc<SlotLender>) -> (Writer, Reader) {
 }
 
 #[test]
-fn a_slot_is_at_hand_for_a_sample_as_large_as_the_last() {
+fn cached_slot_serves_a_sample_of_the_last_size() {
     let mut setup = Setup::new(WriterConfig::default());
     assert!(setup.lender.take(LEN).is_none(), "nothing was published");
     let first = setup.writer.loan(LEN).unwrap();
@@ -83,7 +83,7 @@ fn a_slot_is_at_hand_for_a_sample_as_large_as_the_last() {
 
 /// With alternating sizes, the cached slot has the size of the last sample.
 #[test]
-fn another_size_takes_the_place() {
+fn sample_of_another_size_replaces_the_cached_slot() {
     let mut setup = Setup::new(WriterConfig::default());
     for _ in 0..3 {
         for len in [LEN, 5000] {
@@ -99,7 +99,7 @@ fn another_size_takes_the_place() {
 }
 
 #[test]
-fn memory_at_hand_is_given_up_with_the_rest() {
+fn cached_slot_is_freed_with_its_segment() {
     let mut setup = Setup::new(WriterConfig::default());
     let slot = setup.writer.loan(5 << 20).unwrap();
     let retained = setup.publish(slot);
@@ -121,7 +121,7 @@ fn memory_at_hand_is_given_up_with_the_rest() {
 }
 
 #[test]
-fn memory_at_hand_is_there_for_samples_of_any_size() {
+fn cached_slot_does_not_block_samples_of_other_sizes() {
     let mut setup = Setup::new(WriterConfig { max_bytes: 128 << 10, ..WriterConfig::default() });
     let slots = [setup.writer.loan(60_000).unwrap(), setup.writer.loan(60_000).unwrap()];
     let [first, second] = slots.map(|slot| setup.publish(slot));
@@ -138,7 +138,7 @@ fn memory_at_hand_is_there_for_samples_of_any_size() {
 }
 
 #[test]
-fn who_gives_a_slot_back_tells_and_who_drops_it_does_not() {
+fn returned_slot_notifies_and_dropped_slot_does_not() {
     let mut setup = Setup::new(WriterConfig::default());
     let slots = [setup.writer.loan(LEN).unwrap(), setup.writer.loan(LEN).unwrap()];
     let [given_back, dropped] = slots;
@@ -151,7 +151,7 @@ fn who_gives_a_slot_back_tells_and_who_drops_it_does_not() {
 }
 
 #[test]
-fn a_slot_outlives_its_writer_and_is_the_next_ones_by_name_only() {
+fn slot_of_a_dropped_writer_is_not_owned_by_the_next_writer() {
     let mut setup = Setup::new(WriterConfig::default());
     let slot = setup.writer.loan(LEN).unwrap();
     let _ = setup.publish(slot);
@@ -169,7 +169,7 @@ fn a_slot_outlives_its_writer_and_is_the_next_ones_by_name_only() {
     assert!(setup.lender.take(LEN).is_none(), "it went with its writer");
     (setup.writer, setup.reader) = channel(WriterConfig::default(), &setup.lender);
     held.fill(9);
-    assert!(held.is_lent_by(&setup.lender) && held.iter().all(|octet| *octet == 9));
+    assert!(held.is_lent_by(&setup.lender) && held.iter().all(|byte| *byte == 9));
     let error = setup.writer.publish_and_retain(held, Metadata::default()).unwrap_err();
     assert!(error.to_string().contains("another writer"), "{error}");
     let slot = setup.writer.loan(LEN).unwrap();
@@ -179,7 +179,7 @@ fn a_slot_outlives_its_writer_and_is_the_next_ones_by_name_only() {
 
 /// Two threads loan slots while a third one publishes: no two threads own the same slot.
 #[test]
-fn slots_taken_by_several_threads_are_apart() {
+fn slots_loaned_to_several_threads_never_overlap() {
     const EACH: u64 = 2000;
     let mut setup = Setup::new(WriterConfig::default());
     let (sender, made) = std::sync::mpsc::sync_channel::<Slot>(8);

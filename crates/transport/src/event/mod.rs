@@ -82,7 +82,7 @@ mod tests {
     use std::thread;
 
     #[test]
-    fn a_waker_wakes_and_its_wakes_add_up_to_one() {
+    fn pending_wakes_are_merged() {
         let waker = Arc::new(Waker::new().unwrap());
         let mut poller = Poller::new().unwrap();
         poller.add(&*waker, Token(7)).unwrap();
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_ends_the_wait_and_never_early() {
+    fn deadline_ends_the_wait_and_never_early() {
         let mut poller = Poller::new().unwrap();
         let deadline = MonotonicNs::now().after(Duration::from_micros(300));
         assert_eq!(poller.wait(Some(deadline)).unwrap().count(), 0);
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_removed_descriptor_is_silent() {
+    fn removed_descriptor_is_not_reported() {
         let (first, second) = (Waker::new().unwrap(), Waker::new().unwrap());
         let mut poller = Poller::new().unwrap();
         poller.add(&first, Token(1)).unwrap();
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn an_armed_source_is_reported_once_and_a_disarmed_source_never() {
+    fn armed_source_is_reported_once_and_disarmed_source_never() {
         let waker = Waker::new().unwrap();
         let poller = Poller::new().unwrap();
         let past = Some(MonotonicNs(0));
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn an_armed_source_wakes_one_of_several_waiting_threads() {
+    fn armed_source_wakes_one_of_several_waiting_threads() {
         let (waker, end) = (Waker::new().unwrap(), Waker::new().unwrap());
         let poller = Poller::new().unwrap();
         poller.add_disarmed(&waker, Token(1)).unwrap();

@@ -189,11 +189,11 @@ impl Waker {
 
     /// Makes the descriptor unreadable again, until the next [`Self::wake`].
     pub fn clear(&self) {
-        let mut octets = [0; 4096];
+        let mut bytes = [0; 4096];
         // If a thousand reads do not empty the buffer, another thread keeps filling it, and the descriptor may stay
         // readable.
         for _ in 0..1000 {
-            if !matches!((&self.near).read(&mut octets), Ok(1..)) {
+            if !matches!((&self.near).read(&mut bytes), Ok(1..)) {
                 break;
             }
         }

@@ -127,8 +127,8 @@ fn add_mtus(interfaces: &mut [Interface]) -> io::Result<()> {
         // SAFETY: plain integers and unions of such, for which all-zero bytes are a value.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
         let room = request.ifr_name.len() - 1;
-        for (place, octet) in request.ifr_name.iter_mut().zip(interface.name.bytes().take(room)) {
-            *place = octet as libc::c_char;
+        for (place, byte) in request.ifr_name.iter_mut().zip(interface.name.bytes().take(room)) {
+            *place = byte as libc::c_char;
         }
         // SAFETY: `request` is the argument of this request and is writable.
         if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU as _, &raw mut request) } == 0 {

@@ -168,7 +168,7 @@ fn matches(pattern: &[u8], text: &[u8]) -> bool {
             return false;
         }
     }
-    pattern.iter().skip(p).all(|&octet| octet == b'*')
+    pattern.iter().skip(p).all(|&byte| byte == b'*')
 }
 
 #[cfg(test)]
@@ -225,14 +225,14 @@ mod tests {
     }
 
     #[test]
-    fn a_virtual_pair_is_better_than_loopback_and_worse_than_a_network() {
+    fn virtual_pair_ranks_between_loopback_and_network() {
         let pair = interface(2, "veth1", "10.0.0.1");
         assert_eq!(names(&[loopback(), pair.clone()], &Selection::Default), ["veth1"]);
         assert_eq!(names(&[loopback(), pair, interface(3, "eth0", "10.0.1.1")], &Selection::Default), ["eth0"]);
     }
 
     #[test]
-    fn what_is_down_unconnected_deaf_or_nameless_is_not_used() {
+    fn unusable_interfaces_are_not_selected() {
         let mut all = [
             loopback(),
             interface(2, "eth0", "10.0.0.1"),

@@ -41,8 +41,8 @@ impl InterfaceWatcher {
         let mut changed = false;
         for _ in 0..MAX_NOTICES {
             // The content does not matter, so one byte of each notice is enough; the rest is cut off.
-            let mut octet = 0_u8;
-            let place = (&raw mut octet).cast();
+            let mut byte = 0_u8;
+            let place = (&raw mut byte).cast();
             // SAFETY: `place` is writable memory of one byte.
             match sys::check_length(unsafe { libc::recv(self.netlink.as_raw_fd(), place, 1, 0) }) {
                 Ok(_) => changed = true,

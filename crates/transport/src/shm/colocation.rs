@@ -48,8 +48,8 @@ impl HostIdentity {
         let boot = std::fs::read("/proc/sys/kernel/random/boot_id")?;
         let part = |kind: u8, what: &[u8]| {
             // FNV-1a. Hashing the boot id first hides everything but equality from peers.
-            let octets = boot.iter().chain([&kind]).chain(what);
-            octets.fold(0x811c_9dc5_u32, |hash, octet| (hash ^ u32::from(*octet)).wrapping_mul(0x0100_0193))
+            let bytes = boot.iter().chain([&kind]).chain(what);
+            bytes.fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
         };
         let namespace = |name: &str| std::fs::read_link(format!("/proc/thread-self/ns/{name}"));
         let user = rustix::process::geteuid().as_raw().to_ne_bytes();
@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_where_it_is() {
+    fn own_process_is_colocated_and_any_difference_is_named() {
         let here = HostIdentity::current().unwrap();
         assert_eq!(here.separation_from(&HostIdentity::current().unwrap()), None);
         let kinds = [
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_is_asked_where_the_other_one_is() {
+    fn peer_namespaces_are_compared_by_the_kernel() {
         let own = Peer { process: std::process::id() as i32, user: 0 };
         assert_eq!(own.check_namespaces(), Ok(()));
         assert_eq!(Peer { process: 0, ..own }.check_namespaces(), Err(NotColocated::PidNamespace));

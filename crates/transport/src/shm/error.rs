@@ -30,10 +30,10 @@ impl fmt::Display for LoanError {
         match self {
             Self::Exhausted { len, max_bytes } => write!(
                 f,
-                "no slot for {len} octets: all that max_bytes = {max_bytes} allows is loaned, kept or held by readers"
+                "no slot for {len} bytes: all that max_bytes = {max_bytes} allows is loaned, kept or held by readers"
             ),
             Self::TooLong { len, max_bytes } => {
-                write!(f, "a slot for {len} octets is larger than max_bytes = {max_bytes} allows")
+                write!(f, "a slot for {len} bytes is larger than max_bytes = {max_bytes} allows")
             }
             Self::System(error) => write!(f, "shared memory for a sample: {error}"),
         }
@@ -74,7 +74,7 @@ pub struct TakeError {
 
 impl fmt::Display for TakeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "as many samples of {:?} are held as were agreed: drop some, or raise `holds`", self.writer)
+        write!(f, "the reader holds as many samples of {:?} as agreed: drop some, or raise `holds`", self.writer)
     }
 }
 

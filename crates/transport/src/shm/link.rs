@@ -62,7 +62,7 @@ impl Trust {
             return Ok(());
         }
         let text = if peer.user == UNKNOWN_USER {
-            format!("user {UNKNOWN_USER} stands for every user that is not known here, and is not trusted")
+            format!("user {UNKNOWN_USER} stands for every user unknown in this user namespace and is not trusted")
         } else {
             format!("process {} runs as user {}, this one as user {own}", peer.process, peer.user)
         };
@@ -129,10 +129,10 @@ impl Link {
             let pushed = ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
             debug_assert!(pushed, "the space is for two");
         }
-        let octets = message.encode();
+        let bytes = message.encode();
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         for _ in 0..sys::MAX_INTERRUPTIONS {
-            match rustix::net::sendmsg(&self.fd, &[IoSlice::new(&octets)], &mut ancillary, flags) {
+            match rustix::net::sendmsg(&self.fd, &[IoSlice::new(&bytes)], &mut ancillary, flags) {
                 Ok(_) => return Ok(true),
                 Err(rustix::io::Errno::AGAIN | rustix::io::Errno::NOBUFS) => return Ok(false),
                 Err(rustix::io::Errno::INTR) => {}
@@ -151,11 +151,11 @@ impl Link {
     /// Receives without waiting. Descriptors that do not belong to a message are closed.
     pub(super) fn receive(&self) -> Received {
         // One byte more than any message, to detect longer ones.
-        let mut octets = [0; MESSAGE_BYTES + 1];
+        let mut bytes = [0; MESSAGE_BYTES + 1];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-        let mut slices = [IoSliceMut::new(&mut octets)];
+        let mut slices = [IoSliceMut::new(&mut bytes)];
         let len = match rustix::net::recvmsg(&self.fd, &mut slices, &mut ancillary, flags) {
             Ok(received) => received.bytes,
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return Received::Nothing,
@@ -172,7 +172,7 @@ impl Link {
                 count += 1;
             }
         }
-        match octets.get(..len).and_then(Message::decode) {
+        match bytes.get(..len).and_then(Message::decode) {
             Some(message) if message.descriptors() == count => Received::Message(message, descriptors),
             _ => Received::Closed,
         }
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn each_side_learns_who_the_other_is() {
+    fn each_side_sees_the_credentials_of_its_peer() {
         let (near, far) = pair();
         let own = Peer { process: std::process::id() as i32, user: rustix::process::geteuid().as_raw() };
         assert_eq!((near.peer(), far.peer()), (own, own));
@@ -278,7 +278,7 @@ mod tests {
         assert_eq!(Trust::SameUser.check(stranger).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
         assert!(Trust::AnyUser.check(stranger).is_ok());
         let unknown = Trust::SameUser.check(Peer { process: 1, user: UNKNOWN_USER }).unwrap_err();
-        assert!(unknown.to_string().contains("not known"), "{unknown}");
+        assert!(unknown.to_string().contains("unknown in this user namespace"), "{unknown}");
         assert!(Trust::SameUser.check(Peer { process: 0, user: own }).is_ok());
     }
 
@@ -297,12 +297,12 @@ mod tests {
     }
 
     #[test]
-    fn the_link_of_who_sends_something_else_is_closed() {
+    fn invalid_message_closes_the_link() {
         let message = Message::Room.encode();
-        for octets in [&message[..60], &[0; 64][..], &[message.as_slice(), &[0]].concat()] {
+        for bytes in [&message[..60], &[0; 64][..], &[message.as_slice(), &[0]].concat()] {
             let (near, far) = pair();
-            rustix::net::send(&near.fd, octets, SendFlags::NOSIGNAL).unwrap();
-            assert!(matches!(far.receive(), Received::Closed), "{octets:?}");
+            rustix::net::send(&near.fd, bytes, SendFlags::NOSIGNAL).unwrap();
+            assert!(matches!(far.receive(), Received::Closed), "{bytes:?}");
         }
         // Unexpected descriptors are closed: their other end sees that.
         let (near, far) = pair();
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_link_says_so() {
+    fn full_link_refuses_a_message() {
         let (near, far) = pair();
         let sent = (0..1_000_000).find(|_| !near.send(&Message::Room, &[]).unwrap());
         assert!(sent.is_some_and(|count| count > 10));
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_at_an_address_is_an_error() {
+    fn address_without_listener_is_an_error() {
         let error = Link::connect(Address([7; 16]), Trust::SameUser).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
     }

@@ -182,7 +182,7 @@ impl View {
     /// # Safety
     /// A process that follows the protocol does not write the bytes while they are borrowed.
     #[inline]
-    pub(super) unsafe fn octets(&self, range: Range<usize>) -> Option<&[u8]> {
+    pub(super) unsafe fn bytes(&self, range: Range<usize>) -> Option<&[u8]> {
         let len = range.end.checked_sub(range.start).filter(|_| range.end <= self.len())?;
         // SAFETY: within the mapping, as just checked, which lives while `self` is borrowed; the caller guarantees the
         // rest.
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_owner_writes_is_seen_and_cannot_be_written_by_others() {
+    fn sealed_memory_is_readable_and_not_writable_by_others() {
         let memory = Memory::new("test", 5000).unwrap();
         assert_eq!(memory.len(), 8192);
         let fd = duplicate(&memory);

@@ -139,20 +139,20 @@ impl Message {
             Self::Retired { segment } => [u64::from(segment), 0, 0, 0, 0, 0],
             Self::Room => [0; 6],
         };
-        let mut octets = [0; MESSAGE_BYTES];
+        let mut bytes = [0; MESSAGE_BYTES];
         let all = [MAGIC, self.kind()].into_iter().chain(words);
-        for (place, word) in octets.chunks_exact_mut(8).zip(all) {
+        for (place, word) in bytes.chunks_exact_mut(8).zip(all) {
             place.copy_from_slice(&word.to_ne_bytes());
         }
-        octets
+        bytes
     }
 
     /// Decodes a message; `None` unless a working peer could have sent it.
     #[must_use]
-    pub fn decode(octets: &[u8]) -> Option<Self> {
-        let octets: &[u8; MESSAGE_BYTES] = octets.try_into().ok()?;
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; MESSAGE_BYTES] = bytes.try_into().ok()?;
         let mut words = [0; WORDS];
-        for (word, place) in words.iter_mut().zip(octets.as_chunks::<8>().0) {
+        for (word, place) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
             *word = u64::from_ne_bytes(*place);
         }
         let [MAGIC, kind, a, b, c, d, e, f] = words else { return None };
@@ -244,20 +244,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_sent_is_read(message in messages()) {
+        fn encoded_message_decodes_to_itself(message in messages()) {
             prop_assert_eq!(Message::decode(&message.encode()), Some(message));
         }
 
         #[test]
-        fn a_damaged_message_is_read_as_a_sound_one_or_not_at_all(
-            message in messages(), place in 0..MESSAGE_BYTES, octet: u8, len in 0..=MESSAGE_BYTES
+        fn damaged_message_decodes_to_a_valid_one_or_not_at_all(
+            message in messages(), place in 0..MESSAGE_BYTES, byte: u8, len in 0..=MESSAGE_BYTES
         ) {
-            let mut octets = message.encode();
-            octets[place] = octet;
-            if let Some(message) = Message::decode(&octets) {
+            let mut bytes = message.encode();
+            bytes[place] = byte;
+            if let Some(message) = Message::decode(&bytes) {
                 prop_assert_eq!(Message::decode(&message.encode()), Some(message));
             }
-            prop_assert_eq!(Message::decode(&octets[..len]).is_some(), len == MESSAGE_BYTES && Message::decode(&octets).is_some());
+            prop_assert_eq!(Message::decode(&bytes[..len]).is_some(), len == MESSAGE_BYTES && Message::decode(&bytes).is_some());
         }
     }
 }

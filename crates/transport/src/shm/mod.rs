@@ -5,10 +5,10 @@
 //!     Listener, Metadata, Overflow, Reader, ReaderConfig, Trust, Writer, WriterConfig, WriterKey,
 //! };
 //!
-//! In the writer's process:
+//! // In the writer's process:
 //! let mut listener = Listener::new(Trust::SameUser)?;
 //! let mut writer = Writer::new(WriterConfig::default())?;
-//! In the reader's process, which learned the address by discovery:
+//! // In the reader's process, which learned the address by discovery:
 //! let mut reader = Reader::new(ReaderConfig::default())?;
 //! let mut connecting = reader.connect(listener.address(), WriterKey::default())?;
 //!
@@ -21,7 +21,7 @@
 //! slot.copy_from_slice(b"hello");
 //! writer.publish(slot, Metadata([1, 0, 0, 0, 0]))?;
 //!
-//! let sample = reader.take()?.expect("it was published");
+//! let sample = reader.take()?.expect("a sample was published");
 //! assert_eq!((&*sample, sample.metadata().0[0]), (&b"hello"[..], 1));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```

@@ -96,7 +96,7 @@ fn take_until(last: u64, shared: &Shared, receiver: &mut Receiver, slots: &Slots
 }
 
 #[test]
-fn what_is_sent_is_taken_once_and_in_order_and_no_slot_is_rewritten_in_use() {
+fn sent_entries_are_taken_once_in_order_and_used_slots_stay_unchanged() {
     bounded(3).check(|| {
         let (sender, shared, mut receiver) = channel(2, 1, Overflow::Block);
         let slots = Slots::new(2);
@@ -109,7 +109,7 @@ fn what_is_sent_is_taken_once_and_in_order_and_no_slot_is_rewritten_in_use() {
 
 /// The same without holding: a slot that was read in place is free as soon as `tail` moves.
 #[test]
-fn what_is_looked_at_in_place_is_not_rewritten_meanwhile() {
+fn slot_read_in_place_is_not_rewritten_meanwhile() {
     bounded(2).check(|| {
         let (sender, shared, mut receiver) = channel(2, 1, Overflow::Block);
         let slots = Slots::new(1);
@@ -157,7 +157,7 @@ fn entries_under_way_while_the_ring_grows_are_taken_once_and_in_order() {
 }
 
 #[test]
-fn an_evicted_entry_is_taken_or_lost_and_never_torn() {
+fn evicted_entry_is_taken_or_lost_and_never_torn() {
     bounded(3).check(|| {
         let (mut sender, shared, mut receiver) = channel(1, 1, Overflow::Evict);
         let slots = Slots::new(2);
@@ -188,7 +188,7 @@ fn an_evicted_entry_is_taken_or_lost_and_never_torn() {
 }
 
 #[test]
-fn samples_may_be_let_go_on_another_thread() {
+fn sample_released_on_another_thread_frees_its_slot() {
     bounded(2).check(|| {
         let (mut sender, shared, mut receiver) = channel(2, 2, Overflow::Block);
         let slots = Slots::new(1);
@@ -215,7 +215,7 @@ fn samples_may_be_let_go_on_another_thread() {
 /// Slots that the writer's own process keeps (a dropped loan, a history that evicts) return from any thread, once, and
 /// are written only after the last read.
 #[test]
-fn slots_let_go_on_other_threads_come_back_once() {
+fn slots_released_on_other_threads_return_once() {
     bounded(3).check(|| {
         let (return_queue, slots) = (Arc::new(ReturnQueue::default()), Slots::new(2));
         let keepers = [0, 1].map(|index| {
@@ -238,7 +238,7 @@ fn slots_let_go_on_other_threads_come_back_once() {
 }
 
 #[test]
-fn a_reader_holds_no_more_than_agreed() {
+fn reader_holds_no_more_than_agreed() {
     bounded(2).check(|| {
         let (mut sender, shared, mut receiver) = channel(2, 1, Overflow::Block);
         send(&mut sender, 0, 1);

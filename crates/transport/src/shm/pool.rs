@@ -370,7 +370,7 @@ mod tests {
             return slot;
         }
         pool.grow(len).unwrap();
-        pool.take(len).unwrap().expect("it has just grown")
+        pool.take(len).unwrap().expect("the pool has grown")
     }
 
     #[test]
@@ -385,13 +385,13 @@ mod tests {
     }
 
     #[test]
-    fn segments_go_when_nothing_of_them_is_in_use() {
+    fn segment_without_used_slot_is_freed() {
         let mut pool = pool(1 << 30);
         let slots = [take(&mut pool, 32), take(&mut pool, 100_000)];
         pool.release(slots[0]);
         let trimmed = |given_up, idle| Trimmed { given_up, idle };
-        assert_eq!(pool.trim(true, |_, _| true), trimmed(0, 1), "it was just in use");
-        assert_eq!(pool.trim(true, |_, _| false), trimmed(0, 0), "somebody is against it");
+        assert_eq!(pool.trim(true, |_, _| true), trimmed(0, 1), "used since the last trim");
+        assert_eq!(pool.trim(true, |_, _| false), trimmed(0, 0), "`may` refused");
         assert_eq!(pool.trim(true, |_, _| true), trimmed(1, 0));
         assert_eq!(pool.holdings().segments, 1);
         pool.return_queue().push(slots[1]);
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bound_holds() {
+    fn allocation_past_the_bound_is_refused() {
         let mut pool = pool(200_000);
         assert!(matches!(pool.grow(200_001), Err(NoSlot::TooLong)));
         take(&mut pool, 100_000);
@@ -414,7 +414,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_slot_is_at_most_an_eighth_larger_than_its_sample(len in 0_usize..1 << 40) {
+        fn slot_is_at_most_an_eighth_larger_than_its_sample(len in 0_usize..1 << 40) {
             let stride = stride_of(len).unwrap_or(len);
             prop_assert!(stride >= len);
             prop_assert!(stride < SLOT_ALIGN + len + len.div_ceil(STEPS));
@@ -422,7 +422,7 @@ mod tests {
 
         /// Slots in use never overlap, and takes and releases add up.
         #[test]
-        fn slots_in_use_are_apart(steps in proptest::collection::vec((0_usize..9000, any::<bool>()), 1..200)) {
+        fn slots_in_use_never_overlap(steps in proptest::collection::vec((0_usize..9000, any::<bool>()), 1..200)) {
             let mut pool = pool(1 << 24);
             let mut used: Vec<(SlotId, usize, usize)> = Vec::new();
             for (number, release) in steps {

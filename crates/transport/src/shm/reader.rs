@@ -495,7 +495,7 @@ impl Channel {
         let Some((segment, range)) = found else {
             self.core.shared.release(cell);
             // Over the end that may have been seen meanwhile: what was told before it is all there.
-            self.gone = Some(Gone::Broken("the writer speaks of octets outside its segments"));
+            self.gone = Some(Gone::Broken("the writer published bytes outside its segments"));
             return None;
         };
         Some(Sample::new(segment, range, descriptor.metadata, self.id, cell))
@@ -523,14 +523,14 @@ impl Channel {
                 }
                 Received::Message(Message::Retired { segment }, _) => self.unmap(segment),
                 Received::Closed => self.end(Gone::Ended),
-                Received::Message(..) => self.end(Gone::Broken("a writer does not send that")),
+                Received::Message(..) => self.end(Gone::Broken("the writer sent a message that only readers send")),
             }
         }
     }
 
     fn map(&mut self, number: u32, len: u64, fd: &OwnedFd, max_mapped_bytes: usize) {
         let Err(place) = self.segments.binary_search_by_key(&number, |(number, _)| *number) else {
-            return self.end(Gone::Broken("the writer tells of a segment twice"));
+            return self.end(Gone::Broken("the writer announced a segment twice"));
         };
         let room = max_mapped_bytes.saturating_sub(self.mapped_bytes);
         let Some(len) = usize::try_from(len).ok().filter(|&len| len <= room) else {
@@ -542,7 +542,7 @@ impl Channel {
                 let segment = Segment { view, core: Arc::clone(&self.core) };
                 self.segments.insert(place, (number, Arc::new(segment)));
             }
-            Err(_) => self.end(Gone::Broken("a segment is not as its writer says, or cannot be mapped")),
+            Err(_) => self.end(Gone::Broken("a segment differs from its announcement or cannot be mapped")),
         }
     }
 
@@ -591,7 +591,7 @@ impl InPlace<'_> {
     /// as with [`Sample`].
     #[inline]
     pub fn next(&mut self, max_len: usize, look: impl FnOnce(Metadata, &[u8]) -> bool) -> bool {
-        let is_done = self.peek(max_len).is_some_and(|(metadata, octets)| look(metadata, octets));
+        let is_done = self.peek(max_len).is_some_and(|(metadata, bytes)| look(metadata, bytes));
         if is_done {
             self.first = None;
             self.channel.receiver.pass(&self.channel.core.shared);
@@ -622,7 +622,7 @@ impl InPlace<'_> {
         let view = &self.channel.segment(descriptor.segment)?.view;
         let range = descriptor.range(view.len()).filter(|range| range.len() <= max_len)?;
         // SAFETY: the entry is not passed, so a writer that follows the protocol does not write its slot.
-        Some((descriptor.metadata, unsafe { view.octets(range)? }))
+        Some((descriptor.metadata, unsafe { view.bytes(range)? }))
     }
 
     #[inline]
@@ -777,7 +777,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn writers_that_claim_any_number_of_lost_samples_are_counted() {
+    fn claimed_losses_saturate_the_counter() {
         assert_eq!(total_lost(3, [4, 5]), 12);
         assert_eq!(total_lost(u64::MAX - 1, [1, u64::MAX]), u64::MAX);
     }

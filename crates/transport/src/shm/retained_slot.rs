@@ -55,7 +55,7 @@ impl Writer {
         }
         let len = slot.len();
         let Some((memory, index)) = slot.give_up() else {
-            return Err(PublishError { slot, reason: "the slot is of another writer" });
+            return Err(PublishError { slot, reason: "the slot belongs to another writer" });
         };
         Ok((RetainedSlot { id: memory.id(index), len }, SpentSegment(memory)))
     }

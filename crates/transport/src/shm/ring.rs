@@ -404,7 +404,7 @@ impl<T: Copy> Sender<T> {
     fn look(&mut self) -> Result<(), Corrupt> {
         let tail = self.holds.load_acquire(HOLD_TAIL);
         if tail < self.tail || tail > self.head {
-            return Err(Corrupt("the reader says it has taken what was not there"));
+            return Err(Corrupt("the reader's tail is behind its last value or past the last entry"));
         }
         self.tail = tail;
         self.passed = self.passed.max(tail);
@@ -417,7 +417,7 @@ impl<T: Copy> Sender<T> {
         if limit > self.cells_populated {
             self.holds
                 .populate(cell_word(self.cells_populated)..cell_word(limit))
-                .map_err(|_| Corrupt("the reader's hold page has no memory where it holds samples"))?;
+                .map_err(|_| Corrupt("the reader's hold page has no memory for its cells"))?;
             self.cells_populated = limit;
         }
         self.cells.clear();
@@ -678,7 +678,7 @@ impl Receiver {
     #[cold]
     fn populate(&self, shared: &Shared, layout: Layout) -> Result<(), Corrupt> {
         let words = Layout::words(self.populated.load(Ordering::Relaxed))..Layout::words(layout.size());
-        shared.ring.populate(words).map_err(|_| Corrupt("the ring has grown, and has no memory"))?;
+        shared.ring.populate(words).map_err(|_| Corrupt("the ring has grown without memory"))?;
         self.populated.store(layout.size(), Ordering::Relaxed);
         Ok(())
     }
@@ -696,7 +696,7 @@ impl Receiver {
             }
             break;
         }
-        Err(Corrupt("the writer has written over an entry"))
+        Err(Corrupt("the writer overwrote an entry"))
     }
 
     /// Marks the cell. Returns false if the entry was withdrawn; then `next` has moved on.
@@ -715,7 +715,7 @@ impl Receiver {
         shared.holds.store(mark, 0, Ordering::Release);
         // A working writer withdraws only entries that it sent; this floor is out of reach.
         if floor > u64::MAX / 2 {
-            return Err(TakeError::Corrupt(Corrupt("the writer has withdrawn what was not there")));
+            return Err(TakeError::Corrupt(Corrupt("the writer withdrew entries that it never sent")));
         }
         self.lost = self.lost.saturating_add(floor - self.next);
         self.next = floor;

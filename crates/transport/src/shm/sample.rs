@@ -107,6 +107,6 @@ impl Drop for Sample {
 
 impl fmt::Debug for Sample {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Sample({} octets of {:?})", self.range.len(), self.writer)
+        write!(f, "Sample({} bytes of {:?})", self.range.len(), self.writer)
     }
 }

@@ -139,7 +139,7 @@ impl Drop for Slot {
 
 impl fmt::Debug for Slot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Slot({} of {} octets)", self.len, self.room())
+        write!(f, "Slot({} of {} bytes)", self.len, self.room())
     }
 }
 
@@ -171,7 +171,7 @@ pub struct TooLong {
 
 impl fmt::Display for TooLong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the slot has room for {} octets, not for {}: loan a larger one", self.room, self.len)
+        write!(f, "the slot has room for {} bytes, not for {}: loan a larger one", self.room, self.len)
     }
 }
 

@@ -456,7 +456,7 @@ impl Writer {
     #[cold]
     fn send_with_care(&mut self, slot: &Slot, metadata: Metadata, only: Option<ReaderId>) -> Result<(), &'static str> {
         let Some((id, descriptor)) = describe(&self.pool, slot, metadata) else {
-            return Err("the slot is of another writer");
+            return Err("the slot belongs to another writer");
         };
         let (place, segment) = (id.place, descriptor.segment);
         let Self { channels, pool, is_notified, .. } = self;
@@ -476,7 +476,7 @@ impl Writer {
             }
         }
         if is_full && self.channels.iter().all(|channel| channel.gone.is_none()) {
-            return Err("a reader that is not to miss anything has no room");
+            return Err("the ring of a blocking reader is full");
         }
         let Self { channels, pool, .. } = self;
         if is_full {
@@ -810,7 +810,9 @@ impl Channel {
                 Received::Nothing => return,
                 Received::Message(Message::Room, _) => self.is_notified = true,
                 Received::Closed => return self.end(Gone::Ended),
-                Received::Message(..) => return self.end(Gone::Broken("a reader does not send that")),
+                Received::Message(..) => {
+                    return self.end(Gone::Broken("the reader sent a message that only writers send"));
+                }
             }
         }
     }
@@ -827,9 +829,9 @@ impl Channel {
 
 /// A random, odd number, which no page contains by accident.
 pub(super) fn probe() -> io::Result<u64> {
-    let mut octets = [0; 8];
-    random::fill(&mut octets).map_err(|error| sys::in_operation("a probe of shared memory", &error))?;
-    Ok(u64::from_ne_bytes(octets) | 1)
+    let mut bytes = [0; 8];
+    random::fill(&mut bytes).map_err(|error| sys::in_operation("a probe of shared memory", &error))?;
+    Ok(u64::from_ne_bytes(bytes) | 1)
 }
 
 #[cfg(test)]

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn short_or_foreign_addresses_are_none() {
+    fn short_or_foreign_address_is_none() {
         assert_eq!(RawAddress::zeroed().read(0), None);
         assert_eq!(RawAddress::zeroed().read(RawAddress::CAPACITY), None);
         let mut raw = MaybeUninit::uninit();

@@ -184,7 +184,7 @@ impl fmt::Display for BufferShortfall {
         let fix = self.fix();
         write!(
             f,
-            "socket {name} buffer: asked for {asked} octets, granted {granted}; {consequence}; to allow more: {fix}"
+            "socket {name} buffer: asked for {asked} bytes, granted {granted}; {consequence}; to allow more: {fix}"
         )
     }
 }
@@ -386,7 +386,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shortfall_tells_the_numbers_and_the_command() {
+    fn shortfall_text_states_numbers_and_command() {
         let shortfall =
             BufferShortfall { direction: Direction::Receive, asked_bytes: 8_388_608, granted_bytes: 212_992 };
         let text = shortfall.to_string();
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_size_is_halved_until_it_is_granted() {
+    fn refused_buffer_size_is_halved_until_granted() {
         let asked = std::cell::RefCell::new(Vec::new());
         let result = ask(1000, |bytes| {
             asked.borrow_mut().push(bytes);

@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_held_buffer_is_never_lent_twice_and_a_free_one_is_reused() {
+    fn held_buffer_is_never_lent_twice_and_free_one_is_reused() {
         let mut pool = Pool::new(2, 16);
         let first = pool.take().unwrap();
         let second = pool.take().unwrap();
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_weak_reference_holds_a_buffer_too() {
+    fn weak_reference_holds_a_buffer_too() {
         let mut pool = Pool::new(1, 16);
         let buffer = pool.take().unwrap();
         let weak = Arc::downgrade(&buffer);

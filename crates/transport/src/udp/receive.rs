@@ -395,7 +395,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn several_messages_are_asked_for_while_there_are_several_and_now_and_then() {
+    fn several_messages_are_requested_during_a_burst_and_periodically() {
         let mut burst = Burst::default();
         for _ in 0..BURST_PROBE_CALLS {
             assert_eq!(burst.ask(16), 1);

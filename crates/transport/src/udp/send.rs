@@ -71,10 +71,10 @@ impl Transmit<'_> {
             return invalid("a train of datagrams has more than 1024 slices");
         }
         if bytes == 0 {
-            return invalid("a train of datagrams has no octets");
+            return invalid("a train of datagrams has no bytes");
         }
         if bytes > MAX_TRAIN_BYTES {
-            return invalid("a train of datagrams has more than 65473 octets");
+            return invalid("a train of datagrams has more than 65473 bytes");
         }
         if bytes.div_ceil(usize::from(segment_bytes.get())) > MAX_SEGMENTS {
             return invalid("a train of datagrams has more than 64 segments");

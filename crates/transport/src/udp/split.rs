@@ -98,7 +98,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn segments_are_the_chunks_of_the_octets(
+        fn segments_are_the_chunks_of_the_bytes(
             parts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..12),
             segment_bytes in 8_u16..60,
         ) {

@@ -55,6 +55,6 @@ pub(crate) fn receive_rest(receiver: &mut Receiver, socket: &Socket) -> Vec<Vec<
 }
 
 /// `count` bytes that differ from place to place.
-pub(crate) fn octets(count: usize) -> Vec<u8> {
+pub(crate) fn pattern(count: usize) -> Vec<u8> {
     (0..count).map(|place| (place ^ (place >> 8).wrapping_mul(31)) as u8).collect()
 }

@@ -15,7 +15,7 @@ const READY: u64 = 1;
 /// A writer that waits until everything is acknowledged requests a notification for half of the missing samples, looks,
 /// waits, and requests again when notified. The first request may precede or follow the first acknowledgement.
 #[test]
-fn a_writer_that_waits_for_acknowledgement_is_told() {
+fn writer_waiting_for_acknowledgement_is_notified() {
     const LAST: u64 = 4;
     bounded(3).check(|| {
         let (mut sender, shared, _) = channel(1, 1, Overflow::Block);
@@ -48,7 +48,7 @@ fn a_writer_that_waits_for_acknowledgement_is_told() {
 /// A writer that repeats a request before it was answered may take the answer to the old request for the answer to the
 /// new one, but then the number is visible. No request is answered twice.
 #[test]
-fn a_question_is_answered_once() {
+fn ack_request_is_answered_once() {
     bounded(3).check(|| {
         let (mut sender, shared, _) = channel(1, 1, Overflow::Block);
         let reader = thread::spawn(move || (1..=3).filter(|value| shared.acknowledge(*value)).collect::<Vec<u64>>());
@@ -99,7 +99,7 @@ fn put_out(writer: &Mutex<Changing>, sent: &Mutex<Vec<u64>>) {
 }
 
 #[test]
-fn what_is_on_its_way_in_messages_leaves_before_what_is_handed_over() {
+fn queued_messages_leave_before_samples_in_memory() {
     bounded(3).check(|| {
         let (writer, sent) = (Arc::new(Mutex::new(Changing::default())), Arc::new(Mutex::new(Vec::new())));
         let control = thread::spawn({
@@ -233,7 +233,7 @@ impl Process {
 }
 
 #[test]
-fn samples_in_memory_come_behind_datagrams_and_before_the_end_of_their_writer() {
+fn samples_in_memory_follow_datagrams_and_precede_the_end_of_their_writer() {
     bounded(3).check(|| {
         let (mut sender, shared, mut receiver): (Sender<usize>, _, _) = channel(1, 1, Overflow::Evict);
         let process = Arc::new(Process::default());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 /// Two threads take what a third one puts; the third takes back the rest. Each value has one owner.
 #[test]
-fn what_is_laid_is_had_once() {
+fn cached_slot_has_one_owner() {
     bounded(3).check(|| {
         let (cache, slots) = (Arc::new(SlotCache::default()), Slots::new(2));
         let takers = [(); 2].map(|()| {
@@ -36,7 +36,7 @@ fn what_is_laid_is_had_once() {
 
 /// The right to put passes to the next thread, with an empty place.
 #[test]
-fn one_lays_at_a_time() {
+fn one_producer_exists_at_a_time() {
     bounded(3).check(|| {
         let cache = Arc::new(SlotCache::default());
         let layers = [1, 2].map(|thing| {

@@ -62,7 +62,7 @@ fn doorbell(page: &Arc<DoorbellPage<char, ()>>, identity: char) -> Doorbell<char
 }
 
 #[test]
-fn no_wake_up_is_lost() {
+fn sample_published_before_sleep_wakes_the_reader() {
     bounded(3).check(|| {
         let (page, bell, ring) = (Words::new(SLEEPER_WORDS), Words::new(1), Words::new(1));
         let writer = thread::spawn({
@@ -77,7 +77,7 @@ fn no_wake_up_is_lost() {
 
 /// Two writers of different processes have two doorbells; the reader waits for either.
 #[test]
-fn no_wake_up_by_one_of_two_processes_is_lost() {
+fn wake_up_by_one_of_two_processes_is_not_lost() {
     bounded(2).check(|| {
         let page = Words::new(SLEEPER_WORDS);
         let (bells, rings) = ([Words::new(1), Words::new(1)], [Words::new(1), Words::new(1)]);
@@ -93,7 +93,7 @@ fn no_wake_up_by_one_of_two_processes_is_lost() {
 
 /// Two writers of one process, each on its own thread, share the doorbell of the reader's process.
 #[test]
-fn no_wake_up_by_a_bell_that_two_writers_share_is_lost() {
+fn wake_up_by_a_doorbell_that_two_writers_share_is_not_lost() {
     bounded(2).check(|| {
         let (page, bell_page) = (Words::new(SLEEPER_WORDS), Words::new(2));
         let (bells, rings) = (DoorbellPage::new(OwnedPage::new(bell_page.clone())), [Words::new(1), Words::new(1)]);
@@ -114,7 +114,7 @@ fn no_wake_up_by_a_bell_that_two_writers_share_is_lost() {
 /// A channel ends while others begin, one to the same process. All channels to one process share a doorbell, from the
 /// first channel to the last, and no channel to another process does.
 #[test]
-fn a_bell_is_that_of_one_process_while_channels_come_and_go() {
+fn doorbell_belongs_to_one_process_while_channels_begin_and_end() {
     bounded(3).check(|| {
         let bells = DoorbellPage::new(OwnedPage::new(Words::new(2)));
         let first = doorbell(&bells, 'a');
@@ -135,7 +135,7 @@ fn a_bell_is_that_of_one_process_while_channels_come_and_go() {
 /// A thread of the reader's process rings without looking whether the reader sleeps, while a writer of another process
 /// publishes. Changes before the interrupt are visible after it.
 #[test]
-fn no_interruption_is_lost() {
+fn interrupt_before_sleep_is_not_lost() {
     bounded(3).check(|| {
         let (page, bell, ring) = (Words::new(SLEEPER_WORDS), Words::new(1), Words::new(1));
         let mut process = Process::new(&page, &[(&bell, 0)], std::slice::from_ref(&ring));
@@ -154,7 +154,7 @@ fn no_interruption_is_lost() {
         let (mut is_interrupted, mut seen) = (false, 0);
         while !is_interrupted || seen == 0 {
             if process.sleeper.is_interrupted() {
-                assert!(is_closing.load(Ordering::Relaxed), "interrupted, and what for is not to be seen");
+                assert!(is_closing.load(Ordering::Relaxed), "interrupted before the change was visible");
                 is_interrupted = true;
             } else if process.published() > seen {
                 seen = process.published();
@@ -169,7 +169,7 @@ fn no_interruption_is_lost() {
 
 /// Each of several interrupts ends a wait, or precedes a look that sees its effects.
 #[test]
-fn an_interruption_behind_another_is_not_lost() {
+fn second_interrupt_is_not_lost() {
     bounded(3).check(|| {
         let mut process = Process::new(&Words::new(SLEEPER_WORDS), &[], &[]);
         let done = Arc::new(AtomicU64::new(0));
@@ -191,7 +191,7 @@ fn an_interruption_behind_another_is_not_lost() {
 
 /// The other direction: the writer requests a notification, looks again, and only then waits.
 #[test]
-fn a_writer_that_waits_for_room_is_told() {
+fn writer_waiting_for_room_is_notified() {
     bounded(3).check(|| {
         let (mut sender, shared, mut receiver) = channel(1, 1, Overflow::Block);
         sender.send(&descriptor(0, 1), 0);
@@ -226,7 +226,7 @@ fn a_writer_that_waits_for_room_is_told() {
 /// The same for a reader that passes several entries and then checks once whether to notify the writer, of room or of
 /// the acknowledgement.
 #[test]
-fn a_writer_that_waits_for_room_or_a_note_is_told_once_for_several() {
+fn batch_notifies_writer_waiting_for_room_or_ack_once() {
     for wants_note in [false, true] {
         bounded(3).check(move || {
             let (mut sender, shared, mut receiver) = channel(2, 1, Overflow::Block);

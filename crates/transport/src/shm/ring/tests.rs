@@ -96,12 +96,12 @@ fn pass_between_threads(overflow: Overflow) {
 }
 
 #[test]
-fn between_threads_nothing_is_missed() {
+fn blocking_ring_between_threads_loses_nothing() {
     pass_between_threads(Overflow::Block);
 }
 
 #[test]
-fn between_threads_what_is_evicted_is_never_torn() {
+fn evicting_ring_between_threads_tears_nothing() {
     pass_between_threads(Overflow::Evict);
 }
 
@@ -129,7 +129,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 proptest! {
     /// Compares the ring with a plain model: taken entries, lost entries, and free slots.
     #[test]
-    fn the_ring_is_a_queue_and_slots_are_free_when_nobody_has_them(steps in steps(), evicts: bool) {
+    fn ring_is_a_queue_and_unused_slots_are_free(steps in steps(), evicts: bool) {
         let overflow = if evicts { Overflow::Evict } else { Overflow::Block };
         let pages = Pages::new(4, 3, overflow);
         let (mut sender, shared, mut receiver) = (pages.sender(), pages.shared(), Receiver::new(pages.shape));
@@ -196,7 +196,7 @@ proptest! {
 
     /// Whatever a reader writes into its page, no slot is returned twice, and no slot that was not sent.
     #[test]
-    fn a_hold_page_of_any_content_frees_each_slot_once(
+    fn hold_page_of_any_content_frees_each_slot_once(
         writes in proptest::collection::vec((0_usize..6, prop_oneof![0_u64..12, any::<u64>()]), 0..60)
     ) {
         let pages = Pages::new(4, 3, Overflow::Evict);
@@ -226,7 +226,7 @@ proptest! {
 
     /// Whatever a writer writes into its ring, taking ends, and the reader holds no more than agreed.
     #[test]
-    fn a_ring_of_any_content_is_taken_from_or_found_out(
+    fn ring_of_any_content_yields_samples_or_an_error(
         writes in proptest::collection::vec((0_usize..48, prop_oneof![0_u64..12, any::<u64>()]), 0..100), evicts: bool
     ) {
         let overflow = if evicts { Overflow::Evict } else { Overflow::Block };
@@ -259,7 +259,7 @@ proptest! {
 
 /// However often the reader looks.
 #[test]
-fn an_entry_that_was_written_over_is_not_held() {
+fn overwritten_entry_is_not_held() {
     let pages = Pages::new(4, 3, Overflow::Block);
     let (shared, mut receiver) = (pages.shared(), Receiver::new(pages.shape));
     OwnedPage::new(Words::of(&pages.ring)).store(Layout::first(pages.shape.entries).entry(0), 7, Ordering::Relaxed);
@@ -269,7 +269,7 @@ fn an_entry_that_was_written_over_is_not_held() {
 }
 
 #[test]
-fn a_descriptor_reaches_no_octet_outside_its_segment() {
+fn descriptor_range_stays_within_its_segment() {
     let descriptor = |offset, len| Descriptor { offset, len, ..Default::default() };
     assert_eq!(descriptor(1, 64).range(128), Some(64..128));
     assert_eq!(descriptor(2, 0).range(128), Some(128..128));
@@ -292,7 +292,7 @@ fn pages_too_small_for_what_was_agreed_are_refused() {
 
 /// A passed entry was not held, and counts like a taken one.
 #[test]
-fn entries_may_be_passed_and_taken_by_turns() {
+fn entries_passed_and_taken_in_turn_keep_their_order() {
     let pages = Pages::new(4, 3, Overflow::Block);
     let (mut sender, shared, mut receiver) = (pages.sender(), pages.shared(), Receiver::new(pages.shape));
     let mut free = Vec::new();
@@ -320,7 +320,7 @@ fn entries_may_be_passed_and_taken_by_turns() {
 
 /// The reader notifies a waiting writer once, for any number of passed entries, and again only after a new request.
 #[test]
-fn who_passes_entries_tells_a_writer_that_waits_once() {
+fn passed_entries_notify_a_waiting_writer_once() {
     let pages = Pages::new(4, 3, Overflow::Block);
     let (mut sender, shared, mut receiver) = (pages.sender(), pages.shared(), Receiver::new(pages.shape));
     for asks_for_room in [true, false] {
@@ -343,7 +343,7 @@ fn who_passes_entries_tells_a_writer_that_waits_once() {
 
 /// A thread that waits for memory is notified of a slot even after another thread has requested room in the ring, once.
 #[test]
-fn who_asks_for_room_does_not_end_what_another_waits_for() {
+fn request_for_room_keeps_an_earlier_request_for_any_slot() {
     let pages = Pages::new(4, 4, Overflow::Block);
     let (mut sender, shared, mut receiver) = (pages.sender(), pages.shared(), Receiver::new(pages.shape));
     (0..4).for_each(|number| sender.send(&Descriptor::default(), number));
@@ -364,7 +364,7 @@ fn who_asks_for_room_does_not_end_what_another_waits_for() {
 }
 
 #[test]
-fn entries_of_a_writer_that_evicts_are_not_shown_in_place() {
+fn entries_of_an_evicting_writer_are_not_shown_in_place() {
     let pages = Pages::new(4, 3, Overflow::Evict);
     let (mut sender, shared, receiver) = (pages.sender(), pages.shared(), Receiver::new(pages.shape));
     sender.send(&Descriptor::default(), 0);

@@ -1,4 +1,4 @@
-//! The one clock of all measurements: `CLOCK_MONOTONIC`, in nanoseconds.
+//! The clock of all measurements: `CLOCK_MONOTONIC`, in nanoseconds.
 
 use std::time::Duration;
 
@@ -6,19 +6,19 @@ use rustix::thread::{ClockId, Timespec};
 
 use crate::cli::option::WaitMethod;
 
-/// Nanoseconds since an arbitrary start; shared by all processes of this machine until it restarts.
+/// Nanoseconds since an arbitrary start, the same for all processes of this machine until it restarts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MonotonicNs(pub u64);
 
 impl MonotonicNs {
-    /// The present.
+    /// Current time.
     #[inline]
     pub fn now() -> Self {
         let time = rustix::time::clock_gettime(ClockId::Monotonic);
         Self(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
     }
 
-    /// Nanoseconds since `earlier`; 0 when that lies in the future.
+    /// Nanoseconds since `earlier`; 0 if that is in the future.
     #[inline]
     pub fn since_ns(self, earlier: Self) -> u64 {
         self.0.saturating_sub(earlier.0)
@@ -30,18 +30,18 @@ impl MonotonicNs {
         Self(self.0.saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)))
     }
 
-    /// The time that is left until then; zero when it has passed.
+    /// Time left until this time; zero if it has passed.
     pub fn remaining(self) -> Duration {
         Duration::from_nanos(self.since_ns(Self::now()))
     }
 
-    /// Sleeps until then. Signals do not end it early.
+    /// Sleeps until this time. Signals do not end the sleep.
     pub fn sleep_until(self) {
         let request = Timespec { tv_sec: (self.0 / 1_000_000_000) as i64, tv_nsec: (self.0 % 1_000_000_000) as i64 };
         while rustix::thread::clock_nanosleep_absolute(ClockId::Monotonic, &request) == Err(rustix::io::Errno::INTR) {}
     }
 
-    /// Keeps the processor busy until then, and returns the first reading at or after it.
+    /// Spins until this time, and returns the first reading at or after it.
     pub fn spin_until(self) -> Self {
         loop {
             let now = Self::now();
@@ -53,12 +53,12 @@ impl MonotonicNs {
     }
 }
 
-/// Time as the sender of an open loop needs it: the system's, or one that a test moves.
+/// Clock of an open-loop sender: the system's, or one that a test moves.
 pub trait Clock {
-    /// The present.
+    /// Current time.
     fn now(&self) -> MonotonicNs;
 
-    /// Waits until then; returns a reading at or after it, at once when it has passed.
+    /// Waits until `time`; returns a reading at or after it. Returns at once if it has passed.
     fn wait_until(&self, time: MonotonicNs, how: WaitMethod) -> MonotonicNs;
 }
 
@@ -77,7 +77,7 @@ impl Clock for SystemClock {
         match how {
             WaitMethod::Spin => time.spin_until(),
             WaitMethod::Sleep => {
-                // Who is late already does not ask the kernel to be woken at once.
+                // A late sender does not ask the kernel to wake it at once.
                 let now = MonotonicNs::now();
                 if now >= time {
                     return now;
@@ -95,7 +95,7 @@ pub fn process_cpu_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// From the first sample to the last there is one interval less than there are samples; a rate needs as many.
+/// There is one interval less than there are samples; a rate needs as many intervals as samples.
 pub(crate) fn with_one_interval_more(span_ns: u64, samples: u64) -> u64 {
     match samples {
         0 | 1 => span_ns,
@@ -103,11 +103,11 @@ pub(crate) fn with_one_interval_more(span_ns: u64, samples: u64) -> u64 {
     }
 }
 
-/// The time over which samples of a schedule are counted: that of the schedule, or longer where they took longer. Several
-/// writers keep the same schedule, so the intervals are those of one of them: `samples` is what one writer has sent.
+/// Duration over which samples of a schedule are counted: that of the schedule, or longer if the samples took longer.
+/// Several writers keep the same schedule, so `samples` is the count of one writer.
 pub(crate) fn scheduled_span_ns(span_ns: u64, samples: u64, rate_per_s: f64) -> u64 {
     let scheduled_ns = samples as f64 * 1e9 / rate_per_s;
-    // Rounded up, so that the rate of arrival is never above that of the schedule.
+    // Rounded up, so that the rate of arrival never exceeds that of the schedule.
     with_one_interval_more(span_ns, samples).max(scheduled_ns.ceil() as u64)
 }
 

@@ -12,9 +12,9 @@ use crate::terminal::print_text;
 /// Which records to compare.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
-    /// The folder that holds the record of A
+    /// Folder of record A
     a: PathBuf,
-    /// The folder that holds the record of B; without it, A's interleaved blocks or two series of A are compared
+    /// Folder of record B; without it, the interleaved blocks or two series of A are compared
     b: Option<PathBuf>,
     /// Compare this series of A, by its name or by the label that the tables print ...
     #[arg(long, value_name = "SERIES", requires = "series_b")]
@@ -55,7 +55,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
     print_text(&compare::render(&compared))
 }
 
-/// The series of that name, or of the label that the tables print.
+/// The series with this name or table label.
 fn series_id<'a>(record: &'a Record, option: &str, name: &str) -> Result<&'a str, Error> {
     let series = &record.header.series;
     let of_name = series.iter().find(|series| series.id == name);
@@ -72,7 +72,7 @@ fn series_id<'a>(record: &'a Record, option: &str, name: &str) -> Result<&'a str
     }
 }
 
-/// A line for each series of a record, with its label. Labels may contain commas.
+/// One line with name and label for each series of a record. Labels may contain commas.
 fn names(record: &Record) -> String {
     let line = |series: &Series| format!("  {} ({})", series.id, series.label);
     record.header.series.iter().map(line).collect::<Vec<_>>().join("\n")

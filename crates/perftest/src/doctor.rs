@@ -10,17 +10,17 @@ use crate::terminal::print_text;
 use crate::threads::{allowed_cores, two_cores};
 use crate::wording::counted;
 
-/// Other processes that use more than this share of the cores disturb a measurement.
+/// Share of the cores above which other processes disturb a measurement.
 const DISTURBING_SHARE: f64 = 0.1;
-/// An idle state that takes longer than this to leave shows in a latency.
+/// Exit latency above which an idle state affects measured latencies.
 const DISTURBING_WAKEUP_US: u32 = 5;
-/// Share of the processor that a hypervisor may give to others.
+/// Share of the processor that a hypervisor may take.
 const DISTURBING_STEAL_PERCENT: f64 = 0.5;
-/// Receive buffer that survives a burst of large samples.
+/// Receive buffer that holds a burst of large samples.
 const RECEIVE_BUFFER_LEN: u64 = 8 << 20;
-/// Packets that may wait between loopback's two halves.
+/// Packets that may wait in the backlog of loopback.
 const BACKLOG: u64 = 10_000;
-/// Clock sources that are read without a system call, and in nanoseconds.
+/// Clock sources that are read without a system call, in nanoseconds.
 const FAST_CLOCKS: [&str; 5] =
     ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter", "riscv_clocksource"];
 
@@ -29,20 +29,20 @@ const FAST_CLOCKS: [&str; 5] =
 pub struct Finding {
     /// The problem and its effect on a measurement.
     pub what: String,
-    /// The command that fixes it, or what to do where there is no such command.
+    /// The command that fixes it, or other advice if no command does.
     pub fix: String,
 }
 
-/// What is known besides the facts of the host.
+/// Inputs besides the facts of the host.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Circumstances {
-    /// Whether the two sides can have a core each.
+    /// Whether each of the two sides can have a core.
     pub two_cores: bool,
-    /// Whether the tool has not been optimised.
+    /// Whether this program was built without optimisation.
     pub debug_build: bool,
-    /// Why this tool cannot keep idle cores awake; empty when it can, and does while it measures.
+    /// Why this program cannot keep idle cores awake; empty if it can, which it does while it measures.
     pub idle_refusal: String,
-    /// The number of cores that other processes keep busy; `None` where the system does not tell.
+    /// Number of cores that other processes keep busy; `None` if the system does not report it.
     pub used_by_others: Option<f64>,
     /// Whether this process may exceed the limits of socket buffers.
     pub may_exceed_limits: bool,
@@ -55,7 +55,7 @@ impl fmt::Display for Finding {
 }
 
 impl Circumstances {
-    /// Those of this process. Takes a second, for which other processes are watched.
+    /// Examines this process. Takes a second, in which it observes other processes.
     pub fn of_this_process() -> Self {
         let idle_refusal = match host::IdleStates::disable() {
             host::IdleStates::Disabled { .. } => String::new(),
@@ -71,7 +71,7 @@ impl Circumstances {
     }
 }
 
-/// Prints every finding with its command. A finding is no failure: it may be the only machine there is.
+/// Prints every finding with its command. A finding is no failure: there may be no other machine.
 pub fn run() -> Result<(), Error> {
     let findings = examine(&host::gather(), &Circumstances::of_this_process());
     let mut text = String::new();
@@ -322,7 +322,7 @@ mod tests {
         }
     }
 
-    /// The load average remembers what this program has measured before.
+    /// The load average includes earlier measurements of this program.
     #[test]
     fn a_load_average_without_other_processes_is_no_finding() {
         let facts = HostFacts { load: "5.00 4.00 1.00".into(), cores: 2, ..HostFacts::default() };

@@ -1,4 +1,4 @@
-//! DDS domains for measurements: each measurement that runs here has one of its own.
+//! DDS domains for measurements: each concurrent measurement has its own.
 
 use std::io;
 use std::net::{Ipv4Addr, UdpSocket};
@@ -7,13 +7,13 @@ use std::os::unix::net::{SocketAddr, UnixDatagram};
 
 use crate::error::Error;
 
-/// Domains that few use, with ports below those that the kernel gives to whoever asks for any (from 32768).
+/// Rarely used domains, whose ports are below the kernel's ephemeral ports (from 32768).
 const DOMAINS: std::ops::Range<u32> = 78..101;
 
-/// A domain that nobody here uses, and that no other measurement takes as long as this lives.
+/// A domain that no process of this host uses, and that no other measurement reserves while this value lives.
 ///
-/// The reservation is a name among the abstract sockets, so it is seen where the domain's ports are seen, in one network
-/// namespace, and the kernel gives it back when the process ends in whatever way.
+/// The reservation is an abstract socket name. It is visible where the domain's ports are visible, in one network
+/// namespace, and the kernel releases it when the process ends in any way.
 #[derive(Debug)]
 pub(crate) struct FreeDomain {
     id: u32,
@@ -21,9 +21,9 @@ pub(crate) struct FreeDomain {
 }
 
 impl FreeDomain {
-    /// Reserves a domain whose ports nobody uses.
+    /// Reserves a domain with unused ports.
     pub(crate) fn reserve() -> Result<Self, Error> {
-        // Processes that look at the same time begin at different domains.
+        // Processes that reserve at the same time start at different domains.
         let offset = std::process::id();
         let count = DOMAINS.end - DOMAINS.start;
         for step in 0..count {
@@ -33,7 +33,7 @@ impl FreeDomain {
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => continue,
                 Err(error) => return Err(Error::Setup(format!("Domain {id} cannot be reserved: {error}"))),
             };
-            // Looked at only now: who holds the name may not have opened the ports yet.
+            // Checked after the reservation: the process that holds the name may not have opened its ports yet.
             if has_free_ports(id) {
                 return Ok(Self { id, _reservation: reservation });
             }

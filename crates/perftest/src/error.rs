@@ -1,28 +1,28 @@
-//! Why a run failed, and with which exit status.
+//! Errors of a run, and their exit statuses.
 
 use std::fmt;
 
 use crate::cli::UsageError;
 
-/// Why a run ended without its result, or with a doubtful one.
+/// Why a run ended without a result, or with a doubtful one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
-    /// The command line is wrong. Nothing was started.
+    /// The command line is wrong. No measurement was started.
     Usage(UsageError),
-    /// A resource of the run is not available: a port, an interface, a file, a privilege.
+    /// A resource is not available: a port, an interface, a file, a privilege.
     Setup(String),
-    /// A partner did not appear, or stopped answering. The results until then have been printed.
+    /// A partner did not appear or stopped answering. Earlier results have been printed.
     Partner(String),
     /// The test ended without a single sample.
     NoData(String),
     /// The network or the middleware failed.
     Transfer(String),
-    /// Ctrl-C, or a closed output. The results until then have been printed.
+    /// Ctrl-C, or a closed output. Earlier results have been printed.
     Interrupted,
 }
 
 impl Error {
-    /// 255 when nothing was started, as RTI Perftest ends; 130 after Ctrl-C; 1 otherwise.
+    /// 255 if no measurement was started, as in RTI Perftest; 130 after Ctrl-C; 1 otherwise.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Usage(_) | Self::Setup(_) => 255,

@@ -1,4 +1,4 @@
-//! The facts of the host and what distorts measurements on it, as lines of a record.
+//! The facts and problems of the host, as lines of a record.
 
 use peregrine_report::record::{Line, Warning};
 
@@ -6,8 +6,8 @@ use crate::doctor;
 use crate::host;
 use crate::terminal::message;
 
-/// The facts of the host, and each of its problems as a warning, which is also printed. To be called before the host is changed
-/// for the time of the measurement.
+/// The facts of the host, and each of its problems as a warning, which is also printed. Call this before the host's
+/// settings are changed for the measurement.
 pub(crate) fn host_lines() -> Vec<Line> {
     let facts = host::gather();
     let findings = doctor::examine(&facts, &doctor::Circumstances::of_this_process());

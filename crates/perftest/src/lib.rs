@@ -1,9 +1,9 @@
-//! `perftest`: how a machine and its network move DDS samples, measured against the raw-socket floor.
+//! `perftest`: measures how a machine and its network move DDS samples, compared with the raw-socket floor.
 //!
-//! A command line ([`cli`]) becomes a plan ([`plan`]). The workload sends or receives samples over whatever implements
-//! [`messaging`], follows the protocol of [`control`], and hands what it measured to [`output`].
+//! A command line ([`cli`]) becomes a plan ([`plan`]). The workload sends or receives samples through an implementation
+//! of [`messaging`], follows the protocol of [`control`], and passes its results to [`output`].
 #![forbid(unsafe_code)]
-// A closed stream would make them panic: `terminal` prints instead.
+// These macros panic on a closed stream; `terminal` prints instead.
 #![cfg_attr(not(test), deny(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod campaign;
@@ -52,7 +52,7 @@ use crate::output::{Output, banner};
 use crate::plan::{TestPlan, TransportKind};
 use crate::terminal::{Stderr, message, print_text};
 
-/// Runs RTI Perftest's command line: the words after the program's name.
+/// Runs RTI Perftest's command line; `words` are the arguments.
 pub fn run_command_line(words: &[String], stop: &Arc<Stop>) -> Result<(), Error> {
     let options = match parse(words)? {
         Invocation::Help => return print_text(&cli::usage()),
@@ -76,7 +76,7 @@ pub fn run_command_line(words: &[String], stop: &Arc<Stop>) -> Result<(), Error>
     over_dds(&plan, Run { plan: &plan, stop })
 }
 
-/// The test of RTI Perftest's command line.
+/// A test of RTI Perftest's command line.
 struct Run<'a> {
     plan: &'a TestPlan,
     stop: &'a Arc<Stop>,
@@ -90,7 +90,7 @@ impl OverDds for Run<'_> {
     }
 }
 
-/// The same with both sides in this process.
+/// A test with both sides in this process.
 struct RunBoth<'a> {
     publisher: &'a TestPlan,
     subscriber: &'a TestPlan,
@@ -110,7 +110,7 @@ impl OverDds for RunBoth<'_> {
     }
 }
 
-/// Messages of the middleware go to stderr.
+/// Prints messages of the middleware to stderr.
 fn show_messages(verbosity: u8) {
     let level = match verbosity {
         0 => LevelFilter::OFF,
@@ -118,7 +118,7 @@ fn show_messages(verbosity: u8) {
         2 => LevelFilter::WARN,
         _ => LevelFilter::TRACE,
     };
-    // A program that uses this crate as a library may have decided where messages go.
+    // A program that uses this crate as a library may have installed its own subscriber.
     let _ = tracing_subscriber::fmt().with_max_level(level).with_writer(|| Stderr).with_ansi(false).try_init();
 }
 

@@ -1,6 +1,6 @@
 //! The `perftest` executable.
 //!
-//! Words with one dash are RTI Perftest's command line; anything else, and nothing at all, is this program's own.
+//! Arguments with one dash are RTI Perftest's command line; all other command lines, and none, are this program's own.
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
@@ -35,7 +35,7 @@ struct Placed<O: clap::Args> {
 
 #[derive(Debug, Subcommand)]
 enum OwnCommand {
-    /// Measure latency and throughput of this machine, both sides at once (the default)
+    /// Measure latency and throughput of this machine with both sides on it (the default)
     Characterize(Placed<characterize::Options>),
     /// Run the cases of a plan: rates, sizes, subscribers, policies, places, middlewares
     Run(Placed<campaign::Options>),
@@ -43,13 +43,13 @@ enum OwnCommand {
     Ab(Placed<characterize::TurnsOptions>),
     /// Report whether two records differ, or the blocks or series of one record
     Compare(compare::Options),
-    /// Measure latency under an open-loop load, from when each sample was due
+    /// Measure latency under an open-loop load, from the time at which each sample was due
     Load(Placed<open_loop::LoadOptions>),
     /// Find the highest rate without loss and with a bounded 99th percentile
     Search(Placed<open_loop::SearchOptions>),
-    /// Answer a 'load' or a 'search' on another host
+    /// Answer 'load' or 'search' on another host
     Respond(open_loop::RespondOptions),
-    /// Run a measurement between two network namespaces, joined by a link with a rate and packet loss
+    /// Run a measurement between two network namespaces, connected by a link with a given rate and packet loss
     Lab(LabOptions),
     #[command(name = INSIDE, hide = true)]
     LabInside(LabOptions),
@@ -105,7 +105,7 @@ fn run(mut words: Vec<String>, stop: &Arc<Stop>) -> Result<u8, Error> {
     }
 }
 
-/// Whether a command line that begins with this word is RTI Perftest's.
+/// Whether a command line with this first word is RTI Perftest's.
 fn is_classic(first: Option<&String>) -> bool {
     first.is_some_and(|word| word.starts_with('-') && !word.starts_with("--"))
 }
@@ -128,7 +128,7 @@ fn run_inside(options: &LabOptions, mut words: Vec<String>, stop: &Arc<Stop>) ->
     let command_line =
         (!is_classic(inner.first())).then(|| parsed(&words.iter().take(1).chain(inner).cloned().collect::<Vec<_>>()));
     let lab = Arc::new(Lab::build(options)?);
-    // The record holds the command line of the user.
+    // The record contains the command line of the user.
     if let Some(word) = words.get_mut(1) {
         *word = "lab".into();
     }

@@ -1,8 +1,8 @@
-//! When the next sample leaves.
+//! The time at which the next sample leaves.
 //!
-//! A rate is an absolute schedule: sample n is due at `start + n / rate`, whatever happened to those before it. After
-//! a stall the samples that are due leave at once, and each records how late it is. A delay from one sample to the
-//! next would let a stall hide the samples it held up (coordinated omission).
+//! A rate is an absolute schedule: sample n is due at `start + n / rate`, whatever happened to earlier samples. After a
+//! stall all due samples leave at once, and each records its delay. A fixed delay between samples would hide the
+//! samples that a stall delayed (coordinated omission).
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::control::Stop;
 use crate::plan::Pace;
 use crate::recorder::LatencyRecorder;
 
-/// The times at which the samples of one run are due.
+/// The times at which the samples of a run are due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Schedule {
     start: MonotonicNs,
@@ -26,12 +26,12 @@ impl Schedule {
         Self { start, samples_per_1000_s: samples_per_second.max(1).saturating_mul(1000) }
     }
 
-    /// As [`Self::new`], of a rate that need not be whole; a thousandth of a sample per second at least.
+    /// As [`Self::new`], for a fractional rate of at least a thousandth of a sample per second.
     pub fn of_rate(start: MonotonicNs, samples_per_second: f64) -> Self {
         Self { start, samples_per_1000_s: (samples_per_second * 1000.0).round().max(1.0) as u64 }
     }
 
-    /// When sample `index` is due.
+    /// Time at which sample `index` is due.
     #[inline]
     pub fn due(&self, index: u64) -> MonotonicNs {
         let offset_ns = u128::from(index) * 1_000_000_000_000 / u128::from(self.samples_per_1000_s);
@@ -39,23 +39,23 @@ impl Schedule {
     }
 }
 
-/// Holds the send loop back before each sample.
+/// Delays the send loop before each sample.
 #[derive(Debug)]
 pub enum Pacer {
     /// No schedule.
     Unlimited {
         /// Pause before each sample.
         sleep: Duration,
-        /// Turns of an empty loop before each sample.
+        /// Iterations of an empty loop before each sample.
         spin_count: u64,
     },
     /// An absolute schedule.
     Scheduled {
-        /// When each sample is due.
+        /// Time at which each sample is due.
         schedule: Schedule,
         /// How to wait.
         method: WaitMethod,
-        /// How late each sample left.
+        /// Delay of each sample.
         delay: Box<LatencyRecorder>,
     },
 }
@@ -100,7 +100,7 @@ impl Pacer {
         }
     }
 
-    /// The schedule, when there is one.
+    /// The schedule, if there is one.
     pub fn schedule(&self) -> Option<Schedule> {
         match self {
             Self::Unlimited { .. } => None,
@@ -108,7 +108,7 @@ impl Pacer {
         }
     }
 
-    /// How late the samples left, when there is a schedule.
+    /// Delays of the samples, if there is a schedule.
     pub fn delay(&self) -> Option<&LatencyRecorder> {
         match self {
             Self::Unlimited { .. } => None,
@@ -123,9 +123,9 @@ fn spin(count: u64) {
     }
 }
 
-/// Tells a busy loop the time without asking the clock at every turn.
+/// Gives a busy loop the time without reading the clock in every iteration.
 ///
-/// Turns that follow each other within microseconds share one reading, up to 64 of them; slow turns are each read.
+/// Iterations within microseconds share one reading, up to 64 of them; slow iterations each read the clock.
 #[derive(Debug)]
 pub struct SparseClock {
     last: MonotonicNs,
@@ -143,7 +143,7 @@ impl SparseClock {
         Self { last: MonotonicNs::now(), stride: 1, turns_left: 1 }
     }
 
-    /// The time of this turn, or of one a little earlier.
+    /// Time of this iteration, or of a slightly earlier one.
     #[inline]
     pub fn turn(&mut self) -> MonotonicNs {
         self.turns_left -= 1;
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(schedule.due(0), MonotonicNs(5_000));
         assert_eq!(schedule.due(1), MonotonicNs(333_338_333));
         assert_eq!(schedule.due(3), MonotonicNs(1_000_005_000));
-        // Ten years on, still exact.
+        // Exact even after ten years.
         let index = 3 * 3_600 * 24 * 3_650;
         assert_eq!(schedule.due(index), MonotonicNs(5_000 + index / 3 * 1_000_000_000));
         assert_eq!(schedule.due(u64::MAX), MonotonicNs(u64::MAX));

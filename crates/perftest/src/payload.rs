@@ -1,21 +1,21 @@
-//! Octets that tell which sample they belong to, and where in it.
+//! Bytes that identify their sample and their position in it.
 //!
-//! Eight octets at a time are `base + position × step`, where `base` follows from the number of the sample. A sample that was
-//! mixed with another one, shifted, cut, or left as an earlier one in a buffer differs somewhere. Writing and checking go
-//! through memory once and need no table, so that they cost little more than a copy.
+//! Each word of eight bytes is `base + position × step`, where `base` derives from the number of the sample. A sample
+//! that was mixed with another one, shifted, cut, or left over in a buffer differs somewhere. Writing and checking pass
+//! through memory once and need no table, so they cost little more than a copy.
 //!
-//! Where samples follow each other as fast as they can, writing and checking all of a large one would be what is measured. There
-//! [`MAX_WORDS`] words of each sample carry the pattern at most, spread over the whole of it, and with every sample they move on
-//! by one place: each octet has its turn.
+//! At the highest rates, writing and checking all of a large sample would dominate the measurement. There at most
+//! [`MAX_WORDS`] words of each sample carry the pattern, spread over the sample. They move by one word with each
+//! sample, so that every byte is covered in turn.
 
-/// Odd, so that positions do not repeat; its octets all differ.
+/// Odd, so that positions do not repeat; all of its bytes differ.
 const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 const WORD: usize = size_of::<u64>();
 
-/// Words of one sample that [`write_some`] writes and [`are_some_intact`] checks at most; the octets behind the last whole word come
-/// on top.
+/// Most words of a sample that [`write_some`] writes and [`are_some_intact`] checks, besides the bytes after the last
+/// whole word.
 pub const MAX_WORDS: usize = 32;
-/// The same in octets.
+/// [`MAX_WORDS`] in bytes.
 pub const MAX_LEN: usize = MAX_WORDS * WORD;
 
 /// Fills `octets` as those of sample `number`.
@@ -35,7 +35,7 @@ pub fn write(octets: &mut [u8], number: u64) {
 pub fn is_intact(octets: &[u8], number: u64) -> bool {
     let mut word = base(number);
     let (words, rest) = octets.as_chunks::<WORD>();
-    // Without an early end, so that a good sample, the usual one, is compared at the speed of memory.
+    // Without an early end, so that a good sample, the usual case, is compared at the speed of memory.
     let mut difference = 0;
     for place in words {
         difference |= u64::from_le_bytes(*place) ^ word;
@@ -60,7 +60,7 @@ pub fn write_some(octets: &mut [u8], number: u64) {
     rest.copy_from_slice(&last[..rest.len()]);
 }
 
-/// Copies those octets that [`write_some`] writes for sample `number`, of a payload of the same length.
+/// Copies the bytes that [`write_some`] writes for sample `number`, from a payload of the same length.
 pub fn copy_some(octets: &mut [u8], from: &[u8], number: u64) {
     if octets.len() <= MAX_LEN {
         return octets.copy_from_slice(from);
@@ -86,13 +86,13 @@ pub fn are_some_intact(octets: &[u8], number: u64) -> bool {
         && places(words.len(), number).all(|place| words.get(place) == Some(&word(number, place)))
 }
 
-/// Which of so many words of sample `number` carry the pattern.
+/// Indices of the words of sample `number` that carry the pattern.
 pub fn places(words: usize, number: u64) -> impl Iterator<Item = usize> {
     let stride = words.div_ceil(MAX_WORDS).max(1);
     (number as usize % stride..words).step_by(stride)
 }
 
-/// The word of sample `number` at this place.
+/// The word of sample `number` at this index.
 #[must_use]
 pub fn word(number: u64, place: usize) -> [u8; WORD] {
     base(number).wrapping_add(STEP.wrapping_mul(place as u64)).to_le_bytes()

@@ -43,7 +43,7 @@ impl LatencyRecorder {
         }
     }
 
-    /// Takes in one value.
+    /// Records one value.
     #[inline]
     pub fn record(&mut self, latency_ns: u64) {
         self.moments.add(latency_ns);
@@ -55,10 +55,10 @@ impl LatencyRecorder {
         }
     }
 
-    /// Adds what another one has recorded; its values one by one as far as there is room.
+    /// Adds the values of another recorder; single values as far as there is room.
     pub fn merge(&mut self, other: &Self) {
         self.moments.merge(&other.moments);
-        // Both cover the same values with the same precision, and grow as they need to.
+        // Both have the same range and precision, and grow as needed.
         let _ = self.histogram.add(&other.histogram);
         let room = self.raw_capacity - self.raw.len();
         let kept = other.raw.len().min(room);
@@ -71,12 +71,12 @@ impl LatencyRecorder {
         &self.moments
     }
 
-    /// The values one by one, in the order of their arrival.
+    /// Single values, in the order of their arrival.
     pub fn raw_values(&self) -> &[u64] {
         &self.raw
     }
 
-    /// Values beyond the limit of those kept one by one.
+    /// Number of values that exceeded the limit of single values.
     pub fn raw_dropped(&self) -> u64 {
         self.raw_dropped
     }
@@ -90,14 +90,14 @@ impl LatencyRecorder {
     }
 }
 
-/// What the threads of one measurement record, put together.
+/// Combines the recorders of the threads of one measurement.
 #[derive(Debug)]
 pub struct Collector {
     shared: Arc<Shared>,
     threads: u64,
 }
 
-/// The recorder of one thread. What it holds is handed over when it is asked for, and when it is dropped.
+/// Recorder of one thread. It hands its values over on request, and when it is dropped.
 #[derive(Debug)]
 pub struct ThreadRecorder {
     shared: Arc<Shared>,
@@ -107,7 +107,7 @@ pub struct ThreadRecorder {
 
 #[derive(Debug)]
 struct Shared {
-    /// How often the threads have been asked.
+    /// Number of requests so far.
     round: AtomicU64,
     exchange: Mutex<Exchange>,
     raw_values: u64,
@@ -120,13 +120,13 @@ struct Exchange {
 }
 
 impl Collector {
-    /// Every thread keeps its first `raw_values` values one by one, up to a fixed limit.
+    /// Every thread keeps its first `raw_values` single values, up to a fixed limit.
     pub fn new(raw_values: u64) -> Self {
         let shared = Shared { round: AtomicU64::new(0), exchange: Mutex::default(), raw_values };
         Self { shared: Arc::new(shared), threads: 0 }
     }
 
-    /// The recorder of a further thread.
+    /// Creates the recorder of another thread.
     pub fn recorder(&mut self) -> ThreadRecorder {
         self.threads += 1;
         ThreadRecorder {
@@ -136,7 +136,7 @@ impl Collector {
         }
     }
 
-    /// Asks every thread for what it has recorded. Each hands it over with its next value.
+    /// Requests the values of every thread. Each hands them over with its next value.
     pub fn ask(&mut self) {
         let mut exchange = self.shared.lock();
         let lacking = self.threads.saturating_sub(exchange.empty.len() as u64);
@@ -145,7 +145,7 @@ impl Collector {
         self.shared.round.fetch_add(1, Ordering::Release);
     }
 
-    /// Everything that was handed over since the last call.
+    /// All values that were handed over since the last call.
     pub fn take(&mut self) -> LatencyRecorder {
         let full = std::mem::take(&mut self.shared.lock().full);
         let mut all = LatencyRecorder::new(self.shared.raw_values.saturating_mul(self.threads.max(1)));
@@ -163,7 +163,7 @@ impl Shared {
 }
 
 impl ThreadRecorder {
-    /// Takes in one value.
+    /// Records one value.
     #[inline]
     pub fn record(&mut self, latency_ns: u64) {
         if self.shared.round.load(Ordering::Acquire) != self.round {
@@ -172,7 +172,7 @@ impl ThreadRecorder {
         self.current.record(latency_ns);
     }
 
-    /// While somebody else holds the lock, recording goes on and the next value tries again.
+    /// While another thread holds the lock, recording goes on, and the next value tries again.
     #[cold]
     fn hand_over(&mut self) {
         let mut exchange = match self.shared.exchange.try_lock() {

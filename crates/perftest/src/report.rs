@@ -1,4 +1,4 @@
-//! `perftest report`: kept records as text, CSV and a page.
+//! `perftest report`: shows records as text, CSV and a page.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,31 +10,32 @@ use crate::characterize::keeper::read_record;
 use crate::error::Error;
 use crate::terminal::print_text;
 
-/// Which records to show, and how.
+/// Records to show, and their form.
 #[derive(Debug, Clone, clap::Args)]
 #[group(skip)]
 pub struct Options {
-    /// Folders that hold a record.jsonl each; several are shown together
+    /// Folders that each contain a record.jsonl; several are shown together
     #[arg(required = true, value_name = "DIR")]
     dirs: Vec<PathBuf>,
-    /// Print the tables only, and write no page
+    /// Print only the tables, and write no page
     #[arg(long, conflicts_with_all = ["csv", "html"])]
     text: bool,
-    /// Print one line per measurement, with everything that it varies in columns of their own
+    /// Print one line per measurement, with a column for each varied setting
     #[arg(long, conflicts_with = "html")]
     csv: bool,
-    /// Print latency and throughput by size as Markdown, of one record whose cases differ in series, size and test
+    /// Print latency and throughput by size as Markdown, for one record whose cases differ only in series, size and
+    /// test
     #[arg(long, conflicts_with_all = ["text", "csv", "html"])]
     markdown: bool,
-    /// Put the Markdown between the marks of this file instead
+    /// Write the Markdown between the marks in this file instead
     #[arg(long, value_name = "FILE", requires = "markdown")]
     into: Option<PathBuf>,
-    /// Write the page to this file [default: report.html beside the record, of one record]
+    /// Write the page to this file [default: report.html beside the record, for a single record]
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 }
 
-/// Shows the records: as asked for, or one of them as the table on stdout and the page beside it.
+/// Shows the records as requested; by default, for one record, the table on stdout and the page beside it.
 pub fn run(options: &Options) -> Result<(), Error> {
     if options.markdown {
         return markdown(options);
@@ -70,7 +71,7 @@ fn markdown(options: &Options) -> Result<(), Error> {
     fs::write(file, document).map_err(|error| failed("write", error))
 }
 
-/// The table of one record on stdout, and its page beside it.
+/// Prints the table of one record, and writes its page beside it.
 pub fn beside_record(folder: &Path) -> Result<(), Error> {
     let (record, path) = read_record(folder)?;
     let sources = [Source { name: folder.display().to_string(), record }];
@@ -80,7 +81,7 @@ pub fn beside_record(folder: &Path) -> Result<(), Error> {
     print_text(&format!("{text}\nRecord: {}\nReport: {}\n", path.display(), page.display()))
 }
 
-/// The records by the names of their folders; by their paths where two have the same name.
+/// The records, by the names of their folders, or by their paths if two names are equal.
 fn read(dirs: &[PathBuf]) -> Result<Vec<Source>, Error> {
     let short = |dir: &PathBuf| dir.file_name().map(|name| name.to_string_lossy().into_owned());
     let is_unique = |dir: &PathBuf| dirs.iter().filter(|other| short(other) == short(dir)).count() == 1;

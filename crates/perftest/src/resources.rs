@@ -1,4 +1,5 @@
-//! What a process uses, from `/proc`: processor time, memory, switches, faults, and what its sockets have dropped.
+//! Resource use of a process, from `/proc`: processor time, memory, switches, faults, and datagrams that its sockets
+//! dropped.
 
 use std::fs;
 
@@ -7,12 +8,12 @@ use peregrine_report::record::{Interval, ResourceUse};
 use crate::clock::{MonotonicNs, process_cpu_ns};
 use crate::host::System;
 
-/// Shorter parts of a measurement are not told apart.
+/// Shortest interval of a measurement.
 const INTERVAL_NS: u64 = 1_000_000_000;
-/// Most parts that are kept, an hour of them.
+/// Most intervals: one hour.
 const MAX_INTERVALS: usize = 3600;
 
-/// Follows one process, this one or another.
+/// Observes one process, this one or another.
 #[derive(Debug)]
 pub struct ResourceMeter {
     system: System,
@@ -22,11 +23,11 @@ pub struct ResourceMeter {
     intervals: Vec<Interval>,
 }
 
-/// What a process has used up to a moment.
+/// Resource use of a process up to a moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Snapshot {
     at_ns: u64,
-    /// Of all threads, to the nanosecond.
+    /// Of all threads, in nanoseconds.
     cpu_ns: u64,
     /// Of all threads, in ticks of the system.
     user_ticks: u64,
@@ -40,12 +41,12 @@ struct Snapshot {
 }
 
 impl ResourceMeter {
-    /// Begins to follow this process.
+    /// Starts observing this process.
     pub fn of_this_process() -> Self {
         Self::start(System::this(), None)
     }
 
-    /// Begins to follow another process.
+    /// Starts observing another process.
     pub fn of_process(pid: u32) -> Self {
         Self::start(System::this(), Some(pid))
     }
@@ -55,7 +56,7 @@ impl ResourceMeter {
         Self { system, process, start, last: start, intervals: Vec::new() }
     }
 
-    /// Ends a part of the measurement if it has lasted for a second. To be called now and then.
+    /// Ends an interval if it has lasted for a second. Call this periodically.
     pub fn tick(&mut self) {
         if MonotonicNs::now().0.saturating_sub(self.last.at_ns) < INTERVAL_NS || self.intervals.len() >= MAX_INTERVALS {
             return;
@@ -65,7 +66,7 @@ impl ResourceMeter {
         self.last = now;
     }
 
-    /// Everything since the start.
+    /// Resource use since the start.
     pub fn result(&self) -> ResourceUse {
         let now = Snapshot::take(&self.system, self.process);
         let pss_bytes = kib_field(&self.system.text(process_file(self.process, "smaps_rollup")), "Pss:");
@@ -89,7 +90,7 @@ impl Snapshot {
         }
     }
 
-    /// The name of the program may hold spaces and parentheses; what follows it are numbers (proc(5)).
+    /// The name of the program may contain spaces and parentheses; the fields after it are numbers (proc(5)).
     fn of_stat(stat: &str) -> Self {
         let fields: Vec<&str> = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace().collect();
         let field = |index: usize| fields.get(index).and_then(|field| field.parse().ok()).unwrap_or(0);
@@ -102,12 +103,12 @@ impl Snapshot {
         }
     }
 
-    /// Threads that have ended take their switches with them, so a sum may shrink.
+    /// Ended threads take their switches with them, so a sum may shrink.
     fn until(&self, later: &Self) -> Interval {
         let cpu_ns = later.cpu_ns.saturating_sub(self.cpu_ns);
         let user = later.user_ticks.saturating_sub(self.user_ticks);
         let system = later.system_ticks.saturating_sub(self.system_ticks);
-        // Without a whole tick there is nothing to divide by, and the program is the better guess.
+        // Without a whole tick there is nothing to divide by; user time is the better guess.
         let user_share = if user + system == 0 { 1.0 } else { user as f64 / (user + system) as f64 };
         let user_ns = ((cpu_ns as f64 * user_share) as u64).min(cpu_ns);
         Interval {
@@ -125,7 +126,7 @@ impl Snapshot {
     }
 }
 
-/// Datagrams that the kernel has dropped at the UDP sockets that this process has open, because nobody took them in time.
+/// Datagrams that the kernel dropped at the UDP sockets of this process, because their buffers were full.
 pub fn socket_drops() -> u64 {
     let own = own_sockets();
     let system = System::this();
@@ -136,7 +137,7 @@ fn process_file(process: Option<u32>, name: &str) -> String {
     process.map_or_else(|| format!("proc/self/{name}"), |pid| format!("proc/{pid}/{name}"))
 }
 
-/// A line `Name:  12 kB` as bytes.
+/// Parses a line `Name:  12 kB` to bytes.
 fn kib_field(text: &str, name: &str) -> Option<u64> {
     field(text, name)?.checked_mul(1024)
 }
@@ -152,7 +153,7 @@ struct ThreadSums {
     involuntary_switches: u64,
 }
 
-/// `/proc/<pid>/status` tells the switches of the first thread only.
+/// `/proc/<pid>/status` contains the switches of the first thread only.
 fn thread_sums(system: &System, process: Option<u32>) -> ThreadSums {
     let folder = process_file(process, "task");
     let mut sums = ThreadSums::default();
@@ -166,7 +167,7 @@ fn thread_sums(system: &System, process: Option<u32>) -> ThreadSums {
     sums
 }
 
-/// The numbers of the sockets that this process has open.
+/// Inodes of the open sockets of this process.
 fn own_sockets() -> Vec<u64> {
     let Ok(descriptors) = fs::read_dir("/proc/self/fd") else { return Vec::new() };
     let number =
@@ -174,7 +175,7 @@ fn own_sockets() -> Vec<u64> {
     descriptors.flatten().filter_map(|entry| fs::read_link(entry.path()).ok()).filter_map(number).collect()
 }
 
-/// Columns: 10th the socket's number, 13th its drops.
+/// Columns: the 10th is the socket's inode, the 13th its drops.
 fn drops_of(table: &str, sockets: &[u64]) -> u64 {
     let drops = |line: &str| {
         let columns: Vec<&str> = line.split_whitespace().collect();
@@ -252,7 +253,7 @@ mod tests {
              \x20 2: 0100007F:1CE9 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 7002 2 0000000000000000 9\n\
              \x20 3: cut off\n";
         assert_eq!((drops_of(table, &[7001]), drops_of(table, &[7001, 7002]), drops_of(table, &[1])), (5, 14, 0));
-        // A socket whose queue is full drops what comes then.
+        // A socket with a full queue drops further datagrams.
         let receiver = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         socket2::SockRef::from(&receiver).set_recv_buffer_size(1).unwrap();
         let before = socket_drops();

@@ -1,4 +1,4 @@
-//! `perftest selftest`: what measuring itself costs on this machine.
+//! `perftest selftest`: the cost of measuring on this machine.
 
 use std::hint::black_box;
 
@@ -8,16 +8,16 @@ use crate::payload;
 use crate::recorder::Collector;
 use crate::terminal::print_text;
 
-/// What recording one value may cost.
+/// Highest cost of recording one value.
 const RECORDER_LIMIT_NS: f64 = 60.0;
-/// The middle of so many measurements counts, so that a disturbance of one does not.
+/// The median of this many measurements counts, so that single disturbances do not.
 const ROUNDS: usize = 15;
 const VALUES: u64 = 200_000;
-/// Octets gone through in one measurement of a pattern.
+/// Bytes written or checked in one measurement of a pattern.
 const PATTERN_OCTETS: usize = 16 << 20;
 const SIZES: [usize; 4] = [64, 1024, 16_384, 63_000];
 
-/// What writing and checking the pattern of one sample cost, in nanoseconds.
+/// Cost of writing and checking the pattern of one sample, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PatternCost {
     /// Writing.
@@ -33,7 +33,7 @@ pub fn run() -> Result<(), Error> {
     });
     let mut collector = Collector::new(0);
     let mut recorder = collector.recorder();
-    // Neighbouring values share a bucket and its cache line; these are spread as latencies of some milliseconds are.
+    // Neighbouring values share a bucket and its cache line; these are spread like latencies of some milliseconds.
     let record = per_turn(VALUES, |turn| recorder.record(black_box(turn.wrapping_mul(2_654_435_761) % 8_000_000)));
     let verdict = if record < RECORDER_LIMIT_NS { "met" } else { "missed" };
     let mut text = format!(
@@ -49,7 +49,7 @@ pub fn run() -> Result<(), Error> {
     print_text(&text)
 }
 
-/// What [`payload::write_some`] and its check cost for a payload of `len` octets here and now; takes less than a millisecond.
+/// Measures [`payload::write_some`] and its check for a payload of `len` bytes; takes less than a millisecond.
 pub fn partial_pattern_cost(len: usize) -> PatternCost {
     const TURNS: u64 = 200;
     let mut octets = vec![0; len];
@@ -60,7 +60,7 @@ pub fn partial_pattern_cost(len: usize) -> PatternCost {
     PatternCost { write_ns, check_ns }
 }
 
-/// What writing and checking a pattern of `len` octets cost here and now; takes some milliseconds.
+/// Measures writing and checking a pattern of `len` bytes; takes some milliseconds.
 pub fn pattern_cost(len: usize) -> PatternCost {
     let mut octets = vec![0; len];
     let turns = (PATTERN_OCTETS / ROUNDS / len.max(1)).max(1) as u64;

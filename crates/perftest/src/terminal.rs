@@ -1,8 +1,8 @@
-//! What this process prints: results on stdout, messages on stderr.
+//! The output of this process: results on stdout, messages on stderr.
 //!
-//! The reader of the output may close it early (`perftest -pub 2>&1 | head`). Rust turns the failed write into an error, or
-//! into a panic of `eprintln!`, so nothing else in this crate writes to the two streams. The first write to a closed stream
-//! ends the run in good order, and the program ends with [`CLOSED_STATUS`].
+//! The reader of the output may close it early (`perftest -pub 2>&1 | head`). Rust turns the failed write into an
+//! error, or into a panic of `eprintln!`, so no other code of this crate writes to the two streams. The first write to
+//! a closed stream stops the run in an orderly way, and the program ends with [`CLOSED_STATUS`].
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
@@ -11,28 +11,28 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::error::Error;
 
-/// The exit status after a write to a closed stream: what a shell reports of a program that SIGPIPE has killed.
+/// Exit status after a write to a closed stream: that of a program killed by SIGPIPE, as a shell reports it.
 pub const CLOSED_STATUS: u8 = 128 + 13;
 
-/// Whether a write has found its stream closed.
+/// Whether a write found its stream closed.
 static IS_CLOSED: AtomicBool = AtomicBool::new(false);
-/// What ends the run then.
+/// Stops the run in that case.
 static ON_CLOSED: OnceLock<Box<dyn Fn() + Send + Sync>> = OnceLock::new();
 
-/// Calls `end` at each write that finds stdout or stderr closed. Only the first call of this function counts.
+/// Calls `end` at each write that finds stdout or stderr closed. Only the first call of this function has an effect.
 pub fn when_closed(end: impl Fn() + Send + Sync + 'static) {
     let _ = ON_CLOSED.set(Box::new(end));
 }
 
-/// Whether a write has found stdout or stderr closed.
+/// Whether a write found stdout or stderr closed.
 pub fn is_closed() -> bool {
     IS_CLOSED.load(Ordering::Relaxed)
 }
 
-/// Prints a line on stderr. What cannot be written is lost: there is no other place to report to.
+/// Prints a line on stderr. A failed write is ignored: there is no other place to report to.
 pub fn message(line: impl Display) {
     let text = format!("{line}\n");
-    // One write, so that the lines of several processes do not mix.
+    // A single write, so that lines of several processes do not mix.
     let _ = Stderr.write_all(text.as_bytes());
 }
 
@@ -76,7 +76,7 @@ impl Write for Stderr {
     }
 }
 
-/// Ends the run if a stream is closed.
+/// Stops the run if a stream is closed.
 fn noted<T>(written: io::Result<T>) -> io::Result<T> {
     if written.as_ref().is_err_and(|error| error.kind() == ErrorKind::BrokenPipe) {
         IS_CLOSED.store(true, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! Cores, priorities and memory of the process's own threads.
+//! Cores, priorities and memory of the threads of this process.
 
 use rustix::mm::MlockAllFlags;
 use rustix::thread::CpuSet;
@@ -11,12 +11,12 @@ use crate::cli::option::Priority;
 use crate::error::Error;
 use crate::plan::ThreadPlan;
 
-/// What `h`, `n` and `l` mean, as `SCHED_FIFO` priorities.
+/// `SCHED_FIFO` priorities of `h`, `n` and `l`.
 const HIGH: u8 = 80;
 const NORMAL: u8 = 50;
 const LOW: u8 = 20;
 
-/// Which of the plan's settings a thread takes.
+/// Kind of a thread, which selects its settings in the plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ThreadKind {
     /// The thread that sends.
@@ -25,7 +25,7 @@ pub enum ThreadKind {
     Receive,
 }
 
-/// Applies what concerns the whole process. Called once, before there are other threads.
+/// Applies the settings of the whole process. Called once, before other threads exist.
 pub fn apply_to_process(plan: &ThreadPlan) -> Result<(), Error> {
     if plan.pin_memory {
         rustix::mm::mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE).map_err(|error| {
@@ -35,7 +35,7 @@ pub fn apply_to_process(plan: &ThreadPlan) -> Result<(), Error> {
     apply_to_current_thread(plan, ThreadKind::Main)
 }
 
-/// Moves the calling thread to its cores and its priority.
+/// Binds the calling thread to its cores and sets its priority.
 pub fn apply_to_current_thread(plan: &ThreadPlan, kind: ThreadKind) -> Result<(), Error> {
     if let Some(affinity) = &plan.affinity {
         let cores = match kind {
@@ -54,7 +54,7 @@ pub fn apply_to_current_thread(plan: &ThreadPlan, kind: ThreadKind) -> Result<()
     Ok(())
 }
 
-/// A core for each side, on different physical cores when there are any.
+/// A core for each side, on different physical cores if possible.
 pub(crate) fn two_cores(allowed: &[usize]) -> Option<(usize, usize)> {
     let first = *allowed.first()?;
     let siblings = std::fs::read_to_string(format!("/sys/devices/system/cpu/cpu{first}/topology/thread_siblings_list"))
@@ -65,7 +65,7 @@ pub(crate) fn two_cores(allowed: &[usize]) -> Option<(usize, usize)> {
     Some((first, *second))
 }
 
-/// Binds the calling thread, and those it will start, to these cores; to any when there are none.
+/// Binds the calling thread, and threads that it will start, to these cores; an empty list binds to none.
 pub(crate) fn bind_current_thread(cores: &[usize]) -> Result<(), String> {
     if cores.is_empty() {
         return Ok(());
@@ -88,7 +88,7 @@ pub fn priority_number(priority: Priority) -> u8 {
     }
 }
 
-/// Whether a receive thread can have its cores and its priority, tried on a thread of its own.
+/// Checks on a temporary thread whether receive threads can have their cores and priority.
 pub fn check_receive_threads(plan: &ThreadPlan) -> Result<(), Error> {
     if plan.affinity.is_none() && plan.priorities.is_none() {
         return Ok(());
@@ -122,7 +122,7 @@ pub fn allowed_cores() -> Vec<usize> {
     }
 }
 
-/// Number of cores of the machine, whichever of them this process may use.
+/// Number of cores of the machine, whether or not this process may use them.
 pub fn online_cores() -> usize {
     let count = |range: &str| -> Option<usize> {
         let (first, last) = range.split_once('-').unwrap_or((range, range));

@@ -1,11 +1,11 @@
-//! What went over the sockets.
+//! Traffic of the sockets.
 
 use peregrine_report::record::WireUse;
 
 use crate::messaging::WireCounter;
 use crate::resources::socket_drops;
 
-/// Reads the counters of whatever carries the samples, and those of the kernel.
+/// Reads the counters of the transport and of the kernel.
 pub(crate) struct WireMeter {
     counter: WireCounter,
     path: Vec<String>,

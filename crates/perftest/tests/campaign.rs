@@ -15,7 +15,7 @@ fn read(folder: &Folder) -> Record {
     Record::read(BufReader::new(file)).unwrap()
 }
 
-/// Runs a plan of this text behind the usual head.
+/// Runs a plan of this text after a common head.
 fn run_plan(folder: &Folder, text: &str, options: &str) -> Outcome {
     write_plan(folder, text);
     run(&format!("run {} --out {} {options}", folder.path("plan.toml"), folder.path("out")))
@@ -25,7 +25,7 @@ fn write_plan(folder: &Folder, text: &str) {
     std::fs::write(folder.path("plan.toml"), format!("{HEAD}{text}")).unwrap();
 }
 
-/// How often each case is in a record.
+/// Number of measurements of each case in a record.
 fn cases(record: &Record) -> BTreeMap<String, usize> {
     let mut cases = BTreeMap::new();
     for measurement in &record.measurements {
@@ -68,7 +68,7 @@ fn every_pace_and_series_is_measured_and_what_is_missing_is_told() {
         );
         let is_raw = measurement.series == "raw-udp";
         assert_eq!(out.path[0].starts_with("plain UDP sockets at "), is_raw, "{:?}", out.path);
-        // Plain sockets send nothing again.
+        // Plain sockets repeat nothing.
         assert!([out, into].iter().all(|wire| wire.repairs.is_none() == is_raw), "{measurement:?}");
         let counts = |latency: &Option<peregrine_report::stats::LatencyResult>| latency.as_ref().map(|all| all.count);
         let (actual, intended) =
@@ -78,7 +78,7 @@ fn every_pace_and_series_is_measured_and_what_is_missing_is_told() {
             Test::Throughput => assert_eq!((actual, intended), (None, None)),
             Test::OpenLoop => {
                 assert_eq!((sent.samples, case.rate_per_s), (20, Some(200.0)));
-                // Whoever keeps to a schedule sleeps before each of its samples.
+                // A scheduled sender sleeps before each of its samples.
                 let switches = measurement.publisher.resources.as_ref().unwrap().total.voluntary_switches;
                 assert!(switches >= 10, "{measurement:?}");
                 assert_eq!(received.lost, 0, "so few find room, and the last is waited for: {measurement:?}");
@@ -134,10 +134,10 @@ fn large_values_of_every_kind_arrive_whole() {
     }
 }
 
-/// Series that move samples without messages.
+/// Series without messages.
 const BY_MEMORY: [&str; 3] = ["peregrine-shared-memory", "peregrine-flat-data", "peregrine-zero-copy"];
 
-/// That every sample of a measurement has gone the way that its series is named after.
+/// Checks that every sample of a measurement took the path of its series.
 fn assert_way(measurement: &Measurement) {
     let sent = measurement.publisher.send.as_ref().unwrap().samples;
     let Measurement { publisher, subscriber, series, .. } = measurement;
@@ -149,7 +149,7 @@ fn assert_way(measurement: &Measurement) {
         let path = wire.path.join(", ");
         assert_eq!(path.contains("shared memory"), BY_MEMORY.contains(&&**series), "{series}: {path}");
         assert_eq!(path.contains("by reference"), series == "peregrine-same-process", "{series}: {path}");
-        // Discovery goes on, by datagrams.
+        // Discovery still uses datagrams.
         if !series.contains("udp") && sent > 100 {
             assert!(wire.datagrams_sent < sent / 2, "{measurement:?}");
         }
@@ -167,7 +167,7 @@ fn samples_go_by_the_way_that_is_measured_and_no_other() {
     let outcome = run_plan(&folder, plan, "");
     assert_eq!(outcome.code, 0, "{outcome:?}");
     let record = read(&folder);
-    // Octets with three ways to wait, arrays with one; each at three rates.
+    // Bytes with three wait methods, arrays with one; each at three rates.
     let counts = |series: &str| record.measurements.iter().filter(|one| one.series == series).count();
     assert_eq!(counts("peregrine-udp-flat-data"), 2 * 3 * 3);
     assert_eq!(counts("peregrine-flat-data"), 3 * 3);
@@ -221,7 +221,7 @@ fn a_killed_campaign_goes_on_where_it_stood() {
     let before = read(&folder);
     assert!(before.end.is_none() && before.measurements.len() >= 4);
 
-    // A plan that has changed is another campaign, and so is a shorter one.
+    // A changed plan is another campaign, and so is a shorter one.
     write_plan(&folder, &plan.replace("128", "256"));
     let changed = run(&format!("{line} --resume"));
     assert_eq!(changed.code, 255);
@@ -238,7 +238,7 @@ fn a_killed_campaign_goes_on_where_it_stood() {
     let counts = cases(&record);
     assert_eq!((counts.len(), counts.values().max()), (12, Some(&1)), "{counts:?}");
 
-    // There is nothing left to do.
+    // No case is left.
     let again = run(&format!("{line} --resume"));
     assert_eq!(again.code, 0, "{again:?}");
     assert_eq!(cases(&read(&folder)), counts);
@@ -261,7 +261,7 @@ fn ctrl_c_keeps_what_was_measured() {
 #[test]
 fn a_case_that_fails_is_recorded_and_the_others_go_on() {
     let folder = Folder::new("campaign-failed");
-    // More sockets than a process may have.
+    // More sockets than a process may open.
     write_plan(
         &folder,
         "repetitions = 1\nseries = [\"raw-udp\"]\n[[matrix]]\nrates = [100]\nsizes = [64]\ntopics = [1, 64]\n\
@@ -279,13 +279,13 @@ fn a_case_that_fails_is_recorded_and_the_others_go_on() {
     assert!(reason.starts_with("failed: ") && reason.contains("Cannot open a UDP socket"), "{reason}");
     assert!(record.end.as_ref().is_some_and(|end| !end.complete));
 
-    // With what it lacked it is tried again.
+    // With enough descriptors the case is measured.
     let resumed = run(&format!("{line} --resume"));
     assert_eq!(resumed.code, 0, "{resumed:?}");
     assert_eq!(read(&folder).measurements.len(), 2);
 }
 
-/// Whoever runs the plan may be gone at any time.
+/// The process that runs the plan may end at any time.
 #[test]
 fn a_party_ends_when_its_input_does() {
     assert_eq!(run("take-part").code, 130);

@@ -37,7 +37,7 @@ fn every_size_is_measured_kept_and_shown() {
             let shares_memory = wire.path.iter().any(|path| path.starts_with("shared memory"));
             let is_by_memory = ["peregrine-shared-memory", "peregrine-flat-data", "peregrine-zero-copy"];
             assert_eq!(shares_memory, is_by_memory.contains(&&*measurement.series), "{measurement:?}");
-            // Within a process nothing else is sent than what discovery sends, if anything.
+            // Within a process only discovery sends datagrams, if any.
             let is_within = shares_memory || measurement.series == "peregrine-same-process";
             assert!(is_within || wire.datagrams_sent > 0, "{measurement:?}");
             let latency = measurement.publisher.latency.as_ref().unwrap();
@@ -51,14 +51,14 @@ fn every_size_is_measured_kept_and_shown() {
     let page = std::fs::read_to_string(folder.path("out/report.html")).unwrap();
     assert!(page.contains("</html>"));
 
-    // Rendering the record again gives the same, and measuring again into the same folder is refused.
+    // Rendering the record again gives the same page, and measuring again into the same folder is refused.
     std::fs::remove_file(folder.path("out/report.html")).unwrap();
     let again = run(&format!("report {out}"));
     assert_eq!((again.code, again.stdout), (0, outcome.stdout));
     assert_eq!(std::fs::read_to_string(folder.path("out/report.html")).unwrap(), page);
     assert_eq!(run(&format!("--out {out}")).code, 255);
 
-    // The same as one line per measurement, and together with another record as one page.
+    // The same record with one line per measurement, and together with another record on one page.
     let csv = run(&format!("report --csv {out}"));
     assert_eq!((csv.code, csv.stdout.len()), (0, 1 + record.measurements.len()), "{csv:?}");
     assert!(csv.stdout[0].starts_with("record,tool_version,") && csv.stdout[1].starts_with("out,"), "{csv:?}");

@@ -1,5 +1,5 @@
-//! A reader of the output that closes it early, as `head` does: every command ends at once, with status 141, without a word, and
-//! leaves no process behind.
+//! A reader that closes the output early, as `head` does: every command ends at once, with status 141, without a
+//! message, and leaves no process behind.
 
 mod common;
 
@@ -25,7 +25,7 @@ fn start_piped(line: &str, marker: &str) -> (std::process::Child, BufReader<Pipe
     (child, BufReader::new(reader))
 }
 
-/// Closes the pipe behind a line that contains `last`, and returns the exit status.
+/// Closes the pipe after a line that contains `last`, and returns the exit status.
 fn closed_after(last: &str, line: &str, marker: &str) -> Option<i32> {
     let (mut child, mut reader) = start_piped(line, marker);
     let mut text = String::new();
@@ -37,7 +37,7 @@ fn closed_after(last: &str, line: &str, marker: &str) -> Option<i32> {
     child.wait().unwrap().code()
 }
 
-/// The processes whose environment names the marker.
+/// Processes with the marker in their environment.
 fn processes_with(marker: &str) -> Vec<String> {
     let has_marker = |process: &std::path::Path| {
         let environment = std::fs::read(process.join("environ")).unwrap_or_default();
@@ -104,7 +104,7 @@ fn commands_that_only_print_end_with_141() {
     }
 }
 
-/// Standard error closed alone, and a command that has nothing to say there.
+/// Only standard error is closed, and a command prints nothing there.
 #[test]
 fn a_stream_that_nothing_is_written_to_may_be_closed() {
     let (reader, writer) = pipe().unwrap();

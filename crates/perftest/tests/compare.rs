@@ -1,4 +1,4 @@
-//! The commands that compare, and those that look at the machine.
+//! The commands that compare, and those that examine the machine.
 
 mod common;
 
@@ -25,7 +25,7 @@ fn alternatives_take_turns_and_are_compared_again_from_the_record() {
     assert!(json.stdout.join("\n").contains("\"verdict\": \"too_few\""), "{json:?}");
 }
 
-/// An older build does not look at payloads; the newer one then does not either.
+/// An older build does not check payloads; then the newer one does not either.
 #[test]
 fn two_builds_take_turns() {
     use std::os::unix::fs::PermissionsExt;
@@ -126,6 +126,6 @@ fn an_independent_program_and_this_one_both_measure_raw_udp() {
     let publisher = run(&format!("-pub {words} -latencyTest -dataLen 64 -numIter 500 -nsResolution -noOutputHeaders"));
     assert_eq!((publisher.code, subscriber.finish().code), (0, 0));
     let ours_us = common::columns(&publisher.stdout[0])[5];
-    // Both are times of one way; how they compare, `cargo xtask bench agreement` tells on a quiet machine.
+    // Both are one-way times; `cargo xtask bench agreement` compares them on a quiet machine.
     assert!(theirs_ns > 0 && ours_us > 0.0, "{theirs_ns} ns, {ours_us} us");
 }

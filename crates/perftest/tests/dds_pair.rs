@@ -4,10 +4,10 @@ mod common;
 
 use common::{Outcome, Process, columns, run, start};
 
-/// Enough for a short test, and the settings of all of them.
+/// Settings that keep a test short.
 const QUICK: &str = "-nic 127.0.0.1 -startDelay 0 -discoveryTimeout 30 -partnerTimeout 20 -noPrint -noOutputHeaders";
 
-/// Runs both sides to their end: the publisher's outcome and the subscriber's, which must both be content.
+/// Runs both sides to their end. Returns the outcomes of publisher and subscriber, which must both succeed.
 fn pair(domain: u32, both: &str, publisher: &str) -> (Outcome, Outcome) {
     let subscriber = start(&format!("-sub {QUICK} -domain {domain} {both}"));
     let publisher = run(&format!("-pub {QUICK} -domain {domain} {both} {publisher}"));
@@ -16,7 +16,7 @@ fn pair(domain: u32, both: &str, publisher: &str) -> (Outcome, Outcome) {
     (publisher, subscriber)
 }
 
-/// The subscriber's only row: nothing of so many samples is lost.
+/// The subscriber's only row: none of the samples is lost.
 fn assert_all_arrived(subscriber: &Outcome, samples: f64) {
     assert_eq!(subscriber.stdout.len(), 1, "{subscriber:?}");
     let row = columns(&subscriber.stdout[0]);
@@ -143,7 +143,7 @@ fn json_tells_the_same() {
     assert_eq!(document(&subscriber)["perftest"][0]["summary"]["packets"], 20);
 }
 
-/// Both sides end by themselves, and both say what is different.
+/// Both sides end by themselves, and both name the difference.
 fn assert_mismatch(domain: u32, publisher: &str, subscriber: &str, reason: &str) {
     let started = start(&format!("-sub {QUICK} -domain {domain} {subscriber}"));
     let sides = [run(&format!("-pub {QUICK} -domain {domain} {publisher}")), started.finish()];
@@ -157,7 +157,7 @@ fn assert_mismatch(domain: u32, publisher: &str, subscriber: &str, reason: &str)
 fn settings_that_disagree_end_both_sides_with_the_reason() {
     assert_mismatch(25, "-keyed", "", "WITH_KEY");
     assert_mismatch(26, "-bestEffort", "", "RELIABILITY");
-    // Samples would match, their echoes do not.
+    // Samples would match, but not their echoes.
     assert_mismatch(27, "", "-bestEffort", "RELIABILITY");
     assert_mismatch(28, "-dataLen 70000", "", "TestDataLarge_t");
 }
@@ -250,7 +250,7 @@ fn samples_that_are_checked_for_consistency_all_are_consistent() {
 
 #[test]
 fn who_asks_for_shared_memory_gets_it_or_is_told_why_not() {
-    // It need not be there longer than the publisher waits.
+    // It need not exist longer than the publisher waits.
     let subscriber = start("-sub -nic 127.0.0.1 -discoveryTimeout 10 -domain 39");
     let publisher = run(&format!("-pub {QUICK} -domain 39 -transport SHMEM -numIter 10 -latencyCount 1"));
     assert_ne!(publisher.code, 0, "{publisher:?}");

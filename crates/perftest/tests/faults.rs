@@ -1,4 +1,4 @@
-//! Wrong command lines, missing and dying partners, Ctrl-C: a clear line, the right status, in time.
+//! Wrong command lines, missing and dying partners, Ctrl-C: a clear message, the right status, in time.
 
 mod common;
 
@@ -111,7 +111,7 @@ fn ctrl_c_at_the_subscriber_ends_both_with_their_results() {
     assert_eq!(columns(publisher.stdout.last().unwrap()).len(), 10);
 }
 
-/// A short test, or one on a slow link, sends one ping only.
+/// A short test, or one on a slow link, sends only one ping.
 #[test]
 fn the_only_answer_of_a_short_test_is_its_latency() {
     let subscriber = start(&format!("-sub {QUICK} -domain 77 -noPrint -noOutputHeaders"));

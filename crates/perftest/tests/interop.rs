@@ -1,7 +1,7 @@
-//! An independent partner on another DDS speaks the protocol of RTI Perftest with the program: both roles, both tests.
+//! An independent partner on another DDS speaks RTI Perftest's protocol with the program: both roles, both tests.
 //!
-//! The partner is `interop/cyclonedds-py/perftest.py`. It checks each sample it gets, and tells what it got. What measures
-//! other middleware for comparison is tested in `agents`.
+//! The partner is `interop/cyclonedds-py/perftest.py`. It checks each received sample and reports the results. `agents`
+//! tests the programs that measure other middleware for comparison.
 
 mod agents;
 mod common;
@@ -15,7 +15,7 @@ use serde_json::Value;
 
 const QUICK: &str = "-domain 1 -nic lo -startDelay 0 -discoveryTimeout 40 -partnerTimeout 20 -noPrint -noOutputHeaders";
 
-/// The program and its partner on a host of their own.
+/// The program and its partner on an isolated host.
 struct Pair {
     host: NetNs,
 }
@@ -25,7 +25,7 @@ impl Pair {
         Self { host: NetNs::isolated().unwrap() }
     }
 
-    /// The partner, from the environment that `cargo xtask peers` makes.
+    /// The partner, from the environment that `cargo xtask peers` creates.
     fn partner(&self) -> Command {
         let folder = std::env::var_os("PEREGRINE_INTEROP_DIR").expect("cargo xtask interop says where the peers are");
         let mut command = self.host.command(Path::new(&folder).join("venv/bin/python"));
@@ -33,14 +33,14 @@ impl Pair {
         command
     }
 
-    /// The program publishes; returns its only row and what the partner has to say.
+    /// The program publishes. Returns its only row and the partner's report.
     fn publish(&self, options: &str, partner: &str) -> (Vec<f64>, Value) {
         let subscriber = start_command(self.partner(), &format!("sub {partner}"));
         let publisher = start_command(self.host.command(PROGRAM), &format!("-pub {QUICK} {options}")).finish();
         both_content(&publisher, &subscriber.finish())
     }
 
-    /// The program subscribes; returns its only row and what the partner has to say.
+    /// The program subscribes. Returns its only row and the partner's report.
     fn subscribe(&self, options: &str, partner: &str) -> (Vec<f64>, Value) {
         let subscriber = start_command(self.host.command(PROGRAM), &format!("-sub {QUICK} {options}"));
         let publisher = start_command(self.partner(), &format!("pub {partner}")).finish();
@@ -54,7 +54,7 @@ fn both_content(program: &Outcome, partner: &Outcome) -> (Vec<f64>, Value) {
     (columns(&program.stdout[0]), serde_json::from_str(&partner.stdout[0]).unwrap())
 }
 
-/// As publisher of a latency test: each ping is answered, and the partner has got every sample in order.
+/// As publisher of a latency test: each ping is answered, and the partner has received every sample in order.
 fn assert_publishes_latency(both: &str, options: &str, partner: &str) {
     let (row, told) = Pair::new().publish(&format!("{both} {options} -latencyTest -numIter 200"), partner);
     assert_eq!(row.len(), 10);
@@ -96,7 +96,7 @@ fn publisher_of_a_throughput_test() {
     }
 }
 
-/// As subscriber of a latency test: it answers everything and misses nothing.
+/// As subscriber of a latency test: the program answers every ping and misses no sample.
 fn assert_subscribes_latency(options: &str, partner: &str) {
     let (row, told) = Pair::new().subscribe(options, &format!("{partner} --latency --count 200"));
     assert_eq!((row[1], row[4]), (200.0, 0.0), "{row:?}");
@@ -123,7 +123,7 @@ fn subscriber_of_a_throughput_test() {
     assert_eq!(row[1] + row[4], 1000.0, "{row:?}");
 }
 
-/// Of any two settings that differ, the partner just does not match. The program says which.
+/// If settings differ, the partner does not match. The program names the difference.
 #[test]
 fn a_partner_with_other_settings_is_named() {
     for (partner, reason) in
@@ -139,7 +139,7 @@ fn a_partner_with_other_settings_is_named() {
     }
 }
 
-/// They introduce themselves with nothing but their number. The program tells their participants apart.
+/// The partners introduce themselves only by their number. The program distinguishes their participants.
 #[test]
 fn partners_that_share_a_number_are_told_of() {
     for (role, told) in [("sub", "Two subscribers"), ("pub", "Two publishers")] {
@@ -156,7 +156,7 @@ fn partners_that_share_a_number_are_told_of() {
     }
 }
 
-/// What the program sends to itself, batched and with keys, raises no complaint of an independent decoder.
+/// An independent decoder accepts the program's batched and keyed samples.
 #[test]
 fn batches_of_keyed_samples_are_decoded() {
     let host = NetNs::isolated().unwrap();

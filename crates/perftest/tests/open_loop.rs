@@ -23,8 +23,8 @@ fn load(name: &str, words: &str) -> (Measurement, Outcome) {
     (record.measurements.remove(0), outcome)
 }
 
-/// What holds for every load of `planned` samples, of which one in `probe_every` is a probe. On a machine that stands still
-/// for a while the sender ends before the last of them.
+/// Properties of every load of `planned` samples, of which one in `probe_every` is a probe. On a machine that stalls,
+/// the sender ends before the last of them.
 fn check(measurement: &Measurement, planned: u64, probe_every: u64) -> u64 {
     assert_eq!(measurement.test, Test::OpenLoop);
     let (publisher, subscriber) = (&measurement.publisher, &measurement.subscriber);
@@ -33,7 +33,7 @@ fn check(measurement: &Measurement, planned: u64, probe_every: u64) -> u64 {
     assert!(0 < sent && sent <= planned, "{sent}");
     assert_eq!((outcome.sent, outcome.probe_every), (sent.div_ceil(probe_every), probe_every));
     assert_eq!((outcome.from_intended.count, outcome.from_actual.count), (outcome.answered, outcome.answered));
-    // A sample never leaves before it is due.
+    // No sample leaves before it is due.
     assert!(outcome.from_intended.mean_ns >= outcome.from_actual.mean_ns);
     let received = subscriber.throughput.as_ref().unwrap();
     assert_eq!(received.samples + received.lost, sent);
@@ -132,7 +132,7 @@ fn a_responder_of_its_own_serves_one_sender_after_the_other() {
         let words = format!("--remote --rate {rate} --size 200 -- -raw -domain 74 -discoveryTimeout 20");
         let (measurement, _) = load(&format!("load-remote-{rate}"), &words);
         check(&measurement, rate * 3 / 10, 1);
-        // What the sender before had sent does not count for this one.
+        // Samples of the previous sender do not count for this one.
         assert!(measurement.publisher.probes.unwrap().answered > 0);
     }
     responder.interrupt();

@@ -1,4 +1,4 @@
-//! Options that change what is told or how it is measured, between two processes over DDS. Each test has its own domain.
+//! Options that change messages or the way of measuring, between two processes over DDS. Each test has its own domain.
 
 mod common;
 
@@ -22,7 +22,7 @@ fn pair(domain: u32, both: &str, publisher: &str, subscriber: &str) -> (Outcome,
     (publisher, subscriber)
 }
 
-/// The number behind a label, in the part of `text` that follows `title`.
+/// The number after a label, in the part of `text` that follows `title`.
 fn number(text: &str, title: &str, label: &str) -> u64 {
     let part = text.split_once(title).unwrap_or_else(|| panic!("no {title} in {text}")).1;
     let rest = part.split_once(&format!("{label}: ")).unwrap_or_else(|| panic!("no {label} in {part}")).1;
@@ -66,11 +66,11 @@ fn a_low_resolution_clock_times_all_round_trips_at_once() {
     let (publisher, _) = pair(62, "", "-latencyTest -numIter 100 -lowResolutionClock -nsResolution", "");
     let line = publisher.stderr.lines().find(|line| line.contains("two clock readings around all 100 round trips"));
     let mean_us: f64 = line.unwrap().rsplit(' ').next().unwrap().parse().unwrap();
-    // It covers what happens between round trips, so it cannot be less than the least of them.
+    // The mean covers the time between round trips, so it is at least the shortest round trip.
     assert!(mean_us >= columns(&publisher.stdout[1])[3], "{line:?} {:?}", publisher.stdout);
 }
 
-/// Its payload has the length of a control message that only partners of the same kind have.
+/// Its payload has the length of a control message that only partners of the same program have.
 #[test]
 fn samples_of_1264_bytes_are_data() {
     for (domain, kind) in [(63, "-keyed"), (64, "-raw -nic lo")] {
@@ -111,8 +111,9 @@ fn a_small_receive_buffer_is_told_whatever_the_verbosity() {
     }
 }
 
-/// The subscriber cannot get samples much faster than pauses and rates let them leave: the bound is a multiple, for a
-/// subscriber that wakes late sees them closer together. Without them there are many times more.
+/// The subscriber cannot receive samples much faster than pauses and rates let them leave. The bound is a multiple,
+/// because a subscriber that wakes late receives samples closer together. Without pauses and rates the number is many
+/// times larger.
 #[test]
 fn pauses_and_rates_hold_samples_back() {
     for (domain, options, told, samples_per_second) in [

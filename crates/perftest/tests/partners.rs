@@ -1,5 +1,5 @@
-//! Partners that contradict, that are more than were declared, that fall silent or that repeat themselves: each is
-//! noticed and named, and both sides end by themselves. Each test has its own domain.
+//! Partners that contradict, that outnumber the declared ones, that fall silent or that repeat themselves: each is
+//! detected and named, and both sides end by themselves. Each test has its own domain.
 
 mod common;
 
@@ -13,9 +13,9 @@ use perftest::payload;
 
 const DDS: &str = "-nic 127.0.0.1 -startDelay 0 -discoveryTimeout 40 -partnerTimeout 20 -noOutputHeaders";
 const RAW: &str = "-raw -startDelay 0 -discoveryTimeout 40 -noPrint -noOutputHeaders";
-/// No wait of the partners that these tests play takes longer.
+/// Timeout of the simulated partners of these tests.
 const LIMIT: Duration = Duration::from_secs(40);
-/// Between two announcements of a subscriber that these tests play.
+/// Interval between two announcements of a simulated subscriber.
 const ANNOUNCE_EVERY: Duration = Duration::from_millis(20);
 
 #[test]
@@ -32,7 +32,7 @@ fn two_subscribers_with_one_number_end_the_test_before_it_begins() {
     }
 }
 
-/// One more than declared, with the number of the first or with the next: a result would be wrong.
+/// One more than declared, with the number of the first or with the next one: a result would be wrong.
 #[test]
 fn a_subscriber_too_many_ends_a_running_test() {
     for (domain, number, reason) in [(41, 0, "as number 0"), (42, 1, "with -numSubscribers 1")] {
@@ -80,10 +80,10 @@ fn partners_that_do_not_come_are_waited_for_so_long() {
     }
 }
 
-/// A publisher of raw sockets that this test plays; the program is its subscriber.
+/// A simulated publisher of raw sockets; the program is its subscriber.
 struct PlayedPublisher {
     announcements: UdpSocket,
-    /// Pongs would go here.
+    /// Receives pongs, if there were any.
     _pongs: UdpSocket,
     subscriber: String,
 }
@@ -119,7 +119,7 @@ impl PlayedPublisher {
         self.send(&Sample { seq_num, ..Sample::data(0, &[0; 72]) });
     }
 
-    /// Announces the end, with the last number, and waits for the answer.
+    /// Announces the end with the last number, and waits for the answer.
     fn end(&self, last: u32) {
         self.send(&Sentinel::Finished.sample(0, last, ControlCounter { round: 0, attempt: 0 }.to_timestamp()));
         self.wait_for(Sentinel::Finished);
@@ -142,7 +142,7 @@ fn lost_duplicate_and_reordered_samples_are_told_apart() {
     let outcome = subscriber.finish();
     assert_eq!(outcome.code, 0, "{outcome:?}");
     let row = columns(&outcome.stdout[0]);
-    // Of eight samples 4, 5 and 7 never came. RTI Perftest would count 3 as a loss as well.
+    // Of eight samples, 4, 5 and 7 never arrived. RTI Perftest would count 3 as a loss as well.
     assert_eq!((row[0], row[1], row[4], row[5]), (100.0, 5.0, 3.0, 37.5), "{row:?}");
     assert!(outcome.stderr.contains("Duplicate samples: 1, reordered samples: 1"), "{}", outcome.stderr);
 }
@@ -169,7 +169,7 @@ fn a_publisher_without_data_is_a_row_of_zeros_and_a_failure() {
     }
 }
 
-/// RTI Perftest fills its payloads in its own way; only who announces a pattern is held to it.
+/// RTI Perftest fills its payloads differently; only payloads with an announced pattern are checked.
 #[test]
 fn a_payload_that_is_not_what_was_announced_fails_the_test() {
     let process = ProcessNumber::of_this_process();
@@ -225,7 +225,7 @@ fn samples_of_a_publisher_too_many_are_named_and_not_counted() {
     assert!(outcome.stderr.contains("Samples of publisher 1 are ignored: with -numPublishers 1"), "{}", outcome.stderr);
 }
 
-/// A subscriber of raw sockets that this test plays; the program is its publisher.
+/// A simulated subscriber of raw sockets; the program is its publisher.
 struct PlayedSubscriber {
     socket: UdpSocket,
     publisher: String,
@@ -243,7 +243,7 @@ impl PlayedSubscriber {
         self.socket.send_to(&octets(sample), &self.publisher).unwrap();
     }
 
-    /// Announces itself until something comes, and returns the payloads of all data up to the end of the test.
+    /// Announces itself until a sample arrives, and returns the payloads of all data up to the end of the test.
     fn receive_to_the_end(&self, introduction: &Sample<'_>) -> Vec<Vec<u8>> {
         let (start, mut met, mut payloads) = (Instant::now(), false, Vec::new());
         let mut buffer = [0; 2048];

@@ -1,4 +1,4 @@
-//! Mistakes about labs and hosts that are told before anything is started.
+//! Errors in labs and hosts that are reported before any process starts.
 
 mod common;
 
@@ -48,7 +48,7 @@ fn without_ssh_its_package_is_named() {
     );
 }
 
-/// What starts it is gone when its input ends.
+/// The process that started it is gone when its input ends.
 #[test]
 fn a_tethered_process_ends_with_its_input() {
     let outcome = start_command(Command::new(PROGRAM), "tethered respond -- -raw -domain 78").finish();

@@ -4,7 +4,7 @@ mod common;
 
 use common::{Folder, columns, run, start};
 
-/// Enough for a short test, and the settings of all of them.
+/// Settings that keep a test short.
 const QUICK: &str = "-raw -startDelay 0 -discoveryTimeout 20 -partnerTimeout 5";
 
 #[test]
@@ -80,7 +80,7 @@ fn json_is_a_document_on_each_side() {
     let document = |lines: &[String]| -> serde_json::Value { serde_json::from_str(&lines.join("\n")).unwrap() };
     let latency = document(&publisher.stdout);
     let element = &latency["perftest"][0];
-    // The first answer warms up.
+    // The first answer is the warm-up.
     assert_eq!(element["intervals"].as_array().unwrap().len(), 19);
     assert!(element["summary"]["latency_99.99"].is_number() && element["summary"]["CPU"].is_number());
     assert_eq!(document(&subscriber.stdout)["perftest"][0]["summary"]["packets"], 20);

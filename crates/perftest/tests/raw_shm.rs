@@ -4,12 +4,12 @@ mod common;
 
 use common::{columns, run, start};
 
-/// Enough for a short test, and the settings of all of them.
+/// Settings that keep a test short.
 const QUICK: &str =
     "-raw -transport SHMEM -startDelay 0 -discoveryTimeout 20 -partnerTimeout 5 -noPrint -noOutputHeaders";
 const INTACT: &str = "Payloads were checked and intact";
 
-/// Runs a publisher and a subscriber with further options to a good end.
+/// Runs a publisher and a subscriber with further options; both must succeed.
 fn pair(domain: u32, both: &str, publisher_options: &str) -> (common::Outcome, common::Outcome) {
     let subscriber = start(&format!("-sub {QUICK} -domain {domain} {both}"));
     let publisher = run(&format!("-pub {QUICK} -domain {domain} {both} {publisher_options}"));
@@ -108,7 +108,7 @@ fn a_name_that_is_taken_is_told() {
     let outcome = run(&format!("-sub {QUICK} -domain 20"));
     assert_eq!(outcome.code, 255, "{outcome:?}");
     assert!(outcome.stderr.contains("peregrine-perftest-raw-20-sub-0: it is in use"), "{}", outcome.stderr);
-    // The other one is not disturbed by it.
+    // The other process is not disturbed.
     let publisher = run(&format!("-pub {QUICK} -domain 20 -latencyTest -numIter 10"));
     assert_eq!((publisher.code, holder.finish().code), (0, 0), "{publisher:?}");
 }

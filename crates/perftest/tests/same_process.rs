@@ -7,7 +7,7 @@ use peregrine_report::record::SideResult;
 
 const QUICK: &str = "-sameProcess -nic 127.0.0.1 -startDelay 0 -discoveryTimeout 30 -partnerTimeout 20 -noPrint";
 
-/// Runs both sides, which must be content.
+/// Runs both sides, which must succeed.
 fn both(domain: u32, line: &str) -> Outcome {
     let outcome = run(&format!("{QUICK} -noOutputHeaders -domain {domain} {line}"));
     assert_eq!(outcome.code, 0, "{line}: {outcome:?}");
@@ -41,7 +41,7 @@ fn samples_are_handed_over_and_not_sent() {
     let [subscriber, publisher] = &sides[..] else { panic!("{text}") };
     assert_eq!(publisher.send.as_ref().unwrap().samples, 20_000);
     assert_eq!(subscriber.throughput.as_ref().unwrap().samples, 20_000);
-    // Discovery goes on; it takes less than one in twenty samples would.
+    // Discovery continues, with fewer datagrams than one for twenty samples.
     assert!(publisher.wire.as_ref().unwrap().datagrams_sent < 1000, "{text}");
 }
 

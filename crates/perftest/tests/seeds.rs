@@ -1,6 +1,6 @@
-//! The command lines that users of RTI Perftest have: those of its two tutorials on characterizing a machine (sockets,
-//! Connext Professional and Micro; large data), and those that its benchmark script builds. Each is run as it was
-//! published, but for the interface and the addresses, which are those of loopback, and for the number of samples.
+//! The command lines of RTI Perftest's users: those of its two tutorials on characterizing a machine (sockets, Connext
+//! Professional and Micro; large data), and those that its benchmark script builds. Each runs as published, except the
+//! interface and the addresses, which are those of loopback, and the number of samples.
 
 mod common;
 
@@ -13,19 +13,19 @@ const LATENCY_HEADER: &str = "Sample Size (Bytes), Ave (μs), Std (μs), Min (μ
 const THROUGHPUT_HEADER: &str =
     "Sample Size (Bytes), Total Samples, Avg Samples/s,    Avg Mbps, Lost Samples, Lost Samples (%)";
 
-/// The sizes of the tutorial and of the script.
+/// Sizes of the tutorial and of the script.
 const SIZES: [usize; 12] = [32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16_384, 32_768, 63_000];
-/// What the script adds to them for reliable unkeyed data.
+/// Sizes that the script adds for reliable unkeyed data.
 const LARGE_SIZES: [usize; 6] = [100_000, 500_000, 1_048_576, 1_548_576, 4_194_304, 10_485_760];
-/// The sizes of the tutorial on large data.
+/// Sizes of the tutorial on large data.
 const TUTORIAL_LARGE_SIZES: [usize; 7] = [63_001, 512_000, 1_048_576, 5_242_880, 10_485_760, 26_214_400, 52_428_800];
 
-/// Behind every published line, where the last value wins: each pair has its own domain, and a machine may be busy.
+/// Follows every published line, where the last value wins: each pair has its own domain, and a machine may be busy.
 const SHORT: &str = "-startDelay 0 -discoveryTimeout 50 -partnerTimeout 30";
 
-/// So many samples of each size, and then it ends before its time.
+/// Number of samples of each size, which ends the test early.
 const COUNT: u32 = 200;
-/// So many of those that take their time to copy.
+/// Number of large samples, whose copying takes time.
 const LARGE_COUNT: u32 = 10;
 const LARGE: usize = 5_242_880;
 
@@ -33,12 +33,12 @@ fn count(size: usize) -> u32 {
     if size > LARGE { LARGE_COUNT } else { COUNT }
 }
 
-/// The same as options of a publisher.
+/// The count as options of a publisher.
 fn count_options(count: u32, latency_test: bool) -> String {
     format!("-numIter {count}{}", if latency_test { String::new() } else { format!(" -latencyCount {}", count / 4) })
 }
 
-/// A published line, on this machine's loopback.
+/// A published line on this machine's loopback.
 fn on_loopback(line: &str) -> String {
     let words = line.split_whitespace().map(|word| match word {
         "eth0" => "lo".to_owned(),
@@ -47,7 +47,7 @@ fn on_loopback(line: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// A domain that no other pair uses, and whose ports no ephemeral port can have taken.
+/// A domain that no other pair uses, with ports outside the ephemeral range.
 fn next_domain() -> u32 {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     1 + NEXT.fetch_add(1, Ordering::Relaxed) % 98
@@ -58,7 +58,7 @@ fn run_pair(publisher: &str, subscriber: &str, latency_test: bool) -> (Outcome, 
     run_pair_for(COUNT, publisher, subscriber, latency_test)
 }
 
-/// The same with so many samples.
+/// Like [`run_pair`], with a number of samples.
 fn run_pair_for(count: u32, publisher: &str, subscriber: &str, latency_test: bool) -> (Outcome, Outcome) {
     let (domain, count) = (next_domain(), count_options(count, latency_test));
     let started = start(&format!("{} -domain {domain} {SHORT}", on_loopback(subscriber)));
@@ -66,7 +66,7 @@ fn run_pair_for(count: u32, publisher: &str, subscriber: &str, latency_test: boo
     (publisher, started.finish())
 }
 
-/// Both sides are content and have printed one row per size below their headings. Of reliable samples none is missing.
+/// Both sides succeed and have printed one row per size below their headings. No reliable sample is missing.
 fn assert_rows(sides: &(Outcome, Outcome), sizes: &[usize], latency_test: bool, reliable: bool) {
     let (publisher, subscriber) = sides;
     assert_eq!((publisher.code, subscriber.code), (0, 0), "{publisher:?} {subscriber:?}");
@@ -80,7 +80,7 @@ fn rows_below<'a>(outcome: &'a Outcome, header: &str) -> &'a [String] {
     rows
 }
 
-/// In a latency test something was measured; in a throughput test pings may have been lost.
+/// In a latency test the rows have values; in a throughput test pings may have been lost.
 fn assert_latency_rows(rows: &[String], sizes: &[usize], latency_test: bool) {
     assert_eq!(rows.len(), sizes.len(), "{rows:?}");
     for (row, size) in rows.iter().zip(sizes) {
@@ -100,7 +100,7 @@ fn assert_throughput_rows(rows: &[String], sizes: &[usize], reliable: bool) {
         let [samples, samples_per_s, mbit_per_s, lost, lost_percent] = values[1..] else { panic!("{row}") };
         assert!(samples > 0.0 && samples + lost == f64::from(count(*size)), "{row}");
         assert!(!reliable || (lost == 0.0 && lost_percent == 0.0), "{row}");
-        // One is the other in bits, but for what is cut off of each.
+        // Both values agree, except for truncation.
         let mbit_per_sample = *size as f64 * 8.0 / 1e6;
         let difference = mbit_per_s - samples_per_s * mbit_per_sample;
         assert!((-0.06..mbit_per_sample + 0.06).contains(&difference), "{row}");
@@ -133,7 +133,7 @@ fn tutorial_raw_latency_of_each_size() {
     }
 }
 
-/// The loops as they stand: each side starts its next size as soon as it has ended one, in the same domain, while the
+/// The loops as published: each side starts its next size as soon as it has ended one, in the same domain, while the
 /// other side may still be ending it.
 fn run_loops(publisher: &str, subscriber: &str, sizes: &[usize]) {
     let domain = next_domain();
@@ -159,7 +159,7 @@ fn tutorial_loops_over_raw_sockets() {
     );
 }
 
-/// Those of the tutorial on large data, as it ran them for regular data.
+/// The loops of the tutorial on large data, as it ran them for regular data.
 #[test]
 fn tutorial_loops_over_dds() {
     run_loops(
@@ -169,7 +169,7 @@ fn tutorial_loops_over_dds() {
     );
 }
 
-/// FlatData over the network, as the tutorial on large data ran it.
+/// FlatData over the network, as in the tutorial on large data.
 #[test]
 fn tutorial_flat_data_of_each_size() {
     for size in TUTORIAL_LARGE_SIZES {
@@ -183,7 +183,7 @@ fn tutorial_flat_data_of_each_size() {
     }
 }
 
-/// Zero copy, whose samples cost the same whatever their size.
+/// Zero copy, whose samples cost the same at every size.
 #[test]
 fn tutorial_zero_copy_of_each_size() {
     for size in TUTORIAL_LARGE_SIZES {
@@ -198,7 +198,7 @@ fn tutorial_zero_copy_of_each_size() {
     }
 }
 
-/// Connext Professional without and with batching; Micro, whose lines are the same but for the program.
+/// Connext Professional without and with batching; Micro, whose lines differ only in the program.
 #[test]
 fn tutorial_throughput_scans() {
     for publisher in ["-pub -nic eth0 -noPrint -exec 20 -scan -batchSize 0", "-pub -nic eth0 -noPrint -exec 20 -scan"] {
@@ -216,7 +216,7 @@ fn tutorial_latency_scan() {
     assert_rows(&sides, &SIZES, true, true);
 }
 
-/// What the tutorial shows on stderr, line after line; only the file of QoS profiles is built in here.
+/// The tutorial's output on stderr, line by line; only the file of QoS profiles is built in here.
 #[test]
 fn tutorial_configuration_block() {
     let sides = run_pair("-pub -nic eth0 -noPrint -exec 20 -scan 32:64 -batchSize 0", "-sub -nic eth0 -noPrint", false);
@@ -258,7 +258,7 @@ fn tutorial_configuration_block() {
 
 // The benchmark script.
 
-/// How the benchmark script is called, and so which words it puts on a line.
+/// The arguments of the benchmark script, which determine the words of a line.
 #[derive(Clone, Default)]
 struct Script {
     latency: bool,
@@ -268,21 +268,21 @@ struct Script {
     shared_memory: bool,
     /// `--batch-size`
     batch_size: Option<u32>,
-    /// The half of a throughput run that does without batching.
+    /// The half of a throughput run without batching.
     no_batching: bool,
-    /// `--raw`: peers are named. `--micro`, `--cert`: likewise, with the name of the transport.
+    /// `--raw`: names peers. `--micro`, `--cert`: likewise, with the name of the transport.
     peers: Option<&'static str>,
     /// `--thread-cpu-affinity`, `--thread-priorities`, `--pin-memory`, `--extra-arguments`
     thread_cpu_affinity: Option<&'static str>,
     thread_priorities: Option<&'static str>,
     pin_memory: bool,
     extra: &'static str,
-    /// Whether the file of results has its heading already.
+    /// Whether the file of results already has its heading.
     no_headers: bool,
 }
 
 impl Script {
-    /// What the script executes on one side, without the program and what it is run by.
+    /// The arguments of the script on one side, without the program and its launcher.
     fn line(&self, role: &str, size: usize, output_file: &str) -> String {
         let transport = if self.shared_memory { "SHMEM" } else { "UDPv4 -nic eth0" };
         let mut line = format!("-domain 2 -dataLen {size} -{role} -transport {transport}");
@@ -311,7 +311,7 @@ impl Script {
         format!("{line} -outputFile {output_file}")
     }
 
-    /// Runs both sides, and returns the lines of the two files of results, which were there before and empty.
+    /// Runs both sides, and returns the lines of the two files of results, which exist and are empty before.
     fn run(&self, folder: &Folder, size: usize) -> (Outcome, Outcome) {
         let (domain, mut count) = (next_domain(), count_options(count(size), self.latency));
         if self.best_effort {

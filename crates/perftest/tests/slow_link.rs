@@ -1,5 +1,6 @@
-//! A link of 100 Mbit/s is filled, by large samples too, in memory for as many as may be queued. What else runs on the machine keeps two processes from filling a link, so nothing does:
-//! these tests have a target of their own, take turns, and of a few attempts the best one counts.
+//! Fills a link of 100 Mbit/s, with large samples too, in memory for as many as may be queued. Other load would keep
+//! two processes from filling a link. So these tests have a separate target and run in turn, and the best of a few
+//! attempts counts.
 
 mod common;
 #[path = "two_host/pair.rs"]
@@ -12,19 +13,19 @@ use pair::{QUICK, pair};
 use peregrine_interop::{Link, Rate, TwoHosts};
 use serde_json::Value;
 
-/// 100 Mbit/s of Ethernet frames. What a sender is granted at once and what may wait are less than a socket's send
-/// buffer, so that the sender is slowed down and nothing is dropped.
+/// 100 Mbit/s of Ethernet frames. Burst and queue are smaller than a socket's send buffer, so that the sender blocks
+/// and no packet is dropped.
 const FAST_ETHERNET: Rate = Rate { bits_per_second: 100_000_000, burst_bytes: 16 << 10, queue_bytes: 4 << 20 };
 
 const ATTEMPTS: usize = 3;
 
 static TURN: Mutex<()> = Mutex::new(());
 
-/// What full packets carry over a link of 100 Mbit/s, of 1514 octets each: Mbit/s of payload of plain sockets.
+/// Payload of full packets over a link of 100 Mbit/s, of 1514 bytes each: Mbit/s of plain sockets.
 const PLAIN_OCTETS: u32 = 1472;
 const PLAIN_MBIT_PER_S: f64 = 100.0 * PLAIN_OCTETS as f64 / 1514.0;
 
-/// How much of what it should carry the link does carry now: on a machine whose clock ticks are taken away, a little less.
+/// Fraction of its rate that the link carries now: a little less on a machine whose clock ticks are stolen.
 fn link_quality(hosts: &TwoHosts) -> f64 {
     let both = format!("-raw -dataLen {PLAIN_OCTETS}");
     let (_, subscriber) = pair(hosts, &both, "-batchSize 0 -executionTime 1");
@@ -32,7 +33,7 @@ fn link_quality(hosts: &TwoHosts) -> f64 {
     (row[3] / PLAIN_MBIT_PER_S).min(1.0)
 }
 
-/// Every size reaches so many Mbit/s of payload, on a link that carries all that it should, and nothing is lost.
+/// Every size reaches this many Mbit/s of payload, relative to the link's current rate, without loss.
 fn assert_fills_the_link(both: &str, publisher: &str, sizes: usize, at_least_mbit_per_s: f64) {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let mut best = vec![0.0_f64; sizes];
@@ -72,10 +73,10 @@ fn a_megabyte_fills_a_slow_link() {
     assert_fills_the_link("-dataLen 1000000", "-executionTime 3", 1, 92.0);
 }
 
-/// What the program needs besides samples.
+/// Memory of the program besides samples.
 const PROGRAM_BYTES: f64 = (32 << 20) as f64;
 
-/// What both sides have recorded of one size of samples.
+/// Records of both sides for one size.
 #[derive(Debug)]
 struct Record {
     data_len: f64,
@@ -113,15 +114,15 @@ impl Record {
         both.collect()
     }
 
-    /// Of payload; the recorded time has one interval for each sample.
+    /// Payload rate; the recorded time contains one interval for each sample.
     fn mbit_per_s(&self) -> f64 {
         assert!(self.samples > 1.0, "{self:?}");
         self.samples * self.data_len * 8.0 / self.duration_s / 1e6
     }
 
-    /// What is stated of the memory for large samples: the writer holds its queue and the sample that waits for room in it, the
-    /// reader one that is put together and one that is looked at. The program has three at most in each process besides: the one that it writes from or
-    /// answers with, and two when it measures how long serializing takes.
+    /// The bound on memory for large samples: the writer holds its queue and the sample that waits for room; the reader
+    /// holds one that is being reassembled and one that is being read. The program has at most three more in each
+    /// process: one to write or echo, and two to measure serialization.
     fn assert_memory_is_bounded(&self, send_queue: f64) {
         let publisher = (send_queue + 1.0 + 3.0) * self.data_len + PROGRAM_BYTES;
         let subscriber = (2.0 + 3.0) * self.data_len + PROGRAM_BYTES;
@@ -130,7 +131,7 @@ impl Record {
     }
 }
 
-/// What a pair has recorded that runs on two hosts joined by a link of 100 Mbit/s, which loses so many of 1000 packets.
+/// Record of a pair that runs on two hosts connected by a link of 100 Mbit/s with loss.
 fn over_the_link(both: &str, publisher: &str, loss_permille: u32) -> Vec<Record> {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = Folder::new("large");
@@ -143,15 +144,15 @@ fn over_the_link(both: &str, publisher: &str, loss_permille: u32) -> Vec<Record>
     Record::of_all(&record)
 }
 
-/// At the least: of what full packets carry.
+/// Lower bound, from the payload of full packets.
 const FRAGMENTS_OF_FIFTY_MEGABYTES: f64 = 52_428_800.0 / PLAIN_OCTETS as f64;
 
-/// Of 100 Mbit/s, headers take 7.3: a sample of 50 MiB takes 4.52 s.
+/// Headers take 7.3 of 100 Mbit/s: a sample of 50 MiB takes 4.52 s.
 #[test]
 fn fifty_megabytes_fill_a_slow_link_in_little_memory() {
     let mut best = 0.0_f64;
     for _ in 0..ATTEMPTS {
-        // Three samples: one is being sent, one queued, and one waits to be.
+        // Three samples: one is being sent, one is queued, and one waits for room.
         let options = "-dataLen 52428800 -sendQueueSize 2 -receiveQueueSize 1";
         let records = over_the_link(options, "-batchSize 0 -executionTime 5", 0);
         let [record] = records.as_slice() else { panic!("{records:?}") };
@@ -196,7 +197,7 @@ fn fifty_megabytes_go_by_shared_memory_in_no_more_than_the_send_queue() {
     let [record] = records.as_slice() else { panic!("{records:?}") };
     println!("{:.1} Mbit/s: {record:?}", record.mbit_per_s());
     assert_eq!(record.lost, 0.0, "{record:?}");
-    // The slots are seen by both, and count for both.
+    // Both processes map the slots, which count for both.
     for peak in [record.publisher_peak_bytes, record.subscriber_peak_bytes] {
         assert!(peak <= (5.0 + 1.0 + 3.0) * record.data_len + PROGRAM_BYTES, "{record:?}");
     }

@@ -1,5 +1,5 @@
-//! Publisher and subscriber on two hosts: links that lose packets, groups, and the lab. How well a slow link is filled is
-//! looked at in `slow_link`, with nothing else running.
+//! Publisher and subscriber on two hosts: lossy links, multicast groups, and the lab. `slow_link` tests how well a slow
+//! link is filled, with no other load.
 
 mod common;
 #[path = "two_host/lab.rs"]
@@ -17,7 +17,7 @@ use common::{Outcome, PROGRAM, columns, start_command};
 use pair::{QUICK, pair};
 use peregrine_interop::{Link, TwoHosts};
 
-/// Sizes of one packet and of many, batched where two fit, with this share of the packets lost in each direction.
+/// Sizes of one packet and of many, batched if two fit, with this share of the packets lost in each direction.
 fn assert_nothing_is_missing(permille: u32, samples: u32) {
     let hosts = TwoHosts::joined_by(&Link::default()).unwrap();
     hosts.drop_randomly(permille).unwrap();
@@ -33,7 +33,7 @@ fn assert_nothing_is_missing(permille: u32, samples: u32) {
             let row = columns(row);
             assert_eq!((row[1], row[4]), (sent, 0.0), "{subscriber:?}");
         }
-        // Said of samples that came twice or out of order.
+        // Printed for duplicate or reordered samples.
         assert!(!subscriber.stderr.contains("Duplicate samples"), "{}", subscriber.stderr);
     }
 }
@@ -53,7 +53,7 @@ fn every_sample_arrives_once_and_in_order_with_20_percent_lost() {
     assert_nothing_is_missing(200, 500);
 }
 
-/// Starts so many subscribers on host b, runs the publisher on host a, and returns all outcomes; all must be content.
+/// Starts the subscribers on host b, runs the publisher on host a, and returns all outcomes; all must succeed.
 fn one_to_many(hosts: &TwoHosts, subscribers: usize, both: &str, publisher: &str) -> Vec<Outcome> {
     let interface = TwoHosts::INTERFACE;
     let subscriber = |number| {
@@ -68,7 +68,7 @@ fn one_to_many(hosts: &TwoHosts, subscribers: usize, both: &str, publisher: &str
     outcomes
 }
 
-/// Every subscriber has received every sample; returns how many packets the publisher's host put on the link.
+/// Every subscriber has received every sample. Returns how many packets the publisher's host put on the link.
 fn packets_for(hosts: &TwoHosts, subscribers: usize, both: &str, samples: u32) -> u64 {
     let before = TwoHosts::packets_sent(&hosts.a).unwrap();
     let options = format!("-dataLen 1000 -batchSize 0 -numIter {samples} -latencyCount 1000");
@@ -90,7 +90,7 @@ fn data_by_multicast_costs_the_same_for_four_as_for_one() {
     {
         let one = packets_for(&hosts, 1, groups, samples);
         let four = packets_for(&hosts, 4, groups, samples);
-        // Discovery, heartbeats and the burst at the start come on top; each further copy would be one more per sample.
+        // Discovery, heartbeats and the initial burst are added; each further copy would add one packet per sample.
         assert!(four < one + u64::from(samples) / 2, "{groups}: {one} packets for one, {four} for four");
     }
     let unicast = packets_for(&hosts, 4, "", samples);
@@ -120,7 +120,7 @@ fn hosts_meet_over_ipv6() {
     }
 }
 
-/// Of addresses that mean something on their link only, found by multicast there, and named with the interface.
+/// Link-local addresses, discovered by multicast, and named with the interface.
 #[test]
 fn hosts_meet_by_link_local_addresses() {
     let hosts = TwoHosts::joined_by(&Link::default()).unwrap();
@@ -134,7 +134,7 @@ fn hosts_meet_by_link_local_addresses() {
     }
 }
 
-/// Two hosts as those of the tutorial: the same interface, the same addresses.
+/// Two hosts with the interface and the addresses of the tutorial.
 fn hosts_of_the_tutorial() -> TwoHosts {
     let hosts = TwoHosts::joined_by(&Link::default()).unwrap();
     for (host, address) in [(&hosts.a, "10.45.3.120/24"), (&hosts.b, "10.45.3.119/24")] {
@@ -148,7 +148,7 @@ fn hosts_of_the_tutorial() -> TwoHosts {
     hosts
 }
 
-/// The lines of the tutorial on characterizing two machines, to the letter but for their length, each pair in its turn.
+/// The lines of the tutorial on characterizing two machines, unchanged except for their duration, each pair in turn.
 #[test]
 fn the_lines_of_the_tutorial_run_as_written() {
     let hosts = hosts_of_the_tutorial();

@@ -32,7 +32,7 @@ const LATENCY_ROWS: [(Kind, &str); 4] = [
 
 /// One end of a pair.
 trait Endpoint: Send {
-    /// Sends `count` datagrams of the same octets.
+    /// Sends `count` datagrams of the same bytes.
     fn send(&mut self, bytes: &[u8], count: usize);
     /// Waits for datagrams; returns how many came, 0 after [`SILENCE`].
     fn receive(&mut self) -> usize;
@@ -235,7 +235,7 @@ fn print_costs(rounds: usize) {
     const CALLS: u32 = 300;
     let cycles = rounds * 60;
     println!("\none send and one receive on one thread: {cycles} times {CALLS}, in turns");
-    println!("{:>6}  {:<28} {:>9} {:>9} {:>7}", "octets", "", "min ns", "p50 ns", "ratio");
+    println!("{:>6}  {:<28} {:>9} {:>9} {:>7}", "bytes", "", "min ns", "p50 ns", "ratio");
     pin(0);
     for bytes in [32, 1024] {
         let content = vec![7; bytes];
@@ -263,7 +263,7 @@ fn print_costs(rounds: usize) {
 
 fn print_latencies(rounds: usize) {
     println!("\none-way latency over loopback, blocking: median of {rounds} rounds of {ROUND_TRIPS} round trips");
-    println!("{:>6}  {:<28} {:>9} {:>9} {:>7}", "octets", "", "p50 us", "p99 us", "ratio");
+    println!("{:>6}  {:<28} {:>9} {:>9} {:>7}", "bytes", "", "p50 us", "p99 us", "ratio");
     for bytes in [32, 1024, 16_384, 63_000] {
         let mut runs = vec![Vec::<(f64, f64)>::new(); LATENCY_ROWS.len()];
         for _ in 0..rounds {
@@ -284,7 +284,7 @@ fn print_latencies(rounds: usize) {
 
 fn print_throughputs(rounds: usize) {
     println!("\nthroughput over loopback: median of {rounds} rounds of {} ms", THROUGHPUT_TIME.as_millis());
-    println!("{:>6}  {:<28} {:>12} {:>7} {:>7}", "octets", "", "samples/s", "lost %", "ratio");
+    println!("{:>6}  {:<28} {:>12} {:>7} {:>7}", "bytes", "", "samples/s", "lost %", "ratio");
     for bytes in [32, 1024, 16_384, 63_000] {
         let train = (65_000 / bytes).clamp(1, 32);
         let rows = [

@@ -100,7 +100,7 @@ mod linux {
     impl End for Ours {
         fn send(&mut self) {
             let mut slot = self.writer.loan(self.bytes).expect("a slot");
-            // First and last octets are touched: nobody pays for the others.
+            // First and last bytes are touched: nobody pays for the others.
             slot[0] = slot[0].wrapping_add(1);
             let last = slot.len() - 1;
             slot[last] = 1;
@@ -220,14 +220,14 @@ mod linux {
         print_latencies(rounds, "looking again and again", PATIENCE);
         print_latencies(rounds, "asleep in between", Duration::ZERO);
 
-        println!("\n32 octets from one thread to another: median of {rounds} rounds of {HAND_OVERS}");
+        println!("\n32 bytes from one thread to another: median of {rounds} rounds of {HAND_OVERS}");
         let rates = (0..rounds).map(|_| hand_overs_per_second(32)).collect();
         println!("{:>12.0} hand-overs/s", median(rates));
     }
 
     fn print_latencies(rounds: usize, kind: &str, spin: Duration) {
         println!("\none-way latency, {kind}: median of {rounds} rounds of {ROUND_TRIPS} round trips");
-        println!("{:>10}  {:<18} {:>9} {:>9} {:>7}", "octets", "", "p50 us", "p99 us", "ratio");
+        println!("{:>10}  {:<18} {:>9} {:>9} {:>7}", "bytes", "", "p50 us", "p99 us", "ratio");
         let mut runs = vec![Vec::<(f64, f64)>::new(); SIZES.len() + 1];
         for _ in 0..rounds {
             for (row, runs) in runs.iter_mut().enumerate() {

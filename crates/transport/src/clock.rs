@@ -1,15 +1,15 @@
 //! Monotonic and real time in nanoseconds.
 //!
-//! Both reads go through the vDSO on Linux: 16 to 35 ns, no system call. Who needs both for every sample reads one and has
-//! the other computed ([`RealtimeNs::at`]).
+//! Both reads go through the vDSO on Linux: 16 to 35 ns, no system call. A caller that needs both for every sample
+//! reads the monotonic clock and derives real time from it ([`RealtimeNs::at`]).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// A point on the monotonic clock (`CLOCK_MONOTONIC`): nanoseconds since some moment before the process started.
+/// A point on the monotonic clock (`CLOCK_MONOTONIC`): nanoseconds since a moment before the process started.
 ///
-/// Processes of one host share this clock, hosts do not.
+/// All processes of one host share this clock; different hosts do not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MonotonicNs(pub u64);
 
@@ -44,10 +44,10 @@ impl RealtimeNs {
         Self(read(libc::CLOCK_REALTIME))
     }
 
-    /// The real time at a moment that was read from the monotonic clock a moment ago.
+    /// Real time at a moment that was just read from the monotonic clock.
     ///
-    /// The two clocks run at the same rate; how far they are apart changes only when somebody sets the clock, which is
-    /// noticed within 10 ms.
+    /// The two clocks run at the same rate. Their difference changes only when the clock is set; this function notices
+    /// that within 10 ms.
     #[must_use]
     #[inline]
     pub fn at(monotonic: MonotonicNs) -> Self {
@@ -58,19 +58,19 @@ impl RealtimeNs {
     }
 }
 
-/// Real time less monotonic time, modulo 2^64.
+/// Real time minus monotonic time, modulo 2^64.
 static APART: AtomicU64 = AtomicU64::new(0);
-/// Until when, by the monotonic clock, that is taken to be so. It is stored after the other.
+/// End of validity of `APART` on the monotonic clock. Stored after `APART`.
 static APART_UNTIL: AtomicU64 = AtomicU64::new(0);
-/// Within what the difference has been found to lie.
+/// Bounds of the difference, as measured so far.
 static KNOWN_APART: Mutex<Option<Apart>> = Mutex::new(None);
 
-/// How long the difference between the clocks is believed.
+/// Time for which a measured difference is used.
 const APART_FOR: Duration = Duration::from_millis(10);
-/// Both clocks are rounded to nanoseconds, each for itself.
+/// Each clock rounds to nanoseconds by itself.
 const ROUNDING_NS: u64 = 2;
 
-/// The difference between the clocks, as far as readings tell.
+/// Bounds of the difference between the clocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Apart {
     least: u64,
@@ -78,7 +78,7 @@ struct Apart {
 }
 
 impl Apart {
-    /// From real time, read between two readings of monotonic time.
+    /// Derives bounds from a read of real time between two reads of monotonic time.
     const fn from_readings(before: u64, real: u64, after: u64) -> Self {
         Self {
             least: real.wrapping_sub(after).wrapping_sub(ROUNDING_NS),
@@ -86,14 +86,14 @@ impl Apart {
         }
     }
 
-    /// What both say; the later one, if the clock has been set between them.
+    /// Intersection of both bounds; the later bounds if the clock has been set between them.
     fn narrowed_by(self, later: Self) -> Self {
         let (least, most) = (self.least.max(later.least), self.most.min(later.most));
         if least <= most { Self { least, most } } else { later }
     }
 }
 
-/// Compares the clocks. What has been used so far stays in use as long as it may be true, so that time does not jitter.
+/// Compares the clocks. The difference in use stays in use while it is within the bounds, so that time does not jitter.
 #[cold]
 fn measure_apart() -> u64 {
     let mut known = KNOWN_APART.lock().unwrap_or_else(PoisonError::into_inner);
@@ -145,7 +145,7 @@ mod tests {
             let before = RealtimeNs::now();
             let computed = RealtimeNs::at(MonotonicNs::now());
             let after = RealtimeNs::now();
-            // What the first comparison cannot tell: how long reading the clocks took, once.
+            // The first comparison is uncertain by the time that reading the clocks once takes.
             let slack = KNOWN_APART.lock().unwrap().map_or(0, |apart| apart.most - apart.least);
             assert!(
                 before.0 <= computed.0 + slack && computed.0 <= after.0 + slack,
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(first, Apart { least: 49_798, most: 50_102 });
         let second = first.narrowed_by(Apart::from_readings(2000, 52_010, 2030));
         assert_eq!(second, Apart { least: 49_978, most: 50_012 });
-        // A slow comparison takes nothing back.
+        // A slow comparison does not widen the bounds.
         assert_eq!(second.narrowed_by(Apart::from_readings(3000, 53_500, 4000)), second);
         let set = Apart::from_readings(5000, 955_010, 5020);
         assert_eq!(second.narrowed_by(set), set);

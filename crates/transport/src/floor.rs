@@ -1,8 +1,7 @@
-//! The least that shared memory costs between two processes: a ring of slots in a memory file that each side has mapped
-//! for itself.
+//! A floor for shared memory between two processes: a ring of slots in a memory file that each side maps.
 //!
-//! It is what shared-memory transports are measured against, and no transport: one sender, one receiver, each trusting
-//! the other, and no recovery when one of them dies.
+//! Measurements compare shared-memory transports with this floor. It is no transport: one sender and one receiver trust
+//! each other, and neither recovers from the death of the other.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -16,17 +15,17 @@ use crate::sys;
 /// How a side waits for the other one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// It looks again and again, and never gives up its core.
+    /// Spins and never gives up its core.
     Spin,
-    /// It sleeps in the kernel at once; who changes what it waits for wakes it, and makes no system call otherwise.
+    /// Sleeps in the kernel at once. The other side makes a system call only to wake a sleeper.
     Futex,
 }
 
-/// The side that writes.
+/// The writing side.
 #[derive(Debug)]
 pub struct Sender(Side);
 
-/// The side that reads.
+/// The reading side.
 #[derive(Debug)]
 pub struct Receiver(Side);
 
@@ -38,16 +37,16 @@ const FULL: u32 = 1;
 const EMPTY_AWAITED: u32 = 2;
 /// As [`FULL`], and the sender sleeps until it is empty.
 const FULL_AWAITED: u32 = 3;
-/// State and length of a slot stand before its octets, on a cache line of their own.
+/// State and length of a slot precede its bytes, on their own cache line.
 const LINE_BYTES: usize = 64;
 /// Offset of the length in that line.
 const LENGTH_OFFSET: usize = 4;
 /// Looks between two looks at the clock while spinning.
 const SPINS_PER_CLOCK: u32 = 1024;
-/// Largest memory file: what a floor is measured with fits into it many times.
+/// Largest memory file; a floor needs far less.
 const MAX_BYTES: usize = 1 << 30;
 
-/// A ring of `slots` messages of at most `slot_bytes` octets each.
+/// A ring of `slots` messages of at most `slot_bytes` bytes each.
 ///
 /// # Errors
 /// There is no slot, the ring is longer than 1 GiB, or the system has no memory for it.
@@ -62,7 +61,7 @@ pub fn ring(slots: usize, slot_bytes: usize, wait: Wait) -> io::Result<(Sender, 
 }
 
 impl Sender {
-    /// Copies a message into the next slot; `false` when none became free within `patience`.
+    /// Copies a message into the next slot. Returns `false` if no slot became free within `patience`.
     ///
     /// # Errors
     /// The message is longer than a slot.
@@ -70,15 +69,19 @@ impl Sender {
         let Self(side) = self;
         let length =
             u32::try_from(message.len()).ok().filter(|_| message.len() <= side.slot_bytes).ok_or_else(|| {
-                let text = format!("a message of {} octets; the slots have {}", message.len(), side.slot_bytes);
+                let text = format!(
+                    "a message of {} bytes does not fit into a slot of {} bytes",
+                    message.len(),
+                    side.slot_bytes
+                );
                 io::Error::new(io::ErrorKind::InvalidInput, text)
             })?;
         if !side.wait_while(FULL, FULL_AWAITED, patience)? {
             return Ok(false);
         }
-        // SAFETY: the slot is empty, so the receiver does not look at its octets before `hand_over`; there is no other
+        // SAFETY: the slot is empty, so the receiver does not access its bytes before `hand_over`. There is no other
         // sender, because `self` is borrowed exclusively and cannot be cloned. `length` is at most `slot_bytes`.
-        unsafe { side.octets().copy_from_nonoverlapping(NonNull::from(message).cast(), message.len()) };
+        unsafe { side.bytes().copy_from_nonoverlapping(NonNull::from(message).cast(), message.len()) };
         side.word(LENGTH_OFFSET).store(length, Ordering::Relaxed);
         side.hand_over(FULL, EMPTY_AWAITED)?;
         Ok(true)
@@ -86,10 +89,11 @@ impl Sender {
 }
 
 impl Receiver {
-    /// Copies the next message to the front of `buffer` and returns its length; `None` when none came within `patience`.
+    /// Copies the next message to the front of `buffer` and returns its length; `None` if none arrived within
+    /// `patience`.
     ///
     /// # Errors
-    /// `buffer` is shorter than the message, which stays where it is.
+    /// `buffer` is shorter than the message, which stays in the ring.
     pub fn receive(&mut self, buffer: &mut [u8], patience: Duration) -> io::Result<Option<usize>> {
         let Self(side) = self;
         if !side.wait_while(EMPTY, EMPTY_AWAITED, patience)? {
@@ -97,18 +101,18 @@ impl Receiver {
         }
         let length = (side.word(LENGTH_OFFSET).load(Ordering::Relaxed) as usize).min(side.slot_bytes);
         let Some(front) = buffer.get_mut(..length) else {
-            let text = format!("a message of {length} octets does not fit into {} octets", buffer.len());
+            let text = format!("a message of {length} bytes does not fit into {} bytes", buffer.len());
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         };
-        // SAFETY: the slot is full, so the sender does not touch its octets before `hand_over`; `length` is at most
+        // SAFETY: the slot is full, so the sender does not touch its bytes before `hand_over`; `length` is at most
         // `slot_bytes`, and `front` is as long.
-        unsafe { side.octets().copy_to_nonoverlapping(NonNull::from(front).cast(), length) };
+        unsafe { side.bytes().copy_to_nonoverlapping(NonNull::from(front).cast(), length) };
         side.hand_over(EMPTY, FULL_AWAITED)?;
         Ok(Some(length))
     }
 }
 
-/// What both sides have: the ring as they see it, and the slot that is next.
+/// State of either side: its mapping of the ring, and the next slot.
 #[derive(Debug)]
 struct Side {
     mapping: Mapping,
@@ -120,7 +124,7 @@ struct Side {
 }
 
 impl Side {
-    /// Waits until the next slot is neither of these; `false` when `patience` was over before.
+    /// Waits until the next slot has another state than these two. Returns `false` if `patience` ended before.
     fn wait_while(&self, state: u32, awaited: u32, patience: Duration) -> io::Result<bool> {
         let word = self.word(0);
         let is_ready = |found: u32| found != state && found != awaited;
@@ -139,7 +143,7 @@ impl Side {
                     }
                 }
                 Wait::Futex => {
-                    // Fails if the slot is ready by now, or says already that it is awaited.
+                    // Fails if the slot is ready by now, or is already marked as awaited.
                     let _ = word.compare_exchange(state, awaited, Ordering::AcqRel, Ordering::Acquire);
                     if !is_ready(word.load(Ordering::Acquire)) {
                         futex_wait(word, awaited, deadline.since(MonotonicNs::now()))?;
@@ -155,7 +159,7 @@ impl Side {
         }
     }
 
-    /// Gives the next slot to the other side, wakes it if it sleeps for that, and moves on.
+    /// Hands the next slot to the other side, wakes that side if it sleeps, and moves on.
     fn hand_over(&mut self, state: u32, awaited: u32) -> io::Result<()> {
         let word = self.word(0);
         if word.swap(state, Ordering::AcqRel) == awaited {
@@ -168,15 +172,15 @@ impl Side {
     /// A word of the line before the next slot.
     fn word(&self, offset: usize) -> &AtomicU32 {
         debug_assert!(offset + size_of::<AtomicU32>() <= LINE_BYTES, "inside the line");
-        // SAFETY: `next` is below `slots` and the line is the beginning of a slot, so the word lies in the mapping, which
-        // lives as long as `self`. It is aligned, as mappings begin on pages and slots on lines. Nobody accesses it but
-        // as an atomic.
+        // SAFETY: `next` is below `slots` and the line is the beginning of a slot, so the word lies in the mapping,
+        // which lives as long as `self`. It is aligned, as mappings begin on pages and slots on lines. Both sides
+        // access it only as an atomic.
         unsafe { AtomicU32::from_ptr(self.mapping.address.add(self.next * self.stride + offset).cast().as_ptr()) }
     }
 
-    /// Where the octets of the next slot begin; there are `slot_bytes` of them.
-    fn octets(&self) -> NonNull<u8> {
-        // SAFETY: `next` is below `slots` and a slot is a line and its octets, so this lies in the mapping.
+    /// Start of the bytes of the next slot, of which there are `slot_bytes`.
+    fn bytes(&self) -> NonNull<u8> {
+        // SAFETY: `next` is below `slots` and a slot is a line and its bytes, so this lies in the mapping.
         unsafe { self.mapping.address.add(self.next * self.stride + LINE_BYTES) }
     }
 }
@@ -188,7 +192,7 @@ struct Mapping {
     length: usize,
 }
 
-// SAFETY: the memory belongs to no thread; who may access what of it and when is told by the states of the slots.
+// SAFETY: the memory belongs to no thread; the states of the slots control which side accesses which bytes.
 unsafe impl Send for Mapping {}
 
 impl Mapping {
@@ -208,25 +212,25 @@ impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: this is what was mapped, and nothing that refers to it outlives `self`.
         let result = unsafe { libc::munmap(self.address.as_ptr().cast(), self.length) };
-        debug_assert_eq!(result, 0, "it was mapped");
+        debug_assert_eq!(result, 0, "`address` was mapped");
     }
 }
 
-/// A file in memory, without a name, that is gone with its last mapping.
+/// An anonymous memory file, freed with its last mapping.
 fn memory_file(length: usize) -> io::Result<OwnedFd> {
     // SAFETY: the name is a C string.
     let descriptor = sys::check(unsafe { libc::memfd_create(c"peregrine-floor".as_ptr(), libc::MFD_CLOEXEC) })
-        .map_err(|error| sys::in_operation("making a memory file", &error))?;
-    // SAFETY: the descriptor is new and nobody else's.
+        .map_err(|error| sys::in_operation("creating a memory file", &error))?;
+    // SAFETY: the descriptor is new and has no other owner.
     let file = unsafe { OwnedFd::from_raw_fd(descriptor) };
     let size = libc::off_t::try_from(length).map_err(io::Error::other)?;
     // SAFETY: takes no pointer; the descriptor is open.
     sys::check(unsafe { libc::ftruncate(file.as_raw_fd(), size) })
-        .map_err(|error| sys::in_operation("giving a memory file its length", &error))?;
+        .map_err(|error| sys::in_operation("setting the length of a memory file", &error))?;
     Ok(file)
 }
 
-/// Sleeps while `word` is `value`, for `timeout` at most; it may also return for no reason.
+/// Sleeps while `word` is `value`, for at most `timeout`. Spurious returns are possible.
 fn futex_wait(word: &AtomicU32, value: u32, timeout: Duration) -> io::Result<()> {
     let timeout = sys::timespec_of(timeout);
     // SAFETY: word and timeout live across the call. The futex is shared: the other side has mapped it elsewhere.
@@ -238,7 +242,7 @@ fn futex_wait(word: &AtomicU32, value: u32, timeout: Duration) -> io::Result<()>
     }
 }
 
-/// Wakes who sleeps on `word`.
+/// Wakes one thread that sleeps on `word`.
 fn futex_wake(word: &AtomicU32) -> io::Result<()> {
     // SAFETY: the word lives across the call, and is not accessed by it.
     let result = unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, 1) };
@@ -252,7 +256,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     #[test]
-    fn messages_arrive_in_order_and_unchanged_whoever_has_to_wait() {
+    fn messages_arrive_in_order_and_unchanged_whichever_side_waits() {
         for wait in [Wait::Spin, Wait::Futex] {
             let (mut sender, mut receiver) = ring(3, 100, wait).unwrap();
             let sending = std::thread::spawn(move || {
@@ -265,14 +269,14 @@ mod tests {
             for number in 0..2000_u32 {
                 let length = receiver.receive(&mut buffer, LONG).unwrap().unwrap();
                 assert_eq!(length, number as usize % 101, "{wait:?}");
-                assert!(buffer[..length].iter().all(|&octet| octet == number as u8), "{wait:?}");
+                assert!(buffer[..length].iter().all(|&byte| byte == number as u8), "{wait:?}");
             }
             sending.join().unwrap();
         }
     }
 
     #[test]
-    fn patience_ends_on_an_empty_and_on_a_full_ring() {
+    fn timeout_ends_the_wait_on_an_empty_and_on_a_full_ring() {
         for wait in [Wait::Spin, Wait::Futex] {
             let (mut sender, mut receiver) = ring(1, 8, wait).unwrap();
             let short = Duration::from_micros(100);
@@ -285,10 +289,10 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_and_changes_nothing() {
+    fn message_longer_than_a_slot_is_refused_and_changes_nothing() {
         let (mut sender, mut receiver) = ring(2, 8, Wait::Spin).unwrap();
         let error = sender.send(&[1; 9], LONG).unwrap_err().to_string();
-        assert!(error.contains("9 octets") && error.contains('8'), "{error}");
+        assert!(error.contains("9 bytes") && error.contains('8'), "{error}");
         assert!(sender.send(&[2; 8], LONG).unwrap());
         assert!(receiver.receive(&mut [0; 7], LONG).unwrap_err().to_string().contains("does not fit into 7"));
         let mut buffer = [0; 8];
@@ -297,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ring_without_slots_or_beyond_all_bounds_is_refused() {
+    fn ring_without_slots_or_beyond_the_bound_is_refused() {
         for (slots, bytes) in [(0, 8), (1, MAX_BYTES), (usize::MAX, 8), (1, usize::MAX)] {
             assert_eq!(ring(slots, bytes, Wait::Spin).unwrap_err().kind(), io::ErrorKind::InvalidInput);
         }

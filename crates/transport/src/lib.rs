@@ -1,19 +1,19 @@
-//! Moves bytes in and out of the process. Knows nothing of RTPS.
+//! Moves bytes in and out of the process. Does not depend on RTPS.
 //!
-//! | module | what it is |
+//! | module | content |
 //! |---|---|
 //! | [`udp`] | sockets: many datagrams per system call, segmentation offload both ways, counters |
-//! | [`shm`] | samples handed to other processes of the host in place, over sealed shared memory (Linux) |
+//! | [`shm`] | samples that other processes of the host read in place, in sealed shared memory (Linux) |
 //! | [`interface`] | the network interfaces of this host, which of them to use, and when they change |
 //! | [`event`] | waiting on several descriptors until a deadline; a waker and a timer any thread may use |
 //! | [`clock`] | monotonic and real time in nanoseconds |
 //! | [`thread`] | names, CPU affinity, scheduling, locked memory, CPU idle latency |
-//! | `floor` | what shared memory costs at least, to measure against; Linux only |
+//! | `floor` | the least cost of shared memory, for comparison; Linux only |
 //! | [`random`] | unpredictable bytes from the operating system |
 //!
-//! Nearly all `unsafe` code of the project lives here: the safe functions of this crate are the only way from the
-//! other crates to the operating system. Linux is the platform all of it is made and tested for; other Unixes get the
-//! same [`udp`], [`interface`] and [`event`] faces over plain `sendmsg`, `recvmsg` and `poll`.
+//! Nearly all `unsafe` code of the project is here: other crates reach the operating system only through the safe
+//! functions of this crate. Linux is the development and test platform for all modules. Other Unixes get [`udp`],
+//! [`interface`] and [`event`] with the same interface, over plain `sendmsg`, `recvmsg` and `poll`.
 
 #![cfg_attr(not(test), deny(clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 #![deny(unsafe_op_in_unsafe_fn)]

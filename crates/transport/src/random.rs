@@ -5,7 +5,7 @@ use std::io;
 /// Fills `bytes` from the random source of the operating system.
 ///
 /// # Errors
-/// Those of the source itself; a Linux that has finished booting has none.
+/// Errors of the random source; a Linux that has finished booting has none.
 #[cfg(target_os = "linux")]
 pub fn fill(bytes: &mut [u8]) -> io::Result<()> {
     use crate::sys;
@@ -27,7 +27,7 @@ pub fn fill(bytes: &mut [u8]) -> io::Result<()> {
 /// Fills `bytes` from the random source of the operating system.
 ///
 /// # Errors
-/// Those of opening and reading `/dev/urandom`.
+/// Errors of opening and reading `/dev/urandom`.
 #[cfg(not(target_os = "linux"))]
 pub fn fill(bytes: &mut [u8]) -> io::Result<()> {
     use io::Read as _;
@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_octet_is_filled_and_no_two_draws_agree() {
+    fn every_byte_is_filled_and_no_two_draws_agree() {
         let mut first = [0; 64];
         let mut second = [0; 64];
         fill(&mut first).unwrap();
@@ -48,7 +48,7 @@ mod tests {
         // A long request may be served in pieces; its tail must be filled too.
         let mut long = vec![0; 1 << 20];
         fill(&mut long).unwrap();
-        assert!(long.chunks(64).all(|chunk| chunk.iter().any(|&octet| octet != 0)));
+        assert!(long.chunks(64).all(|chunk| chunk.iter().any(|&byte| byte != 0)));
         fill(&mut []).unwrap();
     }
 }

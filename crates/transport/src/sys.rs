@@ -1,4 +1,4 @@
-//! The few system-call idioms that every module here shares.
+//! System-call helpers that all modules share.
 
 use std::io;
 use std::os::fd::RawFd;
@@ -16,7 +16,7 @@ pub(crate) fn check_length(result: isize) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
 
-/// The same error with the operation that met it in front of its text.
+/// Prefixes the text of an error with the operation that failed.
 pub(crate) fn in_operation(operation: impl std::fmt::Display, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{operation}: {error}"))
 }
@@ -30,7 +30,7 @@ pub(crate) fn set_option(fd: RawFd, level: libc::c_int, option: libc::c_int, val
 
 /// A duration as the `timespec` of a relative timeout.
 pub(crate) fn timespec_of(duration: std::time::Duration) -> libc::timespec {
-    // SAFETY: `timespec` is plain integers, for which all-zero octets are a value.
+    // SAFETY: `timespec` is plain integers, for which all-zero bytes are a value.
     let mut timeout: libc::timespec = unsafe { std::mem::zeroed() };
     timeout.tv_sec = libc::time_t::try_from(duration.as_secs()).unwrap_or(libc::time_t::MAX);
     timeout.tv_nsec = duration.subsec_nanos() as _;

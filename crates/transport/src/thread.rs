@@ -1,7 +1,7 @@
-//! Threads: names, CPU affinity, scheduling, locked memory, and CPUs that do not fall asleep.
+//! Threads: names, CPU affinity, scheduling, locked memory, and CPU idle latency.
 //!
-//! Everything here concerns the calling thread, but for [`lock_memory`] and [`CpuLatencyGuard`]. The kernel may
-//! refuse each of it to an ordinary user; the errors tell what would allow it.
+//! All functions concern the calling thread, except [`lock_memory`] and [`CpuLatencyGuard`]. The kernel may refuse each
+//! of them to an ordinary user; the errors state the missing permission.
 
 use crate::sys;
 use std::ffi::CString;
@@ -18,10 +18,10 @@ pub enum Scheduling {
     RoundRobin(u8),
 }
 
-/// Names the calling thread. The system keeps the first 15 octets.
+/// Names the calling thread. The system keeps the first 15 bytes.
 ///
 /// # Errors
-/// The name contains a zero octet.
+/// The name contains a zero byte.
 pub fn set_name(name: &str) -> io::Result<()> {
     let mut end = name.len().min(15);
     while !name.is_char_boundary(end) {
@@ -54,7 +54,7 @@ pub fn set_name(name: &str) -> io::Result<()> {
 /// `cpus` is empty or names only CPUs that this host lacks or this process may not use (see `taskset -p`, cpusets).
 #[cfg(target_os = "linux")]
 pub fn set_affinity(cpus: &[usize]) -> io::Result<()> {
-    // SAFETY: an array of integers, for which all-zero octets are a value.
+    // SAFETY: an array of integers, for which all-zero bytes are a value.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     let limit = libc::CPU_SETSIZE as usize;
     if let Some(cpu) = cpus.iter().find(|&&cpu| cpu >= limit) {
@@ -85,10 +85,10 @@ pub fn set_affinity(cpus: &[usize]) -> io::Result<()> {
 /// The CPUs on which the calling thread may run, in ascending order.
 ///
 /// # Errors
-/// Those of `sched_getaffinity`, on hosts of more than 1024 CPUs.
+/// Errors of `sched_getaffinity`, on hosts of more than 1024 CPUs.
 #[cfg(target_os = "linux")]
 pub fn affinity() -> io::Result<Vec<usize>> {
-    // SAFETY: an array of integers, for which all-zero octets are a value.
+    // SAFETY: an array of integers, for which all-zero bytes are a value.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     // SAFETY: `set` is writable and its length is passed; 0 is the calling thread.
     sys::check(unsafe { libc::sched_getaffinity(0, size_of_val(&set), &raw mut set) })
@@ -111,7 +111,7 @@ pub fn set_scheduling(scheduling: Scheduling) -> io::Result<()> {
         let reason = format!("real-time priority {priority} is not one of 1 to 99");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
     }
-    // SAFETY: plain integers, for which all-zero octets are a value.
+    // SAFETY: plain integers, for which all-zero bytes are a value.
     let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
     parameters.sched_priority = priority.into();
     // SAFETY: `parameters` lives across the call; the handle is the calling thread's own.
@@ -136,17 +136,17 @@ pub fn lock_memory() -> io::Result<()> {
     })
 }
 
-/// While it lives, no CPU of the host sleeps so deeply that waking takes longer than the time given.
+/// While this value lives, no CPU of the host enters an idle state from which waking takes longer than the given time.
 ///
 /// An idle CPU otherwise takes tens of microseconds to wake; with 0 it does not sleep at all and draws more power.
 #[derive(Debug)]
 pub struct CpuLatencyGuard {
-    // The kernel ends the request when this is closed.
+    // The kernel ends the request when this file is closed.
     _device: std::fs::File,
 }
 
 impl CpuLatencyGuard {
-    /// Asks for wake-ups within `latency_us` microseconds.
+    /// Requests wake-ups within `latency_us` microseconds.
     ///
     /// # Errors
     /// The process may not write `/dev/cpu_dma_latency`, or the system lacks it, as all but Linux do.
@@ -172,13 +172,13 @@ mod tests {
     use super::*;
     use std::thread;
 
-    /// Runs `test` on a thread of its own, whose name, affinity and scheduling end with it.
+    /// Runs `test` on a new thread, whose name, affinity and scheduling end with it.
     fn on_a_thread(test: fn()) {
         thread::spawn(test).join().unwrap();
     }
 
     #[test]
-    fn names_are_cut_at_fifteen_octets_between_characters() {
+    fn names_are_cut_at_fifteen_bytes_between_characters() {
         on_a_thread(|| {
             let name = || std::fs::read_to_string("/proc/thread-self/comm").unwrap();
             set_name("receive").unwrap();
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_is_pinned_to_a_cpu_it_has() {
+    fn thread_is_pinned_to_an_allowed_cpu() {
         on_a_thread(|| {
             let cpu = affinity().unwrap()[0];
             set_affinity(&[cpu]).unwrap();
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn cpu_latency_is_held_or_the_reason_told() {
+    fn cpu_latency_is_held_or_the_error_states_the_reason() {
         match CpuLatencyGuard::hold(1000) {
             Ok(guard) => drop(guard),
             Err(error) => assert!(error.to_string().contains("/dev/cpu_dma_latency"), "{error}"),

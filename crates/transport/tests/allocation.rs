@@ -1,11 +1,11 @@
 //! In the steady state neither sending nor receiving allocates.
 //!
-//! Alone in its program, because the allocator it counts with is the whole program's.
+//! In its own test program, because it replaces the allocator of the whole program.
 
 #[allow(dead_code, reason = "each test program uses a part")]
 mod common;
 
-use common::{octets, send, socket};
+use common::{pattern, send, socket};
 use peregrine_transport::udp::{Receiver, ReceiverOptions, SocketOptions, Wait};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -19,16 +19,16 @@ thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-// SAFETY: everything is passed on to the system's allocator; the counter itself does not allocate.
+// SAFETY: all calls are passed to the system's allocator; the counter itself does not allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: as the caller promises.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
-        // SAFETY: as the caller promises.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.dealloc(place, layout) }
     }
 }
@@ -40,10 +40,10 @@ fn allocations() -> u64 {
     ALLOCATIONS.get()
 }
 
-/// Readers that keep the last few samples, single datagrams, bursts, trains whole and cut here.
+/// Covers readers that keep the last few samples, single datagrams, bursts, and trains cut by the kernel and here.
 #[test]
-fn the_steady_state_allocates_nothing() {
-    let content = octets(6000);
+fn steady_state_allocates_nothing() {
+    let content = pattern(6000);
     for segmentation_offload in [true, false] {
         let options = SocketOptions { segmentation_offload, ..Default::default() };
         let (near, far) = (socket(&options), socket(&options));

@@ -1,4 +1,5 @@
-//! Sockets on hosts of their own: multicast, MTU, segmentation by a device, rate limits, changing interfaces. Needs root.
+//! Sockets in network namespaces: multicast, MTU, segmentation by a device, rate limits, changing interfaces. Needs
+//! root.
 #![cfg(target_os = "linux")]
 
 #[allow(dead_code, reason = "each test program uses a part")]
@@ -6,7 +7,7 @@ mod common;
 #[path = "common/netns.rs"]
 mod netns;
 
-use common::{octets, patience, receive, receive_rest, send, try_train};
+use common::{patience, pattern, receive, receive_rest, send, try_train};
 use netns::Host;
 use peregrine_transport::event::{Poller, Token};
 use peregrine_transport::interface::{self, InterfaceIndex, InterfaceWatcher, Selection};
@@ -35,7 +36,7 @@ fn open_multicast(host: &Host, address: &str, group: &str, interface: InterfaceI
 }
 
 #[test]
-fn multicast_reaches_all_members_and_nobody_else() {
+fn multicast_reaches_members_only() {
     let (here, there) = Host::pair();
     for (any, group, other_group, unicast) in [
         ("0.0.0.0:7400", "239.255.0.1", "239.255.0.2", "10.77.0.1:0"),
@@ -99,8 +100,8 @@ fn multicast_works_on_loopback() {
     assert!(error.to_string().contains("4000"), "{error}");
 }
 
-/// Over a device of MTU 1500 a train travels whole when its segments fit, and arrives the same at a host that joins and
-/// one that does not.
+/// Over a device of MTU 1500 a train travels whole if its segments fit. A receiver that joins datagrams and one that
+/// does not get the same datagrams.
 #[test]
 fn trains_of_fitting_segments_cross_a_cable() {
     let (here, there) = Host::pair();
@@ -110,7 +111,7 @@ fn trains_of_fitting_segments_cross_a_cable() {
             let options = SocketOptions { receive_offload, ..Default::default() };
             let far = open(&there, far, &options);
             let segment_bytes = 1500 - header_bytes(far.local_address().ip());
-            let content = octets(20_000);
+            let content = pattern(20_000);
             send(&near, far.local_address(), &content, Some(segment_bytes as u16));
             let expected: Vec<_> = content.chunks(segment_bytes).map(<[u8]>::to_vec).collect();
             assert_eq!(receive(&mut receiver(), &far, expected.len()), expected);
@@ -127,7 +128,7 @@ fn segments_beyond_the_mtu_are_refused_or_fragmented_as_chosen() {
         let far = open(&there, far_address, &SocketOptions::default());
         let destination = far.local_address();
         let too_long = 1500 - header_bytes(destination.ip()) + 1;
-        let content = octets(4 * too_long);
+        let content = pattern(4 * too_long);
         let expected: Vec<_> = content.chunks(too_long).map(<[u8]>::to_vec).collect();
         let mut receiver = receiver();
 
@@ -150,9 +151,9 @@ fn segments_beyond_the_mtu_are_refused_or_fragmented_as_chosen() {
     }
 }
 
-/// Behind a slow queue the send buffer fills: then `try_send` stops where it is, and nothing it accepted is lost.
+/// A slow queue fills the send buffer: then `try_send` returns, and every datagram that it accepted arrives.
 #[test]
-fn a_full_send_buffer_stops_try_send_and_delays_send() {
+fn full_send_buffer_stops_try_send_and_delays_send() {
     let (here, there) = Host::pair();
     here.command("tc qdisc add dev veth0 root tbf rate 20mbit burst 16kb limit 2mb");
     let options = SocketOptions { send_buffer_bytes: Some(64 << 10), ..Default::default() };

@@ -1,4 +1,4 @@
-//! Shared memory between a writer and its readers, all in this process: what is published, held, evicted, given up.
+//! Shared memory between a writer and its readers, all in this process: publishing, holding, evicting, freeing memory.
 #![cfg(target_os = "linux")]
 
 use peregrine_transport::clock::MonotonicNs;
@@ -43,7 +43,7 @@ fn reader() -> Reader {
 fn number(sample: &Sample) -> u64 {
     let number = sample.metadata().0[0];
     assert_eq!(sample.metadata(), Metadata([number; 5]));
-    assert!(sample.iter().all(|&octet| octet == number as u8), "sample {number} is torn");
+    assert!(sample.iter().all(|&byte| byte == number as u8), "sample {number} is torn");
     number
 }
 
@@ -72,7 +72,7 @@ fn samples_of_any_length_arrive_in_order_at_every_reader() {
     }
     for reader in &mut readers {
         for (index, len) in lengths.into_iter().enumerate() {
-            let sample = reader.take().unwrap().expect("it was published");
+            let sample = reader.take().unwrap().expect("a sample was published");
             assert_eq!((number(&sample), sample.len()), (index as u64, len));
             assert_eq!(sample.as_ptr().addr() % SLOT_ALIGN, 0);
         }
@@ -97,7 +97,7 @@ fn readers_see_the_same_memory() {
 }
 
 #[test]
-fn a_held_sample_stays_as_it_is_while_thousands_follow() {
+fn held_sample_stays_unchanged_while_thousands_follow() {
     let mut setup = Setup::new(WriterConfig { entries: 4, ..Default::default() });
     let mut reader = reader();
     setup.admit(&mut reader, Overflow::Block);
@@ -112,7 +112,7 @@ fn a_held_sample_stays_as_it_is_while_thousands_follow() {
 }
 
 #[test]
-fn a_reader_that_misses_nothing_stops_the_writer_and_then_lets_it_go_on() {
+fn full_blocking_reader_stops_the_writer_until_it_takes() {
     let mut setup = Setup::new(WriterConfig { entries: 4, ..Default::default() });
     let mut reader = reader();
     setup.admit(&mut reader, Overflow::Block);
@@ -120,7 +120,7 @@ fn a_reader_that_misses_nothing_stops_the_writer_and_then_lets_it_go_on() {
     let mut slot = setup.writer.loan(8).unwrap();
     slot.fill(4);
     let error = setup.writer.publish(slot, Metadata([4; 5])).unwrap_err();
-    assert!(error.to_string().contains("no room"), "{error}");
+    assert!(error.to_string().contains("blocking reader is full"), "{error}");
     assert!(!setup.writer.wait_for_room(MonotonicNs::now()).unwrap());
 
     let thread = std::thread::spawn(move || {
@@ -138,7 +138,7 @@ fn a_reader_that_misses_nothing_stops_the_writer_and_then_lets_it_go_on() {
 }
 
 #[test]
-fn a_reader_that_may_miss_some_gets_the_last_ones() {
+fn slow_evicting_reader_gets_the_last_samples() {
     let mut setup = Setup::new(WriterConfig { entries: 4, ..Default::default() });
     let mut reader = reader();
     let (_, writer) = setup.admit(&mut reader, Overflow::Evict);
@@ -156,7 +156,7 @@ fn a_reader_that_may_miss_some_gets_the_last_ones() {
 }
 
 #[test]
-fn what_a_writer_that_is_gone_has_published_waits_for_a_reader_that_pauses() {
+fn paused_reader_takes_samples_of_an_ended_writer_later() {
     let mut setups = [Setup::new(WriterConfig::default()), Setup::new(WriterConfig::default())];
     let mut reader = reader();
     let ids = setups.each_mut().map(|setup| setup.admit(&mut reader, Overflow::Evict).1);
@@ -175,7 +175,7 @@ fn what_a_writer_that_is_gone_has_published_waits_for_a_reader_that_pauses() {
 }
 
 #[test]
-fn a_slow_reader_does_not_disturb_the_others() {
+fn slow_reader_does_not_disturb_the_others() {
     let mut setup = Setup::new(WriterConfig { entries: 2, ..Default::default() });
     let (mut slow, mut quick) = (reader(), reader());
     setup.admit(&mut slow, Overflow::Evict);
@@ -188,7 +188,7 @@ fn a_slow_reader_does_not_disturb_the_others() {
 }
 
 #[test]
-fn memory_is_bounded_and_slow_readers_give_theirs_up() {
+fn full_memory_evicts_samples_of_slow_readers() {
     let mut setup = Setup::new(WriterConfig { max_bytes: 10 << 20, ..Default::default() });
     let mut reader = reader();
     setup.admit(&mut reader, Overflow::Evict);
@@ -200,7 +200,7 @@ fn memory_is_bounded_and_slow_readers_give_theirs_up() {
     let numbers = take_all(&mut reader);
     assert_eq!(numbers, [47, 48, 49]);
 
-    // What is held cannot be taken away.
+    // Held samples cannot be evicted.
     for number in 0..3 {
         setup.publish(number, 3_000_000);
     }
@@ -211,12 +211,12 @@ fn memory_is_bounded_and_slow_readers_give_theirs_up() {
     let thread = std::thread::spawn(move || drop(held));
     assert!(setup.writer.wait_for_slot(3_000_000, soon()).unwrap());
     thread.join().unwrap();
-    // Memory of another size is made of what nobody uses.
+    // Unused memory is freed for slots of another size.
     assert!(setup.writer.loan(9 << 20).is_ok());
 }
 
 #[test]
-fn segments_come_and_go_with_the_samples() {
+fn unused_segments_are_unmapped_on_both_sides() {
     let mut setup = Setup::new(WriterConfig::default());
     let mut reader = reader();
     setup.admit(&mut reader, Overflow::Block);
@@ -238,7 +238,7 @@ fn segments_come_and_go_with_the_samples() {
 }
 
 #[test]
-fn a_sample_outlives_everything_but_itself() {
+fn sample_outlives_reader_and_writer() {
     let mut setup = Setup::new(WriterConfig::default());
     let mut reader = reader();
     setup.admit(&mut reader, Overflow::Block);
@@ -254,7 +254,7 @@ fn a_sample_outlives_everything_but_itself() {
 }
 
 #[test]
-fn what_the_writer_keeps_can_be_sent_to_who_comes_later() {
+fn retained_sample_can_be_sent_to_a_late_reader() {
     let mut setup = Setup::new(WriterConfig::default());
     let kept: Vec<SharedSlot> = (0..3)
         .map(|number| {
@@ -285,7 +285,7 @@ fn what_the_writer_keeps_can_be_sent_to_who_comes_later() {
 }
 
 #[test]
-fn what_a_reader_has_told_is_known_whoever_has_listened() {
+fn notification_read_by_another_call_is_kept() {
     let mut setup = Setup::new(WriterConfig { max_bytes: 1 << 20, ..WriterConfig::default() });
     let mut reader = reader();
     setup.admit(&mut reader, Overflow::Block);
@@ -294,15 +294,15 @@ fn what_a_reader_has_told_is_known_whoever_has_listened() {
     setup.writer.request_room_notification(true);
     let held = reader.take().unwrap().unwrap();
     assert_eq!(take(&mut reader), Some(1));
-    assert!(!setup.writer.take_notified(), "nobody has listened");
-    assert!(setup.writer.loan(600_000).is_err(), "it is held");
+    assert!(!setup.writer.take_notified(), "no call has read the link");
+    assert!(setup.writer.loan(600_000).is_err(), "the reader holds the slot");
     assert!(setup.writer.take_notified());
     assert!(!setup.writer.take_notified());
     assert_eq!(number(&held), 0);
 }
 
 #[test]
-fn a_slot_that_is_not_published_goes_back() {
+fn unpublished_slot_returns() {
     let mut setup = Setup::new(WriterConfig::default());
     let mut slot = setup.writer.loan(100).unwrap();
     let room = slot.room();
@@ -320,7 +320,7 @@ fn a_slot_that_is_not_published_goes_back() {
 }
 
 #[test]
-fn a_reader_that_holds_too_much_is_told_and_goes_on_when_it_lets_go() {
+fn reader_at_its_hold_limit_gets_an_error_until_it_releases() {
     let mut setup = Setup::new(WriterConfig { max_holds: 2, ..Default::default() });
     let mut reader = reader();
     let (_, writer) = setup.admit(&mut reader, Overflow::Block);
@@ -356,7 +356,7 @@ fn one_thread_sleeps_for_all_writers_and_any_of_them_wakes_it() {
     let (tell, told) = std::sync::mpsc::sync_channel(1);
     let thread = std::thread::spawn(move || {
         for round in 0..ROUNDS {
-            // A new segment is news too, a moment before the first sample in it.
+            // The message about a new segment wakes the reader a moment before the first sample in it.
             let taken = loop {
                 assert_eq!(reader.wait(Duration::ZERO, Some(soon())), Wake::Ready, "a wake-up was lost");
                 if let Some(number) = take(&mut reader) {
@@ -373,7 +373,7 @@ fn one_thread_sleeps_for_all_writers_and_any_of_them_wakes_it() {
         told.recv().unwrap();
     }
     let mut reader = thread.join().unwrap();
-    // Whoever found a sample at each look has not seen the news of its segment.
+    // A reader that found a sample at each look has not read the message about its segment.
     assert_eq!(take(&mut reader), None);
     assert_eq!(reader.wait(Duration::ZERO, Some(MonotonicNs::now())), Wake::TimedOut);
     let interrupt = reader.interrupt();
@@ -383,7 +383,7 @@ fn one_thread_sleeps_for_all_writers_and_any_of_them_wakes_it() {
 }
 
 #[test]
-fn nobody_is_woken_who_does_not_sleep() {
+fn awake_reader_is_not_woken() {
     let mut setup = Setup::new(WriterConfig::default());
     let mut reader = reader();
     setup.admit(&mut reader, Overflow::Block);
@@ -394,7 +394,7 @@ fn nobody_is_woken_who_does_not_sleep() {
 }
 
 #[test]
-fn a_reader_asks_on_behalf_of_somebody() {
+fn request_names_writer_and_reader() {
     let mut setup = Setup::new(WriterConfig::default());
     let reader = reader();
     let (writer, behalf) = (WriterKey([1; 16]), ReaderKey([2; 16]));
@@ -407,7 +407,7 @@ fn a_reader_asks_on_behalf_of_somebody() {
 }
 
 #[test]
-fn a_reader_lets_the_writer_know_how_far_it_is() {
+fn acknowledgement_reaches_the_writer() {
     let mut setup = Setup::new(WriterConfig::default());
     let mut reader = reader();
     let (reader_id, writer_id) = setup.admit(&mut reader, Overflow::Block);
@@ -437,7 +437,7 @@ fn a_reader_lets_the_writer_know_how_far_it_is() {
 }
 
 #[test]
-fn a_writer_that_is_paused_keeps_its_samples_for_later() {
+fn samples_of_a_paused_writer_wait_in_its_ring() {
     let mut setups = [0, 1].map(|_| Setup::new(WriterConfig::default()));
     let mut reader = reader();
     let [(_, first), _] = setups.each_mut().map(|setup| setup.admit(&mut reader, Overflow::Block));
@@ -453,7 +453,7 @@ fn a_writer_that_is_paused_keeps_its_samples_for_later() {
 }
 
 #[test]
-fn room_is_told_of_when_that_is_asked_for() {
+fn requested_room_notification_arrives() {
     let mut setup = Setup::new(WriterConfig { entries: 2, ..Default::default() });
     let mut reader = reader();
     let (reader_id, _) = setup.admit(&mut reader, Overflow::Block);
@@ -469,7 +469,7 @@ fn room_is_told_of_when_that_is_asked_for() {
 }
 
 #[test]
-fn a_request_can_be_refused_and_says_why() {
+fn refused_request_states_the_reason() {
     let mut setup = Setup::new(WriterConfig { max_readers: 1, ..Default::default() });
     let mut reader = reader();
     setup.admit(&mut reader, Overflow::Block);
@@ -479,7 +479,7 @@ fn a_request_can_be_refused_and_says_why() {
     assert!(matches!(refused.poll(), Err(ConnectError::Refused(Refusal::TooManyReaders))));
 
     let mut refused = reader.connect(setup.listener.address(), WriterKey::default()).unwrap();
-    assert!(refused.poll().unwrap().is_none(), "nobody has answered");
+    assert!(refused.poll().unwrap().is_none(), "no answer yet");
     setup.listener.accept().unwrap().unwrap().refuse(Refusal::NoSuchWriter);
     assert!(matches!(refused.poll(), Err(ConnectError::Refused(Refusal::NoSuchWriter))));
 
@@ -489,7 +489,7 @@ fn a_request_can_be_refused_and_says_why() {
 }
 
 #[test]
-fn a_held_sample_is_vouched_for_as_long_as_its_writer_is_there() {
+fn held_sample_is_consistent_while_its_writer_lives() {
     let mut setup = Setup::new(WriterConfig::default());
     let mut reader = reader();
     let (id, _) = setup.admit(&mut reader, Overflow::Block);
@@ -505,7 +505,7 @@ fn a_held_sample_is_vouched_for_as_long_as_its_writer_is_there() {
 }
 
 #[test]
-fn a_reader_that_leaves_gives_everything_back() {
+fn closed_reader_returns_all_slots() {
     let mut setup = Setup::new(WriterConfig { entries: 2, ..Default::default() });
     let mut reader = reader();
     let (id, writer) = setup.admit(&mut reader, Overflow::Block);
@@ -513,7 +513,7 @@ fn a_reader_that_leaves_gives_everything_back() {
     let held = reader.take().unwrap().unwrap();
     reader.remove(writer);
     assert_eq!(reader.poll_gone().unwrap().reason, Gone::Closed);
-    // The sample keeps the channel: only then is the reader gone for its writer.
+    // The sample keeps the channel open; the writer sees the end only after it is dropped.
     setup.writer.service();
     assert!(setup.writer.poll_gone().is_none());
     assert_eq!(number(&held), 0);
@@ -525,7 +525,7 @@ fn a_reader_that_leaves_gives_everything_back() {
 }
 
 #[test]
-fn a_reader_that_the_writer_parts_from_keeps_what_it_holds_and_what_it_was_sent() {
+fn removed_reader_keeps_held_and_sent_samples() {
     let mut setup = Setup::new(WriterConfig { max_bytes: 1 << 20, ..Default::default() });
     let mut reader = reader();
     let (id, _) = setup.admit(&mut reader, Overflow::Block);
@@ -534,7 +534,7 @@ fn a_reader_that_the_writer_parts_from_keeps_what_it_holds_and_what_it_was_sent(
     setup.writer.remove(id);
     assert_eq!(setup.writer.poll_gone().map(|gone| (gone.reader, gone.reason)), Some((id, Gone::Closed)));
     assert_eq!(setup.writer.statistics().readers, 0);
-    // All other memory is used again and again.
+    // All other memory is reused.
     for number in 10..3000 {
         setup.publish(number, 1000);
     }
@@ -550,7 +550,7 @@ fn a_reader_that_the_writer_parts_from_keeps_what_it_holds_and_what_it_was_sent(
 }
 
 #[test]
-fn readers_that_a_writer_has_parted_from_count_as_long_as_they_hold_something() {
+fn removed_reader_counts_while_it_holds_samples() {
     let mut setup = Setup::new(WriterConfig { max_readers: 1, ..Default::default() });
     let mut reader = reader();
     let (id, _) = setup.admit(&mut reader, Overflow::Block);
@@ -567,8 +567,8 @@ fn readers_that_a_writer_has_parted_from_count_as_long_as_they_hold_something() 
     setup.admit(&mut reader, Overflow::Block);
 }
 
-/// Two readers, and no memory but what the first of them holds, from whom the writer has parted.
-fn parted_from_who_holds_all() -> (Setup, [Reader; 2], Vec<Sample>) {
+/// Two readers, where the first one, whose channel the writer has ended, holds all memory.
+fn removed_reader_holding_all_memory() -> (Setup, [Reader; 2], Vec<Sample>) {
     let mut setup = Setup::new(WriterConfig { max_bytes: 1 << 20, ..Default::default() });
     let mut readers = [reader(), reader()];
     let [(parted, _), _] = readers.each_mut().map(|reader| setup.admit(reader, Overflow::Block));
@@ -583,8 +583,8 @@ fn parted_from_who_holds_all() -> (Setup, [Reader; 2], Vec<Sample>) {
 }
 
 #[test]
-fn who_waits_for_memory_is_told_by_readers_that_the_writer_has_parted_from() {
-    let (mut setup, _readers, mut held) = parted_from_who_holds_all();
+fn removed_reader_notifies_a_writer_waiting_for_memory() {
+    let (mut setup, _readers, mut held) = removed_reader_holding_all_memory();
     setup.writer.request_room_notification(true);
     assert!(setup.writer.loan(400_000).is_err() && !setup.writer.take_notified());
     held.pop();
@@ -597,21 +597,22 @@ fn who_waits_for_memory_is_told_by_readers_that_the_writer_has_parted_from() {
     setup.writer.cancel_room_notification();
     held.pop();
     setup.writer.service();
-    assert!(!setup.writer.take_notified(), "it waits no more");
+    assert!(!setup.writer.take_notified(), "no request is pending");
 }
 
 #[test]
-fn memory_is_waited_for_that_readers_hold_from_whom_the_writer_has_parted() {
-    let (mut setup, _readers, held) = parted_from_who_holds_all();
+fn wait_for_slot_ends_when_a_removed_reader_releases() {
+    let (mut setup, _readers, held) = removed_reader_holding_all_memory();
     std::thread::scope(|threads| {
         threads.spawn(move || drop(held));
         assert!(setup.writer.wait_for_slot(400_000, soon()).unwrap());
     });
 }
 
-/// A process that ends tells nothing, and whoever sees that its link is closed may be another than who waits for memory.
+/// A process that ends sends no message, and the call that sees its closed link need not be the one that waits for
+/// memory.
 #[test]
-fn who_waits_for_memory_learns_that_a_reader_has_closed_from_whom_the_writer_has_parted() {
+fn end_of_a_removed_reader_ends_the_wait_for_memory() {
     let mut setup = Setup::new(WriterConfig { max_bytes: 1 << 20, ..Default::default() });
     let mut parted = reader();
     let (id, _) = setup.admit(&mut parted, Overflow::Block);
@@ -627,7 +628,7 @@ fn who_waits_for_memory_learns_that_a_reader_has_closed_from_whom_the_writer_has
 }
 
 #[test]
-fn configurations_that_cannot_be_are_refused() {
+fn invalid_configuration_is_refused() {
     for (entries, max_holds) in [(0, 1), (3, 1), (1 << 15, 1), (1, 0), (1, 1 << 15)] {
         let error = Writer::new(WriterConfig { entries, max_holds, ..Default::default() }).unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
@@ -636,7 +637,7 @@ fn configurations_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn short_samples_are_looked_at_in_place_and_others_are_taken() {
+fn short_samples_are_read_in_place_and_others_taken() {
     let mut setup = Setup::new(WriterConfig::default());
     let mut reader = reader();
     let (reader_id, writer_id) = setup.admit(&mut reader, Overflow::Block);
@@ -644,13 +645,13 @@ fn short_samples_are_looked_at_in_place_and_others_are_taken() {
     let lengths = [32, 64, 5000, 0, 63];
     (0..).zip(lengths).for_each(|(number, len)| setup.publish(number, len));
     let mut seen = Vec::new();
-    // The first is known only when its segment is: that was told over the link, which `take` listens to.
+    // The first sample is known only once its segment is: `take` reads that message from the link.
     while seen.len() < lengths.len() {
         if let Some(mut samples) = reader.in_place() {
             assert_eq!(samples.writer(), writer_id);
-            let mut look = |Metadata(words): Metadata, octets: &[u8]| {
-                assert_eq!(octets.len(), lengths[words[0] as usize]);
-                assert!(octets.iter().all(|octet| u64::from(*octet) == words[0]));
+            let mut look = |Metadata(words): Metadata, bytes: &[u8]| {
+                assert_eq!(bytes.len(), lengths[words[0] as usize]);
+                assert!(bytes.iter().all(|byte| u64::from(*byte) == words[0]));
                 seen.push(words[0]);
                 true
             };
@@ -664,7 +665,7 @@ fn short_samples_are_looked_at_in_place_and_others_are_taken() {
     assert_eq!(seen, [0, 1, 2, 3, 4]);
     assert!(setup.writer.ack_of(reader_id).is_some_and(|ack| ack >= 1));
     assert_eq!(reader.statistics().taken, 5);
-    // What was not wanted stays, and all slots come back.
+    // A sample that was not accepted stays, and all slots return.
     setup.publish(5, 32);
     assert!(!reader.in_place().unwrap().next(64, |_, _| false));
     assert_eq!(take(&mut reader), Some(5));
@@ -672,9 +673,9 @@ fn short_samples_are_looked_at_in_place_and_others_are_taken() {
     assert_eq!(setup.writer.statistics().slots_in_use, 0);
 }
 
-/// Neither is passed over for ever because of the other.
+/// No writer starves another one.
 #[test]
-fn writers_are_looked_at_in_turns() {
+fn in_place_reading_takes_writers_in_turn() {
     let mut setups = [Setup::new(WriterConfig::default()), Setup::new(WriterConfig::default())];
     let mut reader = reader();
     let ids = setups.each_mut().map(|setup| setup.admit(&mut reader, Overflow::Block).1);
@@ -682,7 +683,7 @@ fn writers_are_looked_at_in_turns() {
         setups.iter_mut().for_each(|setup| setup.publish(number, 32));
     }
     for _ in 0..2 {
-        take(&mut reader).expect("it was published");
+        take(&mut reader).expect("a sample was published");
     }
     let mut seen = Vec::new();
     while let Some(mut samples) = reader.in_place() {

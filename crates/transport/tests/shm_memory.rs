@@ -1,5 +1,5 @@
-//! The memory of idle channels, measured in the two processes that they join. This binary starts itself again as the process of
-//! the readers.
+//! Memory of idle channels, measured in the two processes that they connect. This program starts itself again as the
+//! process of the readers.
 #![cfg(target_os = "linux")]
 
 use peregrine_transport::shm::{
@@ -13,10 +13,10 @@ const ADDRESS: &str = "PEREGRINE_SHM_MEMORY_ADDRESS";
 const WRITERS: usize = 16;
 const READERS: usize = 32;
 const CHANNELS: usize = WRITERS * READERS;
-/// The most that an idle channel adds to the resident memory of each process, in KiB: one page of the ring and one of the cells,
-/// which both processes map, and what the allocator hands out.
+/// Most memory that an idle channel adds to each process, in KiB, resident: one page of the ring and one of the cells,
+/// which both processes map, and small allocations.
 const RESIDENT_KIB_MAX: f64 = 10.0;
-/// The same with each shared page counted in equal parts in the processes that map it.
+/// The same, with each shared page divided equally among the processes that map it.
 const PROPORTIONAL_KIB_MAX: f64 = 6.0;
 
 fn main() {
@@ -72,7 +72,7 @@ impl Memory {
     }
 }
 
-/// What the process of the readers does.
+/// The process of the readers.
 fn read(address: Address) {
     let mut reader = Reader::new(ReaderConfig::default()).unwrap();
     let before = Memory::now();
@@ -128,7 +128,7 @@ impl ReaderProcess {
     }
 }
 
-/// What the process of the writers does.
+/// The process of the writers.
 fn write() {
     let mut listener = Listener::new(Trust::SameUser).unwrap();
     let config = WriterConfig { max_readers: READERS, ..WriterConfig::default() };

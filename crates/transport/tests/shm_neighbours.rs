@@ -1,4 +1,4 @@
-//! Who is on the same host and who only seems to be: namespaces and users. Needs root, as making them does.
+//! Colocated processes and others: namespaces and users. Needs root to create them.
 #![cfg(target_os = "linux")]
 
 use peregrine_transport::shm::{
@@ -6,7 +6,7 @@ use peregrine_transport::shm::{
 };
 use std::io;
 
-/// What becomes of a reader that connects from a thread that was `prepared`.
+/// Result of a reader that connects from a thread which ran `prepare`.
 fn connect_from(
     address: Address,
     trust: Trust,
@@ -21,14 +21,14 @@ fn connect_from(
     thread.join().unwrap()
 }
 
-/// Of this thread alone: the function of the C library changes all threads.
+/// Changes the user of this thread only: the function of the C library changes all threads.
 fn become_another_user() -> libc::c_long {
     // SAFETY: no pointers are involved.
     unsafe { libc::syscall(libc::SYS_setresuid, 4321, 4321, 4321) }
 }
 
 #[test]
-fn another_network_namespace_is_another_host() {
+fn reader_in_another_network_namespace_is_refused() {
     let listener = Listener::new(Trust::SameUser).unwrap();
     // SAFETY: no pointers are involved; only this thread changes its namespace.
     let prepare = || libc::c_long::from(unsafe { libc::unshare(libc::CLONE_NEWNET) });
@@ -37,7 +37,7 @@ fn another_network_namespace_is_another_host() {
 }
 
 #[test]
-fn another_ipc_namespace_does_not_matter() {
+fn reader_in_another_ipc_namespace_connects() {
     let mut listener = Listener::new(Trust::SameUser).unwrap();
     // SAFETY: no pointers are involved; only this thread changes its namespace.
     let prepare = || libc::c_long::from(unsafe { libc::unshare(libc::CLONE_NEWIPC) });
@@ -48,7 +48,7 @@ fn another_ipc_namespace_does_not_matter() {
 }
 
 #[test]
-fn both_sides_turn_another_user_away_unless_they_trust_all() {
+fn other_user_is_refused_by_both_sides_unless_all_are_trusted() {
     let mut listener = Listener::new(Trust::SameUser).unwrap();
     let error = connect_from(listener.address(), Trust::SameUser, become_another_user).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::PermissionDenied, "{error}");

@@ -1,7 +1,7 @@
-//! Shared memory between processes that end at any moment and write what they like. This binary starts itself again as
-//! the other process.
+//! Shared memory between processes that end at any moment and write arbitrary values. This program starts itself again
+//! as the other process.
 //!
-//! `PEREGRINE_SHM_ROUNDS` says how many processes are killed in each role; 100 unless it is set.
+//! `PEREGRINE_SHM_ROUNDS` sets the number of processes killed in each role; the default is 100.
 #![cfg(target_os = "linux")]
 
 use peregrine_transport::clock::MonotonicNs;
@@ -44,7 +44,7 @@ fn main() {
     }
 }
 
-/// Another process, killed and waited for when this is dropped.
+/// Another process, killed and reaped when this value is dropped.
 struct Other(Child);
 
 impl Other {
@@ -72,7 +72,7 @@ impl Drop for Other {
     }
 }
 
-/// The same numbers each time; what differs is when they are used.
+/// The same numbers in each run; their timing differs.
 struct Random(u64);
 
 impl Random {
@@ -92,19 +92,19 @@ fn soon() -> MonotonicNs {
     MonotonicNs::now().after(Duration::from_secs(30))
 }
 
-/// The descriptors of this process, and how much of the memory of this module it has mapped.
+/// Number of descriptors of this process, and bytes of shared memory that it has mapped.
 fn leftovers() -> (usize, usize) {
     let descriptors = std::fs::read_dir("/proc/self/fd").unwrap().count();
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     (descriptors, maps.lines().filter(|line| line.contains("memfd:peregrine")).count())
 }
 
-/// From 8 octets to some thousand.
+/// From 8 bytes to a few thousand.
 fn len_of(number: u64) -> usize {
     8 + (number.wrapping_mul(2_654_435_761) % 5000) as usize
 }
 
-/// A sample with its number all over it.
+/// Fills a sample with its number.
 fn fill(writer: &mut Writer, number: u64) -> Option<Slot> {
     let mut slot = writer.loan(len_of(number)).ok()?;
     slot.fill(number as u8);
@@ -125,11 +125,11 @@ fn publish(writer: &mut Writer, number: u64) {
     }
 }
 
-/// The number of a sample, all of whose octets agree.
+/// Number of a sample, all of whose bytes must agree.
 fn check(sample: &Sample) -> u64 {
     let number = sample.metadata().0[0];
     assert_eq!(sample[..8], number.to_ne_bytes(), "a torn sample");
-    assert!(sample[8..].iter().all(|&octet| octet == number as u8), "sample {number} is torn");
+    assert!(sample[8..].iter().all(|&byte| byte == number as u8), "sample {number} is torn");
     number
 }
 
@@ -151,7 +151,7 @@ fn try_connect(reader: &mut Reader, address: Address, mut admit: impl FnMut()) -
     Ok(())
 }
 
-/// Admits the next reader, which is about to come.
+/// Admits the next reader, which is about to connect.
 fn admit(listener: &mut Listener, writer: &mut Writer, overflow: Overflow) {
     let deadline = soon();
     loop {
@@ -159,7 +159,7 @@ fn admit(listener: &mut Listener, writer: &mut Writer, overflow: Overflow) {
             writer.admit(request, overflow).unwrap();
             return;
         }
-        assert!(peregrine_transport::event::wait_readable(listener.as_fd(), deadline).unwrap(), "nobody comes");
+        assert!(peregrine_transport::event::wait_readable(listener.as_fd(), deadline).unwrap(), "no reader connected");
     }
 }
 
@@ -180,7 +180,7 @@ fn every_sample_arrives_in_another_process() {
     assert_eq!((statistics.readers, statistics.slots_in_use, statistics.missed), (0, 0, 0));
 }
 
-/// A writer and a reader in this process, which must not notice what becomes of others.
+/// A writer and a reader in this process, which other processes must not disturb.
 struct Steady {
     listener: Listener,
     writer: Writer,
@@ -198,7 +198,7 @@ impl Steady {
         Self { listener, writer, reader, next: 0 }
     }
 
-    /// One sample from the writer to the reader of this process; whatever else comes is handed out.
+    /// Passes one sample from the writer to the reader of this process; other samples go to `other`.
     fn pass(&mut self, mut other: impl FnMut(Sample)) {
         let number = self.next;
         self.next += 1;
@@ -216,10 +216,10 @@ impl Steady {
         }
     }
 
-    /// That nothing of the others is left.
+    /// Checks that the other processes have left nothing behind.
     fn check(&mut self, before: (usize, usize)) {
         self.pass(drop);
-        // The first counts what was given back and marks what is idle, the second gives it up.
+        // The first call counts returned slots and marks idle segments, the second frees them.
         self.writer.trim();
         self.writer.trim();
         self.reader.service();
@@ -306,7 +306,7 @@ fn a_hostile_reader_hurts_only_itself() {
         }
         drop(other);
         let gone = steady.writer.poll_gone().unwrap();
-        // What it does may end itself first.
+        // The other process may crash by its own writes first.
         assert!(matches!(gone.reason, Gone::Broken(_) | Gone::Ended), "{gone:?}");
         steady.pass(drop);
     }
@@ -320,15 +320,16 @@ fn a_hostile_writer_hurts_only_itself() {
         let mut other = Other::start("hostile writer", None);
         let address = Address(other.line().parse::<u128>().unwrap().to_be_bytes());
         if try_connect(&mut steady.reader, address, || ()).is_err() {
-            // It has written over the answer to the probe already.
+            // The process has already overwritten the answer to the probe.
             steady.pass(drop);
             continue;
         }
-        // What it says is of no interest; that it can be read is.
+        // The bytes may be anything; reading them must not fail.
         let mut look = |sample: Sample| {
-            std::hint::black_box(sample.iter().fold(0_u8, |sum, &octet| sum.wrapping_add(octet)));
+            std::hint::black_box(sample.iter().fold(0_u8, |sum, &byte| sum.wrapping_add(byte)));
         };
-        // Not everything it writes is found out: what nobody looks at again, for one. Then it is ended.
+        // Some of its writes stay undetected, for example in words that this side reads only once. Then the test ends
+        // it.
         let enough = MonotonicNs::now().after(Duration::from_millis(100));
         let deadline = soon();
         let mut other = Some(other);
@@ -339,7 +340,8 @@ fn a_hostile_writer_hurts_only_itself() {
                 drop(other.take());
             }
             steady.pass(&mut look);
-            // While there is always something to take, nobody waits, and only this sees a connection that has ended.
+            // While samples are always ready, the reader never waits, and only `service` sees that a connection has
+            // ended.
             steady.reader.service();
             if let Some(sample) = steady.reader.take().unwrap() {
                 look(sample);
@@ -347,13 +349,13 @@ fn a_hostile_writer_hurts_only_itself() {
         }
         drop(other);
         let gone = steady.reader.poll_gone().unwrap();
-        // What it does may end itself first.
+        // The other process may crash by its own writes first.
         assert!(matches!(gone.reason, Gone::Broken(_) | Gone::Ended), "{gone:?}");
     }
     steady.check(before);
 }
 
-/// What the other process does.
+/// Roles of the other process.
 mod roles {
     use super::*;
 
@@ -378,7 +380,7 @@ mod roles {
         println!("{next}");
     }
 
-    /// Takes, holds some, lets them go, until it is killed or its writer ends.
+    /// Takes samples, holds some and releases them, until this process is killed or its writer ends.
     pub(super) fn reader(mut evil: impl FnMut(&mut Random, &mut Reader)) {
         let mut reader = Reader::new(ReaderConfig { holds: 8, ..Default::default() }).unwrap();
         connect(&mut reader, address(), || ());
@@ -398,7 +400,7 @@ mod roles {
         }
     }
 
-    /// Publishes for ever, to one reader.
+    /// Publishes to one reader until this process is killed.
     pub(super) fn writer(mut evil: impl FnMut(&mut Random)) {
         let mut listener = Listener::new(Trust::SameUser).unwrap();
         let mut writer = Writer::new(WriterConfig { entries: 16, ..Default::default() }).unwrap();
@@ -418,7 +420,7 @@ mod roles {
         }
     }
 
-    /// Writes over some words of shared memory that this process may write.
+    /// Overwrites some words of shared memory that this process may write.
     pub(super) fn scribble(random: &mut Random) {
         if random.below(4) != 0 {
             return;
@@ -429,7 +431,7 @@ mod roles {
             let end = rest.split(' ').next().unwrap();
             let [start, end] = [start, end].map(|text| usize::from_str_radix(text, 16).unwrap());
             for _ in 0..random.below(20) {
-                // The first words are the most interesting ones.
+                // The first words have most meaning.
                 let bound = if random.below(2) == 0 { 32 } else { (end - start) as u64 / 8 };
                 let place = start + random.below(bound) as usize * 8;
                 let value = match random.below(4) {
@@ -439,7 +441,8 @@ mod roles {
                     _ => random.below(u64::MAX),
                 };
                 let word = std::ptr::with_exposed_provenance_mut::<u64>(place);
-                // SAFETY: mapped and writable by this process, as the kernel says; what it breaks is what is tested.
+                // SAFETY: the kernel lists the mapping as writable for this process; corrupting it is the purpose of
+                // the test.
                 unsafe { word.write_volatile(value) };
             }
         }

@@ -1,4 +1,4 @@
-//! Slots that are at hand without their writer's lock: who has them, and what becomes of them.
+//! Slots that are loaned without their writer's lock.
 #![cfg(target_os = "linux")]
 
 use std::collections::BTreeSet;
@@ -29,7 +29,7 @@ impl Setup {
         Self { writer, reader, lender, given_back }
     }
 
-    /// As who writes on and on does.
+    /// Publishes like a writer in a steady flow.
     fn publish(&mut self, slot: Slot) -> RetainedSlot {
         let (retained, spent) = self.writer.publish_and_retain(slot, Metadata::default()).unwrap();
         self.writer.wake_sleepers();
@@ -37,7 +37,7 @@ impl Setup {
         retained
     }
 
-    /// The reader has taken it, and nobody keeps it.
+    /// Takes the sample and releases the retained slot.
     fn have_done(&mut self, retained: RetainedSlot) {
         assert!(self.reader.take().unwrap().is_some());
         self.writer.release(retained);
@@ -59,7 +59,7 @@ fn channel(config: WriterConfig, lender: &Arc<SlotLender>) -> (Writer, Reader) {
 }
 
 #[test]
-fn a_slot_is_at_hand_for_a_sample_as_large_as_the_last() {
+fn cached_slot_serves_a_sample_of_the_last_size() {
     let mut setup = Setup::new(WriterConfig::default());
     assert!(setup.lender.take(LEN).is_none(), "nothing was published");
     let first = setup.writer.loan(LEN).unwrap();
@@ -81,9 +81,9 @@ fn a_slot_is_at_hand_for_a_sample_as_large_as_the_last() {
     assert_eq!((setup.slots_in_use(), setup.given_back.load(Ordering::Relaxed)), (0, 0));
 }
 
-/// Whoever makes samples of other sizes by turns finds the size of the last one.
+/// With alternating sizes, the cached slot has the size of the last sample.
 #[test]
-fn another_size_takes_the_place() {
+fn sample_of_another_size_replaces_the_cached_slot() {
     let mut setup = Setup::new(WriterConfig::default());
     for _ in 0..3 {
         for len in [LEN, 5000] {
@@ -99,12 +99,12 @@ fn another_size_takes_the_place() {
 }
 
 #[test]
-fn memory_at_hand_is_given_up_with_the_rest() {
+fn cached_slot_is_freed_with_its_segment() {
     let mut setup = Setup::new(WriterConfig::default());
     let slot = setup.writer.loan(5 << 20).unwrap();
     let retained = setup.publish(slot);
     setup.have_done(retained);
-    // A second one, of which the first is at hand then.
+    // A second slot of a class; the first is then cached.
     let slots = [setup.writer.loan(5 << 20).unwrap(), setup.writer.loan(5 << 20).unwrap()];
     let [retained, other] = slots.map(|slot| setup.publish(slot));
     setup.have_done(retained);
@@ -121,7 +121,7 @@ fn memory_at_hand_is_given_up_with_the_rest() {
 }
 
 #[test]
-fn memory_at_hand_is_there_for_samples_of_any_size() {
+fn cached_slot_does_not_block_samples_of_other_sizes() {
     let mut setup = Setup::new(WriterConfig { max_bytes: 128 << 10, ..WriterConfig::default() });
     let slots = [setup.writer.loan(60_000).unwrap(), setup.writer.loan(60_000).unwrap()];
     let [first, second] = slots.map(|slot| setup.publish(slot));
@@ -130,7 +130,7 @@ fn memory_at_hand_is_there_for_samples_of_any_size() {
     let third = setup.writer.loan(60_000).unwrap();
     let third = setup.publish(third);
     setup.have_done(third);
-    // There is room for it where all of the others lie.
+    // A segment for it fits in the memory of all the others.
     let large = setup.writer.loan(120_000).unwrap();
     assert!(setup.lender.take(60_000).is_none());
     assert_eq!(setup.slots_in_use(), 1);
@@ -138,7 +138,7 @@ fn memory_at_hand_is_there_for_samples_of_any_size() {
 }
 
 #[test]
-fn who_gives_a_slot_back_tells_and_who_drops_it_does_not() {
+fn returned_slot_notifies_and_dropped_slot_does_not() {
     let mut setup = Setup::new(WriterConfig::default());
     let slots = [setup.writer.loan(LEN).unwrap(), setup.writer.loan(LEN).unwrap()];
     let [given_back, dropped] = slots;
@@ -151,14 +151,14 @@ fn who_gives_a_slot_back_tells_and_who_drops_it_does_not() {
 }
 
 #[test]
-fn a_slot_outlives_its_writer_and_is_the_next_ones_by_name_only() {
+fn slot_of_a_dropped_writer_is_not_owned_by_the_next_writer() {
     let mut setup = Setup::new(WriterConfig::default());
     let slot = setup.writer.loan(LEN).unwrap();
     let _ = setup.publish(slot);
     let mut held = setup.lender.take(LEN).unwrap();
     let slot = setup.writer.loan(LEN).unwrap();
     let _ = setup.publish(slot);
-    // Of two at a time, one lays.
+    // Only one of two writers fills the cache.
     let (mut beside, _reader) = channel(WriterConfig::default(), &setup.lender);
     let slot = beside.loan(5000).unwrap();
     let (_, spent) = beside.publish_and_retain(slot, Metadata::default()).unwrap();
@@ -169,7 +169,7 @@ fn a_slot_outlives_its_writer_and_is_the_next_ones_by_name_only() {
     assert!(setup.lender.take(LEN).is_none(), "it went with its writer");
     (setup.writer, setup.reader) = channel(WriterConfig::default(), &setup.lender);
     held.fill(9);
-    assert!(held.is_lent_by(&setup.lender) && held.iter().all(|octet| *octet == 9));
+    assert!(held.is_lent_by(&setup.lender) && held.iter().all(|byte| *byte == 9));
     let error = setup.writer.publish_and_retain(held, Metadata::default()).unwrap_err();
     assert!(error.to_string().contains("another writer"), "{error}");
     let slot = setup.writer.loan(LEN).unwrap();
@@ -177,9 +177,9 @@ fn a_slot_outlives_its_writer_and_is_the_next_ones_by_name_only() {
     assert!(setup.lender.take(LEN).is_some(), "the next one lays");
 }
 
-/// Two threads that make samples beside the one that publishes them: nobody has the slot of another.
+/// Two threads loan slots while a third one publishes: no two threads own the same slot.
 #[test]
-fn slots_taken_by_several_threads_are_apart() {
+fn slots_loaned_to_several_threads_never_overlap() {
     const EACH: u64 = 2000;
     let mut setup = Setup::new(WriterConfig::default());
     let (sender, made) = std::sync::mpsc::sync_channel::<Slot>(8);
@@ -202,7 +202,7 @@ fn slots_taken_by_several_threads_are_apart() {
     drop(sender);
     let mut seen = BTreeSet::new();
     loop {
-        // What no maker has made keeps the makers going.
+        // Slots that the publishing thread loans itself keep the other threads going.
         let own = setup.writer.loan(16).unwrap();
         let retained = setup.publish(own);
         setup.have_done(retained);

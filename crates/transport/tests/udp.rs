@@ -3,7 +3,7 @@
 #[allow(dead_code, reason = "each test program uses a part")]
 mod common;
 
-use common::{octets, patience, receive, receive_rest, send, socket, try_train};
+use common::{patience, pattern, receive, receive_rest, send, socket, try_train};
 use peregrine_transport::clock::MonotonicNs;
 use peregrine_transport::event::{Poller, Token};
 use peregrine_transport::udp::{
@@ -22,7 +22,7 @@ fn receiver() -> Receiver {
 }
 
 #[test]
-fn a_datagram_arrives_with_its_source_over_both_versions() {
+fn datagram_arrives_with_its_source_over_both_ip_versions() {
     for address in ["127.0.0.1:0", "[::1]:0"] {
         let open = || Socket::unicast(address.parse().unwrap(), &SocketOptions::default()).unwrap();
         let (near, far) = (open(), open());
@@ -40,7 +40,7 @@ fn a_datagram_arrives_with_its_source_over_both_versions() {
 #[test]
 fn empty_and_longest_datagrams_arrive() {
     let (near, far, mut receiver) = (socket(&SocketOptions::default()), socket(&SocketOptions::default()), receiver());
-    let longest = octets(MAX_DATAGRAM_BYTES);
+    let longest = pattern(MAX_DATAGRAM_BYTES);
     send(&near, far.local_address(), &[], None);
     send(&near, far.local_address(), &longest, None);
     assert_eq!(receive(&mut receiver, &far, 2), [Vec::new(), longest]);
@@ -50,7 +50,7 @@ fn empty_and_longest_datagrams_arrive() {
 }
 
 #[test]
-fn a_batch_keeps_its_order_and_passes_over_what_fails() {
+fn failed_transmit_is_skipped_and_batch_keeps_its_order() {
     let (near, far, mut receiver) = (socket(&SocketOptions::default()), socket(&SocketOptions::default()), receiver());
     let contents: Vec<Vec<u8>> = (0..200_u8).map(|n| vec![n; 3]).collect();
     let slices: Vec<[IoSlice<'_>; 1]> = contents.iter().map(|content| [IoSlice::new(content)]).collect();
@@ -58,7 +58,7 @@ fn a_batch_keeps_its_order_and_passes_over_what_fails() {
         .iter()
         .map(|slices| Transmit { slices, destination: far.local_address(), segment_bytes: None })
         .collect();
-    // This socket has no way to an address of the other version.
+    // This socket has no route to an address of the other IP version.
     transmits[70].destination = "[::1]:7400".parse().unwrap();
     let sent = near.send(&transmits);
     assert_eq!((sent.processed, sent.accepted), (200, 199));
@@ -75,7 +75,7 @@ fn a_batch_keeps_its_order_and_passes_over_what_fails() {
     assert!(statistics.receive_calls < 100, "several datagrams per call: {statistics:?}");
 }
 
-/// What is sent as one super-datagram arrives as the same ordinary datagrams, whoever cuts and whoever joins.
+/// A super-datagram arrives as the same ordinary datagrams, whichever side cuts or joins them.
 #[test]
 fn offloads_change_nothing_but_the_number_of_calls() {
     let (plain, offload) = (
@@ -85,7 +85,7 @@ fn offloads_change_nothing_but_the_number_of_calls() {
     for (bytes, segment_bytes) in
         [(6400, 100), (6400, 101), (MAX_TRAIN_BYTES, 1200), (1, 1), (64, 1), (1000, 1000), (999, 1000)]
     {
-        let content = octets(bytes);
+        let content = pattern(bytes);
         let expected: Vec<_> = content.chunks(segment_bytes.into()).map(<[u8]>::to_vec).collect();
         for (sending, receiving) in [(&plain, &plain), (&plain, &offload), (&offload, &plain), (&offload, &offload)] {
             let (near, far, mut receiver) = (socket(sending), socket(receiving), receiver());
@@ -107,9 +107,9 @@ fn offloads_change_nothing_but_the_number_of_calls() {
 }
 
 #[test]
-fn a_train_may_lie_in_many_slices() {
+fn train_in_many_slices_arrives() {
     let (near, far, mut receiver) = (socket(&SocketOptions::default()), socket(&SocketOptions::default()), receiver());
-    let content = octets(1000);
+    let content = pattern(1000);
     let slices: Vec<_> = content.chunks(7).map(IoSlice::new).collect();
     let segment_bytes = NonZeroU16::new(300);
     let sent = near.send(&[Transmit { slices: &slices, destination: far.local_address(), segment_bytes }]);
@@ -118,10 +118,11 @@ fn a_train_may_lie_in_many_slices() {
     assert_eq!(receive(&mut receiver, &far, 4), expected);
 }
 
-/// Without checksums the kernel refuses to segment, as NICs do that cannot: a real refusal of the real system call.
+/// Without checksums the kernel refuses to segment, like NICs without that ability: a real refusal by the real system
+/// call.
 #[cfg(target_os = "linux")]
 #[test]
-fn a_refused_super_datagram_is_cut_here_and_so_are_all_later_ones() {
+fn refused_super_datagram_and_later_ones_are_split_in_the_process() {
     use std::os::fd::{AsFd as _, AsRawFd as _};
     let (near, far, mut receiver) = (socket(&SocketOptions::default()), socket(&SocketOptions::default()), receiver());
     assert!(near.segmentation_offload(), "this kernel has UDP_SEGMENT");
@@ -133,7 +134,7 @@ fn a_refused_super_datagram_is_cut_here_and_so_are_all_later_ones() {
     };
     assert_eq!(result, 0);
 
-    let content = octets(5000);
+    let content = pattern(5000);
     let expected: Vec<_> = content.chunks(1000).map(<[u8]>::to_vec).collect();
     for refused in [true, false] {
         let sent = try_train(&near, far.local_address(), &content, Some(1000));
@@ -149,10 +150,10 @@ fn a_refused_super_datagram_is_cut_here_and_so_are_all_later_ones() {
 }
 
 #[test]
-fn a_fault_of_one_train_is_not_taken_for_a_refusal() {
+fn fault_of_one_train_keeps_segmentation_offload_on() {
     let near = socket(&SocketOptions::default());
-    // Port 0 is no destination: the kernel says the same errno as for a segmentation it cannot do.
-    let sent = try_train(&near, "127.0.0.1:0".parse().unwrap(), &octets(200), Some(100));
+    // Port 0 is no destination: the kernel returns the same errno as for a segmentation that it cannot perform.
+    let sent = try_train(&near, "127.0.0.1:0".parse().unwrap(), &pattern(200), Some(100));
     assert_eq!(sent.first_failure.unwrap().error.raw_os_error(), Some(libc::EINVAL));
     assert!(near.segmentation_offload() && !sent.segmentation_refused);
     assert_eq!(near.statistics().segmentation_fallbacks, 0);
@@ -162,7 +163,7 @@ fn a_fault_of_one_train_is_not_taken_for_a_refusal() {
 fn trains_beyond_the_limits_are_refused_and_the_rest_is_sent() {
     let (near, far, mut receiver) = (socket(&SocketOptions::default()), socket(&SocketOptions::default()), receiver());
     let destination = far.local_address();
-    let (content, empty) = (octets(MAX_TRAIN_BYTES + 1), [IoSlice::new(&[]); 1025]);
+    let (content, empty) = (pattern(MAX_TRAIN_BYTES + 1), [IoSlice::new(&[]); 1025]);
     let train = |slices, segment_bytes| Transmit { slices, destination, segment_bytes: NonZeroU16::new(segment_bytes) };
     let slices = [[IoSlice::new(&content)], [IoSlice::new(&content[..65])], [IoSlice::new(b"last")]];
     let transmits =
@@ -175,7 +176,7 @@ fn trains_beyond_the_limits_are_refused_and_the_rest_is_sent() {
 }
 
 #[test]
-fn kept_octets_never_change_and_let_go_buffers_are_reused() {
+fn kept_bytes_never_change_and_released_buffers_are_reused() {
     let (near, far) = (socket(&SocketOptions::default()), socket(&SocketOptions::default()));
     let mut receiver = Receiver::new(&ReceiverOptions { batch: 2, max_buffers: 8, ..Default::default() });
     let mut kept = Vec::new();
@@ -195,7 +196,10 @@ fn kept_octets_never_change_and_let_go_buffers_are_reused() {
         let datagram = receiver.receive(&far, Wait::Block).unwrap().next().unwrap();
         again.push(Arc::as_ptr(datagram.buffer) as usize);
     }
-    assert!(again[2..].iter().all(|address| again[1] == *address), "a buffer nobody keeps is used at once: {again:x?}");
+    assert!(
+        again[2..].iter().all(|address| again[1] == *address),
+        "a buffer without an owner is reused at once: {again:x?}"
+    );
     assert!(addresses.contains(&again[1]) || again[0] == again[1]);
     assert_eq!(far.statistics().pool_exhaustions, 0);
 }
@@ -252,12 +256,12 @@ fn kept_datagrams_of_a_burst_leave_the_others_receivable() {
 }
 
 #[test]
-fn a_datagram_longer_than_the_buffer_is_counted_not_handed_out() {
+fn datagram_longer_than_the_buffer_is_dropped_and_counted() {
     let (near, far) = (socket(&SocketOptions::default()), socket(&SocketOptions::default()));
     let mut receiver = Receiver::new(&ReceiverOptions { buffer_bytes: 100, ..Default::default() });
-    send(&near, far.local_address(), &octets(101), None);
-    send(&near, far.local_address(), &octets(100), None);
-    assert_eq!(receive(&mut receiver, &far, 1), [octets(100)]);
+    send(&near, far.local_address(), &pattern(101), None);
+    send(&near, far.local_address(), &pattern(100), None);
+    assert_eq!(receive(&mut receiver, &far, 1), [pattern(100)]);
     let statistics = far.statistics();
     assert_eq!((statistics.datagrams_truncated, statistics.datagrams_received), (1, 1));
 }
@@ -273,7 +277,7 @@ fn shutting_down_wakes_a_blocked_receiver_and_not_the_sender() {
             (first, receiver.receive(&shared, wait).map(|datagrams| datagrams.len()))
         });
         send(&socket, socket.local_address(), b"awake", None);
-        // The receiver may be before, in or after its second wait: all must end the same way.
+        // The receiver may be before, in or after its second wait: the result must be the same.
         socket.shut_down();
         let (first, second) = thread.join().unwrap();
         assert!(matches!(first, Ok(1) | Err(ReceiveError::ShutDown)), "{first:?}");
@@ -284,7 +288,7 @@ fn shutting_down_wakes_a_blocked_receiver_and_not_the_sender() {
     }
 }
 
-/// The case that matters most, made certain: the kernel itself tells that the thread sleeps in the call.
+/// The most important case, made certain: the kernel reports that the thread sleeps in the call.
 #[cfg(target_os = "linux")]
 #[test]
 fn shutting_down_wakes_a_receiver_that_certainly_sleeps() {
@@ -329,7 +333,7 @@ fn waits_that_end_without_a_datagram_return_none() {
 }
 
 #[test]
-fn a_busy_port_and_a_foreign_address_are_told_apart() {
+fn busy_port_and_foreign_address_are_different_errors() {
     let first = socket(&SocketOptions::default());
     let busy = first.local_address();
     match Socket::unicast(busy, &SocketOptions::default()) {
@@ -361,15 +365,15 @@ fn overflow_of_the_receive_buffer_is_counted_to_the_last_datagram() {
     let received = receive_rest(&mut receiver, &far).len() as u64;
     assert!(dropped > 0 && received > 0, "{dropped} {received}");
     assert_eq!(dropped + received, 500);
-    // From now on each datagram carries the count too; it must not be counted twice.
+    // From now on each datagram also carries the count, which must not be counted twice.
     send(&near, far.local_address(), &[8; 200], None);
     assert_eq!(receive(&mut receiver, &far, 1), [[8; 200]]);
     assert_eq!(far.statistics().kernel_drops, dropped);
 }
 
 #[test]
-fn a_buffer_smaller_than_asked_for_is_reported() {
-    // Not even root gets two thousand million octets: the kernel's own limit is half of that.
+fn buffer_smaller_than_requested_is_reported() {
+    // Not even root gets two billion bytes: the kernel's limit is half of that.
     let asked_bytes = i32::MAX as usize;
     let socket = socket(&SocketOptions { receive_buffer_bytes: Some(asked_bytes), ..Default::default() });
     let shortfalls: Vec<_> = socket.shortfalls().collect();
@@ -414,7 +418,7 @@ fn several_threads_send_on_one_socket_and_nothing_is_lost_or_mixed() {
 fn ordinary_sockets_see_ordinary_datagrams() {
     let plain = UdpSocket::bind("127.0.0.1:0").unwrap();
     let socket = socket(&SocketOptions::default());
-    let content = octets(2500);
+    let content = pattern(2500);
     send(&socket, plain.local_addr().unwrap(), &content, Some(1000));
     let mut buffer = [0; 3000];
     for expected in content.chunks(1000) {
@@ -426,7 +430,7 @@ fn ordinary_sockets_see_ordinary_datagrams() {
 }
 
 #[test]
-fn a_connected_socket_sends_to_its_peer_and_receives_from_it_only() {
+fn connected_socket_exchanges_datagrams_with_its_peer_only() {
     for address in ["127.0.0.1:0", "[::1]:0"] {
         let far = Socket::unicast(address.parse().unwrap(), &SocketOptions::default()).unwrap();
         let near = Socket::connected(far.local_address(), &SocketOptions::default()).unwrap();
@@ -452,23 +456,23 @@ fn a_connected_socket_sends_to_its_peer_and_receives_from_it_only() {
     }
 }
 
-/// When nobody listens, an ICMP message comes back, and the system call after it tells so without sending. The
-/// datagram of that call must not be lost, and a blocked receiver must not fail.
+/// If no socket receives at the destination, an ICMP message comes back, and the next system call reports it instead of
+/// sending. The datagram of that call must not be lost, and a blocked receiver must not fail.
 #[test]
-fn an_icmp_error_costs_no_datagram() {
+fn icmp_error_costs_no_datagram() {
     let far = socket(&SocketOptions::default());
     let destination = far.local_address();
     let near = Socket::connected(destination, &SocketOptions::default()).unwrap();
     drop(far);
-    send(&near, destination, b"to nobody", None);
+    send(&near, destination, b"lost", None);
     let far = Socket::unicast(destination, &SocketOptions::default()).unwrap();
-    send(&near, destination, b"to somebody", None);
+    send(&near, destination, b"arrives", None);
     let mut receiver = receiver();
-    assert_eq!(receive(&mut receiver, &far, 1), [b"to somebody"]);
+    assert_eq!(receive(&mut receiver, &far, 1), [b"arrives"]);
     assert_eq!(near.statistics().send_errors.total(), 0);
 
     drop(far);
-    send(&near, destination, b"to nobody", None);
+    send(&near, destination, b"lost", None);
     let waited = receiver.receive(&near, Wait::NonBlocking).unwrap();
     assert_eq!(waited.len(), 0);
     assert_eq!(near.statistics().receive_errors, 1);

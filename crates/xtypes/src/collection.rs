@@ -274,7 +274,7 @@ impl<T: DdsType, const N: usize> DdsType for [T; N] {
     }
 }
 
-/// Reads the elements one by one. Those behind the first error take their defaults, and the error is returned.
+/// Reads the elements one by one. Elements after the first error take their defaults, and the error is returned.
 fn decode_array<T: DdsType, const N: usize>(decoder: &mut Decoder<'_>) -> Result<[T; N], DecodeError> {
     let mut result = Ok(());
     let elements = core::array::from_fn(|_| {

@@ -22,7 +22,7 @@ use crate::workspace::Workspace;
 const TOLERANCE: f64 = 0.05;
 const BLOCKS: usize = 30;
 const SIZES: [u32; 3] = [64, 1024, 16_384];
-/// Octets before a sample's own on a plain socket.
+/// Bytes before a sample's own on a plain socket.
 const ENCAPSULATION_LEN: u32 = 4;
 const MEASUREMENT_MS: u32 = 100;
 

@@ -15,7 +15,7 @@ pub(super) struct Row {
 /// One way of moving samples, as options of `perftest`.
 #[derive(Clone, Copy)]
 pub(super) struct Case {
-    /// Octets of a sample.
+    /// Bytes of a sample.
     pub(super) data_len: u32,
     /// Options of both sides.
     pub(super) both: &'static [&'static str],

@@ -38,7 +38,7 @@ struct Row {
 /// The lower bound of its cost.
 #[derive(Clone, Copy)]
 enum Floor {
-    /// One way of `perftest floors`, with messages of so many octets.
+    /// One way of `perftest floors`, with messages of so many bytes.
     Way(&'static str, usize),
     /// A function call, which is not measured: the target is a time.
     Call,
@@ -47,7 +47,7 @@ enum Floor {
 enum Ours {
     /// Two processes.
     Pair(Case),
-    /// One process: octets of a sample, and the column of the example.
+    /// One process: bytes of a sample, and the column of the example.
     Within(usize, usize),
 }
 

@@ -1,53 +1,53 @@
-//! What the peers in Rust share: the protocol of ../README.md on stdin and stdout, and the four roles. A peer implements
-//! [`Peer`] and calls [`run`] from `main`.
+//! Code shared by the peers in Rust: the protocol of ../README.md on stdin and stdout, and the four roles. A peer
+//! implements [`Peer`] and calls [`run`] from `main`.
 
 use std::io::{BufRead, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// Discovery, the first answer and the last acknowledgement may each take this long.
+/// Timeout of discovery, of the first answer and of the last acknowledgement.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// A ping without an answer is given up after this long, and the time its octets take.
+/// Timeout of a ping's answer, besides the transfer time of its bytes.
 const ANSWER: Duration = Duration::from_millis(500);
-/// A subscriber that was told to stop reports after this long without a sample, and the time the octets of one take.
+/// Time without a sample after which a stopped subscriber reports, besides the transfer time of one sample.
 const SILENCE: Duration = Duration::from_millis(20);
-/// At these rates on a busy machine; an answer goes both ways, and is waited for no longer than it takes.
+/// Transfer rates on a busy machine; an answer crosses the path twice.
 const OCTETS_PER_MS: usize = 65_536;
 const ANSWER_OCTETS_PER_MS: usize = 8192;
-/// A publisher sends at least so many: of two that are taken together no rate can be told.
+/// Minimum number of samples of a publisher: two coalesced samples show no rate.
 const MIN_SAMPLES: u64 = 8;
 const MIN_SIZE: u64 = 28;
 const MAX_SIZE: u64 = 64 << 20;
-/// Round trips are counted exactly below twice this many ns, and to one part in this many above.
+/// Round trips below twice this many ns are counted exactly, longer ones with a relative error of one in this many.
 const BUCKETS_PER_OCTAVE: u64 = 1 << BUCKET_BITS;
 const BUCKET_BITS: u32 = 10;
 
-/// Which side of which test.
+/// Test and side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
-    /// Sends one sample, waits for its echo, and so on.
+    /// Sends one sample, waits for its echo, and repeats.
     Ping,
-    /// Sends back what comes.
+    /// Echoes samples.
     Pong,
-    /// Sends.
+    /// Sends samples.
     Pub,
-    /// Counts.
+    /// Counts samples.
     Sub,
 }
 
-/// How the process learns of samples.
+/// How the process waits for samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
-    /// As a listener of the middleware does.
+    /// On a listener of the middleware.
     Listener,
-    /// In a loop that sleeps until there is something.
+    /// In a loop that sleeps until a sample arrives.
     Waitset,
     /// In a loop that never sleeps.
     Poll,
 }
 
-/// How samples get to the other process.
+/// Transport of the samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
     /// UDP on the loopback interface.
@@ -56,11 +56,11 @@ pub enum Transport {
     Tcp,
     /// Shared memory, copied in and out.
     Shm,
-    /// Shared memory in which samples are read.
+    /// Shared memory in which samples are read in place.
     DataSharing,
 }
 
-/// What the process shall do, as the README describes the keys.
+/// Settings of the process; the README describes the keys.
 #[derive(Debug, Clone)]
 pub struct Setup {
     pub role: Role,
@@ -78,12 +78,12 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// Whether this side writes to the topic there, or to the one back.
+    /// Whether this side writes to the forward topic, not to the return topic.
     pub fn is_first(&self) -> bool {
         matches!(self.role, Role::Ping | Role::Pub)
     }
 
-    /// How long to wait for a ping's answer.
+    /// Timeout of a ping's answer.
     fn answer(&self) -> Duration {
         ANSWER + Duration::from_millis((self.size / ANSWER_OCTETS_PER_MS) as u64)
     }
@@ -93,7 +93,7 @@ impl Setup {
     }
 }
 
-/// A text for people.
+/// An error text for people.
 pub type Failure = String;
 
 /// One middleware.
@@ -103,32 +103,32 @@ pub trait Peer: Sized {
 
     /// Version of the middleware.
     fn version() -> String;
-    /// What is set beyond the defaults: no spaces, separated by commas.
+    /// Settings that differ from the defaults: no spaces, separated by commas.
     fn settings(setup: &Setup) -> String;
-    /// Why this peer cannot do what is asked for.
+    /// Why this peer cannot do what the setup requests.
     fn unsupported(setup: &Setup) -> Option<&'static str>;
-    /// Makes what the role needs.
+    /// Creates the endpoints of the role.
     fn open(setup: &Setup) -> Result<Self, Failure>;
     /// Whether the partner is connected.
     fn is_matched(&mut self) -> bool;
-    /// Sends a sample of the size of the setup that carries `seq`; waits for room when reliable.
+    /// Sends a sample of the setup's size with number `seq`; waits for room if reliable.
     fn write(&mut self, seq: u64) -> Result<(), Failure>;
-    /// Sleeps until there is a sample, for `timeout` at most.
+    /// Sleeps until a sample arrives, for at most `timeout`.
     fn wait(&mut self, timeout: Duration) -> Result<(), Failure>;
-    /// The number and the size of the next sample that is there.
+    /// Number and size of the next available sample.
     fn take(&mut self) -> Result<Option<(u64, usize)>, Failure>;
-    /// Waits until everything that was written has reached the reader.
+    /// Waits until every written sample has reached the reader.
     fn wait_acknowledged(&mut self, timeout: Duration) -> Result<(), Failure>;
 }
 
-/// The whole life of a peer.
+/// Runs a peer from start to end.
 pub fn run<P: Peer>() -> ExitCode {
     let Err(failure) = live::<P>() else { return ExitCode::SUCCESS };
     say(&format!("error {}", failure.replace('\n', " ")));
     ExitCode::FAILURE
 }
 
-/// The version of a crate, as a lock file has it.
+/// Version of a crate in a lock file.
 pub fn locked_version(lock: &str, package: &str) -> String {
     let mut lines = lock.lines().skip_while(|line| *line != format!("name = \"{package}\""));
     let version = lines.nth(1).and_then(|line| line.strip_prefix("version = "));
@@ -136,7 +136,7 @@ pub fn locked_version(lock: &str, package: &str) -> String {
 }
 
 fn live<P: Peer>() -> Result<(), Failure> {
-    // Nobody would stop a peer whose parent has died.
+    // No process would stop a peer whose parent has died.
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
         .map_err(|error| format!("prctl refused the death signal: {error}"))?;
     let Some(line) = read_line()? else { return Err("setup or about is expected first".into()) };
@@ -201,7 +201,7 @@ fn take_part<P: Peer>(peer: &mut P, setup: &Setup, schedule: Option<Schedule>) -
     }
 }
 
-/// When the samples of a publisher are due, of the clock that both sides read.
+/// Due times of a publisher's samples, on the clock that both sides read.
 #[derive(Clone, Copy)]
 struct Schedule {
     start: Instant,
@@ -214,7 +214,7 @@ impl Schedule {
     }
 }
 
-/// `start`, and on a schedule when it begins, in nanoseconds of the monotonic clock.
+/// Reads `start` and, with a schedule, its start in nanoseconds of the monotonic clock.
 fn await_start(setup: &Setup) -> Result<Option<Schedule>, Failure> {
     let line = read_line()?.ok_or("start is expected after ready")?;
     let at_ns = line.strip_prefix("start ").and_then(|text| text.parse::<u64>().ok());
@@ -232,13 +232,13 @@ fn await_start(setup: &Setup) -> Result<Option<Schedule>, Failure> {
     }
 }
 
-/// How many times of each length.
+/// Number of round trips of each duration.
 #[derive(Default)]
 struct Histogram {
     buckets: Vec<u64>,
 }
 
-/// What a ping has counted.
+/// Counters of a ping.
 struct Pings {
     sent: u64,
     unanswered: u64,
@@ -288,12 +288,12 @@ fn bucket_start(bucket: u64) -> u64 {
 
 fn ping<P: Peer>(peer: &mut P, setup: &Setup) -> Result<Pings, Failure> {
     let mut pings = Pings { sent: 0, unanswered: 0, has_counted: false, round_trips: Histogram::with_room() };
-    // Of the first answer, with which the warm-up begins.
+    // Time of the first answer, which starts the warm-up.
     let mut begun_at = None;
     let mut end = Instant::now() + PATIENCE;
     loop {
         let sent_at = Instant::now();
-        // Of samples that take longer than a short series, the first after the warm-up counts all the same.
+        // If one sample takes longer than the measurement, the first sample after the warm-up still counts.
         if sent_at >= end && (begun_at.is_none() || pings.has_counted || sent_at >= end + PATIENCE) {
             return Ok(pings);
         }
@@ -313,7 +313,7 @@ fn ping<P: Peer>(peer: &mut P, setup: &Setup) -> Result<Pings, Failure> {
     }
 }
 
-/// When the answer came; `None` when it did not come in time.
+/// Arrival time of the answer; `None` after the timeout.
 fn await_answer<P: Peer>(peer: &mut P, setup: &Setup, seq: u64, sent_at: Instant) -> Result<Option<Instant>, Failure> {
     loop {
         if setup.wait != Wait::Poll {
@@ -354,13 +354,13 @@ fn publish<P: Peer>(
     Ok(u64::MAX)
 }
 
-/// What a subscriber has seen.
+/// Counters of a subscriber.
 #[derive(Default)]
 struct Seen {
     next: u64,
     out_of_order: u64,
     first_and_last: Option<(Instant, Instant)>,
-    /// From when each was due.
+    /// Durations from the due time of each sample.
     scheduled: Histogram,
 }
 
@@ -383,7 +383,7 @@ impl Seen {
     }
 }
 
-/// Pong and sub: until `stop`, and then until nothing comes any more. How many came.
+/// Runs pong and sub: until `stop`, and then until no more samples arrive. Returns their number.
 fn respond<P: Peer>(
     peer: &mut P,
     setup: &Setup,
@@ -391,7 +391,7 @@ fn respond<P: Peer>(
 ) -> Result<u64, Failure> {
     static STOPPED: AtomicBool = AtomicBool::new(false);
     let watcher = std::thread::spawn(|| {
-        // The end of the input is a stop too: whoever started this process is gone.
+        // The end of the input is a stop too: the process that started this one is gone.
         let line = read_line();
         STOPPED.store(true, Ordering::Release);
         line
@@ -440,8 +440,8 @@ fn wait_until_matched<P: Peer>(peer: &mut P) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What follows `setup` or `about`; whether it was the latter. Every key must be there once: a forgotten one shall not
-/// silently mean something.
+/// Parses the line after `setup` or `about`; returns whether it was `about`. Every key is mandatory, so that a missing
+/// one has no silent default.
 fn parse_setup(line: &str) -> Result<(bool, Setup), Failure> {
     let mut words = line.split_ascii_whitespace();
     let is_about = match words.next() {
@@ -538,7 +538,7 @@ fn cpu_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Peak resident memory of this process; 0 where the system does not say.
+/// Peak resident memory of this process; 0 if the system does not report it.
 fn peak_rss_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let kib = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.split_ascii_whitespace().next()?.parse().ok());
@@ -547,7 +547,7 @@ fn peak_rss_bytes() -> u64 {
 
 fn say(line: &str) {
     let mut stdout = std::io::stdout().lock();
-    // Nobody hears it if this fails, and the next line of input will not come.
+    // Fails only if the parent is gone; then the next line of input does not arrive either.
     let _ = writeln!(stdout, "{line}").and_then(|()| stdout.flush());
 }
 

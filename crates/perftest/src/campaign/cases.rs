@@ -1,4 +1,4 @@
-//! From a plan to the list of its cases, in the order in which they are measured.
+//! Expands a plan into the list of its cases, in the order of measurement.
 
 mod quick;
 
@@ -11,34 +11,35 @@ use super::series::{Carrier, SeriesRunner, SeriesSpec, Variant};
 use super::spec::{Exclude, List, Matrix, Pace, Plan, Wait, Waits};
 use super::types::DataType;
 
-/// Largest sample of a raw datagram: what UDP over IPv4 takes.
+/// Largest sample of a raw datagram: the limit of UDP over IPv4.
 const MAX_RAW_LEN: u64 = crate::plan::MAX_DATAGRAM_LEN as u64;
-/// What a case takes beside its warm-up and its measurement, and what each further process adds.
+/// Time of a case besides its warm-up and measurement, and time that each further process adds.
 const CASE_COST: Duration = Duration::from_millis(200);
 const PROCESS_COST: Duration = Duration::from_millis(30);
-/// What a case of a peer takes: its processes have to find each other first.
+/// Time of a peer's case besides its warm-up and measurement: its processes first have to discover each other.
 const PEER_COST: Duration = Duration::from_millis(350);
-/// What they take for samples that fill no message, with the warm-up and the last one.
+/// Bytes per millisecond that peers move when a sample exceeds a message; for the time of the warm-up and of the last
+/// sample.
 const PEER_OCTETS_PER_MS: u64 = 12_000;
-/// With `--quick`: length of a measurement and of its warm-up.
+/// Length of a measurement and of its warm-up with `--quick`.
 const QUICK_DURATION: Duration = Duration::from_millis(250);
 const QUICK_WARM_UP: Duration = Duration::from_millis(50);
 
-/// What stands ready where a plan runs.
+/// Conditions under which a plan runs.
 #[derive(Debug)]
 pub struct Conditions {
-    /// Whether there is a far end.
+    /// Whether there is a far host.
     pub two_hosts: bool,
     /// The programs of peers.
     pub peers: PeerPrograms,
-    /// How long everything together may take: measures each case once and briefly, and leaves out questions.
+    /// Time limit of a quick run, which measures each case once, briefly, and skips questions.
     pub quick: Option<Duration>,
 }
 
-/// Who moves the samples of a case.
+/// The program that moves the samples of a case.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Mover {
-    /// The parties of `super::party`.
+    /// The parties of `super::party`, in this program.
     Own(Carrier),
     /// The program of a peer.
     Peer(&'static Variant),
@@ -47,17 +48,17 @@ pub enum Mover {
 /// One run of the processes of one series.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlannedCase {
-    /// Who moves the samples.
+    /// The series.
     pub series: &'static SeriesSpec,
-    /// With what.
+    /// The program that moves the samples.
     pub mover: Mover,
-    /// When they are sent.
+    /// Pace of the samples.
     pub pace: Pace,
-    /// Their shape.
+    /// Type of the samples.
     pub data_type: DataType,
     /// Their size in bytes.
     pub data_len: u64,
-    /// What else is varied.
+    /// The remaining varied settings.
     pub case: Case,
     /// KEEP_LAST with this depth.
     pub history_depth: Option<u32>,
@@ -69,16 +70,16 @@ pub struct PlannedCase {
     pub repetition: u32,
     /// Length of the measurement.
     pub duration: Duration,
-    /// Length of the time before it.
+    /// Length of the warm-up.
     pub warm_up: Duration,
 }
 
-/// Everything that a plan asks for.
+/// All cases of a plan.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Cases {
-    /// What can be measured, in order.
+    /// Cases to be measured, in order.
     pub planned: Vec<PlannedCase>,
-    /// What cannot, or is skipped by a quick run, each once.
+    /// Cases that cannot be measured or that a quick run skips, each once.
     pub skipped: Vec<Skipped>,
     /// Sizes of all samples in bytes, ascending.
     pub data_lens: Vec<u64>,
@@ -88,18 +89,18 @@ pub struct Cases {
     pub repetitions: u32,
     /// Length of one measurement.
     pub duration: Duration,
-    /// How threads wait for samples, of all cases.
+    /// How threads wait for samples, over all cases.
     pub waits: Vec<Wait>,
     /// Whether payloads are written and checked.
     pub patterns: bool,
-    /// Whether the two sides are bound to a core each.
+    /// Whether each of the two sides is bound to a core.
     pub pinned: bool,
 }
 
-/// One question, as it is put to every series.
+/// One question, asked of every series.
 type Question = Vec<(Asked, Mover)>;
 
-/// A case before it is known whether and how often it can be measured.
+/// A case before it is known whether it can be measured, and how often.
 #[derive(Debug, Clone, PartialEq)]
 struct Asked {
     series: &'static SeriesSpec,
@@ -111,7 +112,7 @@ struct Asked {
 }
 
 impl Cases {
-    /// All cases of a plan.
+    /// Expands a plan.
     pub fn of(plan: &Plan, conditions: &Conditions) -> Self {
         let is_quick = conditions.quick.is_some();
         let mut cases = Self {
@@ -142,7 +143,7 @@ impl Cases {
                 cases.skip(asked, reason.unwrap_or_else(|| quick::THINNED_OUT.into()));
             }
         }
-        // As tables are to show them, whichever was asked first.
+        // In the order of the tables, whatever the order of measurement.
         cases.series.sort_by_key(|series| SeriesSpec::all().iter().position(|known| known == *series));
         let warm_up = if is_quick { QUICK_WARM_UP.min(plan.warm_up_s.0) } else { plan.warm_up_s.0 };
         if let Some(limit) = conditions.quick {
@@ -156,7 +157,7 @@ impl Cases {
         cases
     }
 
-    /// About how long it takes to measure all of `planned`.
+    /// Estimated time to measure all of `planned`.
     pub fn estimate<'a>(planned: impl IntoIterator<Item = &'a PlannedCase>) -> Duration {
         planned.into_iter().map(PlannedCase::estimate).sum()
     }
@@ -184,8 +185,8 @@ impl Cases {
         });
     }
 
-    /// In every repetition each question is put to all series, and each time another one begins, so that what changes on the
-    /// machine meets all of them.
+    /// In every repetition each question is asked of all series, starting with a different series each time, so that
+    /// changes of the machine affect all of them.
     fn go_round(&mut self, questions: &[Question], warm_up: Duration) {
         for repetition in 0..self.repetitions {
             for question in questions {
@@ -216,12 +217,12 @@ impl Cases {
 }
 
 impl PlannedCase {
-    /// What it is for.
+    /// The test that this case belongs to.
     pub fn test(&self) -> Test {
         test_of(self.pace)
     }
 
-    /// What came of it.
+    /// Makes a measurement of the results.
     pub(super) fn measurement(
         &self,
         publisher: SideResult,
@@ -241,7 +242,7 @@ impl PlannedCase {
         }
     }
 
-    /// That nothing came of it.
+    /// Records that the case was not measured.
     pub(super) fn not_measured(&self, repetition: Option<u32>, reason: String) -> Skipped {
         Skipped {
             series: self.series.id.clone(),
@@ -253,7 +254,7 @@ impl PlannedCase {
         }
     }
 
-    /// About how long it takes.
+    /// Estimated time.
     pub fn estimate(&self) -> Duration {
         let processes = match self.case.delivery {
             Delivery::SameProcess => 1,
@@ -263,7 +264,7 @@ impl PlannedCase {
             Mover::Own(_) => CASE_COST,
             Mover::Peer(_) => PEER_COST,
         };
-        // Samples that take longer than their measurement are waited for.
+        // A case waits for samples that take longer than its measurement.
         let octets = match self.mover {
             Mover::Own(_) => Duration::ZERO,
             Mover::Peer(_) => Duration::from_millis(self.data_len / PEER_OCTETS_PER_MS),
@@ -271,15 +272,15 @@ impl PlannedCase {
         self.duration + self.warm_up + cost + octets + PROCESS_COST * processes
     }
 
-    /// What tells it from every other case of its plan.
+    /// Identifies the case within its plan.
     pub fn key(&self) -> String {
         key(&self.series.id, self.test(), self.data_len, self.repetition, Some(&self.case))
     }
 
-    /// In a few words, for readers.
+    /// A short description for people.
     pub fn describe(&self) -> String {
         let Case { publishers, subscribers, topics, reliability, publishing, delivery, .. } = &self.case;
-        // The usual way needs no word.
+        // The default is not printed.
         let wait = if self.wait == Wait::default() { String::new() } else { format!("wait {}, ", self.wait) };
         format!(
             "{}, {}, {} of {} B, {reliability}, {publishing}, {delivery}, {wait}{publishers} to {subscribers} on {topics} {}, \
@@ -294,7 +295,7 @@ impl PlannedCase {
     }
 }
 
-/// The key of the case that a measurement was made for; see [`PlannedCase::key`].
+/// Key of the case of a measurement; see [`PlannedCase::key`].
 pub fn key_of(measurement: &Measurement) -> String {
     key(
         &measurement.series,
@@ -318,7 +319,7 @@ fn key(series: &str, test: Test, data_len: u64, repetition: u32, case: Option<&C
 }
 
 impl Asked {
-    /// Who moves the samples; or why nobody can.
+    /// The program that moves the samples, or the reason why there is none.
     fn mover(&self, conditions: &Conditions) -> Result<Mover, String> {
         match self.series.runner {
             SeriesRunner::Missing(reason) => Err(reason.into()),
@@ -345,7 +346,8 @@ impl Asked {
         }
     }
 
-    /// Plain datagrams know neither reliability nor a thread that sends nor shapes: such cases are one and the same.
+    /// Plain datagrams have neither reliability, nor an asynchronous mode, nor types: cases that differ only in these
+    /// are one case.
     fn fold(mut self) -> Self {
         if self.series.is_floor() {
             self.case.reliability = Reliability::BestEffort;
@@ -357,12 +359,12 @@ impl Asked {
         self
     }
 
-    /// Whether a record would not tell one from the other.
+    /// Whether a record cannot distinguish the two cases.
     fn is_recorded_as(&self, other: &Self) -> bool {
         (self.series, self.pace, self.data_len, &self.case) == (other.series, other.pace, other.data_len, &other.case)
     }
 
-    /// Whether two cases differ in nothing but their series, and what the floor does not know.
+    /// Whether two cases differ only in their series and in settings that the floor does not have.
     fn is_same_question(&self, other: &Self) -> bool {
         let known = |asked: &Self| {
             let Case { rate_per_s, publishers, subscribers, topics, delivery, wait, .. } = asked.case;
@@ -374,7 +376,7 @@ impl Asked {
     }
 }
 
-/// Every case of a plan whose matrices are first changed.
+/// Every case of a plan, after `change` was applied to its matrices.
 fn all_asked(plan: &Plan, change: impl Fn(&mut Matrix)) -> Vec<Asked> {
     let mut all = Vec::new();
     for matrix in &plan.matrix.0 {
@@ -386,13 +388,13 @@ fn all_asked(plan: &Plan, change: impl Fn(&mut Matrix)) -> Vec<Asked> {
     all
 }
 
-/// Every combination of a matrix, with the series of one question beside each other.
+/// Adds every combination of a matrix, with the series of one question adjacent.
 fn add_cases(all: &mut Vec<Asked>, matrix: &Matrix, plan: &Plan) {
     let series = matrix.compared(plan);
     for question in questions(matrix) {
         for series in &series {
             let asked = Asked { series, ..question.clone() };
-            // With one sample under way there is nothing to gather.
+            // With one sample in flight there is nothing to batch.
             let is_pointless = series.is_batched() && asked.pace == Pace::PingPong;
             if is_pointless || matrix.exclude.iter().any(|exclude| exclude.matches(&asked)) {
                 continue;
@@ -405,10 +407,10 @@ fn add_cases(all: &mut Vec<Asked>, matrix: &Matrix, plan: &Plan) {
     }
 }
 
-/// The combinations of everything but the series.
+/// The combinations of all settings except the series.
 fn questions(matrix: &Matrix) -> Vec<Asked> {
     let mut questions = Vec::new();
-    // Replaced by each of the series that are compared.
+    // Replaced by each of the compared series.
     let Some(placeholder) = SeriesSpec::all().first() else { return questions };
     let waits = matrix.wait.clone().unwrap_or_default();
     for &pace in &matrix.rates.0 {
@@ -443,7 +445,7 @@ fn questions(matrix: &Matrix) -> Vec<Asked> {
 }
 
 impl Matrix {
-    /// Types and sizes.
+    /// Combinations of types and sizes.
     fn shapes(&self) -> Vec<(DataType, u64)> {
         let sizes = || self.sizes.iter().flat_map(|sizes| sizes.0.iter().map(|size| size.0));
         let of_type = |data_type: &DataType| match data_type.fixed_len() {
@@ -453,7 +455,7 @@ impl Matrix {
         self.types.0.iter().flat_map(of_type).collect()
     }
 
-    /// Policies and ways to wait.
+    /// Combinations of policies and wait methods.
     fn ways(&self, waits: &Waits) -> Vec<(Reliability, Publishing, Wait)> {
         let mut ways = Vec::new();
         for &reliability in &self.reliability.0 {
@@ -464,7 +466,7 @@ impl Matrix {
         ways
     }
 
-    /// Publishers, subscribers, topics.
+    /// Combinations of the numbers of publishers, subscribers and topics.
     fn counts(&self) -> Vec<[u32; 3]> {
         let mut counts = Vec::new();
         for publishers in &self.publishers.0 {

@@ -1,4 +1,4 @@
-//! The command: its options, the record, the cases one after the other.
+//! `perftest run`: its options, the record, and the loop over the cases.
 
 use std::collections::HashSet;
 use std::fmt::Write;
@@ -26,9 +26,9 @@ use crate::terminal::{message, print_text};
 /// Which plan to run, and how.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
-    /// A file, or a plan that comes with the program: raspberry-pi, large-data, security, readme, tsc-2021
+    /// A file, or the name of a shipped plan: raspberry-pi, large-data, security, readme, tsc-2021
     plan: String,
-    /// Keep record.jsonl and report.html here [default: perftest-results/ and the UTC time]
+    /// Write record.jsonl and report.html to this folder [default: perftest-results/ and the UTC time]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Continue the record in --out where an interrupted run stopped
@@ -37,11 +37,12 @@ pub struct Options {
     /// Measure each case once and briefly, and only three values of every list
     #[arg(long)]
     quick: bool,
-    /// With --quick: skip cases, evenly over the plan, until the rest takes at most about this long
+    /// With --quick: skip cases, evenly over the plan, until the rest takes at most about this many seconds
     #[arg(long, value_name = "SECONDS", requires = "quick", default_value_t = 150,
           value_parser = clap::value_parser!(u64).range(1..=86_400))]
     within: u64,
-    /// Keep histograms with buckets of 1/64, which makes the record about a quarter as long. All other numbers stay exact
+    /// Record histograms with buckets of 1/64, which makes the record about a quarter as long. All other numbers stay
+    /// exact
     #[arg(long)]
     compact: bool,
     /// Print the cases and their estimated time, and measure nothing
@@ -54,7 +55,7 @@ pub fn run(options: &Options, command_line: Vec<String>, stop: &Stop) -> Result<
     run_at(options, command_line, stop, &ThisMachine)
 }
 
-/// Runs a plan where `placement` says.
+/// Runs a plan at the places of `placement`.
 pub fn run_at(
     options: &Options,
     command_line: Vec<String>,
@@ -120,7 +121,7 @@ pub fn run_at(
     result
 }
 
-/// The series as a record has it; programs of peers that measure something are asked what they are.
+/// The series as a record stores it. Programs of peers that are measured describe themselves.
 fn describe(series: &SeriesSpec, cases: &Cases, peers: &PeerPrograms, stop: &Stop) -> Result<Series, Error> {
     let first = cases.planned.iter().find(|planned| planned.series == series);
     let facts = match first.map(|planned| (planned, planned.mover)) {
@@ -133,12 +134,12 @@ fn describe(series: &SeriesSpec, cases: &Cases, peers: &PeerPrograms, stop: &Sto
     Ok(series.describe(&cases.waits, facts))
 }
 
-/// How often: `once`, `3 times`.
+/// A number of times: `once`, `3 times`.
 fn times(count: u32) -> String {
     if count == 1 { "once".into() } else { format!("{count} times") }
 }
 
-/// What the numbers of a quick run are good for.
+/// What the numbers of a quick run can be used for.
 fn quick_warning(plan: &Plan, cases: &Cases) -> String {
     format!(
         "Quick run: each case ran once for {} s; the full plan runs it {} for {} s. The run shows that everything works; for \
@@ -149,7 +150,7 @@ fn quick_warning(plan: &Plan, cases: &Cases) -> String {
     )
 }
 
-/// Names the peers of the plan that are not built, and what to do.
+/// Prints the peers of the plan that are not built, and how to build them.
 fn print_absent(cases: &Cases, peers: &PeerPrograms) {
     let mut told: Vec<&str> = Vec::new();
     for series in &cases.series {
@@ -180,7 +181,7 @@ fn header(cases: &Cases, plan: PlanFacts, command_line: Vec<String>, cores: Core
     }
 }
 
-/// A record goes on only with the plan, the program and the place that it was begun with.
+/// Refuses to resume with another plan, program or place than that of the record.
 fn check_resumed(header: &Header, record: &Record, folder: &Path) -> Result<(), Error> {
     let known = |header: &Header| header.plan.as_deref().cloned().unwrap_or_default();
     let (now, before) = (known(header), known(&record.header));
@@ -200,7 +201,7 @@ fn check_resumed(header: &Header, record: &Record, folder: &Path) -> Result<(), 
     Err(Error::Setup(format!("Cannot continue the record in {}: {differs}. Choose another --out.", folder.display())))
 }
 
-/// The cases that are left of a plan.
+/// The remaining cases of a plan.
 struct Campaign<'a> {
     cases: &'a Cases,
     peers: &'a PeerPrograms,
@@ -211,7 +212,7 @@ struct Campaign<'a> {
 }
 
 impl Campaign<'_> {
-    /// A case that fails does not take the others with it.
+    /// Runs the cases. A failed case does not end the run.
     fn run(&self, keeper: &mut Keeper, before: &Record) -> Result<(), Error> {
         let done: HashSet<String> = before.measurements.iter().map(key_of).collect();
         for skipped in self.cases.skipped.iter().filter(|skipped| !before.skipped.contains(skipped)) {
@@ -279,7 +280,7 @@ impl Campaign<'_> {
     }
 }
 
-/// The cases, what cannot be measured, and the time.
+/// Text of `--list`: cases, cases that cannot be measured, and the estimated time.
 fn list(cases: &Cases) -> String {
     let mut text = String::new();
     for planned in &cases.planned {

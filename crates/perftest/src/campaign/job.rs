@@ -1,14 +1,14 @@
-//! What the process that runs a plan and the parties of a case say to each other: a line of JSON each.
+//! Messages between the process that runs a plan and the parties of a case, one line of JSON each.
 //!
 //! ```text
-//! -> a Job                    what it is to do
+//! -> a Job                    the work of the party
 //! <- Opened                   its endpoints are there; the addresses of its plain sockets
 //! -> Join                     the addresses of all
-//! <- Joined                   its endpoints have found all others
+//! <- Joined                   its endpoints have discovered all others
 //! -> Go                       receivers first
-//! <- Sent                     what its writers have sent, and had acknowledged
-//! -> Finish                   what all writers have sent
-//! <- Results                  what each of its publishers and subscribers saw
+//! <- Sent                     sent and acknowledged samples of its writers
+//! -> Finish                   sent samples of all writers
+//! <- Results                  results of each of its publishers and subscribers
 //! ```
 
 use std::net::{IpAddr, SocketAddr};
@@ -20,14 +20,14 @@ use serde::{Deserialize, Serialize};
 use super::series::Carrier;
 use super::types::DataType;
 
-/// What one process does in a case.
+/// The work of one process in a case.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(super) struct Job {
     pub(super) carrier: Carrier,
-    /// Which of the publishers, and of the subscribers, are in this process. Each has an endpoint on every topic.
+    /// Publishers and subscribers of this process. Each has an endpoint on every topic.
     pub(super) publishers_here: Vec<u32>,
     pub(super) subscribers_here: Vec<u32>,
-    /// All of them.
+    /// Their total numbers over all processes.
     pub(super) publishers: u32,
     pub(super) subscribers: u32,
     pub(super) topics: u32,
@@ -37,12 +37,12 @@ pub(super) struct Job {
     pub(super) data_type: DataType,
     pub(super) data_len: u64,
     pub(super) sending: Sending,
-    /// Whether the first subscriber sends the samples of the first publisher back.
+    /// Whether the first subscriber returns the samples of the first publisher.
     pub(super) echo: bool,
     pub(super) wait: Wait,
     /// Whether payloads are written and checked.
     pub(super) patterns: bool,
-    /// The core that every thread of the process is bound to.
+    /// The core to which every thread of the process is bound.
     pub(super) core: Option<usize>,
     pub(super) warm_up: Duration,
     pub(super) duration: Duration,
@@ -50,11 +50,11 @@ pub(super) struct Job {
     pub(super) domain: u32,
     /// Own address.
     pub(super) address: IpAddr,
-    /// Where others are that multicast may not reach.
+    /// The address of the other host, which multicast may not reach.
     pub(super) peer: Option<IpAddr>,
 }
 
-/// When samples are sent.
+/// The pace of samples.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Sending {
@@ -63,7 +63,7 @@ pub(super) enum Sending {
     Rate(f64),
 }
 
-/// What samples travel on.
+/// A path of samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Channel {
@@ -73,7 +73,7 @@ pub(super) enum Channel {
     Echo,
 }
 
-/// From the process that runs the plan.
+/// A message from the process that runs the plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Order {
@@ -83,7 +83,7 @@ pub(super) enum Order {
     Finish { sent: Vec<Sent> },
 }
 
-/// From a party.
+/// A message from a party.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Answer {
@@ -93,7 +93,7 @@ pub(super) enum Answer {
     Results { sides: Vec<SideResult> },
 }
 
-/// How many samples one writer has sent in the measurement.
+/// The number of samples that one writer has sent in the measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Sent {
     pub(super) topic: u32,

@@ -1,8 +1,9 @@
-//! `perftest run PLAN`: campaigns, whose cases differ in rate, size, number of subscribers, policies, places and middleware.
+//! `perftest run PLAN`: campaigns, whose cases differ in rate, size, number of subscribers, policies, places and
+//! middleware.
 //!
-//! A plan ([`spec`]) becomes a list of cases ([`cases`]). Each is run by processes of its own (`party`), which are started
-//! where a [`placement::Placement`] says and led through the measurement by the `runner`. Each measurement is kept as it
-//! ends, so that an interrupted campaign goes on where it stood.
+//! A plan ([`spec`]) becomes a list of cases ([`cases`]). Separate processes (`party`) run each case; a
+//! [`placement::Placement`] starts them, and the `runner` controls them. Each measurement is recorded as it ends, so
+//! that an interrupted campaign can be resumed.
 
 pub mod cases;
 mod command;

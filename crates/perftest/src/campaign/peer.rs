@@ -18,16 +18,16 @@ use crate::peers::process::{Outcome, ask_about, run_test};
 use crate::peers::protocol::{self, Publish, Reliability, Role, Setup};
 use crate::peers::sides::side_results;
 
-/// What the program of a peer says of itself, set up as for this case.
+/// Description that the program of a peer gives of itself, with the settings of this case.
 pub(super) fn facts(planned: &PlannedCase, variant: &Variant, program: &Path, stop: &Stop) -> Result<PeerFacts, Error> {
     let domain = FreeDomain::reserve()?;
     Ok(variant.facts(&ask_about(program, &setup(planned, variant, &domain), stop)?))
 }
 
-/// What came of a case.
+/// Result of a case.
 pub(super) enum Measured {
     Measurement(Box<Measurement>),
-    /// The middleware cannot do it, and why.
+    /// The middleware cannot run the case; the reason.
     Unsupported(String),
 }
 

@@ -1,8 +1,8 @@
-//! Where the processes of a case run.
+//! The places at which the processes of a case run.
 //!
-//! A process of a case is this program with other words. It is told what to do by lines on its standard input, answers by
-//! lines on its standard output, and ends when its input ends. So a place is known by nothing but a command that runs the
-//! program there and passes its streams on, be it the program itself, `nsenter` or `ssh`.
+//! A process of a case is this program with other arguments. It reads orders from its standard input, writes answers to
+//! its standard output, and ends when its input ends. So a place needs only a command that runs the program there and
+//! connects its streams: the program itself, `nsenter` or `ssh`.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::Command;
@@ -14,55 +14,56 @@ use crate::host::IdleStates;
 use crate::host_report::host_lines;
 use crate::threads::{allowed_cores, two_cores};
 
-/// An end of the path that is measured.
+/// An end of the measured path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Place {
-    /// Where publishers run, and everything that needs one host only.
+    /// The place of publishers, and of all cases that need only one host.
     Near,
-    /// Where the subscribers of two hosts run.
+    /// The place of subscribers when there are two hosts.
     Far,
 }
 
-/// Where the two ends are.
+/// The places of the two ends.
 pub trait Placement {
-    /// The places in a few words for readers of the record, such as `one machine`.
+    /// A short description of the places for the record, such as `one machine`.
     fn description(&self) -> String;
 
-    /// A command that runs this version of this program with these words there. Whoever starts it sets its three streams.
-    /// They must reach the program, and the program must be gone soon after its input has ended or the command was killed.
+    /// A command that runs the same version of this program there with these arguments. The caller sets its three
+    /// streams. They must reach the program, and the program must end soon after its input has ended or the command was
+    /// killed.
     ///
     /// # Errors
-    /// The place cannot be had; the message names it and says what to do.
+    /// The place cannot be used; the message names it and the remedy.
     fn command(&self, place: Place, words: &[String]) -> Result<Command, Error>;
 
-    /// The address by which the other place reaches this one; `None` when there is no such place.
+    /// The address by which the other place reaches this one; `None` if there is no other place.
     fn address(&self, place: Place) -> Option<IpAddr>;
 
-    /// Why the programs of peers cannot run at the near place; `None` when this process may start them there.
+    /// Why the programs of peers cannot run at the near place; `None` if this process may start them there.
     fn cannot_run_peers(&self) -> Option<&'static str> {
         None
     }
 
-    /// The facts of the host where publishers run, and what about the hosts lowers the worth of the numbers, told and kept.
+    /// Facts of the publishers' host, and problems of the hosts that distort measurements; the latter are also printed.
     ///
     /// # Errors
-    /// A host does not tell about itself.
+    /// A host does not report its facts.
     fn host_lines(&self) -> Result<Vec<Line>, Error> {
         Ok(host_lines())
     }
 
-    /// Keeps idle cores awake where the processes run, for as long as the value lives.
+    /// Keeps idle cores awake at both places while the value lives.
     fn keep_awake(&self) -> IdleStates {
         IdleStates::disable()
     }
 
-    /// A core for a publisher and one for its subscriber, where both run on one machine that has two.
+    /// One core for a publisher and one for its subscriber, if both run on one machine with two cores.
     fn two_cores(&self) -> Option<(usize, usize)> {
         two_cores(&allowed_cores())
     }
 }
 
-/// This machine, which has no far end.
+/// This machine, without a far host.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ThisMachine;
 

@@ -1,4 +1,4 @@
-//! The programs of peers: which are built, and which cases they can run.
+//! The programs of peers: whether they are built, and which cases they can run.
 
 use std::path::{Path, PathBuf};
 
@@ -8,23 +8,23 @@ use super::spec::{Pace, Wait};
 use crate::peers::build::built_program;
 use crate::peers::catalog::{Environment, PEERS, Peer, install_command};
 
-/// For every peer its program, or why there is none and which command builds it.
+/// The program of every peer, or why it is missing and how to build it.
 #[derive(Debug, Clone)]
 pub struct PeerPrograms(Vec<(&'static str, Result<PathBuf, String>)>);
 
 impl PeerPrograms {
-    /// Those that are built.
+    /// Finds the built programs.
     pub fn find(environment: &Environment) -> Self {
         let of = |peer: &Peer| built_program(peer, environment).ok_or_else(|| absence(peer, environment));
         Self(PEERS.iter().map(|peer| (peer.name, of(peer))).collect())
     }
 
-    /// None, for one reason.
+    /// No program, for one reason.
     pub fn none(reason: &str) -> Self {
         Self(PEERS.iter().map(|peer| (peer.name, Err(reason.to_owned()))).collect())
     }
 
-    /// The program of a peer, or why there is none.
+    /// The program of a peer, or why it is missing.
     pub fn of(&self, peer: &str) -> Result<&Path, String> {
         let known = self.0.iter().find(|(name, _)| *name == peer);
         match known {
@@ -48,7 +48,7 @@ fn absence(peer: &Peer, environment: &Environment) -> String {
     }
 }
 
-/// Why the program of a peer cannot run a case; `None` when it can be asked to.
+/// Why the program of a peer cannot run a case; `None` if it may.
 pub(super) fn obstacle(case: &record::Case, pace: Pace, depth: Option<u32>) -> Option<String> {
     let octets = super::types::DataType::Octets.name();
     let is_whole = |rate: f64| rate.fract() == 0.0;

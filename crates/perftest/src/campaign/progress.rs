@@ -1,4 +1,4 @@
-//! How far a campaign is, and how long it will take: a bar on a terminal, a line per case elsewhere.
+//! Progress of a campaign and its remaining time: a bar on a terminal, a line per case elsewhere.
 
 use std::io::IsTerminal;
 use std::time::Duration;
@@ -9,16 +9,16 @@ use crate::terminal::message;
 
 use super::cases::PlannedCase;
 
-/// Shown on stderr, so that stdout holds nothing but the result.
+/// Printed to stderr, so that stdout contains only the result.
 pub(super) struct Progress {
     bar: ProgressBar,
     plain: bool,
-    /// Of the cases that are left.
+    /// Estimated time of the remaining cases.
     left: Duration,
 }
 
 impl Progress {
-    /// `total` is the number of cases, `left` about how long they take.
+    /// `total` is the number of cases, `left` their estimated time.
     pub(super) fn start(total: usize, left: Duration) -> Self {
         let plain = !std::io::stderr().is_terminal();
         let target = if plain { ProgressDrawTarget::hidden() } else { ProgressDrawTarget::stderr() };
@@ -28,7 +28,7 @@ impl Progress {
         Self { bar, plain, left }
     }
 
-    /// A case begins.
+    /// A case starts.
     pub(super) fn begin(&self, planned: &PlannedCase) {
         let text = format!("{} left: {}", HumanDuration(self.left), planned.describe());
         if self.plain {
@@ -38,13 +38,13 @@ impl Progress {
         }
     }
 
-    /// It has ended.
+    /// A case has ended.
     pub(super) fn end_case(&mut self, planned: &PlannedCase) {
         self.left = self.left.saturating_sub(planned.estimate());
         self.bar.inc(1);
     }
 
-    /// A line that stays.
+    /// Prints a permanent line.
     pub(super) fn message(&self, text: &str) {
         if self.plain {
             message(text);

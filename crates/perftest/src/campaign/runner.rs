@@ -1,4 +1,4 @@
-//! Runs one case: starts its processes, leads them through the measurement, and puts together what they saw.
+//! Runs one case: starts its processes, controls the measurement, and combines their results.
 
 use std::time::Duration;
 
@@ -17,13 +17,13 @@ use crate::domain::FreeDomain;
 use crate::error::Error;
 use crate::process::Process;
 
-/// The word that makes this program a party.
+/// The argument that makes this program a party.
 const PARTY_COMMAND: &str = "take-part";
-/// Longest time that an answer takes, beside the measurement: a party waits for its partners for 15 seconds, and for the last
-/// acknowledgment as long.
+/// Longest time for an answer besides the measurement: a party waits up to 15 seconds for its partners, and as long for
+/// the last acknowledgment.
 const ANSWER_LIMIT: Duration = Duration::from_secs(30);
 
-/// Runs a case. One that fails leaves no process behind.
+/// Runs a case. A failed case leaves no process behind.
 pub(super) fn run(
     planned: &PlannedCase,
     carrier: Carrier,
@@ -69,7 +69,7 @@ pub(super) fn run(
     put_together(planned, sides)
 }
 
-/// Sets those who only receive going, then those who send, and waits for what they have sent.
+/// Starts the receiving parties, then the sending ones, and waits for the send results.
 fn go(parties: &mut [PartyProcess<'_>], planned: &PlannedCase) -> Result<Vec<Sent>, Error> {
     let mut all = Vec::new();
     for sends in [false, true] {
@@ -109,7 +109,7 @@ impl PartyProcess<'_> {
     }
 }
 
-/// Who does what where, subscribers first: a name for errors, a place, a job.
+/// Name, place and job of each party, subscribers first.
 fn jobs(
     planned: &PlannedCase,
     carrier: Carrier,
@@ -141,7 +141,7 @@ fn jobs(
             Pace::Unpaced => Sending::Unpaced,
             Pace::Rate(rate) => Sending::Rate(rate),
         },
-        // Two hosts have two clocks: there only a round trip can be timed.
+        // Two hosts have two clocks, so only round trips can be timed.
         echo: match planned.pace {
             Pace::PingPong => true,
             Pace::Rate(_) => is_far,
@@ -179,8 +179,8 @@ fn jobs(
     Ok(jobs)
 }
 
-/// The sides of a case as a measurement. Where subscribers have timed the samples, the latency of the measurement is that of
-/// all of them together.
+/// Combines the results of the sides. If subscribers have timed the samples, the latency of the measurement is that of
+/// all subscribers together.
 fn put_together(planned: &PlannedCase, sides: Vec<SideResult>) -> Result<Measurement, Error> {
     let (mut publishers, mut subscribers): (Vec<_>, Vec<_>) =
         sides.into_iter().partition(|side| side.side == Side::Publisher);
@@ -218,7 +218,7 @@ mod tests {
 
     const PEREGRINE: Carrier = Carrier::Peregrine(Dds { path: Path::Udp, form: Form::Values, batched: false });
 
-    /// Two addresses that nobody is asked to use.
+    /// Two addresses that no test connects to.
     struct TwoHosts;
 
     impl Placement for TwoHosts {

@@ -1,4 +1,4 @@
-//! What a plan may compare: every series that is known by name, and who moves its samples.
+//! The series that a plan may compare, by name, and the programs that move their samples.
 
 use std::sync::LazyLock;
 
@@ -11,31 +11,31 @@ pub use crate::peers::Variant;
 use crate::peers::catalog;
 use crate::peers::protocol::Publish;
 
-/// One way of moving samples, known by its name.
+/// A named way to move samples.
 #[derive(Debug, PartialEq, Eq)]
 pub struct SeriesSpec {
     /// Name in plans and records.
     pub id: String,
     /// Name for readers.
     pub label: String,
-    /// Name for the lines of charts; empty where the label is short.
+    /// Name for the legend of charts; empty if the label is short.
     pub short_label: String,
-    /// Who moves the samples.
+    /// The program that moves the samples.
     pub runner: SeriesRunner,
 }
 
-/// Who moves the samples of a series.
+/// The program that moves the samples of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SeriesRunner {
     /// The parties of `super::party`, over this carrier.
     Own(Carrier),
-    /// The program of a peer, in this way.
+    /// The program of a peer, with this variant.
     Peer(&'static Variant),
-    /// Nobody in this build.
+    /// Not part of this build, with the reason.
     Missing(&'static str),
 }
 
-/// What this program itself moves samples with.
+/// The transports of this program itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Carrier {
@@ -45,43 +45,43 @@ pub enum Carrier {
     Peregrine(Dds),
 }
 
-/// How Peregrine moves samples.
+/// A way in which Peregrine moves samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Dds {
-    /// By which way they reach readers, and no other.
+    /// The only path by which samples reach readers.
     pub path: Path,
-    /// How they are made and looked at.
+    /// The form of samples.
     pub form: Form,
-    /// Whether writers gather them.
+    /// Whether writers batch samples.
     pub batched: bool,
 }
 
-/// By which way samples reach readers.
+/// A path of samples to readers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Path {
-    /// In messages, also between entities of one process.
+    /// In messages, even between entities of one process.
     Udp,
-    /// In memory that the processes of a host share.
+    /// In memory that processes of one host share.
     SharedMemory,
     /// By reference, within a process.
     SameProcess,
 }
 
-/// How samples are made by the application that writes, and looked at by the one that reads.
+/// How applications make and read samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Form {
     /// As values, which are written and taken.
     Values,
-    /// FlatData: every octet is put where it is sent from, and seen where it arrived.
+    /// FlatData: the writer copies all bytes into loaned memory, and the reader reads them in place.
     Flat,
-    /// In memory on loan: only what receivers check is put where it is sent from, and seen where it arrived.
+    /// In loaned memory: the writer writes and the reader reads only the checked bytes.
     InPlace,
 }
 
 impl Carrier {
-    /// Why it cannot bring samples of this type to readers there; `None` when it can.
+    /// Why it cannot deliver samples of this type to these readers; `None` if it can.
     pub fn obstacle(self, delivery: Delivery, data_type: DataType) -> Option<String> {
         let Self::Peregrine(dds) = self else { return None };
         Some(match (dds.path, dds.form, delivery) {
@@ -103,7 +103,7 @@ impl Carrier {
 }
 
 impl Path {
-    /// Its name in records.
+    /// Name in records.
     pub fn name(self) -> &'static str {
         match self {
             Self::Udp => "udp",
@@ -114,7 +114,7 @@ impl Path {
 }
 
 impl Form {
-    /// Its name in records.
+    /// Name in records.
     fn name(self) -> &'static str {
         match self {
             Self::Values => "values",
@@ -174,8 +174,8 @@ const OWN: &[(&str, &str, &str, SeriesRunner)] = &[
     ),
 ];
 
-/// Every series, in the order of tables: our own, then each way of each peer. Which thread sends is varied by the case, so
-/// that the ways that differ from another in that only are none of their own.
+/// Every series, in the order of tables: first this program's, then each variant of each peer. The sending thread is a
+/// setting of the case, so variants that differ only in the thread are not separate series.
 static SERIES: LazyLock<Vec<SeriesSpec>> = LazyLock::new(|| {
     let own = OWN.iter().map(|(id, label, short_label, runner)| SeriesSpec {
         id: (*id).into(),
@@ -193,17 +193,17 @@ static SERIES: LazyLock<Vec<SeriesSpec>> = LazyLock::new(|| {
 });
 
 impl SeriesSpec {
-    /// All of them.
+    /// All series.
     pub fn all() -> &'static [Self] {
         &SERIES
     }
 
-    /// The series of this name.
+    /// The series with this name.
     pub fn named(id: &str) -> Option<&'static Self> {
         SERIES.iter().find(|series| series.id == id)
     }
 
-    /// Every series of the peer of this name; `None` when there is no such peer.
+    /// Every series of the peer with this name; `None` if there is no such peer.
     pub fn of_peer(name: &str) -> Option<Vec<&'static Self>> {
         let peer = catalog::find(name)?;
         let is_of_peer =
@@ -211,12 +211,12 @@ impl SeriesSpec {
         Some(SERIES.iter().filter(is_of_peer).collect())
     }
 
-    /// Whether the others are compared with it.
+    /// Whether the other series are compared with this one.
     pub fn is_floor(&self) -> bool {
         self.runner == SeriesRunner::Own(Carrier::RawUdp)
     }
 
-    /// Whether it gathers samples, for which there have to be some.
+    /// Whether it batches samples, which requires several in flight.
     pub fn is_batched(&self) -> bool {
         match self.runner {
             SeriesRunner::Own(carrier) => matches!(carrier, Carrier::Peregrine(dds) if dds.batched),
@@ -225,7 +225,7 @@ impl SeriesSpec {
         }
     }
 
-    /// As a record has it. `peer` is what the program of a peer says of itself.
+    /// The series as a record stores it. `peer` is the description that the program of a peer gives of itself.
     pub fn describe(&self, waits: &[Wait], peer: Option<PeerFacts>) -> Series {
         let peer = match self.runner {
             SeriesRunner::Own(Carrier::Peregrine(dds)) => Some(peregrine_facts(waits, dds)),

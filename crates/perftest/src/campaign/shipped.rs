@@ -1,4 +1,4 @@
-//! The plans that come with the program.
+//! The shipped plans.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::error::Error;
 
-/// File name and text of each.
+/// File name and text of each shipped plan.
 const SHIPPED: &[(&str, &str)] = &[
     ("raspberry-pi.toml", include_str!("../../plans/raspberry-pi.toml")),
     ("large-data.toml", include_str!("../../plans/large-data.toml")),
@@ -16,7 +16,7 @@ const SHIPPED: &[(&str, &str)] = &[
     ("tsc-2021.toml", include_str!("../../plans/tsc-2021.toml")),
 ];
 
-/// The text of a plan: the file of that name, else one of those that come with the program.
+/// The text of a plan: the file with this name, else the shipped plan.
 pub(super) fn text_of(name: &str) -> Result<String, Error> {
     let file = match fs::read_to_string(name) {
         Ok(text) => return Ok(text),
@@ -24,7 +24,7 @@ pub(super) fn text_of(name: &str) -> Result<String, Error> {
     };
     let shipped = SHIPPED.iter().find(|(known, _)| *known == name || known.strip_suffix(".toml") == Some(name));
     match shipped {
-        // A folder may well be called as the plan whose results it holds.
+        // A folder may have the name of the plan whose results it contains.
         Some((_, text)) if matches!(file.kind(), ErrorKind::NotFound | ErrorKind::IsADirectory) => {
             Ok((*text).to_owned())
         }
@@ -65,7 +65,7 @@ mod tests {
         }
     }
 
-    /// Periodic traffic is measured as robots send it: cores are neither pinned nor kept awake.
+    /// Periodic traffic as robots send it: cores are neither pinned nor kept awake.
     #[test]
     fn the_periodic_plan_measures_every_rate_on_cores_that_may_idle() {
         use peregrine_report::record::Wait;

@@ -1,4 +1,4 @@
-//! A plan as it is written: TOML, every key with what it permits. `docs/plans.md` describes the format.
+//! The text form of a plan: TOML, with the permitted values of each key. `docs/plans.md` describes the format.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,29 +11,29 @@ use super::series::SeriesSpec;
 use super::types::DataType;
 use crate::peers::catalog::PEERS;
 
-/// A whole plan.
+/// A plan.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
     /// One line for readers.
     pub title: String,
-    /// Publication whose questions are asked again.
+    /// Publication whose measurements are repeated.
     #[serde(default)]
     pub publication: String,
-    /// What is compared, unless a matrix says otherwise.
+    /// Series to compare, unless a matrix has its own.
     pub series: List<SeriesName>,
-    /// Other middleware that is compared besides: every way of each.
+    /// Other middleware to compare as well, with all variants of each.
     #[serde(default)]
     pub peers: Option<List<PeerName>>,
     /// Length of one measurement.
     pub duration_s: Seconds,
-    /// Length of the time before it, whose samples do not count.
+    /// Length of the warm-up, whose samples do not count.
     #[serde(default = "Seconds::one")]
     pub warm_up_s: Seconds,
-    /// How often each measurement is made.
+    /// Number of measurements of each case.
     #[serde(default)]
     pub repetitions: Repetitions,
-    /// How threads wait for samples, unless a matrix says otherwise.
+    /// How threads wait for samples, unless a matrix has its own.
     #[serde(default)]
     pub wait: Waits,
     /// Whether publishers are bound to one core and subscribers to another, where all are on one host.
@@ -42,10 +42,10 @@ pub struct Plan {
     /// Whether idle cores are kept out of deep idle states while the plan runs.
     #[serde(default = "yes")]
     pub keep_awake: bool,
-    /// Whether payloads are written by publishers and checked by subscribers.
+    /// Whether publishers write payloads and subscribers check them.
     #[serde(default = "yes")]
     pub patterns: bool,
-    /// What is varied; the matrices are measured one after the other.
+    /// Varied settings; the matrices are measured one after the other.
     pub matrix: List<Matrix>,
 }
 
@@ -53,12 +53,12 @@ pub struct Plan {
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Matrix {
-    /// When samples are sent.
+    /// Paces of samples.
     pub rates: List<Pace>,
-    /// Shapes of the samples.
+    /// Types of samples.
     #[serde(default = "octets")]
     pub types: List<DataType>,
-    /// Sizes of the types that have none of their own.
+    /// Sizes of types without a fixed size.
     #[serde(default)]
     pub sizes: Option<List<Size>>,
     /// Subscribing processes or readers.
@@ -67,16 +67,16 @@ pub struct Matrix {
     /// Publishing processes or writers.
     #[serde(default = "one")]
     pub publishers: List<Count>,
-    /// Topics, each with that many publishers and subscribers.
+    /// Topics, each with all publishers and subscribers.
     #[serde(default = "one")]
     pub topics: List<Count>,
-    /// Whether every sample has to arrive.
+    /// Reliable or best effort.
     #[serde(default = "default_list")]
     pub reliability: List<Reliability>,
-    /// Which thread sends.
+    /// The thread that sends.
     #[serde(default = "default_list")]
     pub publishing: List<Publishing>,
-    /// Where the readers are.
+    /// The place of readers.
     #[serde(default = "default_list")]
     pub delivery: List<Delivery>,
     /// How threads wait for samples.
@@ -85,18 +85,18 @@ pub struct Matrix {
     /// KEEP_LAST with this depth on both sides; KEEP_ALL without it.
     #[serde(default)]
     pub history_depth: Option<Depth>,
-    /// What is compared here.
+    /// Series to compare in this matrix.
     #[serde(default)]
     pub series: Option<List<SeriesName>>,
-    /// Other middleware that is compared here besides.
+    /// Other middleware to compare as well in this matrix.
     #[serde(default)]
     pub peers: Option<List<PeerName>>,
-    /// Combinations that are left out.
+    /// Combinations to leave out.
     #[serde(default)]
     pub exclude: Vec<Exclude>,
 }
 
-/// Leaves out what matches each of its keys.
+/// Leaves out cases that match all of its keys.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Exclude {
@@ -124,7 +124,7 @@ pub struct Exclude {
     pub series: Option<List<SeriesName>>,
 }
 
-/// At least one value, none of them twice.
+/// At least one value, without duplicates.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(try_from = "Vec<T>", bound(deserialize = "T: Deserialize<'de> + PartialEq + fmt::Debug"))]
 pub struct List<T>(pub Vec<T>);
@@ -144,15 +144,15 @@ impl<T: PartialEq + fmt::Debug> TryFrom<Vec<T>> for List<T> {
     }
 }
 
-/// When samples are sent.
+/// The pace of samples.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(try_from = "RateWord")]
 pub enum Pace {
     /// The next sample leaves when the last one was answered.
     PingPong,
-    /// As many as will go.
+    /// The highest possible rate.
     Unpaced,
-    /// So many samples per second of each writer, on an absolute schedule.
+    /// Samples per second of each writer, on an absolute schedule.
     Rate(f64),
 }
 
@@ -163,7 +163,7 @@ enum RateWord {
     Word(String),
 }
 
-/// Rates that a schedule is kept to, in samples per second.
+/// Possible rates of a schedule, in samples per second.
 const RATES: std::ops::RangeInclusive<f64> = 0.1..=1_000_000.0;
 
 impl TryFrom<RateWord> for Pace {
@@ -196,7 +196,7 @@ impl fmt::Display for Pace {
     }
 }
 
-/// A series of the list of those that are known.
+/// A known series.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct SeriesName(pub &'static SeriesSpec);
@@ -252,15 +252,15 @@ ranged! {
     Count(u32), 1..=64, "a whole number"
 }
 ranged! {
-    /// Samples that are kept.
+    /// Number of kept samples.
     Depth(u32), 1..=10_000, "a whole number"
 }
 ranged! {
-    /// How often each measurement is made.
+    /// Number of measurements of each case.
     Repetitions(u32), 1..=1_000, "a whole number"
 }
 ranged! {
-    /// Octets of a sample, without the header of its encapsulation.
+    /// Bytes of a sample, without its encapsulation header.
     Size(u64), 32..=67_108_864, "a whole number of bytes"
 }
 
@@ -347,10 +347,10 @@ fn default_list<T: Default>() -> List<T> {
 }
 
 impl Plan {
-    /// Reads a plan. `file` is its name, for errors.
+    /// Parses a plan. `file` is its name, for errors.
     ///
     /// # Errors
-    /// The text is no plan; the message names the file, the line, the key, and what is permitted.
+    /// The text is not a valid plan; the message names the file, line, key, and permitted values.
     pub fn read(file: &str, text: &str) -> Result<Self, String> {
         let plan: Self = toml::from_str(text).map_err(|mut error| {
             let line = error.span().map(|span| text.get(..span.start).unwrap_or_default().matches('\n').count() + 1);
@@ -362,7 +362,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// What no single key tells.
+    /// Checks combinations of keys.
     fn check(&self) -> Result<(), String> {
         for (index, matrix) in self.matrix.0.iter().enumerate() {
             matrix.check().map_err(|reason| format!("matrix {}: {reason}", index + 1))?;
@@ -372,7 +372,7 @@ impl Plan {
 }
 
 impl Matrix {
-    /// What is compared here: what the matrix names, and else what the plan does.
+    /// The compared series: those of the matrix, or else those of the plan.
     pub fn compared(&self, plan: &Plan) -> Vec<&'static SeriesSpec> {
         let series = self.series.as_ref().unwrap_or(&plan.series);
         let peers = self.peers.as_ref().or(plan.peers.as_ref());

@@ -1,4 +1,4 @@
-//! One run of a publisher and a subscriber at one size, for whoever compares them with something else.
+//! One run of a publisher and a subscriber at one size, for comparisons.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use crate::campaign::placement::ThisMachine;
 use crate::control::Stop;
 use crate::error::Error;
 
-/// The results of both sides, publisher's and subscriber's: `both` are options of both of them, `publisher` those that the
-/// publisher of a throughput test has besides.
+/// Results of publisher and subscriber. `both` are options of both sides; `publisher` are additional options of the
+/// publisher in a throughput test.
 pub(crate) fn measure_cell(
     both: &[&str],
     publisher: &[&str],

@@ -1,6 +1,6 @@
-//! Where measurements are kept.
+//! The record on disk.
 //!
-//! A record is written by one process at a time, which holds a lock on its file for as long as it lives.
+//! One process at a time writes a record; it holds a lock on the file while it lives.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{BufReader, BufWriter, Read, Seek, SeekFrom, Write};
@@ -11,12 +11,12 @@ use peregrine_report::record::{Line, Record};
 
 use crate::error::Error;
 
-/// The folder asked for, or one named after the time.
+/// The requested folder, or one named after the time.
 pub(crate) fn folder(asked: Option<&Path>, created_utc: &str) -> PathBuf {
     asked.map_or_else(|| Path::new("perftest-results").join(created_utc.replace(':', "-")), Path::to_path_buf)
 }
 
-/// The record on disk, written line by line so that nothing measured is lost.
+/// The record on disk, written line by line so that no measurement is lost.
 #[derive(Debug)]
 pub struct Keeper {
     path: PathBuf,
@@ -24,7 +24,7 @@ pub struct Keeper {
 }
 
 impl Keeper {
-    /// Makes the folder and the record in it, which must not exist yet.
+    /// Creates the folder and its record, which must not exist.
     pub fn create(folder: &Path) -> Result<Self, Error> {
         let path = folder.join("record.jsonl");
         let refuse = |what: &str, error: std::io::Error| Error::Setup(format!("Cannot {what}: {error}"));
@@ -39,8 +39,8 @@ impl Keeper {
         Ok(Self { path, file: BufWriter::new(file) })
     }
 
-    /// Opens the record of a folder in order to go on with it, and tells what it holds. Its end, and a line that was cut off,
-    /// are taken away.
+    /// Opens the record of a folder to continue it, and returns its content. Removes the end line, and an incomplete
+    /// last line.
     pub fn resume(folder: &Path) -> Result<(Self, Record), Error> {
         let path = folder.join("record.jsonl");
         let refuse =
@@ -55,17 +55,17 @@ impl Keeper {
         Ok((Self { path, file: BufWriter::new(file) }, record))
     }
 
-    /// The file.
+    /// Path of the record.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Writes one line to the disk.
+    /// Writes one line.
     pub fn keep(&mut self, line: &Line) -> Result<(), Error> {
         line.write_to(&mut self.file).and_then(|()| self.file.flush()).map_err(|error| self.failed(&error))
     }
 
-    /// Makes sure that everything has reached the disk.
+    /// Flushes the record to the disk.
     pub fn finish(&mut self) -> Result<(), Error> {
         self.file.get_ref().sync_all().map_err(|error| self.failed(&error))
     }
@@ -75,7 +75,7 @@ impl Keeper {
     }
 }
 
-/// The record that a folder holds, and its path.
+/// The record of a folder, and its path.
 pub fn read_record(folder: &Path) -> Result<(Record, PathBuf), Error> {
     let path = folder.join("record.jsonl");
     let file = File::open(&path).map_err(|error| Error::Setup(format!("Cannot open {}: {error}", path.display())))?;
@@ -84,7 +84,7 @@ pub fn read_record(folder: &Path) -> Result<(Record, PathBuf), Error> {
     Ok((record, path))
 }
 
-/// Keeps other processes from writing to the file, until it is closed.
+/// Locks the file against other processes until it is closed.
 fn lock(file: &File, path: &Path) -> Result<(), Error> {
     match file.try_lock() {
         Ok(()) => Ok(()),
@@ -99,13 +99,13 @@ fn lock(file: &File, path: &Path) -> Result<(), Error> {
                 path.display()
             )))
         }
-        // A file system that has no locks keeps nobody apart, and is no reason not to measure.
+        // On a file system without locks, measuring is still possible.
         Err(TryLockError::Error(error)) if error.kind() == std::io::ErrorKind::Unsupported => Ok(()),
         Err(TryLockError::Error(error)) => Err(Error::Setup(format!("Cannot lock {}: {error}", path.display()))),
     }
 }
 
-/// The process that holds a lock on the file of this number, from the text of `/proc/locks`; `None` where it cannot be seen.
+/// Process that holds a lock on the inode, from the text of `/proc/locks`; `None` if it is not visible.
 fn holder_of(inode: u64, locks: &str) -> Option<u32> {
     let of_line = |line: &str| {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
@@ -116,7 +116,7 @@ fn holder_of(inode: u64, locks: &str) -> Option<u32> {
     locks.lines().find_map(of_line)
 }
 
-/// Length of a record up to its end line, or to the line that was cut off.
+/// Length of a record up to its end line, or up to an incomplete last line.
 fn kept_len(text: &str) -> u64 {
     let is_kept = |line: &&str| line.ends_with('\n') && !matches!(serde_json::from_str(line), Ok(Line::End(_)));
     text.split_inclusive('\n').take_while(is_kept).map(|line| line.len() as u64).sum()

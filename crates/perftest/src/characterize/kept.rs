@@ -1,4 +1,4 @@
-//! What every comparison of series does around its measurements: the record, the host, the cores, the report.
+//! The parts that all comparisons of series share: the record, the host, the cores, the report.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -12,10 +12,10 @@ use crate::host::{self, IdleStates};
 use crate::report;
 use crate::terminal::message;
 
-/// The cores of the two sides; `None` when there is one core only.
+/// Cores of the two sides; `None` if there is only one core.
 pub(crate) type Cores = Option<(usize, usize)>;
 
-/// What is to be compared, and where it is kept.
+/// A comparison, and the folder for its record.
 pub(crate) struct Comparison<'a> {
     pub(crate) out: Option<&'a Path>,
     pub(crate) placement: &'a dyn Placement,
@@ -26,7 +26,7 @@ pub(crate) struct Comparison<'a> {
     pub(crate) time: Duration,
 }
 
-/// Keeps the record of what `measure` measures, and reports it, whether all of it could be measured or not.
+/// Records the measurements of `measure` and reports them, even if some failed.
 pub(crate) fn keep(
     comparison: Comparison<'_>,
     measure: impl FnOnce(Cores, &mut Keeper) -> Result<(), Error>,

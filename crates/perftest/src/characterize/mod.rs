@@ -1,4 +1,4 @@
-//! `perftest` alone: measures this machine with publishers and subscribers as real processes, and reports.
+//! `perftest` without a command: measures this machine with publishers and subscribers as real processes, and reports.
 
 mod cell;
 pub(crate) mod keeper;
@@ -27,17 +27,18 @@ use crate::error::Error;
 use crate::places::{Places, placed};
 use crate::plan::SCAN_SIZES;
 
-/// Length of one measurement in milliseconds: all of them, with the starts of their processes, take about a minute.
+/// Length of one measurement in milliseconds. All measurements, with the starts of their processes, take about a
+/// minute.
 const DEFAULT_MS: u64 = 100;
 const QUICK_MS: u64 = 50;
 
-/// What to measure, and where to keep it.
+/// Settings of the measurement.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
-    /// Measure for a shorter time: ends after about half a minute instead of a whole one
+    /// Measure for half a minute instead of a minute
     #[arg(long)]
     quick: bool,
-    /// Keep record.jsonl and report.html here [default: perftest-results/ and the UTC time]
+    /// Write record.jsonl and report.html to this folder [default: perftest-results/ and the UTC time]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Sample sizes in bytes
@@ -52,13 +53,13 @@ pub struct Options {
     time: Option<u64>,
 }
 
-/// Measures everything, prints one table, and keeps the record and the page.
+/// Measures everything, prints a table, and writes the record and the page.
 pub fn run(options: &Options, command_line: Vec<String>, places: &Places, stop: &Stop) -> Result<(), Error> {
     let mut sizes = options.sizes.clone();
     sizes.sort_unstable();
     sizes.dedup();
     let time = Duration::from_millis(options.time.unwrap_or(if options.quick { QUICK_MS } else { DEFAULT_MS }));
-    // What shares memory has no second host.
+    // Shared memory needs a single host.
     let is_one_host = places.placement().address(Place::Far).is_none();
     let series: Vec<_> = SERIES.iter().filter(|series| is_one_host || !series.within_host).collect();
     let comparison = Comparison {
@@ -88,8 +89,8 @@ struct Campaign<'a> {
 }
 
 impl Campaign<'_> {
-    /// In every repetition each series runs once, and each time another one begins, so that what changes on the machine
-    /// meets all of them. One failing series does not take the others with it.
+    /// In every repetition each series runs once, starting with a different series each time, so that changes of the
+    /// machine affect all of them. A failed series does not end the run.
     fn run(&self, keeper: &mut Keeper) -> Result<(), Error> {
         let tests: usize = self.series.iter().map(|series| series.tests.len()).sum();
         let total = self.repetitions as usize * tests * self.sizes.len();
@@ -117,7 +118,7 @@ impl Campaign<'_> {
         result
     }
 
-    /// One pair of processes, all sizes.
+    /// Measures all sizes with one pair of processes.
     fn measure(
         &self,
         series: &SeriesSpec,

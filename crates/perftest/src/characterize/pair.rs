@@ -1,4 +1,4 @@
-//! A publisher and a subscriber as processes of this program, or as one, and their results as they come.
+//! A publisher and a subscriber as processes of this program, or as one process, and their results.
 
 use std::process::Command;
 use std::time::Duration;
@@ -13,21 +13,21 @@ use crate::error::Error;
 use crate::places::{STOP, placed, tethered};
 use crate::process::Process;
 
-/// Longest time from start to the first result, and from the last result to the end, of a process.
+/// Longest time from start to the first result of a process, and from its last result to its end.
 const SLACK: Duration = Duration::from_secs(20);
-/// How long a process may take to print what it has after it was asked to stop.
+/// Time that a process has to print its results after a stop request.
 const FAREWELL: Duration = Duration::from_secs(8);
-/// Rest between the warm-up and the first sample. Both processes are ready by then.
+/// Pause between the warm-up and the first sample. Both processes are ready by then.
 const START_DELAY: &str = "20ms";
-/// Silence after which a side gives its partner up.
+/// Seconds without an answer after which a side gives up on its partner.
 const PARTNER_TIMEOUT: &str = "5";
 
-/// Options of the two processes, beyond those that every pair has.
+/// Options of the two processes besides those of every pair.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Case {
-    /// Of both sides.
+    /// Options of both sides.
     pub(super) both: Vec<String>,
-    /// Of the publisher in a throughput test.
+    /// Options of the publisher in a throughput test.
     pub(super) publisher: Vec<String>,
 }
 
@@ -40,22 +40,22 @@ impl Case {
 /// Two processes that test every size in turn.
 pub(super) struct Pair {
     publisher: Side,
-    /// `None` where the publisher's process is both.
+    /// `None` if one process is both sides.
     subscriber: Option<Side>,
     sizes_left: usize,
     per_size: Duration,
-    /// Theirs as long as they run.
+    /// Reserved while the processes run.
     _domain: FreeDomain,
 }
 
 struct Side {
     process: Process,
-    /// Whether it has been asked to end, and to tell what it has.
+    /// Whether it was told to end and to print its results.
     is_asked: bool,
 }
 
 impl Pair {
-    /// Starts both processes, each at its place and on its core; or the only one (`-sameProcess`).
+    /// Starts both processes, each at its place and on its core, or a single one (`-sameProcess`).
     pub(super) fn start(
         case: &Case,
         test: Test,
@@ -111,14 +111,14 @@ impl Pair {
         })
     }
 
-    /// The results of the next size, publisher's and subscriber's; `None` after the last. On a request to stop both
-    /// processes are asked to end, and what they still tell is taken.
+    /// Results of publisher and subscriber for the next size; `None` after the last size. On a stop request this tells
+    /// both processes to end, and still reads their results.
     pub(super) fn next_size(&mut self, stop: &Stop) -> Result<Option<(SideResult, SideResult)>, Error> {
         if self.sizes_left == 0 {
             return Ok(None);
         }
         let deadline = MonotonicNs::now().plus(self.per_size);
-        // A process that is both tells of the subscriber first: the publisher waits for that.
+        // A single process reports the subscriber first, because its publisher waits for that.
         let receiving = self.subscriber.as_mut().unwrap_or(&mut self.publisher);
         let Some(subscriber) = receiving.next(deadline, stop)? else { return Err(self.ended_early(stop)) };
         let Some(publisher) = self.publisher.next(deadline, stop)? else { return Err(self.ended_early(stop)) };
@@ -135,7 +135,7 @@ impl Pair {
         Ok(Some((publisher, subscriber)))
     }
 
-    /// Waits until both processes have ended, and tells if one was not content.
+    /// Waits until both processes have ended. Returns the error of a failed one.
     pub(super) fn finish(mut self) -> Result<(), Error> {
         let deadline = MonotonicNs::now().plus(SLACK);
         self.publisher.wait(deadline)?;
@@ -146,7 +146,7 @@ impl Pair {
         std::iter::once(&mut self.publisher).chain(&mut self.subscriber)
     }
 
-    /// The side that ended first knows why; the other only missed it.
+    /// The side that ended first knows the reason; the other one only lost its partner.
     fn ended_early(&mut self, stop: &Stop) -> Error {
         if stop.reason().is_some() {
             return Error::Interrupted;
@@ -177,7 +177,7 @@ impl Side {
         Ok(Self { process: Process::start(name.into(), command)?, is_asked: false })
     }
 
-    /// The next result; `None` when there will be no more.
+    /// The next result; `None` if there are no more.
     fn next(&mut self, mut deadline: MonotonicNs, stop: &Stop) -> Result<Option<SideResult>, Error> {
         let already_asked = Stop::default();
         let line = loop {
@@ -196,14 +196,14 @@ impl Side {
         line.map(read).transpose()
     }
 
-    /// Only the first call does so.
+    /// Tells the process to end, once.
     fn ask_to_end(&mut self) {
         if !std::mem::replace(&mut self.is_asked, true) {
             self.process.write_line(STOP);
         }
     }
 
-    /// Waits for the process; after `deadline` it is ended.
+    /// Waits for the process, and kills it after `deadline`.
     fn wait(&mut self, deadline: MonotonicNs) -> Result<(), Error> {
         match self.process.wait(deadline) {
             Some(status) if status.success() => Ok(()),

@@ -1,4 +1,4 @@
-//! Other builds of this program, which take turns with each other.
+//! Other builds of this program, which are measured in turn.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -13,9 +13,9 @@ use crate::control::Stop;
 use crate::error::Error;
 use crate::process::Process;
 
-/// Turns writing and checking payloads off, in the builds that do so.
+/// Turns writing and checking of payloads off, in builds that have it.
 pub(super) const NO_PATTERNS: &str = "-noPatterns";
-/// How long a program may take to tell what it is.
+/// Longest time in which a program describes itself.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A file that runs `perftest`, of whatever version: it is told what to do by RTI Perftest's options, and tells each result as one line of
@@ -24,15 +24,15 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub(super) struct Program {
     path: PathBuf,
     version: String,
-    /// Whether it writes and checks payloads unless it is told not to.
+    /// Whether it writes and checks payloads by default.
     has_patterns: bool,
 }
 
 impl Program {
-    /// Asks the program what it is.
+    /// Asks the program for its version and options.
     ///
     /// # Errors
-    /// There is none, or it is no `perftest`.
+    /// There is no such program, or it is not `perftest`.
     pub(super) fn examine(option: &str, path: &Path, stop: &Stop) -> Result<Self, Error> {
         let refuse =
             |reason: String| Error::Setup(format!("{option} {}: {reason}; name a perftest executable", path.display()));
@@ -51,14 +51,14 @@ impl Program {
         Ok(Self { path: path.clone(), version: version.to_owned(), has_patterns })
     }
 
-    /// This one.
+    /// This program.
     pub(super) fn this() -> Result<Self, Error> {
         let path = std::env::current_exe()
             .map_err(|error| Error::Setup(format!("Cannot find the file of this program: {error}")))?;
         Ok(Self { path, version: env!("CARGO_PKG_VERSION").into(), has_patterns: true })
     }
 
-    /// What a record says of it. Builds of one version differ in their length at least.
+    /// Description of the program for a record. Builds of one version usually differ in their length.
     pub(super) fn facts(&self) -> PeerFacts {
         let len =
             std::fs::metadata(&self.path).map_or_else(|_| String::new(), |file| format!(", {} bytes", file.len()));
@@ -66,12 +66,12 @@ impl Program {
         PeerFacts { name: "perftest".into(), version: self.version.clone(), settings }
     }
 
-    /// Its name for readers.
+    /// Name for people.
     pub(super) fn name(&self) -> String {
         self.path.display().to_string()
     }
 
-    /// What it is told besides, so that it does as much for each sample as `other`, which does not look at payloads.
+    /// Option that makes the program do as much per sample as `other`, which does not check payloads.
     pub(super) fn levelling(&self, other: &Self) -> Option<&'static str> {
         (self.has_patterns && !other.has_patterns).then_some(NO_PATTERNS)
     }
@@ -94,7 +94,7 @@ impl Placement for Program {
     }
 }
 
-/// Everything that a process says until it ends.
+/// All output lines of a process until it ends.
 fn lines_of(mut process: Process, stop: &Stop) -> Result<Vec<String>, Error> {
     let deadline = MonotonicNs::now().plus(PATIENCE);
     let mut lines = Vec::new();

@@ -1,4 +1,4 @@
-//! How far the measurement is: a bar on a terminal, a line per pair of processes elsewhere.
+//! Progress of the measurement: a bar on a terminal, a line per pair of processes elsewhere.
 
 use std::io::IsTerminal;
 
@@ -7,7 +7,7 @@ use peregrine_report::record::Test;
 
 use crate::terminal::message;
 
-/// Shown on stderr, so that stdout holds nothing but the result.
+/// Printed to stderr, so that stdout contains only the result.
 pub(crate) struct Progress {
     bar: ProgressBar,
     plain: bool,
@@ -25,7 +25,7 @@ impl Progress {
         Self { bar, plain }
     }
 
-    /// The next pair of processes begins.
+    /// The next pair of processes starts.
     pub(crate) fn begin(&self, series: &str, test: Test, repetition: u32) {
         let test = match test {
             Test::Latency => "latency",
@@ -45,7 +45,7 @@ impl Progress {
         self.bar.inc(1);
     }
 
-    /// A line that stays.
+    /// Prints a permanent line.
     pub(crate) fn message(&self, text: &str) {
         if self.plain {
             message(text);

@@ -1,32 +1,32 @@
-//! What is measured against what.
+//! The compared series.
 
 use peregrine_report::record::Test;
 
 use super::pair::Case;
 
-/// One way of moving samples, as options of this program.
+/// A way to move samples, as options of this program.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct SeriesSpec {
-    /// Short name, kept in records.
+    /// Name in records.
     pub(super) id: &'static str,
     /// Name for readers.
     pub(super) label: &'static str,
-    /// Name for the lines of charts.
+    /// Name for the legend of charts.
     pub(super) short_label: &'static str,
-    /// Whether it is for one machine only.
+    /// Whether it works only within one host.
     pub(super) within_host: bool,
-    /// Whether the others are compared with this one.
+    /// Whether the other series are compared with this one.
     pub(super) floor: bool,
     /// Options of both sides.
     pub(super) options: &'static [&'static str],
-    /// The tests it takes part in. A latency test has one sample under way, hence no batches.
+    /// Its tests. A latency test has one sample in flight, so there is nothing to batch.
     pub(super) tests: &'static [Test],
-    /// Further options of the publisher in a throughput test.
+    /// Additional options of the publisher in a throughput test.
     pub(super) publisher_options: &'static [&'static str],
 }
 
 impl SeriesSpec {
-    /// The options of its processes.
+    /// Options of its processes.
     pub(super) fn case(&self) -> Case {
         let words = |options: &[&str]| options.iter().map(|option| (*option).into()).collect();
         Case { both: words(self.options), publisher: words(self.publisher_options) }
@@ -77,7 +77,7 @@ pub(super) const SERIES: &[SeriesSpec] = &[
     ),
 ];
 
-/// Unbatched, between two places of any kind.
+/// An unbatched series between any two places.
 const fn series(
     id: &'static str,
     labels: (&'static str, &'static str),
@@ -108,5 +108,5 @@ const fn within_host(
 const RELIABLE: &[&str] = &["-nic", LOOPBACK];
 const LOOPBACK: &str = "127.0.0.1";
 const UNBATCHED: &[&str] = &["-batchSize", "0"];
-/// Batches of 8192 bytes, which are RTI Perftest's default; beyond 4096 bytes there are none.
+/// Batches of 8192 bytes, RTI Perftest's default; samples beyond 4096 bytes are not batched.
 const BATCHED: &[&str] = &["-batchSize", "8192"];

@@ -1,4 +1,4 @@
-//! `perftest ab`: two alternatives that take turns, and one of them against itself.
+//! `perftest ab`: two alternatives in turn, and one of them against itself.
 
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
@@ -22,7 +22,7 @@ use crate::terminal::{message, print_text};
 /// Two alternatives, and how to compare them.
 #[derive(Debug, Clone, clap::Args)]
 pub struct TurnsOptions {
-    /// Options of alternative A, on both sides, as RTI Perftest writes them; in quotes [default: -raw]
+    /// Options of alternative A for both sides, as RTI Perftest writes them, in quotes [default: -raw]
     #[arg(long, value_name = "OPTIONS", allow_hyphen_values = true)]
     a: Option<String>,
     /// Options of alternative B [default: -nic 127.0.0.1]
@@ -34,7 +34,7 @@ pub struct TurnsOptions {
     /// Run B with another build of perftest
     #[arg(long, value_name = "FILE")]
     program_b: Option<PathBuf>,
-    /// What is compared
+    /// The quantity to compare
     #[arg(long, value_enum, default_value = "latency")]
     test: Compared,
     /// Size of a sample in bytes
@@ -47,7 +47,7 @@ pub struct TurnsOptions {
     /// Length of one measurement in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 100, value_parser = clap::value_parser!(u64).range(10..=600_000))]
     time: u64,
-    /// Keep record.jsonl here [default: perftest-results/ and the UTC time]
+    /// Write record.jsonl to this folder [default: perftest-results/ and the UTC time]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }
@@ -58,7 +58,7 @@ enum Compared {
     Throughput,
 }
 
-/// Measures the blocks, keeps the record, and prints the comparison.
+/// Measures the blocks, writes the record, and prints the comparison.
 pub fn run_turns(options: &TurnsOptions, command_line: Vec<String>, places: &Places, stop: &Stop) -> Result<(), Error> {
     let alternatives = options.alternatives(places, stop)?;
     let created_utc = host::utc_text(SystemTime::now());
@@ -97,15 +97,15 @@ pub fn run_turns(options: &TurnsOptions, command_line: Vec<String>, places: &Pla
 
 const A: &str = "A";
 const B: &str = "B";
-/// The options of A, and those of B and of two programs, unless others are given.
+/// Default options of A, and of B and of two programs.
 const RAW: &str = "-raw";
 const LOOPBACK: &str = "-nic 127.0.0.1";
 
-/// What runs as A or as B.
+/// A or B.
 struct Alternative {
     id: &'static str,
     words: Vec<String>,
-    /// In place of this program.
+    /// Replaces this program.
     program: Option<Program>,
 }
 
@@ -154,7 +154,8 @@ impl Alternative {
     }
 }
 
-/// Who runs at the four places of a block: every second block begins with B, so that neither has the better places.
+/// The alternatives at the four positions of a block. Every second block starts with B, so that neither has the better
+/// positions.
 fn roles(number: u32) -> [Role; 4] {
     if number.is_multiple_of(2) { [Role::A, Role::B, Role::B, Role::A] } else { [Role::B, Role::A, Role::A, Role::B] }
 }
@@ -168,7 +169,7 @@ struct Turns<'a> {
 }
 
 impl Turns<'_> {
-    /// A failing run spoils its block and not the others.
+    /// A failed run spoils only its block.
     fn run(&self, keeper: &mut Keeper) -> Result<(), Error> {
         let progress = Progress::start(self.options.blocks as usize * 8);
         let mut result = Ok(());

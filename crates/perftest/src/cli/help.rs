@@ -72,7 +72,7 @@ pub fn markdown() -> String {
     text
 }
 
-/// Whether RTI Perftest no longer has it.
+/// Whether current versions of RTI Perftest no longer have the option.
 fn is_history(option: &OptionDescriptor) -> bool {
     matches!(option.availability, Availability::Old | Availability::Removed)
 }

@@ -1,4 +1,4 @@
-//! RTI Perftest's command line: one table of options, from which parsing, help and documentation follow.
+//! RTI Perftest's command line. Parsing, help and documentation derive from one table of options.
 
 mod help;
 mod number;

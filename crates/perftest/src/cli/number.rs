@@ -1,4 +1,4 @@
-//! Numbers and small structured values as they are typed on the command line.
+//! Numbers and small structured values of the command line.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use super::option::{Priority, RateLimit, ThreadAffinity, ThreadPriorities, WaitM
 /// Highest core number that an affinity list may name.
 const MAX_CORE: usize = 1023;
 
-/// Reads a whole number with an optional suffix: k, M, G are powers of 1000, Ki, Mi, Gi powers of 1024.
+/// Parses a whole number with an optional suffix: k, M, G are powers of 1000, Ki, Mi, Gi powers of 1024.
 pub(super) fn parse_integer(text: &str) -> Result<u64, String> {
     let digits_len = text.bytes().take_while(u8::is_ascii_digit).count();
     let (digits, suffix) = text.split_at(digits_len);
@@ -29,7 +29,7 @@ pub(super) fn parse_integer(text: &str) -> Result<u64, String> {
     number.checked_mul(factor).ok_or_else(|| format!("'{text}' is too large"))
 }
 
-/// Reads whole seconds, or a whole number followed by `ms` or `s`.
+/// Parses whole seconds, or a whole number followed by `ms` or `s`.
 pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     if let Some(milliseconds) = text.strip_suffix("ms") {
         return Ok(Duration::from_millis(parse_integer(milliseconds)?));
@@ -37,7 +37,7 @@ pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_secs(parse_integer(text.strip_suffix('s').unwrap_or(text))?))
 }
 
-/// Reads `n`, `n:spin` or `n:sleep`; a bare number means spin.
+/// Parses `n`, `n:spin` or `n:sleep`; a bare number means spin.
 pub(super) fn parse_rate(text: &str) -> Result<RateLimit, String> {
     let (number, method) = match text.split_once(':') {
         None => (text, WaitMethod::Spin),
@@ -48,7 +48,7 @@ pub(super) fn parse_rate(text: &str) -> Result<RateLimit, String> {
     Ok(RateLimit { per_second: parse_integer(number)?, method })
 }
 
-/// Reads sizes joined by colons; the result is sorted and free of duplicates.
+/// Parses sizes joined by colons; the result is sorted and has no duplicates.
 pub(super) fn parse_sizes(text: &str) -> Result<Vec<u64>, String> {
     let mut sizes = text.split(':').map(parse_integer).collect::<Result<Vec<_>, _>>()?;
     sizes.sort_unstable();
@@ -56,14 +56,14 @@ pub(super) fn parse_sizes(text: &str) -> Result<Vec<u64>, String> {
     Ok(sizes)
 }
 
-/// Reads one number, or two with a colon between: the first and the last of a range.
+/// Parses one number, or the first and last of a range joined by a colon.
 pub(super) fn parse_span(text: &str) -> Result<RangeInclusive<u64>, String> {
     let (first, last) = text.split_once(':').unwrap_or((text, text));
     let (first, last) = (parse_integer(first)?, parse_integer(last)?);
     if first > last { Err(format!("the range '{text}' runs backwards")) } else { Ok(first..=last) }
 }
 
-/// Reads `main:receive:event`.
+/// Parses `main:receive:event`.
 pub(super) fn parse_priorities(text: &str) -> Result<ThreadPriorities, String> {
     let parts = text.split(':').map(parse_priority).collect::<Result<Vec<_>, _>>()?;
     match parts[..] {
@@ -84,7 +84,7 @@ fn parse_priority(text: &str) -> Result<Priority, String> {
     }
 }
 
-/// Reads up to four core lists, `main:receive:event:database`.
+/// Parses up to four core lists, `main:receive:event:database`.
 pub(super) fn parse_affinity(text: &str) -> Result<ThreadAffinity, String> {
     let mut lists = text.split(':').map(parse_cores).collect::<Result<Vec<_>, _>>()?;
     if lists.len() > 4 {

@@ -1,9 +1,9 @@
-//! What one command-line option is: the vocabulary of [`super::table`].
+//! Description of a command-line option: the vocabulary of [`super::table`].
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// The heading under which `-help` and the compatibility document list an option.
+/// Heading of an option in `-help` and in the compatibility document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Group {
     /// Options that both sides take.
@@ -12,11 +12,11 @@ pub enum Group {
     Publisher,
     /// Options that only a subscriber takes.
     Subscriber,
-    /// Which network, which addresses.
+    /// Network and addresses.
     Transport,
-    /// Plain sockets in place of a middleware.
+    /// Plain sockets instead of middleware.
     RawTransport,
-    /// DDS Security; known so that they are refused by name.
+    /// DDS Security; known, so that they are refused by name.
     Security,
     /// Options that RTI Perftest does not have.
     Own,
@@ -34,7 +34,7 @@ impl Group {
         Self::Security,
     ];
 
-    /// The heading.
+    /// Text of the heading.
     pub fn title(self) -> &'static str {
         match self {
             Self::General => "General (both sides)",
@@ -48,7 +48,7 @@ impl Group {
     }
 }
 
-/// On which side of a test an option means something.
+/// The side of a test to which an option applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// Publisher and subscriber.
@@ -59,23 +59,23 @@ pub enum Side {
     Subscriber,
 }
 
-/// What follows an option, and its permitted values.
+/// The value of an option, and its permitted values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Argument {
-    /// Nothing follows.
+    /// No value.
     Flag,
-    /// A whole number in `min..=max`; the suffixes k, M, G, Ki, Mi, Gi are understood.
+    /// A whole number in `min..=max`, with optional suffix k, M, G, Ki, Mi or Gi.
     Integer {
-        /// What help calls the value.
+        /// Name of the value in help.
         label: &'static str,
         /// Smallest permitted value.
         min: u64,
         /// Largest permitted value.
         max: u64,
     },
-    /// As `Integer`, and the value may be left out.
+    /// As `Integer`; the value is optional.
     OptionalInteger {
-        /// What help calls the value.
+        /// Name of the value in help.
         label: &'static str,
         /// Smallest permitted value.
         min: u64,
@@ -87,42 +87,42 @@ pub enum Argument {
         /// Smallest permitted value in milliseconds.
         min_ms: u64,
     },
-    /// One of a fixed set of words; upper and lower case differ, as in RTI Perftest.
+    /// One of a fixed set of words, case-sensitive as in RTI Perftest.
     Choice {
-        /// What help calls the value.
+        /// Name of the value in help.
         label: &'static str,
-        /// The words that work.
+        /// Supported words.
         permitted: &'static [&'static str],
-        /// Words that are known and cannot be served yet.
+        /// Known words that are not supported yet.
         not_yet: &'static [&'static str],
     },
     /// Any text that does not begin with a dash.
     Text {
-        /// What help calls the value.
+        /// Name of the value in help.
         label: &'static str,
     },
-    /// As `Text`; the text may be left out.
+    /// As `Text`; the text is optional.
     OptionalText {
-        /// What help calls the value.
+        /// Name of the value in help.
         label: &'static str,
     },
-    /// One number in `0..=max`, or the first and the last of a range, with a colon between.
+    /// One number in `0..=max`, or the first and last of a range joined by a colon.
     Span {
-        /// What help calls the value.
+        /// Name of the value in help.
         label: &'static str,
         /// Largest permitted number.
         max: u64,
     },
     /// As `Text`; the option may be given several times.
     Repeated {
-        /// What help calls the value.
+        /// Name of the value in help.
         label: &'static str,
-        /// How often at most.
+        /// Most occurrences.
         max: usize,
     },
     /// `n[:spin|sleep]` in `1..=max` per second.
     Rate {
-        /// What help calls the number.
+        /// Name of the number in help.
         label: &'static str,
         /// Largest permitted value.
         max: u64,
@@ -131,7 +131,7 @@ pub enum Argument {
     Priorities,
     /// `main:receive:event:database` core lists such as `0,2-4`.
     Affinity,
-    /// Sizes joined by colons; may be left out.
+    /// Sizes joined by colons; optional.
     Sizes {
         /// Smallest permitted size in bytes.
         min: u64,
@@ -140,16 +140,16 @@ pub enum Argument {
     },
 }
 
-/// Whether an option does its work in this version.
+/// Whether an option works in this version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Availability {
     /// It works.
     Now,
-    /// It is recognised, checked, and refused with a line that says it is not available yet.
+    /// Recognised, checked, and refused with a line that says that the option is not available yet.
     NotYet,
-    /// RTI Perftest itself removed it. It still does its work, when written in full.
+    /// Removed by RTI Perftest. Works when written in full.
     Old,
-    /// RTI Perftest itself removed it. It is recognised when written in full, and refused with what replaces it.
+    /// Removed by RTI Perftest. Recognised when written in full, and refused with its replacement.
     Removed,
 }
 
@@ -158,35 +158,35 @@ pub enum Availability {
 pub struct OptionDescriptor {
     /// Official spelling without the dash.
     pub name: &'static str,
-    /// What follows it.
+    /// Its value.
     pub argument: Argument,
-    /// The value when the option is absent, as help prints it; empty when there is none to speak of.
+    /// The value when the option is absent, as help prints it; empty if there is none.
     pub default: &'static str,
-    /// The heading it is listed under.
+    /// Its heading.
     pub group: Group,
-    /// The side it belongs to.
+    /// The side to which it applies.
     pub side: Side,
     /// Whether it may be combined with `-rawTransport`.
     pub raw: bool,
     /// Whether it works in this version.
     pub availability: Availability,
-    /// One sentence.
+    /// Help text: one sentence.
     pub help: &'static str,
 }
 
 /// How the publisher waits for the next scheduled send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitMethod {
-    /// Busy wait: exact, one core is used up.
+    /// Busy wait: exact, uses one core fully.
     Spin,
-    /// `clock_nanosleep` to an absolute time: the core is free, the wake-up may be late.
+    /// `clock_nanosleep` to an absolute time: leaves the core free; the wake-up may be late.
     Sleep,
 }
 
 /// A rate limit from `-pubRate` or `-pubRatebps`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateLimit {
-    /// Samples or bits per second, by the option it came from.
+    /// Samples or bits per second, depending on the option.
     pub per_second: u64,
     /// How to wait.
     pub method: WaitMethod,
@@ -216,7 +216,7 @@ pub struct ThreadPriorities {
     pub event: Priority,
 }
 
-/// `-threadCPUAffinity`: core numbers per kind of thread; an empty list leaves that thread alone.
+/// `-threadCPUAffinity`: core numbers per kind of thread. An empty list does not bind the thread.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ThreadAffinity {
     /// Main (sending) thread.
@@ -229,10 +229,10 @@ pub struct ThreadAffinity {
     pub database: Vec<usize>,
 }
 
-/// A value that passed its option's checks.
+/// A checked value of an option.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
-    /// A flag, or an option whose optional value was left out.
+    /// A flag, or an option without its optional value.
     Present,
     /// From `Integer` and `OptionalInteger`.
     Integer(u64),
@@ -255,7 +255,7 @@ pub enum Value {
 }
 
 impl Argument {
-    /// The argument as help prints it: empty for a flag, `<label>` or `[<label>]` otherwise.
+    /// The value as help prints it: empty for a flag, `<label>` or `[<label>]` otherwise.
     pub fn placeholder(&self) -> String {
         match self {
             Self::Flag => String::new(),
@@ -273,7 +273,7 @@ impl Argument {
         }
     }
 
-    /// The permitted values as help, errors and the compatibility document print them.
+    /// The permitted values, as help, errors and the compatibility document print them.
     pub fn range(&self) -> String {
         match self {
             Self::Flag => "flag".into(),

@@ -1,7 +1,7 @@
-//! From the words of a command line to checked values.
+//! Parses the words of a command line to checked values.
 //!
-//! Every mistake on the line is reported, not only the first. The one exception is a missing argument, after which
-//! nothing on the line can be trusted to mean what it says.
+//! Every mistake on the line is reported, not only the first. The exception is a missing value, which makes the rest of
+//! the line ambiguous.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::option::{
 };
 use super::table::{self, OPTIONS};
 
-/// What a command line asks for.
+/// The request of a command line.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Invocation {
     /// `-help` or `-h`, anywhere on the line.
@@ -21,14 +21,14 @@ pub enum Invocation {
     Run(ParsedOptions),
 }
 
-/// Every mistake found on a command line, one line of text each.
+/// All mistakes on a command line, one line of text each.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UsageError {
     /// At least one line.
     pub lines: Vec<String>,
 }
 
-/// The options that were given, each with its checked values in the order of the line.
+/// The given options, each with its checked values in the order of the line.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ParsedOptions {
     given: BTreeMap<&'static str, Vec<Value>>,
@@ -64,7 +64,7 @@ pub fn parse<S: AsRef<str>>(words: &[S]) -> Result<Invocation, UsageError> {
     if errors.is_empty() { Ok(Invocation::Run(options)) } else { Err(UsageError { lines: errors }) }
 }
 
-/// The words of a line without mistakes that belong to options of both sides, but for those in `except`.
+/// The words of a correct line that belong to options of both sides, except the options in `except`.
 pub fn words_of_both_sides<S: AsRef<str>>(words: &[S], except: &[&str]) -> Vec<String> {
     let mut taken = Vec::new();
     let mut rest = words.iter().map(AsRef::as_ref).peekable();
@@ -166,9 +166,9 @@ impl ParsedOptions {
         }
     }
 
-    /// RTI Perftest's checks after parsing: what `-rawTransport`, `-pub` and `-sub` exclude.
+    /// RTI Perftest's checks after parsing: combinations that `-rawTransport`, `-pub` and `-sub` exclude.
     fn combination_errors(&self) -> Vec<String> {
-        // What is not available is refused already, whoever gives it.
+        // Unavailable options are refused already.
         let is_available =
             |option: &&OptionDescriptor| matches!(option.availability, Availability::Now | Availability::Old);
         let given = || OPTIONS.iter().filter(is_available).filter(|option| self.given.contains_key(option.name));
@@ -191,7 +191,7 @@ impl ParsedOptions {
     }
 }
 
-/// Finds the option that a word means: its full name, or an unambiguous beginning of it, in any case.
+/// Finds the option of a word: its full name or an unambiguous prefix, case-insensitive.
 fn resolve(word: &str) -> Result<&'static OptionDescriptor, String> {
     let cannot_parse = || format!("Cannot parse '{word}': invalid input. Use -help to see the options.");
     let typed = word.strip_prefix('-').filter(|typed| !typed.is_empty()).ok_or_else(cannot_parse)?;

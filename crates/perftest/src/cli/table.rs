@@ -1,4 +1,4 @@
-//! The one list of options. Parsing, `-help` and `docs/perftest-compatibility.md` are all derived from it.
+//! The list of options. Parsing, `-help` and `docs/perftest-compatibility.md` derive from it.
 
 use super::option::Argument::{
     Affinity, Choice, Flag, Integer, OptionalInteger, OptionalText, Priorities, Rate, Repeated, Seconds, Sizes, Span,
@@ -6,9 +6,9 @@ use super::option::Argument::{
 };
 use super::option::{Argument, Availability, Group, OptionDescriptor, Side};
 
-/// Largest sample that any RTI Perftest sends.
+/// Largest sample of RTI Perftest.
 pub const MAX_DATA_LEN: u64 = 2_147_482_620;
-/// Serialized length of everything in a sample but the payload octets.
+/// Serialized length of a sample without its payload bytes.
 pub const OVERHEAD_LEN: u64 = 28;
 /// Largest payload of the bounded type.
 pub const MAX_BOUNDED_PAYLOAD_LEN: u64 = 65_470;
@@ -16,7 +16,7 @@ pub const MAX_BOUNDED_PAYLOAD_LEN: u64 = 65_470;
 const ANY: u64 = i64::MAX as u64;
 const INT: u64 = i32::MAX as u64;
 
-/// Every option, in the order in which help lists them inside their group.
+/// Every option, in the order of help within its group.
 #[rustfmt::skip]
 pub static OPTIONS: &[OptionDescriptor] = &[
     // General
@@ -148,7 +148,7 @@ pub static OPTIONS: &[OptionDescriptor] = &[
     security("securePSKAlgorithm", Text { label: "name" }, "AES256+GCM", "cipher of the pre-shared key"),
     security("secureRtpsHmacOnly", Text { label: "key" }, "off", "message authentication only"),
     security("secureDebug", integer("level", 0, 7), "1", "messages of the security plug-ins"),
-    // Removed by RTI Perftest itself, alive in old scripts
+    // Removed by RTI Perftest, but used in old scripts.
     old("enableUDPv6", "-transport UDPv6"),
     old("enableSharedMemory", "-transport SHMEM"),
     old("debug", "-verbosity 3"),
@@ -165,7 +165,7 @@ pub static OPTIONS: &[OptionDescriptor] = &[
     removed("qosProfile", Text { label: "name" }, "nothing"),
 ];
 
-/// The row with exactly this official name.
+/// The row with exactly this name.
 pub fn descriptor(name: &str) -> Option<&'static OptionDescriptor> {
     OPTIONS.iter().find(|option| option.name == name)
 }
@@ -258,7 +258,7 @@ const fn security(
     OptionDescriptor { group: Group::Security, ..general(name, argument, default, help).no_raw().not_yet() }
 }
 
-/// Removed by RTI Perftest and served here; `now` is what it is called since.
+/// Removed by RTI Perftest and still supported here; `now` is its replacement.
 const fn old(name: &'static str, now: &'static str) -> OptionDescriptor {
     OptionDescriptor { availability: Availability::Old, ..general(name, Flag, "", now) }
 }

@@ -1,4 +1,4 @@
-//! The publisher's view of its subscribers, made from their announcements.
+//! The subscribers that a publisher knows from their announcements.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -10,10 +10,10 @@ use crate::clock::MonotonicNs;
 use crate::error::Error;
 use crate::messaging::Sample;
 
-/// How often a wait looks at the request to stop.
+/// Interval at which a wait checks the stop request.
 const STOP_POLL: Duration = Duration::from_millis(50);
 
-/// Who has announced what. One per publisher; written by the announcement listener, read by the main thread.
+/// Announcements of the subscribers. One per publisher; the announcement listener writes it, the main thread reads it.
 #[derive(Debug)]
 pub struct AnnouncementBoard {
     expected: u32,
@@ -25,35 +25,35 @@ pub struct AnnouncementBoard {
 /// How a wait ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waited {
-    /// What was waited for has happened.
+    /// The condition was met.
     Done,
-    /// The time is over.
+    /// The timeout has passed.
     TimeOver,
-    /// The run shall end.
+    /// The run was told to stop.
     Stopped(StopReason),
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// Subscribers that are there, and which process each of them is.
+    /// Subscribers that are present, and the process of each.
     present: BTreeMap<u32, Option<Partner>>,
-    /// Subscribers that have confirmed a round of LENGTH_CHANGED, by their latest.
+    /// For each subscriber, the latest round of LENGTH_CHANGED that it has confirmed.
     confirmed: BTreeMap<u32, u32>,
-    /// Whether every expected subscriber has been present at some time.
+    /// Whether all expected subscribers were present at some time.
     complete: bool,
-    /// Whether the end has been announced, so that leaving is no surprise.
+    /// Whether the end was announced, so that departures are expected.
     ending: bool,
     fault: Option<String>,
 }
 
 impl AnnouncementBoard {
-    /// Expects subscribers `0..expected`. Asks `stop` to end the run when all of them have left, or when one more than
-    /// them has come.
+    /// Expects subscribers `0..expected`. Requests `stop` when all of them have left, or when an unexpected one
+    /// appears.
     pub fn new(expected: u32, stop: Arc<Stop>) -> Self {
         Self { expected, state: Mutex::default(), changed: Condvar::new(), stop }
     }
 
-    /// Takes note of an announcement.
+    /// Records an announcement.
     pub fn on_announcement(&self, sample: &Sample<'_>) {
         let Some(sentinel) = Sentinel::of_payload_len(sample.payload.len()) else { return };
         let mut state = self.lock();
@@ -74,7 +74,7 @@ impl AnnouncementBoard {
             }
         };
         match sentinel {
-            // It waits for the next test.
+            // The subscriber waits for the next test.
             Sentinel::Initialize if state.ending => {}
             Sentinel::Initialize => {
                 if state.arrive(subscriber, Partner::of_introduction(sample), self.expected) {
@@ -98,25 +98,25 @@ impl AnnouncementBoard {
         self.changed.notify_all();
     }
 
-    /// Waits until every subscriber is there.
+    /// Waits until all subscribers are present.
     pub fn wait_for_all(&self, timeout: Duration) -> Result<Waited, Error> {
         self.wait(timeout, |state| state.complete)
     }
 
-    /// Waits until every subscriber that is still there has confirmed that round of LENGTH_CHANGED.
+    /// Waits until every present subscriber has confirmed that round of LENGTH_CHANGED.
     pub fn wait_for_confirmation(&self, round: u32, timeout: Duration) -> Result<Waited, Error> {
         self.wait(timeout, |state| {
             state.present.keys().all(|subscriber| state.confirmed.get(subscriber) == Some(&round))
         })
     }
 
-    /// From now on a subscriber that leaves confirms the end, and does not ask the run to stop.
+    /// From now on a departing subscriber confirms the end and does not stop the run.
     pub fn expect_departures(&self) {
         self.lock().ending = true;
     }
 
-    /// Waits until every subscriber has confirmed the end, or has left. A request to stop does not end this wait: it
-    /// is short, and after Ctrl-C the subscribers shall learn of the end as well.
+    /// Waits until every subscriber has confirmed the end or left. A stop request does not end this wait: the wait is
+    /// short, and the subscribers must learn of the end after Ctrl-C as well.
     pub fn wait_until_all_have_left(&self, timeout: Duration) -> bool {
         let end = MonotonicNs::now().plus(timeout);
         let mut state = self.lock();
@@ -130,12 +130,12 @@ impl AnnouncementBoard {
         true
     }
 
-    /// What is wrong with the subscribers, when [`StopReason::Conflict`] is the reason to end.
+    /// The conflict among subscribers, if [`StopReason::Conflict`] stopped the run.
     pub fn fault(&self) -> Option<String> {
         self.lock().fault.clone()
     }
 
-    /// Subscribers that are there, by number.
+    /// Numbers of the present subscribers.
     pub fn present(&self) -> BTreeSet<u32> {
         self.lock().present.keys().copied().collect()
     }
@@ -173,7 +173,7 @@ impl AnnouncementBoard {
 }
 
 impl State {
-    /// Whether another process with this number is there.
+    /// Whether another process with this number is present.
     fn arrive(&mut self, subscriber: u32, process: Option<Partner>, expected: u32) -> bool {
         let earlier = self.present.insert(subscriber, process).flatten();
         self.complete |= self.present.len() == expected as usize;

@@ -1,4 +1,4 @@
-//! The protocol between publisher and subscriber: who is there, what has begun, what has ended.
+//! The protocol between publisher and subscriber: presence, start and end.
 
 mod announcements;
 mod sentinel;

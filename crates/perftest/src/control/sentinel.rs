@@ -1,4 +1,4 @@
-//! Control messages are samples whose payload has one of three particular lengths.
+//! Control messages: samples whose payload has one of three special lengths.
 
 use std::fmt;
 
@@ -8,19 +8,19 @@ use crate::messaging::{Origin, Sample};
 /// Key of every control sample of a publisher, so that each content filter can let it through.
 pub const CONTROL_KEY: [u8; 4] = [0xff, 0xff, 0, 0];
 
-/// What a control message says.
+/// Meaning of a control message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sentinel {
-    /// From a publisher: warm up. From a subscriber: I have discovered everybody.
+    /// From a publisher: warm up. From a subscriber: all partners are discovered.
     Initialize,
-    /// From a publisher: the test is over. From a subscriber: I have seen the end, or I leave.
+    /// From a publisher: the test has ended. From a subscriber: the end is confirmed, or the subscriber leaves.
     Finished,
-    /// From a publisher: the next sample begins a new size. From a subscriber: I am ready for it.
+    /// From a publisher: the next sample starts a new size. From a subscriber: ready for the new size.
     LengthChanged,
 }
 
 const PAYLOAD: [u8; 1236] = [0; 1236];
-/// The first octets of an INITIALIZE whose publisher writes patterns, as [`crate::payload::write_some`] does.
+/// First bytes of the INITIALIZE of a publisher that writes patterns, as [`crate::payload::write_some`] does.
 const PATTERN_MARK: &[u8; 8] = b"pattern1";
 const PATTERN_PAYLOAD: [u8; Sentinel::Initialize.payload_len()] = {
     let mut payload = [0; Sentinel::Initialize.payload_len()];
@@ -29,7 +29,7 @@ const PATTERN_PAYLOAD: [u8; Sentinel::Initialize.payload_len()] = {
 };
 
 impl Sentinel {
-    /// The length that says it.
+    /// Payload length of this message.
     pub const fn payload_len(self) -> usize {
         match self {
             Self::Initialize => 1234,
@@ -38,9 +38,10 @@ impl Sentinel {
         }
     }
 
-    /// What a sample says; `None` for data.
+    /// Meaning of a sample; `None` for data.
     ///
-    /// Data may have the length of LENGTH_CHANGED, which not every partner knows: then the key decides.
+    /// Data may have the length of LENGTH_CHANGED, because partners of other vendors do not avoid it; then the key
+    /// decides.
     #[inline]
     pub fn of_sample(sample: &Sample<'_>) -> Option<Self> {
         match Self::of_payload_len(sample.payload.len()) {
@@ -49,7 +50,7 @@ impl Sentinel {
         }
     }
 
-    /// What a payload of this length can say; `None` for data.
+    /// Possible meaning of a payload of this length; `None` for data.
     #[inline]
     pub const fn of_payload_len(len: usize) -> Option<Self> {
         match len {
@@ -62,8 +63,8 @@ impl Sentinel {
 
     /// A control sample of publisher or subscriber `entity_id`.
     ///
-    /// `seq_num` is that of the last data sample. `counter` travels in the field that carries the clock in data, see
-    /// [`ControlCounter`]. INITIALIZE is made by [`ProcessNumber::introduce`].
+    /// `seq_num` is that of the last data sample. `counter` occupies the field that carries the clock in data, see
+    /// [`ControlCounter`]. [`ProcessNumber::introduce`] makes INITIALIZE.
     pub fn sample(self, entity_id: u32, seq_num: u32, counter: u64) -> Sample<'static> {
         Sample {
             key: CONTROL_KEY,
@@ -77,16 +78,16 @@ impl Sentinel {
     }
 }
 
-/// Tells apart processes that give themselves the same number.
+/// Distinguishes processes that have the same publisher or subscriber number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ProcessNumber(u64);
 
 impl ProcessNumber {
-    /// Stands in the field of the sequence number, which INITIALIZE of RTI Perftest leaves at 0: what the clock's field
-    /// carries there is not this number.
+    /// Value of the sequence number in an INITIALIZE with a process number. RTI Perftest leaves it at 0, and its clock
+    /// field carries no process number.
     const MARK: u32 = 0x5047_5054;
 
-    /// That of this process.
+    /// The number of this process.
     pub fn of_this_process() -> Self {
         Self(MonotonicNs::now().0 << 22 | u64::from(std::process::id() & 0x003f_ffff))
     }
@@ -96,45 +97,45 @@ impl ProcessNumber {
         Sentinel::Initialize.sample(entity_id, Self::MARK, self.0)
     }
 
-    /// INITIALIZE of a publisher that writes patterns into its payloads. Others than this program ignore what is in it.
+    /// INITIALIZE of a publisher that writes patterns into its payloads. Other programs ignore its payload.
     pub fn introduce_with_patterns(self, publisher: u32) -> Sample<'static> {
         Sample { payload: &PATTERN_PAYLOAD, ..self.introduce(publisher) }
     }
 
-    /// Whether an INITIALIZE is of a publisher that writes patterns.
+    /// Whether an INITIALIZE comes from a publisher that writes patterns.
     pub fn announces_patterns(sample: &Sample<'_>) -> bool {
         Self::of_introduction(sample).is_some() && sample.payload.starts_with(PATTERN_MARK)
     }
 
-    /// The number in an INITIALIZE; `None` of those who have none, as RTI Perftest.
+    /// The number in an INITIALIZE; `None` for programs without one, such as RTI Perftest.
     pub fn of_introduction(sample: &Sample<'_>) -> Option<Self> {
         (sample.seq_num == Self::MARK).then_some(Self(sample.timestamp))
     }
 }
 
-/// Tells apart processes at the other end, whatever program they run.
+/// Identifies a process of a partner, whichever program it runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Partner {
-    /// By the number that it introduces itself with.
+    /// By the process number in its INITIALIZE.
     Process(ProcessNumber),
-    /// By its participant, as RTI Perftest, which introduces itself with none.
+    /// By its participant, for RTI Perftest, which sends no process number.
     Participant(Origin),
 }
 
 impl Partner {
-    /// Who sent an INITIALIZE; `None` where neither it nor the middleware tells.
+    /// Sender of an INITIALIZE; `None` if neither the sample nor the middleware identifies it.
     pub fn of_introduction(sample: &Sample<'_>) -> Option<Self> {
         let participant = || (sample.origin != Sample::NO_ORIGIN).then_some(Self::Participant(sample.origin));
         ProcessNumber::of_introduction(sample).map(Self::Process).or_else(participant)
     }
 }
 
-/// What FINISHED and LENGTH_CHANGED carry in the clock's field.
+/// Content of the clock field in FINISHED and LENGTH_CHANGED.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ControlCounter {
-    /// Number of sizes that have ended before, and so the number of this message's round.
+    /// Number of sizes that have ended before, which is the number of this message's round.
     pub round: u32,
-    /// How often this message has been sent before.
+    /// Number of earlier transmissions of this message.
     pub attempt: u32,
 }
 
@@ -144,7 +145,7 @@ impl ControlCounter {
         u64::from(self.round) << 32 | u64::from(self.attempt)
     }
 
-    /// From the value of the field.
+    /// Decodes the value of the field.
     pub fn from_timestamp(timestamp: u64) -> Self {
         Self { round: (timestamp >> 32) as u32, attempt: timestamp as u32 }
     }

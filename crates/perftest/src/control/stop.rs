@@ -1,4 +1,4 @@
-//! Ending a run before its time.
+//! Stopping a run early.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -10,7 +10,7 @@ use signal_hook::iterator::Signals;
 use crate::clock::MonotonicNs;
 use crate::error::Error;
 
-/// Why a run ends before its time.
+/// Why a run stops early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StopReason {
     /// Ctrl-C, SIGTERM, or a closed output.
@@ -26,7 +26,7 @@ const INTERRUPTED: u8 = 1;
 const PARTNERS_LEFT: u8 = 2;
 const CONFLICT: u8 = 3;
 
-/// A request to end the run, which every loop and every wait checks. The first reason stays.
+/// A request to stop the run, which every loop and wait checks. The first reason stays.
 #[derive(Debug, Default)]
 pub struct Stop {
     reason: AtomicU8,
@@ -35,7 +35,7 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Whether, and why, the run shall end. One relaxed load: the send loop asks before every sample.
+    /// The reason to stop, if there is one. A single relaxed load: the send loop checks before every sample.
     #[inline]
     pub fn reason(&self) -> Option<StopReason> {
         match self.reason.load(Ordering::Relaxed) {
@@ -46,7 +46,7 @@ impl Stop {
         }
     }
 
-    /// Asks the run to end.
+    /// Requests that the run stop.
     pub fn request(&self, reason: StopReason) {
         let value = match reason {
             StopReason::Interrupted => INTERRUPTED,
@@ -58,7 +58,7 @@ impl Stop {
         self.requested.notify_all();
     }
 
-    /// Sleeps until then, or until the run shall end.
+    /// Sleeps until `end`, or until a stop request.
     pub fn sleep_until(&self, end: MonotonicNs) {
         let mut guard = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         while self.reason().is_none() {
@@ -70,17 +70,17 @@ impl Stop {
         }
     }
 
-    /// Sleeps so long, or until the run shall end.
+    /// Sleeps for `duration`, or until a stop request.
     pub fn sleep(&self, duration: Duration) {
         self.sleep_until(MonotonicNs::now().plus(duration));
     }
 }
 
-/// Signals that follow each other faster are one request: a program that signals a process group, such as timeout(1), may reach one
+/// Signals within this time are one request: a program that signals a process group, such as timeout(1), may reach one
 /// process twice.
 const ONE_REQUEST: Duration = Duration::from_millis(500);
 
-/// Turns the first Ctrl-C or SIGTERM into a request to stop; a second one ends the process at once with status 130.
+/// Turns the first Ctrl-C or SIGTERM into a stop request; a second one ends the process at once with status 130.
 pub fn watch_signals() -> Result<Arc<Stop>, Error> {
     let stop = Arc::new(Stop::default());
     let mut signals =

@@ -1,4 +1,4 @@
-//! Copying from memory to memory on one core: no way that copies is faster.
+//! Copying from memory to memory on one core: the upper bound of every transport that copies.
 
 use std::hint::black_box;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::clock::MonotonicNs;
 use crate::control::Stop;
 use crate::error::Error;
 
-/// Copies between two looks at the clock, so that these do not count.
+/// Copies between two readings of the clock, whose cost then does not count.
 const COPIES: u64 = 256;
 
 /// Copies between the same two buffers, which stay in the caches as far as they fit.
@@ -36,7 +36,7 @@ pub(super) fn measure(
     Ok((publisher, SideResult { throughput: Some(throughput), ..side(Side::Subscriber) }))
 }
 
-/// Copies, and how long they took.
+/// Number of copies, and their duration.
 fn copy(size: usize, time: Duration, stop: &Stop) -> Result<(u64, u64), Error> {
     let (source, mut target) = (vec![7_u8; size], vec![0_u8; size]);
     let start = MonotonicNs::now();

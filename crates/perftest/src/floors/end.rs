@@ -1,18 +1,18 @@
-//! What every way has at its ends.
+//! The ends of a floor.
 
 use std::io;
 use std::time::Duration;
 
-/// A receiver that has waited this long looks whether there will be anything at all.
+/// After this time without a message a receiver checks whether the sender has ended.
 pub(super) const SILENCE: Duration = Duration::from_millis(20);
-/// Asked of the kernel for sockets. What it grants less shows as loss.
+/// Requested socket buffers. A smaller grant shows as loss.
 pub(super) const BUFFER_BYTES: usize = 8 << 20;
-/// No datagram is longer.
+/// Longest datagram.
 pub(super) const DATAGRAM_BYTES: usize = 1 << 16;
 
-/// One end of a way from thread to thread.
+/// One end of a path between two threads.
 pub(super) trait End: Send {
-    /// Sends the message; as many times as leave together at no more cost. How many were sent; 0 if there was no room.
+    /// Sends the message, as often as one call sends it. Returns how often; 0 if there was no room.
     fn send(&mut self, message: &[u8]) -> io::Result<u64>;
 
     /// Waits for messages. How many have arrived as a whole; `None` when nothing came for [`SILENCE`].
@@ -22,7 +22,7 @@ pub(super) trait End: Send {
 /// Both ends, the sender's first.
 pub(super) type Ends = (Box<dyn End>, Box<dyn End>);
 
-/// What a socket says when its time is over, or when it would have to wait.
+/// Errors of a socket after its timeout, or when it would block.
 pub(super) fn is_silence(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }

@@ -6,17 +6,17 @@ use peregrine_transport::floor::{Receiver, Sender, Wait, ring};
 
 use super::end::{End, Ends, SILENCE};
 
-/// Messages under way, if they are small.
+/// Messages in flight, if they are small.
 const SLOTS: usize = 64;
-/// Large ones lie in so many octets together, so that they stay in the caches as far as two of them do.
+/// Total size of large messages in flight, so that they stay in the caches as far as two of them do.
 const RING_BYTES: usize = 8 << 20;
 
-/// Whoever waits never sleeps.
+/// The waiting side spins.
 pub(super) fn spin(size: usize) -> io::Result<Ends> {
     ends(size, Wait::Spin)
 }
 
-/// Whoever waits sleeps at once.
+/// The waiting side sleeps at once.
 pub(super) fn futex(size: usize) -> io::Result<Ends> {
     ends(size, Wait::Futex)
 }

@@ -1,7 +1,7 @@
-//! `perftest floors`: what this machine gives at most, without any middleware: sockets, shared memory, memory.
+//! `perftest floors`: the limits of this machine without middleware: sockets, shared memory, memory.
 //!
-//! Both sides are threads of this process, each on a core of its own. A way between processes costs the same, as the
-//! kernel moves the same octets and wakes the same way.
+//! Both sides are threads of this process, each on its own core. A path between processes costs the same, because the
+//! kernel moves the same bytes and wakes in the same way.
 
 mod copy;
 mod end;
@@ -24,20 +24,20 @@ use crate::characterize::progress::Progress;
 use crate::control::Stop;
 use crate::error::Error;
 
-/// What to measure, and where to keep it.
+/// Settings of the measurement.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
     /// One short repetition
     #[arg(long)]
     quick: bool,
-    /// Keep record.jsonl and report.html here [default: perftest-results/ and the UTC time]
+    /// Write record.jsonl and report.html to this folder [default: perftest-results/ and the UTC time]
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// Message sizes in bytes; above 63000 there are shared memory and memcpy only
+    /// Message sizes in bytes; above 63000 only shared memory and memcpy are measured
     #[arg(long, value_name = "BYTES", value_delimiter = ',', default_values_t = [32, 1024, 16384, 63_000],
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=MAX_BYTES as u64))]
     size: Vec<usize>,
-    /// Only these floors, by the short names of the record
+    /// Measure only these floors, by their names in the record
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     only: Vec<String>,
     /// Repetitions of every measurement [default: 3, with --quick 1]
@@ -48,7 +48,7 @@ pub struct Options {
     time: Option<u64>,
 }
 
-/// One way from thread to thread.
+/// One path between two threads.
 struct Floor {
     id: &'static str,
     label: &'static str,
@@ -58,12 +58,12 @@ struct Floor {
     way: Way,
 }
 
-/// Longest message of sockets: a datagram with something to spare.
+/// Longest message of sockets: a datagram with some margin.
 const MAX_SOCKET_BYTES: usize = 63_000;
-/// Longest message at all.
+/// Longest message of all floors.
 const MAX_BYTES: usize = 64 << 20;
 
-/// Makes both ends of a way for messages of a size.
+/// Opens both ends of a path for messages of a size.
 type Open = fn(usize) -> std::io::Result<(Box<dyn End>, Box<dyn End>)>;
 
 enum Way {
@@ -74,7 +74,7 @@ enum Way {
 }
 
 const BOTH_TESTS: &[Test] = &[Test::Latency, Test::Throughput];
-/// What gathers messages, or has no way back.
+/// For floors that batch messages or have no return path.
 const THROUGHPUT: &[Test] = &[Test::Throughput];
 
 const fn pair(id: &'static str, label: &'static str, tests: &'static [Test], open: Open) -> Floor {
@@ -85,7 +85,7 @@ const fn memory(id: &'static str, label: &'static str, open: Open) -> Floor {
     Floor { max_bytes: MAX_BYTES, ..pair(id, label, BOTH_TESTS, open) }
 }
 
-/// Every floor, in the order of the tables. The others are compared with the first.
+/// Every floor, in the order of tables. The others are compared with the first one.
 const FLOORS: &[Floor] = &[
     pair("udp", "UDP blocking", BOTH_TESTS, udp::blocking),
     pair("udp-poll", "UDP busy-poll", BOTH_TESTS, udp::polling),
@@ -99,7 +99,7 @@ const FLOORS: &[Floor] = &[
     Floor { id: "memcpy", label: "memcpy", tests: THROUGHPUT, max_bytes: MAX_BYTES, way: Way::Copy },
 ];
 
-/// Measures, keeps the record and prints the table.
+/// Measures, writes the record and prints the table.
 pub fn run(options: &Options, command_line: Vec<String>, stop: &Stop) -> Result<(), Error> {
     let floors = chosen(&options.only)?;
     let mut sizes = options.size.clone();
@@ -123,7 +123,7 @@ pub fn run(options: &Options, command_line: Vec<String>, stop: &Stop) -> Result<
     keep(comparison, |cores, keeper| take_turns(&floors, (&sizes, repetitions, time), cores, stop, keeper))
 }
 
-/// Those of that name, in the order of the tables; all when there are no names.
+/// The named floors, in the order of tables; all without names.
 fn chosen(names: &[String]) -> Result<Vec<&'static Floor>, Error> {
     if let Some(name) = names.iter().find(|name| FLOORS.iter().all(|floor| floor.id != **name)) {
         let ids: Vec<_> = FLOORS.iter().map(|floor| floor.id).collect();
@@ -132,7 +132,7 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Floor>, Error> {
     Ok(FLOORS.iter().filter(|floor| names.is_empty() || names.iter().any(|name| name == floor.id)).collect())
 }
 
-/// Each repetition measures every size, test and floor once, so that what changes about the machine meets all of them.
+/// Each repetition measures every size, test and floor once, so that changes of the machine affect all of them.
 fn take_turns(
     floors: &[&Floor],
     (sizes, repetitions, time): (&[usize], u32, Duration),
@@ -222,7 +222,7 @@ impl Floor {
 mod tests {
     use super::*;
 
-    /// On a busy machine, one side may not get to run within the first.
+    /// On a busy machine one side may not run within the first of these durations.
     const TIMES: [Duration; 3] = [Duration::from_millis(20), Duration::from_millis(200), Duration::from_secs(2)];
 
     #[test]

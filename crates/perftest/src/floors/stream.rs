@@ -1,4 +1,4 @@
-//! Streams, cut into messages of one size.
+//! Streams, divided into messages of one size.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -6,10 +6,10 @@ use std::os::unix::net::UnixStream;
 
 use super::end::{End, Ends, SILENCE, is_silence};
 
-/// Read at once.
+/// Bytes of one read.
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// A TCP connection that waits for nothing before it sends (`TCP_NODELAY`).
+/// A TCP connection that sends without delay (`TCP_NODELAY`).
 pub(super) fn tcp(size: usize) -> io::Result<Ends> {
     let listener = TcpListener::bind(("127.0.0.1", 0))?;
     let near = TcpStream::connect(listener.local_addr()?)?;
@@ -34,7 +34,7 @@ struct Messages<S> {
     stream: S,
     size: usize,
     buffer: Vec<u8>,
-    /// Bytes of a message of which the rest has not arrived.
+    /// Received bytes of an incomplete message.
     partial: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Many datagrams per system call, as Peregrine's own sockets send and receive them.
+//! Many datagrams per system call, by Peregrine's own sockets.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -20,7 +20,7 @@ pub(super) fn many(size: usize) -> io::Result<Ends> {
     ends(size, BATCH, false)
 }
 
-/// One call sends as many datagrams as the kernel cuts out of one message, and receives as many as it put together.
+/// One call sends as many datagrams as the kernel cuts from one message, and receives as many as the kernel joins.
 pub(super) fn trains(size: usize) -> io::Result<Ends> {
     ends(size, (MAX_TRAIN_BYTES / size.max(1)).clamp(1, MAX_SEGMENTS), true)
 }
@@ -49,7 +49,7 @@ struct Sockets {
     peer: SocketAddr,
     /// Datagrams per call.
     count: usize,
-    /// The octets of all of them, when the kernel is to cut them.
+    /// Bytes of all datagrams, if the kernel cuts them.
     train: Option<Vec<u8>>,
 }
 

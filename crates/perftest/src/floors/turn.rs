@@ -1,4 +1,4 @@
-//! Two threads, each with its end: ping-pong, and as much as will go.
+//! Runs two threads with one end each: ping-pong, and the highest rate.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,12 +16,12 @@ use crate::error::Error;
 use crate::recorder::LatencyRecorder;
 use crate::threads::{bind_current_thread, online_cores};
 
-/// Round trips before those that count, as a share of the time.
+/// Duration of the warm-up round trips, as a fraction of the measurement.
 const WARMUP_SHARE: u32 = 4;
-/// An answer that takes longer does not come.
+/// Longest wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Round trips, one after the other.
+/// Sequential round trips.
 pub(super) fn latency(
     (mut near, far): Ends,
     size: usize,
@@ -32,7 +32,7 @@ pub(super) fn latency(
     both_sides(cores, || ping(near.as_mut(), size, time, stop), |ended| echo(far, size, ended))
 }
 
-/// One way, as many as will go.
+/// One direction at the highest rate.
 pub(super) fn throughput(
     (mut near, far): Ends,
     size: usize,
@@ -49,7 +49,7 @@ pub(super) fn throughput(
     Ok((publisher, subscriber))
 }
 
-/// Starts a thread on that core.
+/// Starts a thread bound to a core.
 pub(super) fn on_core<'scope, T: Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     core: Option<usize>,
@@ -61,8 +61,8 @@ pub(super) fn on_core<'scope, T: Send + 'scope>(
     })
 }
 
-/// Runs both sides to their ends. The far one ends when its flag is set, as the near one has ended, and nothing comes any
-/// more. It owns its end, so that one that fails leaves nobody blocked.
+/// Runs both sides to their ends. The near side sets the far side's flag when it has ended; the far side ends when no
+/// more messages arrive. Each side owns its end, so that a failed side leaves no blocked partner.
 fn both_sides(
     cores: Cores,
     near: impl FnOnce() -> Result<SideResult, Error> + Send,
@@ -77,7 +77,7 @@ fn both_sides(
     });
     let failed = |side| move |_| Err(Error::Transfer(format!("the {side} thread failed")));
     let (near, far) = (near.unwrap_or_else(failed("sending")), far.unwrap_or_else(failed("receiving")));
-    // Whichever failed by itself says more than the other one, which then had no partner.
+    // The side that failed first has the better error; the other one only lost its partner.
     match (near, far) {
         (Ok(near), Ok(far)) => Ok((near, far)),
         (_, Err(error)) | (Err(error), _) => Err(error),
@@ -152,7 +152,7 @@ fn echo(mut end: Box<dyn End>, size: usize, ended: &AtomicBool) -> Result<SideRe
 }
 
 fn flood(end: &mut dyn End, size: usize, time: Duration, stop: &Stop) -> Result<SideResult, Error> {
-    /// Calls between two looks at the clock.
+    /// Calls between two readings of the clock.
     const CALLS: u32 = 8;
     let message = vec![7; size];
     let cpu = CpuUse::begin();
@@ -196,7 +196,7 @@ fn receiving(error: io::Error) -> Error {
     Error::Transfer(format!("cannot receive: {error}"))
 }
 
-/// Processor time of the calling thread since some moment.
+/// Processor time of the calling thread since a moment.
 struct CpuUse {
     since: MonotonicNs,
     used_ns: u64,
@@ -207,7 +207,7 @@ impl CpuUse {
         Self { since: MonotonicNs::now(), used_ns: thread_cpu_ns() }
     }
 
-    /// A result with the share of all cores that was used until now.
+    /// A result with the share of all cores used so far.
     fn side(&self, side: Side, size: usize) -> SideResult {
         let wall_ns = MonotonicNs::now().since_ns(self.since).max(1);
         let used_ns = thread_cpu_ns().saturating_sub(self.used_ns);

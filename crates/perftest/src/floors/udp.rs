@@ -18,7 +18,7 @@ pub(super) fn blocking(_size: usize) -> io::Result<Ends> {
     Ok((datagrams(near, false), datagrams(far, false)))
 }
 
-/// Connected UDP sockets that are asked again and again.
+/// Connected UDP sockets that the receiver polls.
 pub(super) fn polling(_size: usize) -> io::Result<Ends> {
     let (near, far) = udp_pair()?;
     for socket in [&near, &far] {
@@ -27,7 +27,7 @@ pub(super) fn polling(_size: usize) -> io::Result<Ends> {
     Ok((datagrams(near, true), datagrams(far, true)))
 }
 
-/// Unix sockets that sleep in `recv`, and in `send` while the other side has not caught up.
+/// Unix sockets that sleep in `recv`, and in `send` while the peer has not caught up.
 pub(super) fn unix(_size: usize) -> io::Result<Ends> {
     let (near, far) = UnixDatagram::pair()?;
     for socket in [&near, &far] {
@@ -77,7 +77,7 @@ impl DatagramSocket for UnixDatagram {
 struct Datagrams<S> {
     socket: S,
     buffer: Vec<u8>,
-    /// The socket never sleeps, so the end asks again.
+    /// The socket never sleeps; the end polls it.
     polls: bool,
 }
 
@@ -95,7 +95,7 @@ impl<S: DatagramSocket> End for Datagrams<S> {
     }
 
     fn receive(&mut self) -> io::Result<Option<u64>> {
-        /// Questions between two looks at the clock.
+        /// Polls between two readings of the clock.
         const TRIES: u32 = 64;
         let deadline = self.polls.then(|| MonotonicNs::now().plus(SILENCE));
         loop {

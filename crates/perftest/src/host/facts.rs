@@ -1,4 +1,4 @@
-//! What the system tells about itself, from `/proc` and `/sys`. What it does not tell stays empty.
+//! Facts of the system from `/proc` and `/sys`. Facts that the system does not report stay empty.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::idle::cpu_dma_latency_holders;
 use super::system::System;
 use crate::threads::allowed_cores;
 
-/// Parts of the kernel's command line that concern timing.
+/// Options of the kernel's command line that affect timing.
 const TIMING_OPTIONS: [&str; 12] = [
     "isolcpus",
     "nohz",
@@ -27,7 +27,7 @@ const TIMING_OPTIONS: [&str; 12] = [
 ];
 const SOCKET_LIMITS: [&str; 6] =
     ["rmem_max", "rmem_default", "wmem_max", "wmem_default", "netdev_max_backlog", "busy_read"];
-/// Offloads that change what a datagram costs.
+/// Offloads that change the cost of a datagram.
 const OFFLOADS: [&str; 7] = [
     "rx-checksumming",
     "tx-checksumming",
@@ -39,8 +39,8 @@ const OFFLOADS: [&str; 7] = [
 ];
 const CPU: &str = "sys/devices/system/cpu";
 
-/// Gathers everything of this machine; takes a few milliseconds. To be called before anything is done to the machine
-/// for the time of a measurement.
+/// Gathers all facts of this machine; takes a few milliseconds. Call this before the machine's settings are changed for
+/// a measurement.
 pub fn gather() -> HostFacts {
     let mut facts = gather_from(&System::this());
     facts.cpu_dma_latency_holders = cpu_dma_latency_holders();
@@ -55,7 +55,7 @@ pub fn gather() -> HostFacts {
     facts
 }
 
-/// What the files of a system tell; cores, kernel, addresses and offloads are asked of the kernel itself.
+/// Reads the files of `system`. Cores, kernel, addresses and offloads come from system calls of the running kernel.
 pub(crate) fn gather_from(system: &System) -> HostFacts {
     let cpu = system.text("proc/cpuinfo");
     let siblings = system.text(format!("{CPU}/cpu0/topology/thread_siblings_list"));
@@ -159,7 +159,7 @@ fn idle_states(system: &System) -> Vec<String> {
     system.names(&folder).into_iter().filter(|name| name.starts_with("state")).map(describe).collect()
 }
 
-/// The device answers with a number of the machine's own order of octets.
+/// The device returns a number in the machine's byte order.
 fn cpu_dma_latency_us(bytes: &[u8]) -> Option<u32> {
     u32::try_from(i32::from_ne_bytes(*bytes.first_chunk()?)).ok()
 }
@@ -179,7 +179,7 @@ fn chosen(choices: &str) -> String {
     choices.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or("", |(word, _)| word).to_owned()
 }
 
-/// Limits of the process's control group (version 2) and of those around it.
+/// Limits of the process's control group (version 2) and of its parents.
 fn group_limits(system: &System) -> Vec<String> {
     let groups = system.text("proc/self/cgroup");
     let own = groups.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();
@@ -195,7 +195,7 @@ fn group_limits(system: &System) -> Vec<String> {
     limits
 }
 
-/// Of the first line: user, nice, system, idle, iowait, irq, softirq, steal.
+/// From the first line: user, nice, system, idle, iowait, irq, softirq, steal.
 fn stolen_percent(stat: &str) -> Option<f64> {
     let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
     let ticks: Vec<u64> = line.split_whitespace().take(8).filter_map(|number| number.parse().ok()).collect();
@@ -212,7 +212,7 @@ fn interfaces(system: &System) -> Vec<Interface> {
         let queues = system.names(path.join("queues")).iter().filter(|queue| queue.starts_with("rx-")).count();
         Interface {
             mtu: system.number(path.join("mtu")),
-            // A virtual interface reports −1, which is no speed.
+            // A virtual interface reports -1, which is no speed.
             speed_mbit_per_s: system.number(path.join("speed")),
             state: system.text(path.join("operstate")),
             driver: driver
@@ -234,7 +234,7 @@ fn interfaces(system: &System) -> Vec<Interface> {
         .collect()
 }
 
-/// The kernel tells offloads by ioctl and netlink only; the tool that asks it may not be installed.
+/// The kernel reports offloads only by ioctl and netlink; the tool that reads them may not be installed.
 fn offloads(interface: &str) -> Vec<String> {
     let output = Command::new("ethtool").args(["-k", interface]).stdin(Stdio::null()).stderr(Stdio::null()).output();
     output.map_or_else(|_| Vec::new(), |output| offloads_of(&String::from_utf8_lossy(&output.stdout)))

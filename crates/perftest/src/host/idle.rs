@@ -1,6 +1,6 @@
-//! Keeping idle cores awake.
+//! Keeps idle cores awake.
 //!
-//! A core in a deep idle state takes tens of microseconds to wake up, many times what a datagram takes. As long as a process
+//! A core in a deep idle state takes tens of microseconds to wake, many times the cost of a datagram. While a process
 //! holds `/dev/cpu_dma_latency` open with 0 written to it, Linux keeps every core out of these states.
 
 use std::fmt;
@@ -10,25 +10,25 @@ use std::path::Path;
 
 const DEVICE: &str = "/dev/cpu_dma_latency";
 
-/// Whether this process keeps idle cores awake, for as long as this value lives.
+/// Whether this process keeps idle cores awake while this value lives.
 #[derive(Debug)]
 pub enum IdleStates {
-    /// This process keeps them awake.
+    /// This process keeps idle cores awake.
     Disabled {
         /// Closing it allows idle states again.
         _device: File,
     },
-    /// This process does not, and why.
+    /// This process does not; the reason.
     Allowed(String),
 }
 
 impl IdleStates {
-    /// Idle states stay as they are, because the plan asks for that.
+    /// Leaves idle states as they are, because the plan requests that.
     pub fn allowed_by_plan() -> Self {
         Self::Allowed("the plan says keep_awake = false".into())
     }
 
-    /// Keeps idle cores awake, if this process may.
+    /// Keeps idle cores awake if this process may.
     pub fn disable() -> Self {
         match Self::open() {
             Ok(device) => Self::Disabled { _device: device },
@@ -54,7 +54,7 @@ impl fmt::Display for IdleStates {
     }
 }
 
-/// Other processes that hold the device, as `name (pid)`; those that this process may look into.
+/// Other processes that hold the device, as `name (pid)`, as far as this process may inspect them.
 pub fn cpu_dma_latency_holders() -> Vec<String> {
     let own = std::process::id().to_string();
     let Ok(processes) = fs::read_dir("/proc") else { return Vec::new() };

@@ -1,16 +1,16 @@
-//! How much of the processors other processes use at this moment.
+//! Current use of the processors by other processes.
 //!
-//! The load average is no measure of that: it remembers minutes, and so also what this program itself has just measured.
+//! The load average does not serve: it covers minutes, and thus this program's own measurements.
 
 use std::time::Duration;
 
 use super::system::System;
 use crate::clock::{MonotonicNs, process_cpu_ns};
 
-/// How long other processes are watched.
+/// Duration of the observation.
 const WATCH: Duration = Duration::from_secs(1);
 
-/// Processor time of all processes, in the system's ticks, summed over all cores.
+/// Processor time of all processes, in ticks, summed over all cores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Ticks {
     busy: u64,
@@ -18,7 +18,7 @@ struct Ticks {
     cores: u64,
 }
 
-/// The number of cores that processes other than this one kept busy during a second; `None` where the system does not tell.
+/// Number of cores that other processes kept busy during a second; `None` if the system does not report it.
 pub fn cores_used_by_others() -> Option<f64> {
     let system = System::this();
     let (before, own_before, start) = (Ticks::read(&system)?, process_cpu_ns(), MonotonicNs::now());
@@ -32,7 +32,8 @@ impl Ticks {
         Self::of_stat(&system.text("proc/stat"))
     }
 
-    /// The line `cpu`: user, nice, system, idle, iowait, irq, softirq. Stolen time is no process's of this machine.
+    /// Parses the line `cpu`: user, nice, system, idle, iowait, irq, softirq. Stolen time belongs to no process of this
+    /// machine.
     fn of_stat(stat: &str) -> Option<Self> {
         let of_all = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
         let ticks: Vec<u64> = of_all.split_whitespace().take(7).map_while(|number| number.parse().ok()).collect();
@@ -60,7 +61,7 @@ mod tests {
     #[test]
     fn the_time_of_this_process_is_not_that_of_others() {
         let before = ticks("cpu  1000 0 0 5000 0 0 0 70 0 0\ncpu0 1\ncpu1 1\n");
-        // Two cores for a second: 120 of 200 ticks busy, half a core of them this process's.
+        // Two cores for a second: 120 of 200 ticks busy, of which this process used half a core.
         let after = ticks("cpu  1100 0 10 5070 10 5 5 90 0 0\ncpu0 1\ncpu1 1\n");
         let others = before.used_by_others(after, 0.5).unwrap();
         assert!((others - 0.7).abs() < 1e-9, "{others}");

@@ -1,4 +1,4 @@
-//! The machine: what is known of it, and what is done to it for the time of a measurement.
+//! Facts of the machine, and its settings during a measurement.
 
 mod facts;
 mod idle;

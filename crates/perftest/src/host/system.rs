@@ -1,13 +1,13 @@
-//! `/proc`, `/sys` and `/dev`, or a folder that stands for them in a test.
+//! `/proc`, `/sys` and `/dev`, or a folder that replaces them in a test.
 
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-/// Most of a file that is read: none of those asked for is longer, and some never end.
+/// Most bytes that are read from a file: none of the needed files is longer, and some never end.
 const MAX_LEN: u64 = 1 << 20;
 
-/// Where the system tells about itself.
+/// The root of the system's files.
 #[derive(Debug, Clone)]
 pub struct System {
     root: PathBuf,
@@ -24,32 +24,32 @@ impl System {
         Self { root: root.into() }
     }
 
-    /// The file or folder of this name, given without the leading slash.
+    /// Path of a file or folder, given without the leading slash.
     pub fn path(&self, name: impl AsRef<Path>) -> PathBuf {
         self.root.join(name)
     }
 
-    /// The text of a file without white space around it; empty when it cannot be read.
+    /// The text of a file, trimmed; empty if it cannot be read.
     pub fn text(&self, name: impl AsRef<Path>) -> String {
         String::from_utf8_lossy(&self.bytes(name)).trim().to_owned()
     }
 
-    /// The octets of a file; none when it cannot be read.
+    /// The bytes of a file; none if it cannot be read.
     pub fn bytes(&self, name: impl AsRef<Path>) -> Vec<u8> {
         let mut bytes = Vec::new();
         if let Ok(file) = fs::File::open(self.path(name)) {
-            // What could be read before an error is what there is.
+            // Bytes read before an error are kept.
             let _ = file.take(MAX_LEN).read_to_end(&mut bytes);
         }
         bytes
     }
 
-    /// The number that is all of a file.
+    /// The file as a number.
     pub fn number<N: std::str::FromStr>(&self, name: impl AsRef<Path>) -> Option<N> {
         self.text(name).parse().ok()
     }
 
-    /// The names in a folder, in order; none when it cannot be read.
+    /// The names in a folder, sorted; none if it cannot be read.
     pub fn names(&self, folder: impl AsRef<Path>) -> Vec<String> {
         let Ok(entries) = fs::read_dir(self.path(folder)) else { return Vec::new() };
         let mut names: Vec<_> = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
@@ -62,14 +62,14 @@ impl System {
 pub(crate) mod fake {
     use super::*;
 
-    /// A system of these files, which is gone with the value.
+    /// A system of these files, removed when the value is dropped.
     pub(crate) struct Fake {
         folder: PathBuf,
         pub(crate) system: System,
     }
 
     impl Fake {
-        /// `name` tells the folders of tests apart; files are `(path, text)`.
+        /// `name` distinguishes the folders of tests; files are `(path, text)`.
         pub(crate) fn new(name: &str, files: &[(&str, &str)]) -> Self {
             let folder = std::env::temp_dir().join(format!("perftest-system-{name}-{}", std::process::id()));
             let _ = fs::remove_dir_all(&folder);

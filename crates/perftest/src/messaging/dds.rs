@@ -1,7 +1,7 @@
 //! DDS over RTPS: the topics, types and policies of RTI Perftest on the `peregrine` crate.
 //!
-//! Samples are serialized straight into the buffer they are sent from, and parsed where they were received: neither way
-//! copies a payload twice or allocates.
+//! Samples are serialized directly into the send buffer and parsed in the receive buffer: neither direction copies a
+//! payload twice or allocates.
 
 mod path;
 mod poller;
@@ -39,35 +39,35 @@ use crate::error::Error;
 use crate::plan::{Gather, Role, SampleForm, TestPlan, TransportKind, Wait};
 use crate::threads::{self, ThreadKind};
 
-/// How the participant calls itself.
+/// Name of the participant.
 const PARTICIPANT_NAME: &str = "Perftest Participant";
-/// A partner without a sign of life counts as gone after this at the earliest: a busy host may be late.
+/// Shortest lease: a partner on a busy host may be late.
 const SHORTEST_LEASE: Duration = Duration::from_secs(2);
-/// A partner whose settings contradict has this long to be joined by one whose settings do not.
+/// Time for a matching partner to appear after one with conflicting settings.
 const MISMATCH_PATIENCE: Duration = Duration::from_secs(2);
-/// How often who polls looks for samples before it looks at the clock.
+/// Polls between two readings of the clock.
 const LOOKS_PER_CLOCK: u32 = 16;
-/// How often a read thread looks at the request to end.
+/// Interval at which a read thread checks whether to end.
 const CLOSE_POLL: Duration = Duration::from_millis(20);
-/// How often a read thread looks, within the time that it gathers samples, whether there are enough.
+/// Polls of a read thread while it gathers samples.
 const GATHER_LOOKS: u32 = 16;
 
-/// Something to do over DDS, whatever the type of the topics.
+/// A task over DDS that is generic over the type of the topics.
 pub trait OverDds {
-    /// What comes of it.
+    /// Result of the task.
     type Output;
 
-    /// Does it.
+    /// Runs the task.
     ///
     /// # Errors
-    /// Whatever it meets.
+    /// Any error of the task.
     fn run<T: TestType>(self, messaging: &DdsMessaging<T>) -> Result<Self::Output, Error>;
 }
 
-/// Joins the domain with the type that the plan asks for, and does something there.
+/// Joins the domain with the type of the plan, and runs a task.
 ///
 /// # Errors
-/// The domain cannot be joined, or what is done there fails.
+/// The domain cannot be joined, or the task fails.
 pub fn over_dds<D: OverDds>(plan: &TestPlan, task: D) -> Result<D::Output, Error> {
     use SampleForm::{Flat, Serialized, ZeroCopy};
     match (plan.data.form, plan.data.keyed, plan.data.unbounded.is_some()) {
@@ -86,14 +86,14 @@ pub fn over_dds<D: OverDds>(plan: &TestPlan, task: D) -> Result<D::Output, Error
     }
 }
 
-/// One DomainParticipant, and the type of all its topics.
+/// One DomainParticipant, and the type of all of its topics.
 #[derive(Debug)]
 pub struct DdsMessaging<T: TestType> {
     participant: DomainParticipant,
     plan: Arc<TestPlan>,
     receive_buffer: ReceiveBuffer,
     poller: Option<Arc<Poller>>,
-    /// All writers share its flow controller, if they are asynchronous.
+    /// All asynchronous writers share its flow controller.
     publish_mode: PublishMode,
     endpoints: Arc<Mutex<Endpoints<T>>>,
 }
@@ -123,7 +123,7 @@ impl<T: TestType> DdsMessaging<T> {
 }
 
 impl<T: TestType> DdsMessaging<T> {
-    /// What the block of RTI Perftest says as well, of features that are known and not there.
+    /// Lines of RTI Perftest's configuration block for features that are known and absent.
     fn perftest_lines(&self) -> Vec<(String, String)> {
         let mut lines = vec![("Middleware", "DDS"), ("Type", T::TYPE_NAME)];
         let (is_flat, is_zero_copy) = match self.plan.data.form {
@@ -204,7 +204,7 @@ impl<T: TestType> Messaging for DdsMessaging<T> {
         builder = builder.qos(settings::writer_qos(&self.plan, topic)).publish_mode(self.publish_mode.clone());
         let batch_len = if topic == Topic::Throughput { settings::batch_len(&self.plan) } else { None };
         if let Some(len) = batch_len {
-            // As with RTI Perftest no timer ends a batch.
+            // As in RTI Perftest, no timer ends a batch.
             builder = builder.batching(len, Duration::MAX);
         }
         let readers = Arc::<Readers>::default();
@@ -238,7 +238,7 @@ impl<T: TestType> Messaging for DdsMessaging<T> {
     }
 }
 
-/// The sum of all sockets, and which of them were used.
+/// Sum over all sockets, and the sockets in use.
 pub(crate) fn wire_use(participant: &DomainParticipant) -> WireUse {
     let mut wire = WireUse::default();
     for (address, socket) in participant.transport_statistics() {
@@ -251,7 +251,7 @@ pub(crate) fn wire_use(participant: &DomainParticipant) -> WireUse {
         wire.kernel_drops += socket.kernel_drops;
         wire.send_errors += socket.send_errors.total();
         if socket.datagrams_sent > 0 || socket.datagrams_received > 0 {
-            // Sockets of their own for each destination have no port to name.
+            // Connected sockets for single destinations have no known port.
             let is_connected = address.port() == 0;
             wire.path.push(if is_connected { "connected sockets".into() } else { format!("socket {address}") });
         }
@@ -275,7 +275,7 @@ fn failed(error: &peregrine::Error) -> Error {
     Error::Transfer(error.to_string())
 }
 
-/// Who listens to a writer. Read before every write.
+/// Readers of a writer. Read before every write.
 #[derive(Debug, Default)]
 struct Readers {
     matched: AtomicU32,
@@ -289,7 +289,7 @@ impl Readers {
     }
 }
 
-/// Keeps [`Readers`] up to date.
+/// Updates [`Readers`].
 struct Watch(Arc<Readers>);
 
 impl<T: TestType> DataWriterListener<T> for Watch {
@@ -299,7 +299,7 @@ impl<T: TestType> DataWriterListener<T> for Watch {
     }
 }
 
-/// Tells a partner with other settings, unless one with the right settings appears as well.
+/// Reports a partner with conflicting settings, unless a matching partner appears as well.
 #[derive(Debug, Default)]
 struct Mismatch {
     since: Option<MonotonicNs>,
@@ -324,15 +324,15 @@ impl Mismatch {
 pub struct DdsWriter<T: TestType> {
     writer: DataWriter<T>,
     topic: Topic,
-    /// The instances `0..instances` were registered, and that of control messages.
+    /// Instances `0..instances` and the instance of control messages are registered.
     instances: u32,
-    /// Octets that end a batch; `None` without batches.
+    /// Payload bytes that end a batch; `None` without batches.
     batch_len: Option<usize>,
-    /// Whether payloads may be compared where they arrive.
+    /// Whether subscribers may check payloads.
     patterns: bool,
     readers: Arc<Readers>,
     mismatch: Mismatch,
-    /// With `-transport SHMEM`.
+    /// Set with `-transport SHMEM`.
     path: Option<SharedMemoryPath>,
 }
 
@@ -376,7 +376,7 @@ impl<T: TestType> SampleWriter for DdsWriter<T> {
 }
 
 impl<T: TestType> DdsWriter<T> {
-    /// Echoes may be of instances that this side was not told of.
+    /// Echoes may belong to instances that this side has not registered.
     #[inline]
     fn instance(&self, key: [u8; 4]) -> Result<InstanceHandle, WriteError> {
         if u32::from_le_bytes(key) < self.instances || key == CONTROL_KEY {
@@ -386,7 +386,7 @@ impl<T: TestType> DdsWriter<T> {
     }
 }
 
-/// The key is shorter than a key hash, and so it is the key hash.
+/// The key is shorter than a key hash, so it is the key hash.
 #[inline]
 fn instance_of(key: [u8; 4]) -> InstanceHandle {
     let mut hash = [0; 16];
@@ -464,14 +464,14 @@ impl<T: TestType> DdsReader<T> {
     where
         F: FnMut(&Sample<'_>) + Send + 'static,
     {
-        // The lock keeps what has arrived before apart from what the listener is told, and `None` is the end.
+        // The lock orders samples that arrived earlier before those of the listener; `None` is the end.
         let on_sample = Arc::new(Mutex::new(Some(on_sample)));
         let take = {
             let on_sample = Arc::clone(&on_sample);
             let check_consistency = self.plan.check_consistency;
             move |reader: &DataReader<T>| {
                 if let Some(on_sample) = on_sample.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
-                    // A listener runs only while its reader exists, so that nothing fails.
+                    // A listener runs only while its reader exists, so this cannot fail.
                     let _ = deliver(reader, check_consistency, on_sample);
                 }
             }
@@ -487,7 +487,7 @@ impl<T: TestType> DdsReader<T> {
         DdsListening { end: Some(Box::new(end)) }
     }
 
-    /// A thread receives for as long as the listening lasts, and has the samples of this reader at once.
+    /// Starts a thread that polls and delivers the samples of this reader until the value is dropped.
     fn listen_by_polling<F>(self, mut on_sample: F) -> Result<DdsListening, Error>
     where
         F: FnMut(&Sample<'_>) + Send + 'static,
@@ -496,7 +496,7 @@ impl<T: TestType> DdsReader<T> {
         let run = {
             let closing = Arc::clone(&closing);
             move || {
-                // Tried before, when the participant was created.
+                // Checked before, when the participant was created.
                 let _ = threads::apply_to_current_thread(&self.plan.threads, ThreadKind::Receive);
                 while !closing.load(Ordering::Acquire) {
                     if let Some(poller) = &self.poller {
@@ -525,7 +525,7 @@ impl<T: TestType> DdsReader<T> {
         let run = {
             let closing = Arc::clone(&closing);
             move || {
-                // Tried before, when the participant was created.
+                // Checked before, when the participant was created.
                 let _ = threads::apply_to_current_thread(&self.plan.threads, ThreadKind::Receive);
                 let gather = self.plan.receive.gather;
                 let mut taken_until = 0;
@@ -533,7 +533,7 @@ impl<T: TestType> DdsReader<T> {
                     match self.reader.wait_for_data(CLOSE_POLL) {
                         Ok(true) => {}
                         Ok(false) => continue,
-                        // The reader has been deleted: nothing will come.
+                        // The reader was deleted: no more samples arrive.
                         Err(_) => return,
                     }
                     if let Some(gather) = gather {
@@ -554,7 +554,7 @@ impl<T: TestType> DdsReader<T> {
     }
 }
 
-/// Waits until so many samples are there, or the time is over.
+/// Waits until enough samples wait, or the time has passed.
 fn gather_samples(gather: Gather, waiting: impl Fn() -> u64) {
     let end = MonotonicNs::now().plus(gather.delay);
     let step = (gather.delay / GATHER_LOOKS).max(Duration::from_micros(1));
@@ -563,7 +563,7 @@ fn gather_samples(gather: Gather, waiting: impl Fn() -> u64) {
     }
 }
 
-/// Hands on every sample there is; where that is asked for, those only that can be vouched for, as RTI Perftest does.
+/// Delivers all available samples; with `check_consistency` only consistent ones, as RTI Perftest does.
 #[inline]
 fn deliver<T: TestType>(
     reader: &DataReader<T>,
@@ -575,7 +575,7 @@ fn deliver<T: TestType>(
     taken.map(|_| count).map_err(|error| failed(&error))
 }
 
-/// The same, and receives first.
+/// Like [`deliver`], after receiving.
 #[inline]
 fn poll_and_deliver<T: TestType>(
     reader: &DataReader<T>,
@@ -587,7 +587,8 @@ fn poll_and_deliver<T: TestType>(
     taken.map(|_| count).map_err(|error| failed(&error))
 }
 
-/// Says how many samples it was: what is not a sample of this test, such as the news that an instance has no writer, is passed over.
+/// Delivers one sample. Returns the number of delivered samples: items without a sample of this test, such as the state
+/// change of an instance, are skipped.
 #[inline]
 fn hand_on<T: TestType>(
     view: &LoanedSample<T>,
@@ -604,13 +605,13 @@ fn hand_on<T: TestType>(
     0
 }
 
-/// A delivery that is going on.
+/// A running delivery.
 pub struct DdsListening {
     end: Option<Box<dyn FnOnce() + Send>>,
 }
 
 impl DdsListening {
-    /// The end of a thread that looks at `closing` again and again.
+    /// Ends a thread that polls `closing`.
     fn until_closed(closing: Arc<AtomicBool>, thread: JoinHandle<()>) -> Self {
         let end = move || {
             closing.store(true, Ordering::Release);

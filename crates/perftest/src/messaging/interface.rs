@@ -1,11 +1,11 @@
-//! What to say of an interface that is not there.
+//! Error for a missing interface.
 
 use std::net::IpAddr;
 
 use crate::error::Error;
 use crate::plan::TransportKind;
 
-/// Names what is missing, and what there is instead.
+/// Names the missing interface, and the existing ones.
 pub(super) fn missing_interface(wanted: &str, kind: TransportKind) -> Result<String, Error> {
     let all = if_addrs::get_if_addrs()
         .map_err(|error| Error::Setup(format!("Cannot list the network interfaces: {error}")))?;

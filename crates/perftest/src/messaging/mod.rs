@@ -1,8 +1,8 @@
-//! The seam between the test and what carries its samples.
+//! The interface between the test and its transports.
 //!
-//! The workload, the protocol and the output are written once against these traits; plain sockets ([`raw`]), plain shared
-//! memory ([`raw_shm`]) and a DDS ([`dds`]) are bodies of them. The traits are generic rather than dynamic so that a body's write path is inlined into the
-//! send loop, and the seam costs nothing that the measurement could see.
+//! Workload, protocol and output are written once against these traits; plain sockets ([`raw`]), plain shared memory
+//! ([`raw_shm`]) and DDS ([`dds`]) implement them. The traits are generic rather than dynamic, so that the write path
+//! of a transport is inlined into the send loop, and the interface has no cost that affects a measurement.
 
 pub mod dds;
 mod interface;
@@ -28,7 +28,7 @@ use interface::missing_interface;
 pub enum Topic {
     /// Publisher to subscriber: data, pings, INITIALIZE, FINISHED, LENGTH_CHANGED.
     Throughput,
-    /// Subscriber to publisher 0: every ping, sent back whole.
+    /// Subscriber to publisher 0: every ping, echoed whole.
     Latency,
     /// Subscriber to every publisher: readiness and end-of-test acknowledgement. Always reliable and transient local
     /// where the middleware offers that.
@@ -45,7 +45,7 @@ impl fmt::Display for Topic {
     }
 }
 
-/// `Label: value` lines that only the body can tell, for the configuration block on stderr.
+/// `Label: value` lines of a transport, for the configuration block on stderr.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Configuration {
     /// At the end of the section `Perftest Configuration`.
@@ -61,11 +61,11 @@ pub struct Configuration {
 pub struct EndpointReport {
     /// Which endpoint.
     pub title: String,
-    /// What there is to say of it.
+    /// Its lines.
     pub lines: Vec<(&'static str, String)>,
 }
 
-/// What was sent a second time because somebody had missed it, by all writers of this process.
+/// Retransmissions of all writers of this process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Resent {
     /// Whole samples.
@@ -74,39 +74,40 @@ pub struct Resent {
     pub fragments: u64,
 }
 
-/// One process's part in one domain: a DomainParticipant, a set of sockets, or a name for shared memory.
+/// The endpoint factory of one process in one domain: a DomainParticipant, a set of sockets, or a name for shared
+/// memory.
 pub trait Messaging {
     /// Sends samples of one topic.
     type Writer: SampleWriter;
     /// Receives samples of one topic.
     type Reader: SampleReader;
 
-    /// Name and version of what carries the samples, for the version line.
+    /// Name and version of the transport, for the version line.
     fn name(&self) -> String;
 
-    /// What the configuration block shall say beyond the options.
+    /// Lines of the configuration block besides the options.
     fn configuration(&self) -> Configuration;
 
-    /// What reads the counters of whatever carries the samples.
+    /// A function that reads the counters of the transport.
     fn wire_counter(&self) -> WireCounter;
 
-    /// How many INITIALIZE samples warm the path up, when samples go in batches of `samples_per_batch`.
+    /// Number of INITIALIZE samples that warm the path up, if `samples_per_batch` samples make a batch.
     fn initial_burst(&self, samples_per_batch: u64) -> u64;
 
     /// The resource limits of the endpoints created so far.
     fn resource_limits(&self) -> Vec<EndpointReport>;
 
-    /// What the endpoints created so far have counted.
+    /// Counters of the endpoints created so far.
     fn counters(&self) -> Vec<EndpointReport>;
 
-    /// What was sent again; `None` where nothing ever is.
+    /// Retransmissions; `None` if the transport has none.
     fn resent(&self) -> Option<Resent>;
 
     /// Creates the writer of a topic.
     fn create_writer(&self, topic: Topic) -> Result<Self::Writer, Error>;
 
-    /// Creates the reader of a topic. It keeps what arrives before [`SampleReader::listen`] or
-    /// [`SampleReader::receive`] is called, within its queue.
+    /// Creates the reader of a topic. Its queue keeps samples that arrive before [`SampleReader::listen`] or
+    /// [`SampleReader::receive`] is called.
     fn create_reader(&self, topic: Topic) -> Result<Self::Reader, Error>;
 }
 
@@ -115,52 +116,51 @@ pub trait SampleWriter: Send + 'static {
     /// Sends one sample, or adds it to the batch. Blocks while the send queue is full, unless told not to.
     fn write(&mut self, sample: &Sample<'_>) -> Result<(), WriteError>;
 
-    /// Sends what a batch holds back.
+    /// Sends an incomplete batch.
     fn flush(&mut self) -> Result<(), WriteError>;
 
-    /// Waits until `count` readers are matched; `false` when the time is over first. Sockets cannot tell and return
-    /// `true` at once.
+    /// Waits until `count` readers are matched. Returns `false` at the timeout. Sockets cannot detect readers and
+    /// return `true` at once.
     fn wait_for_readers(&mut self, count: u32, timeout: Duration) -> Result<bool, Error>;
 
-    /// Waits until every matched reader has acknowledged everything; `false` when the time is over first. Where
-    /// nothing is acknowledged (best effort, sockets) it returns `true` at once.
+    /// Waits until every matched reader has acknowledged everything. Returns `false` at the timeout. Without
+    /// acknowledgments (best effort, sockets) it returns `true` at once.
     fn wait_for_acknowledgments(&mut self, timeout: Duration) -> Result<bool, Error>;
 }
 
-/// Receives samples of one topic, by exactly one of two ways.
+/// Receives samples of one topic, in exactly one of two ways.
 pub trait SampleReader: Send + 'static {
-    /// Keeps the delivery going; dropping it ends the delivery, and when `drop` returns the listener is not running
-    /// and will not run again.
+    /// Dropping this value ends the delivery. When `drop` returns, the listener is not running and will not run again.
     type Listening: Send;
 
-    /// Waits until `count` writers are matched; `false` when the time is over first. Sockets cannot tell and return
-    /// `true` at once.
+    /// Waits until `count` writers are matched. Returns `false` at the timeout. Sockets cannot detect writers and
+    /// return `true` at once.
     fn wait_for_writers(&mut self, count: u32, timeout: Duration) -> Result<bool, Error>;
 
-    /// Delivers every sample to `on_sample` on a thread of the body: its listener thread, or a read thread of its own
-    /// when `-useReadThread` asks for that.
+    /// Delivers every sample to `on_sample` on a thread of the transport: its listener thread, or a read thread with
+    /// `-useReadThread`.
     fn listen<F>(self, on_sample: F) -> Result<Self::Listening, Error>
     where
         F: FnMut(&Sample<'_>) + Send + 'static;
 
-    /// Waits on the calling thread for at least one sample and delivers what has arrived; returns how many, 0 when the
-    /// time is over first.
+    /// Waits on the calling thread for at least one sample and delivers the available ones. Returns their number, 0 at
+    /// the timeout.
     fn receive<F>(&mut self, timeout: Duration, on_sample: F) -> Result<usize, Error>
     where
         F: FnMut(&Sample<'_>);
 }
 
-/// Reads what the sockets of this process have carried so far.
+/// Reads the traffic of this process's sockets so far.
 pub type WireCounter = Box<dyn Fn() -> WireUse + Send>;
 
 /// Why a sample was not sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WriteError {
-    /// There was no room and the writer was told not to wait. The sample is dropped.
+    /// There was no room and the writer does not wait. The sample is dropped.
     WouldBlock,
-    /// Nobody receives there any more.
+    /// No process receives at the destination any more.
     PartnerGone(String),
-    /// The network or the middleware refused.
+    /// The network or the middleware failed.
     Failed(String),
 }
 

@@ -1,11 +1,10 @@
-//! Plain UDP sockets: the floor that every middleware is compared with.
+//! Plain UDP sockets: the floor of every middleware.
 //!
-//! Written as a careful engineer writes an ordinary UDP program, neither slow on purpose nor clever: connected sockets,
-//! blocking calls, one system call per datagram, large receive buffers. One datagram is one sample, or several one
-//! after the other when `-batchSize` is given.
+//! Written like an ordinary, careful UDP program: connected sockets, blocking calls, one system call per datagram,
+//! large receive buffers. One datagram is one sample, or several consecutive ones with `-batchSize`.
 //!
-//! The send buffer keeps its default: a larger one lets the kernel's queueing discipline drop silently what a blocking
-//! `send` would have waited with, and on loopback it is never charged.
+//! The send buffer keeps its default: with a larger one the kernel's queueing discipline silently drops datagrams for
+//! which a blocking `send` would have waited. On loopback the send buffer is never charged.
 
 mod address;
 mod socket;
@@ -33,9 +32,9 @@ use crate::plan::{Batching, MAX_DATAGRAM_LEN, Role, TestPlan, ThreadPlan, Wait};
 use crate::terminal::message;
 use crate::threads::{self, ThreadKind};
 
-/// Up to here a sample is copied behind its header; beyond, the kernel gathers both.
+/// Up to this length a sample is copied behind its header; beyond, the kernel gathers both.
 const COPY_LIMIT: usize = 4096;
-/// No datagram is longer.
+/// Longest datagram.
 const RECEIVE_BUFFER_LEN: usize = 65_536;
 
 /// Plain sockets of one process.
@@ -51,7 +50,7 @@ pub struct RawMessaging {
 }
 
 impl RawMessaging {
-    /// Resolves every address that the plan implies.
+    /// Resolves all addresses of the plan.
     pub fn new(plan: &TestPlan) -> Result<Self, Error> {
         let addresses = Addresses::resolve(plan)?;
         let receive_buffer = ReceiveBuffer::probe(addresses.is_ipv4(), receive_buffer::DEFAULT_LEN)?;
@@ -147,7 +146,7 @@ impl Messaging for RawMessaging {
     }
 }
 
-/// Sends the samples of one topic to every destination.
+/// Sends the samples of one topic to all destinations.
 #[derive(Debug)]
 pub struct RawWriter {
     /// One connected socket per destination.
@@ -210,7 +209,7 @@ impl RawWriter {
         if self.batched >= samples_per_batch { self.flush() } else { Ok(()) }
     }
 
-    /// Every destination is tried, also when an earlier one fails.
+    /// Sends to every destination, even after an error.
     #[inline]
     fn send_to_all(&self, send: impl Fn(&Socket, &[u8]) -> io::Result<usize>) -> Result<(), WriteError> {
         let mut result = Ok(());
@@ -243,7 +242,7 @@ fn write_error(error: &io::Error, socket: &Socket) -> WriteError {
 pub struct RawReader {
     socket: UdpSocket,
     buffer: Vec<u8>,
-    /// What SO_RCVTIMEO is set to.
+    /// Current value of SO_RCVTIMEO.
     timeout: Option<Duration>,
     threads: ThreadPlan,
     wait: Wait,
@@ -334,7 +333,7 @@ impl SampleReader for RawReader {
     }
 }
 
-/// Waits for a datagram in one of three ways; `keep_on` ends a wait that does not sleep.
+/// Waits for a datagram in one of three ways; `keep_on` ends a wait that spins.
 #[inline]
 fn receive(socket: &UdpSocket, buffer: &mut [u8], wait: Wait, keep_on: impl Fn() -> bool) -> io::Result<usize> {
     let spin_end = match wait {
@@ -356,7 +355,7 @@ fn receive(socket: &UdpSocket, buffer: &mut [u8], wait: Wait, keep_on: impl Fn()
 impl Drop for RawListening {
     fn drop(&mut self) {
         self.closing.store(true, Ordering::Release);
-        // Wakes the blocked recv. Linux reports ENOTCONN for a socket that is not connected, and does it all the same.
+        // Wakes the blocked recv. Linux returns ENOTCONN for an unconnected socket but wakes the thread anyway.
         let _ = SockRef::from(&self.socket).shutdown(std::net::Shutdown::Both);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

@@ -1,8 +1,8 @@
-//! Shared memory without DDS: the floor that shared memory of every middleware is compared with.
+//! Shared memory without DDS: the floor of every middleware's shared memory.
 //!
-//! A sample is written once, into memory that its readers map, and read where it is. A slot holds one sample, or several
-//! one after the other when `-batchSize` is given; samples of any size are in one piece. A writer waits for room unless it
-//! is told not to, so that nothing is lost.
+//! A sample is written once, into memory that its readers map, and read in place. A slot contains one sample, or
+//! several consecutive ones with `-batchSize`; a sample of any size is contiguous. A writer waits for room unless told
+//! not to, so no sample is lost.
 
 mod party;
 mod reader;
@@ -27,19 +27,19 @@ use super::{
 use crate::error::Error;
 use crate::plan::{Batching, Role, TestPlan};
 
-/// Samples that a reader may be behind, unless `-sendQueueSize` says how many; a power of two, as the rings take.
+/// Samples that a reader may be behind by default; a power of two, as rings require. `-sendQueueSize` overrides it.
 const QUEUE_LEN: u32 = 1024;
-/// The longest queue that the rings take.
+/// Longest queue that rings support.
 const MAX_QUEUE_LEN: u32 = 1 << 14;
-/// Memory for the samples under way: what the caches of most machines hold.
+/// Memory for samples in flight: about the size of common caches.
 const SLOT_BYTES: usize = 8 << 20;
-/// At least so many of the largest are under way.
+/// Minimum number of the largest samples in flight.
 const LARGEST_SLOTS: usize = 4;
-/// Besides, for the messages of the test.
+/// Additional memory for the messages of the test.
 const CONTROL_BYTES: usize = 1 << 20;
-/// What memory is rounded up to at most.
+/// Upper bound of the rounding of memory.
 const PAGE_BYTES: usize = 1 << 16;
-/// Readers that may be admitted beyond those expected, because they are of an earlier test.
+/// Readers of an earlier test that may be admitted besides the expected ones.
 const SPARE_READERS: usize = 28;
 
 /// Shared memory of one process.
@@ -52,19 +52,20 @@ pub struct RawShmMessaging {
 }
 
 impl RawShmMessaging {
-    /// Takes the name of this process, and begins to look for its partners.
+    /// Takes the name of this process, and starts to search for its partners.
     pub fn new(plan: &TestPlan) -> Result<Self, Error> {
         let parties = Parties::of(plan)?;
         let rendezvous = Rendezvous::open(&parties)?;
         Ok(Self { plan: plan.clone(), parties, rendezvous, traffic: Arc::default() })
     }
 
-    /// Answers are as long as the pings of a publisher whose sizes only it knows; they come one by one.
+    /// Echoes are as long as the pings of a publisher, whose sizes only the publisher knows; they arrive one by one.
     fn max_bytes(&self, topic: Topic) -> usize {
         if topic == Topic::Latency {
             return usize::MAX;
         }
-        // Encapsulation headers add up to a seventh, of the shortest samples; a slot is up to an eighth longer than asked for.
+        // Encapsulation headers add up to a seventh for the shortest samples; a slot is up to an eighth longer than
+        // requested.
         let batch_len = match self.batching() {
             Batching::Implicit(len) | Batching::Explicit(len) => len.saturating_add(len / 7),
             Batching::Off => 0,
@@ -166,14 +167,14 @@ impl Messaging for RawShmMessaging {
     }
 }
 
-/// What this process has sent and received.
+/// Traffic of this process.
 #[derive(Debug, Default)]
 struct Traffic {
     sent: Counts,
     received: Counts,
 }
 
-/// One count for each endpoint, so that no two threads share one.
+/// One counter for each endpoint, so that no two threads share one.
 #[derive(Debug, Default)]
 struct Counts(Mutex<Vec<Arc<AtomicU64>>>);
 
@@ -204,7 +205,7 @@ impl Count {
     }
 }
 
-/// Sends the samples of one topic to every reader.
+/// Sends the samples of one topic to all readers.
 #[derive(Debug)]
 pub struct RawShmWriter {
     shared: Arc<SharedWriter>,
@@ -213,7 +214,7 @@ pub struct RawShmWriter {
     sent: Count,
 }
 
-/// Samples that lie in a slot and wait for others.
+/// Samples in a slot that wait for further ones.
 #[derive(Debug)]
 struct Batch {
     slot: Slot,
@@ -281,7 +282,7 @@ fn publish(state: &mut WriterState, slot: Slot, sent: &Count) -> Result<(), Writ
     published
 }
 
-/// Writes a sample as raw sockets send it. `place` has at least its length.
+/// Writes a sample in the form of raw sockets. `place` has at least its length.
 #[inline]
 fn put(place: &mut [u8], header: &[u8], payload: &[u8]) {
     let (front, rest) = place.split_at_mut(header.len());

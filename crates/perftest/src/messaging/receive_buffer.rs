@@ -1,6 +1,6 @@
-//! The receive buffer that sockets ask for, and what the kernel grants.
+//! The receive buffer that sockets request, and the grant of the kernel.
 //!
-//! Plain sockets and DDS ask for it alike, so that neither is slower than the other for want of room.
+//! Plain sockets and DDS request the same size, so that neither is slower for lack of buffer.
 
 use std::io;
 
@@ -8,32 +8,32 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::error::Error;
 
-/// Asked for unless an option says otherwise, in bytes.
+/// Default request, in bytes.
 pub(super) const DEFAULT_LEN: usize = 8 << 20;
 
-/// What a UDP socket was granted when it asked for so much.
+/// The grant for a request of a UDP socket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ReceiveBuffer {
-    /// In bytes, as all lengths here, the kernel's own bookkeeping left out.
+    /// In bytes, without the kernel's bookkeeping, like all lengths here.
     pub(super) asked_len: usize,
     pub(super) granted_len: usize,
 }
 
 impl ReceiveBuffer {
-    /// Asks with a socket of its own.
+    /// Requests a buffer on a temporary socket.
     pub(super) fn probe(ipv4: bool, asked_len: usize) -> Result<Self, Error> {
         let domain = if ipv4 { Domain::IPV4 } else { Domain::IPV6 };
         let probe = || -> io::Result<usize> {
             let socket = Socket::new(domain, Type::DGRAM, Some(Protocol::UDP))?;
             ask(&socket, asked_len)?;
-            // The kernel doubles what it is given, for its bookkeeping, and tells the double.
+            // The kernel doubles a request for its bookkeeping, and reports the double.
             Ok(socket.recv_buffer_size()? / 2)
         };
         let granted_len = probe().map_err(|error| Error::Setup(format!("Cannot open a UDP socket: {error}")))?;
         Ok(Self { asked_len, granted_len })
     }
 
-    /// What there is to say when less was granted, with the command that changes this.
+    /// A warning if less was granted, with the command that raises the limit.
     pub(super) fn shortfall(&self) -> Option<String> {
         let Self { asked_len, granted_len } = self;
         (granted_len < asked_len).then(|| {
@@ -45,7 +45,7 @@ impl ReceiveBuffer {
     }
 }
 
-/// Asks for so much: beyond the limit of ordinary users where the process may, up to that limit where it may not.
+/// Requests a buffer: beyond the limit of ordinary users if permitted, else up to that limit.
 pub(super) fn ask(socket: &Socket, len: usize) -> io::Result<()> {
     if rustix::net::sockopt::set_socket_recv_buffer_size_force(socket, len).is_err() {
         socket.set_recv_buffer_size(len)?;
@@ -62,7 +62,7 @@ mod tests {
         // Below the limit of any system.
         let small = ReceiveBuffer::probe(true, 65_536).unwrap();
         assert_eq!((small.granted_len, small.shortfall()), (65_536, None));
-        // Plain sockets and DDS ask for the same.
+        // Plain sockets and DDS request the same size.
         assert_eq!(DEFAULT_LEN, peregrine::config::DomainConfig::default().receive_buffer_bytes);
     }
 

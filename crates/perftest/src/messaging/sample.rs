@@ -29,13 +29,13 @@ pub struct Sample<'a> {
     pub entity_id: i32,
     /// Per publisher, from 0, wrapping.
     pub seq_num: u32,
-    /// The publisher's clock when the last ping left. Opaque to everybody else.
+    /// The publisher's clock when the last ping left. Opaque to other processes.
     pub timestamp: u64,
-    /// Number of the subscriber that must answer, or −1.
+    /// Number of the subscriber that must answer, or -1.
     pub latency_ping: i32,
-    /// Who wrote it, as far as that is told; not part of what is sent.
+    /// The writing participant, if known; not part of the serialized sample.
     pub origin: Origin,
-    /// The octets that make the sample as long as `dataLen` says.
+    /// Payload, which fills the sample up to `dataLen`.
     pub payload: &'a [u8],
 }
 
@@ -45,7 +45,7 @@ pub type Origin = [u8; 12];
 /// Bytes that are not a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MalformedSample {
-    /// Bytes at hand.
+    /// Number of bytes.
     pub len: usize,
 }
 
@@ -58,12 +58,12 @@ impl fmt::Display for MalformedSample {
 impl std::error::Error for MalformedSample {}
 
 impl<'a> Sample<'a> {
-    /// Where nobody tells who wrote a sample.
+    /// For samples whose writer is unknown.
     pub const NO_ORIGIN: Origin = [0; 12];
-    /// Value of `latency_ping` in a sample that wants no answer.
+    /// Value of `latency_ping` in a sample that requests no answer.
     pub const NO_PING: i32 = -1;
 
-    /// The first sample of a publisher, which asks nobody for an answer.
+    /// The first sample of a publisher, which requests no answer.
     pub fn data(publisher: u32, payload: &'a [u8]) -> Self {
         Self {
             key: [0; 4],
@@ -76,13 +76,13 @@ impl<'a> Sample<'a> {
         }
     }
 
-    /// The number by which the pattern in its payload is known, if it has one.
+    /// Number that selects the pattern of its payload.
     #[inline]
     pub fn pattern_number(&self) -> u64 {
         u64::from(self.entity_id.cast_unsigned()) << 32 | u64::from(self.seq_num)
     }
 
-    /// Everything before the payload.
+    /// All bytes before the payload.
     #[inline]
     pub fn header(&self) -> [u8; HEADER_LEN] {
         let mut header = [0; HEADER_LEN];
@@ -100,18 +100,18 @@ impl<'a> Sample<'a> {
         header
     }
 
-    /// Octets of the sample as DDS writes it: encapsulation header and padding to a multiple of four included.
+    /// Bytes of the sample as DDS writes it, including encapsulation header and padding to a multiple of four.
     #[inline]
     pub fn serialized_len(&self) -> usize {
         (HEADER_LEN + self.payload.len()).next_multiple_of(4)
     }
 
-    /// Writes the sample as DDS writes it. The buffer is [`Self::serialized_len`] octets long.
+    /// Writes the sample as DDS does. The buffer has [`Self::serialized_len`] bytes.
     #[inline]
     pub fn serialize_into(&self, buffer: &mut [u8]) {
         let mut header = self.header();
         let len = HEADER_LEN + self.payload.len();
-        // The last two bits of the options tell the padding (XTypes 1.3 §7.6.3.1.2).
+        // The last two bits of the options contain the padding (XTypes 1.3 §7.6.3.1.2).
         header[ENCAPSULATION_LEN - 1] = (len.next_multiple_of(4) - len) as u8;
         let (front, rest) = buffer.split_at_mut(HEADER_LEN);
         front.copy_from_slice(&header);
@@ -120,8 +120,8 @@ impl<'a> Sample<'a> {
         padding.fill(0);
     }
 
-    /// The sample in a serialized payload of DDS. Both encoding versions have the same bytes for this type; which of them
-    /// it is, and the padding, the encapsulation header tells.
+    /// Parses a serialized payload of DDS. Both encoding versions have the same bytes for this type; the encapsulation
+    /// header states the version and the padding.
     #[inline]
     pub fn from_serialized(bytes: &'a [u8]) -> Result<Self, MalformedSample> {
         match bytes {
@@ -130,7 +130,7 @@ impl<'a> Sample<'a> {
         }
     }
 
-    /// Takes the first sample off `bytes`, and returns what follows it.
+    /// Splits the first sample off `bytes`, and returns the rest.
     #[inline]
     pub fn split_from(bytes: &'a [u8]) -> Result<(Self, &'a [u8]), MalformedSample> {
         if bytes.first_chunk() != Some(&ENCAPSULATION) {
@@ -139,7 +139,7 @@ impl<'a> Sample<'a> {
         Self::split_fields(bytes)
     }
 
-    /// Hands on every sample of a datagram or slot, and returns how many there were; what is not a sample ends it.
+    /// Delivers every sample of a datagram or slot and returns their number; stops at malformed bytes.
     #[inline]
     pub(crate) fn each(mut bytes: &'a [u8], mut on_sample: impl FnMut(&Self)) -> usize {
         let mut count = 0;

@@ -1,4 +1,4 @@
-//! What plain sockets carry, counted beside each call.
+//! Traffic of plain sockets, counted at each call.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,7 +9,7 @@ use peregrine_report::record::WireUse;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SocketTraffic(Arc<Mutex<Vec<(Direction, Carried)>>>);
 
-/// What one endpoint's sockets have carried; one thread at a time counts.
+/// Traffic of one endpoint's sockets; one thread at a time counts.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Carried(Arc<Counts>);
 
@@ -43,7 +43,7 @@ impl SocketTraffic {
         carried
     }
 
-    /// Everything so far; each datagram is a system call.
+    /// Traffic so far; each datagram is a system call.
     pub(crate) fn wire_use(&self) -> WireUse {
         let mut wire = WireUse::default();
         for (direction, Carried(counts)) in self.0.lock().unwrap_or_else(PoisonError::into_inner).iter() {
@@ -65,21 +65,21 @@ impl SocketTraffic {
 }
 
 impl Carried {
-    /// A datagram of so many octets.
+    /// Counts a datagram.
     #[inline]
     pub(crate) fn datagram(&self, octets: usize) {
         add(&self.0.datagrams, 1);
         add(&self.0.octets, octets as u64);
     }
 
-    /// One that could not be sent.
+    /// Counts a datagram that could not be sent.
     #[cold]
     pub(crate) fn error(&self) {
         add(&self.0.errors, 1);
     }
 }
 
-/// Cheaper than an addition that several threads may make at once.
+/// Cheaper than an atomic addition: only one thread writes.
 #[inline]
 fn add(count: &AtomicU64, more: u64) {
     count.store(count.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);

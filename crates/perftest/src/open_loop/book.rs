@@ -1,4 +1,4 @@
-//! What the sender knows of its probes: which were answered, and when.
+//! The sender's knowledge of its probes: which were answered, and when.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,27 +13,27 @@ use crate::messaging::Sample;
 use crate::payload;
 use crate::recorder::{LatencyRecorder, ThreadRecorder};
 
-/// Round trips whose four times are kept, 16 MB of them.
+/// Round trips of which all four times are kept: 16 MB.
 const MAX_TIMES: usize = 500_000;
 
-/// Shared by the thread that sends and the one that hears the answers.
+/// Shared by the sending thread and the one that receives the answers.
 #[derive(Debug, Default)]
 pub(super) struct Book {
     state: Mutex<State>,
     told: Condvar,
 }
 
-/// Behind the lock.
+/// State behind the lock.
 #[derive(Debug, Default)]
 struct State {
     answers: Option<Answers>,
-    /// The responder's clock, once it has said hello.
+    /// The identity of the responder's clock, once its hello has arrived.
     clock: Option<u64>,
-    /// What the responder received of the run asked for.
+    /// The responder's report of the requested run.
     report: Option<(u32, SideResult)>,
 }
 
-/// The answers of one run.
+/// The answers to the probes of one run.
 #[derive(Debug)]
 pub(super) struct Answers {
     run: u32,
@@ -42,16 +42,16 @@ pub(super) struct Answers {
     from_intended: ThreadRecorder,
     /// Round trips from the actual send.
     pub(super) from_actual: LatencyRecorder,
-    /// The first of them, as far as there is room.
+    /// Times of the first round trips, up to the limit.
     pub(super) times: Vec<FourTimes>,
-    /// Answers of another run, answers that came twice, and what is no answer.
+    /// Answers of another run, duplicates, and other messages.
     pub(super) stale: u64,
-    /// Answers that are not what had been sent.
+    /// Corrupt answers.
     pub(super) corrupt: u64,
 }
 
 impl Answers {
-    /// Of a run; `from_intended` takes the round trips from the intended send.
+    /// Creates the answers of a run; `from_intended` records round trips from the intended send.
     pub(super) fn new(run: u32, checks: bool, from_intended: ThreadRecorder) -> Self {
         Self {
             run,
@@ -65,7 +65,7 @@ impl Answers {
         }
     }
 
-    /// Different probes that were answered.
+    /// Number of different probes that were answered.
     pub(super) fn answered(&self) -> u64 {
         self.seen.count()
     }
@@ -92,7 +92,7 @@ impl Answers {
 }
 
 impl Book {
-    /// Takes in what the responder sends.
+    /// Handles a sample of the responder.
     pub(super) fn on_sample(&self, sample: &Sample<'_>) {
         let now = MonotonicNs::now();
         let Some(stamp) = Stamp::read_from(sample.payload) else { return };
@@ -118,17 +118,17 @@ impl Book {
         self.told.notify_all();
     }
 
-    /// Begins a run.
+    /// Starts a run.
     pub(super) fn begin(&self, answers: Answers) {
         self.lock().answers = Some(answers);
     }
 
-    /// Ends the run, and returns what was heard.
+    /// Ends the run, and returns its answers.
     pub(super) fn end(&self) -> Option<Answers> {
         self.lock().answers.take()
     }
 
-    /// Different probes of this run that were answered so far.
+    /// Number of different probes of this run that were answered so far.
     pub(super) fn answered(&self) -> u64 {
         self.lock().answers.as_ref().map_or(0, Answers::answered)
     }

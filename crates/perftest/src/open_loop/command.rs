@@ -1,4 +1,4 @@
-//! The commands.
+//! The commands of open loops.
 
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
@@ -28,17 +28,17 @@ use crate::plan::TestPlan;
 use crate::terminal::{message, print_text};
 use crate::wording::{counted, was};
 
-/// Length of a run before the first, which is not counted.
+/// Length of the warm-up run, which is not counted.
 const WARM_UP: Duration = Duration::from_millis(100);
-/// How much longer a try lasts that confirms a search.
+/// Factor by which a confirming try is longer than others.
 const CONFIRMATION_FACTOR: u32 = 3;
-/// How long a responder may take to end after its sender has left.
+/// Time that a responder has to end after its sender has left.
 const FAREWELL: Duration = Duration::from_secs(5);
-/// Probes of a try at least: its 99th percentile then has ten of them above it.
+/// Minimum number of probes of a try: ten of them are then above its 99th percentile.
 const FEWEST_PROBES: u64 = 1000;
-/// A try lasts no longer for the sake of its probes, unless it is asked to.
+/// Limit up to which a try is extended for the sake of its probes.
 const LONGEST_TRY: Duration = Duration::from_secs(10);
-/// A rate counts as kept from this share of it on.
+/// Share of a rate from which on the rate counts as sustained.
 const KEPT_SHARE: f64 = 0.99;
 
 /// Options of every open loop.
@@ -48,13 +48,13 @@ pub(super) struct CommonOptions {
     #[arg(long, value_name = "BYTES", default_value_t = 1024,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(SHORTEST as u64..=63_000))]
     size: usize,
-    /// One sample in this many is a probe, which is answered; the others are load
+    /// Every n-th sample is a probe, which is answered; the others are load
     #[arg(long, value_name = "COUNT", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     probe_every: u64,
-    /// Neither write payloads nor check them
+    /// Neither write nor check payloads
     #[arg(long)]
     no_patterns: bool,
-    /// Keep the core busy between two samples instead of sleeping; takes a core of its own
+    /// Spin between two samples instead of sleeping; occupies a core
     #[arg(long)]
     spin: bool,
     /// Use a responder that was started elsewhere ('perftest respond')
@@ -63,7 +63,7 @@ pub(super) struct CommonOptions {
     /// Write record.jsonl to this folder
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// RTI Perftest's options for both sides, behind --
+    /// RTI Perftest's options for both sides, after --
     #[arg(last = true, value_name = "OPTIONS", allow_hyphen_values = true)]
     words: Vec<String>,
 }
@@ -93,13 +93,13 @@ pub struct SearchOptions {
     /// Highest rate to try
     #[arg(long, value_name = "PER_S", default_value_t = 5_000_000.0, value_parser = rate)]
     highest: f64,
-    /// The 99th percentile of the round trip from the intended send may not exceed this, in microseconds
+    /// Highest permitted 99th percentile of the round trip from the intended send, in microseconds
     #[arg(long, value_name = "US", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=60_000_000))]
     p99_limit: u64,
-    /// The search ends when the sustained and the failed rate differ by this, in percent
+    /// End the search when the sustained and the failed rate differ by at most this, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=50))]
     resolution: u32,
-    /// Length of one try in milliseconds; a try lasts up to 10000 if it needs them for 1000 probes
+    /// Length of one try in milliseconds; extended up to 10000 if needed for 1000 probes
     #[arg(long, value_name = "MS", default_value_t = 200, value_parser = clap::value_parser!(u64).range(10..=600_000))]
     time: u64,
     #[command(flatten)]
@@ -119,13 +119,13 @@ pub struct RespondOptions {
     #[arg(long, value_name = "BYTES", default_value_t = 63_000,
           value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(SHORTEST as u64..=63_000))]
     size: usize,
-    /// RTI Perftest's options, behind --
+    /// RTI Perftest's options, after --
     #[arg(last = true, value_name = "OPTIONS", allow_hyphen_values = true)]
     words: Vec<String>,
 }
 
 impl SearchOptions {
-    /// Length of a try at a rate: as asked for, or longer, until there are enough probes.
+    /// Length of a try at a rate: as requested, or longer until there are enough probes.
     fn try_time(&self, next: Try) -> Duration {
         let asked = Duration::from_millis(self.time);
         let enough = Duration::from_secs_f64(self.samples() / next.rate_per_s);
@@ -133,7 +133,7 @@ impl SearchOptions {
         (asked * if next.confirms { CONFIRMATION_FACTOR } else { 1 }).max(enough.min(longest))
     }
 
-    /// Samples of a try that has just enough probes.
+    /// Number of samples of a try with just enough probes.
     fn samples(&self) -> f64 {
         (FEWEST_PROBES * self.common.probe_every) as f64
     }
@@ -143,7 +143,7 @@ impl SearchOptions {
         self.samples() / LONGEST_TRY.max(Duration::from_millis(self.time)).as_secs_f64()
     }
 
-    /// Refuses what no try can decide about.
+    /// Rejects settings with which no try can decide.
     fn check(&self) -> Result<(), Error> {
         if self.common.probe_every > MAX_SAMPLES / FEWEST_PROBES {
             let most = MAX_SAMPLES / FEWEST_PROBES;
@@ -216,7 +216,7 @@ pub fn search(options: &SearchOptions, command_line: Vec<String>, places: &Place
     result
 }
 
-/// Options that these commands set themselves.
+/// Rejects options that these commands set themselves.
 fn refuse_words(words: &[String]) -> Result<(), Error> {
     const OWN: [&str; 6] = ["-pub", "-sub", "-dataLen", "-batchSize", "-scan", "-latencyTest"];
     match words.iter().find(|word| OWN.iter().any(|own| own.eq_ignore_ascii_case(word))) {
@@ -225,7 +225,7 @@ fn refuse_words(words: &[String]) -> Result<(), Error> {
     }
 }
 
-/// Starts a responder if none is elsewhere, and runs the task against it.
+/// Starts a responder unless `--remote` is given, and runs the task against it.
 fn with_responder<T: Task<Output = ()>>(
     options: &CommonOptions,
     placement: &dyn Placement,
@@ -260,11 +260,11 @@ fn on_two_hosts(options: &CommonOptions, command_line: Vec<String>, hosts: &Host
     let words = placed(&common, hosts, Place::Near)?;
     let sender = RemoteSender { command_line, words, out: options.out.as_deref() };
     let result = sender.run(hosts, stop, || matches!(responder.child.try_wait(), Ok(None)));
-    // A failed responder makes the sender fail: its error comes first.
+    // A failed responder makes the sender fail: the responder's error comes first.
     responder.end(result.is_ok()).and(result)
 }
 
-/// The options with that domain, loopback, and a shorter wait, where they do not say otherwise.
+/// Adds that domain, loopback and a shorter timeout, unless the options contain others.
 fn with_defaults(mut words: Vec<String>, domain: &FreeDomain) -> Vec<String> {
     let has = |name: &str| words.iter().any(|word| word.eq_ignore_ascii_case(name));
     let mut defaults = Vec::new();
@@ -324,10 +324,10 @@ impl Drop for ResponderProcess {
     }
 }
 
-/// The record, when one is to be kept.
+/// The record, if one is requested.
 struct RecordOfRuns {
     keeper: Option<Keeper>,
-    /// Keeps cores awake as long as the record is made.
+    /// Keeps cores awake while the record is made.
     _idle_states: IdleStates,
 }
 
@@ -464,7 +464,7 @@ impl Task for Find<'_> {
     }
 }
 
-/// Whether a run sustained its rate, and why not.
+/// Whether a run sustained its rate; if not, the reason.
 fn judge(publisher: &SideResult, subscriber: &SideResult, p99_limit_ns: u64) -> SearchStep {
     let probes = publisher.probes.clone().unwrap_or_default();
     let lost = subscriber.throughput.as_ref().map_or(0, |received| received.lost);
@@ -496,7 +496,7 @@ mod tests {
 
     use super::*;
 
-    /// A run of 1000 samples per second that all arrived, after what `change` does to it.
+    /// A run of 1000 samples per second that all arrived, modified by `change`.
     fn refused(change: impl FnOnce(&mut ProbeOutcome, &mut SendResult, &mut ThroughputResult)) -> String {
         let mut probes = ProbeOutcome {
             offered_per_s: 1000.0,

@@ -1,7 +1,7 @@
-//! Open loops: samples on an absolute schedule, with probes among them, answered by a responder in another process.
+//! Open loops: samples on an absolute schedule, some of which are probes that a responder in another process answers.
 //!
-//! `perftest load` runs one, `perftest search` finds the highest rate that a path sustains, `perftest respond` is the other
-//! side on another host. Both sides take RTI Perftest's options behind `--` to say how samples travel.
+//! `perftest load` runs one, `perftest search` finds the highest rate that a path sustains, and `perftest respond` is
+//! the other side on another host. Both sides take RTI Perftest's options after `--`, which select the transport.
 
 mod book;
 mod command;
@@ -28,14 +28,14 @@ use crate::plan::{self, TestPlan, TransportKind};
 use crate::threads;
 use crate::wire::WireMeter;
 
-/// Something to do with whatever carries the samples.
+/// A task that is generic over the transport.
 trait Task {
     type Output;
 
     fn run<M: Messaging>(self, plan: &TestPlan, messaging: &M) -> Result<Self::Output, Error>;
 }
 
-/// Resolves the words as RTI Perftest's options, and runs the task over what they choose.
+/// Parses the arguments as RTI Perftest's options, and runs the task over the selected transport.
 fn over_messaging<T: Task>(words: &[String], task: T) -> Result<T::Output, Error> {
     let options = match parse(words)? {
         Invocation::Run(options) => options,
@@ -74,15 +74,15 @@ fn wire_meter<M: Messaging>(plan: &TestPlan, messaging: &M) -> WireMeter {
     WireMeter::new(messaging.wire_counter(), path)
 }
 
-/// A number that processes have in common exactly when they read the same `CLOCK_MONOTONIC`: those of one start of one
-/// machine, in one time namespace. 0 where the system does not tell.
+/// A number that two processes share exactly if they read the same `CLOCK_MONOTONIC`: those of one boot of one machine,
+/// in one time namespace. 0 if the system does not report it.
 fn clock_identity() -> u64 {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     if boot.is_empty() {
         return 0;
     }
     let namespace = fs::read_link("/proc/self/ns/time").unwrap_or_default();
-    // With fixed keys it is the same number in every process of one build of this program.
+    // With fixed keys the hash is the same in every process of one build of this program.
     let mut hasher = DefaultHasher::new();
     (boot, namespace).hash(&mut hasher);
     hasher.finish().max(1)

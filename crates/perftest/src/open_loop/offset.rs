@@ -1,31 +1,32 @@
-//! Four times of a round trip, and what they tell about the two ways and the two clocks.
+//! The four times of a round trip, and estimates of the two one-way times and the clock offset from them.
 //!
-//! The sender's clock says when a probe left (t₀) and when its answer came (t₃), the responder's when it came (t₁) and when
-//! the answer left (t₂). The responder's clock is ahead by between t₁ − t₃ + (t₂ − t₁) and t₁ − t₀: the probe cannot have
-//! come before it left, nor the answer. The middle is the estimate, half the width the uncertainty, and no assumption
-//! about the two ways is hidden in it. The fastest round trip of a stretch of time has the narrowest bounds.
+//! The sender's clock gives the times at which a probe left (t₀) and its answer arrived (t₃); the responder's clock
+//! gives the times at which the probe arrived (t₁) and the answer left (t₂). The responder's clock is ahead by between
+//! t₁ − t₃ + (t₂ − t₁) and t₁ − t₀, because neither message arrives before it leaves. The middle is the estimate and
+//! half the width the uncertainty, without an assumption about the two one-way times. The fastest round trip of an
+//! interval has the narrowest bounds.
 
 use peregrine_report::record::{ClockOffset, OneWay};
 
 use crate::recorder::LatencyRecorder;
 
-/// The offset is estimated once in each stretch of this length, because clocks drift.
+/// The offset is estimated once in each interval of this length, because clocks drift.
 const STRETCH_NS: u64 = 250_000_000;
 
 /// The times of one round trip, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct FourTimes {
-    /// The probe left; sender's clock.
+    /// Send time of the probe, on the sender's clock.
     pub(super) sent: u64,
-    /// The probe came; responder's clock.
+    /// Arrival time of the probe, on the responder's clock.
     pub(super) received: u64,
-    /// The answer left; responder's clock.
+    /// Send time of the answer, on the responder's clock.
     pub(super) answered: u64,
-    /// The answer came; sender's clock.
+    /// Arrival time of the answer, on the sender's clock.
     pub(super) returned: u64,
 }
 
-/// How far the responder's clock is ahead at some moment.
+/// Offset of the responder's clock at a moment.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Estimate {
     at_ns: u64,
@@ -34,7 +35,7 @@ struct Estimate {
 }
 
 impl FourTimes {
-    /// Time on the two ways together; `None` when the times contradict each other.
+    /// Sum of both one-way times; `None` if the times contradict each other.
     fn delay_ns(&self) -> Option<u64> {
         let service = self.answered.checked_sub(self.received)?;
         self.returned.checked_sub(self.sent)?.checked_sub(service)
@@ -49,7 +50,7 @@ impl FourTimes {
     }
 }
 
-/// The two ways of all round trips; `None` of none. On one clock nothing needs to be estimated.
+/// One-way times of all round trips; `None` without round trips. With a single clock nothing is estimated.
 pub(super) fn one_way(times: &[FourTimes], same_clock: bool) -> Option<OneWay> {
     let estimates = if same_clock { Vec::new() } else { estimates(times) };
     if times.is_empty() || (!same_clock && estimates.is_empty()) {
@@ -66,13 +67,13 @@ pub(super) fn one_way(times: &[FourTimes], same_clock: bool) -> Option<OneWay> {
     Some(OneWay { clock: clock_offset(&estimates, same_clock), forward, service, back })
 }
 
-/// later − earlier + shift, no less than 0: an estimate that is off by its uncertainty may make a short way negative.
+/// later − earlier + shift, at least 0: the uncertainty of an estimate could make a short time negative.
 fn difference(later: u64, earlier: u64, shift: i64) -> u64 {
     let exact = i128::from(later) - i128::from(earlier) + i128::from(shift);
     u64::try_from(exact.max(0)).unwrap_or(u64::MAX)
 }
 
-/// The best of each stretch, in the order of time.
+/// The best estimate of each interval, in order of time.
 fn estimates(times: &[FourTimes]) -> Vec<Estimate> {
     let mut best: Vec<Estimate> = Vec::new();
     let Some(start) = times.iter().map(|time| time.sent).min() else { return best };
@@ -92,7 +93,7 @@ fn estimates(times: &[FourTimes]) -> Vec<Estimate> {
     best
 }
 
-/// Between two estimates the offset is taken to change steadily; 0 without any.
+/// Interpolates linearly between two estimates; 0 without estimates.
 fn offset_at(estimates: &[Estimate], at_ns: u64) -> i64 {
     let next = estimates.partition_point(|estimate| estimate.at_ns < at_ns);
     let (before, after) = (next.checked_sub(1).and_then(|index| estimates.get(index)), estimates.get(next));
@@ -126,7 +127,7 @@ mod tests {
 
     use super::*;
 
-    /// A round trip whose ways take `forward` and `back`, with a responder's clock that is ahead by `offset`.
+    /// A round trip with one-way times `forward` and `back`, and a responder's clock that is ahead by `offset`.
     fn trip(sent: u64, forward: u64, service: u64, back: u64, offset: i64) -> FourTimes {
         let there = |time: u64| time.checked_add_signed(offset).unwrap();
         FourTimes {
@@ -159,13 +160,13 @@ mod tests {
 
     #[test]
     fn a_drift_is_followed() {
-        // 100 ns per millisecond: the offset of the start would be off by 100 us at the end.
+        // 100 ns per millisecond: the offset at the start would be wrong by 100 us at the end.
         let times: Vec<_> = (0..1000_u64)
             .map(|ms| trip(1_000_000_000 + ms * 1_000_000, 500, 0, 500, 7_000 + 100 * ms as i64))
             .collect();
         let ways = one_way(&times, false).unwrap();
         assert!((ways.clock.drift_ns_per_s - 100_000.0).abs() < 1.0, "{:?}", ways.clock);
-        // The last stretch has nothing behind it to lean on: its end is off by what a quarter of a second drifts.
+        // No estimate follows the last interval, so its end is off by the drift of a quarter of a second.
         assert!(ways.forward.p90_ns < 16_000 && ways.forward.p50_ns.abs_diff(500) <= 1, "{:?}", ways.forward);
     }
 

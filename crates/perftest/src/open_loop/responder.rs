@@ -1,4 +1,4 @@
-//! The other side of an open loop: counts, checks and answers.
+//! The other side of an open loop: counts, checks and answers samples.
 
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
@@ -18,12 +18,12 @@ use crate::resources::ResourceMeter;
 use crate::terminal::message;
 use crate::wire::{WireMeter, spent};
 
-/// How often the main thread looks after resources and the end.
+/// Interval at which the main thread samples resources and checks for the end.
 const TICK: Duration = Duration::from_millis(100);
-/// A responder that was started for one sender ends when it hears nothing for so long.
+/// A responder that was started for one sender ends after this time without a sample.
 const ALONE: Duration = Duration::from_secs(30);
 
-/// What the main thread and the receiving one share.
+/// State shared by the main thread and the receiving thread.
 #[derive(Debug)]
 struct Shared {
     state: Mutex<SharedState>,
@@ -83,22 +83,22 @@ pub(super) fn serve<M: Messaging>(
     Err(Error::Interrupted)
 }
 
-/// The receiving thread's own state.
+/// State of the receiving thread.
 struct Responder<W> {
     pongs: W,
     checks: bool,
     clock: u64,
-    /// Each sender numbers its runs from 1.
+    /// The session of the sender, which numbers its runs from 1.
     session: Option<u64>,
     run: Run,
     answer: Vec<u8>,
     wire: WireMeter,
     shared: Arc<Shared>,
-    /// Answers that could not be sent.
+    /// Number of answers that could not be sent.
     failed: u64,
 }
 
-/// What was received of one run.
+/// Received samples of one run.
 #[derive(Debug, Default)]
 struct Run {
     number: u32,
@@ -119,7 +119,7 @@ impl<W: SampleWriter> Responder<W> {
         match stamp.kind {
             Kind::Data => self.on_data(sample, &stamp, now),
             Kind::Hello => {
-                // A question that is repeated does not begin anything.
+                // A repeated hello starts no new session.
                 if self.session.replace(stamp.intended_ns) != Some(stamp.intended_ns) {
                     self.run = Run::default();
                 }
@@ -136,7 +136,7 @@ impl<W: SampleWriter> Responder<W> {
     #[inline]
     fn on_data(&mut self, sample: &Sample<'_>, stamp: &Stamp, now: MonotonicNs) {
         if stamp.run != self.run.number {
-            // A sample of an earlier run that was long under way does not begin it again.
+            // A delayed sample of an earlier run does not start that run again.
             if stamp.run.wrapping_sub(self.run.number) > u32::MAX / 2 {
                 return;
             }
@@ -150,7 +150,7 @@ impl<W: SampleWriter> Responder<W> {
             self.check(sample);
             return;
         }
-        // The answer leaves before the check, which is no part of the path.
+        // The answer leaves before the check, which is not part of the path.
         self.run.answered += 1;
         let stamp = Stamp { received_ns: now.0, ..*stamp };
         self.reply(sample, &stamp, &sample.payload[STAMP_LEN..]);
@@ -207,7 +207,7 @@ impl<W: SampleWriter> Responder<W> {
         let answer = Sample { payload: &self.answer, ..*sample };
         let sent = self.pongs.write(&answer).and_then(|()| self.pongs.flush());
         if let Err(WriteError::Failed(text)) = sent {
-            // The sender sees the missing answer; the reason is told once here.
+            // The sender detects the missing answer; this side prints the reason once.
             if self.failed == 0 {
                 message(format_args!("An answer could not be sent: {text}"));
             }
@@ -309,7 +309,7 @@ mod tests {
         for (number, spoilt) in [(2, false), (1, true), (1, false), (5, false)] {
             send(&mut responder, Kind::Data, 2, number, false, spoilt);
         }
-        // Late samples of the run before count for neither.
+        // Late samples of the previous run count for neither run.
         send(&mut responder, Kind::Data, 1, 9, false, false);
         send(&mut responder, Kind::Report, 2, 0, false, false);
         let answers = answers.0.lock().unwrap();

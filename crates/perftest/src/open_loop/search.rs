@@ -1,20 +1,19 @@
-//! Finding the highest rate that is sustained: the decisions, without anything that is measured.
+//! The search for the highest sustained rate: its decisions, without measurements.
 //!
-//! The rate doubles until it is not sustained, and then the gap is halved until it is narrow. Because one hiccup of a
-//! machine is no limit of a path, nor one lucky try a capacity, two of at most three tries decide about a rate. What is
-//! found must hold in longer tries at the end; where it does not, lower rates are tried, at growing distances, until one
-//! holds.
+//! The rate doubles until it is not sustained; then the search halves the gap until it is narrow. A single stall of the
+//! machine or a single lucky try must not decide, so two of at most three tries decide about a rate. Finally the result
+//! must be sustained in longer tries; otherwise the search tries lower rates, at growing distances, until one is.
 
-/// What to search for.
+/// Bounds of a search.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Range {
-    /// Rates below this are not tried, in samples per second.
+    /// Lowest rate to try, in samples per second.
     pub(super) lowest_per_s: f64,
-    /// The first rate that is tried.
+    /// First rate to try.
     pub(super) first_per_s: f64,
-    /// The highest rate that is tried.
+    /// Highest rate to try.
     pub(super) highest_per_s: f64,
-    /// Width of the gap, as a share of the rate, at which the search ends.
+    /// Width of the gap at which the search ends, as a fraction of the rate.
     pub(super) resolution: f64,
 }
 
@@ -22,23 +21,23 @@ pub(super) struct Range {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Try {
     pub(super) rate_per_s: f64,
-    /// Whether this one shall last longer than the others, to confirm what was found.
+    /// Whether this try lasts longer, to confirm the result.
     pub(super) confirms: bool,
 }
 
-/// A search that is going on.
+/// A running search.
 #[derive(Debug, Clone)]
 pub(super) struct Search {
     range: Range,
-    /// The highest rate that was sustained in short tries.
+    /// The highest rate sustained in short tries.
     sustained: Option<f64>,
     /// The rate that was also sustained in longer tries.
     confirmed: Option<f64>,
-    /// By which share to go down when a longer try fails.
+    /// Fraction by which to decrease the rate when a longer try fails.
     retreat: f64,
-    /// The lowest rate that was not.
+    /// The lowest failed rate.
     failed: Option<f64>,
-    /// The current rate, and how often it was sustained, and was not.
+    /// The current rate, and the numbers of its sustained and failed tries.
     current: Try,
     good: u32,
     bad: u32,
@@ -48,7 +47,7 @@ pub(super) struct Search {
 
 /// Tries of one rate that decide.
 const MAJORITY: u32 = 2;
-/// No search takes more tries.
+/// Most tries of a search.
 const MAX_TRIES: u32 = 120;
 
 impl Search {
@@ -69,12 +68,12 @@ impl Search {
         }
     }
 
-    /// What to try next; `None` when the search is over.
+    /// The next try; `None` when the search has ended.
     pub(super) fn next(&self) -> Option<Try> {
         (!self.done && self.tries < MAX_TRIES).then_some(self.current)
     }
 
-    /// How the last try went.
+    /// Records the result of the last try.
     pub(super) fn tell(&mut self, was_sustained: bool) {
         self.tries += 1;
         *(if was_sustained { &mut self.good } else { &mut self.bad }) += 1;
@@ -85,7 +84,7 @@ impl Search {
         }
     }
 
-    /// The highest rate that was sustained, 0 when none was; and the lowest that was not.
+    /// The highest sustained rate, 0 without any; and the lowest failed one.
     pub(super) fn result(&self) -> (f64, Option<f64>) {
         (self.confirmed.unwrap_or(0.0), self.failed)
     }
@@ -105,7 +104,7 @@ impl Search {
         let rate = self.current.rate_per_s;
         self.failed = Some(rate);
         if self.current.confirms {
-            // The shorter tries were too kind, so that only longer ones count from here on.
+            // Short tries overestimated the rate, so only longer ones count from here on.
             self.done = rate <= self.range.lowest_per_s;
             let lower = rate * (1.0 - self.retreat);
             self.retreat = (self.retreat * 2.0).min(0.5);
@@ -128,7 +127,7 @@ impl Search {
             (Some(sustained), Some(failed)) if failed <= sustained * (1.0 + self.range.resolution) => {
                 return self.confirm(sustained);
             }
-            // In the middle of the ratio rather than of the difference.
+            // The geometric rather than the arithmetic mean.
             (Some(sustained), Some(failed)) => (sustained * failed).sqrt(),
         };
         self.begin(Try { rate_per_s: next, confirms: false });
@@ -151,7 +150,7 @@ mod tests {
 
     const RANGE: Range = Range { lowest_per_s: 1.0, first_per_s: 1000.0, highest_per_s: 10e6, resolution: 0.02 };
 
-    /// Searches a system that says whether it sustains a try; returns the result and the number of tries.
+    /// Searches in a system that decides whether it sustains a try. Returns the result and the number of tries.
     fn search(range: Range, mut sustains: impl FnMut(Try) -> bool) -> ((f64, Option<f64>), u32) {
         let mut search = Search::new(range);
         while let Some(next) = search.next() {
@@ -221,7 +220,7 @@ mod tests {
         }
     }
 
-    /// Fixed seeds: of noise, a test can only ask that the result is near in most cases.
+    /// With noise, a test can only require that most results are close; the seeds are fixed.
     #[test]
     fn noise_moves_the_result_by_little() {
         const SEARCHES: u64 = 500;
@@ -231,7 +230,7 @@ mod tests {
             let mut state = seed;
             let ((found, _), _) = search(RANGE, |next| {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                // The capacity of this moment: within 3 % of the true one.
+                // The current capacity: within 3 % of the true one.
                 let now = capacity * (1.0 + ((state >> 40) as f64 / f64::from(1 << 24) - 0.5) * 0.06);
                 next.rate_per_s <= now
             });

@@ -1,6 +1,6 @@
-//! Which numbers have been seen.
+//! A set of received numbers.
 
-/// A set of numbers from 0 on, one bit each.
+/// A set of numbers from 0, one bit each.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     words: Vec<u64>,
@@ -10,11 +10,11 @@ pub(super) struct Seen {
     duplicate: u64,
 }
 
-/// Samples of one run at most: 16 MB of bits.
+/// Most samples of one run: 16 MB of bits.
 pub(super) const MAX_SAMPLES: u64 = 1 << 27;
 
 impl Seen {
-    /// Whether this number is new. Those beyond [`MAX_SAMPLES`] are not.
+    /// Inserts a number. Returns whether it is new; numbers beyond [`MAX_SAMPLES`] are not.
     #[inline]
     pub(super) fn insert(&mut self, number: u64) -> bool {
         if number >= MAX_SAMPLES {
@@ -43,7 +43,7 @@ impl Seen {
         self.duplicate
     }
 
-    /// Numbers that came after a higher one.
+    /// Count of numbers that were inserted after a higher one.
     pub(super) fn reordered(&self) -> u64 {
         self.reordered
     }

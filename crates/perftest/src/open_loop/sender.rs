@@ -1,9 +1,9 @@
-//! Sending on an absolute schedule that does not depend on earlier samples.
+//! Sends on an absolute schedule that does not depend on earlier samples.
 //!
-//! A sample has two start times: when it was due, and when the sender sent it. An application that reads a sensor every
-//! millisecond does not wait for the network, so it sees the latency from the due time; the network accounts for the latency
-//! from the send. A sender that records the second only hides the samples that its own waiting delayed (coordinated
-//! omission). This sender records both.
+//! A sample has two start times: the time at which it was due, and the time at which the sender sent it. An application
+//! that reads a sensor every millisecond does not wait for the network, so its latency counts from the due time; the
+//! network accounts for the latency from the send. A sender that records only the second hides the samples that its own
+//! waiting delayed (coordinated omission). This sender records both.
 
 use crate::cli::option::WaitMethod;
 use crate::clock::{Clock, MonotonicNs};
@@ -12,20 +12,21 @@ use crate::error::Error;
 use crate::pace::Schedule;
 use crate::recorder::LatencyRecorder;
 
-/// What one run sends.
+/// Samples that one run sends.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Load {
     pub(super) schedule: Schedule,
-    /// Samples of the whole run.
+    /// Number of samples of the run.
     pub(super) samples: u64,
-    /// One sample in this many wants an answer; at least 1.
+    /// Every n-th sample requests an answer; at least 1.
     pub(super) probe_every: u64,
-    /// No sample leaves after this: a sender that cannot keep up ends, and what it did not send is told.
+    /// No sample leaves after this time: a sender that cannot keep up ends and reports how many samples it did not
+    /// send.
     pub(super) end: MonotonicNs,
     pub(super) wait: WaitMethod,
 }
 
-/// One sample that is due.
+/// A due sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Outgoing {
     pub(super) number: u64,
@@ -34,19 +35,19 @@ pub(super) struct Outgoing {
     pub(super) is_probe: bool,
 }
 
-/// What became of the samples on this side.
+/// Result of the sending side.
 #[derive(Debug)]
 pub(super) struct Sent {
     pub(super) samples: u64,
     pub(super) dropped: u64,
     pub(super) probes: u64,
-    /// From the first sample's due time to the last one's send, and at least the time the schedule takes.
+    /// From the due time of the first sample to the send of the last one; at least the duration of the schedule.
     pub(super) duration_ns: u64,
-    /// How late each sample left.
+    /// Delay of each sample.
     pub(super) delay: LatencyRecorder,
 }
 
-/// Sends everything; `send` returns whether the sample left.
+/// Sends the samples of a run; `send` returns whether the sample left.
 pub(super) fn send_all<C: Clock>(
     load: &Load,
     clock: &C,
@@ -84,7 +85,7 @@ mod tests {
     use super::*;
     use crate::control::StopReason;
 
-    /// Moves when somebody waits, or when a test says so.
+    /// Advances when a thread waits, or when a test sets it.
     struct MockClock(Cell<u64>);
 
     impl Clock for MockClock {
@@ -112,7 +113,7 @@ mod tests {
 
     #[test]
     fn a_stall_is_seen_by_every_sample_that_it_held_up() {
-        // A path of 100 us whose 100th write is held up for 50 ms, at 1000 samples per second.
+        // A path of 100 us, whose 100th write is delayed by 50 ms, at 1000 samples per second.
         let clock = MockClock(Cell::new(0));
         let mut from_intended = LatencyRecorder::new(200);
         let mut from_actual = LatencyRecorder::new(200);
@@ -125,11 +126,11 @@ mod tests {
             Ok(true)
         })
         .unwrap();
-        // From the actual send one sample of 200 was slow, and the 99th percentile knows nothing of it.
+        // From the actual send, one sample of 200 was slow, which the 99th percentile does not show.
         let actual = from_actual.result();
         assert_eq!((actual.max_ns, actual.min_ns), (50 * MS + 100_000, 100_000));
         assert_eq!(from_actual.raw_values().iter().filter(|time| **time > 100_000).count(), 1);
-        // From the intended send it was 50: samples 100 to 149 wait 50, 49, ... 1 ms.
+        // From the intended send, 50 were slow: samples 100 to 149 wait 50, 49, ... 1 ms.
         let expected: Vec<u64> = (1..=50).rev().map(|wait| wait * MS + 100_000).collect();
         assert_eq!(from_intended.raw_values()[100..150], expected);
         assert!(from_intended.raw_values()[150..].iter().all(|time| *time == 100_000));

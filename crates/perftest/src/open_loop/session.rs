@@ -1,4 +1,4 @@
-//! One sender and its responder, for as many runs as are wanted.
+//! A sender connected to its responder, for any number of runs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,30 +27,30 @@ use crate::terminal::message;
 use crate::threads::online_cores;
 use crate::wire::{WireMeter, spent};
 
-/// Time between two questions that get no answer.
+/// Interval between repeated requests.
 const RETRY: Duration = Duration::from_millis(50);
 /// Longest wait for the answers and the report after the last sample.
 const DRAIN: Duration = Duration::from_secs(2);
-/// Answers that have not come for so long will not come.
+/// Time after which missing answers count as lost.
 const QUIET: Duration = Duration::from_millis(200);
-/// Between the call of a run and its first sample.
+/// Time between the start of a run and its first sample.
 const LEAD: Duration = Duration::from_millis(5);
-/// Until then a thread that has values has handed them over; what comes later counts for the next line.
+/// Time in which threads hand over their values; later ones count for the next line.
 const HAND_OVER: Duration = Duration::from_millis(20);
-/// Time between two lines about a run that lasts.
+/// Interval between two progress lines.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// What one run shall do.
+/// Settings of one run.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RunPlan {
     pub(super) rate_per_s: f64,
     pub(super) time: Duration,
-    /// One sample in this many wants an answer.
+    /// Every n-th sample requests an answer.
     pub(super) probe_every: u64,
     pub(super) wait: WaitMethod,
 }
 
-/// Connected to a responder.
+/// A sender connected to a responder.
 pub(super) struct Session<'a, M: Messaging> {
     writer: M::Writer,
     _listening: <M::Reader as SampleReader>::Listening,
@@ -60,14 +60,14 @@ pub(super) struct Session<'a, M: Messaging> {
     data_len: usize,
     /// Whether payloads are written and checked.
     patterns: bool,
-    /// The same for records, with what it costs.
+    /// As a record stores it, with the cost.
     payload: PayloadUse,
     run: u32,
     stop: &'a Stop,
 }
 
 impl<'a, M: Messaging> Session<'a, M> {
-    /// Finds the responder.
+    /// Connects to the responder.
     pub(super) fn open(plan: &TestPlan, messaging: &M, patterns: bool, stop: &'a Stop) -> Result<Self, Error> {
         let mut writer = messaging.create_writer(Topic::Throughput)?;
         let mut reader = messaging.create_reader(Topic::Latency)?;
@@ -107,7 +107,7 @@ impl<'a, M: Messaging> Session<'a, M> {
         Ok(session)
     }
 
-    /// Sends on schedule for a while, and tells what both sides saw.
+    /// Sends on schedule for the planned time, and returns the results of both sides.
     pub(super) fn run(&mut self, plan: &RunPlan) -> Result<(SideResult, SideResult), Error> {
         self.run += 1;
         let samples = ((plan.rate_per_s * plan.time.as_secs_f64()).round() as u64).clamp(1, MAX_SAMPLES);
@@ -121,7 +121,7 @@ impl<'a, M: Messaging> Session<'a, M> {
             schedule: Schedule::of_rate(start, plan.rate_per_s),
             samples,
             probe_every: plan.probe_every.max(1),
-            // A tenth more than planned; who is later than that cannot keep up.
+            // A tenth more than planned; a later sender cannot keep up.
             end: start.plus(plan.time.mul_f64(1.1)).plus(Duration::from_millis(10)),
             wait: plan.wait,
         };
@@ -153,7 +153,7 @@ impl<'a, M: Messaging> Session<'a, M> {
         Ok((publisher, self.completed(report, &sent)))
     }
 
-    /// The responder's report, with what only the sender knows.
+    /// Completes the responder's report with data that only the sender has.
     fn completed(&self, report: SideResult, sent: &Sent) -> SideResult {
         let mut subscriber = SideResult { data_len: self.data_len as u64, ..report };
         if let Some(received) = &mut subscriber.throughput {
@@ -165,7 +165,7 @@ impl<'a, M: Messaging> Session<'a, M> {
         subscriber
     }
 
-    /// Tells the responder that this sender leaves. A responder that does not hear it ends by itself.
+    /// Tells the responder that this sender leaves. Without this message the responder ends by timeout.
     pub(super) fn close(mut self) {
         for _ in 0..2 {
             let _ = self.ask(Kind::Bye, 0);
@@ -213,12 +213,12 @@ impl<'a, M: Messaging> Session<'a, M> {
             sent
         });
         self.writer.flush().map_err(|error| Error::Transfer(error.to_string()))?;
-        // Before anything is done with the results, which would count as well.
+        // Read before the results are processed, which would count as well.
         let resources = intervals.resources.result();
         Ok((sent?, resources, intervals))
     }
 
-    /// Waits for the answers that are still under way, and for the responder's report.
+    /// Waits for outstanding answers and for the responder's report.
     fn drain(&mut self, probes: u64) -> Result<SideResult, Error> {
         let deadline = MonotonicNs::now().plus(DRAIN);
         let mut last = (self.book.answered(), MonotonicNs::now());
@@ -244,7 +244,7 @@ impl<'a, M: Messaging> Session<'a, M> {
         }
     }
 
-    /// A full buffer, or nobody there yet, is no error: questions are repeated.
+    /// A full buffer or a missing responder is no error: requests are repeated.
     fn ask(&mut self, kind: Kind, number: u64) -> Result<(), Error> {
         let mut octets = vec![0; self.data_len - OVERHEAD_LEN];
         Stamp::new(kind, self.run, number).write_to(&mut octets);
@@ -279,7 +279,7 @@ fn payload_use(patterns: bool, data_len: usize) -> PayloadUse {
 fn outcome(plan: &RunPlan, load: &Load, sent: &Sent, answers: Answers, intended: Intervals) -> ProbeOutcome {
     let seconds = sent.duration_ns as f64 / 1e9;
     let (answered, stale, from_actual) = (answers.answered(), answers.stale, answers.from_actual.result());
-    // The last values are handed over by dropping their recorder.
+    // Dropping a recorder hands over its last values.
     drop(answers);
     ProbeOutcome {
         offered_per_s: plan.rate_per_s,
@@ -293,7 +293,7 @@ fn outcome(plan: &RunPlan, load: &Load, sent: &Sent, answers: Answers, intended:
     }
 }
 
-/// Puts the values of a run together while it lasts, off the threads that measure.
+/// Combines the values of a run while it lasts, outside the measuring threads.
 struct Intervals {
     collector: Collector,
     total: LatencyRecorder,
@@ -301,7 +301,7 @@ struct Intervals {
 }
 
 impl Intervals {
-    /// A line per second.
+    /// Prints a line per second.
     fn watch(&mut self, done: &AtomicBool) {
         let start = MonotonicNs::now();
         let mut next = start.plus(INTERVAL);
@@ -333,7 +333,7 @@ impl Intervals {
         }
     }
 
-    /// Everything, once every recorder has been dropped.
+    /// All values, after every recorder was dropped.
     fn into_total(mut self) -> LatencyRecorder {
         let rest = self.collector.take();
         self.total.merge(&rest);
@@ -341,8 +341,8 @@ impl Intervals {
     }
 }
 
-/// Timers of ordinary threads may be 50 us late unless they ask not to be. Where the kernel refuses, the lateness shows in
-/// the delays that are recorded.
+/// By default a timer of an ordinary thread may be 50 us late. If the kernel refuses this setting, the recorded delays
+/// show it.
 fn set_timer_slack() {
     let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
 }

@@ -1,4 +1,4 @@
-//! What the samples of an open loop carry before their pattern, little endian.
+//! Data before the pattern in each sample of an open loop, little endian.
 //!
 //! ```text
 //!  0               4               8                              16
@@ -9,34 +9,34 @@
 //!  +-------------------------------+------------------------------+
 //! ```
 //!
-//! The actual send is in the sample's own timestamp.
+//! The timestamp of the sample contains the actual send time.
 
 use crate::plan::OVERHEAD_LEN;
 
-/// Octets of a stamp.
+/// Bytes of a stamp.
 pub(super) const STAMP_LEN: usize = 32;
-/// Shortest sample that holds a stamp.
+/// Shortest sample that contains a stamp.
 pub(super) const SHORTEST: usize = OVERHEAD_LEN + STAMP_LEN;
 
-/// What a sample is for.
+/// Purpose of a sample.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Part of the load; it is answered if it is a ping.
     Data,
-    /// Asks whether anybody is there, with a number of the sender's session in place of the intended send. The answer tells
-    /// the responder's clock in the field of the receipt.
+    /// Requests a hello, with the number of the sender's session in place of the intended send. The answer contains the
+    /// identity of the responder's clock in the field of the receipt.
     Hello,
-    /// Asks for what was received of a run. The answer holds it behind the stamp.
+    /// Requests the responder's report of a run. The answer contains it after the stamp.
     Report,
     /// The sender leaves.
     Bye,
 }
 
-/// The first octets of a payload.
+/// First bytes of a payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp {
     pub(super) kind: Kind,
-    /// Number of the run: samples of an earlier one may still be under way.
+    /// Number of the run: samples of an earlier run may still arrive.
     pub(super) run: u32,
     pub(super) intended_ns: u64,
     pub(super) received_ns: u64,
@@ -44,7 +44,7 @@ pub(super) struct Stamp {
 }
 
 impl Stamp {
-    /// A stamp that has not been answered.
+    /// An unanswered stamp.
     pub(super) fn new(kind: Kind, run: u32, intended_ns: u64) -> Self {
         Self { kind, run, intended_ns, received_ns: 0, answered_ns: 0 }
     }
@@ -61,7 +61,7 @@ impl Stamp {
         stamp.copy_from_slice(words.map(u64::to_le_bytes).as_flattened());
     }
 
-    /// `None` for anything that is no sample of an open loop.
+    /// `None` if the payload is not that of an open loop.
     #[inline]
     pub(super) fn read_from(payload: &[u8]) -> Option<Self> {
         let (words, _) = payload.first_chunk::<STAMP_LEN>()?.as_chunks::<8>();
@@ -80,7 +80,7 @@ impl Stamp {
 impl Kind {
     const ALL: [Self; 4] = [Self::Data, Self::Hello, Self::Report, Self::Bye];
 
-    /// "OLP" and a number, so that a payload of anything else is not taken for a stamp.
+    /// "OLP" and a number, so that other payloads are not mistaken for stamps.
     const fn code(self) -> u32 {
         0x4f4c_5000 | self as u32
     }

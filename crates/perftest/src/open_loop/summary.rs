@@ -5,10 +5,10 @@ use std::fmt::Write;
 use peregrine_report::record::{OneWay, PayloadUse, ResourceUse, SearchResult, SearchStep, SideResult, WireUse};
 use peregrine_report::stats::LatencyResult;
 
-/// A one-way time says little when the clocks are known less well than to this share of it.
+/// Fraction of a one-way time above which the uncertainty of the clock offset makes it doubtful.
 const DOUBTFUL_SHARE: f64 = 0.1;
 
-/// Everything about one run.
+/// Results of one run.
 pub(super) fn of_run(publisher: &SideResult, subscriber: &SideResult) -> String {
     let mut text = String::new();
     let received = subscriber.throughput.clone().unwrap_or_default();
@@ -57,13 +57,13 @@ pub(super) fn of_run(publisher: &SideResult, subscriber: &SideResult) -> String 
     text
 }
 
-/// One try of a search.
+/// Result of one try of a search.
 pub(super) fn of_step(step: &SearchStep) -> String {
     let verdict = if step.refused.is_empty() { "sustained" } else { &step.refused };
     format!("{:>10.0} samples/s: p99 {:.1} us, {verdict}", step.offered_per_s, step.p99_ns as f64 / 1e3)
 }
 
-/// What a search has found.
+/// Result of a search.
 pub(super) fn of_search(found: &SearchResult) -> String {
     let limit_us = found.p99_limit_ns as f64 / 1e3;
     let tries = match found.steps.len() {
@@ -88,7 +88,7 @@ pub(super) fn of_search(found: &SearchResult) -> String {
     )
 }
 
-/// A percentile that rests on fewer than ten values is marked.
+/// Marks a percentile with fewer than ten values above it.
 fn line(text: &mut String, name: &str, latency: &LatencyResult) {
     let us = |value_ns: u64| format!("{:.1}", value_ns as f64 / 1e3);
     let percentile = |fraction: f64| {

@@ -1,4 +1,4 @@
-//! The block on stderr that says what is about to be measured.
+//! The block on stderr that describes the measurement.
 
 use std::fmt::Write;
 
@@ -6,12 +6,12 @@ use crate::cli::option::{Priority, ThreadAffinity, WaitMethod};
 use crate::messaging::Configuration;
 use crate::plan::{Batching, Pace, PublisherPlan, Role, TestPlan};
 
-/// First line: this program, and what carries its samples.
+/// First line: this program and its transport.
 pub fn version_line(carrier: &str) -> String {
     format!("Peregrine Perftest {} ({carrier})", env!("CARGO_PKG_VERSION"))
 }
 
-/// Everything after the version line, up to where the test starts.
+/// All lines from the version line to the start of the test.
 pub fn configuration_block(plan: &TestPlan, configuration: &Configuration) -> String {
     let mut block = Block::default();
     if let Role::Publisher(publisher) = &plan.role {

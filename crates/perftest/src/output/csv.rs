@@ -14,7 +14,7 @@ const THROUGHPUT_SUMMARY: &str =
 
 pub(super) struct Csv {
     columns: Columns,
-    /// Without intervals the summary's column headings are printed once, however many sizes follow.
+    /// Without intervals the column headings of the summary are printed once for all sizes.
     summary_header_printed: bool,
 }
 

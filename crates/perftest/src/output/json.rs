@@ -1,4 +1,4 @@
-//! One JSON document per run: `{"perftest": [ {per size} ... ]}`, written as it is measured.
+//! One JSON document per run: `{"perftest": [ {per size} ... ]}`, written during the measurement.
 
 use super::{Columns, Format, LatencyInterval, LatencySummary, Quantity, SerializationTime, ThroughputInterval};
 use peregrine_report::record::ThroughputResult;
@@ -24,7 +24,7 @@ impl Json {
         self.close(&self.object(members, cpu_percent))
     }
 
-    /// Ends the object of a size.
+    /// Closes the object of a size.
     fn close(&self, summary: &str) -> String {
         let close = if self.columns.intervals { "\n      ],\n" } else { "" };
         format!("{close}      \"summary\": {summary}\n    }}")
@@ -96,7 +96,7 @@ impl Format for Json {
         self.summary(&members, summary.cpu_percent)
     }
 
-    /// Keeps the document valid: the size is there, with `null` for its summary.
+    /// Keeps the document valid: the object of the size has `null` for its summary.
     fn no_latency_summary(&mut self, data_len: usize, has_begun: bool) -> String {
         let begun = if has_begun { String::new() } else { self.begin(Quantity::Latency, data_len) };
         begun + &self.close("null")

@@ -1,7 +1,7 @@
-//! Results on stdout or in a file, in the forms of RTI Perftest.
+//! Results on stdout or in a file, in the formats of RTI Perftest.
 //!
-//! A format turns measurements into text and knows nothing of files; [`Output`] writes that text and knows nothing of
-//! columns.
+//! A format turns measurements into text and does not depend on files; [`Output`] writes that text and does not depend
+//! on columns.
 
 pub mod banner;
 mod csv;
@@ -47,29 +47,29 @@ pub struct ThroughputInterval {
     pub mean_mbit_per_s: f64,
     /// Samples of this size lost so far.
     pub lost: u64,
-    /// The same as a percentage of those sent.
+    /// `lost` as a percentage of the sent samples.
     pub lost_percent: f64,
     /// Processor time since the last row as a share of all cores.
     pub cpu_percent: f64,
 }
 
-/// How long one sample takes to serialize and to read again, in memory.
+/// Time to serialize a sample and to deserialize it, in memory.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SerializationTime {
     /// Mean time to serialize.
     pub serialize_ns: f64,
-    /// Mean time to read what was serialized.
+    /// Mean time to deserialize.
     pub deserialize_ns: f64,
 }
 
 impl SerializationTime {
-    /// Serializing, reading and both, in microseconds.
+    /// Times to serialize, to deserialize, and their sum, in microseconds.
     fn in_us(self) -> [f64; 3] {
         [self.serialize_ns, self.deserialize_ns, self.serialize_ns + self.deserialize_ns].map(|time_ns| time_ns / 1e3)
     }
 }
 
-/// What is measured, which decides titles and columns.
+/// The measured quantity, which determines titles and columns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Quantity {
     /// The publisher's table.
@@ -78,7 +78,7 @@ pub enum Quantity {
     Throughput,
 }
 
-/// What the publisher measured at one size.
+/// The publisher's results at one size.
 #[derive(Debug, Clone, Copy)]
 struct LatencySummary<'a> {
     data_len: usize,
@@ -87,15 +87,15 @@ struct LatencySummary<'a> {
     cpu_percent: f64,
 }
 
-/// Turns measurements into text. The calls come in this order: `start`; per size `begin`, any number of intervals, one
-/// summary; `end`.
+/// Turns measurements into text. Call order: `start`; for each size `begin`, any number of intervals, one summary;
+/// `end`.
 trait Format: Send {
     fn start(&mut self) -> String;
     fn begin(&mut self, quantity: Quantity, data_len: usize) -> String;
     fn latency_interval(&mut self, data_len: usize, interval: &LatencyInterval<'_>) -> String;
     fn throughput_interval(&mut self, interval: &ThroughputInterval) -> String;
     fn latency_summary(&mut self, summary: &LatencySummary<'_>) -> String;
-    /// Replaces the summary of a size without a latency. `has_begun` tells whether `begin` was called for this size.
+    /// Replaces the summary of a size without a latency. `has_begun`: whether `begin` was called for this size.
     fn no_latency_summary(&mut self, _data_len: usize, _has_begun: bool) -> String {
         String::new()
     }
@@ -103,7 +103,7 @@ trait Format: Send {
     fn end(&mut self) -> String;
 }
 
-/// What a format prints and what it leaves out.
+/// Selected output of a format.
 #[derive(Debug, Clone, Copy)]
 struct Columns {
     intervals: bool,
@@ -114,7 +114,7 @@ struct Columns {
 }
 
 impl Columns {
-    /// A measured time in microseconds: whole, cut off, unless three decimals are wanted.
+    /// A measured time in microseconds: truncated, or with three decimals.
     fn time(self, time_ns: u64) -> String {
         if self.ns_resolution { format!("{:.3}", time_ns as f64 / 1e3) } else { (time_ns / 1000).to_string() }
     }
@@ -146,7 +146,7 @@ impl Columns {
     }
 }
 
-/// The place where results go.
+/// Writes the results.
 pub struct Output {
     format: Box<dyn Format>,
     intervals: bool,
@@ -154,7 +154,7 @@ pub struct Output {
     record: Option<Arc<Mutex<dyn Write + Send>>>,
     failure: Option<io::Error>,
     begun: Option<usize>,
-    /// What is written to another output later.
+    /// Results for another output.
     kept: Option<Vec<SideResult>>,
 }
 
@@ -175,7 +175,7 @@ impl Output {
         Ok(Self::new(plan, sink, record))
     }
 
-    /// Prints nothing, keeps what is recorded, and appends it to the record file of this one.
+    /// An output that prints nothing, keeps the records, and appends them to the record file of this one.
     pub fn kept_beside(&self) -> Self {
         let columns = Columns { intervals: false, headers: false, cpu: false, ns_resolution: false };
         Self {
@@ -189,7 +189,7 @@ impl Output {
         }
     }
 
-    /// What was recorded since the last call, if it was [kept](Self::kept_beside).
+    /// The results recorded since the last call, if this output [keeps](Self::kept_beside) them.
     pub fn take_kept(&mut self) -> Vec<SideResult> {
         self.kept.as_mut().map(std::mem::take).unwrap_or_default()
     }
@@ -214,7 +214,7 @@ impl Output {
         output
     }
 
-    /// Whether interval rows are wanted; when not, the caller need not make them.
+    /// Whether interval rows are printed; if not, the caller need not compute them.
     pub fn wants_intervals(&self) -> bool {
         self.intervals
     }
@@ -244,7 +244,7 @@ impl Output {
         }
     }
 
-    /// Ends a size of the publisher, and begins it first when nothing has. Without a single latency there is no row.
+    /// Ends a size of the publisher, which it begins if necessary. Without a latency there is no row.
     pub fn latency_summary(&mut self, result: &SideResult, serialization: Option<SerializationTime>) {
         let data_len = result.data_len as usize;
         let Some(latency) = result.latency.as_ref().filter(|latency| latency.count > 0) else {
@@ -259,7 +259,7 @@ impl Output {
         self.write(&text);
     }
 
-    /// Ends a size of the subscriber, and begins it first when nothing has.
+    /// Ends a size of the subscriber, which it begins if necessary.
     pub fn throughput_summary(&mut self, result: &SideResult) {
         let data_len = result.data_len as usize;
         self.begin(Quantity::Throughput, data_len);
@@ -269,7 +269,7 @@ impl Output {
         self.write(&text);
     }
 
-    /// Appends a result to the record file, when there is one.
+    /// Appends a result to the record file, if there is one.
     pub fn record(&mut self, result: &SideResult) {
         if let Some(kept) = &mut self.kept {
             kept.push(result.clone());
@@ -286,7 +286,7 @@ impl Output {
         }
     }
 
-    /// Ends the document. Tells the first thing that could not be written.
+    /// Ends the document. Returns the first write error.
     pub fn end(&mut self) -> Result<(), Error> {
         let text = self.format.end();
         self.write(&text);

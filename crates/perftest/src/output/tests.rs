@@ -6,7 +6,7 @@ use super::OutputFormat::{Csv, Json, Legacy};
 use super::Quantity::{Latency, Throughput};
 use super::*;
 
-/// Every combination of the print options with synthetic numbers, against literal text.
+/// Every combination of the print options with synthetic numbers, compared with literal text.
 fn print(format: OutputFormat, quantity: Quantity, options: &str) -> String {
     let has = |option| options.split(' ').any(|given| given == option);
     let plan = OutputPlan {
@@ -327,7 +327,7 @@ fn json_is_valid_in_every_combination_and_even_without_a_result() {
     assert_eq!(empty["perftest"].as_array().unwrap().len(), 0);
 }
 
-/// Every call for two sizes of which nothing was measured; of the second, an interval has begun.
+/// Every call for two sizes without results; an interval of the second has begun.
 fn print_no_data(format: OutputFormat, quantity: Quantity) -> String {
     let sink = Sink::default();
     let plan = OutputPlan {

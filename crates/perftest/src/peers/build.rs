@@ -1,4 +1,4 @@
-//! Building a peer's program in the cache, from sources that this program carries with it.
+//! Builds a peer's program in the cache, from sources that this program contains.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -11,12 +11,12 @@ use crate::error::Error;
 use crate::terminal::message;
 
 const PROGRAM: &str = "agent";
-/// Holds the recipe of the program beside it.
+/// File beside the program that contains its recipe.
 const STAMP: &str = "built";
-/// The last messages of a failed step that its error repeats.
+/// Last messages of a failed step that its error repeats.
 const MAX_MESSAGE_LINES: usize = 20;
 
-/// The peer's program, if it is built from the sources of this version.
+/// The peer's program, if it was built from the sources of this version.
 pub fn built_program(peer: &Peer, environment: &Environment) -> Option<PathBuf> {
     let folder = peer.folder(environment)?;
     let program = folder.join(PROGRAM);
@@ -24,7 +24,7 @@ pub fn built_program(peer: &Peer, environment: &Environment) -> Option<PathBuf> 
     (is_current && program.is_file()).then_some(program)
 }
 
-/// Builds the peer's program, telling each step on stderr, and returns where it is.
+/// Builds the peer's program, prints each step on stderr, and returns its path.
 pub fn build(peer: &Peer, environment: &Environment) -> Result<PathBuf, Error> {
     let missing = peer.missing(environment);
     if !missing.is_empty() {
@@ -41,7 +41,7 @@ pub fn build(peer: &Peer, environment: &Environment) -> Result<PathBuf, Error> {
     })?;
     let refuse = |error: std::io::Error| Error::Setup(format!("Cannot write to {}: {error}", folder.display()));
     fs::create_dir_all(&folder).map_err(refuse)?;
-    // Whatever happens from here on, the program there is not the one of this recipe.
+    // From here on the existing program does not match the recipe, even if a step fails.
     if let Err(error) = fs::remove_file(folder.join(STAMP))
         && error.kind() != std::io::ErrorKind::NotFound
     {
@@ -56,7 +56,7 @@ pub fn build(peer: &Peer, environment: &Environment) -> Result<PathBuf, Error> {
         message(format_args!("{}: step {} of {}: {}", peer.name, index + 1, peer.steps.len(), step.join(" ")));
         run_step(peer, step, &folder, environment)?;
     }
-    // A program that still runs keeps its file.
+    // A running program keeps its file.
     fs::rename(folder.join("agent.new"), folder.join(PROGRAM)).map_err(refuse)?;
     fs::write(folder.join(STAMP), recipe(peer)).map_err(refuse)?;
     Ok(folder.join(PROGRAM))
@@ -77,7 +77,7 @@ fn run_step(peer: &Peer, step: &[&str], folder: &Path, environment: &Environment
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|error| failed(error.to_string()))?;
-    // Some tools take minutes; what they say shows that they are at work.
+    // Some tools take minutes; their output shows progress.
     let mut last = VecDeque::new();
     for line in child.stderr.take().into_iter().flat_map(|stderr| BufReader::new(stderr).split(b'\n')) {
         let Ok(line) = line else { break };
@@ -96,7 +96,7 @@ fn run_step(peer: &Peer, step: &[&str], folder: &Path, environment: &Environment
     Err(failed(format!("{status}\n{}", last.join("\n"))))
 }
 
-/// Everything that the program depends on here.
+/// All inputs of the program.
 fn recipe(peer: &Peer) -> String {
     let steps = peer.steps.iter().map(|step| step.join(" "));
     let sources = peer.sources.iter().map(|(name, text)| format!("{name}\n{text}"));
@@ -118,7 +118,7 @@ mod tests {
         steps: &[&["copier", "src/agent.txt", "agent.new"]],
     };
 
-    /// A compiler that copies, and finds every header.
+    /// A compiler that copies its input and finds every header.
     fn environment(name: &str, copier: &str) -> Environment {
         let folder = std::env::temp_dir().join(format!("perftest-build-{name}-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();

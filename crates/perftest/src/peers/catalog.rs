@@ -1,4 +1,4 @@
-//! Which peers there are, what each needs, and whether it is here.
+//! The catalog of peers, their prerequisites, and checks for these.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -6,65 +6,65 @@ use std::process::{Command, Stdio};
 
 use std::io::Write;
 
-/// Other middleware, and the program that speaks for it.
+/// Other middleware, and the program that measures it.
 #[derive(Debug)]
 pub struct Peer {
     /// Name on the command line.
     pub name: &'static str,
-    /// Name for readers.
+    /// Name for people.
     pub product: &'static str,
-    /// Files of the program: path below its folder, and text.
+    /// Files of the program: path below its folder, and content.
     pub sources: &'static [(&'static str, &'static str)],
-    /// Programs that building needs.
+    /// Programs needed to build it.
     pub tools: &'static [Tool],
-    /// A header of the middleware, where its library must be installed: where the one is, the other is.
+    /// A header of the middleware, for middleware whose library must be installed: both are installed together.
     pub header: Option<Header>,
-    /// What is run, in this order, in the folder with the sources; a program whose name has a slash is below it. What
-    /// they make is called `agent.new`.
+    /// Commands that run in this order in the folder with the sources; a program with a slash in its name is below it.
+    /// The result is called `agent.new`.
     pub steps: &'static [&'static [&'static str]],
 }
 
-/// A program that building needs.
+/// A program needed to build.
 #[derive(Debug)]
 pub struct Tool {
     /// Its name on PATH.
     pub name: &'static str,
-    /// The Debian package it is from.
+    /// Its Debian package.
     pub package: &'static str,
 }
 
-/// A header that building needs.
+/// A header needed to build.
 #[derive(Debug)]
 pub struct Header {
-    /// As an `#include` names it.
+    /// Path as in an `#include`.
     pub path: &'static str,
     /// The compiler that must find it.
     pub compiler: &'static str,
-    /// Its language, as `-x` names it.
+    /// Its language, as in `-x`.
     pub language: &'static str,
-    /// The Debian package it is from.
+    /// Its Debian package.
     pub package: &'static str,
 }
 
-/// Where programs are found and kept.
+/// Locations of tools and built programs.
 #[derive(Debug, Clone)]
 pub struct Environment {
     /// Value of PATH.
     pub path: OsString,
-    /// Folder for what is built; its parents may not exist yet.
+    /// Folder for built programs; its parents may not exist yet.
     pub cache: Option<PathBuf>,
 }
 
-/// Something that a peer lacks.
+/// A missing prerequisite of a peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
-    /// What was looked for.
+    /// The missing item.
     pub what: String,
-    /// The Debian package it is from.
+    /// Its Debian package.
     pub package: &'static str,
 }
 
-/// Builds the program of a peer in Rust from the crates that its lock file names.
+/// Builds the program of a peer in Rust from the crates in its lock file.
 const fn rust_peer(
     name: &'static str,
     product: &'static str,
@@ -134,7 +134,8 @@ pub const PEERS: &[Peer] = &[
         header: CYCLONE_HEADER,
         steps: &[CYCLONE_IDL, compiled_c!("agent.c", "sample.c", "-lddsc")],
     },
-    // The Python wheel has the library but no headers. Those of 0.10 serve: what the program uses is laid out alike in 11.
+    // The Python wheel contains the library but no headers. The headers of 0.10 serve: the types that the program uses have
+    // the same layout in 11.
     Peer {
         name: "cyclonedds-11",
         product: "Cyclone DDS 11",
@@ -202,13 +203,13 @@ pub const PEERS: &[Peer] = &[
     rust_peer!("dustdds", "Dust DDS"),
 ];
 
-/// The peer of that name.
+/// The peer with this name.
 pub fn find(name: &str) -> Option<&'static Peer> {
     PEERS.iter().find(|peer| peer.name == name)
 }
 
 impl Environment {
-    /// That of this process.
+    /// The environment of this process.
     pub fn of_process() -> Self {
         let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let cache = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")));
@@ -218,14 +219,14 @@ impl Environment {
         }
     }
 
-    /// The file that a command of this name would run.
+    /// The file that a command with this name would run.
     pub fn find_tool(&self, name: &str) -> Option<PathBuf> {
         std::env::split_paths(&self.path).map(|folder| folder.join(name)).find(|file| is_executable(file))
     }
 }
 
 impl Peer {
-    /// What building it lacks here.
+    /// Missing prerequisites of the build.
     pub fn missing(&self, environment: &Environment) -> Vec<Missing> {
         let lacks_tool = |tool: &&Tool| environment.find_tool(tool.name).is_none();
         let mut missing: Vec<Missing> = self
@@ -240,7 +241,7 @@ impl Peer {
         missing
     }
 
-    /// The folder that its program is built in.
+    /// The folder of its build.
     pub fn folder(&self, environment: &Environment) -> Option<PathBuf> {
         environment.cache.as_ref().map(|cache| cache.join(self.name))
     }
@@ -258,7 +259,7 @@ impl Header {
                 .stderr(Stdio::null())
                 .spawn()?;
             if let Some(mut stdin) = child.stdin.take() {
-                // A compiler that ends without reading says what matters with its status.
+                // A compiler that ends without reading reports by its status.
                 let _ = writeln!(stdin, "#include <{}>", self.path);
             }
             Ok(child.wait()?.success())
@@ -267,7 +268,7 @@ impl Header {
     }
 }
 
-/// The command that installs what is missing.
+/// The command that installs the missing items.
 pub fn install_command(missing: &[Missing]) -> String {
     let mut packages: Vec<_> = missing.iter().map(|missing| missing.package).collect();
     packages.sort_unstable();
@@ -285,7 +286,7 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
 
-    /// A folder to be PATH, with programs that end with the given status.
+    /// A folder for PATH, with programs that end with the given status.
     fn path_with(name: &str, programs: &[(&str, u8)]) -> Environment {
         let folder = std::env::temp_dir().join(format!("perftest-path-{name}-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();

@@ -1,4 +1,4 @@
-//! The same two tests through raw UDP, Peregrine and every peer that is built, in turns.
+//! Runs the same two tests with raw UDP, Peregrine and every built peer, in turn.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::domain::FreeDomain;
 use crate::error::Error;
 use crate::terminal::{message, print_text};
 
-/// What to measure.
+/// Settings of the measurement.
 #[derive(Debug, Clone)]
 pub(super) struct Plan {
     pub(super) sizes: Vec<usize>,
@@ -32,12 +32,12 @@ pub(super) struct Plan {
     pub(super) out: Option<PathBuf>,
 }
 
-/// Before the pings that count, in milliseconds.
+/// Duration of the warm-up of pings, in milliseconds.
 const WARMUP_MS: u64 = 100;
 const BOTH_TESTS: &[Test] = &[Test::Latency, Test::Throughput];
 /// The floor.
 const RAW_UDP: &str = "raw-udp";
-/// With one sample under way there is nothing to batch.
+/// With one sample in flight there is nothing to batch.
 const THROUGHPUT: &[Test] = &[Test::Throughput];
 
 /// One row of the table.
@@ -51,23 +51,23 @@ struct Series {
 }
 
 enum Way {
-    /// This program itself, with the options of both sides and of the publisher.
+    /// This program, with the options of both sides and of the publisher.
     Own { both: Vec<&'static str>, publisher: &'static [&'static str] },
     /// A peer.
     Peer { program: PathBuf, variant: &'static Variant },
 }
 
-/// A way to run a peer.
+/// A variant of a peer.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Variant {
     /// Name of the peer.
     pub peer: &'static str,
-    /// Short name, and what the label adds to that of the peer.
+    /// Short name, and the addition to the peer's label.
     id: &'static str,
     label: &'static str,
-    /// How samples get to the other process.
+    /// Transport of the samples.
     pub transport: Transport,
-    /// Whose thread sends.
+    /// The thread that sends.
     pub publish: Publish,
     /// Whether samples may share messages.
     pub batch: bool,
@@ -75,17 +75,17 @@ pub struct Variant {
 }
 
 impl Variant {
-    /// Short name of its series.
+    /// Name of its series in records.
     pub fn series_id(&self) -> String {
         format!("{}-{}", self.peer, self.id)
     }
 
-    /// Name of its series for readers.
+    /// Label of its series.
     pub fn series_label(&self) -> String {
         format!("{} {}", self.product(), self.label)
     }
 
-    /// Its name for the lines of charts.
+    /// Name for the legend of charts.
     pub fn short_label(&self) -> String {
         let product = self.product().replace("Cyclone DDS", "Cyclone");
         let path = match self.label {
@@ -96,19 +96,19 @@ impl Variant {
         format!("{product} {path}")
     }
 
-    /// What the peer is asked for, as a record has it.
+    /// Options passed to the peer, as a record stores them.
     pub fn options(&self) -> Vec<String> {
         let batch = if self.batch { "on" } else { "off" };
         vec![format!("transport={}", self.transport), format!("publish={}", self.publish), format!("batch={batch}")]
     }
 
-    /// The middleware, with what its program says of itself.
+    /// Description of the middleware from its program.
     pub fn facts(&self, about: &About) -> PeerFacts {
         let settings = about.settings.split(',').map(String::from).collect();
         PeerFacts { name: self.product().into(), version: about.version.clone(), settings }
     }
 
-    /// The middleware, when there is nobody to ask.
+    /// Description of the middleware without its program.
     pub fn unknown_facts(&self) -> PeerFacts {
         PeerFacts { name: self.product().into(), ..PeerFacts::default() }
     }
@@ -147,7 +147,7 @@ pub(crate) const VARIANTS: &[Variant] = &[
     variant("dustdds", "udp", "UDP", Transport::Udp),
 ];
 
-/// Measures, keeps the record and prints the table. A series that fails is told of at the end and makes the run fail.
+/// Measures, writes the record and prints the table. Errors of series are printed at the end and fail the run.
 pub(super) fn run(plan: &Plan, command_line: Vec<String>, environment: &Environment, stop: &Stop) -> Result<(), Error> {
     let mut series = own_series(plan);
     series.extend(peer_series(plan, environment, stop)?);
@@ -169,7 +169,7 @@ pub(super) fn run(plan: &Plan, command_line: Vec<String>, environment: &Environm
     result
 }
 
-/// What every turn needs.
+/// Inputs of every turn.
 struct Turns<'a> {
     plan: &'a Plan,
     cores: Cores,
@@ -179,7 +179,7 @@ struct Turns<'a> {
 }
 
 impl Turns<'_> {
-    /// Each repetition measures every size, test and series once, so that what changes about the machine meets all of them.
+    /// Each repetition measures every size, test and series once, so that changes of the machine affect all of them.
     fn take(&mut self, series: &[Series]) -> Result<(), Error> {
         let tests: usize = series.iter().map(|one| one.tests.len()).sum();
         let progress = Progress::start(tests * self.plan.sizes.len() * self.plan.repetitions as usize);
@@ -272,7 +272,7 @@ impl Series {
     }
 }
 
-/// Names for the lines of charts, which have room for about a dozen characters.
+/// Names for the legend of charts, which have room for about a dozen characters.
 fn short_label_of(id: &str) -> String {
     match id {
         "peregrine-batched" => "P. batched",
@@ -283,7 +283,7 @@ fn short_label_of(id: &str) -> String {
     .into()
 }
 
-/// Raw UDP, with which the others are compared, and Peregrine.
+/// Raw UDP, the reference of the others, and Peregrine.
 fn own_series(plan: &Plan) -> Vec<Series> {
     const LOOPBACK: [&str; 2] = ["-nic", "127.0.0.1"];
     const UNBATCHED: &[&str] = &["-batchSize", "0"];
@@ -325,7 +325,7 @@ fn own_series(plan: &Plan) -> Vec<Series> {
     ]
 }
 
-/// The ways of every peer that is built, with what each says of itself; tells of those that are not built.
+/// The variants of every built peer, with the description of its program; prints the peers that are not built.
 fn peer_series(plan: &Plan, environment: &Environment, stop: &Stop) -> Result<Vec<Series>, Error> {
     let mut series = Vec::new();
     for peer in PEERS {
@@ -370,7 +370,7 @@ fn setup(plan: &Plan, variant: &Variant, test: Test, size: usize, domain: &FreeD
     }
 }
 
-/// What a series was measured with. Plain sockets have no reliability and no listener, whatever the plan says.
+/// The case of a series. Plain sockets have no reliability and no listener, whatever the plan requests.
 fn case(plan: &Plan, series: &Series) -> Case {
     let is_raw = series.id == RAW_UDP;
     let is_async = matches!(&series.way, Way::Peer { variant, .. } if variant.publish == Publish::Async);
@@ -413,7 +413,7 @@ fn test_name(test: Test) -> &'static str {
     }
 }
 
-/// How everything was measured, what could not be, and with what the peers were set up.
+/// Settings of the measurement, skipped cases, and settings of the peers.
 fn remarks(plan: &Plan, series: &[Series], skipped: &[Skipped]) -> String {
     let mut text = format!("\nDDS and peers: {}, wait {}. raw UDP: best effort.\n", plan.reliability, plan.wait);
     if cfg!(debug_assertions) {

@@ -1,4 +1,4 @@
-//! `perftest peers`: other middleware in the same run, as programs of its own behind a small protocol of lines.
+//! `perftest peers`: other middleware in the same run, as separate programs behind a small line protocol.
 
 pub mod build;
 pub mod catalog;
@@ -18,16 +18,16 @@ use crate::control::Stop;
 use crate::error::Error;
 use crate::terminal::print_text;
 
-/// Sizes without `--size`, in bytes.
+/// Default sizes in bytes.
 const DEFAULT_SIZES: [usize; 3] = [32, 1024, 16384];
 
-/// What to do with which peers.
+/// Actions and their settings.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
     /// Build the program of the peer, or of every peer that can be built here
     #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "all", conflicts_with = "measure")]
     build: Option<String>,
-    /// Measure raw UDP, Peregrine and every peer that is built, taking turns, and keep a record
+    /// Measure raw UDP, Peregrine and every built peer in turn, and write a record
     #[arg(long)]
     measure: bool,
     /// Sample sizes in bytes [default: 32,1024,16384]
@@ -43,13 +43,13 @@ pub struct Options {
     /// Length of one measurement in milliseconds [default: 500, with --quick 200]
     #[arg(long, value_name = "MS", requires = "measure", value_parser = clap::value_parser!(u64).range(10..=3_600_000))]
     time: Option<u64>,
-    /// How every process but those of raw UDP learns of samples
+    /// How every process except those of raw UDP waits for samples
     #[arg(long, value_enum, requires = "measure", default_value_t = Wait::Listener)]
     wait: Wait,
-    /// RELIABILITY of everything but raw UDP
+    /// RELIABILITY of all series except raw UDP
     #[arg(long, value_enum, requires = "measure", default_value_t = Reliability::Reliable)]
     reliability: Reliability,
-    /// Keep record.jsonl and report.html here [default: perftest-results/ and the UTC time]
+    /// Write record.jsonl and report.html to this folder [default: perftest-results/ and the UTC time]
     #[arg(long, value_name = "DIR", requires = "measure")]
     out: Option<PathBuf>,
 }
@@ -98,7 +98,7 @@ fn build_one(peer: &Peer, environment: &Environment) -> Result<(), Error> {
     print_text(&format!("{}: built as {}\n", peer.name, program.display()))
 }
 
-/// A line for each peer, and one more for what it lacks.
+/// One line for each peer, and one for its missing prerequisites.
 fn list(peers: &[Peer], environment: &Environment) -> String {
     let mut text = String::new();
     for peer in peers {

@@ -1,4 +1,4 @@
-//! Two processes of a peer that test one size.
+//! Runs one test at one size with two processes of a peer.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,28 +10,28 @@ use crate::control::Stop;
 use crate::error::Error;
 use crate::process::Process;
 
-/// Longest discovery, and longest time from the end of a test to its result. A process gives up a little earlier.
+/// Longest discovery, and longest time from the end of a test to its result. A process times out a little earlier.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// From the start to the first sample of a schedule.
+/// Time from the start to the first sample of a schedule.
 const BEFORE_SCHEDULE: Duration = Duration::from_millis(20);
 
-/// What came of one test.
+/// Result of one test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// It took place.
+    /// The test ran.
     Measured {
-        /// Of the side that sends first.
+        /// Result of the side that sends first.
         initiator: PeerResult,
-        /// Of the side that receives first.
+        /// Result of the side that receives first.
         responder: PeerResult,
     },
-    /// The peer cannot do it, and why.
+    /// The peer cannot run the test; the reason.
     Unsupported(String),
 }
 
-/// Runs the test that `setup` describes, whose role says which: ping and pong, or pub and sub. The cores are those of
-/// the initiator and of the responder.
+/// Runs the test of `setup`, whose role selects it: ping and pong, or pub and sub. `cores` are those of initiator and
+/// responder.
 pub fn run_test(program: &Path, setup: &Setup, cores: Option<(usize, usize)>, stop: &Stop) -> Result<Outcome, Error> {
     let (first, second) = match setup.role {
         Role::Ping | Role::Pong => (Role::Ping, Role::Pong),
@@ -63,7 +63,7 @@ pub fn run_test(program: &Path, setup: &Setup, cores: Option<(usize, usize)>, st
     Ok(Outcome::Measured { initiator: initiator_result, responder: responder_result })
 }
 
-/// On a schedule both are told when it begins, of the clock that both read: the receiver then knows when each sample was due.
+/// With a schedule both sides get its start on their common clock, so that the receiver knows when each sample was due.
 fn start_line(setup: &Setup) -> String {
     match setup.rate {
         0 => "start".into(),
@@ -71,7 +71,7 @@ fn start_line(setup: &Setup) -> String {
     }
 }
 
-/// What the program is, and with which settings it would do this.
+/// Reads the program's description of itself with these settings.
 pub fn ask_about(program: &Path, setup: &Setup, stop: &Stop) -> Result<About, Error> {
     let mut agent = Agent::start(program, setup.role)?;
     agent.send(&format!("about {setup}"))?;
@@ -86,7 +86,7 @@ pub fn ask_about(program: &Path, setup: &Setup, stop: &Stop) -> Result<About, Er
     Ok(about)
 }
 
-/// One process.
+/// One process of a peer.
 struct Agent {
     role: Role,
     process: Process,
@@ -96,7 +96,7 @@ impl Agent {
     fn start(program: &Path, role: Role) -> Result<Self, Error> {
         let name = program.parent().and_then(Path::file_name).unwrap_or(program.as_os_str());
         let name = format!("{} ({role})", name.to_string_lossy());
-        // One more than is allowed shows that it is too long.
+        // One byte above the limit shows that the answer is too long.
         let process = Process::start_bounded(name, Command::new(program), MAX_ANSWER_LEN as u64 + 2)?;
         Ok(Self { role, process })
     }
@@ -147,7 +147,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
     use std::path::PathBuf;
 
-    /// A peer that is a script: `$role` is its role.
+    /// A peer that is a script; `$role` is its role.
     fn script(name: &str, body: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("perftest-agent-{name}-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();

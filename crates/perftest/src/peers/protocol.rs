@@ -1,34 +1,34 @@
-//! The lines that a peer's program takes and gives, as agents/README.md describes them.
+//! The line protocol of peers' programs, documented in agents/README.md.
 
 use std::fmt;
 
-/// Longest line of an answer in bytes; a result with every bucket in use has about half of it.
+/// Longest line of an answer in bytes; a result with every bucket in use takes about half of it.
 pub const MAX_ANSWER_LEN: usize = 1 << 20;
-/// No round trip of a test is longer, as an answer is not waited for that long: one day.
+/// Longest possible round trip: one day, longer than the wait for any answer.
 const MAX_ROUND_TRIP_NS: u64 = 86_400_000_000_000;
 
-/// What one process of a peer shall do.
+/// Settings of one process of a peer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setup {
-    /// Which side of which test.
+    /// Test and side.
     pub role: Role,
     /// Bytes of the serialized sample without its encapsulation header, as `-dataLen` counts.
     pub size: usize,
-    /// Whether delivery is guaranteed.
+    /// Whether delivery is reliable.
     pub reliability: Reliability,
-    /// How it learns of samples.
+    /// How it waits for samples.
     pub wait: Wait,
-    /// How samples get to the other process.
+    /// Transport of the samples.
     pub transport: Transport,
-    /// Whose thread sends.
+    /// The thread that sends.
     pub publish: Publish,
     /// Whether samples may share messages.
     pub batch: bool,
-    /// Samples per second of a publisher; 0 for as many as will go.
+    /// Samples per second of a publisher; 0 for the highest rate.
     pub rate: u64,
     /// Length of the measurement in milliseconds.
     pub duration_ms: u64,
-    /// Before it, for pings, in milliseconds.
+    /// Length of the warm-up of pings in milliseconds.
     pub warmup_ms: u64,
     /// DDS domain.
     pub domain: u32,
@@ -36,7 +36,7 @@ pub struct Setup {
     pub core: Option<usize>,
 }
 
-/// A choice with the word for it on the wire.
+/// An enumeration with its words on the wire.
 macro_rules! words {
     ($(#[$meta:meta])* $name:ident { $($(#[$variant_meta:meta])* $variant:ident = $word:literal),+ $(,)? }) => {
         $(#[$meta])*
@@ -52,15 +52,15 @@ macro_rules! words {
 }
 
 words! {
-    /// Which side of which test.
+    /// Test and side.
     Role {
-        /// Sends one sample, waits for its echo, and so on.
+        /// Sends one sample, waits for its echo, and repeats.
         Ping = "ping",
-        /// Sends back what comes.
+        /// Echoes samples.
         Pong = "pong",
-        /// Sends.
+        /// Sends samples.
         Pub = "pub",
-        /// Counts.
+        /// Counts samples.
         Sub = "sub",
     }
 }
@@ -76,7 +76,7 @@ words! {
 }
 
 words! {
-    /// How a process learns of samples.
+    /// How a process waits for samples.
     Wait {
         /// In a listener, on a thread of the middleware.
         Listener = "listener",
@@ -88,7 +88,7 @@ words! {
 }
 
 words! {
-    /// How samples get to the other process.
+    /// Transport of the samples.
     Transport {
         /// UDP on the loopback interface.
         Udp = "udp",
@@ -96,22 +96,22 @@ words! {
         Tcp = "tcp",
         /// Shared memory, copied in and out.
         Shm = "shm",
-        /// Shared memory in which samples are written and read.
+        /// Shared memory in which samples are written and read in place.
         DataSharing = "data-sharing",
     }
 }
 
 words! {
-    /// Whose thread sends.
+    /// The thread that sends.
     Publish {
-        /// The one that writes.
+        /// The writing thread.
         Sync = "sync",
-        /// One of the middleware.
+        /// A thread of the middleware.
         Async = "async",
     }
 }
 
-/// The keys and values, which follow the word `setup` or `about`.
+/// The keys and values after the word `setup` or `about`.
 impl fmt::Display for Setup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let batch = if self.batch { "on" } else { "off" };
@@ -123,33 +123,33 @@ impl fmt::Display for Setup {
     }
 }
 
-/// What a process of a peer says.
+/// An answer of a peer's process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// What it is.
+    /// Its description.
     About(About),
-    /// It has found its partner.
+    /// The process has found its partner.
     Ready,
-    /// What it measured.
+    /// Its result.
     Result(PeerResult),
-    /// It cannot do what the setup asks for, and why.
+    /// It cannot do what the setup requests; the reason.
     Unsupported(String),
-    /// It failed, and why.
+    /// It failed; the reason.
     Error(String),
 }
 
-/// What a peer is, and how it would do what it was asked about.
+/// Description of a peer and of its settings for a test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct About {
     /// Name of the peer.
     pub peer: String,
     /// Version of the middleware.
     pub version: String,
-    /// What would be set beyond the middleware's defaults, separated by commas.
+    /// Settings that differ from the middleware's defaults, separated by commas.
     pub settings: String,
 }
 
-/// What one process measured.
+/// Result of one process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PeerResult {
     /// The side that measures round trips.
@@ -158,16 +158,16 @@ pub enum PeerResult {
         sent: u64,
         /// Answers after the warm-up.
         received: u64,
-        /// Samples whose answer was given up.
+        /// Samples whose answer timed out.
         unanswered: u64,
         /// Processor time and memory of the process.
         used: Used,
-        /// Least value of the bucket and number of round trips in it, ascending, without empty buckets.
+        /// Lower bound of each bucket and number of its round trips, ascending, without empty buckets.
         round_trip_ns: Vec<(u64, u64)>,
     },
     /// The side that answers.
     Pong {
-        /// Samples sent back.
+        /// Samples echoed.
         received: u64,
         /// Processor time and memory of the process.
         used: Used,
@@ -185,7 +185,7 @@ pub enum PeerResult {
     Sub {
         /// Samples received.
         received: u64,
-        /// Samples of which only later ones were received.
+        /// Samples that were skipped: a later one was received.
         lost: u64,
         /// Samples that arrived after a later one.
         out_of_order: u64,
@@ -193,22 +193,22 @@ pub enum PeerResult {
         duration_ns: u64,
         /// Processor time and memory of the process.
         used: Used,
-        /// With a rate, times one way from when each sample was due: least value of the bucket and number, ascending, without empty
-        /// buckets.
+        /// With a rate, one-way times from the due time of each sample: lower bound of each bucket and its count,
+        /// ascending, without empty buckets.
         scheduled_ns: Vec<(u64, u64)>,
     },
 }
 
-/// What a process used.
+/// Resource use of a process.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Used {
     /// Processor time during the test.
     pub cpu_ns: u64,
-    /// Peak resident memory; absent where the program of a peer does not report it.
+    /// Peak resident memory; absent if the program of a peer does not report it.
     pub peak_rss_bytes: Option<u64>,
 }
 
-/// A line that is not of the protocol, and what is wrong with it.
+/// A malformed line, and its error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Malformed(pub String);
 
@@ -221,7 +221,7 @@ impl fmt::Display for Malformed {
 impl std::error::Error for Malformed {}
 
 impl Answer {
-    /// Reads one line, without its end. Unknown, missing and repeated keys are errors.
+    /// Parses one line without its end. Unknown, missing and repeated keys are errors.
     pub fn parse(line: &str) -> Result<Self, Malformed> {
         if line.len() > MAX_ANSWER_LEN {
             return Err(Malformed(format!("an answer of {} bytes; {MAX_ANSWER_LEN} are allowed", line.len())));
@@ -244,7 +244,7 @@ impl Answer {
 }
 
 impl PeerResult {
-    /// Whose result it is.
+    /// The role that sends this result.
     pub fn role(&self) -> Role {
         match self {
             Self::Ping { .. } => Role::Ping,
@@ -293,7 +293,7 @@ impl PeerResult {
     }
 }
 
-/// `key=value` words of which each is taken once.
+/// `key=value` words, each of which is taken once.
 struct Fields<'a>(Vec<(&'a str, &'a str)>);
 
 impl<'a> Fields<'a> {
@@ -322,7 +322,7 @@ impl<'a> Fields<'a> {
         text.parse().map_err(|_| Malformed(format!("{key}={} is not a number", shortened(text))))
     }
 
-    /// Processor time, and memory where the program reports it.
+    /// Processor time, and memory if the program reports it.
     fn used(&mut self) -> Result<Used, Malformed> {
         let cpu_ns = self.number("cpu_ns")?;
         let reports_memory = self.0.iter().any(|(key, _)| *key == "peak_rss_bytes");
@@ -331,7 +331,7 @@ impl<'a> Fields<'a> {
         Ok(Used { cpu_ns, peak_rss_bytes })
     }
 
-    /// `VALUE:COUNT,VALUE:COUNT`, ascending; nothing at all when nothing was measured.
+    /// `VALUE:COUNT,VALUE:COUNT`, ascending; empty without values.
     fn buckets(&mut self, key: &str) -> Result<Vec<(u64, u64)>, Malformed> {
         parse_buckets(self.take(key)?).map_err(|bucket| Malformed(format!("{key}: '{bucket}' is no bucket here")))
     }
@@ -344,12 +344,12 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// How many values there are; `None` of more than can be.
+/// Number of values; `None` on overflow.
 fn recorded(buckets: &[(u64, u64)]) -> Option<u64> {
     buckets.iter().try_fold(0_u64, |sum, (_, count)| sum.checked_add(*count))
 }
 
-/// The buckets, or the one that is none.
+/// The buckets, or the first invalid one.
 fn parse_buckets(text: &str) -> Result<Vec<(u64, u64)>, String> {
     let mut buckets: Vec<(u64, u64)> = Vec::new();
     for bucket in text.split(',').filter(|_| !text.is_empty()) {

@@ -1,4 +1,4 @@
-//! The results of two processes of a peer, as a record keeps them.
+//! Converts the results of two processes of a peer for a record.
 
 use peregrine_report::record::{Interval, ResourceUse, SendResult, Side, SideResult, ThroughputResult};
 use peregrine_report::stats::{LatencyResult, Moments};
@@ -7,7 +7,7 @@ use super::protocol::{PeerResult, Setup, Used};
 use crate::clock::{scheduled_span_ns, with_one_interval_more};
 use crate::threads::online_cores;
 
-/// The results of publisher and subscriber; `None` when they are not of the two sides of one test.
+/// Results of publisher and subscriber; `None` unless they are the two sides of one test.
 pub(crate) fn side_results(
     setup: &Setup,
     initiator: &PeerResult,
@@ -70,7 +70,7 @@ pub(crate) fn side_results(
     }
 }
 
-/// What was sent and did not arrive is lost, even if no later sample shows the gap.
+/// Sent samples that did not arrive are lost, even if no later sample shows the gap.
 fn throughput(setup: &Setup, sent: u64, received: u64, reordered: u64, duration_ns: u64) -> ThroughputResult {
     ThroughputResult {
         samples: received,
@@ -82,7 +82,8 @@ fn throughput(setup: &Setup, sent: u64, received: u64, reordered: u64, duration_
     }
 }
 
-/// Each bucket counts as its least value, which is at most 1/1024 too little, divided by the number of ways that it was for.
+/// Each bucket counts as its lower bound, at most 1/1024 too small, divided by the number of one-way paths of the
+/// value.
 fn latencies(buckets: &[(u64, u64)], ways: u64) -> LatencyResult {
     let mut moments = Moments::default();
     let mut histogram: Vec<(u64, u64)> = Vec::new();
@@ -97,7 +98,7 @@ fn latencies(buckets: &[(u64, u64)], ways: u64) -> LatencyResult {
     LatencyResult::new(&moments, histogram)
 }
 
-/// As many times the same value, in as many steps as `count` has binary digits.
+/// Adds a value `count` times, in as many steps as `count` has binary digits.
 fn add_many(moments: &mut Moments, value: u64, mut count: u64) {
     let mut power = Moments::default();
     power.add(value);
@@ -171,7 +172,7 @@ mod tests {
             received: 150,
             lost: 20,
             out_of_order: 2,
-            // From the first of them to the last.
+            // From the first sample to the last.
             duration_ns: 149_000_000,
             used: Used::default(),
             scheduled_ns: vec![(2000, 100), (3001, 50)],

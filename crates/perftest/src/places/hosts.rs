@@ -1,4 +1,4 @@
-//! Two hosts that `ssh` reaches.
+//! Two hosts that are reached by `ssh`.
 
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -19,23 +19,23 @@ use crate::host::IdleStates;
 use crate::host_report::host_lines;
 use crate::terminal::{message, print_text};
 
-/// The name of the command that tells about the host it runs on.
+/// Name of the command that prints the facts of its host.
 const HOST_LINES: &str = "host-lines";
-/// How long a host may take to tell about itself.
+/// Longest time for a host to report its facts.
 const ANSWER: Duration = Duration::from_secs(30);
-/// What a host tells about itself is shorter.
+/// Upper bound of that report.
 const MAX_LINES_LEN: u64 = 1 << 20;
 
-/// On which hosts the two ends run.
+/// The hosts of the two ends.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct HostOptions {
     /// Two hosts as ssh knows them: publishers run on the first, subscribers on the second
     #[arg(long, value_name = "NEAR,FAR", value_parser = two_names)]
     hosts: Option<Names>,
-    /// Their addresses on the network that is measured [default: those by which ssh reaches them]
+    /// Their addresses on the measured network [default: those by which ssh reaches them]
     #[arg(long, value_name = "NEAR,FAR", value_parser = two_addresses, requires = "hosts")]
     addresses: Option<Addresses>,
-    /// Configuration of ssh instead of the user's own
+    /// Configuration file of ssh instead of the user's
     #[arg(long, value_name = "FILE", requires = "hosts")]
     ssh_config: Option<PathBuf>,
 }
@@ -53,7 +53,7 @@ impl HostOptions {
     }
 }
 
-/// Two hosts, each with a connection of its own.
+/// Two hosts, each with its own connection.
 #[derive(Debug)]
 pub struct Hosts {
     names: [String; 2],
@@ -64,10 +64,10 @@ pub struct Hosts {
 }
 
 impl Hosts {
-    /// Connects to both; `None` where none are asked for.
+    /// Connects to both hosts; `None` if none are given.
     ///
     /// # Errors
-    /// In one line, naming the host and what to do.
+    /// One line with the host and the remedy.
     pub fn connect(options: &HostOptions, stop: &Arc<Stop>) -> Result<Option<Self>, Error> {
         let Some(Names(names)) = &options.hosts else { return Ok(None) };
         tools::require(&[SSH])?;

@@ -1,9 +1,9 @@
-//! `perftest lab`: two hosts on this machine, joined by a link of a chosen rate and loss.
+//! `perftest lab`: two hosts on this machine, connected by a link with a given rate and loss.
 //!
-//! A host is a network namespace without a name, which lasts as long as a process is in it. All processes of the lab are
-//! in one process namespace, whose first process is tethered to `perftest lab`: when that ends, in whatever way, the first
-//! process ends, the kernel kills the others with it, and with the last of them the namespaces and the link are gone.
-//! No cleanup handler is involved that a signal could skip.
+//! A host is an unnamed network namespace, which exists while a process is in it. All processes of the lab are in one
+//! process namespace, whose first process is tethered to `perftest lab`. When `perftest lab` ends in any way, the first
+//! process ends, the kernel kills the others, and the namespaces and the link are gone with the last of them. There is
+//! no cleanup handler that a signal could skip.
 
 use std::io::{BufRead, BufReader};
 use std::net::{IpAddr, Ipv4Addr};
@@ -21,13 +21,13 @@ use crate::control::Stop;
 use crate::error::Error;
 use crate::terminal::message;
 
-/// The name of the command that runs inside.
+/// Name of the command that runs inside the lab.
 pub const INSIDE: &str = "lab-inside";
-/// The name of the link's interface on either host.
+/// Name of the link's interface on either host.
 const INTERFACE: &str = "link0";
 const NEAR: Ipv4Addr = Ipv4Addr::new(10, 83, 0, 1);
 const FAR: Ipv4Addr = Ipv4Addr::new(10, 83, 0, 2);
-/// What may run in a lab.
+/// Commands that may run in a lab.
 const COMMANDS: [&str; 5] = ["run", "characterize", "ab", "load", "search"];
 
 /// `perftest lab`
@@ -35,23 +35,24 @@ const COMMANDS: [&str; 5] = ["run", "characterize", "ab", "load", "search"];
 pub struct LabOptions {
     #[command(flatten)]
     link: Link,
-    /// What to run: run, characterize, ab, load or search with their options, or the line of a publisher (-pub ...)
+    /// What to run: run, characterize, ab, load or search with their options, or the command line of a publisher (-pub
+    /// ...)
     #[arg(last = true, required = true, value_name = "WORDS", allow_hyphen_values = true)]
     words: Vec<String>,
 }
 
 impl LabOptions {
-    /// The command line that runs inside, without the program's name.
+    /// The inner command line, without the program's name.
     pub fn words(&self) -> &[String] {
         &self.words
     }
 }
 
-/// Runs the command line in a lab that is there for no longer; returns its exit status. `line` are the words of this
-/// process behind its name and `lab`.
+/// Runs the command line in a temporary lab and returns its exit status. `line` contains this process's arguments after
+/// `lab`.
 ///
 /// # Errors
-/// Without root, or without the programs that labs are made with.
+/// The process is not root, or the programs that make labs are missing.
 pub fn enter(options: &LabOptions, line: &[String], stop: &Stop) -> Result<u8, Error> {
     check_words(&options.words)?;
     if !rustix::process::geteuid().is_root() {
@@ -75,24 +76,24 @@ pub fn enter(options: &LabOptions, line: &[String], stop: &Stop) -> Result<u8, E
     }
 }
 
-/// The two hosts of a lab, of which this process is on the near one.
+/// The two hosts of a lab; this process is on the near one.
 #[derive(Debug)]
 pub struct Lab {
     link: Link,
-    /// Keeps the far host as long as its input is open.
+    /// Keeps the far host while its input is open.
     keeper: Child,
 }
 
 impl Lab {
-    /// Makes this process's namespaces the near host of a lab.
+    /// Makes the namespaces of this process the near host of a lab.
     ///
     /// # Errors
-    /// In a process that is not the first in new namespaces; what the programs say that labs are made with.
+    /// This process is not the first one in new namespaces; or an error of the programs that make labs.
     pub fn build(options: &LabOptions) -> Result<Self, Error> {
         if std::process::id() != 1 {
             return Err(usage(&format!("'{INSIDE}' is for the first process of a lab; use: perftest lab")));
         }
-        // An interface of a host must not be looked for among those of the machine.
+        // The interfaces of the machine must not be mistaken for those of a host.
         if let Err(error) = show_own_interfaces() {
             message(format_args!(
                 "Note: the record will hold facts about the machine's interfaces instead of the lab's: {error}"
@@ -110,10 +111,10 @@ impl Lab {
         Ok(lab)
     }
 
-    /// What went over the link and what was lost on it, a line for each direction.
+    /// Traffic and losses of the link, one line for each direction.
     ///
     /// # Errors
-    /// What the programs say that counted.
+    /// An error of the programs that count.
     pub fn traffic(&self) -> Result<Vec<String>, Error> {
         let line = |from: Place, to: Place, names: &str| -> Result<String, Error> {
             let sent =
@@ -139,17 +140,17 @@ impl Lab {
         number.ok_or_else(|| Error::Setup(format!("'{} {}' does not tell {pointer}", tool.name, words.join(" "))))
     }
 
-    /// Loopback, addresses, and what slows and loses.
+    /// Sets up loopback, addresses, rate and loss.
     fn set_up(&self, place: Place) -> Result<(), Error> {
         let ip = |words: &str| self.tool(place, IP, &words.split(' ').collect::<Vec<_>>());
         let number = if place == Place::Near { 1 } else { 2 };
         ip("link set lo up")?;
-        // With addresses of its own choice the kernel would first look for others who have them, for a second or two.
+        // With self-generated addresses, the kernel would spend a second or two on duplicate detection.
         ip(&format!("link set {INTERFACE} addrgenmode none"))?;
         ip(&format!("address add 10.83.0.{number}/24 dev {INTERFACE}"))?;
         ip(&format!("address add fd83::{number}/64 dev {INTERFACE} nodad"))?;
         ip(&format!("address add fe80::{number}/64 dev {INTERFACE} nodad"))?;
-        // A train of segments is cut up before it is sent, so that rate and loss meet what a cable would carry.
+        // Trains of segments are cut before they are sent, so that rate and loss apply to the packets of a cable.
         ip(&format!("link set {INTERFACE} up gso_max_segs 1"))?;
         ip(&format!("route add 224.0.0.0/4 dev {INTERFACE}"))?;
         if let Some(bits_per_s) = self.link.rate.0 {
@@ -169,7 +170,7 @@ impl Lab {
         self.tool(place, TC, &words.split(' ').collect::<Vec<_>>()).map(drop)
     }
 
-    /// Each packet that arrives is lost or not by itself, before fragments are put together again.
+    /// Drops arriving packets at random, before fragments are reassembled.
     fn lose(&self, place: Place) -> Result<(), Error> {
         let rules = format!(
             "add table inet lab; add counter inet lab lost; \
@@ -234,7 +235,7 @@ fn check_words(words: &[String]) -> Result<(), Error> {
     )))
 }
 
-/// A process that is alone in a network namespace of its own, until its input ends.
+/// A process alone in its own network namespace, until its input ends.
 fn start_keeper() -> Result<Child, Error> {
     let failed = |error: std::io::Error| Error::Setup(format!("Cannot make the far host of the lab: {error}"));
     let mut child = Command::new(UNSHARE.name)
@@ -254,7 +255,8 @@ fn start_keeper() -> Result<Child, Error> {
     Err(Error::Setup(format!("Cannot make the far host of the lab: '{} --net' ended ({status}).", UNSHARE.name)))
 }
 
-/// `/sys` shows the interfaces of the namespace that mounted it. The rest of it, and the control groups, stay as they are.
+/// `/sys` shows the interfaces of the namespace that mounted it. Its other parts, and the control groups, are
+/// unchanged.
 fn show_own_interfaces() -> Result<(), Error> {
     let mount = |words: &str| tools::run(Command::new(MOUNT.name).args(words.split(' '))).map(drop);
     if !Path::new("/sys/fs/cgroup").exists() {

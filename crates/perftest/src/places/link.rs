@@ -1,24 +1,24 @@
-//! What the cable of a lab is like.
+//! Properties of the link of a lab.
 
 use std::fmt;
 
-/// Octets of a frame on a cable that are no part of the packet: preamble, checksum and gap.
+/// Bytes of a frame on a cable outside the packet: preamble, checksum and gap.
 pub(super) const UNSEEN_LEN: u32 = 24;
-/// The header of a frame.
+/// Bytes of a frame header.
 const HEADER_LEN: u64 = 14;
-/// How late a timer of the kernel may be without the link becoming slower than it says, in microseconds.
+/// Delay of a kernel timer, in microseconds, that does not slow the link below its rate.
 const TIMER_SLACK_US: u64 = 200;
-/// What may wait for the link. More than the send buffers of several sockets, so that a sender is slowed down by its own
-/// buffer; what finds no room in a queue is dropped silently.
+/// Bytes that may wait for the link. More than the send buffers of several sockets, so that a sender blocks on its own
+/// buffer: a full queue drops silently.
 pub(super) const QUEUE_LEN: u64 = 4 << 20;
 
-/// Rate, loss and largest packet of the link, which are the same in both directions.
+/// Rate, loss and largest packet of the link, the same in both directions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::Args)]
 pub(super) struct Link {
     /// Rate of the link: 100mbit, 1gbit, any number with kbit, mbit or gbit, or unlimited
     #[arg(long = "link", value_name = "RATE", default_value = "unlimited", value_parser = rate)]
     pub(super) rate: LinkRate,
-    /// Share of the packets that is lost in each direction, in percent
+    /// Share of the packets that are lost in each direction, in percent
     #[arg(long, value_name = "PERCENT", default_value = "0%", value_parser = loss)]
     pub(super) loss: Loss,
     /// Largest IP packet in bytes
@@ -26,17 +26,17 @@ pub(super) struct Link {
     pub(super) mtu: u32,
 }
 
-/// Bits per second of frames on the cable; `None` for as fast as the machine is.
+/// Bits per second of frames on the cable; `None` for no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LinkRate(pub(super) Option<u64>);
 
-/// Packets in a million.
+/// Lost packets in a million.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Loss(pub(super) u32);
 
 impl Link {
-    /// Octets that may leave at once. On a cable it is one frame; a token bucket needs two, and what flows while a timer
-    /// is late. More would let whole samples pass as if there were no rate.
+    /// Bytes that may leave at once. On a cable this is one frame; a token bucket needs two, plus the bytes that pass
+    /// while a timer is late. With more, whole samples would pass unlimited.
     pub(super) fn burst_len(&self, bits_per_s: u64) -> u64 {
         let frame_len = u64::from(self.mtu) + HEADER_LEN + u64::from(UNSEEN_LEN);
         (2 * frame_len).max(bits_per_s / 8 * TIMER_SLACK_US / 1_000_000)
@@ -55,7 +55,7 @@ impl fmt::Display for Link {
 
 fn rate(text: &str) -> Result<LinkRate, String> {
     const UNITS: [(&str, u64); 3] = [("kbit", 1_000), ("mbit", 1_000_000), ("gbit", 1_000_000_000)];
-    /// Below it a token bucket of two frames is seconds long, above it counts no more.
+    /// Below the range a token bucket of two frames takes seconds; above it has no effect.
     const RANGE: std::ops::RangeInclusive<f64> = 100e3..=400e9;
     if text == "unlimited" {
         return Ok(LinkRate(None));

@@ -1,4 +1,4 @@
-//! Where the two ends of a measurement are: on this machine, in a lab, or on two hosts.
+//! Places of the two ends of a measurement: this machine, a lab, or two hosts.
 
 mod hosts;
 mod lab;
@@ -23,22 +23,22 @@ use crate::campaign::placement::{Placement, ThisMachine};
 use crate::control::Stop;
 use crate::error::Error;
 
-/// Where the two ends of a measurement are.
+/// Places of the two ends of a measurement.
 #[derive(Debug)]
 pub enum Places {
     /// Both on this machine.
     Here(ThisMachine),
-    /// On the two hosts of a lab, of which this process is on the near one.
+    /// The two hosts of a lab; this process is on the near one.
     Lab(Arc<Lab>),
-    /// On two hosts, with this process somewhere else.
+    /// Two hosts; this process is elsewhere.
     Hosts(Box<Hosts>),
 }
 
 impl Places {
-    /// Both ends on this machine, or on the hosts that are asked for.
+    /// Both ends on this machine, or on the given hosts.
     ///
     /// # Errors
-    /// A host cannot be had.
+    /// A host is not usable.
     pub fn of(options: &HostOptions, stop: &Arc<Stop>) -> Result<Self, Error> {
         Ok(match Hosts::connect(options, stop)? {
             Some(hosts) => Self::Hosts(Box::new(hosts)),
@@ -46,7 +46,7 @@ impl Places {
         })
     }
 
-    /// How processes are started there.
+    /// Starts processes at these places.
     pub fn placement(&self) -> &dyn Placement {
         match self {
             Self::Here(here) => here,

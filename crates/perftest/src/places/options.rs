@@ -1,14 +1,14 @@
-//! Options of a process, for the place where it runs.
+//! Options of a process, adapted to its place.
 
 use crate::campaign::placement::{Place, Placement};
 use crate::cli::UsageError;
 use crate::error::Error;
 
-/// These options for the end that is at `place`: with two ends, each is told its interface and the other's address, unless
-/// the options name others. An interface for one machine only is left out then.
+/// Options for the end at `place`. With two ends, each gets its interface and the address of the other, unless the
+/// options contain these. An interface of one machine only is then omitted.
 ///
 /// # Errors
-/// The two ends have no addresses of the kind that the options ask for.
+/// The two ends have no addresses of the requested kind.
 pub(crate) fn placed(words: &[String], placement: &dyn Placement, place: Place) -> Result<Vec<String>, Error> {
     let (Some(near), Some(far)) = (placement.address(Place::Near), placement.address(Place::Far)) else {
         return Ok(words.to_vec());

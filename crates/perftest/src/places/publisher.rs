@@ -1,4 +1,4 @@
-//! The line of a publisher in a lab, with its subscribers on the far host.
+//! A publisher in a lab, with its subscribers on the far host.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Stdio};
@@ -16,17 +16,17 @@ use crate::control::Stop;
 use crate::error::Error;
 use crate::terminal::{message, print_text};
 
-/// Options of both sides that concern one process only: its files, its cores.
+/// Options of both sides that concern only one process: its files and its cores.
 const OWN: [&str; 4] = ["outputFile", "recordFile", "threadCPUAffinity", "threadPriorities"];
-/// How long a subscriber may take to end after its publisher has.
+/// Time that a subscriber has to end after its publisher.
 const FAREWELL: Duration = Duration::from_secs(20);
-/// More processes than that are a mistake on one machine.
+/// Most subscribers; more are a mistake on one machine.
 const MAX_SUBSCRIBERS: u64 = 64;
-/// What of a subscriber's messages is kept for an error.
+/// Bytes of a subscriber's messages that are kept for an error.
 const MAX_MESSAGES_LEN: u64 = 16 * 1024;
 
-/// Runs the publisher here and its subscribers on the far host, with the options that both sides take. The publisher's
-/// rows are on stdout, the subscribers' on stderr.
+/// Runs the publisher here and its subscribers on the far host, with the options of both sides. The publisher's rows
+/// are printed on stdout, the subscribers' on stderr.
 pub fn run_publisher(words: &[String], placement: &dyn Placement, stop: &Arc<Stop>) -> Result<(), Error> {
     let options = match parse(words)? {
         Invocation::Help => return print_text(&cli::usage()),
@@ -55,7 +55,7 @@ pub fn run_publisher(words: &[String], placement: &dyn Placement, stop: &Arc<Sto
     let published = crate::run_command_line(&placed(words, placement, Place::Near)?, stop);
     let deadline = MonotonicNs::now().plus(if published.is_ok() { FAREWELL } else { Duration::from_secs(1) });
     let received = subscribers.into_iter().map(|subscriber| subscriber.finish(deadline, stop));
-    // All of them are waited for, whatever becomes of the others.
+    // Waits for all of them, even after a failure.
     let received = received.collect::<Vec<_>>().into_iter().collect::<Result<(), Error>>();
     published.and(received)
 }

@@ -17,26 +17,27 @@ use crate::control::Stop;
 use crate::error::Error;
 use crate::terminal::message;
 
-/// Options that mean something here only; each has a value.
+/// Options that apply only to this process; each has a value.
 const LOCAL: [&str; 4] = ["--hosts", "--addresses", "--ssh-config", "--out"];
-/// How often a wait looks at the responder.
+/// Interval at which a wait checks the responder.
 const LOOK: Duration = Duration::from_millis(100);
-/// The folder of the record on the near host, in its private one.
+/// Folder of the record on the near host, in its private folder.
 const OUT: &str = "out";
 
-/// The command line of a sender, as it was given here.
+/// The given command line of a sender.
 #[derive(Debug)]
 pub(crate) struct RemoteSender<'a> {
     /// The program's name, the command and its options.
     pub(crate) command_line: Vec<String>,
-    /// What stands behind `--` for the side of the sender.
+    /// The options after `--` for the sender's side.
     pub(crate) words: Vec<String>,
-    /// Where the record is to be kept here.
+    /// The folder for the record on this host.
     pub(crate) out: Option<&'a Path>,
 }
 
 impl RemoteSender<'_> {
-    /// Runs it there to its end, with its output here, and brings its record. Without a responder it is asked to end.
+    /// Runs it there to its end, prints its output here, and fetches its record. Tells it to end if the responder is
+    /// gone.
     pub(crate) fn run(&self, hosts: &Hosts, stop: &Stop, mut has_responder: impl FnMut() -> bool) -> Result<(), Error> {
         let mut keeper = self.out.map(Keeper::create).transpose()?;
         let near = hosts.host(Place::Near);
@@ -68,13 +69,13 @@ impl RemoteSender<'_> {
         match status.code() {
             Some(0) => Ok(()),
             _ if stop.reason().is_some() => Err(Error::Interrupted),
-            // It has said why.
+            // The sender has printed the reason.
             Some(code) => Err(Error::Transfer(format!("The sender on the near host failed with status {code}."))),
             None => Err(Error::Transfer("The sender on the near host was killed.".into())),
         }
     }
 
-    /// What was measured is kept also after a request to stop, which must not end this transfer.
+    /// The record is also fetched after a stop request, which must not end this transfer.
     fn bring_record(&self, hosts: &Hosts, keeper: &mut Keeper) -> Result<(), Error> {
         let octets = hosts.host(Place::Near).fetch(&format!("{OUT}/record.jsonl"), &Stop::default())?;
         for text in String::from_utf8_lossy(&octets).lines() {
@@ -93,7 +94,7 @@ impl RemoteSender<'_> {
     }
 }
 
-/// What the sender says, but for where its record is, which is gone at the end.
+/// Prints the sender's messages, except the path of its record, which is removed at the end.
 fn pass_on(stderr: Option<ChildStderr>) -> JoinHandle<()> {
     std::thread::spawn(move || {
         for line in stderr.into_iter().flat_map(|stderr| BufReader::new(stderr).lines().map_while(Result::ok)) {
@@ -104,7 +105,7 @@ fn pass_on(stderr: Option<ChildStderr>) -> JoinHandle<()> {
     })
 }
 
-/// The command and its options up to `--`, without those that mean something here only.
+/// The command and its options before `--`, without those that apply only to this process.
 fn without_local(words: &[String]) -> Vec<String> {
     let mut kept = Vec::new();
     let mut rest = words.iter().take_while(|word| *word != "--");

@@ -1,8 +1,8 @@
-//! A host that the user's own `ssh` reaches, with this program on it.
+//! A host with this program that the user's `ssh` reaches.
 //!
-//! One connection per host carries everything: its first session holds a private folder there as long as its input is
-//! open, every process is a further session on the same connection. When this process ends, in whatever way, the inputs
-//! end, with them the processes and the folder there, then the connection, then the folder here.
+//! One connection per host carries everything: its first session holds a private folder there while its input is open;
+//! every process is a further session on the same connection. When this process ends in any way, the inputs end, then
+//! the processes and the folder there, then the connection, then the folder here.
 
 use std::fs::{DirBuilder, File};
 use std::io::{BufRead, BufReader, Read};
@@ -20,28 +20,28 @@ use crate::control::Stop;
 use crate::error::Error;
 use crate::terminal::message;
 
-/// How long `ssh` may take to reach a host.
+/// Time that `ssh` has to reach a host.
 const CONNECT_TIMEOUT_S: u32 = 10;
-/// How long a host may take to answer a question, connecting included.
+/// Time that a host has to answer, connecting included.
 const ANSWER: Duration = Duration::from_secs(30);
-/// How long the copy of this program may take.
+/// Time for copying this program.
 const COPY: Duration = Duration::from_secs(300);
-/// How long a connection may take to end after its input has.
+/// Time that a connection has to end after its input.
 const FAREWELL: Duration = Duration::from_secs(5);
-/// How often a wait looks at the request to stop.
+/// Interval at which a wait checks the stop request.
 const STOP_POLL: Duration = Duration::from_millis(20);
-/// What of a session's output is kept.
+/// Bytes of a session's output that are kept.
 const MAX_OUTPUT_LEN: u64 = 256 * 1024;
 /// Lines of the first session that are read ahead.
 const LINES_WAITING: usize = 64;
-/// What every line of the first session begins with; a login script may print others.
+/// Prefix of every line of the first session; a login script may print other lines.
 const MARK: &str = "perftest:";
-/// Makes the folder, tells of the host, and holds the folder until its input ends.
+/// Creates the folder, reports the host, and holds the folder until its input ends.
 const ANCHOR: &str = r#"umask 077; d=$(mktemp -d "${TMPDIR:-/tmp}/perftest-XXXXXXXX") || exit 1; trap 'rm -rf "$d"' EXIT; trap 'exit 1' HUP INT TERM; p=$(command -v perftest); echo "perftest:folder $d"; echo "perftest:system $(uname -s) $(uname -m)"; echo "perftest:connection $SSH_CONNECTION"; echo "perftest:installed $p"; if test -n "$p"; then echo "perftest:version $(perftest --version 2>/dev/null)"; echo "perftest:sum $(sha256sum <"$p" 2>/dev/null)"; fi; echo "perftest:ready"; cat >/dev/null"#;
 /// Passes its input and its end on to ssh, and removes the folder with the socket of the connection.
 const LOCAL_ANCHOR: &str = r#"ssh "$@"; code=$?; rm -rf -- "$0"; exit $code"#;
 
-/// A connection.
+/// A connection to a host.
 #[derive(Debug)]
 pub(super) struct Host {
     name: String,
@@ -51,13 +51,13 @@ pub(super) struct Host {
     folder_here: PathBuf,
     /// The private folder on the host.
     pub(super) folder: String,
-    /// This program there.
+    /// Path of this program on the host.
     program: String,
-    /// The address under which it was reached.
+    /// Address under which the host was reached.
     pub(super) address: IpAddr,
 }
 
-/// What a host tells of itself.
+/// Facts that a host reports.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Answers {
     folder: String,
@@ -69,10 +69,10 @@ struct Answers {
 }
 
 impl Host {
-    /// Connects, and sees to it that this version of this program is there.
+    /// Connects, and ensures that this version of this program is on the host.
     ///
     /// # Errors
-    /// In one line, naming the host and what to do.
+    /// One line with the host and the remedy.
     pub(super) fn connect(name: &str, config: Option<&Path>, stop: &Stop) -> Result<Self, Error> {
         let folder_here = private_folder()?;
         let settings = settings(config, &folder_here.join("ssh"));
@@ -114,7 +114,7 @@ impl Host {
         self.session(&format!("exec {line}"))
     }
 
-    /// What a file in the folder there holds.
+    /// Content of a file in the host's folder.
     pub(super) fn fetch(&self, file: &str, stop: &Stop) -> Result<Vec<u8>, Error> {
         let script = format!("exec cat -- {}", quoted(&format!("{}/{file}", self.folder)));
         let output = self.ask(self.session(&script).stdin(Stdio::null()), COPY, u64::MAX, stop)?;
@@ -124,7 +124,7 @@ impl Host {
         Err(self.wrong(&format!("does not give {file}: {}", last_line(&output.stderr))))
     }
 
-    /// Runs a command to its end, for what it prints.
+    /// Runs a command to its end and returns its output.
     pub(super) fn ask(
         &self,
         command: &mut Command,
@@ -160,7 +160,7 @@ impl Host {
         command
     }
 
-    /// Everything that the first session tells before it is ready.
+    /// The facts that the first session prints before it is ready.
     fn answers(
         &mut self,
         lines: &Receiver<String>,
@@ -191,13 +191,13 @@ impl Host {
         }
     }
 
-    /// The program that is installed there if it is this one, else a copy.
+    /// The installed program if it equals this one, else a copy of this one.
     fn find_program(&self, answers: &Answers, stop: &Stop) -> Result<String, Error> {
         let own_system = own_system()?;
         let is_same_kind = answers.system == own_system;
         let own_version = format!("perftest {}", env!("CARGO_PKG_VERSION"));
         if !answers.installed.is_empty() {
-            // Of another architecture it cannot be the same file.
+            // The file of another architecture cannot be equal.
             let is_same = if is_same_kind { answers.sum == own_sum()? } else { answers.version == own_version };
             if is_same {
                 return Ok(answers.installed.clone());
@@ -248,7 +248,7 @@ impl Drop for Host {
         let deadline = MonotonicNs::now().plus(FAREWELL);
         while matches!(self.anchor.try_wait(), Ok(None)) {
             if deadline.remaining().is_zero() {
-                // A connection that hangs is given up together with its shell.
+                // Kills a connection that hangs, together with its shell.
                 if let Some(group) = rustix::process::Pid::from_raw(self.anchor.id() as i32) {
                     let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
                 }
@@ -256,13 +256,13 @@ impl Drop for Host {
             }
             std::thread::sleep(STOP_POLL);
         }
-        // The shell has removed it, unless it was killed.
+        // The shell has removed the folder, unless it was killed.
         let _ = std::fs::remove_dir_all(&self.folder_here);
     }
 }
 
 impl Answers {
-    /// Whether this line was the last.
+    /// Handles a line. Returns whether it was the last.
     fn take(&mut self, line: &str) -> bool {
         let Some((key, value)) = line.strip_prefix(MARK).map(|line| line.split_once(' ').unwrap_or((line, ""))) else {
             return false;
@@ -281,8 +281,8 @@ impl Answers {
     }
 }
 
-/// What `ssh` is told beyond the user's own configuration. Nothing is ever asked of the user, no wait is without end, and
-/// nothing that the user forwards or runs elsewhere takes part.
+/// Options of `ssh` besides the user's configuration. Nothing prompts the user, no wait is unbounded, and none of the
+/// user's forwardings and remote commands take part.
 fn settings(config: Option<&Path>, control: &Path) -> Vec<String> {
     let mut words = vec!["-T".to_owned()];
     if let Some(config) = config {
@@ -307,7 +307,7 @@ fn settings(config: Option<&Path>, control: &Path) -> Vec<String> {
     words
 }
 
-/// What `ssh` says, in one line, with what to do.
+/// An error of `ssh` in one line, with the remedy.
 fn explanation(name: &str, text: &str) -> String {
     let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
     if has(&["Could not resolve hostname"]) {
@@ -333,12 +333,12 @@ fn address(connection: &str) -> Option<IpAddr> {
     connection.split_whitespace().nth(2)?.parse().ok()
 }
 
-/// One word for any shell that knows single quotes.
+/// One word for any shell that supports single quotes.
 fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
-/// A command line that runs the script in the standard shell, whatever the user's shell there is.
+/// A command line that runs the script in the standard shell, whatever the user's shell is.
 fn in_shell(script: &str) -> String {
     format!("exec sh -c {}", quoted(script))
 }
@@ -347,18 +347,18 @@ fn own_system() -> Result<String, Error> {
     tools::run(Command::new("uname").arg("-s").arg("-m")).map(|text| text.trim().to_owned())
 }
 
-/// This program, even if its file has been replaced meanwhile.
+/// This program, even if its file was replaced meanwhile.
 fn own_file() -> Result<File, Error> {
     File::open("/proc/self/exe").map_err(|error| Error::Setup(format!("Cannot read this program: {error}")))
 }
 
-/// As `sha256sum` prints it; nothing where there is none.
+/// Checksum of this program as `sha256sum` prints it; empty if there is no such command.
 fn own_sum() -> Result<String, Error> {
     let output = Command::new("sha256sum").stdin(own_file()?).output();
     Ok(output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default())
 }
 
-/// A new folder that nobody else can look into, with a name short enough for a socket in it.
+/// A new private folder, with a name short enough for a socket in it.
 fn private_folder() -> Result<PathBuf, Error> {
     let parent = std::env::temp_dir();
     for attempt in 0..100 {
@@ -394,7 +394,7 @@ fn text_of(stream: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
     octets_of(stream, MAX_OUTPUT_LEN)
 }
 
-/// Everything up to the end of the stream; what is beyond the bound is read and forgotten.
+/// Reads to the end of the stream; bytes beyond the bound are discarded.
 fn octets_of(stream: Option<impl Read + Send + 'static>, max_len: u64) -> Receiver<Vec<u8>> {
     let (sender, octets) = sync_channel(1);
     std::thread::spawn(move || {

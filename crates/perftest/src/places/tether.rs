@@ -1,8 +1,8 @@
-//! Processes that end with whoever started them.
+//! Processes that end with the process that started them.
 //!
-//! A tethered process reads its standard input in a thread of its own. A line that says `stop` asks it to end, as Ctrl-C
-//! does; the end of its input ends it at once, because then whoever wanted its results is gone: killed, or on the other
-//! side of a connection that is lost. Nobody has to clean up behind it, whatever happens to its starter.
+//! A tethered process reads its standard input in a separate thread. The line `stop` tells it to end, like Ctrl-C. The
+//! end of its input ends it at once, because then the starter is gone: killed, or disconnected. No process has to clean
+//! up after it, however the starter ends.
 
 use std::io::{BufRead, Write};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
@@ -13,14 +13,14 @@ use crate::clock::MonotonicNs;
 use crate::control::{Stop, StopReason};
 use crate::error::Error;
 
-/// The first word of a tethered process; its own words follow.
+/// First argument of a tethered process; its own arguments follow.
 pub const TETHERED: &str = "tethered";
-/// The line that asks it to end.
+/// The line that tells it to end.
 pub(crate) const STOP: &str = "stop";
-/// How often a wait looks at the process and at the request to stop.
+/// Interval at which a wait checks the process and the stop request.
 const POLL: Duration = Duration::from_millis(5);
 
-/// Ties this process to its standard input from now on.
+/// Ties this process to its standard input.
 pub fn tie(stop: &Arc<Stop>) -> Result<(), Error> {
     let stop = Arc::clone(stop);
     let watch = move || {
@@ -39,12 +39,12 @@ pub fn tie(stop: &Arc<Stop>) -> Result<(), Error> {
         .map_err(|error| Error::Setup(format!("Cannot start a thread: {error}")))
 }
 
-/// The words of a process that is tethered.
+/// Arguments of a tethered process.
 pub(crate) fn tethered(words: &[String]) -> Vec<String> {
     std::iter::once(TETHERED.to_owned()).chain(words.iter().cloned()).collect()
 }
 
-/// The end of the tether that its starter holds. When it is dropped the process ends.
+/// The starter's end of the tether. Dropping it ends the process.
 #[derive(Debug)]
 pub(crate) struct Tether {
     input: Option<ChildStdin>,
@@ -55,29 +55,29 @@ impl Tether {
     /// Starts a tethered process. `command` has its other streams set already.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     pub(crate) fn start(command: &mut Command) -> std::io::Result<(Self, Child)> {
         use std::os::unix::process::CommandExt;
 
-        // Ctrl-C shall reach it once, from here, and not from the terminal as well.
+        // Ctrl-C must reach it once, from this process, and not from the terminal as well.
         let mut child = command.stdin(Stdio::piped()).process_group(0).spawn()?;
         Ok((Self { input: child.stdin.take(), asked: false }, child))
     }
 
-    /// Asks the process to end, and to print what it has. Only the first call does so.
+    /// Tells the process to end and to print its results, once.
     pub(crate) fn ask_to_end(&mut self) {
         if !std::mem::replace(&mut self.asked, true)
             && let Some(input) = &mut self.input
         {
-            // One that does not read any more has ended.
+            // A process that does not read any more has ended.
             let _ = writeln!(input, "{STOP}").and_then(|()| input.flush());
         }
     }
 
-    /// Waits for the end of the process, and passes a request to stop on to it. `None` at the deadline.
+    /// Waits for the end of the process, and passes a stop request on to it. `None` at the deadline.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     pub(crate) fn wait(
         &mut self,
         child: &mut Child,

@@ -1,11 +1,11 @@
-//! The programs of the system that labs and connections are made with.
+//! The system's programs that make labs and connections.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use crate::error::Error;
 
-/// A program, and the Debian package that brings it.
+/// A program and its Debian package.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tool {
     pub(super) name: &'static str,
@@ -20,7 +20,7 @@ pub(super) const SSH: Tool = Tool { name: "ssh", package: "openssh-client" };
 pub(super) const TC: Tool = Tool { name: "tc", package: "iproute2" };
 pub(super) const UNSHARE: Tool = Tool { name: "unshare", package: "util-linux" };
 
-/// Fails, naming every program that is missing and the command that installs it.
+/// Fails if programs are missing, with their names and the command that installs them.
 pub(super) fn require(tools: &[Tool]) -> Result<(), Error> {
     let is_there = |tool: &Tool| {
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -41,7 +41,7 @@ pub(super) fn require(tools: &[Tool]) -> Result<(), Error> {
     )))
 }
 
-/// Runs a command that ends by itself at once, for what it prints.
+/// Runs a short command and returns its output.
 pub(super) fn run(command: &mut Command) -> Result<String, Error> {
     let line = || {
         let words = std::iter::once(command.get_program()).chain(command.get_args());

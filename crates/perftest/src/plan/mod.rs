@@ -1,4 +1,4 @@
-//! What one run will do: every option resolved, every rule between options applied, nothing left to look up.
+//! The plan of a run: all options resolved, and all rules between options applied.
 
 mod resolve;
 
@@ -11,11 +11,11 @@ use crate::messaging::Topic;
 
 pub use resolve::{resolve, resolve_both};
 
-/// Serialized length of a sample without its payload octets.
+/// Serialized length of a sample without its payload bytes.
 pub const OVERHEAD_LEN: usize = crate::cli::table::OVERHEAD_LEN as usize;
-/// Above this payload length the bounded type no longer serves.
+/// Above this payload length the bounded type does not suffice.
 pub const MAX_BOUNDED_LEN: usize = crate::cli::table::MAX_BOUNDED_PAYLOAD_LEN as usize;
-/// Largest sample that travels unfragmented, and so the largest that may be batched.
+/// Largest unfragmented sample, and thus the largest that may be batched.
 pub const MAX_UNFRAGMENTED_LEN: usize = 64_969;
 /// Largest UDP payload over IPv4.
 pub const MAX_DATAGRAM_LEN: usize = 65_507;
@@ -25,23 +25,23 @@ pub const SCAN_SIZES: [usize; 12] = [32, 64, 128, 256, 512, 1024, 2048, 4096, 81
 /// One run of one side.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TestPlan {
-    /// Publisher or subscriber, and what only that side needs.
+    /// Publisher or subscriber, with the settings of that side.
     pub role: Role,
-    /// What both sides must agree on.
+    /// Settings on which both sides must agree.
     pub data: DataPlan,
-    /// Which network, which addresses.
+    /// Network and addresses.
     pub transport: TransportPlan,
     /// How samples are received.
     pub receive: ReceivePlan,
-    /// Whether payloads are written by a publisher and checked by a subscriber.
+    /// Whether the publisher writes payloads and the subscriber checks them.
     pub patterns: bool,
-    /// Whether samples are passed over that their writer may have overwritten.
+    /// Whether to skip samples that their writer may have overwritten.
     pub check_consistency: bool,
     /// Priorities, cores, memory.
     pub threads: ThreadPlan,
-    /// Where and how results are printed.
+    /// Form and destination of the results.
     pub output: OutputPlan,
-    /// What is told of the middleware.
+    /// Which counters of the middleware to print.
     pub diagnostics: Diagnostics,
     /// Bounds of every wait.
     pub timeouts: Timeouts,
@@ -51,7 +51,7 @@ pub struct TestPlan {
     pub notes: Vec<String>,
 }
 
-/// Which side this process plays.
+/// The side of this process.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Role {
     /// Sends data and measures latency.
@@ -60,14 +60,14 @@ pub enum Role {
     Subscriber(SubscriberPlan),
 }
 
-/// What only a publisher needs.
+/// Settings of a publisher.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PublisherPlan {
     /// Number of this publisher; 0 is the one that measures latency.
     pub id: u32,
     /// Subscribers to wait for; their numbers are `0..subscribers`.
     pub subscribers: u32,
-    /// Sizes to test, one after the other; one entry unless `scan`.
+    /// Sizes to test in turn; one entry unless `scan`.
     pub sizes: Vec<usize>,
     /// Whether `-scan` was given: sizes are then separated by LENGTH_CHANGED.
     pub scan: bool,
@@ -75,7 +75,7 @@ pub struct PublisherPlan {
     pub latency_test: bool,
     /// One ping in this many samples, or batches.
     pub latency_count: u64,
-    /// Batching, as asked for; [`Batching::bytes_for`] decides per size.
+    /// Requested batching; [`Batching::bytes_for`] decides per size.
     pub batching: Batching,
     /// The run, or each size of a scan, ends after this many samples.
     pub max_samples: u64,
@@ -83,30 +83,30 @@ pub struct PublisherPlan {
     pub execution_time: Option<Duration>,
     /// Overrides the computed number of INITIALIZE samples.
     pub initial_burst: Option<u64>,
-    /// When to send the next sample.
+    /// The pace of samples.
     pub pace: Pace,
     /// Write only this instance instead of all in turn.
     pub write_instance: Option<u32>,
-    /// Every latency sample is appended here.
+    /// File to which every latency is appended.
     pub latency_file: Option<PathBuf>,
-    /// Where the payload comes from; zeros when there is no file.
+    /// Source of the payload; zeros without a file.
     pub payload_file: Option<PayloadFile>,
-    /// Time the ping-pong as a whole as well, by two readings of the clock.
+    /// Measure the whole ping-pong by two clock readings as well.
     pub low_resolution_clock: bool,
-    /// Time so many serializations after the test.
+    /// Number of serializations to time after the test.
     pub serialization_rounds: u32,
 }
 
-/// A file whose octets are sent over and over.
+/// A file whose bytes are sent repeatedly.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PayloadFile {
     /// The file.
     pub path: PathBuf,
-    /// Octets of it that are loaded at most.
+    /// Most bytes to load.
     pub max_bytes: u64,
 }
 
-/// What only a subscriber needs.
+/// Settings of a subscriber.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SubscriberPlan {
     /// Number of this subscriber.
@@ -115,33 +115,34 @@ pub struct SubscriberPlan {
     pub publishers: u32,
 }
 
-/// In which form samples are made and read.
+/// The form in which samples are made and read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SampleForm {
     /// Serialized by the plain type of RTI Perftest.
     Serialized,
-    /// Built in place, by a type of FlatData.
+    /// Built in place, by a FlatData type.
     Flat,
-    /// The same, and of the payload only what is checked is written, where readers read it.
+    /// As `Flat`, and only the checked bytes of the payload are written, where subscribers read them.
     ZeroCopy,
 }
 
-/// What both sides must be started with alike; the protocol negotiates nothing.
+/// Settings that must be equal on both sides; the protocol negotiates nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DataPlan {
     /// DDS domain, which also selects the ports of raw sockets and the names of raw shared memory.
     pub domain: u32,
     /// Largest sample of the run in bytes, without its encapsulation header.
     pub max_len: usize,
-    /// Reliable or best-effort delivery. Raw sockets are never reliable, raw shared memory is where writers wait for room.
+    /// Reliable or best-effort delivery. Raw sockets are never reliable; raw shared memory is reliable if writers wait
+    /// for room.
     pub reliable: bool,
     /// Keyed type.
     pub keyed: bool,
     /// Instances written in turn.
     pub instances: u32,
-    /// Whether their number was given rather than assumed; without, any number may come.
+    /// Whether the number was given; if not, a subscriber accepts any number.
     pub instances_given: bool,
-    /// In which form samples are made and read.
+    /// The form in which samples are made and read.
     pub form: SampleForm,
     /// Unbounded type, and the size from which its memory is taken on demand.
     pub unbounded: Option<usize>,
@@ -149,36 +150,36 @@ pub struct DataPlan {
     pub durability: u8,
     /// Samples or batches that may await acknowledgement.
     pub send_queue_len: u32,
-    /// Whether the length of the send queue was given rather than assumed.
+    /// Whether the length of the send queue was given.
     pub send_queue_given: bool,
-    /// Samples that the reader holds from the start.
+    /// Initial capacity of the reader, in samples.
     pub receive_queue_len: u32,
     /// Largest RTPS message; `None` leaves it to the interface.
     pub max_message_len: Option<usize>,
-    /// Octets of socket receive buffer to ask for; `None` for the middleware's own choice.
+    /// Requested socket receive buffer in bytes; `None` for the middleware's default.
     pub receive_buffer_len: Option<usize>,
-    /// Octets of socket send buffer to ask for; `None` for the system's default.
+    /// Requested socket send buffer in bytes; `None` for the system's default.
     pub send_buffer_len: Option<usize>,
-    /// How fast writers send that only queue what is written; `None` where whoever writes sends.
+    /// Pace of asynchronous writers; `None` for synchronous ones.
     pub asynchronous: Option<FlowController>,
 }
 
-/// How fast the asynchronous writers of a process send, all of them together.
+/// Common pace of the asynchronous writers of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FlowController {
-    /// As fast as they can.
+    /// The highest rate.
     Default,
-    /// So many bits of UDP payload per second.
+    /// Bits of UDP payload per second.
     BitsPerSecond {
-        /// What `-flowController` calls it.
+        /// Its name in `-flowController`.
         name: &'static str,
-        /// How many.
+        /// The rate.
         rate: u64,
     },
 }
 
 impl FlowController {
-    /// What `-flowController` calls it.
+    /// Its name in `-flowController`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -188,10 +189,10 @@ impl FlowController {
     }
 }
 
-/// Samples put together before they are sent.
+/// Whether samples are batched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Batching {
-    /// Every sample is sent by itself.
+    /// No batches.
     Off,
     /// `-batchSize` was not given: up to this many bytes, where two samples fit.
     Implicit(usize),
@@ -199,38 +200,38 @@ pub enum Batching {
     Explicit(usize),
 }
 
-/// When the publisher sends.
+/// The pace of the publisher.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pace {
-    /// As fast as it can, after an optional pause and an optional busy loop before each sample.
+    /// The highest rate, after an optional pause and an optional busy loop before each sample.
     Unlimited {
         /// Pause before each sample.
         sleep: Duration,
-        /// Turns of an empty loop before each sample.
+        /// Iterations of an empty loop before each sample.
         spin_count: u64,
     },
-    /// On an absolute schedule of so many samples per second.
+    /// An absolute schedule of samples per second.
     Samples(RateLimit),
-    /// On an absolute schedule of so many bits of sample data per second.
+    /// An absolute schedule of bits of sample data per second.
     Bits(RateLimit),
 }
 
-/// Which network.
+/// Network and addresses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TransportPlan {
     /// UDPv4, UDPv6 or SHMEM.
     pub kind: TransportKind,
     /// Plain sockets, or plain shared memory, instead of DDS.
     pub raw: bool,
-    /// Both sides are in one process, which hands samples over by reference.
+    /// Both sides are in one process, which passes samples by reference.
     pub same_process: bool,
     /// Whether a full send buffer blocks the sender; always so unless raw.
     pub blocking_send: bool,
-    /// Names or addresses of the interfaces to use; all when there are none.
+    /// Names or addresses of the interfaces to use; all if empty.
     pub interfaces: Vec<String>,
-    /// Partners' addresses as typed.
+    /// Addresses of partners as typed.
     pub peers: Vec<String>,
-    /// Multicast groups when data goes by multicast.
+    /// Multicast groups if data uses multicast.
     pub multicast: Option<MulticastGroups>,
 }
 
@@ -241,12 +242,12 @@ pub enum TransportKind {
     UdpV4,
     /// UDP over IPv6.
     UdpV6,
-    /// Memory that both processes see. With DDS, partners find each other by UDP over IPv4.
+    /// Memory shared by both processes. With DDS, partners discover each other by UDP over IPv4.
     SharedMemory,
 }
 
 impl TransportKind {
-    /// As it is typed.
+    /// The word on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -256,7 +257,7 @@ impl TransportKind {
         }
     }
 
-    /// Whether sockets are of IPv4.
+    /// Whether sockets use IPv4.
     #[must_use]
     pub const fn is_ipv4(self) -> bool {
         !matches!(self, Self::UdpV6)
@@ -279,29 +280,29 @@ pub struct MulticastGroups {
 pub struct ReceivePlan {
     /// In a loop on a WaitSet instead of in a listener.
     pub read_thread: bool,
-    /// What a read thread waits for after the first sample; nothing unless asked for.
+    /// Samples to gather after the first one; none by default.
     pub gather: Option<Gather>,
     /// How threads wait for data.
     pub wait: Wait,
 }
 
-/// Samples that are handed over together.
+/// Samples that are delivered together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gather {
-    /// Longest time after the first.
+    /// Longest time after the first sample.
     pub delay: Duration,
-    /// So many end it earlier.
+    /// Number of samples that ends the time early.
     pub count: u64,
 }
 
 /// How threads wait for data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wait {
-    /// Asleep in the kernel.
+    /// Sleep in the kernel.
     Block,
-    /// Looking again and again for so long, then asleep.
+    /// Spin for this time, then sleep.
     Spin(Duration),
-    /// Looking again and again.
+    /// Spin.
     Poll,
 }
 
@@ -312,7 +313,7 @@ pub struct ThreadPlan {
     pub priorities: Option<ThreadPriorities>,
     /// Cores.
     pub affinity: Option<ThreadAffinity>,
-    /// Lock all memory.
+    /// Whether to lock all memory.
     pub pin_memory: bool,
 }
 
@@ -327,7 +328,7 @@ pub enum OutputFormat {
     Legacy,
 }
 
-/// Where and how results are printed.
+/// Form and destination of the results.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OutputPlan {
     /// Form of the results.
@@ -346,14 +347,14 @@ pub struct OutputPlan {
     pub record_file: Option<PathBuf>,
 }
 
-/// What is told of the middleware, on stderr.
+/// Counters of the middleware to print on stderr.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Diagnostics {
     /// The resource limits of each endpoint.
     pub resource_limits: bool,
     /// The counters of each endpoint, at the end of each size.
     pub counters: bool,
-    /// Of these, those of samples sent again only.
+    /// Of these, only the counters of repaired samples.
     pub resent: bool,
 }
 
@@ -364,12 +365,12 @@ pub struct Timeouts {
     pub discovery: Duration,
     /// Longest silence of a partner.
     pub partner: Duration,
-    /// Rest between the initial burst and the first sample.
+    /// Pause between the initial burst and the first sample.
     pub start_delay: Duration,
 }
 
 impl MulticastGroups {
-    /// That of one topic.
+    /// The group of a topic.
     pub const fn of(self, topic: Topic) -> IpAddr {
         match topic {
             Topic::Throughput => self.throughput,
@@ -380,7 +381,7 @@ impl MulticastGroups {
 }
 
 impl Batching {
-    /// Bytes per batch for samples of `data_len` bytes; 0 when they are sent one by one, because two must fit.
+    /// Bytes per batch for samples of `data_len` bytes; 0 if fewer than two fit.
     pub fn bytes_for(self, data_len: usize) -> usize {
         match self {
             Self::Implicit(bytes) | Self::Explicit(bytes)
@@ -392,14 +393,14 @@ impl Batching {
         }
     }
 
-    /// Samples per batch for samples of `data_len` bytes; 1 when they are sent one by one.
+    /// Samples per batch for samples of `data_len` bytes; 1 without batches.
     pub fn samples_for(self, data_len: usize) -> u64 {
         (self.bytes_for(data_len) / data_len.max(1)).max(1) as u64
     }
 }
 
 impl Pace {
-    /// Samples per second for samples of `data_len` bytes, when there is a schedule.
+    /// Samples per second for samples of `data_len` bytes, if there is a schedule.
     pub fn samples_per_second(self, data_len: usize) -> Option<u64> {
         match self {
             Self::Unlimited { .. } => None,
@@ -410,7 +411,7 @@ impl Pace {
 }
 
 impl TestPlan {
-    /// Number of this process among its kind, as `entity_id` carries it.
+    /// Number of this process among its kind, as in `entity_id`.
     pub fn entity_id(&self) -> u32 {
         match &self.role {
             Role::Publisher(publisher) => publisher.id,

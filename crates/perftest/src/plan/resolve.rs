@@ -23,18 +23,18 @@ const DEFAULT_LATENCY_TEST_SAMPLES: u64 = 10_000_000;
 const DEFAULT_SCAN_TIME: Duration = Duration::from_secs(60);
 const DEFAULT_PAYLOAD_FILE_BYTES: u64 = 1 << 30;
 const SERIALIZATION_ROUNDS: u32 = 1000;
-/// The instance that control messages share.
+/// The instance of control messages.
 const CONTROL_INSTANCE: u64 = u32::from_le_bytes(CONTROL_KEY) as u64;
 
 /// Largest first address of three consecutive IPv4 groups.
 const LAST_MULTICAST_BASE: Ipv4Addr = Ipv4Addr::new(239, 255, 255, 253);
 
-/// Applies every default and every rule.
+/// Applies all defaults and rules.
 pub fn resolve(options: &ParsedOptions) -> Result<TestPlan, UsageError> {
     resolve_side(options, options.has("pub"))
 }
 
-/// The same for both sides, the publisher first, if they are to be in one process (`-sameProcess`).
+/// Resolves both sides, the publisher first, if they are in one process (`-sameProcess`).
 pub fn resolve_both(options: &ParsedOptions) -> Result<Option<[TestPlan; 2]>, UsageError> {
     if !options.has("sameProcess") {
         return Ok(None);
@@ -90,13 +90,13 @@ fn resolve_side(options: &ParsedOptions, is_publisher: bool) -> Result<TestPlan,
     if remarks.errors.is_empty() { Ok(plan) } else { Err(UsageError { lines: remarks.errors }) }
 }
 
-/// Scripts with options that RTI Perftest no longer has will not run there.
+/// Notes on options that current versions of RTI Perftest do not have.
 fn old_names(options: &ParsedOptions) -> impl Iterator<Item = String> {
     let old = OPTIONS.iter().filter(|option| option.availability == Availability::Old && options.has(option.name));
     old.map(|option| format!("-{} was removed from RTI Perftest; instead use: {}", option.name, option.help))
 }
 
-/// What is accepted, as RTI Perftest does, and changes nothing.
+/// Notes on options that are accepted, as in RTI Perftest, and have no effect.
 fn without_effect(options: &ParsedOptions) -> Vec<String> {
     let mut notes = Vec::new();
     if ["pub", "sub", "sameProcess"].into_iter().all(|side| !options.has(side)) {
@@ -135,7 +135,7 @@ struct Remarks {
     notes: Vec<String>,
 }
 
-/// One publisher and one subscriber, and nothing in between.
+/// Checks that one process contains one publisher and one subscriber.
 fn same_process(options: &ParsedOptions, remarks: &mut Remarks) {
     if !options.has("sameProcess") {
         return;
@@ -250,7 +250,7 @@ fn payload_file(options: &ParsedOptions, remarks: &mut Remarks) -> Option<Payloa
     Some(PayloadFile { path: path.into(), max_bytes: max_bytes.unwrap_or(DEFAULT_PAYLOAD_FILE_BYTES) })
 }
 
-/// With two readings of the clock the whole time must belong to round trips.
+/// With two clock readings, the whole time must consist of round trips.
 fn low_resolution_clock(options: &ParsedOptions, latency_count: u64, remarks: &mut Remarks) -> bool {
     if !options.has("lowResolutionClock") {
         return false;
@@ -267,7 +267,7 @@ fn low_resolution_clock(options: &ParsedOptions, latency_count: u64, remarks: &m
     true
 }
 
-/// `-debug` is an old name of the highest.
+/// `-debug` is an old name of the highest level.
 fn verbosity(options: &ParsedOptions) -> u8 {
     let default = if options.has("debug") { 3 } else { 1 };
     options.integer("verbosity").unwrap_or(default) as u8
@@ -359,7 +359,7 @@ fn data(options: &ParsedOptions, sizes: &[usize], remarks: &mut Remarks) -> Data
     }
 }
 
-/// Sockets lose what finds a buffer full; writers of shared memory wait for room.
+/// Sockets drop datagrams on a full buffer; writers of shared memory wait for room.
 fn is_reliable(options: &ParsedOptions) -> bool {
     if options.has("rawTransport") {
         return transport_kind(options) == TransportKind::SharedMemory && !options.has("noBlockingSockets");
@@ -416,7 +416,7 @@ fn transport_kind(options: &ParsedOptions) -> TransportKind {
     }
 }
 
-/// Whether a sample is a datagram of a plain socket, and no longer than one.
+/// Whether a sample is a datagram of a plain socket, which limits its length.
 fn sends_datagrams(options: &ParsedOptions) -> bool {
     options.has("rawTransport") && transport_kind(options) != TransportKind::SharedMemory
 }
@@ -431,7 +431,7 @@ fn transport(options: &ParsedOptions, remarks: &mut Remarks) -> TransportPlan {
     let raw = options.has("rawTransport");
     let by_group = ["multicast", "multicastAddr"].into_iter().find(|name| options.has(name));
     if kind == TransportKind::SharedMemory {
-        // With DDS they are for discovery.
+        // With DDS these options serve discovery.
         let of_sockets = ["nic", "allowInterfaces", "peer"].into_iter().filter(|name| raw && options.has(name));
         for name in of_sockets {
             let text = "has no effect with -rawTransport and -transport SHMEM: no sockets of a network are used";
@@ -459,7 +459,7 @@ fn transport(options: &ParsedOptions, remarks: &mut Remarks) -> TransportPlan {
             announcement: IpAddr::V4(Ipv4Addr::new(239, 255, 1, 100)),
         }),
     };
-    // Where there are no groups, the remark above is all that comes of asking for them.
+    // Without groups, the remark above is the only effect of requesting them.
     let multicast = multicast.filter(|_| kind != TransportKind::SharedMemory);
     let has_sockets = !raw || kind != TransportKind::SharedMemory;
     let interfaces = if has_sockets { interfaces(options, raw, remarks) } else { Vec::new() };
@@ -475,7 +475,7 @@ fn transport(options: &ParsedOptions, remarks: &mut Remarks) -> TransportPlan {
     }
 }
 
-/// `-nic`, several of them with commas between. Raw sockets are bound to one address.
+/// `-nic`: several interfaces are separated by commas. Raw sockets use one address.
 fn interfaces(options: &ParsedOptions, raw: bool, remarks: &mut Remarks) -> Vec<String> {
     let Some(text) = options.text("allowInterfaces").or_else(|| options.text("nic")) else { return Vec::new() };
     let names: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
@@ -488,7 +488,8 @@ fn interfaces(options: &ParsedOptions, raw: bool, remarks: &mut Remarks) -> Vec<
     names
 }
 
-/// A WaitSet hands over each sample as it comes, unless asked to gather several. As with RTI, a delay alone gathers any number.
+/// A WaitSet delivers each sample at once, unless several are to be gathered. As in RTI Perftest, a delay alone gathers
+/// any number.
 fn gather(options: &ParsedOptions) -> Option<Gather> {
     let (delay_us, count) = (options.integer("waitsetDelayUsec"), options.integer("waitsetEventCount"));
     if delay_us.is_none() && count.is_none() || count == Some(1) || delay_us == Some(0) {

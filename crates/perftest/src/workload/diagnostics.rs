@@ -1,4 +1,4 @@
-//! What the middleware has to say of itself, on stderr.
+//! Diagnostics of the middleware on stderr.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use super::status;
 use crate::messaging::{EndpointReport, Messaging};
 use crate::plan::Diagnostics;
 
-/// `-showResourceLimits`, once every endpoint is there.
+/// `-showResourceLimits`, after all endpoints were created.
 pub(super) fn tell_limits<M: Messaging>(wanted: Diagnostics, messaging: &M) {
     if wanted.resource_limits {
         status(&text("Resource limits", &messaging.resource_limits()));

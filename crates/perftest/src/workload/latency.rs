@@ -1,4 +1,4 @@
-//! What the publisher knows of its pings: which wait for their answer, and how long the answers took.
+//! The publisher's pings: which are unanswered, and the times of the answers.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::pace::Schedule;
 use crate::plan::OVERHEAD_LEN;
 use crate::recorder::LatencyRecorder;
 
-/// The latencies of the current size. Shared between the thread that sends and the one that receives.
+/// The latencies of the current size. Shared by the sending and the receiving thread.
 pub(super) struct PingBook {
     state: Mutex<Pings>,
     answered: Condvar,
@@ -31,11 +31,11 @@ pub(super) struct Pings {
     awaited: Option<u32>,
     /// Whether the send loop sleeps until another thread has received the answer.
     is_waiting: bool,
-    /// The first answer of this size, which is counted only if no other comes.
+    /// Whether the send loop sleeps until another thread has received the answer.
     warm_up: Option<WarmUp>,
-    /// Answers to pings that are no longer waited for.
+    /// Answers to pings that have timed out.
     pub(super) stale: u64,
-    /// Answers that seem to come before their ping.
+    /// Answers that seem to precede their ping.
     pub(super) skewed: u64,
     intervals: Option<SharedOutput>,
     pub(super) cpu: CpuMeter,
@@ -50,7 +50,7 @@ struct WarmUp {
 }
 
 impl PingBook {
-    /// `intervals` is where every answer is printed, when that is wanted.
+    /// `intervals` is the output for every answer, if requested.
     pub(super) fn new(publisher: u32, intervals: Option<SharedOutput>) -> Self {
         let state = Pings {
             publisher: publisher as i32,
@@ -68,7 +68,7 @@ impl PingBook {
         Self { state: Mutex::new(state), answered: Condvar::new() }
     }
 
-    /// Starts a size with nothing recorded. `raw_values` is how many values are kept one by one.
+    /// Starts a size without values. `raw_values` is the number of single values to keep.
     pub(super) fn begin(&self, data_len: usize, schedule: Option<Schedule>, raw_values: u64) {
         let latency = LatencyRecorder::new(raw_values);
         let scheduled_latency = schedule.map(|schedule| (schedule, LatencyRecorder::new(0)));
@@ -83,17 +83,17 @@ impl PingBook {
         pings.cpu = CpuMeter::start();
     }
 
-    /// Notes that the send loop is about to send this ping and wait for its answer.
+    /// Records that the send loop is about to send this ping and wait for its answer.
     pub(super) fn expect(&self, seq_num: u32) {
         self.lock().awaited = Some(seq_num);
     }
 
-    /// Whether the ping that was expected has been answered.
+    /// Whether the expected ping was answered.
     pub(super) fn is_answered(&self) -> bool {
         self.lock().awaited.is_none()
     }
 
-    /// Waits for the answer on another thread than the one that receives it.
+    /// Waits for an answer that another thread receives.
     pub(super) fn wait_for_answer(&self, timeout: Duration) -> bool {
         let mut pings = self.lock();
         pings.is_waiting = true;
@@ -112,16 +112,16 @@ impl PingBook {
         pings.is_waiting = false;
     }
 
-    /// Gives the expected answer up.
+    /// Stops waiting for the expected answer.
     pub(super) fn give_up(&self) {
         self.lock().awaited = None;
     }
 
-    /// Takes an answer in. `awaiting` is whether the send loop waits for answers one by one.
+    /// Handles an answer. `awaiting`: whether the send loop waits for each answer.
     pub(super) fn on_pong(&self, sample: &Sample<'_>, awaiting: bool) {
         let now = MonotonicNs::now();
         let mut pings = self.lock();
-        // Notifying is a system call even when nobody waits.
+        // Notifying is a system call even without a waiting thread.
         if pings.on_pong(sample, now, awaiting) && pings.is_waiting {
             drop(pings);
             self.answered.notify_one();
@@ -134,7 +134,7 @@ impl PingBook {
 }
 
 impl Pings {
-    /// Returns whether the send loop may go on.
+    /// Returns whether the send loop may continue.
     fn on_pong(&mut self, sample: &Sample<'_>, now: MonotonicNs, awaiting: bool) -> bool {
         if Sentinel::of_sample(sample).is_some() {
             return false;
@@ -170,7 +170,7 @@ impl Pings {
         self.warm_up.is_some() || self.latency.moments().count() > 0
     }
 
-    /// Ends a size: an answer that stayed the only one counts, although it was meant as a warm-up. Returns whether it does.
+    /// Ends a size: a single answer counts, although it was meant as a warm-up. Returns whether it does.
     pub(super) fn count_a_lone_answer(&mut self) -> bool {
         let is_alone = self.latency.moments().count() == 0;
         let Some(first) = self.warm_up.take().filter(|_| is_alone) else { return false };
@@ -178,7 +178,7 @@ impl Pings {
         true
     }
 
-    /// Returns the latency.
+    /// Records a latency and returns it.
     fn record(&mut self, seq_num: u32, timestamp: u64, round_trip_ns: u64) -> u64 {
         let latency_ns = round_trip_ns / 2;
         self.latency.record(latency_ns);

@@ -1,4 +1,4 @@
-//! Rates over time: of the processor, and of what a subscriber receives.
+//! Rates over time: of the processor, and of received samples.
 
 use peregrine_report::record::ResourceUse;
 
@@ -7,7 +7,7 @@ use crate::output::ThroughputInterval;
 use crate::resources::ResourceMeter;
 use crate::threads::online_cores;
 
-/// Processor time of this process as a share of all cores, and what else it uses.
+/// Processor time of this process as a share of all cores, and its other resource use.
 #[derive(Debug)]
 pub(super) struct CpuMeter {
     cores: usize,
@@ -23,7 +23,7 @@ impl CpuMeter {
         Self { cores: online_cores(), start: now, last: now, resources }
     }
 
-    /// Everything that was used since the start.
+    /// Resource use since the start.
     pub(super) fn resources(&self) -> ResourceUse {
         self.resources.result()
     }
@@ -48,7 +48,7 @@ impl CpuMeter {
     }
 }
 
-/// What has been received up to some moment.
+/// Received samples up to a moment.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Totals {
     pub(super) data_len: usize,
@@ -57,7 +57,7 @@ pub(super) struct Totals {
     pub(super) lost: u64,
 }
 
-/// Turns totals at successive moments into interval rows. The first moment of a size is the baseline.
+/// Turns successive totals into interval rows. The first total of a size is the baseline.
 #[derive(Debug, Default)]
 pub(super) struct IntervalMeter {
     baseline: Option<(MonotonicNs, Totals)>,
@@ -67,7 +67,7 @@ pub(super) struct IntervalMeter {
 }
 
 impl IntervalMeter {
-    /// The row of the time since the last call; `None` at the first of a size, and as long as nothing has arrived.
+    /// Row since the last call; `None` for the first of a size, and until a sample has arrived.
     pub(super) fn tick(&mut self, now: MonotonicNs, totals: Totals, cpu_percent: f64) -> Option<ThroughputInterval> {
         if totals.samples == 0 {
             return None;

@@ -1,4 +1,4 @@
-//! What the two sides do, whatever carries their samples.
+//! The two sides of a test, over any transport.
 
 mod diagnostics;
 mod latency;
@@ -22,17 +22,17 @@ use crate::output::Output;
 use crate::plan::{Role, TestPlan, TransportKind};
 use crate::terminal::message;
 
-/// Runs one side of a test to its end, and prints its results. What was measured before an error has been printed
-/// when this returns.
+/// Runs one side of a test to its end, and prints its results. Results from before an error have been printed when this
+/// returns.
 pub fn run<M: Messaging>(plan: &TestPlan, messaging: &M, output: Output, stop: &Arc<Stop>) -> Result<(), Error> {
     let output = SharedOutput(Arc::new(Mutex::new(output)));
     let result = run_side(plan, messaging, &output, stop);
-    // The test's own error tells more than one of writing its results.
+    // The error of the test states more than an error of writing its results.
     result.and(output.lock().end())
 }
 
-/// Runs both sides of a test in this process, the publisher on this thread. The publisher's results are printed as they come,
-/// the subscriber's at the end, and without intervals; the record has both as they come.
+/// Runs both sides of a test in this process, the publisher on this thread. The publisher's results are printed at
+/// once, the subscriber's at the end and without intervals; the record contains both at once.
 pub fn run_both<M: Messaging + Sync>(
     [(publisher, near), (subscriber, far)]: [(&TestPlan, &M); 2],
     output: Output,
@@ -51,7 +51,7 @@ pub fn run_both<M: Messaging + Sync>(
         });
         let published = run_side(publisher, near, &output, stop);
         if published.is_err() {
-            // It has been told by a message, unless the test had not begun.
+            // A message has reported the error, unless the test had not begun.
             far_stop.request(StopReason::Interrupted);
         }
         let failed = |_| Err(Error::Transfer("the thread of the subscriber failed".into()));
@@ -62,7 +62,7 @@ pub fn run_both<M: Messaging + Sync>(
         output.throughput_summary(&result);
     }
     let result = match (published, received) {
-        // The side that failed by itself says why.
+        // The side that failed first has the reason.
         (Err(error), Ok(()) | Err(Error::Interrupted)) | (_, Err(error)) => Err(error),
         (Ok(()), Ok(())) => Ok(()),
     };
@@ -81,7 +81,7 @@ fn run_side<M: Messaging>(
     }
 }
 
-/// What else may be the reason that a partner has not been found, as the end of a message.
+/// Possible reason for a missing partner, as the end of a message.
 fn whereabouts(plan: &TestPlan) -> &'static str {
     if plan.transport.raw && plan.transport.kind == TransportKind::SharedMemory {
         " Without DDS, memory is shared on one host, in one network namespace, by one user."
@@ -90,10 +90,10 @@ fn whereabouts(plan: &TestPlan) -> &'static str {
     }
 }
 
-/// How often a wait looks at the request to stop.
+/// Interval at which a wait checks the stop request.
 const STOP_POLL: Duration = Duration::from_millis(50);
 
-/// Waits in short steps until `is_there` says so; `false` at the deadline, and when the partners give a reason to end.
+/// Waits in short steps until `is_there` returns true. Returns `false` at the deadline, and on a stop request.
 fn discover(
     deadline: MonotonicNs,
     stop: &Stop,
@@ -113,7 +113,7 @@ fn discover(
     }
 }
 
-/// The output, which receive threads print interval rows to.
+/// The output, to which receive threads print interval rows.
 #[derive(Clone)]
 struct SharedOutput(Arc<Mutex<Output>>);
 
@@ -123,7 +123,7 @@ impl SharedOutput {
     }
 }
 
-/// Prints a line about the course of the test.
+/// Prints a status line.
 fn status(line: &str) {
     message(line);
 }

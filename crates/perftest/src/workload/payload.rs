@@ -1,4 +1,4 @@
-//! The octets that make a sample as long as it shall be.
+//! The payload that fills a sample to its length.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -8,34 +8,34 @@ use crate::error::Error;
 use crate::payload;
 use crate::plan::PayloadFile;
 
-/// Where payloads come from: one 0, or a file, over and over; or a pattern of each sample's own.
+/// Source of payloads: a zero byte or a file, repeated; or a pattern for each sample.
 #[derive(Debug)]
 pub(super) struct PayloadSource {
     octets: Vec<u8>,
     patterns: bool,
 }
 
-/// The payloads of one length.
+/// Payloads of one length.
 #[derive(Debug)]
 pub(super) struct Payloads {
-    /// The source, and behind it its beginning again, so that a payload is in one piece wherever it starts.
+    /// The source followed by its beginning, so that each payload is contiguous wherever it starts.
     octets: Vec<u8>,
     period: usize,
     len: usize,
-    /// The length, without whole periods.
+    /// The length modulo the period.
     step: usize,
     start: usize,
     patterns: bool,
 }
 
-/// The number by which the payload of a sample is known.
+/// Number that selects the pattern of a sample.
 #[inline]
 pub(super) fn number_of(publisher: u32, seq_num: u32) -> u64 {
     u64::from(publisher) << 32 | u64::from(seq_num)
 }
 
 impl PayloadSource {
-    /// Loads the file, when there is one; without one there may be patterns.
+    /// Loads the file, if there is one; without a file there may be patterns.
     pub(super) fn open(file: Option<&PayloadFile>, patterns: bool) -> Result<Self, Error> {
         let Some(PayloadFile { path, max_bytes }) = file else { return Ok(Self { octets: vec![0], patterns }) };
         let refuse = |reason: String| Error::Setup(format!("-loadDataFromFile {}: {reason}", path.display()));
@@ -59,7 +59,7 @@ impl PayloadSource {
         Ok(Self { octets, patterns: false })
     }
 
-    /// Whether each payload has a pattern of its own.
+    /// Whether each payload has its own pattern.
     pub(super) fn writes_patterns(&self) -> bool {
         self.patterns
     }
@@ -78,7 +78,7 @@ impl PayloadSource {
 }
 
 impl Payloads {
-    /// The next, of the sample with this [`number_of`]: where one ends the next begins.
+    /// The next payload, of the sample with this [`number_of`]: it starts where the last one ended.
     #[inline]
     pub(super) fn next(&mut self, number: u64) -> &[u8] {
         if self.patterns {

@@ -1,4 +1,4 @@
-//! The sending side: discovery, warm-up, the send loop, the end.
+//! The sending side: discovery, warm-up, send loop, end.
 
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
@@ -25,13 +25,13 @@ use crate::selftest;
 use crate::wire::WireSpan;
 use crate::wording::{counted, was};
 
-/// How often the end of the test is sent at most.
+/// Most transmissions of the end of the test.
 const FINISHED_ATTEMPTS: u32 = 50;
-/// Time between two of them.
+/// Interval between two of them.
 const END_RETRY: Duration = Duration::from_millis(100);
-/// How long a best-effort ping waits for its answer before the next is sent.
+/// Time that a best-effort ping waits for its answer before the next is sent.
 const BEST_EFFORT_ANSWER: Duration = Duration::from_millis(200);
-/// How long the only answer of a test may take after the end was confirmed.
+/// Time for the only answer of a test to arrive after the end was confirmed.
 const LAST_ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
 /// Runs a publisher to its end.
@@ -69,7 +69,7 @@ pub(super) fn run<M: Messaging>(
     };
     status("Waiting for subscribers announcement ...");
     let all_there = match board.wait_for_all(deadline.remaining()) {
-        // Those discovered at first may have been of an earlier test.
+        // Readers that were matched first may belong to an earlier test.
         Ok(Waited::Done) => match discover(deadline, stop, |step| writer.wait_for_readers(subscribers, step)) {
             Ok(false) => Err(match stop.reason() {
                 Some(reason) => stopped(reason, &board),
@@ -108,8 +108,8 @@ pub(super) fn run<M: Messaging>(
     run.test()
 }
 
-/// The subscribers that are there need not wait for a test that will not be. The reason for it has been found: whether
-/// they hear of it makes no difference to that.
+/// Tells the present subscribers that no test will follow. The reason was found already, so a failed write does not
+/// matter.
 fn call_off(writer: &mut impl SampleWriter, publisher: &PublisherPlan) {
     let _ = writer.write(&Sentinel::Finished.sample(publisher.id, u32::MAX, 0)).and_then(|()| writer.flush());
     let _ = writer.wait_for_acknowledgments(END_RETRY);
@@ -117,11 +117,11 @@ fn call_off(writer: &mut impl SampleWriter, publisher: &PublisherPlan) {
 
 /// How answers to pings are received.
 enum Pongs<R: SampleReader> {
-    /// This publisher has none.
+    /// This publisher receives none.
     None,
-    /// By the send loop itself, which waits for each.
+    /// The send loop receives each answer itself.
     Inline(R),
-    /// By a thread of the messaging body.
+    /// A thread of the transport receives them.
     Listening { _listening: R::Listening },
 }
 
@@ -154,14 +154,14 @@ struct PublisherRun<'a, M: Messaging> {
     board: Arc<AnnouncementBoard>,
     output: &'a SharedOutput,
     stop: &'a Stop,
-    /// Of the last data sample of the current size.
+    /// Sequence number of the last data sample of the current size.
     last_seq_num: u32,
-    /// Time spent in vain since the last answer.
+    /// Time without an answer since the last one.
     silence: Duration,
     wire: WireSpan,
 }
 
-/// What the send loop did at one size.
+/// Result of the send loop at one size.
 #[derive(Debug, Default)]
 struct Sent {
     samples: u64,
@@ -188,7 +188,7 @@ impl<M: Messaging> PublisherRun<'_, M> {
                 break;
             }
             match self.writer.write(&introduction).or_else(tolerate_full) {
-                // Those who have left may have been of an earlier test.
+                // Departed readers may belong to an earlier test.
                 Err(WriteError::PartnerGone(_)) if self.wait_for_others()? => {}
                 written => written.map_err(transfer)?,
             }
@@ -206,8 +206,8 @@ impl<M: Messaging> PublisherRun<'_, M> {
         discover(deadline, self.stop, |step| writer.wait_for_readers(subscribers, step))
     }
 
-    /// Every size, and the end. What was measured is printed whatever happens; a size without data fails the run, and
-    /// does not end it.
+    /// Runs every size, then the end. Results are always printed; a size without data fails the run but does not end
+    /// it.
     fn test(&mut self) -> Result<(), Error> {
         let mut result = Ok(());
         for (round, data_len) in self.publisher.sizes.iter().enumerate() {
@@ -266,7 +266,7 @@ impl<M: Messaging> PublisherRun<'_, M> {
             if self.stop.reason().is_some() || clock.turn() >= end {
                 break;
             }
-            // Before it is due, so that it takes nothing of the time of the sample.
+            // Before the sample is due, so that its time does not include this.
             let payload = payloads.next(number_of(self.publisher.id, index as u32));
             pacer.wait(index, self.stop);
             let ping = pings.subscriber_to_ping(index);
@@ -284,7 +284,7 @@ impl<M: Messaging> PublisherRun<'_, M> {
             } else {
                 sent.count(self.writer.write(&sample))
             };
-            // The time of the last ping stays in those that follow.
+            // Later samples keep the time of the last ping.
             timestamp = sample.timestamp;
             self.last_seq_num = sample.seq_num;
             if let Err(error) = step {
@@ -318,7 +318,7 @@ impl<M: Messaging> PublisherRun<'_, M> {
         Ok(())
     }
 
-    /// `false` when a best-effort ping stays unanswered, or the run shall end.
+    /// Returns `false` if a best-effort ping stays unanswered, or on a stop request.
     fn wait_for_answer(&mut self) -> Result<bool, Error> {
         let partner = self.plan.timeouts.partner;
         let timeout = if self.plan.data.reliable { partner } else { BEST_EFFORT_ANSWER.min(partner) };
@@ -351,7 +351,7 @@ impl<M: Messaging> PublisherRun<'_, M> {
             if book.is_answered() {
                 return Ok(true);
             }
-            // A stale answer ends a receive before its time; it may add a step, never a silence.
+            // A stale answer ends a receive early; it may add a step, but no silence.
             if idle {
                 waited += step;
             }
@@ -359,7 +359,7 @@ impl<M: Messaging> PublisherRun<'_, M> {
         Ok(false)
     }
 
-    /// Tells every subscriber that the test is over until each has confirmed it.
+    /// Sends the end of the test to all subscribers until each has confirmed it.
     fn finish(&mut self, round: u32) -> Result<(), Error> {
         self.board.expect_departures();
         let retries = self.plan.timeouts.partner.as_millis() / END_RETRY.as_millis();
@@ -376,7 +376,7 @@ impl<M: Messaging> PublisherRun<'_, M> {
         Err(not_confirmed("the end of the test", &self.board.present()))
     }
 
-    /// Tells every subscriber that the next size follows until each has confirmed it.
+    /// Announces the next size to all subscribers until each has confirmed it.
     fn change_length(&mut self, round: u32) -> Result<(), Error> {
         let deadline = MonotonicNs::now().plus(self.plan.timeouts.partner);
         let mut attempt = 0;
@@ -394,7 +394,7 @@ impl<M: Messaging> PublisherRun<'_, M> {
         Err(not_confirmed("the change of size", &self.board.present()))
     }
 
-    /// A full buffer, or a subscriber that has gone after its confirmation, is no reason to give up.
+    /// A full buffer, or a subscriber that left after its confirmation, is no error.
     fn write_end(&mut self, sentinel: Sentinel, counter: ControlCounter) -> Result<(), Error> {
         let sample = sentinel.sample(self.publisher.id, self.last_seq_num, counter.to_timestamp());
         let written = self.writer.write(&sample).and_then(|()| self.writer.flush());
@@ -422,7 +422,7 @@ impl<M: Messaging> PublisherRun<'_, M> {
 
     fn report(&mut self, data_len: usize, sent: &Sent, pacer: &Pacer, cut_short: bool) -> Result<(), Error> {
         if sent.pings > 0 && !cut_short {
-            // The end is confirmed on another topic, whose listener may be called first.
+            // The end is confirmed on another topic, whose listener may run first.
             self.book.wait_for_first_answer(LAST_ANSWER_WITHIN);
         }
         let mut pings = self.book.lock();
@@ -488,7 +488,7 @@ impl<M: Messaging> PublisherRun<'_, M> {
 }
 
 impl Sent {
-    /// Counts what became of a sample.
+    /// Counts a written or dropped sample.
     #[inline]
     fn count(&mut self, written: Result<(), WriteError>) -> Result<(), Error> {
         match written {
@@ -500,7 +500,7 @@ impl Sent {
     }
 }
 
-/// Why a size has no result.
+/// The error of a size without a result.
 fn no_data(data_len: usize, sent: &Sent) -> Error {
     let (samples, pings) = (counted(sent.samples, "sample"), counted(sent.pings, "ping"));
     Error::NoData(format!(

@@ -1,4 +1,4 @@
-//! What a subscriber does with each sample, on the thread that receives it.
+//! Handles each sample of a subscriber, on the receiving thread.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,36 +15,36 @@ use crate::pace::SparseClock;
 use crate::payload;
 use crate::plan::{OVERHEAD_LEN, SubscriberPlan};
 
-/// What the receive thread tells the main thread.
+/// An event from the receive thread to the main thread.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Event {
-    /// Every publisher has ended a size (or the test), and the next may begin once that is confirmed.
+    /// Every publisher has ended a size (or the test); the next one may begin once this is confirmed.
     Ended { sentinel: Sentinel, round: u32, result: SizeResult },
     /// A publisher has not seen the confirmation yet.
     EndedAgain { sentinel: Sentinel, round: u32 },
-    /// Something is wrong that does not end the test.
+    /// A fault that does not end the test.
     Fault(String),
-    /// Two publishers have the same number: nothing that is counted means anything.
+    /// Two publishers have the same number, so all counts are meaningless.
     Conflict(String),
 }
 
-/// What was received of one size.
+/// Received samples of one size.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct SizeResult {
-    /// 0 when nothing was received.
+    /// 0 if no sample was received.
     pub(super) data_len: usize,
     pub(super) throughput: ThroughputResult,
-    /// Samples whose payload was compared, and those of them that were not what had been sent.
+    /// Checked samples, and corrupt ones among them.
     pub(super) checked: u64,
     pub(super) corrupt: u64,
 }
 
-/// The main thread's view of the receive thread. Counters are written by that thread alone.
+/// The main thread's view of the receive thread, which alone writes the counters.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
-    /// Everything that arrived, control messages included: a sign of life.
+    /// Number of all arrived samples, control messages included.
     arrivals: AtomicU64,
-    /// Publishers of which data has arrived, of any size.
+    /// Number of publishers of which data has arrived, of any size.
     publishers_heard: AtomicU64,
     data_len: AtomicU64,
     samples: AtomicU64,
@@ -60,21 +60,21 @@ pub(super) struct Progress {
     happened: Condvar,
 }
 
-/// Most events that wait for the main thread; it takes them within milliseconds.
+/// Most events that wait for the main thread, which takes them within milliseconds.
 const MAX_EVENTS: usize = 64;
 
 impl Progress {
-    /// Everything that arrived, control messages included.
+    /// Number of all arrived samples, control messages included.
     pub(super) fn arrivals(&self) -> u64 {
         self.arrivals.load(Ordering::Relaxed)
     }
 
-    /// Publishers of which data has arrived.
+    /// Number of publishers of which data has arrived.
     pub(super) fn publishers_heard(&self) -> u64 {
         self.publishers_heard.load(Ordering::Relaxed)
     }
 
-    /// What has been received of the current size.
+    /// Totals of the current size.
     pub(super) fn totals(&self) -> Totals {
         Totals {
             data_len: self.data_len.load(Ordering::Relaxed) as usize,
@@ -84,7 +84,7 @@ impl Progress {
         }
     }
 
-    /// What has been received of the current size, as if it had ended with the last sample.
+    /// Result of the current size, as if it had ended with the last sample.
     pub(super) fn result_so_far(&self) -> SizeResult {
         let totals = self.totals();
         let (first, last) = (self.first_ns.load(Ordering::Relaxed), self.last_ns.load(Ordering::Relaxed));
@@ -128,29 +128,29 @@ impl Progress {
     }
 }
 
-/// The receive thread's own state.
+/// State of the receive thread.
 pub(super) struct Reception<W> {
     subscriber: i32,
     pongs: W,
     publishers: Vec<SequenceWindow>,
-    /// Whether payloads are to be checked at all, and of which publishers they have patterns.
+    /// Whether payloads are checked, and the publishers that write patterns.
     checks: bool,
     patterned: BTreeSet<i32>,
     /// Publishers of which data has arrived.
     heard: BTreeSet<i32>,
     /// Publishers that have ended the current size.
     ended: BTreeSet<u32>,
-    /// The end that was told last.
+    /// The end that was reported last.
     last_end: Option<(Sentinel, u32)>,
     size: SizeSoFar,
     clock: SparseClock,
     progress: Arc<Progress>,
     fault_told: bool,
-    /// Which process each publisher is, of those that say so.
+    /// Process of each publisher that introduces itself.
     processes: BTreeMap<u32, Partner>,
 }
 
-/// What only this thread needs to know of the current size.
+/// State of the current size that only this thread needs.
 #[derive(Debug, Default)]
 struct SizeSoFar {
     data_len: usize,
@@ -162,7 +162,7 @@ struct SizeSoFar {
 }
 
 impl<W: SampleWriter> Reception<W> {
-    /// Answers pings through `pongs`, and checks the payloads of those who announce patterns, if it `checks`.
+    /// Answers pings through `pongs`. If `checks`, checks the payloads of publishers that announce patterns.
     pub(super) fn new(plan: SubscriberPlan, checks: bool, pongs: W, progress: Arc<Progress>) -> Self {
         Self {
             subscriber: plan.id as i32,
@@ -181,7 +181,7 @@ impl<W: SampleWriter> Reception<W> {
         }
     }
 
-    /// Takes in one sample.
+    /// Handles one sample.
     #[inline]
     pub(super) fn on_sample(&mut self, sample: &Sample<'_>) {
         self.size.arrivals += 1;
@@ -228,7 +228,7 @@ impl<W: SampleWriter> Reception<W> {
         }
     }
 
-    /// After the answer and after the count, so that it takes nothing of the time of this sample.
+    /// Called after answering and counting, so that the time of this sample does not include the check.
     #[inline]
     fn check(&mut self, sample: &Sample<'_>) {
         self.size.checked += 1;
@@ -260,7 +260,7 @@ impl<W: SampleWriter> Reception<W> {
         self.progress.reordered.store(reordered, Ordering::Relaxed);
     }
 
-    /// Sends the whole sample back.
+    /// Echoes the whole sample.
     fn answer(&mut self, sample: &Sample<'_>) {
         let answered = self.pongs.write(sample).and_then(|()| self.pongs.flush());
         if let Err(WriteError::Failed(text)) = answered {
@@ -282,7 +282,7 @@ impl<W: SampleWriter> Reception<W> {
         }
     }
 
-    /// The publisher's number, when one is expected that has it.
+    /// The number of an expected publisher.
     fn publisher_number(&self, entity_id: i32) -> Option<u32> {
         u32::try_from(entity_id).ok().filter(|publisher| (*publisher as usize) < self.publishers.len())
     }
@@ -290,7 +290,7 @@ impl<W: SampleWriter> Reception<W> {
     fn on_end(&mut self, sentinel: Sentinel, sample: &Sample<'_>) {
         let arrival = MonotonicNs::now();
         let ControlCounter { round, attempt } = ControlCounter::from_timestamp(sample.timestamp);
-        // RTI Perftest does not number its rounds, but FINISHED comes once.
+        // RTI Perftest does not number its rounds, but sends FINISHED once.
         if self.last_end.is_some_and(|last| last == (sentinel, round) || last.0 == Sentinel::Finished) {
             self.progress.tell(Event::EndedAgain { sentinel, round });
             return;
@@ -303,7 +303,7 @@ impl<W: SampleWriter> Reception<W> {
         if self.ended.len() < self.publishers.len() {
             return;
         }
-        // The first copy of the end arrives right behind the data; a later one would add the time of its retries.
+        // The first copy of the end arrives right after the data; a later one would add the time of its retries.
         if attempt == 0 && self.size.samples > 0 {
             self.progress.last_ns.store(arrival.0, Ordering::Relaxed);
         }
@@ -335,7 +335,7 @@ impl<W: SampleWriter> Reception<W> {
         ));
     }
 
-    /// Tells the first fault only.
+    /// Reports only the first fault.
     #[cold]
     fn tell_fault(&mut self, text: String) {
         if !std::mem::replace(&mut self.fault_told, true) {
@@ -431,7 +431,7 @@ mod tests {
         bench.reception.on_sample(&process.introduce_with_patterns(1));
         for (publisher, seq_num) in [(0, 0), (1, 0), (1, 1), (1, 2)] {
             let mut octets = [0; 1000];
-            // The last one is left as the one before it was.
+            // The last sample is left as the one before it.
             payload::write_some(&mut octets, number_of(publisher, seq_num.min(1)));
             let sample = Sample { seq_num, ..Sample::data(publisher, &octets) };
             bench.reception.on_sample(&sample);
@@ -497,7 +497,7 @@ mod tests {
         for (process, publisher) in [(processes[0], 0), (processes[1], 1), (processes[0], 0)] {
             bench.reception.on_sample(&process.introduce(publisher));
         }
-        // RTI Perftest introduces nobody.
+        // RTI Perftest sends no process number.
         bench.reception.on_sample(&Sentinel::Initialize.sample(0, 0, 99));
         assert_eq!(bench.event(), None);
         bench.reception.on_sample(&processes[1].introduce(0));

@@ -1,29 +1,29 @@
-//! Which samples of one publisher have arrived: how many, which are missing, which came twice or late.
+//! The received samples of one publisher: counts, gaps, duplicates and late samples.
 
-/// How far behind the newest sample a late one is still recognised.
+/// Distance from the newest sample up to which a late one is recognised.
 const WINDOW: u64 = 4096;
 const WORD_BITS: u64 = u64::BITS as u64;
 const WORDS: usize = (WINDOW / WORD_BITS) as usize;
 
-/// What an arrival is.
+/// Kind of an arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Arrival {
-    /// Newer than everything before it.
+    /// Newer than all samples before.
     New,
-    /// It was missing, and comes after a newer one.
+    /// Was missing, and arrives after a newer one.
     Reordered,
-    /// It has arrived before; or it lies too far back to tell, and is not counted a second time.
+    /// Has arrived before; or is too far back to tell, and is not counted again.
     Duplicate,
 }
 
 /// The samples of one publisher and one size.
 ///
-/// A sample counts as lost when it is neither newer than the newest nor has it arrived: a late sample takes the loss
-/// back that was counted when its successor overtook it. The 32 bits of the wire are extended, so a run may be longer
-/// than 2³² samples.
+/// A sample counts as lost if it is older than the newest one and has not arrived: a late sample reverts the loss that
+/// was counted when its successor overtook it. The 32 bits of the wire are extended, so a run may be longer than 2³²
+/// samples.
 #[derive(Debug, Clone)]
 pub(crate) struct SequenceWindow {
-    /// Number of the sample that comes next when nothing is lost; all sent so far, as far as can be known.
+    /// Number of the next sample without loss, which is the number of sent samples as far as known.
     next: u64,
     /// Different samples that arrived.
     received: u64,
@@ -39,7 +39,7 @@ impl SequenceWindow {
         Self { next: 0, received: 0, duplicate: 0, reordered: 0, arrived: [0; WORDS] }
     }
 
-    /// Takes note of an arrival.
+    /// Records an arrival.
     #[inline]
     pub(crate) fn on_arrival(&mut self, seq_num: u32) -> Arrival {
         let number = self.extend(seq_num);
@@ -52,8 +52,8 @@ impl SequenceWindow {
         self.on_irregular_arrival(number)
     }
 
-    /// Takes note of the publisher's last sample, so that a loss at the end is seen. `u32::MAX` says that there was
-    /// none.
+    /// Records the publisher's last sample, so that a loss at the end is counted. `u32::MAX` means that no sample was
+    /// sent.
     pub(crate) fn on_end(&mut self, last_seq_num: u32) {
         let sent = self.extend(last_seq_num.wrapping_add(1));
         if sent > self.next {
@@ -72,7 +72,7 @@ impl SequenceWindow {
         self.next - self.received
     }
 
-    /// Arrivals of samples that had arrived.
+    /// Arrivals of samples that had arrived before.
     pub(crate) fn duplicate(&self) -> u64 {
         self.duplicate
     }
@@ -101,7 +101,7 @@ impl SequenceWindow {
         Arrival::Reordered
     }
 
-    /// The number nearest to `next` that has these low 32 bits.
+    /// The number nearest to `next` with these low 32 bits.
     #[inline]
     fn extend(&self, seq_num: u32) -> u64 {
         let distance = seq_num.wrapping_sub(self.next as u32) as i32;

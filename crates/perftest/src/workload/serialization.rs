@@ -1,4 +1,4 @@
-//! How long it takes to serialize a sample of a test and to read it again.
+//! Measures the time to serialize and deserialize a sample.
 
 use std::hint::black_box;
 
@@ -8,7 +8,7 @@ use crate::messaging::Sample;
 use crate::output::SerializationTime;
 use crate::plan::OVERHEAD_LEN;
 
-/// Times so many rounds of each, the way the test itself does it; `None` without rounds.
+/// Times `rounds` of each, by the code of the test itself; `None` without rounds.
 pub(super) fn measure(source: &PayloadSource, data_len: usize, rounds: u32) -> Option<SerializationTime> {
     if rounds == 0 {
         return None;

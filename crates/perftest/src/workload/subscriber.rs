@@ -1,4 +1,4 @@
-//! The receiving side's main thread: discovery, announcements, the report of every second, the end.
+//! Main thread of the receiving side: discovery, announcements, interval rows, end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,15 +18,15 @@ use crate::plan::{OVERHEAD_LEN, SubscriberPlan, TestPlan};
 use crate::selftest;
 use crate::wire::WireSpan;
 
-/// Time between two interval rows.
+/// Interval between two rows.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Time to the second announcement; it doubles from one to the next, up to [`LAST_ANNOUNCEMENT_GAP`].
+/// Time to the second announcement; doubles from one to the next, up to [`LAST_ANNOUNCEMENT_GAP`].
 const FIRST_ANNOUNCEMENT_GAP: Duration = Duration::from_millis(20);
 const LAST_ANNOUNCEMENT_GAP: Duration = Duration::from_secs(1);
-/// After the end: for so long no publisher may ask again before the subscriber leaves. Longer than the time between
-/// two of a publisher's attempts.
+/// After the end, the subscriber leaves if no publisher repeats its request for this time, which is longer than the
+/// interval between a publisher's attempts.
 const LINGER_QUIET: Duration = Duration::from_millis(150);
-/// The longest that a subscriber stays after the end.
+/// Longest time that a subscriber stays after the end.
 const LINGER_TOTAL: Duration = Duration::from_secs(2);
 
 /// Runs a subscriber to its end.
@@ -91,11 +91,11 @@ struct SubscriberRun<'a, W> {
     stop: &'a Stop,
     intervals: IntervalMeter,
     cpu: CpuMeter,
-    /// Samples of all sizes that have ended.
+    /// Samples of all ended sizes.
     measured: u64,
-    /// Those of them that were not what had been sent.
+    /// Corrupt samples among them.
     corrupt: u64,
-    /// What was last told about whether payloads are checked.
+    /// The last printed remark on checked payloads.
     told_of_payloads: Option<String>,
     cut_short: bool,
     last_arrivals: u64,
@@ -107,11 +107,11 @@ struct SubscriberRun<'a, W> {
 impl<W: SampleWriter> SubscriberRun<'_, W> {
     fn receive(&mut self) -> Result<(), Error> {
         let mut announcements = Announcements::new();
-        // Also to a publisher whose data is coming already: it has to know that somebody is there.
+        // Sent even if data already arrives: the publisher must learn of this subscriber.
         self.announce(&announcements.process.introduce(self.subscriber.id))?;
         let mut next_interval = MonotonicNs::now().plus(INTERVAL);
         loop {
-            // A publisher may have started before another was there to hear an announcement.
+            // A publisher may have started when no announcement could reach it.
             let heard = self.progress.publishers_heard() == u64::from(self.subscriber.publishers);
             if !heard && announcements.is_due() {
                 self.announce(&announcements.process.introduce(self.subscriber.id))?;
@@ -145,12 +145,13 @@ impl<W: SampleWriter> SubscriberRun<'_, W> {
         }
     }
 
-    /// The regular end: prints the result, and stays until every publisher knows.
+    /// The regular end: prints the result, and stays until every publisher has the confirmation.
     fn finish(&mut self, round: u32, result: &SizeResult) -> Result<(), Error> {
         self.report(result);
         self.confirm(Sentinel::Finished, round)?;
         let acknowledged = self.announcer.wait_for_acknowledgments(LINGER_TOTAL)?;
-        // Sockets cannot tell. With DDS, who stays longer than he must is found by the next publisher of a script.
+        // Sockets have no acknowledgments. With DDS, a subscriber that stays longer would be discovered by the next
+        // publisher of a script.
         if self.plan.transport.raw || !acknowledged {
             self.linger()?;
         }
@@ -166,7 +167,7 @@ impl<W: SampleWriter> SubscriberRun<'_, W> {
         Ok(())
     }
 
-    /// Stays until no publisher has asked again for a while.
+    /// Stays until no publisher has repeated its request for a while.
     fn linger(&mut self) -> Result<(), Error> {
         let end = MonotonicNs::now().plus(LINGER_TOTAL);
         while !end.remaining().is_zero() {
@@ -180,14 +181,14 @@ impl<W: SampleWriter> SubscriberRun<'_, W> {
         Ok(())
     }
 
-    /// The end before its time: prints what there is, and tells the publishers that this subscriber leaves.
+    /// The early end: prints the results so far, and tells the publishers that this subscriber leaves.
     fn give_up(&mut self, error: Error) -> Result<(), Error> {
         self.cut_short = true;
         let result = self.progress.result_so_far();
         if result.throughput.samples > 0 || self.measured == 0 {
             self.report(&result);
         }
-        // The reason for giving up matters more than whether the farewell could be sent.
+        // The reason for ending matters more than a failed farewell.
         let _ = self.announce(&Sentinel::Finished.sample(self.subscriber.id, 0, 0));
         Err(error)
     }
@@ -221,7 +222,7 @@ impl<W: SampleWriter> SubscriberRun<'_, W> {
         self.wire.begin();
     }
 
-    /// Once, and again when it is another matter with the next size.
+    /// Prints a remark once, and again if it changes with a later size.
     fn tell_of_payloads(&mut self, size: &SizeResult) {
         let unchecked = size.throughput.samples.saturating_sub(size.checked);
         let text = if size.throughput.samples == 0 {
@@ -257,7 +258,7 @@ impl<W: SampleWriter> SubscriberRun<'_, W> {
         }
     }
 
-    /// A publisher that is not there, or not there any more, does not keep the subscriber for ever.
+    /// A missing or ended publisher does not block the subscriber without limit.
     fn check_silence(&mut self) -> Result<(), Error> {
         let now = MonotonicNs::now();
         let arrivals = self.progress.arrivals();
@@ -270,7 +271,7 @@ impl<W: SampleWriter> SubscriberRun<'_, W> {
             return if now < self.discovery_deadline { Ok(()) } else { Err(nobody_there(self.plan, self.subscriber)) };
         }
         let partner = self.plan.timeouts.partner;
-        // Between the warm-up and the first sample the publisher rests.
+        // The publisher pauses between the warm-up and the first sample.
         let patience = if heard > 0 { partner } else { partner + self.plan.timeouts.start_delay };
         if now.since_ns(self.last_sign_of_life) > patience.as_nanos() as u64 {
             return Err(Error::Partner(format!(
@@ -286,7 +287,7 @@ impl<W: SampleWriter> SubscriberRun<'_, W> {
         self.announce(&sentinel.sample(self.subscriber.id, 0, counter))
     }
 
-    /// A publisher that is not there yet, or not any more, is no error: announcements are repeated.
+    /// A missing or departed publisher is no error: announcements are repeated.
     fn announce(&mut self, sample: &Sample<'_>) -> Result<(), Error> {
         match self.announcer.write(sample).and_then(|()| self.announcer.flush()) {
             Ok(()) | Err(WriteError::WouldBlock | WriteError::PartnerGone(_)) => Ok(()),
@@ -309,9 +310,9 @@ fn payload_use(size: &SizeResult) -> PayloadUse {
     }
 }
 
-/// When this subscriber announces itself again, after the first time.
+/// Times of this subscriber's repeated announcements.
 struct Announcements {
-    /// Tells this process from another one with the same number.
+    /// Distinguishes this process from another one with the same number.
     process: ProcessNumber,
     next: MonotonicNs,
     gap: Duration,

@@ -1,4 +1,4 @@
-//! What each sample of the send loop is: which instance it belongs to, and whether it is a ping.
+//! Properties of each sample of the send loop: its instance, and whether it is a ping.
 
 use crate::plan::PublisherPlan;
 
@@ -28,10 +28,10 @@ impl Keys {
     }
 }
 
-/// Which samples are pings, and whom they ask.
+/// Which samples are pings, and which subscriber answers each.
 ///
-/// One sample in every `latency_count` batches; its place in the batch moves on by one each time, so that the time a
-/// sample waits for its batch to fill is measured evenly. The subscribers are asked in turn.
+/// One sample in every `latency_count` batches is a ping. Its position in the batch advances by one each time, so that
+/// the time for which samples wait in a batch is measured evenly. The subscribers answer in turn.
 #[derive(Debug)]
 pub(super) struct PingSchedule {
     latency_count: u64,
@@ -52,7 +52,7 @@ impl PingSchedule {
         }
     }
 
-    /// The subscriber that sample `index` asks, when it is a ping. Called with each index in turn.
+    /// The subscriber that answers sample `index`, if it is a ping. Called with each index in turn.
     #[inline]
     pub(super) fn subscriber_to_ping(&mut self, index: u64) -> Option<u32> {
         if self.next != Some(index) {

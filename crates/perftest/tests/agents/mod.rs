@@ -11,8 +11,8 @@ use peregrine_report::record::{Measurement, Record, Test};
 
 use crate::common::{Folder, Outcome, PROGRAM, start_command};
 
-/// Names, a transport of each, and whether this is built always. Building the others takes minutes: they take part where
-/// the environment has this variable.
+/// Name, a transport, and whether the peer is always built. The others take minutes to build and are included if the
+/// environment contains this variable.
 const PEERS: [(&str, &str, bool); 7] = [
     ("cyclonedds", "udp", true),
     ("cyclonedds-11", "udp", true),
@@ -23,9 +23,9 @@ const PEERS: [(&str, &str, bool); 7] = [
     ("dustdds", "udp", true),
 ];
 const EVERY_PEER: &str = "PEREGRINE_EVERY_PEER";
-/// What peers say that they cannot wait for.
+/// Wait methods that peers do not support.
 const CANNOT_WAIT: [(&str, &str); 3] = [("zenoh", "listener"), ("rustdds", "listener"), ("dustdds", "waitset")];
-/// Series of the record, of which peer, and whether they have a latency.
+/// Series of the record, its peer, and whether it has a latency.
 const SERIES: [(&str, Option<&str>, bool); 19] = [
     ("raw-udp", None, true),
     ("peregrine", None, true),
@@ -49,32 +49,32 @@ const SERIES: [(&str, Option<&str>, bool); 19] = [
 ];
 
 const SMALL: usize = 64;
-/// Bounded histories are full of these before a writer asks for acknowledgements. A listener that then waits for room
-/// keeps the thread that would receive them.
+/// Samples of this size fill bounded histories before a writer requests acknowledgements. A listener that then waits
+/// for room blocks the thread that would receive them.
 const LARGE: usize = 63_000;
 const HUGE: usize = 20_971_520;
-/// However short the test is.
+/// Minimum, even in a short test.
 const PUBLISHED_AT_LEAST: u64 = 8;
-/// Of what series how many of the two tests are refused at that size, and why.
+/// Number of tests that a series refuses at that size, and the reason.
 const HUGE_REFUSED: [(&str, usize, &str); 4] = [
     ("raw-udp", 2, "a datagram carries"),
     ("fastdds-data-sharing", 1, "may never acknowledge loaned samples"),
     ("rustdds-udp", 2, "takes seconds for a sample"),
     ("dustdds-udp", 2, "misses more than 256 fragments"),
 ];
-/// One that takes longer, in seconds, hangs: the largest takes about two minutes alone, and several times that beside others.
+/// Seconds after which a build hangs: the largest takes about two minutes alone, and several times that beside others.
 const BUILD_LIMIT_S: &str = "1500";
-/// It says that it cannot.
+/// The peer reports that it cannot.
 const WITHOUT_THROUGHPUT: &str = "fastdds-data-sharing";
 
-/// Every peer, built once in a cache of these tests' own. Each of these tests wants both cores, so they take turns.
+/// Every peer, built once in a cache for these tests. Each test needs both cores, so they run in turn.
 static BUILT: LazyLock<Mutex<Built>> = LazyLock::new(|| Mutex::new(Built::new()));
 
 struct Built {
     cache: PathBuf,
 }
 
-/// The peers that take part, and a transport of each.
+/// The included peers, with a transport of each.
 fn peers() -> impl Iterator<Item = (&'static str, &'static str)> {
     let is_every = std::env::var_os(EVERY_PEER).is_some();
     PEERS
@@ -83,7 +83,7 @@ fn peers() -> impl Iterator<Item = (&'static str, &'static str)> {
         .map(|(name, transport, _)| (name, transport))
 }
 
-/// The series of those that take part, of which peer, and whether they have a latency.
+/// The series of the included peers, with their peer, and whether they have a latency.
 fn series() -> impl Iterator<Item = (&'static str, Option<&'static str>, bool)> {
     let takes_part = |peer: Option<&str>| peer.is_none_or(|peer| peers().any(|(name, _)| name == peer));
     SERIES.into_iter().filter(move |(_, peer, _)| takes_part(*peer))
@@ -95,14 +95,14 @@ fn built() -> MutexGuard<'static, Built> {
 
 impl Built {
     fn new() -> Self {
-        // What is found there takes part: all of them and the few must not meet.
+        // All programs found in the cache are included, so the two selections need separate caches.
         let folder = if std::env::var_os(EVERY_PEER).is_some() { "every-peer" } else { "usual-peers" };
         let built = Self { cache: Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder) };
         for (peer, _) in peers() {
             let output = Command::new("timeout")
                 .args([BUILD_LIMIT_S, PROGRAM, "peers", "--build", peer])
                 .env("XDG_CACHE_HOME", &built.cache)
-                // How fast they are is not tested, and cargo builds them in half of the time.
+                // Their speed is not tested, and cargo builds them in half the time.
                 .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0")
                 .output()
                 .unwrap();
@@ -111,7 +111,7 @@ impl Built {
         built
     }
 
-    /// Measures on a host of its own.
+    /// Measures on an isolated host.
     fn measure(&self, name: &str, size: usize, options: &str) -> (Outcome, Record) {
         let (host, folder) = (NetNs::isolated().unwrap(), Folder::new(name));
         let mut command = host.command(PROGRAM);
@@ -122,7 +122,7 @@ impl Built {
         (outcome, Record::read(BufReader::new(file)).unwrap())
     }
 
-    /// What a peer's program answers to one line.
+    /// A peer program's answer to one line.
     fn answer(&self, peer: &str, line: &str) -> String {
         let mut child = Command::new(self.cache.join("peregrine-perftest").join(peer).join("agent"))
             .stdin(Stdio::piped())
@@ -134,7 +134,7 @@ impl Built {
     }
 }
 
-/// The only measurement of a series; `None` when it has none.
+/// The only measurement of a series; `None` without any.
 fn measurement<'a>(record: &'a Record, series: &str, test: Test) -> Option<&'a Measurement> {
     let mut found = record.measurements.iter().filter(|one| one.series == series && one.test == test);
     let first = found.next();
@@ -181,8 +181,8 @@ fn every_peer_takes_part_in_both_tests_with_every_way_to_wait() {
     }
 }
 
-/// Neither after a campaign nor after one that is interrupted. The shared memory of these processes is their own, so that nobody else's is
-/// mistaken for theirs.
+/// Neither after a complete campaign nor after an interrupted one. The shared memory of these processes is in a
+/// separate namespace, so it cannot be mistaken for that of others.
 #[test]
 fn nothing_remains_of_a_peer_in_shared_memory() {
     let built = built();
@@ -193,7 +193,7 @@ fn nothing_remains_of_a_peer_in_shared_memory() {
              warm_up_s = 0.01\nrepetitions = 1\n[[matrix]]\nrates = [\"ping-pong\", \"unpaced\"]\nsizes = [64]\n"
         )
     };
-    // `timeout` tells with 124 that it has ended the program.
+    // `timeout` reports with 124 that it has ended the program.
     for (name, duration, command, status) in
         [("whole", 0.05, "", "0"), ("interrupted", 60.0, "timeout --signal=INT 3", "124")]
     {
@@ -214,7 +214,7 @@ fn nothing_remains_of_a_peer_in_shared_memory() {
     }
 }
 
-/// Far beyond what fits a message, in a run that is shorter than some of these take.
+/// Far longer than a message, in a run that is shorter than some of these samples take.
 #[test]
 fn every_peer_moves_large_samples_or_says_why_not() {
     let built = built();

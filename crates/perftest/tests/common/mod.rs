@@ -1,4 +1,4 @@
-//! Starting the program and waiting for it, always within a bound.
+//! Starts the program and waits for it, always with a timeout.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
@@ -9,21 +9,21 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// No process of these tests may take longer.
+/// Timeout of every process of these tests.
 const LIMIT: Duration = Duration::from_secs(60);
-/// The highest domain of a test: the ports of higher ones may be somebody's ephemeral ports at the moment.
+/// Highest domain of a test: ports of higher domains overlap with ephemeral ports.
 const HIGHEST_DOMAIN: u32 = 101;
 
-/// A running process whose output is read as it comes.
+/// A running process whose output is read as it arrives.
 pub(crate) struct Process {
-    /// Gone once [`Self::finish`] waits for it.
+    /// `None` once [`Self::finish`] waits for it.
     child: Option<Child>,
     id: Pid,
     stdout: Receiver<String>,
     stderr: Receiver<String>,
 }
 
-/// What a process left behind.
+/// Exit status and output of a process.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) code: i32,
@@ -34,14 +34,14 @@ pub(crate) struct Outcome {
 /// The program under test.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_perftest");
 
-/// Starts the program with the words of `line`. It finds no peers, whatever has been built on this machine.
+/// Starts the program with the arguments of `line`. It finds no peers, whichever are built on this machine.
 pub(crate) fn start(line: &str) -> Process {
     let mut command = Command::new(PROGRAM);
     command.env("XDG_CACHE_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/without-peers"));
     start_command(command, line)
 }
 
-/// Starts a command that runs the program, with the words of `line` behind its own.
+/// Starts a command that runs the program, with the arguments of `line` after its own.
 pub(crate) fn start_command(mut command: Command, line: &str) -> Process {
     let mut words = line.split_whitespace().skip_while(|word| *word != "-domain").skip(1);
     let domain = words.next().map_or(0, |word| word.parse::<u32>().unwrap());
@@ -92,7 +92,7 @@ impl Process {
         self.signal(Signal::INT);
     }
 
-    /// Ends without a chance to say anything.
+    /// Kills the process.
     pub(crate) fn kill(&self) {
         self.signal(Signal::KILL);
     }
@@ -101,7 +101,7 @@ impl Process {
         kill_process(self.id, signal).unwrap();
     }
 
-    /// Waits for the end, and takes what has not been read yet.
+    /// Waits for the end, and takes the rest of the output.
     pub(crate) fn finish(mut self) -> Outcome {
         let mut child = self.child.take().unwrap();
         let (sender, ended) = sync_channel(1);
@@ -123,7 +123,7 @@ impl Process {
     }
 }
 
-/// A test that has failed leaves nothing running.
+/// A failed test leaves no running process.
 impl Drop for Process {
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {

@@ -1,4 +1,4 @@
-//! `perftest lab`: it is there, it is as it was asked for, and it is gone.
+//! `perftest lab`: it exists, it has the requested properties, and it is gone afterwards.
 
 use std::collections::BTreeSet;
 use std::io::BufReader;
@@ -50,11 +50,11 @@ fn nothing_passes_a_link_faster_than_its_rate_and_nothing_is_dropped_for_it() {
     assert_eq!(outcome.code, 0, "{outcome:?}");
     let row = outcome.stderr.lines().find_map(|line| line.strip_prefix("subscriber 0: ")).unwrap();
     let row = columns(row);
-    // A reader that has been away for a while makes up for it.
+    // A reader that was paused catches up.
     assert!((5.0..30.0).contains(&row[3]) && row[4] == 0.0, "{row:?}");
     let numbers = traffic(&outcome, "near to far");
     let [sent, dropped] = numbers[..] else { panic!("{outcome:?}") };
-    // Of 1500 bytes: six to a sample.
+    // Packets of 1500 bytes: six per sample.
     assert!(sent as f64 > row[1] * 5.0 && dropped == 0, "{outcome:?}");
 }
 
@@ -110,7 +110,7 @@ fn the_commands_that_compare_run_between_the_hosts() {
 pub(crate) const PLAN: &str = "title = \"A test\"\nduration_s = 0.1\nwarm_up_s = 0.02\nrepetitions = 1\nseries = [\"peregrine\"]\n\
                                [[matrix]]\nrates = [200]\nsizes = [64]\ndelivery = [\"two_hosts\"]\n";
 
-/// The plan was run between two places that are described like this.
+/// The plan ran between two places with this description.
 pub(crate) fn assert_plan_was_run(record: &Record, place: &str) {
     assert!(record.header.plan.as_ref().unwrap().place.contains(place), "{:?}", record.header);
     let [measurement] = &record.measurements[..] else { panic!("{:?}", record.measurements) };
@@ -127,7 +127,7 @@ fn a_plan_runs_between_the_hosts() {
     assert_plan_was_run(&record(&folder), "1000 Mbit/s");
 }
 
-/// A lab with everything in it, at work, that will not end by itself.
+/// A running lab that does not end by itself.
 struct Running {
     process: Process,
     folder: Folder,
@@ -242,7 +242,7 @@ fn a_lab_says_what_it_lacks() {
     let outcome = start_command(command, "lab -- load").finish();
     assert!(!outcome.stderr.contains("nftables"), "nothing is lost: {}", outcome.stderr);
 
-    // Where this program is may be closed to others.
+    // Other users may not be able to access the folder of this program.
     let folder = Folder::new("lab-nobody");
     let program = folder.path("perftest");
     std::fs::copy(PROGRAM, &program).unwrap();

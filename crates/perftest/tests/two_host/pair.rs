@@ -4,11 +4,11 @@ use peregrine_interop::TwoHosts;
 
 use crate::common::{Outcome, PROGRAM, start_command};
 
-/// What keeps a test short.
+/// Settings that keep a test short.
 pub(crate) const QUICK: &str =
     "-domain 1 -startDelay 100ms -discoveryTimeout 40 -partnerTimeout 20 -noPrintIntervals -noOutputHeaders";
 
-/// Runs the publisher on host a and the subscriber on host b to their end; both must be content.
+/// Runs the publisher on host a and the subscriber on host b to their end; both must succeed.
 pub(crate) fn pair(hosts: &TwoHosts, both: &str, publisher: &str) -> (Outcome, Outcome) {
     let [a, b] = TwoHosts::ADDRESSES;
     let started = start_command(hosts.b.command(PROGRAM), &format!("-sub {QUICK} {both} -nic {b} -peer {a}"));

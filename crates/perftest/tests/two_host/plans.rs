@@ -1,4 +1,4 @@
-//! Every plan that comes with the program, briefly, between the hosts of a lab: the record and the page.
+//! Every shipped plan, briefly, between the hosts of a lab: the record and the page.
 
 use std::collections::BTreeSet;
 use std::io::BufReader;
@@ -12,9 +12,9 @@ use perftest::campaign::spec::Plan;
 use crate::common::{Folder, PROGRAM, start_command};
 
 const PLANS: [&str; 6] = ["raspberry-pi", "large-data", "security", "readme", "periodic", "tsc-2021"];
-/// What one may take about, in seconds.
+/// Time limit of one plan, in seconds.
 const WITHIN_S: u32 = 15;
-/// Of its own, so that which peers stand ready does not depend on what else has run.
+/// A separate cache, so that the available peers do not depend on other tests.
 const CACHE: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/plans");
 
 /// The other middleware of these plans: one that is built here, and one that is not.
@@ -52,7 +52,7 @@ fn run_briefly(plan: &str) {
     check_page(plan, &record, &std::fs::read_to_string(folder.path("out/report.html")).unwrap());
 }
 
-/// Everything that the plan asks, of every series at every place, is either measured or named with a reason.
+/// Every case of the plan, of every series at every place, is measured or skipped with a reason.
 fn check_completeness(plan: &str, record: &Record, source: &str) {
     let whole = Plan::read(plan, source).unwrap();
     let conditions = Conditions { two_hosts: true, peers: PeerPrograms::none("nobody is asked here"), quick: None };
@@ -73,7 +73,7 @@ fn check_completeness(plan: &str, record: &Record, source: &str) {
     assert!(record.warnings.iter().any(|warning| warning.text.starts_with("Quick run")), "{plan}");
 }
 
-/// A peer that is built takes part, and one that is not is named with the command that builds it.
+/// A built peer is measured, and a missing one is named with the command that builds it.
 fn check_peers(plan: &str, record: &Record, stderr: &str) {
     let of_peer = |name: &str| {
         let series = record.header.series.iter().map(|series| &*series.id);

@@ -1,11 +1,11 @@
-//! Processes and network namespaces, looked for by what they are and not by who says that they are gone.
+//! Finds processes and network namespaces by their properties, not by the program's own report.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// Longest wait for something to be gone.
+/// Timeout for processes to be gone.
 const LIMIT: Duration = Duration::from_secs(30);
 
 /// A process by its folder in /proc.
@@ -14,18 +14,18 @@ pub(crate) fn processes() -> Vec<PathBuf> {
     fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path()).filter(|path| is_number(path)).collect()
 }
 
-/// The words of a process; none of one that has ended.
+/// Arguments of a process; none if it has ended.
 pub(crate) fn words(process: &Path) -> Vec<String> {
     let line = fs::read(process.join("cmdline")).unwrap_or_default();
     line.split(|octet| *octet == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect()
 }
 
-/// The namespace of this kind that a process is in.
+/// The namespace of this kind of a process.
 pub(crate) fn namespace(process: &Path, kind: &str) -> Option<PathBuf> {
     fs::read_link(process.join("ns").join(kind)).ok()
 }
 
-/// Processes that have this text among their words, but for this one.
+/// Processes with this text among their arguments, except this one.
 pub(crate) fn processes_about(text: &str) -> Vec<String> {
     let own = PathBuf::from(format!("/proc/{}", std::process::id()));
     let lines = processes().into_iter().filter(|process| *process != own).map(|process| words(&process).join(" "));
@@ -38,7 +38,7 @@ pub(crate) fn entries(folder: &str) -> BTreeSet<String> {
     entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
 }
 
-/// Waits until nothing is left. What is, is looked for again and again: nobody tells when a stranger's process has ended.
+/// Waits until nothing is left. Polls, because the end of another process's child is not signalled.
 pub(crate) fn wait_until_gone(what: &str, left: impl Fn() -> Vec<String>) {
     let start = Instant::now();
     loop {

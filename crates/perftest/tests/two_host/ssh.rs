@@ -28,7 +28,7 @@ impl Servers {
     fn named(name: &str) -> Self {
         let hosts = TwoHosts::joined_by(&Link::default()).unwrap();
         let folder = Folder::new(name);
-        // sshd gives its rights up into this folder.
+        // sshd drops its privileges into this folder.
         fs::create_dir_all("/run/sshd").unwrap();
         for key in ["host", "user", "stranger"] {
             let file = folder.path(key);
@@ -60,7 +60,7 @@ impl Servers {
             " GlobalKnownHostsFile /dev/null".to_owned(),
             " StrictHostKeyChecking yes".to_owned(),
             " User root".to_owned(),
-            // What a user has configured for work by hand must not be in the way.
+            // A user's interactive configuration must not interfere.
             " RequestTTY force".to_owned(),
             " RemoteCommand tmux".to_owned(),
             " ControlMaster auto".to_owned(),
@@ -94,11 +94,11 @@ impl Servers {
         let first: Vec<_> = log.by_ref().map_while(Result::ok).take(1).collect();
         self.daemons.push(daemon);
         assert!(first.iter().any(|line| line.contains("Server listening")), "{first:?}");
-        // What it says must be read, or it waits for a reader.
+        // The log must be read, or sshd blocks.
         std::thread::spawn(move || log.for_each(drop));
     }
 
-    /// Starts the program on host a, with these words behind the command.
+    /// Starts the program on host a, with these arguments after the command.
     fn start(&self, command: &str, hosts: &str, words: &str) -> Process {
         let mut program = self.hosts.a.command(PROGRAM);
         program.env("TMPDIR", self.folder.path("here"));
@@ -152,7 +152,7 @@ impl Drop for Servers {
     }
 }
 
-/// Ends the processes of the daemon's connections, as a broken network does for it.
+/// Ends the processes of the daemon's connections, like a broken network.
 fn cut_connections(host: &NetNs, daemon: &Child) {
     let output = Command::new("ip").args(["netns", "pids", host.name()]).output().unwrap();
     let ids =
@@ -185,7 +185,7 @@ fn a_load_runs_between_two_hosts_on_which_nothing_is_installed() {
     let [measurement] = &record.measurements[..] else { panic!("{:?}", record.measurements) };
     let probes = measurement.publisher.probes.as_ref().unwrap();
     assert!(probes.sent > 0 && probes.answered == probes.sent, "{probes:?}");
-    // Both are this machine, which they find out by themselves; else the uncertainty would be told.
+    // Both hosts are this machine, which the program detects; otherwise the uncertainty would be printed.
     assert!(measurement.publisher.one_way.as_ref().unwrap().clock.same_clock);
     servers.assert_nothing_remains();
 }
@@ -223,7 +223,7 @@ fn a_program_of_another_version_is_not_used() {
     assert_eq!(outcome.code, 0, "{outcome:?}");
     assert!(outcome.stderr.contains("Copying this program to b"), "{outcome:?}");
 
-    // Another architecture cannot be helped with a copy.
+    // A copy does not run on another architecture.
     servers.install("uname", "#!/bin/sh\necho Linux riscv64\n");
     let outcome = servers.run("load", "--rate 100 --time 50 --size 100 -- -raw");
     assert_eq!((outcome.code, outcome.stderr.lines().count()), (255, 1), "{outcome:?}");
@@ -247,19 +247,19 @@ fn a_host_that_cannot_be_had_is_named_with_what_to_do() {
         assert_eq!((outcome.code, outcome.stderr.lines().count()), (255, 1), "{outcome:?}");
         assert!(outcome.stderr.contains(&format!("Host {name}: ")) && outcome.stderr.contains(word), "{outcome:?}");
     }
-    // One that is there, with an address that it does not have: its sender does not wait for it.
+    // A host that is reachable, with an address that it does not have: its sender does not wait for it.
     let outcome = servers.run("load", "--time 10 --addresses 10.83.0.1,10.83.0.99 -- -discoveryTimeout 3600");
     assert_eq!(outcome.code, 1, "{outcome:?}");
     for word in ["10.83.0.99: there is no such interface", "The responder failed"] {
         assert!(outcome.stderr.contains(word), "{word}: {outcome:?}");
     }
-    // The first host is left again when the second cannot be had.
+    // The first host is left again when the second one is not usable.
     let outcome = servers.start("load", "a,refused", "--time 10").finish();
     assert!(outcome.code == 255 && outcome.stderr.contains("Host refused: "), "{outcome:?}");
     servers.assert_nothing_remains();
 }
 
-/// A load between the hosts that will not end by itself.
+/// A load between the hosts that does not end by itself.
 fn running(servers: &Servers) -> Process {
     let out = servers.folder.path("out");
     let load = servers.start("load", "a,b", &format!("--rate 200 --time 3000000 --size 100 --out {out}"));

@@ -76,7 +76,7 @@ pub enum Reliability {
     /// Every sample.
     #[default]
     Reliable,
-    /// Those that come through.
+    /// The steps that sustained their rate.
     BestEffort,
 }
 

@@ -147,14 +147,14 @@ pub struct WireUse {
     pub repairs: Option<u64>,
 }
 
-/// Whether the octets of the samples were looked at.
+/// Whether the bytes of the samples were looked at.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct PayloadUse {
     /// Whether the sender wrote every sample.
     pub written: bool,
     /// Whether the receiver compared every sample.
     pub checked: bool,
-    /// Octets of each sample that are written and compared at most; absent when it is all of them.
+    /// Bytes of each sample that are written and compared at most; absent when it is all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_octets: Option<u64>,
     /// Samples that were not what had been sent.

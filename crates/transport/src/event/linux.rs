@@ -8,12 +8,12 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd as _, OwnedFd};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How many descriptors one wait reports at most; the others are reported by the next.
+/// Most descriptors that one wait reports; the next wait reports the others.
 const MAX_EVENTS: usize = 32;
 
-/// Waits on several descriptors until one can be read or has failed, or until a deadline.
+/// Waits on several descriptors until one is readable or has failed, or until a deadline.
 ///
-/// Level-triggered: a descriptor is reported by every wait until it has been read empty.
+/// Level-triggered: every wait reports a descriptor until it has been read empty.
 #[derive(Debug)]
 pub struct Poller {
     epoll: OwnedFd,
@@ -23,7 +23,7 @@ pub struct Poller {
 }
 
 impl Poller {
-    /// A poller without descriptors.
+    /// Creates a poller without descriptors.
     ///
     /// # Errors
     /// The process or the system has too many descriptors.
@@ -31,27 +31,28 @@ impl Poller {
         // SAFETY: no pointers are involved.
         let fd = sys::check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })
             .map_err(|error| sys::in_operation("epoll_create1", &error))?;
-        // SAFETY: a descriptor just made, which nobody else owns.
+        // SAFETY: the descriptor was just created and has no other owner.
         let epoll = unsafe { OwnedFd::from_raw_fd(fd) };
         Ok(Self { epoll, ready: Vec::with_capacity(MAX_EVENTS), has_pwait2: AtomicBool::new(true) })
     }
 
-    /// Begins to wait for `source`. It must be [removed](Self::remove) before it is closed, unless nobody duplicated it.
+    /// Starts waiting for `source`. Call [`remove`](Self::remove) before closing `source` if its descriptor was
+    /// duplicated.
     ///
     /// # Errors
-    /// It is here already, or cannot be waited for (a plain file).
+    /// `source` was added before, or cannot be waited for (a plain file).
     pub fn add(&self, source: &impl AsFd, token: Token) -> io::Result<()> {
         let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: token.0 };
         self.control(libc::EPOLL_CTL_ADD, source.as_fd(), &raw mut event)
     }
 
-    /// Begins to wait for the end of `source`, a socket: until the other side has closed it, whatever there is to read. That
-    /// is reported once.
+    /// Starts waiting for the end of `source`, a socket: until the other side has closed it, whether or not there is
+    /// data to read. The end is reported once.
     ///
     /// # Errors
     /// As [`Self::add`].
     pub fn add_for_end(&self, source: &impl AsFd, token: Token) -> io::Result<()> {
-        // The kernel reports EPOLLHUP without being asked.
+        // The kernel always reports EPOLLHUP.
         let mut event = libc::epoll_event { events: libc::EPOLLONESHOT as u32, u64: token.0 };
         self.control(libc::EPOLL_CTL_ADD, source.as_fd(), &raw mut event)
     }
@@ -85,10 +86,10 @@ impl Poller {
         self.control(libc::EPOLL_CTL_MOD, source.as_fd(), &raw mut event)
     }
 
-    /// Ceases to wait for `source`.
+    /// Stops waiting for `source`.
     ///
     /// # Errors
-    /// It is not here.
+    /// `source` was not added.
     pub fn remove(&self, source: &impl AsFd) -> io::Result<()> {
         self.control(libc::EPOLL_CTL_DEL, source.as_fd(), ptr::null_mut())
     }
@@ -100,11 +101,11 @@ impl Poller {
             .map_err(|error| sys::in_operation("epoll_ctl", &error))
     }
 
-    /// Waits until at least one descriptor can be read, or until `deadline` (`None`: for ever), and returns the tokens
-    /// of those that can. None: the deadline has passed, or a signal has come.
+    /// Waits until at least one descriptor is readable, or until `deadline` (`None`: without limit), and returns the
+    /// tokens of the readable ones. No tokens: the deadline has passed, or a signal has arrived.
     ///
     /// # Errors
-    /// Those of the system call, on a system short of memory.
+    /// Errors of the system call, when the system is short of memory.
     pub fn wait(&mut self, deadline: Option<MonotonicNs>) -> io::Result<impl Iterator<Item = Token> + '_> {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; MAX_EVENTS];
         let count = match self.wait_for(&mut events, deadline) {
@@ -117,8 +118,8 @@ impl Poller {
         Ok(self.ready.iter().copied())
     }
 
-    /// Waits on the calling thread, beside any number of others: each event wakes one of them, the one that came last.
-    /// `None`: the deadline has passed, or a signal has come.
+    /// Waits on the calling thread while other threads also wait: each event wakes one of them, the one that started to
+    /// wait last. `None`: the deadline has passed, or a signal has arrived.
     ///
     /// # Errors
     /// As [`Self::wait`].
@@ -138,7 +139,7 @@ impl Poller {
         if self.has_pwait2.load(Ordering::Relaxed) {
             let timeout = timeout.map(sys::timespec_of);
             let timeout: *const libc::timespec = timeout.as_ref().map_or(ptr::null(), ptr::from_ref);
-            // By number, because C libraries older than the kernel do not have it.
+            // By number, because C libraries older than the kernel lack the function.
             // SAFETY: `events` has `room` writable members; `timeout` is null or lives across the call; no signal mask.
             let result = unsafe {
                 libc::syscall(libc::SYS_epoll_pwait2, epoll, place, room, timeout, ptr::null::<u8>(), 0_usize)
@@ -150,7 +151,7 @@ impl Poller {
                 result => return result,
             }
         }
-        // Rounded up, lest the caller be woken early and turn in a circle.
+        // Rounded up: an early return would make the caller loop.
         let timeout_ms =
             timeout.map_or(-1, |timeout| timeout.as_nanos().div_ceil(1_000_000).try_into().unwrap_or(i32::MAX));
         // SAFETY: `events` has `room` writable members.
@@ -159,20 +160,20 @@ impl Poller {
 }
 
 impl AsFd for Poller {
-    /// Readable when one of its descriptors is.
+    /// Readable when one of the added descriptors is.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()
     }
 }
 
-/// Wakes the thread that waits for it, from any thread. Wakes that nobody has waited for yet add up to one.
+/// Wakes the thread that waits for it, from any thread. Pending wakes are merged.
 #[derive(Debug)]
 pub struct Waker {
     eventfd: OwnedFd,
 }
 
 impl Waker {
-    /// A waker that has not been used.
+    /// Creates a waker without a pending wake.
     ///
     /// # Errors
     /// The process or the system has too many descriptors.
@@ -180,14 +181,14 @@ impl Waker {
         // SAFETY: no pointers are involved.
         let fd = sys::check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })
             .map_err(|error| sys::in_operation("eventfd", &error))?;
-        // SAFETY: a descriptor just made, which nobody else owns.
+        // SAFETY: the descriptor was just created and has no other owner.
         Ok(Self { eventfd: unsafe { OwnedFd::from_raw_fd(fd) } })
     }
 
     /// Makes the descriptor readable.
     pub fn wake(&self) {
         let one = 1_u64.to_ne_bytes();
-        // A failure can only mean that some 2^64 wakes are pending: then it is readable too.
+        // A failure means that 2^64 wakes are pending: then the descriptor is readable too.
         // SAFETY: `one` is readable memory of the length that is passed.
         let _ = unsafe { libc::write(self.eventfd.as_raw_fd(), one.as_ptr().cast(), one.len()) };
     }
@@ -204,14 +205,14 @@ impl AsFd for Waker {
     }
 }
 
-/// Becomes readable at a moment that any thread may set and change.
+/// Becomes readable at a moment that any thread can set and change.
 #[derive(Debug)]
 pub struct Timer {
     timerfd: OwnedFd,
 }
 
 impl Timer {
-    /// A timer that is not armed.
+    /// Creates a timer that is not armed.
     ///
     /// # Errors
     /// The process or the system has too many descriptors.
@@ -220,11 +221,11 @@ impl Timer {
         // SAFETY: no pointers are involved.
         let fd = sys::check(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) })
             .map_err(|error| sys::in_operation("timerfd_create", &error))?;
-        // SAFETY: a descriptor just made, which nobody else owns.
+        // SAFETY: the descriptor was just created and has no other owner.
         Ok(Self { timerfd: unsafe { OwnedFd::from_raw_fd(fd) } })
     }
 
-    /// Rings at `deadline`, at once when that is past, and no more at any deadline set before. `None`: does not ring.
+    /// Sets the timer to `deadline`, which replaces earlier deadlines. A past deadline expires at once; `None` disarms.
     pub fn set(&self, deadline: Option<MonotonicNs>) {
         // Zero would disarm; one is as far in the past.
         let deadline_ns = deadline.map_or(0, |deadline| deadline.0.max(1));
@@ -234,12 +235,12 @@ impl Timer {
         };
         let setting = libc::itimerspec { it_interval: libc::timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
         let fd = self.timerfd.as_raw_fd();
-        // SAFETY: `setting` lives across the call; the old setting is not asked for.
+        // SAFETY: `setting` lives across the call; a null pointer discards the old setting.
         let result = unsafe { libc::timerfd_settime(fd, libc::TFD_TIMER_ABSTIME, &raw const setting, ptr::null_mut()) };
         debug_assert_eq!(result, 0, "the descriptor is a timer and the setting is normalised");
     }
 
-    /// Makes the descriptor unreadable again after it has rung.
+    /// Makes the descriptor unreadable again after the timer has expired.
     pub fn clear(&self) {
         drain(&self.timerfd);
     }
@@ -251,7 +252,7 @@ impl AsFd for Timer {
     }
 }
 
-/// Takes the count out of an eventfd or timerfd. A failure means that it was empty.
+/// Resets an eventfd or timerfd. A failure means that its count was zero.
 fn drain(fd: &OwnedFd) {
     let mut count = [0_u8; 8];
     // SAFETY: `count` is writable memory of the length that is passed.

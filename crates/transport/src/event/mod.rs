@@ -31,15 +31,15 @@ use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd};
 use std::time::Duration;
 
-/// Tells the descriptors of a [`Poller`] apart; the caller chooses the numbers.
+/// Identifies a descriptor of a [`Poller`]; the caller chooses the number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub u64);
 
-/// Waits until something can be read from `fd`, or until `deadline`. Whether something can be read is the answer; after
-/// a signal the answer may be a wrong yes.
+/// Waits until `fd` is readable, or until `deadline`. Returns whether it is readable; after a signal the result may be
+/// wrongly true.
 ///
 /// # Errors
-/// Those of `ppoll`, on a system short of memory.
+/// Errors of `ppoll`, when the system is short of memory.
 pub fn wait_readable(fd: BorrowedFd<'_>, deadline: MonotonicNs) -> io::Result<bool> {
     let mut request = libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     poll(std::slice::from_mut(&mut request), Some(remaining(deadline)))
@@ -49,7 +49,7 @@ fn remaining(deadline: MonotonicNs) -> Duration {
     deadline.since(MonotonicNs::now())
 }
 
-/// Waits for any of `requests`; `None` waits for ever. An interruption counts as an event.
+/// Waits for any of `requests`; `None` waits without limit. An interruption counts as an event.
 pub(crate) fn poll(requests: &mut [libc::pollfd], timeout: Option<Duration>) -> io::Result<bool> {
     let count = requests.len() as libc::nfds_t;
     #[cfg(any(target_os = "linux", target_os = "freebsd"))]
@@ -61,7 +61,7 @@ pub(crate) fn poll(requests: &mut [libc::pollfd], timeout: Option<Duration>) -> 
     };
     #[cfg(not(any(target_os = "linux", target_os = "freebsd")))]
     let result = {
-        // Rounded up, lest the caller be woken early and turn in a circle.
+        // Rounded up: an early return would make the caller loop.
         let round_up =
             |timeout: Duration| timeout.as_nanos().div_ceil(1_000_000).try_into().unwrap_or(libc::c_int::MAX);
         // SAFETY: `requests` is writable and has `count` members.
@@ -82,7 +82,7 @@ mod tests {
     use std::thread;
 
     #[test]
-    fn a_waker_wakes_and_its_wakes_add_up_to_one() {
+    fn pending_wakes_are_merged() {
         let waker = Arc::new(Waker::new().unwrap());
         let mut poller = Poller::new().unwrap();
         poller.add(&*waker, Token(7)).unwrap();
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deadline_ends_the_wait_and_never_early() {
+    fn deadline_ends_the_wait_and_never_early() {
         let mut poller = Poller::new().unwrap();
         let deadline = MonotonicNs::now().after(Duration::from_micros(300));
         assert_eq!(poller.wait(Some(deadline)).unwrap().count(), 0);
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_removed_descriptor_is_silent() {
+    fn removed_descriptor_is_not_reported() {
         let (first, second) = (Waker::new().unwrap(), Waker::new().unwrap());
         let mut poller = Poller::new().unwrap();
         poller.add(&first, Token(1)).unwrap();
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn an_armed_source_is_reported_once_and_a_disarmed_source_never() {
+    fn armed_source_is_reported_once_and_disarmed_source_never() {
         let waker = Waker::new().unwrap();
         let poller = Poller::new().unwrap();
         let past = Some(MonotonicNs(0));
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn an_armed_source_wakes_one_of_several_waiting_threads() {
+    fn armed_source_wakes_one_of_several_waiting_threads() {
         let (waker, end) = (Waker::new().unwrap(), Waker::new().unwrap());
         let poller = Poller::new().unwrap();
         poller.add_disarmed(&waker, Token(1)).unwrap();

@@ -8,13 +8,13 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-/// Waits on several descriptors until one can be read or has failed, or until a deadline.
+/// Waits on several descriptors until one is readable or has failed, or until a deadline.
 ///
-/// Level-triggered: a descriptor is reported by every wait until it has been read empty.
+/// Level-triggered: every wait reports a descriptor until it has been read empty.
 #[derive(Debug)]
 pub struct Poller {
     sources: Mutex<Vec<Source>>,
-    /// Ends the waits under way, which do not see what is armed meanwhile.
+    /// Ends current waits, which do not see sources that are armed meanwhile.
     changed: Waker,
 }
 
@@ -33,7 +33,7 @@ enum Interest {
 }
 
 impl Poller {
-    /// A poller without descriptors.
+    /// Creates a poller without descriptors.
     ///
     /// # Errors
     /// The process or the system has too many descriptors.
@@ -41,10 +41,10 @@ impl Poller {
         Ok(Self { sources: Mutex::default(), changed: Waker::new()? })
     }
 
-    /// Begins to wait for `source`. It must be [removed](Self::remove) before it is closed.
+    /// Starts waiting for `source`. Call [`remove`](Self::remove) before closing `source`.
     ///
     /// # Errors
-    /// It is here already.
+    /// `source` was added before.
     pub fn add(&self, source: &impl AsFd, token: Token) -> io::Result<()> {
         self.add_with(source, token, Interest::Always)
     }
@@ -76,10 +76,10 @@ impl Poller {
         self.set_interest(source, Interest::None)
     }
 
-    /// Ceases to wait for `source`.
+    /// Stops waiting for `source`.
     ///
     /// # Errors
-    /// It is not here.
+    /// `source` was not added.
     pub fn remove(&self, source: &impl AsFd) -> io::Result<()> {
         let fd = source.as_fd().as_raw_fd();
         let mut sources = lock(&self.sources);
@@ -88,16 +88,17 @@ impl Poller {
         Ok(())
     }
 
-    /// Waits until at least one descriptor can be read, or until `deadline` (`None`: for ever), and returns the tokens
-    /// of those that can. None: the deadline has passed, or a signal has come.
+    /// Waits until at least one descriptor is readable, or until `deadline` (`None`: without limit), and returns the
+    /// tokens of the readable ones. No tokens: the deadline has passed, or a signal has arrived.
     ///
     /// # Errors
-    /// Those of the system call, on a system short of memory.
+    /// Errors of the system call, when the system is short of memory.
     pub fn wait(&mut self, deadline: Option<MonotonicNs>) -> io::Result<impl Iterator<Item = Token> + '_> {
         Ok(self.wait_for(usize::MAX, deadline)?.into_iter())
     }
 
-    /// Waits on the calling thread, beside any number of others. `None`: the deadline has passed, or a signal has come.
+    /// Waits on the calling thread while other threads may wait too. `None`: the deadline has passed, or a signal has
+    /// arrived.
     ///
     /// # Errors
     /// As [`Self::wait`].
@@ -128,7 +129,7 @@ impl Poller {
         }
     }
 
-    /// Whether this wait may report the source: a source that reports once is disarmed by that.
+    /// Whether this wait may report the source. A one-shot source is disarmed by the report.
     fn claim(&self, source: &Source) -> bool {
         let mut sources = lock(&self.sources);
         let Some(known) = sources.iter_mut().find(|known| known.fd == source.fd) else { return false };
@@ -161,7 +162,7 @@ impl Poller {
     }
 }
 
-/// Wakes the thread that waits for it, from any thread. Wakes that nobody has waited for yet add up to one.
+/// Wakes the thread that waits for it, from any thread. Pending wakes are merged.
 #[derive(Debug)]
 pub struct Waker {
     near: UnixStream,
@@ -169,7 +170,7 @@ pub struct Waker {
 }
 
 impl Waker {
-    /// A waker that has not been used.
+    /// Creates a waker without a pending wake.
     ///
     /// # Errors
     /// The process or the system has too many descriptors.
@@ -182,16 +183,17 @@ impl Waker {
 
     /// Makes the descriptor readable.
     pub fn wake(&self) {
-        // A failure means that so many wakes are pending that the buffer is full: then it is readable too.
+        // A failure means that pending wakes fill the buffer: then the descriptor is readable too.
         let _ = (&self.far).write(&[1]);
     }
 
     /// Makes the descriptor unreadable again, until the next [`Self::wake`].
     pub fn clear(&self) {
-        let mut octets = [0; 4096];
-        // What a thousand reads have not emptied is being filled by somebody, and may stay readable.
+        let mut bytes = [0; 4096];
+        // If a thousand reads do not empty the buffer, another thread keeps filling it, and the descriptor may stay
+        // readable.
         for _ in 0..1000 {
-            if !matches!((&self.near).read(&mut octets), Ok(1..)) {
+            if !matches!((&self.near).read(&mut bytes), Ok(1..)) {
                 break;
             }
         }
@@ -204,7 +206,7 @@ impl AsFd for Waker {
     }
 }
 
-/// Becomes readable at a moment that any thread may set and change. A thread of its own keeps the time.
+/// Becomes readable at a moment that any thread can set and change. An internal thread keeps the time.
 #[derive(Debug)]
 pub struct Timer {
     shared: Arc<Shared>,
@@ -225,7 +227,7 @@ struct State {
 }
 
 impl Timer {
-    /// A timer that is not armed.
+    /// Creates a timer that is not armed.
     ///
     /// # Errors
     /// The process or the system has too many descriptors or threads.
@@ -236,7 +238,7 @@ impl Timer {
         Ok(Self { shared, thread: Some(thread) })
     }
 
-    /// Rings at `deadline`, at once when that is past, and no more at any deadline set before. `None`: does not ring.
+    /// Sets the timer to `deadline`, which replaces earlier deadlines. A past deadline expires at once; `None` disarms.
     pub fn set(&self, deadline: Option<MonotonicNs>) {
         let mut state = lock(&self.shared.state);
         self.shared.bell.clear();
@@ -244,7 +246,7 @@ impl Timer {
         self.shared.changed.notify_one();
     }
 
-    /// Makes the descriptor unreadable again after it has rung.
+    /// Makes the descriptor unreadable again after the timer has expired.
     pub fn clear(&self) {
         self.shared.bell.clear();
     }

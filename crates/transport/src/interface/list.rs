@@ -1,4 +1,4 @@
-//! The interfaces, as the system tells them.
+//! The interfaces that the system lists.
 
 use super::{Interface, InterfaceAddress, InterfaceFlags, InterfaceIndex};
 use crate::sys;
@@ -7,10 +7,10 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ptr;
 
-/// The network interfaces of this host (of this network namespace), by index.
+/// The network interfaces of this host in this network namespace, by index.
 ///
 /// # Errors
-/// Those of `getifaddrs`: the process has too many descriptors, or the system is short of memory.
+/// Errors of `getifaddrs`: the process has too many descriptors, or the system is short of memory.
 pub fn list() -> io::Result<Vec<Interface>> {
     let mut interfaces = Vec::new();
     let entries = Entries::new().map_err(|error| sys::in_operation("listing the network interfaces", &error))?;
@@ -52,7 +52,7 @@ impl Drop for Entries {
     }
 }
 
-/// Adds one entry, which is one address of one interface or tells only that the interface is there.
+/// Adds one entry of the list: an interface, with at most one of its addresses.
 fn add_entry(interfaces: &mut Vec<Interface>, entry: &libc::ifaddrs) {
     // SAFETY: `ifa_name` is a C string that lives as long as the entry.
     let name = unsafe { CStr::from_ptr(entry.ifa_name) };
@@ -70,7 +70,7 @@ fn add_entry(interfaces: &mut Vec<Interface>, entry: &libc::ifaddrs) {
         });
         interfaces.len() - 1
     });
-    // SAFETY: both are null or addresses of the family they tell, which live as long as the entry.
+    // SAFETY: both are null or addresses of the family that they state, and live as long as the entry.
     let (ip, mask) = unsafe { (ip_of(entry.ifa_addr), ip_of(entry.ifa_netmask)) };
     if let (Some(interface), Some(ip)) = (interfaces.get_mut(position), ip) {
         let prefix_bits = match mask {
@@ -94,12 +94,12 @@ fn flags_of(flags: libc::c_uint) -> InterfaceFlags {
     }
 }
 
-/// The address at `raw`, when it is one of the Internet.
+/// The address at `raw`, if it is an IP address.
 ///
 /// # Safety
-/// `raw` is null, or a whole address of the family that it tells.
+/// `raw` is null, or a complete address of the family that it states.
 unsafe fn ip_of(raw: *const libc::sockaddr) -> Option<IpAddr> {
-    // SAFETY: as the caller promises.
+    // SAFETY: guaranteed by the caller.
     match libc::c_int::from(unsafe { raw.as_ref() }?.sa_family) {
         libc::AF_INET => {
             // SAFETY: an address of this family has this type.
@@ -115,24 +115,24 @@ unsafe fn ip_of(raw: *const libc::sockaddr) -> Option<IpAddr> {
     }
 }
 
-/// Asks for the MTU of each interface; one that has vanished meanwhile keeps 0.
+/// Reads the MTU of each interface; one that has vanished meanwhile keeps 0.
 #[cfg(target_os = "linux")]
 fn add_mtus(interfaces: &mut [Interface]) -> io::Result<()> {
     use std::net::UdpSocket;
     use std::os::fd::AsRawFd as _;
-    // Any socket will do to put the question.
+    // Any socket can make the request.
     let socket =
         UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).or_else(|_| UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)))?;
     for interface in interfaces {
-        // SAFETY: plain integers and unions of such, for which all-zero octets are a value.
+        // SAFETY: plain integers and unions of such, for which all-zero bytes are a value.
         let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
         let room = request.ifr_name.len() - 1;
-        for (place, octet) in request.ifr_name.iter_mut().zip(interface.name.bytes().take(room)) {
-            *place = octet as libc::c_char;
+        for (place, byte) in request.ifr_name.iter_mut().zip(interface.name.bytes().take(room)) {
+            *place = byte as libc::c_char;
         }
-        // SAFETY: `request` is what this question takes and is writable.
+        // SAFETY: `request` is the argument of this request and is writable.
         if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFMTU as _, &raw mut request) } == 0 {
-            // SAFETY: the answer has just been written to this member.
+            // SAFETY: the kernel has just written this member.
             interface.mtu_bytes = u32::try_from(unsafe { request.ifr_ifru.ifru_mtu }).unwrap_or(0);
         }
     }
@@ -144,7 +144,7 @@ fn add_mtus(_: &mut [Interface]) -> io::Result<()> {
     Ok(())
 }
 
-/// The names of the interfaces by which a default route leads out. Empty when the system does not say.
+/// Names of the interfaces with a default route. Empty if the system does not report routes.
 fn default_routes() -> Vec<String> {
     let v4 = std::fs::read_to_string("/proc/thread-self/net/route").unwrap_or_default();
     let v6 = std::fs::read_to_string("/proc/thread-self/net/ipv6_route").unwrap_or_default();
@@ -163,7 +163,7 @@ fn default_routes_v4(table: &str) -> Vec<String> {
 }
 
 /// Columns: destination, prefix, source, prefix, next hop, metric, references, use, flags, name. The kernel keeps a
-/// route that rejects everything, on `lo`; it is no way out.
+/// route on `lo` that rejects everything; it does not count.
 fn default_routes_v6(table: &str) -> Vec<String> {
     let default = |line: &str| {
         let columns: Vec<_> = line.split_whitespace().collect();

@@ -14,11 +14,11 @@ pub use watch::InterfaceWatcher;
 
 use std::net::IpAddr;
 
-/// The number by which the system knows an interface; never zero for one that exists.
+/// The system's number of an interface; never zero for an existing one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct InterfaceIndex(pub u32);
 
-/// An address of an interface, and how many of its leading bits are the network's.
+/// An address of an interface, with the length of its network prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct InterfaceAddress {
     /// The address.
@@ -28,7 +28,7 @@ pub struct InterfaceAddress {
 }
 
 impl InterfaceAddress {
-    /// Whether `other` lies in the same network, so that no router is between.
+    /// Whether `other` is in the same network, so that no router is in between.
     #[must_use]
     pub fn same_network(&self, other: IpAddr) -> bool {
         let (ours, theirs, width) = match (self.ip, other) {
@@ -44,32 +44,32 @@ impl InterfaceAddress {
 /// A network interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// Its name, such as `eth0`.
+    /// Name, such as `eth0`.
     pub name: String,
-    /// Its number.
+    /// Number.
     pub index: InterfaceIndex,
-    /// Its addresses, in the system's order.
+    /// Addresses, in the system's order.
     pub addresses: Vec<InterfaceAddress>,
-    /// The longest IP packet it carries, in octets; 0 when the system does not say.
+    /// MTU: the longest IP packet that the interface carries, in bytes; 0 if the system does not report it.
     pub mtu_bytes: u32,
-    /// What it can do and is.
+    /// State and abilities.
     pub flags: InterfaceFlags,
-    /// Whether a default route leads out by it.
+    /// Whether a default route uses this interface.
     pub default_route: bool,
 }
 
-/// What an interface can do and is.
+/// State and abilities of an interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InterfaceFlags {
     /// Switched on (`IFF_UP`).
     pub up: bool,
-    /// Connected (`IFF_RUNNING`): the cable is in, the other end is there.
+    /// Connected (`IFF_RUNNING`): there is a carrier.
     pub running: bool,
     /// Carries multicast (`IFF_MULTICAST`).
     pub multicast: bool,
-    /// Leads back to this host (`IFF_LOOPBACK`).
+    /// Loops back to this host (`IFF_LOOPBACK`).
     pub loopback: bool,
-    /// Has one partner (`IFF_POINTOPOINT`), as tunnels do.
+    /// Has a single peer (`IFF_POINTOPOINT`), as tunnels do.
     pub point_to_point: bool,
 }
 

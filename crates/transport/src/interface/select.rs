@@ -1,30 +1,30 @@
-//! Which interfaces to use: a pure function of what there is and what is wanted.
+//! Selects interfaces: a pure function of the interfaces and of the selection.
 
 use super::Interface;
 use std::fmt;
 use std::net::IpAddr;
 
-/// Which interfaces are wanted.
+/// Which interfaces to use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Selection {
     /// The real networks of the host.
     ///
     /// Of the interfaces that are up, running, multicast-capable and have an address: all ordinary ones; if there is
     /// none, virtual Ethernet pairs, which are how a network namespace is reached; if there is none, loopback. Bridges of
-    /// containers and virtual machines, tunnels and VPNs are only used when named. Those with a default route come first.
+    /// containers and virtual machines, tunnels and VPNs are only used when named. Interfaces with a default route come first.
     #[default]
     Default,
-    /// Those named, whatever they are, in this order, as far as they are there. Each pattern is a name or an address, in
-    /// which `*` stands for any characters.
+    /// The named ones that exist, whatever they are, in this order. Each pattern is a name or an address, in which `*`
+    /// stands for any characters.
     Only(Vec<String>),
 }
 
-/// No interface is as wanted. The text tells what there is instead.
+/// No interface matches the selection. The text lists the existing ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NoInterface {
-    /// The pattern that nothing matches; `None` when nothing can be used at all.
+    /// The pattern that matches no interface; `None` if no interface is usable at all.
     pub pattern: Option<String>,
-    /// The names of the interfaces there are.
+    /// Names of the existing interfaces.
     pub present: Vec<String>,
 }
 
@@ -40,10 +40,10 @@ impl fmt::Display for NoInterface {
 
 impl std::error::Error for NoInterface {}
 
-/// The interfaces of `all` to use.
+/// Selects interfaces of `all`.
 ///
 /// # Errors
-/// [`NoInterface`] when there is none that is up and has an address. Some of those named may be missing: see
+/// [`NoInterface`] if no selected interface is up and has an address. Some named ones may be missing: see
 /// [`Selection::unmatched`].
 pub fn select<'a>(all: &'a [Interface], selection: &Selection) -> Result<Vec<&'a Interface>, NoInterface> {
     let missing = |pattern: Option<&String>| NoInterface {
@@ -66,7 +66,7 @@ pub fn select<'a>(all: &'a [Interface], selection: &Selection) -> Result<Vec<&'a
 }
 
 impl Selection {
-    /// The patterns that no interface matches that is up and has an address.
+    /// The patterns that match no interface which is up and has an address.
     #[must_use]
     pub fn unmatched<'s>(&'s self, all: &[Interface]) -> Vec<&'s String> {
         let Self::Only(patterns) = self else { return Vec::new() };
@@ -100,11 +100,11 @@ enum Kind {
     /// One end of a pair that joins two network namespaces.
     VirtualPair,
     Loopback,
-    /// A bridge of containers or virtual machines, a tunnel, a VPN: other hosts of the network are not there.
+    /// A bridge of containers or virtual machines, a tunnel, or a VPN, which does not reach the hosts of the network.
     Private,
 }
 
-/// The bridges and tunnels of the usual tools, by the beginnings of their names.
+/// Bridges and tunnels of the usual tools, by their name prefixes.
 const PRIVATE_PREFIXES: [&str; 21] = [
     "br-",
     "cali",
@@ -149,10 +149,10 @@ fn is_called(interface: &Interface, pattern: &str) -> bool {
         || interface.addresses.iter().any(|address| by_value(address.ip) || by_text(address.ip))
 }
 
-/// Whether `text` is `pattern`, in which `*` stands for any octets.
+/// Whether `text` is `pattern`, in which `*` stands for any bytes.
 fn matches(pattern: &[u8], text: &[u8]) -> bool {
     let (mut p, mut t) = (0, 0);
-    // Where to resume after the last `*` has been made one octet longer.
+    // Where to resume after the last `*` has been made one byte longer.
     let mut resume = None;
     while t < text.len() {
         if pattern.get(p) == Some(&b'*') {
@@ -168,7 +168,7 @@ fn matches(pattern: &[u8], text: &[u8]) -> bool {
             return false;
         }
     }
-    pattern.iter().skip(p).all(|&octet| octet == b'*')
+    pattern.iter().skip(p).all(|&byte| byte == b'*')
 }
 
 #[cfg(test)]
@@ -225,14 +225,14 @@ mod tests {
     }
 
     #[test]
-    fn a_virtual_pair_is_better_than_loopback_and_worse_than_a_network() {
+    fn virtual_pair_ranks_between_loopback_and_network() {
         let pair = interface(2, "veth1", "10.0.0.1");
         assert_eq!(names(&[loopback(), pair.clone()], &Selection::Default), ["veth1"]);
         assert_eq!(names(&[loopback(), pair, interface(3, "eth0", "10.0.1.1")], &Selection::Default), ["eth0"]);
     }
 
     #[test]
-    fn what_is_down_unconnected_deaf_or_nameless_is_not_used() {
+    fn unusable_interfaces_are_not_selected() {
         let mut all = [
             loopback(),
             interface(2, "eth0", "10.0.0.1"),

@@ -1,20 +1,20 @@
-//! Noticing that interfaces or their addresses have changed.
+//! Watches for changes of interfaces and their addresses.
 
 use crate::sys;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, FromRawFd as _, OwnedFd};
 
-/// How many notices one call takes at most; the others are taken by the next.
+/// Most notices that one call reads; the next call reads the others.
 const MAX_NOTICES: u32 = 256;
 
-/// Becomes readable when an interface or an address of one has come, gone or changed (rtnetlink).
+/// Becomes readable when an interface or one of its addresses was added, removed or changed (rtnetlink).
 #[derive(Debug)]
 pub struct InterfaceWatcher {
     netlink: OwnedFd,
 }
 
 impl InterfaceWatcher {
-    /// Watches the interfaces of this network namespace from now on.
+    /// Starts watching the interfaces of this network namespace.
     ///
     /// # Errors
     /// The process has too many descriptors, or may not open a netlink socket (sandboxes forbid it).
@@ -23,9 +23,9 @@ impl InterfaceWatcher {
         // SAFETY: no pointers are involved.
         let fd = sys::check(unsafe { libc::socket(libc::AF_NETLINK, kind, libc::NETLINK_ROUTE) })
             .map_err(|error| sys::in_operation("opening a netlink socket to watch the interfaces", &error))?;
-        // SAFETY: a descriptor just made, which nobody else owns.
+        // SAFETY: the descriptor was just created and has no other owner.
         let netlink = unsafe { OwnedFd::from_raw_fd(fd) };
-        // SAFETY: plain integers, for which all-zero octets are a value.
+        // SAFETY: plain integers, for which all-zero bytes are a value.
         let mut address: libc::sockaddr_nl = unsafe { std::mem::zeroed() };
         address.nl_family = libc::AF_NETLINK as libc::sa_family_t;
         address.nl_groups = (libc::RTMGRP_LINK | libc::RTMGRP_IPV4_IFADDR | libc::RTMGRP_IPV6_IFADDR) as u32;
@@ -36,17 +36,17 @@ impl InterfaceWatcher {
         Ok(Self { netlink })
     }
 
-    /// Whether something has changed since the last call. What, is told by [`list`](super::list).
+    /// Whether an interface has changed since the last call. [`list`](super::list) returns the new state.
     pub fn changed(&self) -> bool {
         let mut changed = false;
         for _ in 0..MAX_NOTICES {
-            // The content does not matter, so one octet of each notice is enough; the rest is cut off.
-            let mut octet = 0_u8;
-            let place = (&raw mut octet).cast();
-            // SAFETY: `place` is writable memory of one octet.
+            // The content does not matter, so one byte of each notice is enough; the rest is cut off.
+            let mut byte = 0_u8;
+            let place = (&raw mut byte).cast();
+            // SAFETY: `place` is writable memory of one byte.
             match sys::check_length(unsafe { libc::recv(self.netlink.as_raw_fd(), place, 1, 0) }) {
                 Ok(_) => changed = true,
-                // Notices were lost, so there were some.
+                // Lost notices mean that there were changes.
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => changed = true,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => break,
@@ -57,7 +57,7 @@ impl InterfaceWatcher {
 }
 
 impl AsFd for InterfaceWatcher {
-    /// For waiting until something has changed ([`Poller`](crate::event::Poller)).
+    /// Readable after a change, for a [`Poller`](crate::event::Poller).
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.netlink.as_fd()
     }

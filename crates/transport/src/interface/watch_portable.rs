@@ -1,17 +1,17 @@
-//! Where no way is known to notice that interfaces have changed.
+//! For systems on which changes of interfaces cannot be watched.
 
 use std::convert::Infallible;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// Would notice that an interface or an address of one has come, gone or changed. Of no such system is there one yet.
+/// Would watch for changes of interfaces. No system of this kind is supported yet.
 #[derive(Debug)]
 pub struct InterfaceWatcher {
     none: Infallible,
 }
 
 impl InterfaceWatcher {
-    /// There is none on this system.
+    /// Fails on this system.
     ///
     /// # Errors
     /// Always `Unsupported`.
@@ -19,7 +19,7 @@ impl InterfaceWatcher {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Whether something has changed since the last call.
+    /// Whether an interface has changed since the last call.
     pub fn changed(&self) -> bool {
         match self.none {}
     }

@@ -1,13 +1,13 @@
-//! Whether two processes are where shared memory can be trusted: on one host, in the same namespaces, of the same user.
+//! Whether two processes can share memory: on one host, in the same namespaces, as the same user.
 //!
-//! A process says where it is as a hint, so that others need not ask in vain and can tell why. What counts is what the
-//! kernel says of who is at the other end of a link.
+//! A process announces its host identity as a hint, so that peers need not connect in vain and can report why. The
+//! decision uses only what the kernel reports about the peer of a link.
 
 use super::link::Peer;
 use std::fmt;
 use std::io;
 
-/// Where a process is, as it tells others. It proves nothing.
+/// Host, namespaces and user of a process, as it announces them. This proves nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct HostIdentity(pub [u32; 5]);
 
@@ -31,7 +31,7 @@ pub enum NotColocated {
     NamespaceUnknown,
 }
 
-/// The namespaces that have to be the same, as the kernel names them.
+/// Namespaces that must be the same, by the names that the kernel uses.
 const NAMESPACES: [(&str, NotColocated); 4] = [
     ("net", NotColocated::NetworkNamespace),
     ("ipc", NotColocated::IpcNamespace),
@@ -40,16 +40,16 @@ const NAMESPACES: [(&str, NotColocated); 4] = [
 ];
 
 impl HostIdentity {
-    /// Where the calling thread is.
+    /// Identity of the calling thread's host, namespaces and user.
     ///
     /// # Errors
     /// There is no `/proc`.
     pub fn current() -> io::Result<Self> {
         let boot = std::fs::read("/proc/sys/kernel/random/boot_id")?;
         let part = |kind: u8, what: &[u8]| {
-            // FNV-1a. With the number of this boot before it, it tells strangers nothing but whether it is the same.
-            let octets = boot.iter().chain([&kind]).chain(what);
-            octets.fold(0x811c_9dc5_u32, |hash, octet| (hash ^ u32::from(*octet)).wrapping_mul(0x0100_0193))
+            // FNV-1a. Hashing the boot id first hides everything but equality from peers.
+            let bytes = boot.iter().chain([&kind]).chain(what);
+            bytes.fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
         };
         let namespace = |name: &str| std::fs::read_link(format!("/proc/thread-self/ns/{name}"));
         let user = rustix::process::geteuid().as_raw().to_ne_bytes();
@@ -62,7 +62,7 @@ impl HostIdentity {
         ]))
     }
 
-    /// The first thing that the two do not share; `None` if they seem to be at one place.
+    /// The first item that the two processes do not share; `None` if they seem colocated.
     #[must_use]
     pub fn separation_from(&self, other: &Self) -> Option<NotColocated> {
         let kinds = [
@@ -78,11 +78,12 @@ impl HostIdentity {
 }
 
 impl Peer {
-    /// Whether the peer is in the namespaces of this process, by the word of the kernel. It tells only those whom it lets
-    /// trace the peer: so neither can do to the other by shared memory what it could not do anyway.
+    /// Checks that the peer is in the namespaces of this process, as the kernel reports. The kernel reports that only
+    /// to a process that may trace the peer, so shared memory gives neither process a power over the other that it did
+    /// not have.
     ///
     /// # Errors
-    /// What they do not share, or that the kernel does not tell.
+    /// The first item that the processes do not share, or [`NotColocated::NamespaceUnknown`].
     pub fn check_namespaces(self) -> Result<(), NotColocated> {
         if self.process == 0 {
             return Err(NotColocated::PidNamespace);
@@ -121,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_where_it_is() {
+    fn own_process_is_colocated_and_any_difference_is_named() {
         let here = HostIdentity::current().unwrap();
         assert_eq!(here.separation_from(&HostIdentity::current().unwrap()), None);
         let kinds = [
@@ -139,11 +140,11 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_is_asked_where_the_other_one_is() {
+    fn peer_namespaces_are_compared_by_the_kernel() {
         let own = Peer { process: std::process::id() as i32, user: 0 };
         assert_eq!(own.check_namespaces(), Ok(()));
         assert_eq!(Peer { process: 0, ..own }.check_namespaces(), Err(NotColocated::PidNamespace));
-        // No process has such a number.
+        // No process has this number.
         assert_eq!(Peer { process: i32::MAX, ..own }.check_namespaces(), Err(NotColocated::NamespaceUnknown));
     }
 }

@@ -1,4 +1,4 @@
-//! Commands of other threads to the thread that takes samples, and whether such a thread runs.
+//! Commands from other threads to the thread that takes samples, and whether such a thread runs.
 
 use super::sync::{AtomicBool, Mutex, MutexGuard, Ordering};
 use super::wake::Interrupt;
@@ -7,41 +7,42 @@ use std::fmt;
 use std::hash::Hash;
 use std::sync::PoisonError;
 
-/// Commands to the thread that takes from a [`Reader`](super::Reader). Each ends the wait that is under way, or the next one.
+/// Commands to the thread that takes from a [`Reader`](super::Reader). Each ends the current wait of that thread, or
+/// the next one.
 ///
-/// - *Commands* (`C`) are executed in the order in which they were sent, each of them.
-/// - *Requests* (`R`) are executed behind the commands, and equal ones once: a request asks the taking thread to look at a state
-///   that the sender has changed before, so one look behind the last change does for all. Without that a thread that repeats a
-///   request would fill the queue while the taking thread is busy.
+/// - *Commands* (`C`) are all executed, in the order in which they were sent.
+/// - *Requests* (`R`) are executed after the commands, equal ones once. A request asks the taking thread to look at a
+///   state that the sender has changed before, so one look after the last change suffices. Without merging, a thread
+///   that repeats a request would fill the queue while the taking thread is busy.
 ///
-/// At most `limit` commands wait to be executed; past that a command that can be refused is. Commands that
-/// [`Self::send`] must not lose belong to one that was accepted: [`FOLLOW_UPS_MAX`] for each.
+/// At most `limit` commands wait; further refusable commands are refused. [`Self::send`] is for commands that must not
+/// be lost; each belongs to an accepted command, with at most [`FOLLOW_UPS_MAX`] for each.
 pub struct Commands<C, R> {
     queue: Mutex<Queue<C, R>>,
     limit: usize,
-    /// Set behind the command, so that a look costs nothing while the queue is empty.
+    /// Set after the command was queued. A look is cheap while the queue is empty.
     has_some: AtomicBool,
-    /// Whether a thread runs that executes commands. Locked before the queue.
+    /// Whether a thread that executes commands runs. Locked before the queue.
     is_running: Mutex<bool>,
     interrupt: Interrupt,
 }
 
-/// What one thread has taken from a queue: first `commands` are to be executed, then `requests`.
+/// Content of a queue, for one thread: first execute `commands`, then `requests`.
 #[derive(Debug)]
 pub struct TakenCommands<C, R> {
     /// In the order in which they were sent.
     pub commands: Vec<C>,
-    /// Each once, in the order in which they were sent first.
+    /// Each once, in the order in which each was first sent.
     pub requests: Vec<R>,
 }
 
-/// How many commands that cannot be refused belong to one that can, at most: a channel begins and ends.
+/// Most commands that cannot be refused for each accepted one: a channel begins and ends.
 pub const FOLLOW_UPS_MAX: usize = 4;
 
 struct Queue<C, R> {
     commands: Vec<C>,
     requests: Vec<R>,
-    /// The same requests, to be found.
+    /// The same requests, for lookup.
     requested: HashSet<R>,
 }
 
@@ -56,7 +57,7 @@ impl<C, R> Queue<C, R> {
 }
 
 impl<C, R: Copy + Eq + Hash> Commands<C, R> {
-    /// Commands that end the waits of the reader of `interrupt`.
+    /// Creates a queue whose commands end the waits of the reader of `interrupt`.
     #[must_use]
     pub fn new(interrupt: Interrupt, limit: usize) -> Self {
         Self {
@@ -68,7 +69,7 @@ impl<C, R: Copy + Eq + Hash> Commands<C, R> {
         }
     }
 
-    /// Sends a command that must not be lost, whether or not a thread runs that executes it.
+    /// Sends a command that must not be lost, whether or not an executing thread runs.
     pub fn send(&self, command: C) {
         let mut queue = self.lock_queue();
         queue.commands.push(command);
@@ -82,12 +83,13 @@ impl<C, R: Copy + Eq + Hash> Commands<C, R> {
         self.announce();
     }
 
-    /// Sends a request, unless an equal one is waiting. What the calling thread has changed before is seen by the thread that
-    /// executes the request.
+    /// Sends a request unless an equal one waits. The executing thread sees all changes that the calling thread made
+    /// before.
     pub fn request(&self, request: R) {
         let mut queue = self.lock_queue();
         if !queue.requested.insert(request) {
-            // The thread that has sent it announces it as well, and a thread looks at the queue before it waits.
+            // The thread that sent the equal request also announces it, and the executing thread looks at the queue
+            // before it waits.
             return;
         }
         queue.requests.push(request);
@@ -96,8 +98,8 @@ impl<C, R: Copy + Eq + Hash> Commands<C, R> {
         self.announce();
     }
 
-    /// Sends a command, and has `start` start a thread that executes it if none runs; `start` says whether it did. The thread is
-    /// to end when [`Self::has_ended`] says so.
+    /// Sends a command and calls `start` if no executing thread runs; `start` returns whether it started one. That
+    /// thread ends when [`Self::has_ended`] returns true.
     ///
     /// # Errors
     /// The limit is reached; the command comes back.
@@ -110,8 +112,8 @@ impl<C, R: Copy + Eq + Hash> Commands<C, R> {
         Ok(())
     }
 
-    /// Sends the command that `command` makes of `subject`. The subject comes back if no thread runs that would execute the
-    /// command, or the limit is reached: then the caller is to do it.
+    /// Sends the command that `command` makes of `subject`. The subject comes back if no executing thread runs or the
+    /// limit is reached; then the caller executes the command itself.
     pub fn send_if_running<S>(&self, subject: S, command: impl FnOnce(S) -> C) -> Option<S> {
         let is_running = self.is_running.lock().unwrap_or_else(PoisonError::into_inner);
         if !*is_running {
@@ -127,7 +129,7 @@ impl<C, R: Copy + Eq + Hash> Commands<C, R> {
         None
     }
 
-    /// Sends a command, whether or not a thread runs that executes it.
+    /// Sends a command, whether or not an executing thread runs.
     ///
     /// # Errors
     /// The limit is reached; the command comes back.
@@ -142,25 +144,25 @@ impl<C, R: Copy + Eq + Hash> Commands<C, R> {
         Ok(())
     }
 
-    /// Whether the thread that executes commands is to end, having nothing else to do: the queue is empty. To be called by that
-    /// thread; with `true` it counts as ended.
+    /// Whether the executing thread ends: the queue is empty. Only that thread calls this, when it has no other work;
+    /// after `true` it counts as ended.
     pub fn has_ended(&self) -> bool {
         let mut is_running = self.is_running.lock().unwrap_or_else(PoisonError::into_inner);
         *is_running = !self.lock_queue().is_empty();
         !*is_running
     }
 
-    /// Whether [`Self::take`] would give some. To be called before a wait: another thread that takes samples may have consumed
-    /// the interruption that was meant for the calling one.
+    /// Whether [`Self::take`] would return any. The taking thread calls this before it waits: another taking thread may
+    /// have consumed the interrupt.
     #[must_use]
     pub fn has_some(&self) -> bool {
         self.has_some.load(Ordering::SeqCst)
     }
 
-    /// All that were sent so far.
+    /// Takes all commands and requests sent so far.
     #[must_use]
     pub fn take(&self) -> TakenCommands<C, R> {
-        // A polling thread calls this again and again: it must not take the cache line from the threads that write it.
+        // A polling thread calls this repeatedly and must not pull the cache line from sending threads.
         if !self.has_some.load(Ordering::Acquire) || !self.has_some.swap(false, Ordering::SeqCst) {
             return TakenCommands { commands: Vec::new(), requests: Vec::new() };
         }
@@ -170,10 +172,10 @@ impl<C, R: Copy + Eq + Hash> Commands<C, R> {
         TakenCommands { commands: std::mem::take(commands), requests: std::mem::take(requests) }
     }
 
-    /// Drops all that were sent so far.
+    /// Drops all commands and requests sent so far.
     pub fn clear(&self) {
         let dropped = std::mem::replace(&mut *self.lock_queue(), Queue::new());
-        // Not under the lock: a command may own what sends another one.
+        // Dropped without the lock: a command may own a value whose drop sends another command.
         drop(dropped);
     }
 

@@ -1,4 +1,4 @@
-//! What a process finds wrong with the pages of a peer.
+//! Violations of the protocol that a process finds in the pages of a peer.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The doorbells of this process: one word for each reader process that any of its writers writes to.
+//! The doorbells of this process: one word for each reader process to which a writer of this process has a channel.
 
 use super::page::OwnedPage;
 use super::sync::Mutex;
@@ -7,7 +7,8 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::{Arc, PoisonError};
 
-/// A page of doorbells. `K` tells reader processes apart; `S` is where each says whether it sleeps.
+/// A page of doorbells. `K` identifies a reader process; `S` is the page in which that process states whether it
+/// sleeps.
 #[derive(Debug)]
 pub(super) struct DoorbellPage<K, S> {
     words: OwnedPage,
@@ -18,9 +19,9 @@ pub(super) struct DoorbellPage<K, S> {
 #[derive(Debug)]
 struct Owner<S> {
     index: u32,
-    /// How many channels lead there.
+    /// Number of channels to that process.
     channels: usize,
-    /// Mapped once for all of them.
+    /// Mapped once for all of its channels.
     sleeper: Arc<S>,
 }
 
@@ -40,11 +41,11 @@ pub(super) struct Doorbell<K: Eq + Hash, S> {
 }
 
 impl<K: Copy + Eq + Hash, S> Doorbell<K, S> {
-    /// The doorbell for that reader process; `None` if there are too many reader processes. `sleeper` is called for the first
-    /// channel to it.
+    /// The doorbell of this reader process; `None` if there are too many reader processes. `sleeper` is called for the
+    /// first channel to the process.
     ///
     /// # Errors
-    /// That of `sleeper`.
+    /// The error of `sleeper`.
     pub(super) fn new<E>(
         page: &Arc<DoorbellPage<K, S>>,
         identity: K,
@@ -72,7 +73,7 @@ impl<K: Copy + Eq + Hash, S> Doorbell<K, S> {
         self.index
     }
 
-    /// Where the reader process says whether it sleeps.
+    /// The page in which the reader process states whether it sleeps.
     #[inline]
     pub(super) fn sleeper(&self) -> &S {
         &self.sleeper

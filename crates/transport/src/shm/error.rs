@@ -1,4 +1,4 @@
-//! What can go wrong for who uses shared memory.
+//! Errors of shared memory.
 
 use super::reader::WriterId;
 use std::{fmt, io};
@@ -9,19 +9,19 @@ use std::{fmt, io};
 pub enum LoanError {
     /// All memory is in use, and `max_bytes` does not allow more.
     Exhausted {
-        /// What was asked for, in octets.
+        /// Requested length, in bytes.
         len: usize,
-        /// The bound of the writer's configuration.
+        /// Bound of the writer's configuration, in bytes.
         max_bytes: usize,
     },
-    /// The sample does not fit, whatever is given back.
+    /// The sample exceeds the bound even if all slots are returned.
     TooLong {
-        /// What was asked for, in octets.
+        /// Requested length, in bytes.
         len: usize,
-        /// The bound of the writer's configuration.
+        /// Bound of the writer's configuration, in bytes.
         max_bytes: usize,
     },
-    /// The system gives no more memory, or no more descriptors.
+    /// The system provides no more memory or descriptors.
     System(io::Error),
 }
 
@@ -30,10 +30,10 @@ impl fmt::Display for LoanError {
         match self {
             Self::Exhausted { len, max_bytes } => write!(
                 f,
-                "no slot for {len} octets: all that max_bytes = {max_bytes} allows is loaned, kept or held by readers"
+                "no slot for {len} bytes: all that max_bytes = {max_bytes} allows is loaned, kept or held by readers"
             ),
             Self::TooLong { len, max_bytes } => {
-                write!(f, "a slot for {len} octets is larger than max_bytes = {max_bytes} allows")
+                write!(f, "a slot for {len} bytes is larger than max_bytes = {max_bytes} allows")
             }
             Self::System(error) => write!(f, "shared memory for a sample: {error}"),
         }
@@ -49,10 +49,10 @@ impl std::error::Error for LoanError {
     }
 }
 
-/// A sample that was not published, to anybody.
+/// A sample that no reader received.
 #[derive(Debug)]
 pub struct PublishError<S> {
-    /// What was to be published.
+    /// The slot to be published.
     pub slot: S,
     pub(super) reason: &'static str,
 }
@@ -65,7 +65,7 @@ impl<S> fmt::Display for PublishError<S> {
 
 impl<S: fmt::Debug> std::error::Error for PublishError<S> {}
 
-/// A sample that cannot be taken because too many are held.
+/// No sample can be taken because too many are held.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TakeError {
     /// The writer whose samples are held.
@@ -74,7 +74,7 @@ pub struct TakeError {
 
 impl fmt::Display for TakeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "as many samples of {:?} are held as were agreed: drop some, or raise `holds`", self.writer)
+        write!(f, "the reader holds as many samples of {:?} as agreed: drop some, or raise `holds`", self.writer)
     }
 }
 

@@ -13,10 +13,10 @@ use kernel::{Wait, wait, wait_for, wake};
 #[cfg(all(loom, test))]
 use super::models::kernel::{Wait, wait, wait_for, wake};
 
-/// The most words that one thread can wait for: the kernel's limit.
+/// Most words that one thread can wait for: the kernel's limit.
 pub(super) const MAX_WORDS: usize = 128;
 
-/// A word within the process: wakes who waits for words of other processes.
+/// A word within this process that wakes a thread which waits for words of other processes.
 #[derive(Debug, Default)]
 pub(super) struct LocalDoorbell(AtomicU32);
 
@@ -26,25 +26,25 @@ impl LocalDoorbell {
         wake(&self.0);
     }
 
-    /// How often it was rung.
+    /// Number of rings.
     pub(super) fn count(&self) -> u32 {
         self.0.load(Ordering::Acquire)
     }
 
-    /// As the kernel compares it.
+    /// The word that the kernel compares.
     #[cfg(all(loom, test))]
     pub(super) fn word(&self) -> &AtomicU32 {
         &self.0
     }
 }
 
-/// The words a thread is about to wait for, with the values they had.
+/// Words that a thread is about to wait for, with their recorded values.
 #[derive(Debug, Default)]
 pub(super) struct Words {
     waits: Vec<Wait>,
 }
 
-// SAFETY: the addresses are only handed to the kernel, which checks them.
+// SAFETY: only the kernel uses the addresses, and it checks them.
 #[cfg(not(all(loom, test)))]
 unsafe impl Send for Words {}
 
@@ -53,20 +53,20 @@ impl Words {
         self.waits.clear();
     }
 
-    /// Adds a word as it is now. Past [`MAX_WORDS`] it is left out.
+    /// Adds a word with its current value. Words beyond [`MAX_WORDS`] are ignored.
     pub(super) fn add(&mut self, page: &PeerPage, index: usize) {
         if self.waits.len() < MAX_WORDS {
             self.waits.push(page.words().futex_wait(index, page.load_acquire(index)));
         }
     }
 
-    /// Adds the word of this process, as it was when it was rung `count` times.
+    /// Adds the local doorbell with the value after `count` rings.
     pub(super) fn add_local(&mut self, bell: &Arc<LocalDoorbell>, count: u32) {
         self.waits.push(wait_for(bell, count));
     }
 
-    /// Waits until one of them has another value than when it was added and somebody wakes whoever waits for it, or until
-    /// the deadline. A wrong wake-up is possible.
+    /// Waits until a word is woken or differs from its recorded value, or until the deadline. Spurious wake-ups are
+    /// possible.
     pub(super) fn wait(&self, deadline: Option<MonotonicNs>) {
         wait(&self.waits, deadline);
     }
@@ -81,12 +81,12 @@ mod kernel {
 
     pub(super) use futex::Wait;
 
-    /// Whether the kernel can wait for several words (Linux 5.16), and lets this process do it.
+    /// Checks that the kernel can wait for several words (Linux 5.16) and permits this process to.
     ///
     /// # Errors
-    /// It does not: older, or forbidden by a filter of system calls.
+    /// The kernel is older, or a filter of system calls forbids the call.
     pub(in crate::shm) fn probe() -> io::Result<()> {
-        // No words are an invalid argument where the call exists.
+        // With no words the call fails with EINVAL where it exists.
         match futex::waitv(&[], futex::WaitvFlags::empty(), None, rustix::thread::ClockId::Monotonic) {
             Err(Errno::INVAL) | Ok(_) => Ok(()),
             Err(error) => Err(io::Error::new(
@@ -96,9 +96,9 @@ mod kernel {
         }
     }
 
-    /// Wakes who waits for a word of this process.
+    /// Wakes all threads that wait for a word of this process.
     pub(super) fn wake(word: &AtomicU32) {
-        // It can fail only if the word were not there.
+        // The call fails only for an unmapped address.
         let _ = futex::wake(word, futex::Flags::PRIVATE, i32::MAX.unsigned_abs());
     }
 
@@ -116,7 +116,7 @@ mod kernel {
             tv_nsec: (deadline.0 % 1_000_000_000) as _,
         });
         let clock = rustix::thread::ClockId::Monotonic;
-        // Every failure is a reason to look again: another value, a signal, the deadline. The words are mapped.
+        // After every failure (another value, a signal, the deadline) the caller looks again. The words are mapped.
         let _ = futex::waitv(waits, futex::WaitvFlags::empty(), deadline.as_ref(), clock);
     }
 }

@@ -1,33 +1,36 @@
-//! Where in a ring an entry lies, while the ring grows.
+//! The place of each entry in a ring that grows.
 //!
-//! A ring begins with few entries, and doubles when all of them are under way, up to what both sides have agreed upon: a channel
-//! that carries little needs one page. With `size` entries, entry `number` lies at `(number - base) mod size`.
+//! A ring begins with few entries, so a channel that carries little needs one page. The writer doubles the ring when
+//! all entries are in use, up to the size that both sides agreed on. With `size` entries, entry `number` is at `(number
+//! - base) mod size`.
 //!
-//! When a ring doubles, its entries under way wrap around at some number `m`: those before `m` fill the end of the ring, those
-//! from `m` on its beginning. The former keep their place, the latter are copied behind them, and the new base is that of `m - size`.
+//! When a ring doubles, its entries in use wrap around at some number `m`: entries before `m` fill the end of the ring,
+//! and entries from `m` on its beginning. The former keep their places. The latter are copied behind them, and the new
+//! base is that of `m - size`.
 //!
 //! ```text
 //! size 4, base 0:   4  5  2  3                 under way: 2 to 5, m = 4
 //! size 8, base 0:   4  5  2  3  4  5  .  .     the first two are places for 8 and 9 now
 //! ```
 //!
-//! A reader that has loaded the layout before the ring grew still finds each of these entries, until the writer needs the place
-//! for another one. So a reader loads the layout again behind an entry, and the entry again if the layout has changed.
+//! A reader that loaded the layout before the ring grew still finds each of these entries, until the writer reuses its
+//! place. So the reader loads the layout again after it loaded an entry, and repeats both loads if the layout has
+//! changed.
 
 use super::corrupt::Corrupt;
 
-/// The words of an entry: a cache line.
+/// Words of an entry: one cache line.
 pub(super) const ENTRY_WORDS: usize = 8;
-/// The first entry, behind the words that change rarely; two cache lines, because CPUs fetch lines in pairs.
+/// First entry, after the words that change rarely. The gap is two cache lines because CPUs fetch lines in pairs.
 const ENTRIES_AT: usize = 16;
 
-/// How many entries a ring has in the beginning: those of its first page. The model checker is to see rings grow.
+/// Entries of a new ring: as many as fit into its first page. The loom models use two, so that their rings grow.
 const FIRST_ENTRIES: u32 = if cfg!(all(loom, test)) { 2 } else { 32 };
 
-/// How often a ring can grow.
+/// How many times a ring can double.
 pub(super) const GROWTHS_MAX: usize = 14;
 
-/// The place of each entry of a ring, until it grows.
+/// The place of each entry of a ring of a given size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Layout {
     /// A power of two.
@@ -37,13 +40,13 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// That of a new ring which may grow to `entries`.
+    /// Layout of a new ring that may grow to `entries`.
     pub(super) fn first(entries: u32) -> Self {
         Self { size: entries.min(FIRST_ENTRIES), base: 0 }
     }
 
     /// # Errors
-    /// A word that no working writer writes, whose ring may have `entries`.
+    /// The word describes no layout of a ring with at most `entries` entries.
     #[inline]
     pub(super) fn from_word(word: u64, entries: u32) -> Result<Self, Corrupt> {
         let (size, base) = (word as u32, (word >> 32) as u32);
@@ -57,25 +60,26 @@ impl Layout {
         u64::from(self.size) | u64::from(self.base) << 32
     }
 
-    /// How many entries there are.
+    /// Number of entries.
     #[inline]
     pub(super) fn size(self) -> u32 {
         self.size
     }
 
-    /// The words of a ring with so many entries.
+    /// Words of a ring with this many entries.
     pub(super) fn words(entries: u32) -> usize {
         ENTRIES_AT + entries as usize * ENTRY_WORDS
     }
 
-    /// Where an entry begins.
+    /// Index of the first word of an entry.
     #[inline]
     pub(super) fn entry(self, number: u64) -> usize {
         let place = number.wrapping_sub(u64::from(self.base)) & u64::from(self.size - 1);
         ENTRIES_AT + place as usize * ENTRY_WORDS
     }
 
-    /// Twice as many, of which all up to `head` are used; with the numbers of those that lie elsewhere then.
+    /// The layout with twice as many entries, for a ring whose entries up to `head` are in use, and the numbers of the
+    /// entries that have another place in it.
     pub(super) fn grown(self, head: u64) -> (Self, std::ops::Range<u64>) {
         let size = u64::from(self.size);
         let wrapped = head.wrapping_sub(u64::from(self.base)) & (size - 1);
@@ -103,7 +107,7 @@ mod tests {
                 let mut places: Vec<usize> = (head - size..head + size).map(|number| grown.entry(number)).collect();
                 for number in head - size..head {
                     prop_assert_eq!(layout.entry(number) == grown.entry(number), !moved.contains(&number));
-                    // What is copied does not overwrite what is under way.
+                    // A copy does not overwrite an entry in use.
                     prop_assert!(!moved.contains(&number) || grown.entry(number) >= Layout::words(layout.size()));
                 }
                 places.sort_unstable();

@@ -1,8 +1,8 @@
-//! The Unix sockets of the handshake: abstract names, which no file system sees and which end with the process, the user
-//! of the other side checked, descriptors passed.
+//! Unix sockets of the handshake. They have abstract names, which exist in no file system and end with the process;
+//! each side checks the user of the other; messages carry descriptors.
 //!
-//! An abstract name belongs to a network namespace: a process of another one cannot connect. That is the first proof that
-//! both are on one host.
+//! An abstract name belongs to a network namespace: a process of another namespace cannot connect. A connection is the
+//! first proof that both processes are on one host.
 
 use super::message::{MESSAGE_BYTES, Message};
 use crate::{event, random, sys};
@@ -15,8 +15,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-/// Where the writers of a process are reached by readers of the same host: the abstract name of a Unix socket, unlike
-/// any other.
+/// Address of the writers of a process for readers on the same host: the random abstract name of a Unix socket.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Address(pub [u8; 16]);
 
@@ -27,7 +26,7 @@ impl Address {
     }
 }
 
-/// Which users are trusted with the samples of this one.
+/// Which users a process trusts with its samples.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Trust {
     /// The user that this process runs as.
@@ -37,22 +36,22 @@ pub enum Trust {
     AnyUser,
 }
 
-/// The user id that the kernel shows in place of one that this user namespace does not know. Two of them need not be the
-/// same user.
+/// The user id that the kernel reports for a user unknown in this user namespace. Two such peers may be different
+/// users.
 const UNKNOWN_USER: u32 = 65_534;
 
-/// Who is at the other end, by the word of the kernel.
+/// The process at the other end, as the kernel reports it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Peer {
-    /// Its process; 0 if that is not visible from here (another PID namespace).
+    /// Process id; 0 if it is not visible here (another PID namespace).
     pub process: i32,
-    /// Its user.
+    /// User id.
     pub user: u32,
 }
 
 impl Trust {
     /// # Errors
-    /// The peer runs as somebody who is not trusted.
+    /// The peer runs as a user that is not trusted.
     fn check(self, peer: Peer) -> io::Result<()> {
         let own = rustix::process::geteuid().as_raw();
         let is_trusted = match self {
@@ -63,7 +62,7 @@ impl Trust {
             return Ok(());
         }
         let text = if peer.user == UNKNOWN_USER {
-            format!("user {UNKNOWN_USER} stands for every user that is not known here, and is not trusted")
+            format!("user {UNKNOWN_USER} stands for every user unknown in this user namespace and is not trusted")
         } else {
             format!("process {} runs as user {}, this one as user {own}", peer.process, peer.user)
         };
@@ -71,18 +70,18 @@ impl Trust {
     }
 }
 
-/// What came over a link.
+/// Result of a receive on a link.
 #[derive(Debug)]
 pub(super) enum Received {
-    /// Nothing yet.
+    /// No message has arrived yet.
     Nothing,
-    /// The other side is gone, or has broken the protocol.
+    /// The other side is gone or has violated the protocol.
     Closed,
-    /// A message with as many descriptors as it should have.
+    /// A message with its number of descriptors.
     Message(Message, [Option<OwnedFd>; 2]),
 }
 
-/// One end of a connection between a reader and a writer. It lives as long as the two have to do with each other: when it
+/// One end of the connection between a reader and a writer. It stays open as long as the channel exists; when it
 /// closes, the other process has ended.
 #[derive(Debug)]
 pub(super) struct Link {
@@ -92,7 +91,8 @@ pub(super) struct Link {
 
 impl Link {
     /// # Errors
-    /// Nobody is there, in this network namespace; the listener's backlog is full; or the user is not trusted.
+    /// No listener has this address in this network namespace, the listener's backlog is full, or the user is not
+    /// trusted.
     pub(super) fn connect(address: Address, trust: Trust) -> io::Result<Self> {
         let fd = socket()?;
         rustix::net::connect(&fd, &address.to_unix()?)
@@ -106,7 +106,7 @@ impl Link {
         Ok(Self { fd, peer })
     }
 
-    /// Whether the other side has not closed it. What cannot be asked counts as closed.
+    /// Whether the other side has not closed the link. A failed check counts as closed.
     pub(super) fn is_open(&self) -> bool {
         let mut requests = [libc::pollfd { fd: self.fd.as_raw_fd(), events: 0, revents: 0 }];
         let is_asked = event::poll(&mut requests, Some(Duration::ZERO)).is_ok();
@@ -117,10 +117,10 @@ impl Link {
         self.peer
     }
 
-    /// Sends without waiting. False if there is no room for it now.
+    /// Sends without waiting. Returns false if the socket buffer is full.
     ///
     /// # Errors
-    /// The other side is gone, or too many descriptors are on their way.
+    /// The other side is gone, or too many descriptors are in flight.
     pub(super) fn send(&self, message: &Message, descriptors: &[BorrowedFd<'_>]) -> io::Result<bool> {
         debug_assert_eq!(descriptors.len(), message.descriptors());
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
@@ -129,10 +129,10 @@ impl Link {
             let pushed = ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
             debug_assert!(pushed, "the space is for two");
         }
-        let octets = message.encode();
+        let bytes = message.encode();
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         for _ in 0..sys::MAX_INTERRUPTIONS {
-            match rustix::net::sendmsg(&self.fd, &[IoSlice::new(&octets)], &mut ancillary, flags) {
+            match rustix::net::sendmsg(&self.fd, &[IoSlice::new(&bytes)], &mut ancillary, flags) {
                 Ok(_) => return Ok(true),
                 Err(rustix::io::Errno::AGAIN | rustix::io::Errno::NOBUFS) => return Ok(false),
                 Err(rustix::io::Errno::INTR) => {}
@@ -142,20 +142,20 @@ impl Link {
         Ok(false)
     }
 
-    /// The other side is to see that nothing more comes, and can still say that it has closed.
+    /// Ends sending. The other side sees the end and can still close its side.
     pub(super) fn end_sending(&self) {
-        // It fails if the other side has closed already.
+        // The call fails if the other side has closed already.
         let _ = rustix::net::shutdown(&self.fd, rustix::net::Shutdown::Write);
     }
 
     /// Receives without waiting. Descriptors that do not belong to a message are closed.
     pub(super) fn receive(&self) -> Received {
-        // One octet more than any message, so that a longer one is seen to be longer.
-        let mut octets = [0; MESSAGE_BYTES + 1];
+        // One byte more than any message, to detect longer ones.
+        let mut bytes = [0; MESSAGE_BYTES + 1];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-        let mut slices = [IoSliceMut::new(&mut octets)];
+        let mut slices = [IoSliceMut::new(&mut bytes)];
         let len = match rustix::net::recvmsg(&self.fd, &mut slices, &mut ancillary, flags) {
             Ok(received) => received.bytes,
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return Received::Nothing,
@@ -172,7 +172,7 @@ impl Link {
                 count += 1;
             }
         }
-        match octets.get(..len).and_then(Message::decode) {
+        match bytes.get(..len).and_then(Message::decode) {
             Some(message) if message.descriptors() == count => Received::Message(message, descriptors),
             _ => Received::Closed,
         }
@@ -185,7 +185,7 @@ impl AsFd for Link {
     }
 }
 
-/// Where the writers of this process are reached.
+/// The socket on which this process accepts readers.
 #[derive(Debug)]
 pub(super) struct ListenSocket {
     fd: OwnedFd,
@@ -193,7 +193,7 @@ pub(super) struct ListenSocket {
     trust: Trust,
 }
 
-/// How many connections wait in the kernel to be accepted.
+/// Connections that may wait in the kernel to be accepted.
 const BACKLOG: i32 = 64;
 
 impl ListenSocket {
@@ -213,7 +213,7 @@ impl ListenSocket {
         self.address
     }
 
-    /// The next connection, if there is one. Strangers are an error and gone.
+    /// The next connection, if there is one. A connection of an untrusted user is closed and returned as an error.
     pub(super) fn accept(&self) -> io::Result<Option<Link>> {
         match rustix::net::accept_with(&self.fd, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK) {
             Ok(fd) => Link::new(fd, self.trust).map(Some),
@@ -234,7 +234,7 @@ fn socket() -> io::Result<OwnedFd> {
     Ok(rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?)
 }
 
-/// Not by rustix, whose process ids are never zero: the kernel's are, for a process that is not visible from here.
+/// Not by rustix, whose process ids are never zero: the kernel reports zero for a process that is not visible here.
 fn credentials(fd: BorrowedFd<'_>) -> io::Result<Peer> {
     let mut credentials = libc::ucred { pid: 0, uid: UNKNOWN_USER, gid: UNKNOWN_USER };
     let mut len = size_of::<libc::ucred>() as libc::socklen_t;
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn each_side_learns_who_the_other_is() {
+    fn each_side_sees_the_credentials_of_its_peer() {
         let (near, far) = pair();
         let own = Peer { process: std::process::id() as i32, user: rustix::process::geteuid().as_raw() };
         assert_eq!((near.peer(), far.peer()), (own, own));
@@ -278,7 +278,7 @@ mod tests {
         assert_eq!(Trust::SameUser.check(stranger).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
         assert!(Trust::AnyUser.check(stranger).is_ok());
         let unknown = Trust::SameUser.check(Peer { process: 1, user: UNKNOWN_USER }).unwrap_err();
-        assert!(unknown.to_string().contains("not known"), "{unknown}");
+        assert!(unknown.to_string().contains("unknown in this user namespace"), "{unknown}");
         assert!(Trust::SameUser.check(Peer { process: 0, user: own }).is_ok());
     }
 
@@ -297,14 +297,14 @@ mod tests {
     }
 
     #[test]
-    fn the_link_of_who_sends_something_else_is_closed() {
+    fn invalid_message_closes_the_link() {
         let message = Message::Room.encode();
-        for octets in [&message[..60], &[0; 64][..], &[message.as_slice(), &[0]].concat()] {
+        for bytes in [&message[..60], &[0; 64][..], &[message.as_slice(), &[0]].concat()] {
             let (near, far) = pair();
-            rustix::net::send(&near.fd, octets, SendFlags::NOSIGNAL).unwrap();
-            assert!(matches!(far.receive(), Received::Closed), "{octets:?}");
+            rustix::net::send(&near.fd, bytes, SendFlags::NOSIGNAL).unwrap();
+            assert!(matches!(far.receive(), Received::Closed), "{bytes:?}");
         }
-        // Descriptors that nobody asked for are closed: their other end sees it.
+        // Unexpected descriptors are closed: their other end sees that.
         let (near, far) = pair();
         let (kept, sent) = rustix::net::socketpair(
             AddressFamily::UNIX,
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_link_says_so() {
+    fn full_link_refuses_a_message() {
         let (near, far) = pair();
         let sent = (0..1_000_000).find(|_| !near.send(&Message::Room, &[]).unwrap());
         assert!(sent.is_some_and(|count| count > 10));
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_at_an_address_is_an_error() {
+    fn address_without_listener_is_an_error() {
         let error = Link::connect(Address([7; 16]), Trust::SameUser).unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::ConnectionRefused);
     }

@@ -1,4 +1,4 @@
-//! Where readers of other processes ask for the samples of the writers of this one.
+//! Accepts readers of other processes that request the samples of writers of this process.
 
 use super::doorbell::DoorbellPage;
 use super::link::{Address, Link, ListenSocket, Peer, Received, Trust};
@@ -12,27 +12,27 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// How many connections may have said nothing yet. One more, and the oldest is closed: a working reader speaks at once.
+/// Connections that have sent no request yet. One more closes the oldest: a working reader sends its request at once.
 const MAX_SILENT: usize = 64;
-/// How many connections one call accepts, so that it ends whatever comes.
+/// Connections that one call accepts, so that the call ends whatever arrives.
 const MAX_ACCEPTED: usize = 32;
 
-/// Tells reader processes apart: by the kernel's word, and by the inode of their sleeper page.
+/// Identifies a reader process: its credentials, and the inode of its sleeper page.
 pub(super) type Identity = (Peer, u64, u64);
 
-/// Where readers of other processes come in. One for a process is enough, whatever the number of its writers.
+/// Accepts readers of other processes. One listener serves all writers of a process.
 #[derive(Debug)]
 pub struct Listener {
     socket: ListenSocket,
     doorbells: Arc<DoorbellPage<Identity, PeerPage>>,
     doorbell_page: Memory,
     silent: VecDeque<Link>,
-    /// Readable when a connection or a first message has come.
+    /// Readable when a connection or a first message has arrived.
     poller: Poller,
     rejected_connections: u64,
 }
 
-/// A reader that wants to be admitted to a writer.
+/// A reader's request to be admitted to a writer.
 #[derive(Debug)]
 pub struct Request {
     pub(super) link: Link,
@@ -43,12 +43,12 @@ pub struct Request {
     pub(super) sleeper: OwnedFd,
     pub(super) hold_page: OwnedFd,
     pub(super) doorbells: Arc<DoorbellPage<Identity, PeerPage>>,
-    /// The page of the doorbells, as the reader gets it.
+    /// Memory of the doorbells, sent to the reader.
     pub(super) doorbell_page: Memory,
 }
 
 impl Listener {
-    /// A listener under an address of its own, for readers that are trusted.
+    /// Creates a listener with a new address, for readers that are trusted.
     ///
     /// # Errors
     /// The process or the system is short of descriptors or memory, or the kernel is older than Linux 5.1.
@@ -60,20 +60,19 @@ impl Listener {
         Ok(Self { socket, doorbells, doorbell_page, silent: VecDeque::new(), poller, rejected_connections: 0 })
     }
 
-    /// What readers must know to come here.
+    /// The address that readers connect to.
     #[must_use]
     pub fn address(&self) -> Address {
         self.socket.address()
     }
 
-    /// How many connections were turned away: users that are not trusted, and whoever did not follow the protocol.
+    /// Number of rejected connections: untrusted users, and peers that did not follow the protocol.
     #[must_use]
     pub fn rejected_connections(&self) -> u64 {
         self.rejected_connections
     }
 
-    /// The next reader that asks to be admitted, if there is one now. To be called until there is none, whenever the
-    /// listener is readable.
+    /// The next request for admission. Call this until it returns `None` whenever the listener is readable.
     ///
     /// # Errors
     /// The process or the system is short of descriptors.
@@ -137,36 +136,36 @@ impl AsFd for Listener {
 }
 
 impl Request {
-    /// Which writer is asked for.
+    /// The requested writer.
     #[must_use]
     pub fn writer(&self) -> WriterKey {
         self.writer
     }
 
-    /// On whose behalf.
+    /// The reader that requests it.
     #[must_use]
     pub fn reader(&self) -> ReaderKey {
         self.reader
     }
 
-    /// Who asks.
+    /// The process that requests it.
     #[must_use]
     pub fn peer(&self) -> Peer {
         self.link.peer()
     }
 
-    /// The process of the reader.
+    /// Identity of the reader's process.
     ///
     /// # Errors
-    /// What it has sent as its sleeper page is no descriptor of a file.
+    /// The descriptor of the sleeper page is invalid.
     pub(super) fn identity(&self) -> io::Result<Identity> {
         let stat = rustix::fs::fstat(&self.sleeper)?;
         Ok((self.peer(), stat.st_dev, stat.st_ino))
     }
 
-    /// Says no.
+    /// Refuses the request.
     pub fn refuse(self, reason: Refusal) {
-        // If it cannot be told, it sees the end of the connection.
+        // A reader that cannot be told sees the end of the connection.
         let _ = self.link.send(&Message::Refused(reason), &[]);
     }
 }

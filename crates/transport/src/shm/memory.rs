@@ -1,8 +1,8 @@
-//! Memory without a name: memfds sealed against resizing, mapped writable by who made them and read-only by others.
+//! Anonymous shared memory: memfds sealed against resizing, mapped writable by their creator and read-only by others.
 //!
-//! The maker maps first and seals then. `F_SEAL_FUTURE_WRITE` leaves its mapping writable and refuses every later one,
-//! every `write` and every hole punched, to whoever holds the descriptor and by whatever way it is opened again; a
-//! descriptor reopened read-only would not hold against a process of the same user.
+//! The creator maps first and seals then. `F_SEAL_FUTURE_WRITE` keeps its mapping writable and refuses every later
+//! writable mapping, `write` and hole punch, for every holder of the descriptor and however it is reopened. A
+//! descriptor reopened read-only would not stop a process of the same user.
 
 use super::prefetch;
 use crate::sys;
@@ -14,13 +14,14 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-/// Without these the owner could take memory away under a reader (SIGBUS), let it fill holes, or lend it to be written.
+/// Without these seals the owner could shrink the memory under a reader (SIGBUS), leave holes in it, or let others
+/// write it.
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::FUTURE_WRITE).union(SealFlags::SEAL);
 
-/// How `st_blocks` counts, whatever the size of a block is.
+/// Unit of `st_blocks`, whatever the block size is.
 const STAT_BLOCK_BYTES: u64 = 512;
 
-/// Pages of this process, unmapped when the last owner is gone.
+/// Mapped pages, unmapped when the last owner is dropped.
 #[derive(Debug)]
 pub(super) struct Mapping {
     start: NonNull<u8>,
@@ -28,26 +29,26 @@ pub(super) struct Mapping {
     is_writable: bool,
 }
 
-// SAFETY: the pages are as good from one thread as from another; who may write them is up to the types below.
+// SAFETY: the pages are valid on every thread; the types below control which threads write them.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps `len` bytes, of which the first `populated` are there from the beginning.
+    /// Maps `len` bytes and allocates the first `populated` of them.
     fn new(fd: BorrowedFd<'_>, len: usize, protection: ProtFlags, populated: usize) -> io::Result<Self> {
         // SAFETY: a new mapping at an address of the kernel's choice touches no memory in use.
         let start = unsafe { rustix::mm::mmap(ptr::null_mut(), len, protection, MapFlags::SHARED, fd, 0) }
             .map_err(|error| sys::in_operation(format_args!("mmap of {len} bytes"), &error.into()))?;
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         let mapping = Self { start, len, is_writable: protection.contains(ProtFlags::WRITE) };
-        // So that no sample pays for the page fault of the first access.
+        // No sample pays for the page fault of a first access.
         mapping.populate(0..populated)?;
         Ok(mapping)
     }
 
-    /// Has the pages of these bytes allocated and mapped. Until then an access may fail with SIGBUS if the system has no memory;
-    /// here that is an error.
+    /// Allocates and maps the pages of these bytes. Without this an access may fail with SIGBUS if the system has no
+    /// memory; here that is an error.
     ///
     /// # Errors
     /// The system is short of memory, or the kernel is older than Linux 5.14.
@@ -60,7 +61,7 @@ impl Mapping {
             .map_err(|error| sys::in_operation(format_args!("populating {} bytes", end - start), &error.into()))
     }
 
-    /// The first byte: aligned to a page.
+    /// The first byte, aligned to a page.
     pub(super) fn start(&self) -> NonNull<u8> {
         self.start
     }
@@ -72,13 +73,13 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: made by `mmap` with this length; nobody refers to it any more.
+        // SAFETY: mapped by `mmap` with this length, and no reference into it is left.
         let result = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.len) };
         debug_assert!(result.is_ok(), "the mapping is ours");
     }
 }
 
-/// Memory of this process that others may map, and its descriptor.
+/// Memory that this process writes and others may map, with its descriptor.
 #[derive(Clone, Debug)]
 pub(super) struct Memory {
     mapping: Arc<Mapping>,
@@ -86,16 +87,15 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// At least `len` bytes of zeros, in whole pages, all of them there from the beginning.
+    /// Allocates at least `len` zero bytes, in whole pages.
     ///
     /// # Errors
-    /// The system is short of memory, or the process of descriptors; or the kernel is older than Linux 5.14.
+    /// The system is short of memory, the process is out of descriptors, or the kernel is older than Linux 5.14.
     pub(super) fn new(name: &str, len: usize) -> io::Result<Self> {
         Self::with_populated(name, len, len)
     }
 
-    /// The same, of which only the first `populated` bytes are there from the beginning: the others after
-    /// [`Mapping::populate`].
+    /// Like [`Self::new`], but allocates only the first `populated` bytes; [`Mapping::populate`] allocates the others.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -114,12 +114,13 @@ impl Memory {
         self.mapping.len
     }
 
-    /// Where it begins: aligned to a page, readable and writable for [`Self::len`] bytes while this or a clone lives.
+    /// Start of the memory: aligned to a page, readable and writable for [`Self::len`] bytes while this value or a
+    /// clone lives.
     pub(super) fn start(&self) -> NonNull<u8> {
         self.mapping.start
     }
 
-    /// The pages without the descriptor.
+    /// The mapping without the descriptor.
     pub(super) fn mapping(&self) -> &Arc<Mapping> {
         &self.mapping
     }
@@ -131,7 +132,7 @@ impl AsFd for Memory {
     }
 }
 
-/// Memory of another process, to be read only.
+/// Memory of another process, mapped read-only.
 #[derive(Clone, Debug)]
 pub(super) struct View {
     mapping: Arc<Mapping>,
@@ -141,16 +142,16 @@ impl View {
     /// Maps memory that another process has sent.
     ///
     /// # Errors
-    /// It is not memory of exactly `len` bytes, sealed and wholly there; or it cannot be mapped.
+    /// The descriptor is no sealed and fully allocated memory of exactly `len` bytes, or it cannot be mapped.
     pub(super) fn new(fd: &OwnedFd, len: usize) -> io::Result<Self> {
         Self::with_populated(fd, len, len)
     }
 
-    /// Maps memory that another process has sent, of which at least the first `populated` bytes are there; others are not to be
-    /// accessed before [`Mapping::populate`].
+    /// Maps memory that another process has sent, of which at least the first `populated` bytes are allocated. The
+    /// others need [`Mapping::populate`] before an access.
     ///
     /// # Errors
-    /// It is not memory of exactly `len` bytes, sealed and there as far as that; or it cannot be mapped.
+    /// The descriptor is no sealed memory of exactly `len` bytes with that part allocated, or it cannot be mapped.
     pub(super) fn with_populated(fd: &OwnedFd, len: usize, populated: usize) -> io::Result<Self> {
         let refuse = |what: &str| Err(io::Error::new(io::ErrorKind::InvalidData, format!("shared memory {what}")));
         match rustix::fs::fcntl_get_seals(fd) {
@@ -176,18 +177,19 @@ impl View {
         self.mapping.len
     }
 
-    /// These octets of it; `None` unless all of them are.
+    /// The bytes of this range; `None` unless the whole range lies within the memory.
     ///
     /// # Safety
-    /// While they are borrowed, a process that keeps to the protocol does not write them.
+    /// A process that follows the protocol does not write the bytes while they are borrowed.
     #[inline]
-    pub(super) unsafe fn octets(&self, range: Range<usize>) -> Option<&[u8]> {
+    pub(super) unsafe fn bytes(&self, range: Range<usize>) -> Option<&[u8]> {
         let len = range.end.checked_sub(range.start).filter(|_| range.end <= self.len())?;
-        // SAFETY: within the mapping, as just checked, which stays while `self` is borrowed; the caller answers for the rest.
+        // SAFETY: within the mapping, as just checked, which lives while `self` is borrowed; the caller guarantees the
+        // rest.
         Some(unsafe { std::slice::from_raw_parts(self.start().add(range.start).as_ptr(), len) })
     }
 
-    /// The first octets of a range are going to be looked at.
+    /// Fetches the first bytes of a range into this CPU's caches.
     #[inline]
     pub(super) fn prefetch(&self, range: &Range<usize>) {
         if range.end <= self.len() {
@@ -196,18 +198,18 @@ impl View {
         }
     }
 
-    /// Where it begins: aligned to a page, readable for [`Self::len`] octets while this or a clone lives.
+    /// Start of the memory: aligned to a page, readable for [`Self::len`] bytes while this value or a clone lives.
     pub(super) fn start(&self) -> NonNull<u8> {
         self.mapping.start
     }
 }
 
-/// The length that memory of `len` octets really has.
+/// The length in whole pages.
 pub(super) fn whole_pages(len: usize) -> Option<usize> {
     len.max(1).checked_next_multiple_of(rustix::param::page_size())
 }
 
-/// Kernels before 6.3 do not know that a memfd may be marked as never to be executed.
+/// Creates a memfd that cannot be executed. Kernels before 6.3 do not know that flag.
 fn memfd(name: &str) -> io::Result<OwnedFd> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     rustix::fs::memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL)
@@ -229,12 +231,12 @@ mod tests {
     }
 
     #[test]
-    fn what_the_owner_writes_is_seen_and_cannot_be_written_by_others() {
+    fn sealed_memory_is_readable_and_not_writable_by_others() {
         let memory = Memory::new("test", 5000).unwrap();
         assert_eq!(memory.len(), 8192);
         let fd = duplicate(&memory);
         let view = View::new(&fd, 8192).unwrap();
-        // SAFETY: within the memory, which nobody else uses.
+        // SAFETY: within the memory, which only this test uses.
         unsafe { memory.start().add(4999).write(7) };
         // SAFETY: within the view.
         assert_eq!(unsafe { view.start().add(4999).read() }, 7);
@@ -244,12 +246,12 @@ mod tests {
         assert!(rustix::fs::ftruncate(&fd, 0).is_err());
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         assert!(rustix::fs::fallocate(&fd, hole, 0, 4096).is_err());
-        // Opened again through /proc it is no better.
+        // Reopening the descriptor through /proc does not help.
         use std::os::fd::AsRawFd as _;
         let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
         let again = std::fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
         assert!(Mapping::new(again.as_fd(), 8192, ProtFlags::READ | ProtFlags::WRITE, 0).is_err());
-        // SAFETY: the range is that of the mapping; making it writable is what must fail.
+        // SAFETY: the range is the mapping; the call must fail to make it writable.
         let result = unsafe {
             rustix::mm::mprotect(
                 view.start().as_ptr().cast(),
@@ -277,7 +279,7 @@ mod tests {
         assert!(text(View::new(&duplicate(&memory), 0)).contains("another size"));
     }
 
-    /// A descriptor of something that has a size but is not memory.
+    /// A descriptor of a file that has a size but is no memfd.
     fn templess_file() -> OwnedFd {
         std::fs::File::open("/proc/self/exe").unwrap().into()
     }

@@ -1,20 +1,20 @@
-//! What the two sides of a channel tell each other over their link: a fixed form for each message, in the byte order of
-//! the host, with the descriptors it announces beside it.
+//! Messages between the two sides of a channel over their link: a fixed form for each message, in the byte order of the
+//! host, with its descriptors.
 
 use super::ring::{Overflow, Shape};
 
-/// Tells the protocol of this module, in this version, from anything else.
+/// Identifies this protocol and its version.
 const MAGIC: u64 = u64::from_be_bytes(*b"Peregr03");
 
-/// The length of every message, in octets.
+/// Length of every message, in bytes.
 pub const MESSAGE_BYTES: usize = 64;
 const WORDS: usize = MESSAGE_BYTES / 8;
 
-/// Which writer of a process is meant; what it stands for is up to the users of this module.
+/// Identifies a writer of a process; the user of this module defines its meaning.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct WriterKey(pub [u8; 16]);
 
-/// Which reader of a process asks; what it stands for is up to the users of this module.
+/// Identifies a reader of a process; the user of this module defines its meaning.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct ReaderKey(pub [u8; 16]);
 
@@ -22,17 +22,17 @@ pub struct ReaderKey(pub [u8; 16]);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Refusal {
-    /// There is no such writer.
+    /// The process has no such writer.
     NoSuchWriter,
-    /// It has as many readers as it may.
+    /// The writer has as many readers as its configuration allows.
     TooManyReaders,
-    /// The descriptors it was sent are not what they should be.
+    /// The descriptors that the reader sent are not as announced.
     BadMemory,
-    /// What was written to shared memory on one side is not there on the other.
+    /// One side does not see the value that the other side stored in shared memory.
     NotTheSameMemory,
     /// The writer's process is short of descriptors or memory.
     NoResources,
-    /// Anything else.
+    /// Any other reason.
     Other,
 }
 
@@ -60,41 +60,41 @@ impl std::fmt::Display for Refusal {
     }
 }
 
-/// A message.
+/// A message on a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Message {
-    /// Reader to writer, first: what it asks for. With it the sleeper page and the hold page.
+    /// Reader to writer, first: requests admission. Carries the sleeper page and the hold page.
     Hello {
-        /// Which writer.
+        /// The requested writer.
         writer: WriterKey,
-        /// On whose behalf.
+        /// The reader that requests it.
         reader: ReaderKey,
-        /// How many samples the reader wants to be able to hold.
+        /// Number of samples that the reader wants to hold.
         holds: u32,
-        /// What the reader has written into its hold page.
+        /// Value that the reader stored in its hold page.
         probe: u64,
     },
-    /// Writer to reader, the answer. With it the ring and the page of doorbells.
+    /// Writer to reader: admits the reader. Carries the ring and the page of doorbells.
     Welcome {
         /// Entries of the ring.
         entries: u32,
-        /// How many samples the reader can hold.
+        /// Number of samples that the reader may hold.
         holds: u32,
-        /// What becomes of entries that a slow reader has not taken.
+        /// What the writer does with entries that a slow reader has not taken.
         overflow: Overflow,
-        /// Which of the bells is for this reader process.
+        /// Index of the doorbell of this reader process.
         doorbell: u32,
-        /// What the writer has written into the ring.
+        /// Value that the writer stored in the ring.
         probe: u64,
     },
-    /// Writer to reader, instead.
+    /// Writer to reader: refuses admission.
     Refused(Refusal),
-    /// Writer to reader: samples may be in this segment from now on. With it the segment.
+    /// Writer to reader: samples may be in this segment from now on. Carries the segment.
     Segment {
-        /// Its number; never used twice.
+        /// Its number; never reused.
         segment: u32,
-        /// Its length, in octets.
+        /// Its length, in bytes.
         len: u64,
     },
     /// Writer to reader: no sample will be in this segment any more.
@@ -102,12 +102,12 @@ pub enum Message {
         /// Its number.
         segment: u32,
     },
-    /// Reader to writer, who has asked for it: there may be room again.
+    /// Reader to writer, on request: there may be room again.
     Room,
 }
 
 impl Message {
-    /// How many descriptors go with it.
+    /// Number of descriptors that the message carries.
     #[must_use]
     pub const fn descriptors(&self) -> usize {
         match self {
@@ -117,7 +117,7 @@ impl Message {
         }
     }
 
-    /// The octets that are sent.
+    /// Encoded form of the message.
     #[must_use]
     pub fn encode(&self) -> [u8; MESSAGE_BYTES] {
         let words: [u64; WORDS - 2] = match *self {
@@ -139,20 +139,20 @@ impl Message {
             Self::Retired { segment } => [u64::from(segment), 0, 0, 0, 0, 0],
             Self::Room => [0; 6],
         };
-        let mut octets = [0; MESSAGE_BYTES];
+        let mut bytes = [0; MESSAGE_BYTES];
         let all = [MAGIC, self.kind()].into_iter().chain(words);
-        for (place, word) in octets.chunks_exact_mut(8).zip(all) {
+        for (place, word) in bytes.chunks_exact_mut(8).zip(all) {
             place.copy_from_slice(&word.to_ne_bytes());
         }
-        octets
+        bytes
     }
 
-    /// Reads a message; `None` if it is none that a working peer sends.
+    /// Decodes a message; `None` unless a working peer could have sent it.
     #[must_use]
-    pub fn decode(octets: &[u8]) -> Option<Self> {
-        let octets: &[u8; MESSAGE_BYTES] = octets.try_into().ok()?;
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; MESSAGE_BYTES] = bytes.try_into().ok()?;
         let mut words = [0; WORDS];
-        for (word, place) in words.iter_mut().zip(octets.as_chunks::<8>().0) {
+        for (word, place) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
             *word = u64::from_ne_bytes(*place);
         }
         let [MAGIC, kind, a, b, c, d, e, f] = words else { return None };
@@ -244,20 +244,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_sent_is_read(message in messages()) {
+        fn encoded_message_decodes_to_itself(message in messages()) {
             prop_assert_eq!(Message::decode(&message.encode()), Some(message));
         }
 
         #[test]
-        fn a_damaged_message_is_read_as_a_sound_one_or_not_at_all(
-            message in messages(), place in 0..MESSAGE_BYTES, octet: u8, len in 0..=MESSAGE_BYTES
+        fn damaged_message_decodes_to_a_valid_one_or_not_at_all(
+            message in messages(), place in 0..MESSAGE_BYTES, byte: u8, len in 0..=MESSAGE_BYTES
         ) {
-            let mut octets = message.encode();
-            octets[place] = octet;
-            if let Some(message) = Message::decode(&octets) {
+            let mut bytes = message.encode();
+            bytes[place] = byte;
+            if let Some(message) = Message::decode(&bytes) {
                 prop_assert_eq!(Message::decode(&message.encode()), Some(message));
             }
-            prop_assert_eq!(Message::decode(&octets[..len]).is_some(), len == MESSAGE_BYTES && Message::decode(&octets).is_some());
+            prop_assert_eq!(Message::decode(&bytes[..len]).is_some(), len == MESSAGE_BYTES && Message::decode(&bytes).is_some());
         }
     }
 }

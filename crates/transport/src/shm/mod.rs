@@ -1,14 +1,14 @@
-//! Samples handed to other processes of the host in place: written once by the writer, read where they are.
+//! Shared memory between processes of one host: the writer encodes a sample once, and each reader reads it in place.
 //!
 //! ```
 //! use peregrine_transport::shm::{
 //!     Listener, Metadata, Overflow, Reader, ReaderConfig, Trust, Writer, WriterConfig, WriterKey,
 //! };
 //!
-//! // In the process of the writer:
+//! // In the writer's process:
 //! let mut listener = Listener::new(Trust::SameUser)?;
 //! let mut writer = Writer::new(WriterConfig::default())?;
-//! // In that of the reader, which has got the address by discovery:
+//! // In the reader's process, which learned the address by discovery:
 //! let mut reader = Reader::new(ReaderConfig::default())?;
 //! let mut connecting = reader.connect(listener.address(), WriterKey::default())?;
 //!
@@ -21,28 +21,29 @@
 //! slot.copy_from_slice(b"hello");
 //! writer.publish(slot, Metadata([1, 0, 0, 0, 0]))?;
 //!
-//! let sample = reader.take()?.expect("it was published");
+//! let sample = reader.take()?.expect("a sample was published");
 //! assert_eq!((&*sample, sample.metadata().0[0]), (&b"hello"[..], 1));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! | what | where |
+//! | item | purpose |
 //! |---|---|
-//! | [`Listener`] | where readers of other processes come in: one for a process |
-//! | [`Writer`] | slots to write samples in, and a channel to each reader process |
-//! | [`HostIdentity`], [`NotColocated`] | whether two processes are where memory can be shared at all |
-//! | [`Reader`] | the channels of all writers, which one thread waits for: one for a process |
-//! | [`Interrupt`], [`Commands`] | what other threads of its process tell the one that takes, and end its wait with |
-//! | [`SlotLender`] | a slot at hand without the lock of its writer |
-//! | [`Slot`], [`SharedSlot`], [`Sample`] | a sample to be written, to be kept by the writer, to be read |
+//! | [`Listener`] | accepts connections of reader processes; one for each process |
+//! | [`Writer`] | owns the slots for samples, and one channel to each reader process |
+//! | [`HostIdentity`], [`NotColocated`] | whether two processes can share memory |
+//! | [`Reader`] | the channels from all writers, on which one thread waits; one for each process |
+//! | [`Interrupt`], [`Commands`] | how other threads of the reader's process end the wait of the taking thread and send it commands |
+//! | [`SlotLender`] | loans the next slot without the writer's lock |
+//! | [`Slot`], [`SharedSlot`], [`Sample`] | a sample to be written, one that the writer's side keeps, one that a reader reads |
 //!
-//! Nothing here has a name in a file system: memory is passed by descriptor over a socket that closes when its process
-//! ends, in whatever way, and is gone when nobody maps it. Each page is written by one process and mapped read-only by the
-//! others. What a process says is checked; what it breaks is its own.
+//! The memory has no name in a file system. The writer passes it by descriptor over a socket, which closes when its
+//! process ends in any way; the kernel frees the memory when the last process unmaps it. Each page is written by one
+//! process and mapped read-only by the others. Each side checks every value that a peer wrote; a peer that breaks the
+//! protocol damages only its own samples.
 //!
-//! It takes Linux 5.16; an older one has no way to wait for several futexes, and [`Reader::new`] says so.
+//! Requires Linux 5.16. An older kernel cannot wait for several futexes, and [`Reader::new`] returns an error.
 
-// The models use the ring, the ways back of slots, what wakes and what is told, alone.
+// The loom models use only the ring, the return queue, the slot cache, the doorbells and the commands.
 #![cfg_attr(all(loom, test), allow(dead_code))]
 
 #[cfg(not(all(loom, test)))]

@@ -1,5 +1,5 @@
-//! Models of the ring, of the life of a slot, and of the wake-ups, run through every interleaving that the model checker
-//! distinguishes. The payload is a cell that reports any access that is not ordered.
+//! Loom models of the ring, the life of a slot, and the wake-ups: loom runs every interleaving that it distinguishes.
+//! The payload is a cell that reports any unordered access.
 
 use super::page::{OwnedPage, PeerPage, Words};
 use super::return_queue::{ReturnQueue, SlotId};
@@ -17,7 +17,7 @@ mod wake_ups;
 /// The segment of a model: slots of one word.
 struct Slots(Vec<UnsafeCell<u64>>);
 
-// SAFETY: the model checker watches every access and fails on one that races.
+// SAFETY: loom checks every access and fails on a race.
 unsafe impl Sync for Slots {}
 // SAFETY: as above.
 unsafe impl Send for Slots {}
@@ -28,12 +28,12 @@ impl Slots {
     }
 
     fn write(&self, slot: usize, value: u64) {
-        // SAFETY: the model checker fails if somebody else looks.
+        // SAFETY: loom fails if another thread accesses the slot.
         self.0[slot].with_mut(|place| unsafe { *place = value });
     }
 
     fn read(&self, slot: usize) -> u64 {
-        // SAFETY: the model checker fails if somebody writes.
+        // SAFETY: loom fails if another thread writes the slot.
         self.0[slot].with(|place| unsafe { *place })
     }
 }
@@ -78,7 +78,7 @@ fn start_writer(mut sender: Sender<usize>, slots: &Arc<Slots>) -> thread::JoinHa
     })
 }
 
-/// Takes until `last` has come; checks that values rise and that the octets are those that were announced.
+/// Takes samples until `last`; checks that values rise and that each slot holds the announced value.
 fn take_until(last: u64, shared: &Shared, receiver: &mut Receiver, slots: &Slots) -> u64 {
     let (mut before, mut count) = (0, 0);
     while before < last {
@@ -96,7 +96,7 @@ fn take_until(last: u64, shared: &Shared, receiver: &mut Receiver, slots: &Slots
 }
 
 #[test]
-fn what_is_sent_is_taken_once_and_in_order_and_no_slot_is_rewritten_in_use() {
+fn sent_entries_are_taken_once_in_order_and_used_slots_stay_unchanged() {
     bounded(3).check(|| {
         let (sender, shared, mut receiver) = channel(2, 1, Overflow::Block);
         let slots = Slots::new(2);
@@ -107,9 +107,9 @@ fn what_is_sent_is_taken_once_and_in_order_and_no_slot_is_rewritten_in_use() {
     });
 }
 
-/// The same without holding anything: what was looked at in place is free as soon as `tail` has moved.
+/// The same without holding: a slot that was read in place is free as soon as `tail` moves.
 #[test]
-fn what_is_looked_at_in_place_is_not_rewritten_meanwhile() {
+fn slot_read_in_place_is_not_rewritten_meanwhile() {
     bounded(2).check(|| {
         let (sender, shared, mut receiver) = channel(2, 1, Overflow::Block);
         let slots = Slots::new(1);
@@ -128,8 +128,8 @@ fn what_is_looked_at_in_place_is_not_rewritten_meanwhile() {
     });
 }
 
-/// A ring that begins with two entries and grows: the reader finds what is copied to another place, although it may have
-/// loaded where entries lie before.
+/// A ring that starts with two entries and grows: the reader finds entries that were copied to another place, even if
+/// it loaded the layout before.
 #[test]
 fn entries_under_way_while_the_ring_grows_are_taken_once_and_in_order() {
     for takes_in_place in [false, true] {
@@ -157,7 +157,7 @@ fn entries_under_way_while_the_ring_grows_are_taken_once_and_in_order() {
 }
 
 #[test]
-fn an_evicted_entry_is_taken_or_lost_and_never_torn() {
+fn evicted_entry_is_taken_or_lost_and_never_torn() {
     bounded(3).check(|| {
         let (mut sender, shared, mut receiver) = channel(1, 1, Overflow::Evict);
         let slots = Slots::new(2);
@@ -188,7 +188,7 @@ fn an_evicted_entry_is_taken_or_lost_and_never_torn() {
 }
 
 #[test]
-fn samples_may_be_let_go_on_another_thread() {
+fn sample_released_on_another_thread_frees_its_slot() {
     bounded(2).check(|| {
         let (mut sender, shared, mut receiver) = channel(2, 2, Overflow::Block);
         let slots = Slots::new(1);
@@ -212,10 +212,10 @@ fn samples_may_be_let_go_on_another_thread() {
     });
 }
 
-/// What the writer's own process keeps (a loan dropped, a history that forgets) comes back from any thread, once, and is written
-/// to only behind the last look at it.
+/// Slots that the writer's own process keeps (a dropped loan, a history that evicts) return from any thread, once, and
+/// are written only after the last read.
 #[test]
-fn slots_let_go_on_other_threads_come_back_once() {
+fn slots_released_on_other_threads_return_once() {
     bounded(3).check(|| {
         let (return_queue, slots) = (Arc::new(ReturnQueue::default()), Slots::new(2));
         let keepers = [0, 1].map(|index| {
@@ -238,7 +238,7 @@ fn slots_let_go_on_other_threads_come_back_once() {
 }
 
 #[test]
-fn a_reader_holds_no_more_than_agreed() {
+fn reader_holds_no_more_than_agreed() {
     bounded(2).check(|| {
         let (mut sender, shared, mut receiver) = channel(2, 1, Overflow::Block);
         send(&mut sender, 0, 1);

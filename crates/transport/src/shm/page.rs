@@ -1,4 +1,4 @@
-//! Words that two processes look at and one of them writes.
+//! Words of shared memory that one process writes and another one reads.
 
 use super::sync::{AtomicU64, Ordering, fence};
 use std::io;
@@ -9,7 +9,7 @@ pub(super) use mapped::Words;
 #[cfg(all(loom, test))]
 pub(super) use modelled::Words;
 
-/// Words of this process, which others read.
+/// Words that this process writes and other processes read.
 #[derive(Debug)]
 pub(super) struct OwnedPage(Words);
 
@@ -26,7 +26,7 @@ impl OwnedPage {
         self.0.at(index).store(value, order);
     }
 
-    /// Has the memory of these words allocated; an access before that may fail with SIGBUS.
+    /// Allocates the memory of these words. An access before may fail with SIGBUS.
     ///
     /// # Errors
     /// The system is short of memory.
@@ -34,20 +34,20 @@ impl OwnedPage {
         self.0.populate(words)
     }
 
-    /// Words that lie side by side.
+    /// Adjacent words.
     #[inline]
     pub(super) fn block<const N: usize>(&self, index: usize) -> &[AtomicU64; N] {
         self.0.block(index)
     }
 
-    /// Changes a word that others wait for, and wakes them all.
+    /// Increments a word and wakes all threads that wait on it.
     pub(super) fn increment_and_wake(&self, index: usize) {
         self.0.at(index).fetch_add(1, Ordering::AcqRel);
         self.0.wake(index);
     }
 }
 
-/// Words of another process. They hold whatever that process likes.
+/// Words that another process writes. They may hold any value.
 #[derive(Debug)]
 pub(super) struct PeerPage(Words);
 
@@ -56,12 +56,12 @@ impl PeerPage {
         Self(words)
     }
 
-    /// How many words there are.
+    /// Number of words.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Has the memory of these words allocated and mapped; an access before that may fail with SIGBUS.
+    /// Allocates and maps the memory of these words. An access before may fail with SIGBUS.
     ///
     /// # Errors
     /// The system is short of memory.
@@ -73,9 +73,9 @@ impl PeerPage {
         self.0.at(index).load(Ordering::Relaxed)
     }
 
-    /// A load and a fence: on read-only pages the language promises no more than relaxed loads.
+    /// A relaxed load and a fence: on read-only pages the language guarantees no more than relaxed loads.
     pub(super) fn load_acquire(&self, index: usize) -> u64 {
-        // The sanitizer does not understand fences, and its hardware knows no such pages.
+        // The thread sanitizer does not model fences. The restriction on read-only pages does not concern it.
         if cfg!(peregrine_tsan) {
             return self.0.at(index).load(Ordering::Acquire);
         }
@@ -84,7 +84,7 @@ impl PeerPage {
         value
     }
 
-    /// Words from `index` on, each as it is at some moment; all but the first after that one, as by [`Self::load_acquire`].
+    /// Words from `index` on. All but the first are loaded after the first, as by [`Self::load_acquire`].
     #[inline]
     pub(super) fn load_line<const N: usize>(&self, index: usize) -> [u64; N] {
         let line = self.0.block::<N>(index);
@@ -118,7 +118,7 @@ mod mapped {
     use std::sync::Arc;
     use std::sync::atomic::AtomicU32;
 
-    /// The words of a mapping.
+    /// Words of a mapping.
     #[derive(Debug)]
     pub(in crate::shm) struct Words {
         start: NonNull<AtomicU64>,
@@ -126,18 +126,18 @@ mod mapped {
         mapping: Arc<Mapping>,
     }
 
-    // SAFETY: atomics in memory that stays mapped as long as `mapping`.
+    // SAFETY: the words are atomics in memory that stays mapped as long as `mapping`.
     unsafe impl Send for Words {}
     // SAFETY: as above.
     unsafe impl Sync for Words {}
 
     impl Words {
-        /// To be wrapped in [`super::OwnedPage`], or in [`super::PeerPage`] in tests.
+        /// Words for an [`super::OwnedPage`], or in tests for a [`super::PeerPage`].
         pub(in crate::shm) fn of(memory: &Memory) -> Self {
             Self::new(memory.mapping())
         }
 
-        /// To be wrapped in [`super::PeerPage`] only: a store would be a fault.
+        /// Words for a [`super::PeerPage`] only: a store to a read-only mapping would fault.
         pub(in crate::shm) fn seen(view: &View) -> Self {
             Self::new(view.mapping())
         }
@@ -158,15 +158,15 @@ mod mapped {
         #[inline]
         pub(super) fn at(&self, index: usize) -> &AtomicU64 {
             assert!(index < self.len, "word {index} of {}", self.len);
-            // SAFETY: within a mapping that lives as long as `self`, aligned because pages are; all octets are a value,
-            // and every process goes through atomics.
+            // SAFETY: the word is within a mapping that lives as long as `self`, and aligned because pages are. Any
+            // bytes are a valid value, and every process accesses them by atomics.
             unsafe { self.start.add(index).as_ref() }
         }
 
         #[inline]
         pub(super) fn block<const N: usize>(&self, index: usize) -> &[AtomicU64; N] {
             assert!(index < self.len && N <= self.len - index, "{N} words from {index} of {}", self.len);
-            // SAFETY: as above, of all of them.
+            // SAFETY: as above, for all words of the block.
             unsafe { self.start.add(index).cast().as_ref() }
         }
 
@@ -176,7 +176,7 @@ mod mapped {
             std::ptr::from_ref(self.at(index)).cast_mut().cast::<AtomicU32>().wrapping_add(half)
         }
 
-        /// Where and for which value [`crate::shm::futex`] waits.
+        /// Address and expected value for [`crate::shm::futex`].
         pub(in crate::shm) fn futex_wait(&self, index: usize, value: u64) -> futex::Wait {
             let mut wait = futex::Wait::new();
             wait.uaddr = futex::WaitPtr::new(self.futex(index).cast::<c_void>());
@@ -186,9 +186,9 @@ mod mapped {
         }
 
         pub(super) fn wake(&self, index: usize) {
-            // SAFETY: half of a word of the mapping; only the kernel looks at it, and only at its address.
+            // SAFETY: half of a word of the mapping; only the kernel uses the reference, and only its address.
             let word = unsafe { &*self.futex(index) };
-            // It can fail only if the page were not there.
+            // The call fails only for an unmapped page.
             let _ = futex::wake(word, futex::Flags::empty(), i32::MAX.unsigned_abs());
         }
     }
@@ -202,7 +202,7 @@ mod modelled {
     use std::ops::Range;
     use std::sync::Arc;
 
-    /// What both processes of a model have "mapped".
+    /// Words that both processes of a model have "mapped".
     #[derive(Clone, Debug)]
     pub(in crate::shm) struct Words(Arc<Vec<AtomicU64>>);
 

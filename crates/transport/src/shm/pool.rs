@@ -1,7 +1,7 @@
-//! Where samples lie: slots of a few sizes, in segments that come and go as a whole.
+//! The writer's memory: slots of a few sizes, in segments that are allocated and freed as a whole.
 //!
-//! What a slot is used for is known to the writer's process alone, in ordinary memory: how many channels have it under way
-//! or held, and whether the writer's side keeps it. Shared memory holds nothing but the samples.
+//! Only the writer's process knows the uses of a slot, in ordinary memory: how many channels have it waiting or held,
+//! and whether the writer's side keeps it. Shared memory holds only the samples.
 
 use super::memory::{Memory, whole_pages};
 pub(super) use super::return_queue::{ReturnQueue, SlotId};
@@ -13,22 +13,22 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Sizes between two powers of two: a slot is at most an eighth larger than its sample.
+/// Slot sizes between two powers of two: a slot is at most an eighth larger than its sample.
 const STEPS: usize = 8;
-/// The size of the first segment of a class that has room for several slots, in octets. Each further one has twice as
-/// much, up to the next constant.
+/// Size of the first segment of a class with several slots per segment, in bytes. Each further segment is twice as
+/// large, up to the next constant.
 const FIRST_SEGMENT_BYTES: usize = 64 << 10;
 const LARGEST_SHARED_SEGMENT_BYTES: usize = 4 << 20;
 
-/// The most segments of a writer: each costs a descriptor.
+/// Most segments of a writer: each costs a descriptor.
 pub(super) const MAX_SEGMENTS: usize = 256;
 
-/// What slots of a segment need of it as long as anybody has one.
+/// Part of a segment that its slots keep alive.
 #[derive(Debug)]
 pub(super) struct SegmentMemory {
     mapping: Memory,
     place: u32,
-    /// As readers know it; never used twice.
+    /// Number of the segment, as readers know it; never reused.
     number: u32,
     stride: usize,
     pub(super) return_queue: Arc<ReturnQueue>,
@@ -38,22 +38,22 @@ pub(super) struct SegmentMemory {
 #[derive(Debug)]
 struct Segment {
     memory: Arc<SegmentMemory>,
-    /// How often each slot is in use.
+    /// Number of uses of each slot.
     uses: Vec<u32>,
     used: usize,
-    /// Nothing of it was in use at the last trim, nor since.
+    /// No slot of this segment has been in use since the last trim.
     is_idle: bool,
 }
 
 #[derive(Debug)]
 struct Class {
     stride: usize,
-    /// The last one in is the first one out: it is warm in the caches.
+    /// A stack: the slot that was freed last is warm in the caches.
     free: Vec<SlotId>,
     segments: u32,
 }
 
-/// What a pool holds.
+/// Memory of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Holdings {
     pub(super) segments: usize,
@@ -62,11 +62,11 @@ pub(super) struct Holdings {
     pub(super) slots_in_use: usize,
 }
 
-/// What has become of segments of which nothing is in use.
+/// Result of a trim: unused segments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Trimmed {
     pub(super) given_up: usize,
-    /// They go the next time, unless something of them is in use again.
+    /// Segments that the next trim gives up, unless one of their slots is used again.
     pub(super) idle: usize,
 }
 
@@ -78,24 +78,24 @@ pub(super) struct Pool {
     next_number: u32,
     bytes: usize,
     bytes_max: usize,
-    /// Where in `classes` the one is that was asked for last, perhaps.
+    /// Index in `classes` of the class used last; a hint.
     last_class: usize,
     return_queue: Arc<ReturnQueue>,
     lender: Arc<SlotLender>,
 }
 
-/// Why there is no slot.
+/// Why no slot was found.
 #[derive(Debug)]
 pub(super) enum NoSlot {
-    /// All is in use, and no more may be made.
+    /// All slots are in use, and the bound allows no more memory.
     Exhausted,
-    /// A sample of that length does not fit at all.
+    /// A sample of this length exceeds the bound by itself.
     TooLong,
     System(io::Error),
 }
 
 impl SegmentMemory {
-    /// How much room its slots have, in octets.
+    /// Capacity of each slot, in bytes.
     #[inline]
     pub(super) fn stride(&self) -> usize {
         self.stride
@@ -106,20 +106,20 @@ impl SegmentMemory {
         SlotId { place: self.place, index }
     }
 
-    /// The number of the segment.
+    /// Number of the segment, as readers know it.
     #[inline]
     pub(super) fn number(&self) -> u32 {
         self.number
     }
 
-    /// Where a slot begins, in units of [`SLOT_ALIGN`].
+    /// Start of a slot in the segment, in units of [`SLOT_ALIGN`].
     #[inline]
     pub(super) fn offset_of(&self, index: u32) -> Option<u32> {
         u32::try_from((index as usize).checked_mul(self.stride)? / SLOT_ALIGN).ok()
     }
 
-    /// Where a slot begins: aligned to [`SLOT_ALIGN`], writable for [`Self::stride`] octets as long as this lives. `None` if there
-    /// is none with that number.
+    /// Start of a slot: aligned to [`SLOT_ALIGN`], and writable for [`Self::stride`] bytes as long as this value lives.
+    /// `None` if the segment has no slot with this number.
     #[inline]
     pub(super) fn start_of(&self, index: u32) -> Option<NonNull<u8>> {
         let offset = (index as usize).checked_mul(self.stride)?;
@@ -161,12 +161,12 @@ impl Pool {
         &self.return_queue
     }
 
-    /// A slot for `len` octets, out of those that are there. It is in use once.
+    /// An existing free slot for `len` bytes. It starts with one use.
     pub(super) fn take(&mut self, len: usize) -> Result<Option<SlotId>, NoSlot> {
         Ok(self.take_of(stride_of(len).ok_or(NoSlot::TooLong)?))
     }
 
-    /// A slot of that size, out of those that are there. It is in use once.
+    /// An existing free slot of this size. It starts with one use.
     #[inline]
     pub(super) fn take_of(&mut self, stride: usize) -> Option<SlotId> {
         let slot = self.class_mut(stride)?.free.pop()?;
@@ -182,7 +182,7 @@ impl Pool {
         self.classes.get_mut(self.last_class)
     }
 
-    /// Makes a segment for slots of `len` octets.
+    /// Allocates a segment for slots of `len` bytes.
     pub(super) fn grow(&mut self, len: usize) -> Result<(), NoSlot> {
         let stride = stride_of(len).ok_or(NoSlot::TooLong)?;
         let at = match self.classes.binary_search_by_key(&stride, |class| class.stride) {
@@ -197,7 +197,7 @@ impl Pool {
         let mut bytes = whole_pages(wanted.min(LARGEST_SHARED_SEGMENT_BYTES).max(stride)).ok_or(NoSlot::TooLong)?;
         let room = self.bytes_max.saturating_sub(self.bytes);
         if bytes > room {
-            // Rather a small one than none.
+            // A segment with a single slot is better than none.
             bytes = whole_pages(stride).ok_or(NoSlot::TooLong)?;
         }
         if bytes > self.bytes_max {
@@ -236,7 +236,7 @@ impl Pool {
         }
     }
 
-    /// Counts one use less; after the last one the slot is free.
+    /// Counts one use less. The slot is free after the last one.
     #[inline]
     pub(super) fn release(&mut self, slot: SlotId) {
         let Some(segment) = segment_mut(&mut self.segments, slot) else { return };
@@ -253,15 +253,15 @@ impl Pool {
         }
     }
 
-    /// Counts what was let go on other threads.
+    /// Counts the slots that other threads returned.
     pub(super) fn take_returns(&mut self) {
         for slot in self.return_queue.take() {
             self.release(slot);
         }
     }
 
-    /// Gives up segments of which nothing is in use; with `only_idle` those of which nothing was since the last time. `may`
-    /// is asked for each, by its number, and tells the readers.
+    /// Frees segments without a used slot; with `only_idle` only segments that had no used slot since the last call.
+    /// `may` gets the place and the number of each segment, tells the readers, and returns false to keep it.
     pub(super) fn trim(&mut self, only_idle: bool, mut may: impl FnMut(u32, u32) -> bool) -> Trimmed {
         let mut trimmed = Trimmed::default();
         for (place, entry) in self.segments.iter_mut().enumerate() {
@@ -288,30 +288,30 @@ impl Pool {
         trimmed
     }
 
-    /// The slot, in use once, for a sample of `len` octets.
+    /// The slot for a sample of `len` bytes. The caller has counted one use.
     pub(super) fn slot(&self, id: SlotId, len: usize) -> Option<Slot> {
         Slot::new(Arc::clone(&self.segments.get(id.place as usize)?.as_ref()?.memory), id.index, len)
     }
 
-    /// A slot of the same size, out of those that are there, probably in the same segment. It is in use once.
+    /// An existing free slot of the same size, usually from the same segment. It starts with one use.
     #[inline]
     pub(super) fn take_like(&mut self, other: Arc<SegmentMemory>) -> Option<Slot> {
         let id = self.class_mut(other.stride)?.free.pop()?;
         let segment = segment_mut(&mut self.segments, id)?;
         segment.hold(id.index);
-        // What is not counted anew costs nothing.
+        // Reusing the `Arc` of the spent slot saves two atomic counts.
         let memory = if Arc::ptr_eq(&segment.memory, &other) { other } else { Arc::clone(&segment.memory) };
         let len = memory.stride;
         Slot::new(memory, id.index, len)
     }
 
-    /// What a reader needs to map the segment in this place.
+    /// Descriptor and length that a reader needs to map the segment at this place.
     pub(super) fn segment(&self, place: u32) -> Option<(BorrowedFd<'_>, usize)> {
         let segment = self.segments.get(place as usize)?.as_ref()?;
         Some((segment.memory.mapping.as_fd(), segment.memory.mapping.len()))
     }
 
-    /// Its segments in all, in octets.
+    /// Size of all segments, in bytes.
     #[inline]
     pub(super) fn bytes(&self) -> usize {
         self.bytes
@@ -335,13 +335,13 @@ fn segment_mut(segments: &mut [Option<Segment>], slot: SlotId) -> Option<&mut Se
     segment
 }
 
-/// How far apart slots for samples of this length are.
+/// Distance of slots for samples of this length, in bytes.
 #[inline]
 pub(super) fn stride_of(len: usize) -> Option<usize> {
     let len = len.max(1);
     let step = (len.checked_next_power_of_two()? / (2 * STEPS)).max(SLOT_ALIGN);
     let stride = len.checked_next_multiple_of(step)?;
-    // Offsets are told in 32 bits.
+    // Offsets have 32 bits in a descriptor.
     (stride / SLOT_ALIGN <= u32::MAX as usize).then_some(stride)
 }
 
@@ -354,7 +354,7 @@ mod tests {
         Pool::new(bytes_max, SlotLender::new(|| {}))
     }
 
-    /// Where a slot begins, how much room it has, and where its segment ends.
+    /// Start and capacity of a slot, and the end of its segment.
     fn place_of(pool: &Pool, slot: SlotId) -> (usize, usize, usize) {
         let memory = &pool.segments[slot.place as usize].as_ref().unwrap().memory;
         let start = memory.start_of(slot.index).unwrap().addr().get();
@@ -370,7 +370,7 @@ mod tests {
             return slot;
         }
         pool.grow(len).unwrap();
-        pool.take(len).unwrap().expect("it has just grown")
+        pool.take(len).unwrap().expect("the pool has grown")
     }
 
     #[test]
@@ -385,13 +385,13 @@ mod tests {
     }
 
     #[test]
-    fn segments_go_when_nothing_of_them_is_in_use() {
+    fn segment_without_used_slot_is_freed() {
         let mut pool = pool(1 << 30);
         let slots = [take(&mut pool, 32), take(&mut pool, 100_000)];
         pool.release(slots[0]);
         let trimmed = |given_up, idle| Trimmed { given_up, idle };
-        assert_eq!(pool.trim(true, |_, _| true), trimmed(0, 1), "it was just in use");
-        assert_eq!(pool.trim(true, |_, _| false), trimmed(0, 0), "somebody is against it");
+        assert_eq!(pool.trim(true, |_, _| true), trimmed(0, 1), "used since the last trim");
+        assert_eq!(pool.trim(true, |_, _| false), trimmed(0, 0), "`may` refused");
         assert_eq!(pool.trim(true, |_, _| true), trimmed(1, 0));
         assert_eq!(pool.holdings().segments, 1);
         pool.return_queue().push(slots[1]);
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bound_holds() {
+    fn allocation_past_the_bound_is_refused() {
         let mut pool = pool(200_000);
         assert!(matches!(pool.grow(200_001), Err(NoSlot::TooLong)));
         take(&mut pool, 100_000);
@@ -414,15 +414,15 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_slot_is_at_most_an_eighth_larger_than_its_sample(len in 0_usize..1 << 40) {
+        fn slot_is_at_most_an_eighth_larger_than_its_sample(len in 0_usize..1 << 40) {
             let stride = stride_of(len).unwrap_or(len);
             prop_assert!(stride >= len);
             prop_assert!(stride < SLOT_ALIGN + len + len.div_ceil(STEPS));
         }
 
-        /// Slots in use never overlap, and what is taken and released adds up.
+        /// Slots in use never overlap, and takes and releases add up.
         #[test]
-        fn slots_in_use_are_apart(steps in proptest::collection::vec((0_usize..9000, any::<bool>()), 1..200)) {
+        fn slots_in_use_never_overlap(steps in proptest::collection::vec((0_usize..9000, any::<bool>()), 1..200)) {
             let mut pool = pool(1 << 24);
             let mut used: Vec<(SlotId, usize, usize)> = Vec::new();
             for (number, release) in steps {

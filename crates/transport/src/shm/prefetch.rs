@@ -1,21 +1,21 @@
-//! Memory that is on its way to this CPU's caches before somebody waits for it.
+//! Prefetching of memory into this CPU's caches.
 //!
-//! A line that another CPU has looked at or written comes over in a tenth of a microsecond or more. Whoever needs it next
-//! says so as soon as its address is known. Neither has any effect but on the caches.
+//! A cache line that another CPU has accessed takes a tenth of a microsecond or more to arrive. A prefetch starts the
+//! transfer as soon as the address is known, and has no other effect.
 
 use std::ptr::NonNull;
 
 pub(super) const CACHE_LINE: usize = 64;
-/// What the CPU does not fetch by itself in time.
+/// Lines that the CPU does not fetch by itself in time.
 const LINES: usize = 2;
 
-/// The first octets of `len` are going to be looked at.
+/// Prefetches the first of `len` bytes for reading.
 #[inline]
 pub(super) fn to_read(start: NonNull<u8>, len: usize) {
     lines(start, len).for_each(read);
 }
 
-/// The first octets of `len` are going to be written, and nobody else looks at them.
+/// Prefetches the first of `len` bytes for writing.
 #[inline]
 pub(super) fn to_write(start: NonNull<u8>, len: usize) {
     lines(start, len).for_each(write);
@@ -31,15 +31,15 @@ fn lines(start: NonNull<u8>, len: usize) -> impl Iterator<Item = *const u8> {
 #[inline]
 fn read(place: *const u8) {
     use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-    // SAFETY: it has no effect that a program could see, whatever the address.
+    // SAFETY: a prefetch has no visible effect, whatever the address.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) };
 }
 
 #[cfg(target_arch = "x86_64")]
 #[inline]
 fn write(place: *const u8) {
-    // The intrinsic for it asks for a line to read, unless the whole program is compiled for newer CPUs.
-    // SAFETY: it has no effect that a program could see, whatever the address; CPUs that do not know it pass it over.
+    // The intrinsic emits a prefetch for reading unless the whole program is compiled for newer CPUs.
+    // SAFETY: a prefetch has no visible effect, whatever the address; CPUs without this instruction ignore it.
     unsafe { std::arch::asm!("prefetchw [{}]", in(reg) place, options(nostack, preserves_flags, readonly)) };
 }
 

@@ -1,4 +1,4 @@
-//! The side that takes: the channels of all writers that one thread waits for.
+//! The reader's side: the channels from all writers, on which one thread waits.
 
 use super::corrupt::Corrupt;
 use super::error::TakeError;
@@ -20,75 +20,75 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How many messages of one writer are looked at in one go, so that it ends whatever comes.
+/// Messages of one writer that are handled per call, so that the call ends whatever the writer sends.
 const MAX_MESSAGES: usize = 1024;
-/// How often a spinning reader looks at the rings before it looks at the clock.
+/// Looks at the rings between two looks at the clock, while spinning.
 const LOOKS_PER_CLOCK: u32 = 32;
 
-/// The bounds of a [`Reader`].
+/// Bounds of a [`Reader`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReaderConfig {
-    /// How many samples of each writer it can hold at a time, at most 16,384. The writer may grant less.
+    /// Most samples of each writer that the reader can hold: at most 16,384. The writer may grant less.
     pub holds: u32,
-    /// The most memory of each writer that it maps, in octets.
+    /// Most memory of each writer that the reader maps, in bytes.
     pub max_mapped_bytes: usize,
-    /// Whose samples it takes.
+    /// Users whose writers are trusted.
     pub trust: Trust,
 }
 
 impl Default for ReaderConfig {
-    /// 1,024 samples, 2 GiB, of writers of the same user.
+    /// 1,024 samples, 2 GiB, and writers of the same user.
     fn default() -> Self {
         Self { holds: 1024, max_mapped_bytes: 2 << 30, trust: Trust::SameUser }
     }
 }
 
-/// A writer, as its reader knows it; never used twice by the same reader.
+/// Identifies a writer to its reader; never reused by the same reader.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct WriterId(pub u64);
 
-/// A writer that is no more. All of its samples have been taken.
+/// A writer whose channel has ended and whose samples were all taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WriterGone {
-    /// Which.
+    /// The writer.
     pub writer: WriterId,
-    /// Why.
+    /// Why the channel ended.
     pub reason: Gone,
-    /// How many of its samples were withdrawn before they were taken.
+    /// Number of its samples that were withdrawn before the reader took them.
     pub lost: u64,
 }
 
-/// How a wait has ended.
+/// How a wait ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wake {
-    /// It is worth while to call [`Reader::take`].
+    /// [`Reader::take`] may have something to return.
     Ready,
     /// [`Interrupt::interrupt`] was called.
     Interrupted,
-    /// The deadline has passed.
+    /// The deadline passed.
     TimedOut,
 }
 
-/// What a reader has.
+/// Counters of a reader.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ReaderStatistics {
-    /// Writers whose samples it takes.
+    /// Writers with an open channel.
     pub writers: usize,
-    /// Segments it has mapped, but for those that only samples still hold.
+    /// Mapped segments, except those that only samples still keep.
     pub segments: usize,
-    /// Their size in all, in octets.
+    /// Size of these segments, in bytes.
     pub mapped_bytes: usize,
     /// Samples taken.
     pub taken: u64,
-    /// Samples withdrawn by their writers before they were taken, also those of writers that are gone.
+    /// Samples that writers withdrew before the reader took them, past writers included.
     pub lost: u64,
-    /// How often it went to sleep.
+    /// Number of times that the reader went to sleep.
     pub sleeps: u64,
 }
 
-/// Takes the samples of any number of writers, in up to 127 other processes. One for a process is enough.
+/// Takes the samples of any number of writers, in up to 127 other processes. One reader serves a whole process.
 ///
-/// It has no lock and no thread: one thread at a time takes and waits. Samples may be dropped anywhere.
+/// Has no lock and no thread: one thread at a time takes and waits. Samples may be dropped on any thread.
 #[derive(Debug)]
 pub struct Reader {
     config: ReaderConfig,
@@ -97,14 +97,14 @@ pub struct Reader {
     channels: Vec<Channel>,
     /// One for each writer process.
     doorbells: Vec<Arc<WriterDoorbell>>,
-    /// Which channel is looked at first.
+    /// Channel at which the next search starts.
     turn: usize,
     next_writer: u64,
     gone: VecDeque<WriterGone>,
     statistics: ReaderStatistics,
 }
 
-/// Asks writers to admit a [`Reader`], on any thread.
+/// Connects a [`Reader`] to writers, on any thread.
 #[derive(Clone, Debug)]
 pub struct Connector {
     config: ReaderConfig,
@@ -112,12 +112,12 @@ pub struct Connector {
 }
 
 impl Connector {
-    /// Asks a writer of another process to admit the reader, on behalf of `reader`. What comes of it is asked of
-    /// [`Connecting::poll`].
+    /// Requests that a writer of another process admit the reader, on behalf of `reader`. [`Connecting::poll`] returns
+    /// the answer.
     ///
     /// # Errors
-    /// Nobody is there, in this network namespace; its queue is full; its user is not trusted; or the system is short of
-    /// descriptors or memory.
+    /// No listener has this address in this network namespace; its backlog is full; its user is not trusted; or the
+    /// system is short of descriptors or memory.
     pub fn connect(&self, address: Address, writer: WriterKey, reader: ReaderKey) -> io::Result<Connecting> {
         let Self { config, sleeper } = self;
         let link = Link::connect(address, config.trust)?;
@@ -135,12 +135,12 @@ impl Connector {
     }
 }
 
-/// Lets a writer know a number that the users of this module give a meaning, such as how far its samples were used.
+/// Acknowledges samples to a writer by a number, whose meaning the user of this module defines.
 #[derive(Clone, Debug)]
 pub struct AckHandle(Arc<ChannelCore>);
 
 impl AckHandle {
-    /// Sets it. A system call only if the writer waits for a number that is not greater.
+    /// Sets the number. A system call only if the writer requested a notification for it or a smaller one.
     pub fn set(&self, value: u64) {
         if self.0.shared.acknowledge(value) {
             self.0.notify_writer();
@@ -148,7 +148,7 @@ impl AckHandle {
     }
 }
 
-/// The word that a writer process changes to wake this one.
+/// The word that a writer process changes to wake this process.
 #[derive(Debug)]
 struct WriterDoorbell {
     device: u64,
@@ -162,9 +162,9 @@ struct Channel {
     id: WriterId,
     core: Arc<ChannelCore>,
     receiver: Receiver,
-    /// Keeps the doorbell in the list of those that are waited for.
+    /// Keeps the doorbell among the words that [`Reader::wait`] waits for.
     _doorbell: Arc<WriterDoorbell>,
-    /// Sorted by number.
+    /// Sorted by segment number.
     segments: Vec<(u32, Arc<Segment>)>,
     mapped_bytes: usize,
     is_paused: bool,
@@ -172,11 +172,11 @@ struct Channel {
 }
 
 impl Reader {
-    /// A reader without writers.
+    /// Creates a reader without writers.
     ///
     /// # Errors
-    /// The kernel is older than Linux 5.16 or does not let this process wait for several futexes; the system is short of
-    /// descriptors or memory; or a bound of the configuration is not what it may be.
+    /// The kernel is older than Linux 5.16 or does not let this process wait for several futexes; the system is short
+    /// of descriptors or memory; or a bound of the configuration is out of range.
     pub fn new(config: ReaderConfig) -> io::Result<Self> {
         futex::probe()?;
         if (Shape { entries: 1, holds: config.holds, overflow: Overflow::Block }).check().is_err() {
@@ -197,24 +197,24 @@ impl Reader {
         })
     }
 
-    /// Asks a writer of another process to be admitted, on behalf of nobody in particular.
+    /// Requests that a writer of another process admit this reader, without naming a reader.
     ///
     /// # Errors
-    /// Those of [`Connector::connect`].
+    /// Errors of [`Connector::connect`].
     pub fn connect(&self, address: Address, writer: WriterKey) -> io::Result<Connecting> {
         self.connector().connect(address, writer, ReaderKey::default())
     }
 
-    /// What asks writers to admit this reader, on other threads than that which takes.
+    /// Returns a connector, which other threads can use.
     #[must_use]
     pub fn connector(&self) -> Connector {
         Connector { config: self.config, sleeper: self.sleeper_memory.clone() }
     }
 
-    /// Begins to take the samples of a writer that has admitted this reader.
+    /// Starts taking the samples of a writer that has admitted this reader.
     ///
     /// # Errors
-    /// There are as many writer processes as one thread can wait for.
+    /// The reader is connected to as many writer processes as one thread can wait for.
     pub fn add(&mut self, connection: Connection) -> Result<WriterId, TooManyProcesses> {
         let Connection { core, doorbell } = connection;
         self.doorbells.retain(|doorbell| Arc::strong_count(doorbell) > 1);
@@ -223,7 +223,7 @@ impl Reader {
         };
         let doorbell = match self.doorbells.iter().find(is_same) {
             Some(known) => Arc::clone(known),
-            // One word is for interruptions.
+            // One word is reserved for interrupts.
             None if self.doorbells.len() >= MAX_WORDS - 1 => return Err(TooManyProcesses),
             None => {
                 let doorbell = Arc::new(doorbell);
@@ -247,23 +247,24 @@ impl Reader {
         Ok(id)
     }
 
-    /// Takes nothing of this writer until it is told to go on: its samples stay where they are.
+    /// Pauses or resumes a writer. Samples of a paused writer stay in its ring.
     pub fn pause(&mut self, writer: WriterId, is_paused: bool) {
         if let Some(channel) = self.channels.iter_mut().find(|channel| channel.id == writer) {
             channel.is_paused = is_paused;
         }
     }
 
-    /// What lets this writer know how far its samples were used; `None` if it is gone.
+    /// The handle that acknowledges samples of this writer; `None` if the writer is gone.
     #[must_use]
     pub fn ack_handle(&self, writer: WriterId) -> Option<AckHandle> {
         self.channels.iter().find(|channel| channel.id == writer).map(|channel| AckHandle(Arc::clone(&channel.core)))
     }
 
-    /// The next sample of any writer, in turns; those of one writer in their order. `None` if there is none now.
+    /// The next sample of any writer, round-robin; samples of one writer come in order. `None` if there is none now.
     ///
     /// # Errors
-    /// So many samples of a writer are held that no more of it can be taken, and there is none of another.
+    /// As many samples of a writer are held as agreed, so no more of them can be taken, and no other writer has a
+    /// sample.
     pub fn take(&mut self) -> Result<Option<Sample>, TakeError> {
         let count = self.channels.len();
         let mut result = Ok(None);
@@ -287,8 +288,8 @@ impl Reader {
         result
     }
 
-    /// The next samples of one writer, to be looked at where they lie: of the next in turns that has any and waits for its
-    /// readers. `None` if there is none now; what is not shown here, [`Self::take`] gives.
+    /// Iterates in place over the next samples of one blocking writer, chosen round-robin. `None` if there are none
+    /// now; [`Self::take`] returns samples that are not shown here.
     pub fn in_place(&mut self) -> Option<InPlace<'_>> {
         let Self { config, channels, turn, statistics, .. } = self;
         let count = channels.len();
@@ -302,16 +303,15 @@ impl Reader {
         Some(InPlace { channel, first, max_mapped_bytes, turn, next_turn, statistics, passed, ack })
     }
 
-    /// Whether it is worth while to call [`Self::take`]: there are samples, or news of a writer.
+    /// Whether [`Self::take`] may have something to return: samples, messages of a writer, or the end of one.
     #[must_use]
     pub fn is_ready(&self) -> bool {
         self.channels.iter().any(|channel| channel.is_ready() || channel.is_over())
     }
 
-    /// Waits until there is something to take: for `spin` by looking at the rings again and again, then asleep. `None`
-    /// waits for ever.
+    /// Waits until there is something to take: spins for `spin`, then sleeps. A deadline of `None` waits without limit.
     ///
-    /// A writer whose samples are held up to the agreed number counts as ready as long as it has more.
+    /// A writer counts as ready while it has more samples, even if as many are held as agreed.
     pub fn wait(&mut self, spin: Duration, deadline: Option<MonotonicNs>) -> Wake {
         let spin_end = (!spin.is_zero()).then(|| MonotonicNs::now().after(spin));
         loop {
@@ -335,21 +335,22 @@ impl Reader {
         }
     }
 
-    /// Ends the waits of this reader.
+    /// The handle that ends waits of this reader.
     #[must_use]
     pub fn interrupt(&self) -> Interrupt {
         self.sleeper.interrupt()
     }
 
-    /// Looks after the writers: new and retired segments, and who is gone. To be called now and then, and when one of
-    /// [`Self::descriptors`] is readable. Of a writer that is gone, [`Self::take`] still gives what it has published.
+    /// Handles messages of the writers: new and freed segments, and ends of channels. Call this when one of
+    /// [`Self::descriptors`] is readable, and periodically. [`Self::take`] still returns samples that a writer
+    /// published before it ended.
     pub fn service(&mut self) {
         for channel in &mut self.channels {
             channel.listen(self.config.max_mapped_bytes);
         }
     }
 
-    /// Ends the channel to a writer.
+    /// Ends the channel from a writer.
     pub fn remove(&mut self, writer: WriterId) {
         if let Some(channel) = self.channels.iter_mut().find(|channel| channel.id == writer) {
             channel.gone = Some(Gone::Closed);
@@ -357,28 +358,28 @@ impl Reader {
         self.remove_gone();
     }
 
-    /// The next writer that is gone and was not told of yet.
+    /// The next writer that is gone and was not reported yet.
     pub fn poll_gone(&mut self) -> Option<WriterGone> {
         self.gone.pop_front()
     }
 
-    /// The writers and the processes they are in.
+    /// The writers and their processes.
     pub fn writers(&self) -> impl Iterator<Item = (WriterId, Peer)> {
         self.channels.iter().map(|channel| (channel.id, channel.core.link.peer()))
     }
 
-    /// The descriptors that become readable when [`Self::service`] has something to do.
+    /// Descriptors that become readable when [`Self::service`] has work.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.channels.iter().map(|channel| channel.core.link.as_fd())
     }
 
-    /// How often it went to sleep.
+    /// Number of times that the reader went to sleep.
     #[must_use]
     pub const fn sleeps(&self) -> u64 {
         self.statistics.sleeps
     }
 
-    /// What it has.
+    /// Counters of this reader.
     #[must_use]
     pub fn statistics(&self) -> ReaderStatistics {
         let channels = self.channels.iter();
@@ -429,12 +430,12 @@ impl Channel {
         !self.is_paused && self.receiver.is_ready(&self.core.shared)
     }
 
-    /// Whether there is something that can be looked at where it lies.
+    /// Whether a sample can be read in place.
     fn has_in_place(&self) -> bool {
         !self.is_paused && self.gone.is_none() && self.receiver.has_entries_in_place(&self.core.shared)
     }
 
-    /// The octets are going to be looked at.
+    /// Fetches the first bytes of the sample into this CPU's caches.
     #[inline]
     fn prefetch(&self, descriptor: Option<Descriptor>) {
         if let Some((descriptor, segment)) = descriptor.and_then(|found| Some((found, self.segment(found.segment)?)))
@@ -444,7 +445,7 @@ impl Channel {
         }
     }
 
-    /// Whether its writer is gone and nothing of it is left that may be taken.
+    /// Whether the writer is gone and none of its samples can be taken any more.
     fn is_over(&self) -> bool {
         match self.gone {
             None => false,
@@ -470,7 +471,7 @@ impl Channel {
             }
             Err(ring::TakeError::TooManyHeld) => return Err(TakeError { writer: self.id }),
             Err(ring::TakeError::Corrupt(Corrupt(what))) => {
-                // Over the end that may have been seen before: what it has left is not waited for.
+                // This replaces an earlier `Ended`: samples behind the corrupt entry are not taken.
                 self.gone = Some(Gone::Broken(what));
                 return Ok(None);
             }
@@ -484,7 +485,7 @@ impl Channel {
     fn sample(&mut self, taken: Taken, max_mapped_bytes: usize) -> Option<Sample> {
         let Taken { descriptor, cell, .. } = taken;
         if self.segment(descriptor.segment).is_none() {
-            // The writer has told of the segment before it published a sample in it.
+            // The writer announces a segment before it publishes a sample in it.
             self.listen(max_mapped_bytes);
         }
         let found = self.segment(descriptor.segment).and_then(|segment| {
@@ -494,7 +495,7 @@ impl Channel {
         let Some((segment, range)) = found else {
             self.core.shared.release(cell);
             // Over the end that may have been seen meanwhile: what was told before it is all there.
-            self.gone = Some(Gone::Broken("the writer speaks of octets outside its segments"));
+            self.gone = Some(Gone::Broken("the writer published bytes outside its segments"));
             return None;
         };
         Some(Sample::new(segment, range, descriptor.metadata, self.id, cell))
@@ -503,7 +504,7 @@ impl Channel {
     #[inline]
     fn segment(&self, number: u32) -> Option<&Arc<Segment>> {
         let place = match self.segments.first() {
-            // Where samples are of one size, there is no other.
+            // Samples of one size are usually all in the first segment.
             Some((first, _)) if *first == number => 0,
             _ => self.segments.binary_search_by_key(&number, |(number, _)| *number).ok()?,
         };
@@ -522,14 +523,14 @@ impl Channel {
                 }
                 Received::Message(Message::Retired { segment }, _) => self.unmap(segment),
                 Received::Closed => self.end(Gone::Ended),
-                Received::Message(..) => self.end(Gone::Broken("a writer does not send that")),
+                Received::Message(..) => self.end(Gone::Broken("the writer sent a message that only readers send")),
             }
         }
     }
 
     fn map(&mut self, number: u32, len: u64, fd: &OwnedFd, max_mapped_bytes: usize) {
         let Err(place) = self.segments.binary_search_by_key(&number, |(number, _)| *number) else {
-            return self.end(Gone::Broken("the writer tells of a segment twice"));
+            return self.end(Gone::Broken("the writer announced a segment twice"));
         };
         let room = max_mapped_bytes.saturating_sub(self.mapped_bytes);
         let Some(len) = usize::try_from(len).ok().filter(|&len| len <= room) else {
@@ -541,7 +542,7 @@ impl Channel {
                 let segment = Segment { view, core: Arc::clone(&self.core) };
                 self.segments.insert(place, (number, Arc::new(segment)));
             }
-            Err(_) => self.end(Gone::Broken("a segment is not as its writer says, or cannot be mapped")),
+            Err(_) => self.end(Gone::Broken("a segment differs from its announcement or cannot be mapped")),
         }
     }
 
@@ -557,17 +558,17 @@ impl Channel {
     }
 }
 
-/// A hostile writer can have its reader miss any number of samples.
+/// Saturates: a hostile writer can claim any number of lost samples.
 fn total_lost(before: u64, more: impl IntoIterator<Item = u64>) -> u64 {
     more.into_iter().fold(before, u64::saturating_add)
 }
 
-/// The samples of one writer where they lie. What is done with goes back without having been held, which costs less than a
-/// [`Sample`] where the octets are copied anyway.
+/// Samples of one writer, read in place. A finished sample is returned without having been held, which costs less than
+/// a [`Sample`] where the bytes are copied anyway.
 #[derive(Debug)]
 pub struct InPlace<'r> {
     channel: &'r mut Channel,
-    /// The next one, if that is known.
+    /// Descriptor of the next sample, if already loaded.
     first: Option<Descriptor>,
     max_mapped_bytes: usize,
     turn: &'r mut usize,
@@ -578,18 +579,19 @@ pub struct InPlace<'r> {
 }
 
 impl InPlace<'_> {
-    /// Whose they are.
+    /// The writer of these samples.
     #[must_use]
     pub fn writer(&self) -> WriterId {
         self.channel.id
     }
 
-    /// Shows what was attached to the next sample, and its octets, if it has `max_len` of them at most: `look` says whether it
-    /// has got what it needs, and then its slot goes back. `false` if it has not, or was shown nothing: then [`Reader::take`]
-    /// is to be asked. The octets are as much the writer's as those of a [`Sample`].
+    /// Calls `look` with the metadata and the bytes of the next sample, if it has at most `max_len` bytes. `look`
+    /// returns whether it is done with the sample; then the slot returns to the writer. Returns false if `look` is not
+    /// done or was not called: then [`Reader::take`] returns the sample. The writer can change the bytes at any time,
+    /// as with [`Sample`].
     #[inline]
     pub fn next(&mut self, max_len: usize, look: impl FnOnce(Metadata, &[u8]) -> bool) -> bool {
-        let is_done = self.peek(max_len).is_some_and(|(metadata, octets)| look(metadata, octets));
+        let is_done = self.peek(max_len).is_some_and(|(metadata, bytes)| look(metadata, bytes));
         if is_done {
             self.first = None;
             self.channel.receiver.pass(&self.channel.core.shared);
@@ -598,15 +600,15 @@ impl InPlace<'_> {
         is_done
     }
 
-    /// What was attached to the next sample, of any length; `None` if there is none to be looked at here.
+    /// Metadata of the next sample, of any length; `None` if there is none to be read in place.
     #[inline]
     #[must_use]
     pub fn metadata(&self) -> Option<Metadata> {
         self.descriptor().map(|descriptor| descriptor.metadata)
     }
 
-    /// Takes the next sample as [`Reader::take`] would, and tells the writer of that when this ends. `None` if it would not: then it
-    /// is to be asked.
+    /// Takes the next sample like [`Reader::take`]; the writer is notified when this iterator is dropped. `None` if
+    /// [`Reader::take`] has to be called instead.
     pub fn hold(&mut self) -> Option<Sample> {
         self.first = None;
         let taken = self.channel.receiver.take_in_batch(&self.channel.core.shared).ok().flatten()?;
@@ -619,8 +621,8 @@ impl InPlace<'_> {
         let descriptor = self.descriptor()?;
         let view = &self.channel.segment(descriptor.segment)?.view;
         let range = descriptor.range(view.len()).filter(|range| range.len() <= max_len)?;
-        // SAFETY: the entry is not passed, so a writer that keeps to the protocol does not write its slot.
-        Some((descriptor.metadata, unsafe { view.octets(range)? }))
+        // SAFETY: the entry is not passed, so a writer that follows the protocol does not write its slot.
+        Some((descriptor.metadata, unsafe { view.bytes(range)? }))
     }
 
     #[inline]
@@ -628,7 +630,7 @@ impl InPlace<'_> {
         self.first.or_else(|| self.channel.receiver.peek(&self.channel.core.shared))
     }
 
-    /// Lets the writer know a number when this ends; see [`AckHandle::set`].
+    /// Acknowledges a number when this iterator is dropped; see [`AckHandle::set`].
     pub fn acknowledge(&mut self, value: u64) {
         self.ack = Some(value);
     }
@@ -648,7 +650,7 @@ impl Drop for InPlace<'_> {
     }
 }
 
-/// A reader that has asked to be admitted and has no answer yet. Readable when the answer is there.
+/// A pending request for admission. Its descriptor is readable when the answer has arrived.
 #[derive(Debug)]
 pub struct Connecting {
     link: Option<Link>,
@@ -656,27 +658,27 @@ pub struct Connecting {
     asked: u32,
 }
 
-/// A reader that was admitted, to be [added](Reader::add).
+/// An admitted reader, to be [added](Reader::add).
 #[derive(Debug)]
 pub struct Connection {
     core: Arc<ChannelCore>,
     doorbell: WriterDoorbell,
 }
 
-/// Why a reader is not connected to a writer.
+/// Why a reader could not connect to a writer.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// The writer's process has refused.
+    /// The writer's process refused.
     Refused(Refusal),
-    /// The writer's process has closed the connection, ended, or does not follow the protocol.
+    /// The writer's process closed the connection, ended, or does not follow the protocol.
     Closed,
-    /// Its memory is not as it should be, or the two do not see the same memory: what is wrong.
+    /// The writer's memory is not as announced, or the two processes do not see the same memory; the text says which.
     Memory(String),
 }
 
 impl Connecting {
-    /// Who is at the other end, by the word of the kernel; `None` once the connection was given.
+    /// Process and user at the other end, as the kernel reports them; `None` once the connection was returned.
     #[must_use]
     pub fn peer(&self) -> Option<Peer> {
         self.link.as_ref().map(Link::peer)
@@ -685,7 +687,7 @@ impl Connecting {
     /// The connection, once the writer's process has answered; `None` before.
     ///
     /// # Errors
-    /// It has refused or closed, or its memory is not what it should be. There is no use in asking again.
+    /// The writer refused or closed, or its memory is not as announced. A further call does not help.
     pub fn poll(&mut self) -> Result<Option<Connection>, ConnectError> {
         let received = self.link.as_ref().map_or(Received::Closed, Link::receive);
         match received {
@@ -711,7 +713,7 @@ impl Connecting {
 
 impl AsFd for Connecting {
     /// # Panics
-    /// After [`Self::poll`] has given the connection.
+    /// After [`Self::poll`] has returned the connection.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.link.as_ref().map_or_else(|| unreachable!("the connection was given"), Link::as_fd)
     }
@@ -758,7 +760,7 @@ impl fmt::Display for ConnectError {
 
 impl std::error::Error for ConnectError {}
 
-/// More writer processes than one thread can wait for: 127.
+/// The reader is connected to 127 writer processes, as many as one thread can wait for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TooManyProcesses;
 
@@ -775,7 +777,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn writers_that_claim_any_number_of_lost_samples_are_counted() {
+    fn claimed_losses_saturate_the_counter() {
         assert_eq!(total_lost(3, [4, 5]), 12);
         assert_eq!(total_lost(u64::MAX - 1, [1, u64::MAX]), u64::MAX);
     }

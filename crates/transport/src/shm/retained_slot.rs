@@ -1,7 +1,7 @@
-//! Samples that the writer's side keeps after they were published, at the cost of two numbers each.
+//! Published samples that the writer's side keeps, at the cost of two numbers each.
 //!
-//! A [`SharedSlot`] gives its slot back by itself, wherever it is dropped, and costs an allocation and several counts for
-//! that. A [`RetainedSlot`] costs nothing, and has to be given back to its writer.
+//! A [`SharedSlot`] returns its slot when its last clone is dropped, and costs an allocation and several atomic counts.
+//! A [`RetainedSlot`] costs neither; the owner has to return it to its writer.
 
 use super::error::PublishError;
 use super::pool::{SegmentMemory, SlotId};
@@ -11,8 +11,8 @@ use super::slot_cache::SlotCacheProducer;
 use super::writer::Writer;
 use std::sync::Arc;
 
-/// A published sample that its writer's side keeps. Dropped, it would stay in use for as long as the writer lives: it goes back
-/// by [`Writer::release`], or becomes a slot again by [`Writer::share`].
+/// A published sample that the writer's side keeps. Dropping it would leave the slot in use as long as the writer
+/// lives: return it by [`Writer::release`], or make it a slot again by [`Writer::share`].
 #[derive(Debug)]
 #[must_use]
 pub struct RetainedSlot {
@@ -21,26 +21,26 @@ pub struct RetainedSlot {
 }
 
 impl RetainedSlot {
-    /// How long it is, in octets.
+    /// Length of the sample, in bytes.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it has no octets.
+    /// Whether the sample has no bytes.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 }
 
-/// Where a slot was that is published: what [`Writer::cache_next_slot`] makes the next one of.
+/// Segment of a slot that was just published: [`Writer::cache_next_slot`] takes the next slot from it.
 #[derive(Debug)]
 pub struct SpentSegment(Arc<SegmentMemory>);
 
 impl Writer {
-    /// Publishes a sample to all readers, which the caller keeps. Nobody is woken: that is [`Self::wake_sleepers`], to be called
-    /// next, when locks have been let go of that a woken reader may want.
+    /// Publishes a sample to all readers and keeps it. This call wakes no reader: the caller calls
+    /// [`Self::wake_sleepers`] next, after it has released locks that a woken reader may want.
     ///
     /// # Errors
     /// As [`Self::publish`].
@@ -55,12 +55,13 @@ impl Writer {
         }
         let len = slot.len();
         let Some((memory, index)) = slot.give_up() else {
-            return Err(PublishError { slot, reason: "the slot is of another writer" });
+            return Err(PublishError { slot, reason: "the slot belongs to another writer" });
         };
         Ok((RetainedSlot { id: memory.id(index), len }, SpentSegment(memory)))
     }
 
-    /// Lays a slot cache as large as the one that was just published, if one is free: [`SlotLender::take`](super::SlotLender::take) has it.
+    /// Caches a slot of the size that was just published, if one is free, for
+    /// [`SlotLender::take`](super::SlotLender::take).
     #[inline]
     pub fn cache_next_slot(&mut self, SpentSegment(memory): SpentSegment) {
         let room = memory.stride();
@@ -74,11 +75,11 @@ impl Writer {
         let Some(slot) = self.pool.take_like(memory) else { return };
         slot.prefetch();
         self.lender.set_stride(room);
-        // Where somebody is just taking what was there, it goes back.
+        // A thread may be taking the old slot: then dropping the new one returns it.
         let _ = producer.put(slot);
     }
 
-    /// What is laid cache is free again.
+    /// Frees the cached slot.
     #[cold]
     pub(super) fn take_back(&mut self) {
         if let Some((memory, index)) =
@@ -94,13 +95,13 @@ impl Writer {
         self.wake(None);
     }
 
-    /// Keeps a sample no more.
+    /// Releases a kept sample.
     #[inline]
     pub fn release(&mut self, kept: RetainedSlot) {
         self.pool.release(kept.id);
     }
 
-    /// Keeps a sample in the way that looks after itself. `None` if it is none of this writer's.
+    /// Makes a kept sample a [`SharedSlot`], which returns itself. `None` if the sample belongs to another writer.
     pub fn share(&self, kept: RetainedSlot) -> Option<SharedSlot> {
         Some(self.pool.slot(kept.id, kept.len)?.share())
     }

@@ -1,21 +1,21 @@
-//! Slots on their way back to the pool they are of.
+//! Slots that return to their pool.
 
 use super::sync::{AtomicBool, Mutex, Ordering};
 use std::sync::PoisonError;
 
-/// Names a slot of a pool. Good as long as the slot is in use.
+/// Identifies a slot of a pool while the slot is in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct SlotId {
-    /// Which of the places of the pool's segments.
+    /// Index of the segment in the pool.
     pub(super) place: u32,
     pub(super) index: u32,
 }
 
-/// Slots that somebody has let go on another thread, waiting to be counted.
+/// Slots that other threads let go, until the pool counts them.
 #[derive(Debug, Default)]
 pub(super) struct ReturnQueue {
     slots: Mutex<Vec<SlotId>>,
-    /// Changed under the lock, so that to look costs nothing while there is nothing.
+    /// Changed under the lock. A look without the lock is cheap while the queue is empty.
     has_some: AtomicBool,
 }
 
@@ -26,7 +26,7 @@ impl ReturnQueue {
         self.has_some.store(true, Ordering::Release);
     }
 
-    /// All that have come so far.
+    /// Takes all slots that have returned so far.
     pub(super) fn take(&self) -> Vec<SlotId> {
         if !self.has_some.load(Ordering::Acquire) {
             return Vec::new();

@@ -1,20 +1,22 @@
-//! The channel of one writer to one reader process: who may do what with an entry and with the slot it names.
+//! The channel from one writer to one reader process: which side may change an entry, and when its slot is free again.
 //!
-//! Two pages, each written by one side and mapped read-only by the other. The writer's *ring* holds entries of one cache
-//! line, the number of the entry as the first word: the reader waits for it where it will find the rest. The reader's
-//! *hold page* says how far it has come (`tail`) and which entries it holds: a cell for each, with the number of the entry
-//! plus one, or zero.
+//! Two pages, each written by one side and mapped read-only by the other. The writer's *ring* holds entries of one
+//! cache line. The first word of an entry is its number plus one; the reader polls this word. The reader's *hold page*
+//! states how far the reader has come (`tail`) and which entries it holds: each cell contains the number of a held
+//! entry plus one, or zero.
 //!
-//! - The reader marks a cell before it moves `tail`, so that a writer that sees the entry passed also sees it held. The
-//!   slot of an entry may be used again when it was passed and no cell has its number: then nobody looks at it.
-//! - What the reader is done with at once it need not mark: until `tail` has moved the entry is not passed.
-//! - A writer that may evict raises `floor` above an entry and looks at the cells; the reader marks a cell and looks at
-//!   `floor`. Between the two steps both have a sequentially consistent fence, so at least one of them sees the other.
-//!   The reader then lets go and goes on at `floor`, or the writer takes the entry for held until the cell is cleared.
-//! - A dead reader holds nothing: the writer drops the channel. A dead writer takes nothing away: its memory stays as
-//!   long as somebody has mapped it.
+//! - The reader marks a cell before it moves `tail`, so a writer that sees the entry passed also sees it held. The
+//!   writer may reuse the slot of an entry that is passed and that no cell names: then the reader does not access it
+//!   any more.
+//! - The reader need not mark an entry that it finishes before it moves `tail`.
+//! - A writer that may evict raises `floor` above an entry and then reads the cells; the reader marks a cell and then
+//!   reads `floor`. Both have a sequentially consistent fence between the two steps, so at least one of them sees the
+//!   other's change. Either the reader clears the cell and continues at `floor`, or the writer treats the entry as held
+//!   until the reader clears the cell.
+//! - The writer drops the channel of a dead reader, so a dead reader holds nothing. The memory of a dead writer stays
+//!   as long as a process maps it.
 //!
-//! Numbers count from zero and do not wrap: at 10^8 entries a second they last 5,800 years.
+//! Numbers count from zero and do not wrap: 10^8 entries per second last 5,800 years.
 
 use super::corrupt::Corrupt;
 use super::layout::{ENTRY_WORDS, GROWTHS_MAX, Layout};
@@ -25,35 +27,35 @@ use std::collections::VecDeque;
 /// What a writer does when a reader does not keep up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Overflow {
-    /// It waits: what was published is delivered.
+    /// Waits: every published sample is delivered.
     Block,
-    /// It withdraws the oldest entry that the reader has not taken.
+    /// Withdraws the oldest entry that the reader has not taken.
     Evict,
 }
 
-/// What travels with a sample besides its octets, of no meaning here. It has room for what RTPS needs: a sequence number,
-/// a source timestamp, a key hash (two words), and the status info with the length of an inline QoS.
+/// Data that travels with a sample besides its bytes; this module does not interpret it. RTPS needs a sequence number,
+/// a source timestamp, a key hash (two words), and a word for the status info and the length of the inline QoS.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Metadata(pub [u64; 5]);
 
-/// Where a sample is, and what goes with it.
+/// Location, length and metadata of a sample.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Descriptor {
-    /// The segment, as the writer numbers them.
+    /// Number of the segment, as the writer counts them.
     pub segment: u32,
-    /// Where in the segment it begins, in units of [`SLOT_ALIGN`].
+    /// Start within the segment, in units of [`SLOT_ALIGN`].
     pub offset: u32,
-    /// How long it is, in octets.
+    /// Length, in bytes.
     pub len: u64,
-    /// What the writer's side attached.
+    /// Metadata that the writer's side attached.
     pub metadata: Metadata,
 }
 
-/// Every sample begins at a multiple of this many octets: a cache line.
+/// Alignment of every sample, in bytes: one cache line.
 pub const SLOT_ALIGN: usize = 64;
 
 impl Descriptor {
-    /// The octets of its segment it speaks of; `None` unless they all lie within `segment_len`.
+    /// Byte range of the sample in its segment; `None` unless the whole range lies within `segment_len`.
     #[must_use]
     pub fn range(&self, segment_len: usize) -> Option<std::ops::Range<usize>> {
         let start = (self.offset as usize).checked_mul(SLOT_ALIGN)?;
@@ -72,12 +74,12 @@ impl Descriptor {
     }
 }
 
-/// The sizes both sides have agreed upon.
+/// Sizes that both sides agreed on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Shape {
     /// Entries of the ring, a power of two.
     pub(super) entries: u32,
-    /// How many samples the reader can hold.
+    /// Number of samples that the reader can hold.
     pub(super) holds: u32,
     pub(super) overflow: Overflow,
 }
@@ -86,38 +88,38 @@ const RING_FLOOR: usize = 0;
 const RING_MESSAGES: usize = 1;
 const RING_ROOM_AT: usize = 2;
 const RING_ROOM_REQUESTS: usize = 3;
-/// What the writer has written to show that both see the same memory.
+/// Random value that the writer stores, to prove that both sides map the same memory.
 pub(super) const RING_PROBE: usize = 4;
 const RING_ACK_AT: usize = 5;
 const RING_ACK_REQUESTS: usize = 6;
-/// The [`Layout`] of the entries.
+/// [`Layout`] of the entries.
 const RING_LAYOUT: usize = 7;
 
 const HOLD_TAIL: usize = 0;
 const HOLD_LIMIT: usize = 1;
-/// What the reader has written to show that both see the same memory.
+/// Random value that the reader stores, to prove that both sides map the same memory.
 pub(super) const HOLD_PROBE: usize = 2;
-/// What the reader lets the writer know, of no meaning here.
+/// Acknowledgement of the reader; this module does not interpret it.
 const HOLD_ACK: usize = 3;
-/// The first cells share the line of `tail`: who reads one wants the others.
+/// The first cells share the cache line of `tail`: the writer reads both at once.
 const HOLD_CELLS: usize = 4;
 
-/// How many cells have memory from the beginning: those of the first page.
+/// Cells that have memory from the beginning: as many as fit into the first page.
 const FIRST_CELLS: u32 = 508;
 
-/// How often in a row a reader lets itself be outrun before it says that there is nothing: what is not bounded here, a
-/// hostile writer could go on with for ever.
+/// Number of consecutive withdrawn entries that the reader skips in one call. Without this bound a hostile writer could
+/// keep the reader in the loop.
 const MAX_SKIPS: usize = 64;
 
-/// `room_at` and `ack_at` of a writer that does not wait.
+/// `room_at` and `ack_at` of a writer that requests no notification.
 const AWAKE: u64 = u64::MAX;
 
 impl Shape {
-    /// The most entries and cells of a channel that either side accepts: one MiB of entries.
+    /// Most entries and most cells of a channel that either side accepts: 1 MiB of entries.
     pub(super) const MAX: u32 = 1 << 14;
 
     /// # Errors
-    /// Sizes that are no sizes, or past [`Self::MAX`].
+    /// A size is zero, no power of two where one is required, or above [`Self::MAX`].
     pub(super) fn check(self) -> Result<Self, Corrupt> {
         if !self.entries.is_power_of_two() || self.entries > Self::MAX {
             return Err(Corrupt("the ring has a size that is not allowed"));
@@ -132,12 +134,12 @@ impl Shape {
         Layout::words(self.entries)
     }
 
-    /// The words of the ring that have memory from the beginning.
+    /// Words of the ring that have memory from the beginning.
     pub(super) fn first_ring_words(self) -> usize {
         Layout::words(Layout::first(self.entries).size())
     }
 
-    /// The words of the hold page that have memory from the beginning.
+    /// Words of the hold page that have memory from the beginning.
     pub(super) fn first_hold_words(self) -> usize {
         HOLD_CELLS + self.first_cells() as usize
     }
@@ -151,50 +153,50 @@ impl Shape {
     }
 }
 
-/// What came of an attempt to withdraw the oldest entry.
+/// Result of an attempt to withdraw the oldest entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Withdrawn {
-    /// The reader will not get it.
+    /// The reader will not receive the entry.
     Done,
-    /// The reader has taken it meanwhile.
+    /// The reader has taken the entry meanwhile.
     Taken,
-    /// There was none.
+    /// The ring was empty.
     Empty,
-    /// The reader is taking it right now.
+    /// The reader is taking the entry right now.
     Busy,
 }
 
-/// The writer's half. `T` is how the writer knows the slot of an entry.
+/// The writer's half. `T` identifies a slot on the writer's side.
 #[derive(Debug)]
 pub(super) struct Sender<T> {
     ring: OwnedPage,
     holds: PeerPage,
     shape: Shape,
     layout: Layout,
-    /// How many cells of the reader's have memory, as far as it was looked at.
+    /// Cells of the reader that are mapped with memory so far.
     cells_populated: u32,
-    /// The number of the next entry.
+    /// Number of the next entry.
     head: u64,
-    /// As last seen.
+    /// Last seen `tail` of the reader.
     tail: u64,
-    /// The places of entries below this may be written again.
+    /// Places of entries below this number may be reused.
     passed: u64,
-    /// The slots of the last entries, up to `head`.
+    /// Slots of the most recent entries, up to `head`.
     queued: VecDeque<T>,
-    /// Entries that were passed, but whose slots were held when last looked at.
+    /// Passed entries whose slots the reader held at the last look.
     held: Vec<(u64, T)>,
-    /// The reader's cells, as just read.
+    /// The reader's non-zero cells, as last read, sorted.
     cells: Vec<u64>,
     messages: u64,
     room_requests: u64,
-    /// How far the reader was asked to come before it tells.
+    /// `tail` at which the reader is to notify the writer.
     room_at: u64,
     ack_requests: u64,
 }
 
 impl<T: Copy> Sender<T> {
     /// # Errors
-    /// The reader's page is too small for what was agreed.
+    /// The reader's page is smaller than agreed.
     pub(super) fn new(ring: OwnedPage, holds: PeerPage, shape: Shape) -> Result<Self, Corrupt> {
         let shape = shape.check()?;
         if holds.len() < shape.hold_words() {
@@ -231,10 +233,10 @@ impl<T: Copy> Sender<T> {
         self.shape.overflow
     }
 
-    /// Whether there is room for one more entry.
+    /// Whether one more entry fits.
     ///
     /// # Errors
-    /// The reader's page makes no sense.
+    /// The reader's page holds an impossible value.
     #[inline]
     pub(super) fn has_room(&mut self) -> Result<bool, Corrupt> {
         if self.has_free_entry() {
@@ -249,8 +251,8 @@ impl<T: Copy> Sender<T> {
         self.head - self.passed < u64::from(self.layout.size())
     }
 
-    /// Doubles the ring, all of whose entries are under way. False if it has its full size, or the system has no memory: then
-    /// the next call may succeed.
+    /// Doubles a full ring. Returns false if the ring has its full size, or if the system has no memory; in the latter
+    /// case a later call may succeed.
     #[cold]
     fn grow(&mut self) -> bool {
         if self.layout.size() >= self.shape.entries {
@@ -271,12 +273,13 @@ impl<T: Copy> Sender<T> {
         self.layout = grown;
         self.queued.reserve((grown.size() as usize).saturating_sub(self.queued.len()));
         self.ring.store(RING_LAYOUT, grown.to_word(), Ordering::Release);
-        // A reader that sees an entry written from now on sees the layout, with the fence of `Shared::has_layout`.
+        // Pairs with the fence of `Shared::has_layout`: a reader that sees an entry written from now on sees this
+        // layout.
         fence(Ordering::SeqCst);
         true
     }
 
-    /// Appends an entry, for which [`Self::has_room`] has found room.
+    /// Appends an entry. [`Self::has_room`] has returned true before.
     #[inline]
     pub(super) fn send(&mut self, descriptor: &Descriptor, slot: T) {
         debug_assert!(self.has_free_entry());
@@ -289,10 +292,10 @@ impl<T: Copy> Sender<T> {
         self.queued.push_back(slot);
     }
 
-    /// Gives back the slots that the reader is done with.
+    /// Passes to `free` the slots that the reader has finished with.
     ///
     /// # Errors
-    /// The reader's page makes no sense.
+    /// The reader's page holds an impossible value.
     pub(super) fn reclaim(&mut self, mut free: impl FnMut(T)) -> Result<(), Corrupt> {
         self.look()?;
         self.look_at_cells()?;
@@ -321,10 +324,10 @@ impl<T: Copy> Sender<T> {
         Ok(())
     }
 
-    /// Takes the oldest entry away that the reader has not taken, unless it is about to.
+    /// Withdraws the oldest entry that the reader has not taken, unless the reader is taking it.
     ///
     /// # Errors
-    /// The reader's page makes no sense.
+    /// The reader's page holds an impossible value.
     pub(super) fn withdraw_oldest(&mut self) -> Result<Withdrawn, Corrupt> {
         self.look()?;
         let oldest = self.passed;
@@ -332,7 +335,7 @@ impl<T: Copy> Sender<T> {
             return Ok(Withdrawn::Empty);
         }
         self.ring.store(RING_FLOOR, oldest + 1, Ordering::Release);
-        // With the fence of `Receiver::claim`.
+        // Pairs with the fence of `Receiver::claim`.
         fence(Ordering::SeqCst);
         self.look()?;
         self.look_at_cells()?;
@@ -346,74 +349,75 @@ impl<T: Copy> Sender<T> {
         Ok(Withdrawn::Done)
     }
 
-    /// Whether entries are under way or held, as last seen by [`Self::reclaim`].
+    /// Whether entries were waiting or held at the last [`Self::reclaim`].
     pub(super) fn awaits_returns(&self) -> bool {
         !self.queued.is_empty() || !self.held.is_empty()
     }
 
-    /// All slots there are, of a reader that is gone.
+    /// All slots in use, after the reader has ended.
     pub(super) fn into_slots(self) -> impl Iterator<Item = T> {
         self.queued.into_iter().chain(self.held.into_iter().map(|(_, slot)| slot))
     }
 
-    /// Tells the reader to look at its link.
+    /// Announces a message on the link.
     pub(super) fn announce_message(&mut self) {
         self.messages += 1;
         self.ring.store(RING_MESSAGES, self.messages, Ordering::Release);
     }
 
-    /// Asks the reader to tell when it has passed half of the backlog, or to tell whatever it gives back. Once for both, if
-    /// it was asked for both since [`Self::cancel_room_notification`]: then for what comes first. To be followed by another look before
-    /// waiting.
+    /// Requests a notification when the reader has passed half of the waiting entries, or, with `anything`, when it
+    /// returns any slot. Requests since [`Self::cancel_room_notification`] are merged: the reader notifies once, at the
+    /// earlier condition. The caller checks for room again before it waits.
     pub(super) fn request_room_notification(&mut self, anything: bool) {
         let target = if anything { 0 } else { self.head - u64::from(self.layout.size() / 2).min(self.head) };
-        // Who asked before may still wait for less.
+        // An earlier request for less room stays in force.
         self.room_at = self.room_at.min(target);
         self.room_requests += 1;
         self.ring.store(RING_ROOM_REQUESTS, self.room_requests, Ordering::Release);
         self.ring.store(RING_ROOM_AT, self.room_at, Ordering::Release);
-        // With the fence of `Shared::is_room_notification_due`.
+        // Pairs with the fence of `Shared::is_room_notification_due`.
         fence(Ordering::SeqCst);
     }
 
-    /// Ends all asking: who still waits asks again.
+    /// Cancels all requests. A thread that still waits requests again.
     pub(super) fn cancel_room_notification(&mut self) {
         self.room_at = AWAKE;
         self.ring.store(RING_ROOM_AT, AWAKE, Ordering::Release);
     }
 
-    /// What the reader has noted last; zero before.
+    /// Last acknowledgement of the reader; zero before the first.
     pub(super) fn ack(&self) -> u64 {
         self.holds.load_acquire(HOLD_ACK)
     }
 
-    /// Asks the reader to tell, once, when it has noted `at` or more. To be followed by another look at the note.
+    /// Requests one notification when the reader acknowledges `at` or more. The caller reads [`Self::ack`] again before
+    /// it waits.
     pub(super) fn request_ack_notification(&mut self, at: u64) {
         self.ack_requests += 1;
-        // In this order: who sees that it was asked sees for what.
+        // In this order: a reader that sees the new request also sees its number.
         self.ring.store(RING_ACK_AT, at, Ordering::Release);
         self.ring.store(RING_ACK_REQUESTS, self.ack_requests, Ordering::Release);
-        // With the fence of `Shared::acknowledge`.
+        // Pairs with the fence of `Shared::acknowledge`.
         fence(Ordering::SeqCst);
     }
 
     fn look(&mut self) -> Result<(), Corrupt> {
         let tail = self.holds.load_acquire(HOLD_TAIL);
         if tail < self.tail || tail > self.head {
-            return Err(Corrupt("the reader says it has taken what was not there"));
+            return Err(Corrupt("the reader's tail is behind its last value or past the last entry"));
         }
         self.tail = tail;
         self.passed = self.passed.max(tail);
         Ok(())
     }
 
-    /// After [`Self::look`]: cells are marked before `tail` moves.
+    /// Called after [`Self::look`], because the reader marks cells before it moves `tail`.
     fn look_at_cells(&mut self) -> Result<(), Corrupt> {
         let limit = self.holds.load_acquire(HOLD_LIMIT).min(u64::from(self.shape.holds)) as u32;
         if limit > self.cells_populated {
             self.holds
                 .populate(cell_word(self.cells_populated)..cell_word(limit))
-                .map_err(|_| Corrupt("the reader's hold page has no memory where it holds samples"))?;
+                .map_err(|_| Corrupt("the reader's hold page has no memory for its cells"))?;
             self.cells_populated = limit;
         }
         self.cells.clear();
@@ -424,26 +428,26 @@ impl<T: Copy> Sender<T> {
     }
 }
 
-/// Where the cell with that number is.
+/// Index of the word of a cell.
 fn cell_word(cell: u32) -> usize {
     HOLD_CELLS + cell as usize
 }
 
-/// What of the reader's half its samples need, on whichever thread they are dropped.
+/// Part of the reader's half that its samples need, on any thread that drops them.
 #[derive(Debug)]
 pub(super) struct Shared {
     ring: PeerPage,
     holds: OwnedPage,
     shape: Shape,
-    /// For which asking the writer has been told.
+    /// Request for room that was answered last.
     answered_room_requests: AtomicU64,
-    /// The same of notes.
+    /// Request for an acknowledgement that was answered last.
     answered_ack_requests: AtomicU64,
 }
 
 impl Shared {
     /// # Errors
-    /// The writer's ring is too small for what was agreed.
+    /// The writer's ring is smaller than agreed.
     pub(super) fn new(ring: PeerPage, holds: OwnedPage, shape: Shape) -> Result<Self, Corrupt> {
         let shape = shape.check()?;
         if ring.len() < shape.ring_words() {
@@ -458,19 +462,19 @@ impl Shared {
         })
     }
 
-    /// Lets the slot of a held entry go. Whether the writer waits for that is the answer.
+    /// Releases the slot of a held entry. Returns whether to notify the writer.
     pub(super) fn release(&self, cell: Cell) -> bool {
         self.holds.store(HOLD_CELLS + cell.0 as usize, 0, Ordering::Release);
         self.is_room_notification_due()
     }
 
     fn is_room_notification_due(&self) -> bool {
-        // With the fence of `Sender::request_room_notification`.
+        // Pairs with the fence of `Sender::request_room_notification`.
         fence(Ordering::SeqCst);
         self.is_waiting_for_room()
     }
 
-    /// Once for each asking.
+    /// Returns true once for each request.
     fn is_waiting_for_room(&self) -> bool {
         if self.ring.load_acquire(RING_ROOM_AT) > self.holds.load(HOLD_TAIL, Ordering::Relaxed) {
             return false;
@@ -479,27 +483,28 @@ impl Shared {
         self.answered_room_requests.swap(asked, Ordering::Relaxed) != asked
     }
 
-    /// Lets the writer know a number. Whether it waits for that is the answer.
+    /// Acknowledges a number. Returns whether to notify the writer.
     pub(super) fn acknowledge(&self, value: u64) -> bool {
         self.holds.store(HOLD_ACK, value, Ordering::Release);
-        // With the fence of `Sender::request_ack_notification`.
+        // Pairs with the fence of `Sender::request_ack_notification`.
         fence(Ordering::SeqCst);
         self.is_waiting_for_ack(value)
     }
 
-    /// After entries were [passed](Receiver::pass), any number of them: lets the writer know a number as well, if there is one.
-    /// Whether it waits for either is the answer.
+    /// Ends a batch of [passed](Receiver::pass) entries and acknowledges a number, if one is given. Returns whether to
+    /// notify the writer, of room or of the acknowledgement.
     pub(super) fn finish_batch(&self, ack: Option<u64>) -> bool {
         if let Some(value) = ack {
             self.holds.store(HOLD_ACK, value, Ordering::Release);
         }
-        // With the fences of `Sender::request_room_notification` and `Sender::request_ack_notification`: one will do for both.
+        // Pairs with the fences of `Sender::request_room_notification` and `Sender::request_ack_notification`: one
+        // fence serves both.
         fence(Ordering::SeqCst);
         let waits_for_room = self.is_waiting_for_room();
         ack.is_some_and(|value| self.is_waiting_for_ack(value)) || waits_for_room
     }
 
-    /// Once for each asking.
+    /// Returns true once for each request.
     fn is_waiting_for_ack(&self, value: u64) -> bool {
         let asked = self.ring.load_acquire(RING_ACK_REQUESTS);
         if self.ring.load_acquire(RING_ACK_AT) > value {
@@ -517,10 +522,10 @@ impl Shared {
         Layout::from_word(self.ring.load_acquire(RING_LAYOUT), self.shape.entries)
     }
 
-    /// Whether the ring still has this layout, behind what was loaded before.
+    /// Whether the ring still has this layout, after the caller has loaded an entry.
     #[inline]
     fn has_layout(&self, layout: Layout) -> bool {
-        // With the fence of `Sender::grow`.
+        // Pairs with the fence of `Sender::grow`.
         fence(Ordering::Acquire);
         self.ring.load_relaxed(RING_LAYOUT) == layout.to_word()
     }
@@ -530,12 +535,12 @@ impl Shared {
     }
 }
 
-/// Where it is written that an entry is held.
+/// Number of the cell that marks a held entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Cell(u32);
 
 impl Cell {
-    /// So many entries are held with this one at least: it is the lowest that was free.
+    /// Number of entries held at least, this one included: the reader uses the lowest free cell.
     #[inline]
     pub(super) const fn number_held(self) -> usize {
         self.0 as usize + 1
@@ -547,14 +552,14 @@ impl Cell {
 pub(super) struct Taken {
     pub(super) descriptor: Descriptor,
     pub(super) cell: Cell,
-    /// The writer waits for room.
+    /// Whether to notify the writer, which waits for room.
     pub(super) notify: bool,
 }
 
-/// Why there is no entry although there may be one.
+/// Why no entry was taken although one may be there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum TakeError {
-    /// As many samples are held as were agreed.
+    /// As many samples are held as the two sides agreed on.
     TooManyHeld,
     Corrupt(Corrupt),
 }
@@ -562,16 +567,16 @@ pub(super) enum TakeError {
 /// The reader's half.
 #[derive(Debug)]
 pub(super) struct Receiver {
-    /// The number of the next entry.
+    /// Number of the next entry.
     next: u64,
-    /// As announced to the writer.
+    /// Number of cells that the writer reads, as announced to it.
     limit: u32,
-    /// How many entries of the ring have memory, as far as this side has looked. Of this side alone, and changed by looks that
-    /// change nothing else.
+    /// Entries of the ring that this process has mapped with memory. Atomic because methods with `&self` update this
+    /// cache; the other side does not see it.
     populated: std::sync::atomic::AtomicU32,
-    /// How many cells have memory.
+    /// Cells that have memory.
     cells_populated: u32,
-    /// Entries that were withdrawn before they were taken.
+    /// Entries that the writer withdrew before the reader took them.
     lost: u64,
     messages: u64,
 }
@@ -582,37 +587,37 @@ impl Receiver {
         Self { next: 0, limit: 0, populated, cells_populated: shape.first_cells(), lost: 0, messages: 0 }
     }
 
-    /// How many entries were withdrawn before they were taken.
+    /// Number of entries that the writer withdrew before the reader took them.
     pub(super) fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// Whether the writer has told something over the link since the last time.
+    /// Whether the writer has sent a message over the link since the last call.
     pub(super) fn has_messages(&mut self, shared: &Shared) -> bool {
         let messages = shared.ring.load_acquire(RING_MESSAGES);
         std::mem::replace(&mut self.messages, messages) != messages
     }
 
-    /// Whether it is worth while to call [`Self::take`].
+    /// Whether a call of [`Self::take`] can find an entry or a message.
     pub(super) fn is_ready(&self, shared: &Shared) -> bool {
         self.has_entries(shared) || shared.ring.load_relaxed(RING_MESSAGES) != self.messages
     }
 
-    /// Whether there are entries to take, or some were withdrawn.
+    /// Whether entries can be taken, or some were withdrawn.
     pub(super) fn has_entries(&self, shared: &Shared) -> bool {
-        // Another lap than expected: entries were withdrawn. Of a layout that makes no sense, `take` says so.
+        // A larger stamp than expected means that entries were withdrawn. `take` reports an invalid layout.
         self.populated_layout(shared)
             .map_or(true, |layout| shared.ring.load_acquire(layout.entry(self.next)) > self.next)
     }
 
-    /// Whether [`Self::peek`] may have something to show.
+    /// Whether [`Self::peek`] may return an entry.
     #[inline]
     pub(super) fn has_entries_in_place(&self, shared: &Shared) -> bool {
         shared.shape.overflow == Overflow::Block && self.has_entries(shared)
     }
 
-    /// The next entry of a writer that waits, where it is; `None` if there is none, or the ring is just growing. Its slot
-    /// is left alone until the entry is [passed](Self::pass) or taken, for it counts as not taken till then.
+    /// The next entry of a blocking writer, in place; `None` if there is none or if the ring grows right now. The
+    /// writer does not reuse the slot before the entry is [passed](Self::pass) or taken.
     #[inline]
     pub(super) fn peek(&self, shared: &Shared) -> Option<Descriptor> {
         let layout = self.populated_layout(shared).ok()?;
@@ -621,24 +626,24 @@ impl Receiver {
         is_next.then(|| Descriptor::from_words(words))
     }
 
-    /// Is done with the entry that [`Self::peek`] has just shown, without having held it. To be followed by [`Shared::finish_batch`] before
-    /// this side turns to something else.
+    /// Finishes the entry that [`Self::peek`] returned last, without having held it. The caller calls
+    /// [`Shared::finish_batch`] before it does other work.
     #[inline]
     pub(super) fn pass(&mut self, shared: &Shared) {
         self.next += 1;
-        // What was read of the slot was read before.
+        // Release: the reads of the slot happened before.
         shared.holds.store(HOLD_TAIL, self.next, Ordering::Release);
     }
 
     /// Takes the next entry and holds its slot; `None` if there is none.
     pub(super) fn take(&mut self, shared: &Shared) -> Result<Option<Taken>, TakeError> {
         let Some(Taken { descriptor, cell, .. }) = self.take_in_batch(shared)? else { return Ok(None) };
-        // A writer that evicts waits for slots only, which are let go by `release`.
+        // A writer that evicts waits only for slots, which `release` returns.
         let notify = shared.shape.overflow == Overflow::Block && shared.is_room_notification_due();
         Ok(Some(Taken { descriptor, cell, notify }))
     }
 
-    /// The same, to be followed by [`Shared::finish_batch`] before this side turns to something else.
+    /// Like [`Self::take`]; the caller calls [`Shared::finish_batch`] before it does other work.
     pub(super) fn take_in_batch(&mut self, shared: &Shared) -> Result<Option<Taken>, TakeError> {
         for _ in 0..MAX_SKIPS {
             let layout = self.populated_layout(shared).map_err(TakeError::Corrupt)?;
@@ -660,7 +665,7 @@ impl Receiver {
         Ok(None)
     }
 
-    /// The layout of the ring, all of whose memory is there.
+    /// Layout of the ring, after its memory was mapped.
     #[inline]
     fn populated_layout(&self, shared: &Shared) -> Result<Layout, Corrupt> {
         let layout = shared.layout()?;
@@ -673,12 +678,12 @@ impl Receiver {
     #[cold]
     fn populate(&self, shared: &Shared, layout: Layout) -> Result<(), Corrupt> {
         let words = Layout::words(self.populated.load(Ordering::Relaxed))..Layout::words(layout.size());
-        shared.ring.populate(words).map_err(|_| Corrupt("the ring has grown, and has no memory"))?;
+        shared.ring.populate(words).map_err(|_| Corrupt("the ring has grown without memory"))?;
         self.populated.store(layout.size(), Ordering::Relaxed);
         Ok(())
     }
 
-    /// The next entry, which the writer does not withdraw any more, although the ring may grow.
+    /// The claimed entry, which the writer does not withdraw any more. The ring may still grow.
     fn claimed_entry(&mut self, shared: &Shared) -> Result<Descriptor, Corrupt> {
         for _ in 0..=GROWTHS_MAX {
             let layout = self.populated_layout(shared)?;
@@ -691,26 +696,26 @@ impl Receiver {
             }
             break;
         }
-        Err(Corrupt("the writer has written over an entry"))
+        Err(Corrupt("the writer overwrote an entry"))
     }
 
-    /// Marks the cell. False when the entry turns out to be withdrawn; then the next one is another.
+    /// Marks the cell. Returns false if the entry was withdrawn; then `next` has moved on.
     fn claim(&mut self, shared: &Shared, cell: Cell) -> Result<bool, TakeError> {
         let mark = HOLD_CELLS + cell.0 as usize;
         shared.holds.store(mark, self.next + 1, Ordering::Release);
         if shared.shape.overflow == Overflow::Block {
             return Ok(true);
         }
-        // With the fence of `Sender::withdraw_oldest`.
+        // Pairs with the fence of `Sender::withdraw_oldest`.
         fence(Ordering::SeqCst);
         let floor = shared.floor();
         if floor <= self.next {
             return Ok(true);
         }
         shared.holds.store(mark, 0, Ordering::Release);
-        // A writer does not withdraw what it has not sent; that far above it would come to the end of the numbers.
+        // A working writer withdraws only entries that it sent; this floor is out of reach.
         if floor > u64::MAX / 2 {
-            return Err(TakeError::Corrupt(Corrupt("the writer has withdrawn what was not there")));
+            return Err(TakeError::Corrupt(Corrupt("the writer withdrew entries that it never sent")));
         }
         self.lost = self.lost.saturating_add(floor - self.next);
         self.next = floor;
@@ -718,7 +723,7 @@ impl Receiver {
         Ok(false)
     }
 
-    /// The lowest free cell, so that the writer need not look at many.
+    /// The lowest free cell, so that the writer reads few cells.
     fn free_cell(&mut self, shared: &Shared) -> Result<Cell, TakeError> {
         let is_free = |cell: u32| shared.holds.load(cell_word(cell), Ordering::Acquire) == 0;
         let cell = match (0..self.cells_populated).find(|&cell| is_free(cell)) {
@@ -738,7 +743,7 @@ impl Receiver {
 }
 
 impl Receiver {
-    /// Doubles the cells, all of which are used, and says which is the first new one.
+    /// Doubles the number of cells, all of which are in use. Returns the first new cell.
     #[cold]
     fn add_cells(&mut self, shared: &Shared) -> Result<u32, TakeError> {
         let first = self.cells_populated;

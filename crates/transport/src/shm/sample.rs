@@ -1,4 +1,4 @@
-//! Samples in the hands of the reader's side.
+//! Samples that the reader's side holds.
 
 use super::link::Link;
 use super::memory::View;
@@ -9,7 +9,7 @@ use std::fmt;
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-/// What the samples of a channel need, on whichever thread they are dropped.
+/// Part of a channel that its samples keep alive, on any thread.
 #[derive(Debug)]
 pub(super) struct ChannelCore {
     pub(super) shared: Shared,
@@ -17,23 +17,24 @@ pub(super) struct ChannelCore {
 }
 
 impl ChannelCore {
-    /// Tells the writer, who waits, that there may be room. If the link is full, it has enough to read.
+    /// Tells the waiting writer that there may be room. A full link already holds messages that wake the writer.
     pub(super) fn notify_writer(&self) {
         let _ = self.link.send(&Message::Room, &[]);
     }
 }
 
-/// A segment of the writer, as its reader has mapped it.
+/// A segment of the writer, as the reader has mapped it.
 #[derive(Debug)]
 pub(super) struct Segment {
     pub(super) view: View,
     pub(super) core: Arc<ChannelCore>,
 }
 
-/// A sample where its writer has put it. As long as this exists the writer leaves it alone; then its slot goes back.
+/// A sample in the writer's memory. The writer does not change it while this value exists; dropping the value returns
+/// the slot.
 ///
-/// The octets are aligned to at least [`SLOT_ALIGN`](super::SLOT_ALIGN). They are the writer's: one that does not keep to
-/// the protocol can change them at any time, so whatever decodes them must look at each octet once, and stand any value.
+/// The bytes are aligned to at least [`SLOT_ALIGN`](super::SLOT_ALIGN). A writer that violates the protocol can change
+/// them at any time, so a decoder must read each byte once and accept any value.
 pub struct Sample {
     segment: Arc<Segment>,
     range: Range<usize>,
@@ -55,28 +56,28 @@ impl Sample {
         Self { segment, range, metadata, writer, cell }
     }
 
-    /// What the writer's side has attached.
+    /// Metadata that the writer's side attached.
     #[must_use]
     pub fn metadata(&self) -> Metadata {
         self.metadata
     }
 
-    /// Whether the writer has left the octets alone until now, if it keeps to the protocol: it does as long as it is there and has
-    /// found nothing wrong with the reader, also after [`remove`](super::Writer::remove). After that this is false, although the
-    /// octets may still be the same. It is a system call.
+    /// Whether a writer that follows the protocol has left the bytes unchanged until now. That holds while the channel
+    /// is open, also after [`remove`](super::Writer::remove), and no longer once the writer has ended or found the
+    /// reader at fault; then this returns false although the bytes may still be the same. This is a system call.
     #[must_use]
     pub fn is_consistent(&self) -> bool {
         self.segment.core.link.is_open()
     }
 
-    /// So many samples of its writer, itself among them, were held when it was taken, at least.
+    /// Number of samples of this writer, this one included, that were held at least when this one was taken.
     #[must_use]
     #[inline]
     pub const fn held(&self) -> usize {
         self.cell.number_held()
     }
 
-    /// Whose it is.
+    /// The writer of the sample.
     #[must_use]
     pub fn writer(&self) -> WriterId {
         self.writer
@@ -86,8 +87,9 @@ impl Sample {
 impl Deref for Sample {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        // SAFETY: `Descriptor::range` has found the range to be within the view, which stays mapped while this lives. A
-        // writer that keeps to the protocol does not write it while the cell says that it is held.
+        // SAFETY: `Descriptor::range` has checked that the range is within the view, which stays mapped while this
+        // value lives. A writer that follows the protocol does not write these bytes while the cell marks the entry as
+        // held.
         unsafe {
             std::slice::from_raw_parts(self.segment.view.start().add(self.range.start).as_ptr(), self.range.len())
         }
@@ -105,6 +107,6 @@ impl Drop for Sample {
 
 impl fmt::Debug for Sample {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Sample({} octets of {:?})", self.range.len(), self.writer)
+        write!(f, "Sample({} bytes of {:?})", self.range.len(), self.writer)
     }
 }

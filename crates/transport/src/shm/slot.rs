@@ -1,4 +1,4 @@
-//! Slots in the hands of the writer's side.
+//! Slots that the writer's side owns.
 
 use super::pool::SegmentMemory;
 use super::prefetch;
@@ -9,42 +9,44 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// A place for one sample, to be written in place. Dropped without being published it goes back to its writer.
+/// Room for one sample, which the owner writes in place. A slot that is dropped without being published returns to its
+/// writer.
 ///
-/// What is in it is left over from a sample before, of the same writer, or zeros.
+/// The content is left over from an earlier sample of the same writer, or zero.
 pub struct Slot {
     start: NonNull<u8>,
     len: usize,
-    /// Which slot of its segment.
+    /// Number of the slot in its segment.
     index: u32,
-    /// Its segment, which keeps the octets mapped. None once the use of the slot is counted elsewhere.
+    /// Segment that keeps the bytes mapped. `None` once the use of the slot is counted elsewhere.
     memory: Option<Arc<SegmentMemory>>,
 }
 
-// SAFETY: the slot is in use by this alone, and its memory is mapped in the whole process.
+// SAFETY: only this value uses the slot, and its memory is mapped in the whole process.
 unsafe impl Send for Slot {}
-// SAFETY: shared, it is only read.
+// SAFETY: a shared reference only reads.
 unsafe impl Sync for Slot {}
 
 impl Slot {
-    /// The slot with that number in a segment that has it, for a sample of `len` octets. It is in use once, for the new one.
+    /// The slot with this number, if the segment has one, for a sample of `len` bytes. The caller has counted one use
+    /// of it.
     #[inline]
     pub(super) fn new(memory: Arc<SegmentMemory>, index: u32, len: usize) -> Option<Self> {
         let start = memory.start_of(index)?;
         Some(Self { start, len: len.min(memory.stride()), index, memory: Some(memory) })
     }
 
-    /// How long the sample could become, in octets.
+    /// Capacity of the slot, in bytes.
     #[must_use]
     #[inline]
     pub fn room(&self) -> usize {
         self.memory.as_ref().map_or(0, |memory| memory.stride())
     }
 
-    /// Makes the sample longer or shorter.
+    /// Changes the length of the sample, in bytes.
     ///
     /// # Errors
-    /// The length is past [`Self::room`]; nothing has changed.
+    /// The length exceeds [`Self::room`]; the slot is unchanged.
     #[inline]
     pub fn set_len(&mut self, len: usize) -> Result<(), TooLong> {
         let room = self.room();
@@ -55,13 +57,13 @@ impl Slot {
         Ok(())
     }
 
-    /// Makes it a slot that stays as it is and can be published more than once: what a history keeps.
+    /// Makes the slot immutable, so that it can be published several times and kept in a history.
     #[must_use]
     pub fn share(self) -> SharedSlot {
         SharedSlot(Arc::new(self))
     }
 
-    /// The same for a sample of another length, if it has just that much room.
+    /// The slot for a sample of another length, if its capacity is exactly `room`.
     #[inline]
     pub(super) fn fitted(mut self, len: usize, room: usize) -> Option<Self> {
         if self.room() != room {
@@ -71,14 +73,14 @@ impl Slot {
         Some(self)
     }
 
-    /// It is going to be written.
+    /// Fetches the slot into this CPU's caches before it is written.
     #[inline]
     pub(super) fn prefetch(&self) {
         prefetch::to_write(self.start, self.room());
     }
 
-    /// Gives it back unpublished, and tells whoever wants to know. Not to be called with a lock that they may take; a slot that is
-    /// just dropped is back as well, at the next look.
+    /// Returns the slot unpublished and calls the callback of its [`SlotLender`]. The caller holds no lock that the
+    /// callback may take. A slot that is dropped also returns, at the writer's next look, without the callback.
     #[cold]
     pub fn give_back(mut self) {
         if let Some(memory) = self.memory.take() {
@@ -87,21 +89,21 @@ impl Slot {
         }
     }
 
-    /// Whether it was lent by a writer of this lender.
+    /// Whether a writer of this lender loaned the slot.
     #[must_use]
     #[inline]
     pub fn is_lent_by(&self, lender: &Arc<SlotLender>) -> bool {
         self.memory.as_ref().is_some_and(|memory| Arc::ptr_eq(&memory.lender, lender))
     }
 
-    /// Its segment and its number there, if it is of the pool with this return queue.
+    /// Segment and number of the slot, if it belongs to the pool with this return queue.
     #[inline]
     pub(super) fn place_in(&self, return_queue: &Arc<ReturnQueue>) -> Option<(&SegmentMemory, u32)> {
         let memory = self.memory.as_deref()?;
         Arc::ptr_eq(&memory.return_queue, return_queue).then_some((memory, self.index))
     }
 
-    /// The use of the slot is counted by the caller from now on. `None` if it was before.
+    /// Hands the count of this use to the caller; `None` if that happened before.
     #[inline]
     pub(super) fn give_up(&mut self) -> Option<(Arc<SegmentMemory>, u32)> {
         Some((self.memory.take()?, self.index))
@@ -112,8 +114,8 @@ impl Deref for Slot {
     type Target = [u8];
     #[inline]
     fn deref(&self) -> &[u8] {
-        // SAFETY: `memory` keeps as many octets mapped as there is room for, `len` is not more, and nobody writes a slot in use but
-        // through a mutable reference to this.
+        // SAFETY: `memory` keeps `room()` bytes mapped, `len` does not exceed that, and only a mutable reference to
+        // this slot writes them.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }
@@ -121,7 +123,8 @@ impl Deref for Slot {
 impl DerefMut for Slot {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as above; readers look at a slot only after it was published, and then this is gone or shared.
+        // SAFETY: as above; readers access a slot only after it was published, and by then this value is gone or
+        // shared.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.len) }
     }
 }
@@ -136,11 +139,11 @@ impl Drop for Slot {
 
 impl fmt::Debug for Slot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Slot({} of {} octets)", self.len, self.room())
+        write!(f, "Slot({} of {} bytes)", self.len, self.room())
     }
 }
 
-/// A slot that is no longer written, shared by whoever has a clone.
+/// An immutable slot. The last clone returns it to its writer.
 #[derive(Clone, Debug)]
 pub struct SharedSlot(Arc<Slot>);
 
@@ -157,18 +160,18 @@ impl Deref for SharedSlot {
     }
 }
 
-/// A length that a slot has no room for.
+/// A length that exceeds the capacity of a slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TooLong {
-    /// What was asked for, in octets.
+    /// Requested length, in bytes.
     pub len: usize,
-    /// What there is, in octets.
+    /// Capacity of the slot, in bytes.
     pub room: usize,
 }
 
 impl fmt::Display for TooLong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the slot has room for {} octets, not for {}: loan a larger one", self.room, self.len)
+        write!(f, "the slot has room for {} bytes, not for {}: loan a larger one", self.room, self.len)
     }
 }
 

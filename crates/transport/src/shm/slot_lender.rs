@@ -1,4 +1,4 @@
-//! Slots for whoever makes samples, without the lock of their writer as long as they are as large as the last one.
+//! Loans slots without the writer's lock, as long as samples have the size of the last one.
 
 use super::pool::stride_of;
 use super::slot::Slot;
@@ -8,22 +8,22 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
-/// What lends slots beside the lock of a [`Writer`](super::Writer), and outlives it: a slot that the writer has
-/// [put into the cache](super::Writer::cache_next_slot), and who is told when one is given back.
+/// Loans the slot that a [`Writer`](super::Writer) [put into the cache](super::Writer::cache_next_slot), without the
+/// writer's lock. It outlives the writer. A callback learns of slots that are given back.
 pub struct SlotLender {
     pub(super) cache: Arc<SlotCache<Slot>>,
-    /// How much room the slot has that was laid last.
+    /// Capacity of the cached slot, in bytes.
     room: AtomicUsize,
     on_return: Box<dyn Fn() + Send + Sync>,
 }
 
 impl SlotLender {
-    /// `on_return` is called by [`Slot::give_back`], on whichever thread, when the slot is back.
+    /// [`Slot::give_back`] calls `on_return` on its own thread once the slot has returned.
     pub fn new(on_return: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
         Arc::new(Self { cache: Arc::default(), room: AtomicUsize::new(0), on_return: Box::new(on_return) })
     }
 
-    /// The slot that is at hand, for a sample of `len` octets. `None` if there is none of its size: then
+    /// The cached slot, for a sample of `len` bytes. `None` if none of this size is cached; then
     /// [`Writer::loan`](super::Writer::loan) may have one.
     #[must_use]
     #[inline]
@@ -32,17 +32,17 @@ impl SlotLender {
         if !self.caches_stride(room) || !self.cache.is_full() {
             return None;
         }
-        // Another may have been laid meanwhile, and goes back then.
+        // The writer may have cached a slot of another size meanwhile; `fitted` drops that one, which returns it.
         self.cache.take()?.fitted(len, room)
     }
 
-    /// Whether what was laid last has that much room.
+    /// Whether the cached slot has this capacity.
     #[inline]
     pub(super) fn caches_stride(&self, room: usize) -> bool {
         self.room.load(Ordering::Relaxed) == room
     }
 
-    /// A slot with so much room is laid next.
+    /// Sets the capacity of the next cached slot.
     #[inline]
     pub(super) fn set_stride(&self, room: usize) {
         self.room.store(room, Ordering::Relaxed);

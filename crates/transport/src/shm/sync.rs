@@ -1,5 +1,5 @@
-//! The atomics and locks of this module: those of the standard library, or of the model checker when the models are run
-//! (`RUSTFLAGS="--cfg loom" cargo test -p peregrine-transport --lib shm::models`).
+//! Atomics and locks of this module: those of the standard library, or those of loom for the models (`RUSTFLAGS="--cfg
+//! loom" cargo test -p peregrine-transport --lib shm::models`).
 
 #[cfg(not(all(loom, test)))]
 pub(super) use cell::UnsafeCell;
@@ -19,7 +19,7 @@ pub(super) use std::sync::{
 
 #[cfg(not(all(loom, test)))]
 mod cell {
-    /// With the interface of the one that the model checker watches.
+    /// With the interface of loom's cell.
     #[derive(Debug)]
     pub(in crate::shm) struct UnsafeCell<T>(std::cell::UnsafeCell<T>);
 

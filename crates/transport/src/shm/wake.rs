@@ -1,16 +1,17 @@
-//! Who sleeps and who wakes: two words, each written by one side, and one within the process.
+//! Sleeping and waking: two words in shared memory, each written by one process, and one word within the reader's
+//! process.
 //!
-//! A reader process has one *sleeper* word: whether it sleeps. A writer process has one *bell* word for each reader process:
-//! how often it was rung. The reader notes the bells, says that it sleeps, looks at the rings once more and then waits for
-//! any bell to change; the writer publishes, looks whether the reader sleeps, and rings only then. With a sequentially
-//! consistent fence on both sides between the two steps, either the reader sees the sample or the writer sees it asleep,
-//! and then its bell differs from what was noted.
+//! A reader process has one *sleeper* word, which states whether it sleeps. A writer process has one *doorbell* word
+//! for each reader process, which counts rings. The reader records the doorbells, sets its sleeper word, looks at the
+//! rings once more, and then waits until any doorbell changes. The writer publishes, reads the sleeper word, and rings
+//! only if it is set. Both have a sequentially consistent fence between the two steps, so either the reader sees the
+//! sample, or the writer sees the sleeper word and changes its doorbell from the recorded value.
 //!
-//! The word that wakes belongs to who rings it. One word for all writers would have to be writable by all of them, and
-//! one of them could take back the ring of another.
+//! Each doorbell belongs to the writer process that rings it. A single doorbell would have to be writable by all writer
+//! processes, and one of them could undo the ring of another.
 //!
-//! Other threads of the reader's process ring without looking. Of their bell the reader notes what it has seen when it last
-//! looked whether it was interrupted, so that what comes between that and its sleep ends the sleep.
+//! Other threads of the reader's process ring the local doorbell without looking. The reader compares it with the value
+//! of its last check for interrupts, so an interrupt between that check and the sleep ends the sleep.
 
 use super::futex;
 use super::page::{OwnedPage, PeerPage};
@@ -20,7 +21,7 @@ use std::sync::Arc;
 
 const ASLEEP: usize = 0;
 
-/// How many words a sleeper page has.
+/// Words of a sleeper page.
 pub(super) const SLEEPER_WORDS: usize = 1;
 
 /// The reader's side.
@@ -32,12 +33,12 @@ pub(super) struct Sleeper {
     interrupts_seen: u32,
 }
 
-/// Ends the wait of a [`Reader`](super::Reader), from any thread.
+/// Ends the wait of a [`Reader`](super::Reader), on any thread.
 #[derive(Clone, Debug)]
 pub struct Interrupt(Arc<futex::LocalDoorbell>);
 
 impl Interrupt {
-    /// Ends the wait that is under way, or the next one.
+    /// Ends the current wait, or the next one.
     pub fn interrupt(&self) {
         self.0.ring();
     }
@@ -48,19 +49,19 @@ impl Sleeper {
         Self { page, words: futex::Words::default(), interrupt: Arc::default(), interrupts_seen: 0 }
     }
 
-    /// What ends its sleep from within the process.
+    /// The handle with which other threads of this process end a sleep.
     pub(super) fn interrupt(&self) -> Interrupt {
         Interrupt(Arc::clone(&self.interrupt))
     }
 
-    /// Whether it was interrupted since this was asked last. What was done before the interruption is there to be seen.
+    /// Whether an interrupt occurred since the last call. Changes that preceded the interrupt are visible.
     pub(super) fn is_interrupted(&mut self) -> bool {
         let count = self.interrupt.count();
         std::mem::replace(&mut self.interrupts_seen, count) != count
     }
 
-    /// Sleeps once: until one of `bells` is rung, each a word of a page, until an interruption or the deadline; at times for
-    /// nothing. `is_ready` looks whether there is something. False when there was and nobody slept.
+    /// Sleeps once, until one of `bells` is rung, until an interrupt, or until the deadline; spurious wake-ups are
+    /// possible. Each bell is a word of a page. Does not sleep and returns false if `is_ready` returns true.
     pub(super) fn sleep_unless<'a>(
         &mut self,
         bells: impl Iterator<Item = (&'a PeerPage, usize)>,
@@ -71,7 +72,7 @@ impl Sleeper {
         self.words.add_local(&self.interrupt, self.interrupts_seen);
         bells.for_each(|(page, index)| self.words.add(page, index));
         self.page.store(ASLEEP, 1, Ordering::Release);
-        // With the fence before `is_asleep`.
+        // Pairs with the fence before `is_asleep`.
         fence(Ordering::SeqCst);
         let is_idle = !is_ready();
         if is_idle {
@@ -82,10 +83,10 @@ impl Sleeper {
     }
 }
 
-/// Whether that reader process sleeps. To be asked after publishing and a sequentially consistent fence.
+/// Whether that reader process sleeps. The caller has published and then executed a sequentially consistent fence.
 pub(super) fn is_asleep(sleeper: &PeerPage) -> bool {
     sleeper.load_acquire(ASLEEP) != 0
 }
 
-/// How many reader processes one process can ring for: the words of a page.
+/// Reader processes for which one process can ring: the words of a page.
 pub(super) const DOORBELLS: u32 = 512;

@@ -1,4 +1,4 @@
-//! The side that publishes: a pool of slots, and one channel for each reader process.
+//! The writer's side: a pool of slots, and one channel to each reader process.
 
 use super::corrupt::Corrupt;
 use super::doorbell::Doorbell;
@@ -22,19 +22,19 @@ use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd};
 use std::sync::Arc;
 
-/// How many messages of one reader are looked at in one go: a working reader has sent one or two.
+/// Messages of one reader that are handled per call. A working reader has sent one or two.
 const MAX_MESSAGES: usize = 64;
 
-/// The bounds of a [`Writer`].
+/// Bounds of a [`Writer`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WriterConfig {
-    /// The most memory for samples, in octets, in whole segments.
+    /// Most memory for samples, in bytes, allocated in whole segments.
     pub max_bytes: usize,
-    /// How many samples each reader may be behind: a power of two, at most 16,384. Each costs 64 octets per reader.
+    /// Most samples that a reader may be behind: a power of two, at most 16,384. Each costs 64 bytes per reader.
     pub entries: u32,
-    /// How many samples each reader may hold, at most 16,384. Each costs 8 octets per reader.
+    /// Most samples that a reader may hold: at most 16,384. Each costs 8 bytes per reader.
     pub max_holds: u32,
-    /// How many reader processes.
+    /// Most reader processes.
     pub max_readers: usize,
 }
 
@@ -45,100 +45,102 @@ impl Default for WriterConfig {
     }
 }
 
-/// A reader process, as its writer knows it; never used twice by the same writer.
+/// Identifies a reader process to its writer; never reused by the same writer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ReaderId(pub u64);
 
-/// A reader that is no more.
+/// A reader whose channel has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReaderGone {
-    /// Which.
+    /// The reader.
     pub reader: ReaderId,
-    /// Why.
+    /// Why the channel ended.
     pub reason: Gone,
-    /// How many samples it has missed.
+    /// Number of samples that the reader missed.
     pub missed: u64,
 }
 
-/// Why a channel has ended.
+/// Why a channel ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Gone {
-    /// The other process has closed it or ended.
+    /// The other process closed the channel or ended.
     Ended,
-    /// The other process has written what no working peer writes; this is what.
+    /// The other process violated the protocol; the text states how.
     Broken(&'static str),
-    /// This side has closed it.
+    /// This side closed the channel.
     Closed,
 }
 
-/// What a writer has and does.
+/// Counters of a writer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct WriterStatistics {
     /// Segments that exist.
     pub segments: usize,
-    /// Their size in all, in octets.
+    /// Size of all segments, in bytes.
     pub bytes: usize,
-    /// The slots they have.
+    /// Slots of all segments.
     pub slots: usize,
-    /// Slots that are loaned, kept, under way or held by readers, as far as the writer has looked.
+    /// Slots that are loaned, kept, waiting or held, as of the writer's last look at the readers.
     pub slots_in_use: usize,
-    /// Readers that are admitted.
+    /// Admitted readers.
     pub readers: usize,
     /// Samples published.
     pub published: u64,
-    /// Samples withdrawn because a reader did not keep up, or not sent to it, summed over readers, also those gone.
+    /// Samples that a reader missed because it did not keep up, summed over all readers, past ones included.
     pub missed: u64,
-    /// How often a reader was woken.
+    /// Number of times that a reader was woken.
     pub wakes: u64,
-    /// Segments given up.
+    /// Segments that were freed.
     pub segments_retired: u64,
 }
 
 /// Publishes samples to readers in other processes of the host.
 ///
-/// It has no lock and no thread: who shares it between threads puts a lock around it.
+/// Has no lock and no thread: threads that share a writer put a lock around it.
 #[derive(Debug)]
 pub struct Writer {
     config: WriterConfig,
     pub(super) pool: Pool,
-    /// What it lends by, beside its lock; and the right to lay a slot there, unless another writer has it.
+    /// Loans the cached slot without the writer's lock. `producer` is the right to fill the cache, unless another
+    /// writer has it.
     pub(super) lender: Arc<SlotLender>,
     pub(super) producer: Option<SlotCacheProducer<Slot>>,
     channels: Vec<Channel>,
-    /// Channels that this side has ended whose readers may still look at samples.
+    /// Channels that this side has ended and whose readers may still read samples.
     closing: Vec<Channel>,
     gone: VecDeque<ReaderGone>,
     next_reader: u64,
     statistics: WriterStatistics,
-    /// A reader has told something since [`Writer::take_notified`].
+    /// A reader has sent a notification since [`Writer::take_notified`].
     is_notified: bool,
 }
 
-/// The way to one reader process.
+/// The channel to one reader process.
 #[derive(Debug)]
 struct Channel {
     id: ReaderId,
     sender: Sender<SlotId>,
     doorbell: Doorbell<Identity, PeerPage>,
     link: Link,
-    /// By the place of a segment: which one the reader has been told of.
+    /// For each place in the pool, the segment that the reader has been told of.
     announced: Vec<u32>,
     missed: u64,
-    /// The reader has told something, and nobody has looked.
+    /// The reader has sent a notification that was not handled yet.
     is_notified: bool,
     gone: Option<Gone>,
 }
 
 impl Writer {
-    /// A writer without readers, slots or segments.
+    /// Creates a writer without readers or segments.
     ///
     /// # Errors
-    /// A bound of the configuration is not what it may be.
+    /// A bound of the configuration is out of range.
     pub fn new(config: WriterConfig) -> io::Result<Self> {
         Self::with_lender(config, SlotLender::new(|| {}))
     }
 
-    /// The same that lends by this, too: a writer after another may have the same, but only one at a time lays slots there.
+    /// Like [`Self::new`], with a given lender. A later writer may share the lender; one writer at a time fills its
+    /// cache.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -167,12 +169,11 @@ impl Writer {
         })
     }
 
-    /// Admits a reader. It gets what is published from now on; what was published before, it can be sent by
-    /// [`Self::publish_to`].
+    /// Admits a reader. The reader receives samples published from now on; [`Self::publish_to`] sends it older ones.
     ///
     /// # Errors
-    /// There are too many readers, its memory is not as it should be, or the system is short of descriptors or memory.
-    /// The reader has been told.
+    /// There are too many readers, the reader's memory is not as announced, or the system is short of descriptors or
+    /// memory. The reader has been told.
     pub fn admit(&mut self, request: Request, overflow: Overflow) -> io::Result<ReaderId> {
         self.service();
         let error = |kind, reason: Refusal| Err(io::Error::new(kind, reason.to_string()));
@@ -205,11 +206,10 @@ impl Writer {
         }
     }
 
-    /// A place for a sample of `len` octets, to be written and [published](Self::publish).
+    /// A slot for a sample of `len` bytes, to be written and [published](Self::publish).
     ///
     /// # Errors
-    /// All memory is in use by samples that are loaned, kept or held by readers, and `max_bytes` does not allow more; or
-    /// the system has no more.
+    /// Loaned, kept and held samples use all memory that `max_bytes` allows, or the system has no more memory.
     pub fn loan(&mut self, len: usize) -> Result<Slot, LoanError> {
         let found = match self.pool.take(len) {
             Ok(Some(id)) => Ok(id),
@@ -227,7 +227,7 @@ impl Writer {
     /// Publishes a sample to all readers and wakes those that sleep.
     ///
     /// # Errors
-    /// A reader that is not to miss anything has no room; nobody has got the sample, and it comes back.
+    /// A reader with [`Overflow::Block`] has no room. No reader has received the sample, and the slot comes back.
     pub fn publish(&mut self, mut slot: Slot, metadata: Metadata) -> Result<(), PublishError<Slot>> {
         if let Err(reason) = self.send(&slot, metadata, None) {
             return Err(PublishError { slot, reason });
@@ -264,64 +264,65 @@ impl Writer {
         Ok(())
     }
 
-    /// Whether this writer has loaned that slot: no other can publish it.
+    /// Whether this writer loaned the slot. Only then can it publish the slot.
     #[must_use]
     pub fn owns(&self, slot: &SharedSlot) -> bool {
         slot.slot().place_in(self.pool.return_queue()).is_some()
     }
 
-    /// What a reader has noted last, zero before; `None` if it is gone.
+    /// Last acknowledgement of a reader, zero before the first; `None` if the reader is gone.
     #[must_use]
     pub fn ack_of(&self, reader: ReaderId) -> Option<u64> {
         self.channels.iter().find(|channel| channel.id == reader).map(|channel| channel.sender.ack())
     }
 
-    /// Asks a reader to make its descriptor readable, once, when it has noted `at` or more. What it has noted by now is the
-    /// answer, and may be that much already; `None` if it is gone.
+    /// Requests that a reader make its descriptor readable, once, when it acknowledges `at` or more. Returns its
+    /// current acknowledgement, which may already be that large; `None` if the reader is gone.
     pub fn request_ack_notification(&mut self, reader: ReaderId, at: u64) -> Option<u64> {
         let channel = self.channels.iter_mut().find(|channel| channel.id == reader)?;
         channel.sender.request_ack_notification(at);
         Some(channel.sender.ack())
     }
 
-    /// Asks all readers to make their descriptors readable, once, when they give back what this writer waits for: with
-    /// `anything` whatever it is, else room for half a ring. To be followed by another attempt, and, when it waits no more,
-    /// by [`Self::cancel_room_notification`].
+    /// Requests that all readers make their descriptors readable, once, when they return a slot (`anything`), or else
+    /// when half a ring is free. The caller tries again before it waits, and ends the requests with
+    /// [`Self::cancel_room_notification`].
     pub fn request_room_notification(&mut self, anything: bool) {
         self.channels_to_notify(anything).for_each(|channel| channel.sender.request_room_notification(anything));
     }
 
-    /// Who has what this writer waits for. Of readers it has parted from that is memory, but no room in a ring.
+    /// Channels whose readers can return what the writer waits for. A channel that this side has ended returns slots,
+    /// but no room in a ring.
     fn channels_to_notify(&mut self, anything: bool) -> impl Iterator<Item = &mut Channel> {
         let closing = self.closing.iter_mut().filter(move |_| anything);
         self.channels.iter_mut().chain(closing)
     }
 
-    /// Ends what [`Self::request_room_notification`] has begun.
+    /// Cancels the requests of [`Self::request_room_notification`].
     pub fn cancel_room_notification(&mut self) {
         self.channels_to_notify(true).for_each(|channel| channel.sender.cancel_room_notification());
     }
 
-    /// The descriptor of a reader, readable when [`Self::service`] has something to do; `None` if it is gone.
+    /// Descriptor of a reader, readable when [`Self::service`] has work; `None` if the reader is gone.
     #[must_use]
     pub fn descriptor(&self, reader: ReaderId) -> Option<BorrowedFd<'_>> {
         self.channels.iter().find(|channel| channel.id == reader).map(|channel| channel.link.as_fd())
     }
 
-    /// Waits until every reader that is not to miss anything has room for half a ring, or one more sample. False: not by the
-    /// deadline.
+    /// Waits until every reader with [`Overflow::Block`] has room for half a ring, or for one more sample. Returns
+    /// false at the deadline.
     ///
     /// # Errors
-    /// Those of `ppoll`, on a system short of memory.
+    /// Errors of `ppoll`, when the system is short of memory.
     pub fn wait_for_room(&mut self, deadline: MonotonicNs) -> io::Result<bool> {
         self.wait(deadline, false, |writer| writer.channels.iter_mut().all(|channel| channel.has_room_or_evicts()))
     }
 
-    /// Waits until readers have given back what [`Self::loan`] needs for `len` octets. False: not by the deadline. Slots that
-    /// this process itself has loaned or kept are seen to be back, but not waited for.
+    /// Waits until readers have returned enough for [`Self::loan`] of `len` bytes. Returns false at the deadline. Slots
+    /// that this process itself returns are counted but do not end the wait.
     ///
     /// # Errors
-    /// Those of `ppoll`, on a system short of memory.
+    /// Errors of `ppoll`, when the system is short of memory.
     pub fn wait_for_slot(&mut self, len: usize, deadline: MonotonicNs) -> io::Result<bool> {
         self.wait(deadline, true, |writer| match writer.loan(len) {
             Ok(_) => true,
@@ -329,8 +330,8 @@ impl Writer {
         })
     }
 
-    /// Looks after the readers: what they have told, and who is gone. To be called now and then, and when one of
-    /// [`Self::descriptors`] is readable.
+    /// Handles messages of the readers and removes readers that are gone. Call this when one of [`Self::descriptors`]
+    /// is readable, and periodically.
     pub fn service(&mut self) {
         for channel in self.channels.iter_mut().chain(&mut self.closing) {
             channel.receive_messages();
@@ -339,24 +340,25 @@ impl Writer {
         self.remove_gone();
     }
 
-    /// Whether there is something that [`Self::take_notified`] or [`Self::poll_gone`] tells.
+    /// Whether [`Self::take_notified`] or [`Self::poll_gone`] has something to return.
     #[must_use]
     #[inline]
     pub fn has_events(&self) -> bool {
         self.is_notified || !self.gone.is_empty()
     }
 
-    /// Whether a reader has told what it was [asked for](Self::request_room_notification) since the last call, or one [removed](Self::remove)
-    /// earlier has given back all it had by closing its side. Its descriptor says so only
-    /// until another call has listened to it, as [`Self::loan`] does when there is no memory left.
+    /// Whether, since the last call, a reader has sent a [requested](Self::request_room_notification) notification, or
+    /// a reader that was [removed](Self::remove) has closed its side and so returned its slots. The readiness of a
+    /// descriptor does not suffice for that: other calls, such as [`Self::loan`] without free memory, also read the
+    /// messages.
     #[inline]
     pub fn take_notified(&mut self) -> bool {
         std::mem::take(&mut self.is_notified)
     }
 
-    /// Counts what readers have given back, and gives up segments of which nothing was in use since the last call: to be
-    /// called every second or so. Readers that sleep are woken to let go of what was given up. Says how many segments nothing is
-    /// in use of since now: as long as there are any, another call may give them up.
+    /// Counts returned slots and frees segments that had no used slot since the last call; call this about once a
+    /// second. Wakes sleeping readers so that they unmap freed segments. Returns the number of segments without a used
+    /// slot: another call may free them.
     pub fn trim(&mut self) -> usize {
         self.service();
         self.reclaim();
@@ -367,28 +369,28 @@ impl Writer {
         idle
     }
 
-    /// Whether something is under way to readers or held by them, as far as this has looked.
+    /// Whether samples were waiting for readers or held by them at the last look.
     #[must_use]
     pub fn awaits_returns(&self) -> bool {
         self.channels.iter().chain(&self.closing).any(|channel| channel.sender.awaits_returns())
     }
 
-    /// Whether channels that this side has ended are still open at their readers' side: until they are closed there,
-    /// [`Self::service`] has to be called when their descriptors become readable.
+    /// Whether readers of channels that this side has ended still have them open. Until they close them, call
+    /// [`Self::service`] when their descriptors become readable.
     #[must_use]
     pub fn is_closing(&self) -> bool {
         !self.closing.is_empty()
     }
 
-    /// The memory there is for samples, in octets.
+    /// Memory for samples, in bytes.
     #[must_use]
     #[inline]
     pub fn memory_bytes(&self) -> usize {
         self.pool.bytes()
     }
 
-    /// Ends the channel to a reader, which is woken to see that. What it has not taken yet it may still take; what it holds stays its own until it lets go
-    /// of it or its process ends.
+    /// Ends the channel to a reader and wakes it. The reader may still take waiting samples, and keeps held ones until
+    /// it drops them or its process ends.
     pub fn remove(&mut self, reader: ReaderId) {
         if let Some(channel) = self.channels.iter_mut().find(|channel| channel.id == reader) {
             channel.gone = Some(Gone::Closed);
@@ -396,26 +398,26 @@ impl Writer {
         self.remove_gone();
     }
 
-    /// The next reader that is gone and was not told of yet.
+    /// The next reader that is gone and was not reported yet.
     pub fn poll_gone(&mut self) -> Option<ReaderGone> {
         self.gone.pop_front()
     }
 
-    /// The readers and the processes they are.
+    /// The readers and their processes.
     pub fn readers(&self) -> impl Iterator<Item = (ReaderId, Peer)> {
         self.channels.iter().map(|channel| (channel.id, channel.link.peer()))
     }
 
-    /// The descriptors that become readable when [`Self::service`] has something to do.
+    /// Descriptors that become readable when [`Self::service`] has work.
     pub fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         self.channels.iter().chain(&self.closing).map(|channel| channel.link.as_fd())
     }
 
-    /// What it has and does.
+    /// Counters of this writer.
     #[must_use]
     pub fn statistics(&self) -> WriterStatistics {
         let holdings = self.pool.holdings();
-        // What lies at hand is in nobody's hands.
+        // The cached slot does not count as in use.
         let cached = usize::from(self.producer.is_some() && self.lender.cache.is_full());
         WriterStatistics {
             segments: holdings.segments,
@@ -436,7 +438,7 @@ impl Writer {
         self.send_with_care(slot, metadata, only)
     }
 
-    /// The usual case: one reader, that knows the segment and has room.
+    /// The usual case: one reader, which knows the segment and has room.
     #[inline]
     fn sends_at_once(&mut self, slot: &Slot, metadata: Metadata) -> bool {
         let Self { channels, pool, statistics, .. } = self;
@@ -454,7 +456,7 @@ impl Writer {
     #[cold]
     fn send_with_care(&mut self, slot: &Slot, metadata: Metadata, only: Option<ReaderId>) -> Result<(), &'static str> {
         let Some((id, descriptor)) = describe(&self.pool, slot, metadata) else {
-            return Err("the slot is of another writer");
+            return Err("the slot belongs to another writer");
         };
         let (place, segment) = (id.place, descriptor.segment);
         let Self { channels, pool, is_notified, .. } = self;
@@ -468,17 +470,17 @@ impl Writer {
             let is_announced = channel.announce(pool, place, segment);
             if !channel.has_room_or_evicts() || !(is_announced || evicts) {
                 is_full = true;
-                // It may have no room because it is dead.
+                // A dead reader has no room either.
                 channel.receive_messages();
                 *is_notified |= std::mem::take(&mut channel.is_notified);
             }
         }
         if is_full && self.channels.iter().all(|channel| channel.gone.is_none()) {
-            return Err("a reader that is not to miss anything has no room");
+            return Err("the ring of a blocking reader is full");
         }
         let Self { channels, pool, .. } = self;
         if is_full {
-            // One that is gone may be the one that had no room.
+            // The reader without room may be gone.
             self.remove_gone();
             return self.send(slot, metadata, only);
         }
@@ -494,10 +496,10 @@ impl Writer {
         Ok(())
     }
 
-    /// To be called when something was sent to these readers.
+    /// Rings the doorbells of sleeping readers after samples were sent to them.
     #[inline]
     pub(super) fn wake(&mut self, only: Option<ReaderId>) {
-        // With the fence of `Sleeper::sleep_unless`.
+        // Pairs with the fence of `Sleeper::sleep_unless`.
         fence(Ordering::SeqCst);
         for channel in &self.channels {
             if only.is_none_or(|only| only == channel.id) && channel.ring_if_asleep() {
@@ -506,7 +508,7 @@ impl Writer {
         }
     }
 
-    /// A slot when none was at hand: first what was given back, then new memory, then what slow readers have not taken.
+    /// Finds a slot when none is free: first returned slots, then new memory, then entries withdrawn from slow readers.
     fn find_slot(&mut self, len: usize) -> Result<SlotId, NoSlot> {
         self.reclaim();
         if let Some(id) = self.pool.take(len)? {
@@ -516,7 +518,7 @@ impl Writer {
             Err(NoSlot::Exhausted) => {}
             result => return result,
         }
-        // A reader that has died holds its samples until somebody looks.
+        // A dead reader holds its samples until the writer reads the end of its link.
         self.service();
         for _ in 0..self.config.entries {
             self.retire(false);
@@ -540,7 +542,7 @@ impl Writer {
         self.pool.take(len)?.ok_or(NoSlot::Exhausted)
     }
 
-    /// Takes the oldest entry from every reader that may miss some. False if there was none to take.
+    /// Withdraws the oldest entry from every reader that evicts. Returns false if no reader had one.
     fn withdraw_some(&mut self) -> bool {
         let mut some = false;
         for channel in self.channels.iter_mut().filter(|channel| channel.sender.overflow() == Overflow::Evict) {
@@ -563,7 +565,7 @@ impl Writer {
     fn retire(&mut self, only_idle: bool) -> Trimmed {
         let Self { channels, pool, .. } = self;
         let trimmed = pool.trim(only_idle, |place, segment| {
-            // One that cannot be told now would go on mapping it for ever.
+            // A reader that cannot be told now would keep the segment mapped.
             channels.iter_mut().all(|channel| channel.retire(place, segment))
         });
         self.statistics.segments_retired += trimmed.given_up as u64;
@@ -581,10 +583,10 @@ impl Writer {
             self.statistics.missed += channel.missed;
             self.gone.push_back(ReaderGone { reader: channel.id, reason, missed: channel.missed });
             if reason == Gone::Closed {
-                // Its samples keep the link open.
+                // Samples of the reader keep its link open.
                 channel.link.end_sending();
                 channel.sender.announce_message();
-                // With the fence of `Sleeper::sleep_unless`.
+                // Pairs with the fence of `Sleeper::sleep_unless`.
                 fence(Ordering::SeqCst);
                 channel.ring_if_asleep();
                 channel.gone = None;
@@ -594,18 +596,18 @@ impl Writer {
             }
         }
         for channel in self.closing.extract_if(.., |channel| channel.gone.is_some()) {
-            // Nobody is told that it is gone, but what it had is there again.
+            // The end of a closing channel is no event, but its slots are free again.
             self.is_notified = true;
             Self::release_all(&mut self.pool, channel);
         }
     }
 
-    /// Nobody looks at what was sent there any more.
+    /// Releases the slots of a reader that accesses none of them any more.
     fn release_all(pool: &mut Pool, channel: Channel) {
         channel.sender.into_slots().for_each(|slot| pool.release(slot));
     }
 
-    /// Waits until `done`; with `anything`, readers notify this writer of whatever they give back.
+    /// Waits until `done` returns true; with `anything`, any returned slot ends the wait.
     fn wait(
         &mut self,
         deadline: MonotonicNs,
@@ -622,7 +624,7 @@ impl Writer {
             let is_done = done(self);
             let is_late = MonotonicNs::now() >= deadline;
             let mut result = Ok(false);
-            // A notification that `done` has received is not on a descriptor any more: its reader has answered the request.
+            // `done` may have read a notification, and its descriptor is not readable any more: do not wait.
             let is_notified = self.take_received_notifications();
             self.is_notified = was_notified || is_notified;
             if !is_done && !is_late && !is_notified {
@@ -640,7 +642,7 @@ impl Writer {
         }
     }
 
-    /// Whether a notification was received since the last call, by whichever call.
+    /// Whether any call has received a notification since the last call of this function.
     fn take_received_notifications(&mut self) -> bool {
         let channels = self.channels.iter_mut().chain(&mut self.closing);
         let in_channels = channels.fold(false, |any, channel| any | std::mem::take(&mut channel.is_notified));
@@ -648,7 +650,7 @@ impl Writer {
     }
 }
 
-/// The slot and what readers are told of it; `None` if it is none of the pool's.
+/// Identifier and descriptor of the slot; `None` if another pool owns it.
 #[inline]
 fn describe(pool: &Pool, slot: &Slot, metadata: Metadata) -> Option<(SlotId, Descriptor)> {
     let (memory, index) = slot.place_in(pool.return_queue())?;
@@ -701,7 +703,7 @@ impl Channel {
         Ok((ChannelParts { sender, ring, doorbell }, welcome))
     }
 
-    /// To be called behind a fence. Says whether it was necessary.
+    /// Called after a fence. Returns whether the reader was asleep.
     #[inline]
     fn ring_if_asleep(&self) -> bool {
         let is_asleep = wake::is_asleep(self.doorbell.sleeper());
@@ -711,25 +713,25 @@ impl Channel {
         is_asleep
     }
 
-    /// Whether the reader knows the segment in this place.
+    /// Whether the reader knows the segment at this place.
     #[inline]
     fn knows_segment(&self, place: u32, segment: u32) -> bool {
         self.announced.get(place as usize) == Some(&segment)
     }
 
-    /// Whether an entry can be sent now.
+    /// Whether an entry fits now.
     #[inline]
     fn has_room(&mut self) -> bool {
         let result = self.sender.has_room();
         self.check(result) == Some(true)
     }
 
-    /// The same, or by withdrawing others.
+    /// Whether an entry fits now, or would after evicting older ones.
     fn has_room_or_evicts(&mut self) -> bool {
         self.has_room() || self.sender.overflow() == Overflow::Evict
     }
 
-    /// Room for one entry, if need be by withdrawing the oldest.
+    /// Makes room for one entry, if need be by withdrawing the oldest.
     fn make_room(&mut self) -> bool {
         let result = self.sender.has_room();
         match self.check(result) {
@@ -741,7 +743,7 @@ impl Channel {
         self.check(result) == Some(true)
     }
 
-    /// Takes the oldest entry away; false if there was none to take, or the reader is just taking it.
+    /// Withdraws the oldest entry. Returns false if there was none or the reader is taking it.
     fn withdraw(&mut self) -> bool {
         let result = self.sender.withdraw_oldest();
         match self.check(result) {
@@ -754,7 +756,7 @@ impl Channel {
         }
     }
 
-    /// Tells the reader of a segment, once. False if that is not possible now.
+    /// Tells the reader of a segment, once. Returns false if the link is full.
     fn announce(&mut self, pool: &Pool, place: u32, segment: u32) -> bool {
         let at = place as usize;
         if self.announced.get(at) == Some(&segment) {
@@ -773,7 +775,7 @@ impl Channel {
         true
     }
 
-    /// Tells the reader that a segment is given up, if it knows of it. False if that is not possible now.
+    /// Tells the reader that a segment is freed, if the reader knows it. Returns false if the link is full.
     fn retire(&mut self, place: u32, segment: u32) -> bool {
         let knows = self.announced.get(place as usize) == Some(&segment);
         if !knows || self.gone.is_some() {
@@ -795,7 +797,7 @@ impl Channel {
                 true
             }
             Ok(false) | Err(_) => {
-                // Only a reader that has died, or does not look at its link, lets it fill up.
+                // The link fills up only if the reader is dead or does not read it.
                 self.receive_messages();
                 false
             }
@@ -808,12 +810,14 @@ impl Channel {
                 Received::Nothing => return,
                 Received::Message(Message::Room, _) => self.is_notified = true,
                 Received::Closed => return self.end(Gone::Ended),
-                Received::Message(..) => return self.end(Gone::Broken("a reader does not send that")),
+                Received::Message(..) => {
+                    return self.end(Gone::Broken("the reader sent a message that only writers send"));
+                }
             }
         }
     }
 
-    /// The value, unless the reader has turned out to be broken.
+    /// The value; a corrupt one ends the channel.
     fn check<T>(&mut self, result: Result<T, Corrupt>) -> Option<T> {
         result.map_err(|Corrupt(what)| self.end(Gone::Broken(what))).ok()
     }
@@ -823,11 +827,11 @@ impl Channel {
     }
 }
 
-/// What nobody has written by accident.
+/// A random, odd number, which no page contains by accident.
 pub(super) fn probe() -> io::Result<u64> {
-    let mut octets = [0; 8];
-    random::fill(&mut octets).map_err(|error| sys::in_operation("a probe of shared memory", &error))?;
-    Ok(u64::from_ne_bytes(octets) | 1)
+    let mut bytes = [0; 8];
+    random::fill(&mut bytes).map_err(|error| sys::in_operation("a probe of shared memory", &error))?;
+    Ok(u64::from_ne_bytes(bytes) | 1)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `SocketAddr` to and from the operating system's form.
+//! Conversion of `SocketAddr` to and from the operating system's form.
 
 use std::mem::MaybeUninit;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4, SocketAddrV6};
@@ -15,7 +15,7 @@ impl RawAddress {
     pub(super) const CAPACITY: libc::socklen_t = size_of::<Self>() as libc::socklen_t;
 
     pub(super) const fn zeroed() -> Self {
-        // SAFETY: both members are plain integers, for which all-zero octets are a value.
+        // SAFETY: both members are plain integers, for which all-zero bytes are a value.
         unsafe { MaybeUninit::<Self>::zeroed().assume_init() }
     }
 
@@ -40,14 +40,14 @@ impl RawAddress {
         }
     }
 
-    /// The address that the operating system wrote in `length` octets; `None` when it wrote none of a family known here.
+    /// The address of `length` bytes that the operating system wrote; `None` if it is not an IP address.
     pub(super) fn read(&self, length: libc::socklen_t) -> Option<SocketAddr> {
         let length = length as usize;
         if length < size_of::<libc::sockaddr_in>() {
             return None;
         }
         // SAFETY: `RawAddress` values are always wholly initialised (`zeroed`, then overwritten in part), and any
-        // octets are a value of either member. The family lies at the same place in both.
+        // bytes are a value of either member. The family lies at the same place in both.
         match libc::c_int::from(unsafe { self.v4.sin_family }) {
             libc::AF_INET => {
                 // SAFETY: as above.
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn short_or_foreign_addresses_are_none() {
+    fn short_or_foreign_address_is_none() {
         assert_eq!(RawAddress::zeroed().read(0), None);
         assert_eq!(RawAddress::zeroed().read(RawAddress::CAPACITY), None);
         let mut raw = MaybeUninit::uninit();

@@ -1,12 +1,12 @@
-//! Connected sockets for the destinations that are sent to most.
+//! Connected sockets for the most frequent destinations.
 
 use super::{OpenError, Socket, SocketOptions, Statistics};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A bounded number of [connected](Socket::connected) sockets, one per destination, shared by all who send there.
+/// A bounded number of [connected](Socket::connected) sockets, one per destination, shared by all senders to it.
 ///
-/// A sender asks once, keeps what it gets, and sends by the ordinary socket when it gets none.
+/// A sender calls [`Self::get`] once and keeps the socket. Without one, the sender uses an unconnected socket.
 #[derive(Debug)]
 pub struct ConnectedSockets {
     table: Mutex<Table>,
@@ -17,13 +17,13 @@ pub struct ConnectedSockets {
 #[derive(Debug)]
 struct Table {
     sockets: Vec<Arc<Socket>>,
-    /// What sockets did that are closed: over IPv4, over IPv6.
+    /// Counters of closed sockets: over IPv4, over IPv6.
     closed: [Statistics; 2],
 }
 
 impl ConnectedSockets {
-    /// Room for `capacity` destinations; 16 is plenty. The sockets are opened with `options`, but with the smallest
-    /// receive buffer: nobody reads what arrives there.
+    /// Creates a table for `capacity` destinations; 16 is plenty. The sockets are opened with `options`, but with the
+    /// smallest receive buffer, because no thread reads from them.
     #[must_use]
     pub fn new(capacity: usize, options: &SocketOptions) -> Self {
         let options = SocketOptions { receive_buffer_bytes: Some(0), receive_offload: false, ..options.clone() };
@@ -31,11 +31,11 @@ impl ConnectedSockets {
         Self { table: Mutex::new(table), capacity, options }
     }
 
-    /// The socket connected to `destination`; `None` when there is room for no more destinations. Room is made when all who had
-    /// the socket of a destination have dropped it.
+    /// The socket connected to `destination`; `None` if all places are taken. A place becomes free when all owners of
+    /// its socket have dropped it.
     ///
     /// # Errors
-    /// Those of [`Socket::connected`].
+    /// Errors of [`Socket::connected`].
     pub fn get(&self, destination: SocketAddr) -> Result<Option<Arc<Socket>>, OpenError> {
         let mut table = self.lock();
         if let Some(known) = table.sockets.iter().find(|socket| socket.peer() == Some(destination)) {
@@ -52,17 +52,17 @@ impl ConnectedSockets {
         Ok(Some(socket))
     }
 
-    /// Forgets this socket, so that [`Self::get`] opens a new one for its destination: for when sending by it has failed.
+    /// Removes this socket, so that [`Self::get`] opens a new one. For use after a send has failed.
     pub fn remove(&self, socket: &Arc<Socket>) {
         self.lock().close(|known| Arc::ptr_eq(known, socket));
     }
 
-    /// Forgets all sockets, so that [`Self::get`] opens new ones: for when interfaces or addresses have changed.
+    /// Removes all sockets, so that [`Self::get`] opens new ones. For use after interfaces or addresses have changed.
     pub fn clear(&self) {
         self.lock().close(|_| true);
     }
 
-    /// What all of them have done so far, open or closed: over IPv4, over IPv6.
+    /// Counters of all sockets, open or closed: over IPv4, over IPv6.
     #[must_use]
     pub fn statistics(&self) -> [Statistics; 2] {
         let table = self.lock();

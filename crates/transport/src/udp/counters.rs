@@ -1,23 +1,23 @@
-//! What a socket has done, countable from any thread at any time.
+//! Counters of a socket, readable from any thread at any time.
 
 use std::io;
 use std::ops::AddAssign;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What a socket has done since it was opened. Datagrams are counted as the network sees them: a super-datagram of
-/// eight segments is eight datagrams.
+/// Counters of a socket since it was opened. Datagrams are counted as the network sees them: a super-datagram of eight
+/// segments is eight datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Statistics {
     /// System calls that sent, successful or not.
     pub send_calls: u64,
-    /// Datagrams the kernel accepted.
+    /// Datagrams that the kernel accepted.
     pub datagrams_sent: u64,
-    /// Payload octets the kernel accepted.
+    /// Payload bytes that the kernel accepted.
     pub bytes_sent: u64,
-    /// Super-datagrams the kernel accepted, each to be cut into datagrams by it or by the NIC (GSO).
+    /// Super-datagrams that the kernel accepted, to be cut into datagrams by the kernel or the NIC (GSO).
     pub super_datagrams_sent: u64,
-    /// Super-datagrams that were cut here because the kernel or the NIC had refused one.
+    /// Super-datagrams that this process cut after the kernel or the NIC had refused one.
     pub super_datagrams_split: u64,
     /// How often segmentation offload was given up: 0 or 1.
     pub segmentation_fallbacks: u64,
@@ -25,15 +25,15 @@ pub struct Statistics {
     pub receive_calls: u64,
     /// Datagrams received whole.
     pub datagrams_received: u64,
-    /// Payload octets received in them.
+    /// Payload bytes received in them.
     pub bytes_received: u64,
     /// Super-datagrams received, each made of several datagrams by the kernel or the NIC (GRO).
     pub super_datagrams_received: u64,
     /// Datagrams lost because they were longer than the receive buffer.
     pub datagrams_truncated: u64,
-    /// Datagrams the kernel dropped before they could be received, for want of room in the socket's receive buffer.
+    /// Datagrams that the kernel dropped because the socket's receive buffer was full.
     pub kernel_drops: u64,
-    /// Receive calls made while every pooled buffer was held by a reader, so that what they got was copied.
+    /// Receive calls during which readers held every pooled buffer, so that the datagrams were copied.
     pub pool_exhaustions: u64,
     /// Errors of receive calls, nearly always an ICMP message about an earlier datagram. None is fatal.
     pub receive_errors: u64,
@@ -45,9 +45,9 @@ pub struct Statistics {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SendErrors {
-    /// The socket's send buffer was full and the caller did not want to wait (`EAGAIN`). Counted per attempt.
+    /// The socket's send buffer was full and the call was non-blocking (`EAGAIN`). Counted per attempt.
     pub would_block: u64,
-    /// An ICMP message told that nobody listens there (`ECONNREFUSED`).
+    /// An ICMP message reported that no socket receives at the destination (`ECONNREFUSED`).
     pub refused: u64,
     /// No route to the host or network, or the interface is down.
     pub unreachable: u64,
@@ -62,7 +62,7 @@ pub struct SendErrors {
 }
 
 impl SendErrors {
-    /// All of them.
+    /// Sum over all reasons.
     #[must_use]
     pub fn total(&self) -> u64 {
         let Self { would_block, refused, unreachable, too_large, no_buffers, forbidden, other } = *self;
@@ -104,8 +104,8 @@ impl AddAssign for SendErrors {
 
 /// The atomics behind [`Statistics`].
 ///
-/// Each counter is independent of the others and orders nothing, hence relaxed throughout. The two directions lie in
-/// separate cache lines: usually different threads send and receive.
+/// Each counter is independent of the others and orders no other access, hence relaxed throughout. The two directions
+/// are in separate cache lines, because usually different threads send and receive.
 #[derive(Default)]
 pub(super) struct Counters {
     pub(super) sent: SendCounters,
@@ -167,14 +167,14 @@ impl SendCounters {
 }
 
 impl ReceiveCounters {
-    /// Takes over the kernel's own count of drops, which is 32 bits wide and wraps.
+    /// Adopts the kernel's count of drops, which has 32 bits and wraps.
     pub(super) fn update_kernel_drops(&self, kernel_count: u32) {
         let widen = |known: u64| {
             let news = kernel_count.wrapping_sub(known as u32);
-            // An older reading that arrives late must not look like four thousand million new drops.
+            // A stale reading must not look like four billion new drops.
             (news < 1 << 31).then(|| known.wrapping_add(u64::from(news)))
         };
-        // `Err` means: nothing new.
+        // `Err` means that the reading is not newer.
         let _ = self.kernel_drops.fetch_update(Relaxed, Relaxed, widen);
     }
 }

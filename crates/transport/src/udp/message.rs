@@ -1,5 +1,5 @@
-//! The operating system's message headers: the one place where pointers to buffers, addresses and control data are
-//! put together, and the four system calls that use them.
+//! Message headers of the operating system: the only module that assembles pointers to buffers, addresses and control
+//! data, and the four system calls that use them.
 
 use super::address::RawAddress;
 use crate::sys;
@@ -23,26 +23,26 @@ pub(super) struct Header {
     pub(super) msg_len: libc::c_uint,
 }
 
-/// Room for the control messages of one received message: `UDP_GRO` and `SO_RXQ_OVFL`, 24 octets each.
+/// Buffer for the control messages of one received message: `UDP_GRO` and `SO_RXQ_OVFL`, 24 bytes each.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 struct ReceiveControl([u8; 64]);
 
-/// Room for the control message of one sent message: `UDP_SEGMENT`, 24 octets.
+/// Buffer for the control message of one sent message: `UDP_SEGMENT`, 24 bytes.
 #[derive(Clone, Copy)]
 #[repr(C, align(8))]
 struct SendControl([u8; 24]);
 
-/// What to send: octets that lie in `slices`, one after the other.
+/// Bytes to send: the concatenation of `slices`.
 pub(super) struct OutgoingDatagrams<'a> {
     pub(super) slices: &'a [IoSlice<'a>],
-    /// `None`: where the socket is connected to.
+    /// `None`: the peer of a connected socket.
     pub(super) destination: Option<SocketAddr>,
-    /// The kernel cuts the octets into datagrams of this length (`UDP_SEGMENT`).
+    /// The kernel cuts the bytes into datagrams of this length (`UDP_SEGMENT`).
     pub(super) segment_bytes: Option<NonZeroU16>,
 }
 
-/// Sends one datagram of octets that lie together: some 30 ns less than with a message header around them.
+/// Sends one datagram of contiguous bytes. Saves some 30 ns compared with a message header.
 pub(super) fn send_to(
     fd: RawFd,
     bytes: &[u8],
@@ -57,13 +57,13 @@ pub(super) fn send_to(
         }
         None => (ptr::null(), 0),
     };
-    // SAFETY: `bytes` is readable memory of the length that is passed; `name` is null or leads to an address of
-    // `length` octets.
+    // SAFETY: `bytes` is readable memory of the length that is passed; `name` is null or points to an address of
+    // `length` bytes.
     let sent = unsafe { libc::sendto(fd, bytes.as_ptr().cast(), bytes.len(), flags, name, length) };
     sys::check_length(sent).map(|bytes| (1, bytes as u64))
 }
 
-/// Up to `N` messages to send, in place on the stack; nothing is initialised but what is used.
+/// Up to `N` messages to send, on the stack. Only used entries are initialised.
 pub(super) struct SendMessages<const N: usize> {
     headers: [MaybeUninit<Header>; N],
     addresses: [MaybeUninit<RawAddress>; N],
@@ -81,7 +81,7 @@ impl<const N: usize> SendMessages<N> {
 
     /// Sends the first `N` of `messages` in one system call.
     ///
-    /// Returns how many the kernel accepted, at least one, and their payload octets; or the error of the first message.
+    /// Returns how many the kernel accepted, at least one, and their payload bytes; or the error of the first message.
     pub(super) fn send<'a>(
         &mut self,
         fd: RawFd,
@@ -101,10 +101,10 @@ impl<const N: usize> SendMessages<N> {
     }
 }
 
-/// The headers into which messages are received, set up once and reset cheaply. Each belongs to one buffer.
+/// Headers for received messages, set up once and reset cheaply. Each belongs to one buffer.
 pub(super) struct ReceiveMessages {
     headers: Box<[Header]>,
-    // Behind boxes, so that the pointers in `headers` stay valid when the whole moves.
+    // Boxed, so that the pointers in `headers` stay valid when the value moves.
     parts: Box<[ReceiveParts]>,
 }
 
@@ -114,18 +114,18 @@ struct ReceiveParts {
     control: ReceiveControl,
 }
 
-// SAFETY: the pointers inside lead to the boxes of this same value and to buffers that whoever owns it owns too.
+// SAFETY: the pointers lead to boxes of this same value and to buffers that the owner of this value also owns.
 unsafe impl Send for ReceiveMessages {}
 
-/// What the kernel told about one received message.
+/// Report of the kernel about one received message.
 pub(super) struct Incoming {
     pub(super) bytes: usize,
-    /// `None` when the kernel gave no address: nothing was received, the socket has been shut down.
+    /// `None` if the kernel gave no address: no message was received, and the socket has been shut down.
     pub(super) source: Option<SocketAddr>,
     pub(super) truncated: bool,
-    /// Several datagrams lie one after the other, each of this length but the last, which may be shorter (`UDP_GRO`).
+    /// The message contains several datagrams, each of this length except the last, which may be shorter (`UDP_GRO`).
     pub(super) segment_bytes: Option<usize>,
-    /// Datagrams dropped so far for want of room in the socket's buffer, modulo 2^32 (`SO_RXQ_OVFL`).
+    /// Datagrams dropped so far because the socket's buffer was full, modulo 2^32 (`SO_RXQ_OVFL`).
     pub(super) kernel_drops: Option<u32>,
 }
 
@@ -148,7 +148,7 @@ impl ReceiveMessages {
         Self { headers: headers.collect(), parts }
     }
 
-    /// Makes message `index` ready to be received into `buffer`.
+    /// Prepares message `index` to be received into `buffer`.
     pub(super) fn prepare(&mut self, index: usize, buffer: &mut [u8]) {
         if let (Some(header), Some(part)) = (self.headers.get_mut(index), self.parts.get_mut(index)) {
             part.slice.iov_base = buffer.as_mut_ptr().cast();
@@ -162,11 +162,11 @@ impl ReceiveMessages {
     /// Receives one message.
     ///
     /// # Safety
-    /// Message 0 was prepared since it was last received into, and that buffer is still alive and borrowed by nobody.
+    /// Message 0 was prepared after the last receive, and its buffer is alive and not borrowed.
     pub(super) unsafe fn receive_one(&mut self, fd: RawFd, flags: libc::c_int) -> io::Result<usize> {
         let Some(header) = self.headers.first_mut() else { return Ok(0) };
-        // SAFETY: the header points to an address and control data in boxes of `self`, and, as the caller promises, to
-        // a buffer that may be written.
+        // SAFETY: the header points to an address and control data in boxes of `self` and, as the caller guarantees, to
+        // a writable buffer.
         let bytes = sys::check_length(unsafe { libc::recvmsg(fd, &raw mut header.msg_hdr, flags) })?;
         header.msg_len = bytes as libc::c_uint;
         Ok(1)
@@ -186,7 +186,7 @@ impl ReceiveMessages {
         sys::check(received).map(|received| received as usize)
     }
 
-    /// What was received into message `index`.
+    /// The message received at `index`.
     pub(super) fn incoming(&self, index: usize) -> Option<Incoming> {
         let (header, part) = (self.headers.get(index)?, self.parts.get(index)?);
         let (segment_bytes, kernel_drops) = read_controls(&header.msg_hdr);
@@ -200,16 +200,16 @@ impl ReceiveMessages {
     }
 }
 
-/// The segment length and the drop count, when the kernel has told them.
+/// Segment length and drop count, if the kernel reported them.
 #[cfg(target_os = "linux")]
 fn read_controls(header: &libc::msghdr) -> (Option<usize>, Option<u32>) {
     let (mut segment_bytes, mut kernel_drops) = (None, None);
-    // SAFETY: the kernel has written well-formed control messages of `msg_controllen` octets to the control buffer,
+    // SAFETY: the kernel has written well-formed control messages of `msg_controllen` bytes to the control buffer,
     // which is aligned for their headers.
     let mut control = unsafe { libc::CMSG_FIRSTHDR(header) };
     // SAFETY: `CMSG_FIRSTHDR` and `CMSG_NXTHDR` return null or a whole header inside the control buffer.
     while let Some(found) = unsafe { control.as_ref() } {
-        // SAFETY: a control message of these kinds carries four octets; unaligned reads take any address.
+        // SAFETY: a control message of these kinds carries four bytes; unaligned reads take any address.
         let value = || unsafe { libc::CMSG_DATA(found).cast::<u32>().read_unaligned() };
         match (found.cmsg_level, found.cmsg_type) {
             (libc::SOL_UDP, libc::UDP_GRO) => segment_bytes = Some(value() as usize),
@@ -228,7 +228,7 @@ fn read_controls(_: &libc::msghdr) -> (Option<usize>, Option<u32>) {
 }
 
 fn zeroed_header() -> Header {
-    // SAFETY: plain integers and pointers, for which all-zero octets are a value.
+    // SAFETY: plain integers and pointers, for which all-zero bytes are a value.
     unsafe { MaybeUninit::zeroed().assume_init() }
 }
 
@@ -255,13 +255,13 @@ fn fill(
 fn write_segment_control(header: &mut libc::msghdr, control: &mut MaybeUninit<SendControl>, segment_bytes: NonZeroU16) {
     let control = control.write(SendControl([0; 24]));
     const VALUE_BYTES: libc::c_uint = size_of::<u16>() as libc::c_uint;
-    // SAFETY: both only calculate.
+    // SAFETY: both only compute sizes.
     let (space, length) = unsafe { (libc::CMSG_SPACE(VALUE_BYTES), libc::CMSG_LEN(VALUE_BYTES)) };
     debug_assert!(space as usize <= size_of::<SendControl>());
     header.msg_control = (&raw mut *control).cast();
     header.msg_controllen = space as _;
-    // SAFETY: `control` is aligned for a control header and has room for it and the value, so the first header exists
-    // and lies inside, as does its data.
+    // SAFETY: `control` is aligned for a control header and large enough for it and the value, so the first header
+    // exists and lies inside, as does its data.
     unsafe {
         let first = libc::CMSG_FIRSTHDR(header);
         (*first).cmsg_level = libc::SOL_UDP;
@@ -276,24 +276,24 @@ fn write_segment_control(_: &mut libc::msghdr, _: &mut MaybeUninit<SendControl>,
     debug_assert!(false, "segmentation offload is never offered on this system");
 }
 
-/// Sends the messages of `headers`, with one system call where the system can.
+/// Sends the messages of `headers`, in one system call where the system supports that.
 ///
 /// # Safety
 /// Everything the headers point to is alive, and the address and control lengths are right.
 unsafe fn send_headers(fd: RawFd, headers: &mut [Header], flags: libc::c_int) -> io::Result<(usize, u64)> {
     if let [single] = headers {
-        // SAFETY: as the caller promises.
+        // SAFETY: guaranteed by the caller.
         let bytes = sys::check_length(unsafe { libc::sendmsg(fd, &raw const single.msg_hdr, flags) })?;
         return Ok((1, bytes as u64));
     }
-    // SAFETY: as the caller promises.
+    // SAFETY: guaranteed by the caller.
     unsafe { send_several(fd, headers, flags) }
 }
 
 #[cfg(target_os = "linux")]
 unsafe fn send_several(fd: RawFd, headers: &mut [Header], flags: libc::c_int) -> io::Result<(usize, u64)> {
     let count = headers.len() as libc::c_uint;
-    // SAFETY: as the caller promises; `count` is the number of headers. The flags' type differs between libcs.
+    // SAFETY: guaranteed by the caller; `count` is the number of headers. The flags' type differs between libcs.
     let accepted = sys::check(unsafe { libc::sendmmsg(fd, headers.as_mut_ptr(), count, flags as _) })? as usize;
     Ok((accepted, headers.iter().take(accepted).map(|header| u64::from(header.msg_len)).sum()))
 }
@@ -302,7 +302,7 @@ unsafe fn send_several(fd: RawFd, headers: &mut [Header], flags: libc::c_int) ->
 unsafe fn send_several(fd: RawFd, headers: &mut [Header], flags: libc::c_int) -> io::Result<(usize, u64)> {
     let mut sum = 0;
     for (index, header) in headers.iter().enumerate() {
-        // SAFETY: as the caller promises.
+        // SAFETY: guaranteed by the caller.
         match sys::check_length(unsafe { libc::sendmsg(fd, &raw const header.msg_hdr, flags) }) {
             Ok(bytes) => sum += bytes as u64,
             Err(error) if index == 0 => return Err(error),

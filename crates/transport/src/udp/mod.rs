@@ -1,16 +1,17 @@
 //! UDP over IPv4 and IPv6, unicast and multicast.
 //!
-//! A [`Socket`] is shared by any number of threads: each may send ([`Socket::send`]); whoever has a [`Receiver`] may
-//! receive. One [`Receiver`] per receiving thread holds the buffers and serves any number of sockets.
+//! Any number of threads share a [`Socket`]. Each may send ([`Socket::send`]) and receive with a [`Receiver`]. Each
+//! receiving thread has one [`Receiver`], which holds the buffers and serves any number of sockets.
 //!
 //! # System calls
-//! * One datagram to send is one `sendmsg`; several are one `sendmmsg`; a train of equal segments is one `sendmsg` that the
-//!   kernel or the NIC cuts (`UDP_SEGMENT`).
-//! * Waiting for a datagram is one blocking `recvmsg`. While more than one is there at a time, one `recvmmsg` takes up to
-//!   [`ReceiverOptions::batch`]; what the kernel or the NIC has joined (`UDP_GRO`) is handed out as ordinary datagrams.
+//! * One datagram is sent by one `sendmsg`, several by one `sendmmsg`, and a train of equal segments by one `sendmsg`
+//! that the kernel or the NIC cuts (`UDP_SEGMENT`).
+//! * Waiting for a datagram is one blocking `recvmsg`. While several arrive at a time, one `recvmmsg` takes up to
+//! [`ReceiverOptions::batch`]. Datagrams that the kernel or the NIC has joined (`UDP_GRO`) are returned as ordinary
+//! datagrams.
 //!
 //! # Faults of the network
-//! No datagram, ICMP message or drop makes a call here fail for good: they are counted in [`Statistics`].
+//! No datagram, ICMP message or drop makes these functions fail permanently: [`Statistics`] counts them.
 
 mod address;
 mod connected;
@@ -41,10 +42,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The longest payload of one UDP datagram over IPv4.
 pub const MAX_DATAGRAM_BYTES: usize = 65_507;
 
-/// The most octets of one train of datagrams ([`Transmit::segment_bytes`]).
+/// The most bytes of one train of datagrams ([`Transmit::segment_bytes`]).
 ///
-/// Linux hands a super-datagram to the device whole only while it is shorter than 65,536 octets with its Ethernet, IPv6
-/// and UDP headers; a longer one is cut early, at the cost the offload is to save.
+/// Linux passes a super-datagram to the device whole only while it is shorter than 65,536 bytes with its Ethernet, IPv6
+/// and UDP headers. The kernel cuts a longer one early, at the cost that the offload is to save.
 pub const MAX_TRAIN_BYTES: usize = 65_535 - 62;
 
 /// The most segments of one super-datagram.
@@ -53,7 +54,8 @@ pub const MAX_SEGMENTS: usize = 64;
 /// The most slices of one [`Transmit`] (`UIO_MAXIOV`).
 pub const MAX_SLICES: usize = 1024;
 
-/// Octets of the IP and UDP headers of a datagram to this address, without options: a segment and they fit into the MTU together.
+/// Bytes of the IP and UDP headers of a datagram to this address, without options. A segment with them must fit into
+/// the MTU.
 #[must_use]
 pub const fn header_bytes(destination: IpAddr) -> usize {
     if destination.is_ipv4() { 28 } else { 48 }
@@ -63,9 +65,9 @@ pub const fn header_bytes(destination: IpAddr) -> usize {
 pub struct Socket {
     socket: socket2::Socket,
     local_address: SocketAddr,
-    /// Where the socket is connected to.
+    /// Destination of a connected socket.
     peer: Option<SocketAddr>,
-    /// Whether super-datagrams are given to the kernel whole. Turned off for good when it refuses one.
+    /// Whether the kernel gets super-datagrams whole. Turned off permanently when it refuses one.
     segmentation_offload: AtomicBool,
     receive_offload: bool,
     buffers: [BufferShortfall; 2],
@@ -74,34 +76,34 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// Opens a socket that alone has this address and port. Port 0 lets the system choose.
+    /// Opens a socket for the exclusive use of this address and port. With port 0 the system chooses one.
     ///
-    /// # Errors
-    /// [`OpenError::PortInUse`] when another socket has it, so that the caller can try the next; the other variants
+    /// [`OpenError::PortInUse`] if another socket uses the port, so that the caller can try the next one; other
+    /// variants as documented.
     /// for what they say.
     pub fn unicast(address: SocketAddr, options: &SocketOptions) -> Result<Self, OpenError> {
         Self::open(address, false, options)
     }
 
-    /// Opens a socket to receive multicast. Other sockets that also allow it may have the same port.
+    /// Opens a socket to receive multicast. Other multicast sockets may share its port.
     ///
-    /// It receives the groups it [joins](Self::join), no matter what others have joined. `address` is usually
-    /// unspecified (`0.0.0.0`, `::`), with the port of the groups.
+    /// The socket receives only groups that it [joined](Self::join). `address` is usually unspecified (`0.0.0.0`,
+    /// `::`), with the port of the groups.
     ///
     /// # Errors
-    /// [`OpenError::PortInUse`] when another socket has the port for itself; the other variants for what they say.
+    /// [`OpenError::PortInUse`] if another socket uses the port exclusively; other variants as documented.
     pub fn multicast(address: SocketAddr, options: &SocketOptions) -> Result<Self, OpenError> {
         Self::open(address, true, options)
     }
 
-    /// Opens a socket for one destination only: sending saves the look-up of the route, a tenth of its cost or more. Its port is chosen
-    /// by the system. It receives only what comes from `destination`.
+    /// Opens a socket for a single destination. Sending saves the route look-up, a tenth of its cost or more. The
+    /// system chooses the port. The socket receives only datagrams from `destination`.
     ///
-    /// The address it sends from is that of the interface by which the route leads now; when the interfaces change,
-    /// open it anew.
+    /// Its source address is that of the interface to which the route leads now; open a new socket when the interfaces
+    /// change.
     ///
     /// # Errors
-    /// [`OpenError::Io`] when there is no route to `destination`; the other variants for what they say.
+    /// [`OpenError::Io`] if there is no route to `destination`; other variants as documented.
     pub fn connected(destination: SocketAddr, options: &SocketOptions) -> Result<Self, OpenError> {
         let unspecified = match destination {
             SocketAddr::V4(_) => SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0)),
@@ -150,17 +152,17 @@ impl Socket {
         self.local_address
     }
 
-    /// Where the socket is connected to, when it is.
+    /// Destination of a connected socket.
     #[must_use]
     pub const fn peer(&self) -> Option<SocketAddr> {
         self.peer
     }
 
-    /// Begins to receive what is sent to `group` and arrives by `interface`.
+    /// Joins `group` on `interface`.
     ///
     /// # Errors
-    /// The system's, naming the group and the interface: the interface is gone or cannot multicast, the group is joined
-    /// already (`EADDRINUSE`), or there are too many groups (`ENOBUFS`, see `net.ipv4.igmp_max_memberships`).
+    /// The system's error, with the group and the interface: the interface is gone or cannot multicast, the group is
+    /// joined already (`EADDRINUSE`), or there are too many groups (`ENOBUFS`, see `net.ipv4.igmp_max_memberships`).
     pub fn join(&self, group: IpAddr, interface: InterfaceIndex) -> io::Result<()> {
         match group {
             IpAddr::V4(group) => self.socket.join_multicast_v4_n(&group, &InterfaceIndexOrAddress::Index(interface.0)),
@@ -169,10 +171,10 @@ impl Socket {
         .map_err(|error| sys::in_operation(format_args!("joining {group} on interface {}", interface.0), &error))
     }
 
-    /// Ceases to receive what is sent to `group` and arrives by `interface`.
+    /// Leaves `group` on `interface`.
     ///
     /// # Errors
-    /// The system's, naming the group and the interface, above all when the group was not joined there.
+    /// The system's error, with the group and the interface, usually because the group was not joined there.
     pub fn leave(&self, group: IpAddr, interface: InterfaceIndex) -> io::Result<()> {
         match group {
             IpAddr::V4(group) => self.socket.leave_multicast_v4_n(&group, &InterfaceIndexOrAddress::Index(interface.0)),
@@ -181,50 +183,50 @@ impl Socket {
         .map_err(|error| sys::in_operation(format_args!("leaving {group} on interface {}", interface.0), &error))
     }
 
-    /// Lets multicast leave by `interface` from now on.
+    /// Sends multicast by `interface` from now on.
     ///
     /// # Errors
-    /// The system's, naming the interface, above all when there is none of this index.
+    /// The system's error, with the interface, usually because none has this index.
     pub fn set_multicast_interface(&self, interface: InterfaceIndex) -> io::Result<()> {
         options::set_multicast_interface(&self.socket, self.local_address.is_ipv4(), interface)
             .map_err(|error| sys::in_operation(format_args!("sending multicast by interface {}", interface.0), &error))
     }
 
-    /// Whether the kernel or the NIC cuts super-datagrams; otherwise they are cut here.
+    /// Whether the kernel or the NIC cuts super-datagrams; otherwise this process does.
     #[must_use]
     pub fn segmentation_offload(&self) -> bool {
         self.segmentation_offload.load(Ordering::Relaxed)
     }
 
-    /// Whether the kernel may hand over several datagrams as one super-datagram.
+    /// Whether the kernel may join several datagrams to one super-datagram.
     #[must_use]
     pub const fn receive_offload(&self) -> bool {
         self.receive_offload
     }
 
-    /// Octets of receive buffer the system has granted.
+    /// Size of the receive buffer that the system granted, in bytes.
     #[must_use]
     pub const fn receive_buffer_bytes(&self) -> usize {
         self.buffers[0].granted_bytes
     }
 
-    /// Octets of send buffer the system has granted.
+    /// Size of the send buffer that the system granted, in bytes.
     #[must_use]
     pub const fn send_buffer_bytes(&self) -> usize {
         self.buffers[1].granted_bytes
     }
 
-    /// The buffers of which the system has granted less than was asked for.
+    /// Buffers for which the system granted less than requested.
     pub fn shortfalls(&self) -> impl Iterator<Item = BufferShortfall> + '_ {
         self.buffers.iter().filter(|buffer| buffer.granted_bytes < buffer.asked_bytes).copied()
     }
 
-    /// Ends receiving for good: a thread that is blocked in [`Receiver::receive`] returns
-    /// [`ReceiveError::ShutDown`], as does every later call. Sending is still possible. The port is free when the socket is
-    /// dropped.
+    /// Ends receiving permanently: a thread that is blocked in [`Receiver::receive`] returns
+    /// [`ReceiveError::ShutDown`], as does every later call. Sending is still possible. Dropping the socket frees the
+    /// port.
     pub fn shut_down(&self) {
         self.shut_down.store(true, Ordering::Release);
-        // Linux says `ENOTCONN` and wakes the receivers all the same.
+        // Linux returns `ENOTCONN` but still wakes the receivers.
         let _ = self.socket.shutdown(Shutdown::Read);
         #[cfg(not(target_os = "linux"))]
         self.wake_by_datagram();
@@ -236,7 +238,7 @@ impl Socket {
         self.shut_down.load(Ordering::Acquire)
     }
 
-    /// What this socket has done so far.
+    /// Counters of this socket.
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         #[cfg(target_os = "linux")]
@@ -244,8 +246,8 @@ impl Socket {
         self.counters.snapshot()
     }
 
-    /// Asks the kernel how many datagrams it has dropped: with a datagram it tells only of the drops before that one, so the last of them
-    /// would stay unknown until another arrives.
+    /// Reads the kernel's count of dropped datagrams. A received datagram reports only earlier drops, so the latest
+    /// ones would stay unknown until the next datagram.
     #[cfg(target_os = "linux")]
     fn update_kernel_drops(&self) {
         use std::os::fd::AsRawFd as _;
@@ -253,7 +255,7 @@ impl Socket {
         let mut size = size_of_val(&values) as libc::socklen_t;
         let fd = self.socket.as_raw_fd();
         let place = values.as_mut_ptr().cast();
-        // SAFETY: `place` is writable memory of `size` octets.
+        // SAFETY: `place` is writable memory of `size` bytes.
         let result = unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_MEMINFO, place, &raw mut size) };
         // The ninth value is the number of drops (`SK_MEMINFO_DROPS`); older kernels have fewer values.
         if result == 0 && size as usize == size_of_val(&values) {
@@ -261,7 +263,8 @@ impl Socket {
         }
     }
 
-    /// Wakes a blocked receiver where `shutdown` does not: it finds the socket shut down before it looks at the datagram.
+    /// Wakes a blocked receiver on systems where `shutdown` does not: it sees the shutdown before it looks at the
+    /// datagram.
     #[cfg(not(target_os = "linux"))]
     fn wake_by_datagram(&self) {
         let mut address = self.local_address;
@@ -276,7 +279,8 @@ impl Socket {
 }
 
 impl AsFd for Socket {
-    /// For waiting until something has arrived ([`Poller`](crate::event::Poller)), and for options this crate does not know.
+    /// For waiting until a datagram has arrived ([`Poller`](crate::event::Poller)), and for options that this crate
+    /// does not know.
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }

@@ -1,4 +1,4 @@
-//! How a socket is opened, and what can go wrong.
+//! Options of sockets, and errors of opening one.
 
 use crate::interface::InterfaceIndex;
 use crate::sys;
@@ -8,25 +8,25 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd as _;
 
-/// How a socket is opened.
+/// Options of a socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SocketOptions {
-    /// Octets of receive buffer to ask for (`SO_RCVBUF`, or `SO_RCVBUFFORCE` when the process may). `None` leaves the
-    /// system's default. What was granted is told by [`Socket::shortfalls`](super::Socket::shortfalls).
+    /// Receive buffer to request, in bytes (`SO_RCVBUF`, or `SO_RCVBUFFORCE` where permitted). `None` keeps the
+    /// system's default. [`Socket::shortfalls`](super::Socket::shortfalls) reports a smaller grant.
     pub receive_buffer_bytes: Option<usize>,
-    /// Octets of send buffer to ask for, likewise. A send buffer larger than the queue of a rate-limited interface lets
-    /// that queue overflow, silently; the system's default is the safe choice.
+    /// Send buffer to request, in bytes. A send buffer larger than the queue of a rate-limited interface silently
+    /// overflows that queue; the system's default is the safe choice.
     pub send_buffer_bytes: Option<usize>,
     /// Whether routers and this host may cut datagrams into IP fragments.
     pub fragmentation: Fragmentation,
-    /// The differentiated services code point of what is sent, 0 to 63 (RFC 2474).
+    /// Differentiated services code point of sent datagrams, 0 to 63 (RFC 2474).
     pub dscp: u8,
-    /// Let the kernel or the NIC cut super-datagrams (`UDP_SEGMENT`), where they can.
+    /// Let the kernel or the NIC cut super-datagrams (`UDP_SEGMENT`), where supported.
     pub segmentation_offload: bool,
-    /// Let the kernel or the NIC join datagrams into super-datagrams (`UDP_GRO`), where they can. The
-    /// [`Receiver`](super::Receiver) takes them apart.
+    /// Let the kernel or the NIC join datagrams to super-datagrams (`UDP_GRO`), where supported. The
+    /// [`Receiver`](super::Receiver) separates them.
     pub receive_offload: bool,
-    /// The interface by which multicast leaves; `None` leaves the choice to the routing table.
+    /// The interface that sends multicast; `None` leaves the choice to the routing table.
     pub multicast_interface: Option<InterfaceIndex>,
     /// How many routers a multicast datagram may pass, plus one (`IP_MULTICAST_TTL`, `IPV6_MULTICAST_HOPS`).
     pub multicast_ttl: u8,
@@ -65,26 +65,26 @@ pub enum Fragmentation {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// Another socket has this address and port. The caller may try the next port.
+    /// Another socket uses this address and port. The caller may try the next port.
     PortInUse {
-        /// The address and port asked for.
+        /// The requested address and port.
         address: SocketAddr,
     },
     /// No interface of this host has this address.
     AddressNotAvailable {
-        /// The address and port asked for.
+        /// The requested address and port.
         address: SocketAddr,
     },
-    /// The system does not speak this version of the Internet protocol.
+    /// The system does not support this version of the Internet protocol.
     FamilyNotSupported {
-        /// The address and port asked for.
+        /// The requested address and port.
         address: SocketAddr,
     },
     /// The system refused for another reason.
     Io {
-        /// What was being done.
+        /// The operation that failed.
         operation: &'static str,
-        /// The address and port asked for.
+        /// The requested address and port.
         address: SocketAddr,
         /// The system's reason.
         source: io::Error,
@@ -140,7 +140,7 @@ impl std::error::Error for OpenError {
     }
 }
 
-/// Which of the two buffers of a socket.
+/// One of the two buffers of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// The receive buffer.
@@ -149,14 +149,14 @@ pub enum Direction {
     Send,
 }
 
-/// The system granted a smaller socket buffer than was asked for. Its text tells the command that changes this.
+/// The system granted a smaller socket buffer than requested. The text states the command that raises the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BufferShortfall {
-    /// Which buffer.
+    /// The buffer.
     pub direction: Direction,
-    /// Octets asked for.
+    /// Requested size, in bytes.
     pub asked_bytes: usize,
-    /// Octets granted.
+    /// Granted size, in bytes.
     pub granted_bytes: usize,
 }
 
@@ -184,12 +184,12 @@ impl fmt::Display for BufferShortfall {
         let fix = self.fix();
         write!(
             f,
-            "socket {name} buffer: asked for {asked} octets, granted {granted}; {consequence}; to allow more: {fix}"
+            "socket {name} buffer: asked for {asked} bytes, granted {granted}; {consequence}; to allow more: {fix}"
         )
     }
 }
 
-/// What an opened socket turned out to have.
+/// An opened socket and its properties.
 pub(super) struct Opened {
     pub(super) socket: socket2::Socket,
     pub(super) segmentation_offload: bool,
@@ -208,8 +208,8 @@ pub(super) fn open(address: SocketAddr, shared: bool, options: &SocketOptions) -
     }
     if shared {
         socket.set_reuse_address(true).map_err(failed("SO_REUSEADDR"))?;
-        // On Linux the sockets of such a group are alternatives to each other: a multicast datagram with one member left
-        // in the group may go to a socket that is no member, and be lost.
+        // On Linux, sockets that share a port by SO_REUSEPORT are alternatives: a multicast datagram with one remaining
+        // member may go to a socket that is not a member, and be lost.
         #[cfg(not(target_os = "linux"))]
         socket.set_reuse_port(true).map_err(failed("SO_REUSEPORT"))?;
     }
@@ -228,7 +228,7 @@ pub(super) fn open(address: SocketAddr, shared: bool, options: &SocketOptions) -
     })
 }
 
-/// Linux doubles the size asked for, to pay for its bookkeeping, and tells the doubled size.
+/// Linux doubles the requested size for its bookkeeping, and reports the doubled size.
 const fn usable_bytes(told_bytes: usize) -> usize {
     if cfg!(target_os = "linux") { told_bytes / 2 } else { told_bytes }
 }
@@ -250,7 +250,8 @@ fn set_buffers(socket: &socket2::Socket, options: &SocketOptions) -> io::Result<
     Ok(())
 }
 
-/// Asks for a buffer. Some systems refuse what is too large instead of granting less; then half is asked for, and so on.
+/// Requests a buffer. Some systems refuse a size above their limit instead of granting less; then this requests half,
+/// and so on.
 fn ask(bytes: usize, set: impl Fn(usize) -> io::Result<()>) -> io::Result<()> {
     let mut result = set(bytes);
     for halvings in 1..16 {
@@ -262,7 +263,7 @@ fn ask(bytes: usize, set: impl Fn(usize) -> io::Result<()>) -> io::Result<()> {
     result
 }
 
-/// Sets a buffer beyond the system's limit, which only a process with `CAP_NET_ADMIN` may.
+/// Sets a buffer beyond the system's limit, which requires `CAP_NET_ADMIN`.
 #[cfg(target_os = "linux")]
 fn force_buffer(socket: &socket2::Socket, direction: Direction, bytes: usize) -> bool {
     let option = match direction {
@@ -362,7 +363,8 @@ pub(super) fn set_multicast_interface(
     sys::check(result).map(drop)
 }
 
-/// Turns on what the kernel has of segmentation offload, receive offload and the drop count. Whether it has them is the answer.
+/// Enables segmentation offload, receive offload and the drop count where the kernel supports them. Returns whether the
+/// two offloads are enabled.
 #[cfg(target_os = "linux")]
 fn set_offloads(socket: &socket2::Socket, options: &SocketOptions) -> (bool, bool) {
     let fd = socket.as_raw_fd();
@@ -384,7 +386,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shortfall_tells_the_numbers_and_the_command() {
+    fn shortfall_text_states_numbers_and_command() {
         let shortfall =
             BufferShortfall { direction: Direction::Receive, asked_bytes: 8_388_608, granted_bytes: 212_992 };
         let text = shortfall.to_string();
@@ -398,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_size_is_halved_until_it_is_granted() {
+    fn refused_buffer_size_is_halved_until_granted() {
         let asked = std::cell::RefCell::new(Vec::new());
         let result = ask(1000, |bytes| {
             asked.borrow_mut().push(bytes);

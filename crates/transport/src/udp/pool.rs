@@ -1,15 +1,15 @@
-//! Receive buffers that are reused as soon as nobody holds them any more.
+//! Receive buffers that are reused as soon as no reader holds them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// How many held buffers are looked at for one that has become free, each time one is needed.
+/// Held buffers that are checked for a free one, each time one is needed.
 const SCAN: usize = 8;
 
-/// Buffers of one length, each free or held by a reader. A buffer is free when this pool has the only reference to it.
+/// Buffers of one length, each free or held by a reader. A buffer is free when the pool has the only reference to it.
 pub(super) struct Pool {
-    /// Handed out once, perhaps still held. In the order in which they were handed out, so that when readers let go in
-    /// that order too, the first is the one most likely to be free.
+    /// Buffers that were handed out and may still be held, in the order of handing out. Readers usually release them in
+    /// that order too, so the first is the most likely to be free.
     held: VecDeque<Arc<Vec<u8>>>,
     /// Buffers in existence: those in `held` and those lent to the receiver.
     existing: usize,
@@ -23,7 +23,7 @@ impl Pool {
         Self { held: VecDeque::with_capacity(capacity), existing: 0, capacity, buffer_bytes }
     }
 
-    /// A buffer that nobody else holds, or `None` when all of them are held.
+    /// A buffer without another owner, or `None` if all of them are held.
     pub(super) fn take(&mut self) -> Option<Arc<Vec<u8>>> {
         for _ in 0..SCAN.min(self.held.len()) {
             let mut buffer = self.held.pop_front()?;
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_held_buffer_is_never_lent_twice_and_a_free_one_is_reused() {
+    fn held_buffer_is_never_lent_twice_and_free_one_is_reused() {
         let mut pool = Pool::new(2, 16);
         let first = pool.take().unwrap();
         let second = pool.take().unwrap();
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_weak_reference_holds_a_buffer_too() {
+    fn weak_reference_holds_a_buffer_too() {
         let mut pool = Pool::new(1, 16);
         let buffer = pool.take().unwrap();
         let weak = Arc::downgrade(&buffer);

@@ -1,4 +1,4 @@
-//! Receiving: many datagrams per call, into buffers that are handed out by reference and reused when let go.
+//! Receiving: many datagrams per call, into buffers that are handed out by reference and reused after release.
 
 use super::Socket;
 use super::counters::{ReceiveCounters, add};
@@ -14,17 +14,17 @@ use std::ops::Range;
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::sync::Arc;
 
-/// How many ICMP errors, interruptions and truncated datagrams in a row one call passes over before it returns nothing.
+/// Consecutive ICMP errors, interruptions and truncated datagrams that one call skips before it returns no datagrams.
 const MAX_FRUITLESS_CALLS: u32 = 64;
 
-/// While datagrams come one at a time, every so many calls one asks for several, to notice that a burst has begun.
+/// While datagrams arrive one at a time, every so many calls one requests several, to detect the start of a burst.
 #[cfg(target_os = "linux")]
 const BURST_PROBE_CALLS: u32 = 64;
 
 /// How long to wait for a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wait {
-    /// Until one arrives or the socket is shut down. The fastest way to wait: one system call per datagram.
+    /// Until a datagram arrives or the socket is shut down. The fastest way to wait: one system call per datagram.
     Block,
     /// Not at all.
     NonBlocking,
@@ -32,7 +32,7 @@ pub enum Wait {
     Until(MonotonicNs),
 }
 
-/// Why nothing can be received any more.
+/// Why no more datagrams can be received.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ReceiveError {
@@ -53,23 +53,23 @@ impl fmt::Display for ReceiveError {
 
 impl std::error::Error for ReceiveError {}
 
-/// How a [`Receiver`] works.
+/// Settings of a [`Receiver`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceiverOptions {
-    /// Datagrams or super-datagrams received by one system call at most: 1 to 1024.
+    /// Most datagrams or super-datagrams that one system call receives: 1 to 1024.
     pub batch: usize,
-    /// Length of each buffer in octets: 1 to 65,536. The default, 65,536, holds every datagram and super-datagram there can be; a longer
-    /// datagram is dropped and counted.
+    /// Length of each buffer in bytes: 1 to 65,536. The default, 65,536, holds every possible datagram and
+    /// super-datagram; a longer one is dropped and counted.
     pub buffer_bytes: usize,
-    /// Buffers in existence at most, free or held by readers; at least `batch`. When all are held, what arrives is
-    /// copied out of one private buffer at its exact length, and counted ([`Statistics::pool_exhaustions`]).
+    /// Most buffers, free or held by readers; at least `batch`. When readers hold all of them, datagrams are received
+    /// into one private buffer, copied at their exact length, and counted ([`Statistics::pool_exhaustions`]).
     ///
     /// [`Statistics::pool_exhaustions`]: super::Statistics::pool_exhaustions
     pub max_buffers: usize,
 }
 
 impl Default for ReceiverOptions {
-    /// 16 per call; up to 256 buffers of 64 KiB, which is 16 MiB. Memory is only used once datagrams have filled it.
+    /// 16 per call; up to 256 buffers of 64 KiB, which is 16 MiB. The system allocates memory once datagrams fill it.
     fn default() -> Self {
         Self { batch: 16, buffer_bytes: 1 << 16, max_buffers: 256 }
     }
@@ -77,19 +77,19 @@ impl Default for ReceiverOptions {
 
 /// Receives from any number of sockets, on one thread at a time.
 ///
-/// Datagrams are handed out by reference. Whoever wants to keep the octets clones the [`Datagram::buffer`]; the receiver reuses
-/// the buffer when the last clone is gone. In the steady state nothing is allocated.
+/// Datagrams are handed out by reference. A caller that wants to keep the bytes clones the [`Datagram::buffer`]; the
+/// receiver reuses the buffer when the last clone is dropped. In the steady state nothing is allocated.
 pub struct Receiver {
     pool: Pool,
-    /// The buffers to receive into next; message `i` of `messages` points to buffer `i`.
+    /// Buffers of the next receive call; message `i` of `messages` points to buffer `i`.
     slots: Vec<Arc<Vec<u8>>>,
     messages: ReceiveMessages,
-    /// Received by the last call. Only these buffers can be held by readers, so only these are checked.
+    /// Messages of the last call. Readers can hold only these buffers, so only these are checked.
     received: Vec<Received>,
-    /// Messages touched by the last call; the others are still prepared.
+    /// Number of messages that the last call used; the others are still prepared.
     touched: usize,
     batch: usize,
-    /// Where a datagram is received while every buffer is held, and the copy of it.
+    /// Buffer for a datagram while readers hold every other buffer, and the copy of it.
     private: Vec<u8>,
     copy: Option<Arc<Vec<u8>>>,
     #[cfg(target_os = "linux")]
@@ -113,16 +113,17 @@ impl Received {
 /// One received datagram.
 #[derive(Clone, Debug)]
 pub struct Datagram<'a> {
-    /// The buffer in which it lies, perhaps among others. Clone it to keep the octets; they never change while a clone exists.
+    /// The buffer that contains the datagram, perhaps among others. Clone it to keep the bytes; they never change while
+    /// a clone exists.
     pub buffer: &'a Arc<Vec<u8>>,
-    /// Where in the buffer it lies.
+    /// Position of the datagram in the buffer.
     pub range: Range<usize>,
-    /// Who sent it.
+    /// Address of the sender.
     pub source: SocketAddr,
 }
 
 impl<'a> Datagram<'a> {
-    /// Its octets.
+    /// Payload of the datagram.
     #[must_use]
     pub fn bytes(&self) -> &'a [u8] {
         self.buffer.get(self.range.clone()).unwrap_or_default()
@@ -130,7 +131,7 @@ impl<'a> Datagram<'a> {
 }
 
 impl Receiver {
-    /// A receiver with empty buffers. Values of `options` outside their limits are moved to the nearest one inside.
+    /// Creates a receiver with empty buffers. Values of `options` outside their limits are clamped.
     #[must_use]
     pub fn new(options: &ReceiverOptions) -> Self {
         let batch = options.batch.clamp(1, 1024);
@@ -151,10 +152,10 @@ impl Receiver {
         receiver
     }
 
-    /// Receives what has arrived at `socket`, or waits for it.
+    /// Receives the datagrams that have arrived at `socket`, or waits for one.
     ///
-    /// Returns no datagrams when `wait` ran out, and also, rarely, after a long row of ICMP errors or signals. ICMP
-    /// errors are counted, never returned. The datagrams of the call before are gone, but for clones of their buffers.
+    /// Returns no datagrams when `wait` has ended, and also, rarely, after a long row of ICMP errors or signals. ICMP
+    /// errors are counted, never returned. The datagrams of the previous call are gone, except clones of their buffers.
     ///
     /// # Errors
     /// [`ReceiveError::ShutDown`] once [`Socket::shut_down`] was called; [`ReceiveError::Io`] when the socket is unusable.
@@ -189,7 +190,7 @@ impl Receiver {
         Ok(self.datagrams())
     }
 
-    /// The datagrams of the last call once more.
+    /// Returns the datagrams of the last call again.
     #[must_use]
     pub fn datagrams(&self) -> Datagrams<'_> {
         Datagrams { receiver: self, message: 0, offset: 0, left: self.received.iter().map(Received::datagrams).sum() }
@@ -211,7 +212,7 @@ impl Receiver {
             if asked > 1 {
                 self.touched = asked;
                 // SAFETY: messages 0 to `slots.len() - 1` point to `slots`: `add_slots` and `recycle` prepare each of
-                // them whenever its buffer changes or was received into, and leave only buffers nobody else holds.
+                // them whenever its buffer changes or was received into, and leave only buffers without another owner.
                 let result = unsafe { self.messages.receive_many(fd, asked, flags) };
                 self.burst.received(asked, *result.as_ref().unwrap_or(&0));
                 self.touched = *result.as_ref().unwrap_or(&0);
@@ -219,11 +220,11 @@ impl Receiver {
             }
         }
         self.touched = 1;
-        // SAFETY: message 0 points to slot 0, as above, or to `private`, which nobody else can hold.
+        // SAFETY: message 0 points to slot 0, as above, or to `private`, which has no other owner.
         unsafe { self.messages.receive_one(fd, flags) }
     }
 
-    /// Takes over what the kernel has written about the first `messages` messages.
+    /// Evaluates the kernel's report about the first `messages` messages.
     fn collect(&mut self, messages: usize, counters: &ReceiveCounters) {
         for slot in 0..messages {
             let Some(incoming) = self.messages.incoming(slot) else { continue };
@@ -252,7 +253,7 @@ impl Receiver {
         }
     }
 
-    /// Makes the messages touched by the last call ready again, exchanging the buffers that readers have kept.
+    /// Prepares the messages of the last call again, replacing the buffers that readers have kept.
     fn recycle(&mut self) {
         for index in (0..self.touched.min(self.slots.len())).rev() {
             let Some(slot) = self.slots.get_mut(index) else { continue };
@@ -273,7 +274,7 @@ impl Receiver {
         }
     }
 
-    /// Fills up the slots as far as there are free buffers.
+    /// Fills the slots, as far as there are free buffers.
     fn add_slots(&mut self) {
         while self.slots.len() < self.batch {
             let Some(free) = self.pool.take() else { break };
@@ -296,7 +297,7 @@ impl fmt::Debug for Receiver {
     }
 }
 
-/// Errors that say something about one datagram, not about the socket.
+/// Errors that concern one datagram, not the socket.
 fn is_transient(error: &io::Error) -> bool {
     let code = error.raw_os_error().unwrap_or(0);
     [
@@ -316,10 +317,10 @@ fn is_transient(error: &io::Error) -> bool {
     .contains(&code)
 }
 
-/// Decides when to ask for several messages at once.
+/// Decides when to request several messages at once.
 ///
-/// `recvmmsg` looks for a second message after the first, which is time lost when there is none. So it is used while it
-/// finds more than one, and every [`BURST_PROBE_CALLS`] calls to find out.
+/// `recvmmsg` looks for a second message after the first, which costs time if there is none. So it is used while it
+/// finds several, and every [`BURST_PROBE_CALLS`] calls to detect a burst.
 #[cfg(target_os = "linux")]
 #[derive(Default)]
 struct Burst {
@@ -329,7 +330,7 @@ struct Burst {
 
 #[cfg(target_os = "linux")]
 impl Burst {
-    /// How many messages to ask for when there is room for `room`.
+    /// Number of messages to request, at most `room`.
     fn ask(&mut self, room: usize) -> usize {
         if self.running || self.single_calls >= BURST_PROBE_CALLS {
             self.single_calls = 0;
@@ -349,7 +350,7 @@ impl Burst {
 pub struct Datagrams<'a> {
     receiver: &'a Receiver,
     message: usize,
-    /// Where the next segment begins in the message.
+    /// Start of the next segment in the message.
     offset: usize,
     left: usize,
 }
@@ -394,7 +395,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn several_messages_are_asked_for_while_there_are_several_and_now_and_then() {
+    fn several_messages_are_requested_during_a_burst_and_periodically() {
         let mut burst = Burst::default();
         for _ in 0..BURST_PROBE_CALLS {
             assert_eq!(burst.ask(16), 1);

@@ -1,4 +1,4 @@
-//! Sending: one system call for a batch, from octets that lie anywhere.
+//! Sending: one system call for a batch of scattered bytes.
 
 use super::counters::add;
 use super::message::{OutgoingDatagrams, SendMessages, send_to};
@@ -10,48 +10,48 @@ use std::num::NonZeroU16;
 use std::os::fd::{AsFd as _, AsRawFd as _, RawFd};
 use std::sync::atomic::Ordering;
 
-/// How many messages one `sendmmsg` carries at most.
+/// Most messages of one `sendmmsg`.
 const BATCH: usize = 32;
 
-/// What to send: a datagram, or a train of datagrams of equal length.
+/// A datagram to send, or a train of datagrams of equal length.
 #[derive(Clone, Copy, Debug)]
 pub struct Transmit<'a> {
-    /// The octets, one slice after the other; at most [`MAX_SLICES`].
+    /// The bytes: the concatenation of at most [`MAX_SLICES`] slices.
     pub slices: &'a [IoSlice<'a>],
-    /// Where to.
+    /// Destination.
     pub destination: SocketAddr,
-    /// `None`: one datagram. `Some(n)`: datagrams of `n` octets each, only the last may be shorter; at most
-    /// [`MAX_SEGMENTS`] of them and [`MAX_TRAIN_BYTES`] together, and each fits into the MTU with its
-    /// [headers](super::header_bytes).
+    /// `None`: one datagram. `Some(n)`: a train of datagrams of `n` bytes each, of which only the last may be shorter.
+    /// A train has at most [`MAX_SEGMENTS`] datagrams and [`MAX_TRAIN_BYTES`] bytes; each datagram fits into the MTU
+    /// with its [headers](super::header_bytes).
     pub segment_bytes: Option<NonZeroU16>,
 }
 
-/// What became of a batch.
+/// Result of sending a batch.
 #[derive(Debug, Default)]
 pub struct Sent {
-    /// Transmits from the front of the batch that are done with: accepted by the kernel, or failed. All of them, but
-    /// for [`Socket::try_send`] when the socket's send buffer became full: then the rest can be tried again.
+    /// Number of transmits at the front of the batch that were accepted by the kernel or failed. All of them, except
+    /// when the socket's send buffer became full in [`Socket::try_send`]: then the caller can send the rest later.
     pub processed: usize,
-    /// Transmits the kernel accepted.
+    /// Number of transmits that the kernel accepted.
     pub accepted: usize,
-    /// The first transmit that failed, and why.
+    /// The first transmit that failed.
     pub first_failure: Option<SendFailure>,
-    /// The kernel or the NIC refused a super-datagram during this very call, and segmentation offload was given up for
-    /// this socket. Nothing was lost.
+    /// The kernel or the NIC refused a super-datagram during this call, and segmentation offload was turned off for
+    /// this socket. No data was lost.
     pub segmentation_refused: bool,
 }
 
 /// A transmit that was not sent.
 #[derive(Debug)]
 pub struct SendFailure {
-    /// Its place in the batch.
+    /// Index in the batch.
     pub index: usize,
-    /// Why. The reasons are also counted, in [`SendErrors`](super::SendErrors).
+    /// The error. [`SendErrors`](super::SendErrors) counts each kind.
     pub error: io::Error,
 }
 
 impl SendFailure {
-    /// Whether the datagram does not fit the way, and must not be fragmented.
+    /// Whether the datagram exceeds the MTU of the path and must not be fragmented.
     #[must_use]
     pub fn is_too_large(&self) -> bool {
         self.error.raw_os_error() == Some(libc::EMSGSIZE)
@@ -63,7 +63,7 @@ impl Transmit<'_> {
         self.slices.iter().map(|slice| slice.len()).fold(0, usize::saturating_add)
     }
 
-    /// Checks the limits of a train, because the kernel's own answers differ between versions.
+    /// Checks the limits of a train here, because the kernel's own checks differ between versions.
     fn check(&self, segment_bytes: NonZeroU16) -> io::Result<()> {
         let invalid = |reason| Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
         let bytes = self.bytes();
@@ -71,10 +71,10 @@ impl Transmit<'_> {
             return invalid("a train of datagrams has more than 1024 slices");
         }
         if bytes == 0 {
-            return invalid("a train of datagrams has no octets");
+            return invalid("a train of datagrams has no bytes");
         }
         if bytes > MAX_TRAIN_BYTES {
-            return invalid("a train of datagrams has more than 65473 octets");
+            return invalid("a train of datagrams has more than 65473 bytes");
         }
         if bytes.div_ceil(usize::from(segment_bytes.get())) > MAX_SEGMENTS {
             return invalid("a train of datagrams has more than 64 segments");
@@ -86,38 +86,39 @@ impl Transmit<'_> {
 impl Socket {
     /// Sends the batch in order, waiting while the socket's send buffer is full.
     ///
-    /// A transmit that fails is passed over; the others are still sent.
+    /// A transmit that fails is skipped; the others are still sent.
     pub fn send(&self, transmits: &[Transmit<'_>]) -> Sent {
         Batch::new(self, transmits, 0).run()
     }
 
-    /// As [`Self::send`], but returns when the socket's send buffer is full: [`Sent::processed`] tells how far it came.
+    /// Like [`Self::send`], but returns when the socket's send buffer is full; [`Sent::processed`] states how many
+    /// transmits are done.
     pub fn try_send(&self, transmits: &[Transmit<'_>]) -> Sent {
         Batch::new(self, transmits, libc::MSG_DONTWAIT).run()
     }
 }
 
-/// A batch on its way.
+/// A batch being sent.
 struct Batch<'a> {
     socket: &'a Socket,
     transmits: &'a [Transmit<'a>],
     flags: libc::c_int,
-    /// How often the first transmit that is not done with was tried in vain.
+    /// Retries of the first transmit that is not done.
     retries: u32,
     /// The socket's send buffer is full.
     full: bool,
     sent: Sent,
 }
 
-/// What to do about an error.
+/// Reaction to an error.
 enum Verdict {
     /// Try the same transmit again.
     Retry,
-    /// Cut the train here.
+    /// Cut the train in this process.
     Split,
     /// The send buffer is full: stop here.
     Full,
-    /// Pass this transmit over.
+    /// Skip this transmit.
     Fail,
 }
 
@@ -127,7 +128,7 @@ impl<'a> Batch<'a> {
     }
 
     fn run(mut self) -> Sent {
-        // Each turn completes at least one transmit, or is one of a bounded number of retries.
+        // Each iteration completes at least one transmit, or is one of a bounded number of retries.
         while !self.full
             && let Some(first) = self.transmits.get(self.sent.processed)
         {
@@ -159,7 +160,7 @@ impl<'a> Batch<'a> {
         self.sent
     }
 
-    /// One system call for the transmits that come next.
+    /// One system call for the next transmits.
     fn call(&self, offload: bool) -> io::Result<(usize, u64)> {
         add(&self.socket.counters.sent.calls, 1);
         let rest = self.transmits.get(self.sent.processed..).unwrap_or_default();
@@ -171,7 +172,8 @@ impl<'a> Batch<'a> {
                 _ => SendMessages::<1>::new().send(fd, [message].into_iter(), self.flags),
             };
         }
-        // The first has been checked; a later train stops the batch when it must be cut here or breaks a limit.
+        // The first has been checked; a later train ends the batch if this process must cut it or if it exceeds a
+        // limit.
         let fits = |transmit: &&Transmit<'_>| {
             transmit.segment_bytes.is_none_or(|segment_bytes| offload && transmit.check(segment_bytes).is_ok())
         };
@@ -197,7 +199,7 @@ impl<'a> Batch<'a> {
         self.complete(done.len());
     }
 
-    /// Passes the next transmit over.
+    /// Skips the next transmit.
     fn fail(&mut self, error: io::Error) {
         self.socket.counters.sent.count_error(&error);
         let index = self.sent.processed;
@@ -205,7 +207,7 @@ impl<'a> Batch<'a> {
         self.complete(1);
     }
 
-    /// Leaves the rest to be tried again.
+    /// Leaves the rest to a later call.
     fn stop(&mut self, would_block: &io::Error) {
         self.socket.counters.sent.count_error(would_block);
         self.full = true;
@@ -220,17 +222,18 @@ impl<'a> Batch<'a> {
         match error.raw_os_error() {
             Some(libc::EINTR) if self.retries < MAX_INTERRUPTIONS => Verdict::Retry,
             Some(libc::EAGAIN) => Verdict::Full,
-            // An ICMP message about an earlier datagram is told in place of sending this one. If it is about this
-            // destination, the second try says so again.
+            // The kernel reports an ICMP message about an earlier datagram instead of sending this one. If the message
+            // concerns this destination, the retry fails again.
             Some(libc::ECONNREFUSED | libc::EHOSTUNREACH | libc::ENETUNREACH) if self.retries == 0 => Verdict::Retry,
             Some(libc::EIO | libc::EINVAL | libc::EMSGSIZE) if first.segment_bytes.is_some() => Verdict::Split,
             _ => Verdict::Fail,
         }
     }
 
-    /// Cuts a train that the kernel has refused whole with `refusal`. If the pieces are accepted, it was the offload that was refused.
+    /// Cuts a train that the kernel has refused with `refusal`. If the kernel accepts the pieces, it refused the
+    /// offload.
     fn split_after(&mut self, first: &Transmit<'_>, refusal: &io::Error) {
-        // A train too large for this destination's path says nothing about others.
+        // A train too large for this path does not mean that other trains would be refused.
         let lasting = refusal.raw_os_error() != Some(libc::EMSGSIZE);
         if self.split(first) && lasting && self.socket.segmentation_offload.swap(false, Ordering::Relaxed) {
             add(&self.socket.counters.sent.fallbacks, 1);
@@ -238,7 +241,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    /// Sends the datagrams of a train one by one, many to a system call. Whether the kernel accepted them is the answer.
+    /// Sends the datagrams of a train one by one, many per system call. Returns whether the kernel accepted them.
     fn split(&mut self, first: &Transmit<'_>) -> bool {
         let Some(segment_bytes) = first.segment_bytes else { return false };
         let counters = &self.socket.counters.sent;
@@ -247,7 +250,7 @@ impl<'a> Batch<'a> {
         add(&counters.datagrams, outcome.datagrams);
         add(&counters.bytes, outcome.bytes);
         match outcome.error {
-            // Nothing has left yet, so the whole train can be tried again.
+            // No datagram has left yet, so the whole train can be sent later.
             Some(error) if error.kind() == io::ErrorKind::WouldBlock && outcome.datagrams == 0 => {
                 self.stop(&error);
                 false

@@ -1,4 +1,4 @@
-//! Cutting a train into datagrams here, where the kernel or the NIC does not.
+//! Cuts a train into datagrams where the kernel or the NIC does not.
 
 use super::message::{OutgoingDatagrams, SendMessages};
 use super::{MAX_SEGMENTS, MAX_SLICES};
@@ -11,17 +11,17 @@ use std::os::fd::RawFd;
 /// Each cut may divide one slice in two.
 const MAX_PIECES: usize = MAX_SLICES + MAX_SEGMENTS;
 
-/// How far a train came.
+/// Result of sending a train.
 #[derive(Default)]
 pub(super) struct Outcome {
     pub(super) calls: u64,
     pub(super) datagrams: u64,
     pub(super) bytes: u64,
-    /// Why not further.
+    /// Why the rest was not sent.
     pub(super) error: Option<io::Error>,
 }
 
-/// Sends the octets of `slices` as datagrams of `segment_bytes`, the last of them shorter where need be.
+/// Sends the concatenation of `slices` as datagrams of `segment_bytes`, the last of which may be shorter.
 ///
 /// The caller has checked the limits [`MAX_SLICES`] and [`MAX_SEGMENTS`].
 pub(super) fn send(
@@ -62,8 +62,8 @@ pub(super) fn send(
     outcome
 }
 
-/// Divides `slices` into `pieces` so that segment `i` is made of the pieces `ends[i - 1]..ends[i]`, and returns how many
-/// segments there are. Octets that do not fit into the arrays are left out.
+/// Divides `slices` into `pieces` so that segment `i` consists of the pieces `ends[i - 1]..ends[i]`, and returns the
+/// number of segments. Bytes that exceed the arrays are left out.
 fn cut<'a>(
     slices: &'a [IoSlice<'a>],
     segment_bytes: NonZeroU16,
@@ -98,7 +98,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn segments_are_the_chunks_of_the_octets(
+        fn segments_are_the_chunks_of_the_bytes(
             parts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 0..12),
             segment_bytes in 8_u16..60,
         ) {

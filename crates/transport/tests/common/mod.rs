@@ -1,4 +1,4 @@
-//! What the socket tests share.
+//! Helpers of the socket tests.
 
 use peregrine_transport::clock::MonotonicNs;
 use peregrine_transport::udp::{Receiver, Sent, Socket, SocketOptions, Transmit, Wait};
@@ -18,18 +18,18 @@ pub(crate) fn send(socket: &Socket, destination: SocketAddr, bytes: &[u8], segme
     assert!(sent.first_failure.is_none() && sent.accepted == 1, "{sent:?}");
 }
 
-/// Sends one datagram, or a train of them, whatever comes of it.
+/// Sends one datagram, or a train of them; the send may fail.
 pub(crate) fn try_train(socket: &Socket, destination: SocketAddr, bytes: &[u8], segment_bytes: Option<u16>) -> Sent {
     let segment_bytes = segment_bytes.map(|bytes| NonZeroU16::new(bytes).unwrap());
     socket.send(&[Transmit { slices: &[IoSlice::new(bytes)], destination, segment_bytes }])
 }
 
-/// A moment by which everything that is expected has long happened.
+/// A deadline that a working test never reaches.
 pub(crate) fn patience() -> MonotonicNs {
     MonotonicNs::now().after(Duration::from_secs(10))
 }
 
-/// Receives until there are `count` datagrams; fails when they do not come.
+/// Receives until there are `count` datagrams; fails at the deadline.
 pub(crate) fn receive(receiver: &mut Receiver, socket: &Socket, count: usize) -> Vec<Vec<u8>> {
     let deadline = patience();
     let mut all = Vec::new();
@@ -41,7 +41,7 @@ pub(crate) fn receive(receiver: &mut Receiver, socket: &Socket, count: usize) ->
     all
 }
 
-/// Receives what is there already.
+/// Receives the datagrams that have already arrived.
 pub(crate) fn receive_rest(receiver: &mut Receiver, socket: &Socket) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     loop {
@@ -54,7 +54,7 @@ pub(crate) fn receive_rest(receiver: &mut Receiver, socket: &Socket) -> Vec<Vec<
     }
 }
 
-/// `count` octets that differ from place to place.
-pub(crate) fn octets(count: usize) -> Vec<u8> {
+/// `count` bytes that differ from place to place.
+pub(crate) fn pattern(count: usize) -> Vec<u8> {
     (0..count).map(|place| (place ^ (place >> 8).wrapping_mul(31)) as u8).collect()
 }

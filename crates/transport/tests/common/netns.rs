@@ -1,4 +1,4 @@
-//! Hosts of their own: network namespaces that vanish with their last socket, whatever becomes of the test.
+//! Hosts for tests: network namespaces that vanish with their last socket, however the test ends.
 
 use crate::common::patience;
 use peregrine_transport::clock::MonotonicNs;
@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// A network namespace, kept alive by a thread that lives in it.
+/// A network namespace, kept alive by a thread in it.
 pub(crate) struct Host {
     thread_id: libc::pid_t,
     jobs: Option<mpsc::SyncSender<Job>>,
@@ -17,7 +17,7 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    /// A host with nothing but its loopback, which is up.
+    /// A host with only its loopback interface, which is up.
     pub(crate) fn new() -> Self {
         let (jobs, queue) = mpsc::sync_channel::<Job>(16);
         let (tell, told) = mpsc::sync_channel(16);
@@ -36,7 +36,7 @@ impl Host {
         host
     }
 
-    /// Does something on this host; sockets opened there stay there.
+    /// Runs `job` on this host; sockets that it opens stay there.
     pub(crate) fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> T {
         let (tell, told) = mpsc::sync_channel(16);
         let job = move || drop(tell.send(job()));

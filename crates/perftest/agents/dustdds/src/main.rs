@@ -26,18 +26,18 @@ use dust_dds::subscription::data_reader_listener::DataReaderListener;
 
 use agent::{Failure, Role, Setup, Transport, Wait};
 
-/// The number, and how long the octets are.
+/// Number of the sample, and length of its bytes.
 const HEADER_OCTETS: usize = 12;
 const SOCKET_BUFFER_OCTETS: usize = 8 << 20;
-/// As long as a datagram on loopback may be, less what is around the octets.
+/// Longest datagram on loopback, minus headers.
 const FRAGMENT_OCTETS: usize = 65_000;
-/// 256 fragments are more.
+/// The limit follows from 256 fragments.
 const MAX_SIZE: usize = 16_000_000;
-/// Octets that a writer in full flow keeps, if that is a number of samples between these.
+/// Bytes that a writer keeps at the highest rate, within these bounds on the number of samples.
 const HISTORY_OCTETS: usize = 4 << 20;
 const MIN_KEPT: u32 = 16;
 const MAX_KEPT: u32 = 1000;
-/// A write that finds no room gives up after this long.
+/// Timeout of a write without room.
 const MAX_BLOCKING_TIME: DurationKind = DurationKind::Finite(DdsDuration::new(10, 0));
 
 fn main() -> ExitCode {
@@ -62,14 +62,14 @@ struct Input {
     news: Receiver<()>,
 }
 
-/// Wakes the thread that takes, as the benchmark of Dust DDS does.
+/// Wakes the taking thread, like the benchmark of Dust DDS.
 struct Listener {
     news: SyncSender<()>,
 }
 
 impl DataReaderListener<PerftestSample> for Listener {
     async fn on_data_available(&mut self, _reader: DataReaderAsync<PerftestSample>) {
-        // Who has not looked yet at the last news needs no further.
+        // A pending wake-up suffices.
         let _ = self.news.try_send(());
     }
 }
@@ -196,8 +196,8 @@ fn reliability(setup: &Setup) -> ReliabilityQosPolicy {
     ReliabilityQosPolicy { kind, max_blocking_time: MAX_BLOCKING_TIME }
 }
 
-/// How many samples a writer keeps. A reliable one of Dust DDS waits until what it is about to replace was acknowledged,
-/// and so loses nothing; with KEEP_ALL it waits for nothing, and outruns its reader.
+/// Samples that a writer keeps. A reliable writer of Dust DDS waits until the sample to be replaced was acknowledged,
+/// and so loses none; with KEEP_ALL it waits for nothing, and outruns its reader.
 fn kept(setup: &Setup) -> u32 {
     let has_echo = matches!(setup.role, Role::Ping | Role::Pong);
     let samples = u32::try_from(HISTORY_OCTETS / setup.size).unwrap_or(u32::MAX);

@@ -1,5 +1,5 @@
-//! iceoryx2 behind the protocol of ../../README.md: publish-subscribe over shared memory, and an event for each sample where
-//! the other side sleeps.
+//! iceoryx2 behind the protocol of ../../README.md: publish-subscribe over shared memory, with an event for each sample
+//! if the other side sleeps.
 #![forbid(unsafe_code)]
 
 #[path = "../../common/agent.rs"]
@@ -17,7 +17,7 @@ use iceoryx2::service::port_factory::{event, publish_subscribe};
 
 use agent::{Failure, Role, Setup, Transport, Wait};
 
-/// Samples that wait for a subscriber: so many, or as many as these octets hold.
+/// Most samples that wait for a subscriber, in number and in bytes.
 const BUFFERED: usize = 256;
 const MIN_BUFFERED: usize = 4;
 const BUFFERED_OCTETS: usize = 256 << 20;
@@ -33,7 +33,7 @@ struct Iceoryx2 {
     _node: Node<ipc::Service>,
 }
 
-/// One topic: samples, and the event that tells of them.
+/// One topic: its samples, and the event that announces them.
 struct Topic {
     samples: publish_subscribe::PortFactory<ipc::Service, [u8], ()>,
     news: event::PortFactory<ipc::Service>,
@@ -41,7 +41,7 @@ struct Topic {
 
 struct Output {
     publisher: Publisher<ipc::Service, [u8], ()>,
-    /// Absent where the other side looks by itself.
+    /// Absent if the other side polls.
     notifier: Option<Notifier<ipc::Service>>,
     topic: Topic,
     sample: Vec<u8>,
@@ -51,7 +51,7 @@ struct Input {
     subscriber: Subscriber<ipc::Service, [u8], ()>,
     listener: Option<Listener<ipc::Service>>,
     topic: Topic,
-    /// Where samples are copied to, if they are.
+    /// Destination of copies, if samples are copied.
     copy: Option<Vec<u8>>,
 }
 
@@ -110,7 +110,7 @@ impl agent::Peer for Iceoryx2 {
         self.input.as_mut().map_or(Ok(None), Input::take)
     }
 
-    /// A sample that was sent lies in the memory of its subscriber.
+    /// A sent sample is already in the memory of its subscriber.
     fn wait_acknowledged(&mut self, _timeout: Duration) -> Result<(), Failure> {
         Ok(())
     }

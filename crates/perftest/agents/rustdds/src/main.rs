@@ -19,11 +19,11 @@ use serde::{Deserialize, Serialize};
 
 use agent::{Failure, Role, Setup, Transport, Wait};
 
-/// The number, and how long the octets are.
+/// Number of the sample, and length of its bytes.
 const HEADER_OCTETS: usize = 12;
-/// Longer samples take it too long.
+/// Longer samples take RustDDS too long.
 const MAX_SIZE: usize = 1 << 20;
-/// A write that finds no room gives up after this long.
+/// Timeout of a write without room.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn main() -> ExitCode {
@@ -173,7 +173,7 @@ impl Input {
     }
 }
 
-/// As the other peers: see `reliability` in the README.
+/// As in the other peers: see `reliability` in the README.
 fn history(setup: &Setup) -> History {
     if matches!(setup.role, Role::Ping | Role::Pong) { History::KeepLast { depth: 1 } } else { History::KeepAll }
 }

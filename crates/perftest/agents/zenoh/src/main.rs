@@ -1,4 +1,5 @@
-//! zenoh behind the protocol of ../../README.md: two peers joined by one TCP connection on loopback, without scouting.
+//! zenoh behind the protocol of ../../README.md: two peers connected by one TCP connection on loopback, without
+//! scouting.
 #![forbid(unsafe_code)]
 
 #[path = "../../common/agent.rs"]
@@ -16,14 +17,14 @@ use zenoh::{Config, Session, Wait as _};
 
 use agent::{Failure, Role, Setup, Transport, Wait};
 
-/// Samples that wait for the application: so many, or as many as these octets hold.
+/// Most samples that wait for the application, in number and in bytes.
 const BUFFERED: usize = 1024;
 const MIN_BUFFERED: usize = 4;
 const BUFFERED_OCTETS: usize = 256 << 20;
-/// Of domain 0, as RTPS 2.5 §9.6.2 places unicast discovery; perftest has looked whether it is free.
+/// Port of domain 0 by RTPS 2.5 §9.6.2 (unicast discovery); perftest has checked that it is free.
 const FIRST_PORT: u32 = 7410;
 const PORTS_PER_DOMAIN: u32 = 250;
-/// The responder listens after this long at the latest.
+/// Timeout for the responder to listen.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 fn main() -> ExitCode {
@@ -33,7 +34,7 @@ fn main() -> ExitCode {
 struct Zenoh {
     output: Option<Publisher<'static>>,
     input: Option<Subscriber<FifoChannelHandler<Sample>>>,
-    /// What a wait has taken already.
+    /// A sample that a wait has taken already.
     taken: Option<Sample>,
     sample: Vec<u8>,
     _session: Session,
@@ -86,7 +87,7 @@ impl agent::Peer for Zenoh {
         Ok(Self { output, input, taken: None, sample: vec![0; setup.size], _session: session })
     }
 
-    /// A subscriber is not told of publishers; whoever publishes to it is.
+    /// A subscriber does not detect publishers; a publisher detects subscribers.
     fn is_matched(&mut self) -> bool {
         self.output
             .as_ref()
@@ -120,7 +121,7 @@ impl agent::Peer for Zenoh {
         Ok(Some((seq, octets.len())))
     }
 
-    /// zenoh does not tell; what is under way in the connection arrives as long as both sides stay.
+    /// zenoh has no acknowledgements; samples in the connection arrive while both sides live.
     fn wait_acknowledged(&mut self, _timeout: Duration) -> Result<(), Failure> {
         Ok(())
     }

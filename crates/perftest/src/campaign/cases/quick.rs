@@ -1,17 +1,17 @@
-//! What a quick run leaves out of a plan: whole values of lists first, then whole questions.
+//! Reduces a plan to a quick run: first drops values of lists, then whole questions.
 
 use std::time::Duration;
 
 use crate::campaign::spec::{List, Matrix};
 
-/// Reason for cases with a value that is neither first nor middle nor last in its list.
+/// Reason for cases whose value is neither first nor middle nor last in its list.
 pub(super) const THINNED_OUT: &str =
     "skipped: the quick run keeps the first, the middle and the last value of each list (--quick)";
-/// Reason for cases that do not fit into the time limit.
+/// Reason for cases that exceed the time limit.
 pub(super) const NO_TIME: &str = "skipped: the quick run would exceed its time limit (--within)";
 
 impl Matrix {
-    /// Of every list the ends and the middle remain.
+    /// Keeps the first, the middle and the last value of every list.
     pub(super) fn thin_out(&mut self) {
         keep_three(&mut self.rates);
         keep_three(&mut self.types);
@@ -30,8 +30,8 @@ impl Matrix {
     }
 }
 
-/// Removes questions, evenly over the plan, until the rest fits, and returns the removed ones. A question that stays is put to
-/// all series.
+/// Removes questions, evenly over the plan, until the rest fits into `limit`, and returns them. A question that stays
+/// is asked of all series.
 pub(super) fn keep_within<T>(limit: Duration, questions: &mut Vec<T>, cost: impl Fn(&T) -> Duration) -> Vec<T> {
     for most in (1..=questions.len()).rev() {
         let kept = |index: &usize| is_kept(*index, questions.len(), most);
@@ -52,7 +52,7 @@ fn keep_three<T>(list: &mut List<T>) {
     });
 }
 
-/// Keeps so many values at most, spread evenly over the list, and returns the others.
+/// Keeps at most `most` values, spread evenly over the list, and returns the others.
 fn keep_evenly<T>(values: &mut Vec<T>, most: usize) -> Vec<T> {
     let len = values.len();
     let mut index = 0;
@@ -64,7 +64,7 @@ fn keep_evenly<T>(values: &mut Vec<T>, most: usize) -> Vec<T> {
         .collect()
 }
 
-/// Whether the value at `index` of `len` is one of the `most` that are kept.
+/// Whether the value at `index` of `len` is among the `most` that are kept.
 fn is_kept(index: usize, len: usize, most: usize) -> bool {
     len <= most || index * most / len != (index + 1) * most / len
 }

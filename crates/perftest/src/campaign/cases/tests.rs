@@ -1,4 +1,4 @@
-//! Expansion: which cases, in which order, how many with `--quick`.
+//! Tests of the expansion: the cases, their order, and their number with `--quick`.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -12,7 +12,7 @@ fn plan(matrix: &str) -> Plan {
     Plan::read("p.toml", &format!("{head}{matrix}")).unwrap()
 }
 
-/// One machine without peers.
+/// Conditions of one machine without peers.
 fn here() -> Conditions {
     Conditions { two_hosts: false, peers: PeerPrograms::none("it is not built"), quick: None }
 }
@@ -268,7 +268,7 @@ fn a_short_time_leaves_out_whole_questions() {
     assert_eq!(cases.planned.len(), 2 * lens.len(), "each is put to both series");
 }
 
-/// What a run asks, and what it tells that it does not.
+/// Keys of the planned and of the skipped cases.
 fn asked_or_told(cases: &Cases) -> BTreeSet<String> {
     let mut keys: Vec<_> =
         cases.planned.iter().filter(|planned| planned.repetition == 0).map(PlannedCase::key).collect();
@@ -315,11 +315,11 @@ proptest! {
         let keys: HashSet<_> = cases.planned.iter().map(PlannedCase::key).collect();
         prop_assert_eq!(keys.len(), cases.planned.len());
         prop_assert!(cases.planned.is_sorted_by_key(|planned| planned.repetition));
-        // A quick run asks nothing that the whole one does not.
+        // Every case of a quick run is also a case of the whole run.
         let quick = Cases::of(&plan, &quick());
         prop_assert!(quick.planned.iter().all(|planned| keys.contains(&planned.key())));
         prop_assert!(!quick.planned.is_empty() && Cases::estimate(&quick.planned) <= Duration::from_secs(150));
-        // And of what the whole one asks, nothing is gone without a word.
+        // Every case of the whole run is planned or reported as skipped.
         prop_assert_eq!(asked_or_told(&quick), asked_or_told(&cases));
     }
 }

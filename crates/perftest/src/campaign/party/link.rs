@@ -1,4 +1,4 @@
-//! What a party needs of whatever carries the samples.
+//! The interface between a party and a transport.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -10,33 +10,33 @@ use crate::campaign::types::Stamp;
 use crate::clock::MonotonicNs;
 use crate::error::Error;
 
-/// Makes endpoints.
+/// Creates endpoints.
 pub(super) trait Link {
     fn sender(&self, channel: Channel) -> Result<Box<dyn Sender>, Error>;
 
     fn receiver(&self, channel: Channel) -> Result<Box<dyn Receiver>, Error>;
 
-    /// What its sockets have carried so far, and the way samples go.
+    /// The traffic of its sockets so far, and the path of the samples.
     fn wire(&self) -> WireUse;
 
-    /// That nothing was copied, where that is measured.
+    /// Checks that no sample was copied, where the case requires that.
     fn check(&self) -> Result<(), Error> {
         Ok(())
     }
 }
 
-/// Sends samples of one channel to all who receive them.
+/// Sends samples of one channel to all of its receivers.
 pub(super) trait Sender: Send {
-    /// Waits until so many receivers are known. Their addresses are told to whoever cannot find them by itself.
+    /// Waits until `receivers` are known. A transport without discovery uses `addresses`.
     fn join(&mut self, addresses: &[SocketAddr], receivers: u32, deadline: MonotonicNs) -> Result<(), Error>;
 
-    /// Sends a sample with this stamp; false when it found no room and was dropped.
+    /// Sends a sample with this stamp. Returns false if there was no room and the sample was dropped.
     fn send(&mut self, stamp: &Stamp) -> Result<bool, Error>;
 
-    /// Waits until everything has been acknowledged by those who do so.
+    /// Waits until all receivers that acknowledge have acknowledged everything.
     fn settle(&mut self, limit: Duration) -> Result<(), Error>;
 
-    /// That all samples so far have gone the way that is measured, where there are several.
+    /// Checks that all samples so far have taken the measured path, if there are several.
     fn check(&mut self) -> Result<(), Error> {
         Ok(())
     }
@@ -44,14 +44,14 @@ pub(super) trait Sender: Send {
 
 /// Receives samples of one channel.
 pub(super) trait Receiver: Send {
-    /// Where it receives, when somebody has to be told.
+    /// The address at which it receives, if senders need it.
     fn address(&self) -> Option<SocketAddr>;
 
-    /// Waits until so many senders are known.
+    /// Waits until `senders` are known.
     fn join(&mut self, senders: u32, deadline: MonotonicNs) -> Result<(), Error>;
 
-    /// Waits so long at most until there is a sample, and shows everything that is there: the stamp, and when the value was
-    /// in the hands of the application.
+    /// Waits for a sample for at most `limit`, and passes all available samples to `on_sample`: the stamp, and the time
+    /// at which the application had the value.
     fn receive(&mut self, limit: Duration, on_sample: &mut dyn FnMut(Stamp, MonotonicNs)) -> Result<(), Error>;
 
     /// Sends samples of the first writer back through `echo`, before anything else is done with them; returns it when that is the business of
@@ -60,16 +60,16 @@ pub(super) trait Receiver: Send {
         Some(echo)
     }
 
-    /// [`Sender::check`] of the echo that it took.
+    /// [`Sender::check`] of the echo sender that this receiver owns.
     fn check(&mut self) -> Result<(), Error> {
         Ok(())
     }
 
-    /// Samples so far that were not what had been sent; `None` when nobody looks.
+    /// Corrupt samples so far; `None` if payloads are not checked.
     fn corrupt(&self) -> Option<u64>;
 }
 
-/// The result of a thread; an error where it panicked.
+/// The result of a thread; an error if the thread panicked.
 pub(super) fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, Result<T, Error>>) -> Result<T, Error> {
     thread.join().unwrap_or_else(|_| Err(Error::Transfer("a thread of this process has panicked".into())))
 }

@@ -1,4 +1,4 @@
-//! Samples that a listener gets: taken, timed and sent back on the thread that receives them.
+//! Samples of a listener: taken, timed and echoed on the thread that receives them.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,21 +15,21 @@ use crate::campaign::types::{Stamp, Stamped};
 use crate::clock::MonotonicNs;
 use crate::error::Error;
 
-/// Samples that wait to be counted; the listener waits when there are more.
+/// Samples that wait to be counted; beyond that the listener blocks.
 const ARRIVALS_WAITING: usize = 1 << 16;
 
-/// What listener and reader thread share.
+/// State shared by the listener and the reader thread.
 struct Shared {
-    /// Sends samples of the first writer back.
+    /// Echoes samples of the first writer.
     echo: Mutex<Option<Box<dyn Sender>>>,
-    /// Samples that were not what had been sent.
+    /// Corrupt samples.
     corrupt: AtomicU64,
     patterns: bool,
-    /// The first, which ends the reader.
+    /// The first failure, which ends the reader.
     failure: Mutex<Option<Error>>,
 }
 
-/// A reader with a listener. What the listener has seen is counted by the thread that asks.
+/// A reader with a listener. The thread that calls `receive` counts the samples that the listener took.
 pub(super) struct Listening<T: DdsType> {
     reader: DataReader<T>,
     arrivals: Arrivals<(Stamp, MonotonicNs)>,
@@ -64,7 +64,7 @@ impl Shared {
             {
                 self.fail(error);
             }
-            // Nobody counts any more once the reader has ended.
+            // Fails once the reader has ended, when no thread counts any more.
             let _ = arrivals.send((stamp, now));
             if self.patterns && !value.is_filled(stamp.id()) {
                 self.corrupt.fetch_add(1, Ordering::Relaxed);
@@ -115,7 +115,7 @@ impl<T: Look> Receiver for Listening<T> {
 
 impl<T: DdsType> Drop for Listening<T> {
     fn drop(&mut self) {
-        // A listener that waits for room among the arrivals must not be waited for.
+        // Dropping the reader waits for a running listener, so that listener must not block on a full channel.
         let (_, nothing) = sync_channel(0);
         self.arrivals = nothing;
         self.reader.set_listener(None, StatusMask::NONE);

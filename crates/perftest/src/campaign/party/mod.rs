@@ -28,24 +28,24 @@ use crate::resources::ResourceMeter;
 use crate::threads::{allowed_cores, bind_current_thread};
 use crate::wire::spent;
 
-/// Longest time until all parties of a case have found each other.
+/// Longest time for the discovery of all parties of a case.
 const JOIN_LIMIT: Duration = Duration::from_secs(15);
-/// Longest time between two orders, beside that of the measurement.
+/// Longest time between two orders, besides that of the measurement.
 const ORDER_LIMIT: Duration = Duration::from_secs(60);
-/// How often a process looks whether its writers have ended.
+/// Interval at which a process checks whether its writers have ended.
 const END_POLL: Duration = Duration::from_millis(10);
 /// Orders read ahead.
 const ORDERS_WAITING: usize = 4;
-/// Stack of a thread, beside that of eight values of the data type, which pass through it when they are read.
+/// Stack of a thread, besides eight values of the data type, which pass through the stack when read.
 const STACK_BYTES: usize = 4 << 20;
 
-/// Takes part in one case: orders on stdin, answers on stdout, until the end of stdin.
+/// Takes part in one case: reads orders from stdin and writes answers to stdout until stdin ends.
 pub fn take_part(stop: &Arc<Stop>) -> Result<(), Error> {
     let mut orders = Orders::listen(stop)?;
     let Order::Open(job) = orders.next(ORDER_LIMIT)? else { return Err(unexpected()) };
     let stack = STACK_BYTES + 8 * job.data_type.memory_len();
     let machine_cores = allowed_cores().len().max(1);
-    // All further threads inherit it.
+    // All threads that are created later inherit the binding.
     bind_current_thread(job.core.as_slice()).map_err(Error::Setup)?;
     std::thread::scope(|scope| {
         let party = std::thread::Builder::new()
@@ -57,7 +57,7 @@ pub fn take_part(stop: &Arc<Stop>) -> Result<(), Error> {
     })
 }
 
-/// The lines of stdin. Its end is a request to stop.
+/// The lines of stdin. Its end is a stop request.
 struct Orders(Lines<String>);
 
 impl Orders {
@@ -87,7 +87,7 @@ impl Orders {
         }
     }
 
-    /// Waits for the end.
+    /// Waits for the end of stdin.
     fn wait_for_end(&mut self, stop: &Stop) {
         stop.sleep(ORDER_LIMIT);
     }
@@ -110,20 +110,20 @@ struct Party<'a> {
     orders: &'a mut Orders,
     stop: &'a Arc<Stop>,
     stack: usize,
-    /// Those that the process might use before it was bound to one.
+    /// Cores that the process could use before it was bound to one.
     machine_cores: usize,
 }
 
-/// A writer, and who it belongs to.
+/// A writer and its publisher.
 struct Writing {
     topic: u32,
     publisher: u32,
     sender: Box<dyn Sender>,
-    /// Brings the echoes.
+    /// Receives the echoes.
     echoes: Option<Box<dyn Receiver>>,
 }
 
-/// A reader, and who it belongs to.
+/// A reader and its subscriber.
 struct Reading {
     topic: u32,
     subscriber: u32,
@@ -208,7 +208,7 @@ impl Party<'_> {
         Ok(())
     }
 
-    /// From the order to go to the results.
+    /// Measures, from the order `Go` to the results.
     fn measure(
         &mut self,
         link: &dyn Link,
@@ -222,7 +222,7 @@ impl Party<'_> {
         std::thread::scope(|scope| {
             let thread = |name: String| std::thread::Builder::new().name(name).stack_size(stack);
             let failed = |error: std::io::Error| Error::Setup(format!("Cannot start a thread: {error}"));
-            // Whatever happens, readers end: they are waited for at the end of the scope.
+            // Readers end on every path: the scope waits for them.
             let end_readers = EndReaders(&done);
             let mut readers = Vec::new();
             for (reader, reception) in reading.into_iter().zip(&receptions) {
@@ -231,7 +231,8 @@ impl Party<'_> {
                 let run = move || reception.run(reader.receiver, reader.echo, done, stop);
                 readers.push(thread(name).spawn_scoped(scope, run).map_err(failed)?);
             }
-            // Writers that have ended stay until it is read what they have used: the kernel forgets the switches of a thread with it.
+            // Writer threads stay until their resource use was read: the kernel drops the context switches of a thread
+            // that ends.
             let mut leaves = Vec::new();
             let mut writers = Vec::new();
             for writer in writing {
@@ -244,7 +245,7 @@ impl Party<'_> {
                 let run = move || {
                     let published = publication.run(&mut *sender, writer.echoes);
                     ended.fetch_add(1, Ordering::Relaxed);
-                    // Without a message: it ends with the channel.
+                    // Sends nothing: the channel closes when the thread may end.
                     let _ = left.recv();
                     Ok((published?, sender))
                 };
@@ -266,7 +267,7 @@ impl Party<'_> {
             }
             let mut used = meter.result();
             drop(leaves);
-            // Senders stay until everything has come: a reader need not take what a writer that is gone sent last.
+            // Senders stay until all samples have arrived: a reader need not take the last samples of a deleted writer.
             let written: Vec<(Published, Box<dyn Sender>)> =
                 writers.into_iter().map(joined).collect::<Result<_, _>>()?;
             let (published, senders): (Vec<Published>, Vec<Box<dyn Sender>>) = written.into_iter().unzip();
@@ -297,7 +298,7 @@ impl Party<'_> {
     }
 }
 
-/// Asks the readers to end when it goes away.
+/// Tells the readers to end when dropped.
 struct EndReaders<'a>(&'a AtomicBool);
 
 impl Drop for EndReaders<'_> {
@@ -306,14 +307,15 @@ impl Drop for EndReaders<'_> {
     }
 }
 
-/// What the process has used, for all of its publishers and subscribers together.
+/// Resource use of the process, for all of its publishers and subscribers together.
 struct Used {
     resources: ResourceUse,
     wire: WireUse,
     machine_cores: usize,
 }
 
-/// One result per publisher and per subscriber, each over all topics. What the process has used is in the first.
+/// One result per publisher and subscriber, each over all topics. The first one contains the resource use of the
+/// process.
 fn sides(job: &Job, published: &[Published], received: Vec<Received>, sent: &[Sent], used: &Used) -> Vec<SideResult> {
     let side = |side| SideResult { side, data_len: job.data_len, ..SideResult::default() };
     let mut sides: Vec<SideResult> = job
@@ -355,7 +357,7 @@ pub(super) mod tests {
     use crate::campaign::spec::Wait;
     use crate::campaign::types::DataType;
 
-    /// Two publishers and one subscriber of samples of 100 octets.
+    /// Two publishers and one subscriber of samples of 100 bytes.
     pub(in crate::campaign) fn job() -> Job {
         Job {
             carrier: Carrier::Peregrine(Dds { path: Path::Udp, form: Form::Values, batched: false }),

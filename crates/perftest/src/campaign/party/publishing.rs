@@ -1,4 +1,4 @@
-//! What a writer does: the warm-up, the measurement, the end.
+//! A writer's part in a case: warm-up, measurement, end.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -17,15 +17,15 @@ use crate::error::Error;
 use crate::pace::Schedule;
 use crate::recorder::LatencyRecorder;
 
-/// How long the last samples may take to be acknowledged.
+/// Longest time for the acknowledgment of the last samples.
 const SETTLE_LIMIT: Duration = Duration::from_secs(15);
-/// How long an answer may take, beside the time of its octets on a slow path.
+/// Longest time for an answer, besides the transfer time of its bytes on a slow path.
 const ANSWER_LIMIT: Duration = Duration::from_millis(500);
-/// A slow path: a microsecond an octet, both ways.
+/// Transfer time on a slow path: one microsecond per byte in each direction.
 const ANSWER_NS_PER_OCTET: u64 = 2_000;
-/// How far behind its schedule a sender may be at the end before it gives up.
+/// A sender that is later than this at the end of its schedule gives up.
 const LATE_LIMIT: Duration = Duration::from_secs(1);
-/// How often somebody who waits for an echo looks at the request to stop.
+/// Interval at which a thread that waits for an echo checks the stop request.
 const ECHO_POLL: Duration = Duration::from_millis(50);
 
 /// One writer.
@@ -37,7 +37,7 @@ pub(super) struct Publication<'a> {
     pub(super) stack: usize,
 }
 
-/// What it did in the measurement.
+/// Result of a writer's measurement.
 pub(super) struct Published {
     pub(super) topic: u32,
     pub(super) publisher: u32,
@@ -46,24 +46,24 @@ pub(super) struct Published {
     unanswered: u64,
     duration_ns: u64,
     delay: Option<LatencyRecorder>,
-    /// Half round trips, where there are echoes.
+    /// Half round trips, if samples are echoed.
     pub(super) from_actual: Option<LatencyRecorder>,
     pub(super) from_intended: Option<LatencyRecorder>,
-    /// Echoes that were not what had been sent; `None` when there are none, or nobody looked.
+    /// Corrupt echoes; `None` if samples are not echoed or payloads are not checked.
     pub(super) corrupt: Option<u64>,
 }
 
-/// A part of the run.
+/// Warm-up or measurement.
 #[derive(Clone, Copy)]
 struct Phase {
     warm_up: bool,
     start: MonotonicNs,
     end: MonotonicNs,
-    /// No sample leaves from then on, but for the first.
+    /// After this time only the first sample is sent.
     given_up: MonotonicNs,
 }
 
-/// What was sent in a part of the run.
+/// Counters of a phase.
 struct Counts {
     numbers: u64,
     dropped: u64,
@@ -114,7 +114,7 @@ impl Publication<'_> {
         }
     }
 
-    /// Sends on one thread, and hears the echoes on another.
+    /// Sends on one thread and receives the echoes on another.
     fn send_and_listen(
         &self,
         sender: &mut dyn Sender,
@@ -146,7 +146,7 @@ impl Publication<'_> {
         Ok(counts)
     }
 
-    /// Sends on the schedule, or as many as will go.
+    /// Sends on schedule, or at the highest possible rate.
     fn send(&self, sender: &mut dyn Sender, phase: Phase) -> Result<Counts, Error> {
         let mut counts = Counts::new(phase.start);
         let schedule = match self.job.sending {
@@ -187,7 +187,7 @@ impl Publication<'_> {
         Ok(counts)
     }
 
-    /// One sample at a time, the next one when the answer has come or is given up.
+    /// Sends one sample at a time; sends the next when the answer has arrived or timed out.
     fn ping(
         &self,
         sender: &mut dyn Sender,
@@ -234,7 +234,8 @@ impl Publication<'_> {
         Ok(back)
     }
 
-    /// Half round trips of a schedule's samples, from the actual and from the intended send, and how many echoes were corrupt.
+    /// Records half round trips of scheduled samples, from the actual and from the intended send time, and counts
+    /// corrupt echoes.
     fn listen(
         &self,
         echoes: &mut dyn Receiver,
@@ -294,13 +295,13 @@ impl Counts {
     }
 }
 
-/// Samples that are due within a phase, one at least unless it has no length.
+/// Number of samples due within a phase: at least one, unless the phase has no length.
 fn samples_of(rate: f64, phase: Phase) -> u64 {
     let seconds = phase.end.since_ns(phase.start) as f64 / 1e9;
     if seconds == 0.0 { 0 } else { ((rate * seconds).round() as u64).max(1) }
 }
 
-/// What all writers of one publisher have sent; `None` without any.
+/// Sum over the writers of one publisher; `None` without writers.
 pub(super) fn send_result<'a>(writers: impl Iterator<Item = &'a Published>) -> Option<SendResult> {
     let mut delay: Option<LatencyRecorder> = None;
     let mut result: Option<SendResult> = None;
@@ -317,7 +318,7 @@ pub(super) fn send_result<'a>(writers: impl Iterator<Item = &'a Published>) -> O
     result.map(|result| SendResult { delay: delay.map(|delay| delay.result()), ..result })
 }
 
-/// The distribution over all writers of one publisher, where there is one.
+/// Distribution over the writers of one publisher, if there is one.
 pub(super) fn latency<'a>(
     writers: impl Iterator<Item = &'a Published>,
     of: impl Fn(&'a Published) -> Option<&'a LatencyRecorder>,
@@ -333,7 +334,7 @@ mod tests {
     use super::*;
     use crate::campaign::party::tests::job;
 
-    /// Hands the stamps on; drops one in so many.
+    /// Passes stamps on and drops every n-th one.
     struct Sink {
         stamps: SyncSender<Stamp>,
         drop_every: u64,
@@ -354,7 +355,7 @@ mod tests {
         }
     }
 
-    /// Brings the stamps that were sent back at once, every third one altered.
+    /// Echoes each stamp at once, and alters every third one.
     struct Mirror(std::sync::mpsc::Receiver<Stamp>);
 
     impl Receiver for Mirror {
@@ -417,7 +418,7 @@ mod tests {
 
     #[test]
     fn a_ping_counts_when_its_own_echo_comes_back() {
-        // The first three pings: the third is never answered, and given up after half a second.
+        // The first three pings: the third is never answered and times out after half a second.
         let job = Job { sending: Sending::PingPong, duration: Duration::from_millis(400), ..job() };
         let (published, _) = publish(&job, u64::MAX, true);
         let sent = send_result([&published].into_iter()).unwrap();

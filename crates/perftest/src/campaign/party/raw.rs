@@ -1,4 +1,4 @@
-//! Plain UDP sockets: a datagram per sample and receiver, without any protocol.
+//! Plain UDP sockets: one datagram per sample and receiver, without a protocol.
 
 use std::io::{ErrorKind, Result as IoResult};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -16,9 +16,9 @@ use crate::messaging::{Carried, SocketTraffic};
 use crate::payload;
 use crate::resources::socket_drops;
 
-/// Receive buffer asked for: what Peregrine asks for.
+/// Requested receive buffer, the same as Peregrine requests.
 const RECEIVE_BUFFER_LEN: usize = 8 << 20;
-/// Octets of the largest datagram.
+/// Length of the largest datagram, in bytes.
 const MAX_LEN: usize = 65_536;
 
 pub(super) struct RawLink {
@@ -78,7 +78,7 @@ impl Link for RawLink {
     }
 }
 
-/// Whether a thread looks again and again; a socket has no listener.
+/// Whether a thread polls; a socket has no listener.
 fn looks_again(wait: Wait) -> bool {
     match wait {
         Wait::Spin | Wait::Poll => true,
@@ -95,7 +95,7 @@ struct RawSender {
     datagram: Vec<u8>,
     receivers: Vec<SocketAddr>,
     patterns: bool,
-    /// The sample whose pattern the datagram has.
+    /// The sample whose pattern the datagram contains.
     filled_for: Option<u64>,
     sent: Carried,
 }
@@ -128,7 +128,7 @@ impl Sender for RawSender {
         for receiver in &self.receivers {
             match self.socket.send_to(&self.datagram, receiver) {
                 Ok(len) => self.sent.datagram(len),
-                // A receiver that has ended refuses; a queue that is full drops. Neither is this sender's end.
+                // An ended receiver refuses and a full queue drops datagrams; neither ends this sender.
                 Err(error) if matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::WouldBlock) => {
                     self.sent.error();
                     is_complete = false;
@@ -140,7 +140,7 @@ impl Sender for RawSender {
                 Err(error) => return Err(failed(&error)),
             }
         }
-        // The one that follows as a rule, while nobody waits for it.
+        // Prepares the expected next sample while no thread waits for it.
         self.fill(stamp.id().wrapping_add(1));
         Ok(is_complete)
     }
@@ -154,7 +154,7 @@ struct RawReceiver {
     socket: UdpSocket,
     address: SocketAddr,
     wait: Wait,
-    /// What the socket waits at most; zero before it was told.
+    /// Current read timeout of the socket; zero before it was set.
     limit: Duration,
     buffer: Vec<u8>,
     corrupt: Option<u64>,
@@ -162,7 +162,7 @@ struct RawReceiver {
 }
 
 impl RawReceiver {
-    /// The stamp of the next datagram, and its length.
+    /// Stamp and length of the next datagram.
     fn next(&mut self) -> IoResult<Option<(Stamp, usize)>> {
         match self.socket.recv(&mut self.buffer) {
             Ok(len) => {
@@ -201,7 +201,7 @@ impl Receiver for RawReceiver {
 
     fn receive(&mut self, limit: Duration, on_sample: &mut dyn FnMut(Stamp, MonotonicNs)) -> Result<(), Error> {
         if !looks_again(self.wait) && self.limit != limit {
-            // Zero would be no limit at all.
+            // A timeout of zero would mean no timeout.
             self.socket.set_read_timeout(Some(limit.max(Duration::from_micros(1)))).map_err(|error| failed(&error))?;
             self.limit = limit;
         }

@@ -1,4 +1,4 @@
-//! What a reader does: count, and note how long each sample took.
+//! A reader's part in a case: counts samples and records latencies.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -15,14 +15,14 @@ use crate::payload;
 use crate::recorder::LatencyRecorder;
 use crate::workload::sequence::SequenceWindow;
 
-/// How often a reader looks at the request to end.
+/// Interval at which a reader checks whether to end.
 const END_POLL: Duration = Duration::from_millis(20);
-/// After so long without a sample the rest counts as lost.
+/// After this time without a sample the rest counts as lost.
 const SILENCE: Duration = Duration::from_millis(200);
-/// Longest time that samples are waited for at the end.
+/// Longest wait for samples at the end.
 const LAST_LIMIT: Duration = Duration::from_secs(10);
 
-/// One reader, seen from both its thread and the one that waits for it.
+/// One reader, shared by its thread and the one that waits for it.
 pub(super) struct Reception<'a> {
     job: &'a Job,
     topic: u32,
@@ -31,7 +31,7 @@ pub(super) struct Reception<'a> {
     seen: AtomicU64,
 }
 
-/// What it has received.
+/// Result of a reader.
 pub(super) struct Received {
     pub(super) subscriber: u32,
     topic: u32,
@@ -40,7 +40,7 @@ pub(super) struct Received {
     last: Option<MonotonicNs>,
     from_actual: LatencyRecorder,
     from_intended: LatencyRecorder,
-    /// Samples that were not what had been sent; `None` when nobody looked.
+    /// Corrupt samples; `None` if payloads are not checked.
     corrupt: Option<u64>,
 }
 
@@ -49,7 +49,7 @@ impl<'a> Reception<'a> {
         Self { job, topic, subscriber, seen: AtomicU64::new(0) }
     }
 
-    /// Receives until it is told to end.
+    /// Receives until told to end.
     pub(super) fn run(
         &self,
         mut receiver: Box<dyn Receiver>,
@@ -68,7 +68,8 @@ impl<'a> Reception<'a> {
             corrupt: None,
         };
         let timed = matches!(self.job.sending, Sending::Rate(_)) && !self.job.echo;
-        // With many under way, a listener might wait for the acknowledgment of echoes that only its own thread could receive.
+        // With many samples in flight, a listener could wait for acknowledgments of echoes that only its own thread
+        // could receive.
         if self.job.sending == Sending::PingPong {
             echo = echo.and_then(|echo| receiver.send_back(echo));
         }
@@ -110,7 +111,7 @@ impl Received {
     }
 }
 
-/// Waits until everything that was sent has come, or nothing comes any more.
+/// Waits until all sent samples have arrived, or no more arrive.
 pub(super) fn wait_for_all(receptions: &[Reception<'_>], sent: &[Sent], stop: &Stop) {
     let sent_to = |topic: u32| sent.iter().filter(|sent| sent.topic == topic).map(|sent| sent.samples).sum::<u64>();
     let expected: u64 = receptions.iter().map(|reception| sent_to(reception.topic)).sum();
@@ -128,7 +129,7 @@ pub(super) fn wait_for_all(receptions: &[Reception<'_>], sent: &[Sent], stop: &S
     }
 }
 
-/// What one subscriber received on all topics; `sent` is what all writers have sent.
+/// Result of one subscriber over all topics; `sent` is the result of all writers.
 pub(super) fn side_result(side: SideResult, job: &Job, readers: Vec<Received>, sent: &[Sent]) -> SideResult {
     let mut sum = ThroughputResult::default();
     let mut corrupt: Option<u64> = None;
@@ -175,7 +176,7 @@ pub(super) fn side_result(side: SideResult, job: &Job, readers: Vec<Received>, s
     }
 }
 
-/// `corrupt` is what a side counted that receives.
+/// `corrupt` is the count of a receiving side.
 pub(super) fn payload_use(written: bool, corrupt: Option<u64>) -> PayloadUse {
     PayloadUse {
         written,

@@ -1,4 +1,4 @@
-//! Samples whose data are octets in a row.
+//! Samples whose data is a contiguous sequence of bytes.
 
 use peregrine::DdsType;
 use peregrine::xtypes::BoundedVec;
@@ -6,11 +6,11 @@ use peregrine::xtypes::BoundedVec;
 use super::stamp::{SampleType, Stamp, Stamped};
 use crate::payload;
 
-/// Octets that a sequence of octets needs beside them: three members, and its length.
+/// Bytes of a sequence type besides its data: three members, and the length.
 pub(super) const SEQUENCE_FRAME_LEN: u64 = 28;
-/// Octets of an array type beside its data.
+/// Bytes of an array type besides its data.
 const ARRAY_FRAME_LEN: usize = 16;
-/// Octets of its data that are the time it was due.
+/// Bytes of the data that contain the time at which the sample was due.
 const INTENDED_LEN: usize = 8;
 
 macro_rules! array {
@@ -113,7 +113,7 @@ macro_rules! sequence {
 sequence!(Octets, Vec<u8>, None, flat);
 
 impl Octets {
-    /// What is neither stamp nor description.
+    /// The data without stamp and description.
     pub(in crate::campaign) fn data(&self) -> &[u8] {
         &self.data
     }
@@ -129,7 +129,7 @@ sequence!(BoundedSequence2m, BoundedVec<u8, { 2 * 1024 * 1024 }>, Some(2 * 1024 
 sequence!(BoundedSequence4m, BoundedVec<u8, { 4 * 1024 * 1024 }>, Some(4 * 1024 * 1024));
 sequence!(BoundedSequence8m, BoundedVec<u8, { 8 * 1024 * 1024 }>, Some(8 * 1024 * 1024));
 
-/// The time a sample was due is in the first octets of its data; all types have room for it.
+/// The first bytes of the data contain the time at which the sample was due; all types have room for it.
 fn put_intended(data: &mut [u8], stamp: &Stamp) {
     if let Some(first) = data.first_chunk_mut() {
         *first = stamp.intended_ns.to_le_bytes();

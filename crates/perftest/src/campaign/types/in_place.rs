@@ -1,4 +1,4 @@
-//! Octets that are made where they are sent from, and seen where they arrived: the flat form of their type.
+//! Samples of bytes in place, by the flat form of their type.
 
 use peregrine::xtypes::flat::{Done, FlatError, FlatType};
 
@@ -6,16 +6,16 @@ use super::flat::{Octets, OctetsView, OctetsViewMut, SEQUENCE_FRAME_LEN};
 use super::stamp::{Stamp, Stamped};
 use crate::payload;
 
-/// Octets of an encapsulation header.
+/// Bytes of an encapsulation header.
 const HEADER_LEN: usize = 4;
 
 impl Octets {
-    /// Octets of the payload of a sample of `data_len` octets: with encapsulation header and padding.
+    /// Bytes of the payload of a sample of `data_len` bytes, with encapsulation header and padding.
     pub(in crate::campaign) fn payload_len(data_len: u64) -> usize {
         (data_len as usize).saturating_add(HEADER_LEN).next_multiple_of(4)
     }
 
-    /// Builds a sample of `data_len` octets; `fill` makes its data.
+    /// Builds a sample of `data_len` bytes; `fill` writes its data.
     pub(in crate::campaign) fn build<'x>(
         builder: <Self as FlatType>::Builder<'x>,
         stamp: &Stamp,
@@ -34,7 +34,7 @@ impl Octets {
             .finish()
     }
 
-    /// Puts a stamp on a sample that is built.
+    /// Sets the stamp of a built sample.
     pub(in crate::campaign) fn stamp_in_place(mut sample: OctetsViewMut<'_>, stamp: &Stamp) -> Result<(), FlatError> {
         sample.time_mut()?.set(stamp.sent_ns as i64);
         sample.id_mut()?.set(stamp.id());

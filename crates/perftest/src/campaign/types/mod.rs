@@ -1,7 +1,7 @@
 //! The data types of campaigns: flat arrays, nested structures, point clouds, sequences.
 //!
-//! The names are those of Apex.AI performance_test. Where a name there says less than the size (its structures repeat
-//! two members at every level), the shape is kept and [`DataType::fixed_len`] tells the size.
+//! The names are those of Apex.AI performance_test. Some names there state less than the serialized size (its
+//! structures repeat two members at every level); the shape is kept, and [`DataType::fixed_len`] returns the size.
 
 mod flat;
 mod in_place;
@@ -18,7 +18,7 @@ pub(super) use self::flat::Octets;
 pub use self::stamp::Stamp;
 pub(super) use self::stamp::{SampleType, Stamped};
 
-/// Something to do with the type of a name.
+/// A function that is generic over the type.
 pub(super) trait TypeTask {
     type Output;
 
@@ -27,7 +27,7 @@ pub(super) trait TypeTask {
 
 macro_rules! data_types {
     ($($variant:ident = $name:literal, $type:ty, $len:expr;)*) => {
-        /// A shape of samples, known by its name.
+        /// A named type of samples.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
         pub enum DataType {
             $(
@@ -38,25 +38,25 @@ macro_rules! data_types {
         }
 
         impl DataType {
-            /// All of them.
+            /// All types.
             pub const ALL: &[Self] = &[$(Self::$variant),*];
 
-            /// Its name in plans and records.
+            /// Name in plans and records.
             pub fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name,)* }
             }
 
-            /// Octets of its serialized form without encapsulation header; `None` when the plan tells.
+            /// Bytes of the serialized form without encapsulation header; `None` if the plan sets the size.
             pub fn fixed_len(self) -> Option<u64> {
                 match self { $(Self::$variant => $len,)* }
             }
 
-            /// Octets of a value in memory, without what it refers to.
+            /// Bytes of a value in memory, without referenced memory.
             pub fn memory_len(self) -> usize {
                 match self { $(Self::$variant => size_of::<$type>(),)* }
             }
 
-            /// Whether an application can make samples of it where they are sent from.
+            /// Whether an application can make samples of this type in loaned memory.
             pub fn can_be_made_in_place(self) -> bool {
                 self == Self::Octets || self.is_plain()
             }
@@ -66,7 +66,7 @@ macro_rules! data_types {
                 len.is_some()
             }
 
-            /// Does something with the type.
+            /// Runs a task with the type.
             pub(super) fn with<T: TypeTask>(self, task: T) -> T::Output {
                 match self { $(Self::$variant => task.run::<$type>(),)* }
             }
@@ -132,7 +132,7 @@ mod tests {
         std::thread::Builder::new().stack_size(256 << 20).spawn(test).unwrap().join().unwrap();
     }
 
-    /// The length without encapsulation header, and the stamp of a decoded value, which has its pattern.
+    /// Encodes and decodes; returns the length without encapsulation header, and the stamp of the decoded value.
     struct RoundTrip(u64, Stamp);
 
     impl TypeTask for RoundTrip {
@@ -140,17 +140,17 @@ mod tests {
 
         fn run<T: SampleType>(self) -> (usize, Stamp) {
             let mut value = T::of_len(self.0);
-            // In either order: neither writes into what is the other's.
+            // In either order: stamp and pattern do not overlap.
             value.fill(self.1.id());
             value.set_stamp(&self.1);
             value.fill(self.1.id());
             let mut octets = vec![0; encoded_len(&*value, Representation::Xcdr1)];
             encode(&*value, Representation::Xcdr1, Endianness::Little, &mut octets).unwrap();
-            // Padding behind a sample is counted in its header (RTPS 2.5 §10.2).
+            // The encapsulation header counts the padding after a sample (RTPS 2.5 §10.2).
             let padding = usize::from(octets[3] & 3);
             let decoded = decode::<T>(&octets).unwrap();
             assert!(decoded.is_filled(self.1.id()));
-            // With four octets or fewer there is not much to tell samples by.
+            // Four bytes or fewer do not distinguish samples.
             assert!(self.0 < 40 || !decoded.is_filled(self.1.id() + 1), "{} bytes", self.0);
             (octets.len() - 4 - padding, decoded.stamp())
         }

@@ -1,24 +1,24 @@
-//! Structures in structures, each with the two members `time` and `id`, in the shapes of Apex.AI performance_test: 16
-//! octets; 16 of these; 16 of those; 8 of those. They are written and read member by member, so that serializing costs.
+//! Nested structures, each with the two members `time` and `id`, in the shapes of Apex.AI performance_test: 16 bytes;
+//! 16 of these; 16 of the second; 8 of the third. Encoders handle them member by member, so serialization has a cost.
 
 use peregrine::DdsType;
 
 use super::stamp::{SampleType, Stamp, Stamped};
 use crate::payload;
 
-/// A structure of structures: a stamp at its top, and in the innermost ones the time it was due, in the first eight octets of the
-/// first, and a word of the pattern, in the last eight of each.
+/// A structure of structures. It has a stamp at its top. The first innermost structure contains the due time in its
+/// first eight bytes; each innermost structure contains a word of the pattern in its last eight bytes.
 trait Nested {
-    /// Innermost structures.
+    /// Number of innermost structures.
     const LEAVES: usize;
 
-    /// That of this number, modulo how many there are.
+    /// The innermost structure with this index, modulo their number.
     fn leaf(&self, index: usize) -> &Struct16;
 
     fn leaf_mut(&mut self, index: usize) -> &mut Struct16;
 }
 
-/// 32 octets in 18 members.
+/// 32 bytes in 18 members.
 #[derive(Clone, Debug, DdsType)]
 #[dds(extensibility = "final")]
 pub(crate) struct Struct16 {
@@ -42,7 +42,7 @@ pub(crate) struct Struct16 {
     octet_15: u8,
 }
 
-/// What sets eight octets of a structure at once, and what tells them.
+/// Functions that set and return eight bytes of a structure.
 macro_rules! eight_octets {
     ($set:ident, $get:ident: $($octet:ident),*) => {
         fn $set(&mut self, octets: [u8; 8]) {
@@ -104,15 +104,15 @@ macro_rules! nested {
 }
 
 nested! {
-    /// 528 octets in 290 members.
+    /// 528 bytes in 290 members.
     Struct256 of Struct16: m0, m1, m2, m3, m4, m5, m6, m7, m8, m9, m10, m11, m12, m13, m14, m15
 }
 nested! {
-    /// 8,464 octets.
+    /// 8,464 bytes.
     Struct4k of Struct256: m0, m1, m2, m3, m4, m5, m6, m7, m8, m9, m10, m11, m12, m13, m14, m15
 }
 nested! {
-    /// 67,728 octets.
+    /// 67,728 bytes.
     Struct32k of Struct4k: m0, m1, m2, m3, m4, m5, m6, m7
 }
 

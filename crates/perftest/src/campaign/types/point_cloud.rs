@@ -1,19 +1,19 @@
-//! Point clouds as sensors give them: a header, the description of a point's fields, and the points as octets.
+//! Point clouds like those of sensors: a header, the fields of a point, and the points as bytes.
 //!
-//! Names have a fixed length and members lie without gaps, so that the types are plain.
+//! Names have a fixed length and members have no gaps, so that the types are plain.
 
 use peregrine::DdsType;
 
 use super::stamp::{SampleType, Stamp, Stamped};
 use crate::payload;
 
-/// Octets of a point cloud beside its points.
+/// Bytes of a point cloud besides its points.
 pub(super) const FRAME_LEN: u64 = 2_448;
-/// Octets of a name.
+/// Bytes of a name.
 const NAME_LEN: usize = 256;
 /// Fields of a point.
 const FIELDS: usize = 8;
-/// Octets of the points that are the time the sample was due.
+/// Bytes of the points that contain the time at which the sample was due.
 const INTENDED_LEN: usize = 8;
 
 #[derive(Clone, Debug, DdsType)]

@@ -1,19 +1,19 @@
-//! The stamp of a sample, and what carries it.
+//! The stamp of a sample, and the types that carry it.
 
 use peregrine::DdsType;
 
-/// What every sample carries about itself, wherever its type keeps it.
+/// Data about a sample that every type carries in some members.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stamp {
     /// Number of the writer among those of its topic.
     pub writer: u16,
-    /// Whether it belongs to the time before the measurement.
+    /// Whether the sample belongs to the warm-up.
     pub warm_up: bool,
-    /// Number of the sample, from 0 in the warm-up and again in the measurement.
+    /// Number of the sample, counted from 0 in the warm-up and again in the measurement.
     pub number: u64,
-    /// When it was due, of the sender's clock.
+    /// Time at which the sample was due, on the sender's clock.
     pub intended_ns: u64,
-    /// When it left, of the sender's clock.
+    /// Time at which the sample was sent, on the sender's clock.
     pub sent_ns: u64,
 }
 
@@ -23,16 +23,16 @@ const WRITER_MASK: u64 = (1 << 15) - 1;
 const NUMBER_MASK: u64 = (1 << WRITER_SHIFT) - 1;
 
 impl Stamp {
-    /// Octets of the stamp: of the two members that every type has, and of the time that is kept in its data.
+    /// Bytes of the stamp: two members that every type has, and the due time in its data.
     pub const LEN: usize = 24;
 
-    /// The member `id`, which no other sample of the topic has.
+    /// The member `id`, unique among the samples of the topic.
     pub(in crate::campaign) fn id(&self) -> u64 {
         let warm_up = if self.warm_up { WARM_UP } else { 0 };
         warm_up | (u64::from(self.writer) & WRITER_MASK) << WRITER_SHIFT | self.number & NUMBER_MASK
     }
 
-    /// From the members `time` and `id`, and the first octets of the data.
+    /// Reads the members `time` and `id`, and the first bytes of the data.
     pub(super) fn from_members(time: i64, id: u64, intended: [u8; 8]) -> Self {
         Self {
             writer: (id >> WRITER_SHIFT & WRITER_MASK) as u16,
@@ -43,14 +43,14 @@ impl Stamp {
         }
     }
 
-    /// As the first octets of a raw datagram.
+    /// The first bytes of a raw datagram.
     pub(in crate::campaign) fn to_octets(self) -> [u8; Self::LEN] {
         let mut octets = [0; Self::LEN];
         octets.copy_from_slice([self.sent_ns, self.id(), self.intended_ns].map(u64::to_le_bytes).as_flattened());
         octets
     }
 
-    /// `None` of a datagram that is too short.
+    /// `None` for a datagram that is too short.
     pub(in crate::campaign) fn of_octets(datagram: &[u8]) -> Option<Self> {
         let (words, _) = datagram.first_chunk::<{ Self::LEN }>()?.as_chunks::<8>();
         let &[time, id, intended] = words else { return None };
@@ -58,25 +58,25 @@ impl Stamp {
     }
 }
 
-/// A sample as a receiver sees it: a value, or its octets where they arrived.
+/// A received sample: a value, or its bytes in place.
 pub(in crate::campaign) trait Stamped {
-    /// The stamp it has.
+    /// Stamp of the sample.
     fn stamp(&self) -> Stamp;
 
-    /// Whether it has the pattern of sample `number`.
+    /// Whether the sample contains the pattern of sample `number`.
     fn is_filled(&self, number: u64) -> bool;
 }
 
 /// A type of samples that carry a stamp.
 pub(in crate::campaign) trait SampleType: DdsType + Stamped + Send + Sync + 'static {
-    /// A sample whose serialized form, without encapsulation header, is of `data_len` octets. Types with a size of their own
-    /// have that.
+    /// A sample whose serialized form, without encapsulation header, has `data_len` bytes. Types with a fixed size
+    /// ignore `data_len`.
     fn of_len(data_len: u64) -> Box<Self>;
 
-    /// Puts a stamp on it.
+    /// Sets the stamp.
     fn set_stamp(&mut self, stamp: &Stamp);
 
-    /// Writes the pattern of sample `number` into what is neither stamp nor description, as [`payload::write_some`] does.
+    /// Writes the pattern of sample `number` into the data, as [`payload::write_some`] does.
     ///
     /// [`payload::write_some`]: crate::payload::write_some
     fn fill(&mut self, number: u64);

@@ -165,7 +165,7 @@ fn sides_exclude_each_other() {
     assert_eq!(errors("-pub -sub"), ["-pub is a publisher option; it cannot go with -sub"]);
     assert_eq!(errors("-sub -latencyTest"), ["-latencyTest is a publisher option; it cannot go with -sub"]);
     assert_eq!(errors("-pub -numPublishers 2"), ["-numPublishers is a subscriber option; it cannot go with -pub"]);
-    // With neither flag the process is a subscriber and the rule does not apply.
+    // With neither flag the process is a subscriber, and the rule does not apply.
     assert!(run("-latencyTest").has("latencyTest"));
 }
 

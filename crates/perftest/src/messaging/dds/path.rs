@@ -1,4 +1,4 @@
-//! Sees to it that samples go by shared memory where that is to be measured.
+//! Ensures that samples go by shared memory where that is the measured path.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -8,12 +8,12 @@ use peregrine::{DataWriter, DdsType, DeliveryPath, DiscoveryEvent, DiscoveryEven
 use crate::clock::MonotonicNs;
 use crate::error::Error;
 
-/// A partner that is there has this long to agree on shared memory.
+/// Time for a discovered partner to connect by shared memory.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How often is looked whether it has.
+/// Interval between two checks.
 const PATH_POLL: Duration = Duration::from_millis(1);
 
-/// By which way the samples of a writer go.
+/// The path of a writer's samples.
 #[derive(Debug)]
 pub(crate) struct SharedMemoryPath {
     participant: DomainParticipant,
@@ -26,10 +26,10 @@ impl SharedMemoryPath {
         Self { events: participant.discovery_events(), participant, since: None }
     }
 
-    /// Waits until so many readers get the samples of this writer by shared memory; `false` when the time is over first.
+    /// Waits until `count` readers get the samples of this writer by shared memory. Returns `false` at the timeout.
     ///
     /// # Errors
-    /// One of them does not, and why.
+    /// A reader uses another path; the text states why.
     pub(crate) fn wait_for<T: DdsType>(
         &mut self,
         writer: &DataWriter<T>,
@@ -52,17 +52,17 @@ impl SharedMemoryPath {
             if end.remaining().is_zero() {
                 return Ok(false);
             }
-            // Under `Poll` nobody else receives; otherwise it comes back at once.
+            // Under `Poll` no other thread receives; otherwise this call returns at once.
             self.participant.poll(Duration::ZERO);
             std::thread::sleep(PATH_POLL);
         }
         Ok(true)
     }
 
-    /// That none of the samples of this writer has gone another way.
+    /// Checks that no sample of this writer has taken another path.
     ///
     /// # Errors
-    /// Some have, and why.
+    /// Samples have taken another path; the text states why.
     pub(crate) fn check<T: DdsType>(&mut self, writer: &DataWriter<T>, topic: &dyn Display) -> Result<(), Error> {
         let sent = writer.counters().samples_sent;
         if sent == 0 {
@@ -72,7 +72,7 @@ impl SharedMemoryPath {
         Err(no_shared_memory(topic, &format!("{sent} of them went in messages ({reason})")))
     }
 
-    /// Why samples of this writer have begun to go in messages, if they have.
+    /// Why samples of this writer have fallen back to messages, if they have.
     fn fallback(&mut self, writer: Guid) -> Option<String> {
         while let Some(event) = self.events.try_next() {
             if let DiscoveryEvent::PathChanged { local, path: DeliveryPath::Messages(reason), .. } = event

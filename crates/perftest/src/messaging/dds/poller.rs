@@ -1,4 +1,4 @@
-//! The thread that receives when `-waitStrategy poll` leaves DDS without one of its own.
+//! The thread that receives when `-waitStrategy poll` leaves DDS without threads.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,10 +12,10 @@ use crate::plan::ThreadPlan;
 use crate::terminal::message;
 use crate::threads::{self, ThreadKind};
 
-/// How long a poller that need not be fast sleeps in the kernel at most; it wakes up when something comes.
+/// Longest sleep in the kernel of a poller that need not be fast; arriving data wakes it.
 const NAP: Duration = Duration::from_millis(5);
 
-/// Receives until dropped. While another thread polls as well, as the send loop of a latency test does, it steps back.
+/// Receives until dropped. Pauses while another thread polls, such as the send loop of a latency test.
 #[derive(Debug)]
 pub(crate) struct Poller {
     busy: bool,
@@ -31,7 +31,7 @@ struct State {
 }
 
 impl Poller {
-    /// `busy`: never sleeps. That is for a process whose other threads have little to do.
+    /// `busy`: never sleeps. For processes whose other threads have little work.
     pub(crate) fn start(participant: &DomainParticipant, plan: &ThreadPlan, busy: bool) -> Result<Self, Error> {
         let state = Arc::<State>::default();
         let (participant, plan, shared) = (participant.clone(), plan.clone(), Arc::clone(&state));
@@ -55,14 +55,14 @@ impl Poller {
         Ok(Self { busy, state, thread: Some(thread) })
     }
 
-    /// Whether it never sleeps, while no other thread polls.
+    /// Whether it never sleeps while no other thread polls.
     pub(crate) const fn is_busy(&self) -> bool {
         self.busy
     }
 
-    /// Another thread polls.
+    /// Records that another thread polls.
     pub(crate) fn note_other(&self) {
-        // One thread at a time does; a lost count would do no harm.
+        // One thread at a time writes; a lost count would be harmless.
         self.state.others.store(self.state.others.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 }

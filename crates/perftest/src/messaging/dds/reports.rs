@@ -1,4 +1,4 @@
-//! What the endpoints of this process have to say of themselves.
+//! Counters of the endpoints of this process.
 
 use peregrine::qos::{Limit, ResourceLimits};
 use peregrine::{DataReader, DataWriter, DomainParticipant};
@@ -6,7 +6,7 @@ use peregrine::{DataReader, DataWriter, DomainParticipant};
 use super::types::TestType;
 use crate::messaging::{EndpointReport, Resent, Topic};
 
-/// Further handles of the endpoints that were created, to ask them.
+/// Additional handles of the endpoints, to read their counters.
 #[derive(Debug)]
 pub(super) struct Endpoints<T: TestType> {
     writers: Vec<(Topic, DataWriter<T>, Option<usize>)>,
@@ -79,7 +79,7 @@ impl<T: TestType> Endpoints<T> {
     }
 }
 
-/// What the sockets of the domain have done, and what was not understood of it.
+/// Counters of the domain's sockets, and of dropped messages.
 pub(super) fn of_domain(participant: &DomainParticipant) -> EndpointReport {
     let mut counts = [
         ("Datagrams sent", 0),

@@ -1,4 +1,4 @@
-//! From the plan to DDS: how the process takes part in the domain, and the policies of every endpoint.
+//! From the plan to DDS: the configuration of the participant, and the policies of every endpoint.
 
 use std::net::IpAddr;
 
@@ -16,27 +16,27 @@ use crate::plan::{
 };
 use crate::threads;
 
-/// Samples that the reader of a topic holds at most.
+/// Most samples that the reader of a topic holds.
 const THROUGHPUT_READER_LIMIT: u32 = 10_000;
 const OTHER_READER_LIMIT: u32 = 100;
-/// Octets that a publisher of several sizes may hold at the largest of them: its queue is counted in samples, and a
-/// queue of batches of the smallest would otherwise hold as many of the largest.
+/// Most bytes that the queue of a publisher of several sizes may hold at the largest size: the queue is counted in
+/// samples, and a queue of batches of the smallest size would otherwise hold as many of the largest.
 const SCAN_QUEUE_BYTES: usize = 128 << 20;
 /// Both sides offer and request samples in the order of writing within a topic.
 const PRESENTATION: Presentation = Presentation { scope: AccessScope::Topic, coherent: false, ordered: true };
 
-/// How this process takes part in the domain.
+/// Configuration of the participant.
 pub(super) fn domain_config(plan: &TestPlan) -> Result<DomainConfig, Error> {
     let transport = &plan.transport;
     let mut config = DomainConfig::default();
-    // What is asked for is measured, and nothing else: the transport also between participants of one process.
+    // Only the requested transport is used, even between participants of one process.
     config.same_process = transport.same_process;
     config.shared_memory = transport.kind == TransportKind::SharedMemory;
     config.udp_v4 = transport.kind.is_ipv4();
     config.udp_v6 = transport.kind == TransportKind::UdpV6;
     if !transport.interfaces.is_empty() {
         config.interfaces = InterfaceSelection::Only(transport.interfaces.clone());
-        // A test is to run on all of what was named, or not at all.
+        // A test runs on all named interfaces or not at all.
         let missing = config.missing_interfaces().map_err(|error| Error::Setup(error.to_string()))?;
         if let Some(name) = missing.first() {
             return Err(Error::Setup(missing_interface(name, transport.kind)?));
@@ -44,7 +44,7 @@ pub(super) fn domain_config(plan: &TestPlan) -> Result<DomainConfig, Error> {
     }
     let peers = transport.peers.iter().map(|peer| peer.parse::<Peer>()).collect::<Result<_, _>>();
     config.peers = peers.map_err(|error| Error::Setup(format!("-peer: {error}")))?;
-    // As with RTI Perftest, peers that are named replace the search by multicast.
+    // As in RTI Perftest, named peers replace discovery by multicast.
     let is_group = |peer: &String| peer.parse().is_ok_and(|ip: IpAddr| ip.is_multicast());
     config.multicast = transport.peers.is_empty() || transport.peers.iter().any(is_group);
     config.message_bytes = plan.data.max_message_len.map(|len| len.min(MAX_DATAGRAM_LEN));
@@ -83,7 +83,7 @@ pub(super) fn writer_qos(plan: &TestPlan, topic: Topic) -> DataWriterQos {
     DataWriterQos {
         durability: durability(plan, topic),
         reliability: Reliability { kind: reliability(plan, topic), max_blocking_time: plan.timeouts.partner.into() },
-        // Of announcements the latest counts: who comes later must not take a subscriber for present that has left.
+        // Only the latest announcement counts: a late joiner must not consider a departed subscriber present.
         history: if topic == Topic::Announcement { History::KeepLast { depth: 1 } } else { History::KeepAll },
         resource_limits: limits(plan, max_samples),
         data_representation: representation(plan),
@@ -111,7 +111,7 @@ pub(super) fn reader_qos(plan: &TestPlan, topic: Topic) -> DataReaderQos {
     }
 }
 
-/// As RTI Perftest writes. FlatData exists as XCDR2 only.
+/// The representation of RTI Perftest. FlatData exists only as XCDR2.
 fn representation(plan: &TestPlan) -> DataRepresentation {
     DataRepresentation(vec![match plan.data.form {
         SampleForm::Serialized => RepresentationId::XCDR1,
@@ -119,7 +119,7 @@ fn representation(plan: &TestPlan) -> DataRepresentation {
     }])
 }
 
-/// Who sends what writers write, and how fast.
+/// The thread that sends for writers, and its pace.
 pub(super) fn publish_mode(plan: &TestPlan) -> Result<PublishMode, Error> {
     let flow = match plan.data.asynchronous {
         None => return Ok(PublishMode::Synchronous),
@@ -130,8 +130,8 @@ pub(super) fn publish_mode(plan: &TestPlan) -> Result<PublishMode, Error> {
     Ok(PublishMode::Asynchronous { flow })
 }
 
-/// How many octets of payload make a batch, when samples are batched at all: as many samples as fit into `-batchSize`,
-/// each with its encapsulation header.
+/// Payload bytes of a batch, if samples are batched: as many samples as fit into `-batchSize`, each with its
+/// encapsulation header.
 pub(super) fn batch_len(plan: &TestPlan) -> Option<usize> {
     let (batching, sizes) = batching(plan)?;
     let len = |size: &usize| match batching.samples_for(*size) as usize {
@@ -148,7 +148,7 @@ fn batching(plan: &TestPlan) -> Option<(Batching, &[usize])> {
     }
 }
 
-/// `-sendQueueSize` counts batches where there are any.
+/// `-sendQueueSize` counts batches if samples are batched.
 fn throughput_queue_len(plan: &TestPlan) -> u32 {
     let queue_len = plan.data.send_queue_len;
     let Some((batching, sizes)) = batching(plan) else { return queue_len };
@@ -178,7 +178,7 @@ fn durability(plan: &TestPlan, topic: Topic) -> Durability {
     }
 }
 
-/// One instance more than is written: the one of control messages. A subscriber that was not told takes any number.
+/// One instance more than is written, for control messages. A subscriber without `-instances` accepts any number.
 fn limits(plan: &TestPlan, max_samples: Limit) -> ResourceLimits {
     let is_known = plan.data.keyed && plan.data.instances_given;
     let max_instances = if is_known { Limit::At(plan.data.instances.saturating_add(1)) } else { Limit::Unlimited };
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(throughput_queue_len(&plan("-sub")), 50);
     }
 
-    /// A reader allocates nothing ahead, so the least of receive queues costs nothing in what may wait to be taken.
+    /// A reader allocates nothing in advance, so the lower bound of receive queues costs no memory.
     #[test]
     fn queues_of_large_samples_are_as_long_as_asked_for() {
         let plan = plan("-pub -dataLen 52428800 -batchSize 0 -sendQueueSize 5 -receiveQueueSize 1");

@@ -13,7 +13,7 @@ use crate::payload;
 const BOUND: usize = crate::plan::MAX_BOUNDED_LEN;
 
 /// One of the types of a test. Samples are written and read in serialized form, see [`crate::messaging::Sample`]; the
-/// structures tell DDS what that form means.
+/// structures describe that form to DDS.
 pub trait TestType: DdsType + Send + Sync + 'static {
     /// Whether samples are built in place, in their XCDR2 form.
     const IS_FLAT: bool = false;
@@ -21,27 +21,27 @@ pub trait TestType: DdsType + Send + Sync + 'static {
     /// A value of the instance with this key.
     fn with_key(key: [u8; 4]) -> Self;
 
-    /// Octets of a sample as DDS writes it: encapsulation header and padding to a multiple of four included.
+    /// Bytes of a sample as DDS writes it, including encapsulation header and padding to a multiple of four.
     #[inline]
     fn serialized_len(sample: &Sample<'_>) -> usize {
         sample.serialized_len()
     }
 
-    /// Writes the sample as DDS writes it, into a buffer of [`Self::serialized_len`] octets. `checked`: whether receivers compare
-    /// payloads.
+    /// Writes the sample as DDS does, into a buffer of [`Self::serialized_len`] bytes. `checked`: whether subscribers
+    /// check payloads.
     #[inline]
     fn serialize_into(sample: &Sample<'_>, buffer: &mut [u8], _checked: bool) {
         sample.serialize_into(buffer);
     }
 
-    /// The sample in a serialized payload of DDS.
+    /// Parses a serialized payload of DDS.
     #[inline]
     fn parse(bytes: &[u8]) -> Option<Sample<'_>> {
         Sample::from_serialized(bytes).ok()
     }
 }
 
-/// Payloads up to this length are copied even where payloads are not: those of control messages are.
+/// Payloads up to this length are copied even with zero copy: those of control messages are.
 const COPIED_LEN: usize = 2048;
 
 macro_rules! test_types {
@@ -69,9 +69,9 @@ macro_rules! test_types {
 }
 
 test_types! {
-    /// Without a key, up to 65470 octets of payload.
+    /// Without a key, up to 65470 bytes of payload.
     TestData = "TestData_t", BoundedVec<u8, BOUND>;
-    /// With a key, up to 65470 octets of payload.
+    /// With a key, up to 65470 bytes of payload.
     TestDataKeyed = "TestDataKeyed_t", #[dds(key)] BoundedVec<u8, BOUND>;
     /// Without a key, payload without a bound.
     TestDataLarge = "TestDataLarge_t", Vec<u8>;
@@ -79,7 +79,7 @@ test_types! {
     TestDataKeyedLarge = "TestDataKeyedLarge_t", #[dds(key)] Vec<u8>;
 }
 
-/// Types of FlatData: mutable, so that the octets tell of each member.
+/// FlatData types: mutable, so that the bytes describe each member.
 macro_rules! flat_types {
     ($($(#[$doc:meta])* $name:ident = $idl_name:literal, $copy:path $(, #[$key:meta])?;)*) => {$(
         $(#[$doc])*
@@ -105,7 +105,7 @@ macro_rules! flat_types {
 
             #[inline]
             fn serialized_len(sample: &Sample<'_>) -> usize {
-                // The payload comes last, and what comes before does not depend on it.
+                // The payload is last, and the bytes before do not depend on it.
                 static EMPTY: OnceLock<usize> = OnceLock::new();
                 let empty = EMPTY.get_or_init(|| encoded_len(&Self::default_value(), Representation::Xcdr2));
                 (empty + sample.payload.len()).next_multiple_of(4)
@@ -173,8 +173,8 @@ fn copy_all(octets: &mut [u8], sample: &Sample<'_>, _: bool) {
     octets.copy_from_slice(sample.payload);
 }
 
-/// An application with zero copy makes its sample where it lies, and need not make all of it anew. So here of a large payload
-/// only those octets are written that receivers compare: none, where they do not.
+/// An application with zero copy creates its sample in place and need not rewrite all of it. So only the bytes of a
+/// large payload that subscribers check are written: none if they do not check.
 #[inline]
 fn copy_what_is_checked(octets: &mut [u8], sample: &Sample<'_>, checked: bool) {
     if octets.len() <= COPIED_LEN {
@@ -238,7 +238,7 @@ mod tests {
             );
             let is_whole = len <= COPIED_LEN || T::TYPE_NAME.ends_with("_FlatData_t") && !T::TYPE_NAME.contains("Zero");
             assert_eq!(parsed.payload == sample.payload, is_whole, "{len}");
-            // An ordinary reader of the type reads the same.
+            // An ordinary reader of the type reads the same value.
             let value: T = peregrine::xtypes::decode(&bytes).unwrap();
             let mut encoded = vec![0; encoded_len(&value, Representation::Xcdr2)];
             encode(&value, Representation::Xcdr2, Endianness::NATIVE, &mut encoded).unwrap();

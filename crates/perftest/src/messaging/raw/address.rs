@@ -1,4 +1,4 @@
-//! Which address and port each topic uses.
+//! Addresses and ports of each topic.
 //!
 //! Ports follow the RTPS formula (RTPS 2.5 §9.6.1.1) with `base = 7400 + 250 × domain`. A publisher receives pongs at
 //! `base + 10` and announcements at `base + 11 + 2 × pid`; subscriber `sid` receives data at `base + 10 + 2 × (sid + 1)`.
@@ -14,12 +14,12 @@ const PORT_BASE: u32 = 7400;
 const DOMAIN_GAIN: u32 = 250;
 const USER_OFFSET: u32 = 10;
 
-/// Everything that a process needs to know about addresses.
+/// All addresses that a process needs.
 #[derive(Debug, Clone)]
 pub(super) struct Addresses {
-    /// The interface to use, when one was named.
+    /// The interface to use, if one was named.
     pub(super) interface: Option<Interface>,
-    /// Address that receivers bind to when there is no multicast.
+    /// Address to which receivers bind without multicast.
     local: IpAddr,
     multicast: Option<MulticastGroups>,
     throughput: Vec<SocketAddr>,
@@ -36,7 +36,7 @@ pub(super) struct Interface {
     pub(super) index: u32,
 }
 
-/// A partner and the numbers of the processes that run there.
+/// A partner, and the numbers of the processes at its address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Peer {
     address: IpAddr,
@@ -93,7 +93,7 @@ impl Addresses {
         self.local.is_ipv4()
     }
 
-    /// Where a writer of this topic sends to.
+    /// Destinations of a writer of this topic.
     pub(super) fn destinations(&self, topic: Topic) -> &[SocketAddr] {
         match topic {
             Topic::Throughput => &self.throughput,
@@ -102,7 +102,7 @@ impl Addresses {
         }
     }
 
-    /// Where a reader of this topic receives: a group to join, or an address of this host.
+    /// Source of a reader of this topic: a group to join, or an address of this host.
     pub(super) fn source(&self, topic: Topic) -> SocketAddr {
         let port = match topic {
             Topic::Throughput => self.local_ports.throughput,
@@ -113,14 +113,14 @@ impl Addresses {
         SocketAddr::new(address, port)
     }
 
-    /// Where this process receives, for the configuration block.
+    /// Addresses at which this process receives, for the configuration block.
     pub(super) fn local(&self) -> Vec<SocketAddr> {
         let topics: &[Topic] =
             if self.publishes { &[Topic::Latency, Topic::Announcement] } else { &[Topic::Throughput] };
         topics.iter().map(|topic| self.source(*topic)).collect()
     }
 
-    /// Where this process sends to, for the configuration block.
+    /// Addresses to which this process sends, for the configuration block.
     pub(super) fn remote(&self) -> Vec<SocketAddr> {
         if self.publishes { self.throughput.clone() } else { [&self.latency[..], &self.announcement].concat() }
     }
@@ -132,7 +132,7 @@ impl Addresses {
         };
         let mut count = 0;
         for peer in peers {
-            // One address without numbers stands for all partners; one of several for partner 0.
+            // A single address without numbers stands for all partners; one of several for partner 0.
             let all = if peers.len() == 1 { 0..=partners - 1 } else { 0..=0 };
             for id in peer.ids.clone().unwrap_or(all) {
                 count += 1;
@@ -161,7 +161,7 @@ impl Addresses {
 }
 
 impl Ports {
-    /// With multicast every subscriber shares the port of the first, and every publisher that of publisher 0.
+    /// With multicast every subscriber shares the port of the first one, and every publisher that of publisher 0.
     fn of(domain: u32, id: u32, multicast: bool) -> Result<Self, Error> {
         let id = if multicast { 0 } else { id };
         let base = PORT_BASE + DOMAIN_GAIN * domain;
@@ -183,7 +183,7 @@ impl Ports {
     }
 }
 
-/// Reads `[index@][transport://]address[:id[-id2]]`; an IPv6 address with numbers stands in brackets.
+/// Parses `[index@][transport://]address[:id[-id2]]`; an IPv6 address with numbers is in brackets.
 fn parse_peer(text: &str, kind: TransportKind) -> Result<Peer, Error> {
     let refuse = |reason: &str| Error::Setup(format!("-peer {text}: {reason}"));
     let rest = text.split_once('@').map_or(text, |(_, rest)| rest);

@@ -1,4 +1,4 @@
-//! Sockets as this test wants them.
+//! Sockets of this test.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
@@ -30,7 +30,7 @@ pub(super) fn sender(addresses: &Addresses, destination: SocketAddr, blocking: b
     open().map_err(|error| Error::Setup(format!("Cannot send to {destination}: {error}")))
 }
 
-/// A socket bound to where `topic` is received.
+/// A socket bound to the source of `topic`.
 pub(super) fn receiver(addresses: &Addresses, topic: Topic) -> Result<UdpSocket, Error> {
     let source = addresses.source(topic);
     let open = || -> io::Result<UdpSocket> {
@@ -74,7 +74,7 @@ fn new_socket(address: IpAddr) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// IPv6 groups are meant on one interface.
+/// IPv6 groups need the scope of an interface.
 fn scoped(addresses: &Addresses, address: SocketAddr) -> SocketAddr {
     match (address, &addresses.interface) {
         (SocketAddr::V6(v6), Some(interface)) if v6.ip().is_multicast() => {

@@ -6,7 +6,7 @@ use crate::plan::resolve;
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// Domains of these tests; each test has its own ports.
+/// Each test has its own domain and thereby its own ports.
 fn raw(domain: u32, line: &str) -> Result<RawMessaging, Error> {
     let line = format!("-raw -domain {domain} {line}");
     let words: Vec<_> = line.split_whitespace().collect();
@@ -18,7 +18,7 @@ fn sample(seq_num: u32, payload: &[u8]) -> Sample<'_> {
     Sample { key: [0; 4], entity_id: 0, seq_num, timestamp: 7, latency_ping: -1, origin: Sample::NO_ORIGIN, payload }
 }
 
-/// Sends samples of these payload lengths and returns the lengths and numbers as they arrive.
+/// Sends samples of these payload lengths and returns numbers and lengths in order of arrival.
 fn exchange(domain: u32, options: &str, publisher_options: &str, lens: &[usize]) -> Vec<(u32, usize)> {
     let mut reader = raw(domain, &format!("-sub {options}")).unwrap().create_reader(Topic::Throughput).unwrap();
     let publisher = raw(domain, &format!("-pub {options} {publisher_options}")).unwrap();
@@ -129,7 +129,7 @@ fn a_reader_that_is_gone_is_noticed() {
     let mut writer = raw(150, "-pub").unwrap().create_writer(Topic::Throughput).unwrap();
     writer.write(&sample(0, &[])).unwrap();
     drop(reader);
-    // The first send is answered by "port unreachable"; a later one reports it.
+    // The first send causes an ICMP message "port unreachable"; a later send reports it.
     let gone = (0..100).find_map(|index| writer.write(&sample(index, &[])).err());
     assert!(matches!(gone, Some(WriteError::PartnerGone(text)) if text.contains("127.0.0.1:44912")));
 }

@@ -1,4 +1,4 @@
-//! Who takes part in a test without DDS, and the names by which they find each other.
+//! The processes of a test without DDS, and the names by which they find each other.
 
 use std::fmt;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::messaging::Topic;
 use crate::plan::{Role, TestPlan};
 
-/// One thread waits for at most 127 writer processes; some of them may be of an earlier test.
+/// One thread waits for at most 127 writer processes; some of them may belong to an earlier test.
 const MAX_PARTNERS: u32 = 100;
 
 /// Publisher or subscriber.
@@ -28,7 +28,7 @@ pub(super) struct Party {
 }
 
 impl Party {
-    /// The abstract name of the socket where its partners find it, as ports are for plain sockets.
+    /// Abstract socket name of the process, by which its partners find it.
     pub(super) fn name(self) -> String {
         let side = match self.side {
             Side::Publisher => "pub",
@@ -37,7 +37,7 @@ impl Party {
         format!("peregrine-perftest-raw-{}-{side}-{}", self.domain, self.id)
     }
 
-    /// How it introduces itself to a writer.
+    /// Key with which it requests admission from a writer.
     pub(super) fn key(self) -> ReaderKey {
         let mut key = [0; 16];
         let words = [self.domain.to_le_bytes(), self.id.to_le_bytes(), [self.side as u8, 0, 0, 0]];
@@ -56,7 +56,7 @@ impl fmt::Display for Party {
     }
 }
 
-/// This process and those it expects.
+/// This process and its expected partners.
 #[derive(Debug, Clone)]
 pub(super) struct Parties {
     own: Party,
@@ -82,18 +82,18 @@ impl Parties {
         self.own
     }
 
-    /// Every partner.
+    /// All partners.
     pub(super) fn all(&self) -> impl Iterator<Item = Party> {
         self.numbered(0..self.partners)
     }
 
-    /// The partners that this process exchanges samples of a topic with: answers go to publisher 0 only.
+    /// Partners that exchange samples of a topic with this process: echoes go only to publisher 0.
     pub(super) fn of_topic(&self, topic: Topic) -> impl Iterator<Item = Party> {
         let is_answer = topic == Topic::Latency && self.own.side == Side::Subscriber;
         self.numbered(0..if is_answer { self.partners.min(1) } else { self.partners })
     }
 
-    /// Who has introduced itself by that key, if it is expected to read that topic.
+    /// The partner with this key, if it is expected to read this topic.
     pub(super) fn reader_of(&self, topic: Topic, key: ReaderKey) -> Option<Party> {
         self.of_topic(topic).find(|party| party.key() == key)
     }
@@ -110,7 +110,7 @@ impl Parties {
 
 const TOPICS: [Topic; 3] = [Topic::Throughput, Topic::Latency, Topic::Announcement];
 
-/// How a reader names the writer it wants: a process has one of each topic at most.
+/// Key of the writer of a topic: a process has at most one for each topic.
 pub(super) fn key_of(topic: Topic) -> WriterKey {
     let number = match topic {
         Topic::Throughput => 1,
@@ -122,7 +122,7 @@ pub(super) fn key_of(topic: Topic) -> WriterKey {
     WriterKey(key)
 }
 
-/// The topic of that key, if it is one.
+/// The topic of a key, if the key is valid.
 pub(super) fn topic_of(key: WriterKey) -> Option<Topic> {
     TOPICS.into_iter().find(|topic| key_of(*topic) == key)
 }

@@ -1,4 +1,4 @@
-//! Receives samples where their writers have put them.
+//! Receives samples in place.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,7 +17,7 @@ use crate::plan::{TestPlan, ThreadPlan, Wait};
 use crate::terminal::message;
 use crate::threads::{self, ThreadKind};
 
-/// How many slots are read before news of writers are looked at.
+/// Slots that are read before messages of writers are handled.
 const MAX_AT_ONCE: usize = 64;
 
 /// Receives the samples of one topic.
@@ -27,10 +27,10 @@ pub struct RawShmReader {
     inbox: Arc<Inbox>,
     line: Line,
     joined: Vec<(WriterId, Ticket, Party)>,
-    /// The last writer of this test that has ended.
+    /// The writer of this test that ended last.
     ended: Option<Party>,
     topic: Topic,
-    /// How long it looks again and again before it sleeps.
+    /// Duration of spinning before sleeping.
     spin: Duration,
     threads: ThreadPlan,
     received: Count,
@@ -69,7 +69,7 @@ impl RawShmReader {
         })
     }
 
-    /// Takes note of writers that have come and gone.
+    /// Adds new writers and removes ended ones.
     fn look_after_writers(&mut self) {
         for (ticket, party, connection) in self.inbox.take() {
             match self.reader.add(connection) {
@@ -89,14 +89,14 @@ impl RawShmReader {
                 message(format_args!("{party} is no longer listened to: {what}"));
             }
             self.line.tell_lost(ticket);
-            // Who has ended before anything was heard may have been of an earlier test.
+            // A writer that ended before any sample arrived may belong to an earlier test.
             if self.received.get() > 0 {
                 self.ended = Some(party);
             }
         }
     }
 
-    /// Hands on what is there; returns how many samples.
+    /// Delivers the available samples and returns their number.
     #[inline]
     fn deliver(&mut self, on_sample: &mut impl FnMut(&Sample<'_>)) -> Result<usize, TakeError> {
         let (mut count, mut slots) = (0, 0);
@@ -168,7 +168,7 @@ impl SampleReader for RawShmReader {
     {
         let deadline = MonotonicNs::now().after(timeout);
         loop {
-            // Nobody is left whose answer could be waited for.
+            // No partner is left that could answer.
             if self.joined.is_empty()
                 && let Some(party) = self.ended.take()
             {

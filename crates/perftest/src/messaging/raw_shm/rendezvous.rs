@@ -1,7 +1,8 @@
-//! How the processes of a test find each other: every one has a socket under a name that the others can tell from domain,
-//! side and number. Who connects there is told under which address its writers admit readers, and asks to be admitted.
+//! Discovery of the processes of a test: each process listens on a socket whose name follows from domain, side and
+//! number. A partner that connects there receives the address at which the process's writers admit readers, and then
+//! requests admission.
 //!
-//! One thread of the process does both sides of it, asleep unless somebody comes, goes, or is still missing.
+//! One thread of the process handles both directions. It sleeps unless a partner connects, ends, or is still missing.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::linux::net::SocketAddrExt as _;
@@ -25,14 +26,14 @@ use crate::error::Error;
 use crate::messaging::Topic;
 use crate::terminal::message;
 
-/// How often a partner that is not there is looked for.
+/// Interval between two attempts to reach a missing partner.
 const RETRY: Duration = Duration::from_millis(20);
-/// How many that come are dealt with before others are.
+/// Connections that are handled before other work.
 const MAX_AT_ONCE: usize = 64;
 
-/// How many different remarks the user is told.
+/// Most different remarks that are printed.
 const MAX_TOLD: usize = 64;
-/// How many orders wait. More than that wait with who gives them: every partner that is lost is one at most.
+/// Most commands that wait; a sender of more blocks. Each lost partner causes at most one.
 const MAX_ORDERS: usize = 256;
 
 const NEWS: Token = Token(0);
@@ -40,10 +41,10 @@ const DOOR: Token = Token(1);
 const REQUESTS: Token = Token(2);
 /// A reader of one of the writers has ended.
 const READER_ENDED: Token = Token(3);
-/// The first search; those after it follow.
+/// Token of the first search; later ones follow.
 const FIRST_SEARCH: u64 = 4;
 
-/// This process's part in it. Dropped, it ends.
+/// The thread of this process that finds partners. Dropping this value ends the thread.
 #[derive(Debug)]
 pub(super) struct Rendezvous {
     line: Line,
@@ -51,7 +52,7 @@ pub(super) struct Rendezvous {
 }
 
 impl Rendezvous {
-    /// Takes this process's name.
+    /// Takes the name of this process.
     pub(super) fn open(parties: &Parties) -> Result<Self, Error> {
         let name = parties.own().name();
         let failed = |error: io::Error| Error::Setup(format!("Cannot share memory under the name {name}: {error}"));
@@ -80,17 +81,17 @@ impl Rendezvous {
         Ok(Self { line, thread: Some(thread) })
     }
 
-    /// From now on readers of that topic are admitted to this writer.
+    /// Admits readers of this topic to this writer from now on.
     pub(super) fn add_writer(&self, topic: Topic, writer: &Arc<SharedWriter>) {
         self.line.send(Command::Writer(topic, Arc::downgrade(writer)));
     }
 
-    /// From now on the writers of that topic are looked for, and what comes of it is put into the inbox.
+    /// Searches for the writers of this topic from now on, and puts connections into the inbox.
     pub(super) fn add_reader(&self, topic: Topic, connector: Connector, inbox: &Arc<Inbox>) {
         self.line.send(Command::Reader(topic, connector, Arc::downgrade(inbox)));
     }
 
-    /// By which readers tell what they have noticed.
+    /// The channel by which readers report lost connections.
     pub(super) fn line(&self) -> Line {
         self.line.clone()
     }
@@ -105,7 +106,7 @@ impl Drop for Rendezvous {
     }
 }
 
-/// The way to the thread.
+/// The channel to the thread.
 #[derive(Debug, Clone)]
 pub(super) struct Line {
     commands: SyncSender<Command>,
@@ -113,13 +114,13 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// A reader has seen the end of a connection.
+    /// Reports the end of a connection of a reader.
     pub(super) fn tell_lost(&self, ticket: Ticket) {
         self.send(Command::Lost(ticket));
     }
 
     fn send(&self, command: Command) {
-        // It fails when the thread has ended, and then nobody looks for anybody any more.
+        // Fails after the thread has ended, when no search is active.
         let _ = self.commands.send(command);
         self.waker.wake();
     }
@@ -133,14 +134,14 @@ enum Command {
     End,
 }
 
-/// Names a connection of a reader; never used twice.
+/// Identifies a connection of a reader; never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Ticket {
     search: usize,
     number: u64,
 }
 
-/// The connections that were made for a reader, until it takes them.
+/// Connections that were made for a reader, until the reader takes them.
 #[derive(Debug)]
 pub(super) struct Inbox {
     state: Mutex<Arrivals>,
@@ -159,7 +160,7 @@ impl Inbox {
         Arc::new(Self { state: Mutex::default(), changed: Condvar::new(), interrupt })
     }
 
-    /// What has come since the last call.
+    /// Takes the connections made since the last call.
     pub(super) fn take(&self) -> Vec<(Ticket, Party, Connection)> {
         std::mem::take(&mut self.lock().waiting)
     }
@@ -212,16 +213,16 @@ struct Search {
 enum State {
     /// The partner was not there when it was looked for last.
     Missing,
-    /// It is there, and will say where its writers are.
+    /// Connected; the partner will send the address of its writers.
     Asking(UnixStream),
-    /// The writer will say whether it admits the reader.
+    /// The writer will answer the request for admission.
     Joining(Connecting),
     Joined(u64),
-    /// The reader is no more.
+    /// The reader was dropped.
     Over,
 }
 
-/// What the thread has.
+/// State of the thread.
 struct Host {
     parties: Parties,
     door: UnixListener,
@@ -231,7 +232,7 @@ struct Host {
     orders: Receiver<Command>,
     writers: Vec<(Topic, Weak<SharedWriter>)>,
     searches: Vec<Search>,
-    /// What the user knows already.
+    /// Remarks that were printed already.
     told: Vec<String>,
 }
 
@@ -273,7 +274,7 @@ impl Host {
         }
     }
 
-    /// `false` when it is to end.
+    /// Executes commands. Returns `false` if the thread is to end.
     fn follow_orders(&mut self) -> bool {
         self.waker.clear();
         while let Ok(command) = self.orders.try_recv() {
@@ -303,13 +304,14 @@ impl Host {
         true
     }
 
-    /// Tells everybody who comes where this process's writers admit readers.
+    /// Sends each connecting partner the address at which this process's writers admit readers.
     fn answer_the_door(&mut self) {
         for _ in 0..MAX_AT_ONCE {
             match self.door.accept() {
                 Ok((mut visitor, _)) => {
                     let address = self.listener.address();
-                    // It has an empty buffer. Who does not wait for the answer does not get it.
+                    // The buffer is empty, so the write does not block. A partner that closes early does not get the
+                    // address.
                     let _ = visitor.set_nonblocking(true).and_then(|()| visitor.write_all(&address.0));
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
@@ -366,7 +368,7 @@ impl Host {
         remarks.into_iter().for_each(|remark| self.tell(remark));
     }
 
-    /// Something has come for that search.
+    /// Handles an event of a search.
     fn proceed(&mut self, index: usize, connections: &mut u64) {
         let Some(search) = self.searches.get_mut(index) else { return };
         let proceeded = match std::mem::replace(&mut search.state, State::Missing) {
@@ -395,13 +397,13 @@ impl Host {
         self.writers.iter().filter_map(|(_, writer)| writer.upgrade())
     }
 
-    /// Who is short of descriptors finds the same visitor again at once.
+    /// Without free descriptors, the same connection would be reported again at once.
     fn pause(&mut self, error: &io::Error) {
         self.tell(format!("A partner could not be answered: {error}"));
         std::thread::sleep(RETRY);
     }
 
-    /// What goes on is told once.
+    /// Prints a remark once.
     fn tell(&mut self, remark: String) {
         if !self.told.contains(&remark) && self.told.len() < MAX_TOLD {
             message(&remark);
@@ -411,7 +413,7 @@ impl Host {
 }
 
 impl Search {
-    /// Takes the answer to who has called on a partner. What is an error for the user is its text; all else is tried again.
+    /// Reads the answer of a partner. Returns errors for the user as text; other failures are retried.
     fn ask(&mut self, mut call: UnixStream, poller: &Poller, token: Token) -> Result<(), String> {
         let mut address = [0; 16];
         match call.read(&mut address) {
@@ -420,7 +422,7 @@ impl Search {
                 self.state = State::Asking(call);
                 return Ok(());
             }
-            // It has ended meanwhile.
+            // The partner has ended meanwhile.
             Ok(_) | Err(_) => return Ok(()),
         }
         drop(call);
@@ -434,7 +436,7 @@ impl Search {
         Ok(())
     }
 
-    /// Takes the writer's answer.
+    /// Reads the writer's answer.
     fn join(
         &mut self,
         mut connecting: Connecting,
@@ -449,20 +451,20 @@ impl Search {
                     self.state = State::Over;
                     return Ok(());
                 };
-                // What comes over it from now on is the reader's; of its end this thread hears as well.
+                // The reader handles further messages of this link; this thread only watches for its end.
                 let watched = poller.remove(&connection).and_then(|()| poller.add_for_end(&connection, token));
                 watched.map_err(|error| self.remark(&error))?;
                 inbox.put(ticket, self.partner, connection);
                 self.state = State::Joined(ticket.number);
             }
-            // It has only begun, or has ended meanwhile.
+            // The writer has just started or has ended meanwhile.
             Err(ConnectError::Closed | ConnectError::Refused(Refusal::NoSuchWriter)) => {}
             Err(error) => return Err(self.remark(&error)),
         }
         Ok(())
     }
 
-    /// The writer is no more; another one is looked for.
+    /// Searches for another writer after this one has ended.
     fn lose(&mut self) {
         self.state = State::Missing;
         if let Some(inbox) = self.inbox.upgrade() {

@@ -8,7 +8,7 @@ use crate::plan::resolve;
 const SOON: Duration = Duration::from_secs(20);
 const AT_ONCE: Duration = Duration::from_millis(1);
 
-/// Each test has its own domain, and so its own names.
+/// Each test has its own domain and thereby its own names.
 fn raw(domain: u32, line: &str) -> Result<RawShmMessaging, Error> {
     let line = format!("-raw -transport SHMEM -domain {domain} {line}");
     let words: Vec<_> = line.split_whitespace().collect();
@@ -16,7 +16,7 @@ fn raw(domain: u32, line: &str) -> Result<RawShmMessaging, Error> {
     RawShmMessaging::new(&resolve(&options).unwrap())
 }
 
-/// A publisher with its writer, and a subscriber with its reader, that have found each other.
+/// A publisher with its writer and a subscriber with its reader, connected.
 struct Pair {
     subscriber: RawShmMessaging,
     reader: RawShmReader,
@@ -38,7 +38,7 @@ fn sample(seq_num: u32, payload: &[u8]) -> Sample<'_> {
     Sample { key: [0; 4], entity_id: 0, seq_num, timestamp: 7, latency_ping: -1, origin: Sample::NO_ORIGIN, payload }
 }
 
-/// What arrives until so many samples have: number, length.
+/// Receives until `count` samples have arrived: number and length of each.
 fn receive(reader: &mut RawShmReader, count: usize) -> Vec<(u32, usize)> {
     let mut arrived = Vec::new();
     while arrived.len() < count {
@@ -97,7 +97,7 @@ fn a_sample_that_finds_no_room_is_dropped_when_nobody_may_wait() {
     let Pair { mut reader, mut writer, publisher: _publisher, .. } =
         pair(143, "-noBlockingSockets -sendQueueSize 5 -dataLen 100");
     let written: Vec<_> = (0..10).map(|index| writer.write(&sample(index, &[0xa5; 72]))).collect();
-    // Eight is the power of two that holds five.
+    // Five rounds up to eight, a power of two.
     assert_eq!(written[..8], [const { Ok(()) }; 8]);
     assert_eq!(written[8..], [const { Err(WriteError::WouldBlock) }; 2]);
     assert_eq!(receive(&mut reader, 8).len(), 8);
@@ -195,7 +195,7 @@ fn who_waits_for_an_answer_learns_that_the_last_partner_has_ended() {
     writer.write(&sample(1, &[0xa5; 8])).unwrap();
     writer.write(&sample(2, &[0xa5; 8])).unwrap();
     drop((writer, publisher));
-    // What was published before is there all the same.
+    // Samples published before the end still arrive.
     assert_eq!(receive(&mut reader, 2).len(), 2);
     let ended = reader.receive(SOON, |_| panic!());
     assert!(matches!(&ended, Err(Error::Partner(text)) if text.contains("Publisher 0 has ended")), "{ended:?}");
@@ -212,7 +212,7 @@ fn answers_go_to_publisher_0_and_announcements_to_all() {
     let mut pongs = publishers[0].create_reader(Topic::Latency).unwrap();
     assert_eq!(announcements.wait_for_readers(2, SOON), Ok(true));
     assert_eq!(answers.wait_for_readers(1, SOON), Ok(true));
-    // An answer may be longer than anything that this side was told of.
+    // An echo may be longer than any size that this side knows.
     answers.write(&sample(1, &vec![0xa5; 20_000_000])).unwrap();
     announcements.write(&sample(2, &[0xa5; 8])).unwrap();
     assert_eq!(receive(&mut pongs, 1), [(1, 20_000_000)]);

@@ -1,4 +1,4 @@
-//! A writer that the thread of the rendezvous admits readers to while another one writes.
+//! A writer to which the rendezvous thread admits readers while another thread writes.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -13,7 +13,7 @@ use crate::clock;
 use crate::error::Error;
 use crate::messaging::WriteError;
 
-/// A writer and who reads.
+/// A writer and its readers.
 #[derive(Debug)]
 pub(super) struct SharedWriter {
     state: Mutex<WriterState>,
@@ -31,11 +31,11 @@ pub(super) struct WriterState {
 /// How long a sample waits for room.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Patience {
-    /// Not at all: it is dropped.
+    /// Not at all: the sample is dropped.
     None,
-    /// So long; then the partner is taken for gone.
+    /// For this time; then the partner counts as gone.
     Upto(Duration),
-    /// It has been exhausted: nothing waits again before there has been room.
+    /// The time has passed: no sample waits again until there has been room.
     Exhausted(Duration),
 }
 
@@ -51,7 +51,7 @@ impl SharedWriter {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Admits a reader, whose link `watch` is to wait for the end of.
+    /// Admits a reader. `watch` receives the link, to watch for its end.
     pub(super) fn admit(
         &self,
         party: Party,
@@ -68,12 +68,12 @@ impl SharedWriter {
         Ok(())
     }
 
-    /// One of them has ended: whoever waits for it is not to.
+    /// Handles the end of a reader, which ends waits for it.
     pub(super) fn look_after_readers(&self) {
         self.lock().writer.service();
     }
 
-    /// Waits until so many readers are admitted; `false` when the time is over first. Those that have ended before are
+    /// Waits until `count` readers are admitted. Returns `false` at the timeout. Readers that ended before are
     /// forgotten.
     pub(super) fn wait_for_readers(&self, count: u32, timeout: Duration) -> bool {
         let end = clock::MonotonicNs::now().plus(timeout);
@@ -81,7 +81,7 @@ impl SharedWriter {
         loop {
             state.writer.service();
             if state.writer.readers().count() >= count as usize {
-                // They were of an earlier test.
+                // These readers belong to an earlier test.
                 let _ = state.tell_gone();
                 return true;
             }
@@ -95,7 +95,7 @@ impl SharedWriter {
 }
 
 impl WriterState {
-    /// A place for a sample of `len` octets.
+    /// A slot for a sample of `len` bytes.
     #[inline]
     pub(super) fn loan(&mut self, len: usize) -> Result<Slot, WriteError> {
         match self.writer.loan(len) {
@@ -105,7 +105,8 @@ impl WriterState {
         }
     }
 
-    /// Publishes a sample to every reader. That one has ended is told once, after the others have got the sample.
+    /// Publishes a sample to all readers. The end of a reader is returned once, after the others have received the
+    /// sample.
     #[inline]
     pub(super) fn publish(&mut self, slot: Slot) -> Result<(), WriteError> {
         if let Err(refused) = self.writer.publish(slot, Metadata::default()) {

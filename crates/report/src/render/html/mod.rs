@@ -42,7 +42,7 @@ struct Section {
     body: String,
 }
 
-/// Those that have something to show.
+/// The parts that have content.
 fn sections(view: &View<'_>) -> Vec<Section> {
     let loads: String = view.sources.iter().map(|source| load_html(&source.record)).collect();
     let all = [

@@ -1,6 +1,6 @@
-//! Commands to the thread that takes samples: they end its sleep, reach whichever thread takes next, and find a thread that
-//! executes them. The loops of the taking threads (`driver/shm/incoming.rs` of the middleware) are abridged here; the rest is
-//! real.
+//! Commands to the thread that takes samples: they end its sleep, reach the thread that takes next, and find a thread
+//! that executes them. The loops of the taking threads (`driver/shm/incoming.rs` of the middleware) are abridged here;
+//! the rest is the real code.
 
 use super::{bounded, thread};
 use crate::shm::commands::{Commands, TakenCommands};
@@ -14,14 +14,14 @@ type TestCommands = Commands<u32, char>;
 /// More than any model sends.
 const LIMIT: usize = 8;
 
-/// Looks and sleeps as `Reader::wait` does, with nothing to be taken.
+/// Looks and sleeps like `Reader::wait` without samples.
 fn wait(sleeper: &mut Sleeper) {
     while !sleeper.is_interrupted() {
         sleeper.sleep_unless(std::iter::empty(), || false, None);
     }
 }
 
-/// As `Incoming::wait` does.
+/// Like `Incoming::wait`.
 fn wait_with(hands: &Mutex<Sleeper>, commands: &TestCommands) {
     match hands.try_lock() {
         Ok(mut sleeper) if !commands.has_some() => wait(&mut sleeper),
@@ -29,8 +29,8 @@ fn wait_with(hands: &Mutex<Sleeper>, commands: &TestCommands) {
     }
 }
 
-/// The taking thread sleeps when it has found neither samples nor commands. Another thread sends commands, and a writer of
-/// another process publishes.
+/// The taking thread sleeps when it has found neither samples nor commands. Another thread sends commands, and a writer
+/// of another process publishes.
 #[test]
 fn command_sent_while_taking_thread_goes_to_sleep_wakes_it() {
     bounded(2).check(|| {
@@ -71,8 +71,8 @@ fn command_sent_while_taking_thread_goes_to_sleep_wakes_it() {
     });
 }
 
-/// Two polling threads take in turns. One waits once and does not look at the commands afterwards, so it may consume the
-/// interruption that was meant for the other.
+/// Two polling threads take in turns. One waits once and does not look at the commands afterwards, so it may consume
+/// the interrupt that was meant for the other.
 #[test]
 fn command_whose_interruption_another_thread_consumed_is_executed() {
     bounded(3).check(|| {
@@ -91,15 +91,15 @@ fn command_whose_interruption_another_thread_consumed_is_executed() {
         while hands.try_lock().map_or(Vec::new(), |_hands| commands.take().commands).is_empty() {
             wait_with(&hands, &commands);
         }
-        // The leaving thread may wait for anything else.
+        // The leaving thread may still wait; end its wait.
         interrupt.interrupt();
         leaving.join().unwrap();
         sender.join().unwrap();
     });
 }
 
-/// The executing thread ends when it has nothing to do, while another thread sends commands that start an executing thread if
-/// none runs, or that come back then. Each is executed once.
+/// The executing thread ends when it has no work, while another thread sends commands that start an executing thread if
+/// none runs, or that come back. Each command is executed once.
 #[test]
 fn command_sent_while_executing_thread_ends_is_executed_once() {
     bounded(3).check(|| {
@@ -135,8 +135,8 @@ fn command_sent_while_executing_thread_ends_is_executed_once() {
     });
 }
 
-/// Two threads change a state each and send the same request, which may be queued once for both: the taking thread, which
-/// sleeps in between, sees both changes.
+/// Two threads each change a state and send the same request, which may be queued once for both. The taking thread,
+/// which sleeps in between, sees both changes.
 #[test]
 fn request_coalesced_with_an_equal_one_is_executed_behind_both_changes() {
     bounded(2).check(|| {

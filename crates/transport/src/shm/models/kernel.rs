@@ -1,5 +1,5 @@
-//! What the kernel does for those who wait for words: it compares and lets fall asleep at once, and whoever changes a word wakes
-//! those who wait for it, and nobody else.
+//! Model of the kernel's futexes: comparing and falling asleep is one step, and waking a word wakes exactly the threads
+//! that wait for it.
 
 use crate::clock::MonotonicNs;
 use crate::shm::futex::LocalDoorbell;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// One for each run of a model.
 #[derive(Default)]
 struct Kernel {
-    /// How often each word was woken, by its address.
+    /// Number of wakes of each word, by its address.
     wakes: Mutex<BTreeMap<usize, u64>>,
     woken: Condvar,
 }
@@ -21,7 +21,7 @@ loom::lazy_static! {
     static ref KERNEL: Kernel = Kernel { wakes: Mutex::new(BTreeMap::new()), woken: Condvar::new() };
 }
 
-/// A word to wait for, and whether it still has the value that it had.
+/// A word to wait for, and whether it still has its recorded value.
 pub(in crate::shm) struct Wait {
     address: usize,
     is_unchanged: Box<dyn Fn() -> bool + Send + Sync>,
@@ -49,7 +49,7 @@ pub(in crate::shm) fn wait_for(bell: &Arc<LocalDoorbell>, count: u32) -> Wait {
     Wait::new(bell.word(), move || kept.word().load(Ordering::Relaxed) == count)
 }
 
-/// Of deadlines the model checker knows nothing: it waits for ever.
+/// loom models no deadlines: this waits without limit.
 pub(in crate::shm) fn wait(waits: &[Wait], _deadline: Option<MonotonicNs>) {
     let mut wakes = KERNEL.wakes.lock().unwrap();
     if !waits.iter().all(|wait| (wait.is_unchanged)()) {

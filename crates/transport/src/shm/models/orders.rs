@@ -1,6 +1,6 @@
-//! Models of what the middleware builds on the ring (`driver/shm` and `driver/socket_barrier.rs` there): acknowledgements by note, and
-//! the order of samples while their path changes. What lives there is told here in a few lines; the ring and the notes
-//! are the real ones.
+//! Models of what the middleware builds on the ring (`driver/shm` and `driver/socket_barrier.rs` there):
+//! acknowledgements, and the order of samples while their path changes. The middleware's code is abridged; the ring and
+//! the acknowledgements are the real code.
 
 use super::{Arc, Receiver, Sender, Shared, bounded, channel, descriptor};
 use crate::shm::page::{OwnedPage, PeerPage, Words};
@@ -9,13 +9,13 @@ use loom::sync::{Condvar, Mutex, MutexGuard};
 use loom::thread;
 use std::collections::VecDeque;
 
-/// What a reader notes first, to say that it is there.
+/// First acknowledgement of a reader: it is ready.
 const READY: u64 = 1;
 
-/// A writer that waits until everything is acknowledged asks for half of what is missing, looks, and waits; and asks again when
-/// it was told. The first question may be older or newer than the first note.
+/// A writer that waits until everything is acknowledged requests a notification for half of the missing samples, looks,
+/// waits, and requests again when notified. The first request may precede or follow the first acknowledgement.
 #[test]
-fn a_writer_that_waits_for_acknowledgement_is_told() {
+fn writer_waiting_for_acknowledgement_is_notified() {
     const LAST: u64 = 4;
     bounded(3).check(|| {
         let (mut sender, shared, _) = channel(1, 1, Overflow::Block);
@@ -45,10 +45,10 @@ fn a_writer_that_waits_for_acknowledgement_is_told() {
     });
 }
 
-/// Of a question that is asked again before the answer to the last one has come: the answer to the last one may be taken for
-/// that to the new one, but then the number is there. And nobody is told twice of one question.
+/// A writer that repeats a request before it was answered may take the answer to the old request for the answer to the
+/// new one, but then the number is visible. No request is answered twice.
 #[test]
-fn a_question_is_answered_once() {
+fn ack_request_is_answered_once() {
     bounded(3).check(|| {
         let (mut sender, shared, _) = channel(1, 1, Overflow::Block);
         let reader = thread::spawn(move || (1..=3).filter(|value| shared.acknowledge(*value)).collect::<Vec<u64>>());
@@ -61,10 +61,10 @@ fn a_question_is_answered_once() {
     });
 }
 
-/// A writer of the middleware, while its reader changes over from messages to memory.
+/// A writer of the middleware whose reader changes from messages to shared memory.
 #[derive(Default)]
 struct Changing {
-    /// Written and not sent yet, by the path that was the reader's when it was written.
+    /// Written and not sent yet, by the path of the reader at the time of the write.
     messages: VecDeque<u64>,
     handed: VecDeque<u64>,
     by_memory: bool,
@@ -72,7 +72,7 @@ struct Changing {
     is_sending: bool,
 }
 
-/// As `WriterCore::put_out`: whoever finds nobody sending sends for all, messages without the lock.
+/// Like `WriterCore::put_out`: the thread that finds no sender sends for all, messages without the lock.
 fn put_out(writer: &Mutex<Changing>, sent: &Mutex<Vec<u64>>) {
     let mut guard = lock(writer);
     if guard.is_sending {
@@ -99,7 +99,7 @@ fn put_out(writer: &Mutex<Changing>, sent: &Mutex<Vec<u64>>) {
 }
 
 #[test]
-fn what_is_on_its_way_in_messages_leaves_before_what_is_handed_over() {
+fn queued_messages_leave_before_samples_in_memory() {
     bounded(3).check(|| {
         let (writer, sent) = (Arc::new(Mutex::new(Changing::default())), Arc::new(Mutex::new(Vec::new())));
         let control = thread::spawn({
@@ -126,16 +126,16 @@ fn what_is_on_its_way_in_messages_leaves_before_what_is_handed_over() {
     });
 }
 
-/// What lies at the socket for user data.
+/// A datagram at the socket for user data.
 enum Datagram {
     Sample(u64),
     /// The channel may begin.
     Begin,
-    /// The news that the writer is gone may take effect.
+    /// The end of the writer may take effect.
     End,
 }
 
-/// What the thread that takes from memory is told.
+/// A command to the thread that takes from shared memory.
 enum Command {
     Begin,
     Behind,
@@ -147,17 +147,17 @@ const ENDED: u64 = 3;
 #[derive(Default)]
 struct Process {
     state: Mutex<State>,
-    /// Something has come.
+    /// Signals every change of the state.
     news: Condvar,
 }
 
 #[derive(Default)]
 struct State {
     socket: VecDeque<Datagram>,
-    /// The end of the writer is told at the socket for discovery.
+    /// The socket for discovery has received the end of the writer.
     is_told_of_end: bool,
     commands: Vec<Command>,
-    /// What the reader has been given, in this order.
+    /// Samples that the reader received, in this order.
     given: Vec<u64>,
 }
 
@@ -167,7 +167,7 @@ impl Process {
         self.news.notify_all();
     }
 
-    /// What `look` finds, as soon as it finds something.
+    /// The first result of `look`, called after every change.
     fn await_some<T>(&self, mut look: impl FnMut(&mut State) -> Option<T>) -> T {
         let mut state = lock(&self.state);
         loop {
@@ -178,7 +178,7 @@ impl Process {
         }
     }
 
-    /// As the threads for discovery and for data do, until the reader knows of the end.
+    /// Receives like the threads for discovery and data, until the reader knows of the end.
     fn receive(&self) {
         self.await_some(|state| {
             if std::mem::take(&mut state.is_told_of_end) {
@@ -196,8 +196,8 @@ impl Process {
         });
     }
 
-    /// As the thread for shared memory does for a best-effort reader: the first sample waits for its marker, and news for
-    /// what there is to be taken.
+    /// Takes like the shared-memory thread does for a best-effort reader: the first sample waits for its marker, and
+    /// the end of the writer for the remaining samples.
     fn take_from_memory(&self, shared: &Shared, receiver: &mut Receiver) {
         let (mut first, mut is_certain, mut has_news) = (None, false, false);
         loop {
@@ -233,7 +233,7 @@ impl Process {
 }
 
 #[test]
-fn samples_in_memory_come_behind_datagrams_and_before_the_end_of_their_writer() {
+fn samples_in_memory_follow_datagrams_and_precede_the_end_of_their_writer() {
     bounded(3).check(|| {
         let (mut sender, shared, mut receiver): (Sender<usize>, _, _) = channel(1, 1, Overflow::Evict);
         let process = Arc::new(Process::default());

@@ -1,19 +1,19 @@
-//! One thing at hand for several: who has it, and what its next owner sees of what the last one did.
+//! One value for several threads: which thread owns it, and that its next owner sees the writes of the last one.
 
 use super::{Slots, bounded, thread};
 use crate::shm::slot_cache::{SlotCache, SlotCacheProducer};
 use std::sync::Arc;
 
-/// Two threads take what a third lays, which takes back what is left: everything that was laid is had once.
+/// Two threads take what a third one puts; the third takes back the rest. Each value has one owner.
 #[test]
-fn what_is_laid_is_had_once() {
+fn cached_slot_has_one_owner() {
     bounded(3).check(|| {
         let (cache, slots) = (Arc::new(SlotCache::default()), Slots::new(2));
         let takers = [(); 2].map(|()| {
             let (cache, slots) = (Arc::clone(&cache), Arc::clone(&slots));
             thread::spawn(move || {
                 let had = cache.take();
-                // It is the owner's alone, and what the one before has written is there.
+                // This thread owns the slot alone and sees the writes of its previous owner.
                 had.inspect(|slot| {
                     assert_eq!(slots.read(*slot), 7);
                     slots.write(*slot, 8);
@@ -29,14 +29,14 @@ fn what_is_laid_is_had_once() {
         had.extend(producer.take_back());
         had.extend(takers.into_iter().filter_map(|taker| taker.join().unwrap()));
         had.sort_unstable();
-        // Nothing is taken back that somebody is just taking, and nothing is left behind by that.
+        // A value that another thread is taking is not taken back, and no value is left over.
         assert_eq!(had, [0, 1]);
     });
 }
 
-/// The right to lay passes to the next one, with an empty place.
+/// The right to put passes to the next thread, with an empty place.
 #[test]
-fn one_lays_at_a_time() {
+fn one_producer_exists_at_a_time() {
     bounded(3).check(|| {
         let cache = Arc::new(SlotCache::default());
         let layers = [1, 2].map(|thing| {

@@ -1,4 +1,4 @@
-//! Who sleeps and who rings: between processes, and within one. A wake-up lost is a deadlock, which the model checker reports.
+//! Sleeping and waking, between processes and within one. A lost wake-up is a deadlock, which loom reports.
 
 use super::{bounded, channel, descriptor, send, thread};
 use crate::shm::doorbell::{Doorbell, DoorbellPage};
@@ -8,7 +8,7 @@ use crate::shm::sync::{AtomicBool, AtomicU64, Ordering, fence};
 use crate::shm::wake::{self, SLEEPER_WORDS, Sleeper};
 use std::sync::Arc;
 
-/// The process of a reader: where it sleeps, and what it waits for.
+/// The process of a reader: its sleeper, its doorbells and its rings.
 struct Process {
     sleeper: Sleeper,
     bells: Vec<(PeerPage, usize)>,
@@ -16,7 +16,7 @@ struct Process {
 }
 
 impl Process {
-    /// It sleeps on this page, waits for these bells, each a word of a page, and looks at these rings.
+    /// Sleeps on `page`, waits for `bells` (each a word of a page) and looks at `rings`.
     fn new(page: &Words, bells: &[(&Words, u32)], rings: &[Words]) -> Self {
         let seen = |words: &Words| PeerPage::new(words.clone());
         Self {
@@ -26,19 +26,19 @@ impl Process {
         }
     }
 
-    /// How many samples there are.
+    /// Number of published samples.
     fn published(&self) -> u64 {
         self.rings.iter().map(|ring| ring.load_acquire(0)).sum()
     }
 
-    /// As `Reader::sleep` does.
+    /// Like `Reader::sleep`.
     fn sleep_unless(&mut self, is_ready: impl FnOnce(u64) -> bool) {
         let Self { sleeper, bells, rings } = self;
         let published = || rings.iter().map(|ring| ring.load_acquire(0)).sum();
         sleeper.sleep_unless(bells.iter().map(|(page, index)| (page, *index)), || is_ready(published()), None);
     }
 
-    /// Sleeps until so many samples are there.
+    /// Sleeps until `count` samples were published.
     fn sleep_until(&mut self, count: u64) {
         let mut seen = self.published();
         while seen < count {
@@ -48,7 +48,7 @@ impl Process {
     }
 }
 
-/// As `Writer::publish` and `Writer::wake` do, for one reader.
+/// Like `Writer::publish` and `Writer::wake`, for one reader.
 fn publish(ring: &OwnedPage, value: u64, asleep: &PeerPage, ring_bell: impl FnOnce()) {
     ring.store(0, value, Ordering::Release);
     fence(Ordering::SeqCst);
@@ -62,7 +62,7 @@ fn doorbell(page: &Arc<DoorbellPage<char, ()>>, identity: char) -> Doorbell<char
 }
 
 #[test]
-fn no_wake_up_is_lost() {
+fn sample_published_before_sleep_wakes_the_reader() {
     bounded(3).check(|| {
         let (page, bell, ring) = (Words::new(SLEEPER_WORDS), Words::new(1), Words::new(1));
         let writer = thread::spawn({
@@ -75,9 +75,9 @@ fn no_wake_up_is_lost() {
     });
 }
 
-/// Two writers of different processes, so two bells; the reader waits for either.
+/// Two writers of different processes have two doorbells; the reader waits for either.
 #[test]
-fn no_wake_up_by_one_of_two_processes_is_lost() {
+fn wake_up_by_one_of_two_processes_is_not_lost() {
     bounded(2).check(|| {
         let page = Words::new(SLEEPER_WORDS);
         let (bells, rings) = ([Words::new(1), Words::new(1)], [Words::new(1), Words::new(1)]);
@@ -91,9 +91,9 @@ fn no_wake_up_by_one_of_two_processes_is_lost() {
     });
 }
 
-/// Two writers of one process, on threads of their own: they share the bell of the reader's process.
+/// Two writers of one process, each on its own thread, share the doorbell of the reader's process.
 #[test]
-fn no_wake_up_by_a_bell_that_two_writers_share_is_lost() {
+fn wake_up_by_a_doorbell_that_two_writers_share_is_not_lost() {
     bounded(2).check(|| {
         let (page, bell_page) = (Words::new(SLEEPER_WORDS), Words::new(2));
         let (bells, rings) = (DoorbellPage::new(OwnedPage::new(bell_page.clone())), [Words::new(1), Words::new(1)]);
@@ -111,10 +111,10 @@ fn no_wake_up_by_a_bell_that_two_writers_share_is_lost() {
     });
 }
 
-/// A channel ends while others begin, one to the same process: a bell is shared by those that lead to one process, and by no
-/// others, from the first of them to the last.
+/// A channel ends while others begin, one to the same process. All channels to one process share a doorbell, from the
+/// first channel to the last, and no channel to another process does.
 #[test]
-fn a_bell_is_that_of_one_process_while_channels_come_and_go() {
+fn doorbell_belongs_to_one_process_while_channels_begin_and_end() {
     bounded(3).check(|| {
         let bells = DoorbellPage::new(OwnedPage::new(Words::new(2)));
         let first = doorbell(&bells, 'a');
@@ -132,10 +132,10 @@ fn a_bell_is_that_of_one_process_while_channels_come_and_go() {
     });
 }
 
-/// A thread of the same process rings without looking whether anybody sleeps, while a writer of another process publishes. What
-/// was done before the interruption is there to be seen.
+/// A thread of the reader's process rings without looking whether the reader sleeps, while a writer of another process
+/// publishes. Changes before the interrupt are visible after it.
 #[test]
-fn no_interruption_is_lost() {
+fn interrupt_before_sleep_is_not_lost() {
     bounded(3).check(|| {
         let (page, bell, ring) = (Words::new(SLEEPER_WORDS), Words::new(1), Words::new(1));
         let mut process = Process::new(&page, &[(&bell, 0)], std::slice::from_ref(&ring));
@@ -154,7 +154,7 @@ fn no_interruption_is_lost() {
         let (mut is_interrupted, mut seen) = (false, 0);
         while !is_interrupted || seen == 0 {
             if process.sleeper.is_interrupted() {
-                assert!(is_closing.load(Ordering::Relaxed), "interrupted, and what for is not to be seen");
+                assert!(is_closing.load(Ordering::Relaxed), "interrupted before the change was visible");
                 is_interrupted = true;
             } else if process.published() > seen {
                 seen = process.published();
@@ -167,9 +167,9 @@ fn no_interruption_is_lost() {
     });
 }
 
-/// Each of several interruptions ends a wait, or comes before its effects were looked at.
+/// Each of several interrupts ends a wait, or precedes a look that sees its effects.
 #[test]
-fn an_interruption_behind_another_is_not_lost() {
+fn second_interrupt_is_not_lost() {
     bounded(3).check(|| {
         let mut process = Process::new(&Words::new(SLEEPER_WORDS), &[], &[]);
         let done = Arc::new(AtomicU64::new(0));
@@ -189,9 +189,9 @@ fn an_interruption_behind_another_is_not_lost() {
     });
 }
 
-/// The other direction: the writer asks to be told, looks again and only then waits.
+/// The other direction: the writer requests a notification, looks again, and only then waits.
 #[test]
-fn a_writer_that_waits_for_room_is_told() {
+fn writer_waiting_for_room_is_notified() {
     bounded(3).check(|| {
         let (mut sender, shared, mut receiver) = channel(1, 1, Overflow::Block);
         sender.send(&descriptor(0, 1), 0);
@@ -223,9 +223,10 @@ fn a_writer_that_waits_for_room_is_told() {
     });
 }
 
-/// The same of a reader that passes several and then asks once whether the writer waits, for room or for a note.
+/// The same for a reader that passes several entries and then checks once whether to notify the writer, of room or of
+/// the acknowledgement.
 #[test]
-fn a_writer_that_waits_for_room_or_a_note_is_told_once_for_several() {
+fn batch_notifies_writer_waiting_for_room_or_ack_once() {
     for wants_note in [false, true] {
         bounded(3).check(move || {
             let (mut sender, shared, mut receiver) = channel(2, 1, Overflow::Block);

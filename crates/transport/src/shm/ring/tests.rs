@@ -1,4 +1,4 @@
-//! The ring with both sides in one process and on one mapping, so that the thread sanitizer sees what is shared.
+//! Tests of the ring with both sides in one process on one mapping, so that the thread sanitizer sees all accesses.
 
 use super::*;
 use crate::shm::memory::Memory;
@@ -35,10 +35,10 @@ fn descriptor(slot: usize, value: u64) -> Descriptor {
     Descriptor { offset: slot as u32, metadata: Metadata([value; 5]), ..Default::default() }
 }
 
-/// A segment whose slots are one word each, without any protection but the protocol.
+/// A segment whose slots are one word each, protected only by the protocol.
 struct Slots([UnsafeCell<u64>; 6]);
 
-// SAFETY: the protocol that is tested keeps accesses apart; the thread sanitizer reports it if not.
+// SAFETY: the tested protocol keeps accesses apart; the thread sanitizer reports a violation.
 unsafe impl Sync for Slots {}
 
 fn pass_between_threads(overflow: Overflow) {
@@ -59,7 +59,7 @@ fn pass_between_threads(overflow: Overflow) {
                     std::thread::yield_now();
                 }
                 let slot = free.pop().unwrap();
-                // SAFETY: a free slot is nobody else's.
+                // SAFETY: no other thread accesses a free slot.
                 unsafe { *slots.0[slot].get() = value };
                 sender.send(&descriptor(slot, value), slot);
             }
@@ -76,15 +76,15 @@ fn pass_between_threads(overflow: Overflow) {
         assert!(value > before);
         before = value;
         count += 1;
-        // The one before is held until now.
+        // The previous sample is held until now.
         for (value, taken) in held.iter().chain([&(value, taken)]) {
-            // SAFETY: a held slot is not written.
+            // SAFETY: the writer does not write a held slot.
             assert_eq!(unsafe { *slots.0[taken.descriptor.offset as usize].get() }, *value, "a torn sample");
         }
         if let Some((_, taken)) = held.replace((value, taken)) {
             let shared = Arc::clone(&shared);
             if value % 512 == 1 {
-                // Let go on another thread, as applications do.
+                // Released on another thread, as applications do.
                 std::thread::spawn(move || shared.release(taken.cell)).join().unwrap();
             } else {
                 shared.release(taken.cell);
@@ -96,12 +96,12 @@ fn pass_between_threads(overflow: Overflow) {
 }
 
 #[test]
-fn between_threads_nothing_is_missed() {
+fn blocking_ring_between_threads_loses_nothing() {
     pass_between_threads(Overflow::Block);
 }
 
 #[test]
-fn between_threads_what_is_evicted_is_never_torn() {
+fn evicting_ring_between_threads_tears_nothing() {
     pass_between_threads(Overflow::Evict);
 }
 
@@ -109,7 +109,7 @@ fn between_threads_what_is_evicted_is_never_torn() {
 enum Step {
     Send,
     Take,
-    /// Lets the n-th of the held ones go.
+    /// Releases the n-th of the held entries.
     Release(usize),
     Withdraw,
     Reclaim,
@@ -127,9 +127,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    /// Against a plain model: what is taken, what is lost, and which slots are free.
+    /// Compares the ring with a plain model: taken entries, lost entries, and free slots.
     #[test]
-    fn the_ring_is_a_queue_and_slots_are_free_when_nobody_has_them(steps in steps(), evicts: bool) {
+    fn ring_is_a_queue_and_unused_slots_are_free(steps in steps(), evicts: bool) {
         let overflow = if evicts { Overflow::Evict } else { Overflow::Block };
         let pages = Pages::new(4, 3, overflow);
         let (mut sender, shared, mut receiver) = (pages.sender(), pages.shared(), Receiver::new(pages.shape));
@@ -194,9 +194,9 @@ proptest! {
         }
     }
 
-    /// Whatever a reader writes into its page, no slot is given back twice, and none that was not sent.
+    /// Whatever a reader writes into its page, no slot is returned twice, and no slot that was not sent.
     #[test]
-    fn a_hold_page_of_any_content_frees_each_slot_once(
+    fn hold_page_of_any_content_frees_each_slot_once(
         writes in proptest::collection::vec((0_usize..6, prop_oneof![0_u64..12, any::<u64>()]), 0..60)
     ) {
         let pages = Pages::new(4, 3, Overflow::Evict);
@@ -224,9 +224,9 @@ proptest! {
         prop_assert_eq!(free.len(), 6);
     }
 
-    /// Whatever a writer writes into its ring, taking ends, and the reader holds no more than it said.
+    /// Whatever a writer writes into its ring, taking ends, and the reader holds no more than agreed.
     #[test]
-    fn a_ring_of_any_content_is_taken_from_or_found_out(
+    fn ring_of_any_content_yields_samples_or_an_error(
         writes in proptest::collection::vec((0_usize..48, prop_oneof![0_u64..12, any::<u64>()]), 0..100), evicts: bool
     ) {
         let overflow = if evicts { Overflow::Evict } else { Overflow::Block };
@@ -257,9 +257,9 @@ proptest! {
     }
 }
 
-/// However often it is looked at.
+/// However often the reader looks.
 #[test]
-fn an_entry_that_was_written_over_is_not_held() {
+fn overwritten_entry_is_not_held() {
     let pages = Pages::new(4, 3, Overflow::Block);
     let (shared, mut receiver) = (pages.shared(), Receiver::new(pages.shape));
     OwnedPage::new(Words::of(&pages.ring)).store(Layout::first(pages.shape.entries).entry(0), 7, Ordering::Relaxed);
@@ -269,7 +269,7 @@ fn an_entry_that_was_written_over_is_not_held() {
 }
 
 #[test]
-fn a_descriptor_reaches_no_octet_outside_its_segment() {
+fn descriptor_range_stays_within_its_segment() {
     let descriptor = |offset, len| Descriptor { offset, len, ..Default::default() };
     assert_eq!(descriptor(1, 64).range(128), Some(64..128));
     assert_eq!(descriptor(2, 0).range(128), Some(128..128));
@@ -290,9 +290,9 @@ fn pages_too_small_for_what_was_agreed_are_refused() {
     }
 }
 
-/// What is passed was not held, and is counted as what was taken is.
+/// A passed entry was not held, and counts like a taken one.
 #[test]
-fn entries_may_be_passed_and_taken_by_turns() {
+fn entries_passed_and_taken_in_turn_keep_their_order() {
     let pages = Pages::new(4, 3, Overflow::Block);
     let (mut sender, shared, mut receiver) = (pages.sender(), pages.shared(), Receiver::new(pages.shape));
     let mut free = Vec::new();
@@ -318,9 +318,9 @@ fn entries_may_be_passed_and_taken_by_turns() {
     assert_eq!(receiver.lost(), 0);
 }
 
-/// A writer that waits is told once, however many entries were passed, and not again before it asks again.
+/// The reader notifies a waiting writer once, for any number of passed entries, and again only after a new request.
 #[test]
-fn who_passes_entries_tells_a_writer_that_waits_once() {
+fn passed_entries_notify_a_waiting_writer_once() {
     let pages = Pages::new(4, 3, Overflow::Block);
     let (mut sender, shared, mut receiver) = (pages.sender(), pages.shared(), Receiver::new(pages.shape));
     for asks_for_room in [true, false] {
@@ -341,9 +341,9 @@ fn who_passes_entries_tells_a_writer_that_waits_once() {
     }
 }
 
-/// Who waits for memory is told of a slot also after another has asked for room in the ring, once.
+/// A thread that waits for memory is notified of a slot even after another thread has requested room in the ring, once.
 #[test]
-fn who_asks_for_room_does_not_end_what_another_waits_for() {
+fn request_for_room_keeps_an_earlier_request_for_any_slot() {
     let pages = Pages::new(4, 4, Overflow::Block);
     let (mut sender, shared, mut receiver) = (pages.sender(), pages.shared(), Receiver::new(pages.shape));
     (0..4).for_each(|number| sender.send(&Descriptor::default(), number));
@@ -353,7 +353,7 @@ fn who_asks_for_room_does_not_end_what_another_waits_for() {
     assert!(shared.release(held.cell), "the slot is what the first has asked for");
     let held = receiver.take(&shared).unwrap().unwrap();
     assert!(!held.notify && !shared.release(held.cell), "it was told, and has not asked again");
-    // Nothing is left of that when it asks anew.
+    // A new request does not depend on the earlier ones.
     sender.cancel_room_notification();
     sender.reclaim(|_| {}).unwrap();
     (4..6).for_each(|number| sender.send(&Descriptor::default(), number));
@@ -364,7 +364,7 @@ fn who_asks_for_room_does_not_end_what_another_waits_for() {
 }
 
 #[test]
-fn entries_of_a_writer_that_evicts_are_not_shown_in_place() {
+fn entries_of_an_evicting_writer_are_not_shown_in_place() {
     let pages = Pages::new(4, 3, Overflow::Evict);
     let (mut sender, shared, receiver) = (pages.sender(), pages.shared(), Receiver::new(pages.shape));
     sender.send(&Descriptor::default(), 0);
@@ -373,7 +373,7 @@ fn entries_of_a_writer_that_evicts_are_not_shown_in_place() {
     assert_eq!(receiver.peek(&shared), None);
 }
 
-/// The slots of passed entries are kept until the writer reclaims them, so there may be more of them than the ring has entries.
+/// The writer reclaims the slots of passed entries late, so there may be more of them than the ring has entries.
 #[test]
 fn ring_that_grows_before_passed_slots_are_reclaimed_keeps_all_entries() {
     const ENTRIES: u64 = 1024;
@@ -387,7 +387,7 @@ fn ring_that_grows_before_passed_slots_are_reclaimed_keeps_all_entries() {
             *taken += 1;
         }
     };
-    // Passed far beyond the first size, and to a number at which the ring is wrapped around.
+    // Passed far beyond the first size, to a number at which the ring wraps around.
     for backlog in [1, 1, 77, 30, 33, 100, 600, ENTRIES] {
         while sent - taken < backlog {
             assert!(sender.has_room().unwrap());

@@ -2,7 +2,7 @@ use super::*;
 use crate::shm::{Listener, Reader, ReaderConfig, Trust, WriterKey};
 use std::time::Duration;
 
-/// A writer whose memory holds one sample, and a reader of the same process.
+/// A writer whose memory holds one sample, and a reader in the same process.
 fn pair_with_one_slot() -> (Writer, Reader) {
     let mut listener = Listener::new(Trust::SameUser).unwrap();
     let mut writer = Writer::new(WriterConfig { max_bytes: 64 << 10, ..WriterConfig::default() }).unwrap();
@@ -14,8 +14,8 @@ fn pair_with_one_slot() -> (Writer, Reader) {
     (writer, reader)
 }
 
-/// A failed loan looks for returned slots first and receives messages afterwards. The reader returns the slot in between, so
-/// the loan receives the only notification, and the descriptor that the writer then waits for never becomes readable.
+/// A failed loan looks for returned slots first and reads messages afterwards. The reader returns the slot in between,
+/// so the loan reads the only notification, and the descriptor on which the writer then waits never becomes readable.
 #[test]
 fn slot_returned_and_notified_between_two_looks_ends_the_wait() {
     const LEN: usize = 60 << 10;

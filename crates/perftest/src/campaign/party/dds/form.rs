@@ -1,4 +1,4 @@
-//! How samples are made: as values, as FlatData, or in memory on loan.
+//! The forms of a sample: a value, FlatData, or loaned memory.
 
 use std::marker::PhantomData;
 
@@ -12,37 +12,37 @@ use crate::campaign::party::link::Sender;
 use crate::campaign::series::Form;
 use crate::campaign::types::{DataType, Octets, SampleType, TypeTask};
 
-/// A way to make samples of one type.
+/// A form of the samples of one type.
 pub(super) trait SampleForm: 'static {
     /// The type of the topic.
     type Type: Look;
-    /// As the form is written.
+    /// The representation in which the form is written.
     const REPRESENTATION: RepresentationId;
-    /// Whether nothing may be copied.
+    /// Whether the form must not copy samples.
     const IS_IN_PLACE: bool;
 
     fn sender(writing: Writing<Self::Type>, job: &Job) -> Box<dyn Sender>;
 }
 
-/// Something to do with a form.
+/// A function that is generic over the form.
 pub(super) trait FormTask {
     type Output;
 
     fn run<F: SampleForm>(self) -> Self::Output;
 }
 
-/// Does something with this form of this type.
+/// Runs a task with this form of this type.
 pub(super) fn with_form<T: FormTask>(form: Form, data_type: DataType, task: T) -> T::Output {
     match (form, data_type) {
         (Form::Values, _) => data_type.with(OfValues(task)),
-        // Plans are refused that ask it of another type.
+        // The plan's checks refuse other types.
         (Form::Flat, _) => task.run::<Built<false>>(),
         (Form::InPlace, DataType::Octets) => task.run::<Built<true>>(),
         (Form::InPlace, _) => data_type.with(OfLoans(task)),
     }
 }
 
-/// Values, which are written.
+/// Values that are written.
 struct Values<T>(PhantomData<T>);
 
 impl<T: SampleType> SampleForm for Values<T> {
@@ -55,7 +55,7 @@ impl<T: SampleType> SampleForm for Values<T> {
     }
 }
 
-/// Values of a plain type that are made in memory on loan.
+/// Values of a plain type, made in loaned memory.
 struct Loans<T>(PhantomData<T>);
 
 impl<T: SampleType> SampleForm for Loans<T> {
@@ -68,7 +68,7 @@ impl<T: SampleType> SampleForm for Loans<T> {
     }
 }
 
-/// Octets that are built in memory on loan: with every octet copied there, or only those that are checked.
+/// Samples built in loaned memory: with all bytes copied into it, or only the bytes that are checked.
 pub(super) struct Built<const IN_PLACE: bool>;
 
 impl<const IN_PLACE: bool> SampleForm for Built<IN_PLACE> {

@@ -27,13 +27,13 @@ use crate::error::Error;
 use crate::messaging::dds::{Poller, wire_use};
 use crate::plan::ThreadPlan;
 
-/// How long a thread looks for samples before it sleeps, when it is to look.
+/// How long a spinning thread polls before it sleeps.
 const SPIN: Duration = Duration::from_millis(1);
-/// How long a write waits for room.
+/// How long a write blocks for room.
 const MAX_BLOCKING_TIME: Duration = Duration::from_secs(10);
-/// How long a sample may wait for others.
+/// How long a sample may wait to be batched.
 const MAX_BATCH_AGE: Duration = Duration::from_millis(1);
-/// Under KEEP_ALL: samples a writer and a reader may hold, and octets of them. One sample always fits.
+/// Under KEEP_ALL: most samples in a writer and in a reader, and most bytes. One sample always fits.
 const WRITER_SAMPLES: u64 = 64;
 const WRITER_BYTES: u64 = 64 << 20;
 const READER_SAMPLES: u64 = 10_000;
@@ -66,7 +66,7 @@ pub(super) fn open(job: &Job, dds: Dds) -> Result<Box<dyn Link>, Error> {
 
 fn domain_config(job: &Job, path: Path) -> Result<DomainConfig, Error> {
     let mut config = DomainConfig::default();
-    // One way is measured, and no other: without it, samples go in messages, also between participants of one process.
+    // Only the measured path is enabled: without it, samples use messages, even between participants of one process.
     config.same_process = path == Path::SameProcess;
     config.shared_memory = path == Path::SharedMemory;
     config.interfaces = InterfaceSelection::Only(vec![job.address.to_string()]);
@@ -78,7 +78,7 @@ fn domain_config(job: &Job, path: Path) -> Result<DomainConfig, Error> {
         Wait::Spin => WaitStrategy::SpinThenBlock(SPIN),
     };
     if let Some(peer) = job.peer {
-        // All of them may be on one host.
+        // All participants may be on one host.
         let last_index = (job.publishers + job.subscribers).min(100);
         let peer = format!("{last_index}@{peer}").parse::<Peer>().map_err(|error| setup(&error))?;
         config.peers = vec![peer];
@@ -88,11 +88,11 @@ fn domain_config(job: &Job, path: Path) -> Result<DomainConfig, Error> {
 
 struct DdsLink<F: SampleForm> {
     participant: DomainParticipant,
-    /// Receives what nobody waits for, where there is no thread of DDS.
+    /// Polls while no other thread does, where DDS has no threads.
     poller: Option<Arc<Poller>>,
     job: Job,
     dds: Dds,
-    /// To be asked what they sent again.
+    /// Kept to read their counters of repaired samples.
     writers: Mutex<Vec<DataWriter<F::Type>>>,
 }
 
@@ -117,7 +117,7 @@ impl<F: SampleForm> Link for DdsLink<F> {
         let publisher = self.participant.publisher(PublisherQos::default()).map_err(|error| setup(&error))?;
         let mut writer = publisher.writer(&topic).qos(qos).publish_mode(mode);
         if self.dds.batched && channel != Channel::Echo {
-            // What is written last leaves with the wait for acknowledgments.
+            // The last batch leaves when the application waits for acknowledgments.
             writer = writer.batching(BATCH_LEN, MAX_BATCH_AGE);
         }
         let writer = writer.build().map_err(|error| setup(&error))?;
@@ -200,7 +200,7 @@ fn history(job: &Job) -> History {
     job.history_depth.map_or(History::KeepAll, |depth| History::KeepLast { depth })
 }
 
-/// Samples that are kept under KEEP_ALL: a queue of large ones holds fewer. KEEP_LAST has its depth.
+/// Limits under KEEP_ALL: fewer samples if they are large. KEEP_LAST uses its depth.
 fn limits(job: &Job, samples: u64, bytes: u64) -> ResourceLimits {
     if job.history_depth.is_some() {
         return ResourceLimits {

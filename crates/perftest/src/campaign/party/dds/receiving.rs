@@ -1,4 +1,4 @@
-//! Receives samples, and looks at them where they are.
+//! Receives samples and examines them in place.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use crate::clock::MonotonicNs;
 use crate::error::Error;
 use crate::messaging::dds::Poller;
 
-/// The type of a topic, whose samples can be looked at.
+/// The type of a topic whose samples can be examined.
 pub(in crate::campaign::party) trait Look: DdsType + Send + Sync + 'static {
-    /// Shows a sample that has a value: in place where that can be, else decoded.
+    /// Passes a sample with a value to `look_at`: in place where possible, else decoded.
     ///
     /// # Errors
-    /// It cannot be decoded.
+    /// The sample cannot be decoded.
     fn look(sample: &LoanedSample<Self>, look_at: &mut dyn FnMut(&dyn Stamped)) -> Result<(), peregrine::Error>;
 }
 
@@ -26,7 +26,7 @@ impl<T: SampleType> Look for T {
     fn look(sample: &LoanedSample<Self>, look_at: &mut dyn FnMut(&dyn Stamped)) -> Result<(), peregrine::Error> {
         match sample.borrow() {
             Some(value) => look_at(value),
-            // By reference: a large value is on the stack once, and not a second time.
+            // By reference, so that a large value is on the stack only once.
             None => match sample.decode() {
                 Ok(ref value) => look_at(value),
                 Err(error) => return Err(error),
@@ -43,10 +43,10 @@ impl Look for Flat<Octets> {
     }
 }
 
-/// A reader that a thread of the application waits at.
+/// A reader on which an application thread waits.
 pub(super) struct DdsReceiver<T: DdsType> {
     pub(super) reader: DataReader<T>,
-    /// What is polled, and who steps back meanwhile.
+    /// The polled participant, and the poller that pauses meanwhile.
     pub(super) polling: Option<(DomainParticipant, Arc<Poller>)>,
     pub(super) corrupt: Option<u64>,
 }
@@ -90,7 +90,7 @@ impl<T: Look> Receiver for DdsReceiver<T> {
     }
 }
 
-/// Waits until so many writers are known.
+/// Waits until `count` writers are matched.
 pub(in crate::campaign::party) fn wait_for_writers<T: DdsType>(
     reader: &DataReader<T>,
     writers: u32,
@@ -104,7 +104,7 @@ fn failed(error: &peregrine::Error) -> Error {
     Error::Transfer(error.to_string())
 }
 
-/// Takes everything there is, and tells how many that were.
+/// Takes all available samples and returns their number.
 pub(in crate::campaign::party) fn look_at_each<T: Look>(
     reader: &DataReader<T>,
     look_at: &mut dyn FnMut(&dyn Stamped),

@@ -1,4 +1,4 @@
-//! Sends samples of each form. What can be made before it is due is made while the sample before is under way.
+//! Sends samples of each form. While a sample is in flight, the sender prepares the next one.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::messaging::dds::SharedMemoryPath;
 use crate::payload;
 
-/// A writer, and the way that its samples are to go.
+/// A writer, and the path that its samples must take.
 pub(super) struct Writing<T: DdsType> {
     writer: DataWriter<T>,
     path: Path,
@@ -58,7 +58,7 @@ impl<T: DdsType> Writing<T> {
     }
 }
 
-/// Whether a sample has gone.
+/// Whether a sample was sent.
 fn written<W>(result: Result<W, peregrine::Error>) -> Result<bool, Error> {
     match result {
         Ok(_) => Ok(true),
@@ -92,7 +92,7 @@ pub(super) struct ValueSender<T: SampleType> {
     writing: Writing<T>,
     value: Box<T>,
     patterns: bool,
-    /// The sample whose pattern the value has.
+    /// The sample whose pattern the value contains.
     filled_for: Option<u64>,
 }
 
@@ -116,18 +116,18 @@ impl<T: SampleType> Sender for ValueSender<T> {
         self.fill(stamp.id());
         self.value.set_stamp(stamp);
         let result = self.writing.writer.write(&self.value);
-        // The one that follows as a rule, while nobody waits for it.
+        // Prepares the expected next sample while no thread waits for it.
         self.fill(stamp.id().wrapping_add(1));
         written(result)
     }
 }
 
-/// Writes a value of a plain type that was made in memory on loan, of which nothing but the stamp and what receivers check is made
-/// anew.
+/// Writes a value of a plain type in loaned memory. Only the stamp and the checked bytes are written anew for each
+/// sample.
 pub(super) struct LoanSender<T: SampleType> {
     writing: Writing<T>,
     patterns: bool,
-    /// The next one, and the sample whose pattern it has.
+    /// The next loan, and the sample whose pattern it contains.
     next: Option<(u64, WriteLoan<T>)>,
 }
 
@@ -161,12 +161,12 @@ impl<T: SampleType> Sender for LoanSender<T> {
     }
 }
 
-/// Builds a sample in memory on loan, of which nothing but the stamp and what receivers check is made anew.
+/// Builds a sample in loaned memory. Only the stamp and the checked bytes are written anew for each sample.
 pub(super) struct InPlaceSender {
     writing: Writing<Flat<Octets>>,
     data_len: u64,
     patterns: bool,
-    /// The next one, and the sample whose pattern it has.
+    /// The next loan, and the sample whose pattern it contains.
     next: Option<(u64, FlatLoan<Octets>)>,
 }
 
@@ -205,13 +205,13 @@ impl Sender for InPlaceSender {
     }
 }
 
-/// Builds a sample where it is sent from, with every octet copied there, as an application does that has its data elsewhere.
+/// Builds a sample in loaned memory and copies all bytes into it, like an application that has its data elsewhere.
 pub(super) struct FlatSender {
     writing: Writing<Flat<Octets>>,
     value: Box<Octets>,
     data_len: u64,
     patterns: bool,
-    /// The sample whose pattern the value has.
+    /// The sample whose pattern the value contains.
     filled_for: Option<u64>,
 }
 

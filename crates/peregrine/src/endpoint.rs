@@ -28,19 +28,19 @@ macro_rules! endpoint_handles {
 
             /// The name of its type.
             #[must_use]
-            pub fn type_name(&self) -> &'static str {
-                self.0.core().topic.type_name
+            pub fn type_name(&self) -> &str {
+                &self.0.core().topic.type_name
             }
 
             /// The same with its type, if that is `T`.
             #[must_use]
-            pub fn downcast<T: DdsType>(&self) -> Option<$typed<T>> {
+            pub fn downcast<T: TopicType>(&self) -> Option<$typed<T>> {
                 let any: Arc<dyn Any + Send + Sync> = Arc::clone(&self.0) as _;
                 any.downcast().ok().map(|inner| $typed { inner })
             }
         }
 
-        impl<T: DdsType> From<&$typed<T>> for $any {
+        impl<T: TopicType> From<&$typed<T>> for $any {
             fn from(typed: &$typed<T>) -> Self {
                 Self(Arc::clone(&typed.inner) as _)
             }
@@ -52,20 +52,20 @@ macro_rules! endpoint_handles {
             }
         }
 
-        impl<T: DdsType> Clone for $typed<T> {
+        impl<T: TopicType> Clone for $typed<T> {
             fn clone(&self) -> Self {
                 Self { inner: Arc::clone(&self.inner) }
             }
         }
 
-        impl<T: DdsType> Drop for $typed<T> {
+        impl<T: TopicType> Drop for $typed<T> {
             /// The last one waits for the listener, if that is running on another thread.
             fn drop(&mut self) {
                 self.inner.core.gate.close_and_wait(|running| Arc::strong_count(&self.inner) <= running + 1);
             }
         }
 
-        impl<T: DdsType> std::fmt::Debug for $typed<T> {
+        impl<T: TopicType> std::fmt::Debug for $typed<T> {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 let topic = self.inner.topic.name();
                 f.debug_struct(stringify!($typed)).field("guid", &self.guid()).field("topic", &topic).finish()

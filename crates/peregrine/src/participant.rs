@@ -30,6 +30,7 @@ use crate::shared_memory::SharedMemoryStatistics;
 use crate::status::StatusMask;
 use crate::subscriber::{Subscriber, SubscriberInner};
 use crate::topic::{Told, Topic};
+use crate::topic_type::{Serialized, SerializedType};
 
 /// How long a participant counts as present without news of it.
 const LEASE_DEFAULT: Duration = Duration::from_secs(20);
@@ -149,13 +150,13 @@ impl DomainParticipant {
     /// The name is empty or longer than 256 octets; [`Error::PreconditionNotMet`] when this participant has a topic of
     /// this name with another type.
     pub fn topic<T: DdsType>(&self, name: &str) -> Result<Topic<T>, Error> {
-        Topic::new(self, name, None)
+        Topic::new(self, name, SerializedType::of::<T>(), None)
     }
 
     /// The topic of this name, if this participant has one with values of type `T` (`lookup_topicdescription`).
     #[must_use]
     pub fn lookup_topic<T: DdsType>(&self, name: &str) -> Option<Topic<T>> {
-        let exists = |topic: &Arc<TopicCore>| &*topic.name == name && topic.type_name == T::TYPE_NAME;
+        let exists = |topic: &Arc<TopicCore>| &*topic.name == name && &*topic.type_name == T::TYPE_NAME;
         let known = self.inner.core.topics().into_iter().find(exists)?;
         let topic = self.topic(name).ok();
         drop(known);
@@ -236,7 +237,31 @@ impl DomainParticipant {
     /// See [`Self::topic`]; policies contradict each other or are not available yet; the topic exists with other
     /// policies.
     pub fn topic_with_qos<T: DdsType>(&self, name: &str, qos: TopicQos) -> Result<Topic<T>, Error> {
-        Topic::new(self, name, Some(qos))
+        Topic::new(self, name, SerializedType::of::<T>(), Some(qos))
+    }
+
+    /// A topic whose samples stay serialized, with default policies unless the topic exists already: for recorders, routers and bindings,
+    /// which learn the type at run time. Its endpoints match typed endpoints with the same names, in any process.
+    ///
+    /// # Errors
+    /// See [`Self::topic`]; [`Error::BadParameter`] for a name of a type that is empty or longer than 256 bytes.
+    pub fn serialized_topic(&self, name: &str, data_type: SerializedType) -> Result<Topic<Serialized>, Error> {
+        data_type.check()?;
+        Topic::new(self, name, data_type, None)
+    }
+
+    /// A topic whose samples stay serialized, with these policies.
+    ///
+    /// # Errors
+    /// See [`Self::serialized_topic`] and [`Self::topic_with_qos`].
+    pub fn serialized_topic_with_qos(
+        &self,
+        name: &str,
+        data_type: SerializedType,
+        qos: TopicQos,
+    ) -> Result<Topic<Serialized>, Error> {
+        data_type.check()?;
+        Topic::new(self, name, data_type, Some(qos))
     }
 
     /// A publisher with these policies.

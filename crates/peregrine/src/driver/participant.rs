@@ -161,7 +161,7 @@ impl ParticipantCore {
     pub(crate) fn topic(
         &self,
         name: &str,
-        type_name: &'static str,
+        type_name: &Arc<str>,
         qos: Option<TopicQos>,
         default: TopicQos,
         is_enabled: bool,
@@ -171,12 +171,12 @@ impl ParticipantCore {
         let Some(known) = locked.topics.get(name).and_then(Weak::upgrade) else {
             let domain = Arc::clone(&self.domain);
             let qos = qos.unwrap_or(default);
-            let topic = Arc::new(TopicCore::new(domain, name.to_owned(), type_name, qos, is_enabled));
+            let topic = Arc::new(TopicCore::new(domain, name.to_owned(), Arc::clone(type_name), qos, is_enabled));
             locked.topics.insert(name.to_owned(), Arc::downgrade(&topic));
             return Ok(topic);
         };
-        if known.type_name != type_name {
-            let (existing, requested) = (known.type_name.into(), type_name.into());
+        if known.type_name != *type_name {
+            let (existing, requested) = (Arc::clone(&known.type_name), Arc::clone(type_name));
             return Err(Precondition::TopicHasOtherType { topic: Arc::clone(&known.name), existing, requested }.into());
         }
         if qos.is_some_and(|qos| known.lock().qos != qos) {

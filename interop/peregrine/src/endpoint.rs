@@ -4,11 +4,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use peregrine::status::StatusMask;
-use peregrine::{DataReader, DataWriter, DomainParticipant, InstanceHandle, InstanceState, Selector};
+use peregrine::{
+    DataReader, DataWriter, DomainParticipant, InstanceHandle, InstanceState, SampleInfo, Selector, TopicType,
+};
 
 use crate::answer::{Status, Taken};
 use crate::news::News;
 use crate::qos::EndpointQos;
+use crate::serialized;
 use crate::types::{AppendableSample, Content, KeyedSample, Sample, is_intact, payload};
 
 /// What a command can name.
@@ -47,12 +50,15 @@ impl Endpoint {
         topic: &str,
         type_name: &str,
         qos: EndpointQos,
+        is_serialized: bool,
     ) -> Result<Self> {
-        Ok(Self::Writer(match type_name {
-            "Sample" => create_writer::<Sample>(participant, topic, qos)?,
-            "KeyedSample" => create_writer::<KeyedSample>(participant, topic, qos)?,
-            "AppendableSample" => create_writer::<AppendableSample>(participant, topic, qos)?,
-            other => anyhow::bail!("no type {other}"),
+        Ok(Self::Writer(match (type_name, is_serialized) {
+            ("Sample", false) => create_writer::<Sample>(participant, topic, qos)?,
+            ("KeyedSample", false) => create_writer::<KeyedSample>(participant, topic, qos)?,
+            ("AppendableSample", false) => create_writer::<AppendableSample>(participant, topic, qos)?,
+            ("Sample", true) => serialized::create_writer::<Sample>(participant, topic, qos)?,
+            ("KeyedSample", true) => serialized::create_writer::<KeyedSample>(participant, topic, qos)?,
+            (other, _) => anyhow::bail!("no type {other}"),
         }))
     }
 
@@ -61,12 +67,15 @@ impl Endpoint {
         topic: &str,
         type_name: &str,
         qos: EndpointQos,
+        is_serialized: bool,
     ) -> Result<Self> {
-        Ok(Self::Reader(match type_name {
-            "Sample" => create_reader::<Sample>(participant, topic, qos)?,
-            "KeyedSample" => create_reader::<KeyedSample>(participant, topic, qos)?,
-            "AppendableSample" => create_reader::<AppendableSample>(participant, topic, qos)?,
-            other => anyhow::bail!("no type {other}"),
+        Ok(Self::Reader(match (type_name, is_serialized) {
+            ("Sample", false) => create_reader::<Sample>(participant, topic, qos)?,
+            ("KeyedSample", false) => create_reader::<KeyedSample>(participant, topic, qos)?,
+            ("AppendableSample", false) => create_reader::<AppendableSample>(participant, topic, qos)?,
+            ("Sample", true) => serialized::create_reader::<Sample>(participant, topic, qos)?,
+            ("KeyedSample", true) => serialized::create_reader::<KeyedSample>(participant, topic, qos)?,
+            (other, _) => anyhow::bail!("no type {other}"),
         }))
     }
 
@@ -160,17 +169,7 @@ impl<T: Content> Writer for WriterOf<T> {
     }
 
     fn status(&self) -> Status {
-        let matched = self.writer.publication_matched_status();
-        let incompatible = self.writer.offered_incompatible_qos_status();
-        Status {
-            matched: matched.current_count,
-            matched_total: matched.total_count,
-            incompatible_qos: incompatible.total_count,
-            incompatible_policy: incompatible.last_policy.map_or(0, |policy| policy.number()),
-            deadline_missed: self.writer.offered_deadline_missed_status().total_count,
-            liveliness_lost: self.writer.liveliness_lost_status().total_count,
-            ..Status::default()
-        }
+        writer_status(&self.writer)
     }
 
     fn news(&self) -> &News {
@@ -183,7 +182,8 @@ impl<T: Content> Reader for ReaderOf<T> {
         let mut taken: Vec<Taken> = Vec::new();
         let mut more = || -> Result<bool> {
             let selector = Selector { max_samples: count.saturating_sub(taken.len()), ..Selector::ANY };
-            taken.extend(self.reader.take_selected(&selector)?.iter().map(describe));
+            let samples = self.reader.take_selected(&selector)?;
+            taken.extend(samples.iter().map(|sample| describe(sample.info(), sample.value())));
             Ok(taken.len() >= count)
         };
         // An error is something to stop for as well.
@@ -193,19 +193,7 @@ impl<T: Content> Reader for ReaderOf<T> {
     }
 
     fn status(&self) -> Status {
-        let matched = self.reader.subscription_matched_status();
-        let incompatible = self.reader.requested_incompatible_qos_status();
-        let liveliness = self.reader.liveliness_changed_status();
-        Status {
-            matched: matched.current_count,
-            matched_total: matched.total_count,
-            incompatible_qos: incompatible.total_count,
-            incompatible_policy: incompatible.last_policy.map_or(0, |policy| policy.number()),
-            alive: liveliness.alive_count,
-            not_alive: liveliness.not_alive_count,
-            deadline_missed: self.reader.requested_deadline_missed_status().total_count,
-            ..Status::default()
-        }
+        reader_status(&self.reader)
     }
 
     fn news(&self) -> &News {
@@ -213,13 +201,43 @@ impl<T: Content> Reader for ReaderOf<T> {
     }
 }
 
-fn describe<T: Content>(sample: &peregrine::Sample<T>) -> Taken {
-    let instance = match sample.info().instance_state {
+pub(crate) fn writer_status<T: TopicType>(writer: &DataWriter<T>) -> Status {
+    let matched = writer.publication_matched_status();
+    let incompatible = writer.offered_incompatible_qos_status();
+    Status {
+        matched: matched.current_count,
+        matched_total: matched.total_count,
+        incompatible_qos: incompatible.total_count,
+        incompatible_policy: incompatible.last_policy.map_or(0, |policy| policy.number()),
+        deadline_missed: writer.offered_deadline_missed_status().total_count,
+        liveliness_lost: writer.liveliness_lost_status().total_count,
+        ..Status::default()
+    }
+}
+
+pub(crate) fn reader_status<T: TopicType>(reader: &DataReader<T>) -> Status {
+    let matched = reader.subscription_matched_status();
+    let incompatible = reader.requested_incompatible_qos_status();
+    let liveliness = reader.liveliness_changed_status();
+    Status {
+        matched: matched.current_count,
+        matched_total: matched.total_count,
+        incompatible_qos: incompatible.total_count,
+        incompatible_policy: incompatible.last_policy.map_or(0, |policy| policy.number()),
+        alive: liveliness.alive_count,
+        not_alive: liveliness.not_alive_count,
+        deadline_missed: reader.requested_deadline_missed_status().total_count,
+        ..Status::default()
+    }
+}
+
+pub(crate) fn describe<T: Content>(info: &SampleInfo, value: Option<&T>) -> Taken {
+    let instance = match info.instance_state {
         InstanceState::Alive => "alive",
         InstanceState::NotAliveDisposed => "disposed",
         InstanceState::NotAliveNoWriters => "no_writers",
     };
-    match sample.value() {
+    match value {
         Some(data) => Taken {
             key: data.instance_key(),
             seq: data.seq(),
@@ -228,7 +246,7 @@ fn describe<T: Content>(sample: &peregrine::Sample<T>) -> Taken {
             valid: true,
             instance,
         },
-        None => Taken { key: key_of(sample.info().instance), seq: 0, size: 0, intact: true, valid: false, instance },
+        None => Taken { key: key_of(info.instance), seq: 0, size: 0, intact: true, valid: false, instance },
     }
 }
 
@@ -238,7 +256,7 @@ fn key_of(handle: InstanceHandle) -> u32 {
     u32::from_be_bytes([a, b, c, d])
 }
 
-fn unix_ns() -> u64 {
+pub(crate) fn unix_ns() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,13 +1,15 @@
 //! What the handles of writers and of readers have in common.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use peregrine_rtps::id::Guid;
 use peregrine_rtps::qos::NonMatch;
 
-use crate::driver::participant::ParticipantCore;
+use crate::driver::participant::{Abandoned, ParticipantCore};
 use crate::driver::topic::Listening;
-use crate::error::Unmatched;
+use crate::error::{Error, Timeout, Unmatched};
 use crate::status::StatusMask;
 
 /// What can be done with a handle of an endpoint, with its type (`$typed`) and without (`$any`).
@@ -106,4 +108,14 @@ pub(crate) fn why_unmatched(last: Option<(Guid, NonMatch)>, participant: &Partic
         0 => Unmatched::NoParticipant,
         participants => Unmatched::NoEndpoint { participants },
     }
+}
+
+/// The outcome of closing writers, of which readers miss this.
+pub(crate) fn flushed(abandoned: impl IntoIterator<Item = Arc<Abandoned>>, waited: Duration) -> Result<(), Error> {
+    let (mut writers, mut samples) = (0, 0);
+    for writer in abandoned {
+        writers += writer.writers.load(Ordering::Relaxed);
+        samples += writer.samples.load(Ordering::Relaxed);
+    }
+    if writers == 0 { Ok(()) } else { Err(Timeout::NotFlushed { writers, samples, waited }.into()) }
 }

@@ -189,6 +189,16 @@ pub enum Timeout {
         /// Why no more match, as far as it is known.
         why: Box<Unmatched>,
     },
+    /// A writer, or the writers of a participant, were closed before readers had acknowledged their last samples. These samples are lost
+    /// for such readers.
+    NotFlushed {
+        /// How many writers.
+        writers: usize,
+        /// How many samples at least one reliable reader has not acknowledged.
+        samples: u64,
+        /// How long the call waited.
+        waited: Duration,
+    },
     /// No topic of this name and type was found.
     NoTopic {
         /// The name.
@@ -362,6 +372,13 @@ impl fmt::Display for Timeout {
             }
             Self::NotMatched { topic, found, wanted, waited, why } => {
                 write!(f, "topic \"{topic}\" has {found} of {wanted} matches after {waited:?}: {why}")
+            }
+            Self::NotFlushed { writers, samples, waited } => {
+                write!(
+                    f,
+                    "closed after {waited:?}, although readers have not acknowledged the last {samples} samples of {writers} writers; \
+                     raise the timeout, or find the reader that does not acknowledge"
+                )
             }
             Self::NoTopic { topic, waited } => {
                 write!(

@@ -158,7 +158,7 @@ impl<T: TopicType> DataReaderBuilder<T> {
     /// Creates the reader.
     ///
     /// # Errors
-    /// Policies contradict each other, are not available yet or too long to be announced, those of the subscriber
+    /// [`Error::AlreadyDeleted`] after the participant was closed. Policies contradict each other, are not available yet or too long to be announced, those of the subscriber
     /// included; a group is not one of a transport in use, or the port of groups is taken.
     pub fn build(self) -> Result<DataReader<T>, Error> {
         let Self { subscriber, topic, qos, groups, listener } = self;
@@ -166,6 +166,9 @@ impl<T: TopicType> DataReaderBuilder<T> {
         let subscriber_qos = subscriber.qos();
         qos::check_reader(&qos, &subscriber_qos)?;
         let participant = &subscriber.participant().inner.core;
+        if participant.is_closing() {
+            return Err(Error::AlreadyDeleted);
+        }
         let join = |group: &IpAddr| Membership::new(&participant.domain, *group);
         let groups = groups.iter().map(join).collect::<Result<_, _>>()?;
         let guid = Guid::new(participant.prefix, EntityId::user_reader(participant.next_key(), topic.has_key()));

@@ -202,12 +202,15 @@ impl<T: TopicType> DataWriterBuilder<T> {
     /// Creates the writer.
     ///
     /// # Errors
-    /// Policies contradict each other, are not available yet or too long to be announced, those of the publisher included.
+    /// [`Error::AlreadyDeleted`] after the participant was closed. Policies contradict each other, are not available yet or too long to be announced, those of the publisher included.
     pub fn build(self) -> Result<DataWriter<T>, Error> {
         let Self { publisher, topic, qos, batching, publish_mode, shared_memory_bytes, listener } = self;
         let qos = normalized::<T>(qos);
         qos::check_writer(&qos, &publisher.qos())?;
         let participant = &publisher.participant().inner.core;
+        if participant.is_closing() {
+            return Err(Error::AlreadyDeleted);
+        }
         let guid = Guid::new(participant.prefix, EntityId::user_writer(participant.next_key(), topic.has_key()));
         let domain = &participant.domain;
         let writer = machine(domain, guid, &qos, batching, &publish_mode)?;

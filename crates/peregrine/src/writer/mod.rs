@@ -35,11 +35,11 @@ pub use loan::WriteLoan;
 pub use publish_mode::{FlowController, PublishMode};
 
 use crate::condition::StatusCondition;
-use crate::driver::participant::ParticipantCore;
+use crate::driver::participant::{Abandoned, ParticipantCore};
 use crate::driver::topic::Listening;
 use crate::driver::writer::{PayloadSlot, WriteFailure, WriterCore, WriterState};
 use crate::driver::{now, wait_until, wall};
-use crate::endpoint::why_unmatched;
+use crate::endpoint::{flushed, why_unmatched};
 use crate::error::{BadParameter, Error, OutOfResources, Timeout};
 use crate::listener::DataWriterListener;
 use crate::publisher::Publisher;
@@ -196,6 +196,31 @@ impl<T: TopicType> DataWriter<T> {
         };
         wait_until(core, timeout, StatusMask::PUBLICATION_MATCHED, matched)
             .unwrap_or_else(|| Err(self.inner.not_matched(readers, timeout).into()))
+    }
+
+    /// Deletes the writer, with what its deletion writes, and waits until its reliable readers have acknowledged its last samples. When this
+    /// returns, the writer has left the domain; calls of any handle of it fail with [`Error::AlreadyDeleted`]. Dropping the handles then waits
+    /// for nothing but a running listener.
+    ///
+    /// # Errors
+    /// [`Timeout::NotFlushed`]: `timeout` was over first, and the error has the number of samples that readers may miss;
+    /// [`Error::AlreadyDeleted`] if the writer was deleted before.
+    pub fn close(&self, timeout: Duration) -> Result<(), Error> {
+        let abandoned = self.inner.retire_within(Some(timeout)).ok_or(Error::AlreadyDeleted)?;
+        self.inner.participant().wait_until_gone(Some(self.inner.core.guid.entity), timeout);
+        flushed([abandoned], timeout)
+    }
+
+    /// The same as a future, for programs that must not block. A future that is dropped does not stop the deletion.
+    ///
+    /// Under [`WaitStrategy::Poll`](crate::WaitStrategy::Poll), a thread of the application has to keep polling.
+    ///
+    /// # Errors
+    /// See [`Self::close`].
+    pub async fn close_async(&self, timeout: Duration) -> Result<(), Error> {
+        let abandoned = self.inner.retire_within(Some(timeout)).ok_or(Error::AlreadyDeleted)?;
+        self.inner.participant().until_gone(Some(self.inner.core.guid.entity)).await;
+        flushed([abandoned], timeout)
     }
 
     /// Says that this writer is alive (LIVELINESS MANUAL_BY_TOPIC, MANUAL_BY_PARTICIPANT).
@@ -528,11 +553,17 @@ impl<T: TopicType> WriterInner<T> {
     /// Unregisters all instances, which disposes them unless WRITER_DATA_LIFECYCLE says otherwise, and takes the writer
     /// out of the domain (DDS 1.4 §2.2.3.21).
     fn retire(&self) {
+        drop(self.retire_within(None));
+    }
+
+    /// The same; the writer waits for acknowledgements for `linger`. Returns what readers miss then; `None` if the writer was deleted
+    /// before.
+    fn retire_within(&self, linger: Option<Duration>) -> Option<Arc<Abandoned>> {
         // `set_qos` locks the policies before the state: this order avoids a deadlock.
         let disposes = self.topic.has_key() && self.autodispose();
         let mut state = self.core.lock();
         if state.closed {
-            return;
+            return None;
         }
         // Being unmatched unregisters them; only disposing them takes samples.
         if disposes {
@@ -545,7 +576,7 @@ impl<T: TopicType> WriterInner<T> {
         }
         state.writer.request_acknowledgement(now());
         self.core.transmit(state);
-        self.participant().retire_writer(&self.core);
+        Some(self.participant().retire_writer(&self.core, linger))
     }
 }
 

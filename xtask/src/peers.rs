@@ -90,10 +90,14 @@ fn peregrine(workspace: &Workspace, out: &Path) -> Result<()> {
         "peregrine-interop-peer",
     ]))?;
     let built = workspace.metadata.target_directory.as_std_path().join(PROFILE).join("peregrine-peer");
-    let program = out.join("peregrine-peer");
-    // A copy over a program that still runs would fail.
-    let _ = fs::remove_file(&program);
-    fs::copy(&built, &program).with_context(|| format!("cannot copy {} to {}", built.display(), program.display()))?;
+    // By its name, the program knows which kind of endpoints it is to have.
+    for name in ["peregrine-peer", "peregrine-serialized-peer"] {
+        let program = out.join(name);
+        // A copy over a program that still runs would fail.
+        let _ = fs::remove_file(&program);
+        fs::copy(&built, &program)
+            .with_context(|| format!("cannot copy {} to {}", built.display(), program.display()))?;
+    }
     Ok(())
 }
 

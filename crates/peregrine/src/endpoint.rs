@@ -1,13 +1,15 @@
 //! What the handles of writers and of readers have in common.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use peregrine_rtps::id::Guid;
 use peregrine_rtps::qos::NonMatch;
 
-use crate::driver::participant::ParticipantCore;
+use crate::driver::participant::{Abandoned, ParticipantCore};
 use crate::driver::topic::Listening;
-use crate::error::Unmatched;
+use crate::error::{Error, Timeout, Unmatched};
 use crate::status::StatusMask;
 
 /// What can be done with a handle of an endpoint, with its type (`$typed`) and without (`$any`).
@@ -28,19 +30,19 @@ macro_rules! endpoint_handles {
 
             /// The name of its type.
             #[must_use]
-            pub fn type_name(&self) -> &'static str {
-                self.0.core().topic.type_name
+            pub fn type_name(&self) -> &str {
+                &self.0.core().topic.type_name
             }
 
             /// The same with its type, if that is `T`.
             #[must_use]
-            pub fn downcast<T: DdsType>(&self) -> Option<$typed<T>> {
+            pub fn downcast<T: TopicType>(&self) -> Option<$typed<T>> {
                 let any: Arc<dyn Any + Send + Sync> = Arc::clone(&self.0) as _;
                 any.downcast().ok().map(|inner| $typed { inner })
             }
         }
 
-        impl<T: DdsType> From<&$typed<T>> for $any {
+        impl<T: TopicType> From<&$typed<T>> for $any {
             fn from(typed: &$typed<T>) -> Self {
                 Self(Arc::clone(&typed.inner) as _)
             }
@@ -52,20 +54,20 @@ macro_rules! endpoint_handles {
             }
         }
 
-        impl<T: DdsType> Clone for $typed<T> {
+        impl<T: TopicType> Clone for $typed<T> {
             fn clone(&self) -> Self {
                 Self { inner: Arc::clone(&self.inner) }
             }
         }
 
-        impl<T: DdsType> Drop for $typed<T> {
+        impl<T: TopicType> Drop for $typed<T> {
             /// The last one waits for the listener, if that is running on another thread.
             fn drop(&mut self) {
                 self.inner.core.gate.close_and_wait(|running| Arc::strong_count(&self.inner) <= running + 1);
             }
         }
 
-        impl<T: DdsType> std::fmt::Debug for $typed<T> {
+        impl<T: TopicType> std::fmt::Debug for $typed<T> {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 let topic = self.inner.topic.name();
                 f.debug_struct(stringify!($typed)).field("guid", &self.guid()).field("topic", &topic).finish()
@@ -106,4 +108,14 @@ pub(crate) fn why_unmatched(last: Option<(Guid, NonMatch)>, participant: &Partic
         0 => Unmatched::NoParticipant,
         participants => Unmatched::NoEndpoint { participants },
     }
+}
+
+/// The outcome of closing writers, of which readers miss this.
+pub(crate) fn flushed(abandoned: impl IntoIterator<Item = Arc<Abandoned>>, waited: Duration) -> Result<(), Error> {
+    let (mut writers, mut samples) = (0, 0);
+    for writer in abandoned {
+        writers += writer.writers.load(Ordering::Relaxed);
+        samples += writer.samples.load(Ordering::Relaxed);
+    }
+    if writers == 0 { Ok(()) } else { Err(Timeout::NotFlushed { writers, samples, waited }.into()) }
 }

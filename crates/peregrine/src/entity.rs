@@ -1,21 +1,19 @@
 //! From policies to the configuration of the state machines.
 
-use peregrine_rtps::history::{HistoryKind, KeyHolder, ReaderHistoryConfig, ResourceLimits};
+use peregrine_rtps::history::{HistoryKind, ReaderHistoryConfig, ResourceLimits};
 use peregrine_rtps::id::{Guid, KeyHash};
 use peregrine_rtps::qos::{
     AccessScope, DataReaderQos, DataRepresentation, DataWriterQos, DestinationOrder, Durability, History, Limit,
     LivelinessKind, Ownership, Presentation, ReliabilityKind, RepresentationId, ResourceLimits as LimitsQos,
 };
-use peregrine_rtps::reader::{KeyExtractor, ReaderConfig};
+use peregrine_rtps::reader::ReaderConfig;
 use peregrine_rtps::time::Span;
 use peregrine_rtps::writer::{Batching, WriterConfig};
 use peregrine_transport::random;
-use peregrine_xtypes::{
-    DdsType, EncodeError, Endianness, PayloadKind, Representation, encode_key, encoded_key_len, key_hash,
-    key_hash_of_payload, serialized_key_of_payload,
-};
+use peregrine_xtypes::{DdsType, EncodeError, Endianness, Representation, encode_key, encoded_key_len, key_hash};
 
 use crate::error::Error;
+use crate::topic_type::Keys;
 
 /// A number nobody can foretell.
 pub(crate) fn random_u64() -> Result<u64, Error> {
@@ -49,8 +47,9 @@ pub(crate) fn writer_config(
     })
 }
 
-pub(crate) fn reader_config<T: DdsType>(
+pub(crate) fn reader_config(
     guid: Guid,
+    keys: &Keys,
     qos: &DataReaderQos,
     presentation: &Presentation,
 ) -> Result<ReaderConfig, Error> {
@@ -58,7 +57,17 @@ pub(crate) fn reader_config<T: DdsType>(
     config.reliable = qos.reliability.kind == ReliabilityKind::Reliable;
     config.wants_history = qos.durability >= Durability::TransientLocal;
     config.deadline = qos.deadline.period;
-    config.keys = T::HAS_KEY.then_some(KeyExtractor(key_of_payload::<T>));
+    let key_holder = match keys {
+        Keys::None => None,
+        Keys::Generated(extractor, holder) => {
+            config.keys = Some(*extractor);
+            Some(*holder)
+        }
+        Keys::Application(_) => {
+            config.defers_keys = true;
+            None
+        }
+    };
     config.cache = ReaderHistoryConfig {
         history: history(qos.history),
         limits: limits(&qos.resource_limits),
@@ -68,7 +77,7 @@ pub(crate) fn reader_config<T: DdsType>(
         minimum_separation: qos.time_based_filter.minimum_separation,
         autopurge_no_writers: qos.reader_data_lifecycle.autopurge_nowriter_samples_delay,
         autopurge_disposed: qos.reader_data_lifecycle.autopurge_disposed_samples_delay,
-        key_holder: T::HAS_KEY.then_some(KeyHolder(key_holder_of_payload::<T>)),
+        key_holder,
         seed: random_u64()?,
     };
     Ok(config)
@@ -80,16 +89,6 @@ pub(crate) fn representation(qos: &DataRepresentation) -> Representation {
         Some(&RepresentationId::XCDR2) => Representation::Xcdr2,
         _ => Representation::Xcdr1,
     }
-}
-
-fn key_of_payload<T: DdsType>(payload: &[u8], is_key: bool) -> Option<KeyHash> {
-    let kind = if is_key { PayloadKind::Key } else { PayloadKind::Data };
-    key_hash_of_payload::<T>(payload, kind).ok().map(KeyHash)
-}
-
-fn key_holder_of_payload<T: DdsType>(payload: &[u8], is_key: bool) -> Option<Vec<u8>> {
-    let kind = if is_key { PayloadKind::Key } else { PayloadKind::Data };
-    serialized_key_of_payload::<T>(payload, kind, Representation::Xcdr2).ok()
 }
 
 /// The serialized key of a value, as [`decode_key_holder`](peregrine_xtypes::decode_key_holder) reads it.

@@ -25,6 +25,7 @@ pub mod status;
 mod subscriber;
 mod time;
 mod topic;
+mod topic_type;
 mod writer;
 
 pub use condition::{
@@ -58,6 +59,7 @@ pub use status::StatusMask;
 pub use subscriber::Subscriber;
 pub use time::TimestampExt;
 pub use topic::Topic;
+pub use topic_type::{Serialized, SerializedType, TopicType};
 pub use writer::{AnyDataWriter, DataWriter, DataWriterBuilder, FlatLoan, FlowController, PublishMode, WriteLoan};
 
 /// Names an instance of a topic with keys: its key hash (RTPS 2.5 §9.6.4.8), so that equal keys have equal handles everywhere in the domain.

@@ -1,18 +1,17 @@
 //! Listeners: told of news on the thread that received it, without any lock held (DDS 1.4 §2.2.4.2).
 
-use peregrine_xtypes::DdsType;
-
 use crate::reader::{AnyDataReader, DataReader};
 use crate::status::{
     IncompatibleQosStatus, InconsistentTopicStatus, LivelinessChangedStatus, LivelinessLostStatus, MatchedStatus,
     OfferedDeadlineMissedStatus, RequestedDeadlineMissedStatus, SampleLostStatus, SampleRejectedStatus,
 };
 use crate::subscriber::Subscriber;
+use crate::topic_type::TopicType;
 use crate::writer::{AnyDataWriter, DataWriter};
 
 /// Told of news of a reader. What takes long here delays everything else this process receives.
 #[expect(unused_variables, reason = "the names document what each call is given")]
-pub trait DataReaderListener<T: DdsType>: Send + Sync {
+pub trait DataReaderListener<T: TopicType>: Send + Sync {
     /// There is something new to take.
     fn on_data_available(&self, reader: &DataReader<T>) {}
     /// Writers match or match no longer.
@@ -31,7 +30,7 @@ pub trait DataReaderListener<T: DdsType>: Send + Sync {
 
 /// Told of news of a writer.
 #[expect(unused_variables, reason = "the names document what each call is given")]
-pub trait DataWriterListener<T: DdsType>: Send + Sync {
+pub trait DataWriterListener<T: TopicType>: Send + Sync {
     /// Readers match or match no longer.
     fn on_publication_matched(&self, writer: &DataWriter<T>, status: MatchedStatus) {}
     /// A reader wants more than the writer offers.
@@ -89,7 +88,7 @@ pub trait DomainParticipantListener: TopicListener + PublisherListener + Subscri
 impl<L: TopicListener + PublisherListener + SubscriberListener> DomainParticipantListener for L {}
 
 /// A closure is a listener for data.
-impl<T: DdsType, F: Fn(&DataReader<T>) + Send + Sync> DataReaderListener<T> for F {
+impl<T: TopicType, F: Fn(&DataReader<T>) + Send + Sync> DataReaderListener<T> for F {
     fn on_data_available(&self, reader: &DataReader<T>) {
         self(reader);
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use peregrine_rtps::discovery::data::{NAME_OCTETS_MAX, ParticipantData, PublicationData, SubscriptionData};
@@ -19,9 +20,10 @@ use crate::config::DomainConfig;
 use crate::discovery::{DiscoveredTopic, DiscoveryEvents};
 use crate::driver::clock::{now, wall};
 use crate::driver::domain::DomainHandle;
-use crate::driver::participant::ParticipantCore;
+use crate::driver::participant::{Abandoned, ParticipantCore};
 use crate::driver::topic::{Listening, TopicCore};
 use crate::driver::waiting::wait_until;
+use crate::endpoint::flushed;
 use crate::entity::random_u64;
 use crate::error::{BadParameter, Error, Timeout, Unsupported};
 use crate::listener::{DomainParticipantListener, TopicListener};
@@ -31,6 +33,7 @@ use crate::shared_memory::SharedMemoryStatistics;
 use crate::status::StatusMask;
 use crate::subscriber::{Subscriber, SubscriberInner};
 use crate::topic::{Told, Topic};
+use crate::topic_type::{Serialized, SerializedType};
 
 /// How long a participant counts as present without news of it.
 const LEASE_DEFAULT: Duration = Duration::from_secs(20);
@@ -47,7 +50,8 @@ pub struct DomainParticipant {
 
 pub(crate) struct ParticipantInner {
     pub(crate) core: Arc<ParticipantCore>,
-    handle: Arc<DomainHandle>,
+    /// `None` after the participant was closed.
+    handle: Mutex<Option<Arc<DomainHandle>>>,
     condition: StatusCondition,
     state: Mutex<State>,
 }
@@ -150,13 +154,13 @@ impl DomainParticipant {
     /// The name is empty or longer than 256 octets; [`Error::PreconditionNotMet`] when this participant has a topic of
     /// this name with another type.
     pub fn topic<T: DdsType>(&self, name: &str) -> Result<Topic<T>, Error> {
-        Topic::new(self, name, None)
+        Topic::new(self, name, SerializedType::of::<T>(), None)
     }
 
     /// The topic of this name, if this participant has one with values of type `T` (`lookup_topicdescription`).
     #[must_use]
     pub fn lookup_topic<T: DdsType>(&self, name: &str) -> Option<Topic<T>> {
-        let exists = |topic: &Arc<TopicCore>| &*topic.name == name && topic.type_name == T::TYPE_NAME;
+        let exists = |topic: &Arc<TopicCore>| &*topic.name == name && &*topic.type_name == T::TYPE_NAME;
         let known = self.inner.core.topics().into_iter().find(exists)?;
         let topic = self.topic(name).ok();
         drop(known);
@@ -237,7 +241,31 @@ impl DomainParticipant {
     /// See [`Self::topic`]; policies contradict each other or are not available yet; the topic exists with other
     /// policies.
     pub fn topic_with_qos<T: DdsType>(&self, name: &str, qos: TopicQos) -> Result<Topic<T>, Error> {
-        Topic::new(self, name, Some(qos))
+        Topic::new(self, name, SerializedType::of::<T>(), Some(qos))
+    }
+
+    /// A topic whose samples stay serialized, with default policies unless the topic exists already: for recorders, routers and bindings,
+    /// which learn the type at run time. Its endpoints match typed endpoints with the same names, in any process.
+    ///
+    /// # Errors
+    /// See [`Self::topic`]; [`Error::BadParameter`] for a name of a type that is empty or longer than 256 bytes.
+    pub fn serialized_topic(&self, name: &str, data_type: SerializedType) -> Result<Topic<Serialized>, Error> {
+        data_type.check()?;
+        Topic::new(self, name, data_type, None)
+    }
+
+    /// A topic whose samples stay serialized, with these policies.
+    ///
+    /// # Errors
+    /// See [`Self::serialized_topic`] and [`Self::topic_with_qos`].
+    pub fn serialized_topic_with_qos(
+        &self,
+        name: &str,
+        data_type: SerializedType,
+        qos: TopicQos,
+    ) -> Result<Topic<Serialized>, Error> {
+        data_type.check()?;
+        Topic::new(self, name, data_type, Some(qos))
     }
 
     /// A publisher with these policies.
@@ -278,6 +306,43 @@ impl DomainParticipant {
     pub fn delete_contained_entities(&self) {
         self.inner.publishers().iter().for_each(|publisher| publisher.delete_contained());
         self.inner.subscribers().iter().for_each(|subscriber| subscriber.delete_contained());
+    }
+
+    /// Deletes everything in the participant, waits until the reliable readers of its writers have acknowledged their last samples, leaves
+    /// the domain, and ends the threads of the domain if this is the last participant of this process with its configuration. Waits for
+    /// writers that were dropped before, too. Afterwards calls of anything in the participant fail with [`Error::AlreadyDeleted`], and
+    /// dropping the handles waits for nothing.
+    ///
+    /// Dropping the last handle without this call waits for [`DomainConfig::linger`] at most and reports nothing.
+    ///
+    /// Not to be called in a listener: the call waits for running listeners to return.
+    ///
+    /// # Errors
+    /// [`Timeout::NotFlushed`]: `timeout` was over first. The participant has left all the same, and the error has the number of samples that
+    /// readers may miss. [`Error::AlreadyDeleted`] if the participant was closed before.
+    pub fn close(&self, timeout: Duration) -> Result<(), Error> {
+        let abandoned = self.inner.delete_all(timeout)?;
+        self.inner.core.wait_until_gone(None, timeout);
+        self.inner.leave();
+        drop(self.inner.take_handle());
+        flushed(abandoned, timeout)
+    }
+
+    /// The same as a future, for programs that must not block: a short-lived thread waits for the threads of the domain to end. When the future
+    /// is dropped, everything in the participant has been deleted, and the participant leaves with its last handle.
+    ///
+    /// Under [`WaitStrategy::Poll`](crate::WaitStrategy::Poll), a thread of the application has to keep polling.
+    ///
+    /// # Errors
+    /// See [`Self::close`]; [`Error::System`] if the system refuses the thread; the calling thread has waited then.
+    pub async fn close_async(&self, timeout: Duration) -> Result<(), Error> {
+        let abandoned = self.inner.delete_all(timeout)?;
+        self.inner.core.until_gone(None).await;
+        self.inner.leave();
+        if let Some(handle) = self.inner.take_handle() {
+            end_elsewhere(handle)?.await;
+        }
+        flushed(abandoned, timeout)
     }
 
     /// The condition on its statuses, of which the standard gives it none.
@@ -479,7 +544,7 @@ impl ParticipantBuilder {
         let defaults = Defaults::default();
         let state = State { qos, defaults, publishers: Vec::new(), subscribers: Vec::new(), listener: None };
         let condition = StatusCondition::new(Arc::new(NoStatuses(domain)));
-        let inner = ParticipantInner { core, handle, condition, state: Mutex::new(state) };
+        let inner = ParticipantInner { core, handle: Mutex::new(Some(handle)), condition, state: Mutex::new(state) };
         let inner = Arc::new(inner);
         let mut participants = PARTICIPANTS.lock().unwrap_or_else(PoisonError::into_inner);
         participants.retain(|participant| participant.strong_count() > 0);
@@ -562,11 +627,57 @@ impl ParticipantInner {
     }
 }
 
+impl ParticipantInner {
+    /// Deletes what is in it. Returns what readers miss of the writers that wait for acknowledgements, when those have waited for `timeout`.
+    fn delete_all(&self, timeout: Duration) -> Result<Vec<Arc<Abandoned>>, Error> {
+        if !self.core.begin_to_close(timeout) {
+            return Err(Error::AlreadyDeleted);
+        }
+        self.publishers().iter().for_each(|publisher| publisher.delete_contained());
+        self.subscribers().iter().for_each(|subscriber| subscriber.delete_contained());
+        Ok(self.core.linger_anew(timeout))
+    }
+
+    fn leave(&self) {
+        self.core.leave();
+        self.core.domain.remove(&self.core);
+    }
+
+    fn take_handle(&self) -> Option<Arc<DomainHandle>> {
+        self.handle.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// Drops a handle on a thread of its own: the last one waits for the threads of the domain.
+fn end_elsewhere(handle: Arc<DomainHandle>) -> Result<impl Future<Output = ()> + Send, Error> {
+    let ended = Arc::new(Mutex::new((false, None::<Waker>)));
+    let by_thread = Arc::clone(&ended);
+    let end = move || {
+        drop(handle);
+        let mut ended = by_thread.lock().unwrap_or_else(PoisonError::into_inner);
+        ended.0 = true;
+        let waker = ended.1.take();
+        drop(ended);
+        waker.into_iter().for_each(Waker::wake);
+    };
+    std::thread::Builder::new().name("pg-close".to_owned()).spawn(end).map_err(Error::system)?;
+    Ok(std::future::poll_fn(move |context| {
+        let mut ended = ended.lock().unwrap_or_else(PoisonError::into_inner);
+        if ended.0 {
+            return Poll::Ready(());
+        }
+        ended.1 = Some(context.waker().clone());
+        Poll::Pending
+    }))
+}
+
 impl Drop for ParticipantInner {
     fn drop(&mut self) {
+        // A participant that was closed has no handle.
+        let Some(handle) = self.take_handle() else { return };
         self.core.settle();
-        self.core.leave();
-        self.handle.domain().remove(&self.core);
+        self.leave();
+        drop(handle);
     }
 }
 

@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use peregrine_rtps::qos::{DataWriterQos, PublisherQos};
-use peregrine_xtypes::DdsType;
 
 use crate::condition::{NoStatuses, StatusCondition};
 use crate::driver::clock::now;
@@ -15,6 +14,7 @@ use crate::participant::DomainParticipant;
 use crate::qos;
 use crate::status::StatusMask;
 use crate::topic::Topic;
+use crate::topic_type::TopicType;
 use crate::writer::{AnyDataWriter, AnyWriter, DataWriterBuilder};
 
 /// Groups writers that share policies. Clones are the same publisher.
@@ -83,7 +83,7 @@ impl Publisher {
     }
 
     /// A writer of this topic, to be described further.
-    pub fn writer<T: DdsType>(&self, topic: &Topic<T>) -> DataWriterBuilder<T> {
+    pub fn writer<T: TopicType>(&self, topic: &Topic<T>) -> DataWriterBuilder<T> {
         DataWriterBuilder::new(self.clone(), topic.clone(), self.default_writer_qos())
     }
 

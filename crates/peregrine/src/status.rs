@@ -76,6 +76,9 @@ impl StatusMask {
     /// The same for readers: what writers had kept from before may be complete.
     pub(crate) const HISTORY: Self = Self { bits: 1 << 30, untold: 0 };
 
+    /// The same for readers: samples wait until the application has found their instances.
+    pub(crate) const UNKEYED: Self = Self { bits: 1 << 29, untold: 0 };
+
     /// Whether all of `other` are in the set.
     #[must_use]
     pub const fn contains(self, other: Self) -> bool {

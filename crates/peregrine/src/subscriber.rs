@@ -5,7 +5,6 @@ use std::task::Waker;
 
 use peregrine_rtps::history::Selector;
 use peregrine_rtps::qos::{DataReaderQos, SubscriberQos};
-use peregrine_xtypes::DdsType;
 
 use crate::condition::{StatusCondition, StatusSource};
 use crate::driver::domain::Domain;
@@ -18,6 +17,7 @@ use crate::qos;
 use crate::reader::{AnyDataReader, AnyReader, DataReaderBuilder};
 use crate::status::StatusMask;
 use crate::topic::Topic;
+use crate::topic_type::TopicType;
 
 /// Groups readers that share policies. Clones are the same subscriber.
 #[derive(Clone)]
@@ -111,7 +111,7 @@ impl Subscriber {
     }
 
     /// A reader of this topic, to be described further.
-    pub fn reader<T: DdsType>(&self, topic: &Topic<T>) -> DataReaderBuilder<T> {
+    pub fn reader<T: TopicType>(&self, topic: &Topic<T>) -> DataReaderBuilder<T> {
         DataReaderBuilder::new(self.clone(), topic.clone(), self.default_reader_qos())
     }
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use peregrine_rtps::discovery::data::NAME_OCTETS_MAX;
 use peregrine_rtps::qos::TopicQos;
-use peregrine_xtypes::DdsType;
 
 use crate::condition::StatusCondition;
 use crate::driver::topic::{TopicCore, TopicHook};
@@ -15,18 +14,26 @@ use crate::participant::DomainParticipant;
 use crate::qos;
 use crate::reader::{DataReader, DataReaderBuilder};
 use crate::status::{InconsistentTopicStatus, StatusMask};
+use crate::topic_type::{SerializedType, TopicType};
 use crate::writer::{DataWriter, DataWriterBuilder};
 
 /// A name for values of type `T`. Topics of the same name of one participant are the same topic.
 pub struct Topic<T> {
     pub(crate) core: Arc<TopicCore>,
+    /// What is known of the type at run time.
+    pub(crate) data_type: SerializedType,
     participant: DomainParticipant,
     condition: StatusCondition,
     marker: PhantomData<fn() -> T>,
 }
 
-impl<T: DdsType> Topic<T> {
-    pub(crate) fn new(participant: &DomainParticipant, name: &str, qos: Option<TopicQos>) -> Result<Self, Error> {
+impl<T: TopicType> Topic<T> {
+    pub(crate) fn new(
+        participant: &DomainParticipant,
+        name: &str,
+        data_type: SerializedType,
+        qos: Option<TopicQos>,
+    ) -> Result<Self, Error> {
         if name.is_empty() {
             return Err(BadParameter::EmptyTopicName.into());
         }
@@ -38,10 +45,11 @@ impl<T: DdsType> Topic<T> {
             qos::check_topic(qos)?;
         }
         let default = participant.default_topic_qos();
-        let core = participant.inner.core.topic(name, T::TYPE_NAME, qos, default, participant.autoenables())?;
+        let core =
+            participant.inner.core.topic(name, data_type.shared_name(), qos, default, participant.autoenables())?;
         participant.refresh_topic(&core);
         let condition = StatusCondition::of_topic(&core);
-        Ok(Self { core, participant: participant.clone(), condition, marker: PhantomData })
+        Ok(Self { core, data_type, participant: participant.clone(), condition, marker: PhantomData })
     }
 
     /// Its name.
@@ -52,8 +60,15 @@ impl<T: DdsType> Topic<T> {
 
     /// The name of its type.
     #[must_use]
-    pub const fn type_name(&self) -> &'static str {
-        T::TYPE_NAME
+    pub fn type_name(&self) -> &str {
+        self.data_type.name()
+    }
+
+    /// Whether its type has a key.
+    #[must_use]
+    #[inline]
+    pub fn has_key(&self) -> bool {
+        T::KEYED.unwrap_or_else(|| self.data_type.has_key())
     }
 
     /// Its participant.
@@ -174,6 +189,7 @@ impl<T> Clone for Topic<T> {
     fn clone(&self) -> Self {
         Self {
             core: Arc::clone(&self.core),
+            data_type: self.data_type.clone(),
             participant: self.participant.clone(),
             condition: self.condition.clone(),
             marker: PhantomData,

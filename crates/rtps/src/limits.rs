@@ -24,6 +24,10 @@ pub const MEMORY_PER_WRITER_MAX: usize = 256 << 20;
 /// Bytes a user reader holds for all its writers of both kinds.
 pub const MEMORY_PER_READER_MAX: usize = 1 << 30;
 
+/// Samples of a reader that wait until code of the application has found their instance. That takes microseconds; a reliable writer waits when
+/// as many are there.
+pub const UNKEYED_SAMPLES_MAX: usize = 256;
+
 /// Bytes that all user readers of a participant together hold for the writers of one remote participant. One sample that
 /// is alone always fits.
 pub const MEMORY_PER_PARTICIPANT_MAX: usize = 512 << 20;

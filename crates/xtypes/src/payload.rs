@@ -154,6 +154,20 @@ pub fn key_hash_of_payload<T: DdsType>(payload: &[u8], kind: PayloadKind) -> Res
     Ok(sink.finish())
 }
 
+/// The key hash of a KeyHolder in big-endian PLAIN_CDR2 without encapsulation header (RTPS 2.5 §9.6.4.8): the key, filled with
+/// zeros, when the type's greatest key takes at most 16 bytes, else the MD5 digest of the key. `max_size` is the greatest size in bytes of
+/// a key of the type; `None` without a limit.
+///
+/// A key that is longer than its type allows is cut off.
+#[must_use]
+pub fn key_hash_of_serialized_key(key: &[u8], max_size: Option<usize>) -> [u8; 16] {
+    let mut sink = KeyHashSink::new(max_size, false);
+    let fits = if max_size.is_some_and(|max| max <= 16) { key.get(..16).unwrap_or(key) } else { key };
+    // A sink of a hash takes all that fits.
+    let _ = sink.put(fits);
+    sink.finish()
+}
+
 /// The serialized key in a payload, in the form that [`encode_key`] writes in this representation and the native byte
 /// order. Only the key members are read, and no value of the type is made: [`decode`] of a type of several MiB needs as
 /// much stack, this function does not.

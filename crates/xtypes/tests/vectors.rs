@@ -7,7 +7,7 @@ mod support;
 
 use peregrine_xtypes::{
     BoundedString, BoundedVec, Char8, DdsType, Endianness, Extensibility, PayloadKind, Representation, decode,
-    decode_key, key_hash, key_hash_of_payload,
+    decode_key, key_hash, key_hash_of_payload, key_hash_of_serialized_key,
 };
 use support::{bytes, key_payload, payload};
 
@@ -76,6 +76,7 @@ fn key_hashes() {
     }
     let number = Number { id: 0x1234_5678, value: 1.0 };
     assert_eq!(key_hash(&number).to_vec(), bytes("12345678 000000000000000000000000"));
+    assert_eq!(key_hash_of_serialized_key(&bytes("12345678"), Number::KEY_MAX_SIZE), key_hash(&number));
 
     #[derive(Clone, DdsType)]
     struct TextThenNumber {
@@ -86,6 +87,9 @@ fn key_hashes() {
     }
     let value = TextThenNumber { text: "BLUE".into(), id: 0x1234_5678_9abc_def0 };
     assert_eq!(key_hash(&value).to_vec(), bytes("f91a59e32e4535d9a69cd5d9f5b6e36e"));
+    let key = bytes("00000005 424c5545 00 000000 12345678 9abcdef0");
+    assert_eq!(key_hash_of_serialized_key(&key, TextThenNumber::KEY_MAX_SIZE), key_hash(&value));
+    assert_eq!(key_hash_of_serialized_key(&[1; 20], Some(16)), [1; 16], "a key that is too long is cut off");
 
     #[derive(Clone, DdsType)]
     struct NumberThenText {

@@ -65,6 +65,14 @@ impl Program {
         Self::built("Peregrine", "peregrine-peer")
     }
 
+    /// Peregrine with endpoints whose samples stay serialized.
+    ///
+    /// # Errors
+    /// When the environment does not say where the peers are.
+    pub fn peregrine_serialized() -> Result<Self> {
+        Self::built("Peregrine, serialized", "peregrine-serialized-peer")
+    }
+
     /// A program in the folder into which `cargo xtask peers` builds.
     ///
     /// # Errors

@@ -135,6 +135,20 @@ pairs! {
     peregrine_to_peregrine: peregrine => peregrine;
 }
 
+mod serialized {
+    tests! { cyclone_to_peregrine: cyclone_dds => peregrine_serialized:
+    reliable_unkeyed reliable_keyed best_effort_keyed end_of_instances late_joiner }
+    tests! { peregrine_to_cyclone: peregrine_serialized => cyclone_dds:
+    reliable_unkeyed reliable_keyed best_effort_keyed end_of_instances late_joiner }
+    tests! { fast_to_peregrine: fast_dds => peregrine_serialized:
+    reliable_unkeyed reliable_keyed best_effort_keyed end_of_instances late_joiner }
+    tests! { peregrine_to_fast: peregrine_serialized => fast_dds:
+    reliable_unkeyed reliable_keyed best_effort_keyed end_of_instances late_joiner }
+    tests! { peregrine_to_peregrine: peregrine_serialized => peregrine_serialized:
+    reliable_unkeyed reliable_keyed best_effort_keyed end_of_instances late_joiner }
+    use super::{check, check_decoded};
+}
+
 mod xcdr2 {
     tests! { cyclone_to_cyclone_11: cyclone_dds => cyclone_dds_11: reliable_appendable_xcdr2 end_of_instances_xcdr2 }
     tests! { cyclone_11_to_cyclone: cyclone_dds_11 => cyclone_dds: reliable_appendable_xcdr2 end_of_instances_xcdr2 }

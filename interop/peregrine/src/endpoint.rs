@@ -4,12 +4,14 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use peregrine::status::StatusMask;
-use peregrine::{DataReader, DataWriter, DomainParticipant, InstanceHandle, InstanceState, Selector};
+use peregrine::{
+    DataReader, DataWriter, DomainParticipant, InstanceHandle, InstanceState, SampleInfo, Selector, TopicType,
+};
 
 use crate::answer::{Status, Taken};
 use crate::news::News;
 use crate::qos::EndpointQos;
-use crate::types::{AppendableSample, Content, KeyedSample, Sample, is_intact, payload};
+use crate::types::{Content, is_intact, payload};
 
 /// What a command can name.
 pub(crate) enum Endpoint {
@@ -42,34 +44,6 @@ pub(crate) trait Reader {
 }
 
 impl Endpoint {
-    pub(crate) fn writer(
-        participant: &DomainParticipant,
-        topic: &str,
-        type_name: &str,
-        qos: EndpointQos,
-    ) -> Result<Self> {
-        Ok(Self::Writer(match type_name {
-            "Sample" => create_writer::<Sample>(participant, topic, qos)?,
-            "KeyedSample" => create_writer::<KeyedSample>(participant, topic, qos)?,
-            "AppendableSample" => create_writer::<AppendableSample>(participant, topic, qos)?,
-            other => anyhow::bail!("no type {other}"),
-        }))
-    }
-
-    pub(crate) fn reader(
-        participant: &DomainParticipant,
-        topic: &str,
-        type_name: &str,
-        qos: EndpointQos,
-    ) -> Result<Self> {
-        Ok(Self::Reader(match type_name {
-            "Sample" => create_reader::<Sample>(participant, topic, qos)?,
-            "KeyedSample" => create_reader::<KeyedSample>(participant, topic, qos)?,
-            "AppendableSample" => create_reader::<AppendableSample>(participant, topic, qos)?,
-            other => anyhow::bail!("no type {other}"),
-        }))
-    }
-
     pub(crate) fn as_writer(&self) -> Result<&dyn Writer> {
         match self {
             Self::Writer(writer) => Ok(&**writer),
@@ -109,7 +83,7 @@ struct ReaderOf<T: Content> {
     news: News,
 }
 
-fn create_writer<T: Content>(
+pub(crate) fn create_writer<T: Content>(
     participant: &DomainParticipant,
     topic: &str,
     qos: EndpointQos,
@@ -121,7 +95,7 @@ fn create_writer<T: Content>(
     Ok(Box::new(WriterOf { writer, news }))
 }
 
-fn create_reader<T: Content>(
+pub(crate) fn create_reader<T: Content>(
     participant: &DomainParticipant,
     topic: &str,
     qos: EndpointQos,
@@ -160,17 +134,7 @@ impl<T: Content> Writer for WriterOf<T> {
     }
 
     fn status(&self) -> Status {
-        let matched = self.writer.publication_matched_status();
-        let incompatible = self.writer.offered_incompatible_qos_status();
-        Status {
-            matched: matched.current_count,
-            matched_total: matched.total_count,
-            incompatible_qos: incompatible.total_count,
-            incompatible_policy: incompatible.last_policy.map_or(0, |policy| policy.number()),
-            deadline_missed: self.writer.offered_deadline_missed_status().total_count,
-            liveliness_lost: self.writer.liveliness_lost_status().total_count,
-            ..Status::default()
-        }
+        writer_status(&self.writer)
     }
 
     fn news(&self) -> &News {
@@ -183,7 +147,8 @@ impl<T: Content> Reader for ReaderOf<T> {
         let mut taken: Vec<Taken> = Vec::new();
         let mut more = || -> Result<bool> {
             let selector = Selector { max_samples: count.saturating_sub(taken.len()), ..Selector::ANY };
-            taken.extend(self.reader.take_selected(&selector)?.iter().map(describe));
+            let samples = self.reader.take_selected(&selector)?;
+            taken.extend(samples.iter().map(|sample| describe(sample.info(), sample.value())));
             Ok(taken.len() >= count)
         };
         // An error is something to stop for as well.
@@ -193,19 +158,7 @@ impl<T: Content> Reader for ReaderOf<T> {
     }
 
     fn status(&self) -> Status {
-        let matched = self.reader.subscription_matched_status();
-        let incompatible = self.reader.requested_incompatible_qos_status();
-        let liveliness = self.reader.liveliness_changed_status();
-        Status {
-            matched: matched.current_count,
-            matched_total: matched.total_count,
-            incompatible_qos: incompatible.total_count,
-            incompatible_policy: incompatible.last_policy.map_or(0, |policy| policy.number()),
-            alive: liveliness.alive_count,
-            not_alive: liveliness.not_alive_count,
-            deadline_missed: self.reader.requested_deadline_missed_status().total_count,
-            ..Status::default()
-        }
+        reader_status(&self.reader)
     }
 
     fn news(&self) -> &News {
@@ -213,13 +166,43 @@ impl<T: Content> Reader for ReaderOf<T> {
     }
 }
 
-fn describe<T: Content>(sample: &peregrine::Sample<T>) -> Taken {
-    let instance = match sample.info().instance_state {
+pub(crate) fn writer_status<T: TopicType>(writer: &DataWriter<T>) -> Status {
+    let matched = writer.publication_matched_status();
+    let incompatible = writer.offered_incompatible_qos_status();
+    Status {
+        matched: matched.current_count,
+        matched_total: matched.total_count,
+        incompatible_qos: incompatible.total_count,
+        incompatible_policy: incompatible.last_policy.map_or(0, |policy| policy.number()),
+        deadline_missed: writer.offered_deadline_missed_status().total_count,
+        liveliness_lost: writer.liveliness_lost_status().total_count,
+        ..Status::default()
+    }
+}
+
+pub(crate) fn reader_status<T: TopicType>(reader: &DataReader<T>) -> Status {
+    let matched = reader.subscription_matched_status();
+    let incompatible = reader.requested_incompatible_qos_status();
+    let liveliness = reader.liveliness_changed_status();
+    Status {
+        matched: matched.current_count,
+        matched_total: matched.total_count,
+        incompatible_qos: incompatible.total_count,
+        incompatible_policy: incompatible.last_policy.map_or(0, |policy| policy.number()),
+        alive: liveliness.alive_count,
+        not_alive: liveliness.not_alive_count,
+        deadline_missed: reader.requested_deadline_missed_status().total_count,
+        ..Status::default()
+    }
+}
+
+pub(crate) fn describe<T: Content>(info: &SampleInfo, value: Option<&T>) -> Taken {
+    let instance = match info.instance_state {
         InstanceState::Alive => "alive",
         InstanceState::NotAliveDisposed => "disposed",
         InstanceState::NotAliveNoWriters => "no_writers",
     };
-    match sample.value() {
+    match value {
         Some(data) => Taken {
             key: data.instance_key(),
             seq: data.seq(),
@@ -228,7 +211,7 @@ fn describe<T: Content>(sample: &peregrine::Sample<T>) -> Taken {
             valid: true,
             instance,
         },
-        None => Taken { key: key_of(sample.info().instance), seq: 0, size: 0, intact: true, valid: false, instance },
+        None => Taken { key: key_of(info.instance), seq: 0, size: 0, intact: true, valid: false, instance },
     }
 }
 
@@ -238,7 +221,7 @@ fn key_of(handle: InstanceHandle) -> u32 {
     u32::from_be_bytes([a, b, c, d])
 }
 
-fn unix_ns() -> u64 {
+pub(crate) fn unix_ns() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -5,10 +5,12 @@
 
 mod answer;
 mod command;
+mod create;
 mod endpoint;
 mod news;
 mod polling;
 mod qos;
+mod serialized;
 mod types;
 
 use std::collections::HashMap;
@@ -28,8 +30,12 @@ use crate::qos::EndpointQos;
 /// What the other vendors' peers have when they are not told.
 const LEASE_DEFAULT: Duration = Duration::from_secs(10);
 
+/// Under this name, the program works with endpoints whose samples stay serialized.
+const SERIALIZED_PROGRAM: &str = "peregrine-serialized-peer";
+
 fn main() -> io::Result<()> {
-    let mut session = Session::default();
+    let program = std::env::args().next().unwrap_or_default();
+    let mut session = Session { is_serialized: program.ends_with(SERIALIZED_PROGRAM), ..Session::default() };
     say(&Answer::greeting(format!("Peregrine {}", env!("CARGO_PKG_VERSION"))))?;
     for line in io::stdin().lock().lines() {
         let line = line?;
@@ -54,6 +60,7 @@ fn say(answer: &Answer) -> io::Result<()> {
 #[derive(Default)]
 struct Session {
     endpoints: HashMap<String, Endpoint>,
+    is_serialized: bool,
     polling: Option<Polling>,
     participant: Option<DomainParticipant>,
 }
@@ -114,8 +121,8 @@ impl Session {
         if self.endpoints.contains_key(name) {
             bail!("{name} exists already");
         }
-        let create = if command.name() == "writer" { Endpoint::writer } else { Endpoint::reader };
-        let endpoint = create(participant, topic, type_name, EndpointQos::parse(command)?)?;
+        let create = if command.name() == "writer" { create::writer } else { create::reader };
+        let endpoint = create(participant, topic, type_name, EndpointQos::parse(command)?, self.is_serialized)?;
         self.endpoints.insert(name.to_owned(), endpoint);
         Ok(())
     }

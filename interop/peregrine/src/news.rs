@@ -7,7 +7,7 @@ use peregrine::status::{
     IncompatibleQosStatus, LivelinessChangedStatus, LivelinessLostStatus, MatchedStatus, OfferedDeadlineMissedStatus,
     RequestedDeadlineMissedStatus,
 };
-use peregrine::{DataReader, DataReaderListener, DataWriter, DataWriterListener, DdsType};
+use peregrine::{DataReader, DataReaderListener, DataWriter, DataWriterListener, TopicType};
 
 /// Counts what has happened to an endpoint, so that nothing between a look and a wait is missed. Clones count together.
 #[derive(Clone, Default)]
@@ -41,7 +41,7 @@ impl News {
     }
 }
 
-impl<T: DdsType> DataWriterListener<T> for News {
+impl<T: TopicType> DataWriterListener<T> for News {
     fn on_publication_matched(&self, _: &DataWriter<T>, _: MatchedStatus) {
         self.tell();
     }
@@ -59,7 +59,7 @@ impl<T: DdsType> DataWriterListener<T> for News {
     }
 }
 
-impl<T: DdsType> DataReaderListener<T> for News {
+impl<T: TopicType> DataReaderListener<T> for News {
     fn on_data_available(&self, _: &DataReader<T>) {
         self.tell();
     }

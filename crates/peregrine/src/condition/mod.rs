@@ -59,8 +59,8 @@ impl fmt::Debug for Condition {
 
 /// Lets each kind of condition stand where any condition may, and be compared with one.
 macro_rules! conditions {
-    ($($name:ident $(<$type:ident>)?),*) => {$(
-        impl $(<$type: peregrine_xtypes::DdsType>)? $name $(<$type>)? {
+    ($($name:ident $(<$type:ident: $bound:path>)?),*) => {$(
+        impl $(<$type: $bound>)? $name $(<$type>)? {
             /// Whether it holds now.
             #[must_use]
             pub fn trigger_value(&self) -> bool {
@@ -68,17 +68,17 @@ macro_rules! conditions {
             }
         }
 
-        impl $(<$type: peregrine_xtypes::DdsType>)? From<&$name $(<$type>)?> for Condition {
+        impl $(<$type: $bound>)? From<&$name $(<$type>)?> for Condition {
             fn from(condition: &$name $(<$type>)?) -> Self {
                 Self(Arc::clone(&condition.inner) as _)
             }
         }
 
-        impl $(<$type: peregrine_xtypes::DdsType>)? PartialEq<$name $(<$type>)?> for Condition {
+        impl $(<$type: $bound>)? PartialEq<$name $(<$type>)?> for Condition {
             fn eq(&self, other: &$name $(<$type>)?) -> bool {
                 std::ptr::addr_eq(Arc::as_ptr(&self.0), Arc::as_ptr(&other.inner))
             }
         }
     )*};
 }
-conditions!(GuardCondition, StatusCondition, ReadCondition<T>, QueryCondition<T>);
+conditions!(GuardCondition, StatusCondition, ReadCondition<T: crate::TopicType>, QueryCondition<T: crate::DdsType>);

@@ -13,10 +13,11 @@ use super::Trigger;
 use crate::driver::domain::Domain;
 use crate::driver::reader::ReaderCore;
 use crate::status::StatusMask;
+use crate::topic_type::TopicType;
 use crate::writer::shared;
 
 /// True while a reader has samples in these states. Clones are the same condition.
-pub struct ReadCondition<T: DdsType> {
+pub struct ReadCondition<T: TopicType> {
     pub(super) inner: Arc<States<T>>,
 }
 
@@ -40,9 +41,9 @@ pub(super) struct Query<T> {
 
 /// A condition whose samples [`DataReader::take_w_condition`](crate::DataReader::take_w_condition) hands out:
 /// [`ReadCondition`] or [`QueryCondition`].
-pub trait SampleCondition<T: DdsType>: sealed::Choose {}
+pub trait SampleCondition<T: TopicType>: sealed::Choose {}
 
-impl<T: DdsType> SampleCondition<T> for ReadCondition<T> {}
+impl<T: TopicType> SampleCondition<T> for ReadCondition<T> {}
 impl<T: DdsType> SampleCondition<T> for QueryCondition<T> {}
 
 pub(crate) mod sealed {
@@ -59,7 +60,7 @@ pub(crate) mod sealed {
     }
 }
 
-impl<T: DdsType> ReadCondition<T> {
+impl<T: TopicType> ReadCondition<T> {
     pub(crate) fn new(core: Arc<ReaderCore>, selector: Selector) -> Self {
         Self { inner: Arc::new(States { core, selector, marker: PhantomData }) }
     }
@@ -108,7 +109,7 @@ fn is_accepted<T: DdsType>(payload: &Payload, accepts: &dyn Fn(&T) -> bool) -> b
     }
 }
 
-impl<T: DdsType> sealed::Choose for ReadCondition<T> {
+impl<T: TopicType> sealed::Choose for ReadCondition<T> {
     fn reader(&self) -> Guid {
         self.inner.core.guid
     }
@@ -136,7 +137,7 @@ impl<T: DdsType> sealed::Choose for QueryCondition<T> {
     }
 }
 
-impl<T: DdsType> Trigger for States<T> {
+impl<T: TopicType> Trigger for States<T> {
     fn is_triggered(&self) -> bool {
         self.core.lock().reader.cache().has_any(&self.selector)
     }
@@ -172,7 +173,7 @@ impl<T: DdsType> Trigger for Query<T> {
     }
 }
 
-impl<T: DdsType> Clone for ReadCondition<T> {
+impl<T: TopicType> Clone for ReadCondition<T> {
     fn clone(&self) -> Self {
         Self { inner: Arc::clone(&self.inner) }
     }
@@ -184,7 +185,7 @@ impl<T: DdsType> Clone for QueryCondition<T> {
     }
 }
 
-impl<T: DdsType> std::fmt::Debug for ReadCondition<T> {
+impl<T: TopicType> std::fmt::Debug for ReadCondition<T> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ReadCondition").field("selector", self.selector()).finish_non_exhaustive()
     }

@@ -1,8 +1,9 @@
 //! A participant as the driver holds it: discovery and the endpoints, under one lock.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
+use std::time::Duration;
 
 use peregrine_rtps::discovery::data::{ParticipantData, PublicationData, SubscriptionData};
 use peregrine_rtps::id::{EntityId, Guid, GuidPrefix};
@@ -11,7 +12,7 @@ use peregrine_rtps::participant::{Addresses, Delivery, FragmentRun, LostReason, 
 use peregrine_rtps::qos::{NonMatch, ReliabilityKind, TopicQos};
 use peregrine_rtps::reader::Reception;
 use peregrine_rtps::receiver::Input;
-use peregrine_rtps::time::Instant;
+use peregrine_rtps::time::{Instant, Span};
 use peregrine_rtps::transmit::TransmitBatch;
 use peregrine_transport::udp::Datagram;
 
@@ -22,7 +23,7 @@ use super::observer::{DiscoveryEvent, Observer};
 use super::reader::{ReaderCore, ReaderState};
 use super::registry;
 use super::topic::TopicCore;
-use super::waiting::{Watched, wait_until};
+use super::waiting::{Until, Watched, wait_until};
 use super::wakers::{HasWakers, StateGuard, Wakers};
 use super::writer::{WriterCore, WriterHook};
 use crate::error::{Error, Precondition};
@@ -40,7 +41,25 @@ pub(crate) struct Locked {
     observers_so_far: u64,
     topics: BTreeMap<String, Weak<TopicCore>>,
     /// Deleted writers whose last samples readers still have to acknowledge, and how long that is waited for.
-    lingering: Vec<(Instant, Arc<WriterCore>)>,
+    lingering: Vec<Lingering>,
+    /// It is being closed, and no more endpoints are taken in.
+    closing: Option<Span>,
+}
+
+/// A deleted writer.
+struct Lingering {
+    until: Instant,
+    writer: Arc<WriterCore>,
+    abandoned: Arc<Abandoned>,
+    /// A thread has given up on it.
+    is_abandoned: bool,
+}
+
+/// What readers miss of deleted writers.
+#[derive(Debug, Default)]
+pub(crate) struct Abandoned {
+    pub(crate) writers: AtomicUsize,
+    pub(crate) samples: AtomicU64,
 }
 
 /// One participant.
@@ -64,6 +83,7 @@ impl ParticipantCore {
             observers_so_far: 0,
             topics: BTreeMap::new(),
             lingering: Vec::new(),
+            closing: None,
         };
         Self { domain, prefix, locked: Mutex::new(locked), due: DeadlineCell::never(), next_key: AtomicU32::new(1) }
     }
@@ -85,7 +105,7 @@ impl ParticipantCore {
     pub(crate) fn put_writer(&self, core: &Arc<WriterCore>, data: PublicationData) {
         let mut locked = self.lock();
         let mut state = core.lock();
-        if state.closed {
+        if state.closed || locked.closing.is_some() {
             return;
         }
         state.writer.set_inline_qos(now(), &data.inline_qos());
@@ -99,7 +119,7 @@ impl ParticipantCore {
     /// Announces a reader, or news about one.
     pub(crate) fn put_reader(&self, core: &Arc<ReaderCore>, data: SubscriptionData) {
         let mut locked = self.lock();
-        if core.lock().closed {
+        if core.lock().closed || locked.closing.is_some() {
             return;
         }
         locked.readers.insert(core.guid.entity, Arc::clone(core));
@@ -108,26 +128,92 @@ impl ParticipantCore {
         self.finish(locked);
     }
 
-    /// A writer takes no more samples. It goes when its readers have acknowledged the last ones.
-    pub(crate) fn retire_writer(self: &Arc<Self>, core: &Arc<WriterCore>) {
-        let linger = Linger { participant: Arc::downgrade(self), writer: Arc::downgrade(core) };
-        if core.close(Arc::new(linger)) {
+    /// A writer takes no more samples. It goes when its readers have acknowledged the last ones, or after `linger`; by default after that
+    /// of the configuration. Returns what readers miss then.
+    pub(crate) fn retire_writer(self: &Arc<Self>, core: &Arc<WriterCore>, linger: Option<Duration>) -> Arc<Abandoned> {
+        let abandoned = Arc::<Abandoned>::default();
+        let linger_hook = Linger { participant: Arc::downgrade(self), writer: Arc::downgrade(core) };
+        if core.close(Arc::new(linger_hook)) {
             self.remove_writer(core);
-            return;
+            return abandoned;
         }
         let mut locked = self.lock();
-        locked.lingering.push((now() + self.domain.config.linger.into(), Arc::clone(core)));
+        let linger = linger.map(Span::from).or(locked.closing).unwrap_or_else(|| self.domain.config.linger.into());
+        locked.lingering.push(Lingering {
+            until: now() + linger,
+            writer: Arc::clone(core),
+            abandoned: Arc::clone(&abandoned),
+            is_abandoned: false,
+        });
         self.finish(locked);
         // The last acknowledgement may have come before anybody was told to wait for it.
         if core.is_settled() {
             self.remove_writer(core);
+        }
+        abandoned
+    }
+
+    /// Takes no more endpoints in. Deleted writers linger for `timeout` from now on. `false` when the participant is closed already.
+    pub(crate) fn begin_to_close(&self, timeout: Duration) -> bool {
+        let mut locked = self.lock();
+        locked.closing.replace(timeout.into()).is_none()
+    }
+
+    /// Whether it takes no more endpoints in.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.lock().closing.is_some()
+    }
+
+    /// All deleted writers that still linger, also those deleted before, linger until `timeout` is over. Returns what readers miss of
+    /// each of them then.
+    pub(crate) fn linger_anew(&self, timeout: Duration) -> Vec<Arc<Abandoned>> {
+        let mut locked = self.lock();
+        let until = now() + timeout.into();
+        locked.lingering.iter_mut().for_each(|lingering| lingering.until = until);
+        let abandoned = locked.lingering.iter().map(|lingering| Arc::clone(&lingering.abandoned)).collect();
+        self.finish(locked);
+        abandoned
+    }
+
+    /// Waits until this deleted writer, or every one for `None`, is gone for good. Gives up on those that remain at the end of `timeout`.
+    pub(crate) fn wait_until_gone(&self, writer: Option<EntityId>, timeout: Duration) {
+        let gone = |locked: &mut Locked| (!locked.lingers(writer)).then_some(());
+        if wait_until(self, timeout, StatusMask::ALL, gone).is_none() {
+            self.abandon(|lingering| lingering.is_of(writer));
+        }
+    }
+
+    /// The same as a future. The thread that keeps timers gives up on a writer whose time is over.
+    pub(crate) fn until_gone(self: &Arc<Self>, writer: Option<EntityId>) -> impl Future<Output = ()> + Send + use<> {
+        let gone = move |locked: &mut Locked| (!locked.lingers(writer)).then_some(());
+        Until::new(Arc::clone(self), StatusMask::ALL, gone)
+    }
+
+    /// Gives up on deleted writers.
+    fn abandon(&self, is_over: impl Fn(&Lingering) -> bool) {
+        let mut locked = self.lock();
+        let over = locked.lingering.iter_mut().filter(|lingering| !lingering.is_abandoned && is_over(lingering));
+        let over: Vec<_> = over
+            .map(|lingering| {
+                // It stays in the list until its samples are counted: a thread that closes waits for that.
+                lingering.is_abandoned = true;
+                (Arc::clone(&lingering.writer), Arc::clone(&lingering.abandoned))
+            })
+            .collect();
+        drop(locked);
+        for (writer, abandoned) in over {
+            let samples = unacknowledged(&writer);
+            tracing::warn!(writer = %writer.guid, samples, "a deleted writer goes although readers miss its last samples");
+            abandoned.writers.fetch_add(1, Ordering::Relaxed);
+            abandoned.samples.fetch_add(samples, Ordering::Relaxed);
+            self.remove_writer(&writer);
         }
     }
 
     fn remove_writer(&self, core: &WriterCore) {
         registry::remove_writer(core.guid);
         let mut locked = self.lock();
-        locked.lingering.retain(|(_, lingering)| lingering.guid != core.guid);
+        locked.lingering.retain(|lingering| lingering.writer.guid != core.guid);
         locked.rtps.remove_writer(now(), wall(), core.guid.entity);
         locked.writers.remove(&core.guid.entity);
         locked.wakers.wake_all();
@@ -154,7 +240,7 @@ impl ParticipantCore {
             return;
         }
         let _ = wait_until(self, self.domain.config.linger, StatusMask::ALL, |locked| {
-            locked.lingering.is_empty().then_some(())
+            (!locked.lingers(None)).then_some(())
         });
     }
 
@@ -162,7 +248,7 @@ impl ParticipantCore {
     pub(crate) fn topic(
         &self,
         name: &str,
-        type_name: &'static str,
+        type_name: &Arc<str>,
         qos: Option<TopicQos>,
         default: TopicQos,
         is_enabled: bool,
@@ -172,12 +258,12 @@ impl ParticipantCore {
         let Some(known) = locked.topics.get(name).and_then(Weak::upgrade) else {
             let domain = Arc::clone(&self.domain);
             let qos = qos.unwrap_or(default);
-            let topic = Arc::new(TopicCore::new(domain, name.to_owned(), type_name, qos, is_enabled));
+            let topic = Arc::new(TopicCore::new(domain, name.to_owned(), Arc::clone(type_name), qos, is_enabled));
             locked.topics.insert(name.to_owned(), Arc::downgrade(&topic));
             return Ok(topic);
         };
-        if known.type_name != type_name {
-            let (existing, requested) = (known.type_name.into(), type_name.into());
+        if known.type_name != *type_name {
+            let (existing, requested) = (Arc::clone(&known.type_name), Arc::clone(type_name));
             return Err(Precondition::TopicHasOtherType { topic: Arc::clone(&known.name), existing, requested }.into());
         }
         if qos.is_some_and(|qos| known.lock().qos != qos) {
@@ -281,12 +367,8 @@ impl ParticipantCore {
     pub(crate) fn handle_timeout(&self, now: Instant) {
         let mut locked = self.lock();
         locked.rtps.handle_timeout(now, wall());
-        let over: Vec<_> = locked.lingering.extract_if(.., |(until, _)| *until <= now).collect();
         self.finish(locked);
-        for (_, writer) in over {
-            tracing::warn!(writer = %writer.guid, "a deleted writer goes although readers miss its last samples");
-            self.remove_writer(&writer);
-        }
+        self.abandon(|lingering| lingering.until <= now);
     }
 
     /// Notes the endpoints whose deadline has come.
@@ -321,7 +403,8 @@ impl ParticipantCore {
             batch.clear();
             locked = self.lock();
         }
-        let lingering = locked.lingering.iter().map(|(until, _)| *until);
+        let lingering =
+            locked.lingering.iter().filter(|lingering| !lingering.is_abandoned).map(|lingering| lingering.until);
         let deadline = self.due.set(lingering.chain(locked.rtps.poll_timeout()).min());
         drop(locked);
         self.domain.arm(deadline);
@@ -373,7 +456,24 @@ impl WriterHook for Linger {
     }
 }
 
+impl Lingering {
+    fn is_of(&self, writer: Option<EntityId>) -> bool {
+        writer.is_none_or(|entity| self.writer.guid.entity == entity)
+    }
+}
+
+/// How many samples of a writer at least one reader has not acknowledged.
+fn unacknowledged(writer: &WriterCore) -> u64 {
+    let state = writer.lock();
+    state.writer.last().next().distance_from(state.writer.acknowledged_below())
+}
+
 impl Locked {
+    /// Whether this deleted writer, or any one for `None`, waits for acknowledgements.
+    fn lingers(&self, writer: Option<EntityId>) -> bool {
+        self.lingering.iter().any(|lingering| lingering.is_of(writer))
+    }
+
     pub(crate) const fn next_observer(&mut self) -> u64 {
         self.observers_so_far += 1;
         self.observers_so_far

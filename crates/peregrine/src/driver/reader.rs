@@ -5,17 +5,19 @@ use std::sync::{Arc, Mutex};
 
 use arrayvec::ArrayVec;
 use peregrine_rtps::history::{Peeked, Selected, Selector};
-use peregrine_rtps::id::Guid;
+use peregrine_rtps::id::{Guid, KeyHash};
+use peregrine_rtps::payload::Payload;
 use peregrine_rtps::qos::NonMatch;
 use peregrine_rtps::reader::{MatchedWriter, Reader, ReaderEvent, Reception};
 use peregrine_rtps::receiver::Input;
 use peregrine_rtps::time::{Instant, Timestamp};
 use peregrine_rtps::transmit::TransmitBatch;
+use peregrine_xtypes::PayloadKind;
 
 use super::clock::{now, wall};
 use super::deadline_cell::DeadlineCell;
 use super::domain::Domain;
-use super::listener_gate::{AfterRun, ListenerGate};
+use super::listener_gate::{AfterRun, Deferring, ListenerGate};
 use super::listener_queue::RunListener;
 use super::local_delivery::LocalWriter;
 use super::topic::TopicCore;
@@ -155,7 +157,13 @@ impl ReaderCore {
     fn collected<'c>(&'c self, mut guard: StateGuard<'c, ReaderState>) {
         guard.statuses.changed.remove(StatusMask::DATA_AVAILABLE);
         if guard.reader.is_stalled() {
-            let now = now();
+            self.go_on_if_stalled(guard, now());
+        }
+    }
+
+    /// There may be room for samples that wait.
+    fn go_on_if_stalled<'c>(&'c self, mut guard: StateGuard<'c, ReaderState>, now: Instant) {
+        if guard.reader.is_stalled() {
             guard.reader.resume(now, wall());
             let owed = guard.take_pending_acks();
             self.acknowledge(guard, now);
@@ -186,6 +194,22 @@ impl ReaderCore {
         if goes_on && let Some(shared) = self.domain.shared_memory() {
             shared.resume(self.guid);
         }
+        self.after(now);
+    }
+
+    /// Has `find` find the instances of the samples that wait for it: code of the application, which runs without any lock. To be called by
+    /// one thread at a time.
+    pub(crate) fn find_instances(self: &Arc<Self>, mut find: impl FnMut(&Payload, PayloadKind) -> Option<KeyHash>) {
+        let mut unkeyed = Vec::new();
+        self.lock().reader.take_unkeyed(&mut unkeyed);
+        let kind = |is_key| if is_key { PayloadKind::Key } else { PayloadKind::Data };
+        let keys: Vec<_> = unkeyed.iter().map(|(payload, is_key)| find(payload, kind(*is_key))).collect();
+        drop(unkeyed);
+        let now = now();
+        let mut guard = self.lock();
+        guard.reader.put_keys(now, wall(), keys);
+        // Samples past the bound of the waiting ones have stalled the reader.
+        self.go_on_if_stalled(guard, now);
         self.after(now);
     }
 
@@ -248,8 +272,11 @@ impl ReaderCore {
         while let Some(event) = guard.reader.poll_event() {
             guard.note(event);
         }
-        let changed = guard.statuses.changed.take_untold();
+        let mut changed = guard.statuses.changed.take_untold();
         guard.wakers.wake(changed | StatusMask::HISTORY);
+        if guard.reader.has_unkeyed() {
+            changed |= StatusMask::UNKEYED;
+        }
         let has_listener = guard.hook.as_ref().is_some_and(|(_, mask)| mask.intersects(changed));
         if has_listener && self.gate.add(changed) {
             return true;
@@ -273,8 +300,14 @@ impl ReaderCore {
 
     /// Leaves events to the thread that keeps timers: the caller may be a listener that takes samples, or hold locks of the
     /// application.
-    pub(super) fn leave_events_to_timers(&self, now: Instant) {
-        self.acknowledge(self.lock(), now);
+    pub(super) fn leave_events_to_timers(self: &Arc<Self>, now: Instant) {
+        let guard = self.lock();
+        let must_find = guard.reader.has_unkeyed() && self.gate.add(StatusMask::UNKEYED);
+        self.acknowledge(guard, now);
+        if must_find {
+            let _no_user_code = Deferring::begin();
+            self.domain.run_or_queue(self);
+        }
     }
 
     /// Acknowledges to remote writers and to those of this process.
@@ -327,7 +360,7 @@ impl RunListener for ReaderCore {
             // DDS 1.4 §2.2.4.2.2: what a listener is told of is no news any more. A subscriber's listener is told of
             // DATA_ON_READERS instead, and may pass it on.
             if !mask.intersects(StatusMask::DATA_ON_READERS) {
-                guard.statuses.changed.remove(mask & StatusMask::DATA_AVAILABLE);
+                guard.statuses.changed.remove(mask & news & StatusMask::DATA_AVAILABLE);
             }
             drop(guard);
             hook.changed(news);

@@ -37,7 +37,7 @@ pub(crate) struct TopicState {
 /// One topic of a participant.
 pub(crate) struct TopicCore {
     pub(crate) name: Arc<str>,
-    pub(crate) type_name: &'static str,
+    pub(crate) type_name: Arc<str>,
     domain: Arc<Domain>,
     gate: ListenerGate,
     state: Mutex<TopicState>,
@@ -46,13 +46,7 @@ pub(crate) struct TopicCore {
 }
 
 impl TopicCore {
-    pub(crate) fn new(
-        domain: Arc<Domain>,
-        name: String,
-        type_name: &'static str,
-        qos: TopicQos,
-        is_enabled: bool,
-    ) -> Self {
+    pub(crate) fn new(domain: Arc<Domain>, name: String, type_name: Arc<str>, qos: TopicQos, is_enabled: bool) -> Self {
         let state = TopicState {
             qos,
             is_enabled,

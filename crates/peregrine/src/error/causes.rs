@@ -34,6 +34,8 @@ pub enum BadParameter {
     },
     /// The name of a topic is empty.
     EmptyTopicName,
+    /// The name of a type is empty.
+    EmptyTypeName,
     /// The writer has not registered this instance, or the reader does not know it.
     UnknownInstance(InstanceHandle),
     /// A sample that is built in place does not fit into the capacity given.
@@ -42,6 +44,18 @@ pub enum BadParameter {
         type_name: &'static str,
         /// The capacity, in bytes.
         capacity: usize,
+    },
+    /// A serialized payload is not in the representation that the writer offers.
+    Representation {
+        /// That of the payload; `None` if the payload does not begin with a known encapsulation header.
+        given: Option<peregrine_xtypes::Representation>,
+        /// That which the writer offers.
+        offered: peregrine_xtypes::Representation,
+    },
+    /// The key function of a serialized type has not found the instance of a payload.
+    NoInstance {
+        /// The name of the type.
+        type_name: Arc<str>,
     },
     /// A setting is not valid, as this text says.
     Setting(String),
@@ -175,6 +189,16 @@ pub enum Timeout {
         /// Why no more match, as far as it is known.
         why: Box<Unmatched>,
     },
+    /// A writer, or the writers of a participant, were closed before readers had acknowledged their last samples. These samples are lost
+    /// for such readers.
+    NotFlushed {
+        /// How many writers.
+        writers: usize,
+        /// How many samples at least one reliable reader has not acknowledged.
+        samples: u64,
+        /// How long the call waited.
+        waited: Duration,
+    },
     /// No topic of this name and type was found.
     NoTopic {
         /// The name.
@@ -227,6 +251,7 @@ impl fmt::Display for BadParameter {
                 write!(f, "{argument} is {value}, permitted are {min} to {max}")
             }
             Self::EmptyTopicName => f.write_str("the name of a topic is empty"),
+            Self::EmptyTypeName => f.write_str("the name of a type is empty"),
             Self::UnknownInstance(instance) => {
                 write!(
                     f,
@@ -236,8 +261,28 @@ impl fmt::Display for BadParameter {
             Self::CapacityExceeded { type_name, capacity } => {
                 write!(f, "capacity is {capacity} bytes, which the sample of {type_name} exceeds: give it more")
             }
+            Self::Representation { given: Some(given), offered } => {
+                let (given, offered) = (representation_name(*given), representation_name(*offered));
+                write!(
+                    f,
+                    "the payload is in {given}, the writer offers {offered}: build a writer with representation {given}"
+                )
+            }
+            Self::Representation { given: None, .. } => {
+                f.write_str("the payload does not begin with an encapsulation header for XCDR1 or XCDR2")
+            }
+            Self::NoInstance { type_name } => {
+                write!(f, "the key function of {type_name} finds no instance in the payload")
+            }
             Self::Setting(text) => f.write_str(text),
         }
+    }
+}
+
+const fn representation_name(representation: peregrine_xtypes::Representation) -> &'static str {
+    match representation {
+        peregrine_xtypes::Representation::Xcdr1 => "XCDR1",
+        peregrine_xtypes::Representation::Xcdr2 => "XCDR2",
     }
 }
 
@@ -258,11 +303,7 @@ impl fmt::Display for Precondition {
                 write!(f, "{instance:?} is not registered with this writer: write or register it first")
             }
             Self::NotPlain { type_name, representation, obstacle } => {
-                let name = match representation {
-                    peregrine_xtypes::Representation::Xcdr1 => "XCDR1",
-                    peregrine_xtypes::Representation::Xcdr2 => "XCDR2",
-                };
-                write!(f, "a sample of {type_name} cannot be lent in {name}: ")?;
+                write!(f, "a sample of {type_name} cannot be lent in {}: ", representation_name(*representation))?;
                 match obstacle {
                     Some(obstacle) => write!(f, "{obstacle}; or use write"),
                     None => f.write_str("its bytes are not a value of the type; use write"),
@@ -331,6 +372,13 @@ impl fmt::Display for Timeout {
             }
             Self::NotMatched { topic, found, wanted, waited, why } => {
                 write!(f, "topic \"{topic}\" has {found} of {wanted} matches after {waited:?}: {why}")
+            }
+            Self::NotFlushed { writers, samples, waited } => {
+                write!(
+                    f,
+                    "closed after {waited:?}, although readers have not acknowledged the last {samples} samples of {writers} writers; \
+                     raise the timeout, or find the reader that does not acknowledge"
+                )
             }
             Self::NoTopic { topic, waited } => {
                 write!(

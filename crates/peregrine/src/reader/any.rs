@@ -1,13 +1,13 @@
 //! Readers whatever their type, and who is told of their news.
 
 use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
 use peregrine_rtps::discovery::data::SubscriptionData;
 use peregrine_rtps::id::Guid;
 use peregrine_rtps::reader::Reader;
-use peregrine_xtypes::DdsType;
 
 use super::{DataReader, ReaderInner};
 use crate::driver::clock::now;
@@ -19,6 +19,7 @@ use crate::entity::reader_config;
 use crate::error::{Error, Precondition};
 use crate::listener::{DataReaderListener, SubscriberListener};
 use crate::status::StatusMask;
+use crate::topic_type::{Keys, TopicType};
 
 /// A reader of any type.
 #[derive(Clone)]
@@ -47,7 +48,7 @@ impl AnyDataReader {
     }
 }
 
-impl<T: DdsType> AnyReader for ReaderInner<T> {
+impl<T: TopicType> AnyReader for ReaderInner<T> {
     fn core(&self) -> &Arc<ReaderCore> {
         &self.core
     }
@@ -63,7 +64,7 @@ impl<T: DdsType> AnyReader for ReaderInner<T> {
             return Ok(());
         }
         // Until now every policy could change, those of the subscriber too.
-        state.reader = Reader::new(reader_config::<T>(self.core.guid, &qos, &presentation)?);
+        state.reader = Reader::new(reader_config(self.core.guid, self.topic.data_type.keys(), &qos, &presentation)?);
         self.is_enabled.store(true, Ordering::Release);
         drop(state);
         drop(qos);
@@ -108,6 +109,9 @@ impl<T: DdsType> AnyReader for ReaderInner<T> {
         if mask.intersects(StatusMask::DATA_ON_READERS) {
             mask |= StatusMask::DATA_AVAILABLE;
         }
+        if matches!(self.topic.data_type.keys(), Keys::Application(_)) {
+            mask |= StatusMask::UNKEYED;
+        }
         let hook = Hook { reader: Arc::downgrade(&self), own, upper };
         let hook = (!mask.is_empty()).then(|| (Arc::new(hook) as _, mask));
         let mut state = core.lock();
@@ -128,16 +132,32 @@ impl<T: DdsType> AnyReader for ReaderInner<T> {
     }
 }
 
+impl<T: TopicType> ReaderInner<T> {
+    /// Finds the instances of samples with code of the application. A panic in it counts as a sample without an instance.
+    fn find_instances(&self) {
+        let keys = self.topic.data_type.keys();
+        self.core.find_instances(|payload, kind| {
+            catch_unwind(AssertUnwindSafe(|| keys.instance_of(payload, kind))).unwrap_or_else(|_| {
+                tracing::error!(reader = %self.core.guid, "the key function of a serialized type has panicked");
+                None
+            })
+        });
+    }
+}
+
 /// The listeners of a reader, the nearest first.
-struct Hook<T: DdsType> {
+struct Hook<T: TopicType> {
     reader: Weak<ReaderInner<T>>,
     own: Listening<dyn DataReaderListener<T>>,
     upper: [Listening<dyn SubscriberListener>; 2],
 }
 
-impl<T: DdsType> ReaderHook for Hook<T> {
+impl<T: TopicType> ReaderHook for Hook<T> {
     fn changed(&self, statuses: StatusMask) {
         let Some(inner) = self.reader.upgrade() else { return };
+        if statuses.contains(StatusMask::UNKEYED) {
+            inner.find_instances();
+        }
         let reader = DataReader { inner };
         tell!(
             self, reader as AnyDataReader, statuses:
@@ -166,7 +186,7 @@ impl<T: DdsType> ReaderHook for Hook<T> {
     }
 }
 
-impl<T: DdsType> Hook<T> {
+impl<T: TopicType> Hook<T> {
     fn tell_of_data(&self, reader: &DataReader<T>) {
         if let Some(own) = nearest(StatusMask::DATA_AVAILABLE, [&self.own]) {
             own.on_data_available(reader);

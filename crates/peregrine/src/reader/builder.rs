@@ -12,7 +12,6 @@ use peregrine_rtps::qos::{
     Reliability, RepresentationId, ResourceLimits, UserData,
 };
 use peregrine_rtps::reader::Reader;
-use peregrine_xtypes::DdsType;
 
 use super::{AnyReader, DataReader, ReaderInner};
 use crate::condition::StatusCondition;
@@ -26,10 +25,11 @@ use crate::qos;
 use crate::status::StatusMask;
 use crate::subscriber::Subscriber;
 use crate::topic::Topic;
+use crate::topic_type::TopicType;
 
 /// Describes a reader.
 #[must_use]
-pub struct DataReaderBuilder<T: DdsType> {
+pub struct DataReaderBuilder<T: TopicType> {
     subscriber: Subscriber,
     topic: Topic<T>,
     qos: DataReaderQos,
@@ -37,7 +37,7 @@ pub struct DataReaderBuilder<T: DdsType> {
     listener: Listening<dyn DataReaderListener<T>>,
 }
 
-impl<T: DdsType> DataReaderBuilder<T> {
+impl<T: TopicType> DataReaderBuilder<T> {
     pub(crate) fn new(subscriber: Subscriber, topic: Topic<T>, qos: DataReaderQos) -> Self {
         Self { subscriber, topic, qos, groups: Vec::new(), listener: None }
     }
@@ -158,7 +158,7 @@ impl<T: DdsType> DataReaderBuilder<T> {
     /// Creates the reader.
     ///
     /// # Errors
-    /// Policies contradict each other, are not available yet or too long to be announced, those of the subscriber
+    /// [`Error::AlreadyDeleted`] after the participant was closed. Policies contradict each other, are not available yet or too long to be announced, those of the subscriber
     /// included; a group is not one of a transport in use, or the port of groups is taken.
     pub fn build(self) -> Result<DataReader<T>, Error> {
         let Self { subscriber, topic, qos, groups, listener } = self;
@@ -166,10 +166,13 @@ impl<T: DdsType> DataReaderBuilder<T> {
         let subscriber_qos = subscriber.qos();
         qos::check_reader(&qos, &subscriber_qos)?;
         let participant = &subscriber.participant().inner.core;
+        if participant.is_closing() {
+            return Err(Error::AlreadyDeleted);
+        }
         let join = |group: &IpAddr| Membership::new(&participant.domain, *group);
         let groups = groups.iter().map(join).collect::<Result<_, _>>()?;
-        let guid = Guid::new(participant.prefix, EntityId::user_reader(participant.next_key(), T::HAS_KEY));
-        let reader = Reader::new(reader_config::<T>(guid, &qos, &subscriber_qos.presentation)?);
+        let guid = Guid::new(participant.prefix, EntityId::user_reader(participant.next_key(), topic.has_key()));
+        let reader = Reader::new(reader_config(guid, topic.data_type.keys(), &qos, &subscriber_qos.presentation)?);
         let (domain, type_id) = (Arc::clone(&participant.domain), TypeId::of::<T>());
         let core = Arc::new(ReaderCore::new(domain, Arc::clone(&topic.core), type_id, reader));
         let inner = Arc::new(ReaderInner {

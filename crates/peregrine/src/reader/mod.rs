@@ -6,6 +6,7 @@ mod sample;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod values;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +17,6 @@ use peregrine_rtps::history::{Selected, Selector};
 use peregrine_rtps::id::{Guid, KeyHash};
 use peregrine_rtps::qos::{DataReaderQos, Durability, NonMatch};
 use peregrine_rtps::reader::ReaderCounters;
-use peregrine_xtypes::{DdsType, decode_key_holder};
 
 pub use any::AnyDataReader;
 pub(crate) use any::AnyReader;
@@ -25,7 +25,7 @@ use sample::Shown;
 pub use sample::{Loan, LoanedSample, Sample};
 pub use stream::SampleStream;
 
-use crate::condition::{Choose, QueryCondition, ReadCondition, SampleCondition, StatusCondition};
+use crate::condition::{Choose, ReadCondition, StatusCondition};
 use crate::driver::clock::now;
 use crate::driver::domain::Membership;
 use crate::driver::participant::ParticipantCore;
@@ -34,8 +34,7 @@ use crate::driver::topic::Listening;
 use crate::driver::waiting::wait_until;
 use crate::driver::wakers::StateGuard;
 use crate::endpoint::why_unmatched;
-use crate::entity::instance_of;
-use crate::error::{BadParameter, Error, Precondition, Timeout};
+use crate::error::{Error, Precondition, Timeout};
 use crate::listener::DataReaderListener;
 use crate::status::{
     IncompatibleQosStatus, LivelinessChangedStatus, MatchedStatus, RequestedDeadlineMissedStatus, SampleLostStatus,
@@ -43,15 +42,16 @@ use crate::status::{
 };
 use crate::subscriber::Subscriber;
 use crate::topic::Topic;
+use crate::topic_type::TopicType;
 use crate::{InstanceHandle, qos};
 
 /// Reads values of a topic. Clones are the same reader; it is deleted when the last of them is gone.
 /// That one waits for the listener to return, if it is running on another thread.
-pub struct DataReader<T: DdsType> {
+pub struct DataReader<T: TopicType> {
     inner: Arc<ReaderInner<T>>,
 }
 
-pub(crate) struct ReaderInner<T: DdsType> {
+pub(crate) struct ReaderInner<T: TopicType> {
     core: Arc<ReaderCore>,
     subscriber: Subscriber,
     topic: Topic<T>,
@@ -62,7 +62,7 @@ pub(crate) struct ReaderInner<T: DdsType> {
     is_enabled: AtomicBool,
 }
 
-impl<T: DdsType> DataReader<T> {
+impl<T: TopicType> DataReader<T> {
     /// Its GUID.
     #[must_use]
     pub fn guid(&self) -> Guid {
@@ -126,156 +126,6 @@ impl<T: DdsType> DataReader<T> {
         &self.inner.subscriber
     }
 
-    /// Takes everything there is.
-    ///
-    /// # Errors
-    /// [`Error::NotEnabled`], [`Error::AlreadyDeleted`]. A sample that is not a value of this type is no error of the
-    /// call: see [`Sample::error`].
-    pub fn take(&self) -> Result<Vec<Sample<T>>, Error> {
-        self.take_selected(&Selector::ANY)
-    }
-
-    /// Reads everything there is; it stays.
-    ///
-    /// # Errors
-    /// See [`Self::take`].
-    pub fn read(&self) -> Result<Vec<Sample<T>>, Error> {
-        self.read_selected(&Selector::ANY)
-    }
-
-    /// Takes the next sample not read yet.
-    ///
-    /// # Errors
-    /// See [`Self::take`].
-    pub fn take_next(&self) -> Result<Option<Sample<T>>, Error> {
-        Ok(self.decode_one(self.inner.collect(&Selector { max_samples: 1, ..Selector::NOT_READ }, true)?))
-    }
-
-    /// Reads the next sample not read yet.
-    ///
-    /// # Errors
-    /// See [`Self::take`].
-    pub fn read_next(&self) -> Result<Option<Sample<T>>, Error> {
-        Ok(self.decode_one(self.inner.collect(&Selector { max_samples: 1, ..Selector::NOT_READ }, false)?))
-    }
-
-    /// Takes the samples selected.
-    ///
-    /// # Errors
-    /// See [`Self::take`].
-    pub fn take_selected(&self, selector: &Selector) -> Result<Vec<Sample<T>>, Error> {
-        Ok(self.decode_all(self.inner.collect(selector, true)?))
-    }
-
-    /// Reads the samples selected.
-    ///
-    /// # Errors
-    /// See [`Self::take`].
-    pub fn read_selected(&self, selector: &Selector) -> Result<Vec<Sample<T>>, Error> {
-        Ok(self.decode_all(self.inner.collect(selector, false)?))
-    }
-
-    /// Takes samples of one instance.
-    ///
-    /// # Errors
-    /// See [`Self::take`]; [`Error::BadParameter`] when the reader does not know the instance.
-    pub fn take_instance(&self, instance: InstanceHandle, selector: &Selector) -> Result<Vec<Sample<T>>, Error> {
-        self.take_selected(&self.of_instance(instance, selector)?)
-    }
-
-    /// Reads samples of one instance.
-    ///
-    /// # Errors
-    /// See [`Self::take_instance`].
-    pub fn read_instance(&self, instance: InstanceHandle, selector: &Selector) -> Result<Vec<Sample<T>>, Error> {
-        self.read_selected(&self.of_instance(instance, selector)?)
-    }
-
-    /// Takes samples of the next instance that has any: the one after `previous` in the order of handles, which need
-    /// not be known any more, or the first one. None when there is no such instance.
-    ///
-    /// # Errors
-    /// See [`Self::take`].
-    pub fn take_next_instance(
-        &self,
-        previous: Option<InstanceHandle>,
-        selector: &Selector,
-    ) -> Result<Vec<Sample<T>>, Error> {
-        match self.next_instance(previous, selector)? {
-            Some(next) => self.take_selected(&next),
-            None => Ok(Vec::new()),
-        }
-    }
-
-    /// Reads samples of the next instance that has any; see [`Self::take_next_instance`].
-    ///
-    /// # Errors
-    /// See [`Self::take`].
-    pub fn read_next_instance(
-        &self,
-        previous: Option<InstanceHandle>,
-        selector: &Selector,
-    ) -> Result<Vec<Sample<T>>, Error> {
-        match self.next_instance(previous, selector)? {
-            Some(next) => self.read_selected(&next),
-            None => Ok(Vec::new()),
-        }
-    }
-
-    /// Takes at most `max_samples` of the samples that make a condition of this reader true.
-    ///
-    /// # Errors
-    /// See [`Self::take`]; [`Error::PreconditionNotMet`] when the condition is another reader's.
-    pub fn take_w_condition<C: SampleCondition<T>>(
-        &self,
-        condition: &C,
-        max_samples: usize,
-    ) -> Result<Vec<Sample<T>>, Error> {
-        self.inner.select_w_condition(condition, None, max_samples, true).map(|found| self.decode_all(found))
-    }
-
-    /// Reads at most `max_samples` of the samples that make a condition of this reader true.
-    ///
-    /// # Errors
-    /// See [`Self::take_w_condition`].
-    pub fn read_w_condition<C: SampleCondition<T>>(
-        &self,
-        condition: &C,
-        max_samples: usize,
-    ) -> Result<Vec<Sample<T>>, Error> {
-        self.inner.select_w_condition(condition, None, max_samples, false).map(|found| self.decode_all(found))
-    }
-
-    /// Takes samples of the next instance that makes a condition of this reader true; see
-    /// [`Self::take_next_instance`].
-    ///
-    /// # Errors
-    /// See [`Self::take_w_condition`].
-    pub fn take_next_instance_w_condition<C: SampleCondition<T>>(
-        &self,
-        previous: Option<InstanceHandle>,
-        condition: &C,
-        max_samples: usize,
-    ) -> Result<Vec<Sample<T>>, Error> {
-        let Some(next) = self.inner.next_instance_w_condition(previous, condition)? else { return Ok(Vec::new()) };
-        self.inner.select_w_condition(condition, Some(next), max_samples, true).map(|found| self.decode_all(found))
-    }
-
-    /// Reads samples of the next instance that makes a condition of this reader true; see
-    /// [`Self::take_next_instance`].
-    ///
-    /// # Errors
-    /// See [`Self::take_w_condition`].
-    pub fn read_next_instance_w_condition<C: SampleCondition<T>>(
-        &self,
-        previous: Option<InstanceHandle>,
-        condition: &C,
-        max_samples: usize,
-    ) -> Result<Vec<Sample<T>>, Error> {
-        let Some(next) = self.inner.next_instance_w_condition(previous, condition)? else { return Ok(Vec::new()) };
-        self.inner.select_w_condition(condition, Some(next), max_samples, false).map(|found| self.decode_all(found))
-    }
-
     /// Takes the samples selected and shows each in its serialized form, without copying or allocating. Returns how many
     /// there were.
     ///
@@ -324,55 +174,16 @@ impl<T: DdsType> DataReader<T> {
         Ok(Loan::new(Arc::clone(&self.inner.core), self.inner.collect(selector, false)?))
     }
 
-    /// The key of an instance, in a value whose other members have their defaults.
-    ///
-    /// # Errors
-    /// [`Error::BadParameter`] when the reader does not know the instance, or its key never came.
-    pub fn get_key_value(&self, instance: InstanceHandle) -> Result<T, Error> {
-        let state = self.inner.core.lock();
-        let key = state.reader.cache().key_of(&instance);
-        let key = key.ok_or(BadParameter::UnknownInstance(instance))?;
-        Ok(decode_key_holder(key)?)
-    }
-
-    /// The handle of an instance this reader knows.
-    #[must_use]
-    pub fn lookup_instance(&self, key_holder: &T) -> Option<InstanceHandle> {
-        let instance = instance_of(key_holder);
-        self.inner.core.lock().reader.cache().knows(&instance).then_some(instance)
-    }
-
     /// A condition that is true while there are samples in these states.
     #[must_use]
     pub fn read_condition(&self, states: Selector) -> ReadCondition<T> {
         ReadCondition::new(Arc::clone(&self.inner.core), states)
     }
 
-    /// A condition that is true while there are samples in these states with a value that `query` accepts.
-    #[must_use]
-    pub fn query_condition(
-        &self,
-        states: Selector,
-        query: impl Fn(&T) -> bool + Send + Sync + 'static,
-    ) -> QueryCondition<T> {
-        QueryCondition::new(Arc::clone(&self.inner.core), states, Box::new(query))
-    }
-
     /// The condition on its statuses.
     #[must_use]
     pub fn status_condition(&self) -> &StatusCondition {
         &self.inner.condition
-    }
-
-    /// Waits for a sample and takes it.
-    ///
-    /// # Errors
-    /// [`Error::Timeout`], and see [`Self::take`].
-    pub fn wait_and_take(&self, timeout: Duration) -> Result<Sample<T>, Error> {
-        self.wait_for_data(timeout)?;
-        self.take_selected(&Selector { max_samples: 1, ..Selector::ANY })?
-            .pop()
-            .ok_or_else(|| Timeout::NoData { topic: Arc::clone(&self.inner.core.topic.name), waited: timeout }.into())
     }
 
     /// Waits until there is a sample to take, and returns whether there is one. The sample stays in the reader.
@@ -538,52 +349,9 @@ impl<T: DdsType> DataReader<T> {
         guard.statuses.changed.remove(status);
         read(&mut guard)
     }
-
-    fn of_instance(&self, instance: InstanceHandle, selector: &Selector) -> Result<Selector, Error> {
-        if !self.inner.open_enabled()?.reader.cache().knows(&instance) {
-            return Err(BadParameter::UnknownInstance(instance).into());
-        }
-        Ok(Selector { instance: Some(instance), ..*selector })
-    }
-
-    fn next_instance(&self, previous: Option<InstanceHandle>, selector: &Selector) -> Result<Option<Selector>, Error> {
-        let next = self.inner.open_enabled()?.reader.cache().next_instance(previous.as_ref(), selector);
-        Ok(next.map(|instance| Selector { instance: Some(instance), ..*selector }))
-    }
-
-    fn decode_all(&self, selected: Vec<Selected>) -> Vec<Sample<T>> {
-        if selected.is_empty() {
-            self.inner.core.give_back(selected);
-            return Vec::new();
-        }
-        self.decode_some(selected)
-    }
-
-    /// Not inlined: the values of a large type take stack here, and a call without samples must not need it.
-    #[inline(never)]
-    fn decode_some(&self, selected: Vec<Selected>) -> Vec<Sample<T>> {
-        let samples: Vec<Sample<T>> = selected.iter().map(Sample::decode).collect();
-        self.decoded(selected, &samples);
-        samples
-    }
-
-    /// The same of at most one, without making a collection of it.
-    fn decode_one(&self, selected: Vec<Selected>) -> Option<Sample<T>> {
-        let sample = selected.first().map(Sample::decode);
-        self.decoded(selected, sample.as_slice());
-        sample
-    }
-
-    fn decoded(&self, selected: Vec<Selected>, samples: &[Sample<T>]) {
-        self.inner.core.give_back(selected);
-        let undecodable = samples.iter().filter(|s| s.error().is_some()).count() as u64;
-        if undecodable > 0 {
-            self.inner.core.lock().undecodable += undecodable;
-        }
-    }
 }
 
-impl<T: DdsType> ReaderInner<T> {
+impl<T: TopicType> ReaderInner<T> {
     fn participant(&self) -> &Arc<ParticipantCore> {
         &self.subscriber.participant().inner.core
     }
@@ -668,7 +436,7 @@ impl<T: DdsType> ReaderInner<T> {
 
     fn announcement(&self) -> SubscriptionData {
         let topic = &self.topic;
-        let mut data = SubscriptionData::new(self.core.guid, topic.name().to_owned(), T::TYPE_NAME.to_owned());
+        let mut data = SubscriptionData::new(self.core.guid, topic.name().to_owned(), topic.type_name().to_owned());
         data.qos = lock(&self.qos).clone();
         data.subscriber = self.subscriber.qos();
         data.topic_data = topic.qos().topic_data;
@@ -681,7 +449,7 @@ pub(crate) fn lock<V>(mutex: &Mutex<V>) -> MutexGuard<'_, V> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl<T: DdsType> Drop for ReaderInner<T> {
+impl<T: TopicType> Drop for ReaderInner<T> {
     fn drop(&mut self) {
         self.participant().remove_reader(&self.core);
     }

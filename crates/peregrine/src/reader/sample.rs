@@ -8,7 +8,7 @@ use std::sync::Arc;
 use peregrine_rtps::history::{SampleInfo, Selected};
 use peregrine_rtps::payload::Payload;
 use peregrine_xtypes::flat::{self, Flat, FlatType};
-use peregrine_xtypes::{DdsType, DecodeError, decode, decode_shared, plain};
+use peregrine_xtypes::{DdsType, DecodeError, Encapsulation, decode, decode_shared, plain};
 
 use crate::driver::reader::ReaderCore;
 use crate::error::{Error, Precondition};
@@ -153,6 +153,14 @@ impl<T> LoanedSample<T> {
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.selected.payload
+    }
+
+    /// The representation and the byte order of [`Self::bytes`] (RTPS 2.5 §10.2).
+    ///
+    /// # Errors
+    /// [`Error::Decode`]: the bytes do not begin with an encapsulation header that Peregrine knows.
+    pub fn encapsulation(&self) -> Result<Encapsulation, Error> {
+        Ok(Encapsulation::parse(self.bytes())?)
     }
 
     fn check_valid_data(&self) -> Result<(), Error> {

@@ -13,6 +13,7 @@ use crate::driver::reader::ReaderState;
 use crate::driver::waiting::Until;
 use crate::error::Error;
 use crate::status::StatusMask;
+use crate::topic_type::TopicType;
 
 const ONE: Selector = Selector { max_samples: 1, ..Selector::ANY };
 
@@ -49,6 +50,24 @@ impl<T: DdsType> DataReader<T> {
     #[must_use]
     pub fn stream(&self) -> SampleStream<T> {
         SampleStream { reader: self.clone(), waiting: None, has_ended: false }
+    }
+}
+
+/// See the methods above for [`WaitStrategy::Poll`](crate::WaitStrategy::Poll) and dropped futures.
+impl<T: TopicType> DataReader<T> {
+    /// Waits until there is a sample to take. The sample stays in the reader.
+    ///
+    /// # Errors
+    /// [`Error::AlreadyDeleted`], also when the reader is deleted meanwhile; [`Error::NotEnabled`].
+    pub async fn wait_for_data_async(&self) -> Result<(), Error> {
+        self.inner.check_enabled()?;
+        Until::new(Arc::clone(&self.inner.core), StatusMask::DATA_AVAILABLE, |state: &mut ReaderState| {
+            if state.closed {
+                return Some(Err(Error::AlreadyDeleted));
+            }
+            state.reader.cache().has_any(&Selector::ANY).then_some(Ok(()))
+        })
+        .await
     }
 
     /// Waits until at least so many writers match.

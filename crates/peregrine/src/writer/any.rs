@@ -7,7 +7,6 @@ use std::time::Duration;
 use peregrine_rtps::discovery::data::PublicationData;
 use peregrine_rtps::id::Guid;
 use peregrine_rtps::qos::Limit;
-use peregrine_xtypes::DdsType;
 
 use super::builder::machine;
 use super::{DataWriter, Enabled, WriterInner};
@@ -20,6 +19,7 @@ use crate::error::{Error, Precondition};
 use crate::listener::{DataWriterListener, PublisherListener};
 use crate::reader::lock;
 use crate::status::StatusMask;
+use crate::topic_type::TopicType;
 
 /// A writer of any type.
 #[derive(Clone)]
@@ -47,7 +47,7 @@ impl AnyDataWriter {
     }
 }
 
-impl<T: DdsType> AnyWriter for WriterInner<T> {
+impl<T: TopicType> AnyWriter for WriterInner<T> {
     fn core(&self) -> &Arc<WriterCore> {
         &self.core
     }
@@ -130,13 +130,13 @@ impl<T: DdsType> AnyWriter for WriterInner<T> {
 }
 
 /// The listeners of a writer, the nearest first.
-struct Hook<T: DdsType> {
+struct Hook<T: TopicType> {
     writer: Weak<WriterInner<T>>,
     own: Listening<dyn DataWriterListener<T>>,
     upper: [Listening<dyn PublisherListener>; 2],
 }
 
-impl<T: DdsType> WriterHook for Hook<T> {
+impl<T: TopicType> WriterHook for Hook<T> {
     fn changed(&self, statuses: StatusMask) {
         let Some(inner) = self.writer.upgrade() else { return };
         let writer = DataWriter { inner };

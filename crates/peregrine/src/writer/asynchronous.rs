@@ -13,6 +13,7 @@ use crate::driver::writer::{WriteFailure, WriterState};
 use crate::error::Error;
 use crate::reader::lock;
 use crate::status::StatusMask;
+use crate::topic_type::TopicType;
 
 /// Under [`WaitStrategy::Poll`](crate::WaitStrategy::Poll), a thread of the application has to keep polling for futures
 /// to make progress. A future that is dropped leaves nothing behind; a sample it has not written yet is not written.
@@ -24,13 +25,24 @@ impl<T: DdsType> DataWriter<T> {
     /// See [`DataWriter::write`]; never [`Error::Timeout`].
     pub async fn write_async(&self, value: &T) -> Result<SequenceNumber, Error> {
         let inner = &*self.inner;
-        let (mut change, mut key) = {
+        let (change, key) = {
             let (mut state, instance, filled) = inner.encode(value)?;
             inner.check_usable(&mut state)?;
             let (_, key) = inner.key_if_new(state, instance, value)?;
             let payload = filled.into_payload();
             (Change { kind: ChangeKind::Alive, instance, source_timestamp: wall(), payload }, key)
         };
+        self.put_when_there_is_room(change, key).await
+    }
+}
+
+impl<T: TopicType> DataWriter<T> {
+    pub(super) async fn put_when_there_is_room(
+        &self,
+        mut change: Change,
+        mut key: Option<Vec<u8>>,
+    ) -> Result<SequenceNumber, Error> {
+        let inner = &*self.inner;
         loop {
             let instance = change.instance;
             let numbered = || inner.note_key(ChangeKind::Alive, instance, key.take());
@@ -44,7 +56,7 @@ impl<T: DdsType> DataWriter<T> {
             if matches!(failure, WriteFailure::Closed) {
                 return Err(Error::AlreadyDeleted);
             }
-            if T::HAS_KEY && key.is_none() {
+            if inner.topic.has_key() && key.is_none() {
                 // Another thread may unregister the instance meanwhile, which this change then registers again.
                 key = lock(&inner.keys).get(&instance).cloned();
             }

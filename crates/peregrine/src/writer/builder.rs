@@ -12,7 +12,6 @@ use peregrine_rtps::qos::{
     Reliability, RepresentationId, ResourceLimits, UserData,
 };
 use peregrine_rtps::writer::{Batching, Writer};
-use peregrine_xtypes::DdsType;
 
 use super::{AnyWriter, DataWriter, PublishMode, WriterInner};
 use crate::condition::StatusCondition;
@@ -26,10 +25,11 @@ use crate::publisher::Publisher;
 use crate::qos;
 use crate::status::StatusMask;
 use crate::topic::Topic;
+use crate::topic_type::TopicType;
 
 /// Describes a writer.
 #[must_use]
-pub struct DataWriterBuilder<T: DdsType> {
+pub struct DataWriterBuilder<T: TopicType> {
     publisher: Publisher,
     topic: Topic<T>,
     qos: DataWriterQos,
@@ -42,7 +42,7 @@ pub struct DataWriterBuilder<T: DdsType> {
 /// What the samples of a writer take of shared memory at most, in octets, unless it says otherwise.
 const SHARED_MEMORY_BYTES: usize = 1 << 30;
 
-impl<T: DdsType> DataWriterBuilder<T> {
+impl<T: TopicType> DataWriterBuilder<T> {
     pub(crate) fn new(publisher: Publisher, topic: Topic<T>, qos: DataWriterQos) -> Self {
         Self {
             publisher,
@@ -202,13 +202,16 @@ impl<T: DdsType> DataWriterBuilder<T> {
     /// Creates the writer.
     ///
     /// # Errors
-    /// Policies contradict each other, are not available yet or too long to be announced, those of the publisher included.
+    /// [`Error::AlreadyDeleted`] after the participant was closed. Policies contradict each other, are not available yet or too long to be announced, those of the publisher included.
     pub fn build(self) -> Result<DataWriter<T>, Error> {
         let Self { publisher, topic, qos, batching, publish_mode, shared_memory_bytes, listener } = self;
         let qos = normalized::<T>(qos);
         qos::check_writer(&qos, &publisher.qos())?;
         let participant = &publisher.participant().inner.core;
-        let guid = Guid::new(participant.prefix, EntityId::user_writer(participant.next_key(), T::HAS_KEY));
+        if participant.is_closing() {
+            return Err(Error::AlreadyDeleted);
+        }
+        let guid = Guid::new(participant.prefix, EntityId::user_writer(participant.next_key(), topic.has_key()));
         let domain = &participant.domain;
         let writer = machine(domain, guid, &qos, batching, &publish_mode)?;
         let flow = publish_mode.flow().cloned();
@@ -252,9 +255,9 @@ pub(super) fn machine(
 }
 
 /// A writer that does not say writes XCDR version 1; of flat samples, version 2, which they are in.
-pub(super) fn normalized<T: DdsType>(mut qos: DataWriterQos) -> DataWriterQos {
+pub(super) fn normalized<T: TopicType>(mut qos: DataWriterQos) -> DataWriterQos {
     if qos.data_representation.0.is_empty() {
-        let id = if T::IS_FLAT { RepresentationId::XCDR2 } else { RepresentationId::XCDR1 };
+        let id = if T::WRITES_XCDR2 { RepresentationId::XCDR2 } else { RepresentationId::XCDR1 };
         qos.data_representation = DataRepresentation(vec![id]);
     }
     qos

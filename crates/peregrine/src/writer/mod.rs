@@ -7,11 +7,12 @@ mod flat;
 mod lent;
 mod loan;
 mod publish_mode;
+mod serialized;
 pub(crate) mod shared;
+mod values;
 
 use std::cell::Cell;
 use std::collections::HashMap;
-use std::ops::Deref;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -23,10 +24,7 @@ use peregrine_rtps::qos::{DataWriterQos, LivelinessKind, NonMatch};
 use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::{Instant, Span, Timestamp};
 use peregrine_rtps::writer::{Batching, WriterCounters};
-use peregrine_xtypes::{
-    DdsType, Endianness, PayloadKind, Representation, decode_key_holder, encode, encode_key, encoded_key_len,
-    encoded_len, serialized_key_of_payload,
-};
+use peregrine_xtypes::Representation;
 
 pub use any::AnyDataWriter;
 pub(crate) use any::AnyWriter;
@@ -37,15 +35,14 @@ pub use loan::WriteLoan;
 pub use publish_mode::{FlowController, PublishMode};
 
 use crate::condition::StatusCondition;
-use crate::driver::clock::{now, wall, wall_at};
-use crate::driver::participant::ParticipantCore;
+use crate::driver::clock::{now, wall};
+use crate::driver::participant::{Abandoned, ParticipantCore};
 use crate::driver::topic::Listening;
 use crate::driver::waiting::wait_until;
 use crate::driver::wakers::StateGuard;
 use crate::driver::writer::{PayloadSlot, WriteFailure, WriterCore, WriterState};
-use crate::endpoint::why_unmatched;
-use crate::entity::{instance_of, serialized_key};
-use crate::error::{BadParameter, Error, OutOfResources, Precondition, Timeout};
+use crate::endpoint::{flushed, why_unmatched};
+use crate::error::{BadParameter, Error, OutOfResources, Timeout};
 use crate::listener::DataWriterListener;
 use crate::publisher::Publisher;
 use crate::reader::lock;
@@ -53,6 +50,7 @@ use crate::status::{
     IncompatibleQosStatus, LivelinessLostStatus, MatchedStatus, OfferedDeadlineMissedStatus, StatusMask,
 };
 use crate::topic::Topic;
+use crate::topic_type::TopicType;
 use crate::{InstanceHandle, qos};
 
 /// Octets before a sample in its buffer: with the encapsulation header, the value starts at a multiple of eight, so that
@@ -65,11 +63,11 @@ const ENCAPSULATION_OCTETS: usize = 4;
 /// Writes values of a topic. Clones are the same writer; it is deleted when the last of them is gone, which disposes the
 /// instances it has registered unless WRITER_DATA_LIFECYCLE says otherwise. That one waits for the listener to return, if it
 /// is running on another thread.
-pub struct DataWriter<T: DdsType> {
+pub struct DataWriter<T: TopicType> {
     inner: Arc<WriterInner<T>>,
 }
 
-pub(crate) struct WriterInner<T: DdsType> {
+pub(crate) struct WriterInner<T: TopicType> {
     core: Arc<WriterCore>,
     publisher: Publisher,
     topic: Topic<T>,
@@ -91,7 +89,7 @@ struct Enabled {
     liveliness: LivelinessKind,
 }
 
-impl<T: DdsType> DataWriter<T> {
+impl<T: TopicType> DataWriter<T> {
     /// Its GUID.
     #[must_use]
     pub fn guid(&self) -> Guid {
@@ -169,166 +167,6 @@ impl<T: DdsType> DataWriter<T> {
         self.inner.publish_mode.clone()
     }
 
-    /// Writes a value. Blocks for at most `max_blocking_time` while KEEP_ALL or a resource limit leaves no room.
-    ///
-    /// # Errors
-    /// [`Error::Encode`]; [`Error::Timeout`] when there was no room in time; [`Error::OutOfResources`] for an instance
-    /// past `max_instances`; [`Error::NotEnabled`]; [`Error::AlreadyDeleted`].
-    pub fn write(&self, value: &T) -> Result<SequenceNumber, Error> {
-        let now = now();
-        self.inner.write_at_moment(value, wall_at(now), now)
-    }
-
-    /// Writes a value with a source time stamp of the application's choosing.
-    ///
-    /// # Errors
-    /// See [`Self::write`].
-    pub fn write_at(&self, value: &T, source_timestamp: Timestamp) -> Result<SequenceNumber, Error> {
-        self.inner.write_at_moment(value, source_timestamp, now())
-    }
-
-    /// Writes a value that readers of this process share: it is neither copied nor encoded for them. It is encoded once
-    /// as soon as somebody needs octets: a reader elsewhere, or who asks for
-    /// [`LoanedSample::bytes`](crate::LoanedSample::bytes).
-    ///
-    /// # Errors
-    /// See [`Self::write`]. Where nobody needs octets when it is written, a value that has no encoding is not found out;
-    /// readers elsewhere that come later see a sample with an [error](crate::Sample::error).
-    pub fn write_shared(&self, value: Arc<T>) -> Result<SequenceNumber, Error>
-    where
-        T: Send + Sync,
-    {
-        self.write_shared_at(value, wall())
-    }
-
-    /// The same with a source time stamp of the application's choosing.
-    ///
-    /// # Errors
-    /// See [`Self::write_shared`].
-    pub fn write_shared_at(&self, value: Arc<T>, source_timestamp: Timestamp) -> Result<SequenceNumber, Error>
-    where
-        T: Send + Sync,
-    {
-        let inner = &self.inner;
-        let representation = inner.enabled()?.representation;
-        let instance = instance_of(&*value);
-        let mut guard = inner.core.lock();
-        let needs_octets = inner.core.needs_octets(&guard);
-        if needs_octets && !guard.has_local_readers() {
-            drop(guard);
-            return self.write_at(&value, source_timestamp);
-        }
-        let payload = shared::payload(Arc::clone(&value), representation);
-        if needs_octets {
-            // Not under the lock, where it would happen otherwise.
-            drop(guard);
-            if payload.deref().is_empty() {
-                let mut octets = vec![0; encoded_len(&*value, representation)];
-                encode(&*value, representation, Endianness::NATIVE, &mut octets)?;
-            }
-            guard = inner.core.lock();
-        }
-        let (guard, key) = inner.key_if_new(guard, instance, &*value)?;
-        inner.put(guard, Change { kind: ChangeKind::Alive, instance, source_timestamp, payload }, key, now())
-    }
-
-    /// Writes a sample that the caller serializes: `fill` is given exactly `len` octets of whatever content, and writes
-    /// all of them, the encapsulation header first (RTPS 2.5 §10.2). Nothing is copied or checked after it, so what it
-    /// writes has to be a value of the topic's type in the representation the writer offers, padded to a multiple of
-    /// four octets. `instance` is what [`Self::register_instance`] told, [`InstanceHandle::NIL`] on a topic without keys.
-    ///
-    /// # Errors
-    /// [`Error::BadParameter`] for a `len` without room for the header; else see [`Self::write`].
-    pub fn write_serialized(
-        &self,
-        instance: InstanceHandle,
-        len: usize,
-        fill: impl FnOnce(&mut [u8]),
-    ) -> Result<SequenceNumber, Error> {
-        if len < ENCAPSULATION_OCTETS {
-            let (value, max) = (len as u64, u32::MAX.into());
-            return Err(
-                BadParameter::OutOfRange { argument: "len", value, min: ENCAPSULATION_OCTETS as u64, max }.into()
-            );
-        }
-        let fill = |bytes: &mut [u8]| {
-            fill(bytes);
-            Ok(())
-        };
-        self.inner.check_instance(instance)?;
-        let (guard, filled) = self.inner.fill_payload(len, fill)?;
-        let now = now();
-        self.inner.put_filled(guard, instance, wall_at(now), filled, None, now)
-    }
-
-    /// Notes an instance ahead of writing it, and tells its handle.
-    ///
-    /// # Errors
-    /// [`Error::OutOfResources`] past `max_instances`; [`Error::Encode`] for a key that has no encoding.
-    pub fn register_instance(&self, key_holder: &T) -> Result<InstanceHandle, Error> {
-        let instance = instance_of(key_holder);
-        let mut state = self.inner.core.lock();
-        self.inner.check_usable(&mut state)?;
-        let (mut state, key) = self.inner.key_if_new(state, instance, key_holder)?;
-        state.writer.register_instance(instance).map_err(|_| self.inner.too_many_instances())?;
-        self.inner.note_key(ChangeKind::Alive, instance, key);
-        Ok(instance)
-    }
-
-    /// The handle of an instance this writer has registered or written.
-    #[must_use]
-    pub fn lookup_instance(&self, key_holder: &T) -> Option<InstanceHandle> {
-        let instance = instance_of(key_holder);
-        lock(&self.inner.keys).contains_key(&instance).then_some(instance)
-    }
-
-    /// The key of an instance this writer has registered or written, in a value whose other members have their defaults.
-    ///
-    /// # Errors
-    /// [`Error::BadParameter`] when the writer does not write the instance.
-    pub fn get_key_value(&self, instance: InstanceHandle) -> Result<T, Error> {
-        let keys = lock(&self.inner.keys);
-        let unknown = || BadParameter::UnknownInstance(instance);
-        Ok(decode_key_holder(keys.get(&instance).ok_or_else(unknown)?)?)
-    }
-
-    /// Disposes the instance: the data object no longer exists. An instance that this writer has not registered is registered by it
-    /// (DDS 1.4 §2.2.2.4.2.13).
-    ///
-    /// # Errors
-    /// See [`Self::write`]; [`Error::PreconditionNotMet`] on a topic without keys.
-    pub fn dispose(&self, key_holder: &T) -> Result<SequenceNumber, Error> {
-        self.dispose_at(key_holder, wall())
-    }
-
-    /// Disposes the instance with a source timestamp that the application chooses (`dispose_w_timestamp`).
-    ///
-    /// # Errors
-    /// See [`Self::dispose`].
-    pub fn dispose_at(&self, key_holder: &T, source_timestamp: Timestamp) -> Result<SequenceNumber, Error> {
-        self.end(key_holder, ChangeKind::Disposed, source_timestamp)
-    }
-
-    /// Unregisters the instance: this writer no longer writes it. With `autodispose_unregistered_instances`, which is
-    /// the default, the instance is disposed as well (DDS 1.4 §2.2.2.4.2.7).
-    ///
-    /// # Errors
-    /// See [`Self::dispose`]; [`Error::PreconditionNotMet`] when this writer has not registered the instance, or has unregistered it
-    /// already.
-    pub fn unregister_instance(&self, key_holder: &T) -> Result<SequenceNumber, Error> {
-        self.unregister_instance_at(key_holder, wall())
-    }
-
-    /// Unregisters the instance with a source timestamp that the application chooses (`unregister_instance_w_timestamp`).
-    ///
-    /// # Errors
-    /// See [`Self::unregister_instance`].
-    pub fn unregister_instance_at(&self, key_holder: &T, source_timestamp: Timestamp) -> Result<SequenceNumber, Error> {
-        let autodispose = self.inner.autodispose();
-        let kind = if autodispose { ChangeKind::DisposedUnregistered } else { ChangeKind::Unregistered };
-        self.end(key_holder, kind, source_timestamp)
-    }
-
     /// Sends what batching has gathered; of an asynchronous writer, ends the batch, which is then sent as its flow controller
     /// lets it.
     pub fn flush(&self) {
@@ -360,6 +198,31 @@ impl<T: DdsType> DataWriter<T> {
         };
         wait_until(core, timeout, StatusMask::PUBLICATION_MATCHED, matched)
             .unwrap_or_else(|| Err(self.inner.not_matched(readers, timeout).into()))
+    }
+
+    /// Deletes the writer, with what its deletion writes, and waits until its reliable readers have acknowledged its last samples. When this
+    /// returns, the writer has left the domain; calls of any handle of it fail with [`Error::AlreadyDeleted`]. Dropping the handles then waits
+    /// for nothing but a running listener.
+    ///
+    /// # Errors
+    /// [`Timeout::NotFlushed`]: `timeout` was over first, and the error has the number of samples that readers may miss;
+    /// [`Error::AlreadyDeleted`] if the writer was deleted before.
+    pub fn close(&self, timeout: Duration) -> Result<(), Error> {
+        let abandoned = self.inner.retire_within(Some(timeout)).ok_or(Error::AlreadyDeleted)?;
+        self.inner.participant().wait_until_gone(Some(self.inner.core.guid.entity), timeout);
+        flushed([abandoned], timeout)
+    }
+
+    /// The same as a future, for programs that must not block. A future that is dropped does not stop the deletion.
+    ///
+    /// Under [`WaitStrategy::Poll`](crate::WaitStrategy::Poll), a thread of the application has to keep polling.
+    ///
+    /// # Errors
+    /// See [`Self::close`].
+    pub async fn close_async(&self, timeout: Duration) -> Result<(), Error> {
+        let abandoned = self.inner.retire_within(Some(timeout)).ok_or(Error::AlreadyDeleted)?;
+        self.inner.participant().until_gone(Some(self.inner.core.guid.entity)).await;
+        flushed([abandoned], timeout)
     }
 
     /// Says that this writer is alive (LIVELINESS MANUAL_BY_TOPIC, MANUAL_BY_PARTICIPANT).
@@ -460,21 +323,6 @@ impl<T: DdsType> DataWriter<T> {
         self.inner.core.gate.wait_until_idle();
     }
 
-    fn end(&self, key_holder: &T, kind: ChangeKind, source_timestamp: Timestamp) -> Result<SequenceNumber, Error> {
-        if !T::HAS_KEY {
-            return Err(Precondition::NoKeys { topic: Arc::clone(&self.inner.core.topic.name) }.into());
-        }
-        let instance = instance_of(key_holder);
-        let payload = self.inner.serialized_key(key_holder)?;
-        let mut guard = self.inner.core.lock();
-        self.inner.check_usable(&mut guard)?;
-        if kind.unregisters() && !lock(&self.inner.keys).contains_key(&instance) {
-            return Err(Precondition::NotRegistered(instance).into());
-        }
-        let (guard, key) = self.inner.key_if_new(guard, instance, key_holder)?;
-        self.inner.put(guard, ending(kind, instance, payload, source_timestamp), key, now())
-    }
-
     fn read_status<R>(&self, status: StatusMask, read: impl FnOnce(&mut WriterState) -> R) -> R {
         let mut guard = self.inner.core.lock();
         guard.statuses.changed.remove(status);
@@ -482,26 +330,9 @@ impl<T: DdsType> DataWriter<T> {
     }
 }
 
-impl<T: DdsType> WriterInner<T> {
+impl<T: TopicType> WriterInner<T> {
     fn participant(&self) -> &Arc<ParticipantCore> {
         &self.publisher.participant().inner.core
-    }
-
-    fn write_at_moment(&self, value: &T, source_timestamp: Timestamp, at: Instant) -> Result<SequenceNumber, Error> {
-        let (guard, instance, filled) = self.encode(value)?;
-        let (guard, key) = self.key_if_new(guard, instance, value)?;
-        self.put_filled(guard, instance, source_timestamp, filled, key, at)
-    }
-
-    /// Encodes a value and returns its instance. The writer is locked afterwards.
-    fn encode(&self, value: &T) -> Result<(StateGuard<'_, WriterState>, KeyHash, Filled), Error> {
-        let representation = self.enabled()?.representation;
-        let instance = instance_of(value);
-        let (guard, filled) = self.fill_payload(encoded_len(value, representation), |bytes| {
-            encode(value, representation, Endianness::NATIVE, bytes)?;
-            Ok(())
-        })?;
-        Ok((guard, instance, filled))
     }
 
     /// Has memory for a payload filled, outside the writer's lock. The writer is locked afterwards.
@@ -536,31 +367,6 @@ impl<T: DdsType> WriterInner<T> {
         }
     }
 
-    /// The serialized key of an instance that this writer has not registered; `None` for one that is registered. Encodes the
-    /// key without the lock.
-    ///
-    /// # Errors
-    /// [`Error::OutOfResources`] when `max_instances` are registered: only the application can change that, so waiting is of no
-    /// use (DDS 1.4 §2.2.2.4.2.11).
-    fn key_if_new<'c>(
-        &'c self,
-        guard: StateGuard<'c, WriterState>,
-        instance: KeyHash,
-        value: &T,
-    ) -> Result<(StateGuard<'c, WriterState>, Option<Vec<u8>>), Error> {
-        // The history does not know instances of samples that it does not hold.
-        if !T::HAS_KEY || guard.writer.is_registered(&instance) || !self.is_new(instance)? {
-            return Ok((guard, None));
-        }
-        drop(guard);
-        let key = serialized_key(value)?;
-        let mut guard = self.core.lock();
-        self.check_usable(&mut guard)?;
-        // Another thread may have registered the instance, or the last one that there was room for.
-        let key = if self.is_new(instance)? { Some(key) } else { None };
-        Ok((guard, key))
-    }
-
     /// Whether an instance is not registered, although it may be.
     fn is_new(&self, instance: KeyHash) -> Result<bool, Error> {
         let keys = lock(&self.keys);
@@ -576,8 +382,11 @@ impl<T: DdsType> WriterInner<T> {
 
     /// Whether samples of this instance can be written by its handle.
     fn check_instance(&self, instance: InstanceHandle) -> Result<(), Error> {
-        let is_known =
-            if T::HAS_KEY { lock(&self.keys).contains_key(&instance) } else { instance == InstanceHandle::NIL };
+        let is_known = if self.topic.has_key() {
+            lock(&self.keys).contains_key(&instance)
+        } else {
+            instance == InstanceHandle::NIL
+        };
         if is_known {
             return Ok(());
         }
@@ -609,7 +418,7 @@ impl<T: DdsType> WriterInner<T> {
         at: Instant,
     ) -> Result<SequenceNumber, Error> {
         match filled {
-            Filled::Slot(slot) if !T::HAS_KEY && instance == KeyHash::NIL => {
+            Filled::Slot(slot) if !self.topic.has_key() && instance == KeyHash::NIL => {
                 self.put_slot(guard, source_timestamp, slot, at)
             }
             filled => {
@@ -654,13 +463,13 @@ impl<T: DdsType> WriterInner<T> {
         let (kind, instance, key) = (change.kind, change.instance, Cell::new(key));
         let give_up_at = || {
             // While this thread waits, another one may unregister the instance, which this change then registers again.
-            if T::HAS_KEY {
+            if self.topic.has_key() {
                 key.set(key.take().or_else(|| lock(&self.keys).get(&instance).cloned()));
             }
             (!blocking.is_infinite()).then(|| now() + blocking)
         };
         let numbered = || {
-            if T::HAS_KEY {
+            if self.topic.has_key() {
                 self.note_key(kind, instance, key.take());
             }
         };
@@ -733,39 +542,35 @@ impl<T: DdsType> WriterInner<T> {
         lock(&self.qos).writer_data_lifecycle.autodispose_unregistered_instances
     }
 
-    /// The serialized key as it is sent.
-    fn serialized_key(&self, key_holder: &T) -> Result<Vec<u8>, Error> {
-        let representation = self.enabled()?.representation;
-        let mut bytes = vec![0; encoded_key_len(key_holder, representation)];
-        encode_key(key_holder, representation, Endianness::NATIVE, &mut bytes)?;
-        Ok(bytes)
-    }
-
     fn announcement(&self) -> PublicationData {
         let topic = &self.topic;
-        let mut data = PublicationData::new(self.core.guid, topic.name().to_owned(), T::TYPE_NAME.to_owned());
+        let mut data = PublicationData::new(self.core.guid, topic.name().to_owned(), topic.type_name().to_owned());
         data.qos = lock(&self.qos).clone();
         data.publisher = self.publisher.qos();
         data.topic_data = topic.qos().topic_data;
-        data.type_max_size_serialized = T::MAX_SIZE.and_then(|size| u32::try_from(size).ok());
+        data.type_max_size_serialized = topic.data_type.max_size();
         data
     }
 
     /// Unregisters all instances, which disposes them unless WRITER_DATA_LIFECYCLE says otherwise, and takes the writer
     /// out of the domain (DDS 1.4 §2.2.3.21).
     fn retire(&self) {
+        drop(self.retire_within(None));
+    }
+
+    /// The same; the writer waits for acknowledgements for `linger`. Returns what readers miss then; `None` if the writer was deleted
+    /// before.
+    fn retire_within(&self, linger: Option<Duration>) -> Option<Arc<Abandoned>> {
         // `set_qos` locks the policies before the state: this order avoids a deadlock.
-        let disposes = T::HAS_KEY && self.autodispose();
+        let disposes = self.topic.has_key() && self.autodispose();
         let mut state = self.core.lock();
         if state.closed {
-            return;
+            return None;
         }
         // Being unmatched unregisters them; only disposing them takes samples.
         if disposes {
             for (instance, key) in std::mem::take(&mut *lock(&self.keys)) {
-                let key = self.enabled().ok().and_then(|enabled| {
-                    serialized_key_of_payload::<T>(&key, PayloadKind::Key, enabled.representation).ok()
-                });
+                let key = self.enabled().ok().and_then(|enabled| T::key_in(enabled.representation, &key));
                 let change = key.map(|key| ending(ChangeKind::DisposedUnregistered, instance, key, wall()));
                 // Without room for the sample, readers see the instance lose its writer.
                 drop(change.map(|change| state.writer.write(now(), change)));
@@ -773,7 +578,7 @@ impl<T: DdsType> WriterInner<T> {
         }
         state.writer.request_acknowledgement(now());
         self.core.transmit(state);
-        self.participant().retire_writer(&self.core);
+        Some(self.participant().retire_writer(&self.core, linger))
     }
 }
 
@@ -784,7 +589,7 @@ fn ending(kind: ChangeKind, instance: KeyHash, key: Vec<u8>, source_timestamp: T
     Change { kind, instance, source_timestamp, payload }
 }
 
-impl<T: DdsType> Drop for WriterInner<T> {
+impl<T: TopicType> Drop for WriterInner<T> {
     fn drop(&mut self) {
         self.retire();
     }

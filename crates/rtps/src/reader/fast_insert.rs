@@ -39,6 +39,7 @@ impl Reader {
             && proxy.info.liveliness_lease.is_infinite()
             && proxy.info.lifespan.is_infinite()
             && self.config.keys.is_none()
+            && !self.config.defers_keys
             && !self.stalled
             && !self.deadline.is_watching()
     }

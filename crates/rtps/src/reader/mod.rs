@@ -5,6 +5,7 @@
 //! through `poll_transmit`, so that the caller can hand data to the application first.
 
 mod acknowledge;
+mod deferred_keys;
 mod fast_insert;
 mod hand_over;
 mod memory;
@@ -40,6 +41,7 @@ use crate::payload::{BufferPool, Payload};
 use crate::seq::{Count, SequenceNumber};
 use crate::time::{Instant, Span, Timestamp};
 use crate::wire::{Data, DataFrag, InlineQos, Payload as WirePayload};
+use deferred_keys::Unkeyed;
 use proxy::{OutOfOrderSample, WriterProxy};
 use reassembly::{Refused, Room};
 
@@ -69,6 +71,8 @@ pub struct ReaderConfig {
     pub memory_per_reader: usize,
     /// How to tell instances apart; `None` on topics without keys.
     pub keys: Option<KeyExtractor>,
+    /// The topic has keys, and the caller finds the instance of each sample: see [`Reader::take_unkeyed`].
+    pub defers_keys: bool,
 }
 
 impl ReaderConfig {
@@ -85,6 +89,7 @@ impl ReaderConfig {
             memory_per_writer: MEMORY_PER_WRITER_MAX,
             memory_per_reader: MEMORY_PER_READER_MAX,
             keys: None,
+            defers_keys: false,
         }
     }
 }
@@ -245,6 +250,8 @@ pub struct Reader {
     owing: Vec<u32>,
     /// A sample waits because the cache had no room for it.
     stalled: bool,
+    /// Samples that wait until the caller has found their instance.
+    unkeyed: Unkeyed,
     data_available: bool,
     typical_bytes: usize,
     /// The bytes held for all writers.
@@ -272,6 +279,7 @@ impl Reader {
             nack_frag_count: Count(0),
             owing: Vec::new(),
             stalled: false,
+            unkeyed: Unkeyed::default(),
             data_available: false,
             typical_bytes: 0,
             held_bytes: 0,
@@ -320,6 +328,7 @@ impl Reader {
     /// Discovery has found a writer, or news about one. `false` when the reader has as many as it can take.
     pub fn match_writer(&mut self, now: Instant, mut writer: MatchedWriter) -> bool {
         writer.reliable &= self.config.reliable;
+        self.stays(writer.guid);
         if let Some(&index) = self.by_guid.get(&writer.guid)
             && let Some(known) = self.writers.get_mut(index)
         {
@@ -350,6 +359,9 @@ impl Reader {
 
     /// The writer is gone. Says whether it was known.
     pub fn unmatch_writer(&mut self, now: Instant, wall: Timestamp, writer: Guid) -> bool {
+        if self.departs_later(writer) {
+            return true;
+        }
         let Some(index) = self.by_guid.remove(&writer) else { return false };
         self.leave_current();
         let mut proxy = self.writers.swap_remove(index);
@@ -480,6 +492,7 @@ impl Reader {
         self.stalled = false;
         let released = self.cache.release_due(now, &mut self.pool);
         self.count_released(released);
+        self.insert_keyed(now, wall);
         for index in 0..self.writers.len() {
             self.drain(now, wall, index);
             self.update_memory_charge(index);
@@ -518,7 +531,7 @@ impl Reader {
     #[must_use]
     pub fn has_history(&self) -> bool {
         let mut with_history = self.writers.iter().filter(|w| w.info.has_history && w.info.reliable);
-        with_history.all(|w| w.was_heard() && w.next > w.announced.newest())
+        with_history.all(|w| w.was_heard() && w.next > w.announced.newest()) && !self.has_deferred()
     }
 
     /// Whether [`Self::poll_event`] has anything to tell.
@@ -721,13 +734,29 @@ impl Reader {
         number: SequenceNumber,
         sample: OutOfOrderSample,
     ) -> Result<(), OutOfOrderSample> {
-        let Some(proxy) = self.writers.get(index) else { return Ok(()) };
-        let OutOfOrderSample { at, meta, payload, is_handed_over } = sample;
-        let Some(instance) = self.instance_of(&meta, &payload) else {
+        if self.config.defers_keys {
+            return self.defer(now, wall, index, number, sample);
+        }
+        let Some(instance) = self.instance_of(&sample.meta, &sample.payload) else {
             self.counters.undecodable += 1;
-            self.pool.recycle(payload);
+            self.pool.recycle(sample.payload);
             return Ok(());
         };
+        self.insert(now, wall, index, number, sample, instance)
+    }
+
+    /// The same of a sample whose instance is known.
+    fn insert(
+        &mut self,
+        now: Instant,
+        wall: Timestamp,
+        index: usize,
+        number: SequenceNumber,
+        sample: OutOfOrderSample,
+        instance: KeyHash,
+    ) -> Result<(), OutOfOrderSample> {
+        let Some(proxy) = self.writers.get(index) else { return Ok(()) };
+        let OutOfOrderSample { at, meta, payload, is_handed_over } = sample;
         let lifespan = meta.lifespan.unwrap_or(proxy.info.lifespan);
         let mut arrival = Arrival {
             kind: meta.kind,

@@ -1,0 +1,201 @@
+//! What an endpoint knows of the type of its topic: a Rust type, or what the application says of samples that stay serialized.
+
+use std::fmt;
+use std::sync::Arc;
+
+use peregrine_rtps::discovery::data::NAME_OCTETS_MAX;
+use peregrine_rtps::history::KeyHolder;
+use peregrine_rtps::id::KeyHash;
+use peregrine_rtps::reader::KeyExtractor;
+use peregrine_xtypes::{
+    DdsType, PayloadKind, Representation, key_hash_of_payload, key_hash_of_serialized_key, serialized_key_of_payload,
+};
+
+use crate::InstanceHandle;
+use crate::error::{BadParameter, Error};
+
+/// What a [`Topic`](crate::Topic) is of: a [`DdsType`], or [`Serialized`]. No other type implements this.
+pub trait TopicType: sealed::Sealed {}
+
+/// Samples that their endpoint neither encodes nor decodes, of a type that is named at run time
+/// ([`DomainParticipant::serialized_topic`](crate::DomainParticipant::serialized_topic)).
+///
+/// [`DataReader<Serialized>`](crate::DataReader) hands samples out on loan, [`DataWriter<Serialized>`](crate::DataWriter) writes bytes.
+#[derive(Clone, Copy, Debug)]
+pub enum Serialized {}
+
+/// A type of which the application knows the name and, if the type has a key, how to find the key in serialized samples.
+#[derive(Clone)]
+pub struct SerializedType {
+    name: Arc<str>,
+    keys: Keys,
+    max_size: Option<u32>,
+}
+
+/// Finds the instance in a payload. See [`SerializedType::with_key`].
+pub(crate) type FindInstance = dyn Fn(&[u8], PayloadKind) -> Option<InstanceHandle> + Send + Sync;
+
+/// How endpoints of a topic tell instances apart.
+#[derive(Clone)]
+pub(crate) enum Keys {
+    /// They do not: the type has no key.
+    None,
+    /// By functions that this crate generates.
+    Generated(KeyExtractor, KeyHolder),
+    /// By a closure of the application, which runs under no lock.
+    Application(Arc<FindInstance>),
+}
+
+impl<T: DdsType> TopicType for T {}
+impl TopicType for Serialized {}
+
+pub(crate) mod sealed {
+    use super::{DdsType, PayloadKind, Representation, Serialized, serialized_key_of_payload};
+
+    pub trait Sealed: Clone + 'static {
+        /// Whether the type has a key, where that is known at compile time.
+        const KEYED: Option<bool>;
+        /// Whether samples are best written in XCDR2.
+        const WRITES_XCDR2: bool;
+
+        /// A serialized key, as an endpoint keeps it, in this representation; `None` if that is not possible.
+        fn key_in(representation: Representation, key: &[u8]) -> Option<Vec<u8>>;
+    }
+
+    impl<T: DdsType> Sealed for T {
+        const KEYED: Option<bool> = Some(T::HAS_KEY);
+        const WRITES_XCDR2: bool = T::IS_FLAT;
+
+        fn key_in(representation: Representation, key: &[u8]) -> Option<Vec<u8>> {
+            serialized_key_of_payload::<T>(key, PayloadKind::Key, representation).ok()
+        }
+    }
+
+    impl Sealed for Serialized {
+        const KEYED: Option<bool> = None;
+        const WRITES_XCDR2: bool = false;
+
+        /// An endpoint of serialized samples keeps no keys.
+        fn key_in(_: Representation, _: &[u8]) -> Option<Vec<u8>> {
+            None
+        }
+    }
+}
+
+impl SerializedType {
+    /// A type without a key.
+    #[must_use]
+    pub fn new(name: impl Into<Arc<str>>) -> Self {
+        Self { name: name.into(), keys: Keys::None, max_size: None }
+    }
+
+    /// A type with a key. `find` returns the instance that a payload belongs to, or `None` if the payload is not a value of the type.
+    ///
+    /// The payload begins with its encapsulation header (RTPS 2.5 §10.2), which [`Encapsulation::parse`](crate::xtypes::Encapsulation::parse)
+    /// reads: `find` has to understand each representation that the peers use. With [`PayloadKind::Key`] the payload is a serialized key, as
+    /// comes with the end of an instance.
+    /// [`Self::instance`] makes the handle from the key members.
+    ///
+    /// `find` runs under no lock: in the calls of writers, and for readers on the threads that run listeners, once for each sample. It has to be
+    /// a function of its arguments. A panic counts as `None`. A reader then uses the key hash that the writer sent (PID_KEY_HASH, RTPS 2.5
+    /// §9.6.4.8); without one, the reader drops the sample and counts it in [`ReaderCounters::undecodable`](crate::DataReader::counters).
+    #[must_use]
+    pub fn with_key(
+        name: impl Into<Arc<str>>,
+        find: impl Fn(&[u8], PayloadKind) -> Option<InstanceHandle> + Send + Sync + 'static,
+    ) -> Self {
+        Self { name: name.into(), keys: Keys::Application(Arc::new(find)), max_size: None }
+    }
+
+    /// What endpoints of a Rust type know of it, for samples that stay serialized.
+    #[must_use]
+    pub fn of<T: DdsType>() -> Self {
+        let max_size = T::MAX_SIZE.and_then(|size| u32::try_from(size).ok());
+        Self { name: T::TYPE_NAME.into(), keys: Keys::of::<T>(), max_size }
+    }
+
+    /// The handle of the instance with this key: the key members in ascending order of member ids, in big-endian PLAIN_CDR2 without
+    /// encapsulation header. `max_bytes` is the greatest size that a key of the type has in that form; `None` if the type sets no limit
+    /// (RTPS 2.5 §9.6.4.8).
+    #[must_use]
+    pub fn instance(key: &[u8], max_bytes: Option<usize>) -> InstanceHandle {
+        KeyHash(key_hash_of_serialized_key(key, max_bytes))
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Whether it has a key.
+    #[must_use]
+    pub fn has_key(&self) -> bool {
+        self.keys.has_key()
+    }
+
+    pub(crate) const fn shared_name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    pub(crate) const fn keys(&self) -> &Keys {
+        &self.keys
+    }
+
+    pub(crate) const fn max_size(&self) -> Option<u32> {
+        self.max_size
+    }
+
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        if self.name.is_empty() {
+            return Err(BadParameter::EmptyTypeName.into());
+        }
+        if self.name.len() > NAME_OCTETS_MAX {
+            let argument = "the name of the type, in bytes,";
+            return Err(BadParameter::TooLong { argument, len: self.name.len(), max: NAME_OCTETS_MAX }.into());
+        }
+        Ok(())
+    }
+}
+
+impl Keys {
+    fn of<T: DdsType>() -> Self {
+        if T::HAS_KEY {
+            Self::Generated(KeyExtractor(key_of_payload::<T>), KeyHolder(key_holder_of_payload::<T>))
+        } else {
+            Self::None
+        }
+    }
+
+    pub(crate) const fn has_key(&self) -> bool {
+        !matches!(self, Self::None)
+    }
+
+    /// The instance of a payload. To be called without any lock.
+    pub(crate) fn instance_of(&self, payload: &[u8], kind: PayloadKind) -> Option<InstanceHandle> {
+        match self {
+            Self::None => Some(InstanceHandle::NIL),
+            Self::Generated(KeyExtractor(extract), _) => extract(payload, kind == PayloadKind::Key),
+            Self::Application(find) => find(payload, kind),
+        }
+    }
+}
+
+fn key_of_payload<T: DdsType>(payload: &[u8], is_key: bool) -> Option<KeyHash> {
+    let kind = if is_key { PayloadKind::Key } else { PayloadKind::Data };
+    key_hash_of_payload::<T>(payload, kind).ok().map(KeyHash)
+}
+
+fn key_holder_of_payload<T: DdsType>(payload: &[u8], is_key: bool) -> Option<Vec<u8>> {
+    let kind = if is_key { PayloadKind::Key } else { PayloadKind::Data };
+    serialized_key_of_payload::<T>(payload, kind, Representation::Xcdr2).ok()
+}
+
+impl fmt::Debug for SerializedType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SerializedType")
+            .field("name", &self.name)
+            .field("has_key", &self.has_key())
+            .finish_non_exhaustive()
+    }
+}

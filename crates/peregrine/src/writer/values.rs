@@ -1,0 +1,249 @@
+//! Writing values of a Rust type.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use peregrine_rtps::history::{Change, ChangeKind};
+use peregrine_rtps::id::KeyHash;
+use peregrine_rtps::seq::SequenceNumber;
+use peregrine_rtps::time::{Instant, Timestamp};
+use peregrine_xtypes::{DdsType, Endianness, decode_key_holder, encode, encode_key, encoded_key_len, encoded_len};
+
+use super::lent::Filled;
+use super::{DataWriter, ENCAPSULATION_OCTETS, WriterInner, ending, shared};
+use crate::InstanceHandle;
+use crate::driver::clock::{now, wall, wall_at};
+use crate::driver::wakers::StateGuard;
+use crate::driver::writer::WriterState;
+use crate::entity::{instance_of, serialized_key};
+use crate::error::{BadParameter, Error, Precondition};
+use crate::reader::lock;
+
+impl<T: DdsType> DataWriter<T> {
+    /// Writes a value. Blocks for at most `max_blocking_time` while KEEP_ALL or a resource limit leaves no room.
+    ///
+    /// # Errors
+    /// [`Error::Encode`]; [`Error::Timeout`] when there was no room in time; [`Error::OutOfResources`] for an instance
+    /// past `max_instances`; [`Error::NotEnabled`]; [`Error::AlreadyDeleted`].
+    pub fn write(&self, value: &T) -> Result<SequenceNumber, Error> {
+        let now = now();
+        self.inner.write_at_moment(value, wall_at(now), now)
+    }
+
+    /// Writes a value with a source time stamp of the application's choosing.
+    ///
+    /// # Errors
+    /// See [`Self::write`].
+    pub fn write_at(&self, value: &T, source_timestamp: Timestamp) -> Result<SequenceNumber, Error> {
+        self.inner.write_at_moment(value, source_timestamp, now())
+    }
+
+    /// Writes a value that readers of this process share: it is neither copied nor encoded for them. It is encoded once
+    /// as soon as somebody needs octets: a reader elsewhere, or who asks for
+    /// [`LoanedSample::bytes`](crate::LoanedSample::bytes).
+    ///
+    /// # Errors
+    /// See [`Self::write`]. Where nobody needs octets when it is written, a value that has no encoding is not found out;
+    /// readers elsewhere that come later see a sample with an [error](crate::Sample::error).
+    pub fn write_shared(&self, value: Arc<T>) -> Result<SequenceNumber, Error>
+    where
+        T: Send + Sync,
+    {
+        self.write_shared_at(value, wall())
+    }
+
+    /// The same with a source time stamp of the application's choosing.
+    ///
+    /// # Errors
+    /// See [`Self::write_shared`].
+    pub fn write_shared_at(&self, value: Arc<T>, source_timestamp: Timestamp) -> Result<SequenceNumber, Error>
+    where
+        T: Send + Sync,
+    {
+        let inner = &self.inner;
+        let representation = inner.enabled()?.representation;
+        let instance = instance_of(&*value);
+        let mut guard = inner.core.lock();
+        let needs_octets = inner.core.needs_octets(&guard);
+        if needs_octets && !guard.has_local_readers() {
+            drop(guard);
+            return self.write_at(&value, source_timestamp);
+        }
+        let payload = shared::payload(Arc::clone(&value), representation);
+        if needs_octets {
+            // Not under the lock, where it would happen otherwise.
+            drop(guard);
+            if payload.deref().is_empty() {
+                let mut octets = vec![0; encoded_len(&*value, representation)];
+                encode(&*value, representation, Endianness::NATIVE, &mut octets)?;
+            }
+            guard = inner.core.lock();
+        }
+        let (guard, key) = inner.key_if_new(guard, instance, &*value)?;
+        inner.put(guard, Change { kind: ChangeKind::Alive, instance, source_timestamp, payload }, key, now())
+    }
+
+    /// Writes a sample that the caller serializes: `fill` is given exactly `len` octets of whatever content, and writes
+    /// all of them, the encapsulation header first (RTPS 2.5 §10.2). Nothing is copied or checked after it, so what it
+    /// writes has to be a value of the topic's type in the representation the writer offers, padded to a multiple of
+    /// four octets. `instance` is what [`Self::register_instance`] told, [`InstanceHandle::NIL`] on a topic without keys.
+    ///
+    /// # Errors
+    /// [`Error::BadParameter`] for a `len` without room for the header; else see [`Self::write`].
+    pub fn write_serialized(
+        &self,
+        instance: InstanceHandle,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]),
+    ) -> Result<SequenceNumber, Error> {
+        if len < ENCAPSULATION_OCTETS {
+            let (value, max) = (len as u64, u32::MAX.into());
+            return Err(
+                BadParameter::OutOfRange { argument: "len", value, min: ENCAPSULATION_OCTETS as u64, max }.into()
+            );
+        }
+        let fill = |bytes: &mut [u8]| {
+            fill(bytes);
+            Ok(())
+        };
+        self.inner.check_instance(instance)?;
+        let (guard, filled) = self.inner.fill_payload(len, fill)?;
+        let now = now();
+        self.inner.put_filled(guard, instance, wall_at(now), filled, None, now)
+    }
+
+    /// Notes an instance ahead of writing it, and tells its handle.
+    ///
+    /// # Errors
+    /// [`Error::OutOfResources`] past `max_instances`; [`Error::Encode`] for a key that has no encoding.
+    pub fn register_instance(&self, key_holder: &T) -> Result<InstanceHandle, Error> {
+        let instance = instance_of(key_holder);
+        let mut state = self.inner.core.lock();
+        self.inner.check_usable(&mut state)?;
+        let (mut state, key) = self.inner.key_if_new(state, instance, key_holder)?;
+        state.writer.register_instance(instance).map_err(|_| self.inner.too_many_instances())?;
+        self.inner.note_key(ChangeKind::Alive, instance, key);
+        Ok(instance)
+    }
+
+    /// The handle of an instance this writer has registered or written.
+    #[must_use]
+    pub fn lookup_instance(&self, key_holder: &T) -> Option<InstanceHandle> {
+        let instance = instance_of(key_holder);
+        lock(&self.inner.keys).contains_key(&instance).then_some(instance)
+    }
+
+    /// The key of an instance this writer has registered or written, in a value whose other members have their defaults.
+    ///
+    /// # Errors
+    /// [`Error::BadParameter`] when the writer does not write the instance.
+    pub fn get_key_value(&self, instance: InstanceHandle) -> Result<T, Error> {
+        let keys = lock(&self.inner.keys);
+        let unknown = || BadParameter::UnknownInstance(instance);
+        Ok(decode_key_holder(keys.get(&instance).ok_or_else(unknown)?)?)
+    }
+
+    /// Disposes the instance: the data object no longer exists. An instance that this writer has not registered is registered by it
+    /// (DDS 1.4 §2.2.2.4.2.13).
+    ///
+    /// # Errors
+    /// See [`Self::write`]; [`Error::PreconditionNotMet`] on a topic without keys.
+    pub fn dispose(&self, key_holder: &T) -> Result<SequenceNumber, Error> {
+        self.dispose_at(key_holder, wall())
+    }
+
+    /// Disposes the instance with a source timestamp that the application chooses (`dispose_w_timestamp`).
+    ///
+    /// # Errors
+    /// See [`Self::dispose`].
+    pub fn dispose_at(&self, key_holder: &T, source_timestamp: Timestamp) -> Result<SequenceNumber, Error> {
+        self.end(key_holder, ChangeKind::Disposed, source_timestamp)
+    }
+
+    /// Unregisters the instance: this writer no longer writes it. With `autodispose_unregistered_instances`, which is
+    /// the default, the instance is disposed as well (DDS 1.4 §2.2.2.4.2.7).
+    ///
+    /// # Errors
+    /// See [`Self::dispose`]; [`Error::PreconditionNotMet`] when this writer has not registered the instance, or has unregistered it
+    /// already.
+    pub fn unregister_instance(&self, key_holder: &T) -> Result<SequenceNumber, Error> {
+        self.unregister_instance_at(key_holder, wall())
+    }
+
+    /// Unregisters the instance with a source timestamp that the application chooses (`unregister_instance_w_timestamp`).
+    ///
+    /// # Errors
+    /// See [`Self::unregister_instance`].
+    pub fn unregister_instance_at(&self, key_holder: &T, source_timestamp: Timestamp) -> Result<SequenceNumber, Error> {
+        let autodispose = self.inner.autodispose();
+        let kind = if autodispose { ChangeKind::DisposedUnregistered } else { ChangeKind::Unregistered };
+        self.end(key_holder, kind, source_timestamp)
+    }
+
+    fn end(&self, key_holder: &T, kind: ChangeKind, source_timestamp: Timestamp) -> Result<SequenceNumber, Error> {
+        if !T::HAS_KEY {
+            return Err(Precondition::NoKeys { topic: Arc::clone(&self.inner.core.topic.name) }.into());
+        }
+        let instance = instance_of(key_holder);
+        let payload = self.inner.serialized_key(key_holder)?;
+        let mut guard = self.inner.core.lock();
+        self.inner.check_usable(&mut guard)?;
+        if kind.unregisters() && !lock(&self.inner.keys).contains_key(&instance) {
+            return Err(Precondition::NotRegistered(instance).into());
+        }
+        let (guard, key) = self.inner.key_if_new(guard, instance, key_holder)?;
+        self.inner.put(guard, ending(kind, instance, payload, source_timestamp), key, now())
+    }
+}
+
+impl<T: DdsType> WriterInner<T> {
+    fn write_at_moment(&self, value: &T, source_timestamp: Timestamp, at: Instant) -> Result<SequenceNumber, Error> {
+        let (guard, instance, filled) = self.encode(value)?;
+        let (guard, key) = self.key_if_new(guard, instance, value)?;
+        self.put_filled(guard, instance, source_timestamp, filled, key, at)
+    }
+
+    /// Encodes a value and returns its instance. The writer is locked afterwards.
+    pub(super) fn encode(&self, value: &T) -> Result<(StateGuard<'_, WriterState>, KeyHash, Filled), Error> {
+        let representation = self.enabled()?.representation;
+        let instance = instance_of(value);
+        let (guard, filled) = self.fill_payload(encoded_len(value, representation), |bytes| {
+            encode(value, representation, Endianness::NATIVE, bytes)?;
+            Ok(())
+        })?;
+        Ok((guard, instance, filled))
+    }
+
+    /// The serialized key of an instance that this writer has not registered; `None` for one that is registered. Encodes the
+    /// key without the lock.
+    ///
+    /// # Errors
+    /// [`Error::OutOfResources`] when `max_instances` are registered: only the application can change that, so waiting is of no
+    /// use (DDS 1.4 §2.2.2.4.2.11).
+    pub(super) fn key_if_new<'c>(
+        &'c self,
+        guard: StateGuard<'c, WriterState>,
+        instance: KeyHash,
+        value: &T,
+    ) -> Result<(StateGuard<'c, WriterState>, Option<Vec<u8>>), Error> {
+        // The history does not know instances of samples that it does not hold.
+        if !T::HAS_KEY || guard.writer.is_registered(&instance) || !self.is_new(instance)? {
+            return Ok((guard, None));
+        }
+        drop(guard);
+        let key = serialized_key(value)?;
+        let mut guard = self.core.lock();
+        self.check_usable(&mut guard)?;
+        // Another thread may have registered the instance, or the last one that there was room for.
+        let key = if self.is_new(instance)? { Some(key) } else { None };
+        Ok((guard, key))
+    }
+
+    /// The serialized key as it is sent.
+    fn serialized_key(&self, key_holder: &T) -> Result<Vec<u8>, Error> {
+        let representation = self.enabled()?.representation;
+        let mut bytes = vec![0; encoded_key_len(key_holder, representation)];
+        encode_key(key_holder, representation, Endianness::NATIVE, &mut bytes)?;
+        Ok(bytes)
+    }
+}

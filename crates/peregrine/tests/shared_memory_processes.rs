@@ -303,7 +303,7 @@ fn the_user_nobody_gets_messages_even_of_itself() {
     let nobody = ["setpriv", "--reuid", "65534", "--clear-groups"];
     assert!(reason(&path_to(&nobody)).contains("different users"));
     let told = Other::start(&nobody, "teller of the path").line();
-    assert!(told.contains("stands for every user that is not known here"), "{told}");
+    assert!(told.contains("stands for every user unknown in this user namespace"), "{told}");
 }
 
 /// Its announcement is still believed when a reader asks it for memory.

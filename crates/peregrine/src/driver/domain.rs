@@ -19,7 +19,7 @@ use peregrine_transport::interface::InterfaceWatcher;
 use peregrine_transport::thread;
 use peregrine_transport::udp::{Datagram, Datagrams, Receiver, ReceiverOptions, Socket, Wait};
 
-use polling::PollState;
+use polling::{PollState, PollingTurns};
 
 use super::clock::{NEVER, now, wall};
 use super::listener_gate::{self, Deferring};
@@ -91,7 +91,8 @@ pub(crate) struct Domain {
     pub(super) shared_memory: Option<SharedMemory>,
     participants: RwLock<Arc<[Arc<ParticipantCore>]>>,
     timer: Timer,
-    waker: Waker,
+    /// Ends the sleep of the control thread; under `Poll`, of the polling thread.
+    waker: Arc<Waker>,
     next_wake: AtomicU64,
     timer_lock: Mutex<()>,
     /// Kept from time to time, so that timers allocate nothing.
@@ -102,6 +103,8 @@ pub(crate) struct Domain {
     has_come: AtomicBool,
     closing: AtomicBool,
     pub(super) threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Under `Poll`: the threads that wait while another one polls.
+    polling_turns: PollingTurns,
     /// Under `Poll`: the receiver that the polling thread uses.
     polled: OnceLock<Mutex<PollState>>,
 }
@@ -143,7 +146,7 @@ impl Domain {
             .inspect_err(|error| tracing::warn!(%error, "new addresses of this host will not be noticed"))
             .ok();
         let Opened { network, sockets, data_sockets, control_sockets } = open::open(id, config)?;
-        let (timer, waker) = (Timer::new().map_err(Error::system)?, Waker::new().map_err(Error::system)?);
+        let (timer, waker) = (Timer::new().map_err(Error::system)?, Arc::new(Waker::new().map_err(Error::system)?));
         let socket_barrier = SocketBarrier::new().map_err(Error::system)?;
         let domain = Arc::new_cyclic(|me| Self {
             id,
@@ -173,6 +176,7 @@ impl Domain {
             has_come: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             threads: Mutex::new(Vec::new()),
+            polling_turns: PollingTurns::default(),
             polled: OnceLock::new(),
         });
         if let Some(shared) = &domain.shared_memory {
@@ -428,7 +432,7 @@ impl Domain {
     fn control_poller(&self) -> Result<Poller, Error> {
         let poller = Poller::new().map_err(Error::system)?;
         poller.add(&self.timer, TIMER).map_err(Error::system)?;
-        poller.add(&self.waker, WAKER).map_err(Error::system)?;
+        poller.add(&*self.waker, WAKER).map_err(Error::system)?;
         if let Some(watcher) = &self.watcher {
             poller.add(watcher, INTERFACES).map_err(Error::system)?;
         }
@@ -743,9 +747,9 @@ impl Domain {
 
 impl Park for Domain {
     /// Meanwhile the thread may do the receiving; under `Poll` it does.
-    fn park(&self, parker: &Parker, end: Instant) {
+    fn park(&self, parker: &Arc<Parker>, end: Instant) {
         if self.is_polled() {
-            self.poll(Duration::from_nanos(end.since(now()).0));
+            self.poll_until(parker, end);
         } else if !self.reception().is_some_and(|by| by.receiver.lead_until_woken(parker, end, &by)) {
             parker.park_until(end);
         }

@@ -15,7 +15,7 @@ use crate::status::StatusMask;
 /// A place for threads to sleep.
 pub(crate) trait Park {
     /// Sleeps until `parker`, that of the calling thread, is woken, or until `end`; may return earlier.
-    fn park(&self, parker: &Parker, end: Instant);
+    fn park(&self, parker: &Arc<Parker>, end: Instant);
 }
 
 /// A part of an entity that somebody may wait for, with the lock that its news happen under.

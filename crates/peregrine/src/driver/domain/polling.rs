@@ -1,7 +1,7 @@
 //! Under `Poll`: what the application's threads do in place of the domain's own.
 
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, TryLockError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use peregrine_rtps::history::{Selected, Selector};
@@ -13,8 +13,10 @@ use peregrine_transport::udp::{Receiver, Socket};
 use super::{DirtyEndpoints, Domain, FIRST_SOCKET, WAKER, receiver_options};
 use crate::driver::clock::{NEVER, now};
 use crate::driver::listener_gate::{self, Deferring};
+use crate::driver::parker::Parker;
 use crate::driver::reader::ReaderCore;
 use crate::driver::shm::{DirectTake, PollBudget, SharedMemory};
+use crate::driver::sync::{lock, try_lock};
 use crate::driver::{clock, outbox};
 use crate::error::Error;
 
@@ -47,6 +49,40 @@ struct PollScope {
     _io_thread: outbox::IoThread,
 }
 
+/// How long a thread waits for another one that polls without sleeping, and may have stopped: it tells no thread.
+const TURN_RETRY_AFTER: Span = Span::from_millis(10);
+
+/// Threads that wait for something while another thread polls. When that one stops, the next of them polls.
+#[derive(Default)]
+pub(super) struct PollingTurns {
+    waiting: Mutex<Vec<Arc<Parker>>>,
+    has_some: AtomicBool,
+}
+
+impl PollingTurns {
+    /// Sleeps until `parker` is woken, until its turn to poll has come, or until `end`.
+    fn wait(&self, parker: &Arc<Parker>, end: Instant, is_any_thread_polling: impl FnOnce() -> bool) {
+        lock(&self.waiting).push(Arc::clone(parker));
+        self.has_some.store(true, Ordering::SeqCst);
+        // A thread that stops polling from here on sees this one.
+        if is_any_thread_polling() {
+            parker.park_until(end.min(now() + TURN_RETRY_AFTER));
+        }
+        let mut waiting = lock(&self.waiting);
+        waiting.retain(|other| !Arc::ptr_eq(other, parker));
+        self.has_some.store(!waiting.is_empty(), Ordering::SeqCst);
+    }
+
+    /// The calling thread has stopped polling.
+    fn wake_next(&self) {
+        if self.has_some.load(Ordering::SeqCst)
+            && let Some(next) = lock(&self.waiting).first()
+        {
+            next.unpark();
+        }
+    }
+}
+
 impl PollScope {
     fn begin() -> Self {
         Self { _deferring: Deferring::begin(), _io_thread: outbox::mark_io_thread(true) }
@@ -76,16 +112,37 @@ impl Domain {
     /// Under `Poll`: receives, runs timers and listeners on the calling thread, until something has come or `timeout`
     /// is over. With a zero timeout it looks once and never sleeps.
     pub(crate) fn poll(&self, timeout: Duration) {
-        let Some(mut state) = self.begin_polling() else { return };
+        if !timeout.is_zero() {
+            return self.poll_until(&Parker::of_this_thread(), now() + timeout.into());
+        }
+        let Some(mut state) = self.begin_polling() else { return std::thread::yield_now() };
         let no_user_code = PollScope::begin();
         let take =
             |shared: &SharedMemory, PollBudget { at, dirty, .. }: PollBudget<'_>| _ = shared.take(at, dirty, self);
-        if !timeout.is_zero() || !self.look_at_memory(&mut state, take) {
-            self.poll_all(&mut state, timeout);
+        if !self.look_at_memory(&mut state, take) {
+            self.poll_all(&mut state, None);
         }
         drop(state);
         drop(no_user_code);
         self.run_queued_listeners();
+    }
+
+    /// The same until `end`, or until `parker`, that of the calling thread, is woken. While another thread polls, this one sleeps.
+    pub(super) fn poll_until(&self, parker: &Arc<Parker>, end: Instant) {
+        let Some(mut state) = self.begin_polling() else {
+            return self.polling_turns.wait(parker, end, || self.is_any_thread_polling());
+        };
+        let no_user_code = PollScope::begin();
+        parker.receives_at(&self.waker);
+        self.poll_all(&mut state, Some((parker, end)));
+        drop(state);
+        self.polling_turns.wake_next();
+        drop(no_user_code);
+        self.run_queued_listeners();
+    }
+
+    fn is_any_thread_polling(&self) -> bool {
+        self.polled.get().is_some_and(|state| try_lock(state).is_none())
     }
 
     /// The same with a zero timeout, for who takes samples of `reader` next: the first of those selected, if it need not be kept
@@ -96,7 +153,7 @@ impl Domain {
         let no_user_code = PollScope::begin();
         let look = |shared: &SharedMemory, looking: PollBudget<'_>| shared.search(&mut search, looking, self);
         if !self.look_at_memory(&mut state, look) {
-            self.poll_all(&mut state, Duration::ZERO);
+            self.poll_all(&mut state, None);
         }
         drop(state);
         drop(no_user_code);
@@ -114,25 +171,18 @@ impl Domain {
         }
     }
 
-    /// The right to receive, if no other thread of the application has it, which then does our work too.
+    /// The right to receive, if no other thread of the application has it.
     fn begin_polling(&self) -> Option<MutexGuard<'_, PollState>> {
-        match self.polled.get()?.try_lock() {
-            Ok(mut state) => {
-                self.take_up_groups(&mut state);
-                Some(state)
-            }
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => {
-                std::thread::yield_now();
-                None
-            }
-        }
+        let mut state = try_lock(self.polled.get()?)?;
+        self.take_up_groups(&mut state);
+        Some(state)
     }
 
-    fn poll_all(&self, state: &mut PollState, timeout: Duration) {
+    /// Looks at everything once; or until something has come, `sleeper` is woken or its time is over.
+    fn poll_all(&self, state: &mut PollState, sleeper: Option<(&Arc<Parker>, Instant)>) {
         let PollState { receiver, poller, data_sockets, dirty, rounds, .. } = state;
         let start = now();
-        let until = start + timeout.into();
+        let until = sleeper.map_or(start, |(_, end)| end);
         state.sockets_due = start + state.sockets_every;
         let mut at = start;
         loop {
@@ -156,7 +206,7 @@ impl Domain {
                 if self.next_wake.load(Ordering::Relaxed) <= now.0 {
                     self.handle_timers(receiver, dirty);
                 }
-                if rounds.is_multiple_of(16) || !timeout.is_zero() {
+                if rounds.is_multiple_of(16) || sleeper.is_some() {
                     for socket in &self.control_sockets {
                         any |= self.drain(receiver, socket, dirty);
                     }
@@ -164,7 +214,9 @@ impl Domain {
                     self.poll_shared_memory();
                 }
             }
-            if any || now >= until {
+            // Timers may have made true what the thread waits for, or have queued listeners.
+            let is_woken = sleeper.is_some_and(|(parker, _)| parker.is_woken()) || self.listeners.has_some();
+            if any || is_woken || now >= until {
                 return;
             }
             if next_turn <= now.0 {
@@ -173,13 +225,17 @@ impl Domain {
             let wake = until.0.min(self.next_wake.load(Ordering::Relaxed)).min(next_turn);
             self.is_poll_asleep.store(true, Ordering::SeqCst);
             let has_come = self.has_come.swap(false, Ordering::SeqCst);
-            let woken = if has_come {
+            let is_woken = sleeper.is_some_and(|(parker, _)| parker.is_woken_before_sleep());
+            let woken = if has_come || is_woken {
                 None
             } else {
                 let wake = self.wait_for_shared_memory(wake);
                 Some(poller.wait(Some(MonotonicNs(wake))))
             };
             self.is_poll_asleep.store(false, Ordering::SeqCst);
+            if let Some((parker, _)) = sleeper {
+                parker.is_awake();
+            }
             match woken {
                 None => return,
                 Some(Ok(mut tokens)) => {

@@ -1,0 +1,105 @@
+//! Threads that wait under `WaitStrategy::Poll`, where no thread of the domain ends their sleep.
+
+mod common;
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use common::{PATIENCE, Reading, eventually, participant, polled};
+use peregrine::{DataWriter, DomainParticipant, GuardCondition, StatusMask, WaitSet};
+
+fn polling_participant(domain: u32) -> DomainParticipant {
+    DomainParticipant::builder(domain).config(polled()).build().unwrap()
+}
+
+/// Polls until a writer of another participant matches a reader of this one.
+fn matched(here: &DomainParticipant, writer: &DataWriter<Reading>) {
+    eventually("the reader matches", || {
+        here.poll(Duration::from_millis(1));
+        writer.matched_subscriptions().len() == 1
+    });
+}
+
+/// The thread that waits keeps the timers itself.
+#[test]
+fn deadline_missed_by_a_writer_ends_the_wait() {
+    let (here, there) = (polling_participant(70), participant(70));
+    let deadline = Duration::from_millis(50);
+    let topic = here.topic::<Reading>("deadline").unwrap();
+    let reader = topic.reader_builder().reliable().deadline(deadline).build().unwrap();
+    let writer = there.topic::<Reading>("deadline").unwrap().writer_builder().reliable().deadline(deadline);
+    let writer = writer.build().unwrap();
+    matched(&here, &writer);
+    writer.write(&Reading::new(1, 1)).unwrap();
+    assert!(reader.wait_for_data(PATIENCE).unwrap());
+    let condition = reader.status_condition();
+    condition.set_enabled_statuses(StatusMask::REQUESTED_DEADLINE_MISSED);
+    let waits = WaitSet::new();
+    waits.attach(condition);
+    assert_eq!(waits.wait(PATIENCE).unwrap().len(), 1);
+    assert!(reader.requested_deadline_missed_status().total_count > 0);
+}
+
+#[test]
+fn guard_condition_of_another_thread_ends_the_wait() {
+    let here = polling_participant(71);
+    let reader = here.topic::<Reading>("guard").unwrap().reader().unwrap();
+    let (guard, waits) = (GuardCondition::new(), WaitSet::new());
+    waits.attach(&guard);
+    waits.attach(reader.status_condition());
+    thread::scope(|scope| {
+        let guard = &guard;
+        scope.spawn(move || {
+            thread::park_timeout(Duration::from_millis(20));
+            guard.set_trigger_value(true);
+        });
+        assert_eq!(waits.wait(PATIENCE).unwrap().len(), 1);
+    });
+}
+
+/// One of two threads polls; the other one sleeps, and polls when the first has what it waited for.
+#[test]
+fn two_threads_that_wait_get_their_data() {
+    let (here, there) = (polling_participant(72), participant(72));
+    let names = ["first", "second"];
+    let readers = names.map(|name| here.topic::<Reading>(name).unwrap().reader_builder().reliable().build().unwrap());
+    let writers = names.map(|name| there.topic::<Reading>(name).unwrap().writer_builder().reliable().build().unwrap());
+    writers.iter().for_each(|writer| matched(&here, writer));
+    for round in 0..20 {
+        thread::scope(|scope| {
+            let waiting = readers.each_ref().map(|reader| scope.spawn(move || reader.wait_and_take(PATIENCE)));
+            let order = if round % 2 == 0 { [0, 1] } else { [1, 0] };
+            for number in order {
+                writers[number].write(&Reading::new(1, round)).unwrap();
+            }
+            for thread in waiting {
+                assert_eq!(thread.join().unwrap().unwrap().into_value(), Some(Reading::new(1, round)));
+            }
+        });
+    }
+}
+
+/// The processor time of the process tells whether the second thread sleeps: a spinning thread takes all of its core.
+#[test]
+fn thread_that_waits_while_another_polls_takes_no_processor() {
+    let here = polling_participant(73);
+    let readers = ["a", "b"].map(|name| here.topic::<Reading>(name).unwrap().reader().unwrap());
+    let pause = Duration::from_millis(500);
+    let used: Vec<Duration> = thread::scope(|scope| {
+        let threads = readers.each_ref().map(|reader| {
+            scope.spawn(move || {
+                let (begin, clock) = (thread_time(), Instant::now());
+                assert!(!reader.wait_for_data(pause).unwrap());
+                assert!(clock.elapsed() >= pause);
+                thread_time() - begin
+            })
+        });
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert!(used.iter().all(|used| *used < pause / 4), "{used:?}");
+}
+
+fn thread_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(u64::try_from(time.tv_sec).unwrap(), u32::try_from(time.tv_nsec).unwrap())
+}

@@ -513,15 +513,21 @@ fn closed_reader_returns_all_slots() {
     let held = reader.take().unwrap().unwrap();
     reader.remove(writer);
     assert_eq!(reader.poll_gone().unwrap().reason, Gone::Closed);
-    // The sample keeps the channel open; the writer sees the end only after it is dropped.
+    // The writer sees the end at once, and leaves the sample that is still held alone.
     setup.writer.service();
-    assert!(setup.writer.poll_gone().is_none());
-    assert_eq!(number(&held), 0);
-    drop(held);
-    assert!(setup.writer.wait_for_room(soon()).unwrap());
-    assert_eq!(setup.writer.statistics().readers, 0);
-    assert_eq!(setup.writer.statistics().slots_in_use, 0);
     assert_eq!(setup.writer.poll_gone().map(|gone| (gone.reader, gone.reason)), Some((id, Gone::Ended)));
+    assert_eq!((setup.writer.statistics().readers, setup.writer.is_closing()), (0, true));
+    for number in 10..3000 {
+        setup.publish(number, 1000);
+    }
+    assert_eq!(number(&held), 0);
+    setup.writer.trim();
+    assert_eq!(setup.writer.statistics().slots_in_use, 2, "the held sample, and one that was not taken");
+    drop(held);
+    setup.writer.service();
+    setup.writer.trim();
+    assert_eq!((setup.writer.statistics().slots_in_use, setup.writer.is_closing()), (0, false));
+    assert!(setup.writer.poll_gone().is_none(), "the end is told once");
 }
 
 #[test]

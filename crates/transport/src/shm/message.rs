@@ -4,7 +4,7 @@
 use super::ring::{Overflow, Shape};
 
 /// Identifies this protocol and its version.
-const MAGIC: u64 = u64::from_be_bytes(*b"Peregr03");
+const MAGIC: u64 = u64::from_be_bytes(*b"Peregr04");
 
 /// Length of every message, in bytes.
 pub const MESSAGE_BYTES: usize = 64;
@@ -104,6 +104,9 @@ pub enum Message {
     },
     /// Reader to writer, on request: there may be room again.
     Room,
+    /// Reader to writer: the reader takes no more samples of this channel. The link stays open until the application has
+    /// released the last sample.
+    Leave,
 }
 
 impl Message {
@@ -113,7 +116,7 @@ impl Message {
         match self {
             Self::Hello { .. } | Self::Welcome { .. } => 2,
             Self::Segment { .. } => 1,
-            Self::Refused(_) | Self::Retired { .. } | Self::Room => 0,
+            Self::Refused(_) | Self::Retired { .. } | Self::Room | Self::Leave => 0,
         }
     }
 
@@ -137,7 +140,7 @@ impl Message {
             }
             Self::Segment { segment, len } => [u64::from(segment), len, 0, 0, 0, 0],
             Self::Retired { segment } => [u64::from(segment), 0, 0, 0, 0, 0],
-            Self::Room => [0; 6],
+            Self::Room | Self::Leave => [0; 6],
         };
         let mut bytes = [0; MESSAGE_BYTES];
         let all = [MAGIC, self.kind()].into_iter().chain(words);
@@ -179,6 +182,7 @@ impl Message {
             3 => Self::Segment { segment: number(a)?, len: b },
             4 => Self::Retired { segment: number(a)? },
             5 => Self::Room,
+            6 => Self::Leave,
             _ => return None,
         };
         message.is_sound().then_some(message)
@@ -192,6 +196,7 @@ impl Message {
             Self::Segment { .. } => 3,
             Self::Retired { .. } => 4,
             Self::Room => 5,
+            Self::Leave => 6,
         }
     }
 
@@ -202,7 +207,7 @@ impl Message {
                 doorbell < super::wake::DOORBELLS && Shape { entries, holds, overflow }.check().is_ok()
             }
             Self::Segment { segment, .. } | Self::Retired { segment } => segment > 0,
-            Self::Refused(_) | Self::Room => true,
+            Self::Refused(_) | Self::Room | Self::Leave => true,
         }
     }
 }
@@ -239,6 +244,7 @@ mod tests {
             (1..=u32::MAX, any::<u64>()).prop_map(|(segment, len)| Message::Segment { segment, len }),
             (1..=u32::MAX).prop_map(|segment| Message::Retired { segment }),
             Just(Message::Room),
+            Just(Message::Leave),
         ]
     }
 

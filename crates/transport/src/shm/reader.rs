@@ -416,6 +416,11 @@ impl Reader {
                 continue;
             };
             let channel = self.channels.swap_remove(place);
+            if reason != Gone::Ended {
+                // Samples of the application keep the link open. Without room for the message, the writer learns of the end
+                // when the link closes.
+                let _ = channel.core.link.send(&Message::Leave, &[]);
+            }
             let lost = channel.receiver.lost();
             self.statistics.lost = total_lost(self.statistics.lost, [lost]);
             self.gone.push_back(WriterGone { writer: channel.id, reason, lost });

@@ -127,6 +127,8 @@ struct Channel {
     missed: u64,
     /// The reader has sent a notification that was not handled yet.
     is_notified: bool,
+    /// One side has ended the channel, and the reader's application may still hold samples.
+    is_closing: bool,
     gone: Option<Gone>,
 }
 
@@ -190,8 +192,18 @@ impl Writer {
                 }
                 let ChannelParts { sender, doorbell, .. } = channel;
                 let (announced, link) = (Vec::new(), request.link);
-                let (missed, is_notified, gone) = (0, false, None);
-                self.channels.push(Channel { id, sender, doorbell, link, announced, missed, is_notified, gone });
+                let (missed, is_notified, is_closing, gone) = (0, false, false, None);
+                self.channels.push(Channel {
+                    id,
+                    sender,
+                    doorbell,
+                    link,
+                    announced,
+                    missed,
+                    is_notified,
+                    is_closing: false,
+                    gone,
+                });
                 self.next_reader += 1;
                 Ok(id)
             }
@@ -582,7 +594,9 @@ impl Writer {
             let mut channel = self.channels.swap_remove(place);
             self.statistics.missed += channel.missed;
             self.gone.push_back(ReaderGone { reader: channel.id, reason, missed: channel.missed });
-            if reason == Gone::Closed {
+            let is_left = channel.is_closing;
+            if reason == Gone::Closed || is_left {
+                channel.is_closing = true;
                 // Samples of the reader keep its link open.
                 channel.link.end_sending();
                 channel.sender.announce_message();
@@ -809,6 +823,12 @@ impl Channel {
             match self.link.receive() {
                 Received::Nothing => return,
                 Received::Message(Message::Room, _) => self.is_notified = true,
+                // Both sides may end the channel.
+                Received::Message(Message::Leave, _) if self.is_closing => {}
+                Received::Message(Message::Leave, _) => {
+                    self.is_closing = true;
+                    return self.end(Gone::Ended);
+                }
                 Received::Closed => return self.end(Gone::Ended),
                 Received::Message(..) => {
                     return self.end(Gone::Broken("the reader sent a message that only writers send"));

@@ -136,3 +136,27 @@ fn listeners_are_told_apart_by_getters() {
     assert!(Arc::ptr_eq(&listener, &silent));
     assert_eq!(mask, StatusMask::SAMPLE_LOST);
 }
+
+/// The announcement of the earlier change must not be the later one.
+#[test]
+fn last_of_two_concurrent_changes_of_qos_is_announced() {
+    let (here, there) = (participant(74), participant(74));
+    let writer = here.topic::<Reading>("changed").unwrap().writer().unwrap();
+    let _reader = there.topic::<Reading>("changed").unwrap().reader().unwrap();
+    writer.wait_for_readers(1, PATIENCE).unwrap();
+    for round in 0..200_u32 {
+        std::thread::scope(|scope| {
+            for thread in 0..2_u32 {
+                let writer = &writer;
+                scope.spawn(move || {
+                    let mut qos = writer.qos();
+                    qos.user_data.0 = [round.to_ne_bytes(), thread.to_ne_bytes()].concat();
+                    writer.set_qos(qos).unwrap();
+                });
+            }
+        });
+        let held = writer.qos().user_data.0;
+        let announced = || there.discovered_publications().first().map(|found| found.qos.user_data.0.clone());
+        eventually("the policies in force are announced", || announced().as_ref() == Some(&held));
+    }
+}

@@ -101,9 +101,11 @@ impl ParticipantCore {
         self.next_key.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Announces a writer, or news about one.
-    pub(crate) fn put_writer(&self, core: &Arc<WriterCore>, data: PublicationData) {
+    /// Announces a writer, or news about one. `data` reads the policies under the lock of the participant: of two threads that
+    /// change them, the later one also announces later.
+    pub(crate) fn put_writer(&self, core: &Arc<WriterCore>, data: impl FnOnce() -> PublicationData) {
         let mut locked = self.lock();
+        let data = data();
         let mut state = core.lock();
         if state.closed || locked.closing.is_some() {
             return;
@@ -116,9 +118,10 @@ impl ParticipantCore {
         self.finish(locked);
     }
 
-    /// Announces a reader, or news about one.
-    pub(crate) fn put_reader(&self, core: &Arc<ReaderCore>, data: SubscriptionData) {
+    /// Announces a reader, or news about one. `data`: see [`Self::put_writer`].
+    pub(crate) fn put_reader(&self, core: &Arc<ReaderCore>, data: impl FnOnce() -> SubscriptionData) {
         let mut locked = self.lock();
+        let data = data();
         if core.lock().closed || locked.closing.is_some() {
             return;
         }

@@ -142,6 +142,7 @@ impl WriterCore {
                 turn.end();
                 state.sending.finish(outbox);
                 self.unlock_and_arm(state);
+                self.note_all_has_left();
                 return notify;
             }
             state.wake_for_queue_room();
@@ -167,6 +168,14 @@ impl WriterCore {
         let deadline = self.due.set(guard.writer.poll_timeout().map(|(at, _)| at));
         drop(guard);
         self.domain.arm(deadline);
+    }
+
+    /// A deleted writer goes when all has left and its readers have acknowledged it.
+    #[inline]
+    fn note_all_has_left(&self) {
+        if self.is_closed() {
+            self.tell_hook(StatusMask::ACKNOWLEDGED);
+        }
     }
 
     /// Puts an asynchronous writer that has something to send into the queue of the publishing thread.
@@ -249,6 +258,9 @@ impl WriterCore {
         drop(guard);
         notify.tell(self);
         self.after();
+        if outcome == PublishOutcome::Done {
+            self.note_all_has_left();
+        }
         outcome
     }
 }

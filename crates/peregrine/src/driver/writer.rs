@@ -668,7 +668,7 @@ impl WriterState {
     }
 
     fn is_settled(&self) -> bool {
-        self.writer.is_published() && self.writer.is_acknowledged(self.writer.last())
+        self.sending.is_idle() && self.writer.is_published() && self.writer.is_acknowledged(self.writer.last())
     }
 }
 

@@ -74,7 +74,7 @@ impl<T: TopicType> AnyReader for ReaderInner<T> {
 
     fn announce(&self) {
         if self.is_enabled.load(Ordering::Acquire) {
-            self.participant().put_reader(&self.core, self.announcement());
+            self.participant().put_reader(&self.core, || self.announcement());
         }
     }
 

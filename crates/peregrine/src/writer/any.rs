@@ -83,7 +83,7 @@ impl<T: TopicType> AnyWriter for WriterInner<T> {
 
     fn announce(&self) {
         if self.enabled.get().is_some() {
-            self.participant().put_writer(&self.core, self.announcement());
+            self.participant().put_writer(&self.core, || self.announcement());
         }
     }
 

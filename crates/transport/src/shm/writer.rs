@@ -192,7 +192,7 @@ impl Writer {
                 }
                 let ChannelParts { sender, doorbell, .. } = channel;
                 let (announced, link) = (Vec::new(), request.link);
-                let (missed, is_notified, is_closing, gone) = (0, false, false, None);
+                let (missed, is_notified, gone) = (0, false, None);
                 self.channels.push(Channel {
                     id,
                     sender,

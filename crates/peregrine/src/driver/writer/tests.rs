@@ -55,6 +55,17 @@ fn a_listener_does_not_wait_for_readers() {
     assert!(state.must_wait_for_readers());
 }
 
+#[test]
+fn writer_whose_samples_have_not_left_is_not_settled() {
+    let mut state = WriterState::new(Writer::new(WriterConfig::new(guid(2))));
+    write(&mut state);
+    assert!(state.is_settled(), "no reader is there to miss anything");
+    state.sending = Sending::Busy;
+    assert!(!state.is_settled(), "another thread sends");
+    state.sending = Sending::Parked(Box::default());
+    assert!(!state.is_settled(), "the publishing thread is to send");
+}
+
 fn matched(guid: Guid) -> MatchedReader {
     MatchedReader {
         guid,

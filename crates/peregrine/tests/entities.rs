@@ -145,12 +145,14 @@ fn last_of_two_concurrent_changes_of_qos_is_announced() {
     let _reader = there.topic::<Reading>("changed").unwrap().reader().unwrap();
     writer.wait_for_readers(1, PATIENCE).unwrap();
     for round in 0..200_u32 {
+        let at_once = std::sync::Barrier::new(2);
         std::thread::scope(|scope| {
             for thread in 0..2_u32 {
-                let writer = &writer;
+                let (writer, at_once) = (&writer, &at_once);
+                let mut qos = writer.qos();
+                qos.user_data.0 = [round, thread].map(u32::to_ne_bytes).concat();
                 scope.spawn(move || {
-                    let mut qos = writer.qos();
-                    qos.user_data.0 = [round.to_ne_bytes(), thread.to_ne_bytes()].concat();
+                    at_once.wait();
                     writer.set_qos(qos).unwrap();
                 });
             }

@@ -432,7 +432,9 @@ impl Reader {
             keep_newest: !proxy.info.reliable,
         };
         match proxy.reassembly.accept(rx.now, frag, meta, room, proxy.tolerance, &mut self.pool) {
-            Ok(None) => {}
+            Ok(None) => {
+                self.request_gap_before(rx.now, index, number);
+            }
             Ok(Some(complete)) => {
                 let sample = OutOfOrderSample {
                     at: rx.now,
@@ -648,7 +650,11 @@ impl Reader {
         proxy.record_overtaken(now, number);
         proxy.record_arrival(now, number);
         if number != proxy.next || !proxy.started {
+            let comes_by_message = !sample.is_handed_over;
             self.insert_out_of_order(index, number, sample);
+            if comes_by_message {
+                self.request_gap_before(now, index, number);
+            }
             return;
         }
         match self.deliver(now, wall, index, number, sample) {
@@ -662,6 +668,14 @@ impl Reader {
                 }
             }
             Err(refused) => self.stall(index, number, refused),
+        }
+    }
+
+    /// Has what is missing before this number requested, if that is new.
+    fn request_gap_before(&mut self, now: Instant, index: usize, number: SequenceNumber) {
+        let Some(proxy) = self.writers.get_mut(index) else { return };
+        if proxy.finds_gap(number, now) {
+            self.owe_acknack(index);
         }
     }
 

@@ -360,6 +360,7 @@ impl Writer {
         let Some(proxy) = self.readers.iter_mut().find(|r| r.info.guid == reader && r.path != path) else { return };
         proxy.path = path;
         proxy.answered();
+        proxy.end_current();
         proxy.requested = None;
         proxy.push_from = None;
         proxy.owed_heartbeat = proxy.info.reliable && path == ReaderPath::Messages;

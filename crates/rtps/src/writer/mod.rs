@@ -38,7 +38,7 @@ use crate::time::{Instant, Span, sooner};
 use crate::transmit::TransmitBatch;
 use crate::vendor::{ProtocolVersion, Quirks, VendorId};
 use crate::wire::Header;
-use flow::{Flow, InFlight};
+use flow::{Answers, Flow, InFlight};
 use hand_over::HandOverQueue;
 use pack::{HEARTBEAT_LEN, Outgoing, Packer, fragment_size};
 use proxy::ReaderProxy;
@@ -485,6 +485,7 @@ impl Writer {
     /// Changes the LIFESPAN of samples written from now on.
     pub const fn set_lifespan(&mut self, lifespan: Span) {
         self.config.lifespan = lifespan;
+        self.flow.set_lifespan(lifespan);
     }
 
     /// Changes the LATENCY_BUDGET of samples gathered from the next message on.
@@ -697,7 +698,7 @@ impl Writer {
         self.counters.samples_sent += 1;
         self.counters.bytes_sent += len as u64;
         self.batch_bytes += len;
-        self.flow.count_sent(now, len, self.any_repairs());
+        self.flow.count_sent(now, len, self.answers());
     }
 
     fn finish_group_if_due(&mut self, now: Instant, last_len: usize) {
@@ -720,7 +721,7 @@ impl Writer {
     fn finish_group(&mut self, now: Instant) {
         self.batch_bytes = 0;
         self.batch_deadline = None;
-        let wants = self.any_repairs() && self.flow.wants_acknowledgement(now, self.held_and_sent());
+        let wants = self.flow.wants_acknowledgement(now, self.held_and_sent(), self.answers());
         if self.packer.is_open() {
             if wants && self.packer.open_len() + HEARTBEAT_LEN <= self.group.max_message {
                 self.put_heartbeat(now);
@@ -762,6 +763,22 @@ impl Writer {
     fn any_repairs(&self) -> bool {
         self.group.has_readers
             && self.readers.iter().any(|r| r.is_messaged() && (r.counts() || r.retains_unacknowledged()))
+    }
+
+    /// How the readers stand that get messages and may ask for repair. One that no longer counts makes the writer ask with each
+    /// sample, so that it is heard as soon as it answers again.
+    fn answers(&self) -> Answers {
+        if !self.any_repairs() {
+            return Answers::None;
+        }
+        let mut asking = self.readers.iter().filter(|r| r.repairs());
+        if asking.any(|r| !r.is_current()) {
+            Answers::Behind
+        } else if self.readers.iter().any(|r| r.repairs() && !r.is_settled()) {
+            Answers::Asked
+        } else {
+            Answers::Settled
+        }
     }
 
     /// What is sent and not acknowledged, leaving aside history that late joiners still fetch.

@@ -37,9 +37,14 @@ impl Writer {
         // as a heartbeat answers.
         let asks = acknack.state.iter().next().is_some_and(|number| number < sent_below);
         if base > SequenceNumber::ZERO && asks {
+            reader.end_current();
             reader.record_loss(sent_below);
             reader.request(now, acknack.state);
-        } else if !acknack.is_final {
+        } else if acknack.is_final {
+            reader.record_answer(base, progress);
+        } else {
+            // Only a reader that has not heard the writer yet asks for a HEARTBEAT.
+            reader.end_current();
             reader.owed_heartbeat = true;
         }
         let asks_for_repair = reader.requested.is_some();
@@ -75,6 +80,7 @@ impl Writer {
         }
         self.counters.acknowledgements += 1;
         reader.answered();
+        reader.end_current();
         reader.record_loss(self.next_to_send);
         let round_trip = reader.round_trip.estimate();
         self.flow.cut(now, round_trip);
@@ -143,6 +149,7 @@ impl Writer {
             if !reader.repairs() || reader.acknowledged_below >= sent_below {
                 continue;
             }
+            reader.record_overdue();
             reader.record_loss(sent_below);
             if reader.unanswered < UNANSWERED_HEARTBEATS_MAX {
                 reader.unanswered += 1;
@@ -175,7 +182,14 @@ impl Writer {
     pub(super) fn reschedule(&mut self, now: Instant) {
         let sent_below = self.next_to_send;
         let owing = self.readers.iter().filter(|r| r.repairs() && r.acknowledged_below < sent_below);
-        let wait = owing.map(|r| if r.is_silent() { RETRY_MAX } else { r.patience() }).min();
+        let next_sample = self.flow.wait_for_next_sample();
+        let wait = owing
+            .map(|r| match next_sample {
+                Some(wait) if r.is_settled() => wait,
+                _ if r.is_silent() => RETRY_MAX,
+                _ => r.patience(),
+            })
+            .min();
         self.flow.schedule(now, wait);
     }
 

@@ -245,6 +245,10 @@ pub struct Reader {
     owing: Vec<u32>,
     /// A sample waits because the cache had no room for it.
     stalled: bool,
+    /// The writers of such samples, each once, in the order in which they stalled.
+    stalled_writers: Vec<u32>,
+    /// Writers that are resumed.
+    resuming: Vec<u32>,
     data_available: bool,
     typical_bytes: usize,
     /// The bytes held for all writers.
@@ -272,6 +276,8 @@ impl Reader {
             nack_frag_count: Count(0),
             owing: Vec::new(),
             stalled: false,
+            stalled_writers: Vec::new(),
+            resuming: Vec::new(),
             data_available: false,
             typical_bytes: 0,
             held_bytes: 0,
@@ -357,8 +363,10 @@ impl Reader {
         if let Some(moved) = self.writers.get(index) {
             self.by_guid.insert(moved.info.guid, index);
         }
-        self.owing.retain(|owing| *owing as usize != index);
-        self.owing.iter_mut().filter(|owing| **owing as usize == last).for_each(|owing| *owing = index as u32);
+        for list in [&mut self.owing, &mut self.stalled_writers] {
+            list.retain(|listed| *listed as usize != index);
+            list.iter_mut().filter(|listed| **listed as usize == last).for_each(|listed| *listed = index as u32);
+        }
         self.timers.set(last, None);
         self.file_timer(index);
         proxy.release(&mut self.pool);
@@ -482,10 +490,25 @@ impl Reader {
         self.stalled = false;
         let released = self.cache.release_due(now, &mut self.pool);
         self.count_released(released);
-        for index in 0..self.writers.len() {
+        let mut resuming = core::mem::replace(&mut self.stalled_writers, core::mem::take(&mut self.resuming));
+        for index in resuming.drain(..).map(|index| index as usize) {
+            if let Some(proxy) = self.writers.get_mut(index) {
+                proxy.is_listed_stalled = false;
+            }
             self.drain(now, wall, index);
             self.update_memory_charge(index);
             self.file_timer(index);
+        }
+        self.resuming = resuming;
+    }
+
+    /// A sample of this writer waits because the cache has no room.
+    fn list_stalled(&mut self, index: usize) {
+        self.stalled = true;
+        if let Some(proxy) = self.writers.get_mut(index)
+            && !core::mem::replace(&mut proxy.is_listed_stalled, true)
+        {
+            self.stalled_writers.push(index as u32);
         }
     }
 
@@ -698,7 +721,7 @@ impl Reader {
                 // It was accepted before: room for it is not looked for again, and may be wanted by others by now.
                 proxy.put_back(number, refused);
                 self.update_memory_charge(index);
-                self.stalled = true;
+                self.list_stalled(index);
                 return;
             }
             proxy.next = number.next();
@@ -706,7 +729,7 @@ impl Reader {
     }
 
     fn stall(&mut self, index: usize, number: SequenceNumber, sample: OutOfOrderSample) {
-        self.stalled = true;
+        self.list_stalled(index);
         self.insert_out_of_order(index, number, sample);
     }
 

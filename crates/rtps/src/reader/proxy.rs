@@ -87,6 +87,8 @@ pub(super) struct WriterProxy {
     pub(super) owes_acknack: bool,
     /// Whether it is among the writers that are to be sent an ACKNACK.
     pub(super) is_listed_owing: bool,
+    /// Whether it is among the writers of which a sample waits for room.
+    pub(super) is_listed_stalled: bool,
     /// How often the writer was asked to speak up before it was heard.
     pub(super) preemptive_acknacks: u32,
     pub(super) next_preemptive_acknack: Option<Instant>,
@@ -157,6 +159,7 @@ impl WriterProxy {
             last_heartbeat: None,
             owes_acknack: false,
             is_listed_owing: false,
+            is_listed_stalled: false,
             preemptive_acknacks: 0,
             next_preemptive_acknack: None,
             asked: None,

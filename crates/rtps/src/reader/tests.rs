@@ -398,7 +398,9 @@ fn sample_of_other_vendor_without_heartbeat_is_not_requested() {
     assert_eq!(fragments.says()[0], "ACKNACK 2/2: 3");
 }
 
+mod deadlines;
 mod gaps;
+mod stalls;
 
 #[test]
 fn a_train_under_way_is_not_asked_for_although_it_was_announced() {

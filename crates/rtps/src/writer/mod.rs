@@ -316,9 +316,16 @@ impl Writer {
     /// Notes an instance without writing it.
     ///
     /// # Errors
-    /// When `max_instances` is reached.
+    /// When `max_instances` is reached: [`Self::can_register_instance`] tells when to try again.
     pub fn register_instance(&mut self, instance: KeyHash) -> Result<(), Full> {
         self.history.register(instance)
+    }
+
+    /// Whether [`Self::register_instance`] would succeed. An unregistered instance takes its place until the readers have acknowledged
+    /// its samples, which [`WriterEvent::Acknowledged`] tells.
+    #[must_use]
+    pub fn can_register_instance(&self, instance: &KeyHash) -> bool {
+        self.history.can_register(instance)
     }
 
     /// Whether this writer has registered the instance and not unregistered it since.

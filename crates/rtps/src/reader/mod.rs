@@ -199,7 +199,9 @@ pub struct ReaderCounters {
     pub undecodable: u64,
     /// Samples the QoS filtered out: by ownership, time, lifespan or order.
     pub filtered: u64,
-    /// Submessages from writers that are not matched.
+    /// Submessages from writers that are not matched. A best-effort reader that wants history loses what a writer pushes before
+    /// discovery has matched that writer here: without a match the reader cannot know how to treat the samples, and holding samples
+    /// of unknown writers would let any sender fill its memory. A reliable reader requests them once it has matched.
     pub unmatched: u64,
     /// Requests for repair sent: numbers and fragments asked for.
     pub requested: u64,

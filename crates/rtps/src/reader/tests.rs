@@ -401,6 +401,7 @@ fn sample_of_other_vendor_without_heartbeat_is_not_requested() {
 mod deadlines;
 mod gaps;
 mod stalls;
+mod unmatched;
 
 #[test]
 fn a_train_under_way_is_not_asked_for_although_it_was_announced() {

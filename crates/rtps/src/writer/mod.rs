@@ -11,6 +11,7 @@ pub mod pace;
 mod pack;
 mod proxy;
 mod queue;
+mod readers;
 mod repair;
 #[cfg(test)]
 mod tests;
@@ -43,6 +44,7 @@ use hand_over::HandOverQueue;
 use pack::{HEARTBEAT_LEN, Outgoing, Packer, fragment_size};
 use proxy::ReaderProxy;
 use queue::Backlog;
+use readers::Readers;
 
 /// How a writer behaves. Fixed for its lifetime except where a method says otherwise.
 #[derive(Clone, Debug)]
@@ -199,7 +201,7 @@ pub struct Writer {
     config: WriterConfig,
     history: WriterHistory,
     pool: BufferPool,
-    readers: Vec<ReaderProxy>,
+    readers: Readers,
     hand_over: HandOverQueue,
     group: Group,
     packer: Packer,
@@ -232,7 +234,7 @@ impl Writer {
         Self {
             history: WriterHistory::new(config.history, config.limits, config.seed),
             pool: BufferPool::new(POOL_BYTES_MAX),
-            readers: Vec::new(),
+            readers: Readers::new(config.seed),
             hand_over: HandOverQueue::default(),
             group: Group {
                 has_readers: false,
@@ -374,7 +376,7 @@ impl Writer {
         self.finish_group(now);
         reader.reliable &= self.config.reliable;
         reader.max_message_bytes = reader.max_message_bytes.min(Quirks::of(reader.vendor).max_message_bytes);
-        if let Some(known) = self.readers.iter_mut().find(|r| r.info.guid == reader.guid) {
+        if let Some(known) = self.readers.find_mut(reader.guid) {
             known.set_info(reader);
             self.regroup();
             return true;
@@ -414,10 +416,8 @@ impl Writer {
 
     /// The reader is gone. Says whether it was known.
     pub fn unmatch_reader(&mut self, now: Instant, reader: Guid) -> bool {
-        let before = self.readers.len();
         self.finish_group(now);
-        self.readers.retain(|r| r.info.guid != reader);
-        if self.readers.len() == before {
+        if !self.readers.remove(reader) {
             return false;
         }
         self.regroup();
@@ -778,14 +778,16 @@ impl Writer {
         if !self.any_repairs() {
             return Answers::None;
         }
-        let mut asking = self.readers.iter().filter(|r| r.repairs());
-        if asking.any(|r| !r.is_current()) {
-            Answers::Behind
-        } else if self.readers.iter().any(|r| r.repairs() && !r.is_settled()) {
-            Answers::Asked
-        } else {
-            Answers::Settled
+        let mut answers = Answers::Settled;
+        for reader in self.readers.iter().filter(|r| r.repairs()) {
+            if !reader.is_current() {
+                return Answers::Behind;
+            }
+            if !reader.is_settled() {
+                answers = Answers::Asked;
+            }
         }
+        answers
     }
 
     /// What is sent and not acknowledged, leaving aside history that late joiners still fetch.

@@ -17,7 +17,7 @@ impl Writer {
     /// A reader acknowledges, and may ask for repair (RTPS 2.5 §8.3.8.1).
     pub fn handle_acknack(&mut self, now: Instant, from: Guid, acknack: &AckNack) {
         let sent_below = self.next_to_send;
-        let Some(reader) = self.readers.iter_mut().find(|r| r.info.guid == from && r.repairs()) else {
+        let Some(reader) = self.readers.find_mut(from).filter(|r| r.repairs()) else {
             self.counters.acknowledgements_ignored += 1;
             return;
         };
@@ -69,11 +69,12 @@ impl Writer {
 
     /// A reader misses fragments of a change (RTPS 2.5 §8.3.8.10).
     pub fn handle_nack_frag(&mut self, now: Instant, from: Guid, nack: &NackFrag) {
-        let Some(index) = self.readers.iter().position(|r| r.info.guid == from && r.repairs()) else {
+        let position = self.readers.position(from);
+        let reader = position.and_then(|index| Some((index, self.readers.get_mut(index)?)));
+        let Some((index, reader)) = reader.filter(|(_, reader)| reader.repairs()) else {
             self.counters.acknowledgements_ignored += 1;
             return;
         };
-        let Some(reader) = self.readers.get_mut(index) else { return };
         if !reader.accept_nack_frag(nack.count) {
             self.counters.acknowledgements_ignored += 1;
             return;

@@ -15,7 +15,9 @@ fn reader() -> (Reader, Reception<'static>) {
     config.cache.limits = ResourceLimits { max_samples: 1, ..ResourceLimits::UNLIMITED };
     let mut reader = Reader::new(config);
     for index in 0..WRITERS {
-        assert!(reader.match_writer(Instant(1), MatchedWriter { has_history: false, ..matched_writer(guid_of(index)) }));
+        assert!(
+            reader.match_writer(Instant(1), MatchedWriter { has_history: false, ..matched_writer(guid_of(index)) })
+        );
     }
     (reader, Reception { now: Instant(2), wall: Timestamp::INVALID, buffer: None, source: crate::pair::NOWHERE })
 }

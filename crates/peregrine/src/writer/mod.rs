@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use peregrine_rtps::discovery::data::{PublicationData, SubscriptionData};
-use peregrine_rtps::history::{Change, ChangeKind};
+use peregrine_rtps::history::{Change, ChangeKind, Full};
 use peregrine_rtps::id::{Guid, KeyHash};
 use peregrine_rtps::payload::Payload;
 use peregrine_rtps::qos::{DataWriterQos, LivelinessKind, NonMatch};
@@ -259,15 +259,23 @@ impl<T: DdsType> DataWriter<T> {
         self.inner.put_filled(guard, instance, wall_at(now), filled, None, now)
     }
 
-    /// Notes an instance ahead of writing it, and tells its handle.
+    /// Notes an instance ahead of writing it, and tells its handle. Blocks for at most `max_blocking_time` while an unregistered
+    /// instance takes the place until the readers have acknowledged its samples (DDS 1.4 §2.2.2.4.2.5).
     ///
     /// # Errors
-    /// [`Error::OutOfResources`] past `max_instances`; [`Error::Encode`] for a key that has no encoding.
+    /// [`Error::OutOfResources`] past `max_instances`; [`Error::Timeout`] if readers do not acknowledge in time;
+    /// [`Error::Encode`] for a key that has no encoding.
     pub fn register_instance(&self, key_holder: &T) -> Result<InstanceHandle, Error> {
         let instance = instance_of(key_holder);
         let mut state = self.inner.core.lock();
         self.inner.check_usable(&mut state)?;
-        let key = self.inner.key_if_new(&state, instance, key_holder)?;
+        let mut key = self.inner.key_if_new(&state, instance, key_holder)?;
+        if !state.writer.can_register_instance(&instance) {
+            drop(state);
+            state = self.inner.wait_for_place_of(instance)?;
+            // Meanwhile another thread may have registered instances.
+            key = self.inner.key_if_new(&state, instance, key_holder)?;
+        }
         state.writer.register_instance(instance).map_err(|_| self.inner.too_many_instances())?;
         self.inner.note_key(ChangeKind::Alive, instance, key);
         Ok(instance)
@@ -661,6 +669,20 @@ impl<T: DdsType> WriterInner<T> {
         })?;
         self.assert_liveliness_by_writing();
         Ok(number)
+    }
+
+    /// Waits until readers have acknowledged enough for one more instance. The writer is locked afterwards.
+    fn wait_for_place_of(&self, instance: KeyHash) -> Result<MutexGuard<'_, WriterState>, Error> {
+        let blocking = self.enabled()?.max_blocking_time;
+        let deadline = (!blocking.is_infinite()).then(|| now() + blocking);
+        self.request_acknowledgement();
+        let waited = self.core.wait(deadline, |state| state.closed || state.writer.can_register_instance(&instance));
+        let Some(mut state) = waited else {
+            let (topic, held) = (Arc::clone(&self.core.topic.name), self.core.lock().writer.history().len());
+            return Err(Timeout::NoRoom { topic, limit: Full::Instances, held, waited: blocking.into() }.into());
+        };
+        self.check_usable(&mut state)?;
+        Ok(state)
     }
 
     /// Fewer readers match than were waited for.

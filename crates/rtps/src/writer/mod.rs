@@ -4,6 +4,7 @@
 //! [`Writer::poll_event`], and by asking [`Writer::poll_timeout`] when to come back.
 
 mod bypass;
+mod counters;
 mod flow;
 mod group;
 mod hand_over;
@@ -11,7 +12,6 @@ pub mod pace;
 mod pack;
 mod proxy;
 mod queue;
-mod readers;
 mod repair;
 #[cfg(test)]
 mod tests;
@@ -22,9 +22,11 @@ use alloc::vec::Vec;
 
 use hashbrown::HashSet;
 
+pub use counters::WriterCounters;
 pub use hand_over::{Delivered, HandOverBatch, HandOverChange, ReaderPath, Recipient};
 pub use proxy::MatchedReader;
 
+use crate::by_guid::ByGuid;
 use crate::deadline::DeadlineTracker;
 use crate::history::{Change, Full, HistoryKind, ResourceLimits, WriterHistory};
 use crate::id::{EntityId, Guid, KeyHash};
@@ -44,7 +46,6 @@ use hand_over::HandOverQueue;
 use pack::{HEARTBEAT_LEN, Outgoing, Packer, fragment_size};
 use proxy::ReaderProxy;
 use queue::Backlog;
-use readers::Readers;
 
 /// How a writer behaves. Fixed for its lifetime except where a method says otherwise.
 #[derive(Clone, Debug)]
@@ -146,29 +147,6 @@ pub enum WriterTimer {
     History,
 }
 
-/// What a writer has done so far.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct WriterCounters {
-    /// Samples sent for the first time.
-    pub samples_sent: u64,
-    /// Payload bytes sent for the first time.
-    pub bytes_sent: u64,
-    /// Whole samples sent again.
-    pub samples_repaired: u64,
-    /// Fragments sent again.
-    pub fragments_repaired: u64,
-    /// Heartbeats sent.
-    pub heartbeats: u64,
-    /// ACKNACKs and NACK_FRAGs taken into account.
-    pub acknowledgements: u64,
-    /// Acknowledgements that were ignored: from strangers, or old.
-    pub acknowledgements_ignored: u64,
-    /// How often a reliable reader did not answer for so long that the writer went on without it.
-    pub readers_inactive: u64,
-    /// Readers that would match and were not taken, because there were as many as a writer takes.
-    pub matches_refused: u64,
-}
-
 /// Everyone who gets new samples by messages.
 #[derive(Debug)]
 struct Group {
@@ -201,7 +179,7 @@ pub struct Writer {
     config: WriterConfig,
     history: WriterHistory,
     pool: BufferPool,
-    readers: Readers,
+    readers: ByGuid<ReaderProxy>,
     hand_over: HandOverQueue,
     group: Group,
     packer: Packer,
@@ -234,7 +212,7 @@ impl Writer {
         Self {
             history: WriterHistory::new(config.history, config.limits, config.seed),
             pool: BufferPool::new(POOL_BYTES_MAX),
-            readers: Readers::new(config.seed),
+            readers: ByGuid::new(config.seed),
             hand_over: HandOverQueue::default(),
             group: Group {
                 has_readers: false,
@@ -385,13 +363,14 @@ impl Writer {
             self.counters.matches_refused += 1;
             return false;
         }
+        let guid = reader.guid;
         let history = self.config.durable && reader.wants_history;
         let next = if path == ReaderPath::Messages { self.next_to_send } else { self.next_new() };
         let first = if history { SequenceNumber::FIRST } else { next };
         let mut proxy = ReaderProxy::new(reader, path, first);
         proxy.joined_at = next;
         if path == ReaderPath::HandOver {
-            self.readers.push(proxy);
+            self.readers.push(guid, proxy);
             self.hand_over.refresh(&self.readers);
             return true;
         }
@@ -408,7 +387,7 @@ impl Writer {
         } else if history {
             proxy.push_from = Some(self.history.first());
         }
-        self.readers.push(proxy);
+        self.readers.push(guid, proxy);
         self.regroup();
         self.serve_readers(now);
         true

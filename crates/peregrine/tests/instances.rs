@@ -13,6 +13,10 @@ fn one_instance() -> ResourceLimits {
     ResourceLimits { max_instances: Limit::At(1), ..ResourceLimits::default() }
 }
 
+fn one_sample() -> ResourceLimits {
+    ResourceLimits { max_samples: Limit::At(1), max_samples_per_instance: Limit::At(1), ..ResourceLimits::default() }
+}
+
 /// Polls a future once.
 fn poll_once<F: Future>(future: F) -> Option<F::Output> {
     let mut future = std::pin::pin!(future);
@@ -54,6 +58,44 @@ fn an_instance_past_max_instances_is_refused_at_once() {
         writer.write(&Reading::new(2, 1)).unwrap();
         assert_eq!(writer.get_key_value(writer.lookup_instance(&Reading::new(2, 0)).unwrap()).unwrap().id, 2);
     }
+}
+
+#[test]
+fn register_instance_waits_until_the_unregistered_one_is_acknowledged() {
+    let participant = participant(15);
+    let topic = participant.topic::<Reading>("readings").unwrap();
+    let reader = topic.reader_builder().reliable().keep_all().resource_limits(one_sample()).build().unwrap();
+    let builder = topic.writer_builder().keep_all().resource_limits(one_instance());
+    let writer = builder.max_blocking_time(PATIENCE).build().unwrap();
+    writer.wait_for_readers(1, PATIENCE).unwrap();
+    // The reader has room for the first sample only, and so does not acknowledge the second one.
+    writer.write(&Reading::new(1, 1)).unwrap();
+    writer.write(&Reading::new(1, 2)).unwrap();
+    writer.unregister_instance(&Reading::new(1, 0)).unwrap();
+    std::thread::scope(|scope| {
+        let registering = scope.spawn(|| writer.register_instance(&Reading::new(2, 0)));
+        while !registering.is_finished() {
+            reader.take().unwrap();
+            std::thread::yield_now();
+        }
+        registering.join().unwrap().unwrap();
+    });
+    assert!(writer.lookup_instance(&Reading::new(2, 0)).is_some());
+}
+
+#[test]
+fn register_instance_times_out_while_the_unregistered_one_is_not_acknowledged() {
+    let participant = participant(16);
+    let topic = participant.topic::<Reading>("readings").unwrap();
+    let _reader = topic.reader_builder().reliable().keep_all().resource_limits(one_sample()).build().unwrap();
+    let builder = topic.writer_builder().keep_all().resource_limits(one_instance());
+    let writer = builder.max_blocking_time(Duration::from_millis(1)).build().unwrap();
+    writer.wait_for_readers(1, PATIENCE).unwrap();
+    writer.write(&Reading::new(1, 1)).unwrap();
+    writer.write(&Reading::new(1, 2)).unwrap();
+    writer.unregister_instance(&Reading::new(1, 0)).unwrap();
+    let refused = writer.register_instance(&Reading::new(2, 0));
+    assert!(matches!(refused, Err(Error::Timeout(_))), "{refused:?}");
 }
 
 #[test]

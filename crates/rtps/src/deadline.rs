@@ -12,8 +12,9 @@ use crate::time::{Instant, Span};
 #[derive(Debug)]
 pub struct DeadlineTracker {
     period: Span,
-    due: HashMap<KeyHash, Instant, foldhash::quality::FixedState>,
-    /// One entry per watched instance, earliest first. An entry whose instance has spoken since is put back.
+    /// Each instance that has an entry in `queue`; `None` if the instance is not watched any more.
+    due: HashMap<KeyHash, Option<Instant>, foldhash::quality::FixedState>,
+    /// One entry per instance, earliest first. An entry whose instance has spoken since is put back.
     queue: BinaryHeap<Reverse<(Instant, KeyHash)>>,
 }
 
@@ -31,14 +32,16 @@ impl DeadlineTracker {
             return;
         }
         let due = now + self.period;
-        if self.due.insert(instance, due).is_none() {
+        if self.due.insert(instance, Some(due)).is_none() {
             self.queue.push(Reverse((due, instance)));
         }
     }
 
     /// Stops watching an instance.
     pub fn forget(&mut self, instance: &KeyHash) {
-        self.due.remove(instance);
+        if let Some(due) = self.due.get_mut(instance) {
+            *due = None;
+        }
     }
 
     /// Changes the period. Instances already watched keep the deadline they have, unless there is none any more.
@@ -70,7 +73,10 @@ impl DeadlineTracker {
                 return None;
             }
             self.queue.pop();
-            let Some(due) = self.due.get_mut(&instance) else { continue };
+            let Some(Some(due)) = self.due.get_mut(&instance) else {
+                self.due.remove(&instance);
+                continue;
+            };
             if *due > now {
                 self.queue.push(Reverse((*due, instance)));
                 continue;
@@ -106,6 +112,23 @@ mod tests {
         assert_eq!(tracker.poll_missed(Instant(29)), Some(A));
         assert_eq!(tracker.poll_missed(Instant(1000)), Some(A));
         assert_eq!(tracker.poll_missed(Instant(1000)), None);
+    }
+
+    #[test]
+    fn instance_that_is_forgotten_and_speaks_again_has_one_entry() {
+        let mut tracker = DeadlineTracker::new(Span(10), 0);
+        for now in 0..1000 {
+            tracker.spoke(Instant(now), A);
+            tracker.forget(&A);
+            tracker.poll_missed(Instant(now));
+        }
+        tracker.spoke(Instant(1000), A);
+        assert_eq!(tracker.queue.len(), 1);
+        assert_eq!(tracker.poll_missed(Instant(1009)), None);
+        assert_eq!(tracker.poll_missed(Instant(1010)), Some(A));
+        tracker.forget(&A);
+        assert_eq!(tracker.poll_missed(Instant(1020)), None);
+        assert_eq!((tracker.queue.len(), tracker.due.len()), (0, 0), "nothing is left of a forgotten instance");
     }
 
     #[test]

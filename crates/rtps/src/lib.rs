@@ -12,6 +12,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod by_guid;
 pub mod deadline;
 pub mod discovery;
 pub mod history;

@@ -133,6 +133,21 @@ pub const RETRY_MIN: Span = Span::from_millis(1);
 /// a thread each time to find that out.
 pub const RETRY_IN_FLOW: Span = Span::from_millis(4);
 
+/// So many even gaps between samples in a row are a steady flow.
+pub const STEADY_GAPS: u32 = 8;
+
+/// The longest gap of a steady flow: that of 10 samples per second, and a quarter more for jitter.
+pub const STEADY_GAP_MAX: Span = Span::from_millis(125);
+
+/// Samples of a steady flow after which a writer asks for acknowledgement, unless their number or bytes ask sooner.
+pub const STEADY_ASK_EVERY: u32 = 64;
+
+/// After so many intervals without a sample, a writer asks for acknowledgement of the last samples of a steady flow.
+pub const STEADY_INTERVALS: u32 = 4;
+
+/// Samples that follow a loss before a flow counts as steady again: a lossy path needs the frequent requests.
+pub const STEADY_AFTER_LOSS: u32 = 256;
+
 /// The longest that it waits, however many requests the reader left unanswered.
 pub const RETRY_MAX: Span = Span::from_secs(1);
 
@@ -153,6 +168,14 @@ pub const UNACKNOWLEDGED_KEEP_BYTES: usize = 32 << 20;
 
 /// The least a reader waits before it asks for the same samples again.
 pub const NACK_REPEAT_MIN: Span = Span::from_micros(500);
+
+/// The least time after a HEARTBEAT, or after the last such request, until a reader requests what only a later sample shows to be
+/// missing. A writer that asks with each sample sends its next HEARTBEAT earlier, and that one tells more.
+pub const GAP_REQUEST_INTERVAL: Span = RETRY_IN_FLOW;
+
+/// How often in a row a reader requests in vain what only a later sample has shown to be missing, until a HEARTBEAT confirms it.
+/// With waits that double that is about a second.
+pub const GAP_REQUESTS_MAX: u32 = 10;
 
 /// The most it waits.
 pub const NACK_REPEAT_MAX: Span = Span::from_millis(200);

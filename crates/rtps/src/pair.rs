@@ -38,7 +38,7 @@ pub(crate) fn key(k: u8) -> KeyHash {
     key
 }
 
-fn locator(index: usize) -> Locator {
+pub(crate) fn locator(index: usize) -> Locator {
     Locator { kind: Locator::UDP_V4, port: 1000 + index as u32, address: [9; 16], scope: 0 }
 }
 

@@ -105,6 +105,9 @@ pub struct Quirks {
     /// Whether a volatile reader takes a writer's first heartbeat to mean "from now on". Our own writers announce only
     /// what concerns the reader; others announce all they have.
     pub volatile_readers_start_after_heartbeat: bool,
+    /// Whether a reader requests a missing sample as soon as a later one shows the gap, and a writer expects that. The
+    /// standard's reader waits for a HEARTBEAT (RTPS 2.5 §8.4.12), and so do the readers of all other vendors.
+    pub requests_on_gap: bool,
     /// Where the identity of a related sample stands besides its standard parameter. Fast DDS up to 2.10 knows only
     /// this place.
     pub related_sample_identity_parameter: Option<ParameterId>,
@@ -133,6 +136,7 @@ impl Quirks {
             heartbeat_frag: false,
             assume_participant_message: false,
             volatile_readers_start_after_heartbeat: true,
+            requests_on_gap: false,
             related_sample_identity_parameter: None,
             builtin_endpoint_set_parameter: None,
             positive_acks_disabled_parameter: None,
@@ -165,6 +169,7 @@ impl Quirks {
                 several_fragments_per_submessage: true,
                 heartbeat_frag: true,
                 volatile_readers_start_after_heartbeat: false,
+                requests_on_gap: true,
                 ..standard
             },
             _ => standard,

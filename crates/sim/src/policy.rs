@@ -42,6 +42,8 @@ const INSTANCES: u8 = 4;
 const TOPIC: &str = "topic";
 const SETTLING_TIME: Span = Span::from_secs(5);
 const LEASE: Span = Span::from_secs(60);
+/// The longest time that discovery may take under loss: some announcement periods.
+const MATCHING_TIME_MAX: Span = Span::from_secs(60);
 
 /// Runs the world of this seed. Returns how many samples were taken.
 ///
@@ -107,6 +109,8 @@ struct Stage {
     taken: u64,
     next_value: u32,
     happenings: Vec<(NodeId, Happening)>,
+    writers: Vec<(NodeId, Guid)>,
+    readers: Vec<(NodeId, Guid)>,
 }
 
 impl Stage {
@@ -125,7 +129,7 @@ impl Stage {
             announce_period: Span::from_secs(2),
             mtu_bytes: 1500,
         });
-        Self { world, rng, taken: 0, next_value: 0, happenings: Vec::new() }
+        Self { world, rng, taken: 0, next_value: 0, happenings: Vec::new(), writers: vec![], readers: vec![] }
     }
 
     fn writer(&mut self, node: NodeId, terms: Terms) -> Result<(NodeId, Guid), String> {
@@ -151,7 +155,9 @@ impl Stage {
                 config.default_message_bytes = 1472;
             },
         );
-        Ok((node, guid.ok_or("the node does not run")?))
+        let writer = (node, guid.ok_or("the node does not run")?);
+        self.writers.push(writer);
+        Ok(writer)
     }
 
     fn reader(&mut self, node: NodeId, terms: Terms) -> Result<(NodeId, Guid), String> {
@@ -177,7 +183,39 @@ impl Stage {
                 config.keys = Some(KeyExtractor(|payload, _| payload.get(4).map(|k| key(*k))));
             },
         );
-        Ok((node, guid.ok_or("the node does not run")?))
+        let reader = (node, guid.ok_or("the node does not run")?);
+        self.readers.push(reader);
+        Ok(reader)
+    }
+
+    /// Lets time pass until every writer and reader of running nodes are matched: a volatile reader is owed nothing that was
+    /// written before.
+    fn settle(&mut self) -> Result<(), String> {
+        self.pass(SETTLING_TIME);
+        let end = self.world.now() + MATCHING_TIME_MAX;
+        while !self.is_matched() {
+            if self.world.now() >= end {
+                return Err(format!("writers and readers are not matched after {MATCHING_TIME_MAX}"));
+            }
+            self.pass(Span::from_millis(100));
+        }
+        Ok(())
+    }
+
+    fn is_matched(&self) -> bool {
+        let writers = self.writers.iter().filter_map(|(node, guid)| {
+            let readers = self.world.member(*node)?.writers.get(&guid.entity)?.matched_readers();
+            Some((*guid, readers.map(|reader| reader.guid).collect::<Vec<_>>()))
+        });
+        let readers = self.readers.iter().filter_map(|(node, guid)| {
+            let writers = self.world.member(*node)?.readers.get(&guid.entity)?.matched_writers();
+            Some((*guid, writers.map(|writer| writer.guid).collect::<Vec<_>>()))
+        });
+        let readers: Vec<_> = readers.collect();
+        let mut pairs = writers.flat_map(|writer| readers.iter().map(move |reader| (writer.clone(), reader)));
+        pairs.all(|((writer, its_readers), (reader, its_writers))| {
+            its_readers.contains(reader) && its_writers.contains(&writer)
+        })
     }
 
     fn pass(&mut self, span: Span) {
@@ -241,7 +279,7 @@ impl Stage {
 fn lifecycle(stage: &mut Stage) -> Result<(), String> {
     let writer = stage.writer(NodeId(0), Terms::PLAIN)?;
     let readers = [stage.reader(NodeId(1), Terms::PLAIN)?, stage.reader(NodeId(2), Terms::PLAIN)?];
-    stage.pass(SETTLING_TIME);
+    stage.settle()?;
     let mut expected: BTreeMap<KeyHash, InstanceState> = BTreeMap::new();
     let mut seen = [BTreeMap::new(), BTreeMap::new()];
     for _ in 0..stage.rng.u32(20..200) {
@@ -296,7 +334,7 @@ fn ownership(stage: &mut Stage) -> Result<(), String> {
     for n in 1..=3 {
         writers.push((stage.writer(NodeId(n), terms(10 * n as i32))?, n));
     }
-    stage.pass(SETTLING_TIME);
+    stage.settle()?;
     let mut seen = BTreeMap::new();
     for _ in 0..100 {
         let (writer, _) = writers[stage.rng.usize(0..writers.len())];
@@ -328,7 +366,7 @@ fn ownership(stage: &mut Stage) -> Result<(), String> {
 fn liveliness(stage: &mut Stage) -> Result<(), String> {
     let terms = Terms { liveliness_lease: Span::from_millis(600), ..Terms::PLAIN };
     let (writer, reader) = (stage.writer(NodeId(0), terms)?, stage.reader(NodeId(1), terms)?);
-    stage.pass(SETTLING_TIME);
+    stage.settle()?;
     let is_alive = |stage: &Stage| {
         let last = stage.reader_events(reader).filter_map(|event| match event {
             ReaderEvent::WriterAlive(guid) if guid == writer.1 => Some(true),
@@ -364,7 +402,7 @@ fn deadline(stage: &mut Stage) -> Result<(), String> {
     stage.world.network().set_faults(CLEAN);
     let terms = Terms { deadline: Span::from_millis(200), ..Terms::PLAIN };
     let (writer, reader) = (stage.writer(NodeId(0), terms)?, stage.reader(NodeId(1), terms)?);
-    stage.pass(SETTLING_TIME);
+    stage.settle()?;
     let missed = |stage: &Stage| {
         let at_writer =
             stage.happenings.iter().filter(|(_, h)| matches!(h, Happening::Writer(_, WriterEvent::DeadlineMissed(_))));
@@ -393,7 +431,7 @@ fn lifespan(stage: &mut Stage) -> Result<(), String> {
     let terms = Terms { durable: true, lifespan: Span::from_secs(2), ..Terms::PLAIN };
     let writer = stage.writer(NodeId(0), terms)?;
     let early = stage.reader(NodeId(1), terms)?;
-    stage.pass(SETTLING_TIME);
+    stage.settle()?;
     for n in 0..30 {
         stage.put(writer, ChangeKind::Alive, n % INSTANCES, 10)?;
     }
@@ -406,7 +444,7 @@ fn lifespan(stage: &mut Stage) -> Result<(), String> {
         return Err("a sample was handed out after its time".to_owned());
     }
     let late = stage.reader(NodeId(2), terms)?;
-    stage.pass(SETTLING_TIME);
+    stage.settle()?;
     if !stage.take(late, &mut BTreeMap::new()).is_empty() {
         return Err("a late joiner got a sample after its time".to_owned());
     }

@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use peregrine_rtps::discovery::data::{PublicationData, SubscriptionData};
-use peregrine_rtps::history::{Change, ChangeKind};
+use peregrine_rtps::history::{Change, ChangeKind, Full};
 use peregrine_rtps::id::{Guid, KeyHash};
 use peregrine_rtps::payload::Payload;
 use peregrine_rtps::qos::{DataWriterQos, LivelinessKind, NonMatch};
@@ -483,6 +483,20 @@ impl<T: TopicType> WriterInner<T> {
         })?;
         self.assert_liveliness_by_writing();
         Ok(number)
+    }
+
+    /// Waits until readers have acknowledged enough for one more instance. The writer is locked afterwards.
+    fn wait_for_place_of(&self, instance: KeyHash) -> Result<StateGuard<'_, WriterState>, Error> {
+        let blocking = self.enabled()?.max_blocking_time;
+        let deadline = (!blocking.is_infinite()).then(|| now() + blocking);
+        self.request_acknowledgement();
+        let waited = self.core.wait(deadline, |state| state.closed || state.writer.can_register_instance(&instance));
+        let Some(mut state) = waited else {
+            let (topic, held) = (Arc::clone(&self.core.topic.name), self.core.lock().writer.history().len());
+            return Err(Timeout::NoRoom { topic, limit: Full::Instances, held, waited: blocking.into() }.into());
+        };
+        self.check_usable(&mut state)?;
+        Ok(state)
     }
 
     /// Fewer readers match than were waited for.

@@ -112,15 +112,23 @@ impl<T: DdsType> DataWriter<T> {
         self.inner.put_filled(guard, instance, wall_at(now), filled, None, now)
     }
 
-    /// Notes an instance ahead of writing it, and tells its handle.
+    /// Notes an instance ahead of writing it, and tells its handle. Blocks for at most `max_blocking_time` while an unregistered
+    /// instance takes the place until the readers have acknowledged its samples (DDS 1.4 §2.2.2.4.2.5).
     ///
     /// # Errors
-    /// [`Error::OutOfResources`] past `max_instances`; [`Error::Encode`] for a key that has no encoding.
+    /// [`Error::OutOfResources`] past `max_instances`; [`Error::Timeout`] if readers do not acknowledge in time;
+    /// [`Error::Encode`] for a key that has no encoding.
     pub fn register_instance(&self, key_holder: &T) -> Result<InstanceHandle, Error> {
         let instance = instance_of(key_holder);
         let mut state = self.inner.core.lock();
         self.inner.check_usable(&mut state)?;
-        let (mut state, key) = self.inner.key_if_new(state, instance, key_holder)?;
+        let (mut state, mut key) = self.inner.key_if_new(state, instance, key_holder)?;
+        if !state.writer.can_register_instance(&instance) {
+            drop(state);
+            let free = self.inner.wait_for_place_of(instance)?;
+            // Meanwhile another thread may have registered instances.
+            (state, key) = self.inner.key_if_new(free, instance, key_holder)?;
+        }
         state.writer.register_instance(instance).map_err(|_| self.inner.too_many_instances())?;
         self.inner.note_key(ChangeKind::Alive, instance, key);
         Ok(instance)

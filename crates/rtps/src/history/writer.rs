@@ -302,6 +302,12 @@ impl WriterHistory {
         Ok(())
     }
 
+    /// Whether [`Self::register`] would succeed.
+    #[must_use]
+    pub fn can_register(&self, instance: &KeyHash) -> bool {
+        self.check_instances(instance).is_ok()
+    }
+
     /// The instances registered by this writer. The one whose hash is zero, which on a topic without keys is the only
     /// one, is among them.
     pub fn registered_instances(&self) -> impl Iterator<Item = KeyHash> {

@@ -56,10 +56,11 @@ impl<'m> FragmentRun<'m> {
 }
 
 impl<'m> FragmentTemplate<'m> {
-    /// `None` if there is more to the message than a time stamp and a fragment without inline QoS.
+    /// `None` if there is more to the message than a destination, which was this participant, a time stamp and a fragment without inline QoS.
     fn of(message: &'m [u8], delivery: Delivery, meta: SampleMeta) -> Option<Self> {
         let (_, rest) = Header::parse(message).ok()?;
         let mut submessages = Submessages::new(rest);
+        submessages.next_info_destination();
         submessages.next_timestamp();
         let fragment_at = message.len().checked_sub(submessages.remaining().len())?;
         let flags = submessages.remaining().get(1).copied()?;

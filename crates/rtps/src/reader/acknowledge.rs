@@ -186,6 +186,7 @@ impl Reader {
             last_asked = number;
         }
         proxy.answer_at = None;
+        proxy.request_gap_at = None;
         proxy.schedule_pause(now);
         if let Some(first) = first_asked {
             proxy.record_request(first, last_asked);

@@ -204,7 +204,9 @@ pub struct ReaderCounters {
     pub undecodable: u64,
     /// Samples the QoS filtered out: by ownership, time, lifespan or order.
     pub filtered: u64,
-    /// Submessages from writers that are not matched.
+    /// Submessages from writers that are not matched. A best-effort reader that wants history loses what a writer pushes before
+    /// discovery has matched that writer here: without a match the reader cannot know how to treat the samples, and holding samples
+    /// of unknown writers would let any sender fill its memory. A reliable reader requests them once it has matched.
     pub unmatched: u64,
     /// Requests for repair sent: numbers and fragments asked for.
     pub requested: u64,
@@ -252,6 +254,10 @@ pub struct Reader {
     stalled: bool,
     /// Samples that wait until the caller has found their instance.
     unkeyed: Unkeyed,
+    /// The writers of such samples, each once, in the order in which they stalled.
+    stalled_writers: Vec<u32>,
+    /// Writers that are resumed.
+    resuming: Vec<u32>,
     data_available: bool,
     typical_bytes: usize,
     /// The bytes held for all writers.
@@ -280,6 +286,8 @@ impl Reader {
             owing: Vec::new(),
             stalled: false,
             unkeyed: Unkeyed::default(),
+            stalled_writers: Vec::new(),
+            resuming: Vec::new(),
             data_available: false,
             typical_bytes: 0,
             held_bytes: 0,
@@ -369,8 +377,10 @@ impl Reader {
         if let Some(moved) = self.writers.get(index) {
             self.by_guid.insert(moved.info.guid, index);
         }
-        self.owing.retain(|owing| *owing as usize != index);
-        self.owing.iter_mut().filter(|owing| **owing as usize == last).for_each(|owing| *owing = index as u32);
+        for list in [&mut self.owing, &mut self.stalled_writers] {
+            list.retain(|listed| *listed as usize != index);
+            list.iter_mut().filter(|listed| **listed as usize == last).for_each(|listed| *listed = index as u32);
+        }
         self.timers.set(last, None);
         self.file_timer(index);
         proxy.release(&mut self.pool);
@@ -444,7 +454,9 @@ impl Reader {
             keep_newest: !proxy.info.reliable,
         };
         match proxy.reassembly.accept(rx.now, frag, meta, room, proxy.tolerance, &mut self.pool) {
-            Ok(None) => {}
+            Ok(None) => {
+                self.request_gap_before(rx.now, index, number);
+            }
             Ok(Some(complete)) => {
                 let sample = OutOfOrderSample {
                     at: rx.now,
@@ -493,10 +505,25 @@ impl Reader {
         let released = self.cache.release_due(now, &mut self.pool);
         self.count_released(released);
         self.insert_keyed(now, wall);
-        for index in 0..self.writers.len() {
+        let mut resuming = core::mem::replace(&mut self.stalled_writers, core::mem::take(&mut self.resuming));
+        for index in resuming.drain(..).map(|index| index as usize) {
+            if let Some(proxy) = self.writers.get_mut(index) {
+                proxy.is_listed_stalled = false;
+            }
             self.drain(now, wall, index);
             self.update_memory_charge(index);
             self.file_timer(index);
+        }
+        self.resuming = resuming;
+    }
+
+    /// A sample of this writer waits because the cache has no room.
+    fn list_stalled(&mut self, index: usize) {
+        self.stalled = true;
+        if let Some(proxy) = self.writers.get_mut(index)
+            && !core::mem::replace(&mut proxy.is_listed_stalled, true)
+        {
+            self.stalled_writers.push(index as u32);
         }
     }
 
@@ -661,7 +688,11 @@ impl Reader {
         proxy.record_overtaken(now, number);
         proxy.record_arrival(now, number);
         if number != proxy.next || !proxy.started {
+            let comes_by_message = !sample.is_handed_over;
             self.insert_out_of_order(index, number, sample);
+            if comes_by_message {
+                self.request_gap_before(now, index, number);
+            }
             return;
         }
         match self.deliver(now, wall, index, number, sample) {
@@ -675,6 +706,14 @@ impl Reader {
                 }
             }
             Err(refused) => self.stall(index, number, refused),
+        }
+    }
+
+    /// Has what is missing before this number requested, if that is new.
+    fn request_gap_before(&mut self, now: Instant, index: usize, number: SequenceNumber) {
+        let Some(proxy) = self.writers.get_mut(index) else { return };
+        if proxy.finds_gap(number, now) {
+            self.owe_acknack(index);
         }
     }
 
@@ -697,7 +736,7 @@ impl Reader {
                 // It was accepted before: room for it is not looked for again, and may be wanted by others by now.
                 proxy.put_back(number, refused);
                 self.update_memory_charge(index);
-                self.stalled = true;
+                self.list_stalled(index);
                 return;
             }
             proxy.next = number.next();
@@ -705,7 +744,7 @@ impl Reader {
     }
 
     fn stall(&mut self, index: usize, number: SequenceNumber, sample: OutOfOrderSample) {
-        self.stalled = true;
+        self.list_stalled(index);
         self.insert_out_of_order(index, number, sample);
     }
 

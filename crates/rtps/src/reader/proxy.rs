@@ -6,7 +6,10 @@ use alloc::vec::Vec;
 
 use crate::history::WriterSlot;
 use crate::id::{EntityId, Guid};
-use crate::limits::{IRRELEVANT_RANGES_MAX, NACK_REPEAT_MAX, NACK_REPEAT_MIN, REORDER_SAMPLES_MAX};
+use crate::limits::{
+    GAP_REQUEST_INTERVAL, GAP_REQUESTS_MAX, IRRELEVANT_RANGES_MAX, NACK_REPEAT_MAX, NACK_REPEAT_MIN,
+    REORDER_SAMPLES_MAX,
+};
 use crate::locator::Locator;
 use crate::payload::{BufferPool, Payload};
 use crate::round_trip::RoundTrip;
@@ -66,6 +69,8 @@ pub(super) struct WriterProxy {
     pub(super) started: bool,
     /// How far HEARTBEATs have announced. What came beyond it says nothing about what should have come.
     pub(super) announced: Reach<SequenceNumber>,
+    /// How far samples have shown that earlier ones are missing, where no HEARTBEAT had announced these.
+    shown: Reach<SequenceNumber>,
     /// How late what is merely overtaken may come.
     pub(super) tolerance: Tolerance,
     pub(super) out_of_order: BTreeMap<SequenceNumber, OutOfOrderSample>,
@@ -82,6 +87,8 @@ pub(super) struct WriterProxy {
     pub(super) owes_acknack: bool,
     /// Whether it is among the writers that are to be sent an ACKNACK.
     pub(super) is_listed_owing: bool,
+    /// Whether it is among the writers of which a sample waits for room.
+    pub(super) is_listed_stalled: bool,
     /// How often the writer was asked to speak up before it was heard.
     pub(super) preemptive_acknacks: u32,
     pub(super) next_preemptive_acknack: Option<Instant>,
@@ -92,6 +99,10 @@ pub(super) struct WriterProxy {
     asked_until: SequenceNumber,
     /// When a heartbeat is answered that announced what may still come.
     pub(super) answer_at: Option<Instant>,
+    /// When a gap is requested that a sample has shown, and that was too soon to request at once.
+    pub(super) request_gap_at: Option<Instant>,
+    /// Before this, no gap is requested that only a sample shows.
+    gap_requests_from: Instant,
     /// When what may still be under way now counts as lost.
     next_pause: Option<Instant>,
     pub(super) round_trip: RoundTrip,
@@ -136,6 +147,7 @@ impl WriterProxy {
             slot,
             next: SequenceNumber::FIRST,
             announced: Reach::new(SequenceNumber::ZERO, Instant(0)),
+            shown: Reach::new(SequenceNumber::ZERO, Instant(0)),
             tolerance: Tolerance::default(),
             out_of_order: BTreeMap::new(),
             out_of_order_bytes: 0,
@@ -147,12 +159,15 @@ impl WriterProxy {
             last_heartbeat: None,
             owes_acknack: false,
             is_listed_owing: false,
+            is_listed_stalled: false,
             preemptive_acknacks: 0,
             next_preemptive_acknack: None,
             asked: None,
             asked_once: None,
             asked_until: SequenceNumber::ZERO,
             answer_at: None,
+            request_gap_at: None,
+            gap_requests_from: Instant(0),
             next_pause: None,
             round_trip: RoundTrip::default(),
         }
@@ -401,13 +416,15 @@ impl WriterProxy {
     /// When to ask again for what was asked for.
     pub(super) fn ask_again_at(&self) -> Option<Instant> {
         let asked = self.asked?;
-        (self.next <= asked.last).then(|| asked.at + self.nack_patience())
+        // What no HEARTBEAT has announced may never have been written.
+        let is_credible = asked.first <= self.announced.newest() || asked.attempts < GAP_REQUESTS_MAX;
+        (is_credible && self.next <= asked.last).then(|| asked.at + self.nack_patience())
     }
 
     /// The newest number of which anything may be asked for.
     pub(super) fn newest_claim(&self) -> SequenceNumber {
-        let announced = self.announced.newest();
-        self.reassembly.newest_announced().map_or(announced, |number| number.max(announced))
+        let claimed = self.claimed_until();
+        self.reassembly.newest_announced().map_or(claimed, |number| number.max(claimed))
     }
 
     /// What can be asked for of this number now.
@@ -416,14 +433,19 @@ impl WriterProxy {
             return Lack::Nothing;
         }
         if self.reassembly.has(number) {
-            let is_announced = number <= self.announced.newest();
+            let is_announced = number <= self.claimed_until();
             let due = self.reassembly.due(number, is_announced, now, self.tolerance);
             let any = self.reassembly.missing(number, due).next().is_some();
             return if any { Lack::Fragments(due) } else { Lack::Nothing };
         }
-        let is_due = number <= self.announced.due(now, self.tolerance)
-            || (number <= self.announced.newest() && self.was_passed_long_ago(number, now));
+        let due = self.announced.due(now, self.tolerance).max(self.shown.due(now, self.tolerance));
+        let is_due = number <= due || (number <= self.claimed_until() && self.was_passed_long_ago(number, now));
         if is_due { Lack::Sample } else { Lack::Nothing }
+    }
+
+    /// The newest number that the writer has announced, or that a later sample has shown to exist.
+    fn claimed_until(&self) -> SequenceNumber {
+        self.announced.newest().max(self.shown.newest())
     }
 
     /// Whether a later sample came longer ago than this one may be late.
@@ -448,6 +470,30 @@ impl WriterProxy {
         is_postponed
     }
 
+    /// Sample `number` has come by message, and the one before may be missing. Says whether to request that one now; where it may
+    /// still be under way, or the last request was too recent, the timer does.
+    ///
+    /// The reader believes in no gap that is too long for one ACKNACK, because the number may be forged: the next HEARTBEAT tells.
+    pub(super) fn finds_gap(&mut self, number: SequenceNumber, now: Instant) -> bool {
+        let before = number.previous();
+        let is_new = before > self.claimed_until() && !self.is_resolved(before);
+        let is_credible = number.distance_from(self.next) <= u64::from(SET_BITS_MAX);
+        let is_asked_for = self.started && self.info.reliable && Quirks::of(self.info.vendor).requests_on_gap;
+        if !is_new || !is_credible || !is_asked_for {
+            return false;
+        }
+        self.shown.raise(before, now, self.tolerance);
+        let from = self.gap_requests_from.max(self.announced.grew_at() + GAP_REQUEST_INTERVAL);
+        let requests = from <= now && self.lacks_any(before, now);
+        if requests {
+            self.gap_requests_from = now + GAP_REQUEST_INTERVAL;
+        } else {
+            self.request_gap_at.get_or_insert(from.max(now + self.tolerance.span()));
+        }
+        self.schedule_pause(now);
+        requests
+    }
+
     /// Whether an answer was postponed and all that was announced has come.
     pub(super) fn may_answer_now(&self) -> bool {
         self.answer_at.is_some() && !self.awaits_any()
@@ -460,10 +506,10 @@ impl WriterProxy {
 
     /// Comes back when what is under way now should have come.
     pub(super) fn schedule_pause(&mut self, now: Instant) {
-        let fragments = self.reassembly.next_pause(self.announced.newest(), now, self.tolerance);
+        let fragments = self.reassembly.next_pause(self.claimed_until(), now, self.tolerance);
         let awaits_samples = self.next <= self.announced.newest();
         let samples = self.announced.next_due(now, self.tolerance).filter(|_| awaits_samples);
-        self.next_pause = fragments.into_iter().chain(samples).chain(self.answer_at).min();
+        self.next_pause = fragments.into_iter().chain(samples).chain(self.answer_at).chain(self.request_gap_at).min();
     }
 
     /// The first of the writer's timers.
@@ -486,6 +532,9 @@ impl WriterProxy {
             return false;
         }
         let owes_answer = self.answer_at.take_if(|at| *at <= now).is_some();
+        if self.request_gap_at.take_if(|at| *at <= now).is_some() {
+            self.gap_requests_from = now + GAP_REQUEST_INTERVAL;
+        }
         self.schedule_pause(now);
         let lacks_any = self.lacks_any(self.newest_claim(), now);
         if asks_again && !lacks_any {

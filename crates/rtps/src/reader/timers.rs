@@ -25,7 +25,8 @@ impl Reader {
             self.resume(now, wall);
         }
         while let Some(instance) = self.deadline.poll_missed(now) {
-            if self.cache.knows(&instance) {
+            // An instance that is not alive is watched again from its next sample on.
+            if self.cache.is_alive(&instance) {
                 self.cache.owner_missed_deadline(&instance);
                 self.events.push_back(ReaderEvent::DeadlineMissed(instance));
             } else {

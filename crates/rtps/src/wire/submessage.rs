@@ -152,6 +152,12 @@ impl<'a> Submessages<'a> {
         self.next_if(SubmessageId::INFO_TS, InfoTimestamp::parse)
     }
 
+    /// The same of an INFO_DST: messages for one participant begin with one.
+    #[inline]
+    pub(crate) fn next_info_destination(&mut self) -> Option<InfoDestination> {
+        self.next_if(SubmessageId::INFO_DST, InfoDestination::parse)
+    }
+
     #[inline]
     fn next_if<T>(&mut self, id: SubmessageId, parse: impl FnOnce(u8, &'a [u8]) -> Result<T, Fault>) -> Option<T> {
         if *self.rest.first()? != id.0 {

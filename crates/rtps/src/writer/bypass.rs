@@ -79,11 +79,11 @@ impl Writer {
         let next = self.history.skip().next();
         self.next_to_send = next;
         // One is the usual case, and cheaper without a loop.
-        if let [reader] = self.readers.as_mut_slice() {
+        if let [reader] = &mut *self.readers {
             reader.hand_from = next;
             return next;
         }
-        for reader in &mut self.readers {
+        for reader in self.readers.iter_mut() {
             reader.hand_from = next;
         }
         next

@@ -2,8 +2,8 @@
 
 use crate::history::HistoryKind;
 use crate::limits::{
-    ASK_EVERY_BYTES, ONE_BY_ONE_AFTER_LOSS, RETRY_IN_FLOW, RETRY_MIN, WINDOW_BYTES_MAX, WINDOW_BYTES_MIN,
-    WINDOW_BYTES_START,
+    ASK_EVERY_BYTES, ONE_BY_ONE_AFTER_LOSS, RETRY_IN_FLOW, RETRY_MAX, RETRY_MIN, STEADY_AFTER_LOSS, STEADY_ASK_EVERY,
+    STEADY_GAP_MAX, STEADY_GAPS, STEADY_INTERVALS, WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, WINDOW_BYTES_START,
 };
 use crate::time::{Instant, Span};
 
@@ -16,11 +16,28 @@ pub(super) struct InFlight {
     pub(super) octets: usize,
 }
 
+/// How the readers stand that get messages and may ask for repair.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Answers {
+    /// No reader answers.
+    None,
+    /// At least one reader has to be asked with each sample: see [`super::proxy::ReaderProxy::is_current`].
+    Behind,
+    /// All readers are current, and a request is under way.
+    Asked,
+    /// All readers are current, and no request is under way.
+    Settled,
+}
+
 /// Window and heartbeat schedule of one writer.
 ///
 /// Acknowledgement is asked for by a heartbeat that travels with a sample: when half of the samples that may be held or
 /// a quarter of the bytes that may be under way have been sent, which leaves the rest for what is written until the
 /// answer comes, but after [`ASK_EVERY_BYTES`] at the latest, and with any sample that follows a silence. What no later sample carries is asked for by a timer.
+///
+/// The samples of a steady flow, such as that of a sensor, follow each other at even gaps, and each one shows the readers whether
+/// the one before is missing. While all readers are current, the writer asks once per [`STEADY_ASK_EVERY`] samples, and the timer
+/// waits for [`STEADY_INTERVALS`].
 #[derive(Debug)]
 pub(super) struct Flow {
     /// Bytes that may be under way.
@@ -42,6 +59,16 @@ pub(super) struct Flow {
     in_full_flow: bool,
     /// Not everyone who was asked has answered.
     is_owed: bool,
+    /// The history holds a sample for longer than a steady flow needs to find its loss.
+    holds_long_enough: bool,
+    lifespan: Span,
+    last_sent: Option<Instant>,
+    /// The smoothed gap between samples.
+    interval: Span,
+    /// Even gaps in a row.
+    even_gaps: u32,
+    /// Samples that have to be sent without loss before the flow counts as steady again.
+    samples_to_prove: u32,
 }
 
 impl Flow {
@@ -49,6 +76,10 @@ impl Flow {
         let capacity = match config.history {
             HistoryKind::KeepAll => config.limits.max_samples.min(config.limits.max_samples_per_instance),
             HistoryKind::KeepLast(_) => u32::MAX,
+        };
+        let holds_long_enough = match config.history {
+            HistoryKind::KeepAll => true,
+            HistoryKind::KeepLast(depth) => depth > STEADY_INTERVALS,
         };
         Self {
             window: WINDOW_BYTES_START,
@@ -63,7 +94,17 @@ impl Flow {
             next_heartbeat: None,
             in_full_flow: false,
             is_owed: false,
+            holds_long_enough,
+            lifespan: config.lifespan,
+            last_sent: None,
+            interval: Span::ZERO,
+            even_gaps: 0,
+            samples_to_prove: 0,
         }
+    }
+
+    pub(super) const fn set_lifespan(&mut self, lifespan: Span) {
+        self.lifespan = lifespan;
     }
 
     /// Whether the window may be closed when so many bytes are held.
@@ -78,20 +119,68 @@ impl Flow {
         in_flight.octets > 0 && in_flight.octets.saturating_add(len) > self.window && !may_follow
     }
 
-    pub(super) fn count_sent(&mut self, now: Instant, len: usize, anyone_answers: bool) {
+    pub(super) fn count_sent(&mut self, now: Instant, len: usize, answers: Answers) {
         self.samples_since_asked = self.samples_since_asked.saturating_add(1);
         self.bytes_since_asked = self.bytes_since_asked.saturating_add(len);
-        if anyone_answers && self.next_heartbeat.is_none() {
-            self.next_heartbeat = Some(now + self.retry_min());
+        self.samples_to_prove = self.samples_to_prove.saturating_sub(1);
+        self.observe_gap(now);
+        match answers {
+            Answers::None => {}
+            Answers::Settled if self.is_steady() => self.next_heartbeat = Some(now + self.steady_wait()),
+            _ if self.next_heartbeat.is_none() => self.next_heartbeat = Some(now + self.retry_min()),
+            _ => {}
         }
     }
 
     /// Whether the message about to leave should ask.
-    pub(super) fn wants_acknowledgement(&self, now: Instant, held: usize) -> bool {
-        self.samples_since_asked > 0
-            && (self.has_sent_much()
-                || held >= self.full_at
-                || self.last_asked.is_none_or(|at| now.since(at) >= self.retry_min()))
+    pub(super) fn wants_acknowledgement(&self, now: Instant, held: usize, answers: Answers) -> bool {
+        if self.samples_since_asked == 0 || answers == Answers::None {
+            return false;
+        }
+        let asks_by_pace = match answers {
+            Answers::Settled if self.is_sparse(held) => self.samples_since_asked >= STEADY_ASK_EVERY,
+            // The timer asks again if the answer is late.
+            Answers::Asked if self.is_sparse(held) => false,
+            _ => true,
+        };
+        self.has_sent_much()
+            || held >= self.full_at
+            || asks_by_pace && self.last_asked.is_none_or(|at| now.since(at) >= self.retry_min())
+    }
+
+    /// How long the timer waits for the next sample of a steady flow; `None` if the flow is not steady.
+    pub(super) fn wait_for_next_sample(&self) -> Option<Span> {
+        self.is_steady().then(|| self.steady_wait())
+    }
+
+    /// A sample leaves: notes the gap since the last one.
+    fn observe_gap(&mut self, now: Instant) {
+        let Some(last) = self.last_sent.replace(now) else { return };
+        let gap = now.since(last);
+        if gap <= self.steady_wait() && gap <= STEADY_GAP_MAX {
+            self.even_gaps = self.even_gaps.saturating_add(1);
+            self.interval = Span((self.interval.0 / 4).saturating_mul(3).saturating_add(gap.0 / 4));
+        } else {
+            self.even_gaps = 0;
+            self.interval = gap.min(STEADY_GAP_MAX);
+        }
+    }
+
+    /// Whether the next sample is to be expected soon, and finds a loss while the history still holds the lost sample.
+    fn is_steady(&self) -> bool {
+        self.even_gaps >= STEADY_GAPS
+            && self.samples_to_prove == 0
+            && self.holds_long_enough
+            && self.lifespan >= self.steady_wait().times(2)
+    }
+
+    /// Whether the flow is steady, and the history has room for what is written until late answers come.
+    fn is_sparse(&self, held: usize) -> bool {
+        self.is_steady() && held < self.full_at / 2
+    }
+
+    fn steady_wait(&self) -> Span {
+        self.interval.times(u64::from(STEADY_INTERVALS)).clamp(self.retry_min(), RETRY_MAX)
     }
 
     /// Whether a writer that waits for room has to ask although it sends nothing.
@@ -153,6 +242,7 @@ impl Flow {
     pub(super) fn cut(&mut self, now: Instant, round_trip: Span) {
         self.in_full_flow = false;
         self.one_by_one = ONE_BY_ONE_AFTER_LOSS;
+        self.samples_to_prove = STEADY_AFTER_LOSS;
         if now.since(self.last_cut) < round_trip {
             return;
         }

@@ -305,7 +305,7 @@ impl Writer {
     /// A reader on [`ReaderPath::HandOver`] has everything before `below`.
     pub fn acknowledge(&mut self, now: Instant, reader: Guid, below: SequenceNumber) {
         let end = self.next_new();
-        let Some(reader) = self.readers.iter_mut().find(|r| r.info.guid == reader && r.is_handed_over()) else {
+        let Some(reader) = self.readers.find_mut(reader).filter(|r| r.is_handed_over()) else {
             self.counters.acknowledgements_ignored += 1;
             return;
         };
@@ -319,7 +319,7 @@ impl Writer {
 
     /// A reader takes no changes at present: it has no room for the change `from`, or has not matched this writer yet.
     pub fn pause_reader(&mut self, reader: Guid, from: SequenceNumber) {
-        if let Some(reader) = self.readers.iter_mut().find(|r| r.info.guid == reader && r.is_handed_over()) {
+        if let Some(reader) = self.readers.find_mut(reader).filter(|r| r.is_handed_over()) {
             reader.hand_over_state = HandOverState::Paused(from);
             self.hand_over.refresh(&self.readers);
         }
@@ -328,7 +328,7 @@ impl Writer {
     /// A paused reader has room again.
     pub fn resume_reader(&mut self, reader: Guid) {
         let (has_history, next) = (self.has_history(), self.next_new());
-        let Some(reader) = self.readers.iter_mut().find(|r| r.info.guid == reader && r.is_handed_over()) else {
+        let Some(reader) = self.readers.find_mut(reader).filter(|r| r.is_handed_over()) else {
             return;
         };
         if let HandOverState::Paused(from) = reader.hand_over_state {
@@ -340,7 +340,7 @@ impl Writer {
     /// The driver has found that this reader does not answer: the writer no longer waits for its acknowledgements, until the
     /// reader acknowledges again.
     pub fn mark_reader_inactive(&mut self, reader: Guid) {
-        let Some(reader) = self.readers.iter_mut().find(|r| r.info.guid == reader && r.is_handed_over()) else {
+        let Some(reader) = self.readers.find_mut(reader).filter(|r| r.is_handed_over()) else {
             return;
         };
         if reader.info.reliable && !reader.is_silent() {
@@ -357,9 +357,10 @@ impl Writer {
     pub fn set_path(&mut self, now: Instant, reader: Guid, path: ReaderPath) {
         self.finish_group(now);
         let next = self.next_new();
-        let Some(proxy) = self.readers.iter_mut().find(|r| r.info.guid == reader && r.path != path) else { return };
+        let Some(proxy) = self.readers.find_mut(reader).filter(|r| r.path != path) else { return };
         proxy.path = path;
         proxy.answered();
+        proxy.end_current();
         proxy.requested = None;
         proxy.push_from = None;
         proxy.owed_heartbeat = proxy.info.reliable && path == ReaderPath::Messages;
@@ -378,7 +379,7 @@ impl Writer {
     /// The way to a matched reader.
     #[must_use]
     pub fn path_to(&self, reader: Guid) -> Option<ReaderPath> {
-        self.readers.iter().find(|r| r.info.guid == reader).map(|r| r.path)
+        self.readers.find(reader).map(|r| r.path)
     }
 
     /// Whether anyone gets messages: then a value has to be encoded, which is best done before it is written.

@@ -4,6 +4,7 @@
 //! [`Writer::poll_event`], and by asking [`Writer::poll_timeout`] when to come back.
 
 mod bypass;
+mod counters;
 mod flow;
 mod group;
 mod hand_over;
@@ -21,9 +22,11 @@ use alloc::vec::Vec;
 
 use hashbrown::HashSet;
 
+pub use counters::WriterCounters;
 pub use hand_over::{Delivered, HandOverBatch, HandOverChange, ReaderPath, Recipient};
 pub use proxy::MatchedReader;
 
+use crate::by_guid::ByGuid;
 use crate::deadline::DeadlineTracker;
 use crate::history::{Change, Full, HistoryKind, ResourceLimits, WriterHistory};
 use crate::id::{EntityId, Guid, KeyHash};
@@ -38,7 +41,7 @@ use crate::time::{Instant, Span, sooner};
 use crate::transmit::TransmitBatch;
 use crate::vendor::{ProtocolVersion, Quirks, VendorId};
 use crate::wire::Header;
-use flow::{Flow, InFlight};
+use flow::{Answers, Flow, InFlight};
 use hand_over::HandOverQueue;
 use pack::{HEARTBEAT_LEN, Outgoing, Packer, fragment_size};
 use proxy::ReaderProxy;
@@ -144,29 +147,6 @@ pub enum WriterTimer {
     History,
 }
 
-/// What a writer has done so far.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct WriterCounters {
-    /// Samples sent for the first time.
-    pub samples_sent: u64,
-    /// Payload bytes sent for the first time.
-    pub bytes_sent: u64,
-    /// Whole samples sent again.
-    pub samples_repaired: u64,
-    /// Fragments sent again.
-    pub fragments_repaired: u64,
-    /// Heartbeats sent.
-    pub heartbeats: u64,
-    /// ACKNACKs and NACK_FRAGs taken into account.
-    pub acknowledgements: u64,
-    /// Acknowledgements that were ignored: from strangers, or old.
-    pub acknowledgements_ignored: u64,
-    /// How often a reliable reader did not answer for so long that the writer went on without it.
-    pub readers_inactive: u64,
-    /// Readers that would match and were not taken, because there were as many as a writer takes.
-    pub matches_refused: u64,
-}
-
 /// Everyone who gets new samples by messages.
 #[derive(Debug)]
 struct Group {
@@ -199,7 +179,7 @@ pub struct Writer {
     config: WriterConfig,
     history: WriterHistory,
     pool: BufferPool,
-    readers: Vec<ReaderProxy>,
+    readers: ByGuid<ReaderProxy>,
     hand_over: HandOverQueue,
     group: Group,
     packer: Packer,
@@ -232,7 +212,7 @@ impl Writer {
         Self {
             history: WriterHistory::new(config.history, config.limits, config.seed),
             pool: BufferPool::new(POOL_BYTES_MAX),
-            readers: Vec::new(),
+            readers: ByGuid::new(config.seed),
             hand_over: HandOverQueue::default(),
             group: Group {
                 has_readers: false,
@@ -316,9 +296,16 @@ impl Writer {
     /// Notes an instance without writing it.
     ///
     /// # Errors
-    /// When `max_instances` is reached.
+    /// When `max_instances` is reached: [`Self::can_register_instance`] tells when to try again.
     pub fn register_instance(&mut self, instance: KeyHash) -> Result<(), Full> {
         self.history.register(instance)
+    }
+
+    /// Whether [`Self::register_instance`] would succeed. An unregistered instance takes its place until the readers have acknowledged
+    /// its samples, which [`WriterEvent::Acknowledged`] tells.
+    #[must_use]
+    pub fn can_register_instance(&self, instance: &KeyHash) -> bool {
+        self.history.can_register(instance)
     }
 
     /// Whether this writer has registered the instance and not unregistered it since.
@@ -367,7 +354,7 @@ impl Writer {
         self.finish_group(now);
         reader.reliable &= self.config.reliable;
         reader.max_message_bytes = reader.max_message_bytes.min(Quirks::of(reader.vendor).max_message_bytes);
-        if let Some(known) = self.readers.iter_mut().find(|r| r.info.guid == reader.guid) {
+        if let Some(known) = self.readers.find_mut(reader.guid) {
             known.set_info(reader);
             self.regroup();
             return true;
@@ -376,13 +363,14 @@ impl Writer {
             self.counters.matches_refused += 1;
             return false;
         }
+        let guid = reader.guid;
         let history = self.config.durable && reader.wants_history;
         let next = if path == ReaderPath::Messages { self.next_to_send } else { self.next_new() };
         let first = if history { SequenceNumber::FIRST } else { next };
         let mut proxy = ReaderProxy::new(reader, path, first);
         proxy.joined_at = next;
         if path == ReaderPath::HandOver {
-            self.readers.push(proxy);
+            self.readers.push(guid, proxy);
             self.hand_over.refresh(&self.readers);
             return true;
         }
@@ -399,7 +387,7 @@ impl Writer {
         } else if history {
             proxy.push_from = Some(self.history.first());
         }
-        self.readers.push(proxy);
+        self.readers.push(guid, proxy);
         self.regroup();
         self.serve_readers(now);
         true
@@ -407,10 +395,8 @@ impl Writer {
 
     /// The reader is gone. Says whether it was known.
     pub fn unmatch_reader(&mut self, now: Instant, reader: Guid) -> bool {
-        let before = self.readers.len();
         self.finish_group(now);
-        self.readers.retain(|r| r.info.guid != reader);
-        if self.readers.len() == before {
+        if !self.readers.remove(reader) {
             return false;
         }
         self.regroup();
@@ -485,6 +471,7 @@ impl Writer {
     /// Changes the LIFESPAN of samples written from now on.
     pub const fn set_lifespan(&mut self, lifespan: Span) {
         self.config.lifespan = lifespan;
+        self.flow.set_lifespan(lifespan);
     }
 
     /// Changes the LATENCY_BUDGET of samples gathered from the next message on.
@@ -697,7 +684,7 @@ impl Writer {
         self.counters.samples_sent += 1;
         self.counters.bytes_sent += len as u64;
         self.batch_bytes += len;
-        self.flow.count_sent(now, len, self.any_repairs());
+        self.flow.count_sent(now, len, self.answers());
     }
 
     fn finish_group_if_due(&mut self, now: Instant, last_len: usize) {
@@ -720,7 +707,7 @@ impl Writer {
     fn finish_group(&mut self, now: Instant) {
         self.batch_bytes = 0;
         self.batch_deadline = None;
-        let wants = self.any_repairs() && self.flow.wants_acknowledgement(now, self.held_and_sent());
+        let wants = self.flow.wants_acknowledgement(now, self.held_and_sent(), self.answers());
         if self.packer.is_open() {
             if wants && self.packer.open_len() + HEARTBEAT_LEN <= self.group.max_message {
                 self.put_heartbeat(now);
@@ -762,6 +749,24 @@ impl Writer {
     fn any_repairs(&self) -> bool {
         self.group.has_readers
             && self.readers.iter().any(|r| r.is_messaged() && (r.counts() || r.retains_unacknowledged()))
+    }
+
+    /// How the readers stand that get messages and may ask for repair. One that no longer counts makes the writer ask with each
+    /// sample, so that it is heard as soon as it answers again.
+    fn answers(&self) -> Answers {
+        if !self.any_repairs() {
+            return Answers::None;
+        }
+        let mut answers = Answers::Settled;
+        for reader in self.readers.iter().filter(|r| r.repairs()) {
+            if !reader.is_current() {
+                return Answers::Behind;
+            }
+            if !reader.is_settled() {
+                answers = Answers::Asked;
+            }
+        }
+        answers
     }
 
     /// What is sent and not acknowledged, leaving aside history that late joiners still fetch.

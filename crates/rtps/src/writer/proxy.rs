@@ -8,7 +8,7 @@ use crate::locator::Locator;
 use crate::round_trip::RoundTrip;
 use crate::seq::{Count, SequenceNumber, SequenceNumberSet};
 use crate::time::{Instant, Span};
-use crate::vendor::VendorId;
+use crate::vendor::{Quirks, VendorId};
 
 use super::hand_over::{HandOverState, ReaderPath};
 
@@ -61,6 +61,11 @@ pub(super) struct ReaderProxy {
     pub(super) round_trip: RoundTrip,
     last_acknack: Option<Count>,
     last_nack_frag: Option<Count>,
+    /// The reader requests a missing sample when a later one shows the gap, and its last answer was complete: so the writer need not
+    /// ask with each sample.
+    is_current: bool,
+    /// The reader was asked, and has not answered, whether it has everything before this.
+    asked_below: Option<SequenceNumber>,
     /// When an acknowledgement was asked for, and up to which change, as long as none came.
     asked: Option<(Instant, SequenceNumber)>,
     /// Something before this was lost, or an answer was: until it is acknowledged, answers do not measure the way.
@@ -84,6 +89,8 @@ impl ReaderProxy {
             owed_heartbeat: false,
             unanswered: 0,
             round_trip: RoundTrip::default(),
+            is_current: false,
+            asked_below: None,
             last_acknack: None,
             last_nack_frag: None,
             asked: None,
@@ -96,6 +103,7 @@ impl ReaderProxy {
     pub(super) fn set_info(&mut self, info: MatchedReader) {
         self.own_destination = own_destination(&info);
         self.info = info;
+        self.is_current = false;
     }
 
     pub(super) const fn entity(&self) -> EntityId {
@@ -128,8 +136,44 @@ impl ReaderProxy {
         self.info.reliable && self.info.positive_acks_disabled
     }
 
+    /// Whether the writer may leave it to later samples to show this reader what is missing.
+    pub(super) const fn is_current(&self) -> bool {
+        self.is_current
+    }
+
+    /// Whether the reader is current, and no request for acknowledgement is under way to it.
+    pub(super) const fn is_settled(&self) -> bool {
+        self.is_current && self.asked_below.is_none()
+    }
+
+    /// The reader has acknowledged everything before `base`, and asks for nothing. With `progress` but behind what it was asked
+    /// about, it may have answered an earlier request.
+    pub(super) fn record_answer(&mut self, base: SequenceNumber, progress: bool) {
+        if base == SequenceNumber::ZERO || self.asked_below.is_some_and(|below| base < below) {
+            self.is_current &= progress;
+            return;
+        }
+        self.asked_below = None;
+        self.is_current = Quirks::of(self.info.vendor).requests_on_gap && !self.info.positive_acks_disabled;
+    }
+
+    /// The reader has to be asked with each sample until it gives a complete answer.
+    pub(super) const fn end_current(&mut self) {
+        self.is_current = false;
+    }
+
+    /// A timer has expired before the reader acknowledged everything.
+    pub(super) const fn record_overdue(&mut self) {
+        if self.asked_below.is_some() {
+            self.is_current = false;
+        }
+    }
+
     /// Notes that everybody was asked for an acknowledgement up to `last`.
     pub(super) fn record_heartbeat(&mut self, now: Instant, last: SequenceNumber) {
+        if self.asked_below.is_none() && self.acknowledged_below <= last {
+            self.asked_below = Some(last.next());
+        }
         let is_measurable = self.acknowledged_below >= self.unmeasurable_below;
         if self.asked.is_none() && is_measurable && self.acknowledged_below <= last {
             self.asked = Some((now, last));

@@ -69,7 +69,7 @@ impl Writer {
 
     /// Whether writing is queueing. Where nobody listens, there is nothing to wait for.
     #[inline]
-    pub(super) const fn only_queues(&self) -> bool {
+    pub(super) fn only_queues(&self) -> bool {
         self.config.asynchronous && !self.readers.is_empty()
     }
 

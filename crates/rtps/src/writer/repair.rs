@@ -17,7 +17,7 @@ impl Writer {
     /// A reader acknowledges, and may ask for repair (RTPS 2.5 §8.3.8.1).
     pub fn handle_acknack(&mut self, now: Instant, from: Guid, acknack: &AckNack) {
         let sent_below = self.next_to_send;
-        let Some(reader) = self.readers.iter_mut().find(|r| r.info.guid == from && r.repairs()) else {
+        let Some(reader) = self.readers.find_mut(from).filter(|r| r.repairs()) else {
             self.counters.acknowledgements_ignored += 1;
             return;
         };
@@ -37,9 +37,14 @@ impl Writer {
         // as a heartbeat answers.
         let asks = acknack.state.iter().next().is_some_and(|number| number < sent_below);
         if base > SequenceNumber::ZERO && asks {
+            reader.end_current();
             reader.record_loss(sent_below);
             reader.request(now, acknack.state);
-        } else if !acknack.is_final {
+        } else if acknack.is_final {
+            reader.record_answer(base, progress);
+        } else {
+            // Only a reader that has not heard the writer yet asks for a HEARTBEAT.
+            reader.end_current();
             reader.owed_heartbeat = true;
         }
         let asks_for_repair = reader.requested.is_some();
@@ -64,17 +69,19 @@ impl Writer {
 
     /// A reader misses fragments of a change (RTPS 2.5 §8.3.8.10).
     pub fn handle_nack_frag(&mut self, now: Instant, from: Guid, nack: &NackFrag) {
-        let Some(index) = self.readers.iter().position(|r| r.info.guid == from && r.repairs()) else {
+        let position = self.readers.position(from);
+        let reader = position.and_then(|index| Some((index, self.readers.get_mut(index)?)));
+        let Some((index, reader)) = reader.filter(|(_, reader)| reader.repairs()) else {
             self.counters.acknowledgements_ignored += 1;
             return;
         };
-        let Some(reader) = self.readers.get_mut(index) else { return };
         if !reader.accept_nack_frag(nack.count) {
             self.counters.acknowledgements_ignored += 1;
             return;
         }
         self.counters.acknowledgements += 1;
         reader.answered();
+        reader.end_current();
         reader.record_loss(self.next_to_send);
         let round_trip = reader.round_trip.estimate();
         self.flow.cut(now, round_trip);
@@ -143,6 +150,7 @@ impl Writer {
             if !reader.repairs() || reader.acknowledged_below >= sent_below {
                 continue;
             }
+            reader.record_overdue();
             reader.record_loss(sent_below);
             if reader.unanswered < UNANSWERED_HEARTBEATS_MAX {
                 reader.unanswered += 1;
@@ -175,7 +183,14 @@ impl Writer {
     pub(super) fn reschedule(&mut self, now: Instant) {
         let sent_below = self.next_to_send;
         let owing = self.readers.iter().filter(|r| r.repairs() && r.acknowledged_below < sent_below);
-        let wait = owing.map(|r| if r.is_silent() { RETRY_MAX } else { r.patience() }).min();
+        let next_sample = self.flow.wait_for_next_sample();
+        let wait = owing
+            .map(|r| match next_sample {
+                Some(wait) if r.is_settled() => wait,
+                _ if r.is_silent() => RETRY_MAX,
+                _ => r.patience(),
+            })
+            .min();
         self.flow.schedule(now, wait);
     }
 

@@ -8,6 +8,8 @@ use crate::wire::{AckNack, InfoDestination, NackFrag, Submessage, Submessages};
 use std::vec;
 use std::vec::Vec;
 
+mod steady;
+
 fn keep_all(max_samples: u32) -> WriterConfig {
     WriterConfig {
         history: HistoryKind::KeepAll,

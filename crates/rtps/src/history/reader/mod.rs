@@ -263,6 +263,13 @@ impl ReaderHistory {
         }
     }
 
+    /// Whether the instance is known and alive.
+    #[must_use]
+    pub fn is_alive(&self, key: &KeyHash) -> bool {
+        let instance = self.by_key.get(key).and_then(|&index| self.instances.get(index));
+        instance.is_some_and(|instance| instance.state == InstanceState::Alive)
+    }
+
     /// Whether the instance is known.
     #[must_use]
     pub fn knows(&self, key: &KeyHash) -> bool {

@@ -4,17 +4,25 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::seq::FragmentNumber;
-use crate::wire::{DataFragHead, Endianness, InfoTimestamp};
+use crate::wire::{DataFragHead, Endianness, InfoDestination, InfoTimestamp};
 
 const FRAGMENT: usize = 40;
 const SAMPLE: usize = 390;
 
-/// A message with one fragment, as host 1 sends it.
+/// A message with one fragment, as host 1 sends it to all.
 fn fragment(number: u32, endianness: Endianness, timestamp: Option<Timestamp>) -> Vec<u8> {
+    fragment_for(None, number, endianness, timestamp)
+}
+
+/// The same for one host.
+fn fragment_for(host: Option<u32>, number: u32, endianness: Endianness, timestamp: Option<Timestamp>) -> Vec<u8> {
     let mut message = vec![];
     let header =
         Header { version: crate::vendor::ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix: prefix(1) };
     header.emit(&mut message);
+    if let Some(host) = host {
+        InfoDestination { prefix: prefix(host) }.emit(endianness, &mut message);
+    }
     InfoTimestamp { timestamp }.emit(endianness, &mut message);
     let head = DataFragHead {
         reader: EntityId::UNKNOWN,
@@ -84,15 +92,34 @@ fn all_fragments_of_a_row_are_heard() {
     }
 }
 
+#[test]
+fn fragments_for_one_participant_are_followed() {
+    let mut domain = Domain::of_a_pair();
+    let rx = Reception { now: domain.now, wall: domain.wall(), buffer: None, source: address(1, 7410) };
+    let stamp = Some(Timestamp { seconds: 1, fraction: 0 });
+    let directed = |host, number| fragment_for(Some(host), number, Endianness::Little, stamp);
+    let (first, second, for_another) = (directed(2, 1), directed(2, 2), directed(3, 2));
+    let mut run = FragmentRun::default();
+    domain.at(2).handle_datagram(&rx, &first, &mut run, |_, _, _| {});
+    assert!(run.follow(&second).is_some());
+    assert!(run.follow(&for_another).is_none());
+    domain.at(2).handle_datagram(&rx, &for_another, &mut run, |_, _, _| panic!("this is for host 3"));
+    assert!(run.follow(&for_another).is_none());
+}
+
 proptest! {
     #[test]
     fn a_row_makes_no_difference(
-        parts in prop::collection::vec((0..13_u32, any::<bool>(), prop::option::of(0..3_u32), fate()), 1..40),
+        parts in prop::collection::vec(
+            (prop::option::of(2..4_u32), 0..13_u32, any::<bool>(), prop::option::of(0..3_u32), fate()),
+            1..40,
+        ),
     ) {
         let mut messages = vec![];
-        for (number, is_big, stamp, fate) in parts {
+        for (host, number, is_big, stamp, fate) in parts {
             let endianness = if is_big { Endianness::Big } else { Endianness::Little };
-            let mut message = fragment(number, endianness, stamp.map(|seconds| Timestamp { seconds, fraction: 0 }));
+            let stamp = stamp.map(|seconds| Timestamp { seconds, fraction: 0 });
+            let mut message = fragment_for(host, number, endianness, stamp);
             match fate {
                 Fate::Arrives => {}
                 Fate::Changed(at, octet) => *at.get_mut(&mut message[20..]) = octet,

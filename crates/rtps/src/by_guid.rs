@@ -1,0 +1,107 @@
+//! A list whose items are found by GUID.
+
+use alloc::vec::Vec;
+use core::ops::{Deref, DerefMut};
+
+use hashbrown::HashMap;
+
+use crate::id::Guid;
+
+/// Items in the order in which they were added, each with its GUID. The caller bounds their number.
+#[derive(Debug)]
+pub(crate) struct ByGuid<T> {
+    items: Vec<T>,
+    /// The GUID of each item.
+    guids: Vec<Guid>,
+    positions: HashMap<Guid, usize, foldhash::quality::FixedState>,
+}
+
+impl<T> ByGuid<T> {
+    /// No items. `seed` makes the hashes unpredictable to peers.
+    pub(crate) fn new(seed: u64) -> Self {
+        let hasher = foldhash::quality::FixedState::with_seed(seed);
+        Self { items: Vec::new(), guids: Vec::new(), positions: HashMap::with_hasher(hasher) }
+    }
+
+    /// The position of an item.
+    #[inline]
+    pub(crate) fn position(&self, guid: Guid) -> Option<usize> {
+        // One item is the usual case, and comparing its GUID is cheaper than a hash.
+        if let [only] = self.guids.as_slice() {
+            return (*only == guid).then_some(0);
+        }
+        self.positions.get(&guid).copied()
+    }
+
+    pub(crate) fn find(&self, guid: Guid) -> Option<&T> {
+        self.items.get(self.position(guid)?)
+    }
+
+    pub(crate) fn find_mut(&mut self, guid: Guid) -> Option<&mut T> {
+        let position = self.position(guid)?;
+        self.items.get_mut(position)
+    }
+
+    /// Adds an item that is not in the list.
+    pub(crate) fn push(&mut self, guid: Guid, item: T) {
+        let known = self.positions.insert(guid, self.items.len());
+        debug_assert!(known.is_none(), "a GUID is added once");
+        self.items.push(item);
+        self.guids.push(guid);
+    }
+
+    /// Removes an item. Says whether it was in the list.
+    pub(crate) fn remove(&mut self, guid: Guid) -> bool {
+        let Some(index) = self.positions.remove(&guid) else { return false };
+        self.items.remove(index);
+        self.guids.remove(index);
+        for (position, guid) in self.guids.iter().enumerate().skip(index) {
+            self.positions.insert(*guid, position);
+        }
+        true
+    }
+}
+
+impl<T> Deref for ByGuid<T> {
+    type Target = [T];
+
+    fn deref(&self) -> &[T] {
+        &self.items
+    }
+}
+
+impl<T> DerefMut for ByGuid<T> {
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.items
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::{EntityId, GuidPrefix};
+    use proptest::prelude::*;
+
+    fn guid(key: u32) -> Guid {
+        Guid::new(GuidPrefix([7; 12]), EntityId::user_reader(key, false))
+    }
+
+    proptest! {
+        #[test]
+        fn index_finds_what_a_walk_finds(steps in prop::collection::vec((0_u32..6, any::<bool>()), 0..60)) {
+            let mut list = ByGuid::new(1);
+            for (key, is_added) in steps {
+                let is_known = list.contains(&key);
+                if !is_added {
+                    prop_assert_eq!(list.remove(guid(key)), is_known);
+                } else if !is_known {
+                    list.push(guid(key), key);
+                }
+                for key in 0..6 {
+                    prop_assert_eq!(list.position(guid(key)), list.iter().position(|item| *item == key));
+                    prop_assert_eq!(list.find_mut(guid(key)).copied(), list.iter().copied().find(|item| *item == key));
+                }
+            }
+        }
+    }
+}

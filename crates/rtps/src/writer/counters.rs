@@ -1,0 +1,24 @@
+//! What a writer counts.
+
+/// What a writer has done so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct WriterCounters {
+    /// Samples sent for the first time.
+    pub samples_sent: u64,
+    /// Payload bytes sent for the first time.
+    pub bytes_sent: u64,
+    /// Whole samples sent again.
+    pub samples_repaired: u64,
+    /// Fragments sent again.
+    pub fragments_repaired: u64,
+    /// Heartbeats sent.
+    pub heartbeats: u64,
+    /// ACKNACKs and NACK_FRAGs taken into account.
+    pub acknowledgements: u64,
+    /// Acknowledgements that were ignored: from strangers, or old.
+    pub acknowledgements_ignored: u64,
+    /// How often a reliable reader did not answer for so long that the writer went on without it.
+    pub readers_inactive: u64,
+    /// Readers that would match and were not taken, because there were as many as a writer takes.
+    pub matches_refused: u64,
+}

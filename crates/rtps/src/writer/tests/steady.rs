@@ -1,0 +1,226 @@
+//! Steady flows: how seldom the writer asks for acknowledgement, and that this delays no repair.
+
+use super::*;
+use crate::limits::{STEADY_ASK_EVERY, STEADY_GAPS, STEADY_INTERVALS};
+use crate::pair::{Fate, locator, matched_writer};
+use crate::reader::{MatchedWriter, Reader};
+use crate::vendor::VendorId;
+
+const INTERVAL: Span = Span::from_millis(10);
+
+fn lost(_: &mut u64, _: bool) -> Vec<Span> {
+    vec![]
+}
+
+fn answers_lost(_: &mut u64, to_reader: bool) -> Vec<Span> {
+    if to_reader { vec![Span::from_micros(50)] } else { vec![] }
+}
+
+fn far(_: &mut u64, _: bool) -> Vec<Span> {
+    vec![Span::from_millis(4)]
+}
+
+/// Writes `count` samples at this interval. Returns what the readers have taken.
+fn send(pair: &mut Pair, interval: Span, count: usize) -> Vec<Vec<i64>> {
+    let mut taken = vec![vec![]; pair.readers.len()];
+    for _ in 0..count {
+        pair.write(1, b"x");
+        pair.run(interval);
+        for (index, taken) in taken.iter_mut().enumerate() {
+            taken.extend(pair.taken_numbers(index));
+        }
+    }
+    taken
+}
+
+/// A pair whose flow is steady.
+fn steady_pair(config: WriterConfig, readers: usize, interval: Span) -> Pair {
+    steady_pair_at(perfect, config, readers, interval)
+}
+
+/// The same over a network with this fate of messages.
+fn steady_pair_at(fate: Fate, config: WriterConfig, readers: usize, interval: Span) -> Pair {
+    let mut pair = Pair::new(config, (0..readers).map(reader).collect());
+    pair.fate = fate;
+    pair.match_all(1472);
+    pair.run(Span::from_millis(50));
+    send(&mut pair, interval, STEADY_GAPS as usize + 4);
+    pair.sent.clear();
+    pair.answered.clear();
+    pair
+}
+
+#[test]
+fn steady_flow_costs_one_datagram_back_for_fifty_samples() {
+    let intervals = [Span::from_micros(100), Span::from_millis(1), Span::from_millis(10), Span::from_millis(100)];
+    for (fate, name) in [(perfect as Fate, "near"), (far, "far")] {
+        for interval in intervals {
+            let mut pair = steady_pair_at(fate, keep_all(4096), 1, interval);
+            send(&mut pair, interval, 300);
+            pair.answered.clear();
+            send(&mut pair, interval, 1000);
+            let answers = pair.answered.len();
+            assert!((4..=20).contains(&answers), "{answers} answers to 1000 samples every {interval}, {name}");
+            pair.run(Span::from_secs(10));
+            assert!(pair.writer.is_acknowledged(pair.writer.last()), "the end of the flow is asked for");
+        }
+    }
+}
+
+#[test]
+fn lost_sample_of_a_steady_flow_is_repaired_when_the_next_arrives() {
+    for interval in [INTERVAL, Span::from_millis(100)] {
+        let mut pair = steady_pair(keep_all(4096), 1, interval);
+        pair.fate = lost;
+        let missing = pair.write(1, b"lost").0;
+        pair.run(interval);
+        pair.fate = perfect;
+        pair.write(1, b"next");
+        pair.run(Span::from_micros(200));
+        assert_eq!(pair.taken_numbers(0), [missing, missing + 1], "{interval}");
+    }
+}
+
+#[test]
+fn lost_last_sample_of_a_steady_flow_is_repaired_after_a_few_intervals() {
+    for interval in [Span::from_millis(1), INTERVAL, Span::from_millis(100)] {
+        let mut pair = steady_pair(keep_all(4096), 1, interval);
+        pair.fate = lost;
+        let last = pair.write(1, b"lost").0;
+        pair.fate = perfect;
+        pair.run(interval.times(u64::from(STEADY_INTERVALS) + 1));
+        assert_eq!(pair.taken_numbers(0), [last], "{interval}");
+    }
+}
+
+#[test]
+fn reader_whose_opening_heartbeat_was_lost_is_asked_with_the_next_sample() {
+    let mut pair = steady_pair(keep_all(4096), 2, INTERVAL);
+    pair.writer.unmatch_reader(pair.now, reader_guid(1));
+    pair.readers[1] = Reader::new(reader(1));
+    let first = pair.writer.last().0 + 1;
+    pair.fate = lost;
+    pair.match_one(1, 1472);
+    pair.run(Span::from_micros(100));
+    pair.fate = perfect;
+    let taken = send(&mut pair, INTERVAL, 3);
+    assert_eq!(taken[1], [first, first + 1, first + 2]);
+}
+
+#[test]
+fn reader_that_matches_again_is_asked_with_each_sample_until_it_answers() {
+    let mut pair = steady_pair(keep_all(4096), 1, INTERVAL);
+    // The reader has lost and found the writer, and the writer does not know.
+    let wall = pair.wall();
+    pair.readers[0].unmatch_writer(pair.now, wall, writer_guid());
+    let to = Arc::new([locator(0)]);
+    pair.readers[0].match_writer(pair.now, MatchedWriter { to, ..matched_writer(writer_guid()) });
+    let first = pair.writer.last().0 + 1;
+    let taken = send(&mut pair, INTERVAL, 10);
+    let new = taken[0].iter().filter(|number| **number >= first);
+    assert_eq!(Vec::from_iter(new.copied()), Vec::from_iter(first..first + 10));
+}
+
+#[test]
+fn flow_that_resumes_after_silence_asks_with_its_first_sample() {
+    let mut pair = steady_pair(keep_all(4096), 1, INTERVAL);
+    pair.run(Span::from_secs(10));
+    assert_eq!(pair.writer.poll_timeout(), None, "everything is acknowledged");
+    pair.sent.clear();
+    pair.write(1, b"x");
+    assert_eq!(shapes(&pair), [["INFO_TS", "DATA", "HEARTBEAT"]]);
+}
+
+#[test]
+fn unanswered_request_makes_the_writer_ask_with_each_sample() {
+    let mut pair = steady_pair(keep_all(4096), 1, INTERVAL);
+    pair.fate = answers_lost;
+    send(&mut pair, INTERVAL, STEADY_ASK_EVERY as usize);
+    assert!(pair.writer.counters().heartbeats > 0);
+    send(&mut pair, INTERVAL, 10);
+    pair.sent.clear();
+    send(&mut pair, INTERVAL, 10);
+    let asking = shapes(&pair).iter().filter(|shape| **shape == ["INFO_TS", "DATA", "HEARTBEAT"]).count();
+    assert_eq!(asking, 10, "{:?}", shapes(&pair));
+}
+
+#[test]
+fn loss_makes_the_writer_ask_with_each_sample_for_a_while() {
+    let mut pair = steady_pair(keep_all(4096), 1, INTERVAL);
+    pair.fate = lost;
+    pair.write(1, b"lost");
+    pair.fate = perfect;
+    send(&mut pair, INTERVAL, 5);
+    pair.answered.clear();
+    send(&mut pair, INTERVAL, 20);
+    assert_eq!(pair.answered.len(), 20);
+}
+
+#[test]
+fn waiting_thread_is_answered_within_a_round_trip() {
+    let mut pair = steady_pair(keep_all(4096), 1, INTERVAL);
+    let last = pair.write(1, b"x");
+    assert!(!pair.writer.is_acknowledged(last));
+    pair.writer.request_acknowledgement(pair.now);
+    pair.pump();
+    pair.run(Span::from_micros(150));
+    assert!(pair.writer.is_acknowledged(last));
+}
+
+/// The share of samples that carry a HEARTBEAT, in percent.
+fn asking(pair: &mut Pair) -> usize {
+    pair.sent.clear();
+    send(pair, INTERVAL, 100);
+    shapes(pair).iter().filter(|shape| shape.contains(&"DATA") && shape.contains(&"HEARTBEAT")).count()
+}
+
+#[test]
+fn readers_of_other_vendors_are_asked_with_each_sample() {
+    let mut pair = Pair::new(keep_all(4096), vec![reader(0)]);
+    pair.match_one_of(0, 1472, VendorId::CYCLONE, true);
+    pair.run(Span::from_millis(50));
+    assert_eq!(asking(&mut pair), 100);
+}
+
+#[test]
+fn history_too_short_for_late_repair_makes_the_writer_ask_with_each_sample() {
+    let keep_last = |depth| WriterConfig { history: HistoryKind::KeepLast(depth), ..keep_all(4096) };
+    for depth in [1, STEADY_INTERVALS] {
+        assert_eq!(asking(&mut steady_pair(keep_last(depth), 1, INTERVAL)), 100, "{depth}");
+    }
+    assert!(asking(&mut steady_pair(keep_last(STEADY_INTERVALS + 1), 1, INTERVAL)) <= 2);
+    let short_lived = WriterConfig { lifespan: Span::from_millis(60), ..keep_all(4096) };
+    assert_eq!(asking(&mut steady_pair(short_lived, 1, INTERVAL)), 100);
+}
+
+#[test]
+fn writer_with_half_of_its_history_unacknowledged_asks_with_each_sample() {
+    let mut pair = steady_pair(keep_all(64), 1, INTERVAL);
+    pair.fate = answers_lost;
+    // The writer asks once half of its samples are not acknowledged, and goes on to ask.
+    for _ in 0..32 {
+        pair.write(1, b"x");
+        pair.run(Span::from_micros(1));
+    }
+    send(&mut pair, INTERVAL, 1);
+    pair.sent.clear();
+    send(&mut pair, INTERVAL, 5);
+    let shapes = shapes(&pair);
+    assert_eq!(shapes.iter().filter(|shape| shape.contains(&"DATA") && shape.contains(&"HEARTBEAT")).count(), 5);
+}
+
+#[test]
+fn rough_network_delivers_a_steady_flow_in_full() {
+    for seed in 1..60 {
+        let mut pair = Pair::new(keep_all(4096), vec![reader(0), reader(1)]);
+        (pair.fate, pair.seed) = (rough, seed);
+        pair.match_all(1472);
+        let taken = send(&mut pair, Span::from_millis(1 + seed % 5), 200);
+        pair.run(Span::from_secs(30));
+        for (index, mut taken) in taken.into_iter().enumerate() {
+            taken.extend(pair.taken_numbers(index));
+            assert_eq!(taken, Vec::from_iter(1..=200), "seed {seed}");
+        }
+        assert!(pair.writer.is_acknowledged(SequenceNumber(200)), "seed {seed}");
+    }
+}

@@ -212,10 +212,8 @@ impl Reader {
         if let Some(first) = first_asked.filter(|_| is_partly_there) {
             self.put_nack_frags(now, index, (first, last_asked), out);
         }
-        if let Some(proxy) = self.writers.get(index)
-            && out.is_open()
-        {
-            out.finish(&proxy.info.to);
+        if out.is_open() {
+            out.finish();
         }
     }
 
@@ -239,7 +237,7 @@ impl Reader {
                 let nack =
                     NackFrag { reader: reader.entity, writer: proxy.entity(), sequence_number: number, state, count };
                 if out.open_len() + NACK_FRAG_LEN_MAX > proxy.info.max_message_bytes {
-                    out.finish(&proxy.info.to);
+                    out.finish();
                     open_to(reader, proxy, out);
                 }
                 nack.emit(ENDIANNESS, out.inline());
@@ -269,7 +267,7 @@ impl Reader {
         self.counters.acknowledgements += 1;
         open_to(reader, proxy, out);
         acknack.emit(ENDIANNESS, out.inline());
-        out.finish(&proxy.info.to);
+        out.finish();
     }
 }
 
@@ -277,7 +275,7 @@ impl Reader {
 const NACK_FRAG_LEN_MAX: usize = 4 + 28 + 32;
 
 fn open_to(reader: Guid, proxy: &WriterProxy, out: &mut TransmitBatch) {
-    out.begin();
+    out.begin(&proxy.destination);
     let header = Header { version: ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix: reader.prefix };
     header.emit(out.inline());
     InfoDestination { prefix: proxy.info.guid.prefix }.emit(ENDIANNESS, out.inline());

@@ -326,9 +326,7 @@ impl Reader {
             if known.info.strength != writer.strength {
                 self.cache.strength_changed(known.slot, writer.strength);
             }
-            // What is held stays charged where it was.
-            let account = core::mem::replace(&mut known.info, writer).memory;
-            known.info.memory = account;
+            known.set_info(writer);
             return true;
         }
         if self.writers.len() >= MATCHES_MAX {

@@ -1,9 +1,11 @@
 //! Where new samples go: one datagram to a multicast group where that replaces several to single addresses.
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::locator::Locator;
+use crate::transmit::Destination;
 
 use super::proxy::MatchedReader;
 
@@ -37,12 +39,19 @@ pub(super) fn destinations<'r>(readers: impl Iterator<Item = &'r MatchedReader> 
     to
 }
 
+/// These locators, with the readers that listen at one of them.
+pub(super) fn reached<'r>(readers: impl Iterator<Item = &'r MatchedReader>, locators: Vec<Locator>) -> Arc<Destination> {
+    let at: BTreeSet<Locator> = locators.iter().copied().collect();
+    let listens = |reader: &&MatchedReader| reader.to.iter().chain(&reader.group).any(|locator| at.contains(locator));
+    let peers = readers.filter(listens).map(|reader| reader.guid).collect();
+    Arc::new(Destination::new(locators.into(), peers))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::id::{EntityId, Guid, GuidPrefix};
     use crate::vendor::VendorId;
-    use alloc::sync::Arc;
     use core::net::SocketAddr;
     use std::vec;
 

@@ -35,7 +35,7 @@ use crate::locator::Locator;
 use crate::payload::BufferPool;
 use crate::seq::SequenceNumber;
 use crate::time::{Instant, Span, sooner};
-use crate::transmit::TransmitBatch;
+use crate::transmit::{Destination, TransmitBatch};
 use crate::vendor::{ProtocolVersion, Quirks, VendorId};
 use crate::wire::Header;
 use flow::{Flow, InFlight};
@@ -172,11 +172,11 @@ pub struct WriterCounters {
 struct Group {
     /// Whether there is anyone.
     has_readers: bool,
-    to: Arc<[Locator]>,
+    to: Arc<Destination>,
     /// Where readers listen that ask for inline QoS.
-    asking: Arc<[Locator]>,
+    asking: Arc<Destination>,
     /// Where none of them does.
-    plain: Arc<[Locator]>,
+    plain: Arc<Destination>,
     max_message: usize,
     /// What of a message the inline QoS takes that readers ask for.
     qos_bytes: usize,
@@ -184,7 +184,7 @@ struct Group {
 
 impl Group {
     fn is_mixed(&self) -> bool {
-        !self.asking.is_empty() && !self.plain.is_empty()
+        !self.asking.locators.is_empty() && !self.plain.locators.is_empty()
     }
 
     /// The largest message, less the inline QoS that readers ask for.
@@ -236,9 +236,9 @@ impl Writer {
             hand_over: HandOverQueue::default(),
             group: Group {
                 has_readers: false,
-                to: Arc::new([]),
-                asking: Arc::new([]),
-                plain: Arc::new([]),
+                to: Arc::default(),
+                asking: Arc::default(),
+                plain: Arc::default(),
                 max_message: default_message,
                 qos_bytes: 0,
             },
@@ -349,11 +349,11 @@ impl Writer {
             return;
         }
         self.finish_group(now);
-        self.packer.open();
+        self.packer.open(&self.group.to);
         let (first, last) = self.available();
         self.packer.heartbeat(EntityId::UNKNOWN, first, last, true, true);
         self.counters.heartbeats += 1;
-        self.packer.close(&self.group.to);
+        self.packer.close();
     }
 
     /// Discovery has found a reader, or news about one. `false` when the writer has as many as it can take. A new one gets
@@ -724,10 +724,10 @@ impl Writer {
         if self.packer.is_open() {
             if wants && self.packer.open_len() + HEARTBEAT_LEN <= self.group.max_message {
                 self.put_heartbeat(now);
-                self.packer.close(&self.group.to);
+                self.packer.close();
                 return;
             }
-            self.packer.close(&self.group.to);
+            self.packer.close();
         }
         if wants {
             self.ask_everyone(now);
@@ -735,9 +735,9 @@ impl Writer {
     }
 
     fn ask_everyone(&mut self, now: Instant) {
-        self.packer.open();
+        self.packer.open(&self.group.to);
         self.put_heartbeat(now);
-        self.packer.close(&self.group.to);
+        self.packer.close();
     }
 
     /// A heartbeat to everyone into the open message; everyone is to answer.
@@ -800,7 +800,8 @@ impl Writer {
         let has_readers = messaged().next().is_some();
         // Who still gets history would take what is new for a sign that the rest will not come.
         let current = self.readers.iter().filter(|r| r.is_messaged() && r.push_from.is_none());
-        let to = group::destinations(current.map(|r| &r.info));
+        let current = current.map(|r| &r.info);
+        let to = group::destinations(current.clone());
         // Peers say where they listen, and there may be thousands of them.
         let hasher = foldhash::quality::FixedState::with_seed(self.config.seed);
         let mut asking: HashSet<Locator, _> = HashSet::with_hasher(hasher);
@@ -833,8 +834,8 @@ impl Writer {
         // One message serves them all, so it is as the most particular of them needs it.
         let mistaken = messaged().map(|info| Quirks::of(info.vendor).mistaken_key_octets).max();
         self.packer.set_mistaken_key_octets(mistaken.unwrap_or(0));
-        self.group =
-            Group { has_readers, to: to.into(), asking: asking.into(), plain: plain.into(), max_message, qos_bytes };
+        let [to, asking, plain] = [to, asking, plain].map(|locators| group::reached(current.clone(), locators));
+        self.group = Group { has_readers, to, asking, plain, max_message, qos_bytes };
     }
 
     fn renew_liveliness(&mut self, now: Instant) {
@@ -859,28 +860,28 @@ fn acknowledged_below(readers: &[ReaderProxy], end: SequenceNumber) -> SequenceN
 fn send_new(packer: &mut Packer, group: &Group, sample: &Outgoing<'_>) {
     if group.is_mixed() {
         for (to, is_asked) in [(&group.plain, false), (&group.asking, true)] {
-            packer.close(to);
+            packer.close();
             packer.set_asked(is_asked);
             put_new(packer, group, to, sample);
-            packer.close(to);
+            packer.close();
         }
         return;
     }
-    packer.set_asked(!group.asking.is_empty());
+    packer.set_asked(!group.asking.locators.is_empty());
     put_new(packer, group, &group.to, sample);
 }
 
-fn put_new(packer: &mut Packer, group: &Group, to: &Arc<[Locator]>, sample: &Outgoing<'_>) {
+fn put_new(packer: &mut Packer, group: &Group, to: &Arc<Destination>, sample: &Outgoing<'_>) {
     let fragments = sample.fragments(sample.payload.len());
     if fragments > 0 {
         packer.fragments(sample, fragments, to);
         return;
     }
     if packer.is_open() && packer.open_len() + Packer::sample_len(sample.kind, sample.payload.len()) > group.room() {
-        packer.close(to);
+        packer.close();
     }
     if !packer.is_open() {
-        packer.open();
+        packer.open(to);
     }
     packer.sample(EntityId::UNKNOWN, sample);
 }

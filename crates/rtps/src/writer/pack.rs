@@ -5,11 +5,10 @@ use alloc::vec::Vec;
 
 use crate::history::{CacheChange, ChangeKind};
 use crate::id::{EntityId, GuidPrefix, KeyHash};
-use crate::locator::Locator;
 use crate::payload::Payload;
 use crate::seq::{Count, FragmentNumber, SequenceNumber, SequenceNumberSet};
 use crate::time::Timestamp;
-use crate::transmit::TransmitBatch;
+use crate::transmit::{Destination, TransmitBatch};
 use crate::wire::{
     DataFragHead, DataHead, Endianness, Gap, Header, Heartbeat, InfoDestination, InfoTimestamp, InlineQos,
     ParameterListWriter, PayloadKind, StatusInfo,
@@ -158,22 +157,22 @@ impl Packer {
     }
 
     /// Starts a message for everyone who listens.
-    pub(super) fn open(&mut self) {
-        self.batch.begin();
+    pub(super) fn open(&mut self, to: &Arc<Destination>) {
+        self.batch.begin(to);
         self.header.emit(self.batch.inline());
         self.timestamp = None;
     }
 
     /// Starts a message for one participant.
-    pub(super) fn open_to(&mut self, prefix: GuidPrefix) {
-        self.open();
+    pub(super) fn open_to(&mut self, prefix: GuidPrefix, to: &Arc<Destination>) {
+        self.open(to);
         InfoDestination { prefix }.emit(ENDIANNESS, self.batch.inline());
     }
 
     /// Ends the message being written, if any.
-    pub(super) fn close(&mut self, to: &Arc<[Locator]>) {
+    pub(super) fn close(&mut self) {
         if self.batch.is_open() {
-            self.batch.finish(to);
+            self.batch.finish();
         }
     }
 
@@ -229,17 +228,17 @@ impl Packer {
     }
 
     /// Adds messages of all fragments of a sample for everyone, each in a message of its own, and leaves the last one open.
-    pub(super) fn fragments(&mut self, sample: &Outgoing<'_>, count: u32, to: &Arc<[Locator]>) {
+    pub(super) fn fragments(&mut self, sample: &Outgoing<'_>, count: u32, to: &Arc<Destination>) {
         let size = sample.fragment_size as usize;
         for number in 1..=count {
-            self.close(to);
+            self.close();
             // The first may have inline QoS, and the last may be shorter.
             let start = (number as usize - 1).saturating_mul(size);
             let is_alike = number > 2 && number < count;
             if is_alike && self.batch.repeat(start..start.saturating_add(size), |head| renumber(head, number)) {
                 continue;
             }
-            self.open();
+            self.open(to);
             self.fragment(EntityId::UNKNOWN, sample, FragmentNumber(number));
         }
     }
@@ -337,13 +336,13 @@ mod tests {
 
     const FRAGMENT: u32 = 1000;
 
-    fn messages(pack: impl FnOnce(&mut Packer, &Arc<[Locator]>)) -> Vec<Vec<u8>> {
+    fn messages(pack: impl FnOnce(&mut Packer, &Arc<Destination>)) -> Vec<Vec<u8>> {
         let prefix = GuidPrefix([7; 12]);
         let header = Header { version: ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix };
         let mut packer = Packer::new(header, EntityId::user_writer(1, false));
-        let to: Arc<[Locator]> = Arc::new([Locator::INVALID]);
+        let to = Arc::default();
         pack(&mut packer, &to);
-        packer.close(&to);
+        packer.close();
         let assembled = packer.batch().messages().map(|message| {
             let mut octets = vec![];
             message.copy_to(&mut octets);
@@ -371,15 +370,15 @@ mod tests {
                 let count = sample.fragments(payload.len());
                 let alone = messages(|packer, to| {
                     for number in 1..=count {
-                        packer.close(to);
-                        packer.open();
+                        packer.close();
+                        packer.open(to);
                         packer.fragment(EntityId::UNKNOWN, &sample, FragmentNumber(number));
                     }
                 });
                 let mut appended = 0;
                 let in_a_row = messages(|packer, to| {
                     // What went before makes no difference.
-                    packer.open();
+                    packer.open(to);
                     packer.heartbeat(EntityId::UNKNOWN, SequenceNumber(1), SequenceNumber(2), true, false);
                     packer.fragments(&sample, count, to);
                     appended = packer.open_len();

@@ -184,10 +184,10 @@ impl Writer {
         let Some(reader) = self.readers.get_mut(index) else { return };
         reader.record_heartbeat(now, last);
         let first = first.max(reader.first_relevant).min(last.next());
-        self.packer.open_to(reader.info.guid.prefix);
+        self.packer.open_to(reader.info.guid.prefix, &reader.own_destination);
         // Whoever acknowledges nothing is not asked to.
         self.packer.heartbeat(reader.entity(), first, last, reader.retains_unacknowledged(), false);
-        self.packer.close(&reader.own_destination);
+        self.packer.close();
         self.counters.heartbeats += 1;
     }
 
@@ -208,10 +208,10 @@ impl Writer {
                 let next_held = self.history.iter_from(number.max(reader.first_relevant)).next();
                 gone_below = next_held.map_or(self.next_to_send, |c| c.sequence_number).min(self.next_to_send);
                 if self.packer.is_open() && self.packer.open_len() + GAP_LEN > max_message {
-                    self.packer.close(&reader.own_destination);
+                    self.packer.close();
                 }
                 if !self.packer.is_open() {
-                    self.packer.open_to(reader.info.guid.prefix);
+                    self.packer.open_to(reader.info.guid.prefix, &reader.own_destination);
                 }
                 self.packer.gap(reader.entity(), number, SequenceNumberSet::empty(gone_below));
                 continue;
@@ -244,22 +244,21 @@ impl Writer {
                 break;
             }
             bytes += change.fragment_size as usize;
-            self.packer.close(&reader.own_destination);
-            self.packer.open_to(reader.info.guid.prefix);
+            self.packer.close();
+            self.packer.open_to(reader.info.guid.prefix, &reader.own_destination);
             self.packer.fragment(reader.entity(), &outgoing, fragment);
             self.counters.fragments_repaired += 1;
         }
         if self.packer.is_open() {
-            let to = reader.own_destination.clone();
             let (first, last) = self.available();
             let first = first.max(reader.first_relevant).min(last.next());
             if self.packer.open_len() + HEARTBEAT_LEN > self.group.max_message {
-                self.packer.close(&to);
-                self.packer.open_to(reader.info.guid.prefix);
+                self.packer.close();
+                self.packer.open_to(reader.info.guid.prefix, &reader.own_destination);
             }
             self.packer.heartbeat(reader.entity(), first, last, false, false);
             self.counters.heartbeats += 1;
-            self.packer.close(&to);
+            self.packer.close();
         }
     }
 
@@ -271,10 +270,10 @@ impl Writer {
             let first = first.max(reader.first_relevant).min(last.next());
             self.packer.heartbeat(reader.entity(), first, last, false, false);
             self.counters.heartbeats += 1;
-            self.packer.close(&reader.own_destination);
+            self.packer.close();
             return;
         }
-        self.packer.close(&reader.own_destination);
+        self.packer.close();
         self.directed_heartbeat(now, index);
     }
 
@@ -294,7 +293,7 @@ impl Writer {
             octets = octets.saturating_add(change.payload.len());
             put_directed(&mut self.packer, reader, &Outgoing::from(change), room);
         }
-        self.packer.close(&reader.own_destination);
+        self.packer.close();
         reader.push_from.is_some()
     }
 }
@@ -310,17 +309,17 @@ fn put_directed(packer: &mut super::Packer, reader: &ReaderProxy, sample: &Outgo
         let fragment_size = if is_cut_for_all { sample.fragment_size } else { fragment_size(max_message) };
         let sample = Outgoing { fragment_size, ..*sample };
         for number in 1..=sample.fragments(sample.payload.len()) {
-            packer.close(&reader.own_destination);
-            packer.open_to(reader.info.guid.prefix);
+            packer.close();
+            packer.open_to(reader.info.guid.prefix, &reader.own_destination);
             packer.fragment(reader.entity(), &sample, FragmentNumber(number));
         }
         return;
     }
     if packer.is_open() && packer.open_len() + len > max_message {
-        packer.close(&reader.own_destination);
+        packer.close();
     }
     if !packer.is_open() {
-        packer.open_to(reader.info.guid.prefix);
+        packer.open_to(reader.info.guid.prefix, &reader.own_destination);
     }
     packer.sample(reader.entity(), sample);
 }

@@ -4,6 +4,7 @@ use core::fmt;
 
 use crate::history::ChangeKind;
 use crate::id::{EntityId, Guid, GuidPrefix};
+use crate::protection::{OpenError, ProtectedAt};
 use crate::reader::SampleMeta;
 use crate::time::Timestamp;
 use crate::vendor::VendorId;
@@ -50,6 +51,8 @@ pub struct Envelope {
     pub vendor: VendorId,
     /// Whether the sender named this participant, which it can only do after having heard of it.
     pub is_addressed: bool,
+    /// What protected it, if anything did: then `from` is the endpoint whose key that was.
+    pub protection: ProtectedAt,
 }
 
 /// Why a message, or the rest of it, was not looked at.
@@ -63,8 +66,10 @@ pub enum DropReason {
     HeaderExtension,
     /// An inline QoS says something that must be understood and is not, or is malformed. Only its sample is lost.
     InlineQos,
-    /// A protected submessage; security is not enabled.
+    /// Something protected that there is no key for.
     Protected,
+    /// Something protected that was not made by its sender for this participant, or was changed on the way.
+    NotAuthentic,
 }
 
 impl fmt::Display for DropReason {
@@ -74,7 +79,8 @@ impl fmt::Display for DropReason {
             Self::Malformed => f.write_str("malformed submessage"),
             Self::HeaderExtension => f.write_str("header extension not understood, or checksum or length wrong"),
             Self::InlineQos => f.write_str("inline QoS not understood or malformed"),
-            Self::Protected => f.write_str("protected submessage without security"),
+            Self::Protected => f.write_str("protected, and no key for it"),
+            Self::NotAuthentic => f.write_str("protected, and not made by its sender for this participant"),
         }
     }
 }
@@ -97,57 +103,21 @@ pub fn interpret(message: &[u8], own: GuidPrefix, receive: &mut impl Receive) ->
             return None;
         }
     };
-    let mut state = State {
-        own,
-        source: header.prefix,
-        vendor: header.vendor,
-        is_for_us: true,
-        is_addressed: false,
-        timestamp: Timestamp::INVALID,
-    };
-    let mut submessages = Submessages::new(rest);
-    loop {
-        // What samples consist of, in whatever order: in a batch, each may have its own time.
-        if let Some(info) = submessages.next_timestamp() {
-            state.timestamp = info.timestamp.unwrap_or(Timestamp::INVALID);
-        }
-        if let Some(data) = submessages.next_data() {
-            state.data(data, receive);
-            continue;
-        }
-        if let Some(frag) = submessages.next_data_frag() {
-            state.data_frag(frag, receive);
-            continue;
-        }
-        let Some(submessage) = submessages.next() else { break };
-        let Ok(submessage) = submessage else {
-            receive.dropped(state.source, state.vendor, DropReason::Malformed);
-            break;
-        };
-        match state.step(submessage) {
-            Step::Nothing => {}
-            Step::Extension(extension) => {
-                let not_understood =
-                    extension.parameters.is_some_and(|list| list.iter().any(|(id, _)| id.must_understand()));
-                if HeaderExtension::verify(message).is_err() || not_understood {
-                    receive.dropped(state.source, state.vendor, DropReason::HeaderExtension);
-                    break;
-                }
-            }
-            Step::Dropped(reason) => receive.dropped(state.source, state.vendor, reason),
-            Step::Input(remote, to, input) => state.input(remote, to, input, receive),
-        }
-    }
+    Interpreter::new(&header, own).read(message, Submessages::new(rest), receive);
     Some(header)
 }
 
-struct State {
+/// The state of a receiver while it walks one message.
+pub(crate) struct Interpreter {
     own: GuidPrefix,
     source: GuidPrefix,
     vendor: VendorId,
     is_for_us: bool,
     is_addressed: bool,
     timestamp: Timestamp,
+    protection: ProtectedAt,
+    /// Whose key protected what is being read.
+    sender: Option<Guid>,
 }
 
 enum Step<'a> {
@@ -158,7 +128,84 @@ enum Step<'a> {
     Input(EntityId, EntityId, Input<'a>),
 }
 
-impl State {
+impl Interpreter {
+    pub(crate) fn new(header: &Header, own: GuidPrefix) -> Self {
+        Self {
+            own,
+            source: header.prefix,
+            vendor: header.vendor,
+            is_for_us: true,
+            is_addressed: false,
+            timestamp: Timestamp::INVALID,
+            protection: ProtectedAt::default(),
+            sender: None,
+        }
+    }
+
+    /// Reads submessages that were protected like that, with a key of `sender` if there is one. `false` if the rest of the
+    /// message is invalid.
+    pub(crate) fn read_protected(
+        &mut self,
+        message: &[u8],
+        submessages: Submessages<'_>,
+        (protection, sender): (ProtectedAt, Option<Guid>),
+        receive: &mut impl Receive,
+    ) -> bool {
+        (self.protection, self.sender) = (protection, sender);
+        self.read(message, submessages, receive)
+    }
+
+    /// Something of the message cannot be trusted.
+    pub(crate) fn refuse(&self, error: OpenError, receive: &mut impl Receive) {
+        let reason = match error {
+            OpenError::UnknownKey => DropReason::Protected,
+            OpenError::NotAuthentic => DropReason::NotAuthentic,
+        };
+        receive.dropped(self.source, self.vendor, reason);
+    }
+
+    /// The rest of the message is malformed.
+    pub(crate) fn stop(&self, receive: &mut impl Receive) {
+        receive.dropped(self.source, self.vendor, DropReason::Malformed);
+    }
+
+    /// Reads these submessages of a message. `false` if the rest of it is invalid.
+    #[inline(always)]
+    fn read(&mut self, message: &[u8], mut submessages: Submessages<'_>, receive: &mut impl Receive) -> bool {
+        loop {
+            // What samples consist of, in whatever order: in a batch, each may have its own time.
+            if let Some(info) = submessages.next_timestamp() {
+                self.timestamp = info.timestamp.unwrap_or(Timestamp::INVALID);
+            }
+            if let Some(data) = submessages.next_data() {
+                self.data(data, receive);
+                continue;
+            }
+            if let Some(frag) = submessages.next_data_frag() {
+                self.data_frag(frag, receive);
+                continue;
+            }
+            let Some(submessage) = submessages.next() else { return true };
+            let Ok(submessage) = submessage else {
+                receive.dropped(self.source, self.vendor, DropReason::Malformed);
+                return false;
+            };
+            match self.step(submessage) {
+                Step::Nothing => {}
+                Step::Extension(extension) => {
+                    let not_understood =
+                        extension.parameters.is_some_and(|list| list.iter().any(|(id, _)| id.must_understand()));
+                    if HeaderExtension::verify(message).is_err() || not_understood {
+                        receive.dropped(self.source, self.vendor, DropReason::HeaderExtension);
+                        return false;
+                    }
+                }
+                Step::Dropped(reason) => receive.dropped(self.source, self.vendor, reason),
+                Step::Input(remote, to, input) => self.input(remote, to, input, receive),
+            }
+        }
+    }
+
     #[inline]
     fn data(&self, data: Data<'_>, receive: &mut impl Receive) {
         match self.meta(data.inline_qos, matches!(data.payload, Payload::Key(_))) {
@@ -179,7 +226,13 @@ impl State {
     fn input(&self, remote: EntityId, to: EntityId, input: Input<'_>, receive: &mut impl Receive) {
         if self.is_for_us {
             let from = Guid::new(self.source, remote);
-            receive.input(Envelope { from, to, vendor: self.vendor, is_addressed: self.is_addressed }, input);
+            if self.sender.is_some_and(|sender| sender != from) {
+                // The key is one of another endpoint.
+                receive.dropped(self.source, self.vendor, DropReason::NotAuthentic);
+                return;
+            }
+            let Self { vendor, is_addressed, protection, .. } = *self;
+            receive.input(Envelope { from, to, vendor, is_addressed, protection }, input);
         }
     }
 

@@ -77,6 +77,8 @@ pub struct TransmitBatch {
     /// Octets of the message being written that are already in closed parts.
     open_len: usize,
     open: bool,
+    /// Whether payloads are copied into the message being written, whatever their length.
+    is_one_piece: bool,
 }
 
 /// One message of a batch.
@@ -159,6 +161,29 @@ impl TransmitBatch {
         self.inline_start = self.bytes.len();
         self.open_len = 0;
         self.open = true;
+        self.is_one_piece = false;
+    }
+
+    /// Copies all payloads into the message being written: what protects the message needs its bytes in a row.
+    pub(crate) const fn keep_in_one_piece(&mut self) {
+        self.is_one_piece = true;
+    }
+
+    /// Where in [`Self::inline`] a message begins that is being written in one piece.
+    pub(crate) const fn open_start(&self) -> usize {
+        self.inline_start
+    }
+
+    /// Where the message being written goes.
+    pub(crate) fn open_destination(&self) -> &Arc<Destination> {
+        self.destinations.last().unwrap_or(&self.nowhere)
+    }
+
+    /// Leaves the message out that is being written in one piece.
+    pub(crate) fn abandon(&mut self) {
+        debug_assert!(self.is_one_piece, "parts of the message refer to payloads");
+        self.bytes.truncate(self.inline_start);
+        self.open = false;
     }
 
     /// Whether a message is being written.
@@ -191,7 +216,7 @@ impl TransmitBatch {
     #[inline]
     fn put(&mut self, payload: &Payload, octets: &[u8], start: usize, inline_max: usize) {
         let len = octets.len();
-        if len <= inline_max {
+        if len <= inline_max || self.is_one_piece {
             self.bytes.extend_from_slice(octets);
             self.bytes.extend_from_slice(padding(len));
             return;

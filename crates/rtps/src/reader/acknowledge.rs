@@ -2,6 +2,7 @@
 
 use crate::id::Guid;
 use crate::limits::{PREEMPTIVE_ACKNACKS_MAX, REPAIR_BYTES_MAX, RETRY_MAX};
+use crate::protection::seal::Sealer;
 use crate::seq::{SET_BITS_MAX, SequenceNumber, SequenceNumberSet};
 use crate::time::{Instant, Span};
 use crate::transmit::TransmitBatch;
@@ -207,13 +208,15 @@ impl Reader {
             AckNack { reader: reader.entity, writer: proxy.entity(), state, count: self.acknack_count, is_final: true };
         self.counters.acknowledgements += 1;
         self.counters.requested += state.len() as u64;
-        open_to(reader, proxy, out);
+        open_to(reader, proxy, &self.sealer, out);
+        let start = self.sealer.begin(out);
         acknack.emit(ENDIANNESS, out.inline());
+        self.sealer.end(start, out);
         if let Some(first) = first_asked.filter(|_| is_partly_there) {
             self.put_nack_frags(now, index, (first, last_asked), out);
         }
         if out.is_open() {
-            out.finish();
+            self.sealer.finish_message(out);
         }
     }
 
@@ -228,6 +231,7 @@ impl Reader {
         let reader = self.config.guid;
         let Some(proxy) = self.writers.get_mut(index) else { return };
         let mut count = self.nack_frag_count;
+        let overhead = self.sealer.overhead(1, 1);
         let mut requested = 0;
         for number in stretch(first, last) {
             let Lack::Fragments(due) = proxy.lack(number, now) else { continue };
@@ -236,11 +240,15 @@ impl Reader {
                 requested += state.len() as u64;
                 let nack =
                     NackFrag { reader: reader.entity, writer: proxy.entity(), sequence_number: number, state, count };
-                if out.open_len() + NACK_FRAG_LEN_MAX > proxy.info.max_message_bytes {
-                    out.finish();
-                    open_to(reader, proxy, out);
+                if out.open_len() + NACK_FRAG_LEN_MAX + overhead.tail + overhead.submessage
+                    > proxy.info.max_message_bytes
+                {
+                    self.sealer.finish_message(out);
+                    open_to(reader, proxy, &self.sealer, out);
                 }
+                let start = self.sealer.begin(out);
                 nack.emit(ENDIANNESS, out.inline());
+                self.sealer.end(start, out);
                 self.counters.acknowledgements += 1;
             }
         }
@@ -265,19 +273,20 @@ impl Reader {
             is_final: false,
         };
         self.counters.acknowledgements += 1;
-        open_to(reader, proxy, out);
+        open_to(reader, proxy, &self.sealer, out);
+        let start = self.sealer.begin(out);
         acknack.emit(ENDIANNESS, out.inline());
-        out.finish();
+        self.sealer.end(start, out);
+        self.sealer.finish_message(out);
     }
 }
 
 /// Submessage header, fields and 256 bits.
 const NACK_FRAG_LEN_MAX: usize = 4 + 28 + 32;
 
-fn open_to(reader: Guid, proxy: &WriterProxy, out: &mut TransmitBatch) {
-    out.begin(&proxy.destination);
+fn open_to(reader: Guid, proxy: &WriterProxy, sealer: &Sealer, out: &mut TransmitBatch) {
     let header = Header { version: ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix: reader.prefix };
-    header.emit(out.inline());
+    sealer.begin_message(&header, &proxy.destination, out);
     InfoDestination { prefix: proxy.info.guid.prefix }.emit(ENDIANNESS, out.inline());
 }
 

@@ -8,6 +8,7 @@ mod acknowledge;
 mod fast_insert;
 mod hand_over;
 mod memory;
+mod protected;
 mod proxy;
 mod reassembly;
 mod reordering;
@@ -37,6 +38,8 @@ use crate::limits::{
 };
 use crate::min_tree::MinTree;
 use crate::payload::{BufferPool, Payload};
+use crate::protection::Protection;
+use crate::protection::seal::Sealer;
 use crate::seq::{Count, SequenceNumber};
 use crate::time::{Instant, Span, Timestamp};
 use crate::wire::{Data, DataFrag, InlineQos, Payload as WirePayload};
@@ -69,6 +72,8 @@ pub struct ReaderConfig {
     pub memory_per_reader: usize,
     /// How to tell instances apart; `None` on topics without keys.
     pub keys: Option<KeyExtractor>,
+    /// What protects its messages; `None` without security.
+    pub protection: Option<Arc<dyn Protection>>,
 }
 
 impl ReaderConfig {
@@ -85,6 +90,7 @@ impl ReaderConfig {
             memory_per_writer: MEMORY_PER_WRITER_MAX,
             memory_per_reader: MEMORY_PER_READER_MAX,
             keys: None,
+            protection: None,
         }
     }
 }
@@ -207,6 +213,8 @@ pub struct ReaderCounters {
     pub acknowledgements: u64,
     /// Writers that would match and were not taken, because there were as many as a reader takes.
     pub matches_refused: u64,
+    /// Payloads that their writer did not protect, or that were changed.
+    pub not_authentic: u64,
 }
 
 /// What a reader holds that is not for the application yet.
@@ -251,6 +259,7 @@ pub struct Reader {
     held_bytes: usize,
     events: VecDeque<ReaderEvent>,
     counters: ReaderCounters,
+    sealer: Sealer,
 }
 
 impl Reader {
@@ -277,6 +286,7 @@ impl Reader {
             held_bytes: 0,
             events: VecDeque::new(),
             counters: ReaderCounters::default(),
+            sealer: Sealer::new(config.protection.as_ref(), config.guid.entity),
             config,
         }
     }
@@ -399,7 +409,8 @@ impl Reader {
             WirePayload::None => &[],
             WirePayload::Data(bytes) | WirePayload::Key(bytes) => bytes,
         };
-        let sample = OutOfOrderSample { at: rx.now, meta, payload: self.hold(bytes, rx.buffer), is_handed_over: false };
+        let Some(payload) = self.hold_plain(writer, bytes, rx.buffer) else { return };
+        let sample = OutOfOrderSample { at: rx.now, meta, payload, is_handed_over: false };
         if is_due {
             self.accept_due(rx, index, data.sequence_number, sample);
             return;
@@ -410,6 +421,15 @@ impl Reader {
 
     /// A piece of a sample has come (RTPS 2.5 §8.3.8.3).
     pub fn handle_data_frag(&mut self, rx: &Reception<'_>, writer: Guid, meta: SampleMeta, frag: &DataFrag<'_>) {
+        if self.sealer.payloads().is_some() {
+            self.handle_protected_frag(rx, writer, meta, frag);
+        } else {
+            self.handle_plain_frag(rx, writer, meta, frag);
+        }
+    }
+
+    #[inline]
+    fn handle_plain_frag(&mut self, rx: &Reception<'_>, writer: Guid, meta: SampleMeta, frag: &DataFrag<'_>) {
         let Some(index) = self.admit(writer) else { return };
         let number = frag.sequence_number;
         self.renew_liveliness(rx.now, index);

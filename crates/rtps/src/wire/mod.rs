@@ -60,6 +60,7 @@ pub use nack_frag::NackFrag;
 pub use parameter_id::ParameterId;
 pub use parameter_list::{ParameterList, ParameterListError, ParameterListWriter, Parameters};
 pub use secure::{CryptoContent, CryptoFooter, CryptoHeader, ReceiverMac};
+pub(crate) use submessage::RawSubmessage;
 pub use submessage::{Submessage, Submessages};
 pub use submessage_id::SubmessageId;
 pub use value::{ValueError, ValueReader, ValueWriter};

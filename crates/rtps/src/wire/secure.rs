@@ -82,7 +82,7 @@ impl CryptoHeader {
 
     /// The bytes on the wire.
     #[must_use]
-    pub fn to_bytes(&self) -> [u8; Self::LEN] {
+    pub fn to_bytes(self) -> [u8; Self::LEN] {
         let mut out = [0; Self::LEN];
         out[..4].copy_from_slice(&self.kind);
         out[4..8].copy_from_slice(&self.key_id);
@@ -108,7 +108,7 @@ impl ReceiverMac {
 
     /// The bytes on the wire.
     #[must_use]
-    pub fn to_bytes(&self) -> [u8; Self::LEN] {
+    pub fn to_bytes(self) -> [u8; Self::LEN] {
         let mut out = [0; Self::LEN];
         out[..4].copy_from_slice(&self.key_id);
         out[4..].copy_from_slice(&self.mac);
@@ -139,11 +139,7 @@ impl<'a> CryptoFooter<'a> {
     }
 
     /// Appends the footer without a submessage around it.
-    pub fn emit_bytes(
-        common_mac: &[u8; 16],
-        receivers: impl ExactSizeIterator<Item = ReceiverMac>,
-        out: &mut Vec<u8>,
-    ) {
+    pub fn emit_bytes(common_mac: &[u8; 16], receivers: impl ExactSizeIterator<Item = ReceiverMac>, out: &mut Vec<u8>) {
         out.extend_from_slice(common_mac);
         out.extend_from_slice(&u32::try_from(receivers.len()).unwrap_or(u32::MAX).to_be_bytes());
         receivers.for_each(|receiver| out.extend_from_slice(&receiver.to_bytes()));
@@ -187,6 +183,14 @@ impl<'a> CryptoContent<'a> {
     pub fn emit(&self, endianness: Endianness, out: &mut Vec<u8>) {
         let len = u32::try_from(self.0.len()).unwrap_or(u32::MAX).to_be_bytes();
         Emitter::begin(out, endianness, SubmessageId::SEC_BODY, 0).octets(&len).octets(self.0).finish();
+    }
+
+    /// Appends what stands ahead of `len` encrypted bytes in a SEC_BODY: a multiple of 4 that the SEC_BODY can hold.
+    pub(crate) fn emit_head(len: usize, endianness: Endianness, out: &mut Vec<u8>) {
+        let stated = u16::try_from(Self::HEAD.saturating_add(len)).unwrap_or(0);
+        out.extend_from_slice(&[SubmessageId::SEC_BODY.0, endianness.flag()]);
+        out.extend_from_slice(&endianness.u16_octets(stated));
+        out.extend_from_slice(&u32::try_from(len).unwrap_or(u32::MAX).to_be_bytes());
     }
 }
 
@@ -232,6 +236,9 @@ mod tests {
              30010c00 00000005 aabbccdd ee000000
              32012800 01020304 05060708 090a0b0c 0d0e0f10 00000001 00000004 a9a9a9a9 a9a9a9a9 a9a9a9a9 a9a9a9a9");
         assert_eq!(out, expected);
+        let mut head = Vec::new();
+        CryptoContent::emit_head(8, Endianness::Little, &mut head);
+        assert_eq!(head, hex("30010c00 00000008"));
         let [(prefix, header), (body, content), (postfix, footer)] = bodies(&out)[..] else { panic!() };
         assert_eq!((prefix, body, postfix), (SubmessageId(0x31), SubmessageId(0x30), SubmessageId(0x32)));
         assert_eq!(CryptoHeader::parse(header), Ok((HEADER, &[][..])));

@@ -112,6 +112,33 @@ impl Submessage<'_> {
     }
 }
 
+/// A submessage that was not looked into.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct RawSubmessage<'a> {
+    pub(crate) id: SubmessageId,
+    pub(crate) flags: u8,
+    pub(crate) body: &'a [u8],
+}
+
+impl RawSubmessage<'_> {
+    /// Its bytes, with those of its header.
+    pub(crate) const fn len(&self) -> usize {
+        size_of::<u32>() + self.body.len()
+    }
+
+    /// Whether it stands around protected bytes.
+    pub(crate) const fn is_security(&self) -> bool {
+        matches!(
+            self.id,
+            SubmessageId::SEC_BODY
+                | SubmessageId::SEC_PREFIX
+                | SubmessageId::SEC_POSTFIX
+                | SubmessageId::SRTPS_PREFIX
+                | SubmessageId::SRTPS_POSTFIX
+        )
+    }
+}
+
 /// The submessages of a message, in order. Ends after the first error: what follows a malformed submessage is not
 /// usable (RTPS 2.5 §8.3.4.1).
 #[derive(Clone, Debug)]
@@ -125,6 +152,25 @@ impl<'a> Submessages<'a> {
     #[must_use]
     pub const fn new(rest: &'a [u8]) -> Self {
         Self { rest, first: true }
+    }
+
+    /// Submessages that others stand ahead of.
+    #[must_use]
+    pub(crate) const fn behind(rest: &'a [u8]) -> Self {
+        Self { rest, first: false }
+    }
+
+    /// The next submessage without its meaning. Ends like the iterator.
+    pub(crate) fn next_raw(&mut self) -> Option<Result<RawSubmessage<'a>, WireError>> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        self.first = false;
+        let result = self.split_next().map(|(id, flags, body)| RawSubmessage { id, flags, body });
+        if result.is_err() {
+            self.rest = &[];
+        }
+        Some(result)
     }
 
     /// The bytes from the next submessage to the end of the message.

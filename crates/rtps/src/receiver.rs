@@ -51,7 +51,7 @@ pub struct Envelope {
     pub vendor: VendorId,
     /// Whether the sender named this participant, which it can only do after having heard of it.
     pub is_addressed: bool,
-    /// What protected it, if anything did: then `from` is the endpoint whose key that was.
+    /// What protected it, if anything did: then with the key of `from`, or of its participant.
     pub protection: ProtectedAt,
 }
 
@@ -116,7 +116,7 @@ pub(crate) struct Interpreter {
     is_addressed: bool,
     timestamp: Timestamp,
     protection: ProtectedAt,
-    /// Whose key protected what is being read.
+    /// Whose key protected what is being read: an endpoint's, or that of a participant, which speaks for its endpoints.
     sender: Option<Guid>,
 }
 
@@ -226,8 +226,8 @@ impl Interpreter {
     fn input(&self, remote: EntityId, to: EntityId, input: Input<'_>, receive: &mut impl Receive) {
         if self.is_for_us {
             let from = Guid::new(self.source, remote);
-            if self.sender.is_some_and(|sender| sender != from) {
-                // The key is one of another endpoint.
+            if self.sender.is_some_and(|sender| !speaks_for(sender, from)) {
+                // INFO_SRC or the submessage names another than the one whose key that was.
                 receive.dropped(self.source, self.vendor, DropReason::NotAuthentic);
                 return;
             }
@@ -303,6 +303,11 @@ impl Interpreter {
         meta.is_directed = qos.is_directed;
         Ok(meta)
     }
+}
+
+/// Whether what this key protects may come from this endpoint.
+fn speaks_for(sender: Guid, from: Guid) -> bool {
+    sender == from || sender == Guid::new(from.prefix, EntityId::PARTICIPANT)
 }
 
 #[cfg(test)]

@@ -78,7 +78,8 @@ pub struct World {
 }
 
 const DOMAIN: DomainId = DomainId(0);
-const DOMAIN_KEY: u64 = 7;
+/// From which all keys of protected participants follow.
+pub const DOMAIN_KEY: u64 = 7;
 
 impl World {
     /// An empty world.

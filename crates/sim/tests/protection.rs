@@ -1,14 +1,19 @@
 //! Participants that protect messages, submessages and payloads, on a network with faults.
 
 use peregrine_rtps::history::{Change, ChangeKind, HistoryKind};
-use peregrine_rtps::id::{Guid, KeyHash};
+use peregrine_rtps::id::{EntityId, Guid, GuidPrefix, KeyHash};
 use peregrine_rtps::payload::Payload;
-use peregrine_rtps::protection::{ProtectionKind, ProtectionLevels};
+use peregrine_rtps::protection::{Protection, ProtectionKind, ProtectionLevels, Scope, Text};
 use peregrine_rtps::qos::{Durability, Reliability};
+use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::Span;
-use peregrine_rtps::wire::{Header, Submessage, SubmessageId, Submessages};
+use peregrine_rtps::vendor::{ProtocolVersion, VendorId};
+use peregrine_rtps::wire::{
+    CryptoFooter, DataHead, Endianness, Header, InfoSource, PayloadKind, Submessage, SubmessageId, Submessages,
+};
 use peregrine_sim::network::{Datagram, Faults, NodeId, ParticipantId};
-use peregrine_sim::world::{World, WorldConfig};
+use peregrine_sim::protection::MockProtection;
+use peregrine_sim::world::{DOMAIN_KEY, World, WorldConfig};
 
 const KINDS: [ProtectionKind; 5] = [
     ProtectionKind::None,
@@ -322,5 +327,133 @@ fn any_changed_bit_of_a_protected_datagram_has_no_effect_and_is_counted() {
         }
         inject(&mut world, good);
         assert_eq!(taken(&mut world, READER, reader), [content(1, 20)], "{levels:?}: unchanged it is taken");
+    }
+}
+
+const MESSAGE_SIGNED: ProtectionLevels =
+    ProtectionLevels { message: ProtectionKind::Sign, submessage: ProtectionKind::None, payload: ProtectionKind::None };
+const SUBMESSAGE_SIGNED: ProtectionLevels =
+    ProtectionLevels { message: ProtectionKind::None, submessage: ProtectionKind::Sign, payload: ProtectionKind::None };
+
+/// A DATA of this writer with its first sequence number.
+fn data_of(writer: Guid) -> Vec<u8> {
+    let mut out = Vec::new();
+    let head = DataHead {
+        reader: EntityId::UNKNOWN,
+        writer: writer.entity,
+        sequence_number: SequenceNumber(1),
+        inline_qos: &[],
+        payload: PayloadKind::Data,
+    };
+    let payload = content(9, 20);
+    head.emit(Endianness::Little, payload.len(), &mut out);
+    out.extend_from_slice(&payload);
+    out
+}
+
+/// Submessages that `sender` has signed with its key, or with one that it made up.
+fn signed(scope: Scope, sender: Guid, levels: ProtectionLevels, domain_key: u64, text: &[u8]) -> Vec<u8> {
+    let protection = MockProtection::new(sender.prefix, levels, domain_key);
+    let seal = protection.seal(scope, sender.entity, Text::Signed(text)).unwrap();
+    let (prefix, postfix) = match scope {
+        Scope::Message => (SubmessageId::SRTPS_PREFIX, SubmessageId::SRTPS_POSTFIX),
+        _ => (SubmessageId::SEC_PREFIX, SubmessageId::SEC_POSTFIX),
+    };
+    let mut out = Vec::new();
+    seal.header.emit(prefix, Endianness::Little, &mut out);
+    out.extend_from_slice(text);
+    CryptoFooter::emit(postfix, Endianness::Little, &seal.common_mac, [].into_iter(), &mut out);
+    out
+}
+
+fn message_of(prefix: GuidPrefix, submessages: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    header_of(prefix).emit(&mut out);
+    out.extend_from_slice(submessages);
+    out
+}
+
+fn header_of(prefix: GuidPrefix) -> Header {
+    Header { version: ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix }
+}
+
+/// Injects a message. The answer is whether it brought a sample, and what was dropped because of it.
+fn effect(world: &mut World, reader: Guid, message: Vec<u8>) -> (usize, u64) {
+    let before = drops(world, READER);
+    inject(world, message);
+    let after = drops(world, READER);
+    (taken(world, READER, reader).len(), after.not_authentic + after.protected - before.not_authentic - before.protected)
+}
+
+#[test]
+fn the_key_of_another_endpoint_does_not_open_a_submessage() {
+    let (mut world, writer, reader) = victim(SUBMESSAGE_SIGNED);
+    world.network().partition(&[0, 1]);
+    let other = Guid::new(writer.prefix, EntityId::user_writer(77, false));
+    let stranger = Guid::new(GuidPrefix([7; 12]), writer.entity);
+    let forged = |sender, key| signed(Scope::Submessage, sender, SUBMESSAGE_SIGNED, key, &data_of(writer));
+    for (sender, key) in [(other, DOMAIN_KEY), (stranger, DOMAIN_KEY), (writer, DOMAIN_KEY + 1)] {
+        let message = message_of(writer.prefix, &forged(sender, key));
+        assert_eq!(effect(&mut world, reader, message), (0, 1), "{sender:?}, key {key}");
+    }
+    let honest = message_of(writer.prefix, &forged(writer, DOMAIN_KEY));
+    assert_eq!(effect(&mut world, reader, honest), (1, 0));
+}
+
+#[test]
+fn a_participant_cannot_speak_for_another_in_a_protected_message() {
+    let (mut world, writer, reader) = victim(MESSAGE_SIGNED);
+    world.network().partition(&[0, 1]);
+    let insider = GuidPrefix([7; 12]);
+    let source = |prefix| {
+        let mut out = Vec::new();
+        InfoSource::of(&header_of(prefix)).emit(Endianness::Little, &mut out);
+        out
+    };
+    let sealed = |by: GuidPrefix, text: &[u8]| {
+        let sender = Guid::new(by, EntityId::PARTICIPANT);
+        signed(Scope::Message, sender, MESSAGE_SIGNED, DOMAIN_KEY, text)
+    };
+    let data = data_of(writer);
+    // It says after its own name that the writer's participant speaks; it says so first; it says so in the header.
+    let forgeries = [
+        message_of(insider, &sealed(insider, &[source(insider), source(writer.prefix), data.clone()].concat())),
+        message_of(insider, &sealed(insider, &[source(writer.prefix), data.clone()].concat())),
+        message_of(writer.prefix, &sealed(insider, &[source(writer.prefix), data.clone()].concat())),
+        message_of(writer.prefix, &sealed(insider, &[source(insider), data.clone()].concat())),
+    ];
+    for (index, message) in forgeries.into_iter().enumerate() {
+        assert_eq!(effect(&mut world, reader, message), (0, 1), "forgery {index}");
+    }
+    let honest = sealed(writer.prefix, &[source(writer.prefix), data].concat());
+    let followed = |submessage: &[u8]| message_of(writer.prefix, &[&honest, submessage].concat());
+    let before = drops(&world, READER).malformed;
+    assert_eq!(effect(&mut world, reader, followed(&data_of(writer))), (0, 0));
+    assert_eq!(drops(&world, READER).malformed, before + 1, "nothing may follow a protected message");
+    assert_eq!(effect(&mut world, reader, followed(&[0x80, 1, 4, 0, 1, 2, 3, 4])), (1, 0), "but a vendor's submessage");
+}
+
+#[test]
+fn many_receivers_with_proofs_of_their_own_get_messages_in_parts() {
+    let kind = ProtectionKind::EncryptWithOriginAuthentication;
+    let levels = ProtectionLevels { message: kind, submessage: kind, payload: ProtectionKind::Encrypt };
+    let mut world = world(1, Faults { loss: 0.05, ..Faults::NONE }, Some(levels));
+    let writer = writer(&mut world);
+    let readers: Vec<(NodeId, Guid)> = (1..=40)
+        .map(|host| {
+            world.start(NodeId(host));
+            (NodeId(host), reader(&mut world, NodeId(host), true))
+        })
+        .collect();
+    pass(&mut world, Span::from_secs(5));
+    let expected: Vec<Vec<u8>> = (0..20).map(|n| content(n, 100 * usize::from(n))).collect();
+    for n in 0..20 {
+        write(&mut world, writer, n, 100 * usize::from(n));
+        pass(&mut world, Span::from_millis(2));
+    }
+    pass(&mut world, Span::from_secs(20));
+    for (at, reader) in readers {
+        assert!(taken(&mut world, at, reader) == expected, "{at:?}");
+        assert_eq!(drops(&world, at), Default::default(), "{at:?}");
     }
 }

@@ -22,7 +22,7 @@ pub(crate) enum Piece {
         at: Place,
         /// What protected them.
         protection: ProtectedAt,
-        /// Whose they are, if protection says so.
+        /// The endpoint whose they are, or its participant, if protection says so.
         sender: Option<Guid>,
     },
     /// Protected bytes that cannot be trusted.
@@ -119,7 +119,7 @@ impl Walk<'_> {
     fn message(&mut self, header: &Header, whole: Place) {
         let first = Submessages::new(self.octets(&whole)).next_raw();
         if !first.is_some_and(|first| first.is_ok_and(|raw| raw.id == SubmessageId::SRTPS_PREFIX)) {
-            self.submessages(whole, false);
+            self.submessages(whole, None);
             return;
         }
         let ids = [SubmessageId::SRTPS_PREFIX, SubmessageId::SRTPS_POSTFIX];
@@ -136,7 +136,7 @@ impl Walk<'_> {
                 let repeated = Submessage::InfoSource(InfoSource::of(header));
                 let is_header_true = Submessages::behind(self.octets(&text)).next() == Some(Ok(repeated));
                 if sender == Guid::new(header.prefix, EntityId::PARTICIPANT) && is_header_true {
-                    self.submessages(text, true);
+                    self.submessages(text, Some(sender));
                 } else {
                     self.pieces.push(Piece::Refused(OpenError::NotAuthentic));
                 }
@@ -146,12 +146,13 @@ impl Walk<'_> {
         }
     }
 
-    /// Submessages one after the other: protected ones are opened, those in between are read together.
-    fn submessages(&mut self, place: Place, is_message_protected: bool) {
+    /// Submessages one after the other: protected ones are opened, those in between are read together. `participant` has
+    /// protected the message around them.
+    fn submessages(&mut self, place: Place, participant: Option<Guid>) {
         let end = place.range.end;
         let mut plain = place.range.clone();
         let mut at = plain.start;
-        let unprotected = ProtectedAt { message: is_message_protected, submessage: false };
+        let unprotected = ProtectedAt { message: participant.is_some(), submessage: false };
         // What cannot be told apart is left to whoever reads it, and reports it.
         while let Some(Ok(raw)) = Submessages::behind(self.octets(&place.with(at..end))).next_raw() {
             let (id, next) = (raw.id, at + raw.len());
@@ -160,7 +161,7 @@ impl Walk<'_> {
                 at = next;
                 continue;
             }
-            self.add(place.with(plain.start..at), unprotected, None);
+            self.add(place.with(plain.start..at), unprotected, participant);
             let ids = [SubmessageId::SEC_PREFIX, SubmessageId::SEC_POSTFIX];
             let rest = place.with(at..end);
             match self.opened(Scope::Submessage, ids, &rest, self.is_for_us) {
@@ -180,7 +181,7 @@ impl Walk<'_> {
             }
             plain.start = at;
         }
-        self.add(place.with(plain.start..end), unprotected, None);
+        self.add(place.with(plain.start..end), unprotected, participant);
     }
 
     fn behind(&self, ids: [SubmessageId; 2], place: &Place) -> Option<usize> {

@@ -10,7 +10,7 @@ use crate::time::Timestamp;
 use crate::vendor::VendorId;
 use crate::wire::{
     AckNack, Data, DataFrag, Gap, Header, HeaderError, HeaderExtension, Heartbeat, HeartbeatFrag, InlineQos, NackFrag,
-    ParameterList, Payload, StatusInfo, Submessage, Submessages,
+    ParameterList, Payload, StatusInfo, Submessage, Submessages, WireError,
 };
 
 /// Something a message says to an endpoint.
@@ -115,9 +115,18 @@ pub(crate) struct Interpreter {
     is_for_us: bool,
     is_addressed: bool,
     timestamp: Timestamp,
-    protection: ProtectedAt,
-    /// Whose key protected what is being read: an endpoint's, or that of a participant, which speaks for its endpoints.
-    sender: Option<Guid>,
+}
+
+/// What protected submessages that are being read.
+#[derive(Clone, Copy)]
+pub(crate) struct Origin {
+    pub(crate) protection: ProtectedAt,
+    /// Whose key that was: an endpoint's, or that of a participant, which speaks for its endpoints.
+    pub(crate) sender: Option<Guid>,
+}
+
+impl Origin {
+    const PLAIN: Self = Self { protection: ProtectedAt { message: false, submessage: false }, sender: None };
 }
 
 enum Step<'a> {
@@ -137,26 +146,24 @@ impl Interpreter {
             is_for_us: true,
             is_addressed: false,
             timestamp: Timestamp::INVALID,
-            protection: ProtectedAt::default(),
-            sender: None,
         }
     }
 
-    /// Reads submessages that were protected like that, with a key of `sender` if there is one. `false` if the rest of the
+    /// Reads submessages that were protected as `origin` says. `false` if the rest of the
     /// message is invalid.
     pub(crate) fn read_protected(
         &mut self,
         message: &[u8],
-        submessages: Submessages<'_>,
-        (protection, sender): (ProtectedAt, Option<Guid>),
-        receive: &mut impl Receive,
+        mut submessages: Submessages<'_>,
+        origin: Origin,
+        // Code of its own, so that the compiler can put that of unprotected messages together in one place.
+        receive: &mut dyn Receive,
     ) -> bool {
-        (self.protection, self.sender) = (protection, sender);
-        self.read(message, submessages, receive)
+        submessages.all(|submessage| self.take(message, submessage, origin, receive))
     }
 
     /// Something of the message cannot be trusted.
-    pub(crate) fn refuse(&self, error: OpenError, receive: &mut impl Receive) {
+    pub(crate) fn refuse(&self, error: OpenError, receive: &mut dyn Receive) {
         let reason = match error {
             OpenError::UnknownKey => DropReason::Protected,
             OpenError::NotAuthentic => DropReason::NotAuthentic,
@@ -165,13 +172,12 @@ impl Interpreter {
     }
 
     /// The rest of the message is malformed.
-    pub(crate) fn stop(&self, receive: &mut impl Receive) {
+    pub(crate) fn stop(&self, receive: &mut dyn Receive) {
         receive.dropped(self.source, self.vendor, DropReason::Malformed);
     }
 
-    /// Reads these submessages of a message. `false` if the rest of it is invalid.
     #[inline(always)]
-    fn read(&mut self, message: &[u8], mut submessages: Submessages<'_>, receive: &mut impl Receive) -> bool {
+    fn read(&mut self, message: &[u8], mut submessages: Submessages<'_>, receive: &mut impl Receive) {
         loop {
             // What samples consist of, in whatever order: in a batch, each may have its own time.
             if let Some(info) = submessages.next_timestamp() {
@@ -185,53 +191,74 @@ impl Interpreter {
                 self.data_frag(frag, receive);
                 continue;
             }
-            let Some(submessage) = submessages.next() else { return true };
-            let Ok(submessage) = submessage else {
-                receive.dropped(self.source, self.vendor, DropReason::Malformed);
-                return false;
-            };
-            match self.step(submessage) {
-                Step::Nothing => {}
-                Step::Extension(extension) => {
-                    let not_understood =
-                        extension.parameters.is_some_and(|list| list.iter().any(|(id, _)| id.must_understand()));
-                    if HeaderExtension::verify(message).is_err() || not_understood {
-                        receive.dropped(self.source, self.vendor, DropReason::HeaderExtension);
-                        return false;
-                    }
-                }
-                Step::Dropped(reason) => receive.dropped(self.source, self.vendor, reason),
-                Step::Input(remote, to, input) => self.input(remote, to, input, receive),
+            let Some(submessage) = submessages.next() else { break };
+            if !self.take(message, submessage, Origin::PLAIN, receive) {
+                break;
             }
         }
     }
 
-    #[inline]
+    /// `false` if the rest of the message is invalid.
+    #[inline(always)]
+    fn take<R: Receive + ?Sized>(
+        &mut self,
+        message: &[u8],
+        submessage: Result<Submessage<'_>, WireError>,
+        origin: Origin,
+        receive: &mut R,
+    ) -> bool {
+        let Ok(submessage) = submessage else {
+            receive.dropped(self.source, self.vendor, DropReason::Malformed);
+            return false;
+        };
+        match self.step(submessage) {
+            Step::Nothing => {}
+            Step::Extension(extension) => {
+                let not_understood =
+                    extension.parameters.is_some_and(|list| list.iter().any(|(id, _)| id.must_understand()));
+                if HeaderExtension::verify(message).is_err() || not_understood {
+                    receive.dropped(self.source, self.vendor, DropReason::HeaderExtension);
+                    return false;
+                }
+            }
+            Step::Dropped(reason) => receive.dropped(self.source, self.vendor, reason),
+            Step::Input(remote, to, input) => self.input((remote, to), input, origin, receive),
+        }
+        true
+    }
+
+    #[inline(always)]
     fn data(&self, data: Data<'_>, receive: &mut impl Receive) {
         match self.meta(data.inline_qos, matches!(data.payload, Payload::Key(_))) {
-            Ok(meta) => self.input(data.writer, data.reader, Input::Data(meta, data), receive),
+            Ok(meta) => self.input((data.writer, data.reader), Input::Data(meta, data), Origin::PLAIN, receive),
             Err(reason) => receive.dropped(self.source, self.vendor, reason),
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn data_frag(&self, frag: DataFrag<'_>, receive: &mut impl Receive) {
         match self.meta(frag.inline_qos, frag.is_key) {
-            Ok(meta) => self.input(frag.writer, frag.reader, Input::DataFrag(meta, frag), receive),
+            Ok(meta) => self.input((frag.writer, frag.reader), Input::DataFrag(meta, frag), Origin::PLAIN, receive),
             Err(reason) => receive.dropped(self.source, self.vendor, reason),
         }
     }
 
-    #[inline]
-    fn input(&self, remote: EntityId, to: EntityId, input: Input<'_>, receive: &mut impl Receive) {
+    #[inline(always)]
+    fn input<R: Receive + ?Sized>(
+        &self,
+        (remote, to): (EntityId, EntityId),
+        input: Input<'_>,
+        Origin { protection, sender }: Origin,
+        receive: &mut R,
+    ) {
         if self.is_for_us {
             let from = Guid::new(self.source, remote);
-            if self.sender.is_some_and(|sender| !speaks_for(sender, from)) {
+            if sender.is_some_and(|sender| !speaks_for(sender, from)) {
                 // INFO_SRC or the submessage names another than the one whose key that was.
                 receive.dropped(self.source, self.vendor, DropReason::NotAuthentic);
                 return;
             }
-            let Self { vendor, is_addressed, protection, .. } = *self;
+            let Self { vendor, is_addressed, .. } = *self;
             receive.input(Envelope { from, to, vendor, is_addressed, protection }, input);
         }
     }

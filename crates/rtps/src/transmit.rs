@@ -69,7 +69,7 @@ pub struct TransmitBatch {
     /// Where messages go, each once for as many in a row as go there.
     destinations: Vec<Arc<Destination>>,
     /// Empty: what is taken for a destination that does not exist. There is no such message.
-    nowhere: Arc<Destination>,
+    nowhere: Destination,
     /// Where the inline part being written began.
     inline_start: usize,
     /// Bytes of all complete messages.
@@ -87,7 +87,7 @@ pub struct Message<'a> {
     batch: &'a TransmitBatch,
     parts: &'a [Part],
     len: usize,
-    destination: &'a Arc<Destination>,
+    destination: &'a Destination,
 }
 
 impl TransmitBatch {
@@ -115,7 +115,7 @@ impl TransmitBatch {
         self.messages.iter().map(move |meta| {
             let parts = self.parts.get(start..meta.parts_end).unwrap_or(&[]);
             start = meta.parts_end;
-            let destination = self.destinations.get(meta.to).unwrap_or(&self.nowhere);
+            let destination = self.destinations.get(meta.to).map_or(&self.nowhere, |destination| &**destination);
             Message { batch: self, parts, len: meta.len, destination }
         })
     }
@@ -175,8 +175,8 @@ impl TransmitBatch {
     }
 
     /// Where the message being written goes.
-    pub(crate) fn open_destination(&self) -> &Arc<Destination> {
-        self.destinations.last().unwrap_or(&self.nowhere)
+    pub(crate) fn open_destination(&self) -> Option<&Arc<Destination>> {
+        self.destinations.last()
     }
 
     /// Leaves the message out that is being written in one piece.
@@ -307,14 +307,14 @@ impl<'a> Message<'a> {
 
     /// Where it goes: the same bytes to each of these.
     #[must_use]
-    pub fn to(&self) -> &'a Arc<[Locator]> {
+    pub const fn to(&self) -> &'a Arc<[Locator]> {
         &self.destination.locators
     }
 
-    /// Where it goes and for whom it is.
+    /// The endpoints that it is for; none in announcements to participants that may not be known.
     #[must_use]
-    pub const fn destination(&self) -> &'a Arc<Destination> {
-        self.destination
+    pub fn peers(&self) -> &'a [Guid] {
+        &self.destination.peers
     }
 
     /// Its stretches in order, to gather from.
@@ -407,7 +407,7 @@ mod tests {
             |range: Range<usize>, padding: usize| [&[1, 2, 3, 4], &octets[range], &vec![0; padding]].concat();
         let expected = [fragment(0..1200, 0), fragment(1200..2400, 0), fragment(2400..2503, 1), fragment(0..1201, 3)];
         assert_eq!(assembled(&batch), expected);
-        assert!(batch.messages().all(|message| Arc::ptr_eq(message.destination(), &to)));
+        assert!(batch.messages().all(|message| Arc::ptr_eq(message.to(), &to.locators)));
         assert_eq!((batch.payloads.len(), batch.destinations.len()), (2, 1));
         assert_eq!(batch.messages().map(|message| message.part_count()).collect::<Vec<_>>(), [2, 2, 1, 3]);
     }

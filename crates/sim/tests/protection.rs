@@ -225,7 +225,7 @@ fn payload_fields(datagrams: &[Datagram]) -> Vec<Vec<u8>> {
         for submessage in Submessages::new(rest) {
             match submessage.unwrap() {
                 Submessage::Data(data) if !data.writer.is_builtin() => fields.push(data.payload.as_bytes().to_vec()),
-                Submessage::DataFrag(frag) if !frag.writer.is_builtin() => fields.push(frag.payload_field.to_vec()),
+                Submessage::DataFrag(frag) if !frag.writer.is_builtin() => fields.push(frag.payload.to_vec()),
                 _ => {}
             }
         }
@@ -382,7 +382,10 @@ fn effect(world: &mut World, reader: Guid, message: Vec<u8>) -> (usize, u64) {
     let before = drops(world, READER);
     inject(world, message);
     let after = drops(world, READER);
-    (taken(world, READER, reader).len(), after.not_authentic + after.protected - before.not_authentic - before.protected)
+    (
+        taken(world, READER, reader).len(),
+        after.not_authentic + after.protected - before.not_authentic - before.protected,
+    )
 }
 
 #[test]

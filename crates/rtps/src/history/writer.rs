@@ -430,8 +430,8 @@ impl WriterHistory {
         let Some(change) = self.changes.pop_front() else { return };
         if change.live {
             pool.put_away(change.payload);
-            if let Some(sealed) = change.sealed {
-                pool.put_away(sealed.payload);
+            if change.sealed.is_some() {
+                put_away_sealed(change.sealed, pool);
             }
             self.unlink_oldest(change.instance, change.next_of_instance);
         }
@@ -448,8 +448,8 @@ impl WriterHistory {
         let Some(change) = self.changes.get_mut(index).filter(|c| c.live) else { return };
         change.live = false;
         pool.put_away(core::mem::take(&mut change.payload));
-        if let Some(sealed) = change.sealed.take() {
-            pool.put_away(sealed.payload);
+        if change.sealed.is_some() {
+            put_away_sealed(change.sealed.take(), pool);
         }
         let (key, next) = (change.instance, change.next_of_instance);
         self.unlink_oldest(key, next);
@@ -506,6 +506,13 @@ impl WriterHistory {
             return Ok(guess);
         }
         self.changes.binary_search_by_key(&number, |c| c.sequence_number)
+    }
+}
+
+#[cold]
+fn put_away_sealed(sealed: Option<Box<SealedPayload>>, pool: &mut BufferPool) {
+    if let Some(sealed) = sealed {
+        pool.put_away(sealed.payload);
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::id::{EntityId, GuidPrefix};
 use crate::protection::open::Piece;
 use crate::reader::Reception;
-use crate::receiver::{DropReason, Envelope, Input, Interpreter};
+use crate::receiver::{DropReason, Envelope, Input, Interpreter, Origin};
 use crate::wire::{Header, Submessages};
 
 use super::drops::Fault;
@@ -45,7 +45,12 @@ impl Participant {
                     let octets = all.get(at.range.clone()).unwrap_or_default();
                     let is_first = !at.is_decrypted && at.range.start == Header::LEN;
                     let submessages = if is_first { Submessages::new(octets) } else { Submessages::behind(octets) };
-                    if !interpreter.read_protected(message, submessages, (protection, sender), &mut demultiplexer) {
+                    if !interpreter.read_protected(
+                        message,
+                        submessages,
+                        Origin { protection, sender },
+                        &mut demultiplexer,
+                    ) {
                         break;
                     }
                 }

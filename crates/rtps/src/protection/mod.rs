@@ -8,6 +8,8 @@
 pub(crate) mod open;
 pub(crate) mod payload;
 pub(crate) mod seal;
+#[cfg(test)]
+mod tests;
 
 use core::fmt;
 

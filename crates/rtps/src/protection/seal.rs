@@ -34,6 +34,8 @@ pub(crate) struct Overhead {
     pub(crate) submessage: usize,
     /// To a payload, or to the fragments of one DATA_FRAG.
     pub(crate) payload: usize,
+    /// To a sample that goes as one DATA.
+    pub(crate) sample: usize,
 }
 
 impl Overhead {
@@ -82,13 +84,16 @@ impl Sealer {
         let macs = |kind: ProtectionKind, count: usize| {
             if kind.authenticates_origin() { count.saturating_mul(ReceiverMac::LEN) } else { 0 }
         };
+        let submessage = submessage_front(levels.submessage)
+            .saturating_add(levels.submessage.pick(POSTFIX, POSTFIX))
+            .saturating_add(macs(levels.submessage, receivers));
+        let payload = super::payload::overhead(levels.payload);
         Overhead {
             front: message_front(levels.message),
             tail: levels.message.pick(POSTFIX, POSTFIX).saturating_add(macs(levels.message, participants)),
-            submessage: submessage_front(levels.submessage)
-                .saturating_add(levels.submessage.pick(POSTFIX, POSTFIX))
-                .saturating_add(macs(levels.submessage, receivers)),
-            payload: super::payload::overhead(levels.payload),
+            submessage,
+            payload,
+            sample: submessage.saturating_add(payload),
         }
     }
 
@@ -142,6 +147,29 @@ impl Sealer {
         batch.finish();
     }
 
+    /// Whether anything is protected.
+    #[inline]
+    pub(crate) const fn is_active(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Writes a submessage of the endpoint. It is left out if it cannot be protected.
+    #[inline(always)]
+    pub(crate) fn put(&mut self, batch: &mut TransmitBatch, write: impl Fn(&mut Vec<u8>)) {
+        if self.is_active() {
+            self.put_protected(batch, &write);
+        } else {
+            write(batch.inline());
+        }
+    }
+
+    #[cold]
+    fn put_protected(&mut self, batch: &mut TransmitBatch, write: &dyn Fn(&mut Vec<u8>)) {
+        let start = self.begin(batch);
+        write(batch.inline());
+        self.end(start, batch);
+    }
+
     /// Begins a submessage of the endpoint, which the caller writes next.
     #[inline]
     pub(crate) fn begin(&self, batch: &mut TransmitBatch) -> SubmessageStart {
@@ -180,7 +208,7 @@ impl Active {
         if kind.is_none() {
             return true;
         }
-        let to = Arc::clone(batch.open_destination());
+        let to = batch.open_destination().cloned().unwrap_or_default();
         let start = batch.open_start() + Header::LEN;
         let receivers = to.participants().map(|prefix| Guid::new(prefix, EntityId::PARTICIPANT));
         let ids = [SubmessageId::SRTPS_PREFIX, SubmessageId::SRTPS_POSTFIX];
@@ -201,7 +229,7 @@ impl Active {
         if kind.is_none() {
             return;
         }
-        let to = Arc::clone(batch.open_destination());
+        let to = batch.open_destination().cloned().unwrap_or_default();
         let ids = [SubmessageId::SEC_PREFIX, SubmessageId::SEC_POSTFIX];
         if self.seal(Scope::Submessage, kind, ids, start, to.peers.iter().copied(), batch.inline()).is_err() {
             self.failures += 1;

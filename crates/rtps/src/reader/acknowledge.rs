@@ -209,9 +209,7 @@ impl Reader {
         self.counters.acknowledgements += 1;
         self.counters.requested += state.len() as u64;
         open_to(reader, proxy, &self.sealer, out);
-        let start = self.sealer.begin(out);
-        acknack.emit(ENDIANNESS, out.inline());
-        self.sealer.end(start, out);
+        self.sealer.put(out, |out| acknack.emit(ENDIANNESS, out));
         if let Some(first) = first_asked.filter(|_| is_partly_there) {
             self.put_nack_frags(now, index, (first, last_asked), out);
         }
@@ -246,9 +244,7 @@ impl Reader {
                     self.sealer.finish_message(out);
                     open_to(reader, proxy, &self.sealer, out);
                 }
-                let start = self.sealer.begin(out);
-                nack.emit(ENDIANNESS, out.inline());
-                self.sealer.end(start, out);
+                self.sealer.put(out, |out| nack.emit(ENDIANNESS, out));
                 self.counters.acknowledgements += 1;
             }
         }
@@ -274,9 +270,7 @@ impl Reader {
         };
         self.counters.acknowledgements += 1;
         open_to(reader, proxy, &self.sealer, out);
-        let start = self.sealer.begin(out);
-        acknack.emit(ENDIANNESS, out.inline());
-        self.sealer.end(start, out);
+        self.sealer.put(out, |out| acknack.emit(ENDIANNESS, out));
         self.sealer.finish_message(out);
     }
 }

@@ -159,7 +159,6 @@ mod tests {
             is_key: false,
             non_standard_payload: false,
             payload: &[0; 5000],
-            payload_field: &[],
         };
         reader.handle_data_frag(&RX, from, PLAIN, &frag);
     }

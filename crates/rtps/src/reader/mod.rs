@@ -260,6 +260,8 @@ pub struct Reader {
     events: VecDeque<ReaderEvent>,
     counters: ReaderCounters,
     sealer: Sealer,
+    /// Whether writers have to protect payloads.
+    opens_payloads: bool,
 }
 
 impl Reader {
@@ -267,6 +269,7 @@ impl Reader {
     #[must_use]
     pub fn new(config: ReaderConfig) -> Self {
         let seed = config.cache.seed;
+        let sealer = Sealer::new(config.protection.as_ref(), config.guid.entity);
         Self {
             cache: ReaderHistory::new(config.cache.clone()),
             pool: BufferPool::new(POOL_BYTES_MAX),
@@ -286,7 +289,8 @@ impl Reader {
             held_bytes: 0,
             events: VecDeque::new(),
             counters: ReaderCounters::default(),
-            sealer: Sealer::new(config.protection.as_ref(), config.guid.entity),
+            opens_payloads: sealer.payloads().is_some(),
+            sealer,
             config,
         }
     }
@@ -409,7 +413,12 @@ impl Reader {
             WirePayload::None => &[],
             WirePayload::Data(bytes) | WirePayload::Key(bytes) => bytes,
         };
-        let Some(payload) = self.hold_plain(writer, bytes, rx.buffer) else { return };
+        let payload = if self.opens_payloads {
+            let Some(payload) = self.open_payload(writer, bytes) else { return };
+            payload
+        } else {
+            self.hold(bytes, rx.buffer)
+        };
         let sample = OutOfOrderSample { at: rx.now, meta, payload, is_handed_over: false };
         if is_due {
             self.accept_due(rx, index, data.sequence_number, sample);
@@ -421,15 +430,22 @@ impl Reader {
 
     /// A piece of a sample has come (RTPS 2.5 §8.3.8.3).
     pub fn handle_data_frag(&mut self, rx: &Reception<'_>, writer: Guid, meta: SampleMeta, frag: &DataFrag<'_>) {
-        if self.sealer.payloads().is_some() {
-            self.handle_protected_frag(rx, writer, meta, frag);
-        } else {
-            self.handle_plain_frag(rx, writer, meta, frag);
-        }
+        self.accept_fragment(rx, writer, meta, frag, false);
     }
 
-    #[inline]
-    fn handle_plain_frag(&mut self, rx: &Reception<'_>, writer: Guid, meta: SampleMeta, frag: &DataFrag<'_>) {
+    /// A piece of a sample, opened if its writer protects payloads.
+    fn accept_fragment(
+        &mut self,
+        rx: &Reception<'_>,
+        writer: Guid,
+        meta: SampleMeta,
+        frag: &DataFrag<'_>,
+        is_opened: bool,
+    ) {
+        if self.opens_payloads && !is_opened {
+            self.open_fragment(rx, writer, meta, frag);
+            return;
+        }
         let Some(index) = self.admit(writer) else { return };
         let number = frag.sequence_number;
         self.renew_liveliness(rx.now, index);

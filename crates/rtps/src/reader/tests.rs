@@ -234,7 +234,6 @@ fn a_sample_in_tiny_pieces_costs_no_memory() {
         is_key: false,
         non_standard_payload: false,
         payload: &[0],
-        payload_field: &[],
     };
     let rx = Reception { now: pair.now, wall: pair.wall(), buffer: None, source: crate::pair::NOWHERE };
     pair.readers[0].handle_data_frag(&rx, writer_guid(), PLAIN, &frag);
@@ -311,7 +310,6 @@ impl Fragments {
             is_key: false,
             non_standard_payload: false,
             payload: &[0; 4],
-            payload_field: &[],
         };
         self.reader.handle_data_frag(&self.reception(), writer_guid(), PLAIN, &frag);
     }
@@ -575,7 +573,6 @@ mod extremes {
                         is_key: false,
                         non_standard_payload: false,
                         payload: &[0; 64],
-                        payload_field: &[],
                     };
                     self.reader.handle_data_frag(&rx, writer_guid(), PLAIN, &frag);
                 }

@@ -56,10 +56,8 @@ pub struct DataFrag<'a> {
     pub inline_qos: Option<ParameterList<'a>>,
     /// The whole payload is a key, not a sample.
     pub is_key: bool,
-    /// The bytes of the fragments, exactly.
+    /// The bytes of the fragments, exactly. Of a protected payload all bytes up to the end of the submessage: they are more.
     pub payload: &'a [u8],
-    /// The bytes in which the payload is, up to the end of the submessage: more than the payload where it is protected.
-    pub payload_field: &'a [u8],
     /// The payload is not serialized as the standard says, for example because a security plug-in transformed it.
     pub non_standard_payload: bool,
 }
@@ -128,13 +126,12 @@ impl<'a> DataFrag<'a> {
             inline_qos,
             is_key: flags & KEY != 0,
             payload: &[],
-            payload_field: fragments,
             non_standard_payload: flags & NON_STANDARD != 0,
         };
         let payload = fragments.get(..head.payload_len()?).ok_or(Fault::Truncated)?;
-        // Fewer than 4 bytes more are padding.
-        let payload_field = if fragments.len() - payload.len() < 4 { payload } else { fragments };
-        Ok(Self { payload, payload_field, ..head })
+        // Fewer than 4 bytes more are padding. What is protected is longer.
+        let payload = if fragments.len() - payload.len() < 4 { payload } else { fragments };
+        Ok(Self { payload, ..head })
     }
 
     /// The same with other bytes, from another fragment on; `None` if they are not exactly those of as many fragments.
@@ -143,7 +140,7 @@ impl<'a> DataFrag<'a> {
     where
         'a: 'b,
     {
-        let other = DataFrag { starting, payload, payload_field: payload, ..*self };
+        let other = DataFrag { starting, payload, ..*self };
         other.payload_len().is_ok_and(|len| len == payload.len()).then_some(other)
     }
 
@@ -168,8 +165,8 @@ impl<'a> DataFrag<'a> {
             inline_qos: self.inline_qos.map_or(&[], |list| list.as_bytes()),
             is_key: self.is_key,
         }
-        .emit_with_flags(endianness, self.payload_field.len(), flags, out);
-        out.extend_from_slice(self.payload_field);
+        .emit_with_flags(endianness, self.payload.len(), flags, out);
+        out.extend_from_slice(self.payload);
         out.resize(out.len().next_multiple_of(4), 0);
     }
 
@@ -263,7 +260,6 @@ mod tests {
             inline_qos: None,
             is_key: false,
             payload,
-            payload_field: payload,
             non_standard_payload: false,
         }
     }

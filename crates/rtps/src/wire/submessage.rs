@@ -181,9 +181,10 @@ impl<'a> Submessages<'a> {
 
     /// If a DATA comes next, and it is well-formed: that one. It is what nearly all messages consist of, and this way
     /// spares building a [`Submessage`].
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::redundant_closure, reason = "the compiler puts a closure together with its caller")]
     pub(crate) fn next_data(&mut self) -> Option<Data<'a>> {
-        self.next_if(SubmessageId::DATA, Data::parse)
+        self.next_if(SubmessageId::DATA, |flags, body| Data::parse_inline(flags, body))
     }
 
     /// The same of a DATA_FRAG: large samples consist of many.
@@ -198,7 +199,7 @@ impl<'a> Submessages<'a> {
         self.next_if(SubmessageId::INFO_TS, InfoTimestamp::parse)
     }
 
-    #[inline]
+    #[inline(always)]
     fn next_if<T>(&mut self, id: SubmessageId, parse: impl FnOnce(u8, &'a [u8]) -> Result<T, Fault>) -> Option<T> {
         if *self.rest.first()? != id.0 {
             return None;

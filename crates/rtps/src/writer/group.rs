@@ -59,6 +59,7 @@ const UNPLANNED: u32 = u32::MAX;
 
 impl Writer {
     /// Fragment size for a change, or 0 when it fits into one message.
+    #[inline]
     pub(super) fn plan(&self, change: &Change) -> u32 {
         if !self.group.has_readers && change.payload.known_len().is_none() {
             return UNPLANNED;
@@ -140,6 +141,7 @@ impl Group {
 ///
 /// Inline QoS goes where readers listen that ask for it, and so to all readers at that address. Each reader gets each
 /// sample once.
+#[inline]
 pub(super) fn send_new(packer: &mut Packer, group: &Group, sample: &Outgoing<'_>) {
     if let [all] = group.parts.as_slice() {
         packer.set_asked(all.is_asked);
@@ -154,6 +156,7 @@ pub(super) fn send_new(packer: &mut Packer, group: &Group, sample: &Outgoing<'_>
     }
 }
 
+#[inline]
 fn put_new(packer: &mut Packer, group: &Group, to: &Arc<Destination>, sample: &Outgoing<'_>) {
     let fragments = sample.fragments(sample.payload.len());
     if fragments > 0 {

@@ -215,13 +215,12 @@ impl Packer {
     /// Bytes the sample adds to a message that carries no time stamp yet, without the inline QoS that readers ask for.
     pub(super) const fn sample_len(&self, kind: ChangeKind, payload_len: usize) -> usize {
         let qos = if kind.is_alive() { 0 } else { INSTANCE_STATE_LEN };
-        let protection = self.overhead.submessage + self.overhead.payload;
-        InfoTimestamp::LEN + DataHead::LEN + qos + payload_len.next_multiple_of(4) + protection
+        InfoTimestamp::LEN + DataHead::LEN + qos + payload_len.next_multiple_of(4) + self.overhead.sample
     }
 
     /// The payload of one DATA_FRAG in messages of at most `max_message` bytes.
     pub(super) const fn fragment_size(&self, max_message: usize) -> u32 {
-        let protection = self.overhead.message() + self.overhead.submessage + self.overhead.payload;
+        let protection = self.overhead.message() + self.overhead.sample;
         fragment_size(max_message.saturating_sub(protection))
     }
 
@@ -262,12 +261,30 @@ impl Packer {
     }
 
     /// A whole sample.
+    #[inline]
     pub(super) fn sample(&mut self, reader: EntityId, sample: &Outgoing<'_>) {
+        if self.sealer.is_active() {
+            self.protected_sample(reader, sample);
+            return;
+        }
+        self.stamp(sample.source_timestamp);
+        self.put_data(reader, sample, sample.payload);
+    }
+
+    #[cold]
+    fn protected_sample(&mut self, reader: EntityId, sample: &Outgoing<'_>) {
         let Ok(sealed) = self.sealed(sample) else { return };
         self.stamp(sample.source_timestamp);
+        let start = self.sealer.begin(&mut self.batch);
+        self.put_data(reader, sample, sealed.map_or(sample.payload, |sealed| &sealed.payload));
+        self.sealer.end(start, &mut self.batch);
+    }
+
+    /// A DATA with a payload as it goes into the message.
+    #[inline(always)]
+    fn put_data(&mut self, reader: EntityId, sample: &Outgoing<'_>, content: &Payload) {
         self.prepare_inline_qos(sample);
         let payload = self.payload_kind(sample);
-        let start = self.sealer.begin(&mut self.batch);
         let head = DataHead {
             reader,
             writer: self.writer,
@@ -275,13 +292,11 @@ impl Packer {
             inline_qos: &self.inline_qos,
             payload,
         };
-        let content = sealed.map_or(sample.payload, |sealed| &sealed.payload);
         let len = if payload == PayloadKind::None { 0 } else { content.len() };
         head.emit(ENDIANNESS, len, self.batch.inline());
         if payload != PayloadKind::None {
             self.batch.payload(content);
         }
-        self.sealer.end(start, &mut self.batch);
     }
 
     /// One fragment. The first one carries the inline QoS; it and all that go to every reader, the time stamp.
@@ -361,17 +376,13 @@ impl Packer {
             liveliness,
             group: None,
         };
-        let start = self.sealer.begin(&mut self.batch);
-        heartbeat.emit(ENDIANNESS, self.batch.inline());
-        self.sealer.end(start, &mut self.batch);
+        self.sealer.put(&mut self.batch, |out| heartbeat.emit(ENDIANNESS, out));
     }
 
     /// Numbers from `start` up to (not including) `end`, and those in `others`, will never come.
     pub(super) fn gap(&mut self, reader: EntityId, start: SequenceNumber, list: SequenceNumberSet) {
         let gap = Gap { reader, writer: self.writer, start, list, group: None, filtered_count: None };
-        let start = self.sealer.begin(&mut self.batch);
-        gap.emit(ENDIANNESS, self.batch.inline());
-        self.sealer.end(start, &mut self.batch);
+        self.sealer.put(&mut self.batch, |out| gap.emit(ENDIANNESS, out));
     }
 
     fn payload_kind(&self, sample: &Outgoing<'_>) -> PayloadKind {

@@ -8,7 +8,7 @@ use peregrine_rtps::discovery::data::{
 use peregrine_rtps::id::Guid;
 use peregrine_rtps::vendor::VendorId;
 use peregrine_rtps::wire::{
-    Endianness, Header, HeaderExtension, InlineQos, ParameterList, Payload, Submessage, Submessages,
+    CryptoContent, CryptoFooter, CryptoHeader, Endianness, Header, HeaderExtension, InlineQos, ParameterList, Payload, Submessage, Submessages,
 };
 
 fuzz_target!(|message: &[u8]| {
@@ -32,8 +32,9 @@ fuzz_target!(|message: &[u8]| {
             }
             Submessage::DataFrag(data) => {
                 check_inline_qos(data.inline_qos, header.vendor);
-                assert!(data.offset() + data.payload.len() as u64 <= u64::from(data.sample_size));
+                assert!(data.offset() < u64::from(data.sample_size));
             }
+            Submessage::Security { body, .. } => check_security(body),
             Submessage::HeaderExtension(extension) => drop(extension.parameters.map(|list| list.to_string())),
             _ => {}
         }
@@ -56,6 +57,7 @@ fn check_emit(submessage: &Submessage<'_>) {
         let has_octets = matches!(
             submessage,
             Submessage::Data(_)
+                | Submessage::DataFrag(_)
                 | Submessage::HeaderExtension(_)
                 | Submessage::Security { .. }
                 | Submessage::Unknown { .. }
@@ -82,6 +84,21 @@ fn check_inline_qos(list: Option<ParameterList<'_>>, vendor: VendorId) {
     assert!(rest.is_empty());
     let again = InlineQos::parse(&list, VendorId::UNKNOWN).expect("what was emitted is understood");
     assert_eq!(again, InlineQos { is_directed: false, ..qos });
+}
+
+/// What stands around protected bytes is the same when it is emitted again.
+fn check_security(body: &[u8]) {
+    if let Ok((header, rest)) = CryptoHeader::parse(body) {
+        assert_eq!([&header.to_bytes()[..], rest].concat(), body);
+    }
+    if let Ok((footer, rest)) = CryptoFooter::parse(body) {
+        let mut out = Vec::new();
+        CryptoFooter::emit_bytes(&footer.common_mac, footer.receivers(), &mut out);
+        assert_eq!([&out, rest].concat(), body);
+    }
+    if let Ok((CryptoContent(content), rest)) = CryptoContent::parse(body) {
+        assert_eq!(content.len() + rest.len() + CryptoContent::HEAD, body.len());
+    }
 }
 
 fn check_payload(payload: Payload<'_>, vendor: VendorId) {

@@ -533,6 +533,7 @@ impl ParticipantBuilder {
             addresses: Addresses::clone(&domain.addresses()),
             shared_memory: domain.shared_memory_address(),
             seed: random_u64()?,
+            protection: None,
         };
         let rtps = Participant::new(now(), config);
         let core = Arc::new(ParticipantCore::new(Arc::clone(&domain), rtps));

@@ -24,6 +24,7 @@ mod min_tree;
 mod pair;
 pub mod participant;
 pub mod payload;
+pub mod protection;
 pub mod qos;
 pub mod reader;
 pub mod receiver;

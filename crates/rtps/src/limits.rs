@@ -8,6 +8,9 @@ pub const MESSAGE_BYTES_MAX: usize = 65_507;
 /// Smallest message size a writer is configured with, in bytes: room for the headers and a useful fragment.
 pub const MESSAGE_BYTES_MIN: usize = 512;
 
+/// Receivers of one message where each gets a proof of its own, of 20 bytes at each level. More get messages of their own.
+pub const RECEIVER_MACS_MAX: usize = 32;
+
 /// Samples a reader holds per writer while it waits for earlier ones. One acknowledgement can ask for 256.
 pub const REORDER_SAMPLES_MAX: usize = 4096;
 
@@ -37,6 +40,9 @@ pub const BUILTIN_MEMORY_PER_WRITER_MAX: usize = 1 << 20;
 
 /// Bytes a built-in reader holds for all its writers of both kinds.
 pub const BUILTIN_MEMORY_PER_READER_MAX: usize = 64 << 20;
+
+/// Idle buffers a participant keeps for what it decrypts, in bytes: some datagrams.
+pub const OPENED_BYTES_MAX: usize = 2 << 20;
 
 /// Participants known at the same time.
 pub const PARTICIPANTS_MAX: usize = 4096;

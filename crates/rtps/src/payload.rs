@@ -312,6 +312,32 @@ impl BufferPool {
         Payload::new(buffer, range).unwrap_or_default()
     }
 
+    /// The same of bytes that `change` changes in the copy.
+    ///
+    /// # Errors
+    /// What `change` says.
+    pub(crate) fn changed_copy_of<E>(
+        &mut self,
+        bytes: &[u8],
+        change: impl FnOnce(&mut [u8]) -> Result<(), E>,
+    ) -> Result<Payload, E> {
+        if bytes.len() <= Payload::HERE_MAX {
+            return Payload::filled(bytes.len(), |copy| {
+                copy.copy_from_slice(bytes);
+                change(copy)
+            });
+        }
+        let range = ALIGNING..ALIGNING.saturating_add(bytes.len());
+        let mut buffer = self.take(range.end);
+        let copy = Arc::get_mut(&mut buffer).and_then(|b| b.get_mut(range.clone())).unwrap_or_default();
+        copy.copy_from_slice(bytes);
+        if let Err(error) = change(copy) {
+            self.recycle_buffer(buffer);
+            return Err(error);
+        }
+        Ok(Payload::new(buffer, range).unwrap_or_default())
+    }
+
     /// Takes a payload's buffer back if nobody else refers to it and the pool has room; else lets go of it.
     pub fn recycle(&mut self, payload: Payload) {
         if let Some(buffer) = payload.into_buffer() {

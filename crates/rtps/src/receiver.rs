@@ -4,12 +4,13 @@ use core::fmt;
 
 use crate::history::ChangeKind;
 use crate::id::{EntityId, Guid, GuidPrefix};
+use crate::protection::{OpenError, ProtectedAt};
 use crate::reader::SampleMeta;
 use crate::time::Timestamp;
 use crate::vendor::VendorId;
 use crate::wire::{
     AckNack, Data, DataFrag, Gap, Header, HeaderError, HeaderExtension, Heartbeat, HeartbeatFrag, InlineQos, NackFrag,
-    ParameterList, Payload, StatusInfo, Submessage, Submessages,
+    ParameterList, Payload, StatusInfo, Submessage, Submessages, WireError,
 };
 
 /// Something a message says to an endpoint.
@@ -50,6 +51,8 @@ pub struct Envelope {
     pub vendor: VendorId,
     /// Whether the sender named this participant, which it can only do after having heard of it.
     pub is_addressed: bool,
+    /// What protected it, if anything did: then with the key of `from`, or of its participant.
+    pub protection: ProtectedAt,
 }
 
 /// Why a message, or the rest of it, was not looked at.
@@ -63,8 +66,10 @@ pub enum DropReason {
     HeaderExtension,
     /// An inline QoS says something that must be understood and is not, or is malformed. Only its sample is lost.
     InlineQos,
-    /// A protected submessage; security is not enabled.
+    /// Something protected that there is no key for.
     Protected,
+    /// Something protected that was not made by its sender for this participant, or was changed on the way.
+    NotAuthentic,
 }
 
 impl fmt::Display for DropReason {
@@ -74,7 +79,8 @@ impl fmt::Display for DropReason {
             Self::Malformed => f.write_str("malformed submessage"),
             Self::HeaderExtension => f.write_str("header extension not understood, or checksum or length wrong"),
             Self::InlineQos => f.write_str("inline QoS not understood or malformed"),
-            Self::Protected => f.write_str("protected submessage without security"),
+            Self::Protected => f.write_str("protected, and no key for it"),
+            Self::NotAuthentic => f.write_str("protected, and not made by its sender for this participant"),
         }
     }
 }
@@ -97,57 +103,30 @@ pub fn interpret(message: &[u8], own: GuidPrefix, receive: &mut impl Receive) ->
             return None;
         }
     };
-    let mut state = State {
-        own,
-        source: header.prefix,
-        vendor: header.vendor,
-        is_for_us: true,
-        is_addressed: false,
-        timestamp: Timestamp::INVALID,
-    };
-    let mut submessages = Submessages::new(rest);
-    loop {
-        // What samples consist of, in whatever order: in a batch, each may have its own time.
-        if let Some(info) = submessages.next_timestamp() {
-            state.timestamp = info.timestamp.unwrap_or(Timestamp::INVALID);
-        }
-        if let Some(data) = submessages.next_data() {
-            state.data(data, receive);
-            continue;
-        }
-        if let Some(frag) = submessages.next_data_frag() {
-            state.data_frag(frag, receive);
-            continue;
-        }
-        let Some(submessage) = submessages.next() else { break };
-        let Ok(submessage) = submessage else {
-            receive.dropped(state.source, state.vendor, DropReason::Malformed);
-            break;
-        };
-        match state.step(submessage) {
-            Step::Nothing => {}
-            Step::Extension(extension) => {
-                let not_understood =
-                    extension.parameters.is_some_and(|list| list.iter().any(|(id, _)| id.must_understand()));
-                if HeaderExtension::verify(message).is_err() || not_understood {
-                    receive.dropped(state.source, state.vendor, DropReason::HeaderExtension);
-                    break;
-                }
-            }
-            Step::Dropped(reason) => receive.dropped(state.source, state.vendor, reason),
-            Step::Input(remote, to, input) => state.input(remote, to, input, receive),
-        }
-    }
+    Interpreter::new(&header, own).read(message, Submessages::new(rest), receive);
     Some(header)
 }
 
-struct State {
+/// The state of a receiver while it walks one message.
+pub(crate) struct Interpreter {
     own: GuidPrefix,
     source: GuidPrefix,
     vendor: VendorId,
     is_for_us: bool,
     is_addressed: bool,
     timestamp: Timestamp,
+}
+
+/// What protected submessages that are being read.
+#[derive(Clone, Copy)]
+pub(crate) struct Origin {
+    pub(crate) protection: ProtectedAt,
+    /// Whose key that was: an endpoint's, or that of a participant, which speaks for its endpoints.
+    pub(crate) sender: Option<Guid>,
+}
+
+impl Origin {
+    const PLAIN: Self = Self { protection: ProtectedAt { message: false, submessage: false }, sender: None };
 }
 
 enum Step<'a> {
@@ -158,28 +137,129 @@ enum Step<'a> {
     Input(EntityId, EntityId, Input<'a>),
 }
 
-impl State {
-    #[inline]
+impl Interpreter {
+    pub(crate) fn new(header: &Header, own: GuidPrefix) -> Self {
+        Self {
+            own,
+            source: header.prefix,
+            vendor: header.vendor,
+            is_for_us: true,
+            is_addressed: false,
+            timestamp: Timestamp::INVALID,
+        }
+    }
+
+    /// Reads submessages that were protected as `origin` says. `false` if the rest of the
+    /// message is invalid.
+    pub(crate) fn read_protected(
+        &mut self,
+        message: &[u8],
+        mut submessages: Submessages<'_>,
+        origin: Origin,
+        // Code of its own, so that the compiler can put that of unprotected messages together in one place.
+        receive: &mut dyn Receive,
+    ) -> bool {
+        submessages.all(|submessage| self.take(message, submessage, origin, receive))
+    }
+
+    /// Something of the message cannot be trusted.
+    pub(crate) fn refuse(&self, error: OpenError, receive: &mut dyn Receive) {
+        let reason = match error {
+            OpenError::UnknownKey => DropReason::Protected,
+            OpenError::NotAuthentic => DropReason::NotAuthentic,
+        };
+        receive.dropped(self.source, self.vendor, reason);
+    }
+
+    /// The rest of the message is malformed.
+    pub(crate) fn stop(&self, receive: &mut dyn Receive) {
+        receive.dropped(self.source, self.vendor, DropReason::Malformed);
+    }
+
+    #[inline(always)]
+    fn read(&mut self, message: &[u8], mut submessages: Submessages<'_>, receive: &mut impl Receive) {
+        loop {
+            // What samples consist of, in whatever order: in a batch, each may have its own time.
+            if let Some(info) = submessages.next_timestamp() {
+                self.timestamp = info.timestamp.unwrap_or(Timestamp::INVALID);
+            }
+            if let Some(data) = submessages.next_data() {
+                self.data(data, receive);
+                continue;
+            }
+            if let Some(frag) = submessages.next_data_frag() {
+                self.data_frag(frag, receive);
+                continue;
+            }
+            let Some(submessage) = submessages.next() else { break };
+            if !self.take(message, submessage, Origin::PLAIN, receive) {
+                break;
+            }
+        }
+    }
+
+    /// `false` if the rest of the message is invalid.
+    #[inline(always)]
+    fn take<R: Receive + ?Sized>(
+        &mut self,
+        message: &[u8],
+        submessage: Result<Submessage<'_>, WireError>,
+        origin: Origin,
+        receive: &mut R,
+    ) -> bool {
+        let Ok(submessage) = submessage else {
+            receive.dropped(self.source, self.vendor, DropReason::Malformed);
+            return false;
+        };
+        match self.step(submessage) {
+            Step::Nothing => {}
+            Step::Extension(extension) => {
+                let not_understood =
+                    extension.parameters.is_some_and(|list| list.iter().any(|(id, _)| id.must_understand()));
+                if HeaderExtension::verify(message).is_err() || not_understood {
+                    receive.dropped(self.source, self.vendor, DropReason::HeaderExtension);
+                    return false;
+                }
+            }
+            Step::Dropped(reason) => receive.dropped(self.source, self.vendor, reason),
+            Step::Input(remote, to, input) => self.input((remote, to), input, origin, receive),
+        }
+        true
+    }
+
+    #[inline(always)]
     fn data(&self, data: Data<'_>, receive: &mut impl Receive) {
         match self.meta(data.inline_qos, matches!(data.payload, Payload::Key(_))) {
-            Ok(meta) => self.input(data.writer, data.reader, Input::Data(meta, data), receive),
+            Ok(meta) => self.input((data.writer, data.reader), Input::Data(meta, data), Origin::PLAIN, receive),
             Err(reason) => receive.dropped(self.source, self.vendor, reason),
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn data_frag(&self, frag: DataFrag<'_>, receive: &mut impl Receive) {
         match self.meta(frag.inline_qos, frag.is_key) {
-            Ok(meta) => self.input(frag.writer, frag.reader, Input::DataFrag(meta, frag), receive),
+            Ok(meta) => self.input((frag.writer, frag.reader), Input::DataFrag(meta, frag), Origin::PLAIN, receive),
             Err(reason) => receive.dropped(self.source, self.vendor, reason),
         }
     }
 
-    #[inline]
-    fn input(&self, remote: EntityId, to: EntityId, input: Input<'_>, receive: &mut impl Receive) {
+    #[inline(always)]
+    fn input<R: Receive + ?Sized>(
+        &self,
+        (remote, to): (EntityId, EntityId),
+        input: Input<'_>,
+        Origin { protection, sender }: Origin,
+        receive: &mut R,
+    ) {
         if self.is_for_us {
             let from = Guid::new(self.source, remote);
-            receive.input(Envelope { from, to, vendor: self.vendor, is_addressed: self.is_addressed }, input);
+            if sender.is_some_and(|sender| !speaks_for(sender, from)) {
+                // INFO_SRC or the submessage names another than the one whose key that was.
+                receive.dropped(self.source, self.vendor, DropReason::NotAuthentic);
+                return;
+            }
+            let Self { vendor, is_addressed, .. } = *self;
+            receive.input(Envelope { from, to, vendor, is_addressed, protection }, input);
         }
     }
 
@@ -250,6 +330,11 @@ impl State {
         meta.is_directed = qos.is_directed;
         Ok(meta)
     }
+}
+
+/// Whether what this key protects may come from this endpoint.
+fn speaks_for(sender: Guid, from: Guid) -> bool {
+    sender == from || sender == Guid::new(from.prefix, EntityId::PARTICIPANT)
 }
 
 #[cfg(test)]

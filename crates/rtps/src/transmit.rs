@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use core::ptr;
 
+use crate::id::{Guid, GuidPrefix};
 use crate::locator::Locator;
 use crate::payload::{BufferPool, Payload};
 
@@ -15,6 +16,30 @@ pub const INLINE_PAYLOAD_MAX: usize = 4096;
 
 /// The same of fragments, which share one reference count.
 const INLINE_FRAGMENT_MAX: usize = 512;
+
+/// Where a message goes, and for whom it is: the same bytes to each locator.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Destination {
+    /// The addresses to send to.
+    pub locators: Arc<[Locator]>,
+    /// The endpoints that the message is for, ascending; none in announcements to participants that may not be known.
+    pub peers: Arc<[Guid]>,
+}
+
+impl Destination {
+    /// The addresses of these endpoints.
+    #[must_use]
+    pub fn new(locators: Arc<[Locator]>, mut peers: Vec<Guid>) -> Self {
+        peers.sort_unstable();
+        peers.dedup();
+        Self { locators, peers: peers.into() }
+    }
+
+    /// The participants of the peers, each once.
+    pub fn participants(&self) -> impl Iterator<Item = GuidPrefix> + Clone + '_ {
+        self.peers.chunk_by(|a, b| a.prefix == b.prefix).filter_map(|of_one| of_one.first()).map(|peer| peer.prefix)
+    }
+}
 
 /// One stretch of a message.
 #[derive(Debug)]
@@ -42,9 +67,9 @@ pub struct TransmitBatch {
     payloads: Vec<Payload>,
     messages: Vec<MessageMeta>,
     /// Where messages go, each once for as many in a row as go there.
-    destinations: Vec<Arc<[Locator]>>,
+    destinations: Vec<Arc<Destination>>,
     /// Empty: what is taken for a destination that does not exist. There is no such message.
-    nowhere: Arc<[Locator]>,
+    nowhere: Destination,
     /// Where the inline part being written began.
     inline_start: usize,
     /// Bytes of all complete messages.
@@ -52,6 +77,8 @@ pub struct TransmitBatch {
     /// Octets of the message being written that are already in closed parts.
     open_len: usize,
     open: bool,
+    /// Whether payloads are copied into the message being written, whatever their length.
+    is_one_piece: bool,
 }
 
 /// One message of a batch.
@@ -60,7 +87,7 @@ pub struct Message<'a> {
     batch: &'a TransmitBatch,
     parts: &'a [Part],
     len: usize,
-    to: &'a Arc<[Locator]>,
+    destination: &'a Destination,
 }
 
 impl TransmitBatch {
@@ -88,8 +115,8 @@ impl TransmitBatch {
         self.messages.iter().map(move |meta| {
             let parts = self.parts.get(start..meta.parts_end).unwrap_or(&[]);
             start = meta.parts_end;
-            let to = self.destinations.get(meta.to).unwrap_or(&self.nowhere);
-            Message { batch: self, parts, len: meta.len, to }
+            let destination = self.destinations.get(meta.to).map_or(&self.nowhere, |destination| &**destination);
+            Message { batch: self, parts, len: meta.len, destination }
         })
     }
 
@@ -114,19 +141,49 @@ impl TransmitBatch {
         self.clear();
     }
 
-    /// Adds a message of already assembled bytes.
+    /// Adds a message of already assembled bytes that is for no peer in particular.
     pub fn push_message(&mut self, bytes: &[u8], to: Arc<[Locator]>) {
-        self.begin();
+        let last = self.destinations.last();
+        let known = last.filter(|last| Arc::ptr_eq(&last.locators, &to) && last.peers.is_empty()).cloned();
+        let destination = known.unwrap_or_else(|| Arc::new(Destination::new(to, Vec::new())));
+        self.begin(&destination);
         self.bytes.extend_from_slice(bytes);
-        self.finish(&to);
+        self.finish();
     }
 
-    /// Starts a message. The caller writes to [`Self::inline`] and refers to payloads, then calls [`Self::finish`].
-    pub(crate) fn begin(&mut self) {
+    /// Starts a message that goes there. The caller writes to [`Self::inline`] and refers to payloads, then calls
+    /// [`Self::finish`].
+    pub(crate) fn begin(&mut self, to: &Arc<Destination>) {
         debug_assert!(!self.open, "a message is already being written");
+        if self.destinations.last().is_none_or(|last| !Arc::ptr_eq(last, to)) {
+            self.destinations.push(Arc::clone(to));
+        }
         self.inline_start = self.bytes.len();
         self.open_len = 0;
         self.open = true;
+        self.is_one_piece = false;
+    }
+
+    /// Copies all payloads into the message being written: what protects the message needs its bytes in a row.
+    pub(crate) const fn keep_in_one_piece(&mut self) {
+        self.is_one_piece = true;
+    }
+
+    /// Where in [`Self::inline`] a message begins that is being written in one piece.
+    pub(crate) const fn open_start(&self) -> usize {
+        self.inline_start
+    }
+
+    /// Where the message being written goes.
+    pub(crate) fn open_destination(&self) -> Option<&Arc<Destination>> {
+        self.destinations.last()
+    }
+
+    /// Leaves the message out that is being written in one piece.
+    pub(crate) fn abandon(&mut self) {
+        debug_assert!(self.is_one_piece, "parts of the message refer to payloads");
+        self.bytes.truncate(self.inline_start);
+        self.open = false;
     }
 
     /// Whether a message is being written.
@@ -159,7 +216,7 @@ impl TransmitBatch {
     #[inline]
     fn put(&mut self, payload: &Payload, octets: &[u8], start: usize, inline_max: usize) {
         let len = octets.len();
-        if len <= inline_max {
+        if len <= inline_max || self.is_one_piece {
             self.bytes.extend_from_slice(octets);
             self.bytes.extend_from_slice(padding(len));
             return;
@@ -186,7 +243,6 @@ impl TransmitBatch {
         self.payloads.len() - 1
     }
 
-    /// Ends the message being written; it goes to these locators.
     /// Adds a whole message to where the last one goes, like that but for other bytes of its payload, as many, and for what
     /// `change` does to the bytes ahead of them. Only the last message was just finished and is one head before one stretch of
     /// one payload; else `false`, and nothing is added.
@@ -220,12 +276,10 @@ impl TransmitBatch {
         true
     }
 
-    pub(crate) fn finish(&mut self, to: &Arc<[Locator]>) {
+    /// Ends the message being written.
+    pub(crate) fn finish(&mut self) {
         debug_assert!(self.open, "no message is being written");
         self.close_inline();
-        if self.destinations.last().is_none_or(|last| !Arc::ptr_eq(last, to)) {
-            self.destinations.push(Arc::clone(to));
-        }
         let to = self.destinations.len() - 1;
         self.messages.push(MessageMeta { parts_end: self.parts.len(), len: self.open_len, to });
         self.complete_bytes += self.open_len;
@@ -254,7 +308,13 @@ impl<'a> Message<'a> {
     /// Where it goes: the same bytes to each of these.
     #[must_use]
     pub const fn to(&self) -> &'a Arc<[Locator]> {
-        self.to
+        &self.destination.locators
+    }
+
+    /// The endpoints that it is for; none in announcements to participants that may not be known.
+    #[must_use]
+    pub fn peers(&self) -> &'a [Guid] {
+        &self.destination.peers
     }
 
     /// Its stretches in order, to gather from.
@@ -293,6 +353,7 @@ pub(crate) const fn padding(len: usize) -> &'static [u8] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::id::EntityId;
     use std::vec;
 
     fn assembled(batch: &TransmitBatch) -> Vec<Vec<u8>> {
@@ -309,18 +370,18 @@ mod tests {
 
     #[test]
     fn small_payloads_are_copied_and_large_ones_referred_to() {
-        let to: Arc<[Locator]> = Arc::new([Locator::INVALID]);
+        let to = Arc::new(Destination::new(Arc::new([Locator::INVALID]), vec![]));
         let small = Payload::copy_of(&[7; 5]);
         let large = Payload::copy_of(&[9; INLINE_PAYLOAD_MAX + 2]);
         let mut batch = TransmitBatch::default();
-        batch.begin();
+        batch.begin(&to);
         batch.inline().extend_from_slice(&[1, 2, 3, 4]);
         batch.payload(&small);
         batch.payload(&large);
         batch.inline().extend_from_slice(&[5, 6, 7, 8]);
         assert_eq!(batch.open_len(), 4 + 8 + INLINE_PAYLOAD_MAX + 4 + 4);
-        batch.finish(&to);
-        batch.push_message(&[1; 8], to);
+        batch.finish();
+        batch.push_message(&[1; 8], Arc::clone(&to.locators));
 
         let mut expected = vec![1, 2, 3, 4, 7, 7, 7, 7, 7, 0, 0, 0];
         expected.extend_from_slice(&large);
@@ -331,35 +392,43 @@ mod tests {
 
     #[test]
     fn fragments_refer_to_their_sample_once() {
-        let to: Arc<[Locator]> = Arc::new([Locator::INVALID]);
+        let to = Arc::new(Destination::new(Arc::new([Locator::INVALID]), vec![]));
         let octets: Vec<u8> = (0..2503_u32).map(|octet| octet as u8).collect();
         let [payload, other] = [Payload::copy_of(&octets), Payload::copy_of(&octets)];
         let mut batch = TransmitBatch::default();
         for (payload, range) in [(&payload, 0..1200), (&payload, 1200..2400), (&payload, 2400..2503), (&other, 0..1201)]
         {
-            batch.begin();
+            batch.begin(&to);
             batch.inline().extend_from_slice(&[1, 2, 3, 4]);
             batch.fragment(payload, range);
-            batch.finish(&to);
+            batch.finish();
         }
         let fragment =
             |range: Range<usize>, padding: usize| [&[1, 2, 3, 4], &octets[range], &vec![0; padding]].concat();
         let expected = [fragment(0..1200, 0), fragment(1200..2400, 0), fragment(2400..2503, 1), fragment(0..1201, 3)];
         assert_eq!(assembled(&batch), expected);
-        assert!(batch.messages().all(|message| Arc::ptr_eq(message.to(), &to)));
+        assert!(batch.messages().all(|message| Arc::ptr_eq(message.to(), &to.locators)));
         assert_eq!((batch.payloads.len(), batch.destinations.len()), (2, 1));
         assert_eq!(batch.messages().map(|message| message.part_count()).collect::<Vec<_>>(), [2, 2, 1, 3]);
+    }
+
+    #[test]
+    fn peers_of_one_participant_count_as_one_participant() {
+        let peer = |host, key| Guid::new(GuidPrefix([host; 12]), EntityId::user_reader(key, false));
+        let to = Destination::new(Arc::default(), vec![peer(2, 1), peer(1, 1), peer(2, 2), peer(1, 1)]);
+        assert_eq!(*to.peers, [peer(1, 1), peer(2, 1), peer(2, 2)]);
+        assert_eq!(to.participants().collect::<Vec<_>>(), [GuidPrefix([1; 12]), GuidPrefix([2; 12])]);
     }
 
     #[test]
     fn clearing_gives_buffers_back() {
         let mut pool = BufferPool::new(1 << 20);
         let mut batch = TransmitBatch::default();
-        batch.begin();
+        batch.begin(&Arc::default());
         let payload = pool.copy_of(&[0; 10_000]);
         batch.payload(&payload);
         drop(payload);
-        batch.finish(&(Arc::new([]) as Arc<[Locator]>));
+        batch.finish();
         batch.clear_into(&mut pool);
         assert_eq!(pool.held_bytes(), 16_384);
         assert!(batch.is_empty());

@@ -6,5 +6,6 @@
 
 pub mod network;
 pub mod policy;
+pub mod protection;
 pub mod scenario;
 pub mod world;

@@ -11,6 +11,7 @@ use peregrine_rtps::locator::{Locator, Ports, SPDP_MULTICAST_V4};
 use peregrine_rtps::participant::{
     Addresses, Delivery, FragmentRun, LocalAddress, Participant, ParticipantConfig, ParticipantEvent, Paths,
 };
+use peregrine_rtps::protection::ProtectionLevels;
 use peregrine_rtps::qos::ParticipantQos;
 use peregrine_rtps::reader::{Reader, ReaderConfig, ReaderEvent, Reception};
 use peregrine_rtps::receiver::Input;
@@ -21,6 +22,7 @@ use peregrine_rtps::vendor::VendorId;
 use peregrine_rtps::writer::{Writer, WriterConfig, WriterEvent};
 
 use crate::network::{Datagram, Faults, Network, NodeId, ParticipantId};
+use crate::protection::MockProtection;
 
 /// Something that happened at a participant, for the checkers.
 #[derive(Clone, Debug)]
@@ -68,10 +70,16 @@ pub struct World {
     network: Network,
     members: BTreeMap<ParticipantId, Member>,
     rng: fastrand::Rng,
+    /// How participants protect their messages that start from now on.
+    protection: Option<ProtectionLevels>,
+    /// Datagrams that were sent, if they are recorded.
+    recorded: Option<Vec<Datagram>>,
     happenings: Vec<(ParticipantId, Happening)>,
 }
 
 const DOMAIN: DomainId = DomainId(0);
+/// From which all keys of protected participants follow.
+pub const DOMAIN_KEY: u64 = 7;
 
 impl World {
     /// An empty world.
@@ -83,6 +91,8 @@ impl World {
             now: Instant(1_000_000_000),
             members: BTreeMap::new(),
             rng,
+            protection: None,
+            recorded: None,
             happenings: Vec::new(),
             config,
         }
@@ -103,6 +113,16 @@ impl World {
     /// The network.
     pub const fn network(&mut self) -> &mut Network {
         &mut self.network
+    }
+
+    /// Participants that start from now on protect their messages like that, or not at all.
+    pub const fn protect(&mut self, levels: Option<ProtectionLevels>) {
+        self.protection = levels;
+    }
+
+    /// Records the datagrams that are sent from now on. The answer are those recorded so far.
+    pub fn record(&mut self) -> Vec<Datagram> {
+        self.recorded.replace(Vec::new()).unwrap_or_default()
     }
 
     /// A running participant.
@@ -132,8 +152,11 @@ impl World {
         };
         let mut unique = [0; 10];
         self.rng.fill(&mut unique);
+        let prefix = GuidPrefix::new(VendorId::PEREGRINE, unique);
+        let protection =
+            self.protection.map(|levels| Arc::new(MockProtection::new(prefix, levels, DOMAIN_KEY)) as Arc<_>);
         let config = ParticipantConfig {
-            prefix: GuidPrefix::new(VendorId::PEREGRINE, unique),
+            prefix,
             domain: DOMAIN,
             domain_tag: String::new(),
             name: String::new(),
@@ -149,6 +172,7 @@ impl World {
             },
             shared_memory: None,
             seed: self.rng.u64(..),
+            protection,
         };
         let participant = Participant::new(self.now, config);
         let member = Member { participant, writers: BTreeMap::new(), readers: BTreeMap::new(), next_key: 0 };
@@ -183,7 +207,8 @@ impl World {
         let (id, now, wall, seed) = (id.into(), self.now, self.wall(), self.rng.u64(..));
         let member = self.members.get_mut(&id)?;
         let guid = Guid::new(member.participant.prefix(), EntityId::user_writer(member.next_key(), with_key));
-        let mut config = WriterConfig { seed, ..WriterConfig::new(guid) };
+        let protection = member.participant.config().protection.clone();
+        let mut config = WriterConfig { seed, protection, ..WriterConfig::new(guid) };
         configure(&mut config);
         let mut data = PublicationData::new(guid, topic.to_owned(), "Type".to_owned());
         describe(&mut data);
@@ -209,6 +234,7 @@ impl World {
         let guid = Guid::new(member.participant.prefix(), EntityId::user_reader(member.next_key(), with_key));
         let mut config = ReaderConfig::new(guid);
         config.cache.seed = seed;
+        config.protection = member.participant.config().protection.clone();
         configure(&mut config);
         member.readers.insert(guid.entity, Reader::new(config));
         let mut data = SubscriptionData::new(guid, topic.to_owned(), "Type".to_owned());
@@ -367,6 +393,9 @@ impl World {
         }
         for to in receivers {
             let datagram = Datagram { from, source, to, port: destination.port(), bytes: bytes.to_vec() };
+            if let Some(recorded) = &mut self.recorded {
+                recorded.push(datagram.clone());
+            }
             self.network.send(self.now, datagram);
         }
     }

@@ -1,5 +1,6 @@
 //! What a writer still holds: for repair, for late joiners, for whoever has not acknowledged yet.
 
+use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 
 use hashbrown::HashMap;
@@ -7,6 +8,8 @@ use hashbrown::HashMap;
 use super::{Change, ChangeKind, HistoryKind, ResourceLimits};
 use crate::id::KeyHash;
 use crate::payload::{BufferPool, Payload};
+use crate::protection::SealError;
+use crate::protection::payload::{PayloadSealer, SealedPayload};
 use crate::seq::SequenceNumber;
 use crate::time::{Instant, Timestamp};
 
@@ -28,6 +31,8 @@ pub struct CacheChange {
     /// The payload bytes of one DATA_FRAG, or 0 when the sample fits into one DATA. Receivers rebuild samples by it, also
     /// from repairs: it changes only when a reader comes for which messages have to be smaller.
     pub fragment_size: u32,
+    /// The protected payload, once it was sent: repairs send the same bytes.
+    sealed: Option<Box<SealedPayload>>,
     /// Payload bytes of all changes before this one.
     offset: u64,
     next_of_instance: SequenceNumber,
@@ -69,6 +74,13 @@ pub struct WriterHistory {
     bytes: u64,
     keyless: Instance,
     instances: HashMap<KeyHash, Instance, foldhash::quality::FixedState>,
+}
+
+impl CacheChange {
+    /// The protected payload.
+    pub(crate) fn sealed(&self) -> Option<&SealedPayload> {
+        self.sealed.as_deref()
+    }
 }
 
 impl WriterHistory {
@@ -204,6 +216,7 @@ impl WriterHistory {
             expires_at,
             payload: change.payload,
             fragment_size,
+            sealed: None,
             offset,
             next_of_instance: SequenceNumber::UNKNOWN,
             live: true,
@@ -226,6 +239,26 @@ impl WriterHistory {
             Some(newest) if newest.sequence_number == number => Some(newest).filter(|c| c.live),
             _ => self.iter_from(number).next(),
         }
+    }
+
+    /// Protects the payload of the first change at or after `number`, unless that was done.
+    ///
+    /// # Errors
+    /// Why it must not leave.
+    pub(crate) fn seal_from(
+        &mut self,
+        number: SequenceNumber,
+        sealer: PayloadSealer<'_>,
+        pool: &mut BufferPool,
+    ) -> Result<(), SealError> {
+        let index =
+            self.next_from(number).map(|change| change.sequence_number).and_then(|number| self.index_of(number));
+        let Some(change) = index.and_then(|index| self.changes.get_mut(index)) else { return Ok(()) };
+        let is_sealed = change.sealed.as_ref().is_some_and(|sealed| sealed.fragment_size == change.fragment_size);
+        if !is_sealed && !change.payload.is_empty() {
+            change.sealed = Some(sealer.seal(&change.payload, change.fragment_size, pool)?);
+        }
+        Ok(())
     }
 
     /// Payload bytes of everything held, and of what was let go of after the oldest change held.
@@ -403,6 +436,9 @@ impl WriterHistory {
         let Some(change) = self.changes.pop_front() else { return };
         if change.live {
             pool.put_away(change.payload);
+            if change.sealed.is_some() {
+                put_away_sealed(change.sealed, pool);
+            }
             self.unlink_oldest(change.instance, change.next_of_instance);
         }
     }
@@ -418,6 +454,9 @@ impl WriterHistory {
         let Some(change) = self.changes.get_mut(index).filter(|c| c.live) else { return };
         change.live = false;
         pool.put_away(core::mem::take(&mut change.payload));
+        if change.sealed.is_some() {
+            put_away_sealed(change.sealed.take(), pool);
+        }
         let (key, next) = (change.instance, change.next_of_instance);
         self.unlink_oldest(key, next);
     }
@@ -473,6 +512,13 @@ impl WriterHistory {
             return Ok(guess);
         }
         self.changes.binary_search_by_key(&number, |c| c.sequence_number)
+    }
+}
+
+#[cold]
+fn put_away_sealed(sealed: Option<Box<SealedPayload>>, pool: &mut BufferPool) {
+    if let Some(sealed) = sealed {
+        pool.put_away(sealed.payload);
     }
 }
 

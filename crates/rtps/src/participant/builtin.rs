@@ -8,6 +8,7 @@ use crate::history::{HistoryKind, Selected, Selector};
 use crate::id::{EntityId, Guid, GuidPrefix, KeyHash};
 use crate::limits::{BUILTIN_MEMORY_PER_READER_MAX, BUILTIN_MEMORY_PER_WRITER_MAX, BUILTIN_SAMPLE_BYTES_MAX};
 use crate::locator::Locator;
+use crate::protection::Protection;
 use crate::reader::{KeyExtractor, MatchedWriter, Reader, ReaderConfig, Reception};
 use crate::receiver::{Envelope, Input};
 use crate::time::{Instant, Span, Timestamp};
@@ -37,9 +38,15 @@ pub(super) struct Builtin {
 }
 
 impl Builtin {
-    pub(super) fn new(prefix: GuidPrefix, seed: u64) -> Self {
+    pub(super) fn new(prefix: GuidPrefix, seed: u64, protection: Option<&Arc<dyn Protection>>) -> Self {
         let topic = |writer, reader, writer_bit, reader_bit, keys| {
-            Topic::new(Guid::new(prefix, writer), Guid::new(prefix, reader), writer_bit, reader_bit, keys, seed)
+            Topic::new(
+                [Guid::new(prefix, writer), Guid::new(prefix, reader)],
+                [writer_bit, reader_bit],
+                keys,
+                seed,
+                protection,
+            )
         };
         Self {
             publications: topic(
@@ -143,12 +150,11 @@ impl Builtin {
 
 impl Topic {
     fn new(
-        writer: Guid,
-        reader: Guid,
-        writer_bit: BuiltinEndpointSet,
-        reader_bit: BuiltinEndpointSet,
+        [writer, reader]: [Guid; 2],
+        [writer_bit, reader_bit]: [BuiltinEndpointSet; 2],
         keys: fn(&[u8], bool) -> Option<KeyHash>,
         seed: u64,
+        protection: Option<&Arc<dyn Protection>>,
     ) -> Self {
         let writer_config = WriterConfig {
             durable: true,
@@ -156,6 +162,7 @@ impl Topic {
             max_message_bytes: BUILTIN_MESSAGE_BYTES,
             default_message_bytes: BUILTIN_MESSAGE_BYTES,
             seed,
+            protection: protection.cloned(),
             ..WriterConfig::new(writer)
         };
         let mut reader_config = ReaderConfig::new(reader);
@@ -166,6 +173,7 @@ impl Topic {
         reader_config.memory_per_reader = BUILTIN_MEMORY_PER_READER_MAX;
         reader_config.keys = Some(KeyExtractor(keys));
         reader_config.cache.seed = seed;
+        reader_config.protection = protection.cloned();
         Self { writer: Writer::new(writer_config), reader: Reader::new(reader_config), writer_bit, reader_bit }
     }
 

@@ -17,8 +17,12 @@ pub struct Drops {
     pub header_extension: u64,
     /// Samples whose inline QoS could not be understood.
     pub inline_qos: u64,
-    /// Protected submessages.
+    /// Protected messages and submessages that there is no key for.
     pub protected: u64,
+    /// Protected messages and submessages that their sender did not make, or not for this participant, or that were changed.
+    pub not_authentic: u64,
+    /// Submessages for endpoints that demand protection they did not have.
+    pub unprotected: u64,
     /// Submessages for endpoints that do not exist.
     pub no_such_endpoint: u64,
     /// Discovery data that could not be understood.
@@ -52,6 +56,8 @@ pub(super) enum Fault {
     HeaderExtension,
     InlineQos,
     Protected,
+    NotAuthentic,
+    Unprotected,
     NoSuchEndpoint,
     DiscoveryMalformed,
     ForeignDomain,
@@ -67,6 +73,8 @@ impl Drops {
             Fault::HeaderExtension => &mut self.header_extension,
             Fault::InlineQos => &mut self.inline_qos,
             Fault::Protected => &mut self.protected,
+            Fault::NotAuthentic => &mut self.not_authentic,
+            Fault::Unprotected => &mut self.unprotected,
             Fault::NoSuchEndpoint => &mut self.no_such_endpoint,
             Fault::DiscoveryMalformed => &mut self.discovery_malformed,
             Fault::ForeignDomain => &mut self.foreign_domain,
@@ -82,6 +90,8 @@ impl Drops {
         self.header_extension += other.header_extension;
         self.inline_qos += other.inline_qos;
         self.protected += other.protected;
+        self.not_authentic += other.not_authentic;
+        self.unprotected += other.unprotected;
         self.no_such_endpoint += other.no_such_endpoint;
         self.discovery_malformed += other.discovery_malformed;
         self.foreign_domain += other.foreign_domain;
@@ -125,6 +135,7 @@ impl Participant {
             DropReason::HeaderExtension => self.count_fault(from, Fault::HeaderExtension),
             DropReason::InlineQos => self.count_fault(from, Fault::InlineQos),
             DropReason::Protected => self.count_fault(from, Fault::Protected),
+            DropReason::NotAuthentic => self.count_fault(from, Fault::NotAuthentic),
         }
     }
 }

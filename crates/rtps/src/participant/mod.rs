@@ -14,12 +14,14 @@ mod drops;
 mod endpoints;
 mod fragment_run;
 mod paths;
+mod protected;
 mod remote;
 #[cfg(test)]
 mod tests;
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use hashbrown::HashMap;
@@ -31,6 +33,9 @@ pub use paths::{LocalAddress, Path, Paths};
 
 use crate::discovery::data::{ParticipantData, PublicationData, SharedMemoryAddress, SubscriptionData};
 use crate::id::{DomainId, EntityId, Guid, GuidPrefix};
+use crate::limits::OPENED_BYTES_MAX;
+use crate::protection::Protection;
+use crate::protection::open::Opener;
 use crate::qos::{NonMatch, ParticipantQos};
 use crate::reader::{MatchedWriter, Reception, SampleMeta};
 use crate::receiver::{DropReason, Envelope, Input, Receive, interpret};
@@ -68,6 +73,8 @@ pub struct ParticipantConfig {
     pub shared_memory: Option<SharedMemoryAddress>,
     /// Randomness: nobody can foretell what follows from it.
     pub seed: u64,
+    /// What protects its messages; `None` without security.
+    pub protection: Option<Arc<dyn Protection>>,
 }
 
 /// Something that was found out.
@@ -191,6 +198,7 @@ pub struct Participant {
     not_rtps: u64,
     /// What was dropped of participants that are not known.
     unknown_drops: Drops,
+    opener: Opener,
 }
 
 impl Participant {
@@ -199,7 +207,7 @@ impl Participant {
     pub fn new(now: Instant, config: ParticipantConfig) -> Self {
         let routes = HashMap::with_hasher(foldhash::quality::FixedState::with_seed(config.seed));
         Self {
-            builtin: Builtin::new(config.prefix, config.seed),
+            builtin: Builtin::new(config.prefix, config.seed, config.protection.as_ref()),
             announcer: Announcer::new(now, config.announce_period, config.seed),
             writers: BTreeMap::new(),
             readers: BTreeMap::new(),
@@ -216,6 +224,7 @@ impl Participant {
             messages: 0,
             not_rtps: 0,
             unknown_drops: Drops::default(),
+            opener: Opener::new(OPENED_BYTES_MAX),
             config,
         }
     }
@@ -250,20 +259,17 @@ impl Participant {
     ) -> bool {
         self.messages += 1;
         self.unanswered_bytes = message.len();
+        if self.config.protection.is_some() {
+            // Messages that were protected differ in more than their fragments.
+            run.end();
+            return self.handle_protected(rx, message, deliver);
+        }
         if let Some((delivery, input)) = run.follow(message) {
             deliver(rx, delivery, &input);
             return false;
         }
         let own = self.config.prefix;
-        let mut demultiplexer = Demultiplexer {
-            participant: self,
-            rx,
-            deliver,
-            concerns_discovery: false,
-            sole: None,
-            inputs: 0,
-            fragment: None,
-        };
+        let mut demultiplexer = Demultiplexer::new(self, rx, deliver);
         interpret(message, own, &mut demultiplexer);
         let Demultiplexer { concerns_discovery, inputs, fragment, .. } = demultiplexer;
         match fragment {
@@ -392,6 +398,12 @@ struct Demultiplexer<'p, D> {
     fragment: Option<(Delivery, SampleMeta)>,
 }
 
+impl<'p, D> Demultiplexer<'p, D> {
+    const fn new(participant: &'p mut Participant, rx: &'p Reception<'p>, deliver: D) -> Self {
+        Self { participant, rx, deliver, concerns_discovery: false, sole: None, inputs: 0, fragment: None }
+    }
+}
+
 impl<D: FnMut(&Reception<'_>, Delivery, &Input<'_>)> Receive for Demultiplexer<'_, D> {
     // A copy for each place that calls it, where the compiler knows what kind of input it is.
     #[inline(always)]
@@ -400,6 +412,9 @@ impl<D: FnMut(&Reception<'_>, Delivery, &Input<'_>)> Receive for Demultiplexer<'
         self.inputs += 1;
         if from.entity.is_builtin() {
             if from.prefix != self.participant.config.prefix {
+                if !self.participant.permits(if to == EntityId::UNKNOWN { from.entity } else { to }, &envelope) {
+                    return;
+                }
                 self.concerns_discovery = true;
                 self.sole = None;
                 self.participant.handle_builtin(self.rx, &envelope, &input);
@@ -434,8 +449,18 @@ impl<D: FnMut(&Reception<'_>, Delivery, &Input<'_>)> Receive for Demultiplexer<'
         if let ([to], Input::DataFrag(meta, _)) = (recipients, &input) {
             self.fragment = Some((Delivery { to: *to, from }, *meta));
         }
+        let mut unprotected = 0;
         for to in recipients {
+            if let Some(protection) = &self.participant.config.protection
+                && !protection.levels(*to).permit(envelope.protection)
+            {
+                unprotected += 1;
+                continue;
+            }
             (self.deliver)(self.rx, Delivery { to: *to, from }, &input);
+        }
+        if unprotected > 0 {
+            self.participant.count_fault(from.prefix, Fault::Unprotected);
         }
     }
 

@@ -44,6 +44,7 @@ fn prefix(host: u32) -> GuidPrefix {
 
 fn config(host: u32) -> ParticipantConfig {
     ParticipantConfig {
+        protection: None,
         prefix: prefix(host),
         domain: DomainId(0),
         domain_tag: String::new(),

@@ -2,6 +2,7 @@
 
 use crate::id::Guid;
 use crate::limits::{PREEMPTIVE_ACKNACKS_MAX, REPAIR_BYTES_MAX, RETRY_MAX};
+use crate::protection::seal::Sealer;
 use crate::seq::{SET_BITS_MAX, SequenceNumber, SequenceNumberSet};
 use crate::time::{Instant, Span};
 use crate::transmit::TransmitBatch;
@@ -208,15 +209,13 @@ impl Reader {
             AckNack { reader: reader.entity, writer: proxy.entity(), state, count: self.acknack_count, is_final: true };
         self.counters.acknowledgements += 1;
         self.counters.requested += state.len() as u64;
-        open_to(reader, proxy, out);
-        acknack.emit(ENDIANNESS, out.inline());
+        open_to(reader, proxy, &self.sealer, out);
+        self.sealer.put(out, |out| acknack.emit(ENDIANNESS, out));
         if let Some(first) = first_asked.filter(|_| is_partly_there) {
             self.put_nack_frags(now, index, (first, last_asked), out);
         }
-        if let Some(proxy) = self.writers.get(index)
-            && out.is_open()
-        {
-            out.finish(&proxy.info.to);
+        if out.is_open() {
+            self.sealer.finish_message(out);
         }
     }
 
@@ -231,6 +230,7 @@ impl Reader {
         let reader = self.config.guid;
         let Some(proxy) = self.writers.get_mut(index) else { return };
         let mut count = self.nack_frag_count;
+        let overhead = self.sealer.overhead(1, 1);
         let mut requested = 0;
         for number in stretch(first, last) {
             let Lack::Fragments(due) = proxy.lack(number, now) else { continue };
@@ -239,11 +239,13 @@ impl Reader {
                 requested += state.len() as u64;
                 let nack =
                     NackFrag { reader: reader.entity, writer: proxy.entity(), sequence_number: number, state, count };
-                if out.open_len() + NACK_FRAG_LEN_MAX > proxy.info.max_message_bytes {
-                    out.finish(&proxy.info.to);
-                    open_to(reader, proxy, out);
+                if out.open_len() + NACK_FRAG_LEN_MAX + overhead.tail + overhead.submessage
+                    > proxy.info.max_message_bytes
+                {
+                    self.sealer.finish_message(out);
+                    open_to(reader, proxy, &self.sealer, out);
                 }
-                nack.emit(ENDIANNESS, out.inline());
+                self.sealer.put(out, |out| nack.emit(ENDIANNESS, out));
                 self.counters.acknowledgements += 1;
             }
         }
@@ -268,19 +270,18 @@ impl Reader {
             is_final: false,
         };
         self.counters.acknowledgements += 1;
-        open_to(reader, proxy, out);
-        acknack.emit(ENDIANNESS, out.inline());
-        out.finish(&proxy.info.to);
+        open_to(reader, proxy, &self.sealer, out);
+        self.sealer.put(out, |out| acknack.emit(ENDIANNESS, out));
+        self.sealer.finish_message(out);
     }
 }
 
 /// Submessage header, fields and 256 bits.
 const NACK_FRAG_LEN_MAX: usize = 4 + 28 + 32;
 
-fn open_to(reader: Guid, proxy: &WriterProxy, out: &mut TransmitBatch) {
-    out.begin();
+fn open_to(reader: Guid, proxy: &WriterProxy, sealer: &Sealer, out: &mut TransmitBatch) {
     let header = Header { version: ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix: reader.prefix };
-    header.emit(out.inline());
+    sealer.begin_message(&header, &proxy.destination, out);
     InfoDestination { prefix: proxy.info.guid.prefix }.emit(ENDIANNESS, out.inline());
 }
 

@@ -9,6 +9,7 @@ mod deferred_keys;
 mod fast_insert;
 mod hand_over;
 mod memory;
+mod protected;
 mod proxy;
 mod reassembly;
 mod reordering;
@@ -38,6 +39,8 @@ use crate::limits::{
 };
 use crate::min_tree::MinTree;
 use crate::payload::{BufferPool, Payload};
+use crate::protection::Protection;
+use crate::protection::seal::Sealer;
 use crate::seq::{Count, SequenceNumber};
 use crate::time::{Instant, Span, Timestamp};
 use crate::wire::{Data, DataFrag, InlineQos, Payload as WirePayload};
@@ -73,6 +76,8 @@ pub struct ReaderConfig {
     pub keys: Option<KeyExtractor>,
     /// The topic has keys, and the caller finds the instance of each sample: see [`Reader::take_unkeyed`].
     pub defers_keys: bool,
+    /// What protects its messages; `None` without security.
+    pub protection: Option<Arc<dyn Protection>>,
 }
 
 impl ReaderConfig {
@@ -90,6 +95,7 @@ impl ReaderConfig {
             memory_per_reader: MEMORY_PER_READER_MAX,
             keys: None,
             defers_keys: false,
+            protection: None,
         }
     }
 }
@@ -214,6 +220,8 @@ pub struct ReaderCounters {
     pub acknowledgements: u64,
     /// Writers that would match and were not taken, because there were as many as a reader takes.
     pub matches_refused: u64,
+    /// Payloads that their writer did not protect, or that were changed.
+    pub not_authentic: u64,
 }
 
 /// What a reader holds that is not for the application yet.
@@ -264,6 +272,9 @@ pub struct Reader {
     held_bytes: usize,
     events: VecDeque<ReaderEvent>,
     counters: ReaderCounters,
+    sealer: Sealer,
+    /// Whether writers have to protect payloads.
+    opens_payloads: bool,
 }
 
 impl Reader {
@@ -271,6 +282,7 @@ impl Reader {
     #[must_use]
     pub fn new(config: ReaderConfig) -> Self {
         let seed = config.cache.seed;
+        let sealer = Sealer::new(config.protection.as_ref(), config.guid.entity);
         Self {
             cache: ReaderHistory::new(config.cache.clone()),
             pool: BufferPool::new(POOL_BYTES_MAX),
@@ -293,6 +305,8 @@ impl Reader {
             held_bytes: 0,
             events: VecDeque::new(),
             counters: ReaderCounters::default(),
+            opens_payloads: sealer.payloads().is_some(),
+            sealer,
             config,
         }
     }
@@ -343,9 +357,7 @@ impl Reader {
             if known.info.strength != writer.strength {
                 self.cache.strength_changed(known.slot, writer.strength);
             }
-            // What is held stays charged where it was.
-            let account = core::mem::replace(&mut known.info, writer).memory;
-            known.info.memory = account;
+            known.set_info(writer);
             return true;
         }
         if self.writers.len() >= MATCHES_MAX {
@@ -423,7 +435,13 @@ impl Reader {
             WirePayload::None => &[],
             WirePayload::Data(bytes) | WirePayload::Key(bytes) => bytes,
         };
-        let sample = OutOfOrderSample { at: rx.now, meta, payload: self.hold(bytes, rx.buffer), is_handed_over: false };
+        let payload = if self.opens_payloads {
+            let Some(payload) = self.open_payload(writer, bytes) else { return };
+            payload
+        } else {
+            self.hold(bytes, rx.buffer)
+        };
+        let sample = OutOfOrderSample { at: rx.now, meta, payload, is_handed_over: false };
         if is_due {
             self.accept_due(rx, index, data.sequence_number, sample);
             return;
@@ -434,6 +452,22 @@ impl Reader {
 
     /// A piece of a sample has come (RTPS 2.5 §8.3.8.3).
     pub fn handle_data_frag(&mut self, rx: &Reception<'_>, writer: Guid, meta: SampleMeta, frag: &DataFrag<'_>) {
+        self.accept_fragment(rx, writer, meta, frag, false);
+    }
+
+    /// A piece of a sample, opened if its writer protects payloads.
+    fn accept_fragment(
+        &mut self,
+        rx: &Reception<'_>,
+        writer: Guid,
+        meta: SampleMeta,
+        frag: &DataFrag<'_>,
+        is_opened: bool,
+    ) {
+        if self.opens_payloads && !is_opened {
+            self.open_fragment(rx, writer, meta, frag);
+            return;
+        }
         let Some(index) = self.admit(writer) else { return };
         let number = frag.sequence_number;
         self.renew_liveliness(rx.now, index);

@@ -15,6 +15,7 @@ use crate::payload::{BufferPool, Payload};
 use crate::round_trip::RoundTrip;
 use crate::seq::{Count, SET_BITS_MAX, SequenceNumber};
 use crate::time::{Instant, Span, sooner};
+use crate::transmit::Destination;
 use crate::vendor::{Quirks, VendorId};
 use crate::wire::DataFrag;
 
@@ -62,6 +63,8 @@ pub(super) struct OutOfOrderSample {
 #[derive(Debug)]
 pub(super) struct WriterProxy {
     pub(super) info: MatchedWriter,
+    /// Where acknowledgements go.
+    pub(super) destination: Arc<Destination>,
     pub(super) slot: WriterSlot,
     /// Everything before this was handed on or will never come.
     pub(super) next: SequenceNumber,
@@ -139,10 +142,22 @@ impl Asked {
     }
 }
 
+fn destination_of(info: &MatchedWriter) -> Arc<Destination> {
+    Arc::new(Destination::new(Arc::clone(&info.to), alloc::vec![info.guid]))
+}
+
 impl WriterProxy {
+    /// There is news of the writer. What is held stays charged where it was.
+    pub(super) fn set_info(&mut self, info: MatchedWriter) {
+        self.destination = destination_of(&info);
+        let account = core::mem::replace(&mut self.info, info).memory;
+        self.info.memory = account;
+    }
+
     pub(super) fn new(info: MatchedWriter, slot: WriterSlot, wants_history: bool) -> Self {
         Self {
             started: wants_history && info.has_history,
+            destination: destination_of(&info),
             info,
             slot,
             next: SequenceNumber::FIRST,

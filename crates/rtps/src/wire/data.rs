@@ -90,8 +90,14 @@ const NON_STANDARD: u8 = 0x10;
 const OCTETS_TO_INLINE_QOS: u16 = 16;
 
 impl<'a> Data<'a> {
-    #[inline]
+    #[inline(never)]
     pub(super) fn parse(flags: u8, body: &'a [u8]) -> Result<Self, Fault> {
+        Self::parse_inline(flags, body)
+    }
+
+    /// The same, put together with its caller.
+    #[inline(always)]
+    pub(super) fn parse_inline(flags: u8, body: &'a [u8]) -> Result<Self, Fault> {
         if flags & (DATA | KEY) == DATA | KEY {
             return Err(Fault::DataAndKey);
         }

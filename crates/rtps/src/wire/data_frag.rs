@@ -56,7 +56,7 @@ pub struct DataFrag<'a> {
     pub inline_qos: Option<ParameterList<'a>>,
     /// The whole payload is a key, not a sample.
     pub is_key: bool,
-    /// The bytes of the fragments, exactly.
+    /// The bytes of the fragments, exactly. Of a protected payload all bytes up to the end of the submessage: they are more.
     pub payload: &'a [u8],
     /// The payload is not serialized as the standard says, for example because a security plug-in transformed it.
     pub non_standard_payload: bool,
@@ -129,6 +129,8 @@ impl<'a> DataFrag<'a> {
             non_standard_payload: flags & NON_STANDARD != 0,
         };
         let payload = fragments.get(..head.payload_len()?).ok_or(Fault::Truncated)?;
+        // Fewer than 4 bytes more are padding. What is protected is longer.
+        let payload = if fragments.len() - payload.len() < 4 { payload } else { fragments };
         Ok(Self { payload, ..head })
     }
 

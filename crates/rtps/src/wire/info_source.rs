@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 
 use super::cursor::{Cursor, Emitter, Endianness};
 use super::error::Fault;
+use super::header::Header;
 use super::submessage_id::SubmessageId;
 use crate::id::GuidPrefix;
 use crate::vendor::{ProtocolVersion, VendorId};
@@ -34,6 +35,15 @@ pub struct InfoSource {
 }
 
 impl InfoSource {
+    /// Length on the wire in bytes, submessage header included.
+    pub const LEN: usize = 24;
+
+    /// The source that a message has by its header.
+    #[must_use]
+    pub const fn of(header: &Header) -> Self {
+        Self { version: header.version, vendor: header.vendor, prefix: header.prefix }
+    }
+
     pub(super) fn parse(flags: u8, body: &[u8]) -> Result<Self, Fault> {
         let mut fields = Cursor::new(body, Endianness::from_flags(flags));
         let [_, _, _, _, major, minor, v0, v1] = fields.octets()?;

@@ -112,6 +112,33 @@ impl Submessage<'_> {
     }
 }
 
+/// A submessage that was not looked into.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct RawSubmessage<'a> {
+    pub(crate) id: SubmessageId,
+    pub(crate) flags: u8,
+    pub(crate) body: &'a [u8],
+}
+
+impl RawSubmessage<'_> {
+    /// Its bytes, with those of its header.
+    pub(crate) const fn len(&self) -> usize {
+        size_of::<u32>() + self.body.len()
+    }
+
+    /// Whether it stands around protected bytes.
+    pub(crate) const fn is_security(&self) -> bool {
+        matches!(
+            self.id,
+            SubmessageId::SEC_BODY
+                | SubmessageId::SEC_PREFIX
+                | SubmessageId::SEC_POSTFIX
+                | SubmessageId::SRTPS_PREFIX
+                | SubmessageId::SRTPS_POSTFIX
+        )
+    }
+}
+
 /// The submessages of a message, in order. Ends after the first error: what follows a malformed submessage is not
 /// usable (RTPS 2.5 §8.3.4.1).
 #[derive(Clone, Debug)]
@@ -127,6 +154,25 @@ impl<'a> Submessages<'a> {
         Self { rest, first: true }
     }
 
+    /// Submessages that others stand ahead of.
+    #[must_use]
+    pub(crate) const fn behind(rest: &'a [u8]) -> Self {
+        Self { rest, first: false }
+    }
+
+    /// The next submessage without its meaning. Ends like the iterator.
+    pub(crate) fn next_raw(&mut self) -> Option<Result<RawSubmessage<'a>, WireError>> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        self.first = false;
+        let result = self.split_next().map(|(id, flags, body)| RawSubmessage { id, flags, body });
+        if result.is_err() {
+            self.rest = &[];
+        }
+        Some(result)
+    }
+
     /// The bytes from the next submessage to the end of the message.
     #[must_use]
     pub const fn remaining(&self) -> &'a [u8] {
@@ -135,9 +181,10 @@ impl<'a> Submessages<'a> {
 
     /// If a DATA comes next, and it is well-formed: that one. It is what nearly all messages consist of, and this way
     /// spares building a [`Submessage`].
-    #[inline]
+    #[inline(always)]
+    #[expect(clippy::redundant_closure, reason = "the compiler puts a closure together with its caller")]
     pub(crate) fn next_data(&mut self) -> Option<Data<'a>> {
-        self.next_if(SubmessageId::DATA, Data::parse)
+        self.next_if(SubmessageId::DATA, |flags, body| Data::parse_inline(flags, body))
     }
 
     /// The same of a DATA_FRAG: large samples consist of many.
@@ -158,7 +205,7 @@ impl<'a> Submessages<'a> {
         self.next_if(SubmessageId::INFO_DST, InfoDestination::parse)
     }
 
-    #[inline]
+    #[inline(always)]
     fn next_if<T>(&mut self, id: SubmessageId, parse: impl FnOnce(u8, &'a [u8]) -> Result<T, Fault>) -> Option<T> {
         if *self.rest.first()? != id.0 {
             return None;

@@ -52,6 +52,21 @@ impl SubmessageId {
         self.0 >= 0x80
     }
 
+    /// Whether the id is of a submessage of a reader or writer, not of one that says how to understand others.
+    #[must_use]
+    pub(crate) const fn is_entity(self) -> bool {
+        matches!(
+            self,
+            Self::ACKNACK
+                | Self::HEARTBEAT
+                | Self::GAP
+                | Self::NACK_FRAG
+                | Self::HEARTBEAT_FRAG
+                | Self::DATA
+                | Self::DATA_FRAG
+        )
+    }
+
     /// The name in the standard, where it has one.
     #[must_use]
     pub const fn name(self) -> Option<&'static str> {

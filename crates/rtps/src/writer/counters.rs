@@ -21,4 +21,6 @@ pub struct WriterCounters {
     pub readers_inactive: u64,
     /// Readers that would match and were not taken, because there were as many as a writer takes.
     pub matches_refused: u64,
+    /// Messages and submessages that did not leave because they could not be protected.
+    pub unprotectable: u64,
 }

@@ -1,17 +1,182 @@
-//! Where new samples go: one datagram to a multicast group where that replaces several to single addresses.
+//! Where new samples go, and in which messages: one datagram to a multicast group where that replaces several to single
+//! addresses.
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::sync::Arc;
+use alloc::vec;
 use alloc::vec::Vec;
 
-use crate::locator::Locator;
+use hashbrown::HashSet;
 
+use crate::history::Change;
+use crate::id::EntityId;
+use crate::limits::{MESSAGE_BYTES_MAX, MESSAGE_BYTES_MIN};
+use crate::locator::Locator;
+use crate::transmit::Destination;
+use crate::vendor::Quirks;
+
+use super::Writer;
+use super::pack::{Outgoing, Packer};
 use super::proxy::MatchedReader;
+
+/// The readers that get new samples by messages.
+#[derive(Debug)]
+pub(super) struct Group {
+    /// Whether there are any.
+    pub(super) has_readers: bool,
+    /// Where a message for everyone goes: one destination, unless each reader gets a proof of its own and they are many.
+    pub(super) everyone: Vec<Arc<Destination>>,
+    /// Where samples go. Each reader is reached by one part.
+    parts: Vec<Part>,
+    pub(super) max_message: usize,
+    /// What of a message the inline QoS takes that readers ask for.
+    pub(super) qos_bytes: usize,
+}
+
+/// Readers that get the same messages.
+#[derive(Debug)]
+struct Part {
+    to: Arc<Destination>,
+    /// Whether one of them asks for inline QoS.
+    is_asked: bool,
+}
+
+impl Group {
+    pub(super) fn empty(max_message: usize) -> Self {
+        let nobody = Part { to: Arc::default(), is_asked: false };
+        let everyone = vec![Arc::default()];
+        Self { has_readers: false, everyone, parts: vec![nobody], max_message, qos_bytes: 0 }
+    }
+
+    /// The largest message, less the inline QoS that readers ask for.
+    const fn room(&self) -> usize {
+        self.max_message.saturating_sub(self.qos_bytes)
+    }
+}
+
+/// The fragment size of a value that has not been encoded, because nobody gets messages.
+const UNPLANNED: u32 = u32::MAX;
+
+impl Writer {
+    /// Fragment size for a change, or 0 when it fits into one message.
+    #[inline]
+    pub(super) fn plan(&self, change: &Change) -> u32 {
+        if !self.group.has_readers && change.payload.known_len().is_none() {
+            return UNPLANNED;
+        }
+        let whole = self.packer.head_len() + self.packer.sample_len(change.kind, change.payload.len());
+        if whole <= self.group.room() { 0 } else { self.packer.fragment_size(self.group.room()) }
+    }
+
+    /// Works out anew who gets new samples, and how large a message may be.
+    pub(super) fn regroup(&mut self) {
+        self.hand_over.refresh(&self.readers);
+        let messaged = || self.readers.iter().filter(|r| r.is_messaged()).map(|r| &r.info);
+        let has_readers = messaged().next().is_some();
+        let smallest = messaged().map(|info| info.max_message_bytes).min();
+        let max_message = smallest
+            .unwrap_or(self.config.default_message_bytes)
+            .min(self.config.max_message_bytes)
+            .clamp(MESSAGE_BYTES_MIN, MESSAGE_BYTES_MAX);
+        // Peers say where they listen, and there may be thousands of them.
+        let hasher = foldhash::quality::FixedState::with_seed(self.config.seed);
+        let mut asking: HashSet<Locator, _> = HashSet::with_hasher(hasher);
+        let asks = messaged().filter(|info| info.expects_inline_qos);
+        asking.extend(asks.flat_map(|info| info.to.iter().chain(&info.group)));
+        // A reader that still gets history would take a new sample for a sign that the rest will not come.
+        let current = self.readers.iter().filter(|r| r.is_messaged() && r.push_from.is_none());
+        let current: Vec<&MatchedReader> = current.map(|r| &r.info).collect();
+        let per_message = self.packer.receivers_max(max_message);
+        let mut group = Group { everyone: Vec::new(), parts: Vec::new(), ..Group::empty(max_message) };
+        for readers in current.chunks(per_message) {
+            group.add(readers, &asking);
+        }
+        if group.parts.is_empty() {
+            group.add(&[], &asking);
+        }
+        let is_asked_for = messaged().any(|info| info.expects_inline_qos);
+        // A sample gets half of the smallest message at least; what then is too long for its way is cut on the way.
+        let qos_bytes = if is_asked_for { self.packer.standing_qos_len() } else { 0 };
+        group.qos_bytes = qos_bytes.min(max_message - MESSAGE_BYTES_MIN / 2);
+        group.has_readers = has_readers;
+        // One message serves them all, so it is as the most particular of them needs it.
+        let mistaken = messaged().map(|info| Quirks::of(info.vendor).mistaken_key_octets).max();
+        self.packer.set_mistaken_key_octets(mistaken.unwrap_or(0));
+        self.packer.set_receivers(per_message);
+        let (room, packer) = (group.room(), &self.packer);
+        if room < self.group.room() || has_readers && !self.group.has_readers {
+            self.history.refit(|change| {
+                if !has_readers && change.fragment_size == UNPLANNED {
+                    return UNPLANNED;
+                }
+                let whole = packer.head_len() + packer.sample_len(change.kind, change.payload.len());
+                match change.fragment_size {
+                    0 | UNPLANNED if whole <= room => 0,
+                    size if size != 0 && size <= packer.fragment_size(room) => size,
+                    _ => packer.fragment_size(room),
+                }
+            });
+        }
+        self.group = group;
+    }
+}
+
+impl Group {
+    /// Adds readers that get the same messages, but for inline QoS.
+    fn add<S: core::hash::BuildHasher>(&mut self, readers: &[&MatchedReader], asking: &HashSet<Locator, S>) {
+        let to = destinations(readers.iter().copied());
+        let everyone = reached(readers, to.clone());
+        let (asking, plain): (Vec<_>, Vec<_>) = to.into_iter().partition(|to| asking.contains(to));
+        if asking.is_empty() || plain.is_empty() {
+            self.parts.push(Part { to: Arc::clone(&everyone), is_asked: !asking.is_empty() });
+        } else {
+            self.parts.push(Part { to: reached(readers, plain), is_asked: false });
+            self.parts.push(Part { to: reached(readers, asking), is_asked: true });
+        }
+        self.everyone.push(everyone);
+    }
+}
+
+/// Puts a change into the message for everyone, starting and ending messages as needed.
+///
+/// Inline QoS goes where readers listen that ask for it, and so to all readers at that address. Each reader gets each
+/// sample once.
+#[inline]
+pub(super) fn send_new(packer: &mut Packer, group: &Group, sample: &Outgoing<'_>) {
+    if let [all] = group.parts.as_slice() {
+        packer.set_asked(all.is_asked);
+        put_new(packer, group, &all.to, sample);
+        return;
+    }
+    for part in &group.parts {
+        packer.close();
+        packer.set_asked(part.is_asked);
+        put_new(packer, group, &part.to, sample);
+        packer.close();
+    }
+}
+
+#[inline]
+fn put_new(packer: &mut Packer, group: &Group, to: &Arc<Destination>, sample: &Outgoing<'_>) {
+    let fragments = sample.fragments(sample.payload.len());
+    if fragments > 0 {
+        packer.fragments(sample, fragments, to);
+        return;
+    }
+    if packer.is_open() && packer.open_len() + packer.sample_len(sample.kind, sample.payload.len()) > group.room() {
+        packer.close();
+    }
+    if !packer.is_open() {
+        packer.open(to);
+    }
+    packer.sample(EntityId::UNKNOWN, sample);
+}
 
 /// The destinations that together reach all of these readers.
 ///
 /// A group stands for its members when it saves a datagram: when they are at two or more addresses that nobody else
 /// needs a datagram at. It is also used for a reader that offers nothing else.
-pub(super) fn destinations<'r>(readers: impl Iterator<Item = &'r MatchedReader> + Clone) -> Vec<Locator> {
+fn destinations<'r>(readers: impl Iterator<Item = &'r MatchedReader> + Clone) -> Vec<Locator> {
     let alone: BTreeSet<&[Locator]> = readers.clone().filter(|r| r.group.is_none()).map(|r| &*r.to).collect();
     let mut members: BTreeMap<Locator, BTreeSet<&[Locator]>> = BTreeMap::new();
     for reader in readers.clone() {
@@ -37,12 +202,19 @@ pub(super) fn destinations<'r>(readers: impl Iterator<Item = &'r MatchedReader> 
     to
 }
 
+/// These locators, with the readers that listen at one of them.
+fn reached(readers: &[&MatchedReader], locators: Vec<Locator>) -> Arc<Destination> {
+    let at: BTreeSet<Locator> = locators.iter().copied().collect();
+    let listens = |reader: &&&MatchedReader| reader.to.iter().chain(&reader.group).any(|locator| at.contains(locator));
+    let peers = readers.iter().filter(listens).map(|reader| reader.guid).collect();
+    Arc::new(Destination::new(locators.into(), peers))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::id::{EntityId, Guid, GuidPrefix};
     use crate::vendor::VendorId;
-    use alloc::sync::Arc;
     use core::net::SocketAddr;
     use std::vec;
 

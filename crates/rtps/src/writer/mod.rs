@@ -13,14 +13,13 @@ mod pack;
 mod proxy;
 mod queue;
 mod repair;
+mod sealing;
 #[cfg(test)]
 mod tests;
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
-
-use hashbrown::HashSet;
 
 pub use counters::WriterCounters;
 pub use hand_over::{Delivered, HandOverBatch, HandOverChange, ReaderPath, Recipient};
@@ -34,16 +33,18 @@ use crate::limits::{
     MATCHES_MAX, MESSAGE_BYTES_MAX, MESSAGE_BYTES_MIN, POOL_BYTES_MAX, SEND_QUEUE_BYTES_MAX, UNACKNOWLEDGED_KEEP,
     UNACKNOWLEDGED_KEEP_BYTES,
 };
-use crate::locator::Locator;
 use crate::payload::BufferPool;
+use crate::protection::Protection;
+use crate::protection::seal::Sealer;
 use crate::seq::SequenceNumber;
 use crate::time::{Instant, Span, sooner};
 use crate::transmit::TransmitBatch;
 use crate::vendor::{ProtocolVersion, Quirks, VendorId};
 use crate::wire::Header;
 use flow::{Answers, Flow, InFlight};
+use group::{Group, send_new};
 use hand_over::HandOverQueue;
-use pack::{HEARTBEAT_LEN, Outgoing, Packer, fragment_size};
+use pack::{Outgoing, Packer};
 use proxy::ReaderProxy;
 use queue::Backlog;
 
@@ -79,6 +80,8 @@ pub struct WriterConfig {
     pub default_message_bytes: usize,
     /// Makes hash tables unpredictable to peers.
     pub seed: u64,
+    /// What protects its messages; `None` without security.
+    pub protection: Option<Arc<dyn Protection>>,
 }
 
 /// When gathered samples leave.
@@ -109,6 +112,7 @@ impl WriterConfig {
             max_message_bytes: MESSAGE_BYTES_MAX,
             default_message_bytes: MESSAGE_BYTES_MAX,
             seed: 0,
+            protection: None,
         }
     }
 }
@@ -147,32 +151,6 @@ pub enum WriterTimer {
     History,
 }
 
-/// Everyone who gets new samples by messages.
-#[derive(Debug)]
-struct Group {
-    /// Whether there is anyone.
-    has_readers: bool,
-    to: Arc<[Locator]>,
-    /// Where readers listen that ask for inline QoS.
-    asking: Arc<[Locator]>,
-    /// Where none of them does.
-    plain: Arc<[Locator]>,
-    max_message: usize,
-    /// What of a message the inline QoS takes that readers ask for.
-    qos_bytes: usize,
-}
-
-impl Group {
-    fn is_mixed(&self) -> bool {
-        !self.asking.is_empty() && !self.plain.is_empty()
-    }
-
-    /// The largest message, less the inline QoS that readers ask for.
-    const fn room(&self) -> usize {
-        self.max_message.saturating_sub(self.qos_bytes)
-    }
-}
-
 /// One RTPS writer.
 #[derive(Debug)]
 pub struct Writer {
@@ -209,20 +187,14 @@ impl Writer {
     pub fn new(config: WriterConfig) -> Self {
         let header = Header { version: ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix: config.guid.prefix };
         let default_message = config.default_message_bytes.clamp(MESSAGE_BYTES_MIN, MESSAGE_BYTES_MAX);
+        let sealer = Sealer::new(config.protection.as_ref(), config.guid.entity);
         Self {
             history: WriterHistory::new(config.history, config.limits, config.seed),
             pool: BufferPool::new(POOL_BYTES_MAX),
             readers: ByGuid::new(config.seed),
             hand_over: HandOverQueue::default(),
-            group: Group {
-                has_readers: false,
-                to: Arc::new([]),
-                asking: Arc::new([]),
-                plain: Arc::new([]),
-                max_message: default_message,
-                qos_bytes: 0,
-            },
-            packer: Packer::new(header, config.guid.entity),
+            group: Group::empty(default_message),
+            packer: Packer::new(header, config.guid.entity, sealer),
             flow: Flow::new(&config),
             backlog: Backlog::default(),
             next_to_send: SequenceNumber::FIRST,
@@ -336,11 +308,13 @@ impl Writer {
             return;
         }
         self.finish_group(now);
-        self.packer.open();
         let (first, last) = self.available();
-        self.packer.heartbeat(EntityId::UNKNOWN, first, last, true, true);
-        self.counters.heartbeats += 1;
-        self.packer.close(&self.group.to);
+        for to in &self.group.everyone {
+            self.packer.open(to);
+            self.packer.heartbeat(EntityId::UNKNOWN, first, last, true, true);
+            self.counters.heartbeats += 1;
+            self.packer.close();
+        }
     }
 
     /// Discovery has found a reader, or news about one. `false` when the writer has as many as it can take. A new one gets
@@ -451,8 +425,8 @@ impl Writer {
 
     /// What happened so far.
     #[must_use]
-    pub const fn counters(&self) -> WriterCounters {
-        self.counters
+    pub fn counters(&self) -> WriterCounters {
+        WriterCounters { unprotectable: self.packer.protection_failures(), ..self.counters }
     }
 
     /// Changes what readers are told with each sample that ask for inline QoS (RTPS 2.5 §8.7.2, §9.6.4): parameters
@@ -591,6 +565,7 @@ impl Writer {
             self.hand_over.push_once(sequence_number, &change);
         }
         if self.group.has_readers {
+            let sealed = self.seal_once(&change, fragment_size);
             let outgoing = Outgoing {
                 sequence_number,
                 kind: change.kind,
@@ -598,11 +573,15 @@ impl Writer {
                 source_timestamp: change.source_timestamp,
                 payload: &change.payload,
                 fragment_size,
+                sealed: sealed.as_deref(),
             };
             let len = change.payload.len();
             send_new(&mut self.packer, &self.group, &outgoing);
             self.count_sent(now, len);
             self.finish_group_if_due(now, len);
+            if let Some(sealed) = sealed {
+                self.pool.put_away(sealed.payload);
+            }
         }
         if self.hand_over.has_readers {
             // Whoever is handed it puts it away.
@@ -628,6 +607,7 @@ impl Writer {
         let mut octets = 0_usize;
         let first = self.next_to_send;
         while octets < max_octets && self.next_to_send <= self.history.last() {
+            self.seal_from(self.next_to_send);
             let Some(change) = self.history.next_from(self.next_to_send) else {
                 self.next_to_send = self.history.last().next();
                 break;
@@ -709,12 +689,12 @@ impl Writer {
         self.batch_deadline = None;
         let wants = self.flow.wants_acknowledgement(now, self.held_and_sent(), self.answers());
         if self.packer.is_open() {
-            if wants && self.packer.open_len() + HEARTBEAT_LEN <= self.group.max_message {
+            if wants && self.packer.open_len() + self.packer.heartbeat_len() <= self.group.max_message {
                 self.put_heartbeat(now);
-                self.packer.close(&self.group.to);
+                self.packer.close();
                 return;
             }
-            self.packer.close(&self.group.to);
+            self.packer.close();
         }
         if wants {
             self.ask_everyone(now);
@@ -722,9 +702,12 @@ impl Writer {
     }
 
     fn ask_everyone(&mut self, now: Instant) {
-        self.packer.open();
-        self.put_heartbeat(now);
-        self.packer.close(&self.group.to);
+        for index in 0..self.group.everyone.len() {
+            let Some(to) = self.group.everyone.get(index) else { return };
+            self.packer.open(to);
+            self.put_heartbeat(now);
+            self.packer.close();
+        }
     }
 
     /// A heartbeat to everyone into the open message; everyone is to answer.
@@ -789,59 +772,6 @@ impl Writer {
         self.acknowledged = true;
     }
 
-    /// Fragment size for a change, or 0 when it fits into one message.
-    fn plan(&self, change: &Change) -> u32 {
-        if !self.group.has_readers && change.payload.known_len().is_none() {
-            return UNPLANNED;
-        }
-        let whole = Header::LEN + Packer::sample_len(change.kind, change.payload.len());
-        if whole <= self.group.room() { 0 } else { fragment_size(self.group.room()) }
-    }
-
-    /// Works out anew who gets new samples, and how large a message may be.
-    fn regroup(&mut self) {
-        self.hand_over.refresh(&self.readers);
-        let messaged = || self.readers.iter().filter(|r| r.is_messaged()).map(|r| &r.info);
-        let has_readers = messaged().next().is_some();
-        // Who still gets history would take what is new for a sign that the rest will not come.
-        let current = self.readers.iter().filter(|r| r.is_messaged() && r.push_from.is_none());
-        let to = group::destinations(current.map(|r| &r.info));
-        // Peers say where they listen, and there may be thousands of them.
-        let hasher = foldhash::quality::FixedState::with_seed(self.config.seed);
-        let mut asking: HashSet<Locator, _> = HashSet::with_hasher(hasher);
-        let asks = messaged().filter(|info| info.expects_inline_qos);
-        asking.extend(asks.flat_map(|info| info.to.iter().chain(&info.group)));
-        let (asking, plain): (Vec<_>, Vec<_>) = to.iter().copied().partition(|to| asking.contains(to));
-        let smallest = messaged().map(|info| info.max_message_bytes).min();
-        let max_message = smallest
-            .unwrap_or(self.config.default_message_bytes)
-            .min(self.config.max_message_bytes)
-            .clamp(MESSAGE_BYTES_MIN, MESSAGE_BYTES_MAX);
-        let is_asked_for = messaged().any(|info| info.expects_inline_qos);
-        // A sample gets half of the smallest message at least; what then is too long for its way is cut on the way.
-        let qos_bytes = if is_asked_for { self.packer.standing_qos_len() } else { 0 };
-        let qos_bytes = qos_bytes.min(max_message - MESSAGE_BYTES_MIN / 2);
-        let room = max_message - qos_bytes;
-        if room < self.group.room() || has_readers && !self.group.has_readers {
-            self.history.refit(|change| {
-                if !has_readers && change.fragment_size == UNPLANNED {
-                    return UNPLANNED;
-                }
-                let whole = Header::LEN + Packer::sample_len(change.kind, change.payload.len());
-                match change.fragment_size {
-                    0 | UNPLANNED if whole <= room => 0,
-                    size if size != 0 && size <= fragment_size(room) => size,
-                    _ => fragment_size(room),
-                }
-            });
-        }
-        // One message serves them all, so it is as the most particular of them needs it.
-        let mistaken = messaged().map(|info| Quirks::of(info.vendor).mistaken_key_octets).max();
-        self.packer.set_mistaken_key_octets(mistaken.unwrap_or(0));
-        self.group =
-            Group { has_readers, to: to.into(), asking: asking.into(), plain: plain.into(), max_message, qos_bytes };
-    }
-
     fn renew_liveliness(&mut self, now: Instant) {
         if !self.config.liveliness_lease.is_infinite() {
             self.liveliness_due = Some(now + self.config.liveliness_lease);
@@ -849,43 +779,7 @@ impl Writer {
     }
 }
 
-/// The fragment size of a value that has not been encoded, because nobody gets messages.
-const UNPLANNED: u32 = u32::MAX;
-
 /// Everything before this number is acknowledged by all of these readers that count; `end` when none does.
 fn acknowledged_below(readers: &[ReaderProxy], end: SequenceNumber) -> SequenceNumber {
     readers.iter().filter(|r| r.counts()).map(|r| r.acknowledged_below).min().unwrap_or(end)
-}
-
-/// Puts a change into the message for everyone, starting and ending messages as needed.
-///
-/// Inline QoS goes where readers listen that ask for it. Whoever shares an address with one of them gets it too; so
-/// everyone gets each sample once.
-fn send_new(packer: &mut Packer, group: &Group, sample: &Outgoing<'_>) {
-    if group.is_mixed() {
-        for (to, is_asked) in [(&group.plain, false), (&group.asking, true)] {
-            packer.close(to);
-            packer.set_asked(is_asked);
-            put_new(packer, group, to, sample);
-            packer.close(to);
-        }
-        return;
-    }
-    packer.set_asked(!group.asking.is_empty());
-    put_new(packer, group, &group.to, sample);
-}
-
-fn put_new(packer: &mut Packer, group: &Group, to: &Arc<[Locator]>, sample: &Outgoing<'_>) {
-    let fragments = sample.fragments(sample.payload.len());
-    if fragments > 0 {
-        packer.fragments(sample, fragments, to);
-        return;
-    }
-    if packer.is_open() && packer.open_len() + Packer::sample_len(sample.kind, sample.payload.len()) > group.room() {
-        packer.close(to);
-    }
-    if !packer.is_open() {
-        packer.open();
-    }
-    packer.sample(EntityId::UNKNOWN, sample);
 }

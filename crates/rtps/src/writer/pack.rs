@@ -5,22 +5,29 @@ use alloc::vec::Vec;
 
 use crate::history::{CacheChange, ChangeKind};
 use crate::id::{EntityId, GuidPrefix, KeyHash};
-use crate::locator::Locator;
+use crate::limits::RECEIVER_MACS_MAX;
 use crate::payload::Payload;
+use crate::protection::SealError;
+use crate::protection::payload::{PayloadSealer, SealedPayload};
+use crate::protection::seal::{Overhead, Sealer};
 use crate::seq::{Count, FragmentNumber, SequenceNumber, SequenceNumberSet};
 use crate::time::Timestamp;
-use crate::transmit::TransmitBatch;
+use crate::transmit::{Destination, TransmitBatch};
 use crate::wire::{
     DataFragHead, DataHead, Endianness, Gap, Header, Heartbeat, InfoDestination, InfoTimestamp, InlineQos,
-    ParameterListWriter, PayloadKind, StatusInfo,
+    ParameterListWriter, PayloadKind, ReceiverMac, StatusInfo,
 };
 
 /// What this crate writes. Every machine it runs on reads it without swapping, and every peer reads both.
 const ENDIANNESS: Endianness = Endianness::Little;
 
-pub(super) const HEARTBEAT_LEN: usize = 32;
+const HEARTBEAT_LEN: usize = 32;
 /// A GAP without bits.
-pub(super) const GAP_LEN: usize = 32;
+const GAP_LEN: usize = 32;
+/// The least payload of a DATA_FRAG.
+const FRAGMENT_MIN: usize = 64;
+/// Header and INFO_DST.
+const DIRECTED_HEAD: usize = Header::LEN + InfoDestination::LEN;
 /// Key hash, status info and sentinel.
 const INSTANCE_STATE_LEN: usize = 32;
 
@@ -31,10 +38,15 @@ const INSTANCE_STATE_LEN: usize = 32;
 /// the participants of one process share an address and their readers may have the same entity id. Every message to all readers
 /// carries the time stamp, which the first fragment needs: this way the messages are of equal length too and leave as one
 /// GSO train.
-pub(super) const fn fragment_size(max_message: usize) -> u32 {
-    let overhead = directed_overhead() + InfoTimestamp::LEN + DataFragHead::LEN;
+const fn fragment_size(max_message: usize) -> u32 {
+    let overhead = DIRECTED_HEAD + InfoTimestamp::LEN + DataFragHead::LEN;
     let size = max_message.saturating_sub(overhead) & !3;
-    if size > 0xfffc { 0xfffc } else { size as u32 }
+    match size {
+        // Inline QoS and protection may leave nothing: then the message is longer and is cut on the way.
+        0..FRAGMENT_MIN => FRAGMENT_MIN as u32,
+        FRAGMENT_MIN..=0xfffc => size as u32,
+        _ => 0xfffc,
+    }
 }
 
 /// A sample as it goes into a message.
@@ -46,6 +58,8 @@ pub(super) struct Outgoing<'a> {
     pub(super) source_timestamp: Timestamp,
     pub(super) payload: &'a Payload,
     pub(super) fragment_size: u32,
+    /// The protected payload, where payloads are protected.
+    pub(super) sealed: Option<&'a SealedPayload>,
 }
 
 impl<'a> From<&'a CacheChange> for Outgoing<'a> {
@@ -57,6 +71,7 @@ impl<'a> From<&'a CacheChange> for Outgoing<'a> {
             source_timestamp: change.source_timestamp,
             payload: &change.payload,
             fragment_size: change.fragment_size,
+            sealed: change.sealed(),
         }
     }
 }
@@ -87,10 +102,13 @@ pub(super) struct Packer {
     inline_qos: Vec<u8>,
     /// Serialized keys up to this length stay out: the key hash says the same.
     mistaken_key_octets: usize,
+    sealer: Sealer,
+    /// What protection adds at most.
+    overhead: Overhead,
 }
 
 impl Packer {
-    pub(super) fn new(header: Header, writer: EntityId) -> Self {
+    pub(super) fn new(header: Header, writer: EntityId, sealer: Sealer) -> Self {
         Self {
             header,
             writer,
@@ -101,6 +119,8 @@ impl Packer {
             is_asked: false,
             inline_qos: Vec::new(),
             mistaken_key_octets: 0,
+            overhead: sealer.overhead(1, 1),
+            sealer,
         }
     }
 
@@ -146,40 +166,123 @@ impl Packer {
         !self.batch.is_open() && !self.batch.is_empty()
     }
 
-    /// Bytes of the message being written.
+    /// Bytes of the message being written, with those that its end adds.
     pub(super) fn open_len(&self) -> usize {
-        self.batch.open_len()
+        self.batch.open_len() + self.overhead.tail
+    }
+
+    /// How many receivers a message of this length may have: no more than a quarter of it are proofs for single ones.
+    pub(super) fn receivers_max(&self, max_message: usize) -> usize {
+        if self.sealer.authenticates_origin() {
+            (max_message / 4 / (2 * ReceiverMac::LEN)).clamp(1, RECEIVER_MACS_MAX)
+        } else {
+            usize::MAX
+        }
+    }
+
+    /// Plans messages for up to so many receivers from now on.
+    pub(super) fn set_receivers(&mut self, count: usize) {
+        self.overhead = self.sealer.overhead(count, count);
+    }
+
+    /// What did not leave because it could not be protected.
+    pub(super) fn protection_failures(&self) -> u64 {
+        self.sealer.failures()
+    }
+
+    /// Bytes of a message for everyone ahead of its submessages and behind them.
+    pub(super) const fn head_len(&self) -> usize {
+        // A payload is protected once, whole or in fragments: what fits for everyone also has to fit for one participant.
+        let head = if self.overhead.payload > 0 { DIRECTED_HEAD } else { Header::LEN };
+        head + self.overhead.message()
+    }
+
+    /// The same of a message for one participant.
+    pub(super) const fn directed_head_len(&self) -> usize {
+        DIRECTED_HEAD + self.overhead.message()
+    }
+
+    /// Bytes a HEARTBEAT adds to a message.
+    pub(super) const fn heartbeat_len(&self) -> usize {
+        HEARTBEAT_LEN + self.overhead.submessage
+    }
+
+    /// Bytes a GAP without bits adds to a message.
+    pub(super) const fn gap_len(&self) -> usize {
+        GAP_LEN + self.overhead.submessage
     }
 
     /// Bytes the sample adds to a message that carries no time stamp yet, without the inline QoS that readers ask for.
-    pub(super) const fn sample_len(kind: ChangeKind, payload_len: usize) -> usize {
+    pub(super) const fn sample_len(&self, kind: ChangeKind, payload_len: usize) -> usize {
         let qos = if kind.is_alive() { 0 } else { INSTANCE_STATE_LEN };
-        InfoTimestamp::LEN + DataHead::LEN + qos + payload_len.next_multiple_of(4)
+        InfoTimestamp::LEN + DataHead::LEN + qos + payload_len.next_multiple_of(4) + self.overhead.sample
+    }
+
+    /// The payload of one DATA_FRAG in messages of at most `max_message` bytes.
+    pub(super) const fn fragment_size(&self, max_message: usize) -> u32 {
+        let protection = self.overhead.message() + self.overhead.sample;
+        fragment_size(max_message.saturating_sub(protection))
     }
 
     /// Starts a message for everyone who listens.
-    pub(super) fn open(&mut self) {
-        self.batch.begin();
-        self.header.emit(self.batch.inline());
+    pub(super) fn open(&mut self, to: &Arc<Destination>) {
+        self.sealer.begin_message(&self.header, to, &mut self.batch);
         self.timestamp = None;
     }
 
     /// Starts a message for one participant.
-    pub(super) fn open_to(&mut self, prefix: GuidPrefix) {
-        self.open();
+    pub(super) fn open_to(&mut self, prefix: GuidPrefix, to: &Arc<Destination>) {
+        self.open(to);
         InfoDestination { prefix }.emit(ENDIANNESS, self.batch.inline());
     }
 
     /// Ends the message being written, if any.
-    pub(super) fn close(&mut self, to: &Arc<[Locator]>) {
+    pub(super) fn close(&mut self) {
         if self.batch.is_open() {
-            self.batch.finish(to);
+            self.sealer.finish_message(&mut self.batch);
         }
     }
 
+    /// What protects payloads; `None` where nothing does.
+    pub(super) fn payloads(&self) -> Option<PayloadSealer<'_>> {
+        self.sealer.payloads()
+    }
+
+    /// The protected payload of a sample whose payload has to be protected. Without it nothing of the sample may leave.
+    fn sealed<'s>(&mut self, sample: &Outgoing<'s>) -> Result<Option<&'s SealedPayload>, SealError> {
+        if self.sealer.payloads().is_none() || sample.payload.is_empty() {
+            return Ok(None);
+        }
+        let sealed = sample.sealed.filter(|sealed| sealed.fragment_size == sample.fragment_size);
+        if sealed.is_none() {
+            self.sealer.count_failure();
+        }
+        sealed.map(Some).ok_or(SealError::NoKey)
+    }
+
     /// A whole sample.
+    #[inline]
     pub(super) fn sample(&mut self, reader: EntityId, sample: &Outgoing<'_>) {
+        if self.sealer.is_active() {
+            self.protected_sample(reader, sample);
+            return;
+        }
         self.stamp(sample.source_timestamp);
+        self.put_data(reader, sample, sample.payload);
+    }
+
+    #[cold]
+    fn protected_sample(&mut self, reader: EntityId, sample: &Outgoing<'_>) {
+        let Ok(sealed) = self.sealed(sample) else { return };
+        self.stamp(sample.source_timestamp);
+        let start = self.sealer.begin(&mut self.batch);
+        self.put_data(reader, sample, sealed.map_or(sample.payload, |sealed| &sealed.payload));
+        self.sealer.end(start, &mut self.batch);
+    }
+
+    /// A DATA with a payload as it goes into the message.
+    #[inline(always)]
+    fn put_data(&mut self, reader: EntityId, sample: &Outgoing<'_>, content: &Payload) {
         self.prepare_inline_qos(sample);
         let payload = self.payload_kind(sample);
         let head = DataHead {
@@ -189,17 +292,22 @@ impl Packer {
             inline_qos: &self.inline_qos,
             payload,
         };
-        let len = if payload == PayloadKind::None { 0 } else { sample.payload.len() };
+        let len = if payload == PayloadKind::None { 0 } else { content.len() };
         head.emit(ENDIANNESS, len, self.batch.inline());
         if payload != PayloadKind::None {
-            self.batch.payload(sample.payload);
+            self.batch.payload(content);
         }
     }
 
     /// One fragment. The first one carries the inline QoS; it and all that go to every reader, the time stamp.
     pub(super) fn fragment(&mut self, reader: EntityId, sample: &Outgoing<'_>, number: FragmentNumber) {
+        let Ok(sealed) = self.sealed(sample) else { return };
         let size = sample.fragment_size as usize;
-        let sample_len = sample.payload.len();
+        let content = sealed.map_or(sample.payload, |sealed| &sealed.payload);
+        let (sample_len, added) = match sealed {
+            Some(sealed) => (sealed.plain_len, sealed.overhead),
+            None => (content.len(), 0),
+        };
         let start = (number.0.saturating_sub(1) as usize).saturating_mul(size);
         let end = start.saturating_add(size).min(sample_len);
         if start >= end {
@@ -213,6 +321,7 @@ impl Packer {
         if number.0 == 1 {
             self.prepare_inline_qos(sample);
         }
+        let protected = self.sealer.begin(&mut self.batch);
         let head = DataFragHead {
             reader,
             writer: self.writer,
@@ -224,22 +333,25 @@ impl Packer {
             inline_qos: &self.inline_qos,
             is_key: !sample.kind.is_alive(),
         };
-        head.emit(ENDIANNESS, end - start, self.batch.inline());
-        self.batch.fragment(sample.payload, start..end);
+        let ahead = (number.0 as usize - 1).saturating_mul(added);
+        let range = start.saturating_add(ahead)..end.saturating_add(ahead).saturating_add(added);
+        head.emit(ENDIANNESS, range.len(), self.batch.inline());
+        self.batch.fragment(content, range);
+        self.sealer.end(protected, &mut self.batch);
     }
 
     /// Adds messages of all fragments of a sample for everyone, each in a message of its own, and leaves the last one open.
-    pub(super) fn fragments(&mut self, sample: &Outgoing<'_>, count: u32, to: &Arc<[Locator]>) {
-        let size = sample.fragment_size as usize;
+    pub(super) fn fragments(&mut self, sample: &Outgoing<'_>, count: u32, to: &Arc<Destination>) {
+        let size = sample.fragment_size as usize + sample.sealed.map_or(0, |sealed| sealed.overhead);
         for number in 1..=count {
-            self.close(to);
+            self.close();
             // The first may have inline QoS, and the last may be shorter.
             let start = (number as usize - 1).saturating_mul(size);
             let is_alike = number > 2 && number < count;
             if is_alike && self.batch.repeat(start..start.saturating_add(size), |head| renumber(head, number)) {
                 continue;
             }
-            self.open();
+            self.open(to);
             self.fragment(EntityId::UNKNOWN, sample, FragmentNumber(number));
         }
     }
@@ -264,20 +376,20 @@ impl Packer {
             liveliness,
             group: None,
         };
-        heartbeat.emit(ENDIANNESS, self.batch.inline());
+        self.sealer.put(&mut self.batch, |out| heartbeat.emit(ENDIANNESS, out));
     }
 
     /// Numbers from `start` up to (not including) `end`, and those in `others`, will never come.
     pub(super) fn gap(&mut self, reader: EntityId, start: SequenceNumber, list: SequenceNumberSet) {
         let gap = Gap { reader, writer: self.writer, start, list, group: None, filtered_count: None };
-        gap.emit(ENDIANNESS, self.batch.inline());
+        self.sealer.put(&mut self.batch, |out| gap.emit(ENDIANNESS, out));
     }
 
     fn payload_kind(&self, sample: &Outgoing<'_>) -> PayloadKind {
         match sample.kind {
             _ if sample.payload.is_empty() => PayloadKind::None,
             ChangeKind::Alive => PayloadKind::Data,
-            _ if sample.payload.len() <= self.mistaken_key_octets => PayloadKind::None,
+            _ if sample.payload.len() <= self.mistaken_key_octets && sample.sealed.is_none() => PayloadKind::None,
             _ => PayloadKind::Key,
         }
     }
@@ -300,7 +412,9 @@ impl Packer {
         if is_asked {
             self.inline_qos.extend_from_slice(&self.standing_qos);
         }
-        let has_instance = !sample.kind.is_alive() || sample.instance != KeyHash::NIL;
+        // The hash of a short key tells the key, which is encrypted with the payload.
+        let hides_key = sample.sealed.is_some() && self.sealer.payloads().is_some_and(|sealer| sealer.encrypts());
+        let has_instance = !hides_key && (!sample.kind.is_alive() || sample.instance != KeyHash::NIL);
         let mut state = InlineQos { key_hash: has_instance.then_some(sample.instance), ..InlineQos::default() };
         if sample.kind.disposes() {
             state.status_info = state.status_info.with(StatusInfo::DISPOSED);
@@ -324,11 +438,6 @@ fn renumber(head: &mut [u8], number: u32) {
     }
 }
 
-/// Room a message to one participant needs before its submessages.
-pub(super) const fn directed_overhead() -> usize {
-    Header::LEN + InfoDestination::LEN
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -337,13 +446,13 @@ mod tests {
 
     const FRAGMENT: u32 = 1000;
 
-    fn messages(pack: impl FnOnce(&mut Packer, &Arc<[Locator]>)) -> Vec<Vec<u8>> {
+    fn messages(pack: impl FnOnce(&mut Packer, &Arc<Destination>)) -> Vec<Vec<u8>> {
         let prefix = GuidPrefix([7; 12]);
         let header = Header { version: ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix };
-        let mut packer = Packer::new(header, EntityId::user_writer(1, false));
-        let to: Arc<[Locator]> = Arc::new([Locator::INVALID]);
+        let mut packer = Packer::new(header, EntityId::user_writer(1, false), Sealer::default());
+        let to = Arc::default();
         pack(&mut packer, &to);
-        packer.close(&to);
+        packer.close();
         let assembled = packer.batch().messages().map(|message| {
             let mut octets = vec![];
             message.copy_to(&mut octets);
@@ -367,19 +476,20 @@ mod tests {
                     source_timestamp,
                     payload: &payload,
                     fragment_size: FRAGMENT,
+                    sealed: None,
                 };
                 let count = sample.fragments(payload.len());
                 let alone = messages(|packer, to| {
                     for number in 1..=count {
-                        packer.close(to);
-                        packer.open();
+                        packer.close();
+                        packer.open(to);
                         packer.fragment(EntityId::UNKNOWN, &sample, FragmentNumber(number));
                     }
                 });
                 let mut appended = 0;
                 let in_a_row = messages(|packer, to| {
                     // What went before makes no difference.
-                    packer.open();
+                    packer.open(to);
                     packer.heartbeat(EntityId::UNKNOWN, SequenceNumber(1), SequenceNumber(2), true, false);
                     packer.fragments(&sample, count, to);
                     appended = packer.open_len();

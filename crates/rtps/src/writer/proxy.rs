@@ -8,6 +8,7 @@ use crate::locator::Locator;
 use crate::round_trip::RoundTrip;
 use crate::seq::{Count, SequenceNumber, SequenceNumberSet};
 use crate::time::{Instant, Span};
+use crate::transmit::Destination;
 use crate::vendor::{Quirks, VendorId};
 
 use super::hand_over::{HandOverState, ReaderPath};
@@ -44,7 +45,7 @@ pub(super) struct ReaderProxy {
     /// The next change to hand over to it.
     pub(super) hand_from: SequenceNumber,
     /// Where what concerns it alone goes: repairs, its own heartbeats.
-    pub(super) own_destination: Arc<[Locator]>,
+    pub(super) own_destination: Arc<Destination>,
     /// Changes before this one are none of its business.
     pub(super) first_relevant: SequenceNumber,
     /// Everything before this is acknowledged.
@@ -243,11 +244,12 @@ impl ReaderProxy {
 }
 
 /// The reader's own address, else the group, which is then all there is.
-fn own_destination(info: &MatchedReader) -> Arc<[Locator]> {
-    match info.group {
+fn own_destination(info: &MatchedReader) -> Arc<Destination> {
+    let locators = match info.group {
         Some(group) if info.to.is_empty() => Arc::new([group]),
         _ => Arc::clone(&info.to),
-    }
+    };
+    Arc::new(Destination::new(locators, alloc::vec![info.guid]))
 }
 
 fn accept(last: &mut Option<Count>, count: Count) -> bool {

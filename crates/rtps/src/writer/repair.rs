@@ -9,7 +9,7 @@ use crate::seq::{FragmentNumber, SequenceNumber, SequenceNumberSet};
 use crate::time::Instant;
 use crate::wire::{AckNack, NackFrag};
 
-use super::pack::{GAP_LEN, HEARTBEAT_LEN, Outgoing, directed_overhead, fragment_size};
+use super::pack::Outgoing;
 use super::proxy::ReaderProxy;
 use super::{Writer, WriterEvent};
 
@@ -199,15 +199,16 @@ impl Writer {
         let Some(reader) = self.readers.get_mut(index) else { return };
         reader.record_heartbeat(now, last);
         let first = first.max(reader.first_relevant).min(last.next());
-        self.packer.open_to(reader.info.guid.prefix);
+        self.packer.open_to(reader.info.guid.prefix, &reader.own_destination);
         // Whoever acknowledges nothing is not asked to.
         self.packer.heartbeat(reader.entity(), first, last, reader.retains_unacknowledged(), false);
-        self.packer.close(&reader.own_destination);
+        self.packer.close();
         self.counters.heartbeats += 1;
     }
 
     /// Sends again what one reader asked for; tells it what will never come.
     fn repair(&mut self, now: Instant, index: usize, requested: &SequenceNumberSet) {
+        requested.iter().for_each(|number| self.seal_from(number));
         let Some(reader) = self.readers.get_mut(index) else { return };
         let max_message = reader.info.max_message_bytes.min(self.group.max_message);
         let room = max_message.saturating_sub(self.group.qos_bytes);
@@ -222,11 +223,11 @@ impl Writer {
             let Some(change) = held else {
                 let next_held = self.history.iter_from(number.max(reader.first_relevant)).next();
                 gone_below = next_held.map_or(self.next_to_send, |c| c.sequence_number).min(self.next_to_send);
-                if self.packer.is_open() && self.packer.open_len() + GAP_LEN > max_message {
-                    self.packer.close(&reader.own_destination);
+                if self.packer.is_open() && self.packer.open_len() + self.packer.gap_len() > max_message {
+                    self.packer.close();
                 }
                 if !self.packer.is_open() {
-                    self.packer.open_to(reader.info.guid.prefix);
+                    self.packer.open_to(reader.info.guid.prefix, &reader.own_destination);
                 }
                 self.packer.gap(reader.entity(), number, SequenceNumberSet::empty(gone_below));
                 continue;
@@ -249,6 +250,7 @@ impl Writer {
         number: SequenceNumber,
         fragments: impl Iterator<Item = FragmentNumber>,
     ) {
+        self.seal_from(number);
         let (Some(change), Some(reader)) = (self.history.get(number), self.readers.get(index)) else { return };
         let outgoing = Outgoing::from(change);
         let count = outgoing.fragments(outgoing.payload.len());
@@ -259,58 +261,63 @@ impl Writer {
                 break;
             }
             bytes += change.fragment_size as usize;
-            self.packer.close(&reader.own_destination);
-            self.packer.open_to(reader.info.guid.prefix);
+            self.packer.close();
+            self.packer.open_to(reader.info.guid.prefix, &reader.own_destination);
             self.packer.fragment(reader.entity(), &outgoing, fragment);
             self.counters.fragments_repaired += 1;
         }
         if self.packer.is_open() {
-            let to = reader.own_destination.clone();
             let (first, last) = self.available();
             let first = first.max(reader.first_relevant).min(last.next());
-            if self.packer.open_len() + HEARTBEAT_LEN > self.group.max_message {
-                self.packer.close(&to);
-                self.packer.open_to(reader.info.guid.prefix);
+            if self.packer.open_len() + self.packer.heartbeat_len() > self.group.max_message {
+                self.packer.close();
+                self.packer.open_to(reader.info.guid.prefix, &reader.own_destination);
             }
             self.packer.heartbeat(reader.entity(), first, last, false, false);
             self.counters.heartbeats += 1;
-            self.packer.close(&to);
+            self.packer.close();
         }
     }
 
     /// Every repair ends with a heartbeat, so that the reader says at once whether it arrived.
     fn end_repair(&mut self, now: Instant, index: usize, max_message: usize) {
         let Some(reader) = self.readers.get(index) else { return };
-        if self.packer.is_open() && self.packer.open_len() + HEARTBEAT_LEN <= max_message {
+        if self.packer.is_open() && self.packer.open_len() + self.packer.heartbeat_len() <= max_message {
             let (first, last) = self.available();
             let first = first.max(reader.first_relevant).min(last.next());
             self.packer.heartbeat(reader.entity(), first, last, false, false);
             self.counters.heartbeats += 1;
-            self.packer.close(&reader.own_destination);
+            self.packer.close();
             return;
         }
-        self.packer.close(&reader.own_destination);
+        self.packer.close();
         self.directed_heartbeat(now, index);
     }
 
     /// Sends held samples to a best-effort reader that has joined late, up to [`HISTORY_PUSH_BYTES`] at once: that reader never
     /// asks for them. The answer is whether more remain.
     fn push_history(&mut self, index: usize, from: SequenceNumber) -> bool {
-        let Some(reader) = self.readers.get_mut(index) else { return false };
+        let Some(reader) = self.readers.get(index) else { return false };
         let max_message = reader.info.max_message_bytes.min(self.group.max_message);
         let room = max_message.saturating_sub(self.group.qos_bytes);
         let until = self.next_to_send;
         let mut octets = 0_usize;
-        for change in self.history.iter_from(from).take_while(|c| c.sequence_number < until) {
+        let mut next = from;
+        loop {
+            self.seal_from(next);
+            let Some(reader) = self.readers.get_mut(index) else { break };
+            let change = self.history.next_from(next).filter(|change| change.sequence_number < until);
+            let Some(change) = change else { break };
             if octets >= HISTORY_PUSH_BYTES {
                 reader.push_from = Some(change.sequence_number);
                 break;
             }
             octets = octets.saturating_add(change.payload.len());
             put_directed(&mut self.packer, reader, &Outgoing::from(change), room);
+            next = change.sequence_number.next();
         }
-        self.packer.close(&reader.own_destination);
-        reader.push_from.is_some()
+        self.packer.close();
+        self.readers.get(index).is_some_and(|reader| reader.push_from.is_some())
     }
 }
 
@@ -318,24 +325,24 @@ impl Writer {
 /// reader's entity id alone may name a reader of another participant at the same address as well.
 fn put_directed(packer: &mut super::Packer, reader: &ReaderProxy, sample: &Outgoing<'_>, max_message: usize) {
     packer.set_asked(reader.info.expects_inline_qos);
-    let len = super::Packer::sample_len(sample.kind, sample.payload.len());
+    let len = packer.sample_len(sample.kind, sample.payload.len());
     let is_cut_for_all = sample.fragments(sample.payload.len()) > 0;
-    if is_cut_for_all || directed_overhead() + len > max_message {
+    if is_cut_for_all || packer.directed_head_len() + len > max_message {
         // A sample that fills a message to all readers has no room for the INFO_DST, so this reader gets it in fragments.
-        let fragment_size = if is_cut_for_all { sample.fragment_size } else { fragment_size(max_message) };
+        let fragment_size = if is_cut_for_all { sample.fragment_size } else { packer.fragment_size(max_message) };
         let sample = Outgoing { fragment_size, ..*sample };
         for number in 1..=sample.fragments(sample.payload.len()) {
-            packer.close(&reader.own_destination);
-            packer.open_to(reader.info.guid.prefix);
+            packer.close();
+            packer.open_to(reader.info.guid.prefix, &reader.own_destination);
             packer.fragment(reader.entity(), &sample, FragmentNumber(number));
         }
         return;
     }
     if packer.is_open() && packer.open_len() + len > max_message {
-        packer.close(&reader.own_destination);
+        packer.close();
     }
     if !packer.is_open() {
-        packer.open_to(reader.info.guid.prefix);
+        packer.open_to(reader.info.guid.prefix, &reader.own_destination);
     }
     packer.sample(reader.entity(), sample);
 }

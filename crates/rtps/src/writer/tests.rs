@@ -750,7 +750,12 @@ fn inline_qos_follows_the_policies_and_stays_out_when_nobody_asks() {
     let lists = |asks: bool| {
         let mut writer = Writer::new(keep_all(50));
         let mut data = crate::discovery::data::PublicationData::new(writer_guid(), "topic".into(), "Type".into());
-        let to: Arc<[Locator]> = Arc::new([Locator { kind: Locator::UDP_V4, port: 1, address: [9; 16], scope: 0 }]);
+        let to: Arc<[_]> = Arc::new([crate::locator::Locator {
+            kind: crate::locator::Locator::UDP_V4,
+            port: 1,
+            address: [9; 16],
+            scope: 0,
+        }]);
         writer.match_reader(now, MatchedReader { expects_inline_qos: asks, to, ..foreign_reader(0, VendorId::RTI) });
         drop(sent(&mut writer));
         let mut strengths = vec![];

@@ -1,0 +1,80 @@
+//! Messages of a participant with security: opened first, then read, then compared with what each endpoint demands.
+
+use crate::id::{EntityId, GuidPrefix};
+use crate::protection::open::Piece;
+use crate::reader::Reception;
+use crate::receiver::{DropReason, Envelope, Input, Interpreter, Origin};
+use crate::wire::{Header, Submessages};
+
+use super::drops::Fault;
+use super::{Delivery, Demultiplexer, Participant};
+
+impl Participant {
+    /// As [`Self::handle_datagram`], of a participant with security.
+    #[cold]
+    pub(super) fn handle_protected(
+        &mut self,
+        rx: &Reception<'_>,
+        message: &[u8],
+        deliver: impl FnMut(&Reception<'_>, Delivery, &Input<'_>),
+    ) -> bool {
+        let Some(protection) = self.config.protection.clone() else { return false };
+        let header = match Header::parse(message) {
+            Ok((header, _)) => header,
+            Err(error) => {
+                self.count_dropped(GuidPrefix::UNKNOWN, DropReason::Header(error));
+                return false;
+            }
+        };
+        let own = self.config.prefix;
+        let buffer = self.opener.open(&*protection, own, &header, message);
+        let mut pieces = core::mem::take(&mut self.opener.pieces);
+        let decrypted = Reception { buffer: buffer.as_ref(), ..*rx };
+        let mut demultiplexer = Demultiplexer::new(self, rx, deliver);
+        let mut interpreter = Interpreter::new(&header, own);
+        for piece in pieces.drain(..) {
+            match piece {
+                Piece::Refused(error) => interpreter.refuse(error, &mut demultiplexer),
+                Piece::Malformed => interpreter.stop(&mut demultiplexer),
+                Piece::Readable { at, protection, sender } => {
+                    let all = match &buffer {
+                        Some(buffer) if at.is_decrypted => buffer.as_slice(),
+                        _ => message,
+                    };
+                    demultiplexer.rx = if at.is_decrypted { &decrypted } else { rx };
+                    let octets = all.get(at.range.clone()).unwrap_or_default();
+                    let is_first = !at.is_decrypted && at.range.start == Header::LEN;
+                    let submessages = if is_first { Submessages::new(octets) } else { Submessages::behind(octets) };
+                    if !interpreter.read_protected(
+                        message,
+                        submessages,
+                        Origin { protection, sender },
+                        &mut demultiplexer,
+                    ) {
+                        break;
+                    }
+                }
+            }
+        }
+        let concerns_discovery = demultiplexer.concerns_discovery;
+        self.opener.pieces = pieces;
+        if let Some(buffer) = buffer {
+            self.opener.take_back(buffer);
+        }
+        if concerns_discovery {
+            self.process_discovery(rx.now, rx.wall);
+        }
+        concerns_discovery
+    }
+
+    /// Whether an endpoint takes what comes protected like that. If not, that is counted.
+    #[inline]
+    pub(super) fn permits(&mut self, endpoint: EntityId, envelope: &Envelope) -> bool {
+        let Some(protection) = &self.config.protection else { return true };
+        let permits = protection.levels(endpoint).permit(envelope.protection);
+        if !permits {
+            self.count_fault(envelope.from.prefix, Fault::Unprotected);
+        }
+        permits
+    }
+}

@@ -1,0 +1,299 @@
+//! The receiving side: a datagram becomes pieces that can be read, each with what protected it. Signed pieces stay where
+//! they are; encrypted ones are decrypted into a buffer of a pool.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use crate::id::{EntityId, Guid, GuidPrefix};
+use crate::payload::{BufferPool, Payload};
+use crate::wire::{
+    CryptoContent, CryptoFooter, CryptoHeader, Header, InfoSource, RawSubmessage, Submessage, SubmessageId, Submessages,
+};
+
+use super::{OpenError, ProtectedAt, Protection, Scope, Text};
+
+/// A part of a message.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Piece {
+    /// Submessages that can be read.
+    Readable {
+        /// Where they are.
+        at: Place,
+        /// What protected them.
+        protection: ProtectedAt,
+        /// The endpoint whose they are, or its participant, if protection says so.
+        sender: Option<Guid>,
+    },
+    /// Protected bytes that cannot be trusted.
+    Refused(OpenError),
+    /// The rest cannot be told apart.
+    Malformed,
+}
+
+/// Bytes of the message or of the buffer with what was decrypted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    /// Whether they are in the buffer.
+    pub(crate) is_decrypted: bool,
+    pub(crate) range: Range<usize>,
+}
+
+impl Place {
+    fn with(&self, range: Range<usize>) -> Self {
+        Self { range, ..*self }
+    }
+}
+
+/// Takes datagrams apart.
+#[derive(Debug)]
+pub(crate) struct Opener {
+    pool: BufferPool,
+    /// Of the last datagram, in order.
+    pub(crate) pieces: Vec<Piece>,
+}
+
+impl Opener {
+    pub(crate) const fn new(idle_bytes_max: usize) -> Self {
+        Self { pool: BufferPool::new(idle_bytes_max), pieces: Vec::new() }
+    }
+
+    /// Finds the pieces of a message with this header, which `protection` protects in the names of others and which comes to
+    /// this participant. The answer is the buffer with what was decrypted; to be given [back](Self::take_back).
+    pub(crate) fn open(
+        &mut self,
+        protection: &dyn Protection,
+        own: GuidPrefix,
+        header: &Header,
+        message: &[u8],
+    ) -> Option<Arc<Vec<u8>>> {
+        self.pieces.clear();
+        let whole = Place { is_decrypted: false, range: Header::LEN.min(message.len())..message.len() };
+        let mut submessages = Submessages::new(message.get(whole.range.clone()).unwrap_or_default());
+        let is_protected =
+            core::iter::from_fn(|| submessages.next_raw()).any(|raw| raw.is_ok_and(|raw| raw.is_security()));
+        if !is_protected {
+            self.pieces.push(Piece::Readable { at: whole, protection: ProtectedAt::default(), sender: None });
+            return None;
+        }
+        // Nothing becomes longer by decryption, and nothing is encrypted more than twice: in a message and in a submessage.
+        let mut buffer = self.pool.take(message.len().saturating_mul(2));
+        let decrypted = Arc::get_mut(&mut buffer).map(Vec::as_mut_slice).unwrap_or_default();
+        let pieces = &mut self.pieces;
+        let mut walk =
+            Walk { protection, own, message, decrypted, used: 0, pieces, source: header.prefix, is_for_us: true };
+        walk.message(header, whole);
+        Some(buffer)
+    }
+
+    /// Takes a buffer back, now or when no reader refers to it any more.
+    pub(crate) fn take_back(&mut self, buffer: Arc<Vec<u8>>) {
+        self.pool.put_away(Payload::new(buffer, 0..0).unwrap_or_default());
+    }
+}
+
+/// What stands around protected bytes, and where those are.
+struct Protected<'a> {
+    header: CryptoHeader,
+    footer: CryptoFooter<'a>,
+    text: Range<usize>,
+    is_encrypted: bool,
+    /// Where the next submessage begins.
+    end: usize,
+}
+
+struct Walk<'a> {
+    protection: &'a dyn Protection,
+    own: GuidPrefix,
+    message: &'a [u8],
+    decrypted: &'a mut [u8],
+    /// So many bytes of `decrypted` are taken.
+    used: usize,
+    pieces: &'a mut Vec<Piece>,
+    /// Who speaks, and whether to this participant: INFO_SRC and INFO_DST may change that.
+    source: GuidPrefix,
+    is_for_us: bool,
+}
+
+impl Walk<'_> {
+    fn message(&mut self, header: &Header, whole: Place) {
+        let first = Submessages::new(self.octets(&whole)).next_raw();
+        if !first.is_some_and(|first| first.is_ok_and(|raw| raw.id == SubmessageId::SRTPS_PREFIX)) {
+            self.submessages(whole, None);
+            return;
+        }
+        let ids = [SubmessageId::SRTPS_PREFIX, SubmessageId::SRTPS_POSTFIX];
+        match self.opened(Scope::Message, ids, &whole, true) {
+            Ok(Some((sender, text, end))) => {
+                // A vendor's own submessage may follow in clear. Nothing else may.
+                let mut behind = Submessages::behind(self.octets(&whole.with(end..whole.range.end)));
+                let is_vendors = |raw: Result<RawSubmessage<'_>, _>| raw.is_ok_and(|raw| raw.id.is_vendor());
+                if !core::iter::from_fn(|| behind.next_raw()).all(is_vendors) {
+                    self.pieces.push(Piece::Malformed);
+                    return;
+                }
+                // The header is protected by what repeats it.
+                let repeated = Submessage::InfoSource(InfoSource::of(header));
+                let is_header_true = Submessages::behind(self.octets(&text)).next() == Some(Ok(repeated));
+                if sender == Guid::new(header.prefix, EntityId::PARTICIPANT) && is_header_true {
+                    self.submessages(text, Some(sender));
+                } else {
+                    self.pieces.push(Piece::Refused(OpenError::NotAuthentic));
+                }
+            }
+            Ok(None) => {}
+            Err(piece) => self.pieces.push(piece),
+        }
+    }
+
+    /// Submessages one after the other: protected ones are opened, those in between are read together. `participant` has
+    /// protected the message around them.
+    fn submessages(&mut self, place: Place, participant: Option<Guid>) {
+        let end = place.range.end;
+        let mut plain = place.range.clone();
+        let mut at = plain.start;
+        let unprotected = ProtectedAt { message: participant.is_some(), submessage: false };
+        // What cannot be told apart is left to whoever reads it, and reports it.
+        while let Some(Ok(raw)) = Submessages::behind(self.octets(&place.with(at..end))).next_raw() {
+            let (id, next) = (raw.id, at + raw.len());
+            if id != SubmessageId::SEC_PREFIX {
+                self.follow(&place.with(at..next));
+                at = next;
+                continue;
+            }
+            self.add(place.with(plain.start..at), unprotected, participant);
+            let ids = [SubmessageId::SEC_PREFIX, SubmessageId::SEC_POSTFIX];
+            let rest = place.with(at..end);
+            match self.opened(Scope::Submessage, ids, &rest, self.is_for_us) {
+                Ok(Some((sender, text, behind))) => {
+                    at = behind;
+                    self.add_protected(text, ProtectedAt { submessage: true, ..unprotected }, sender);
+                }
+                Ok(None) => at = self.behind(ids, &rest).unwrap_or(end),
+                Err(Piece::Malformed) => {
+                    self.pieces.push(Piece::Malformed);
+                    return;
+                }
+                Err(refused) => {
+                    self.pieces.push(refused);
+                    at = self.behind(ids, &rest).unwrap_or(end);
+                }
+            }
+            plain.start = at;
+        }
+        self.add(place.with(plain.start..end), unprotected, participant);
+    }
+
+    fn behind(&self, ids: [SubmessageId; 2], place: &Place) -> Option<usize> {
+        self.protected(ids, place).map(|protected| protected.end)
+    }
+
+    fn add(&mut self, at: Place, protection: ProtectedAt, sender: Option<Guid>) {
+        if !at.range.is_empty() {
+            self.pieces.push(Piece::Readable { at, protection, sender });
+        }
+    }
+
+    /// One submessage of an endpoint was protected: nothing else may be in there.
+    fn add_protected(&mut self, at: Place, protection: ProtectedAt, sender: Guid) {
+        let mut submessages = Submessages::behind(self.octets(&at));
+        let is_entity = submessages.next_raw().is_some_and(|raw| raw.is_ok_and(|raw| raw.id.is_entity()));
+        if is_entity && submessages.remaining().is_empty() && sender.prefix == self.source {
+            self.add(at, protection, Some(sender));
+        } else {
+            self.pieces.push(Piece::Refused(OpenError::NotAuthentic));
+        }
+    }
+
+    /// INFO_SRC and INFO_DST say whose keys are needed for what follows, and whether it is for this participant.
+    fn follow(&mut self, place: &Place) {
+        match Submessages::behind(self.octets(place)).next() {
+            Some(Ok(Submessage::InfoSource(info))) => self.source = info.prefix,
+            Some(Ok(Submessage::InfoDestination(info))) => {
+                self.is_for_us = info.prefix == self.own || info.prefix == GuidPrefix::UNKNOWN;
+            }
+            _ => {}
+        }
+    }
+
+    /// Opens what stands at the beginning of these bytes: who sent it, where it can be read, and where it ends. `None` where
+    /// it is for another participant.
+    fn opened(
+        &mut self,
+        scope: Scope,
+        ids: [SubmessageId; 2],
+        place: &Place,
+        is_for_us: bool,
+    ) -> Result<Option<(Guid, Place, usize)>, Piece> {
+        let Self { protection, message, used, source, .. } = self;
+        let (protection, used, source) = (*protection, *used, *source);
+        // What was decrypted before, and room for what is decrypted next.
+        let (before, room) = self.decrypted.split_at_mut_checked(used).ok_or(Piece::Malformed)?;
+        let octets = if place.is_decrypted { &*before } else { message };
+        let octets = octets.get(place.range.clone()).unwrap_or_default();
+        let found = protected_at(ids, octets, place.range.start).ok_or(Piece::Malformed)?;
+        if !is_for_us {
+            return Ok(None);
+        }
+        let Protected { header, footer, text, is_encrypted, end } = found;
+        let from_start = |at: usize| at.saturating_sub(place.range.start);
+        let octets = octets.get(from_start(text.start)..from_start(text.end)).unwrap_or_default();
+        if !is_encrypted {
+            let sender = protection.open(scope, source, &header, &footer, Text::Signed(octets));
+            return Ok(Some((sender.map_err(Piece::Refused)?, place.with(text), end)));
+        }
+        let copy = room.get_mut(..octets.len()).ok_or(Piece::Malformed)?;
+        copy.copy_from_slice(octets);
+        let sender = protection.open(scope, source, &header, &footer, Text::Encrypted(copy)).map_err(Piece::Refused)?;
+        let range = used..used + octets.len();
+        self.used = range.end;
+        Ok(Some((sender, Place { is_decrypted: true, range }, end)))
+    }
+
+    fn protected(&self, ids: [SubmessageId; 2], place: &Place) -> Option<Protected<'_>> {
+        protected_at(ids, self.octets(place), place.range.start)
+    }
+
+    fn octets(&self, place: &Place) -> &[u8] {
+        let all = if place.is_decrypted { &*self.decrypted } else { self.message };
+        all.get(place.range.clone()).unwrap_or_default()
+    }
+}
+
+/// Prefix, protected bytes and postfix at the beginning of `octets`, which begin at `start` of some message.
+fn protected_at([prefix, postfix]: [SubmessageId; 2], octets: &[u8], start: usize) -> Option<Protected<'_>> {
+    let mut submessages = Submessages::behind(octets);
+    let mut next = || submessages.next_raw()?.ok().map(|raw| (raw, octets.len() - submessages.remaining().len()));
+    let (first, text_start) = next()?;
+    // Flags are protected by nothing, so that none may say anything but the byte order of the length.
+    let has_known_flags = |raw: &RawSubmessage<'_>| raw.flags & !1 == 0;
+    let (header, rest) = CryptoHeader::parse(first.body).ok()?;
+    if first.id != prefix || !has_known_flags(&first) || !rest.is_empty() {
+        return None;
+    }
+    let (second, mut text_end) = next()?;
+    let mut text = text_start..text_end;
+    let is_encrypted = second.id == SubmessageId::SEC_BODY;
+    let (mut last, mut end) = next()?;
+    if is_encrypted {
+        let (CryptoContent(content), padding) = CryptoContent::parse(second.body).ok()?;
+        if !has_known_flags(&second) || padding.len() > 3 {
+            return None;
+        }
+        let content_start = text_end - second.body.len() + CryptoContent::HEAD;
+        text = content_start..content_start + content.len();
+    } else if prefix == SubmessageId::SRTPS_PREFIX {
+        // Any number of submessages.
+        while last.id != postfix {
+            text_end = end;
+            (last, end) = next()?;
+        }
+        text.end = text_end;
+    }
+    let (footer, rest) = CryptoFooter::parse(last.body).ok()?;
+    if last.id != postfix || !has_known_flags(&last) || !rest.is_empty() {
+        return None;
+    }
+    let text = start + text.start..start + text.end;
+    Some(Protected { header, footer, text, is_encrypted, end: start + end })
+}

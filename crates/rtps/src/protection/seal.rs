@@ -1,0 +1,292 @@
+//! The sending side: room for what protection adds, submessages and messages sealed where they stand.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use crate::id::{EntityId, Guid};
+use crate::transmit::{Destination, TransmitBatch};
+use crate::wire::{
+    CryptoContent, CryptoFooter, CryptoHeader, Endianness, Header, InfoSource, ReceiverMac, SubmessageId,
+};
+
+use super::payload::PayloadSealer;
+use super::{Protection, ProtectionKind, ProtectionLevels, Scope, SealError, Text};
+
+const ENDIANNESS: Endianness = Endianness::Little;
+
+const SUBMESSAGE_HEADER: usize = 4;
+const PREFIX: usize = SUBMESSAGE_HEADER + CryptoHeader::LEN;
+const BODY: usize = SUBMESSAGE_HEADER + CryptoContent::HEAD;
+const POSTFIX: usize = SUBMESSAGE_HEADER + CryptoFooter::LEN;
+/// What a SEC_BODY can hold: the length of its body is stated in 16 bits, and is a multiple of 4.
+const TEXT_MAX: usize = 0xfffc - CryptoContent::HEAD;
+
+/// Bytes that protection adds at most.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Overhead {
+    /// To a message ahead of its submessages.
+    pub(crate) front: usize,
+    /// To a message behind them.
+    pub(crate) tail: usize,
+    /// To a submessage.
+    pub(crate) submessage: usize,
+    /// To a payload, or to the fragments of one DATA_FRAG.
+    pub(crate) payload: usize,
+    /// To a sample that goes as one DATA.
+    pub(crate) sample: usize,
+}
+
+impl Overhead {
+    /// To a message.
+    pub(crate) const fn message(&self) -> usize {
+        self.front + self.tail
+    }
+}
+
+/// Protects what one local endpoint sends: nothing unless it was given a [`Protection`] that asks for it.
+#[derive(Debug, Default)]
+pub(crate) struct Sealer(Option<Box<Active>>);
+
+#[derive(Debug)]
+struct Active {
+    protection: Arc<dyn Protection>,
+    endpoint: EntityId,
+    levels: ProtectionLevels,
+    /// Reused: what is put ahead of a text, and the proofs behind it.
+    front: Vec<u8>,
+    macs: Vec<ReceiverMac>,
+    /// What did not leave because it could not be protected.
+    failures: u64,
+}
+
+/// Where a submessage begins that is being written.
+#[derive(Debug)]
+#[must_use = "a submessage that is begun has to be ended"]
+pub(crate) struct SubmessageStart(usize);
+
+impl Sealer {
+    pub(crate) fn new(protection: Option<&Arc<dyn Protection>>, endpoint: EntityId) -> Self {
+        Self(protection.and_then(|protection| {
+            let levels = protection.levels(endpoint);
+            let protects = levels != ProtectionLevels::default();
+            protects.then(|| {
+                let (front, macs) = (Vec::new(), Vec::new());
+                Box::new(Active { protection: Arc::clone(protection), endpoint, levels, front, macs, failures: 0 })
+            })
+        }))
+    }
+
+    /// What protection adds when there are so many receivers, of so many participants.
+    pub(crate) fn overhead(&self, receivers: usize, participants: usize) -> Overhead {
+        let Some(Active { levels, .. }) = self.0.as_deref() else { return Overhead::default() };
+        let macs = |kind: ProtectionKind, count: usize| {
+            if kind.authenticates_origin() { count.saturating_mul(ReceiverMac::LEN) } else { 0 }
+        };
+        let submessage = submessage_front(levels.submessage)
+            .saturating_add(levels.submessage.pick(POSTFIX, POSTFIX))
+            .saturating_add(macs(levels.submessage, receivers));
+        let payload = super::payload::overhead(levels.payload);
+        Overhead {
+            front: message_front(levels.message),
+            tail: levels.message.pick(POSTFIX, POSTFIX).saturating_add(macs(levels.message, participants)),
+            submessage,
+            payload,
+            sample: submessage.saturating_add(payload),
+        }
+    }
+
+    /// Whether each receiver gets a proof of its own, so that their number has to be bounded.
+    pub(crate) fn authenticates_origin(&self) -> bool {
+        let of = |levels: &ProtectionLevels| {
+            levels.message.authenticates_origin() || levels.submessage.authenticates_origin()
+        };
+        self.0.as_deref().is_some_and(|active| of(&active.levels))
+    }
+
+    /// What protects payloads; `None` where nothing does.
+    #[inline]
+    pub(crate) fn payloads(&self) -> Option<PayloadSealer<'_>> {
+        let active = self.0.as_deref().filter(|active| !active.levels.payload.is_none())?;
+        Some(PayloadSealer { protection: &*active.protection, writer: active.endpoint, kind: active.levels.payload })
+    }
+
+    /// What did not leave because it could not be protected.
+    pub(crate) fn failures(&self) -> u64 {
+        self.0.as_deref().map_or(0, |active| active.failures)
+    }
+
+    /// Something does not leave because it cannot be protected.
+    pub(crate) fn count_failure(&mut self) {
+        if let Some(active) = self.0.as_deref_mut() {
+            active.failures += 1;
+        }
+    }
+
+    /// Begins a message: its header, and room for what comes ahead of protected submessages.
+    #[inline]
+    pub(crate) fn begin_message(&self, header: &Header, to: &Arc<Destination>, batch: &mut TransmitBatch) {
+        batch.begin(to);
+        header.emit(batch.inline());
+        if let Some(active) = self.0.as_deref() {
+            active.begin_message(header, batch);
+        }
+    }
+
+    /// Ends the message being written. It is left out if it cannot be protected.
+    #[inline]
+    pub(crate) fn finish_message(&mut self, batch: &mut TransmitBatch) {
+        if let Some(active) = self.0.as_deref_mut()
+            && !active.seal_message(batch)
+        {
+            active.failures += 1;
+            batch.abandon();
+            return;
+        }
+        batch.finish();
+    }
+
+    /// Whether anything is protected.
+    #[inline]
+    pub(crate) const fn is_active(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Writes a submessage of the endpoint. It is left out if it cannot be protected.
+    #[inline(always)]
+    pub(crate) fn put(&mut self, batch: &mut TransmitBatch, write: impl Fn(&mut Vec<u8>)) {
+        if self.is_active() {
+            self.put_protected(batch, &write);
+        } else {
+            write(batch.inline());
+        }
+    }
+
+    #[cold]
+    fn put_protected(&mut self, batch: &mut TransmitBatch, write: &dyn Fn(&mut Vec<u8>)) {
+        let start = self.begin(batch);
+        write(batch.inline());
+        self.end(start, batch);
+    }
+
+    /// Begins a submessage of the endpoint, which the caller writes next.
+    #[inline]
+    pub(crate) fn begin(&self, batch: &mut TransmitBatch) -> SubmessageStart {
+        if let Some(active) = self.0.as_deref() {
+            return active.begin(batch);
+        }
+        SubmessageStart(0)
+    }
+
+    /// Ends the submessage that [`Self::begin`] began. It is left out if it cannot be protected.
+    #[inline]
+    pub(crate) fn end(&mut self, start: SubmessageStart, batch: &mut TransmitBatch) {
+        if let Some(active) = self.0.as_deref_mut() {
+            active.seal_submessage(start, batch);
+        }
+    }
+}
+
+impl Active {
+    #[cold]
+    fn begin_message(&self, header: &Header, batch: &mut TransmitBatch) {
+        if !(self.levels.message.is_none() && self.levels.submessage.is_none()) {
+            batch.keep_in_one_piece();
+        }
+        if !self.levels.message.is_none() {
+            let out = batch.inline();
+            out.resize(out.len() + self.levels.message.pick(PREFIX, PREFIX + BODY), 0);
+            // The RTPS header is not protected itself: receivers compare it with this.
+            InfoSource::of(header).emit(ENDIANNESS, out);
+        }
+    }
+
+    #[cold]
+    fn seal_message(&mut self, batch: &mut TransmitBatch) -> bool {
+        let kind = self.levels.message;
+        if kind.is_none() {
+            return true;
+        }
+        let to = batch.open_destination().cloned().unwrap_or_default();
+        let start = batch.open_start() + Header::LEN;
+        let receivers = to.participants().map(|prefix| Guid::new(prefix, EntityId::PARTICIPANT));
+        let ids = [SubmessageId::SRTPS_PREFIX, SubmessageId::SRTPS_POSTFIX];
+        self.seal(Scope::Message, kind, ids, start, receivers, batch.inline()).is_ok()
+    }
+
+    #[cold]
+    fn begin(&self, batch: &mut TransmitBatch) -> SubmessageStart {
+        let out = batch.inline();
+        let start = out.len();
+        out.resize(start + submessage_front(self.levels.submessage), 0);
+        SubmessageStart(start)
+    }
+
+    #[cold]
+    fn seal_submessage(&mut self, SubmessageStart(start): SubmessageStart, batch: &mut TransmitBatch) {
+        let kind = self.levels.submessage;
+        if kind.is_none() {
+            return;
+        }
+        let to = batch.open_destination().cloned().unwrap_or_default();
+        let ids = [SubmessageId::SEC_PREFIX, SubmessageId::SEC_POSTFIX];
+        if self.seal(Scope::Submessage, kind, ids, start, to.peers.iter().copied(), batch.inline()).is_err() {
+            self.failures += 1;
+            batch.inline().truncate(start);
+        }
+    }
+
+    /// Protects everything from `start` on, where there is room for what comes ahead.
+    fn seal(
+        &mut self,
+        scope: Scope,
+        kind: ProtectionKind,
+        [prefix, postfix]: [SubmessageId; 2],
+        start: usize,
+        receivers: impl Iterator<Item = Guid>,
+        out: &mut Vec<u8>,
+    ) -> Result<(), SealError> {
+        let Active { protection, front, macs, .. } = self;
+        let sender = if scope == Scope::Message { EntityId::PARTICIPANT } else { self.endpoint };
+        let reserved: Range<usize> = start..start + kind.pick(PREFIX, PREFIX + BODY);
+        let text = out.get_mut(reserved.end..).unwrap_or_default();
+        debug_assert!(text.len().is_multiple_of(4) && !text.is_empty(), "submessages are padded");
+        if text.len() > TEXT_MAX {
+            return Err(SealError::TooLong);
+        }
+        front.clear();
+        let len = text.len();
+        let seal = protection.seal(scope, sender, kind.text(text))?;
+        seal.header.emit(prefix, ENDIANNESS, front);
+        if kind.encrypts() {
+            CryptoContent::emit_head(len, ENDIANNESS, front);
+        }
+        if let Some(room) = out.get_mut(reserved).filter(|room| room.len() == front.len()) {
+            room.copy_from_slice(front);
+        }
+        macs.clear();
+        if kind.authenticates_origin() {
+            for receiver in receivers {
+                macs.push(protection.receiver_mac(scope, sender, &seal, receiver)?);
+            }
+        }
+        CryptoFooter::emit(postfix, ENDIANNESS, &seal.common_mac, macs.iter().copied(), out);
+        Ok(())
+    }
+}
+
+impl ProtectionKind {
+    /// These bytes, to be signed or encrypted.
+    pub(super) const fn text(self, octets: &mut [u8]) -> Text<'_> {
+        if self.encrypts() { Text::Encrypted(octets) } else { Text::Signed(octets) }
+    }
+}
+
+const fn message_front(kind: ProtectionKind) -> usize {
+    kind.pick(PREFIX + InfoSource::LEN, PREFIX + BODY + InfoSource::LEN)
+}
+
+const fn submessage_front(kind: ProtectionKind) -> usize {
+    kind.pick(PREFIX, PREFIX + BODY)
+}

@@ -1,0 +1,39 @@
+//! Payloads that their writer protects.
+
+use crate::id::Guid;
+use crate::payload::Payload;
+use crate::protection::payload::open;
+use crate::wire::DataFrag;
+
+use super::{Reader, Reception, SampleMeta};
+
+impl Reader {
+    /// A piece of a sample whose writer protects payloads.
+    #[cold]
+    pub(super) fn open_fragment(&mut self, rx: &Reception<'_>, writer: Guid, meta: SampleMeta, frag: &DataFrag<'_>) {
+        if !self.by_guid.contains_key(&writer) {
+            self.counters.unmatched += 1;
+            return;
+        }
+        let Some(plain) = self.open_payload(writer, frag.payload) else { return };
+        match frag.with(frag.starting, &plain) {
+            Some(frag) => self.accept_fragment(rx, writer, meta, &frag, true),
+            None => self.counters.not_authentic += 1,
+        }
+        self.pool.recycle(plain);
+    }
+
+    /// A payload as it was before its writer protected it. `None`, and counted, if it cannot be trusted.
+    #[cold]
+    pub(super) fn open_payload(&mut self, writer: Guid, bytes: &[u8]) -> Option<Payload> {
+        self.typical_bytes = bytes.len();
+        if bytes.is_empty() {
+            return Some(Payload::default());
+        }
+        let opened = open(self.sealer.payloads()?, writer, bytes, &mut self.pool);
+        if opened.is_err() {
+            self.counters.not_authentic += 1;
+        }
+        opened.ok()
+    }
+}

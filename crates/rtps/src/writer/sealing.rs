@@ -1,0 +1,27 @@
+//! Payloads of a writer are protected once, when they are first sent.
+
+use alloc::boxed::Box;
+
+use crate::history::Change;
+use crate::protection::payload::SealedPayload;
+use crate::seq::SequenceNumber;
+
+use super::Writer;
+
+impl Writer {
+    /// Protects the payload of the first change held from `number` on, if payloads are protected and this one is not yet. The
+    /// packer leaves out what could not be protected.
+    #[inline]
+    pub(super) fn seal_from(&mut self, number: SequenceNumber) {
+        if let Some(sealer) = self.packer.payloads() {
+            _ = self.history.seal_from(number, sealer, &mut self.pool);
+        }
+    }
+
+    /// The same of a change that is sent once and not held.
+    #[inline]
+    pub(super) fn seal_once(&mut self, change: &Change, fragment_size: u32) -> Option<Box<SealedPayload>> {
+        let sealer = self.packer.payloads().filter(|_| !change.payload.is_empty())?;
+        sealer.seal(&change.payload, fragment_size, &mut self.pool).ok()
+    }
+}

@@ -1,0 +1,462 @@
+//! Participants that protect messages, submessages and payloads, on a network with faults.
+
+use peregrine_rtps::history::{Change, ChangeKind, HistoryKind};
+use peregrine_rtps::id::{EntityId, Guid, GuidPrefix, KeyHash};
+use peregrine_rtps::payload::Payload;
+use peregrine_rtps::protection::{Protection, ProtectionKind, ProtectionLevels, Scope, Text};
+use peregrine_rtps::qos::{Durability, Reliability};
+use peregrine_rtps::seq::SequenceNumber;
+use peregrine_rtps::time::Span;
+use peregrine_rtps::vendor::{ProtocolVersion, VendorId};
+use peregrine_rtps::wire::{
+    CryptoFooter, DataHead, Endianness, Header, InfoSource, PayloadKind, Submessage, SubmessageId, Submessages,
+};
+use peregrine_sim::network::{Datagram, Faults, NodeId, ParticipantId};
+use peregrine_sim::protection::MockProtection;
+use peregrine_sim::world::{DOMAIN_KEY, World, WorldConfig};
+
+const KINDS: [ProtectionKind; 5] = [
+    ProtectionKind::None,
+    ProtectionKind::Sign,
+    ProtectionKind::Encrypt,
+    ProtectionKind::SignWithOriginAuthentication,
+    ProtectionKind::EncryptWithOriginAuthentication,
+];
+const WRITER: NodeId = NodeId(0);
+const READER: NodeId = NodeId(1);
+
+fn world(seed: u64, faults: Faults, levels: Option<ProtectionLevels>) -> World {
+    let mut world = World::new(WorldConfig {
+        seed,
+        faults,
+        lease: Span::from_secs(600),
+        announce_period: Span::from_secs(2),
+        mtu_bytes: 1500,
+    });
+    world.protect(levels);
+    world
+}
+
+fn pass(world: &mut World, span: Span) {
+    let end = world.now() + span;
+    while world.run_until(end) {
+        world.happenings();
+    }
+}
+
+fn writer(world: &mut World) -> Guid {
+    world.start(WRITER);
+    let reliable = |data: &mut peregrine_rtps::discovery::data::PublicationData| {
+        data.qos.reliability = Reliability::RELIABLE;
+        data.qos.durability = Durability::TransientLocal;
+    };
+    let writer = world.add_writer(WRITER, "topic", false, reliable, |config| {
+        config.history = HistoryKind::KeepAll;
+        config.durable = true;
+    });
+    writer.unwrap()
+}
+
+fn reader(world: &mut World, at: impl Into<ParticipantId>, reliable: bool) -> Guid {
+    let reader = world.add_reader(
+        at,
+        "topic",
+        false,
+        |data| {
+            data.qos.durability = Durability::TransientLocal;
+            if reliable {
+                data.qos.reliability = Reliability::RELIABLE;
+            }
+        },
+        |config| {
+            config.reliable = reliable;
+            config.wants_history = true;
+            config.cache.history = HistoryKind::KeepAll;
+        },
+    );
+    reader.unwrap()
+}
+
+fn content(n: u8, bytes: usize) -> Vec<u8> {
+    let body = (0..bytes).map(|at| (at as u8).wrapping_mul(n | 1).wrapping_add(n));
+    [0, 1, 0, 0].into_iter().chain(body).collect()
+}
+
+fn write(world: &mut World, writer: Guid, n: u8, bytes: usize) {
+    let change = Change {
+        kind: ChangeKind::Alive,
+        instance: KeyHash::NIL,
+        source_timestamp: world.wall(),
+        payload: Payload::copy_of(&content(n, bytes)),
+    };
+    world.write(WRITER, writer.entity, change).unwrap();
+}
+
+/// The samples taken, without the padding that a protected payload states in its encapsulation header.
+fn taken(world: &mut World, at: impl Into<ParticipantId>, reader: Guid) -> Vec<Vec<u8>> {
+    let samples = world.take(at, reader.entity).into_iter().map(|sample| {
+        let mut payload = sample.payload.to_vec();
+        let padding = usize::from(payload[3] & 3);
+        payload[3] &= !3;
+        payload.truncate(payload.len() - padding);
+        payload
+    });
+    samples.collect()
+}
+
+fn submessage_ids(datagram: &Datagram) -> Vec<SubmessageId> {
+    let (_, rest) = Header::parse(&datagram.bytes).unwrap();
+    let ids = Submessages::new(rest).map(|submessage| match submessage.unwrap() {
+        Submessage::Security { id, .. } => id,
+        Submessage::Data(_) => SubmessageId::DATA,
+        Submessage::InfoTimestamp(_) => SubmessageId::INFO_TS,
+        _ => SubmessageId::PAD,
+    });
+    ids.collect()
+}
+
+fn drops(world: &World, at: impl Into<ParticipantId>) -> peregrine_rtps::participant::Drops {
+    world.member(at).unwrap().participant.counters().drops
+}
+
+#[test]
+fn a_protected_submessage_reaches_its_reader() {
+    let submessage = ProtectionKind::EncryptWithOriginAuthentication;
+    let mut world = world(1, Faults::NONE, Some(ProtectionLevels { submessage, ..ProtectionLevels::default() }));
+    let writer = writer(&mut world);
+    world.start(READER);
+    let reader = reader(&mut world, READER, true);
+    pass(&mut world, Span::from_secs(3));
+    world.record();
+    write(&mut world, writer, 1, 20);
+    pass(&mut world, Span::from_secs(1));
+    assert_eq!(taken(&mut world, READER, reader), [content(1, 20)]);
+    let sent = world.record();
+    let of_writer: Vec<_> = sent.iter().filter(|datagram| datagram.from == WRITER && datagram.port == 7411).collect();
+    let sealed = [SubmessageId::SEC_PREFIX, SubmessageId::SEC_BODY, SubmessageId::SEC_POSTFIX];
+    assert_eq!(submessage_ids(of_writer[0])[..4], [&[SubmessageId::INFO_TS], &sealed[..]].concat());
+    assert!(!of_writer[0].bytes.windows(20).any(|window| window == &content(1, 20)[4..]), "the sample is in clear");
+    assert_eq!(drops(&world, READER), Default::default());
+    assert_eq!(drops(&world, WRITER), Default::default());
+}
+
+/// All combinations of the three levels. Payloads have no receivers of their own.
+fn combinations() -> impl Iterator<Item = ProtectionLevels> {
+    let levels = |message, submessage, payload| ProtectionLevels { message, submessage, payload };
+    KINDS.into_iter().flat_map(move |message| {
+        KINDS.into_iter().flat_map(move |submessage| {
+            KINDS.into_iter().take(3).map(move |payload| levels(message, submessage, payload))
+        })
+    })
+}
+
+/// From samples of one datagram over those that nearly fill it to fragments; lengths that are no multiple of 4 too.
+const SIZES: [usize; 9] = [0, 13, 100, 1001, 1283, 1350, 1400, 5003, 20_000];
+
+#[test]
+fn everything_arrives_in_order_at_every_combination_of_levels() {
+    for (seed, levels) in combinations().enumerate() {
+        let mut rng = fastrand::Rng::with_seed(seed as u64);
+        let faults = Faults {
+            loss: [0.0, 0.05, 0.2][rng.usize(0..3)],
+            duplication: 0.1,
+            delay_min: Span::from_micros(30),
+            delay_max: Span::from_micros([30, 2000][rng.usize(0..2)]),
+        };
+        let mut world = world(seed as u64, faults, Some(levels));
+        let writer = writer(&mut world);
+        // Two participants of one process, one of them with two readers, and one of another process.
+        let at = [READER.participant(0), READER.participant(0), READER.participant(1), NodeId(2).participant(0)];
+        [at[0], at[2], at[3]].into_iter().for_each(|id| world.start(id));
+        let readers = at.map(|at| (at, reader(&mut world, at, true)));
+        let best_effort = reader(&mut world, NodeId(2), false);
+        let mut expected = Vec::new();
+        for n in 0..60 {
+            let bytes = SIZES[rng.usize(0..SIZES.len())];
+            // The padding of a DATA whose payload is not protected cannot be told from the sample.
+            let bytes = if levels.payload.is_none() { bytes.next_multiple_of(4) } else { bytes };
+            write(&mut world, writer, n, bytes);
+            expected.push(content(n, bytes));
+            pass(&mut world, Span::from_micros(rng.u64(0..3000)));
+        }
+        // What was written is held: this reader gets it as repair.
+        let late = NodeId(3).participant(0);
+        world.start(late);
+        let late = (late, reader(&mut world, late, true));
+        pass(&mut world, Span::from_secs(60));
+        for (at, reader) in readers.into_iter().chain([late]) {
+            assert!(taken(&mut world, at, reader) == expected, "{levels:?}, seed {seed}: {at:?}");
+        }
+        let received = taken(&mut world, NodeId(2), best_effort);
+        assert!(received.iter().all(|sample| expected.contains(sample)), "{levels:?}, seed {seed}");
+        let sent = world.member(WRITER).unwrap().writers[&writer.entity].counters();
+        assert_eq!(sent.unprotectable, 0, "{levels:?}, seed {seed}");
+    }
+}
+
+#[test]
+fn repair_of_a_protected_payload_sends_the_same_bytes() {
+    for (bytes, payload) in
+        [(100, ProtectionKind::Sign), (1000, ProtectionKind::Encrypt), (9001, ProtectionKind::Encrypt)]
+    {
+        let mut world = world(1, Faults::NONE, Some(ProtectionLevels { payload, ..ProtectionLevels::default() }));
+        let writer = writer(&mut world);
+        write(&mut world, writer, 1, bytes);
+        world.record();
+        let mut fields = Vec::new();
+        for host in 1..4 {
+            // Each of them gets the history alone.
+            world.start(NodeId(host));
+            let reader = reader(&mut world, NodeId(host), true);
+            pass(&mut world, Span::from_secs(5));
+            assert_eq!(taken(&mut world, NodeId(host), reader), [content(1, bytes)]);
+            fields.push(payload_fields(&world.record()));
+        }
+        assert!(!fields[0].is_empty());
+        assert!(fields.iter().all(|of_one| *of_one == fields[0]), "{bytes} bytes: a payload was protected twice");
+    }
+}
+
+/// What user writers put into DATA and DATA_FRAG, each once, in order.
+fn payload_fields(datagrams: &[Datagram]) -> Vec<Vec<u8>> {
+    let mut fields = Vec::new();
+    for datagram in datagrams {
+        let (_, rest) = Header::parse(&datagram.bytes).unwrap();
+        for submessage in Submessages::new(rest) {
+            match submessage.unwrap() {
+                Submessage::Data(data) if !data.writer.is_builtin() => fields.push(data.payload.as_bytes().to_vec()),
+                Submessage::DataFrag(frag) if !frag.writer.is_builtin() => fields.push(frag.payload.to_vec()),
+                _ => {}
+            }
+        }
+    }
+    fields.sort();
+    fields.dedup();
+    fields
+}
+
+/// The datagrams for the reader's participant when a writer that protects like that writes a sample.
+fn forgeries(levels: Option<ProtectionLevels>) -> Vec<Vec<u8>> {
+    let mut world = world(1, Faults::NONE, levels);
+    let writer = writer(&mut world);
+    world.start(READER);
+    let reader = reader(&mut world, READER, true);
+    pass(&mut world, Span::from_secs(3));
+    world.record();
+    write(&mut world, writer, 1, 20);
+    pass(&mut world, Span::from_secs(1));
+    assert_eq!(taken(&mut world, READER, reader).len(), 1);
+    let sent = world.record().into_iter();
+    sent.filter(|datagram| datagram.from == WRITER && datagram.port == 7411).map(|datagram| datagram.bytes).collect()
+}
+
+/// A reader that demands these levels, once it has heard all that its writer has to say.
+fn victim(levels: ProtectionLevels) -> (World, Guid, Guid) {
+    let mut world = world(1, Faults::NONE, Some(levels));
+    let writer = writer(&mut world);
+    world.start(READER);
+    let reader = reader(&mut world, READER, true);
+    pass(&mut world, Span::from_secs(3));
+    (world, writer, reader)
+}
+
+/// Sends a datagram to the reader's participant with the address of the writer's.
+fn inject(world: &mut World, bytes: Vec<u8>) {
+    let source = "10.0.0.1:7411".parse().unwrap();
+    let now = world.now();
+    world.network().send(now, Datagram { from: READER, source, to: READER, port: 7411, bytes });
+    pass(world, Span::from_millis(1));
+}
+
+#[test]
+fn plain_submessages_for_a_protected_endpoint_are_dropped_and_counted() {
+    let protected = [
+        ProtectionLevels { message: ProtectionKind::Sign, ..ProtectionLevels::default() },
+        ProtectionLevels { submessage: ProtectionKind::Encrypt, ..ProtectionLevels::default() },
+    ];
+    for levels in protected {
+        // The same seed gives both worlds the same GUIDs.
+        let (mut world, _, reader) = victim(levels);
+        let datagrams = forgeries(None);
+        let before = world.member(READER).unwrap().readers[&reader.entity].counters();
+        for bytes in datagrams.iter().cloned() {
+            inject(&mut world, bytes);
+        }
+        assert_eq!(taken(&mut world, READER, reader).len(), 0, "{levels:?}");
+        assert_eq!(world.member(READER).unwrap().readers[&reader.entity].counters(), before, "{levels:?}");
+        assert!(drops(&world, READER).unprotected >= datagrams.len() as u64, "{levels:?}");
+    }
+}
+
+#[test]
+fn a_plain_payload_for_a_reader_of_protected_payloads_is_dropped_and_counted() {
+    for payload in [ProtectionKind::Sign, ProtectionKind::Encrypt] {
+        let (mut world, _, reader) = victim(ProtectionLevels { payload, ..ProtectionLevels::default() });
+        forgeries(None).into_iter().take(1).for_each(|bytes| inject(&mut world, bytes));
+        assert_eq!(taken(&mut world, READER, reader).len(), 0, "{payload:?}");
+        assert_eq!(world.member(READER).unwrap().readers[&reader.entity].counters().not_authentic, 1, "{payload:?}");
+    }
+}
+
+#[test]
+fn any_changed_bit_of_a_protected_datagram_has_no_effect_and_is_counted() {
+    for levels in [
+        ProtectionLevels { message: ProtectionKind::Sign, ..ProtectionLevels::default() },
+        ProtectionLevels { message: ProtectionKind::Encrypt, ..ProtectionLevels::default() },
+        ProtectionLevels {
+            message: ProtectionKind::SignWithOriginAuthentication,
+            submessage: ProtectionKind::EncryptWithOriginAuthentication,
+            payload: ProtectionKind::Encrypt,
+        },
+    ] {
+        let (mut world, writer, reader) = victim(levels);
+        world.record();
+        // The writer's own datagrams do not come through, now or as repair.
+        world.network().partition(&[0, 1]);
+        write(&mut world, writer, 1, 20);
+        let sent = world.record();
+        let good = sent.into_iter().find(|d| d.to == READER && d.port == 7411).unwrap().bytes;
+        for bit in 0..good.len() * 8 {
+            let mut bytes = good.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            let before = world.member(READER).unwrap().participant.counters();
+            inject(&mut world, bytes);
+            let after = world.member(READER).unwrap().participant.counters();
+            assert_eq!(taken(&mut world, READER, reader).len(), 0, "{levels:?}, bit {bit}");
+            assert!(after.drops != before.drops || after.not_rtps > before.not_rtps, "{levels:?}, bit {bit}");
+        }
+        inject(&mut world, good);
+        assert_eq!(taken(&mut world, READER, reader), [content(1, 20)], "{levels:?}: unchanged it is taken");
+    }
+}
+
+const MESSAGE_SIGNED: ProtectionLevels =
+    ProtectionLevels { message: ProtectionKind::Sign, submessage: ProtectionKind::None, payload: ProtectionKind::None };
+const SUBMESSAGE_SIGNED: ProtectionLevels =
+    ProtectionLevels { message: ProtectionKind::None, submessage: ProtectionKind::Sign, payload: ProtectionKind::None };
+
+/// A DATA of this writer with its first sequence number.
+fn data_of(writer: Guid) -> Vec<u8> {
+    let mut out = Vec::new();
+    let head = DataHead {
+        reader: EntityId::UNKNOWN,
+        writer: writer.entity,
+        sequence_number: SequenceNumber(1),
+        inline_qos: &[],
+        payload: PayloadKind::Data,
+    };
+    let payload = content(9, 20);
+    head.emit(Endianness::Little, payload.len(), &mut out);
+    out.extend_from_slice(&payload);
+    out
+}
+
+/// Submessages that `sender` has signed with its key, or with one that it made up.
+fn signed(scope: Scope, sender: Guid, levels: ProtectionLevels, domain_key: u64, text: &[u8]) -> Vec<u8> {
+    let protection = MockProtection::new(sender.prefix, levels, domain_key);
+    let seal = protection.seal(scope, sender.entity, Text::Signed(text)).unwrap();
+    let (prefix, postfix) = match scope {
+        Scope::Message => (SubmessageId::SRTPS_PREFIX, SubmessageId::SRTPS_POSTFIX),
+        _ => (SubmessageId::SEC_PREFIX, SubmessageId::SEC_POSTFIX),
+    };
+    let mut out = Vec::new();
+    seal.header.emit(prefix, Endianness::Little, &mut out);
+    out.extend_from_slice(text);
+    CryptoFooter::emit(postfix, Endianness::Little, &seal.common_mac, [].into_iter(), &mut out);
+    out
+}
+
+fn message_of(prefix: GuidPrefix, submessages: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    header_of(prefix).emit(&mut out);
+    out.extend_from_slice(submessages);
+    out
+}
+
+fn header_of(prefix: GuidPrefix) -> Header {
+    Header { version: ProtocolVersion::V2_5, vendor: VendorId::PEREGRINE, prefix }
+}
+
+/// Injects a message. The answer is whether it brought a sample, and what was dropped because of it.
+fn effect(world: &mut World, reader: Guid, message: Vec<u8>) -> (usize, u64) {
+    let before = drops(world, READER);
+    inject(world, message);
+    let after = drops(world, READER);
+    (
+        taken(world, READER, reader).len(),
+        after.not_authentic + after.protected - before.not_authentic - before.protected,
+    )
+}
+
+#[test]
+fn the_key_of_another_endpoint_does_not_open_a_submessage() {
+    let (mut world, writer, reader) = victim(SUBMESSAGE_SIGNED);
+    world.network().partition(&[0, 1]);
+    let other = Guid::new(writer.prefix, EntityId::user_writer(77, false));
+    let stranger = Guid::new(GuidPrefix([7; 12]), writer.entity);
+    let forged = |sender, key| signed(Scope::Submessage, sender, SUBMESSAGE_SIGNED, key, &data_of(writer));
+    for (sender, key) in [(other, DOMAIN_KEY), (stranger, DOMAIN_KEY), (writer, DOMAIN_KEY + 1)] {
+        let message = message_of(writer.prefix, &forged(sender, key));
+        assert_eq!(effect(&mut world, reader, message), (0, 1), "{sender:?}, key {key}");
+    }
+    let honest = message_of(writer.prefix, &forged(writer, DOMAIN_KEY));
+    assert_eq!(effect(&mut world, reader, honest), (1, 0));
+}
+
+#[test]
+fn a_participant_cannot_speak_for_another_in_a_protected_message() {
+    let (mut world, writer, reader) = victim(MESSAGE_SIGNED);
+    world.network().partition(&[0, 1]);
+    let insider = GuidPrefix([7; 12]);
+    let source = |prefix| {
+        let mut out = Vec::new();
+        InfoSource::of(&header_of(prefix)).emit(Endianness::Little, &mut out);
+        out
+    };
+    let sealed = |by: GuidPrefix, text: &[u8]| {
+        let sender = Guid::new(by, EntityId::PARTICIPANT);
+        signed(Scope::Message, sender, MESSAGE_SIGNED, DOMAIN_KEY, text)
+    };
+    let data = data_of(writer);
+    // It says after its own name that the writer's participant speaks; it says so first; it says so in the header.
+    let forgeries = [
+        message_of(insider, &sealed(insider, &[source(insider), source(writer.prefix), data.clone()].concat())),
+        message_of(insider, &sealed(insider, &[source(writer.prefix), data.clone()].concat())),
+        message_of(writer.prefix, &sealed(insider, &[source(writer.prefix), data.clone()].concat())),
+        message_of(writer.prefix, &sealed(insider, &[source(insider), data.clone()].concat())),
+    ];
+    for (index, message) in forgeries.into_iter().enumerate() {
+        assert_eq!(effect(&mut world, reader, message), (0, 1), "forgery {index}");
+    }
+    let honest = sealed(writer.prefix, &[source(writer.prefix), data].concat());
+    let followed = |submessage: &[u8]| message_of(writer.prefix, &[&honest, submessage].concat());
+    let before = drops(&world, READER).malformed;
+    assert_eq!(effect(&mut world, reader, followed(&data_of(writer))), (0, 0));
+    assert_eq!(drops(&world, READER).malformed, before + 1, "nothing may follow a protected message");
+    assert_eq!(effect(&mut world, reader, followed(&[0x80, 1, 4, 0, 1, 2, 3, 4])), (1, 0), "but a vendor's submessage");
+}
+
+#[test]
+fn many_receivers_with_proofs_of_their_own_get_messages_in_parts() {
+    let kind = ProtectionKind::EncryptWithOriginAuthentication;
+    let levels = ProtectionLevels { message: kind, submessage: kind, payload: ProtectionKind::Encrypt };
+    let mut world = world(1, Faults { loss: 0.05, ..Faults::NONE }, Some(levels));
+    let writer = writer(&mut world);
+    let readers: Vec<(NodeId, Guid)> = (1..=40)
+        .map(|host| {
+            world.start(NodeId(host));
+            (NodeId(host), reader(&mut world, NodeId(host), true))
+        })
+        .collect();
+    pass(&mut world, Span::from_secs(5));
+    let expected: Vec<Vec<u8>> = (0..20).map(|n| content(n, 100 * usize::from(n))).collect();
+    for n in 0..20 {
+        write(&mut world, writer, n, 100 * usize::from(n));
+        pass(&mut world, Span::from_millis(2));
+    }
+    pass(&mut world, Span::from_secs(20));
+    for (at, reader) in readers {
+        assert!(taken(&mut world, at, reader) == expected, "{at:?}");
+        assert_eq!(drops(&world, at), Default::default(), "{at:?}");
+    }
+}

@@ -1,7 +1,7 @@
 //! Builds samples of a mutable structure in place and views them: a subject of `cargo xtask bench instructions`. Its parts stay
 //! functions of their own, so that a profile tells them apart.
 //!
-//! `flat OCTETS COUNT`: COUNT samples with a payload of OCTETS, which nobody fills.
+//! `flat BYTES COUNT`: COUNT samples with a payload of BYTES, which stays unfilled.
 
 #![forbid(unsafe_code)]
 
@@ -29,7 +29,7 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let [octets, count] = &words[..] else { return Err("usage: flat OCTETS COUNT".into()) };
+    let [octets, count] = &words[..] else { return Err("usage: flat BYTES COUNT".into()) };
     let (octets, count) = (octets.parse::<usize>()?, count.parse::<u32>()?);
     let mut memory = vec![0; HEADS_LEN + octets];
     let mut sum = 0;

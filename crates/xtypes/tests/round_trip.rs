@@ -197,7 +197,7 @@ world!(finals, "final");
 world!(appendables, "appendable");
 world!(mutables, "mutable");
 
-/// The value comes back from every encoding, and its key is the same whichever way it is found.
+/// The value survives every encoding, and its key is the same by every method.
 fn check_round_trip<T: DdsType<Key: PartialEq + std::fmt::Debug> + PartialEq + std::fmt::Debug>(value: &T) {
     let hash = key_hash(value);
     let mut holder = value.clone();

@@ -279,7 +279,7 @@ fn plain_types_are_known() {
 }
 
 #[test]
-fn plain_values_are_their_octets() {
+fn plain_value_has_its_bytes() {
     for (representation, endianness) in ENCODINGS {
         let octets = payload(&POSE, representation, endianness);
         assert_eq!(decode::<Pose>(&octets), Ok(POSE));

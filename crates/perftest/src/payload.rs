@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_is_these_octets() {
+    fn pattern_has_these_literal_bytes() {
         let word = base(1);
         let expected = [word.to_le_bytes(), word.wrapping_add(STEP).to_le_bytes()].concat();
         assert_eq!(sample(13, 1), expected[..13]);
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn every_octet_of_a_large_sample_has_its_turn() {
+    fn every_byte_of_a_large_sample_is_covered_in_turn() {
         const LEN: usize = 5_003;
         let stride = (LEN / WORD).div_ceil(MAX_WORDS) as u64;
         let mut octets = vec![0; LEN];
@@ -157,14 +157,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_written_in_part_is_intact(len in 0..5_000_usize, number in any::<u64>()) {
+        fn partly_written_payload_is_intact(len in 0..5_000_usize, number in any::<u64>()) {
             let mut octets = vec![0xaa; len];
             write_some(&mut octets, number);
             prop_assert!(are_some_intact(&octets, number));
         }
 
         #[test]
-        fn what_was_copied_in_part_is_intact(len in 0..5_000_usize, number in any::<u64>()) {
+        fn partly_copied_payload_is_intact(len in 0..5_000_usize, number in any::<u64>()) {
             let (mut octets, mut copy) = (vec![0xaa; len], vec![0xbb; len]);
             write_some(&mut octets, number);
             copy_some(&mut copy, &octets, number);
@@ -179,12 +179,12 @@ mod tests {
         }
 
         #[test]
-        fn what_was_written_is_intact(len in 0..300_usize, number in any::<u64>()) {
+        fn written_payload_is_intact(len in 0..300_usize, number in any::<u64>()) {
             prop_assert!(is_intact(&sample(len, number), number));
         }
 
         #[test]
-        fn one_octet_tells(len in 1..300_usize, number in any::<u64>(), at in any::<prop::sample::Index>(), flip in 1..=255_u8) {
+        fn single_changed_byte_is_detected(len in 1..300_usize, number in any::<u64>(), at in any::<prop::sample::Index>(), flip in 1..=255_u8) {
             let mut octets = sample(len, number);
             octets[at.index(len)] ^= flip;
             prop_assert!(!is_intact(&octets, number));

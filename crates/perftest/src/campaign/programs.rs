@@ -30,7 +30,7 @@ impl PeerPrograms {
         match known {
             Some((_, Ok(program))) => Ok(program),
             Some((_, Err(reason))) => Err(reason.clone()),
-            None => Err(format!("there is no peer called {peer}")),
+            None => Err(format!("no peer is called {peer}")),
         }
     }
 

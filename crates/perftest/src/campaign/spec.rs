@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_has_its_default() {
+    fn omitted_key_has_its_default() {
         let plan = Plan::read("p.toml", SHORT).unwrap();
         assert_eq!((plan.repetitions, plan.warm_up_s), (Repetitions(3), Seconds::one()));
         assert_eq!(plan.wait.0.0, [Wait::Block]);

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_endpoints_carry_is_summed_by_direction() {
+    fn traffic_of_endpoints_is_summed_by_direction() {
         let traffic = SocketTraffic::default();
         let (one, other, input) = (traffic.sent(), traffic.sent(), traffic.received());
         one.datagram(10);

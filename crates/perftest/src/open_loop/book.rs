@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn hello_and_report_are_waited_for() {
+    fn wait_ends_with_hello_and_report() {
         let book = Book::default();
         assert_eq!(book.wait_for_hello(Duration::ZERO), None);
         book.on_sample(&sample(&payload_of(Kind::Hello, 0, 0), 0));

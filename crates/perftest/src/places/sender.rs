@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_of_this_machine_stay_here() {
+    fn local_options_are_not_passed_on() {
         let words: Vec<_> = "load --hosts a,b --rate 5 --out=x --addresses=1,2 --ssh-config f --spin -- --hosts"
             .split(' ')
             .map(String::from)

@@ -366,15 +366,15 @@ fn private_folder() -> Result<PathBuf, Error> {
         match DirBuilder::new().mode(0o700).create(&path) {
             Ok(()) => return Ok(path),
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(Error::Setup(format!("Cannot make the folder {}: {error}", path.display()))),
+            Err(error) => return Err(Error::Setup(format!("Cannot create the folder {}: {error}", path.display()))),
         }
     }
-    Err(Error::Setup(format!("Cannot make a folder in {}: remove the old perftest-* there", parent.display())))
+    Err(Error::Setup(format!("Cannot create a folder in {}: remove the old perftest-* there", parent.display())))
 }
 
 fn last_line(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
-    text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("without a word").trim().to_owned()
+    text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no message").trim().to_owned()
 }
 
 fn lines_of(stream: Option<impl Read + Send + 'static>) -> Receiver<String> {
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_host_tells_is_found_among_what_its_login_prints() {
+    fn host_facts_are_found_among_login_output() {
         let mut answers = Answers::default();
         for line in
             ["Welcome!", "perftest:folder /srv/x y", "perftest:connection 10.0.0.9 1 10.0.0.1 22", "perftest:sum "]
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ssh_says_becomes_what_to_do() {
+    fn error_of_ssh_becomes_a_remedy() {
         for (said, told) in [
             ("ssh: Could not resolve hostname x: Name or service not known\n", "cannot be resolved"),
             ("Host key verification failed.\n", "by hand: ssh x"),

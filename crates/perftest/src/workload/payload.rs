@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_sent_over_and_over() {
+    fn file_is_sent_repeatedly() {
         let source = PayloadSource { octets: b"abcde".to_vec(), patterns: false };
         let mut short = source.payloads(2);
         let sent: Vec<_> = (0..5).map(|_| String::from_utf8(short.next(0).to_vec()).unwrap()).collect();

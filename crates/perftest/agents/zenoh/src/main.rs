@@ -137,7 +137,7 @@ fn config(setup: &Setup) -> Result<Config, Failure> {
         let limit = Instant::now() + PATIENCE;
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
             if Instant::now() > limit {
-                return Err(format!("nobody listened on TCP port {port} within {} s", PATIENCE.as_secs()));
+                return Err(format!("no process listened on TCP port {port} within {} s", PATIENCE.as_secs()));
             }
             std::thread::sleep(Duration::from_millis(2));
         }

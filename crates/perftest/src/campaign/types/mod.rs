@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn arrays_point_clouds_and_octets_are_made_in_place() {
+    fn arrays_point_clouds_and_bytes_are_made_in_place() {
         for data_type in DataType::ALL {
             let name = data_type.name();
             let expected = ["Array", "PointCloud", "octets"].iter().any(|kind| name.starts_with(kind));

@@ -257,6 +257,6 @@ fn shared_memory_request_succeeds_or_states_the_reason() {
     let subscriber = start("-sub -nic 127.0.0.1 -discoveryTimeout 10 -domain 39");
     let publisher = run(&format!("-pub {QUICK} -domain 39 -transport SHMEM -numIter 10 -latencyCount 1"));
     assert_ne!(publisher.code, 0, "{publisher:?}");
-    assert!(publisher.stderr.contains("do not go by shared memory: the partner offers none"), "{publisher:?}");
+    assert!(publisher.stderr.contains("do not use shared memory: the partner offers none"), "{publisher:?}");
     assert_ne!(subscriber.finish().code, 0);
 }

@@ -61,7 +61,7 @@ fn contradicting_options_are_reported() {
     for (words, expected) in [
         ("-pub", "leave -pub out"),
         ("-sub", "leave -sub out"),
-        ("-transport SHMEM", "handed over within the process"),
+        ("-transport SHMEM", "passed by reference within the process"),
         ("-numSubscribers 2", "leave -numSubscribers out"),
         ("-rawTransport", "-sameProcess is not supported by raw sockets"),
     ] {

@@ -44,7 +44,7 @@ fn build(slot: &mut [u8]) -> Result<usize, flat::FlatError> {
     })?;
     let image = image.gains(&[1.0, 2.0])?.note(None)?;
     let image = image.pixels_with(|mut pixels| {
-        pixels.fill(PIXELS, |octets| octets.fill(9))?;
+        pixels.fill(PIXELS, |bytes| bytes.fill(9))?;
         pixels.finish()
     })?;
     Ok(image.finish()?.len())

@@ -19,7 +19,7 @@ struct Numbers {
     #[dds(must_understand, id = 40)]
     double: f64,
     id: Id,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
 }
 
 #[derive(Clone, Debug, PartialEq, DdsType)]
@@ -47,7 +47,7 @@ struct Sequences {
 #[dds(extensibility = "mutable", flat)]
 struct Looked {
     number: u32,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     text: String,
 }
 
@@ -69,7 +69,7 @@ fn numbers(s: &mut Source<'_>) -> Numbers {
         three: std::array::from_fn(|_| s.long() as u16),
         double: s.byte().into(),
         id: Id(s.long() as u32),
-        octets: s.several(Source::byte),
+        bytes: s.several(Source::byte),
     }
 }
 
@@ -188,20 +188,20 @@ proptest! {
 
     #[test]
     fn both_paths_read_the_same_value(
-        octets in prop::collection::vec(any::<u8>(), 0..200),
+        bytes in prop::collection::vec(any::<u8>(), 0..200),
         changes in prop::collection::vec(damage(), 0..6),
     ) {
-        let mut s = Source(&octets);
+        let mut s = Source(&bytes);
         check_damaged(&numbers(&mut s), &changes);
         check_damaged(&sequences(&mut s), &changes);
-        check_damaged(&Looked { number: 1, octets: s.several(Source::byte), text: s.text() }, &changes);
+        check_damaged(&Looked { number: 1, bytes: s.several(Source::byte), text: s.text() }, &changes);
         check_damaged(&Nothing {}, &changes);
         check_damaged(&Maybe { number: 1, maybe: (s.byte() & 1 == 1).then_some(2) }, &changes);
     }
 
     #[test]
-    fn payload_written_by_this_crate_takes_the_fast_path(octets in prop::collection::vec(any::<u8>(), 0..200)) {
-        let mut s = Source(&octets);
+    fn payload_written_by_this_crate_takes_the_fast_path(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let mut s = Source(&bytes);
         prop_assert!(is_quick::<Numbers>(&native(&numbers(&mut s))));
         prop_assert!(is_quick::<Sequences>(&native(&sequences(&mut s))));
     }
@@ -212,7 +212,7 @@ fn only_members_built_in_order_take_the_fast_path() {
     let build = |is_in_order: bool| {
         Flat::<Numbers>::build(|sample| {
             let sample = if is_in_order { sample.key(&[1; 4])?.octet(2)? } else { sample.octet(2)?.key(&[1; 4])? };
-            sample.three(&[3; 3])?.double(4.0)?.id(5)?.octets(&[6; 7])?.finish()
+            sample.three(&[3; 3])?.double(4.0)?.id(5)?.bytes(&[6; 7])?.finish()
         })
     };
     let (ordered, others) = (build(true).unwrap(), build(false).unwrap());
@@ -283,7 +283,7 @@ fn fast_path_checks_bounds() {
 fn a_builder_stays_within_its_buffer() -> Result<(), FlatError> {
     let build = |buffer: &mut [u8]| -> Result<usize, FlatError> {
         let sample = flat::builder::<Numbers>(buffer)?.key(&[1; 4])?.octet(2)?.three(&[3; 3])?;
-        Ok(sample.double(4.0)?.id(5)?.octets(&[6; 7])?.finish()?.len())
+        Ok(sample.double(4.0)?.id(5)?.bytes(&[6; 7])?.finish()?.len())
     };
     let mut expected = [0xee; 128];
     let len = build(&mut expected)?;

@@ -56,7 +56,7 @@ pub struct Matrix {
     /// Paces of samples.
     pub rates: List<Pace>,
     /// Types of samples.
-    #[serde(default = "octets")]
+    #[serde(default = "default_types")]
     pub types: List<DataType>,
     /// Sizes of types without a fixed size.
     #[serde(default)]
@@ -334,7 +334,7 @@ fn yes() -> bool {
     true
 }
 
-fn octets() -> List<DataType> {
+fn default_types() -> List<DataType> {
     List(vec![DataType::Octets])
 }
 

@@ -140,7 +140,7 @@ impl Host {
         let deadline = MonotonicNs::now().plus(limit);
         loop {
             if let Some(status) = child.try_wait().map_err(failed)? {
-                let take = |octets: Receiver<Vec<u8>>| octets.recv_timeout(FAREWELL).unwrap_or_default();
+                let take = |bytes: Receiver<Vec<u8>>| bytes.recv_timeout(FAREWELL).unwrap_or_default();
                 return Ok(Output { status, stdout: take(stdout), stderr: take(stderr) });
             }
             let has_stopped = stop.reason().is_some();
@@ -396,7 +396,7 @@ fn text_of(stream: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
 
 /// Reads to the end of the stream; bytes beyond the bound are discarded.
 fn octets_of(stream: Option<impl Read + Send + 'static>, max_len: u64) -> Receiver<Vec<u8>> {
-    let (sender, octets) = sync_channel(1);
+    let (sender, bytes) = sync_channel(1);
     std::thread::spawn(move || {
         let mut text = Vec::new();
         if let Some(mut stream) = stream {
@@ -405,7 +405,7 @@ fn octets_of(stream: Option<impl Read + Send + 'static>, max_len: u64) -> Receiv
         }
         let _ = sender.send(text);
     });
-    octets
+    bytes
 }
 
 #[cfg(test)]

@@ -223,7 +223,7 @@ fn failure_inside_the_lab_fails_the_command() {
     assert_eq!(outcome.code, 255, "{outcome:?}");
     assert!(outcome.stderr.contains("-pub is set by this command"), "{}", outcome.stderr);
     let outcome = run("lab -- load --hosts a,b");
-    assert!(outcome.code == 255 && outcome.stderr.contains("--hosts does not go with a lab"), "{outcome:?}");
+    assert!(outcome.code == 255 && outcome.stderr.contains("--hosts cannot be used with a lab"), "{outcome:?}");
     let outcome = run("lab -- -sub");
     assert!(outcome.code == 255 && outcome.stderr.contains("that of the publisher"), "{outcome:?}");
 }

@@ -161,8 +161,7 @@ impl Measurement {
         }
         let (publisher, subscriber) = (self.publisher.payload, self.subscriber.payload);
         let known = subscriber.or(publisher)?;
-        let bound =
-            known.max_octets.map_or_else(String::new, |octets| format!(", at most {octets} bytes of each sample"));
+        let bound = known.max_octets.map_or_else(String::new, |len| format!(", at most {len} bytes of each sample"));
         let is = |of: fn(&PayloadUse) -> bool| [publisher, subscriber].iter().flatten().any(of);
         Some(match (is(|payload| payload.written), subscriber.is_some_and(|payload| payload.checked)) {
             (true, true) => format!("written and checked{bound}"),

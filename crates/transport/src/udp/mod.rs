@@ -5,10 +5,10 @@
 //!
 //! # System calls
 //! * One datagram is sent by one `sendmsg`, several by one `sendmmsg`, and a train of equal segments by one `sendmsg`
-//! that the kernel or the NIC cuts (`UDP_SEGMENT`).
+//!   that the kernel or the NIC cuts (`UDP_SEGMENT`).
 //! * Waiting for a datagram is one blocking `recvmsg`. While several arrive at a time, one `recvmmsg` takes up to
-//! [`ReceiverOptions::batch`]. Datagrams that the kernel or the NIC has joined (`UDP_GRO`) are returned as ordinary
-//! datagrams.
+//!   [`ReceiverOptions::batch`]. Datagrams that the kernel or the NIC has joined (`UDP_GRO`) are returned as ordinary
+//!   datagrams.
 //!
 //! # Faults of the network
 //! No datagram, ICMP message or drop makes these functions fail permanently: [`Statistics`] counts them.

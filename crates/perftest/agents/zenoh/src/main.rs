@@ -116,9 +116,9 @@ impl agent::Peer for Zenoh {
             None => input.try_recv().map_err(|error| failed("receiving", &error))?,
         };
         let Some(sample) = sample else { return Ok(None) };
-        let octets = sample.payload().to_bytes();
-        let seq = octets.first_chunk().map(|number| u64::from_ne_bytes(*number)).ok_or("a sample without a number")?;
-        Ok(Some((seq, octets.len())))
+        let bytes = sample.payload().to_bytes();
+        let seq = bytes.first_chunk().map(|number| u64::from_ne_bytes(*number)).ok_or("a sample without a number")?;
+        Ok(Some((seq, bytes.len())))
     }
 
     /// zenoh has no acknowledgements; samples in the connection arrive while both sides live.

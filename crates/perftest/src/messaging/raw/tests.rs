@@ -32,7 +32,7 @@ fn exchange(domain: u32, options: &str, publisher_options: &str, lens: &[usize])
     while arrived.len() < lens.len() {
         let count = reader
             .receive(SOON, |sample| {
-                assert!(sample.payload.iter().all(|octet| *octet == 0xa5));
+                assert!(sample.payload.iter().all(|byte| *byte == 0xa5));
                 arrived.push((sample.seq_num, sample.payload.len()));
             })
             .unwrap();

@@ -43,7 +43,7 @@ fn receive(reader: &mut RawShmReader, count: usize) -> Vec<(u32, usize)> {
     let mut arrived = Vec::new();
     while arrived.len() < count {
         let more = reader.receive(SOON, |sample| {
-            assert!(sample.payload.iter().all(|octet| *octet == 0xa5));
+            assert!(sample.payload.iter().all(|byte| *byte == 0xa5));
             arrived.push((sample.seq_num, sample.payload.len()));
         });
         assert_ne!(more, Ok(0), "only {arrived:?} arrived");

@@ -176,9 +176,9 @@ impl InPlaceSender {
     }
 
     fn make(&self, number: u64) -> Result<FlatLoan<Octets>, Error> {
-        let fill = |octets: &mut [u8]| {
+        let fill = |bytes: &mut [u8]| {
             if self.patterns {
-                payload::write_some(octets, number);
+                payload::write_some(bytes, number);
             }
         };
         let capacity = Octets::payload_len(self.data_len);
@@ -235,7 +235,7 @@ impl Sender for FlatSender {
         self.fill(stamp.id());
         let capacity = Octets::payload_len(self.data_len);
         let data = self.value.data();
-        let fill = |octets: &mut [u8]| octets.copy_from_slice(data);
+        let fill = |bytes: &mut [u8]| bytes.copy_from_slice(data);
         let writer = &self.writing.writer;
         let loan = writer.loan_flat(capacity, |builder| Octets::build(builder, stamp, self.data_len, fill));
         let result = writer.write_flat(loan.map_err(|error| failed(&error))?);

@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn run_that_was_cut_short_is_neither_counted_nor_a_failure() {
+    fn interrupted_run_is_neither_counted_nor_a_failure() {
         let programs = programs(1);
         let hunt = Hunt::new(&programs, 1, later());
         hunt.note(1, 0, &Verdict::CutShort, Duration::ZERO, Path::new("nothing"));

@@ -266,11 +266,11 @@ mod tests {
             ],
         );
         let refused = Circumstances { idle_refusal: "permission denied".into(), ..good() };
-        assert_eq!(findings(&gather_from(&fake.system), &refused), [""; 0], "somebody else holds the device at 0");
+        assert_eq!(findings(&gather_from(&fake.system), &refused), [""; 0], "another process holds the device at 0");
     }
 
     #[test]
-    fn a_machine_as_delivered_has_every_finding_with_its_fix() {
+    fn default_machine_has_every_finding_with_its_fix() {
         let fake = Fake::new(
             "delivered",
             &[

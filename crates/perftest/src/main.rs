@@ -144,7 +144,7 @@ fn run_inside(options: &LabOptions, mut words: Vec<String>, stop: &Arc<Stop>) ->
 fn places(lab: Option<Arc<Lab>>, hosts: &HostOptions, stop: &Arc<Stop>) -> Result<Places, Error> {
     match lab {
         Some(_) if hosts.are_given() => {
-            Err(Error::Setup("--hosts does not go with a lab, which has hosts of its own; leave it out.".into()))
+            Err(Error::Setup("--hosts cannot be used with a lab, which has its own hosts; leave it out.".into()))
         }
         Some(lab) => Ok(Places::Lab(lab)),
         None => Places::of(hosts, stop),

@@ -18,10 +18,10 @@ pub const MAX_WORDS: usize = 32;
 /// [`MAX_WORDS`] in bytes.
 pub const MAX_LEN: usize = MAX_WORDS * WORD;
 
-/// Fills `octets` as those of sample `number`.
-pub fn write(octets: &mut [u8], number: u64) {
+/// Fills `bytes` as those of sample `number`.
+pub fn write(bytes: &mut [u8], number: u64) {
     let mut word = base(number);
-    let (words, rest) = octets.as_chunks_mut::<WORD>();
+    let (words, rest) = bytes.as_chunks_mut::<WORD>();
     for place in words {
         *place = word.to_le_bytes();
         word = word.wrapping_add(STEP);
@@ -30,11 +30,11 @@ pub fn write(octets: &mut [u8], number: u64) {
     rest.copy_from_slice(&last[..rest.len()]);
 }
 
-/// Whether `octets` are those of sample `number`.
+/// Whether `bytes` are those of sample `number`.
 #[must_use]
-pub fn is_intact(octets: &[u8], number: u64) -> bool {
+pub fn is_intact(bytes: &[u8], number: u64) -> bool {
     let mut word = base(number);
-    let (words, rest) = octets.as_chunks::<WORD>();
+    let (words, rest) = bytes.as_chunks::<WORD>();
     // Without an early end, so that a good sample, the usual case, is compared at the speed of memory.
     let mut difference = 0;
     for place in words {
@@ -45,15 +45,15 @@ pub fn is_intact(octets: &[u8], number: u64) -> bool {
     difference == 0 && rest == &last[..rest.len()]
 }
 
-/// Fills some of `octets` as those of sample `number`, and leaves the others as they are.
-pub fn write_some(octets: &mut [u8], number: u64) {
-    if octets.len() <= MAX_LEN {
-        return write(octets, number);
+/// Fills some of `bytes` as those of sample `number`, and leaves the others as they are.
+pub fn write_some(bytes: &mut [u8], number: u64) {
+    if bytes.len() <= MAX_LEN {
+        return write(bytes, number);
     }
-    let (words, rest) = octets.as_chunks_mut::<WORD>();
+    let (words, rest) = bytes.as_chunks_mut::<WORD>();
     for place in places(words.len(), number) {
-        if let Some(octets) = words.get_mut(place) {
-            *octets = word(number, place);
+        if let Some(bytes) = words.get_mut(place) {
+            *bytes = word(number, place);
         }
     }
     let last = word(number, words.len());
@@ -61,26 +61,26 @@ pub fn write_some(octets: &mut [u8], number: u64) {
 }
 
 /// Copies the bytes that [`write_some`] writes for sample `number`, from a payload of the same length.
-pub fn copy_some(octets: &mut [u8], from: &[u8], number: u64) {
-    if octets.len() <= MAX_LEN {
-        return octets.copy_from_slice(from);
+pub fn copy_some(bytes: &mut [u8], from: &[u8], number: u64) {
+    if bytes.len() <= MAX_LEN {
+        return bytes.copy_from_slice(from);
     }
-    let ((words, rest), (from, from_rest)) = (octets.as_chunks_mut::<WORD>(), from.as_chunks::<WORD>());
+    let ((words, rest), (from, from_rest)) = (bytes.as_chunks_mut::<WORD>(), from.as_chunks::<WORD>());
     for place in places(words.len(), number) {
-        if let (Some(octets), Some(from)) = (words.get_mut(place), from.get(place)) {
-            *octets = *from;
+        if let (Some(bytes), Some(from)) = (words.get_mut(place), from.get(place)) {
+            *bytes = *from;
         }
     }
     rest.copy_from_slice(from_rest);
 }
 
-/// Whether the same of `octets` are those of sample `number`.
+/// Whether the same of `bytes` are those of sample `number`.
 #[must_use]
-pub fn are_some_intact(octets: &[u8], number: u64) -> bool {
-    if octets.len() <= MAX_LEN {
-        return is_intact(octets, number);
+pub fn are_some_intact(bytes: &[u8], number: u64) -> bool {
+    if bytes.len() <= MAX_LEN {
+        return is_intact(bytes, number);
     }
-    let (words, rest) = octets.as_chunks::<WORD>();
+    let (words, rest) = bytes.as_chunks::<WORD>();
     let last = word(number, words.len());
     rest == &last[..rest.len()]
         && places(words.len(), number).all(|place| words.get(place) == Some(&word(number, place)))
@@ -111,13 +111,13 @@ mod tests {
     use super::*;
 
     fn sample(len: usize, number: u64) -> Vec<u8> {
-        let mut octets = vec![0; len];
-        write(&mut octets, number);
-        octets
+        let mut bytes = vec![0; len];
+        write(&mut bytes, number);
+        bytes
     }
 
     #[test]
-    fn a_sample_is_these_octets() {
+    fn pattern_has_these_literal_bytes() {
         let word = base(1);
         let expected = [word.to_le_bytes(), word.wrapping_add(STEP).to_le_bytes()].concat();
         assert_eq!(sample(13, 1), expected[..13]);
@@ -133,61 +133,61 @@ mod tests {
     }
 
     #[test]
-    fn every_octet_of_a_large_sample_has_its_turn() {
+    fn every_byte_of_a_large_sample_is_covered_in_turn() {
         const LEN: usize = 5_003;
         let stride = (LEN / WORD).div_ceil(MAX_WORDS) as u64;
-        let mut octets = vec![0; LEN];
+        let mut bytes = vec![0; LEN];
         let mut checked = vec![false; LEN];
         for number in 100..100 + stride {
-            write_some(&mut octets, number);
-            assert!(are_some_intact(&octets, number) && !are_some_intact(&octets, number + 1));
+            write_some(&mut bytes, number);
+            assert!(are_some_intact(&bytes, number) && !are_some_intact(&bytes, number + 1));
             let mut changed = 0;
             for at in 0..LEN {
-                octets[at] ^= 1;
-                if !are_some_intact(&octets, number) {
+                bytes[at] ^= 1;
+                if !are_some_intact(&bytes, number) {
                     changed += 1;
                     checked[at] = true;
                 }
-                octets[at] ^= 1;
+                bytes[at] ^= 1;
             }
             assert!(changed <= MAX_LEN + WORD, "{changed}");
         }
-        assert!(checked.into_iter().all(|octet| octet));
+        assert!(checked.into_iter().all(|byte| byte));
     }
 
     proptest! {
         #[test]
-        fn what_was_written_in_part_is_intact(len in 0..5_000_usize, number in any::<u64>()) {
-            let mut octets = vec![0xaa; len];
-            write_some(&mut octets, number);
-            prop_assert!(are_some_intact(&octets, number));
+        fn partly_written_payload_is_intact(len in 0..5_000_usize, number in any::<u64>()) {
+            let mut bytes = vec![0xaa; len];
+            write_some(&mut bytes, number);
+            prop_assert!(are_some_intact(&bytes, number));
         }
 
         #[test]
-        fn what_was_copied_in_part_is_intact(len in 0..5_000_usize, number in any::<u64>()) {
-            let (mut octets, mut copy) = (vec![0xaa; len], vec![0xbb; len]);
-            write_some(&mut octets, number);
-            copy_some(&mut copy, &octets, number);
+        fn partly_copied_payload_is_intact(len in 0..5_000_usize, number in any::<u64>()) {
+            let (mut bytes, mut copy) = (vec![0xaa; len], vec![0xbb; len]);
+            write_some(&mut bytes, number);
+            copy_some(&mut copy, &bytes, number);
             prop_assert!(are_some_intact(&copy, number));
         }
 
         #[test]
         fn an_earlier_sample_is_not_this_one(len in 16..5_000_usize, number in 0..1_u64 << 40, distance in 1..1000_u64) {
-            let mut octets = vec![0; len];
-            write_some(&mut octets, number);
-            prop_assert!(!are_some_intact(&octets, number + distance));
+            let mut bytes = vec![0; len];
+            write_some(&mut bytes, number);
+            prop_assert!(!are_some_intact(&bytes, number + distance));
         }
 
         #[test]
-        fn what_was_written_is_intact(len in 0..300_usize, number in any::<u64>()) {
+        fn written_payload_is_intact(len in 0..300_usize, number in any::<u64>()) {
             prop_assert!(is_intact(&sample(len, number), number));
         }
 
         #[test]
-        fn one_octet_tells(len in 1..300_usize, number in any::<u64>(), at in any::<prop::sample::Index>(), flip in 1..=255_u8) {
-            let mut octets = sample(len, number);
-            octets[at.index(len)] ^= flip;
-            prop_assert!(!is_intact(&octets, number));
+        fn single_changed_byte_is_detected(len in 1..300_usize, number in any::<u64>(), at in any::<prop::sample::Index>(), flip in 1..=255_u8) {
+            let mut bytes = sample(len, number);
+            bytes[at.index(len)] ^= flip;
+            prop_assert!(!is_intact(&bytes, number));
         }
 
         #[test]
@@ -198,9 +198,9 @@ mod tests {
 
         #[test]
         fn a_shift_is_found(len in 64..300_usize, number in any::<u64>(), shift in 1..32_usize) {
-            let octets = sample(len, number);
-            let mut shifted = octets[shift..].to_vec();
-            shifted.extend_from_slice(&octets[..shift]);
+            let bytes = sample(len, number);
+            let mut shifted = bytes[shift..].to_vec();
+            shifted.extend_from_slice(&bytes[..shift]);
             prop_assert!(!is_intact(&shifted, number));
         }
     }

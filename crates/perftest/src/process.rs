@@ -1,7 +1,7 @@
-//! Processes that this one starts: talked to by lines, waited for within bounds, ended in a way that lets them clean up.
+//! Processes that this process starts: line-based communication, bounded waits, and an end that lets them clean up.
 //!
-//! Such a process ends when its input ends. One that does not gets SIGTERM, and then SIGKILL. A killed process leaves its
-//! system resources behind.
+//! A started process ends when its input ends. If it does not, it gets SIGTERM, and then SIGKILL. A killed process
+//! leaves its system resources behind.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
@@ -15,25 +15,25 @@ use crate::clock::MonotonicNs;
 use crate::control::Stop;
 use crate::error::Error;
 
-/// Lines read ahead of whoever takes them; the process waits when there are more.
+/// Lines read ahead of the reader; the process blocks when there are more.
 const LINES_WAITING: usize = 1024;
-/// Longest line of a process that is read, in bytes, unless less is asked for.
+/// Default for the longest line that is read, in bytes.
 const MAX_LINE_LEN: u64 = 64 << 20;
-/// What of a process's messages is kept for an error, in bytes.
+/// Bytes of a process's messages that are kept for an error.
 const MAX_MESSAGES_LEN: u64 = 16 * 1024;
-/// How often a wait looks at the request to stop.
+/// Interval at which a wait checks the stop request.
 const STOP_POLL: Duration = Duration::from_millis(50);
-/// How often a wait looks whether the process has ended.
+/// Interval at which a wait checks whether the process has ended.
 const END_POLL: Duration = Duration::from_millis(1);
-/// How long a process that has done what it was to do may take to end.
+/// Time for a process to end after its work is done.
 const FAREWELL: Duration = Duration::from_secs(5);
-/// How long one that is to end at once may take to see the end of its input.
+/// Time for a process that must end at once to see the end of its input.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// And then after SIGTERM: a peer that is busy, on a machine that is, takes seconds to delete what it has in shared memory, and if it
-/// is killed before, that stays. Its agent gives up a little earlier by itself.
+/// Time for a process to end after SIGTERM. On a busy machine a peer takes seconds to delete its shared memory, which
+/// would stay if the peer were killed before. A peer's agent times out a little earlier.
 const LAST_PATIENCE: Duration = Duration::from_secs(22);
 
-/// A process that was started. When it is dropped it is ended.
+/// A started process, which ends when this value is dropped.
 #[derive(Debug)]
 pub struct Process {
     name: String,
@@ -41,29 +41,29 @@ pub struct Process {
     input: Option<ChildStdin>,
     lines: Receiver<String>,
     messages: Receiver<String>,
-    /// What it last said, once it was asked for.
+    /// Its last message, once requested.
     last_words: Option<String>,
 }
 
 impl Process {
-    /// Starts what `command` says, with its three streams set here. `name` is for errors, such as `subscriber 2`.
+    /// Starts `command` with its three streams set here. `name` is for errors, such as `subscriber 2`.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     pub fn start(name: String, command: Command) -> Result<Self, Error> {
         Self::start_bounded(name, command, MAX_LINE_LEN)
     }
 
-    /// The same for a process of which no line is expected that is longer; one that is, comes in pieces.
+    /// Like [`Self::start`], with a limit on the length of lines; a longer line is split.
     ///
     /// # Errors
-    /// What the system says.
+    /// Errors of the system.
     pub fn start_bounded(name: String, mut command: Command, max_line_len: u64) -> Result<Self, Error> {
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // Ctrl-C shall reach it from here, as the end of its input, and not from the terminal as well.
+            // Ctrl-C must reach it from this process, as the end of its input, and not from the terminal as well.
             .process_group(0)
             .spawn()
             .map_err(|error| Error::Setup(format!("Cannot start {name}: {error}")))?;
@@ -82,7 +82,7 @@ impl Process {
             let mut text = Vec::new();
             if let Some(mut stderr) = stderr {
                 let _ = stderr.by_ref().take(MAX_MESSAGES_LEN).read_to_end(&mut text);
-                // What is beyond the limit is read and forgotten, so that the process never waits for a reader.
+                // Bytes beyond the limit are discarded, so that the process never waits for a reader.
                 let _ = std::io::copy(&mut stderr, &mut std::io::sink());
             }
             let _ = message_sender.send(String::from_utf8_lossy(&text).into_owned());
@@ -90,20 +90,20 @@ impl Process {
         Ok(Self { name, child, input, lines, messages, last_words: None })
     }
 
-    /// How it is called in errors.
+    /// Name in errors.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Gives it a line.
+    /// Sends it a line.
     ///
     /// # Errors
-    /// It does not read any more; the message holds its last words.
+    /// It does not read any more; the error contains its last message.
     pub fn tell(&mut self, line: &str) -> Result<(), Error> {
         if self.write_line(line) { Ok(()) } else { Err(self.failure()) }
     }
 
-    /// The same for who does not mind that it has ended; false when it has.
+    /// Sends it a line; returns false if it has ended.
     pub fn write_line(&mut self, line: &str) -> bool {
         self.input.as_mut().is_some_and(|input| {
             input.write_all(line.as_bytes()).and_then(|()| input.write_all(b"\n")).and_then(|()| input.flush()).is_ok()
@@ -113,7 +113,7 @@ impl Process {
     /// Waits for its next line.
     ///
     /// # Errors
-    /// It has ended, the time has passed, or somebody asked to stop.
+    /// It has ended, the time has passed, or a stop was requested.
     pub fn hear(&mut self, deadline: MonotonicNs, stop: &Stop) -> Result<String, Error> {
         match self.hear_or_end(deadline, stop)? {
             Some(line) => Ok(line),
@@ -121,10 +121,10 @@ impl Process {
         }
     }
 
-    /// Waits for its next line; `None` once there will be no more.
+    /// Waits for its next line; `None` if there are no more.
     ///
     /// # Errors
-    /// The time has passed, or somebody asked to stop.
+    /// The time has passed, or a stop was requested.
     pub fn hear_or_end(&mut self, deadline: MonotonicNs, stop: &Stop) -> Result<Option<String>, Error> {
         loop {
             match self.lines.recv_timeout(STOP_POLL.min(deadline.remaining())) {
@@ -157,10 +157,10 @@ impl Process {
         }
     }
 
-    /// Ends its input, and waits until it has ended as well.
+    /// Closes its input, and waits until it has ended.
     ///
     /// # Errors
-    /// It ends with a failure, or does not end by itself.
+    /// It fails, or does not end by itself.
     pub fn finish(mut self) -> Result<(), Error> {
         self.input = None;
         self.finish_by(MonotonicNs::now().plus(FAREWELL))
@@ -169,7 +169,7 @@ impl Process {
     /// Waits until it has ended by itself.
     ///
     /// # Errors
-    /// It ends with a failure, or is ended at the deadline.
+    /// It fails, or is ended at the deadline.
     pub fn finish_by(&mut self, deadline: MonotonicNs) -> Result<(), Error> {
         match self.wait(deadline) {
             Some(status) if status.success() => Ok(()),
@@ -181,30 +181,30 @@ impl Process {
         }
     }
 
-    /// What it said last that satisfies `is_telling`, once it has ended.
+    /// Its last message that satisfies `is_telling`, once it has ended.
     pub fn last_words(&mut self, is_telling: impl Fn(&str) -> bool) -> Option<&str> {
         if self.last_words.is_none() {
-            // They come with the end of its messages, a moment after its own, unless something that it has started holds them open.
+            // The messages end shortly after the process, unless one of its children holds the stream open.
             self.last_words = self.messages.recv_timeout(PATIENCE).ok();
         }
         let lines = self.last_words.as_deref().unwrap_or_default().lines();
         lines.rev().find(|line| !line.trim().is_empty() && is_telling(line))
     }
 
-    /// Ends it, and tells why it did not do what it was to do.
+    /// Ends it, and returns an error with the reason.
     pub fn failure(&mut self) -> Error {
         let how = self.end();
-        let last = self.last_words(|_| true).unwrap_or("without a word").to_owned();
+        let last = self.last_words(|_| true).unwrap_or("no message").to_owned();
         Error::Transfer(format!("{} failed ({how}): {last}", self.name))
     }
 
-    /// The end of its input, then SIGTERM, then SIGKILL. How it ended, for readers.
+    /// Closes its input, then sends SIGTERM, then SIGKILL. Returns how it ended, for people.
     fn end(&mut self) -> String {
         self.input = None;
         if let Some(status) = self.wait(MonotonicNs::now().plus(PATIENCE)) {
             return status.to_string();
         }
-        // It has not been waited for, so its number is no other's.
+        // The process was not reaped, so its number belongs to no other process.
         let _ = kill_process(Pid::from_child(&self.child), Signal::TERM);
         if self.wait(MonotonicNs::now().plus(LAST_PATIENCE)).is_some() {
             return "terminated".into();
@@ -221,7 +221,7 @@ impl Drop for Process {
     }
 }
 
-/// `None` at the end. What is no text is replaced.
+/// `None` at the end. Invalid UTF-8 is replaced.
 fn read_line(input: &mut impl BufRead, max_len: u64) -> Option<String> {
     let mut line = Vec::new();
     let len = input.take(max_len).read_until(b'\n', &mut line).ok()?;
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_talked_to_by_lines_and_ends_with_its_input() {
+    fn process_exchanges_lines_and_ends_with_its_input() {
         let mut process = shell("while read line; do echo \"heard $line\"; done");
         process.tell("one").unwrap();
         assert_eq!(process.hear(soon(), &Stop::default()).unwrap(), "heard one");
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_its_lines_is_no_failure_by_itself() {
+    fn end_of_output_alone_is_no_failure() {
         let mut process = shell("echo one; read line");
         assert_eq!(process.hear_or_end(soon(), &Stop::default()), Ok(Some("one".into())));
         assert!(!process.has_ended());
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_stays_after_its_input_is_asked_before_it_is_killed() {
+    fn process_without_input_is_terminated_before_it_is_killed() {
         let mut process = shell("trap 'echo cleaned >&2; exit 0' TERM; echo ready; while :; do sleep 0.01; done");
         assert_eq!(process.hear(soon(), &Stop::default()).unwrap(), "ready");
         let error = process.finish_by(MonotonicNs::now()).unwrap_err().to_string();
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_line_comes_in_pieces() {
+    fn endless_line_is_split() {
         let mut endless = BufReader::new(std::io::repeat(b'x').take(250));
         let pieces: Vec<_> = std::iter::from_fn(|| read_line(&mut endless, 100)).map(|line| line.len()).collect();
         assert_eq!(pieces, [100, 100, 50]);

@@ -1,8 +1,8 @@
-//! Records latencies without allocating: exact moments, a histogram, and optionally every value.
+//! Records latencies without allocating: exact moments, a histogram, and optionally single values.
 //!
-//! Every thread has a recorder of its own; what it has recorded is put together on another thread, which asks for it and
-//! waits for nobody. The recording thread looks at one number per value to know that it was asked, and hands its recorder
-//! over in exchange for an empty one.
+//! Every thread has its own recorder. Another thread combines their values: it requests them and waits for no thread.
+//! The recording thread detects a request by one load per value, and hands its recorder over in exchange for an empty
+//! one.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, TryLockError};
@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 use hdrhistogram::Histogram;
 use peregrine_report::stats::{LatencyResult, Moments};
 
-/// Largest latency that the histogram covers from the start: one hour.
+/// Largest latency that the histogram covers initially: one hour.
 const HIGHEST_NS: u64 = 3_600_000_000_000;
-/// Decimal digits that the histogram keeps of every value.
+/// Decimal digits of precision of the histogram.
 const SIGNIFICANT_FIGURES: u8 = 3;
-/// Most values that are kept one by one, 128 MB of them.
+/// Most single values that are kept: 128 MB.
 const MAX_RAW_VALUES: usize = 16_000_000;
 
 /// Latencies of one run at one size.
@@ -28,7 +28,7 @@ pub struct LatencyRecorder {
 }
 
 impl LatencyRecorder {
-    /// Keeps the distribution; and the first `raw_values` values one by one, up to a fixed limit.
+    /// Keeps the distribution and the first `raw_values` single values, up to a fixed limit.
     pub fn new(raw_values: u64) -> Self {
         let raw_capacity = usize::try_from(raw_values).unwrap_or(usize::MAX).min(MAX_RAW_VALUES);
         let mut histogram = Histogram::new_with_bounds(1, HIGHEST_NS, SIGNIFICANT_FIGURES)
@@ -254,12 +254,12 @@ mod tests {
     }
 
     #[test]
-    fn threads_hand_over_when_asked_and_when_they_end() {
+    fn recorders_hand_over_on_request_and_when_dropped() {
         let mut collector = Collector::new(100);
         let (mut first, mut second) = (collector.recorder(), collector.recorder());
         first.record(1);
         second.record(2);
-        assert_eq!(collector.take().moments().count(), 0, "nobody was asked");
+        assert_eq!(collector.take().moments().count(), 0, "no thread was asked");
         collector.ask();
         first.record(3);
         let taken = collector.take();

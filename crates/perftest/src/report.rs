@@ -58,7 +58,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
 
 fn markdown(options: &Options) -> Result<(), Error> {
     let [dir] = &options.dirs[..] else {
-        return Err(Error::Setup("--markdown is of one record; name one folder.".into()));
+        return Err(Error::Setup("--markdown needs a single record; name one folder.".into()));
     };
     let text = render::markdown(&read_record(dir)?.0);
     let Some(file) = &options.into else { return print_text(&text) };
@@ -66,7 +66,10 @@ fn markdown(options: &Options) -> Result<(), Error> {
     let document = fs::read_to_string(file).map_err(|error| failed("read", error))?;
     let [begin, end] = render::MARKS;
     let document = render::between_marks(&document, &text).ok_or_else(|| {
-        Error::Setup(format!("{} has no place for the tables: put '{begin}' and '{end}' around it.", file.display()))
+        Error::Setup(format!(
+            "{} has no place for the tables: put '{begin}' and '{end}' around the place.",
+            file.display()
+        ))
     })?;
     fs::write(file, document).map_err(|error| failed("write", error))
 }

@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_gone_has_used_nothing_and_a_short_time_has_no_ticks() {
+    fn ended_process_has_no_use_and_short_time_has_no_ticks() {
         let fake = Fake::new("gone", &[]);
         let total = ResourceMeter::start(fake.system.clone(), Some(1)).result().total;
         assert_eq!(Interval { wall_ns: 0, ..total }, Interval::default());
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn this_process_is_seen_at_work() {
+    fn use_of_this_process_is_measured() {
         let mut meter = ResourceMeter::of_this_process();
         let memory = std::hint::black_box(vec![1_u8; 64 << 20]);
         meter.tick();

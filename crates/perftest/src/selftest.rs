@@ -52,22 +52,22 @@ pub fn run() -> Result<(), Error> {
 /// Measures [`payload::write_some`] and its check for a payload of `len` bytes; takes less than a millisecond.
 pub fn partial_pattern_cost(len: usize) -> PatternCost {
     const TURNS: u64 = 200;
-    let mut octets = vec![0; len];
-    let write_ns = per_turn(TURNS, |turn| payload::write_some(black_box(&mut octets), turn));
+    let mut bytes = vec![0; len];
+    let write_ns = per_turn(TURNS, |turn| payload::write_some(black_box(&mut bytes), turn));
     let check_ns = per_turn(TURNS, |turn| {
-        black_box(payload::are_some_intact(black_box(&octets), turn));
+        black_box(payload::are_some_intact(black_box(&bytes), turn));
     });
     PatternCost { write_ns, check_ns }
 }
 
 /// Measures writing and checking a pattern of `len` bytes; takes some milliseconds.
 pub fn pattern_cost(len: usize) -> PatternCost {
-    let mut octets = vec![0; len];
+    let mut bytes = vec![0; len];
     let turns = (PATTERN_OCTETS / ROUNDS / len.max(1)).max(1) as u64;
-    let write_ns = per_turn(turns, |turn| payload::write(black_box(&mut octets), turn));
-    payload::write(&mut octets, 1);
+    let write_ns = per_turn(turns, |turn| payload::write(black_box(&mut bytes), turn));
+    payload::write(&mut bytes, 1);
     let check_ns = per_turn(turns, |_| {
-        black_box(payload::is_intact(black_box(&octets), black_box(1)));
+        black_box(payload::is_intact(black_box(&bytes), black_box(1)));
     });
     PatternCost { write_ns, check_ns }
 }

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_known_of_the_path_stands_before_what_is_told() {
+    fn path_facts_precede_results() {
         let counter = || WireUse { send_calls: 5, repairs: Some(7), path: vec!["port".into()], ..WireUse::default() };
         let counted = WireMeter::new(Box::new(counter), vec!["dds".into()]).read();
         assert_eq!((counted.send_calls, counted.datagrams_sent), (5, 0));
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_tells_what_was_carried_since_it_began() {
+    fn span_reports_traffic_since_its_start() {
         let calls = std::sync::atomic::AtomicU64::new(0);
         let counter = move || WireUse {
             send_calls: calls.fetch_add(10, std::sync::atomic::Ordering::Relaxed),

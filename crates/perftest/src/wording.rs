@@ -15,7 +15,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_thing_is_singular_any_other_number_plural() {
+    fn count_of_one_is_singular_others_plural() {
         assert_eq!((counted(1, "sample"), was(1)), ("1 sample".into(), "was"));
         assert_eq!((counted(0, "sample"), was(0)), ("0 samples".into(), "were"));
         assert_eq!((counted(2, "sample"), was(2)), ("2 samples".into(), "were"));

@@ -36,7 +36,7 @@ fn cases(record: &Record) -> BTreeMap<String, usize> {
 }
 
 #[test]
-fn every_pace_and_series_is_measured_and_what_is_missing_is_told() {
+fn every_pace_and_series_is_measured_or_skipped_with_a_reason() {
     let folder = Folder::new("campaign-paces");
     let plan = "repetitions = 1\nseries = [\"raw-udp\", \"peregrine\", \"peregrine-security-none\"]\n[[matrix]]\n\
                 rates = [\"ping-pong\", \"unpaced\", 200]\nsizes = [64]\nreliability = [\"best_effort\", \"reliable\"]\n";
@@ -157,7 +157,7 @@ fn assert_way(measurement: &Measurement) {
 }
 
 #[test]
-fn samples_go_by_the_way_that_is_measured_and_no_other() {
+fn samples_take_only_the_measured_path() {
     let folder = Folder::new("campaign-ways");
     let plan = "repetitions = 1\nseries = [\"peregrine-udp-flat-data\", \"peregrine-shared-memory\", \"peregrine-flat-data\", \
                 \"peregrine-zero-copy\", \"peregrine-same-process\"]\nwait = [\"block\", \"poll\", \"listener\"]\n[[matrix]]\n\
@@ -191,7 +191,7 @@ fn shared_memory_has_several_readers_and_large_samples() {
 }
 
 #[test]
-fn every_way_to_wait_measures() {
+fn every_wait_method_is_measured() {
     let folder = Folder::new("campaign-waits");
     let plan = "repetitions = 1\nwait = [\"block\", \"spin\", \"poll\", \"listener\"]\nseries = [\"raw-udp\", \"peregrine\"]\n\
                 [[matrix]]\nrates = [\"ping-pong\", 200]\nsizes = [64]\ndelivery = [\"same_host\", \"same_process\"]\n";
@@ -209,7 +209,7 @@ fn every_way_to_wait_measures() {
 }
 
 #[test]
-fn a_killed_campaign_goes_on_where_it_stood() {
+fn killed_campaign_resumes_where_it_stopped() {
     let folder = Folder::new("campaign-resumed");
     let plan = "repetitions = 3\nseries = [\"raw-udp\", \"peregrine\"]\n[[matrix]]\nrates = [100]\nsizes = [64, 128]\n";
     write_plan(&folder, plan);
@@ -287,7 +287,7 @@ fn a_case_that_fails_is_recorded_and_the_others_go_on() {
 
 /// The process that runs the plan may end at any time.
 #[test]
-fn a_party_ends_when_its_input_does() {
+fn party_without_input_ends() {
     assert_eq!(run("take-part").code, 130);
     let mut party = std::process::Command::new(common::PROGRAM)
         .arg("take-part")
@@ -315,7 +315,7 @@ fn a_party_ends_when_its_input_does() {
 }
 
 #[test]
-fn a_list_measures_nothing_and_mistakes_are_told() {
+fn list_measures_nothing_and_mistakes_are_reported() {
     let outcome = run("run tsc-2021 --list --quick --within 3600");
     assert_eq!(outcome.code, 0, "{outcome:?}");
     assert!(outcome.stdout.iter().any(|line| line.starts_with("raw UDP, 30 Hz, octets of 528 B")));

@@ -77,7 +77,7 @@ fn every_size_is_measured_kept_and_shown() {
 }
 
 #[test]
-fn quick_is_shorter_and_tells_whether_idle_cores_are_kept_awake() {
+fn quick_run_is_shorter_and_reports_idle_states() {
     let folder = Folder::new("quick");
     let line = format!("--quick --sizes 64 --repetitions 1 --out {}", folder.path("out"));
     let outcome = run(&line);
@@ -106,7 +106,7 @@ fn ctrl_c_keeps_what_was_measured() {
 }
 
 #[test]
-fn a_record_that_is_not_there_is_named() {
+fn missing_record_is_named() {
     let outcome = run("report /nowhere/at/all");
     assert_eq!(outcome.code, 255);
     assert!(outcome.stderr.contains("/nowhere/at/all/record.jsonl"), "{}", outcome.stderr);

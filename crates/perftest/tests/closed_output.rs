@@ -106,7 +106,7 @@ fn commands_that_only_print_end_with_141() {
 
 /// Only standard error is closed, and a command prints nothing there.
 #[test]
-fn a_stream_that_nothing_is_written_to_may_be_closed() {
+fn closed_stream_without_output_is_no_error() {
     let (reader, writer) = pipe().unwrap();
     drop(reader);
     let mut command = Command::new(PROGRAM);

@@ -95,7 +95,7 @@ fn two_records_are_compared_and_strangers_are_named() {
 }
 
 #[test]
-fn the_doctor_and_the_selftest_tell_what_they_find() {
+fn doctor_and_selftest_report_their_findings() {
     let doctor = run("doctor");
     assert_eq!(doctor.code, 0, "{doctor:?}");
     let last = doctor.stdout.last().unwrap();

@@ -125,7 +125,7 @@ fn subscriber_of_a_throughput_test() {
 
 /// If settings differ, the partner does not match. The program names the difference.
 #[test]
-fn a_partner_with_other_settings_is_named() {
+fn partner_with_other_settings_is_named() {
     for (partner, reason) in
         [("--keyed", "WITH_KEY"), ("--best-effort", "RELIABILITY"), ("--size 70000", "TestDataLarge_t")]
     {
@@ -141,7 +141,7 @@ fn a_partner_with_other_settings_is_named() {
 
 /// The partners introduce themselves only by their number. The program distinguishes their participants.
 #[test]
-fn partners_that_share_a_number_are_told_of() {
+fn partners_with_one_number_are_reported() {
     for (role, told) in [("sub", "Two subscribers"), ("pub", "Two publishers")] {
         let pair = Pair::new();
         let partners = [(); 2].map(|()| start_command(pair.partner(), &format!("{role} --id 0")));

@@ -125,7 +125,7 @@ fn a_search_ends_at_the_highest_rate_or_below_it() {
 }
 
 #[test]
-fn a_responder_of_its_own_serves_one_sender_after_the_other() {
+fn separate_responder_serves_consecutive_senders() {
     let responder = start("respond -- -raw -domain 74");
     responder.wait_for_stderr(|line| line.starts_with("Responding over"));
     for rate in [500, 1000] {
@@ -140,7 +140,7 @@ fn a_responder_of_its_own_serves_one_sender_after_the_other() {
 }
 
 #[test]
-fn mistakes_are_told_before_anything_is_started() {
+fn mistakes_are_reported_before_any_process_starts() {
     let outcome = run("load -- -pub");
     assert_eq!(outcome.code, 255);
     assert!(outcome.stderr.contains("-pub is set by this command"), "{}", outcome.stderr);

@@ -92,7 +92,7 @@ fn a_subscriber_need_not_know_how_many_instances_there_are() {
 }
 
 #[test]
-fn what_changes_nothing_else_works() {
+fn options_without_side_effects_work() {
     let both = "-receiveBufferSize 300000 -sendBufferSize 200k -noXmlQos -debug -verbosity 1";
     let (publisher, subscriber) = pair(65, both, "-numIter 300 -latencyCount 100", "");
     assert!(publisher.stderr.contains("-debug was removed from RTI Perftest; instead use: -verbosity 3"));
@@ -100,7 +100,7 @@ fn what_changes_nothing_else_works() {
 }
 
 #[test]
-fn a_small_receive_buffer_is_told_whatever_the_verbosity() {
+fn small_receive_buffer_is_reported_at_every_verbosity() {
     // More than any kernel grants.
     let (publisher, subscriber) =
         pair(68, "-receiveBufferSize 2147483647 -verbosity 0", "-latencyTest -numIter 20", "");
@@ -161,7 +161,7 @@ fn only_the_instance_named_is_written() {
 }
 
 #[test]
-fn types_queues_and_interfaces_are_as_asked_for() {
+fn types_queues_and_interfaces_follow_the_options() {
     let both = "-unbounded -receiveQueueSize 20000 -showResourceLimits -allowInterfaces lo";
     let (publisher, subscriber) = pair(73, both, "-numIter 100 -latencyCount 10", "");
     for side in [&publisher, &subscriber] {
@@ -173,7 +173,7 @@ fn types_queues_and_interfaces_are_as_asked_for() {
 }
 
 #[test]
-fn sockets_that_do_not_block_are_told() {
+fn nonblocking_sockets_are_printed() {
     let options = "-numIter 200 -latencyCount 50 -pubRate 5000:sleep";
     let (publisher, subscriber) = pair(74, "-raw -noBlockingSockets", options, "");
     assert!(publisher.stderr.contains("Blocking Sockets: No"), "{}", publisher.stderr);

@@ -34,7 +34,7 @@ fn two_subscribers_with_one_number_end_the_test_before_it_begins() {
 
 /// One more than declared, with the number of the first or with the next one: a result would be wrong.
 #[test]
-fn a_subscriber_too_many_ends_a_running_test() {
+fn extra_subscriber_ends_a_running_test() {
     for (domain, number, reason) in [(41, 0, "as number 0"), (42, 1, "with -numSubscribers 1")] {
         let first = start(&format!("-sub {DDS} -domain {domain}"));
         let publisher = start(&format!("-pub {DDS} -domain {domain} -pubRate 2000:sleep -latencyCount 10"));
@@ -65,7 +65,7 @@ fn two_publishers_with_one_number_end_the_test() {
 }
 
 #[test]
-fn partners_that_do_not_come_are_waited_for_so_long() {
+fn missing_partners_are_waited_for_until_the_timeout() {
     let publisher = run(&format!("-pub {DDS} -domain 44 -discoveryTimeout 200ms -numSubscribers 2"));
     assert_eq!(publisher.code, 1, "{publisher:?}");
     assert!(
@@ -131,7 +131,7 @@ fn octets(sample: &Sample<'_>) -> Vec<u8> {
 }
 
 #[test]
-fn lost_duplicate_and_reordered_samples_are_told_apart() {
+fn lost_duplicate_and_reordered_samples_are_distinguished() {
     let subscriber = start(&format!("-sub {RAW} -domain 45"));
     let publisher = PlayedPublisher::meet(45);
     publisher.send(&Sentinel::Initialize.sample(0, 0, 0));
@@ -171,11 +171,11 @@ fn a_publisher_without_data_is_a_row_of_zeros_and_a_failure() {
 
 /// RTI Perftest fills its payloads differently; only payloads with an announced pattern are checked.
 #[test]
-fn a_payload_that_is_not_what_was_announced_fails_the_test() {
+fn corrupt_payload_with_announced_pattern_fails_the_test() {
     let process = ProcessNumber::of_this_process();
     let unannounced = (55, Sentinel::Initialize.sample(0, 0, 0), "", 0, "does not announce that it writes patterns");
     let turned_off = (56, process.introduce_with_patterns(0), "-noPatterns", 0, "not checked (-noPatterns)");
-    let announced = (57, process.introduce_with_patterns(0), "", 1, "2 of 3 samples were not what had been sent");
+    let announced = (57, process.introduce_with_patterns(0), "", 1, "2 of 3 samples were corrupt");
     for (domain, introduction, options, code, text) in [unannounced, turned_off, announced] {
         let folder = Folder::new(&format!("announced-{domain}"));
         let record = folder.path("results");
@@ -201,7 +201,7 @@ fn a_payload_that_is_not_what_was_announced_fails_the_test() {
 }
 
 #[test]
-fn a_second_publisher_with_the_same_number_is_named_as_soon_as_it_shows() {
+fn second_publisher_with_the_same_number_is_named_at_once() {
     let subscriber = start(&format!("-sub {RAW} -domain 49"));
     let publisher = PlayedPublisher::meet(49);
     for _ in 0..2 {
@@ -213,7 +213,7 @@ fn a_second_publisher_with_the_same_number_is_named_as_soon_as_it_shows() {
 }
 
 #[test]
-fn samples_of_a_publisher_too_many_are_named_and_not_counted() {
+fn samples_of_an_extra_publisher_are_named_and_not_counted() {
     let subscriber = start(&format!("-sub {RAW} -domain 50"));
     let publisher = PlayedPublisher::meet(50);
     publisher.send_data(0);
@@ -268,7 +268,7 @@ impl PlayedSubscriber {
 }
 
 #[test]
-fn a_payload_file_goes_out_over_and_over() {
+fn payload_file_is_sent_repeatedly() {
     let folder = Folder::new("payload");
     let file = folder.path("octets");
     std::fs::write(&file, "0123456789abcdefghijklmnop").unwrap();

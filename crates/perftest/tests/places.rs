@@ -7,7 +7,7 @@ use std::process::Command;
 use common::{PROGRAM, run, start_command};
 
 #[test]
-fn mistakes_about_a_lab() {
+fn lab_mistakes_are_reported() {
     for (line, word) in [
         ("lab", "WORDS"),
         ("lab-inside -- load", "use: perftest lab"),
@@ -23,7 +23,7 @@ fn mistakes_about_a_lab() {
 }
 
 #[test]
-fn mistakes_about_hosts() {
+fn host_mistakes_are_reported() {
     for (line, word) in [
         ("characterize --hosts a", "two are needed"),
         ("load --hosts=-oProxyCommand=x,b", "begins with a dash"),

@@ -70,7 +70,7 @@ fn large_samples_are_in_one_piece() {
 }
 
 #[test]
-fn every_way_of_waiting_gives_results() {
+fn every_wait_method_gives_results() {
     pair(17, "-waitStrategy poll", "-latencyTest -numIter 200");
     pair(17, "-waitStrategy poll", "-numIter 20000 -latencyCount 100");
     pair(17, "-waitStrategy spin:20 -enableSharedMemory", "-latencyTest -numIter 200");
@@ -102,7 +102,7 @@ fn two_publishers_are_summed_and_only_the_first_measures_latency() {
 }
 
 #[test]
-fn a_name_that_is_taken_is_told() {
+fn taken_name_is_reported() {
     let holder = start(&format!("-sub {QUICK} -domain 20"));
     holder.wait_for_stderr(|line| line.contains("Waiting to discover"));
     let outcome = run(&format!("-sub {QUICK} -domain 20"));
@@ -114,7 +114,7 @@ fn a_name_that_is_taken_is_told() {
 }
 
 #[test]
-fn a_partner_that_never_comes_ends_the_wait_with_where_it_has_to_be() {
+fn missing_partner_ends_the_wait_with_its_expected_place() {
     for side in ["-pub", "-sub"] {
         let outcome = run(&format!("{side} -raw -transport SHMEM -domain 21 -discoveryTimeout 100ms"));
         assert_eq!(outcome.code, 1, "{outcome:?}");

@@ -32,7 +32,7 @@ fn each_side_prints_its_row_for_types_of_every_form() {
 }
 
 #[test]
-fn samples_are_handed_over_and_not_sent() {
+fn samples_within_a_process_are_not_sent() {
     let folder = Folder::new("same-process");
     let file = folder.path("record.jsonl");
     both(56, &format!("-numIter 20000 -batchSize 0 -latencyCount 100 -recordFile {file}"));
@@ -57,11 +57,11 @@ fn the_document_of_both_sides_is_one() {
 }
 
 #[test]
-fn what_contradicts_it_is_said() {
+fn contradicting_options_are_reported() {
     for (words, expected) in [
         ("-pub", "leave -pub out"),
         ("-sub", "leave -sub out"),
-        ("-transport SHMEM", "handed over within the process"),
+        ("-transport SHMEM", "passed by reference within the process"),
         ("-numSubscribers 2", "leave -numSubscribers out"),
         ("-rawTransport", "-sameProcess is not supported by raw sockets"),
     ] {

@@ -536,7 +536,7 @@ fn pending_of_the_script() -> Vec<Pending> {
 }
 
 #[test]
-fn what_waits_for_a_feature_is_refused_by_its_name() {
+fn series_of_a_missing_feature_is_refused_by_name() {
     for (publisher, subscriber, publisher_reasons, subscriber_reasons) in pending_of_the_script() {
         for (line, reasons) in [(publisher, publisher_reasons), (subscriber, subscriber_reasons)] {
             let outcome = run(&on_loopback(&line));

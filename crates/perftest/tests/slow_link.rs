@@ -170,7 +170,7 @@ fn fifty_megabytes_fill_a_slow_link_in_little_memory() {
 }
 
 #[test]
-fn large_samples_come_whole_over_a_slow_link_that_loses_packets() {
+fn large_samples_arrive_whole_over_a_slow_lossy_link() {
     for data_len in [63_001, 1 << 20, 5 << 20] {
         let options = format!("-dataLen {data_len} -sendQueueSize 5 -receiveQueueSize 1");
         let records = over_the_link(&options, "-batchSize 0 -executionTime 3", 10);
@@ -183,7 +183,7 @@ fn large_samples_come_whole_over_a_slow_link_that_loses_packets() {
 }
 
 #[test]
-fn fifty_megabytes_go_by_shared_memory_in_no_more_than_the_send_queue() {
+fn fifty_megabytes_by_shared_memory_use_no_more_than_the_send_queue() {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = Folder::new("large-shared");
     let record = folder.path("record");

@@ -1,8 +1,8 @@
-//! Measurement records: what was measured, where, and how it compares.
+//! Measurement records: measurements, machine, and comparisons.
 //!
-//! A [`record::Record`] is kept as JSON lines. [`table::Table`] turns one or several into one row per series, size and case
-//! with each row's ratio to its floor; [`render`] turns that into text, CSV, JSON and HTML. Nothing here knows how a sample
-//! travels.
+//! A [`record::Record`] is stored as JSON lines. [`table::Table`] turns one or several into one row per series, size
+//! and case, with each row's ratio to its floor; [`render`] turns that into text, CSV, JSON and HTML. This crate does
+//! not depend on how samples travel.
 #![forbid(unsafe_code)]
 
 pub mod compare;

@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_a_kind_has_the_singular() {
+    fn count_of_one_has_the_singular() {
         assert_eq!(count_text(1, "repetition", "repetitions"), "1 repetition");
         assert_eq!(count_text(2000, "repetition", "repetitions"), "2,000 repetitions");
     }

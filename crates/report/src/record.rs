@@ -1,13 +1,13 @@
 //! The result record: JSON lines, one object per line, each with a `kind`.
 //!
-//! The first line is a [`Header`], which names the version of the schema. A reader refuses a version it does not know,
-//! and an end line tells a finished record from one that was cut off.
+//! The first line is a [`Header`] with the version of the schema. A reader refuses unknown versions. An end line
+//! distinguishes a finished record from an interrupted one.
 //!
-//! Version 2 adds to version 1, and takes nothing away: open-loop measurements, blocks of interleaved comparisons, what
-//! the process and the wire were used for, whether payloads were checked, times one way, searches, and more about the
-//! host. Version 3 adds campaigns: the plan, the middleware behind a series, what each measurement varies, further
-//! publishers and subscribers, measurements that could not be made. Version 5 adds how much of a payload was checked, and how
-//! threads wait. Version 6 adds short labels. An older record is read as one that does not say these.
+//! Version 2 only adds to version 1: open-loop measurements, blocks of interleaved comparisons, resource use of
+//! processes and sockets, checks of payloads, one-way times, searches, and more facts about the host. Version 3 adds
+//! campaigns: the plan, the middleware of a series, varied settings, further publishers and subscribers, skipped
+//! measurements. Version 5 adds how much of a payload was checked, and how threads wait. Version 6 adds short labels.
+//! In an older record these fields are absent.
 
 mod campaign;
 mod detail;

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Count, mean, population standard deviation and extremes, updated one value at a time in constant memory.
 ///
-/// The sums are integers, so no order of arrival and no number of values costs precision.
+/// The sums are integers, so neither the order of arrival nor the number of values costs precision.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Moments {
     count: u64,
@@ -102,7 +102,7 @@ pub struct LatencyResult {
 }
 
 impl LatencyResult {
-    /// Puts exact moments and a histogram of the same values together.
+    /// Combines exact moments and a histogram of the same values.
     pub fn new(moments: &Moments, histogram: Vec<(u64, u64)>) -> Self {
         Self::with_percentiles(
             moments.count(),
@@ -140,19 +140,20 @@ impl LatencyResult {
         value_at(&self.histogram, self.count, fraction).clamp(self.min_ns, self.max_ns)
     }
 
-    /// Whether at least ten values lie above the percentile of that fraction. With fewer, it depends on single values.
+    /// Whether at least ten values lie above the percentile of that fraction. With fewer, the percentile depends on
+    /// single values.
     pub fn supports(&self, fraction: f64) -> bool {
         // The index of the percentile; 1 - fraction would be inexact.
         let index = (self.count as f64 * fraction).floor() as u64;
         self.count.saturating_sub(index) >= FEWEST_ABOVE
     }
 
-    /// The largest fraction whose percentile has enough values above it; `None` where no percentile has.
+    /// The largest fraction whose percentile has enough values above it; `None` if no percentile has.
     pub fn largest_supported(&self) -> Option<f64> {
         (self.count > FEWEST_ABOVE).then(|| 1.0 - FEWEST_ABOVE as f64 / self.count as f64)
     }
 
-    /// Every value halved: of round trips, the time of one way when both take equally long.
+    /// Every value halved: the one-way time of round trips if both directions take equally long.
     pub fn halved(&self) -> Self {
         let histogram = self.histogram.iter().map(|(value, values)| (value / 2, *values)).collect();
         Self::with_percentiles(
@@ -163,14 +164,14 @@ impl LatencyResult {
         )
     }
 
-    /// The same with fewer buckets, each at most 1/64 wide. What is told beside the histogram stays exact.
+    /// The same distribution with fewer buckets, each at most 1/64 wide. All values besides the histogram stay exact.
     pub fn coarsened(&self) -> Self {
         let mut histogram: Vec<(u64, u64)> = Vec::new();
         let mut last = None;
         for &(value, values) in &self.histogram {
             let bucket = coarse_bucket(value);
             match histogram.last_mut() {
-                // A bucket is known by its largest value.
+                // A bucket is identified by its largest value.
                 Some(kept) if last == Some(bucket) => *kept = (value, kept.1 + values),
                 _ => histogram.push((value, values)),
             }
@@ -197,7 +198,7 @@ impl LatencyResult {
     }
 }
 
-/// The leading seven binary digits of a value, and how many follow.
+/// The leading seven binary digits of a value, and the number of the following ones.
 fn coarse_bucket(value: u64) -> (u64, u32) {
     let shift = (u64::BITS - value.leading_zeros()).saturating_sub(7);
     (value >> shift, shift)
@@ -228,10 +229,10 @@ fn merge_histograms(mut all: Vec<(u64, u64)>, more: &[(u64, u64)]) -> Vec<(u64, 
     all
 }
 
-/// What several repetitions of one measurement gave.
+/// Values of several repetitions of one measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Spread {
-    /// The middle value; the mean of the two middle values when their number is even.
+    /// The middle value; the mean of the two middle values for an even number.
     pub median: f64,
     /// The smallest value.
     pub min: f64,
@@ -258,8 +259,8 @@ impl Spread {
         Self { median: self.median * factor, min: self.min * factor, max: self.max * factor, ..*self }
     }
 
-    /// Half the distance between the extremes, as a share of the median; 0 when the median is 0. `None` of one value, which
-    /// says nothing about the distance to another.
+    /// Half the distance between the extremes, as a share of the median; 0 if the median is 0. `None` for one value,
+    /// which has no distance.
     pub fn relative_half_width(&self) -> Option<f64> {
         let share = if self.median == 0.0 { 0.0 } else { (self.max - self.min) / 2.0 / self.median };
         (self.count > 1).then_some(share)

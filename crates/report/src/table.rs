@@ -1,4 +1,4 @@
-//! Records as rows: one per series, size and case, repetitions put together, each compared with the floor of its kind.
+//! Records as rows: one per series, size and case, with repetitions combined, each compared with the floor of its kind.
 
 use serde::Serialize;
 
@@ -10,12 +10,12 @@ use crate::stats::{LatencyResult, Spread};
 /// Repetitions that differ by more than this, as a share of the median, are doubtful.
 const DOUBTFUL_SPREAD: f64 = 0.15;
 
-/// A record and where it came from.
+/// A record and its origin.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Source {
-    /// Name for readers, such as that of its folder.
+    /// Name for people, such as that of its folder.
     pub name: String,
-    /// What it holds.
+    /// The record.
     pub record: Record,
 }
 
@@ -29,42 +29,42 @@ pub struct Table {
 /// One series at one size in one case.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Row {
-    /// Place of the record among those given.
+    /// Index of the record among the given ones.
     pub record: usize,
     /// Short name of the series.
     pub series: String,
-    /// Name of the series for readers.
+    /// Label of the series.
     pub label: String,
-    /// Whether this is what the others are compared with.
+    /// Whether the other rows are compared with this one.
     pub floor: bool,
     /// Size of a sample in bytes.
     pub data_len: u64,
-    /// What else the measurements had in common, where the record says it.
+    /// Further settings that the measurements have in common, if the record contains them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub case: Option<Case>,
     /// Samples per second of the schedule; absent in a throughput or ping-pong test.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_per_s: Option<f64>,
-    /// Absent when it was not measured. With a schedule, from when the sample was due.
+    /// Absent if it was not measured. With a schedule, from the due time of the sample.
     pub latency: Option<LatencyRow>,
-    /// Absent when it was not measured.
+    /// Absent if it was not measured.
     pub throughput: Option<ThroughputRow>,
-    /// Absent when the record does not say.
+    /// Absent if the record does not contain it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub usage: Option<UsageRow>,
-    /// What each repetition gave; empty for interleaved blocks, which are compared by block.
+    /// Values of each repetition; empty for interleaved blocks, which are compared by block.
     #[serde(skip)]
     pub(crate) runs: Vec<Run>,
 }
 
-/// What is compared of one repetition.
+/// The compared values of one repetition.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Run {
     pub(crate) repetition: u32,
     pub(crate) p50_ns: Option<f64>,
-    /// Absent where too few samples lie above it.
+    /// Absent if too few samples lie above it.
     pub(crate) p99_ns: Option<f64>,
-    /// Of throughput tests only.
+    /// Only in throughput tests.
     pub(crate) samples_per_s: Option<f64>,
 }
 
@@ -90,12 +90,12 @@ pub struct ThroughputRow {
     pub lost: u64,
     /// Lost as a percentage of those sent.
     pub lost_percent: f64,
-    /// The median, over the repetitions, of the rate over that of the floor in the same repetition; more is better. Of
-    /// throughput tests only.
+    /// The median, over the repetitions, of the rate over that of the floor in the same repetition; more is better.
+    /// Only in throughput tests.
     pub ratio_to_floor: Option<f64>,
 }
 
-/// What the processes of all repetitions used, while throughput was measured where that was.
+/// Resource use of the processes of all repetitions, in throughput measurements if there are any.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct UsageRow {
     /// Processor time of all processes as a percentage of one core.
@@ -107,19 +107,19 @@ pub struct UsageRow {
 }
 
 impl Row {
-    /// Subscribers, where the record says it.
+    /// Number of subscribers, if the record contains it.
     pub fn subscribers(&self) -> Option<u32> {
         self.case.as_ref().map(|case| case.subscribers)
     }
 }
 
 impl Table {
-    /// Puts the repetitions of a record together.
+    /// Combines the repetitions of a record.
     pub fn of(record: &Record) -> Self {
         Self::build(&[record])
     }
 
-    /// Puts the repetitions of several records together, of each for itself.
+    /// Combines the repetitions of several records, each record separately.
     pub fn of_all(sources: &[Source]) -> Self {
         Self::build(&sources.iter().map(|source| &source.record).collect::<Vec<_>>())
     }
@@ -150,7 +150,7 @@ impl Table {
         Self { rows }
     }
 
-    /// The series in the order of the rows, by short name and by name for readers.
+    /// The series in the order of the rows, by name and by label.
     pub fn series(&self) -> Vec<(&str, &str)> {
         let mut series: Vec<(&str, &str)> = Vec::new();
         for row in &self.rows {
@@ -161,7 +161,7 @@ impl Table {
         series
     }
 
-    /// What in the numbers themselves limits what they say.
+    /// Reasons in the numbers themselves to doubt them.
     pub fn doubts(&self) -> Vec<String> {
         let mut doubts = Vec::new();
         let unsteady = |spread: Option<&Spread>| {
@@ -195,15 +195,15 @@ impl Table {
     }
 }
 
-/// The case that a row is shown with: its own; of a floor, which is always best effort, that of the first row with the same
-/// layout.
+/// The case that a row is shown with: its own; for a floor, which is always best effort, that of the first row with the
+/// same layout.
 pub(crate) fn case_beside<'a>(row: &'a Row, rows: &[&'a Row]) -> Option<&'a Case> {
     let is_beside = |other: &&&Row| !other.floor && other.record == row.record && layout_of(other) == layout_of(row);
     let beside = rows.iter().filter(|_| row.floor).find(is_beside);
     beside.map_or(row.case.as_ref(), |other| other.case.as_ref())
 }
 
-/// The measurements that make one row.
+/// The measurements of one row.
 struct Group<'a> {
     series: &'a Series,
     data_len: u64,
@@ -232,7 +232,7 @@ fn record_rows(index: usize, record: &Record) -> Vec<Row> {
     groups.iter().filter_map(|group| row(index, group)).collect()
 }
 
-/// What the schedule asked for: of a campaign as its case says, of an open loop as the sender says.
+/// The scheduled rate: for a campaign from its case, for an open loop from the sender.
 fn asked_rate(measurement: &Measurement) -> Option<f64> {
     let of_probes = || measurement.publisher.probes.as_ref().map(|probes| probes.offered_per_s);
     match &measurement.case {
@@ -281,7 +281,7 @@ fn run_of(measurement: &Measurement) -> Run {
     }
 }
 
-/// The latency of one way, as what a run was for allows to tell it: in an open loop from when samples were due.
+/// The one-way latency that a test provides: in an open loop from the due times of samples.
 pub(crate) fn latency_of(measurement: &Measurement) -> Option<LatencyResult> {
     let publisher = &measurement.publisher;
     let latency = match measurement.test {
@@ -305,7 +305,7 @@ fn latency_row<'a>(measurements: impl Iterator<Item = &'a Measurement>) -> Optio
     Some(LatencyRow { merged, p50_ns, ratio_to_floor: None })
 }
 
-/// What the subscribers of one measurement received, on average, and what all of them lost.
+/// Average received samples of the subscribers of one measurement, and the losses of all.
 struct Received {
     samples_per_s: f64,
     mbit_per_s: f64,
@@ -342,14 +342,14 @@ fn throughput_row<'a>(measurements: impl Iterator<Item = &'a Measurement>) -> Op
     })
 }
 
-/// What the processes of one measurement used together.
+/// Resource use of the processes of one measurement together.
 pub(crate) struct Usage {
     pub(crate) cpu_percent: f64,
     pub(crate) cpu_us_per_sample: Option<f64>,
     pub(crate) rss_bytes: Option<f64>,
 }
 
-/// `None` where no process tells.
+/// `None` if no process reports it.
 pub(crate) fn usage(measurement: &Measurement) -> Option<Usage> {
     let all = [&measurement.publisher, &measurement.subscriber].into_iter().chain(&measurement.others);
     let totals: Vec<_> = all.filter_map(|side| Some(&side.resources.as_ref()?.total)).collect();
@@ -378,7 +378,7 @@ fn usage_row<'a>(measurements: impl Iterator<Item = &'a Measurement>) -> Option<
     })
 }
 
-/// What two rows gave in the same repetitions, which ran one after the other: the base's value, and the row's.
+/// Values of two rows in the same repetitions, which ran one after the other: the base's value, and the row's.
 pub(crate) fn paired(base: &Row, row: &Row, value: impl Fn(&Run) -> Option<f64>) -> Vec<(f64, f64)> {
     let pair = |run: &Run| {
         let own = value(run)?;
@@ -388,7 +388,7 @@ pub(crate) fn paired(base: &Row, row: &Row, value: impl Fn(&Run) -> Option<f64>)
     row.runs.iter().filter_map(pair).collect()
 }
 
-/// The rows are those of one record.
+/// All rows are of one record.
 fn compare_with_floor(rows: &mut [Row]) {
     let ratios: Vec<(Option<f64>, Option<f64>)> = rows
         .iter()
@@ -410,8 +410,8 @@ fn compare_with_floor(rows: &mut [Row]) {
     }
 }
 
-/// The floor at the same size and rate: in the same case where it was measured there, otherwise where the same number of
-/// processes were at the same places and waited as plain sockets can.
+/// The floor at the same size and rate: in the same case if it was measured there, otherwise with the same number of
+/// processes at the same places and a wait method that plain sockets have.
 pub(crate) fn floor_of<'a>(row: &Row, rows: &'a [Row]) -> Option<&'a Row> {
     let alike = |other: &&Row| {
         other.floor
@@ -426,7 +426,7 @@ pub(crate) fn floor_of<'a>(row: &Row, rows: &'a [Row]) -> Option<&'a Row> {
         .or_else(|| floors.find(|other| layout_of(other) == layout_of(row)))
 }
 
-/// Numbers and places of the processes, the rate, and how plain sockets wait there.
+/// Numbers and places of the processes, the rate, and the wait method of plain sockets there.
 type Layout = (u32, u32, u32, Delivery, Option<Wait>);
 
 fn layout_of(row: &Row) -> (Option<f64>, Option<Layout>) {
@@ -435,7 +435,8 @@ fn layout_of(row: &Row) -> (Option<f64>, Option<Layout>) {
     (row.rate_per_s, row.case.as_ref().map(of))
 }
 
-/// How plain sockets wait where others wait so: they have no listener, and block as the middleware's thread does that calls one.
+/// The wait method of plain sockets beside this one: they have no listener, and block like the middleware's thread that
+/// calls one.
 pub(crate) fn wait_of_floor(wait: Wait) -> Wait {
     if wait == Wait::Listener { Wait::Block } else { wait }
 }
@@ -464,7 +465,7 @@ mod tests {
     #[test]
     fn a_ratio_to_the_floor_is_the_same_everywhere() {
         let mut record = example::record();
-        // Repetition by repetition 2, 10 and 2; the medians of both are 4 and 10 us.
+        // In the repetitions 2, 10 and 2; the medians of both are 4 and 10 us.
         for measurement in record.measurements.iter_mut().filter(|one| one.series == "dds" && one.repetition == 1) {
             if let Some(latency) = &mut measurement.publisher.latency {
                 latency.histogram = vec![(40_000, 100)];

@@ -2,12 +2,12 @@
 
 use crate::record::{Measurement, Record, Series, WireUse};
 
-/// What carried the samples of one series, in all of its measurements and processes together.
+/// Traffic of one series, over all of its measurements and processes.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Traffic {
-    /// Each transport that a process reported; empty where none did.
+    /// Each transport that a process reported; empty without any.
     pub(crate) ways: Vec<String>,
-    /// How many measurements reported.
+    /// Number of measurements that reported.
     pub(crate) measurements: usize,
     /// The sum of their traffic.
     pub(crate) wire: WireUse,
@@ -52,7 +52,7 @@ impl Traffic {
     }
 }
 
-/// A part of a path without what differs from process to process: counts behind it, and port numbers.
+/// A part of a path without the details that differ between processes: counts and port numbers.
 fn way(part: &str) -> String {
     let part = part.split_once(" (").map_or(part, |(way, _)| way);
     let has_ports = ["socket ", "Sends to port", "Receives at port"].iter().any(|known| part.starts_with(known));
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn ways_are_told_once_and_counts_are_summed() {
+    fn paths_are_listed_once_and_counts_are_summed() {
         let mut record = crate::example::record();
         let series = record.header.series[0].clone();
         assert_eq!(Traffic::of(&record, &Series { id: "nobody".into(), ..series.clone() }), None);
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_socket_keeps_its_name() {
+    fn path_without_socket_keeps_its_name() {
         for (part, expected) in [
             ("Sends to port: 7400, 7402", "UDP sockets"),
             ("plain UDP sockets at 127.0.0.1", "plain UDP sockets at 127.0.0.1"),

@@ -4,7 +4,7 @@ use crate::compare::{FEWEST_BLOCKS, Ratio, Verdict};
 use crate::table::{Row, Run, Table, floor_of, paired};
 use crate::view::{Strand, View};
 
-/// What is compared.
+/// The compared quantity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Measure {
     LatencyP50,
@@ -38,7 +38,7 @@ impl Measure {
 
 /// One row over another of the same record and conditions.
 pub(crate) struct Versus<'a> {
-    /// What is compared with.
+    /// The reference.
     pub(crate) base: &'a Row,
     pub(crate) row: &'a Row,
     pub(crate) measure: Measure,
@@ -68,7 +68,7 @@ pub(crate) fn to_peers<'a>(view: &View<'a>) -> Vec<Versus<'a>> {
     .collect()
 }
 
-/// The same record, size and case; which thread sends may differ, because not every middleware has the choice.
+/// The same record, size and case; the sending thread may differ, because not every middleware has the choice.
 fn is_alike(row: &Row, peer: &Row) -> bool {
     let conditions = |row: &Row| {
         row.case.as_ref().map(|case| {
@@ -82,7 +82,7 @@ fn is_alike(row: &Row, peer: &Row) -> bool {
         && conditions(row) == conditions(peer)
 }
 
-/// Of repetitions that both have: they ran one after the other.
+/// Compares repetitions that both have: they ran one after the other.
 fn compare<'a>(base: &'a Row, row: &'a Row) -> Vec<Versus<'a>> {
     let of = |measure: Measure| {
         let ratio = Ratio::of_pairs(&paired(base, row, |run| measure.of(run)))?;

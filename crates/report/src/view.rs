@@ -1,12 +1,12 @@
-//! What is shown beside what: rows that differ in one thing become a line, lines with the same conditions a chart.
+//! The layout of a page: rows that differ in one setting become a line, lines with the same conditions a chart.
 
 use crate::record::{Delivery, PeerFacts, Publishing, Reliability, Wait};
 use crate::table::{Row, Source, Table, wait_of_floor};
 
-/// Colours that the page's style sheet knows; the first is for floors.
+/// Number of colours of the page's style sheet; the first is for floors.
 pub(crate) const COLOURS: usize = 8;
 
-/// What varies along a line.
+/// The setting that varies along a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Along {
     Size,
@@ -35,7 +35,7 @@ impl Along {
         }
     }
 
-    /// Where a row stands; absent where it has no place.
+    /// Coordinate of a row; absent if it has none.
     pub(crate) fn of(self, row: &Row) -> Option<f64> {
         match self {
             Self::Size => Some(row.data_len as f64),
@@ -45,23 +45,24 @@ impl Along {
     }
 }
 
-/// How a line looks.
+/// Appearance of a line.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Style {
     /// Below [`COLOURS`].
     pub(crate) colour: usize,
-    /// 0 is solid. Of one record, the path of the samples; of several, every record after the first has a pattern.
+    /// 0 is solid. For one record, the pattern shows the path of the samples; for several, every record after the first
+    /// has a pattern.
     pub(crate) dash: usize,
 }
 
-/// One way of moving samples in one record: a line of a chart, a colour of the page.
+/// One way to move samples in one record: a line of a chart, a colour of the page.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Strand {
     pub(crate) record: usize,
     pub(crate) series: String,
     pub(crate) publishing: Option<Publishing>,
     pub(crate) label: String,
-    /// The label for the lines of charts.
+    /// Label for the legend of charts.
     pub(crate) short_label: String,
     pub(crate) floor: bool,
     pub(crate) peer: Option<PeerFacts>,
@@ -87,7 +88,7 @@ impl Strand {
         self.peer.as_ref().map(|peer| &*peer.name).filter(|name| !name.is_empty()).unwrap_or(OUR_NAME)
     }
 
-    /// The path of the samples, by the words of the short name.
+    /// The path of the samples, from the words of the series' name.
     fn path(&self) -> Path {
         let known = |words: &[&str]| words.iter().any(|word| self.series.contains(word));
         match () {
@@ -100,7 +101,7 @@ impl Strand {
         }
     }
 
-    /// Whether samples are protected, by the options of RTI Perftest's security or by its name.
+    /// Whether samples are protected, from the options of RTI Perftest's security or from its name.
     pub(crate) fn is_secured(&self) -> bool {
         let is_option = |option: &String| option.to_ascii_lowercase().starts_with("-secure");
         let name = self.series.to_ascii_lowercase();
@@ -108,7 +109,7 @@ impl Strand {
     }
 }
 
-/// How samples travel, as far as charts tell it apart.
+/// The path of samples, as far as charts distinguish it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Path {
     Network,
@@ -119,14 +120,14 @@ enum Path {
     SameProcess,
 }
 
-/// Words of a series' short name that say that its samples are protected.
+/// Words of a series' name that mean protected samples.
 const SECURITY_WORDS: [&str; 3] = ["secure", "secured", "security"];
-/// How a series of several middlewares names the one that this project makes.
+/// Name of this project's middleware in a series of several.
 const OUR_NAME: &str = "Peregrine";
 
-/// Everything measured under the same conditions.
+/// All measurements under the same conditions.
 pub(crate) struct Facet<'a> {
-    /// The conditions for readers; empty when the records tell none.
+    /// The conditions as text; empty if the records have none.
     pub(crate) title: String,
     /// Whether samples left on a schedule.
     pub(crate) paced: bool,
@@ -141,7 +142,7 @@ pub(crate) struct View<'a> {
     pub(crate) facets: Vec<Facet<'a>>,
 }
 
-/// A point of a line: where, and the row it stands for.
+/// A point of a line: its coordinate and its row.
 pub(crate) type Place<'a> = (f64, &'a Row);
 
 impl<'a> View<'a> {
@@ -149,17 +150,17 @@ impl<'a> View<'a> {
         Self { sources, table, strands: strands(sources, table), facets: facets(table) }
     }
 
-    /// The strand of a row, by its place.
+    /// Index of a row's strand.
     pub(crate) fn strand_of(&self, row: &Row) -> Option<usize> {
         self.strands.iter().position(|strand| strand.holds(row))
     }
 
-    /// The strands that have a row here, by their places.
+    /// Indices of the strands with a row here.
     pub(crate) fn strands_in(&self, facet: &Facet<'_>) -> Vec<usize> {
         (0..self.strands.len()).filter(|index| facet.rows.iter().any(|row| self.strands[*index].holds(row))).collect()
     }
 
-    /// The rows of a strand along one axis, everything else as at the reference of the facet.
+    /// The rows of a strand along one axis, with all other settings at the reference of the facet.
     pub(crate) fn line(&self, facet: &Facet<'a>, strand: usize, along: Along) -> Vec<Place<'a>> {
         let Some(strand) = self.strands.get(strand) else { return Vec::new() };
         let others = Along::ALL.into_iter().filter(|other| *other != along);
@@ -186,7 +187,7 @@ impl Facet<'_> {
         values
     }
 
-    /// Where the other axes stand while one varies: the middle size, the lowest rate, the fewest subscribers.
+    /// Values of the other axes while one varies: the middle size, the lowest rate, the fewest subscribers.
     pub(crate) fn reference(&self, along: Along) -> Option<f64> {
         let values = self.values(along);
         let place = if along == Along::Size { values.len().saturating_sub(1) / 2 } else { 0 };
@@ -198,7 +199,7 @@ impl Facet<'_> {
         Along::ALL.into_iter().filter(|along| *along == Along::Size || self.values(*along).len() > 1).collect()
     }
 
-    /// What is held while one axis varies; empty when nothing else could vary.
+    /// The constant settings while one axis varies; empty if no other setting varies.
     pub(crate) fn held(&self, along: Along) -> String {
         let others = Along::ALL.into_iter().filter(|other| *other != along && self.values(*other).len() > 1);
         let text = |other: Along| {
@@ -214,7 +215,8 @@ impl Facet<'_> {
     }
 }
 
-/// In the order of the records and of their series; a series that publishes synchronously and asynchronously is two.
+/// In the order of the records and of their series; a series that publishes synchronously and asynchronously makes two
+/// strands.
 fn strands(sources: &[Source], table: &Table) -> Vec<Strand> {
     let mut strands: Vec<Strand> = Vec::new();
     for (record, source) in sources.iter().enumerate() {
@@ -248,7 +250,8 @@ fn strands(sources: &[Source], table: &Table) -> Vec<Strand> {
     strands
 }
 
-/// Of one record with several products, the colour is the product and the pattern the path. Otherwise each series has a colour.
+/// In one record with several products, the colour shows the product and the pattern the path. Otherwise each series
+/// has a colour.
 fn colour(strands: &mut [Strand]) {
     let mut products: Vec<String> = Vec::new();
     for strand in strands.iter().filter(|strand| !strand.floor) {
@@ -271,8 +274,8 @@ fn colour(strands: &mut [Strand]) {
     }
 }
 
-/// The same series has the same colour in every record. A record after the first is dashed, and so are series when no colour is
-/// left.
+/// The same series has the same colour in every record. Records after the first are dashed, and so are series when no
+/// colour is left.
 fn colour_by_series(strands: &mut [Strand]) {
     let mut known: Vec<(String, Option<Publishing>)> = Vec::new();
     for strand in strands {
@@ -290,13 +293,13 @@ fn colour_by_series(strands: &mut [Strand]) {
     }
 }
 
-/// What the rows of a facet have in common.
+/// Conditions that the rows of a facet have in common.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Conditions<'a> {
     paced: bool,
     case: Option<(Delivery, Reliability, u32, u32)>,
     data_type: Option<&'a str>,
-    /// Where records have several.
+    /// Present if records have several.
     wait: Option<Wait>,
 }
 
@@ -335,8 +338,8 @@ fn facets(table: &Table) -> Vec<Facet<'_>> {
     groups.into_iter().map(|(conditions, rows)| facet((conditions, rows))).collect()
 }
 
-/// The floor has neither reliability nor types: it is shown beside all rows of the same layout, and by itself where there are
-/// none.
+/// The floor has neither reliability nor types: it is shown beside all rows of the same layout, and by itself without
+/// any.
 fn share_floors<'a>(groups: &mut Vec<(Conditions<'a>, Vec<&'a Row>)>) {
     let layout = |row: &Row| {
         let case = row.case.as_ref();
@@ -370,7 +373,7 @@ fn has_several_types_of_a_size(table: &Table) -> bool {
     })
 }
 
-/// What tells the conditions from the others, and, where there are no others, what they are.
+/// The distinguishing conditions, or all conditions if there is only one set.
 fn title(conditions: Conditions<'_>, all: &[Conditions<'_>]) -> String {
     let Some((delivery, reliability, publishers, topics)) = conditions.case else {
         return if all.len() > 1 && conditions.paced { "at fixed rates".into() } else { String::new() };

@@ -1,4 +1,4 @@
-//! The documented format of records is the one that is written: every field, no more and no less.
+//! The documented format of records matches the written one: every field, no more and no less.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,7 +33,7 @@ fn the_document_names_every_field_of_every_object_and_no_other() {
 }
 
 #[test]
-fn the_document_tells_the_version_that_is_written() {
+fn document_states_the_written_version() {
     assert!(
         DOCUMENT
             .contains(&format!("This version of the tool writes {SCHEMA_VERSION} and reads 1 to {SCHEMA_VERSION}."))
@@ -41,7 +41,7 @@ fn the_document_tells_the_version_that_is_written() {
     assert!(DOCUMENT.lines().any(|line| line.starts_with(&format!("| {SCHEMA_VERSION} |"))));
 }
 
-/// For each object its fields, and for each field the object that its type links to.
+/// The fields of each object, and for each field the object that its type links to.
 fn documented() -> BTreeMap<String, BTreeMap<String, Option<String>>> {
     let mut objects: BTreeMap<String, BTreeMap<String, Option<String>>> = BTreeMap::new();
     for section in DOCUMENT.split("\n## ").skip(1) {
@@ -81,7 +81,7 @@ fn collect(
     }
 }
 
-/// Every kind of line, with everything that can be in it.
+/// Every kind of line, with every possible field.
 fn lines() -> Vec<Line> {
     let series = Series {
         id: "a".into(),

@@ -1,7 +1,7 @@
 //! Builds samples of a mutable structure in place and views them: a subject of `cargo xtask bench instructions`. Its parts stay
 //! functions of their own, so that a profile tells them apart.
 //!
-//! `flat OCTETS COUNT`: COUNT samples with a payload of OCTETS, which nobody fills.
+//! `flat BYTES COUNT`: COUNT samples with a payload of BYTES, which stays unfilled.
 
 #![forbid(unsafe_code)]
 
@@ -29,12 +29,12 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
-    let [octets, count] = &words[..] else { return Err("usage: flat OCTETS COUNT".into()) };
-    let (octets, count) = (octets.parse::<usize>()?, count.parse::<u32>()?);
-    let mut memory = vec![0; HEADS_LEN + octets];
+    let [bytes, count] = &words[..] else { return Err("usage: flat BYTES COUNT".into()) };
+    let (bytes, count) = (bytes.parse::<usize>()?, count.parse::<u32>()?);
+    let mut memory = vec![0; HEADS_LEN + bytes];
     let mut sum = 0;
     for number in 0..count {
-        let len = build(black_box(&mut memory), number, octets)?;
+        let len = build(black_box(&mut memory), number, bytes)?;
         let sample = memory.get(..len).ok_or("a builder tells a length behind its buffer")?;
         sum += read(black_box(sample))?;
     }
@@ -43,7 +43,7 @@ fn main() -> Result<()> {
 }
 
 #[inline(never)]
-fn build(memory: &mut [u8], number: u32, octets: usize) -> std::result::Result<usize, FlatError> {
+fn build(memory: &mut [u8], number: u32, bytes: usize) -> std::result::Result<usize, FlatError> {
     let done = flat::builder::<Sample>(memory)?
         .key(&[1, 2, 3, 4])?
         .entity(5)?
@@ -52,7 +52,7 @@ fn build(memory: &mut [u8], number: u32, octets: usize) -> std::result::Result<u
         .fraction(7)?
         .ping(-1)?
         .payload_with(|mut payload| {
-            payload.fill(octets, |_| ())?;
+            payload.fill(bytes, |_| ())?;
             payload.finish()
         })?
         .finish()?;

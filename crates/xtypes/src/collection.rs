@@ -332,8 +332,7 @@ fn skip_map<K: DdsType, V: DdsType>(decoder: &mut Decoder<'_>) -> Result<(), Dec
     Ok(())
 }
 
-/// Entries are written by ascending key, in whatever order they come: the keys are read first, and the values where they
-/// are.
+/// Entries are written by ascending key, in any order of arrival: the keys are read first, and the values in place.
 fn transcode_map<K: DdsType + Ord, V: DdsType, S: Sink>(
     decoder: &mut Decoder<'_>,
     encoder: &mut Encoder<'_, S>,

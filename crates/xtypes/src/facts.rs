@@ -1,4 +1,4 @@
-//! Sizes and keys of structures and unions, which the compiler computes from those of their members.
+//! Sizes and keys of structures and unions, which the compiler computes from their members.
 #![allow(clippy::indexing_slicing, reason = "evaluated by the compiler, which refuses an index out of bounds")]
 
 use crate::encapsulation::Extensibility;

@@ -147,7 +147,7 @@ pub mod facade {
     pub use peregrine_xtypes_derive::PeregrineDdsType as DdsType;
 }
 
-/// What `#[derive(DdsType)]` refers to. Not for applications.
+/// Items to which `#[derive(DdsType)]` refers. Not for applications.
 #[doc(hidden)]
 pub mod private {
     pub use crate::derived::{discriminator, transcode, transcode_discriminator, written};

@@ -1,4 +1,4 @@
-//! Samples that are built and read in place are those that are encoded and decoded.
+//! Samples that are built and read in place equal those that are encoded and decoded.
 
 mod support;
 
@@ -117,7 +117,7 @@ generators!(mutables);
 
 const FLAT: [Endianness; 2] = [Endianness::Big, Endianness::Little];
 
-/// What is built is what is encoded, what is encoded is seen, and changing it in place is changing the value.
+/// A built sample equals the encoded value, an encoded value can be viewed, and changing it in place changes the value.
 fn check_round_trip<T: Sample + PartialEq + std::fmt::Debug>(value: &T) {
     let built = value.build().unwrap();
     assert_eq!(built.payload(), payload(value, Representation::Xcdr2, Endianness::NATIVE));
@@ -153,7 +153,7 @@ fn check_sample<T: Sample<Key: PartialEq + std::fmt::Debug> + PartialEq + std::f
     }
 }
 
-/// Whatever the bytes: no panic, and a view shows what decoding gives, or neither does.
+/// For any bytes: no panic, and the view and the decoded value agree, or both fail.
 fn check_hostile<T: Sample>(octets: &[u8]) {
     let viewed = flat::view::<T>(octets).map(T::read);
     match decode::<T>(octets) {
@@ -361,7 +361,7 @@ fn buffer_too_small_at_any_point_is_an_error() {
     for len in 0..whole.payload().len() {
         let mut buffer = vec![0; len];
         let result = flat::builder::<flat_types::finals::Everything>(&mut buffer).and_then(|builder| {
-            // Whatever comes first of what does not fit.
+            // The first element that does not fit.
             builder.a(1)?.b(2)?.flag(true)?.fixed(&value.fixed)?.octets(&[0; 5])?.longs(&[0; 2])
         });
         if let Err(error) = result {
@@ -545,7 +545,7 @@ struct Numbers {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// In whatever order they come, how often, with whichever length codes, and wherever the payload ends.
+    /// In any order, with repetitions, with any length codes, and with any end of the payload.
     #[test]
     fn fixed_members_are_found_as_by_decoding(
         in_order in 0_usize..8,
@@ -573,7 +573,7 @@ proptest! {
         payload.extend(members);
         payload.truncate(payload.len().saturating_sub(missing).max(4));
         let (decoded, view) = (decode::<Numbers>(&payload), flat::view::<Numbers>(&payload));
-        // An array is checked as a whole: where it ends too early is told in different places.
+        // An array is checked as a whole: a premature end is reported at different places.
         let (refused, denied) = (decoded.as_ref().err(), view.as_ref().err());
         prop_assert_eq!(refused.map(|error| &error.kind), denied.map(|error| &error.kind));
         if let (Ok(decoded), Ok(view)) = (decoded, view) {

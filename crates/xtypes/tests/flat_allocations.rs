@@ -1,4 +1,4 @@
-//! Building a flat sample in a buffer, checking one, reading it and changing it allocate nothing, whatever it is made of.
+//! Building a flat sample in a buffer, checking one, reading it and changing it allocate nothing, for all members.
 
 use peregrine_xtypes::{BoundedVec, DdsType, flat};
 
@@ -44,13 +44,13 @@ fn build(slot: &mut [u8]) -> Result<usize, flat::FlatError> {
     })?;
     let image = image.gains(&[1.0, 2.0])?.note(None)?;
     let image = image.pixels_with(|mut pixels| {
-        pixels.fill(PIXELS, |octets| octets.fill(9))?;
+        pixels.fill(PIXELS, |bytes| bytes.fill(9))?;
         pixels.finish()
     })?;
     Ok(image.finish()?.len())
 }
 
-/// The sum of what is in the sample, by every way to read it.
+/// The sum of all values of the sample, by every accessor.
 fn read(payload: &[u8]) -> f64 {
     let image = flat::view::<Image>(payload).unwrap();
     assert_eq!((image.camera(), image.mode(), image.note()), ("front", Mode::Manual, None));

@@ -1,4 +1,5 @@
-//! The quick way to a view of a mutable structure sees what the walk over its members sees, and nothing that the walk refuses.
+//! The fast path to a view of a mutable structure reads the same as the general path over its members, and accepts
+//! nothing that the general path refuses.
 
 mod support;
 
@@ -18,7 +19,7 @@ struct Numbers {
     #[dds(must_understand, id = 40)]
     double: f64,
     id: Id,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
 }
 
 #[derive(Clone, Debug, PartialEq, DdsType)]
@@ -41,12 +42,12 @@ struct Sequences {
     array: [u8; 3],
 }
 
-/// What needs a look comes last.
+/// Members that need a check come last.
 #[derive(Clone, Debug, PartialEq, DdsType)]
 #[dds(extensibility = "mutable", flat)]
 struct Looked {
     number: u32,
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     text: String,
 }
 
@@ -68,7 +69,7 @@ fn numbers(s: &mut Source<'_>) -> Numbers {
         three: std::array::from_fn(|_| s.long() as u16),
         double: s.byte().into(),
         id: Id(s.long() as u32),
-        octets: s.several(Source::byte),
+        bytes: s.several(Source::byte),
     }
 }
 
@@ -95,7 +96,7 @@ fn shown(view: impl std::fmt::Debug) -> String {
     format!("{view:?}")
 }
 
-/// Both ways, by every accessor.
+/// Both paths, by every accessor.
 fn check<T: FlatType>(payload: &[u8]) {
     let seen = flat::view::<T>(payload).map(shown);
     let decoder = match Decoder::new(payload, T::EXTENSIBILITY, Form::Data) {
@@ -125,7 +126,7 @@ enum Damage {
     Octet(u16, u8),
     /// An aligned word: a header, a length or a value.
     Word(u16, u32),
-    /// Words that come again at the end.
+    /// Repeated words at the end.
     Again(u16, u8),
     /// Words that are no longer there.
     Without(u16, u8),
@@ -186,32 +187,32 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 2048, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn both_ways_see_the_same(
-        octets in prop::collection::vec(any::<u8>(), 0..200),
+    fn both_paths_read_the_same_value(
+        bytes in prop::collection::vec(any::<u8>(), 0..200),
         changes in prop::collection::vec(damage(), 0..6),
     ) {
-        let mut s = Source(&octets);
+        let mut s = Source(&bytes);
         check_damaged(&numbers(&mut s), &changes);
         check_damaged(&sequences(&mut s), &changes);
-        check_damaged(&Looked { number: 1, octets: s.several(Source::byte), text: s.text() }, &changes);
+        check_damaged(&Looked { number: 1, bytes: s.several(Source::byte), text: s.text() }, &changes);
         check_damaged(&Nothing {}, &changes);
         check_damaged(&Maybe { number: 1, maybe: (s.byte() & 1 == 1).then_some(2) }, &changes);
     }
 
     #[test]
-    fn what_this_crate_writes_takes_the_quick_way(octets in prop::collection::vec(any::<u8>(), 0..200)) {
-        let mut s = Source(&octets);
+    fn payload_written_by_this_crate_takes_the_fast_path(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        let mut s = Source(&bytes);
         prop_assert!(is_quick::<Numbers>(&native(&numbers(&mut s))));
         prop_assert!(is_quick::<Sequences>(&native(&sequences(&mut s))));
     }
 }
 
 #[test]
-fn what_is_built_in_order_takes_the_quick_way_and_what_is_not_does_not() {
+fn only_members_built_in_order_take_the_fast_path() {
     let build = |is_in_order: bool| {
         Flat::<Numbers>::build(|sample| {
             let sample = if is_in_order { sample.key(&[1; 4])?.octet(2)? } else { sample.octet(2)?.key(&[1; 4])? };
-            sample.three(&[3; 3])?.double(4.0)?.id(5)?.octets(&[6; 7])?.finish()
+            sample.three(&[3; 3])?.double(4.0)?.id(5)?.bytes(&[6; 7])?.finish()
         })
     };
     let (ordered, others) = (build(true).unwrap(), build(false).unwrap());
@@ -219,9 +220,9 @@ fn what_is_built_in_order_takes_the_quick_way_and_what_is_not_does_not() {
     assert_eq!(format!("{:?}", ordered.view()), format!("{:?}", others.view()));
 }
 
-/// The last of several members with the same id counts, and the quick way would show the first.
+/// The last of several members with the same id counts; the fast path would return the first.
 #[test]
-fn a_member_that_comes_again_is_left_to_the_walk() {
+fn repeated_member_takes_the_general_path() {
     let value = Maybe { number: 1, maybe: None };
     let (first, second) = (native(&value), native(&Maybe { number: 2, ..value.clone() }));
     let mut both = [&first[..], &second[8..]].concat();
@@ -235,9 +236,9 @@ fn a_member_that_comes_again_is_left_to_the_walk() {
     assert_eq!(flat::view::<Sequences>(&both).unwrap().doubles().to_vec(), [3.0]);
 }
 
-/// Words that only look right are those of a payload that says to have the other byte order.
+/// Words that match only by chance: the payload states the other byte order.
 #[test]
-fn the_other_byte_order_is_left_to_the_walk() {
+fn other_byte_order_takes_the_general_path() {
     let other = if Endianness::NATIVE == Endianness::Big { Endianness::Little } else { Endianness::Big };
     let value = numbers(&mut Source(&[1; 60]));
     let swapped = payload(&value, Representation::Xcdr2, other);
@@ -250,7 +251,7 @@ fn the_other_byte_order_is_left_to_the_walk() {
     assert_eq!(flat::view::<Numbers>(&swapped).map(shown), flat::view::<Numbers>(&native(&value)).map(shown));
 }
 
-/// What a writer sends whose sequences have no bound.
+/// The payload of a writer whose sequences have no bound.
 #[derive(Clone, Debug, PartialEq, DdsType)]
 #[dds(name = "Sequences", extensibility = "mutable", flat)]
 struct Unbounded {
@@ -263,7 +264,7 @@ struct Unbounded {
 }
 
 #[test]
-fn the_quick_way_keeps_bounds() {
+fn fast_path_checks_bounds() {
     for (few, words) in [(3, 3), (4, 3), (3, 4)] {
         let (few, words) = (vec![7; few], vec![7; words]);
         let sent = Unbounded { doubles: vec![1.0], few, shorts: vec![2; 3], words, last: 3, array: [4; 3] };
@@ -282,7 +283,7 @@ fn the_quick_way_keeps_bounds() {
 fn a_builder_stays_within_its_buffer() -> Result<(), FlatError> {
     let build = |buffer: &mut [u8]| -> Result<usize, FlatError> {
         let sample = flat::builder::<Numbers>(buffer)?.key(&[1; 4])?.octet(2)?.three(&[3; 3])?;
-        Ok(sample.double(4.0)?.id(5)?.octets(&[6; 7])?.finish()?.len())
+        Ok(sample.double(4.0)?.id(5)?.bytes(&[6; 7])?.finish()?.len())
     };
     let mut expected = [0xee; 128];
     let len = build(&mut expected)?;

@@ -1,4 +1,4 @@
-//! The text that tells why a type is not plain.
+//! The text that states why a type is not plain.
 
 use peregrine_xtypes::{DdsType, Representation, plain};
 

@@ -59,7 +59,7 @@ macro_rules! world {
             #[derive(Clone, Debug, PartialEq, DdsType)]
             #[dds(extensibility = $extensibility)]
             pub(super) struct Part {
-                octet: u8,
+                byte: u8,
                 long: i64,
                 #[dds(key, id = 9)]
                 text: String,
@@ -127,7 +127,7 @@ macro_rules! world {
 
             impl Part {
                 fn from(s: &mut Source<'_>) -> Self {
-                    Self { octet: s.byte(), long: s.long() as i64, text: s.text(), short: s.long() as u16 }
+                    Self { byte: s.byte(), long: s.long() as i64, text: s.text(), short: s.long() as u16 }
                 }
             }
 
@@ -197,7 +197,7 @@ world!(finals, "final");
 world!(appendables, "appendable");
 world!(mutables, "mutable");
 
-/// The value comes back from every encoding, and its key is the same whichever way it is found.
+/// The value survives every encoding, and its key is the same by every method.
 fn check_round_trip<T: DdsType<Key: PartialEq + std::fmt::Debug> + PartialEq + std::fmt::Debug>(value: &T) {
     let hash = key_hash(value);
     let mut holder = value.clone();
@@ -243,9 +243,9 @@ fn check_hostile<T: DdsType + PartialEq + std::fmt::Debug>(bytes: &[u8]) {
 fn check_damaged<T: DdsType + PartialEq + std::fmt::Debug>(value: &T, damage: &[(u16, u8)]) {
     for (representation, endianness) in ENCODINGS {
         let mut data = payload(value, representation, endianness);
-        for (at, octet) in damage {
+        for (at, byte) in damage {
             let at = usize::from(*at) % data.len();
-            data[at] ^= octet;
+            data[at] ^= byte;
             check_hostile::<T>(&data);
             check_hostile::<T>(&data[..at]);
         }
@@ -325,7 +325,7 @@ fn greatest_value_has_the_announced_size() {
     #[dds(extensibility = "mutable")]
     struct Bounded {
         #[dds(key)]
-        octet: u8,
+        byte: u8,
         #[dds(key)]
         text: BoundedString<5>,
         #[dds(key)]
@@ -333,7 +333,7 @@ fn greatest_value_has_the_announced_size() {
         numbers: BoundedVec<u64, 2>,
     }
     let value =
-        Bounded { octet: 1, text: "12345".try_into().unwrap(), long: 2, numbers: vec![3, 4].try_into().unwrap() };
+        Bounded { byte: 1, text: "12345".try_into().unwrap(), long: 2, numbers: vec![3, 4].try_into().unwrap() };
     let greatest = ENCODINGS.map(|(representation, endianness)| payload(&value, representation, endianness).len());
     assert_eq!(greatest.into_iter().max(), Bounded::MAX_SIZE);
     assert_eq!(Bounded::KEY_MAX_SIZE, Some(4 + 4 + 6 + 2 + 8));

@@ -251,7 +251,7 @@ struct Switch {
 #[dds(extensibility = "final")]
 #[repr(C)]
 struct Padded {
-    octet: u8,
+    byte: u8,
     long: u32,
 }
 
@@ -275,11 +275,11 @@ fn plain_types_are_known() {
     assert_eq!(plain(TypeSupport::of::<Pair>()), (false, false));
     assert_eq!(plain(TypeSupport::of::<Vec<u8>>()), (false, false));
     assert!(plain::as_bytes(&Switch { on: true, count: [0; 3] }, Xcdr2).is_some());
-    assert!(plain::as_bytes(&Padded { octet: 0, long: 0 }, Xcdr1).is_none());
+    assert!(plain::as_bytes(&Padded { byte: 0, long: 0 }, Xcdr1).is_none());
 }
 
 #[test]
-fn plain_values_are_their_octets() {
+fn plain_value_has_its_bytes() {
     for (representation, endianness) in ENCODINGS {
         let octets = payload(&POSE, representation, endianness);
         assert_eq!(decode::<Pose>(&octets), Ok(POSE));

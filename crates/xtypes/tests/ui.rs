@@ -1,4 +1,4 @@
-//! What the derive macro says about mistakes.
+//! Messages of the derive macro about mistakes.
 
 #[test]
 fn misuse_of_the_derive_macro_is_explained() {

@@ -33,7 +33,7 @@ pub(crate) fn agreement(workspace: &Workspace) -> Result<()> {
     let cores = two_cores()?;
     let _awake = keep_awake();
     let mut pairs = Pairs::new(program, cores).measuring_for(MEASUREMENT_MS);
-    println!("\n{:<10} {:>12} {:>12}   perftest / C, {BLOCKS} blocks, 95 %", "octets", "C", "perftest");
+    println!("\n{:<10} {:>12} {:>12}   perftest / C, {BLOCKS} blocks, 95 %", "bytes", "C", "perftest");
     for data_len in SIZES {
         let mut blocks = Vec::new();
         for number in 0..BLOCKS {

@@ -19,14 +19,14 @@ use crate::workspace::Workspace;
 const COUNTS: [u64; 2] = [1000, 3000];
 /// The arguments of the example.
 const MODES: [(&str, &str); 5] = [
-    ("each", "32 octets, every sample is acknowledged"),
-    ("flow", "32 octets, acknowledged as usual: this depends on the clock"),
-    ("fragments", "63000 octets in messages of 1472, acknowledged as usual"),
-    ("batch", "32 octets, 128 of them in a batch, acknowledged as usual"),
-    ("same-process", "32 octets, made in place for a listener of the same process"),
+    ("each", "32 bytes, every sample is acknowledged"),
+    ("flow", "32 bytes, acknowledged as usual: this depends on the clock"),
+    ("fragments", "63000 bytes in messages of 1472, acknowledged as usual"),
+    ("batch", "32 bytes, 128 of them in a batch, acknowledged as usual"),
+    ("same-process", "32 bytes, made in place for a listener of the same process"),
 ];
 /// The argument of the example of samples in place: bytes of payload, left unfilled.
-const FLAT_OCTETS: &str = "32";
+const FLAT_BYTES: &str = "32";
 /// Rows of a table.
 const ROWS: usize = 20;
 /// The parts of an exchange, by the example's functions.
@@ -63,8 +63,8 @@ pub(crate) fn print(workspace: &Workspace) -> Result<()> {
         );
         print_tables(&PARTS, &few.profile, &many.profile);
     }
-    let [few, many] = count_both(&target.join("release/examples/flat"), target, FLAT_OCTETS)?;
-    println!("\n{FLAT_OCTETS} octets in a mutable structure, built in place and viewed");
+    let [few, many] = count_both(&target.join("release/examples/flat"), target, FLAT_BYTES)?;
+    println!("\n{FLAT_BYTES} bytes in a mutable structure, built in place and viewed");
     print_tables(&FLAT_PARTS, &few.profile, &many.profile);
     Ok(())
 }

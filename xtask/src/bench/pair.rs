@@ -121,7 +121,7 @@ impl Running {
         let stderr = read(self.child.stderr.as_mut().map(|pipe| pipe as _))?;
         if !status.success() {
             let told = stderr.lines().rev().find(|line| !line.trim().is_empty() && !line.starts_with("Test ended"));
-            bail!("{}", told.unwrap_or("the process failed without a word"));
+            bail!("{}", told.unwrap_or("the process failed without a message"));
         }
         let line = stdout.lines().last().context("a process has written no record")?;
         serde_json::from_str(line).context("a record cannot be read")

@@ -98,8 +98,8 @@ const fn at_300_hz(what: &'static str, both: &'static [&'static str], floor: Flo
     Row { ours, ..latency(what, MIB_2, both, floor, targets) }
 }
 
-const fn within(what: &'static str, octets: usize, column: usize) -> Row {
-    let ours = Ours::Within(octets, column);
+const fn within(what: &'static str, bytes: usize, column: usize) -> Row {
+    let ours = Ours::Within(bytes, column);
     Row { what, floor: Floor::Call, ours, unit: Unit::Microseconds, reference: 1.0, target: 0.25 }
 }
 
@@ -184,9 +184,9 @@ impl Bench {
                 let mbit_per_s = self.pairs.run(case, Measure::Throughput, Place::Loopback)?;
                 Ok(mbit_per_s / 8.0 / f64::from(case.data_len))
             }
-            Ours::Within(octets, column) => {
+            Ours::Within(bytes, column) => {
                 let text = within.as_ref().map_err(|error| anyhow::anyhow!("{error:#}"))?;
-                column_of(text, *octets, *column)
+                column_of(text, *bytes, *column)
             }
         }
     }
@@ -197,11 +197,11 @@ impl Bench {
 }
 
 /// The median of a column, which the example tells in nanoseconds.
-fn column_of(table: &str, octets: usize, column: usize) -> Result<f64> {
+fn column_of(table: &str, bytes: usize, column: usize) -> Result<f64> {
     let mut rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-    let row = rows.rfind(|row| row.first() == Some(&&*octets.to_string()));
+    let row = rows.rfind(|row| row.first() == Some(&&*bytes.to_string()));
     let number = row.and_then(|row| row.get(column)?.parse::<f64>().ok());
-    Ok(number.with_context(|| format!("the example has no row of {octets} octets"))? / 1e3)
+    Ok(number.with_context(|| format!("the example has no row of {bytes} bytes"))? / 1e3)
 }
 
 struct Floors {
@@ -211,8 +211,8 @@ struct Floors {
 
 impl Floors {
     fn measure(&self, row: &Row) -> Result<f64> {
-        let Floor::Way(name, octets) = row.floor else { return Ok(1.0) };
-        let measurements = self.run(name, octets).context("floor")?;
+        let Floor::Way(name, bytes) = row.floor else { return Ok(1.0) };
+        let measurements = self.run(name, bytes).context("floor")?;
         let value = |measurement: &Measurement| match row.unit {
             Unit::Microseconds => Some(measurement.publisher.latency.as_ref()?.p50_ns as f64 / 1e3),
             Unit::MillionsPerSecond => Some(measurement.subscriber.throughput.as_ref()?.samples_per_s() / 1e6),
@@ -220,10 +220,10 @@ impl Floors {
         measurements.iter().find_map(value).with_context(|| format!("{name} has measured nothing"))
     }
 
-    fn run(&self, name: &str, octets: usize) -> Result<Vec<Measurement>> {
+    fn run(&self, name: &str, bytes: usize) -> Result<Vec<Measurement>> {
         let _ = std::fs::remove_dir_all(&self.folder);
         let mut command = Command::new(&self.perftest);
-        command.args(["floors", "--only", name, "--size", &octets.to_string(), "--repetitions", "1"]);
+        command.args(["floors", "--only", name, "--size", &bytes.to_string(), "--repetitions", "1"]);
         command.args(["--time", &MEASUREMENT_MS.to_string(), "--out"]).arg(&self.folder);
         output(&mut command)?;
         let measurements = measurements_in(&self.folder.join("record.jsonl"));
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn the_columns_of_the_example_are_found() {
-        let table = "from write, ns\n    octets    count           write      write_loan    write_shared\n\
+        let table = "from write, ns\n    bytes    count           write      write_loan    write_shared\n\
                      32    20000       810 / 900       780 / 820       790 / 830\n";
         assert_eq!(column_of(table, 32, WRITE_LOAN).unwrap(), 0.78);
         assert_eq!(column_of(table, 32, WRITE_SHARED).unwrap(), 0.79);

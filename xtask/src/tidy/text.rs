@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn links_into_nothing_are_found_outside_code() {
+    fn broken_links_are_found_outside_code() {
         assert_eq!(link_targets("[a](b.md) and [c](d/e.md#f)").collect::<Vec<_>>(), ["b.md", "d/e.md#f"]);
         assert_eq!(errors("a.md", "[a](b.md)\n```\n[a](c.md)\n```\n[d](#here)\n").len(), 1);
     }

@@ -30,7 +30,7 @@ impl PeerPrograms {
         match known {
             Some((_, Ok(program))) => Ok(program),
             Some((_, Err(reason))) => Err(reason.clone()),
-            None => Err(format!("there is no peer called {peer}")),
+            None => Err(format!("no peer is called {peer}")),
         }
     }
 
@@ -50,7 +50,7 @@ fn absence(peer: &Peer, environment: &Environment) -> String {
 
 /// Why the program of a peer cannot run a case; `None` if it may.
 pub(super) fn obstacle(case: &record::Case, pace: Pace, depth: Option<u32>) -> Option<String> {
-    let octets = super::types::DataType::Octets.name();
+    let bytes = super::types::DataType::Octets.name();
     let is_whole = |rate: f64| rate.fract() == 0.0;
     Some(match case {
         _ if case.delivery == record::Delivery::SameProcess => "programs of peers are two processes".into(),
@@ -60,7 +60,7 @@ pub(super) fn obstacle(case: &record::Case, pace: Pace, depth: Option<u32>) -> O
         _ if (case.publishers, case.subscribers, case.topics) != (1, 1, 1) => {
             "programs of peers have one publisher, one subscriber and one topic".into()
         }
-        _ if case.data_type != octets => format!("programs of peers have only the type {octets}"),
+        _ if case.data_type != bytes => format!("programs of peers have only the type {bytes}"),
         _ if depth.is_some() => {
             "programs of peers keep all samples (KEEP_ALL), and the matrix sets history_depth".into()
         }

@@ -105,7 +105,7 @@ impl PartyProcess<'_> {
     }
 
     fn unexpected(&self) -> Error {
-        Error::Transfer(format!("{} has answered what was not asked", self.process.name()))
+        Error::Transfer(format!("{} sent an unexpected answer", self.process.name()))
     }
 }
 
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn two_hosts_know_each_other_and_time_round_trips() {
+    fn two_hosts_get_addresses_and_time_round_trips() {
         let jobs = jobs(&planned("two_hosts", "30"), PEREGRINE, &TwoHosts, 1).unwrap();
         let (far, near) = (&jobs[0].2, &jobs[2].2);
         assert_eq!((far.address, far.peer), (near.peer.unwrap(), Some(near.address)));

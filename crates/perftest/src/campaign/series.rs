@@ -253,7 +253,7 @@ fn peregrine_facts(waits: &[Wait], dds: Dds) -> PeerFacts {
     };
     let form = match dds.form {
         Form::Values => "values are written, and looked at in place or decoded",
-        Form::Flat => "FlatData: every octet is put where it is sent from, and seen where it arrived",
+        Form::Flat => "FlatData: the writer copies every byte into loaned memory, and the reader reads it in place",
         Form::InPlace => {
             "zero copy: what receivers check is put where it is sent from, and seen where it arrived; a case with a copy fails"
         }

@@ -50,7 +50,7 @@ mod tests {
     use crate::campaign::spec::Plan;
 
     #[test]
-    fn every_shipped_plan_is_right_and_quick_within_three_minutes() {
+    fn every_shipped_plan_is_valid_and_quick_within_three_minutes() {
         for (name, text) in SHIPPED {
             let plan = Plan::read(name, text).unwrap();
             assert!(!plan.publication.is_empty(), "{name}");
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_wins_and_what_is_nowhere_is_refused_with_what_there_is() {
+    fn file_takes_precedence_and_unknown_plan_lists_the_known_ones() {
         let folder = std::env::temp_dir().join(format!("perftest-shipped-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let file = folder.join("tsc-2021.toml");

@@ -56,7 +56,7 @@ pub struct Matrix {
     /// Paces of samples.
     pub rates: List<Pace>,
     /// Types of samples.
-    #[serde(default = "octets")]
+    #[serde(default = "default_types")]
     pub types: List<DataType>,
     /// Sizes of types without a fixed size.
     #[serde(default)]
@@ -334,7 +334,7 @@ fn yes() -> bool {
     true
 }
 
-fn octets() -> List<DataType> {
+fn default_types() -> List<DataType> {
     List(vec![DataType::Octets])
 }
 
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_has_its_default() {
+    fn omitted_key_has_its_default() {
         let plan = Plan::read("p.toml", SHORT).unwrap();
         assert_eq!((plan.repetitions, plan.warm_up_s), (Repetitions(3), Seconds::one()));
         assert_eq!(plan.wait.0.0, [Wait::Block]);

@@ -31,9 +31,9 @@ impl Keeper {
         fs::create_dir_all(folder).map_err(|error| refuse(&format!("make the folder {}", folder.display()), error))?;
         let file = File::create_new(&path).map_err(|error| match File::open(&path) {
             Ok(file) => lock(&file, &path).err().unwrap_or_else(|| {
-                Error::Setup(format!("Cannot make {}: {error}; choose another --out", path.display()))
+                Error::Setup(format!("Cannot create {}: {error}; choose another --out", path.display()))
             }),
-            Err(_) => Error::Setup(format!("Cannot make {}: {error}", path.display())),
+            Err(_) => Error::Setup(format!("Cannot create {}: {error}", path.display())),
         })?;
         lock(&file, &path)?;
         Ok(Self { path, file: BufWriter::new(file) })
@@ -43,8 +43,7 @@ impl Keeper {
     /// last line.
     pub fn resume(folder: &Path) -> Result<(Self, Record), Error> {
         let path = folder.join("record.jsonl");
-        let refuse =
-            |error: &dyn std::fmt::Display| Error::Setup(format!("Cannot go on with {}: {error}", path.display()));
+        let refuse = |error: &dyn std::fmt::Display| Error::Setup(format!("Cannot resume {}: {error}", path.display()));
         let mut file = File::options().read(true).write(true).open(&path).map_err(|error| refuse(&error))?;
         lock(&file, &path)?;
         let mut text = String::new();
@@ -129,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_record_goes_on_where_it_was_cut_off_or_has_ended() {
+    fn record_continues_after_its_cut_or_its_end() {
         let folder = std::env::temp_dir().join(format!("perftest-keeper-resumed-{}", std::process::id()));
         let warning = |text: &str| Line::Warning(Warning { text: text.into() });
         let mut keeper = Keeper::create(&folder).unwrap();

@@ -123,7 +123,7 @@ impl Pair {
         let Some(subscriber) = receiving.next(deadline, stop)? else { return Err(self.ended_early(stop)) };
         let Some(publisher) = self.publisher.next(deadline, stop)? else { return Err(self.ended_early(stop)) };
         if (publisher.side, subscriber.side) != (record::Side::Publisher, record::Side::Subscriber) {
-            return Err(Error::Transfer("results came in another order than they are measured in".into()));
+            return Err(Error::Transfer("results arrived in another order than measured".into()));
         }
         if publisher.data_len != subscriber.data_len {
             return Err(Error::Transfer(format!(
@@ -160,7 +160,7 @@ impl Pair {
                 return error;
             }
         }
-        Error::Transfer("a process ended before its last size without saying why".into())
+        Error::Transfer("a process ended before its last size without an error".into())
     }
 }
 
@@ -208,11 +208,8 @@ impl Side {
         match self.process.wait(deadline) {
             Some(status) if status.success() => Ok(()),
             Some(status) => {
-                let last = self
-                    .process
-                    .last_words(|line| !line.starts_with("Test ended"))
-                    .unwrap_or("without a word")
-                    .to_owned();
+                let last =
+                    self.process.last_words(|line| !line.starts_with("Test ended")).unwrap_or("no message").to_owned();
                 Err(Error::Transfer(format!("{} failed ({status}): {last}", self.process.name())))
             }
             None => self.process.finish_by(deadline),

@@ -113,14 +113,14 @@ mod tests {
     }
 
     #[test]
-    fn both_do_as_much_for_a_sample_as_the_one_that_does_less() {
+    fn both_builds_do_the_lesser_work_per_sample() {
         let (with, without) = (program(true), program(false));
         assert_eq!((with.levelling(&without), without.levelling(&with)), (Some(NO_PATTERNS), None));
         assert_eq!((with.levelling(&with), without.levelling(&without)), (None, None));
     }
 
     #[test]
-    fn what_is_no_perftest_is_refused() {
+    fn other_program_is_refused() {
         for (path, reason) in
             [("/nowhere/at/all", "No such file"), ("/bin/true", "does not answer --version as perftest")]
         {

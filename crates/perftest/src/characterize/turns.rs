@@ -232,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_have_every_place_as_often() {
+    fn alternatives_have_each_position_equally_often() {
         for place in 0..4 {
             assert_ne!(roles(0)[place], roles(1)[place]);
         }

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_are_seconds_unless_they_say_ms() {
+    fn duration_without_suffix_is_in_seconds() {
         assert_eq!(parse_duration("20"), Ok(Duration::from_secs(20)));
         assert_eq!(parse_duration("20s"), Ok(Duration::from_secs(20)));
         assert_eq!(parse_duration("250ms"), Ok(Duration::from_millis(250)));
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_is_one_number_or_runs_forwards() {
+    fn span_is_one_number_or_ascending() {
         assert_eq!(parse_span("7"), Ok(7..=7));
         assert_eq!(parse_span("7:9"), Ok(7..=9));
         assert!(parse_span("9:7").unwrap_err().contains("runs backwards"));

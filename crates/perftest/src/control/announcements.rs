@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn subscribers_without_a_process_number_are_believed() {
+    fn subscribers_without_a_process_number_are_accepted() {
         let board = board(1);
         announce(&board, Sentinel::Initialize, 0, 5);
         announce(&board, Sentinel::Initialize, 0, 6);
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_subscriber_that_comes_after_the_end_is_not_waited_for() {
+    fn subscriber_after_the_end_is_not_waited_for() {
         let stop = Arc::<Stop>::default();
         let board = AnnouncementBoard::new(1, Arc::clone(&stop));
         arrive(&board, ProcessNumber::of_this_process(), 0);
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn leaving_after_the_end_is_no_surprise() {
+    fn departure_after_the_end_is_expected() {
         let stop = Arc::<Stop>::default();
         let board = AnnouncementBoard::new(1, Arc::clone(&stop));
         announce(&board, Sentinel::Initialize, 0, 5);

@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_say_what_they_say() {
+    fn sentinel_lengths_have_their_meanings() {
         for sentinel in [Sentinel::Initialize, Sentinel::Finished, Sentinel::LengthChanged] {
             let sample = sentinel.sample(7, 9, 1);
             assert_eq!(Sentinel::of_payload_len(sample.payload.len()), Some(sentinel));
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn an_introduction_tells_its_process() {
+    fn introduction_identifies_its_process() {
         let process = ProcessNumber::of_this_process();
         assert_ne!(process, ProcessNumber::of_this_process());
         assert_eq!(ProcessNumber::of_introduction(&process.introduce(3)), Some(process));

@@ -127,7 +127,7 @@ pub fn run(options: &Options, command_line: Vec<String>, stop: &Stop) -> Result<
 fn chosen(names: &[String]) -> Result<Vec<&'static Floor>, Error> {
     if let Some(name) = names.iter().find(|name| FLOORS.iter().all(|floor| floor.id != **name)) {
         let ids: Vec<_> = FLOORS.iter().map(|floor| floor.id).collect();
-        return Err(Error::Setup(format!("--only: there is no floor called '{name}'; there are {}", ids.join(", "))));
+        return Err(Error::Setup(format!("--only: no floor is called '{name}'; the floors are {}", ids.join(", "))));
     }
     Ok(FLOORS.iter().filter(|floor| names.is_empty() || names.iter().any(|name| name == floor.id)).collect())
 }
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_unique_and_one_that_is_none_is_answered_with_those_there_are() {
+    fn names_are_unique_and_unknown_name_lists_the_known_ones() {
         let mut names: Vec<_> = FLOORS.iter().map(|floor| floor.id).collect();
         names.sort_unstable();
         names.dedup();

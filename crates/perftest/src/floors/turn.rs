@@ -130,9 +130,9 @@ fn receive_one(end: &mut dyn End) -> Result<(), Error> {
         match end.receive().map_err(receiving)? {
             Some(1) => return Ok(()),
             Some(0) => {}
-            Some(count) => return Err(Error::Transfer(format!("{count} answers came to one message"))),
+            Some(count) => return Err(Error::Transfer(format!("{count} answers to one message"))),
             None if deadline.remaining().is_zero() => {
-                return Err(Error::Transfer(format!("no answer came within {} s", PATIENCE.as_secs())));
+                return Err(Error::Transfer(format!("no answer arrived within {} s", PATIENCE.as_secs())));
             }
             None => {}
         }

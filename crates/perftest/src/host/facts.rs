@@ -254,7 +254,7 @@ mod tests {
     use crate::host::system::fake::Fake;
 
     #[test]
-    fn this_machine_tells_the_basics() {
+    fn basic_facts_of_this_machine_are_reported() {
         let facts = gather();
         assert!(facts.cores >= 1);
         assert!(facts.kernel.starts_with("Linux "));
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_system_that_tells_nothing_is_described_by_nothing() {
+    fn unreported_facts_stay_empty() {
         let fake = Fake::new("nothing", &[]);
         let facts = gather_from(&fake.system);
         assert_eq!(facts, HostFacts { virtualisation: "none".into(), ..HostFacts::default() });

@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_this_process_is_not_that_of_others() {
+    fn own_processor_time_is_not_counted_as_others() {
         let before = ticks("cpu  1000 0 0 5000 0 0 0 70 0 0\ncpu0 1\ncpu1 1\n");
         // Two cores for a second: 120 of 200 ticks busy, of which this process used half a core.
         let after = ticks("cpu  1100 0 10 5070 10 5 5 90 0 0\ncpu0 1\ncpu1 1\n");
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_system_that_does_not_tell_has_no_load() {
+    fn unreported_load_is_none() {
         assert_eq!(Ticks::of_stat(""), None);
         assert_eq!(Ticks::of_stat("cpu  1 2 3\n"), None);
     }

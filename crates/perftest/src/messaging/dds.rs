@@ -347,7 +347,7 @@ impl<T: TestType> SampleWriter for DdsWriter<T> {
         match self.writer.write_serialized(instance, len, |buffer| T::serialize_into(sample, buffer, self.patterns)) {
             Ok(_) => Ok(()),
             Err(peregrine::Error::Timeout(text)) => {
-                Err(WriteError::PartnerGone(format!("Nobody acknowledges: {text}.")))
+                Err(WriteError::PartnerGone(format!("No subscriber acknowledges: {text}.")))
             }
             Err(error) => Err(WriteError::Failed(error.to_string())),
         }

@@ -232,7 +232,7 @@ fn write_error(error: &io::Error, socket: &Socket) -> WriteError {
         socket.peer_addr().ok().and_then(|peer| peer.as_socket()).map_or_else(String::new, |peer| peer.to_string());
     match error.kind() {
         ErrorKind::WouldBlock => WriteError::WouldBlock,
-        ErrorKind::ConnectionRefused => WriteError::PartnerGone(format!("Nobody receives at {peer} any more")),
+        ErrorKind::ConnectionRefused => WriteError::PartnerGone(format!("No process receives at {peer} any more")),
         _ => WriteError::Failed(format!("Cannot send to {peer}: {error}")),
     }
 }

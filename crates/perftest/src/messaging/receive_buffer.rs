@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_kernel_allows_is_granted_in_full() {
+    fn request_within_the_limit_is_granted_in_full() {
         // Below the limit of any system.
         let small = ReceiveBuffer::probe(true, 65_536).unwrap();
         assert_eq!((small.granted_len, small.shortfall()), (65_536, None));

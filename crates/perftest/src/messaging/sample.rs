@@ -205,13 +205,13 @@ mod tests {
     ];
 
     #[test]
-    fn a_sample_is_these_bytes() {
+    fn sample_has_these_literal_bytes() {
         assert_eq!([&SAMPLE.header()[..], SAMPLE.payload].concat(), BYTES);
         assert_eq!(Sample::split_from(&BYTES), Ok((SAMPLE, &[][..])));
     }
 
     #[test]
-    fn a_batch_is_samples_one_after_the_other() {
+    fn batch_contains_consecutive_samples() {
         let batch = [BYTES, BYTES].concat();
         let (first, rest) = Sample::split_from(&batch).unwrap();
         let (second, rest) = Sample::split_from(rest).unwrap();
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_sample_is_refused_whatever_its_length() {
+    fn malformed_sample_of_any_length_is_refused() {
         for len in 0..BYTES.len() {
             assert_eq!(Sample::split_from(&BYTES[..len]), Err(MalformedSample { len }));
         }

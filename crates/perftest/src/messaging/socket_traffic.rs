@@ -16,7 +16,7 @@ pub(crate) struct Carried(Arc<Counts>);
 #[derive(Debug, Default)]
 struct Counts {
     datagrams: AtomicU64,
-    octets: AtomicU64,
+    bytes: AtomicU64,
     errors: AtomicU64,
 }
 
@@ -47,17 +47,17 @@ impl SocketTraffic {
     pub(crate) fn wire_use(&self) -> WireUse {
         let mut wire = WireUse::default();
         for (direction, Carried(counts)) in self.0.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            let [datagrams, octets, errors] =
-                [&counts.datagrams, &counts.octets, &counts.errors].map(|count| count.load(Ordering::Relaxed));
+            let [datagrams, bytes, errors] =
+                [&counts.datagrams, &counts.bytes, &counts.errors].map(|count| count.load(Ordering::Relaxed));
             if *direction == Direction::Out {
                 wire.send_calls += datagrams + errors;
                 wire.datagrams_sent += datagrams;
-                wire.bytes_sent += octets;
+                wire.bytes_sent += bytes;
                 wire.send_errors += errors;
             } else {
                 wire.receive_calls += datagrams;
                 wire.datagrams_received += datagrams;
-                wire.bytes_received += octets;
+                wire.bytes_received += bytes;
             }
         }
         wire
@@ -67,9 +67,9 @@ impl SocketTraffic {
 impl Carried {
     /// Counts a datagram.
     #[inline]
-    pub(crate) fn datagram(&self, octets: usize) {
+    pub(crate) fn datagram(&self, bytes: usize) {
         add(&self.0.datagrams, 1);
-        add(&self.0.octets, octets as u64);
+        add(&self.0.bytes, bytes as u64);
     }
 
     /// Counts a datagram that could not be sent.
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_endpoints_carry_is_summed_by_direction() {
+    fn traffic_of_endpoints_is_summed_by_direction() {
         let traffic = SocketTraffic::default();
         let (one, other, input) = (traffic.sent(), traffic.sent(), traffic.received());
         one.datagram(10);

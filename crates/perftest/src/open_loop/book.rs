@@ -107,7 +107,7 @@ impl Book {
             Kind::Hello => state.clock = Some(stamp.received_ns),
             Kind::Report => {
                 let text = &sample.payload[STAMP_LEN..];
-                let end = text.iter().position(|octet| *octet == 0).unwrap_or(text.len());
+                let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
                 if let Ok(report) = serde_json::from_slice(&text[..end]) {
                     state.report = Some((stamp.run, report));
                 }
@@ -169,10 +169,10 @@ mod tests {
     use crate::recorder::Collector;
 
     fn payload_of(kind: Kind, run: u32, number: u64) -> Vec<u8> {
-        let mut octets = vec![0; STAMP_LEN + 20];
-        payload::write(&mut octets[STAMP_LEN..], number);
-        Stamp { received_ns: 77, ..Stamp::new(kind, run, 10) }.write_to(&mut octets);
-        octets
+        let mut bytes = vec![0; STAMP_LEN + 20];
+        payload::write(&mut bytes[STAMP_LEN..], number);
+        Stamp { received_ns: 77, ..Stamp::new(kind, run, 10) }.write_to(&mut bytes);
+        bytes
     }
 
     fn sample(payload: &[u8], seq_num: u32) -> Sample<'_> {
@@ -210,16 +210,16 @@ mod tests {
     }
 
     #[test]
-    fn hello_and_report_are_waited_for() {
+    fn wait_ends_with_hello_and_report() {
         let book = Book::default();
         assert_eq!(book.wait_for_hello(Duration::ZERO), None);
         book.on_sample(&sample(&payload_of(Kind::Hello, 0, 0), 0));
         assert_eq!(book.wait_for_hello(Duration::ZERO), Some(77));
         let report = SideResult { data_len: 99, ..SideResult::default() };
-        let mut octets = payload_of(Kind::Report, 4, 0)[..STAMP_LEN].to_vec();
-        octets.extend(serde_json::to_vec(&report).unwrap());
-        octets.resize(octets.len() + 10, 0);
-        book.on_sample(&sample(&octets, 0));
+        let mut bytes = payload_of(Kind::Report, 4, 0)[..STAMP_LEN].to_vec();
+        bytes.extend(serde_json::to_vec(&report).unwrap());
+        bytes.resize(bytes.len() + 10, 0);
+        book.on_sample(&sample(&bytes, 0));
         assert_eq!(book.wait_for_report(3, Duration::ZERO), None);
         assert_eq!(book.wait_for_report(4, Duration::ZERO), Some(report));
         assert_eq!(book.wait_for_report(4, Duration::ZERO), None);

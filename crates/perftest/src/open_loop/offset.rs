@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn one_clock_tells_the_ways_exactly() {
+    fn single_clock_gives_exact_one_way_times() {
         let ways = one_way(&[trip(1_000, 30, 5, 50, 0), trip(2_000, 40, 5, 50, 0)], true).unwrap();
         assert_eq!((ways.forward.min_ns, ways.forward.max_ns), (30, 40));
         assert_eq!((ways.service.max_ns, ways.back.max_ns), (5, 50));
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn two_clocks_are_known_as_well_as_the_fastest_round_trip() {
+    fn offset_uncertainty_is_that_of_the_fastest_round_trip() {
         let offset = 5_000_000;
         let times = [trip(1_000_000_000, 900, 10, 100, offset), trip(1_000_100_000, 60, 10, 40, offset)];
         let ways = one_way(&times, false).unwrap();
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn times_that_contradict_each_other_tell_nothing_about_the_clock() {
+    fn contradictory_times_give_no_estimate() {
         let impossible = FourTimes { sent: 100, received: 50, answered: 500, returned: 110 };
         assert_eq!(impossible.estimate(), None);
         assert!(one_way(&[impossible], false).is_none() && one_way(&[], true).is_none());

@@ -77,7 +77,7 @@ pub(super) fn serve<M: Messaging>(
             return Ok(());
         }
         if once && alone {
-            return Err(Error::Partner(format!("No sample has come for {} s.", ALONE.as_secs())));
+            return Err(Error::Partner(format!("No sample has arrived for {} s.", ALONE.as_secs())));
         }
     }
     Err(Error::Interrupted)
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn the_report_tells_what_came_of_the_run() {
+    fn report_states_the_results_of_the_run() {
         let (mut responder, answers) = responder();
         send(&mut responder, Kind::Data, 1, 0, false, false);
         for (number, spoilt) in [(2, false), (1, true), (1, false), (5, false)] {
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_sender_begins_anew_and_a_repeated_question_does_not() {
+    fn new_sender_starts_a_session_and_repeated_hello_does_not() {
         let (mut responder, answers) = responder();
         let hello = |responder: &mut Responder<Answers>, session| {
             let mut octets = [0; STAMP_LEN];
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn hello_is_answered_with_the_clock_and_bye_is_heard() {
+    fn hello_is_answered_with_the_clock_and_bye_ends_the_session() {
         let (mut responder, answers) = responder();
         send(&mut responder, Kind::Hello, 0, 0, false, false);
         assert_eq!(Stamp::read_from(&answers.0.lock().unwrap()[0].1).unwrap().received_ns, 55);

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_never_fails_is_the_highest_rate_and_what_always_fails_is_none() {
+    fn always_sustained_gives_the_highest_rate_and_never_sustained_none() {
         assert_eq!(search(RANGE, |_| true).0, (10e6, None));
         let ((found, failed), tries) = search(RANGE, |_| false);
         assert_eq!((found, failed), (0.0, Some(RANGE.lowest_per_s)));
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn one_hiccup_is_no_limit_and_one_lucky_try_no_capacity() {
+    fn single_stall_or_lucky_try_does_not_decide() {
         let mut number = 0;
         let ((found, _), _) = search(RANGE, |next| {
             number += 1;
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_short_tries_sustain_is_not_the_result() {
+    fn rate_sustained_only_in_short_tries_is_not_the_result() {
         let ((found, _), _) = search(RANGE, |next| next.rate_per_s <= if next.confirms { 40_000.0 } else { 50_000.0 });
         assert!((37_000.0..=40_000.0).contains(&found), "{found}");
     }

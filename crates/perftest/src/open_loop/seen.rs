@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_number_counts_once() {
+    fn each_number_counts_once() {
         let mut seen = Seen::default();
         let new: Vec<_> =
             [0, 1, 1, 200, 64, 64, MAX_SAMPLES, 63].into_iter().map(|number| seen.insert(number)).collect();

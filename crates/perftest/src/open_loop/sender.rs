@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stall_is_seen_by_every_sample_that_it_held_up() {
+    fn stall_delays_every_sample_that_it_held_up() {
         // A path of 100 us, whose 100th write is delayed by 50 ms, at 1000 samples per second.
         let clock = MockClock(Cell::new(0));
         let mut from_intended = LatencyRecorder::new(200);
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_that_cannot_keep_up_ends_in_time_and_tells_what_it_sent() {
+    fn overloaded_sender_ends_in_time_and_reports_sent_samples() {
         let clock = MockClock(Cell::new(0));
         let load = Load { end: MonotonicNs(1_100 * MS), ..load(100) };
         let sent = send_all(&load, &clock, &Stop::default(), |_| {
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_to_stop_and_an_error_end_it() {
+    fn stop_request_or_error_ends_it() {
         let clock = MockClock(Cell::new(0));
         let failed = send_all(&load(5), &clock, &Stop::default(), |_| Err(Error::Transfer("no".into())));
         assert_eq!(failed.unwrap_err(), Error::Transfer("no".into()));

@@ -182,13 +182,13 @@ impl<'a, M: Messaging> Session<'a, M> {
         let done = AtomicBool::new(false);
         let mut intervals = Intervals { collector, total: LatencyRecorder::new(0), resources };
         let (run, patterns, stop) = (self.run, self.patterns, self.stop);
-        let mut octets = vec![0; self.data_len - OVERHEAD_LEN];
+        let mut bytes = vec![0; self.data_len - OVERHEAD_LEN];
         let writer = &mut self.writer;
         let mut send = |outgoing: &Outgoing| {
             if patterns {
-                payload::write(&mut octets[STAMP_LEN..], outgoing.number);
+                payload::write(&mut bytes[STAMP_LEN..], outgoing.number);
             }
-            Stamp::new(Kind::Data, run, outgoing.intended.0).write_to(&mut octets);
+            Stamp::new(Kind::Data, run, outgoing.intended.0).write_to(&mut bytes);
             let sample = Sample {
                 key: [0; 4],
                 entity_id: 0,
@@ -196,7 +196,7 @@ impl<'a, M: Messaging> Session<'a, M> {
                 timestamp: MonotonicNs::now().0,
                 latency_ping: if outgoing.is_probe { 0 } else { Sample::NO_PING },
                 origin: Sample::NO_ORIGIN,
-                payload: &octets,
+                payload: &bytes,
             };
             match writer.write(&sample) {
                 Ok(()) => Ok(true),
@@ -246,8 +246,8 @@ impl<'a, M: Messaging> Session<'a, M> {
 
     /// A full buffer or a missing responder is no error: requests are repeated.
     fn ask(&mut self, kind: Kind, number: u64) -> Result<(), Error> {
-        let mut octets = vec![0; self.data_len - OVERHEAD_LEN];
-        Stamp::new(kind, self.run, number).write_to(&mut octets);
+        let mut bytes = vec![0; self.data_len - OVERHEAD_LEN];
+        Stamp::new(kind, self.run, number).write_to(&mut bytes);
         let sample = Sample {
             key: [0; 4],
             entity_id: 0,
@@ -255,7 +255,7 @@ impl<'a, M: Messaging> Session<'a, M> {
             timestamp: 0,
             latency_ping: 0,
             origin: Sample::NO_ORIGIN,
-            payload: &octets,
+            payload: &bytes,
         };
         match self.writer.write(&sample).and_then(|()| self.writer.flush()) {
             Ok(()) | Err(WriteError::WouldBlock | WriteError::PartnerGone(_)) => Ok(()),

@@ -95,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stamp_is_these_octets() {
+    fn stamp_has_these_literal_bytes() {
         let stamp = Stamp { kind: Kind::Report, run: 7, intended_ns: 1, received_ns: 2, answered_ns: 0x0300 };
         let mut payload = [0xee; 33];
         stamp.write_to(&mut payload);
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_stamp_is_refused() {
+    fn malformed_stamp_is_refused() {
         let mut payload = [0; STAMP_LEN];
         assert_eq!(Stamp::read_from(&payload), None);
         Stamp::new(Kind::Data, 0, 0).write_to(&mut payload);

@@ -235,7 +235,7 @@ small buffers
     }
 
     #[test]
-    fn batching_is_told_as_it_will_be() {
+    fn effective_batching_is_printed() {
         assert!(block("-pub").contains("\tBatching: 8192 bytes (Use \"-batchSize 0\" to disable batching)\n"));
         assert!(block("-pub -dataLen 5000").contains("\tBatching: No (Use"));
         let disabled = block("-pub -dataLen 5000 -batchSize 8192");

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_step_tells_what_the_tool_said_and_leaves_no_program() {
+    fn failed_step_quotes_the_tool_and_leaves_no_program() {
         let environment = environment("fails", "echo 'no such thing' >&2; exit 3");
         let error = build(&PEER, &environment).unwrap_err().to_string();
         assert!(error.contains("copier src/agent.txt agent.new failed") && error.contains("no such thing"), "{error}");

@@ -319,14 +319,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_missing_where_everything_is() {
+    fn complete_environment_lacks_nothing() {
         let environment = path_with("all", &[("gcc", 0), ("idlc", 0)]);
         assert_eq!(find("cyclonedds").unwrap().missing(&environment), []);
         fs::remove_dir_all(environment.path).unwrap();
     }
 
     #[test]
-    fn a_file_that_cannot_be_run_is_no_program() {
+    fn unexecutable_file_is_no_program() {
         let environment = path_with("mode", &[("g++", 0)]);
         let file = Path::new(&environment.path).join("g++");
         fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();

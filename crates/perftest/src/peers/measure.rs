@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn all_wait_the_same_way_and_the_floor_is_first() {
+    fn all_series_wait_alike_and_the_floor_is_first() {
         let described = |wait| own_series(&plan(wait)).iter().map(|one| one.describe(false)).collect::<Vec<_>>();
         let polling = described(Wait::Poll);
         assert_eq!(polling[0].id, "raw-udp");
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_told_with_its_reason() {
+    fn skipped_measurement_is_reported_with_its_reason() {
         let plan = plan(Wait::Listener);
         let series = own_series(&plan);
         let skipped = Skipped {

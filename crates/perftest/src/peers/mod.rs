@@ -84,7 +84,7 @@ fn build_named(name: &str, environment: &Environment) -> Result<(), Error> {
     if name != "all" {
         let names: Vec<_> = PEERS.iter().map(|peer| peer.name).collect();
         let peer = catalog::find(name).ok_or_else(|| {
-            Error::Setup(format!("--build: there is no peer called '{name}'; there are {}", names.join(", ")))
+            Error::Setup(format!("--build: no peer is called '{name}'; the peers are {}", names.join(", ")))
         })?;
         return build_one(peer, environment);
     }
@@ -136,14 +136,14 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_is_none_is_answered_with_those_there_are() {
+    fn unknown_name_lists_the_known_ones() {
         let nowhere = Environment { path: "/nowhere".into(), cache: None };
         let error = build_named("opendds", &nowhere).unwrap_err().to_string();
         assert!(error.contains("'opendds'") && error.contains("cyclonedds, cyclonedds-11, fastdds"), "{error}");
     }
 
     #[test]
-    fn building_all_tells_of_each_that_fails() {
+    fn building_all_reports_each_failure() {
         let nowhere = Environment { path: "/nowhere".into(), cache: None };
         let error = build_named("all", &nowhere).unwrap_err().to_string();
         assert!(PEERS.iter().all(|peer| error.contains(peer.product)), "{error}");

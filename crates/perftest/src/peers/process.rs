@@ -191,7 +191,7 @@ mod tests {
         [ $role = sub ] && echo result role=sub received=3 lost=0 out_of_order=0 duration_ns=2 cpu_ns=1 scheduled_ns=; exit 0";
 
     #[test]
-    fn both_sides_are_led_through_a_test() {
+    fn both_sides_complete_a_test() {
         let expected = Outcome::Measured {
             initiator: PeerResult::Pub { sent: 3, duration_ns: 2, used: Used { cpu_ns: 1, peak_rss_bytes: None } },
             responder: PeerResult::Sub {
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_is_asked_what_it_is() {
+    fn peer_describes_itself() {
         let ask = |name, body| {
             let program = script(name, body);
             let about = ask_about(&program, &setup(), &Stop::default());
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_peer_cannot_do_is_no_failure() {
+    fn unsupported_case_of_a_peer_is_no_failure() {
         assert_eq!(run("cannot", "echo unsupported no batches"), Ok(Outcome::Unsupported("no batches".into())));
     }
 
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_ends_badly_after_its_result_has_failed() {
+    fn process_failing_after_its_result_has_failed() {
         let error = run("badly", &RESULTS.replace("exit 0", "exit 4")).unwrap_err().to_string();
         assert!(error.contains("exit status: 4"), "{error}");
     }

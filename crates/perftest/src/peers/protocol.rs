@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_an_answer_is_told() {
+    fn malformed_answer_is_reported() {
         for (line, expected) in [
             ("", "'' begins no answer"),
             ("hello", "'hello' begins no answer"),
@@ -475,7 +475,7 @@ mod tests {
         }
 
         #[test]
-        fn a_key_too_many_is_never_overlooked(key in "[a-z]{1,12}", value in "[0-9]{1,4}") {
+        fn extra_key_is_refused(key in "[a-z]{1,12}", value in "[0-9]{1,4}") {
             let line = format!("{PING} {key}={value}");
             prop_assert!(Answer::parse(&line).is_err());
         }

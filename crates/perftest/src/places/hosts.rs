@@ -89,7 +89,7 @@ impl Hosts {
         let host = self.host(place);
         let mut command = host.command(&[HOST_LINES.to_owned()]);
         let output = host.ask(command.stdin(Stdio::null()), ANSWER, MAX_LINES_LEN, &self.stop)?;
-        let wrong = |what: String| Error::Setup(format!("Host {name}: what it tells about itself {what}"));
+        let wrong = |what: String| Error::Setup(format!("Host {name}: its facts {what}"));
         if !output.status.success() {
             return Err(wrong(format!("did not come: {}", String::from_utf8_lossy(&output.stderr).trim())));
         }

@@ -137,7 +137,7 @@ impl Lab {
         let text = self.tool(place, tool, words)?;
         let value: Option<Value> = serde_json::from_str(&text).ok();
         let number = value.as_ref().and_then(|value| value.pointer(pointer)).and_then(Value::as_u64);
-        number.ok_or_else(|| Error::Setup(format!("'{} {}' does not tell {pointer}", tool.name, words.join(" "))))
+        number.ok_or_else(|| Error::Setup(format!("'{} {}' does not report {pointer}", tool.name, words.join(" "))))
     }
 
     /// Sets up loopback, addresses, rate and loss.
@@ -237,7 +237,7 @@ fn check_words(words: &[String]) -> Result<(), Error> {
 
 /// A process alone in its own network namespace, until its input ends.
 fn start_keeper() -> Result<Child, Error> {
-    let failed = |error: std::io::Error| Error::Setup(format!("Cannot make the far host of the lab: {error}"));
+    let failed = |error: std::io::Error| Error::Setup(format!("Cannot create the far host of the lab: {error}"));
     let mut child = Command::new(UNSHARE.name)
         .args(["--net", "--", "sh", "-c", "echo ready; exec cat"])
         .stdin(Stdio::piped())
@@ -252,7 +252,7 @@ fn start_keeper() -> Result<Child, Error> {
         return Ok(child);
     }
     let status = child.wait().map_err(failed)?;
-    Err(Error::Setup(format!("Cannot make the far host of the lab: '{} --net' ended ({status}).", UNSHARE.name)))
+    Err(Error::Setup(format!("Cannot create the far host of the lab: '{} --net' ended ({status}).", UNSHARE.name)))
 }
 
 /// `/sys` shows the interfaces of the namespace that mounted it. Its other parts, and the control groups, are

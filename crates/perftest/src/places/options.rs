@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn each_end_is_told_the_other() {
+    fn each_end_gets_the_address_of_the_other() {
         assert_eq!(far("-raw -nic 127.0.0.1 -keyed"), "-raw -keyed -nic 10.0.0.2 -peer 10.0.0.1");
         assert_eq!(far("-allowinterfaces lo"), "-nic 10.0.0.2 -peer 10.0.0.1");
         let words = ["-domain".to_owned(), "7".to_owned()];
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_options_name_themselves_stays() {
+    fn addresses_given_by_options_stay() {
         assert_eq!(far("-nic eth1 -peer x"), "-nic eth1 -peer x");
         assert_eq!(far("-nic eth1"), "-nic eth1 -peer 10.0.0.1");
         assert_eq!(

@@ -107,7 +107,7 @@ impl Subscriber {
         }
         let messages = self.messages.recv_timeout(Duration::from_secs(1)).unwrap_or_default();
         let last = messages.lines().rev().find(|line| !line.starts_with("Test ended") && !line.trim().is_empty());
-        Err(Error::Transfer(format!("subscriber {number} failed ({status}): {}", last.unwrap_or("without a word"))))
+        Err(Error::Transfer(format!("subscriber {number} failed ({status}): {}", last.unwrap_or("no message"))))
     }
 }
 

@@ -77,8 +77,8 @@ impl RemoteSender<'_> {
 
     /// The record is also fetched after a stop request, which must not end this transfer.
     fn bring_record(&self, hosts: &Hosts, keeper: &mut Keeper) -> Result<(), Error> {
-        let octets = hosts.host(Place::Near).fetch(&format!("{OUT}/record.jsonl"), &Stop::default())?;
-        for text in String::from_utf8_lossy(&octets).lines() {
+        let bytes = hosts.host(Place::Near).fetch(&format!("{OUT}/record.jsonl"), &Stop::default())?;
+        for text in String::from_utf8_lossy(&bytes).lines() {
             let line = serde_json::from_str(text)
                 .map_err(|error| Error::Transfer(format!("The record of the near host cannot be read: {error}")))?;
             keeper.keep(&match line {
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn options_of_this_machine_stay_here() {
+    fn local_options_are_not_passed_on() {
         let words: Vec<_> = "load --hosts a,b --rate 5 --out=x --addresses=1,2 --ssh-config f --spin -- --hosts"
             .split(' ')
             .map(String::from)

@@ -140,7 +140,7 @@ impl Host {
         let deadline = MonotonicNs::now().plus(limit);
         loop {
             if let Some(status) = child.try_wait().map_err(failed)? {
-                let take = |octets: Receiver<Vec<u8>>| octets.recv_timeout(FAREWELL).unwrap_or_default();
+                let take = |bytes: Receiver<Vec<u8>>| bytes.recv_timeout(FAREWELL).unwrap_or_default();
                 return Ok(Output { status, stdout: take(stdout), stderr: take(stderr) });
             }
             let has_stopped = stop.reason().is_some();
@@ -366,15 +366,15 @@ fn private_folder() -> Result<PathBuf, Error> {
         match DirBuilder::new().mode(0o700).create(&path) {
             Ok(()) => return Ok(path),
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(Error::Setup(format!("Cannot make the folder {}: {error}", path.display()))),
+            Err(error) => return Err(Error::Setup(format!("Cannot create the folder {}: {error}", path.display()))),
         }
     }
-    Err(Error::Setup(format!("Cannot make a folder in {}: remove the old perftest-* there", parent.display())))
+    Err(Error::Setup(format!("Cannot create a folder in {}: remove the old perftest-* there", parent.display())))
 }
 
 fn last_line(text: &[u8]) -> String {
     let text = String::from_utf8_lossy(text);
-    text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("without a word").trim().to_owned()
+    text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no message").trim().to_owned()
 }
 
 fn lines_of(stream: Option<impl Read + Send + 'static>) -> Receiver<String> {
@@ -396,7 +396,7 @@ fn text_of(stream: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
 
 /// Reads to the end of the stream; bytes beyond the bound are discarded.
 fn octets_of(stream: Option<impl Read + Send + 'static>, max_len: u64) -> Receiver<Vec<u8>> {
-    let (sender, octets) = sync_channel(1);
+    let (sender, bytes) = sync_channel(1);
     std::thread::spawn(move || {
         let mut text = Vec::new();
         if let Some(mut stream) = stream {
@@ -405,7 +405,7 @@ fn octets_of(stream: Option<impl Read + Send + 'static>, max_len: u64) -> Receiv
         }
         let _ = sender.send(text);
     });
-    octets
+    bytes
 }
 
 #[cfg(test)]
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_host_tells_is_found_among_what_its_login_prints() {
+    fn host_facts_are_found_among_login_output() {
         let mut answers = Answers::default();
         for line in
             ["Welcome!", "perftest:folder /srv/x y", "perftest:connection 10.0.0.9 1 10.0.0.1 22", "perftest:sum "]
@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ssh_says_becomes_what_to_do() {
+    fn error_of_ssh_becomes_a_remedy() {
         for (said, told) in [
             ("ssh: Could not resolve hostname x: Name or service not known\n", "cannot be resolved"),
             ("Host key verification failed.\n", "by hand: ssh x"),

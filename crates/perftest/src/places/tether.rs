@@ -29,7 +29,7 @@ pub fn tie(stop: &Arc<Stop>) -> Result<(), Error> {
                 stop.request(StopReason::Interrupted);
             }
         }
-        #[expect(clippy::disallowed_methods, reason = "nobody is left who could be told anything")]
+        #[expect(clippy::disallowed_methods, reason = "no process is left to report to")]
         std::process::exit(Error::Interrupted.exit_code().into());
     };
     std::thread::Builder::new()

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_missing_is_named_with_its_package() {
+    fn missing_tool_is_named_with_its_package() {
         let none = Tool { name: "no-such-program", package: "a-package" };
         let text = require(&[none, none]).unwrap_err().to_string();
         assert!(text.contains("no-such-program") && text.ends_with("apt-get install a-package"), "{text}");

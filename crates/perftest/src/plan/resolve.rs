@@ -144,7 +144,7 @@ fn same_process(options: &ParsedOptions, remarks: &mut Remarks) {
         remarks.errors.push(format!("-sameProcess is both sides; leave -{side} out"));
     }
     if options.choice("transport") == Some("SHMEM") {
-        let text = "samples are handed over within the process";
+        let text = "samples are passed by reference within the process";
         remarks.errors.push(format!("-sameProcess cannot go with -transport SHMEM: {text}"));
     }
     for name in ["numSubscribers", "numPublishers"] {
@@ -401,7 +401,7 @@ fn asynchronous(options: &ParsedOptions, remarks: &mut Remarks) -> Option<FlowCo
         return Some(flow);
     }
     if options.has("flowController") {
-        remarks.errors.push("-flowController needs -asynchronous: whoever writes sends without".into());
+        remarks.errors.push("-flowController needs -asynchronous: without it, writing threads send".into());
     }
     None
 }
@@ -438,7 +438,7 @@ fn transport(options: &ParsedOptions, remarks: &mut Remarks) -> TransportPlan {
             remarks.notes.push(format!("-{name} {text}"));
         }
         if let Some(name) = by_group {
-            remarks.notes.push(format!("-{name} has no effect with -transport SHMEM, which knows no groups"));
+            remarks.notes.push(format!("-{name} has no effect with -transport SHMEM, which has no multicast groups"));
         }
     }
     if options.has("noBlockingSockets") && !raw {

@@ -215,7 +215,7 @@ fn an_address_after_multicast_names_the_groups() {
 }
 
 #[test]
-fn old_names_do_their_work_and_are_told_apart() {
+fn old_names_work_and_are_noted() {
     let old = plan("-sub -enableUDPv6 -debug");
     assert_eq!((old.transport.kind, old.verbosity), (TransportKind::UdpV6, 3));
     assert!(old.notes[0].contains("-transport UDPv6") && old.notes[1].contains("-verbosity 3"), "{:?}", old.notes);
@@ -229,7 +229,7 @@ fn old_names_do_their_work_and_are_told_apart() {
 }
 
 #[test]
-fn what_has_no_effect_is_said() {
+fn options_without_effect_are_reported() {
     let notes = |line: &str| plan(line).notes;
     assert_eq!(notes("-latencyTest"), ["-latencyTest has no effect: without -pub this process is a subscriber."]);
     assert_eq!(notes("-sub -threadCPUAffinity 0:1").len(), 0);
@@ -258,7 +258,7 @@ fn a_payload_file_has_a_cap() {
 }
 
 #[test]
-fn what_shall_be_told_of_the_middleware() {
+fn diagnostics_follow_the_options() {
     assert_eq!(plan("-sub").diagnostics, Diagnostics::default());
     let all = Diagnostics { resource_limits: true, counters: true, resent: true };
     assert_eq!(plan("-pub -showResourceLimits -cacheStats -writerStats").diagnostics, all);
@@ -266,7 +266,7 @@ fn what_shall_be_told_of_the_middleware() {
 }
 
 #[test]
-fn allow_interfaces_wins_over_nic() {
+fn allow_interfaces_overrides_nic() {
     assert_eq!(plan("-sub -nic eth0 -allowInterfaces lo").transport.interfaces, ["lo"]);
 }
 
@@ -279,7 +279,7 @@ fn interfaces_are_listed_with_commas() {
 }
 
 #[test]
-fn a_wait_set_gathers_so_many_or_for_so_long() {
+fn wait_set_gathers_up_to_the_count_or_the_delay() {
     let gather = |line: &str| plan(line).receive.gather.map(|gather| (gather.delay.as_micros(), gather.count));
     assert_eq!(gather("-sub -useReadThread"), None);
     assert_eq!(gather("-sub -useReadThread -waitsetEventCount 1 -waitsetDelayUsec 9"), None);

@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_before_its_ping_is_counted_apart() {
+    fn answer_before_its_ping_is_counted_separately() {
         let book = book();
         assert!(book.lock().on_pong(&pong(0, 10), MonotonicNs(9), false));
         assert_eq!((count(&book), book.lock().skewed), (0, 1));

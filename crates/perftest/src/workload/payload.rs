@@ -11,7 +11,7 @@ use crate::plan::PayloadFile;
 /// Source of payloads: a zero byte or a file, repeated; or a pattern for each sample.
 #[derive(Debug)]
 pub(super) struct PayloadSource {
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     patterns: bool,
 }
 
@@ -19,7 +19,7 @@ pub(super) struct PayloadSource {
 #[derive(Debug)]
 pub(super) struct Payloads {
     /// The source followed by its beginning, so that each payload is contiguous wherever it starts.
-    octets: Vec<u8>,
+    bytes: Vec<u8>,
     period: usize,
     len: usize,
     /// The length modulo the period.
@@ -37,26 +37,26 @@ pub(super) fn number_of(publisher: u32, seq_num: u32) -> u64 {
 impl PayloadSource {
     /// Loads the file, if there is one; without a file there may be patterns.
     pub(super) fn open(file: Option<&PayloadFile>, patterns: bool) -> Result<Self, Error> {
-        let Some(PayloadFile { path, max_bytes }) = file else { return Ok(Self { octets: vec![0], patterns }) };
+        let Some(PayloadFile { path, max_bytes }) = file else { return Ok(Self { bytes: vec![0], patterns }) };
         let refuse = |reason: String| Error::Setup(format!("-loadDataFromFile {}: {reason}", path.display()));
         let load = || -> io::Result<(Vec<u8>, u64)> {
             let mut file = File::open(path)?;
-            let mut octets = Vec::new();
-            file.by_ref().take(*max_bytes).read_to_end(&mut octets)?;
-            Ok((octets, file.metadata()?.len()))
+            let mut bytes = Vec::new();
+            file.by_ref().take(*max_bytes).read_to_end(&mut bytes)?;
+            Ok((bytes, file.metadata()?.len()))
         };
-        let (octets, file_len) = load().map_err(|error| refuse(error.to_string()))?;
-        if octets.is_empty() {
+        let (bytes, file_len) = load().map_err(|error| refuse(error.to_string()))?;
+        if bytes.is_empty() {
             return Err(refuse("the file is empty".into()));
         }
-        if file_len > octets.len() as u64 {
+        if file_len > bytes.len() as u64 {
             status(&format!(
                 "Of {} the first {} bytes are used (-maximumAllocableBufferSize).",
                 path.display(),
-                octets.len()
+                bytes.len()
             ));
         }
-        Ok(Self { octets, patterns: false })
+        Ok(Self { bytes, patterns: false })
     }
 
     /// Whether each payload has its own pattern.
@@ -66,14 +66,14 @@ impl PayloadSource {
 
     /// Payloads of this length, from the beginning of the source.
     pub(super) fn payloads(&self, len: usize) -> Payloads {
-        let period = self.octets.len();
-        let mut octets = self.octets.clone();
-        octets.reserve_exact(len);
-        while octets.len() < period + len {
-            let more = (period + len - octets.len()).min(octets.len());
-            octets.extend_from_within(..more);
+        let period = self.bytes.len();
+        let mut bytes = self.bytes.clone();
+        bytes.reserve_exact(len);
+        while bytes.len() < period + len {
+            let more = (period + len - bytes.len()).min(bytes.len());
+            bytes.extend_from_within(..more);
         }
-        Payloads { octets, period, len, step: len % period, start: 0, patterns: self.patterns }
+        Payloads { bytes, period, len, step: len % period, start: 0, patterns: self.patterns }
     }
 }
 
@@ -82,15 +82,15 @@ impl Payloads {
     #[inline]
     pub(super) fn next(&mut self, number: u64) -> &[u8] {
         if self.patterns {
-            payload::write_some(&mut self.octets[..self.len], number);
-            return &self.octets[..self.len];
+            payload::write_some(&mut self.bytes[..self.len], number);
+            return &self.bytes[..self.len];
         }
         let start = self.start;
         self.start += self.step;
         if self.start >= self.period {
             self.start -= self.period;
         }
-        &self.octets[start..start + self.len]
+        &self.bytes[start..start + self.len]
     }
 }
 
@@ -113,15 +113,15 @@ mod tests {
         for len in [0, 3, 100, 10_000] {
             let mut payloads = source.payloads(len);
             for number in [number_of(0, 0), number_of(0, 1), number_of(7, 1)] {
-                let octets = payloads.next(number);
-                assert!(octets.len() == len && payload::are_some_intact(octets, number));
+                let bytes = payloads.next(number);
+                assert!(bytes.len() == len && payload::are_some_intact(bytes, number));
             }
         }
     }
 
     #[test]
-    fn a_file_is_sent_over_and_over() {
-        let source = PayloadSource { octets: b"abcde".to_vec(), patterns: false };
+    fn file_is_sent_repeatedly() {
+        let source = PayloadSource { bytes: b"abcde".to_vec(), patterns: false };
         let mut short = source.payloads(2);
         let sent: Vec<_> = (0..5).map(|_| String::from_utf8(short.next(0).to_vec()).unwrap()).collect();
         assert_eq!(sent, ["ab", "cd", "ea", "bc", "de"]);

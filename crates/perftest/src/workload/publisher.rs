@@ -59,7 +59,7 @@ pub(super) fn run<M: Messaging>(
     discovered =
         discovered && discover(deadline, stop, |step| announcement_reader.wait_for_writers(subscribers, step))?;
     if !discovered {
-        return Err(nobody_there(plan, publisher, &BTreeSet::new()));
+        return Err(missing_partners(plan, publisher, &BTreeSet::new()));
     }
 
     let board = Arc::new(AnnouncementBoard::new(publisher.subscribers, Arc::clone(stop)));
@@ -73,11 +73,11 @@ pub(super) fn run<M: Messaging>(
         Ok(Waited::Done) => match discover(deadline, stop, |step| writer.wait_for_readers(subscribers, step)) {
             Ok(false) => Err(match stop.reason() {
                 Some(reason) => stopped(reason, &board),
-                None => nobody_there(plan, publisher, &board.present()),
+                None => missing_partners(plan, publisher, &board.present()),
             }),
             found => found.map(drop),
         },
-        Ok(Waited::TimeOver) => Err(nobody_there(plan, publisher, &board.present())),
+        Ok(Waited::TimeOver) => Err(missing_partners(plan, publisher, &board.present())),
         Ok(Waited::Stopped(reason)) => Err(stopped(reason, &board)),
         Err(fault) => Err(fault),
     };
@@ -585,7 +585,7 @@ fn stopped(reason: StopReason, board: &AnnouncementBoard) -> Error {
     }
 }
 
-fn nobody_there(plan: &TestPlan, publisher: &PublisherPlan, present: &BTreeSet<u32>) -> Error {
+fn missing_partners(plan: &TestPlan, publisher: &PublisherPlan, present: &BTreeSet<u32>) -> Error {
     let missing: Vec<_> = (0..publisher.subscribers).filter(|id| !present.contains(id)).take(10).collect();
     Error::Partner(format!(
         "Subscribers {missing:?} have not announced themselves within {} s (-discoveryTimeout). Are they running, in \

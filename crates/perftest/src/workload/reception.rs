@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn payloads_are_checked_of_those_who_announce_patterns() {
+    fn payloads_of_publishers_with_announced_patterns_are_checked() {
         let mut bench = bench(2);
         let process = ProcessNumber::of_this_process();
         bench.reception.on_sample(&process.introduce(0));
@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn foreign_publishers_are_ignored_and_told_once() {
+    fn foreign_publishers_are_ignored_and_reported_once() {
         let mut bench = bench(1);
         for entity_id in [1, -1, i32::MAX] {
             bench.data(entity_id, 0, -1);

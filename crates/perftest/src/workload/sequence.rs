@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_sample_takes_its_loss_back() {
+    fn late_sample_reverts_its_loss() {
         assert_eq!(counts(&after([0, 2])), (2, 1, 0, 0));
         assert_eq!(counts(&after([0, 2, 1, 3])), (4, 0, 0, 1));
         // RTI Perftest counts two lost samples here.
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn losses_at_the_head_and_at_the_tail_are_seen() {
+    fn losses_at_head_and_tail_are_counted() {
         let mut window = after([3, 4]);
         assert_eq!(window.lost(), 3);
         window.on_end(6);
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_forgets_what_lay_at_the_same_places() {
+    fn gap_clears_the_reused_places() {
         let mut window = after(0..10);
         let jump = WINDOW as u32 + 5;
         assert_eq!(window.on_arrival(jump), Arrival::New);

@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_ways_are_timed() {
+    fn both_directions_are_timed() {
         let source = PayloadSource::open(None, true).unwrap();
         assert_eq!(measure(&source, 100, 0), None);
         let time = measure(&source, 63_000, 1000).unwrap();

@@ -49,7 +49,7 @@ pub(super) fn run<M: Messaging>(
         && discover(deadline, stop, |step| pong_writer.wait_for_readers(1, step))?
         && discover(deadline, stop, |step| announcer.wait_for_readers(publishers, step))?;
     if !discovered {
-        return Err(nobody_there(plan, subscriber));
+        return Err(missing_partners(plan, subscriber));
     }
 
     let progress = Arc::new(Progress::default());
@@ -160,7 +160,7 @@ impl<W: SampleWriter> SubscriberRun<'_, W> {
         }
         if self.corrupt > 0 {
             return Err(Error::Transfer(format!(
-                "{} of {} samples were not what had been sent: something between the two sides alters or mixes payloads.",
+                "{} of {} samples were corrupt: something between the two sides alters or mixes payloads.",
                 self.corrupt, self.measured
             )));
         }
@@ -268,7 +268,11 @@ impl<W: SampleWriter> SubscriberRun<'_, W> {
         }
         let heard = self.progress.publishers_heard();
         if heard < u64::from(self.subscriber.publishers) && (arrivals == 0 || heard > 0) {
-            return if now < self.discovery_deadline { Ok(()) } else { Err(nobody_there(self.plan, self.subscriber)) };
+            return if now < self.discovery_deadline {
+                Ok(())
+            } else {
+                Err(missing_partners(self.plan, self.subscriber))
+            };
         }
         let partner = self.plan.timeouts.partner;
         // The publisher pauses between the warm-up and the first sample.
@@ -337,7 +341,7 @@ impl Announcements {
     }
 }
 
-fn nobody_there(plan: &TestPlan, subscriber: SubscriberPlan) -> Error {
+fn missing_partners(plan: &TestPlan, subscriber: SubscriberPlan) -> Error {
     Error::Partner(format!(
         "{} publishers have not appeared within {} s (-discoveryTimeout). Are they running, in domain {}, with the same \
          transport and addresses?{}",

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn in_batches_the_ping_moves_on_by_one_place() {
+    fn ping_position_advances_by_one_per_batch() {
         // Four samples per batch, a ping in every second batch.
         let publisher = publisher(2, Batching::Explicit(400), 1);
         let places: Vec<_> = pings(&publisher, 45).into_iter().map(|(index, _)| index).collect();
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_go_round_or_stay() {
+    fn keys_cycle_or_stay_constant() {
         let mut keys = Keys::new(3, None);
         let round: Vec<_> = (0..4).map(|_| keys.next_key()[0]).collect();
         assert_eq!(round, [0, 1, 2, 0]);

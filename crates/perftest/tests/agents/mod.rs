@@ -158,7 +158,7 @@ fn assert_complete(outcome: &Outcome, record: &Record) {
 }
 
 #[test]
-fn every_peer_takes_part_in_both_tests_with_every_way_to_wait() {
+fn every_peer_runs_both_tests_with_every_wait_method() {
     let built = built();
     for (wait, size) in [("listener", SMALL), ("listener", LARGE), ("waitset", SMALL), ("poll", SMALL)] {
         let (outcome, record) = built.measure("peers-waits", size, &format!("--wait {wait}"));
@@ -216,7 +216,7 @@ fn nothing_remains_of_a_peer_in_shared_memory() {
 
 /// Far longer than a message, in a run that is shorter than some of these samples take.
 #[test]
-fn every_peer_moves_large_samples_or_says_why_not() {
+fn every_peer_moves_large_samples_or_states_the_reason() {
     let built = built();
     let (host, folder) = (NetNs::isolated().unwrap(), Folder::new("peers-large"));
     let names = peers().map(|(name, _)| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
@@ -247,7 +247,7 @@ fn every_peer_moves_large_samples_or_says_why_not() {
 }
 
 #[test]
-fn what_a_peer_cannot_do_is_told_and_kept() {
+fn unsupported_case_of_a_peer_is_reported_and_recorded() {
     let (outcome, record) = built().measure("peers-cannot", SMALL, "--reliability best-effort");
     assert_complete(&outcome, &record);
     let reasons = |series: &str| {

@@ -22,7 +22,7 @@ fn traffic(outcome: &Outcome, direction: &str) -> Vec<u64> {
 }
 
 #[test]
-fn packets_are_lost_in_both_directions_as_often_as_asked_for() {
+fn packets_are_lost_in_both_directions_at_the_requested_rate() {
     let folder = Folder::new("lab-loss");
     let out = folder.path("out");
     let outcome = run(&format!("lab --loss 5% -- load --rate 4000 --time 1000 --size 100 --out {out} -- -raw"));
@@ -218,18 +218,18 @@ fn nothing_remains_after_its_first_process_is_killed() {
 }
 
 #[test]
-fn what_fails_inside_fails_outside() {
+fn failure_inside_the_lab_fails_the_command() {
     let outcome = run("lab -- load --rate 10 --time 10 -- -pub");
     assert_eq!(outcome.code, 255, "{outcome:?}");
     assert!(outcome.stderr.contains("-pub is set by this command"), "{}", outcome.stderr);
     let outcome = run("lab -- load --hosts a,b");
-    assert!(outcome.code == 255 && outcome.stderr.contains("--hosts does not go with a lab"), "{outcome:?}");
+    assert!(outcome.code == 255 && outcome.stderr.contains("--hosts cannot be used with a lab"), "{outcome:?}");
     let outcome = run("lab -- -sub");
     assert!(outcome.code == 255 && outcome.stderr.contains("that of the publisher"), "{outcome:?}");
 }
 
 #[test]
-fn a_lab_says_what_it_lacks() {
+fn missing_lab_tools_are_named() {
     let mut command = Command::new(PROGRAM);
     command.env("PATH", "/nonexistent");
     let outcome = start_command(command, "lab --link 1gbit --loss 1% -- load").finish();

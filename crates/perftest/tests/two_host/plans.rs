@@ -55,7 +55,8 @@ fn run_briefly(plan: &str) {
 /// Every case of the plan, of every series at every place, is measured or skipped with a reason.
 fn check_completeness(plan: &str, record: &Record, source: &str) {
     let whole = Plan::read(plan, source).unwrap();
-    let conditions = Conditions { two_hosts: true, peers: PeerPrograms::none("nobody is asked here"), quick: None };
+    let conditions =
+        Conditions { two_hosts: true, peers: PeerPrograms::none("no program is looked for here"), quick: None };
     let whole = Cases::of(&whole, &conditions);
     let key = |series: &str, test: Option<Test>, len: u64, case: &Case| format!("{series} {test:?} {len} {case:?}");
     let of_skipped = |one: &Skipped| key(&one.series, one.test, one.data_len, &one.case);

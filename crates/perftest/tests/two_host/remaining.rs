@@ -17,7 +17,7 @@ pub(crate) fn processes() -> Vec<PathBuf> {
 /// Arguments of a process; none if it has ended.
 pub(crate) fn words(process: &Path) -> Vec<String> {
     let line = fs::read(process.join("cmdline")).unwrap_or_default();
-    line.split(|octet| *octet == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+    line.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect()
 }
 
 /// The namespace of this kind of a process.

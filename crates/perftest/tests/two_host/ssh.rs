@@ -234,7 +234,7 @@ fn a_program_of_another_version_is_not_used() {
 }
 
 #[test]
-fn a_host_that_cannot_be_had_is_named_with_what_to_do() {
+fn unusable_host_is_named_with_the_remedy() {
     let servers = Servers::named("ssh-failures");
     for (name, word) in [
         ("refused", "is sshd running"),

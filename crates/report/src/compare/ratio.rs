@@ -3,36 +3,36 @@
 //! A machine changes while it is measured, so alternatives run in blocks: A, B, B, A. The logarithm of a block's ratio,
 //! (ln b₁ + ln b₂ − ln a₁ − ln a₂) / 2, is free of any drift that is linear in time. The comparison is the median over the
 //! blocks. Its interval is that of the order statistics that enclose the median, widened by a bootstrap over the blocks.
-//! A control runs A at all four places of a block. Where the control shows a difference, no verdict is given.
+//! A control runs A at all four positions of a block. If the control shows a difference, no verdict is given.
 
 use serde::Serialize;
 
-/// Fewer blocks than this give no verdict: even their extremes say little.
+/// Fewer blocks than this give no verdict: even their extremes prove little.
 pub const FEWEST_BLOCKS: usize = 8;
 /// Fewer repetitions on either side than this give no verdict.
 pub const FEWEST_REPETITIONS: usize = 8;
-/// Share of intervals that hold the true ratio, where there are enough runs for it: see [`Interval::coverage`].
+/// Share of intervals that contain the true ratio, if there are enough runs: see [`Interval::coverage`].
 pub const CONFIDENCE: f64 = 0.95;
-/// Two alternatives are equivalent where the whole interval of their ratio lies within 1 / (1 + this) and 1 + this.
+/// Two alternatives are equivalent if the whole interval of their ratio lies within 1 / (1 + this) and 1 + this.
 pub const EQUIVALENCE: f64 = 0.05;
 
-/// Share of the resamplings beyond either end of an interval. Half of 5 % each would make it too narrow: resampled medians
-/// of few values scatter less than medians do.
+/// Share of the resamplings beyond either end of an interval. Half of 5 % each would make it too narrow: resampled
+/// medians of few values scatter less than true medians.
 const TAIL: f64 = 0.0125;
-/// Up to so many blocks, an interval is never narrower than the order statistics that enclose the median for noise of any
-/// shape. Beyond, the bootstrap is as good.
+/// Up to this number of blocks, an interval is at least as wide as the order statistics that enclose the median for any
+/// noise distribution. With more blocks, the bootstrap is as good.
 const MAX_EXACT: usize = 60;
 /// Resamplings of a bootstrap.
 const RESAMPLES: usize = 4000;
-/// The bootstrap draws the same numbers every time, so that one record has one comparison.
+/// Fixed, so that one record always has the same comparison.
 const SEED: u64 = 0x5045_5246_5445_5354;
 
 /// Four runs: two of each alternative, in any order.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Block {
-    /// What is compared with. Positive.
+    /// The reference. Positive.
     pub a: [f64; 2],
-    /// What is compared. Positive.
+    /// The alternative. Positive.
     pub b: [f64; 2],
 }
 
@@ -41,37 +41,37 @@ pub struct Block {
 pub struct Ratio {
     /// The median ratio.
     pub median: f64,
-    /// Absent where the runs are too few for any.
+    /// Absent if there are too few runs for any interval.
     #[serde(flatten)]
     pub interval: Option<Interval>,
     /// Blocks, or repetitions of the side that has fewer.
     pub count: usize,
 }
 
-/// Two ratios between which the true one lies.
+/// Two ratios that enclose the true one.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Interval {
     /// Lower end.
     pub low: f64,
     /// Upper end.
     pub high: f64,
-    /// Share of such intervals that hold the true ratio: [`CONFIDENCE`], or less where there are too few runs for that.
+    /// Share of such intervals that contain the true ratio: [`CONFIDENCE`], or less if there are too few runs for that.
     pub coverage: f64,
 }
 
-/// What a comparison says.
+/// Result of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// The interval holds 1, and more than [`EQUIVALENCE`] allows: neither a difference nor its absence is shown.
+    /// The interval contains 1 and exceeds [`EQUIVALENCE`]: neither a difference nor its absence is shown.
     NotShown,
-    /// The interval holds 1 and lies within [`EQUIVALENCE`].
+    /// The interval contains 1 and lies within [`EQUIVALENCE`].
     Equivalent,
     /// B is smaller.
     Lower,
     /// B is larger.
     Higher,
-    /// Too few runs for any other word.
+    /// Too few runs for another verdict.
     TooFew,
     /// The control found a difference between A and itself.
     ControlFailed,
@@ -88,13 +88,13 @@ impl Block {
 }
 
 impl Ratio {
-    /// Of interleaved blocks; those with a value that is not positive do not count. `None` without any.
+    /// Ratio of interleaved blocks; blocks with a value that is not positive do not count. `None` without any.
     pub fn of_blocks(blocks: &[Block]) -> Option<Self> {
         let logs: Vec<f64> = blocks.iter().filter_map(Block::log_ratio).collect();
         Self::of_logs(&logs)
     }
 
-    /// Of pairs (a, b) that ran at about the same time.
+    /// Ratio of pairs (a, b) that ran at about the same time.
     pub fn of_pairs(pairs: &[(f64, f64)]) -> Option<Self> {
         let blocks: Vec<Block> = pairs.iter().map(|(a, b)| Block { a: [*a; 2], b: [*b; 2] }).collect();
         Self::of_blocks(&blocks)
@@ -106,9 +106,9 @@ impl Ratio {
         median(&logs).map(f64::exp)
     }
 
-    /// Of two series of runs that nothing ties together: the ratio of their medians. A change of the machine between the
-    /// two is part of it. There is no interval of fewer than [`FEWEST_REPETITIONS`] runs on either side, for which a
-    /// bootstrap has no known coverage.
+    /// Ratio of the medians of two unrelated series of runs. A change of the machine between the two is part of it.
+    /// With fewer than [`FEWEST_REPETITIONS`] runs on either side there is no interval, because a bootstrap has no
+    /// known coverage there.
     pub fn of_series(a: &[f64], b: &[f64]) -> Option<Self> {
         let logs = |values: &[f64]| -> Vec<f64> {
             values.iter().filter(|value| **value > 0.0 && value.is_finite()).map(|value| value.ln()).collect()
@@ -143,7 +143,7 @@ impl Ratio {
         Some(Self { median: centre.exp(), interval, count: logs.len() })
     }
 
-    /// Whether the interval holds 1; so it does where there is none.
+    /// Whether the interval contains 1; true without an interval.
     pub fn spans_one(&self) -> bool {
         self.interval.is_none_or(|interval| interval.low <= 1.0 && 1.0 <= interval.high)
     }
@@ -154,7 +154,7 @@ impl Ratio {
         self.interval.is_some_and(|interval| interval.low >= 1.0 / within && interval.high <= within)
     }
 
-    /// What the comparison says, given at least `fewest` runs, and given the ratio of A to A.
+    /// The verdict, given at least `fewest` runs and the ratio of A to A.
     pub fn verdict(&self, fewest: usize, control: Option<&Self>) -> Verdict {
         match control {
             _ if self.count < fewest => Verdict::TooFew,
@@ -185,7 +185,7 @@ impl Interval {
         format!("{:+.1} % to {:+.1} %", (self.low - 1.0) * 100.0, (self.high - 1.0) * 100.0)
     }
 
-    /// The coverage where it is less than [`CONFIDENCE`], to stand behind the interval: ` at 75 %`. Empty otherwise.
+    /// The coverage if it is less than [`CONFIDENCE`], to follow the interval: ` at 75 %`. Empty otherwise.
     pub(crate) fn coverage_text(&self) -> String {
         if self.coverage < CONFIDENCE { format!(" at {} %", short_percent(self.coverage)) } else { String::new() }
     }
@@ -209,9 +209,9 @@ fn median_in_place(values: &mut [f64]) -> Option<f64> {
     Some(if values.len().is_multiple_of(2) { (values[middle - 1] + upper) / 2.0 } else { upper })
 }
 
-/// The ratios of the narrowest order statistics that enclose the median of the logarithms with [`CONFIDENCE`]: each value
-/// lies below the median with a chance of one half. Of up to five values, which are too few for that, the extremes with what
-/// they cover; `None` of no values, and of more than [`MAX_EXACT`].
+/// The ratios of the narrowest order statistics that enclose the median of the logarithms with [`CONFIDENCE`]: each
+/// value lies below the median with probability one half. For up to five values, which are too few for that, the
+/// extremes with their coverage; `None` for no values, and for more than [`MAX_EXACT`].
 fn exact_interval(values: &[f64]) -> Option<Interval> {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -219,7 +219,7 @@ fn exact_interval(values: &[f64]) -> Option<Interval> {
     if count > MAX_EXACT {
         return None;
     }
-    // The chance that fewer than `outside + 1` values lie below the median.
+    // Probability that fewer than `outside + 1` values lie below the median.
     let mut term = 0.5_f64.powi(count as i32);
     let (mut chance, mut outside) = (term, 0);
     while outside + 1 < count / 2 {

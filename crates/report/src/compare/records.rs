@@ -9,7 +9,7 @@ use super::ratio::{Block, CONFIDENCE, EQUIVALENCE, FEWEST_BLOCKS, FEWEST_REPETIT
 use crate::record::{Measurement, Record, Role, Test};
 use crate::stats::LatencyResult;
 
-/// What of a measurement is compared.
+/// The compared quantity of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
@@ -21,19 +21,19 @@ pub enum Metric {
     SamplesPerS,
 }
 
-/// What ties the runs of A to those of B.
+/// The relation between the runs of A and of B.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pairing {
-    /// They took turns within blocks.
+    /// They alternated within blocks.
     Interleaved,
     /// Each repetition ran both, one after the other.
     SameRecord,
-    /// Nothing: a machine that changed in between looks like a difference.
+    /// None: a change of the machine in between looks like a difference.
     Separate,
 }
 
-/// One measurement of both sides.
+/// One comparison.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Compared {
     /// Series of A.
@@ -44,9 +44,9 @@ pub struct Compared {
     pub test: Test,
     /// Size of a sample in bytes.
     pub data_len: u64,
-    /// What is compared.
+    /// The compared quantity.
     pub metric: Metric,
-    /// What ties the runs together.
+    /// The relation between the runs.
     pub pairing: Pairing,
     /// Median of A.
     pub a: f64,
@@ -54,16 +54,16 @@ pub struct Compared {
     pub b: f64,
     /// B over A.
     pub ratio: Ratio,
-    /// A over A, when that was measured.
+    /// A over A, if that was measured.
     pub control: Option<Ratio>,
-    /// What it says.
+    /// The verdict.
     pub verdict: Verdict,
 }
 
 impl Metric {
     const ALL: [Self; 3] = [Self::LatencyP50, Self::LatencyP99, Self::SamplesPerS];
 
-    /// The value of one measurement; `None` where it has none, or too few samples above the percentile.
+    /// The value of one measurement; `None` if it has none, or too few samples above the percentile.
     pub fn of(self, measurement: &Measurement) -> Option<f64> {
         let latency = match measurement.test {
             Test::Latency => measurement.publisher.latency.as_ref(),
@@ -104,9 +104,9 @@ impl Metric {
     }
 }
 
-/// Compares what both have measured. `series` names one series of each, to be compared with each other; without names,
-/// series are compared with those of the same name. One record given as both A and B compares its interleaved blocks,
-/// or two of its series repetition by repetition.
+/// Compares the measurements that both records have. `series` names one series of each, to be compared with each other;
+/// without names, series with equal names are compared. One record given as both A and B compares its interleaved
+/// blocks, or two of its series repetition by repetition.
 pub fn compare(a: &Record, b: &Record, series: Option<(&str, &str)>) -> Vec<Compared> {
     let same_record = a == b;
     if same_record && series.is_none() {
@@ -154,7 +154,7 @@ pub fn compare(a: &Record, b: &Record, series: Option<(&str, &str)>) -> Vec<Comp
     compared
 }
 
-/// What was measured at one size.
+/// Identifies the measurements of one series at one size.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Key {
     test: Ordered,
@@ -207,7 +207,7 @@ impl Runs {
     }
 }
 
-/// Compares the blocks of a record with each other. A block that was cut off does not count.
+/// Compares the blocks of a record with each other. An incomplete block does not count.
 fn interleaved(record: &Record) -> Vec<Compared> {
     let mut blocks: BTreeMap<(Key, bool), BTreeMap<u32, Runs>> = BTreeMap::new();
     let mut series: [Option<&str>; 2] = [None, None];
@@ -253,7 +253,7 @@ fn interleaved(record: &Record) -> Vec<Compared> {
     compared
 }
 
-/// One line per comparison, then what limits their meaning.
+/// One line per comparison, then remarks that limit their meaning.
 pub fn render(compared: &[Compared]) -> String {
     let mut text = String::new();
     for one in compared {
@@ -288,7 +288,7 @@ pub fn render(compared: &[Compared]) -> String {
     text
 }
 
-/// How many of so many verdicts to expect by chance; `None` of fewer than two.
+/// Number of verdicts to expect by chance; `None` for fewer than two.
 pub(crate) fn multiplicity(verdicts: usize) -> Option<String> {
     let by_chance = (1.0 - CONFIDENCE) * verdicts as f64;
     (verdicts > 1).then(|| {
@@ -300,7 +300,7 @@ pub(crate) fn multiplicity(verdicts: usize) -> Option<String> {
     })
 }
 
-/// A verdict for readers; `is_better_when_lower` is a property of what was compared.
+/// A verdict as text; `is_better_when_lower` is a property of the compared quantity.
 pub(crate) fn verdict_text(ratio: &Ratio, verdict: Verdict, is_better_when_lower: bool) -> String {
     let percent = (ratio.median - 1.0).abs() * 100.0;
     let worth = if (verdict == Verdict::Lower) == is_better_when_lower { "better" } else { "worse" };

@@ -1,4 +1,4 @@
-//! What campaigns record.
+//! Example records of campaigns.
 
 use super::plain::{REPETITIONS, SIZES, behaviour, empty, plain_series};
 use super::shape::{Behaviour, paced, unpaced};

@@ -1,4 +1,4 @@
-//! Records made up for tests: a small one with round numbers, and large ones with the shape of real ones.
+//! Records for tests: a small one with round numbers, and large ones with the shape of real ones.
 
 mod campaign;
 mod plain;

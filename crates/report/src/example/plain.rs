@@ -1,4 +1,4 @@
-//! What `perftest` without a plan records.
+//! Example records of `perftest` without a plan.
 
 use super::shape::{Behaviour, unpaced};
 use crate::record::{End, Header, HostFacts, Interface, Record, SCHEMA_VERSION, Series, Test, Warning};
@@ -47,7 +47,7 @@ pub(super) fn plain_series(id: &str, label: &str, options: &str) -> Series {
     }
 }
 
-/// Times and rates that grow with size as those of copies and wake-ups do; the later the series, the more it does.
+/// Times and rates that grow with size like those of copies and wake-ups, more for later series.
 pub(super) fn behaviour(place: usize, data_len: u64) -> Behaviour {
     let bytes = data_len as f64;
     let extra = [0.0, 1_150.0, 1_400.0, 1_150.0, 1_400.0][place.min(4)];

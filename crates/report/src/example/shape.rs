@@ -7,12 +7,12 @@ use crate::stats::{LatencyResult, Moments};
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// What a series does at one size.
+/// Behaviour of a series at one size.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Behaviour {
-    /// Median of one way.
+    /// Median one-way latency.
     pub(super) p50_ns: f64,
-    /// How much longer the slow ones take; about 1.
+    /// Factor by which slow samples take longer; about 1.
     pub(super) tail: f64,
     pub(super) samples_per_s: f64,
     pub(super) lost_percent: f64,
@@ -21,7 +21,7 @@ pub(super) struct Behaviour {
     pub(super) rss_bytes: u64,
 }
 
-/// So much that repetitions differ, around 1.
+/// Deterministic variation between repetitions, around 1.
 pub(super) fn wobble(seed: u64) -> f64 {
     // The golden ratio spreads neighbours evenly.
     let share = (seed as f64 * 0.618_033_988_75 + 0.31).fract();
@@ -39,7 +39,7 @@ pub(super) fn latency(p50_ns: f64, tail: f64, count: u64) -> LatencyResult {
     for index in 0..count {
         let value = value((index as f64 + 0.5) / count as f64);
         moments.add(value);
-        // Buckets of a 256th, as the recorder's are about.
+        // Buckets of about a 256th, as in the recorder.
         let bucket =
             value - value % (1 << value.ilog2().saturating_sub(8)) + (1 << value.ilog2().saturating_sub(8)) - 1;
         match histogram.last_mut() {

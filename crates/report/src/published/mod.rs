@@ -1,7 +1,7 @@
-//! Figures that others have published and that plans ask again, as they are printed there.
+//! Published figures of other projects that plans measure again, as printed there.
 //!
-//! Each file holds one document: who published it, on which machine it was measured, and its tables with the place where
-//! each of them stands. Nothing in them is computed, converted or read off a picture.
+//! Each file contains one document: its publisher, the measured machine, and its tables with their places in the
+//! document. No value is computed, converted or read off a picture.
 
 use std::sync::LazyLock;
 
@@ -15,7 +15,7 @@ use crate::record::{Record, Test};
 pub(crate) struct Publication {
     /// Number among the reference documents of this project.
     pub(crate) document: String,
-    /// Names of the plans that ask its questions again.
+    /// Names of the plans that repeat its measurements.
     pub(crate) plans: Vec<String>,
     pub(crate) publisher: String,
     pub(crate) title: String,
@@ -57,7 +57,7 @@ impl PublishedTable {
     }
 }
 
-/// The documents whose questions the plan of a record asks again.
+/// The documents whose measurements the plan of a record repeats.
 pub(crate) fn asked_by(record: &Record) -> Vec<&'static Publication> {
     let Some(plan) = &record.header.plan else { return Vec::new() };
     PUBLICATIONS.iter().filter(|publication| publication.plans.contains(&plan.name)).collect()
@@ -71,7 +71,7 @@ static PUBLICATIONS: LazyLock<Vec<Publication>> = LazyLock::new(|| {
         include_str!("micro.json"),
         include_str!("tsc-2021.json"),
     ];
-    // What does not read is left out here and found by the test below: a report is worth more than a comparison in it.
+    // An unreadable file is skipped here and fails the test below: a report matters more than a comparison in it.
     texts.into_iter().filter_map(|text| serde_json::from_str(text).ok()).collect()
 });
 

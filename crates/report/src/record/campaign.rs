@@ -1,21 +1,21 @@
-//! What schema version 3 adds: campaigns, whose measurements differ in more than series and size.
+//! Additions of schema version 3: campaigns, whose measurements differ in more than series and size.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The plan that a record was made by.
+/// The plan of a record.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanFacts {
     /// File name without its extension.
     pub name: String,
-    /// One line for readers.
+    /// One-line title.
     pub title: String,
-    /// Publication whose questions the plan asks again; empty when none.
+    /// Publication whose measurements the plan repeats; empty if none.
     pub publication: String,
-    /// The plan as it was read, so that the record alone can be run again.
+    /// Text of the plan, so that the record alone can be run again.
     pub source: String,
-    /// Where it ran, for readers: one machine, a lab and its link, or hosts.
+    /// Place of the run, as text: one machine, a lab and its link, or hosts.
     pub place: String,
 }
 
@@ -26,14 +26,14 @@ pub struct PeerFacts {
     pub name: String,
     /// Version that was measured.
     pub version: String,
-    /// Settings that differ from its defaults, and why.
+    /// Settings that differ from its defaults, with the reasons.
     pub settings: Vec<String>,
 }
 
-/// What a measurement of a campaign varies beyond series and size.
+/// Settings of a campaign that vary besides series and size.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Case {
-    /// Samples per second of each writer; absent when nothing held it back.
+    /// Samples per second of each writer; absent at the highest rate.
     pub rate_per_s: Option<f64>,
     /// Publishing processes or, within one process, writers.
     pub publishers: u32,
@@ -41,13 +41,13 @@ pub struct Case {
     pub subscribers: u32,
     /// Topics, each with that many publishers and subscribers.
     pub topics: u32,
-    /// Whether every sample has to arrive.
+    /// Reliable or best effort.
     pub reliability: Reliability,
-    /// Which thread sends.
+    /// The thread that sends.
     pub publishing: Publishing,
-    /// Where the readers are.
+    /// Place of the readers.
     pub delivery: Delivery,
-    /// How the samples are shaped.
+    /// Name of the type.
     pub data_type: String,
     /// How threads wait for samples; absent in records before version 5.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -58,46 +58,46 @@ pub struct Case {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Wait {
-    /// A thread of the application, asleep in the kernel.
+    /// An application thread sleeps in the kernel.
     #[default]
     Block,
-    /// A thread of the application, which looks again and again for a while before it sleeps.
+    /// An application thread spins for a while before it sleeps.
     Spin,
-    /// A thread of the application, which looks again and again.
+    /// An application thread polls.
     Poll,
-    /// None: the middleware calls the application on the thread that receives.
+    /// No application thread waits: the middleware calls the application on its receiving thread.
     Listener,
 }
 
-/// Whether every sample has to arrive.
+/// Reliable or best effort.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reliability {
-    /// Every sample.
+    /// Every sample arrives.
     #[default]
     Reliable,
-    /// The steps that sustained their rate.
+    /// Samples may be lost.
     BestEffort,
 }
 
-/// Which thread sends.
+/// The thread that sends.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Publishing {
-    /// The one that writes.
+    /// The writing thread.
     #[default]
     Synchronous,
-    /// One of the middleware.
+    /// A thread of the middleware.
     Asynchronous,
 }
 
-/// Where the readers are, seen from the writer.
+/// Place of the readers relative to the writer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Delivery {
-    /// In its process.
+    /// In the same process.
     SameProcess,
-    /// In other processes of its host.
+    /// In other processes of the same host.
     #[default]
     SameHost,
     /// On another host.

@@ -1,19 +1,19 @@
-//! What schema version 2 adds to a measurement.
+//! Additions of schema version 2 to a measurement.
 
 use serde::{Deserialize, Serialize};
 
 use crate::stats::LatencyResult;
 
-/// Where a run stands among interleaved ones.
+/// Position of a run among interleaved ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlockPlace {
     /// Number of the block, from 0.
     pub number: u32,
     /// 0 to 3.
     pub place: u8,
-    /// Which of the two alternatives the run counts for.
+    /// The alternative for which the run counts.
     pub role: Role,
-    /// Whether both alternatives of this block are the same one, to show what the machine makes of nothing.
+    /// Whether both alternatives of this block are the same, to measure the noise of the machine.
     pub control: bool,
 }
 
@@ -21,18 +21,18 @@ pub struct BlockPlace {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// What is compared with.
+    /// The reference.
     A,
-    /// What is compared.
+    /// The alternative.
     B,
 }
 
-/// What became of the samples that wanted an answer.
+/// Results of the samples that requested an answer.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProbeOutcome {
-    /// Samples per second that the schedule asked for, probes and others.
+    /// Samples per second of the schedule, probes and others.
     pub offered_per_s: f64,
-    /// Samples per second that left.
+    /// Samples per second that were sent.
     pub achieved_per_s: f64,
     /// One sample in this many is a probe.
     pub probe_every: u64,
@@ -40,18 +40,18 @@ pub struct ProbeOutcome {
     pub sent: u64,
     /// Probes answered.
     pub answered: u64,
-    /// Answers that came too late, or twice.
+    /// Late and duplicate answers.
     pub stale: u64,
-    /// Round trips of the probes from the intended send: what a user who does not wait for the sender sees.
+    /// Round trips of the probes from the intended send: the view of a user that does not wait for the sender.
     pub from_intended: LatencyResult,
-    /// Round trips of the same probes from the actual send: what a sender sees that held itself back.
+    /// Round trips of the same probes from the actual send: the view of a sender that delays itself.
     pub from_actual: LatencyResult,
 }
 
-/// The two ways of a round trip, each by itself.
+/// The two one-way times of a round trip.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct OneWay {
-    /// How far the receiver's clock is ahead, and how well that is known.
+    /// Offset of the receiver's clock, and its uncertainty.
     pub clock: ClockOffset,
     /// From send to receipt at the other side.
     pub forward: LatencyResult,
@@ -61,44 +61,44 @@ pub struct OneWay {
     pub back: LatencyResult,
 }
 
-/// How far the other side's clock is ahead of this side's.
+/// Offset of the other side's clock from this side's.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClockOffset {
     /// Whether both sides read the same clock; offset and uncertainty are then 0.
     pub same_clock: bool,
     /// Estimate, in the middle of the run.
     pub offset_ns: i64,
-    /// The true offset lies within this distance, whatever share of the round trip either way took.
+    /// The true offset lies within this distance, however the round trip divides into one-way times.
     pub uncertainty_ns: u64,
     /// Change of the offset per second.
     pub drift_ns_per_s: f64,
 }
 
-/// What a process used during one measurement. Absent where the system does not tell.
+/// Resource use of a process during one measurement. Absent values were not reported by the system.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ResourceUse {
     /// The whole measurement.
     pub total: Interval,
-    /// Its parts, one after the other; empty when it was shorter than one.
+    /// Its consecutive parts; empty if it was shorter than one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub intervals: Vec<Interval>,
 }
 
-/// What a process used between two moments, and its memory at the second of them.
+/// Resource use of a process between two moments, and its memory at the second one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// Length.
     pub wall_ns: u64,
-    /// Processor time in the program, of all threads. Divided from the system's by ticks of 10 ms.
+    /// Processor time in the program, of all threads. Separated from the system's by ticks of 10 ms.
     pub user_ns: u64,
     /// Processor time in the kernel, of all threads.
     pub system_ns: u64,
     /// Resident memory.
     pub rss_bytes: Option<u64>,
-    /// Most resident memory since the process began.
+    /// Peak resident memory since the start of the process.
     pub rss_peak_bytes: Option<u64>,
-    /// Resident memory with shared pages divided among their users. Only for whole measurements: the kernel takes
-    /// its time to count it.
+    /// Resident memory with shared pages divided among their users. Only for whole measurements, because the kernel
+    /// takes long to compute it.
     pub pss_bytes: Option<u64>,
     /// How often a thread gave up its core to wait.
     pub voluntary_switches: u64,
@@ -116,16 +116,16 @@ impl Interval {
         self.user_ns.saturating_add(self.system_ns)
     }
 
-    /// Processor time as a share of one core; 0 when no time has passed.
+    /// Processor time as a share of one core; 0 if no time has passed.
     pub fn cpu_percent_of_core(&self) -> f64 {
         if self.wall_ns == 0 { 0.0 } else { self.cpu_ns() as f64 * 100.0 / self.wall_ns as f64 }
     }
 }
 
-/// What went over the sockets of one side during one measurement.
+/// Traffic of the sockets of one side during one measurement.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct WireUse {
-    /// Network and addresses really used.
+    /// Used network and addresses.
     pub path: Vec<String>,
     /// System calls that sent.
     pub send_calls: u64,
@@ -143,25 +143,25 @@ pub struct WireUse {
     pub kernel_drops: u64,
     /// Sends that failed.
     pub send_errors: u64,
-    /// Samples or fragments sent again; absent where the middleware does not tell.
+    /// Retransmitted samples or fragments; absent if the middleware does not report them.
     pub repairs: Option<u64>,
 }
 
-/// Whether the bytes of the samples were looked at.
+/// Whether payloads were written and checked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct PayloadUse {
     /// Whether the sender wrote every sample.
     pub written: bool,
-    /// Whether the receiver compared every sample.
+    /// Whether the receiver checked every sample.
     pub checked: bool,
-    /// Bytes of each sample that are written and compared at most; absent when it is all of them.
+    /// Most bytes of each sample that are written and checked; absent if all are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_octets: Option<u64>,
-    /// Samples that were not what had been sent.
+    /// Corrupt samples.
     pub corrupt: u64,
-    /// What writing one sample cost, measured apart, in nanoseconds.
+    /// Cost of writing one sample, measured separately, in nanoseconds.
     pub write_ns: f64,
-    /// What checking one sample cost, measured apart, in nanoseconds.
+    /// Cost of checking one sample, measured separately, in nanoseconds.
     pub check_ns: f64,
 }
 
@@ -172,27 +172,27 @@ pub struct SearchResult {
     pub series: String,
     /// Size of a sample in bytes.
     pub data_len: u64,
-    /// The highest rate that was sustained, in samples per second; 0 when none was.
+    /// The highest sustained rate, in samples per second; 0 without any.
     pub rate_per_s: f64,
-    /// The lowest rate above it that was not; absent when the highest rate that was to be tried was sustained.
+    /// The lowest failed rate above it; absent if the highest rate of the search was sustained.
     pub failed_per_s: Option<f64>,
     /// The bound on the 99th percentile of the round trip from the intended send.
     pub p99_limit_ns: u64,
-    /// Every rate that was tried, in order.
+    /// Every try, in order.
     pub steps: Vec<SearchStep>,
 }
 
-/// One rate that was tried.
+/// One try of a search.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SearchStep {
-    /// Samples per second that were asked for.
+    /// Requested samples per second.
     pub offered_per_s: f64,
-    /// Samples per second that left.
+    /// Samples per second that were sent.
     pub achieved_per_s: f64,
     /// Samples that did not arrive.
     pub lost: u64,
     /// 99th percentile of the round trip from the intended send.
     pub p99_ns: u64,
-    /// Why the rate counts as not sustained; empty when it was.
+    /// Why the rate counts as not sustained; empty if it was.
     pub refused: String,
 }

@@ -1,4 +1,4 @@
-//! The lines of a record, and all of them together.
+//! The lines of a record, and the whole record.
 
 use std::fmt;
 use std::io::{self, BufRead, Write};
@@ -28,7 +28,7 @@ pub enum Line {
     Measurement(Box<Measurement>),
     /// A search for the highest rate that a path sustains.
     Search(Box<SearchResult>),
-    /// A measurement that was planned and was not made.
+    /// A planned measurement that was not made.
     Skipped(Box<Skipped>),
     /// A condition that distorts the numbers.
     Warning(Warning),
@@ -49,7 +49,7 @@ pub struct Header {
     pub created_utc: String,
     /// The command line as typed.
     pub command_line: Vec<String>,
-    /// The series in the order in which they are to be shown.
+    /// The series in the order of display.
     pub series: Vec<Series>,
     /// Sizes in bytes.
     pub data_lens: Vec<u64>,
@@ -57,11 +57,11 @@ pub struct Header {
     pub repetitions: u32,
     /// Length of one measurement in milliseconds.
     pub measurement_ms: u64,
-    /// Cores that publisher and subscriber were bound to; empty when they were not.
+    /// Cores of publisher and subscriber; empty if not bound.
     pub pinned_cores: Vec<usize>,
     /// Whether the tool held `/dev/cpu_dma_latency` at 0.
     pub idle_states_disabled: bool,
-    /// The plan, when there is one.
+    /// The plan, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<Box<PlanFacts>>,
 }
@@ -71,16 +71,16 @@ pub struct Header {
 pub struct Series {
     /// Short name, unique in the record.
     pub id: String,
-    /// Name for readers.
+    /// Name for people.
     pub label: String,
-    /// The same for the lines of charts, in about a dozen characters; empty where the label is short enough.
+    /// Label for the legend of charts, with about a dozen characters; empty if the label is short enough.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub short_label: String,
     /// Whether the other series are compared with this one.
     pub floor: bool,
     /// Options common to both sides.
     pub options: Vec<String>,
-    /// The middleware, when the record compares several.
+    /// The middleware, if the record compares several.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peer: Option<Box<PeerFacts>>,
 }
@@ -88,16 +88,16 @@ pub struct Series {
 /// A condition that distorts the numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Warning {
-    /// What it is, and what to do about it.
+    /// The condition and its remedy.
     pub text: String,
 }
 
 /// How the record ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct End {
-    /// Whether everything that was planned was measured.
+    /// Whether all planned measurements were made.
     pub complete: bool,
-    /// Why not, when not.
+    /// The reason if not.
     pub reason: String,
 }
 
@@ -108,15 +108,15 @@ pub struct Record {
     pub header: Header,
     /// The machine.
     pub host: HostFacts,
-    /// In the order of measuring.
+    /// In the order of measurement.
     pub measurements: Vec<Measurement>,
-    /// In the order of searching.
+    /// In the order of the searches.
     pub searches: Vec<SearchResult>,
-    /// In the order of planning.
+    /// In the order of the plan.
     pub skipped: Vec<Skipped>,
-    /// In the order of noticing.
+    /// In the order of detection.
     pub warnings: Vec<Warning>,
-    /// Last line; absent when the record was cut off.
+    /// Last line; absent if the record was interrupted.
     pub end: Option<End>,
 }
 
@@ -125,11 +125,11 @@ pub struct Record {
 pub enum ReadError {
     /// The file could not be read.
     Io(io::Error),
-    /// A line is not what the schema says.
+    /// A line violates the schema.
     Line {
         /// Counted from 1.
         number: usize,
-        /// What is wrong with it.
+        /// The violation.
         reason: String,
     },
 }
@@ -164,15 +164,15 @@ const WITHIN_HOST: [&str; 6] = [
 ];
 
 impl Series {
-    /// Whether its samples are moved without the network.
+    /// Whether its samples do not use the network.
     pub fn is_within_host(&self) -> bool {
         self.options.iter().any(|option| WITHIN_HOST.contains(&&**option))
     }
 }
 
 impl Record {
-    /// Whether payloads were written and checked, as text, each with the labels of its series. Series that do not say, and
-    /// open loops with probes, are left out.
+    /// Whether payloads were written and checked, as text, each with the labels of its series. Series without this
+    /// information, and open loops with probes, are omitted.
     pub fn payloads(&self) -> Vec<(String, Vec<&str>)> {
         let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
         for series in &self.header.series {
@@ -190,14 +190,14 @@ impl Record {
         groups
     }
 
-    /// What was planned and not measured, and was not later on either.
+    /// Planned measurements that were never made.
     pub fn not_measured(&self) -> impl Iterator<Item = &Skipped> {
         let is_open =
             |skipped: &&Skipped| !self.measurements.iter().any(|measurement| skipped.is_made_up_by(measurement));
         self.skipped.iter().filter(is_open)
     }
 
-    /// Reads a record. One that was cut off in the middle of its last line is read up to the line before.
+    /// Reads a record. If the last line is incomplete, the record is read up to the line before.
     pub fn read(input: impl BufRead) -> Result<Self, ReadError> {
         let lines: Vec<String> = input.lines().collect::<Result<_, _>>().map_err(ReadError::Io)?;
         let mut record = Self::default();

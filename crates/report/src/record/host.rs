@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The machine a record was made on. Text is empty, and a number absent, where the system does not tell.
+/// The machine of a record. Text is empty, and a number absent, if the system does not report it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostFacts {
     /// Processor model.
@@ -37,13 +37,13 @@ pub struct HostFacts {
     pub socket_limits: Vec<String>,
     /// Load averages over 1, 5 and 15 minutes.
     pub load: String,
-    /// Idle states of the first core, `name: exit latency`, and `disabled` where it is.
+    /// Idle states of the first core, `name: exit latency`, and `disabled` if it is.
     #[serde(default)]
     pub idle_states: Vec<String>,
-    /// Longest wake-up that `/dev/cpu_dma_latency` allowed, in microseconds, before this tool asked for less.
+    /// Longest wake-up that `/dev/cpu_dma_latency` allowed, in microseconds, before this tool changed it.
     #[serde(default)]
     pub cpu_dma_latency_us: Option<u32>,
-    /// Frequency beyond the nominal one: `on`, `off`, or empty where it is not visible.
+    /// Frequency beyond the nominal one: `on`, `off`, or empty if it is not visible.
     #[serde(default)]
     pub turbo: String,
     /// Microcode revision.
@@ -55,7 +55,7 @@ pub struct HostFacts {
     /// Limit of memory or processor set by a control group, `name = value`.
     #[serde(default)]
     pub group_limits: Vec<String>,
-    /// Processor time that the hypervisor gave to others since the start of the machine, in percent.
+    /// Processor time that the hypervisor took since the start of the machine, in percent.
     #[serde(default)]
     pub stolen_percent: Option<f64>,
 }
@@ -77,10 +77,10 @@ pub struct Interface {
     pub gso_max_bytes: Option<u32>,
     /// Addresses.
     pub addresses: Vec<String>,
-    /// Offloads that are on, as `ethtool -k` names them; empty where it is not installed.
+    /// Enabled offloads, as `ethtool -k` names them; empty if it is not installed.
     #[serde(default)]
     pub offloads: Vec<String>,
-    /// Packets that wait for the interface at most.
+    /// Most packets that wait for the interface.
     #[serde(default)]
     pub transmit_queue_len: Option<u32>,
     /// Receive queues.

@@ -1,4 +1,4 @@
-//! One measurement, and what each of its processes saw.
+//! One measurement, with the results of each of its processes.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,23 +11,23 @@ use crate::stats::LatencyResult;
 pub struct Measurement {
     /// [`Series::id`](super::Series::id)
     pub series: String,
-    /// What the run was for.
+    /// Purpose of the run.
     pub test: Test,
     /// Size of a sample in bytes.
     pub data_len: u64,
     /// Number of the repetition, from 0.
     pub repetition: u32,
-    /// Its place among interleaved runs, when it was one of them.
+    /// Its position among interleaved runs, if it was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block: Option<BlockPlace>,
-    /// What the campaign varies, when it belongs to one.
+    /// The varied settings, if it belongs to a campaign.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub case: Option<Box<Case>>,
-    /// What the first publisher saw.
+    /// Result of the first publisher.
     pub publisher: SideResult,
-    /// What the first subscriber saw.
+    /// Result of the first subscriber.
     pub subscriber: SideResult,
-    /// What further publishers and subscribers saw.
+    /// Results of further publishers and subscribers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<SideResult>,
 }
@@ -38,54 +38,54 @@ pub struct Measurement {
 pub enum Test {
     /// Ping-pong, one sample at a time.
     Latency,
-    /// As many samples as will go.
+    /// The highest rate.
     Throughput,
-    /// Samples on an absolute schedule, whatever became of those before them; some or all of them answered.
+    /// Samples on an absolute schedule, whatever happened to earlier ones; some or all of them are answered.
     OpenLoop,
 }
 
-/// What one process measured at one size.
+/// Result of one process at one size.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SideResult {
-    /// Which side.
+    /// The side of the process.
     pub side: Side,
     /// Size of a sample in bytes.
     pub data_len: u64,
-    /// Whether the run ended before its time.
+    /// Whether the run ended early.
     pub cut_short: bool,
     /// Processor time of the process as a share of all cores.
     pub cpu_percent: f64,
-    /// Times one way, from the actual send. Of a publisher: half round trips; in an open loop of a campaign on one host, what all
-    /// subscribers measured together. Of a subscriber: its own, in such a case only.
+    /// One-way times from the actual send. Publisher: half round trips; in an open loop of a campaign on one host, the
+    /// times that all subscribers measured together. Subscriber: its own times, only in such a case.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<LatencyResult>,
-    /// The same from the scheduled send, where there is a rate.
+    /// One-way times from the scheduled send, if there is a rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduled_latency: Option<LatencyResult>,
-    /// What was sent. Publisher only.
+    /// Sent samples. Publisher only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub send: Option<SendResult>,
-    /// What was received. Subscriber only.
+    /// Received samples. Subscriber only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throughput: Option<ThroughputResult>,
-    /// What became of the answers. Open loop only.
+    /// Results of the probes. Open loop only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub probes: Option<ProbeOutcome>,
-    /// Times of the two ways of a round trip. Open loop only.
+    /// One-way times of round trips. Open loop only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub one_way: Option<OneWay>,
     /// Processor, memory and scheduling of the process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceUse>,
-    /// What went over the sockets.
+    /// Traffic of the sockets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wire: Option<WireUse>,
-    /// Whether payloads were written and checked; absent when nobody did either.
+    /// Whether payloads were written and checked; absent if no side did either.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<PayloadUse>,
 }
 
-/// Which side of a run.
+/// A side of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
@@ -96,23 +96,23 @@ pub enum Side {
     Subscriber,
 }
 
-/// What a publisher sent.
+/// Sent samples of a publisher.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct SendResult {
-    /// Samples handed over.
+    /// Written samples.
     pub samples: u64,
-    /// Samples that found no room and were dropped by the sender.
+    /// Samples that the sender dropped because there was no room.
     pub dropped: u64,
     /// Pings without an answer.
     pub unanswered_pings: u64,
     /// From the first to the last send.
     pub duration_ns: u64,
-    /// Lateness of each send against its schedule, when there is one.
+    /// Delay of each send from its schedule, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<LatencyResult>,
 }
 
-/// What a subscriber received.
+/// Received samples of a subscriber.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ThroughputResult {
     /// Different samples received.
@@ -130,17 +130,17 @@ pub struct ThroughputResult {
 }
 
 impl ThroughputResult {
-    /// Samples per second; 0 when nothing was received.
+    /// Samples per second; 0 if no sample was received.
     pub fn samples_per_s(&self) -> f64 {
         if self.duration_ns == 0 { 0.0 } else { self.samples as f64 * 1e9 / self.duration_ns as f64 }
     }
 
-    /// Megabits (10⁶) per second; 0 when nothing was received.
+    /// Megabits (10⁶) per second; 0 if no sample was received.
     pub fn mbit_per_s(&self) -> f64 {
         if self.duration_ns == 0 { 0.0 } else { self.bytes as f64 * 8e3 / self.duration_ns as f64 }
     }
 
-    /// Lost samples as a percentage of those sent; 0 when nothing was sent.
+    /// Lost samples as a percentage of sent ones; 0 if none was sent.
     pub fn lost_percent(&self) -> f64 {
         let sent = self.samples + self.lost;
         if sent == 0 { 0.0 } else { self.lost as f64 * 100.0 / sent as f64 }
@@ -148,21 +148,20 @@ impl ThroughputResult {
 }
 
 impl Measurement {
-    /// Samples that were not what had been sent, as all sides counted them.
+    /// Corrupt samples, as all sides counted them.
     pub fn corrupt(&self) -> u64 {
         let sides = [&self.publisher, &self.subscriber].into_iter().chain(&self.others);
         sides.filter_map(|side| side.payload).map(|payload| payload.corrupt).sum()
     }
 
-    /// `None` when no side tells.
+    /// `None` if no side reports payloads.
     pub(super) fn payload_text(&self) -> Option<String> {
         if self.publisher.probes.is_some() {
             return None;
         }
         let (publisher, subscriber) = (self.publisher.payload, self.subscriber.payload);
         let known = subscriber.or(publisher)?;
-        let bound =
-            known.max_octets.map_or_else(String::new, |octets| format!(", at most {octets} bytes of each sample"));
+        let bound = known.max_octets.map_or_else(String::new, |len| format!(", at most {len} bytes of each sample"));
         let is = |of: fn(&PayloadUse) -> bool| [publisher, subscriber].iter().flatten().any(of);
         Some(match (is(|payload| payload.written), subscriber.is_some_and(|payload| payload.checked)) {
             (true, true) => format!("written and checked{bound}"),
@@ -171,7 +170,7 @@ impl Measurement {
         })
     }
 
-    /// With fewer buckets in every histogram of latencies; see [`LatencyResult::coarsened`].
+    /// The same result with fewer buckets in its histograms; see [`LatencyResult::coarsened`].
     #[must_use]
     pub fn coarsened(mut self) -> Self {
         for side in [&mut self.publisher, &mut self.subscriber].into_iter().chain(&mut self.others) {

@@ -86,7 +86,7 @@ fn rates_and_shares_by_hand() {
     assert_eq!((nothing.samples_per_s(), nothing.mbit_per_s(), nothing.lost_percent()), (0.0, 0.0, 0.0));
 }
 
-/// As version 0.1.0 of the tool wrote it, on another machine.
+/// Written by version 0.1.0 of the tool on another machine.
 const VERSION_1: &str = include_str!("fixtures/version-1.jsonl");
 
 #[test]
@@ -104,7 +104,7 @@ fn a_record_of_version_1_is_read_and_rendered() {
     assert!(crate::render::html(&[source]).contains("Example CPU"));
 }
 
-/// As the versions of the tool between wrote it.
+/// Written by intermediate versions of the tool.
 const VERSION_2: &str = include_str!("fixtures/version-2.jsonl");
 
 #[test]
@@ -120,7 +120,7 @@ fn a_record_of_version_2_is_read_and_rendered() {
     assert_eq!(block.block, Some(BlockPlace { number: 0, place: 1, role: Role::B, control: false }));
     assert_eq!((record.host.stolen_percent, record.host.interfaces[0].receive_queues), (Some(0.25), Some(1)));
     let sources = [crate::table::Source { name: String::new(), record }];
-    // Half of 14 us, at the rate that was asked for.
+    // Half of 14 us, at the requested rate.
     let row = crate::table::Table::of_all(&sources).rows.into_iter().find(|row| row.series == "open-loop").unwrap();
     assert_eq!((row.rate_per_s, row.latency.unwrap().p50_ns.median), (Some(1000.0), 7000.0));
     assert!(crate::render::html(&sources).contains("Highest sustained rate"));
@@ -128,7 +128,7 @@ fn a_record_of_version_2_is_read_and_rendered() {
 }
 
 #[test]
-fn what_version_2_adds_survives_being_written_and_read() {
+fn additions_of_version_2_survive_writing_and_reading() {
     let mut measurement = crate::example::record().measurements.swap_remove(0);
     measurement.test = Test::OpenLoop;
     measurement.publisher = SideResult {
@@ -147,7 +147,7 @@ fn what_version_2_adds_survives_being_written_and_read() {
 }
 
 #[test]
-fn what_version_3_adds_survives_being_written_and_read() {
+fn additions_of_version_3_survive_writing_and_reading() {
     let measurement = crate::example::record().measurements.swap_remove(0);
     let case = Case {
         rate_per_s: Some(300.0),
@@ -193,9 +193,9 @@ fn what_version_3_adds_survives_being_written_and_read() {
 }
 
 #[test]
-fn which_payloads_were_checked_is_told_by_series() {
+fn payload_checks_are_listed_by_series() {
     let mut record = crate::example::record();
-    assert_eq!(record.payloads(), [], "nobody tells");
+    assert_eq!(record.payloads(), [], "no side reports payloads");
     let use_of = |written, checked| {
         Some(PayloadUse { written, checked, corrupt: 2, max_octets: Some(256), ..PayloadUse::default() })
     };
@@ -223,7 +223,7 @@ fn processor_time_by_hand() {
 }
 
 #[test]
-fn what_was_measured_after_all_is_no_longer_skipped() {
+fn later_measurement_removes_a_skipped_one() {
     let case = Case::default();
     let of = |repetition| Skipped {
         series: "a".into(),

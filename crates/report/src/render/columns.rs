@@ -1,18 +1,18 @@
-//! Columns of a table of rows: which of them are shown, and which conditions are said once above the table instead.
+//! Columns of a table of rows: which are shown, and which conditions are stated once above the table instead.
 
 use crate::numbers::{count_text, grouped, microseconds};
 use crate::record::{Case, Delivery, Reliability};
 use crate::stats::{LatencyResult, Spread};
 use crate::table::{LatencyRow, Row, ThroughputRow};
 
-/// Behind a percentile with fewer than ten samples above it.
+/// Follows a percentile with fewer than ten samples above it.
 pub(super) const MARK: &str = "*";
-/// What [`MARK`] stands for.
+/// Meaning of [`MARK`].
 pub(super) const MARK_NOTE: &str = "* fewer than ten samples lie above this percentile: it depends on single samples.";
-/// What the columns headed “x floor” hold.
+/// Meaning of the columns “x floor”.
 pub(super) const FLOOR_NOTE: &str =
     "x floor: the median, over the repetitions, of the ratio to the floor in the same repetition.";
-/// What the columns headed “±%” hold.
+/// Meaning of the columns “±%”.
 pub(super) const SPREAD_NOTE: &str = "±%: half the distance between the smallest and the largest repetition, as a share of \
                                       their median.";
 
@@ -20,11 +20,11 @@ pub(super) const SPREAD_NOTE: &str = "±%: half the distance between the smalles
 #[derive(Debug, Clone)]
 pub(super) struct Column {
     pub(super) heading: String,
-    /// Names begin at the left, numbers end at the right.
+    /// Names are left-aligned, numbers right-aligned.
     pub(super) is_name: bool,
-    /// Whether the column is left out where no cell is known, or every known one is marked.
+    /// Whether the column is omitted if no cell is known, or every known one is marked.
     pub(super) is_optional: bool,
-    /// `None` where the record does not say.
+    /// `None` if the record does not contain the value.
     pub(super) cells: Vec<Option<String>>,
 }
 
@@ -46,18 +46,18 @@ impl Column {
         Self { is_optional: false, ..self }
     }
 
-    /// Whether it tells anything.
+    /// Whether the column has content.
     pub(super) fn is_shown(&self) -> bool {
         !self.is_optional || self.cells.iter().flatten().any(|cell| !cell.ends_with(MARK))
     }
 }
 
-/// A percentile in microseconds, marked where too few samples lie above it.
+/// A percentile in microseconds, marked if too few samples lie above it.
 pub(super) fn percentile(latency: &LatencyResult, fraction: f64) -> String {
     marked(latency, fraction, latency.value_at(fraction) as f64)
 }
 
-/// A value in microseconds, marked where too few samples lie above the percentile of that fraction.
+/// A value in microseconds, marked if too few samples lie above the percentile of that fraction.
 pub(super) fn marked(latency: &LatencyResult, fraction: f64, value_ns: f64) -> String {
     let mark = if latency.supports(fraction) { "" } else { MARK };
     format!("{}{mark}", microseconds(value_ns))
@@ -83,7 +83,7 @@ pub(super) fn latency_columns(rows: &[&Row]) -> Vec<Column> {
     ]
 }
 
-/// The columns of throughput, megabits per second as `mbit_text` writes them.
+/// The columns of throughput; `mbit_text` formats megabits per second.
 pub(super) fn throughput_columns(rows: &[&Row], mbit_text: &dyn Fn(f64) -> String) -> Vec<Column> {
     let of = |heading: &str, cell: &dyn Fn(&ThroughputRow) -> Option<String>| {
         Column::of(heading, rows.iter().copied(), |row| cell(row.throughput.as_ref()?))
@@ -101,10 +101,10 @@ fn spread_text(spread: &Spread) -> Option<String> {
     spread.relative_half_width().map(|share| format!("{:.0}", share * 100.0))
 }
 
-/// A condition of a case: a column where it varies, a phrase above the table where it does not.
+/// A condition of a case: a column if it varies, else a phrase above the table.
 struct Condition {
     heading: &'static str,
-    /// `None` where the condition does not apply to the row.
+    /// `None` if the condition does not apply to the row.
     cell: fn(&Row, &Case) -> Option<String>,
     phrase: fn(&Row, &Case) -> String,
 }
@@ -155,8 +155,8 @@ const CONDITIONS: [Condition; 8] = [
     },
 ];
 
-/// The conditions that vary as columns; those that do not as one sentence, which is empty without any. The floor has neither
-/// reliability nor a publishing thread nor types, so it does not count for these.
+/// The varying conditions as columns, and the constant ones as a sentence, which is empty without any. The floor has
+/// neither reliability nor a publishing thread nor types, so it does not count for these.
 pub(super) fn case_columns(rows: &[&Row]) -> (Vec<Column>, String) {
     let cased: Vec<(&Row, &Case)> = rows.iter().filter_map(|row| Some((*row, row.case.as_ref()?))).collect();
     let (mut columns, mut phrases) = (Vec::new(), Vec::new());
@@ -183,7 +183,7 @@ pub(super) fn case_columns(rows: &[&Row]) -> (Vec<Column>, String) {
     (columns, format!("All rows: {}.{floor}", phrases.join("; ")))
 }
 
-/// What the latencies of rows count, by the tests that they come from; empty without any latency.
+/// Meaning of the latencies of rows, by their tests; empty without any latency.
 pub(super) fn latency_note(rows: &[&Row]) -> String {
     let with_latency = || rows.iter().filter(|row| row.latency.is_some());
     let has_ping_pong = with_latency().any(|row| row.rate_per_s.is_none());

@@ -1,4 +1,4 @@
-//! One line per measurement, with everything that it varies in columns of their own, for other programs.
+//! One line per measurement, with a column for each varied setting, for other programs.
 
 use crate::record::{Case, Measurement, Role, Test};
 use crate::stats::LatencyResult;
@@ -57,10 +57,10 @@ const COLUMNS: [&str; 49] = [
     "cut_short",
 ];
 
-/// A heading line, then one line per measurement, as RFC 4180 writes them. Latency is one way: half a round trip of a
-/// ping-pong; in an open loop from when each sample was due. A percentile above the median is empty where fewer than ten
-/// samples lie above it. Counts and rates of samples are those of the first subscriber; processor time is
-/// that of all processes, memory that of the largest. A cell is empty where the record does not say.
+/// A heading line, then one line per measurement, as in RFC 4180. Latency is one way: half a round trip of a ping-pong;
+/// in an open loop from the due time of each sample. A percentile above the median is empty if fewer than ten samples
+/// lie above it. Counts and rates of samples are those of the first subscriber; processor time is that of all
+/// processes, memory that of the largest. A cell is empty if the record does not contain the value.
 pub fn csv(sources: &[Source]) -> String {
     let mut text = line(COLUMNS.iter().map(|name| (*name).to_owned()));
     for source in sources {
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_campaign_has_its_case_in_columns_and_strange_names_are_quoted() {
+    fn campaign_has_its_case_in_columns_and_unusual_names_are_quoted() {
         let mut record = example::campaign();
         record.header.series[0].label = "raw, \"plain\"".into();
         let text = csv(&[Source { name: "c".into(), record }]);

@@ -1,4 +1,4 @@
-//! What a record holds besides ping-pong and throughput: open loops, searches, resources, checks of payloads.
+//! Further content of a record: open loops, searches, resources, checks of payloads.
 
 use std::fmt::Write;
 
@@ -24,15 +24,15 @@ const LOAD_HEADINGS: [&str; 12] = [
 const USE_HEADINGS: [&str; 9] =
     ["series", "test", "bytes", "side", "cpu % of core", "peak MiB", "switches/s", "faults/s", "kernel drops"];
 
-/// A title, an explanation, and rows of which the first are the headings.
+/// A title, an explanation, and rows, the first of which contains the headings.
 struct Section {
     title: &'static str,
     explanation: &'static str,
     rows: Vec<Vec<String>>,
 }
 
-/// As text for a terminal; empty when the record holds nothing of the kind. Without what every measurement used, of
-/// which there is a row each.
+/// As text for a terminal; empty if the record has no such content. Omits the resource use of every measurement, which
+/// has a row each.
 pub fn load_text(record: &Record) -> String {
     let mut text = String::new();
     for section in [loads(record), searches(record)].into_iter().flatten() {
@@ -45,7 +45,7 @@ pub fn load_text(record: &Record) -> String {
     text
 }
 
-/// As parts of a page. What every measurement used is long, and folded.
+/// As parts of a page. The resource use of every measurement is long, and folded.
 pub(super) fn load_html(record: &Record) -> String {
     let mut text = String::new();
     for section in [loads(record), searches(record)].into_iter().flatten() {
@@ -148,7 +148,7 @@ fn resources(record: &Record) -> Option<Section> {
 fn use_row(measurement: &Measurement, name: &str, side: &SideResult) -> Option<Vec<String>> {
     let total = &side.resources.as_ref()?.total;
     let per_s = |count: u64| if total.wall_ns == 0 { 0.0 } else { count as f64 * 1e9 / total.wall_ns as f64 };
-    // Programs of peers count neither; every process that counts has some.
+    // Programs of peers report neither; every process that reports counts has some.
     let counts = [total.voluntary_switches, total.involuntary_switches, total.minor_faults, total.major_faults];
     let is_counted = counts.iter().any(|count| *count > 0);
     let counted = |rate: f64| if is_counted { grouped(rate) } else { "-".into() };
@@ -170,7 +170,7 @@ fn use_row(measurement: &Measurement, name: &str, side: &SideResult) -> Option<V
     ])
 }
 
-/// Whether payloads were written and checked in open loops; other tests say it by series.
+/// Whether payloads were written and checked in open loops; other tests report it by series.
 fn payload_line(record: &Record) -> Option<String> {
     let uses: Vec<_> = record
         .measurements
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn text_shows_both_starts_the_search_and_the_payloads() {
+    fn text_contains_both_starts_the_search_and_the_payloads() {
         let text = load_text(&record());
         let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split_whitespace().collect()).collect();
         assert!(
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_shows_what_was_used_and_no_markup_of_others() {
+    fn page_shows_settings_and_escapes_foreign_markup() {
         let page = load_html(&record());
         assert!(page.contains("<td>25.0</td>") && page.contains("<td>5,000</td>"), "{page}");
         assert!(page.contains("a &lt;loop&gt;") && !page.contains("<loop>"));

@@ -1,4 +1,4 @@
-//! The few numbers that a README shows, as Markdown.
+//! The few numbers of a README, as Markdown.
 
 use std::fmt::Write;
 
@@ -8,13 +8,13 @@ use crate::record::{Header, Record, Series, Test};
 use crate::table::{Row, Source, Table};
 use crate::versus::{Measure, Versus, to_floor};
 
-/// What a README says before and after the tables that it has from a record.
+/// Marks before and after the generated tables of a README.
 pub const MARKS: [&str; 2] = ["<!-- measured -->", "<!-- measured: end -->"];
 
-/// Latency and throughput by size, a line for each series, with ratios to the floor and their confidence intervals. Series that
-/// move samples without the network have tables of their own.
+/// Latency and throughput by size, one line per series, with ratios to the floor and their confidence intervals. Series
+/// whose samples do not use the network have separate tables.
 ///
-/// Of one record, whose cases differ in series, size and test only: others would share a cell.
+/// For one record, whose cases differ only in series, size and test: others would share a cell.
 pub fn markdown(record: &Record) -> String {
     let sources = [Source { name: String::new(), record: record.clone() }];
     let table = Table::of_all(&sources);
@@ -43,14 +43,14 @@ pub fn markdown(record: &Record) -> String {
     text + &not_measured(record)
 }
 
-/// `document` with `text` between its [`MARKS`]; `None` when it does not have both.
+/// `document` with `text` between its [`MARKS`]; `None` if it lacks one of them.
 pub fn between_marks(document: &str, text: &str) -> Option<String> {
     let (before, rest) = document.split_once(MARKS[0])?;
     let (_, after) = rest.split_once(MARKS[1])?;
     Some(format!("{before}{}\n{text}{}{after}", MARKS[0], MARKS[1]))
 }
 
-/// What a cell holds of a row, without its ratio.
+/// The content of a row's cell without its ratio.
 type Cell<'a> = &'a dyn Fn(&Row) -> Option<String>;
 
 fn introduction(record: &Record, ratios: &[Versus<'_>]) -> String {
@@ -72,7 +72,8 @@ fn introduction(record: &Record, ratios: &[Versus<'_>]) -> String {
     )
 }
 
-/// What a cell holds, as true for all of them: intervals of few repetitions say what they cover, and one has none.
+/// The meaning of the cells, true for all of them: intervals of few repetitions state their coverage, and a single
+/// repetition has none.
 fn caption(record: &Record, ratios: &[Versus<'_>]) -> String {
     let Some(floor) = record.header.series.iter().find(|series| series.floor) else { return "Medians.".into() };
     let mut coverages: Vec<Option<f64>> =
@@ -97,7 +98,7 @@ fn kernel_release(kernel: &str) -> String {
     kernel.split_whitespace().take(2).collect::<Vec<_>>().join(" ")
 }
 
-/// Empty when nothing of it was measured.
+/// Empty if nothing was measured.
 fn series_table(
     record: &Record,
     series: &[&Series],
@@ -108,7 +109,7 @@ fn series_table(
 ) -> String {
     let row_of =
         |series: &Series, len: u64| table.rows.iter().find(|row| row.series == series.id && row.data_len == len);
-    // A quick run leaves sizes out, and some are asked of some series only.
+    // A quick run omits sizes, and some sizes are measured for some series only.
     let is_measured =
         |len: &u64| series.iter().any(|series| row_of(series, *len).is_some_and(|row| cell(row).is_some()));
     let lens: Vec<u64> = record.header.data_lens.iter().copied().filter(is_measured).collect();
@@ -209,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_without_the_network_has_tables_of_its_own() {
+    fn series_without_network_have_separate_tables() {
         let mut record = example::record();
         let moved = &mut record.header.series[1];
         moved.options = vec!["transport=shared-memory".into()];
@@ -224,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_told_once_with_its_reason() {
+    fn skipped_measurements_are_listed_once_with_the_reason() {
         let text = markdown(&example::campaign());
         let lines: Vec<_> = text.lines().filter(|line| line.contains("ten readers in one process")).collect();
         assert_eq!(lines.len(), 1, "{text}");

@@ -1,6 +1,6 @@
 //! Text as markup.
 
-/// Makes text safe to stand between tags and in attributes.
+/// Escapes text for markup and attributes.
 pub(super) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -9,13 +9,14 @@ use super::load::load_text;
 use crate::numbers::grouped;
 use crate::table::{Row, Source, Table, case_beside};
 
-/// One aligned table of what was measured, open loops and searches, what was skipped, and what limits the numbers.
+/// One aligned table of the measurements, then open loops and searches, skipped measurements, and limits of the
+/// numbers.
 ///
-/// Latencies are in microseconds, one way; rates as received. Conditions that hold for all rows are said once above the table.
-/// A column is left out where no row has a value, or each percentile in it has too few samples above it.
+/// Latencies are in microseconds, one way; rates as received. Conditions common to all rows are stated once above the
+/// table. A column is omitted if no row has a value, or if each of its percentiles has too few samples above it.
 pub fn text(sources: &[Source]) -> String {
     let table = Table::of_all(sources);
-    // An open loop without a campaign has a table of its own, with both starts of its latencies.
+    // An open loop without a campaign has a separate table, with both starts of its latencies.
     let rows: Vec<&Row> = table.rows.iter().filter(|row| row.case.is_some() || row.rate_per_s.is_none()).collect();
     let mut text = if rows.is_empty() { String::new() } else { rows_text(sources, &rows) };
     for source in sources {
@@ -58,7 +59,7 @@ fn rows_text(sources: &[Source], rows: &[&Row]) -> String {
     text
 }
 
-/// A heading line, then a line for each row. Rows of several series are in blocks of one size and case.
+/// A heading line, then one line per row. Rows of several series are grouped by size and case.
 fn push_columns(text: &mut String, rows: &[&Row], columns: &[Column]) {
     const UNKNOWN: &str = "-";
     let cell =
@@ -97,7 +98,7 @@ fn push_line(text: &mut String, columns: &[Column], widths: &[usize], cell: impl
     text.push('\n');
 }
 
-/// What the headings and marks of these columns stand for.
+/// Meaning of the headings and marks of these columns.
 fn push_notes(text: &mut String, columns: &[Column]) {
     let has = |heading: &str| columns.iter().any(|column| column.heading == heading);
     let is_marked = columns.iter().flat_map(|column| &column.cells).flatten().any(|cell| cell.ends_with(MARK));
@@ -154,7 +155,7 @@ Repetitions differ by more than ±15 % in 4 latencies and 0 rates: other process
     }
 
     #[test]
-    fn a_campaign_has_its_cases_and_what_is_missing_in_words() {
+    fn campaign_lists_its_cases_and_skipped_measurements() {
         let sources = ["one", "two"].map(|name| Source { name: name.into(), record: example::campaign() });
         let text = text(&sources);
         let heading = text.lines().find(|line| line.trim_start().starts_with("bytes")).unwrap();
@@ -190,7 +191,7 @@ Repetitions differ by more than ±15 % in 4 latencies and 0 rates: other process
 
     /// Measurements of so few samples that no percentile has ten above it.
     #[test]
-    fn a_column_of_percentiles_that_are_all_thin_is_left_out_and_single_ones_are_marked() {
+    fn column_of_unsupported_percentiles_is_omitted_and_single_ones_are_marked() {
         let mut record = example::record();
         for measurement in &mut record.measurements {
             if let Some(latency) = &mut measurement.publisher.latency {
@@ -213,7 +214,7 @@ Repetitions differ by more than ±15 % in 4 latencies and 0 rates: other process
     }
 
     #[test]
-    fn latency_of_a_schedule_is_not_called_half_a_round_trip() {
+    fn scheduled_latency_is_not_called_half_a_round_trip() {
         let mut record = example::campaign();
         record
             .measurements

@@ -147,7 +147,7 @@ proptest! {
 }
 
 #[test]
-fn coarser_buckets_keep_what_is_told_and_are_narrow() {
+fn coarser_buckets_keep_exact_values_and_are_narrow() {
     let histogram: Vec<(u64, u64)> = (1..5_000).map(|value| (value * 7, value % 3 + 1)).collect();
     let mut moments = Moments::default();
     histogram.iter().for_each(|(value, count)| (0..*count).for_each(|_| moments.add(*value)));

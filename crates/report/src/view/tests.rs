@@ -10,7 +10,7 @@ fn with_view<T>(records: Vec<Record>, look: impl FnOnce(&View<'_>) -> T) -> T {
 }
 
 #[test]
-fn ways_to_wait_are_conditions_where_there_are_several() {
+fn several_wait_methods_are_conditions() {
     let mut record = example::campaign();
     let waits = |record: &Record| {
         let sources = [Source { name: String::new(), record: record.clone() }];
@@ -70,13 +70,13 @@ fn a_plain_record_is_one_facet_along_sizes() {
 }
 
 #[test]
-fn a_campaign_has_a_facet_for_each_delivery_and_reliability_and_three_axes() {
+fn campaign_has_facets_by_delivery_and_reliability_and_three_axes() {
     with_view(vec![example::campaign()], |view| {
         assert_eq!(view.facets.len(), 4);
         let facet = &view.facets[0];
         assert_eq!(facet.axes(), [Along::Size, Along::Rate, Along::Subscribers]);
         assert_eq!(facet.reference(Along::Size), Some(4096.0));
-        // Two ways of ours to send, two others.
+        // Two variants of ours, two others.
         assert_eq!(view.strands.len(), 4);
         for along in Along::ALL {
             assert_eq!(view.line(facet, 0, along).len(), 3, "{along:?}");
@@ -112,7 +112,7 @@ fn shapes_that_share_a_size_do_not_share_a_line() {
 }
 
 #[test]
-fn protection_is_told_from_names_and_options() {
+fn protection_is_detected_from_names_and_options() {
     let secured = |id: &str, option: &str| {
         let mut record = example::characterization();
         record.header.series[1].id = id.into();
@@ -130,7 +130,7 @@ fn protection_is_told_from_names_and_options() {
 }
 
 #[test]
-fn a_floor_stands_beside_everybody_who_can_be_compared_with_it() {
+fn floor_is_shown_beside_all_comparable_rows() {
     let mut record = example::campaign();
     record.header.series[0].floor = true;
     let floor = record.header.series[0].id.clone();

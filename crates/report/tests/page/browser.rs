@@ -1,4 +1,4 @@
-//! Chromium without a window, driven by the DevTools protocol over a pair of pipes.
+//! Headless Chromium, controlled by the DevTools protocol over a pair of pipes.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -9,9 +9,9 @@ use std::time::Duration;
 use base64::Engine as _;
 use serde_json::{Value, json};
 
-/// No answer takes longer; a machine that is slower than this cannot run the test.
+/// Longest time for an answer; slower machines cannot run the test.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Messages that may wait to be read; the browser waits when there are more.
+/// Messages that may wait to be read; beyond that the browser blocks.
 const MESSAGES: usize = 1024;
 
 /// A browser with one page.
@@ -21,11 +21,11 @@ pub(crate) struct Browser {
     messages: Receiver<Value>,
     next_id: u64,
     session: String,
-    /// What the page said to the console, and what the browser said about it.
+    /// Console messages of the page, and messages of the browser about it.
     pub(crate) complaints: Vec<String>,
 }
 
-/// How a page is looked at.
+/// Screen and media of the page.
 #[derive(Clone, Copy)]
 pub(crate) struct Look {
     pub(crate) width: u32,
@@ -34,7 +34,7 @@ pub(crate) struct Look {
 }
 
 impl Browser {
-    /// Starts Chromium with a profile of its own in `profile`.
+    /// Starts Chromium with a new profile in `profile`.
     pub(crate) fn start(profile: &Path) -> Self {
         // The browser reads commands from descriptor 3 and writes answers to descriptor 4.
         let script = "exec chromium --headless --no-sandbox --disable-gpu --disable-dev-shm-usage --hide-scrollbars \
@@ -73,7 +73,7 @@ impl Browser {
         browser
     }
 
-    /// Opens a file and waits until it is there.
+    /// Opens a file and waits until it is loaded.
     pub(crate) fn open(&mut self, page: &Path) {
         let url = format!("file://{}", page.display());
         let answer = self.call("Page.navigate", &json!({ "url": url }));
@@ -82,7 +82,7 @@ impl Browser {
         assert_eq!(self.evaluate(ready), json!(true));
     }
 
-    /// What kind of screen the page is on.
+    /// Sets the screen and the media of the page.
     pub(crate) fn look(&mut self, look: Look) {
         let metrics =
             json!({ "width": look.width, "height": look.height, "deviceScaleFactor": 1, "mobile": look.width < 600 });
@@ -94,7 +94,7 @@ impl Browser {
         );
     }
 
-    /// The value of an expression in the page.
+    /// Value of an expression in the page.
     pub(crate) fn evaluate(&mut self, expression: &str) -> Value {
         let answer = self.call(
             "Runtime.evaluate",
@@ -104,7 +104,7 @@ impl Browser {
         answer["result"]["value"].clone()
     }
 
-    /// A picture of so much of the page from its top, as PNG.
+    /// A picture of the top of the page, as PNG.
     pub(crate) fn screenshot(&mut self, width: u32, height: u32) -> Vec<u8> {
         let clip = json!({ "x": 0, "y": 0, "width": width, "height": height, "scale": 1 });
         let answer = self
@@ -112,7 +112,7 @@ impl Browser {
         decoded(&answer)
     }
 
-    /// The page as it is printed.
+    /// The page as printed.
     pub(crate) fn pdf(&mut self) -> Vec<u8> {
         let answer = self.call("Page.printToPDF", &json!({ "preferCSSPageSize": true, "printBackground": true }));
         decoded(&answer)
@@ -138,7 +138,7 @@ impl Browser {
         }
     }
 
-    /// Keeps what a page must not give rise to.
+    /// Records events that a page must not cause.
     fn hear(&mut self, message: &Value) {
         let parameters = &message["params"];
         match message["method"].as_str() {
@@ -158,7 +158,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // Its children end with it: they are told by the pipes between them.
+        // Its children end with it, because the pipes between them close.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

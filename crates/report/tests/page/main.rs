@@ -1,6 +1,6 @@
-//! The page in a real browser: it fits on a telephone, nothing lies over anything else, and it asks for nothing.
+//! The page in a real browser: it fits on a telephone, no elements overlap, and it loads nothing.
 //!
-//! Pictures of every page are left in the target directory, for eyes.
+//! The test leaves pictures of every page in the target directory, for inspection.
 
 mod browser;
 
@@ -19,8 +19,8 @@ const DESKTOP: Look = Look { width: 1440, height: 900, dark: false };
 const DARK: Look = Look { dark: true, ..DESKTOP };
 const TELEPHONE: Look = Look { width: 390, height: 844, dark: false };
 
-/// Texts of one picture whose boxes share more than a pixel each way, and texts that leave their picture. Boxes of text are
-/// as high as its font's tallest letter; what is seen is lower.
+/// Texts of one picture whose boxes overlap by more than a pixel in both directions, and texts that leave their
+/// picture. Boxes of text are as high as the tallest letter of the font; the visible text is lower.
 const COLLISIONS: &str = "(() => {
   const found = [];
   for (const svg of document.querySelectorAll('figure svg')) {
@@ -45,7 +45,7 @@ const COLLISIONS: &str = "(() => {
   return found;
 })()";
 
-/// What is wider than the screen although nothing around it scrolls.
+/// Elements wider than the screen without a scrolling parent.
 const OVERFLOW: &str = "(() => {
   const width = document.documentElement.clientWidth;
   // The content of a closed element keeps the layout of the screen before.
@@ -61,7 +61,7 @@ const OVERFLOW: &str = "(() => {
   return found.slice(0, 20);
 })()";
 
-/// The smallest text of any picture, in pixels as seen.
+/// Size of the smallest text of any picture, in pixels on the screen.
 const SMALLEST_TEXT: &str = "Math.min(...[...document.querySelectorAll('figure:not(.wide) svg text')]
   .filter(text => text.getBoundingClientRect().width > 0)
   .map(text => parseFloat(getComputedStyle(text).fontSize) * text.ownerSVGElement.getBoundingClientRect().width / text.ownerSVGElement.viewBox.baseVal.width))";
@@ -105,7 +105,7 @@ fn pages() -> Vec<(&'static str, Vec<Source>)> {
 }
 
 #[test]
-fn every_page_is_well_on_every_screen_and_on_paper() {
+fn every_page_fits_every_screen_and_paper() {
     let folder = folder();
     let profile = folder.join(format!("profile-{}", std::process::id()));
     let mut browser = Browser::start(&profile);
@@ -163,7 +163,7 @@ fn texts(value: &Value) -> Vec<String> {
     value.as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned()).collect()
 }
 
-/// A picture that is all of one colour shows nothing, and dark paper is dark.
+/// A picture of a single colour shows nothing, and dark paper must be dark.
 fn picture_faults(png: &[u8], look: Look) -> Vec<String> {
     let mut reader = png::Decoder::new(std::io::Cursor::new(png)).read_info().unwrap();
     let mut pixels = vec![0; reader.output_buffer_size().unwrap()];

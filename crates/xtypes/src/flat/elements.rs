@@ -358,8 +358,9 @@ impl<'w, C: Collection> ElementsBuilder<'w, C> {
 
     /// Appends `count` elements that `fill` writes where they belong. They have any value before.
     ///
-    /// Elements that are neither numbers nor [plain](crate::plain) structures, or are not aligned in memory, which only those with
-    /// 8 bytes can be in an aligned buffer, are filled aside, with their default before, and copied.
+    /// Elements that are neither numbers nor [plain](crate::plain) structures, or that are not aligned in memory
+    /// (possible only for elements of 8 bytes in an aligned buffer), are filled in a separate value, which starts with
+    /// their default, and copied.
     ///
     /// # Errors
     /// [`FlatError::ExceedsBound`], and the errors of the values.

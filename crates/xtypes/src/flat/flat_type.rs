@@ -80,8 +80,8 @@ pub trait FlatType: DdsType {
         Ok(Self::view(Some(decoder)))
     }
 
-    /// What [`Self::checked_view`] returns, in fewer steps, of a value that is as this crate writes it and needs no look; `None` of
-    /// any other, good or not.
+    /// What [`Self::checked_view`] returns, in fewer steps, for a value in the layout that this crate writes and
+    /// without parts that need a check; `None` for all other values, valid or not.
     #[doc(hidden)]
     #[inline]
     fn quick_view(_decoder: Decoder<'_>) -> Option<Self::View<'_>> {

@@ -8,8 +8,8 @@ use crate::types::DdsType;
 /// Bytes of an EMHEADER, and of a length.
 const WORD: usize = size_of::<u32>();
 
-/// What is in front of the value of a member, and where both are: counted from where the members begin, which XCDR2 aligns to
-/// four.
+/// Bytes in front of the value of a member, and the positions of both, relative to the start of the members, which
+/// XCDR2 aligns to four.
 #[derive(Clone, Copy, Debug)]
 struct Head {
     at: usize,
@@ -136,7 +136,7 @@ pub(crate) struct Numbers {
 }
 
 impl Numbers {
-    /// The member `id` if it is such a sequence and at the front of `octets` in the native byte order.
+    /// The member `id` if it is such a sequence at the front of `bytes`, in the native byte order.
     #[inline]
     pub(crate) fn in_front<M: FlatMember>(bytes: &[u8], id: u32) -> Option<Self> {
         let (size, bound) = numbers::<M>()?;

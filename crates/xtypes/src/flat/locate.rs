@@ -9,7 +9,7 @@ use crate::types::DdsType;
 /// The position of a member that is not there: no value is at the start of a payload.
 pub(crate) const ABSENT: usize = 0;
 
-/// Moves to the value of a member of a final or appendable structure, and tells where it is.
+/// Moves to the value of a member of a final or appendable structure, and returns its position.
 #[inline]
 pub(crate) fn locate<M: Member>(decoder: &mut Decoder<'_>, extensibility: Extensibility) -> Result<usize, DecodeError> {
     if decoder.is_absent(extensibility, M::MIN_SIZE) || M::OPTIONAL && !bool::decode(decoder)? {

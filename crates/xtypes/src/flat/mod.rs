@@ -86,8 +86,8 @@
 //!
 //! # Changing
 //!
-//! [`view_mut`] gives access to whatever has a fixed size, in sequences, nested structures and optional members too. What is
-//! not in the sample cannot be changed ([`FlatError::AbsentMember`]).
+//! [`view_mut`] gives access to every part of fixed size, in sequences, nested structures and optional members too. A
+//! member that is absent from the sample cannot be changed ([`FlatError::AbsentMember`]).
 //!
 //! # Types
 //!
@@ -95,7 +95,7 @@
 //! DDS type; structures, unions and aliases among them need `#[dds(flat)]` too, enumerations and bitmasks do not. Maps and unions are
 //! built from values (`&BTreeMap`, `&Choice`) and viewed in place. A structure with a base structure has no flat form, which the derive macro says.
 
-/// Implements `Debug` whatever the parameters of a type are, which derived it would ask the same of.
+/// Implements `Debug` for any type parameters; a derived implementation would require `Debug` of them.
 macro_rules! debug_without_bounds {
     ($([$($parameters:tt)*] $type:ident<$($arguments:tt),*> { $($field:ident),* },)*) => {$(
         impl<$($parameters)*> core::fmt::Debug for $type<$($arguments),*> {
@@ -129,7 +129,7 @@ pub use read::{Members, MembersMut};
 pub use sample::Flat;
 pub use writer::{Done, Writer};
 
-/// What `#[derive(DdsType)]` refers to. Not for applications.
+/// Items to which `#[derive(DdsType)]` refers. Not for applications.
 #[doc(hidden)]
 pub mod private {
     pub use super::layout::Layout;

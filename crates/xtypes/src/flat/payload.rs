@@ -23,7 +23,7 @@ pub fn view<T: FlatType>(payload: &[u8]) -> Result<T::View<'_>, DecodeError> {
     }
 }
 
-/// [`view`], by a walk over whatever comes.
+/// [`view`], by the general path over any bytes.
 #[inline(never)]
 fn walked_view<T: FlatType>(payload: &[u8]) -> Result<T::View<'_>, DecodeError> {
     T::checked_view(flat_decoder::<T>(payload)?)
@@ -82,7 +82,7 @@ fn flat_decoder<T: FlatType>(payload: &[u8]) -> Result<Decoder<'_>, DecodeError>
     let decoder = Decoder::new(payload, T::EXTENSIBILITY, Form::Data);
     match &decoder {
         Ok(found) if found.representation() == Representation::Xcdr2 => decoder,
-        // Where the extensibility does not match either, NotFlat is the error that tells what to do.
+        // If the extensibility does not match either, NotFlat is the error with the remedy.
         _ if Encapsulation::parse(payload)?.representation != Representation::Xcdr2 => {
             Err(DecodeError::new(DecodeErrorKind::NotFlat, 0))
         }

@@ -18,7 +18,7 @@ pub struct Members<'a, const N: usize> {
     bytes: &'a [u8],
     place: Place,
     at: [usize; N],
-    /// Where all members are as the structure's [`Layout`] says, those: in the native byte order, else empty.
+    /// The members if all of them match the structure's [`Layout`] in the native byte order, else empty.
     front: &'a [u8],
 }
 
@@ -152,7 +152,7 @@ impl ParameterFacts {
     }
 }
 
-/// Reads past a sequence of numbers, if that comes next as this crate writes it, and tells where it is.
+/// Skips a sequence of numbers if it comes next in the layout that this crate writes, and returns its position.
 #[inline]
 fn pass_numbers<M: FlatMember>(id: u32, list: &mut Decoder<'_>) -> Option<usize> {
     let ahead = list.native_ahead()?;
@@ -225,8 +225,8 @@ impl<'a, T: DdsType, const N: usize> Walk<'a, T, N> {
         Ok((Self { decoder, start, has_prefix: false, failed: false, at: [ABSENT; N], of: PhantomData }, list))
     }
 
-    /// Notes where the members of `layout` are if they come next as this crate writes them, and passes them; else nothing happens.
-    /// What they are in front of is the answer.
+    /// Records the positions of the members of `layout` and skips them if they come next in the layout that this crate
+    /// writes. Returns the bytes from the members on; else does nothing.
     #[inline]
     pub fn pass(&mut self, layout: &Layout<N>, list: &mut Decoder<'a>) -> Option<&'a [u8]> {
         let start = list.place().position;
@@ -242,8 +242,8 @@ impl<'a, T: DdsType, const N: usize> Walk<'a, T, N> {
         Some(members)
     }
 
-    /// Notes where a member is if it comes next and needs no look: a number, an array or a sequence of numbers. Says whether it was
-    /// so; else nothing has happened.
+    /// Records the position of a member and skips it if it comes next and needs no check: a number, an array or a
+    /// sequence of numbers. Returns whether it did; else does nothing.
     #[inline]
     pub fn expected<M: FlatMember>(&mut self, index: usize, id: u32, list: &mut Decoder<'a>) -> bool {
         let found = match const { size_without_look::<M>() } {
@@ -256,8 +256,9 @@ impl<'a, T: DdsType, const N: usize> Walk<'a, T, N> {
         found.is_some()
     }
 
-    /// Finds the members of a mutable structure: `known` are their ids and what is to be known of them. Of several with the same
-    /// id the last one counts, as for a decoder. Those that must not be changed in place are left out if they are `to_change`.
+    /// Finds the members of a mutable structure: `known` contains their ids and properties. Of several members with the
+    /// same id the last one counts, as for a decoder. With `to_change`, members that must not be changed in place are
+    /// omitted.
     pub fn parameters(&mut self, known: &[(u32, ParameterFacts); N], to_change: bool) {
         let mut list = self.decoder.clone();
         while let Ok(Some(parameter)) = list.next_parameter() {
@@ -296,7 +297,7 @@ impl<'a, T: DdsType, const N: usize> Walk<'a, T, N> {
         Members { bytes: self.decoder.bytes(), place: self.decoder.place(), at: self.at, front: &[] }
     }
 
-    /// The members, which all have been passed: those of the structure's layout are in front of `front`.
+    /// The members, all of which were skipped: those of the structure's layout are at the start of `front`.
     #[inline]
     #[must_use]
     pub fn finish_with(self, front: &'a [u8]) -> Members<'a, N> {

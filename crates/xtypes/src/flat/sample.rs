@@ -172,7 +172,7 @@ impl<T: FlatType> DdsType for Flat<T> {
         }
         if encoder.form() != Form::Data {
             let mut decoder = self.decoder().map_err(|_| EncodeError::TooLarge)?;
-            // The payload was checked, so only what the sink refuses can be an error.
+            // The payload was checked, so only the sink can fail.
             return T::transcode_key(&mut decoder, encoder).map_err(|_| EncodeError::BufferTooSmall);
         }
         self.to_value().encode(encoder)

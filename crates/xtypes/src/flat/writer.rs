@@ -24,8 +24,8 @@ type Brand<'w> = PhantomData<fn(&'w ()) -> &'w ()>;
 
 /// Writes a sample, or a part of it, in XCDR2 and the native byte order. Builders hold one.
 ///
-/// A nested builder borrows the memory and has a position of its own, which comes back with [`Done`]: what a builder wrote
-/// that was dropped unfinished is overwritten.
+/// A nested builder borrows the memory and has its own position, which [`Done`] returns: the output of a builder that
+/// was dropped unfinished is overwritten.
 #[derive(Debug)]
 pub struct Writer<'w> {
     memory: Memory<'w>,
@@ -137,7 +137,7 @@ impl<'w> Writer<'w> {
         Ok(())
     }
 
-    /// Writes an aligned number, and tells where.
+    /// Writes an aligned number, and returns its position.
     #[inline(always)]
     pub(crate) fn put_word(&mut self, word: u32) -> Result<usize, EncodeError> {
         self.align_word()?;
@@ -156,7 +156,7 @@ impl<'w> Writer<'w> {
         if count == 0 { Ok(()) } else { self.put([0; 3].get(..count).unwrap_or_default()) }
     }
 
-    /// Writes a member of a mutable structure whose value is `octets`.
+    /// Writes a member of a mutable structure whose value is `bytes`.
     #[inline(always)]
     pub(crate) fn put_bytes(&mut self, header: u32, has_length: bool, bytes: &[u8]) -> Result<(), EncodeError> {
         self.align_word()?;

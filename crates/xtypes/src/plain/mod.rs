@@ -190,7 +190,7 @@ pub(crate) fn decoded<T: DdsType>(decoder: &mut Decoder<'_>) -> Option<T> {
     Some(unsafe { bytes.as_ptr().cast::<T>().read_unaligned() })
 }
 
-/// The value at the front of `octets`, which XCDR2 aligns to four: `None` unless any bytes are a value in memory.
+/// The value at the front of `bytes`, which XCDR2 aligns to four: `None` unless any bytes are a value in memory.
 #[inline]
 #[must_use]
 pub fn front<T: DdsType>(bytes: &[u8]) -> Option<T> {

@@ -5,7 +5,7 @@ use core::fmt;
 
 use crate::encapsulation::{Extensibility, Representation};
 
-/// Why the values of a type cannot be made and read in the memory of a payload, and what to change. Its text names the
+/// Why the values of a type cannot be made and read in the memory of a payload, and the remedy. The text names the
 /// member or the missing attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Obstacle {

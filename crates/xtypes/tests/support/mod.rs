@@ -1,4 +1,4 @@
-//! What the integration tests share.
+//! Helpers of the integration tests.
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
 use peregrine_xtypes::{DdsType, Endianness, Representation, encode, encode_key, encoded_key_len, encoded_len};

@@ -1,4 +1,4 @@
-//! What finishing one builder returns does not stand for another.
+//! The result of finishing one builder does not serve for another.
 
 use peregrine_xtypes::DdsType;
 use peregrine_xtypes::flat::{self, Flat};

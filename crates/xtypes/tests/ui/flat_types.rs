@@ -1,4 +1,4 @@
-//! What has no flat form.
+//! Types without a flat form.
 
 use peregrine_xtypes::DdsType;
 

@@ -115,7 +115,7 @@ fn macro_calls_and_attributes_are_read_as_tokens() {
 }
 
 #[test]
-fn what_is_no_use_makes_no_arrow() {
+fn unused_name_makes_no_dependency() {
     for text in [
         // Modules and names of others, of the language, and of the file itself.
         "use crate::def;",
@@ -164,7 +164,7 @@ fn parent_depends_on_a_child_by_its_own_code_only() {
 }
 
 #[test]
-fn reexport_of_what_is_no_descendant_is_a_use() {
+fn reexport_of_a_non_descendant_is_a_use() {
     let found = arrows(&[
         ("src/lib.rs", "mod a; mod b;"),
         ("src/a.rs", "pub use crate::b::Name;"),
@@ -263,7 +263,7 @@ fn crate_that_names_itself_is_followed() {
 }
 
 #[test]
-fn imports_and_globs_that_lead_to_themselves_end() {
+fn circular_imports_and_globs_terminate() {
     let found = arrows(&[
         ("src/lib.rs", "mod a; mod b; mod error;"),
         ("src/a.rs", "pub use crate::b::*; use error::error; fn f(x: Nothing) {}"),

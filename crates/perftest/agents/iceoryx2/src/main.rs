@@ -197,13 +197,13 @@ impl Input {
     fn take(&mut self) -> Result<Option<(u64, usize)>, Failure> {
         let sample = self.subscriber.receive().map_err(|error| failed("receiving", &error))?;
         let Some(sample) = sample else { return Ok(None) };
-        let octets = sample.payload();
-        let seq = octets.first_chunk().map(|number| u64::from_ne_bytes(*number)).ok_or("a sample without a number")?;
-        if let Some(copy) = self.copy.as_mut().filter(|copy| copy.len() == octets.len()) {
-            copy.copy_from_slice(octets);
+        let bytes = sample.payload();
+        let seq = bytes.first_chunk().map(|number| u64::from_ne_bytes(*number)).ok_or("a sample without a number")?;
+        if let Some(copy) = self.copy.as_mut().filter(|copy| copy.len() == bytes.len()) {
+            copy.copy_from_slice(bytes);
             std::hint::black_box(copy);
         }
-        Ok(Some((seq, octets.len())))
+        Ok(Some((seq, bytes.len())))
     }
 }
 

@@ -116,9 +116,9 @@ impl agent::Peer for Zenoh {
             None => input.try_recv().map_err(|error| failed("receiving", &error))?,
         };
         let Some(sample) = sample else { return Ok(None) };
-        let octets = sample.payload().to_bytes();
-        let seq = octets.first_chunk().map(|number| u64::from_ne_bytes(*number)).ok_or("a sample without a number")?;
-        Ok(Some((seq, octets.len())))
+        let bytes = sample.payload().to_bytes();
+        let seq = bytes.first_chunk().map(|number| u64::from_ne_bytes(*number)).ok_or("a sample without a number")?;
+        Ok(Some((seq, bytes.len())))
     }
 
     /// zenoh has no acknowledgements; samples in the connection arrive while both sides live.
@@ -137,7 +137,7 @@ fn config(setup: &Setup) -> Result<Config, Failure> {
         let limit = Instant::now() + PATIENCE;
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
             if Instant::now() > limit {
-                return Err(format!("nobody listened on TCP port {port} within {} s", PATIENCE.as_secs()));
+                return Err(format!("no process listened on TCP port {port} within {} s", PATIENCE.as_secs()));
             }
             std::thread::sleep(Duration::from_millis(2));
         }

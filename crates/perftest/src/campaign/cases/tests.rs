@@ -32,7 +32,7 @@ fn brief(cases: &Cases) -> Vec<String> {
 }
 
 #[test]
-fn repetitions_go_round_all_series_and_begin_with_another_one_each_time() {
+fn repetitions_cycle_through_all_series_with_rotating_start() {
     let cases = Cases::of(&plan("rates = [\"unpaced\"]\nsizes = [64, 128]\n"), &here());
     assert_eq!(
         brief(&cases),
@@ -50,7 +50,7 @@ fn repetitions_go_round_all_series_and_begin_with_another_one_each_time() {
 }
 
 #[test]
-fn the_floor_is_measured_once_whatever_it_does_not_know() {
+fn floor_is_measured_once_for_settings_that_it_lacks() {
     let cases = Cases::of(
         &plan(
             "rates = [30]\ntypes = [\"Struct256\"]\nreliability = [\"best_effort\", \"reliable\"]\npublishing = [\"synchronous\", \"asynchronous\"]\n",
@@ -64,7 +64,7 @@ fn the_floor_is_measured_once_whatever_it_does_not_know() {
 }
 
 #[test]
-fn what_cannot_be_measured_is_skipped_once_with_its_reason() {
+fn unmeasurable_case_is_skipped_once_with_its_reason() {
     let cases = Cases::of(
         &plan(
             "rates = [\"ping-pong\", \"unpaced\"]\nsizes = [64, 100000]\ndelivery = [\"same_host\", \"two_hosts\"]\n",
@@ -97,7 +97,7 @@ fn what_cannot_be_measured_is_skipped_once_with_its_reason() {
 }
 
 #[test]
-fn each_way_of_peregrine_is_asked_where_it_can_be() {
+fn every_path_of_peregrine_is_measured_where_possible() {
     let text = "rates = [\"ping-pong\"]\ntypes = [\"octets\", \"Array4k\", \"Struct256\"]\nsizes = [64]\n\
                 delivery = [\"same_process\", \"same_host\", \"two_hosts\"]\nseries = [\"peregrine-udp-flat-data\", \
                 \"peregrine-shared-memory\", \"peregrine-flat-data\", \"peregrine-zero-copy\", \"peregrine-same-process\"]\n";
@@ -173,7 +173,7 @@ fn quick_keeps_the_ends_and_the_middle_of_every_list_and_measures_once() {
 }
 
 #[test]
-fn ways_to_wait_are_varied_and_what_cannot_wait_so_is_told() {
+fn wait_methods_are_varied_and_unsupported_ones_reported() {
     let conditions = Conditions { peers: PeerPrograms::all_at("/bin/true"), ..here() };
     let text = "rates = [30]\nsizes = [64]\nwait = [\"block\", \"poll\", \"listener\"]\npeers = [\"cyclonedds\"]\n\
                 [[matrix.exclude]]\nwait = [\"poll\"]\nseries = [\"peregrine\"]\n";
@@ -195,7 +195,7 @@ fn ways_to_wait_are_varied_and_what_cannot_wait_so_is_told() {
 const PING_AND_RATE: &str = "rates = [\"ping-pong\", \"unpaced\"]\nsizes = [64]\npeers = [\"cyclonedds\"]\n";
 
 #[test]
-fn peers_stand_beside_the_others_in_every_question() {
+fn peers_are_adjacent_to_other_series_in_every_question() {
     let conditions = Conditions { peers: PeerPrograms::all_at("/bin/true"), ..here() };
     let cases = Cases::of(&plan(PING_AND_RATE), &conditions);
     let first: Vec<_> = brief(&cases).into_iter().filter(|text| text.starts_with('0')).collect();
@@ -215,7 +215,7 @@ fn peers_stand_beside_the_others_in_every_question() {
 }
 
 #[test]
-fn a_peer_that_is_not_here_is_skipped_with_the_command_that_builds_it() {
+fn missing_peer_is_skipped_with_its_build_command() {
     let peers = PeerPrograms::find(&Environment { path: "/nowhere".into(), cache: None });
     let cases = Cases::of(&plan(PING_AND_RATE), &Conditions { peers, ..here() });
     let skipped: Vec<_> = cases.skipped.iter().filter(|skipped| skipped.series.starts_with("cyclonedds")).collect();
@@ -228,7 +228,7 @@ fn a_peer_that_is_not_here_is_skipped_with_the_command_that_builds_it() {
 }
 
 #[test]
-fn what_no_peer_can_do_is_skipped_with_its_reason() {
+fn case_unsupported_by_peers_is_skipped_with_its_reason() {
     let conditions = Conditions { peers: PeerPrograms::all_at("/bin/true"), two_hosts: true, quick: None };
     for (matrix, expected) in [
         ("rates = [30]\nsizes = [64]\ndelivery = [\"same_process\"]", "two processes"),
@@ -247,7 +247,7 @@ fn what_no_peer_can_do_is_skipped_with_its_reason() {
 }
 
 #[test]
-fn what_peers_take_for_large_samples_is_reckoned_with() {
+fn time_of_peers_for_large_samples_is_estimated() {
     let conditions = Conditions { peers: PeerPrograms::all_at("/bin/true"), ..here() };
     let estimate = |len: u32| {
         let text = format!("rates = [\"ping-pong\"]\nsizes = [{len}]\nseries = [\"cyclonedds-udp\"]\n");
@@ -280,7 +280,7 @@ fn asked_or_told(cases: &Cases) -> BTreeSet<String> {
 }
 
 #[test]
-fn what_a_quick_run_leaves_out_is_told_with_its_reason() {
+fn cases_skipped_by_a_quick_run_have_a_reason() {
     let text = "rates = [\"unpaced\"]\nsizes = [64, 128, 256, 512, 1024]\ntypes = [\"octets\", \"Array4k\"]\n\
                 delivery = [\"same_host\", \"two_hosts\"]\nseries = [\"peregrine\", \"peregrine-security-none\"]\n";
     let plan = plan(text);

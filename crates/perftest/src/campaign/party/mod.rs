@@ -82,7 +82,7 @@ impl Orders {
         match self.0.recv_timeout(limit) {
             Ok(line) => serde_json::from_str(&line)
                 .map_err(|error| Error::Transfer(format!("An order cannot be read: {error}"))),
-            Err(RecvTimeoutError::Timeout) => Err(Error::Partner("No order has come.".into())),
+            Err(RecvTimeoutError::Timeout) => Err(Error::Partner("No order has arrived.".into())),
             Err(RecvTimeoutError::Disconnected) => Err(Error::Interrupted),
         }
     }
@@ -102,7 +102,7 @@ fn say(answer: &Answer) -> Result<(), Error> {
 }
 
 fn unexpected() -> Error {
-    Error::Transfer("An order has come that is not due.".into())
+    Error::Transfer("An unexpected order has arrived.".into())
 }
 
 struct Party<'a> {
@@ -385,7 +385,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_a_process_uses_is_told_once() {
+    fn resource_use_of_a_process_is_recorded_once() {
         let used = Used {
             resources: ResourceUse::default(),
             wire: WireUse { send_calls: 3, ..WireUse::default() },

@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schedule_is_kept_to_after_a_warm_up_of_its_own_numbers() {
+    fn schedule_starts_after_a_separately_numbered_warm_up() {
         let warm_up = Duration::from_millis(10);
         let job = Job { sending: Sending::Rate(1_000.0), warm_up, ..job() };
         let (published, stamps) = publish(&job, 5, false);
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_paced_has_no_schedule_and_its_numbers_follow_each_other() {
+    fn unpaced_samples_have_no_schedule_and_consecutive_numbers() {
         let (published, stamps) = publish(&job(), u64::MAX, false);
         assert!(stamps.iter().map(|stamp| stamp.number).eq(0..stamps.len() as u64));
         let sent = send_result([&published].into_iter()).unwrap();

@@ -209,8 +209,8 @@ impl Receiver for RawReceiver {
         if let Some((stamp, len)) = next.map_err(|error| failed(&error))? {
             on_sample(stamp, MonotonicNs::now());
             if let Some(corrupt) = &mut self.corrupt {
-                let octets = self.buffer.get(Stamp::LEN..len).unwrap_or_default();
-                *corrupt += u64::from(!payload::are_some_intact(octets, stamp.id()));
+                let bytes = self.buffer.get(Stamp::LEN..len).unwrap_or_default();
+                *corrupt += u64::from(!payload::are_some_intact(bytes, stamp.id()));
             }
         }
         Ok(())

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_and_did_not_come_is_lost_per_writer() {
+    fn missing_samples_are_lost_per_writer() {
         let sent =
             [(0, 0, 3), (0, 1, 2), (1, 0, 4)].map(|(topic, publisher, samples)| Sent { topic, publisher, samples });
         let readers = vec![
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_without_a_sample_has_lost_everything_and_knows_no_time() {
+    fn reader_without_a_sample_lost_everything_and_has_no_time() {
         let sent = [Sent { topic: 0, publisher: 0, samples: 7 }, Sent { topic: 0, publisher: 1, samples: 0 }];
         let side = side_result(SideResult::default(), &job(), vec![reader(0, &[])], &sent);
         let throughput = side.throughput.unwrap();
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_waited_for_when_all_has_come_or_the_run_ends() {
+    fn wait_ends_when_all_samples_arrived_or_the_run_ends() {
         let job = job();
         let receptions = [Reception::new(&job, 0, 0)];
         receptions[0].seen.store(5, Ordering::Relaxed);

@@ -27,9 +27,9 @@ impl Octets {
             .time(stamp.sent_ns as i64)?
             .id(stamp.id())?
             .intended(stamp.intended_ns)?
-            .data_with(|mut octets| {
-                octets.fill(len, fill)?;
-                octets.finish()
+            .data_with(|mut bytes| {
+                bytes.fill(len, fill)?;
+                bytes.finish()
             })?
             .finish()
     }
@@ -49,7 +49,7 @@ impl Stamped for OctetsView<'_> {
     }
 
     fn is_filled(&self, number: u64) -> bool {
-        self.data().as_slice().is_some_and(|octets| payload::are_some_intact(octets, number))
+        self.data().as_slice().is_some_and(|bytes| payload::are_some_intact(bytes, number))
     }
 }
 
@@ -67,18 +67,18 @@ mod tests {
             let mut value = Octets::of_len(data_len);
             value.fill(stamp.id());
             value.set_stamp(&stamp);
-            let mut octets = vec![0; encoded_len(&*value, Representation::Xcdr2)];
-            encode(&*value, Representation::Xcdr2, Endianness::NATIVE, &mut octets).unwrap();
+            let mut bytes = vec![0; encoded_len(&*value, Representation::Xcdr2)];
+            encode(&*value, Representation::Xcdr2, Endianness::NATIVE, &mut bytes).unwrap();
 
             let mut built = vec![0; Octets::payload_len(data_len)];
             let builder = flat::builder::<Octets>(&mut built).unwrap();
-            let fill = |octets: &mut [u8]| payload::write_some(octets, stamp.id());
+            let fill = |bytes: &mut [u8]| payload::write_some(bytes, stamp.id());
             let len = Octets::build(builder, &Stamp::default(), data_len, fill).unwrap().len();
             assert_eq!(len, built.len());
             Octets::stamp_in_place(flat::view_mut::<Octets>(&mut built).unwrap(), &stamp).unwrap();
             let view = flat::view::<Octets>(&built).unwrap();
             assert_eq!((view.stamp(), view.is_filled(stamp.id()), view.is_filled(7)), (stamp, true, false));
-            assert_eq!(built, octets, "{data_len}");
+            assert_eq!(built, bytes, "{data_len}");
         }
     }
 }

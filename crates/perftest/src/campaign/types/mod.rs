@@ -144,15 +144,15 @@ mod tests {
             value.fill(self.1.id());
             value.set_stamp(&self.1);
             value.fill(self.1.id());
-            let mut octets = vec![0; encoded_len(&*value, Representation::Xcdr1)];
-            encode(&*value, Representation::Xcdr1, Endianness::Little, &mut octets).unwrap();
+            let mut bytes = vec![0; encoded_len(&*value, Representation::Xcdr1)];
+            encode(&*value, Representation::Xcdr1, Endianness::Little, &mut bytes).unwrap();
             // The encapsulation header counts the padding after a sample (RTPS 2.5 §10.2).
-            let padding = usize::from(octets[3] & 3);
-            let decoded = decode::<T>(&octets).unwrap();
+            let padding = usize::from(bytes[3] & 3);
+            let decoded = decode::<T>(&bytes).unwrap();
             assert!(decoded.is_filled(self.1.id()));
             // Four bytes or fewer do not distinguish samples.
             assert!(self.0 < 40 || !decoded.is_filled(self.1.id() + 1), "{} bytes", self.0);
-            (octets.len() - 4 - padding, decoded.stamp())
+            (bytes.len() - 4 - padding, decoded.stamp())
         }
     }
 
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn arrays_point_clouds_and_octets_are_made_in_place() {
+    fn arrays_point_clouds_and_bytes_are_made_in_place() {
         for data_type in DataType::ALL {
             let name = data_type.name();
             let expected = ["Array", "PointCloud", "octets"].iter().any(|kind| name.starts_with(kind));

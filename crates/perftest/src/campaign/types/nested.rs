@@ -44,13 +44,13 @@ pub(crate) struct Struct16 {
 
 /// Functions that set and return eight bytes of a structure.
 macro_rules! eight_octets {
-    ($set:ident, $get:ident: $($octet:ident),*) => {
-        fn $set(&mut self, octets: [u8; 8]) {
-            [$(self.$octet),*] = octets;
+    ($set:ident, $get:ident: $($byte:ident),*) => {
+        fn $set(&mut self, bytes: [u8; 8]) {
+            [$(self.$byte),*] = bytes;
         }
 
         fn $get(&self) -> [u8; 8] {
-            [$(self.$octet),*]
+            [$(self.$byte),*]
         }
     };
 }

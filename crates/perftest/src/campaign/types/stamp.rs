@@ -45,9 +45,9 @@ impl Stamp {
 
     /// The first bytes of a raw datagram.
     pub(in crate::campaign) fn to_octets(self) -> [u8; Self::LEN] {
-        let mut octets = [0; Self::LEN];
-        octets.copy_from_slice([self.sent_ns, self.id(), self.intended_ns].map(u64::to_le_bytes).as_flattened());
-        octets
+        let mut bytes = [0; Self::LEN];
+        bytes.copy_from_slice([self.sent_ns, self.id(), self.intended_ns].map(u64::to_le_bytes).as_flattened());
+        bytes
     }
 
     /// `None` for a datagram that is too short.

@@ -65,7 +65,7 @@ fn the_short_forms_of_existing_scripts_mean_what_they_meant() {
 }
 
 #[test]
-fn other_ambiguous_beginnings_list_their_candidates() {
+fn other_ambiguous_prefixes_list_their_candidates() {
     assert_eq!(errors("-latency"), ["'-latency' is ambiguous: -latencyCount, -latencyTest, -latencyFile"]);
     assert_eq!(errors("-send 10")[0], "'-send' is ambiguous: -sendQueueSize, -sendBufferSize");
     assert_eq!(errors("-instance 100")[0], "'-instance' is ambiguous: -instances, -instanceHashBuckets");
@@ -154,7 +154,7 @@ fn every_unknown_word_is_reported() {
 }
 
 #[test]
-fn help_wins_wherever_it_stands() {
+fn help_anywhere_prints_the_help() {
     assert_eq!(parse(&["-pub", "-dataLen", "-help"]), Ok(Invocation::Help));
     assert_eq!(parse(&["-h"]), Ok(Invocation::Help));
     assert_eq!(errors("-HELPX").len(), 1);
@@ -204,7 +204,7 @@ fn a_content_filter_is_checked_before_it_is_refused() {
 }
 
 #[test]
-fn what_is_known_and_not_there_is_refused_in_one_line_with_its_value() {
+fn unavailable_option_is_refused_in_one_line_with_its_value() {
     let is_refused = |option: &&OptionDescriptor| !matches!(option.availability, Availability::Now | Availability::Old);
     for option in OPTIONS.iter().filter(is_refused) {
         let value = match option.argument {
@@ -239,7 +239,7 @@ fn removed_options_answer_only_to_their_full_name() {
 }
 
 #[test]
-fn words_of_both_sides_are_taken_as_they_stand() {
+fn options_of_both_sides_are_passed_unchanged() {
     let line = "-pub -DATALEN 64 -unbounded -scan 32:64 -outputFile x -best -numSubscribers 2 -nic lo";
     let words: Vec<_> = line.split_whitespace().collect();
     let taken = words_of_both_sides(&words, &["outputFile"]);

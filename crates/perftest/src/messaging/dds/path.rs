@@ -86,5 +86,5 @@ impl SharedMemoryPath {
 }
 
 fn no_shared_memory(topic: &dyn Display, reason: &str) -> Error {
-    Error::Partner(format!("Samples of topic {topic} do not go by shared memory: {reason}."))
+    Error::Partner(format!("Samples of topic {topic} do not use shared memory: {reason}."))
 }

@@ -225,7 +225,7 @@ mod tests {
     }
 
     fn flat_sample_is_the_encoding<T: TestType + std::fmt::Debug>() {
-        let octets: Vec<u8> = (0..70_000_u32).map(|octet| octet as u8).collect();
+        let octets: Vec<u8> = (0..70_000_u32).map(|byte| byte as u8).collect();
         for len in [0, 1, 2, 3, 4, 100, 3000, 70_000] {
             let mut sample = Sample { seq_num: 6, timestamp: 7 << 32 | 8, ..Sample::data(5, &octets[..len]) };
             sample.key = [1, 2, 3, 4];

@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_exist_is_named_with_what_does() {
+    fn missing_interface_is_named_with_the_existing_ones() {
         let error = addresses("-sub -nic nowhere0").unwrap_err();
         assert_eq!(error.exit_code(), 255);
         assert!(error.to_string().contains("nowhere0") && error.to_string().contains("lo (127.0.0.1)"), "{error}");

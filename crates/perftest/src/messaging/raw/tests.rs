@@ -32,7 +32,7 @@ fn exchange(domain: u32, options: &str, publisher_options: &str, lens: &[usize])
     while arrived.len() < lens.len() {
         let count = reader
             .receive(SOON, |sample| {
-                assert!(sample.payload.iter().all(|octet| *octet == 0xa5));
+                assert!(sample.payload.iter().all(|byte| *byte == 0xa5));
                 arrived.push((sample.seq_num, sample.payload.len()));
             })
             .unwrap();
@@ -93,7 +93,7 @@ fn a_listener_runs_on_its_own_thread_and_ends_when_dropped() {
 }
 
 #[test]
-fn foreign_datagrams_are_passed_over() {
+fn foreign_datagrams_are_skipped() {
     let mut reader = raw(147, "-sub").unwrap().create_reader(Topic::Throughput).unwrap();
     let mut writer = raw(147, "-pub").unwrap().create_writer(Topic::Throughput).unwrap();
     let target = reader.socket.local_addr().unwrap();
@@ -108,13 +108,13 @@ fn foreign_datagrams_are_passed_over() {
 }
 
 #[test]
-fn waiting_for_nothing_ends() {
+fn wait_for_nothing_ends() {
     let mut reader = raw(148, "-sub").unwrap().create_reader(Topic::Throughput).unwrap();
     assert_eq!(reader.receive(Duration::from_millis(1), |_| panic!()), Ok(0));
 }
 
 #[test]
-fn a_busy_port_is_named_with_a_way_out() {
+fn busy_port_is_named_with_the_remedy() {
     let messaging = raw(149, "-sub").unwrap();
     let _holder = messaging.create_reader(Topic::Throughput).unwrap();
     let error = messaging.create_reader(Topic::Throughput).unwrap_err();
@@ -124,7 +124,7 @@ fn a_busy_port_is_named_with_a_way_out() {
 }
 
 #[test]
-fn a_reader_that_is_gone_is_noticed() {
+fn ended_reader_is_detected() {
     let reader = raw(150, "-sub").unwrap().create_reader(Topic::Throughput).unwrap();
     let mut writer = raw(150, "-pub").unwrap().create_writer(Topic::Throughput).unwrap();
     writer.write(&sample(0, &[])).unwrap();

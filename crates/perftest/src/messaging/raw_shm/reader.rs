@@ -74,7 +74,7 @@ impl RawShmReader {
         for (ticket, party, connection) in self.inbox.take() {
             match self.reader.add(connection) {
                 Ok(writer) => self.joined.push((writer, ticket, party)),
-                Err(error) => message(format_args!("{party} is not listened to: {error}")),
+                Err(error) => message(format_args!("cannot write to {party}: {error}")),
             }
         }
         self.reader.service();
@@ -86,7 +86,7 @@ impl RawShmReader {
             let Some(place) = self.joined.iter().position(|(writer, ..)| *writer == gone.writer) else { continue };
             let (_, ticket, party) = self.joined.swap_remove(place);
             if let Gone::Broken(what) = gone.reason {
-                message(format_args!("{party} is no longer listened to: {what}"));
+                message(format_args!("the input of {party} has failed: {what}"));
             }
             self.line.tell_lost(ticket);
             // A writer that ended before any sample arrived may belong to an earlier test.

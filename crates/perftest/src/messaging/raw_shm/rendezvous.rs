@@ -255,7 +255,7 @@ impl Host {
             let some_missing = self.searches.iter().any(|search| matches!(search.state, State::Missing));
             let tokens: Vec<Token> = match self.poller.wait(some_missing.then_some(due)) {
                 Ok(tokens) => tokens.collect(),
-                Err(error) => return message(format_args!("Partners are looked for no more: {error}")),
+                Err(error) => return message(format_args!("The search for partners has ended: {error}")),
             };
             for token in tokens {
                 match token {

@@ -43,7 +43,7 @@ fn receive(reader: &mut RawShmReader, count: usize) -> Vec<(u32, usize)> {
     let mut arrived = Vec::new();
     while arrived.len() < count {
         let more = reader.receive(SOON, |sample| {
-            assert!(sample.payload.iter().all(|octet| *octet == 0xa5));
+            assert!(sample.payload.iter().all(|byte| *byte == 0xa5));
             arrived.push((sample.seq_num, sample.payload.len()));
         });
         assert_ne!(more, Ok(0), "only {arrived:?} arrived");
@@ -67,7 +67,7 @@ fn samples_of_every_size_arrive_whole_and_in_order() {
 }
 
 #[test]
-fn a_batch_lies_in_one_slot() {
+fn batch_occupies_one_slot() {
     let Pair { mut reader, mut writer, publisher: _publisher, .. } = pair(141, "-batchSize 400 -dataLen 100");
     let payload = [1; 72];
     for index in 0..6 {
@@ -93,7 +93,7 @@ fn a_batch_may_be_longer_than_a_datagram_and_hold_samples_of_several_lengths() {
 }
 
 #[test]
-fn a_sample_that_finds_no_room_is_dropped_when_nobody_may_wait() {
+fn nonblocking_write_without_room_drops_the_sample() {
     let Pair { mut reader, mut writer, publisher: _publisher, .. } =
         pair(143, "-noBlockingSockets -sendQueueSize 5 -dataLen 100");
     let written: Vec<_> = (0..10).map(|index| writer.write(&sample(index, &[0xa5; 72]))).collect();
@@ -118,7 +118,7 @@ fn a_writer_waits_for_a_reader_that_is_slow() {
 }
 
 #[test]
-fn a_reader_that_takes_nothing_is_given_up_once_and_not_waited_for_again() {
+fn stalled_reader_times_out_once_and_blocks_no_more() {
     let Pair { mut reader, mut writer, publisher: _publisher, .. } =
         pair(145, "-sendQueueSize 1 -partnerTimeout 50ms -dataLen 100");
     writer.write(&sample(0, &[0xa5; 72])).unwrap();
@@ -134,7 +134,7 @@ fn a_reader_that_takes_nothing_is_given_up_once_and_not_waited_for_again() {
 }
 
 #[test]
-fn a_reader_that_is_gone_is_told_once_and_the_others_go_on() {
+fn ended_reader_is_reported_once_and_others_continue() {
     let readers: Vec<_> = (0..2)
         .map(|id| {
             let subscriber = raw(146, &format!("-sub -sidMultiSubTest {id}")).unwrap();
@@ -161,7 +161,7 @@ fn a_reader_that_is_gone_is_told_once_and_the_others_go_on() {
 }
 
 #[test]
-fn a_partner_that_comes_back_is_found_again() {
+fn returning_partner_is_discovered_again() {
     let Pair { subscriber, reader, publisher: _publisher, mut writer } = pair(147, "");
     drop((reader, subscriber));
     let again = raw(147, "-sub").unwrap();
@@ -173,7 +173,7 @@ fn a_partner_that_comes_back_is_found_again() {
 }
 
 #[test]
-fn a_publisher_that_comes_back_is_found_again_by_one_that_listens() {
+fn returning_publisher_is_discovered_by_a_listener() {
     let Pair { subscriber: _subscriber, reader, publisher, mut writer } = pair(148, "");
     let (arrived, arrivals) = mpsc::sync_channel(100);
     let listening = reader.listen(move |sample| arrived.send(sample.seq_num).unwrap()).unwrap();
@@ -190,7 +190,7 @@ fn a_publisher_that_comes_back_is_found_again_by_one_that_listens() {
 }
 
 #[test]
-fn who_waits_for_an_answer_learns_that_the_last_partner_has_ended() {
+fn end_of_the_last_partner_ends_the_wait_for_an_answer() {
     let Pair { subscriber: _subscriber, mut reader, publisher, mut writer } = pair(149, "");
     writer.write(&sample(1, &[0xa5; 8])).unwrap();
     writer.write(&sample(2, &[0xa5; 8])).unwrap();
@@ -222,7 +222,7 @@ fn answers_go_to_publisher_0_and_announcements_to_all() {
 }
 
 #[test]
-fn who_is_not_expected_is_not_admitted() {
+fn unexpected_reader_is_not_admitted() {
     let stranger = raw(151, "-sub -sidMultiSubTest 1").unwrap();
     let mut unheard = stranger.create_reader(Topic::Throughput).unwrap();
     let Pair { mut reader, mut writer, publisher: _publisher, .. } = pair(151, "");
@@ -234,7 +234,7 @@ fn who_is_not_expected_is_not_admitted() {
 }
 
 #[test]
-fn a_name_that_is_taken_is_told_with_a_way_out() {
+fn taken_name_is_reported_with_the_remedy() {
     let holder = raw(152, "-sub").unwrap();
     let error = raw(152, "-sub").unwrap_err();
     let text = error.to_string();
@@ -245,7 +245,7 @@ fn a_name_that_is_taken_is_told_with_a_way_out() {
 }
 
 #[test]
-fn visitors_that_say_nothing_keep_nobody_out() {
+fn silent_connections_do_not_block_others() {
     use std::os::linux::net::SocketAddrExt as _;
     use std::os::unix::net::{SocketAddr, UnixStream};
     let subscriber = raw(153, "-sub").unwrap();
@@ -268,7 +268,7 @@ fn more_partners_than_one_thread_can_wait_for_are_refused() {
 }
 
 #[test]
-fn waiting_for_nobody_ends() {
+fn wait_without_partners_ends() {
     let subscriber = raw(155, "-sub").unwrap();
     let mut reader = subscriber.create_reader(Topic::Throughput).unwrap();
     assert_eq!(reader.wait_for_writers(1, AT_ONCE), Ok(false));
@@ -276,7 +276,7 @@ fn waiting_for_nobody_ends() {
 }
 
 #[test]
-fn every_way_of_waiting_receives() {
+fn every_wait_method_receives() {
     for (domain, strategy) in [(156, "block"), (157, "spin:100"), (158, "poll")] {
         let subscriber = raw(domain, &format!("-sub -waitStrategy {strategy}")).unwrap();
         let mut reader = subscriber.create_reader(Topic::Throughput).unwrap();

@@ -27,7 +27,7 @@ fn noisy_blocks(seed: u64, count: usize, ratio: f64, width: f64) -> Vec<Block> {
 }
 
 #[test]
-fn a_linear_drift_leaves_no_trace() {
+fn linear_drift_does_not_affect_the_ratio() {
     let blocks: Vec<_> = (0..8).map(|number| drifting(100.0 + f64::from(number), 0.0, 1.0)).collect();
     assert_eq!(Ratio::of_blocks(&blocks), None, "a value of 0 is no time");
     let blocks: Vec<_> = (0..8).map(|number| drifting(100.0, 80.0, 1.0 + f64::from(number) / 50.0)).collect();
@@ -53,7 +53,7 @@ fn the_median_of_blocks_by_hand() {
 }
 
 #[test]
-fn few_pairs_cover_what_order_statistics_of_so_few_cover() {
+fn few_pairs_have_the_coverage_of_their_order_statistics() {
     let of = |count: u32| Ratio::of_pairs(&(0..count).map(|at| (1.0, f64::from(at) + 1.0)).collect::<Vec<_>>());
     let coverage = |count| of(count).unwrap().interval.map(|interval| interval.coverage);
     assert_eq!([1, 2, 3, 4].map(coverage), [None, Some(0.5), Some(0.75), Some(0.875)]);
@@ -79,17 +79,17 @@ fn separate_series_that_do_not_differ_rarely_get_a_verdict() {
 }
 
 #[test]
-fn what_does_not_differ_is_rarely_said_to() {
+fn equal_alternatives_rarely_get_a_verdict() {
     let said = |blocks: &dyn Fn(u64) -> Vec<Block>| {
         let judge = |seed| Ratio::of_blocks(&blocks(seed)).unwrap().verdict(FEWEST_BLOCKS, None);
         (0..1000).filter(|seed| matches!(judge(seed * 1_000_003), Verdict::Lower | Verdict::Higher)).count()
     };
-    // No more than 50 of 1000 are promised, give or take the luck of the draw.
+    // At most 50 of 1000 are promised, plus random variation.
     for count in [FEWEST_BLOCKS, 12] {
         let even = said(&|seed| noisy_blocks(seed, count, 1.0, 0.1));
         assert!(even <= 70, "{even} of {count} blocks");
     }
-    // Machines have long tails: every eighth run or so takes up to three times as long.
+    // Machines have long tails: about every eighth run takes up to three times as long.
     for count in [8, 20] {
         let tailed = said(&|seed| {
             let mut random = Random(seed);
@@ -106,7 +106,7 @@ fn what_does_not_differ_is_rarely_said_to() {
 #[test]
 fn order_statistics_enclose_a_median_by_hand() {
     let values = |count: u32| (1..=count).map(f64::from).collect::<Vec<_>>();
-    // Of 8 values only the extremes do, with 1 - 2/256; of 9 the second, with 1 - 2 (1 + 9)/512; of 12 the third.
+    // Of 8 values only the extremes suffice, with 1 - 2/256; of 9 the second, with 1 - 2 (1 + 9)/512; of 12 the third.
     let interval = |values: &[f64]| {
         let Interval { low, high, .. } = exact_interval(values)?;
         Some([low.ln().round(), high.ln().round()])
@@ -156,7 +156,7 @@ fn the_same_blocks_give_the_same_interval() {
     let blocks = noisy_blocks(7, 10, 1.1, 0.3);
     assert_eq!(Ratio::of_blocks(&blocks), Ratio::of_blocks(&blocks));
     let ratio = Ratio::of_blocks(&blocks).unwrap();
-    // The order of the blocks decides nothing but the draw.
+    // The order of the blocks affects only the random draw.
     let reversed: Vec<_> = blocks.into_iter().rev().collect();
     assert!((Ratio::of_blocks(&reversed).unwrap().median - ratio.median).abs() < 1e-12);
 }
@@ -165,7 +165,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn an_interval_holds_its_median(pairs in prop::collection::vec((0.001..1e9_f64, 0.001..1e9_f64), 2..20)) {
+    fn interval_contains_its_median(pairs in prop::collection::vec((0.001..1e9_f64, 0.001..1e9_f64), 2..20)) {
         let ratio = Ratio::of_pairs(&pairs).unwrap();
         let Interval { low, high, .. } = ratio.interval.unwrap();
         prop_assert!(low <= ratio.median * (1.0 + 1e-12) && ratio.median <= high * (1.0 + 1e-12));
@@ -173,7 +173,7 @@ proptest! {
     }
 
     #[test]
-    fn a_factor_moves_the_interval_and_nothing_else(
+    fn factor_shifts_only_the_interval(
         pairs in prop::collection::vec((0.5..2.0_f64, 0.5..2.0_f64), 2..20),
         factor in 0.01..100.0_f64,
     ) {

@@ -34,7 +34,7 @@ fn records_are_compared_series_by_series() {
     }
     let rates = compared.iter().filter(|one| one.metric == Metric::SamplesPerS);
     assert!(rates.clone().count() == 4 && rates.clone().all(|one| one.verdict == Verdict::Equivalent));
-    // A hundred samples do not hold a 99th percentile.
+    // A hundred samples do not have a 99th percentile.
     assert!(compared.iter().all(|one| one.metric != Metric::LatencyP99));
     let text = render(&compared);
     assert!(text.contains("raw -> raw, latency p50, 32 B: 3.00 us -> 6.00 us, ratio 1.999"), "{text}");
@@ -112,7 +112,7 @@ fn blocks_of_a_record_are_compared_with_their_control() {
     assert!(one.control.is_some_and(|control| control.spans_one() && control.count == 8));
     assert!(render(&compared).contains("A/A 1.000 [1.000, 1.000] of 8: worse by 50.0 %"), "{}", render(&compared));
 
-    // A block that was cut off does not count, and then there are too few.
+    // An incomplete block does not count, and then there are too few.
     record.measurements.pop();
     record.measurements.pop();
     let compared = compare(&record, &record, None);

@@ -1,6 +1,6 @@
-//! From values to coordinates, and where the ticks go.
+//! Conversion of values to coordinates, and places of ticks.
 
-/// How values are spread along an axis.
+/// Spacing of values along an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::render) enum Scale {
     /// From zero.
@@ -9,16 +9,16 @@ pub(in crate::render) enum Scale {
     Logarithmic,
 }
 
-/// What an axis shows.
+/// Range and ticks of an axis.
 #[derive(Debug, Clone)]
 pub(in crate::render) struct Axis {
     pub(in crate::render) title: String,
     pub(in crate::render) scale: Scale,
-    /// Values that get a tick; computed when empty.
+    /// Values with a tick; computed if empty.
     pub(in crate::render) ticks: Vec<(f64, String)>,
 }
 
-/// From values to coordinates.
+/// Converts values to coordinates.
 pub(super) struct Projection {
     scale: Scale,
     low: f64,

@@ -13,16 +13,16 @@ const LEFT: f64 = 50.0;
 const RIGHT: f64 = 10.0;
 const TOP: f64 = 28.0;
 const BOTTOM: f64 = 44.0;
-/// Share of a group's room that is left free.
+/// Share of a group's width that is left free.
 const GAP: f64 = 0.22;
 
 /// The bars of one colour, one for each group.
 pub(in crate::render) struct Bars {
     pub(in crate::render) label: String,
     pub(in crate::render) colour: usize,
-    /// Hatched, for those that have the colour of others.
+    /// Hatched, for bars that share a colour with others.
     pub(in crate::render) hollow: bool,
-    /// Absent where there is nothing.
+    /// Absent without a value.
     pub(in crate::render) values: Vec<Option<f64>>,
 }
 
@@ -76,13 +76,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bar_stands_for_every_value_and_none_for_what_was_not_measured() {
+    fn measured_values_have_bars_and_missing_ones_none() {
         let bars = |colour, values| Bars { label: "a".into(), colour, hollow: false, values };
         let groups = ["32".to_owned(), "64".to_owned()];
         let svg =
             bar_chart("b", &groups, "x", "y", &[bars(0, vec![Some(1.0), None]), bars(1, vec![Some(2.0), Some(4.0)])]);
         assert_eq!(svg.matches("<rect").count(), 3, "{svg}");
-        // The highest bar is as high as twice the one of half its value.
+        // The highest bar is twice as high as the one of half its value.
         let heights: Vec<f64> =
             svg.split("height=\"").skip(1).filter_map(|rest| rest.split('"').next()?.parse().ok()).collect();
         assert!((heights[2] / heights[1] - 2.0).abs() < 0.01, "{heights:?}");

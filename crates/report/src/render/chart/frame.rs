@@ -1,11 +1,11 @@
-//! What every chart draws around its values.
+//! The axes and the frame of every chart.
 
 use std::fmt::Write;
 
 use super::axis::{Axis, Projection};
 use crate::render::markup::escape;
 
-/// Where a chart's own frame lies within its picture, in the picture's units.
+/// Position of a chart's frame within its picture, in the picture's units.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Frame {
     pub(super) left: f64,
@@ -14,7 +14,7 @@ pub(super) struct Frame {
     pub(super) bottom: f64,
 }
 
-/// Room that one character takes at most, in the fonts and sizes of the style sheet.
+/// Largest width of a character, in the fonts and sizes of the style sheet.
 pub(super) const CHARACTER_WIDTH: f64 = 7.2;
 
 pub(super) fn open(width: f64, height: f64, name: &str) -> String {

@@ -1,7 +1,7 @@
 //! Names at the ends of lines: each as near to its end as the others allow.
 
-/// Splits a name into at most `most` lines of so many characters. Of one that is longer the end is kept, behind an ellipsis: names
-/// of one product begin alike.
+/// Splits a name into at most `most` lines of at most `width` characters. Of a longer name the end is kept, after an
+/// ellipsis: names of one product begin alike.
 pub(super) fn wrapped(name: &str, width: usize, most: usize) -> Vec<String> {
     let words: Vec<&str> = name.split_whitespace().collect();
     let from = |first: usize| {
@@ -13,7 +13,7 @@ pub(super) fn wrapped(name: &str, width: usize, most: usize) -> Vec<String> {
     lines.into_iter().map(|line| cut(line, width)).collect()
 }
 
-/// As many words in each line as it has room for; one at least.
+/// Fills each line with as many words as fit, at least one.
 fn filled(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -36,8 +36,8 @@ fn cut(line: String, width: usize) -> String {
     format!("{}…", kept.trim_end_matches([' ', ',', '(']))
 }
 
-/// Moves labels of these heights, whose middles should be at `wanted`, apart and between `top` and `bottom`; `None` when
-/// there is no room for all.
+/// Moves labels of these heights, with their middles near `wanted`, apart and between `top` and `bottom`; `None` if
+/// they do not all fit.
 pub(super) fn spread(wanted: &[(f64, f64)], top: f64, bottom: f64) -> Option<Vec<f64>> {
     let total: f64 = wanted.iter().map(|(_, height)| height).sum();
     if total > bottom - top {

@@ -13,15 +13,15 @@ const HEIGHT: f64 = 300.0;
 const LEFT: f64 = 50.0;
 const TOP: f64 = 28.0;
 const BOTTOM: f64 = 44.0;
-/// Room at the right for the names of lines.
+/// Width for the names of lines at the right.
 const NAMES: f64 = 112.0;
-/// Characters of a name that have room there.
+/// Characters of a name that fit there.
 const NAME_LENGTH: usize = 13;
 const NAME_LINE_HEIGHT: f64 = 13.0;
 const MOST_NAME_LINES: usize = 3;
-/// Patterns of the style sheet beside solid lines.
+/// Patterns of the style sheet besides solid lines.
 const PATTERNS: usize = 6;
-/// Marks, after which they begin again.
+/// Number of different marks.
 const MARKS: usize = 7;
 
 /// One line.
@@ -39,13 +39,13 @@ pub(in crate::render) struct Line {
 pub(in crate::render) struct Point {
     pub(in crate::render) x: f64,
     pub(in crate::render) y: f64,
-    /// The lowest and the highest that it could as well be.
+    /// Lowest and highest plausible value.
     pub(in crate::render) range: Option<(f64, f64)>,
-    /// Shown where a pointer rests.
+    /// Shown under the pointer.
     pub(in crate::render) tip: String,
 }
 
-/// Draws lines over two axes; `rule` is a value of the vertical axis that is marked across.
+/// Draws lines over two axes; `rule` is a value of the vertical axis at which a line is drawn.
 pub(in crate::render) fn line_chart(name: &str, x: &Axis, y: &Axis, lines: &[Line], rule: Option<f64>) -> String {
     let points = || lines.iter().flat_map(|line| &line.points);
     let heights: Vec<f64> =
@@ -76,7 +76,7 @@ fn draw_horizontal_ticks(svg: &mut String, horizontal: &Projection, frame: Frame
         let at = horizontal.at(*value);
         let (top, base) = (frame.top, frame.bottom);
         let _ = writeln!(svg, "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{top}\" y2=\"{base}\"/>");
-        // Labels that would touch their neighbour are left out.
+        // Labels that would touch their neighbour are omitted.
         let half_width = label.chars().count() as f64 * CHARACTER_WIDTH / 2.0;
         if at - half_width >= free_from {
             let _ = writeln!(
@@ -118,7 +118,7 @@ pub(in crate::render) fn dash_class(dash: usize) -> String {
     if dash == 0 { String::new() } else { format!(" d{}", (dash - 1) % PATTERNS + 1) }
 }
 
-/// A shape of its own for each colour, for those who see no difference between some of these.
+/// A different shape for each colour, for readers who cannot distinguish some colours.
 pub(in crate::render) fn mark(colour: usize) -> &'static str {
     match colour % MARKS {
         0 => "M-3.4 0a3.4 3.4 0 1 0 6.8 0a3.4 3.4 0 1 0 -6.8 0z",
@@ -131,7 +131,7 @@ pub(in crate::render) fn mark(colour: usize) -> &'static str {
     }
 }
 
-/// The name of a line, where it ends, and where its name stands.
+/// The name of a line, the end of the line, and the place of the name.
 struct Name<'a> {
     line: &'a Line,
     end: &'a Point,
@@ -139,7 +139,7 @@ struct Name<'a> {
     middle: f64,
 }
 
-/// At the right end of each line its name, as whole as there is room for all of them.
+/// Draws the names at the right ends of the lines, as complete as space allows.
 fn draw_names(svg: &mut String, lines: &[Line], horizontal: &Projection, vertical: &Projection, frame: Frame) {
     let Some(names) = (1..=MOST_NAME_LINES).rev().find_map(|most| place_names(lines, vertical, frame, most)) else {
         return;
@@ -166,7 +166,7 @@ fn draw_names(svg: &mut String, lines: &[Line], horizontal: &Projection, vertica
     }
 }
 
-/// Names of at most so many lines; `None` when there is no room for all, or only one line and no need.
+/// Names of at most `most` lines each; `None` if they do not all fit, or if there is only one line.
 fn place_names<'a>(lines: &'a [Line], vertical: &Projection, frame: Frame, most: usize) -> Option<Vec<Name<'a>>> {
     let named: Vec<(&Line, &Point, Vec<String>)> = lines
         .iter()
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_draw_is_no_fault() {
+    fn empty_chart_is_no_error() {
         let svg = line_chart("empty", &axis(), &axis(), &[], None);
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
     }

@@ -1,4 +1,4 @@
-//! The text of the page: tool, host, method, settings, and what limits the numbers.
+//! The text of the page: tool, host, method, settings, and limits of the numbers.
 
 use std::fmt::Write;
 
@@ -8,7 +8,8 @@ use crate::render::markup::escape;
 use crate::table::Source;
 use crate::view::View;
 
-/// Everything up to the heading. The style sheet is in the page, and the page forbids itself to load or to run anything.
+/// The beginning of the page, up to its heading. The style sheet is in the page, and the page forbids loading resources
+/// and running scripts.
 pub(super) fn head(view: &View<'_>) -> String {
     let title = title(view.sources);
     let mut text = format!(
@@ -85,7 +86,7 @@ pub(super) fn warnings(view: &View<'_>) -> String {
     format!("<section class=\"warnings\"><h2>Read with care</h2><ul>\n{items}</ul></section>\n")
 }
 
-/// What each series was, and every command to measure and to show it again.
+/// The settings of each series, and the commands to measure and to show the record again.
 pub(super) fn settings(view: &View<'_>) -> String {
     let mut text = String::new();
     for source in view.sources {

@@ -1,4 +1,4 @@
-//! Charts of what was measured: latency, throughput, distributions.
+//! Charts of the measurements: latency, throughput, distributions.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ use crate::stats::{LatencyResult, Spread};
 use crate::table::Row;
 use crate::view::{Along, Facet, Strand, View};
 
-/// What a chart shows of a row: a value, and the extremes of the repetitions.
+/// A quantity of a row for charts: its value, and the extremes of the repetitions.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Quantity {
     /// For headings.
@@ -20,7 +20,7 @@ pub(super) struct Quantity {
     pub(super) pick: fn(&Row) -> Option<Spread>,
 }
 
-/// Fewer places on the horizontal axis are not drawn: the tables have them.
+/// Fewest places on the horizontal axis of a chart; fewer are only in the tables.
 const FEWEST_PLACES: usize = 3;
 
 const MEDIAN: Quantity =
@@ -30,7 +30,7 @@ const TAIL: Quantity = Quantity {
     unit: "µs",
     pick: |row| {
         let merged = &row.latency.as_ref()?.merged;
-        // The repetitions by themselves, around the percentile of all values together.
+        // The values of the single repetitions, around the percentile of all values together.
         let spread = Spread::of(row.runs.iter().filter_map(|run| run.p99_ns));
         let median = merged.p99_ns as f64;
         let (min, max) = spread.map_or((median, median), |spread| (spread.min.min(median), spread.max.max(median)));
@@ -62,7 +62,7 @@ pub(super) fn throughput(view: &View<'_>) -> String {
     )
 }
 
-/// Charts of some quantities along every axis, under all conditions; empty when nothing has any of them.
+/// Charts of some quantities along every axis, under all conditions; empty if no row has any of them.
 pub(super) fn section(view: &View<'_>, explanation: &str, quantities: &[Quantity]) -> String {
     let mut body = String::new();
     for facet in &view.facets {
@@ -121,7 +121,7 @@ fn quantity_chart(text: &mut String, view: &View<'_>, facet: &Facet<'_>, along: 
     });
 }
 
-/// Whether a chart of these lines shows more than a table does: one or two places on the horizontal axis are no curve.
+/// Whether a chart of these lines shows more than a table: one or two places on the horizontal axis are no curve.
 pub(super) fn has_enough_places(lines: &[Line]) -> bool {
     let mut places: Vec<f64> = lines.iter().flat_map(|line| &line.points).map(|point| point.x).collect();
     places.sort_unstable_by(f64::total_cmp);
@@ -129,7 +129,7 @@ pub(super) fn has_enough_places(lines: &[Line]) -> bool {
     places.len() >= FEWEST_PLACES
 }
 
-/// On logarithmic axes the values that were measured.
+/// Ticks; on logarithmic axes at the measured values.
 pub(super) fn ticks(along: Along, facet: &Facet<'_>, scale: Scale) -> Vec<(f64, String)> {
     if scale == Scale::Linear {
         return Vec::new();
@@ -184,7 +184,7 @@ fn has_latency(view: &View<'_>, strand: &Strand) -> bool {
     view.table.rows.iter().any(|row| row.latency.is_some() && strand.holds(row))
 }
 
-/// The smallest and the largest; one of a campaign, which has many conditions.
+/// The smallest and the largest size; only one for a campaign, which has many conditions.
 fn shown_sizes(facet: &Facet<'_>) -> Vec<u64> {
     let sizes = facet.values(Along::Size);
     let is_campaign = facet.rows.iter().any(|row| row.case.is_some());
@@ -261,7 +261,7 @@ fn nines(lines: &[Line]) -> Vec<(f64, String)> {
     marks.into_iter().filter(|mark| mark.0 <= highest).map(|(value, label)| (value, label.to_owned())).collect()
 }
 
-/// Up to the 99th percentile, beyond which the line is flat, or to the highest with enough samples above it.
+/// Up to the 99th percentile, beyond which the line is flat, or to the highest percentile with enough samples above it.
 fn cumulative_points(latency: &LatencyResult) -> Vec<Point> {
     let supported = latency.largest_supported().unwrap_or(0.0);
     let shares = (0..=49).map(|step| f64::from(step) / 50.0).chain([0.99]);

@@ -1,4 +1,4 @@
-//! One self-contained page: nothing is loaded, no script runs, pictures are inline SVG.
+//! One self-contained page: it loads nothing, runs no script, and contains its pictures as inline SVG.
 
 mod facts;
 mod measured;

@@ -6,7 +6,7 @@ use crate::render::chart::{Scale, dash_class, mark};
 use crate::render::markup::escape;
 use crate::view::{COLOURS, Strand, Style};
 
-/// What colour, pattern and mark stand for.
+/// Meaning of colours, patterns and marks.
 pub(super) fn legend<'a>(strands: impl Iterator<Item = &'a Strand>) -> String {
     let mut text = String::from("<p class=\"legend\">");
     for strand in strands {
@@ -16,7 +16,7 @@ pub(super) fn legend<'a>(strands: impl Iterator<Item = &'a Strand>) -> String {
     text
 }
 
-/// A piece of line as charts draw it.
+/// A piece of a line as in charts.
 pub(super) fn key(style: Style) -> String {
     let colour = style.colour % COLOURS;
     format!(

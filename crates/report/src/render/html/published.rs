@@ -1,4 +1,4 @@
-//! What others have published beside what was measured here: never on the same machine, so as figures and shapes.
+//! Published figures beside the measurements: they come from other machines, so the page compares figures and shapes.
 
 use std::fmt::Write;
 
@@ -75,7 +75,7 @@ struct Ours {
     values: Vec<(u64, f64)>,
 }
 
-/// Of what nothing held back, where both are; otherwise of what there is.
+/// Lines of the highest rate, if there are any; otherwise of all rows.
 fn our_lines(view: &View<'_>, test: Test) -> Vec<Ours> {
     let fits = |facet: &&Facet<'_>| facet.rows.iter().any(|row| value(row, test).is_some());
     let facets = || view.facets.iter().filter(fits);
@@ -96,7 +96,7 @@ fn value(row: &Row, test: Test) -> Option<f64> {
     }
 }
 
-/// Published lines are dashed, and take the colours from the end.
+/// Published lines are dashed, and use the colours from the last one.
 fn published_style(place: usize) -> Style {
     Style { colour: COLOURS - 1 - place % (COLOURS - 1), dash: 1 + place / (COLOURS - 1) }
 }
@@ -144,7 +144,7 @@ fn lines(text: &mut String, tables: &[&PublishedTable], ours: &[Ours], test: Tes
     });
 }
 
-/// As the document itself compares them.
+/// The comparison of the document itself.
 fn bars(tables: &[&PublishedTable]) -> String {
     let sizes = sizes(tables);
     let groups: Vec<String> = sizes.iter().map(|size| size_label(*size)).collect();
@@ -209,7 +209,7 @@ fn table(tables: &[&PublishedTable], ours: &[Ours], test: Test) -> String {
     )
 }
 
-/// Each middleware over the plain sockets of its own machine.
+/// The ratio of each middleware to the plain sockets of its own machine.
 fn floor_table(tables: &[&PublishedTable], view: &View<'_>, test: Test) -> String {
     let Some(floor) = tables.iter().find(|table| table.floor) else { return String::new() };
     let others: Vec<&&PublishedTable> = tables.iter().filter(|table| !table.floor).collect();

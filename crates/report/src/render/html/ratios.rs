@@ -49,7 +49,7 @@ pub(super) fn section(view: &View<'_>) -> String {
     body
 }
 
-/// The ratios that belong to points of a line.
+/// The ratios of the points of a line.
 fn points(places: &[(f64, &Row)], versus: &[&Versus<'_>], label: &str) -> Vec<Point> {
     let find = |row: &Row| versus.iter().find(|one| std::ptr::eq(one.row, row));
     places
@@ -80,7 +80,7 @@ fn floor_chart(text: &mut String, view: &View<'_>, facet: &Facet<'_>, versus: &[
     draw(text, facet, &format!("{} over the floor", measure.name()), lines);
 }
 
-/// A chart for each way of ours, a line for each other middleware, in the colour of that.
+/// A chart for each variant of ours, with a line for each other middleware in the colour of that middleware.
 fn peer_charts(text: &mut String, view: &View<'_>, facet: &Facet<'_>, versus: &[Versus<'_>], measure: Measure) {
     for ours in view.strands_in(facet) {
         let Some(strand) = view.strands.get(ours).filter(|strand| strand.is_ours()) else { continue };

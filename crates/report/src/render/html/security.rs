@@ -1,4 +1,4 @@
-//! What protecting samples costs: secured series beside the unsecured one of the same record.
+//! Cost of protection: secured series beside the unsecured one of the same record.
 
 use super::measured::{number, size_label};
 use super::parts::html_table;
@@ -64,7 +64,7 @@ fn facet_charts(body: &mut String, view: &View<'_>, facet: &Facet<'_>, record: u
     *body += &overhead_table(&sizes, baseline.1, &base, &with_values);
 }
 
-/// What the colours of bars stand for.
+/// Meaning of the colours of bars.
 pub(super) fn bar_legend(bars: &[Bars]) -> String {
     let one = |bars: &Bars| {
         let colour = bars.colour % COLOURS;
@@ -73,7 +73,7 @@ pub(super) fn bar_legend(bars: &[Bars]) -> String {
     format!("<p class=\"legend\">{}</p>\n", bars.iter().map(one).collect::<String>())
 }
 
-/// A picture that is wider than a telephone and scrolls there.
+/// A picture wider than a telephone's screen, which scrolls there.
 pub(super) fn wide_figure(caption: &str, svg: &str) -> String {
     format!(
         "<figure class=\"wide\"><figcaption>{}</figcaption><div class=\"scroll\" tabindex=\"0\">{svg}</div></figure>\n",
@@ -87,7 +87,7 @@ fn after_colon(text: &str) -> String {
 
 type Secured<'a> = ((usize, &'a Strand), Vec<Option<f64>>);
 
-/// What each kind of protection adds.
+/// The overhead of each kind of protection.
 fn overhead_table(sizes: &[u64], baseline: &Strand, base: &[Option<f64>], secured: &[Secured<'_>]) -> String {
     let labels: Vec<String> = secured.iter().map(|((_, strand), _)| escape(&strand.label)).collect();
     let base_label = escape(&baseline.label);

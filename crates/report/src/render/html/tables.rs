@@ -1,4 +1,4 @@
-//! Tables: the few numbers that are asked for first, all numbers, and what is missing.
+//! Tables: the most important numbers, all numbers, and skipped measurements.
 
 use std::fmt::Write;
 
@@ -68,9 +68,9 @@ fn none() -> String {
     "–".to_owned()
 }
 
-/// Without columns in which no cell is known, or each percentile has too few samples above it.
+/// Omits columns without a known cell, and columns whose percentiles all have too few samples above them.
 fn known_columns(headings: &[&str], rows: Vec<Vec<String>>) -> String {
-    // The median is kept although it is marked.
+    // The median is kept even if it is marked.
     let is_telling = |column: usize, cell: &String| *cell != none() && (column < 2 || !cell.ends_with(MARK));
     let is_known = |column: usize| rows.iter().any(|row| row.get(column).is_some_and(|cell| is_telling(column, cell)));
     let kept: Vec<usize> = (0..headings.len()).filter(|column| is_known(*column)).collect();
@@ -118,7 +118,7 @@ fn mebibytes(bytes: Spread) -> String {
     format!("{:.1}", bytes.median / f64::from(1 << 20))
 }
 
-/// A table for each of the conditions; of several, all but the first are folded.
+/// A table for each set of conditions; all but the first are folded.
 pub(super) fn numbers(view: &View<'_>) -> String {
     if view.facets.is_empty() {
         return String::new();
@@ -192,7 +192,7 @@ fn table_of(columns: &[Column], rows: usize) -> String {
     html_table(&headings, 1, &rows)
 }
 
-/// What was planned and not measured, by reason.
+/// Planned measurements that were not made, by reason.
 pub(super) fn skipped(view: &View<'_>) -> String {
     let (mut rows, mut count) = (Vec::new(), 0);
     for source in view.sources {
@@ -206,7 +206,7 @@ pub(super) fn skipped(view: &View<'_>) -> String {
                 .map_or(id, |series| &series.label)
                 .to_owned()
         };
-        // What is skipped for one reason is often a whole part of a plan.
+        // Often a whole part of a plan is skipped for one reason.
         let mut groups: Vec<(&Skipped, usize)> = Vec::new();
         for skipped in source.record.not_measured() {
             let is_same = |known: &Skipped| (&known.series, &known.reason) == (&skipped.series, &skipped.reason);
@@ -243,7 +243,7 @@ fn test_name(test: Test) -> &'static str {
     }
 }
 
-/// Everything that a case says, for a cell.
+/// All settings of a case, for a cell.
 fn conditions(case: &Case) -> String {
     let rate = case.rate_per_s.map_or_else(|| "no fixed rate".into(), |rate| format!("{rate}/s"));
     let mut parts = vec![case.delivery.to_string(), case.reliability.to_string(), case.publishing.to_string(), rate];

@@ -7,7 +7,7 @@ fn page(record: Record) -> String {
 }
 
 #[test]
-fn a_page_needs_nothing_but_itself() {
+fn page_is_self_contained() {
     for record in [example::record(), example::characterization(), example::campaign(), example::raspberry_pi()] {
         let page = page(record);
         for foreign in ["http://", "https://", "<script", "@import", "url(", "onload", "onclick"] {
@@ -32,14 +32,14 @@ fn every_tag_that_is_opened_is_closed() {
 }
 
 #[test]
-fn what_was_typed_or_found_cannot_become_markup() {
+fn user_and_host_text_is_escaped() {
     let page = page(example::record());
     assert!(page.contains("DDS &lt;reliable&gt;") && !page.contains("<reliable>"));
     assert!(page.contains("Loud &amp; busy neighbours"));
 }
 
 #[test]
-fn a_cut_off_record_says_so_and_an_empty_one_is_a_page_too() {
+fn interrupted_record_is_reported_and_empty_record_is_a_page() {
     assert!(page(example::record()).contains("The record was cut off"));
     let page = page(Record::default());
     assert!(page.ends_with("</html>\n") && !page.contains("NaN"));
@@ -69,7 +69,7 @@ fn one_or_two_sizes_are_a_table_and_no_chart() {
 }
 
 #[test]
-fn processor_time_and_memory_of_other_middlewares_stand_at_a_glance() {
+fn summary_shows_processor_time_and_memory_of_other_middlewares() {
     let mut record = example::record();
     record.header.series[1].peer =
         Some(Box::new(crate::record::PeerFacts { name: "Other".into(), ..Default::default() }));
@@ -89,7 +89,7 @@ fn processor_time_and_memory_of_other_middlewares_stand_at_a_glance() {
 }
 
 #[test]
-fn a_page_with_many_verdicts_says_how_many_to_expect_by_chance() {
+fn page_with_many_verdicts_states_how_many_to_expect_by_chance() {
     let mut record = example::record();
     let template: Vec<_> = record.measurements.iter().filter(|one| one.repetition == 0).cloned().collect();
     record.measurements = (0..8)

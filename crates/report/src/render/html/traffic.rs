@@ -1,4 +1,4 @@
-//! The transports that samples really used.
+//! The transports that samples used.
 
 use super::parts::html_table;
 use crate::numbers::grouped;

@@ -8,7 +8,7 @@ const CPU: Quantity = Quantity {
     unit: "% of one core",
     pick: |row| Some(row.usage.as_ref()?.cpu_percent).filter(|_| row.rate_per_s.is_some()),
 };
-/// At full throughput all cores are busy, so the cost of a sample is compared.
+/// At full throughput all cores are busy, so the cost per sample is compared.
 const CPU_PER_SAMPLE: Quantity = Quantity {
     name: "CPU time per sample",
     unit: "µs per sample received",

@@ -35,7 +35,7 @@ impl<T: DdsType> Writing<T> {
             && !path.wait_for(&self.writer, &self.topic, receivers, deadline.remaining())?
         {
             let text = "Not every reader of topic";
-            return Err(Error::Partner(format!("{text} {} has come to shared memory in time.", self.topic)));
+            return Err(Error::Partner(format!("{text} {} has connected by shared memory in time.", self.topic)));
         }
         Ok(())
     }
@@ -51,7 +51,7 @@ impl<T: DdsType> Writing<T> {
         match self.writer.counters().samples_sent {
             sent if sent > 0 && self.path == Path::SameProcess => {
                 let text = "was to stay within the process, and";
-                Err(Error::Transfer(format!("Topic {} {text} {sent} samples of it went in messages.", self.topic)))
+                Err(Error::Transfer(format!("Topic {} {text} {sent} of its samples went in messages.", self.topic)))
             }
             _ => Ok(()),
         }
@@ -62,7 +62,7 @@ impl<T: DdsType> Writing<T> {
 fn written<W>(result: Result<W, peregrine::Error>) -> Result<bool, Error> {
     match result {
         Ok(_) => Ok(true),
-        Err(peregrine::Error::Timeout(text)) => Err(Error::Partner(format!("Nobody acknowledges: {text}"))),
+        Err(peregrine::Error::Timeout(text)) => Err(Error::Partner(format!("No subscriber acknowledges: {text}"))),
         Err(error) => Err(failed(&error)),
     }
 }
@@ -176,9 +176,9 @@ impl InPlaceSender {
     }
 
     fn make(&self, number: u64) -> Result<FlatLoan<Octets>, Error> {
-        let fill = |octets: &mut [u8]| {
+        let fill = |bytes: &mut [u8]| {
             if self.patterns {
-                payload::write_some(octets, number);
+                payload::write_some(bytes, number);
             }
         };
         let capacity = Octets::payload_len(self.data_len);
@@ -235,7 +235,7 @@ impl Sender for FlatSender {
         self.fill(stamp.id());
         let capacity = Octets::payload_len(self.data_len);
         let data = self.value.data();
-        let fill = |octets: &mut [u8]| octets.copy_from_slice(data);
+        let fill = |bytes: &mut [u8]| bytes.copy_from_slice(data);
         let writer = &self.writing.writer;
         let loan = writer.loan_flat(capacity, |builder| Octets::build(builder, stamp, self.data_len, fill));
         let result = writer.write_flat(loan.map_err(|error| failed(&error))?);

@@ -8,14 +8,12 @@ use crate::id::{EntityId, GuidPrefix, KeyHash};
 use crate::locator::Locator;
 use crate::payload::Payload;
 use crate::seq::{Count, FragmentNumber, SequenceNumber, SequenceNumberSet};
-use crate::time::{Instant, Timestamp};
+use crate::time::Timestamp;
 use crate::transmit::TransmitBatch;
 use crate::wire::{
     DataFragHead, DataHead, Endianness, Gap, Header, Heartbeat, InfoDestination, InfoTimestamp, InlineQos,
     ParameterListWriter, PayloadKind, StatusInfo,
 };
-
-use super::{Batching, Writer};
 
 /// What this crate writes. Every machine it runs on reads it without swapping, and every peer reads both.
 const ENDIANNESS: Endianness = Endianness::Little;
@@ -25,14 +23,6 @@ pub(super) const HEARTBEAT_LEN: usize = 32;
 pub(super) const GAP_LEN: usize = 32;
 /// Key hash, status info and sentinel.
 const INSTANCE_STATE_LEN: usize = 32;
-
-impl Writer {
-    /// Changes how samples are gathered into messages, and sends what has been gathered.
-    pub fn set_batching(&mut self, now: Instant, batching: Option<Batching>) {
-        self.config.batching = batching;
-        self.flush(now);
-    }
-}
 
 /// The payload of one DATA_FRAG, so that a message with an INFO_DST, a time stamp and one fragment has at most
 /// `max_message` bytes.

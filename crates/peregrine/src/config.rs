@@ -5,7 +5,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use peregrine_rtps::id::DomainId;
-use peregrine_rtps::limits::{MESSAGE_BYTES_MAX, MESSAGE_BYTES_MIN};
+use peregrine_rtps::limits::{MESSAGE_BYTES_MAX, MESSAGE_BYTES_MIN, SAMPLE_BYTES_MAX, UNANSWERED_HEARTBEATS_MAX};
 use peregrine_rtps::locator::Ports;
 use peregrine_transport::interface;
 pub use peregrine_transport::interface::Selection as InterfaceSelection;
@@ -30,13 +30,13 @@ pub enum WaitStrategy {
 /// The threads of a domain: those that receive, and that of asynchronous writers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadSettings {
-    /// What their names begin with, as `pg` in `pg-data-0-0` and `pg-ctrl-0`. Linux shows 15 octets of a name.
+    /// What their names begin with, as `pg`, the default, in `pg-data-0-0` and `pg-ctrl-0`. Linux shows 15 bytes of a name.
     pub name_prefix: String,
-    /// The processors they may run on; `None` for all. The application's own threads run where they did.
+    /// The processors they may run on; `None`, the default, for all. The application's own threads run where they did.
     pub affinity: Option<Vec<usize>>,
-    /// How they are scheduled; `None` for the default. If set, no thread of the application receives in their place.
+    /// How they are scheduled; `None`, the default, for that of the process. If set, no thread of the application receives in their place.
     pub scheduling: Option<Scheduling>,
-    /// Octets of stack; listeners run on it.
+    /// Bytes of stack; listeners run on it. The default is 2 MiB.
     pub stack_bytes: usize,
 }
 
@@ -60,55 +60,71 @@ impl Default for ThreadSettings {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DomainConfig {
-    /// Which network interfaces to use.
+    /// Which network interfaces to use. The default is [`InterfaceSelection::Default`].
     pub interfaces: InterfaceSelection,
-    /// UDP over IPv4.
+    /// UDP over IPv4. The default is `true`.
     pub udp_v4: bool,
-    /// UDP over IPv6.
+    /// UDP over IPv6. The default is `false`.
     pub udp_v6: bool,
     /// Whether samples go to and come from other processes of this host in memory that both see, where that is possible: at
     /// both ends this configuration, the same user and the same namespaces, and Linux 5.16 or newer. Everything else goes
     /// over the network, and [`DiscoveryEvent::PathChanged`](crate::DiscoveryEvent::PathChanged) tells why. Readers then look at
     /// samples in memory that a process of the same user, which could change any memory of theirs, can change too.
+    /// The default is `true`.
     pub shared_memory: bool,
-    /// Whether participants are looked for by multicast.
+    /// Whether participants are looked for by multicast. The default is `true`.
     pub multicast: bool,
     /// Multicast groups by which user data reaches the readers that [name none](crate::DataReaderBuilder::multicast).
-    /// Writers use a group where that saves datagrams.
+    /// Writers use a group where that saves datagrams. The default is none.
     pub multicast_groups: Vec<IpAddr>,
     /// Whether writers send to the multicast groups that readers announce, where that saves datagrams. Without, each
     /// address of readers is sent to for itself, and whoever announces nothing but a group is not reached: for networks
     /// that must not carry multicast, whatever peers ask for. That participants are looked for by multicast is
-    /// [`Self::multicast`].
+    /// [`Self::multicast`]. The default is `true`.
     pub send_to_groups: bool,
     /// Whether samples and discovery data are sent to addresses that a participant names and has not been heard from. Without,
     /// nobody can have this process flood another host by naming it; an endpoint with no other address is not matched, which
     /// is reported as [`NonMatch::Unreachable`](crate::qos::NonMatch::Unreachable). For networks in which hosts send from
-    /// other addresses than those they are reached at.
+    /// other addresses than those they are reached at. The default is `false`.
     pub send_to_unheard_addresses: bool,
-    /// Addresses to look for participants at, besides multicast.
+    /// Addresses to look for participants at, besides multicast. The default is none.
     pub peers: Vec<Peer>,
-    /// The largest message, in octets. `None`: what the way to each peer takes without IP fragmentation.
+    /// The largest message, in bytes. `None`, the default: what the way to each peer takes without IP fragmentation.
     pub message_bytes: Option<usize>,
-    /// Octets of socket receive buffer to ask for.
+    /// Bytes of socket receive buffer to ask for. The default is 8 MiB; the system may grant less (Linux: `net.core.rmem_max`).
     pub receive_buffer_bytes: usize,
-    /// Octets of socket send buffer to ask for; `None` for the system's default.
+    /// Bytes of socket send buffer to ask for; `None`, the default, for the system's default.
     pub send_buffer_bytes: Option<usize>,
-    /// Buffers of 64 KiB that readers may hold by reference; past that, samples are copied.
+    /// Buffers of 64 KiB that readers may hold by reference; past that, samples are copied. The default is 256.
     pub receive_buffers: usize,
-    /// Differentiated services code point of everything sent, 0 to 63.
+    /// Differentiated services code point of everything sent, 0 to 63. The default is 0.
     pub dscp: u8,
-    /// Routers a multicast datagram may pass, plus one.
+    /// Routers a multicast datagram may pass, plus one. The default is 1: the local network only.
     pub multicast_ttl: u8,
     /// Whether endpoints of this process reach each other without messages, by reference. It takes both sides.
-    /// Without, samples between them go through the sockets, as between processes: to measure that.
+    /// Without, samples between them go through the sockets, as between processes: to measure that. The default is `true`.
     pub same_process: bool,
     /// How long a writer that is deleted, or whose process drops its last participant, waits for readers to acknowledge the last samples. The
     /// default is one second.
     pub linger: Duration,
-    /// How receive threads wait.
+    /// How many acknowledgement requests in a row a reliable reader may leave unanswered until writers stop waiting for it: its samples no
+    /// longer count against KEEP_ALL and RESOURCE_LIMITS, and it may lose those that are replaced. The reader counts again as soon as it
+    /// answers. The wait between two requests doubles from 1 ms to 1 s. The default is 20, about ten seconds; at least 1.
+    /// [`WriterCounters::readers_inactive`](crate::DataWriter::counters) counts such readers.
+    pub unanswered_heartbeats: u32,
+    /// The largest serialized sample that readers accept, in bytes. A longer one is lost (SAMPLE_LOST with
+    /// [`SampleLostReason::TooLong`](crate::status::SampleLostReason)) and not asked for again. Samples of this process and in shared memory
+    /// exist already and are not refused. The default is
+    /// 1 GiB, which is also the most.
+    pub max_sample_bytes: u32,
+    /// How many instances a reader holds where RESOURCE_LIMITS leaves `max_instances` unlimited, which is the default there. It bounds what
+    /// writers with ever new keys make a KEEP_LAST reader hold. Samples of further instances are rejected (SAMPLE_REJECTED with
+    /// [`RejectReason::Instances`](crate::status::RejectReason)), and a reliable writer waits until the application has taken samples of
+    /// instances that have ended. The default is 1,048,576; an instance takes about 400 bytes and its samples.
+    pub max_instances_per_reader: u32,
+    /// How receive threads wait. The default is [`WaitStrategy::Block`].
     pub wait: WaitStrategy,
-    /// The domain's own threads.
+    /// The domain's own threads. The default is that of [`ThreadSettings`].
     pub threads: ThreadSettings,
 }
 
@@ -132,6 +148,9 @@ impl Default for DomainConfig {
             multicast_ttl: 1,
             same_process: true,
             linger: Duration::from_secs(1),
+            unanswered_heartbeats: UNANSWERED_HEARTBEATS_MAX,
+            max_sample_bytes: SAMPLE_BYTES_MAX,
+            max_instances_per_reader: 1 << 20,
             wait: WaitStrategy::Block,
             threads: ThreadSettings::default(),
         }
@@ -173,6 +192,9 @@ setters! {
     with_wait = wait: WaitStrategy,
     with_threads = threads: ThreadSettings,
     with_linger = linger: Duration,
+    with_unanswered_heartbeats = unanswered_heartbeats: u32,
+    with_max_sample_bytes = max_sample_bytes: u32,
+    with_max_instances_per_reader = max_instances_per_reader: u32,
 }
 
 impl DomainConfig {
@@ -182,6 +204,16 @@ impl DomainConfig {
         {
             let (min, max) = (MESSAGE_BYTES_MIN as u64, MESSAGE_BYTES_MAX as u64);
             return Err(BadParameter::OutOfRange { argument: "message_bytes", value: bytes as u64, min, max }.into());
+        }
+        for (argument, value, max) in [
+            ("unanswered_heartbeats", self.unanswered_heartbeats, u32::MAX),
+            ("max_sample_bytes", self.max_sample_bytes, SAMPLE_BYTES_MAX),
+            ("max_instances_per_reader", self.max_instances_per_reader, u32::MAX),
+        ] {
+            if !(1..=max).contains(&value) {
+                let (value, min, max) = (value.into(), 1, max.into());
+                return Err(BadParameter::OutOfRange { argument, value, min, max }.into());
+            }
         }
         if self.threads.name_prefix.contains('\0') {
             return Err(Error::bad_parameter("threads.name_prefix has a NUL character, no thread name can".to_owned()));

@@ -12,6 +12,7 @@ use peregrine_rtps::writer::{Batching, WriterConfig};
 use peregrine_transport::random;
 use peregrine_xtypes::{DdsType, EncodeError, Endianness, Representation, encode_key, encoded_key_len, key_hash};
 
+use crate::config::DomainConfig;
 use crate::error::Error;
 use crate::topic_type::Keys;
 
@@ -27,6 +28,7 @@ pub(crate) fn writer_config(
     qos: &DataWriterQos,
     batching: Option<Batching>,
     asynchronous: bool,
+    domain: &DomainConfig,
     default_message_bytes: usize,
 ) -> Result<WriterConfig, Error> {
     let manual = qos.liveliness.kind != LivelinessKind::Automatic;
@@ -42,6 +44,7 @@ pub(crate) fn writer_config(
         batching,
         asynchronous,
         default_message_bytes,
+        unanswered_heartbeats: domain.unanswered_heartbeats,
         seed: random_u64()?,
         ..WriterConfig::new(guid)
     })
@@ -49,6 +52,7 @@ pub(crate) fn writer_config(
 
 pub(crate) fn reader_config(
     guid: Guid,
+    domain: &DomainConfig,
     keys: &Keys,
     qos: &DataReaderQos,
     presentation: &Presentation,
@@ -57,6 +61,11 @@ pub(crate) fn reader_config(
     config.reliable = qos.reliability.kind == ReliabilityKind::Reliable;
     config.wants_history = qos.durability >= Durability::TransientLocal;
     config.deadline = qos.deadline.period;
+    config.max_sample_bytes = domain.max_sample_bytes;
+    let mut reader_limits = limits(&qos.resource_limits);
+    if qos.resource_limits.max_instances == Limit::Unlimited {
+        reader_limits.max_instances = domain.max_instances_per_reader;
+    }
     let key_holder = match keys {
         Keys::None => None,
         Keys::Generated(extractor, holder) => {
@@ -70,7 +79,7 @@ pub(crate) fn reader_config(
     };
     config.cache = ReaderHistoryConfig {
         history: history(qos.history),
-        limits: limits(&qos.resource_limits),
+        limits: reader_limits,
         exclusive_ownership: qos.ownership == Ownership::Exclusive,
         by_source_timestamp: qos.destination_order == DestinationOrder::BySourceTimestamp,
         topic_order: presentation.ordered && presentation.scope >= AccessScope::Topic,

@@ -1,6 +1,6 @@
 //! The factory of participants (DDS 1.4 §2.2.2.2.2).
 
-use peregrine_rtps::qos::ParticipantQos;
+use peregrine_rtps::qos::{EntityFactory, ParticipantQos};
 
 use crate::error::Error;
 use crate::participant::{self, DomainParticipant, ParticipantBuilder};
@@ -20,6 +20,18 @@ impl DomainParticipantFactory {
     #[must_use]
     pub fn lookup_participant(domain: u32) -> Option<DomainParticipant> {
         participant::lookup(domain)
+    }
+
+    /// Its policies: whether participants are enabled from the start.
+    #[must_use]
+    pub fn qos() -> EntityFactory {
+        EntityFactory { autoenable_created_entities: participant::autoenables() }
+    }
+
+    /// Changes its policies for participants that are built from now on (DDS 1.4 §2.2.2.2.2.6). The default is that participants are enabled
+    /// from the start; else [`DomainParticipant::enable`] lets them join their domain.
+    pub fn set_qos(qos: EntityFactory) {
+        participant::set_autoenables(qos.autoenable_created_entities);
     }
 
     /// The policies of participants whose builder is not given any.

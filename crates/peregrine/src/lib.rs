@@ -1,6 +1,12 @@
 //! Publish and subscribe to typed data with the OMG Data Distribution Service over RTPS.
 //!
 #![doc = concat!("```no_run\n", include_str!("../examples/hello.rs"), "```")]
+//! # Logging
+//! Peregrine reports what happens besides the calls of a program as [`tracing`](https://docs.rs/tracing) events, under targets that
+//! begin with `peregrine`: the start of a domain with its addresses, matches, endpoints that do not match and why, participants that are lost,
+//! limits that are reached. The environment variable `PEREGRINE_LOG` shows them on standard error in any program that has no subscriber of its
+//! own: `off`, the default, `error`, `warn`, `info`, `debug` or `trace`. With the variable set, a program has to install its own subscriber before
+//! it creates the first participant.
 #![forbid(unsafe_code)]
 
 // What the derive macro generates names this crate.
@@ -16,6 +22,7 @@ mod entity;
 pub mod error;
 mod factory;
 mod listener;
+mod logging;
 mod participant;
 mod publisher;
 pub mod qos;
@@ -29,7 +36,7 @@ mod topic_type;
 mod writer;
 
 pub use condition::{
-    Condition, GuardCondition, QueryCondition, ReadCondition, SampleCondition, StatusCondition, WaitSet,
+    Condition, Entity, GuardCondition, QueryCondition, ReadCondition, SampleCondition, StatusCondition, WaitSet,
 };
 pub use config::{DomainConfig, InterfaceSelection, Peer, Scheduling, ThreadSettings, WaitStrategy};
 pub use discovery::{DiscoveredTopic, DiscoveryEvent, DiscoveryEvents};

@@ -1,6 +1,7 @@
 //! Participants (DDS 1.4 §2.2.2.2).
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Poll, Waker};
 use std::time::Duration;
@@ -15,7 +16,7 @@ use peregrine_transport::random;
 use peregrine_transport::udp::Statistics;
 use peregrine_xtypes::DdsType;
 
-use crate::condition::{NoStatuses, StatusCondition};
+use crate::condition::{Entity, NoStatuses, StatusCondition};
 use crate::config::DomainConfig;
 use crate::discovery::{DiscoveredTopic, DiscoveryEvents};
 use crate::driver::clock::{now, wall};
@@ -28,12 +29,12 @@ use crate::entity::random_u64;
 use crate::error::{BadParameter, Error, Timeout, Unsupported};
 use crate::listener::{DomainParticipantListener, TopicListener};
 use crate::publisher::{Publisher, PublisherInner};
-use crate::qos;
 use crate::shared_memory::SharedMemoryStatistics;
 use crate::status::StatusMask;
 use crate::subscriber::{Subscriber, SubscriberInner};
 use crate::topic::{Told, Topic};
 use crate::topic_type::{Serialized, SerializedType};
+use crate::{logging, qos};
 
 /// How long a participant counts as present without news of it.
 const LEASE_DEFAULT: Duration = Duration::from_secs(20);
@@ -53,6 +54,7 @@ pub(crate) struct ParticipantInner {
     /// `None` after the participant was closed.
     handle: Mutex<Option<Arc<DomainHandle>>>,
     condition: StatusCondition,
+    is_enabled: AtomicBool,
     state: Mutex<State>,
 }
 
@@ -61,6 +63,9 @@ static PARTICIPANTS: Mutex<Vec<Weak<ParticipantInner>>> = Mutex::new(Vec::new())
 
 /// The policies of participants that are not given any; `None`: those of the standard.
 static DEFAULT_QOS: Mutex<Option<ParticipantQos>> = Mutex::new(None);
+
+/// Whether participants are enabled from the start.
+static AUTOENABLES: AtomicBool = AtomicBool::new(true);
 
 struct State {
     qos: ParticipantQos,
@@ -87,6 +92,7 @@ pub struct ParticipantBuilder {
     qos: Option<ParticipantQos>,
     config: DomainConfig,
     lease: Duration,
+    is_enabled: Option<bool>,
 }
 
 impl DomainParticipant {
@@ -108,6 +114,7 @@ impl DomainParticipant {
             qos: None,
             config: DomainConfig::default(),
             lease: LEASE_DEFAULT,
+            is_enabled: None,
         }
     }
 
@@ -136,16 +143,56 @@ impl DomainParticipant {
     pub fn set_qos(&self, qos: ParticipantQos) -> Result<(), Error> {
         qos::check_participant(&qos)?;
         let mut state = self.inner.lock();
-        if state.qos.properties != qos.properties {
+        let is_enabled = self.is_enabled();
+        if is_enabled && state.qos.properties != qos.properties {
             return Err(Unsupported::PropertyChange.into());
         }
         state.qos = qos.clone();
         drop(state);
+        if !is_enabled {
+            return Ok(());
+        }
         let core = &self.inner.core;
         let mut locked = core.lock();
         locked.rtps.set_qos(now(), wall(), qos);
         core.finish(locked);
         Ok(())
+    }
+
+    /// Joins the domain, where [`ParticipantBuilder::enabled`] or the factory left that to the application (DDS 1.4 §2.2.2.1.1.7); then
+    /// enables what is in the participant, unless ENTITY_FACTORY says otherwise. Does nothing if the participant is enabled.
+    ///
+    /// Before, the participant is silent and discovers nothing, every policy of it may change, and what is created in it is not enabled.
+    ///
+    /// # Errors
+    /// [`Error::AlreadyDeleted`] after [`Self::close`]; those of [`Publisher::enable`] and [`Subscriber::enable`].
+    pub fn enable(&self) -> Result<(), Error> {
+        let inner = &*self.inner;
+        if inner.core.is_closing() {
+            return Err(Error::AlreadyDeleted);
+        }
+        let state = inner.lock();
+        if inner.is_enabled.swap(true, Ordering::SeqCst) {
+            return Ok(());
+        }
+        let qos = state.qos.clone();
+        drop(state);
+        let autoenables = qos.entity_factory.autoenable_created_entities;
+        inner.core.lock().rtps.set_qos(now(), wall(), qos);
+        inner.join();
+        if autoenables {
+            inner.core.topics().iter().for_each(|topic| topic.lock().is_enabled = true);
+            let (publishers, subscribers) = (inner.publishers(), inner.subscribers());
+            publishers.into_iter().try_for_each(|inner| Publisher::from(inner).enable())?;
+            subscribers.into_iter().try_for_each(|inner| Subscriber::from(inner).enable())?;
+        }
+        Ok(())
+    }
+
+    /// Whether the participant takes part in the domain.
+    #[must_use]
+    pub fn is_enabled(&self) -> bool {
+        self.inner.is_enabled.load(Ordering::SeqCst)
     }
 
     /// A topic of this name with values of type `T`, with default policies unless it exists already.
@@ -287,16 +334,18 @@ impl DomainParticipant {
     }
 
     pub(crate) fn checked_publisher(&self, qos: PublisherQos) -> Publisher {
+        let is_enabled = self.autoenables();
         let mut state = self.inner.lock();
-        let publisher = Publisher::new(self, qos, state.qos.entity_factory.autoenable_created_entities);
+        let publisher = Publisher::new(self, qos, is_enabled);
         state.publishers.retain(|p| p.strong_count() > 0);
         state.publishers.push(Arc::downgrade(publisher.inner()));
         publisher
     }
 
     pub(crate) fn checked_subscriber(&self, qos: SubscriberQos) -> Subscriber {
+        let is_enabled = self.autoenables();
         let mut state = self.inner.lock();
-        let subscriber = Subscriber::new(self, qos, state.qos.entity_factory.autoenable_created_entities);
+        let subscriber = Subscriber::new(self, qos, is_enabled);
         state.subscribers.retain(|s| s.strong_count() > 0);
         state.subscribers.push(Arc::downgrade(subscriber.inner()));
         subscriber
@@ -343,6 +392,12 @@ impl DomainParticipant {
             end_elsewhere(handle)?.await;
         }
         flushed(abandoned, timeout)
+    }
+
+    /// The statuses that have changed since they were last read: always none, for a participant has no statuses of its own.
+    #[must_use]
+    pub const fn status_changes(&self) -> StatusMask {
+        StatusMask::NONE
     }
 
     /// The condition on its statuses, of which the standard gives it none.
@@ -427,6 +482,14 @@ impl DomainParticipant {
         self.inner.core.finish(locked);
     }
 
+    /// Never again hears of writers and readers of other participants with a topic of this name, and forgets the known ones (DDS 1.4
+    /// §2.2.2.2.1.15). There is no way back. Endpoints of this participant are not affected.
+    pub fn ignore_topic(&self, topic: &str) {
+        let mut locked = self.inner.core.lock();
+        locked.rtps.ignore_topic(now(), wall(), topic);
+        self.inner.core.finish(locked);
+    }
+
     /// Asserts the liveliness of all writers with LIVELINESS MANUAL_BY_PARTICIPANT.
     pub fn assert_liveliness(&self) {
         self.inner.core.lock().rtps.assert_liveliness();
@@ -468,35 +531,45 @@ impl DomainParticipant {
 }
 
 impl ParticipantBuilder {
-    /// Divides the domain: only participants with the same tag meet.
+    /// Divides the domain: only participants with the same tag meet. The default is empty.
     #[must_use]
     pub fn domain_tag(mut self, tag: impl Into<String>) -> Self {
         self.domain_tag = tag.into();
         self
     }
 
-    /// A name, for people.
+    /// A name, for people. The default is empty.
     #[must_use]
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.name = name.into();
         self
     }
 
-    /// Policies.
+    /// Policies. The default is that of
+    /// [`DomainParticipantFactory::set_default_participant_qos`](crate::DomainParticipantFactory::set_default_participant_qos).
     #[must_use]
     pub fn qos(mut self, qos: ParticipantQos) -> Self {
         self.qos = Some(qos);
         self
     }
 
-    /// Transports, interfaces, peers, threads.
+    /// Transports, interfaces, peers, threads. The default is [`DomainConfig::default`].
     #[must_use]
     pub fn config(mut self, config: DomainConfig) -> Self {
         self.config = config;
         self
     }
 
-    /// How long others keep this participant without news of it.
+    /// Whether the participant joins the domain at once, or when [`DomainParticipant::enable`] is called. The default is that of
+    /// [`DomainParticipantFactory::set_qos`](crate::DomainParticipantFactory::set_qos): at once.
+    #[must_use]
+    pub const fn enabled(mut self, is_enabled: bool) -> Self {
+        self.is_enabled = Some(is_enabled);
+        self
+    }
+
+    /// How long others keep this participant without news of it. The default is 20 seconds; the participant announces itself three times
+    /// in that time.
     #[must_use]
     pub const fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
@@ -506,9 +579,10 @@ impl ParticipantBuilder {
     /// Joins the domain.
     ///
     /// # Errors
-    /// The domain or a setting is out of range, a policy is too long to be announced, an interface does not exist, a peer
+    /// The domain or a setting is out of range, the environment variable `PEREGRINE_LOG` is no level, a policy is too long to be announced, an interface does not exist, a peer
     /// cannot be resolved, or the system refuses sockets or threads.
     pub fn build(self) -> Result<DomainParticipant, Error> {
+        logging::start_from_environment()?;
         self.config.check()?;
         for (argument, text) in [("domain_tag", &self.domain_tag), ("name", &self.name)] {
             if text.len() > NAME_OCTETS_MAX {
@@ -537,16 +611,25 @@ impl ParticipantBuilder {
         };
         let rtps = Participant::new(now(), config);
         let core = Arc::new(ParticipantCore::new(Arc::clone(&domain), rtps));
-        domain.add(&core);
-        // They may have changed before it was among those that are told.
-        core.move_to(&domain.addresses());
-        // The first announcement leaves at once.
-        core.handle_timeout(now());
         let defaults = Defaults::default();
         let state = State { qos, defaults, publishers: Vec::new(), subscribers: Vec::new(), listener: None };
         let condition = StatusCondition::new(Arc::new(NoStatuses(domain)));
-        let inner = ParticipantInner { core, handle: Mutex::new(Some(handle)), condition, state: Mutex::new(state) };
+        let is_enabled = self.is_enabled.unwrap_or_else(autoenables);
+        let handle = Mutex::new(Some(handle));
+        let inner = ParticipantInner {
+            core,
+            handle,
+            condition,
+            is_enabled: AtomicBool::new(is_enabled),
+            state: Mutex::new(state),
+        };
         let inner = Arc::new(inner);
+        let me = Arc::downgrade(&inner);
+        let find = move || me.upgrade().map(|inner| Entity::DomainParticipant(DomainParticipant { inner }));
+        inner.condition.set_entity(find);
+        if is_enabled {
+            inner.join();
+        }
         let mut participants = PARTICIPANTS.lock().unwrap_or_else(PoisonError::into_inner);
         participants.retain(|participant| participant.strong_count() > 0);
         participants.push(Arc::downgrade(&inner));
@@ -563,6 +646,14 @@ pub(crate) fn lookup(domain: u32) -> Option<DomainParticipant> {
     participants.find(|participant| participant.domain() == DomainId(domain))
 }
 
+pub(crate) fn autoenables() -> bool {
+    AUTOENABLES.load(Ordering::SeqCst)
+}
+
+pub(crate) fn set_autoenables(autoenables: bool) {
+    AUTOENABLES.store(autoenables, Ordering::SeqCst);
+}
+
 pub(crate) fn default_qos() -> ParticipantQos {
     DEFAULT_QOS.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default()
 }
@@ -576,7 +667,7 @@ pub(crate) fn set_default_qos(qos: ParticipantQos) -> Result<(), Error> {
 impl DomainParticipant {
     /// Whether what is made from it is enabled from the start.
     pub(crate) fn autoenables(&self) -> bool {
-        self.inner.lock().qos.entity_factory.autoenable_created_entities
+        self.is_enabled() && self.inner.lock().qos.entity_factory.autoenable_created_entities
     }
 
     /// What a writer of this participant or of another one has announced.
@@ -639,7 +730,21 @@ impl ParticipantInner {
         Ok(self.core.linger_anew(timeout))
     }
 
+    /// Takes part in the domain from now on.
+    fn join(&self) {
+        let domain = &self.core.domain;
+        domain.add(&self.core);
+        // They may have changed before it was among those that are told.
+        self.core.move_to(&domain.addresses());
+        // The first announcement leaves at once.
+        self.core.handle_timeout(now());
+    }
+
     fn leave(&self) {
+        // Others do not know a participant that has never been enabled.
+        if !self.is_enabled.load(Ordering::SeqCst) {
+            return;
+        }
         self.core.leave();
         self.core.domain.remove(&self.core);
     }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use peregrine_rtps::qos::{DataWriterQos, PublisherQos};
 
-use crate::condition::{NoStatuses, StatusCondition};
+use crate::condition::{Entity, NoStatuses, StatusCondition};
 use crate::driver::clock::now;
 use crate::driver::topic::Listening;
-use crate::error::Error;
+use crate::error::{Error, Precondition};
 use crate::listener::PublisherListener;
 use crate::participant::DomainParticipant;
 use crate::qos;
@@ -33,6 +33,8 @@ struct State {
     qos: PublisherQos,
     default_writer_qos: DataWriterQos,
     is_enabled: bool,
+    /// How many more times publications were suspended than resumed.
+    suspended: usize,
     writers: Vec<Weak<dyn AnyWriter>>,
     listener: Listening<dyn PublisherListener>,
 }
@@ -43,13 +45,17 @@ impl Publisher {
             qos,
             default_writer_qos: DataWriterQos::default(),
             is_enabled,
+            suspended: 0,
             writers: Vec::new(),
             listener: None,
         };
         let condition = StatusCondition::new(Arc::new(NoStatuses(Arc::clone(&participant.inner.core.domain))));
-        Self {
-            inner: Arc::new(PublisherInner { participant: participant.clone(), condition, state: Mutex::new(state) }),
-        }
+        let inner = PublisherInner { participant: participant.clone(), condition, state: Mutex::new(state) };
+        let inner = Arc::new(inner);
+        let me = Arc::downgrade(&inner);
+        let find = move || me.upgrade().map(|inner| Entity::Publisher(Self { inner }));
+        inner.condition.set_entity(find);
+        Self { inner }
     }
 
     /// Its participant.
@@ -117,6 +123,42 @@ impl Publisher {
         })
     }
 
+    /// Says that several samples are about to be written (DDS 1.4 §2.2.2.4.1.8): until [`Self::resume_publications`], the writers gather
+    /// samples into messages of the greatest size, whatever their batching says. A message leaves when it is full,
+    /// [`DataWriter::flush`](crate::DataWriter::flush) sends the others, and a wait for acknowledgements does. Readers in this process and
+    /// by shared memory get samples at once.
+    ///
+    /// Calls nest: as many calls of `resume_publications` end the suspension.
+    pub fn suspend_publications(&self) {
+        let mut state = self.inner.lock();
+        state.suspended += 1;
+        let is_first = state.suspended == 1;
+        drop(state);
+        if is_first {
+            self.inner.writers().iter().for_each(|writer| writer.suspend(true));
+        }
+    }
+
+    /// Sends what the writers have gathered since [`Self::suspend_publications`] (DDS 1.4 §2.2.2.4.1.9).
+    ///
+    /// # Errors
+    /// [`Precondition::NotSuspended`] without a matching call.
+    pub fn resume_publications(&self) -> Result<(), Error> {
+        let mut state = self.inner.lock();
+        state.suspended = state.suspended.checked_sub(1).ok_or(Precondition::NotSuspended)?;
+        let is_last = state.suspended == 0;
+        drop(state);
+        if is_last {
+            self.inner.writers().iter().for_each(|writer| writer.suspend(false));
+        }
+        Ok(())
+    }
+
+    /// Whether publications are suspended.
+    pub(crate) fn is_suspended(&self) -> bool {
+        self.inner.lock().suspended > 0
+    }
+
     /// A writer of the topic of this name, if there is one (`lookup_datawriter`).
     #[must_use]
     pub fn lookup_writer(&self, topic: &str) -> Option<AnyDataWriter> {
@@ -133,8 +175,11 @@ impl Publisher {
     /// Lets it take part in communication, and its writers unless ENTITY_FACTORY says otherwise.
     ///
     /// # Errors
-    /// Those of [`DataWriter::enable`](crate::DataWriter::enable).
+    /// [`Precondition::ParticipantNotEnabled`]; those of [`DataWriter::enable`](crate::DataWriter::enable).
     pub fn enable(&self) -> Result<(), Error> {
+        if !self.inner.participant.is_enabled() {
+            return Err(Precondition::ParticipantNotEnabled.into());
+        }
         let autoenable = {
             let mut state = self.inner.lock();
             state.is_enabled = true;
@@ -155,6 +200,12 @@ impl Publisher {
     /// Deletes its writers: from now on their calls fail with [`Error::AlreadyDeleted`].
     pub fn delete_contained_entities(&self) {
         self.inner.delete_contained();
+    }
+
+    /// The statuses that have changed since they were last read: always none, for a publisher has no statuses of its own.
+    #[must_use]
+    pub const fn status_changes(&self) -> StatusMask {
+        StatusMask::NONE
     }
 
     /// The condition on its statuses, of which the standard gives it none.
@@ -201,6 +252,12 @@ impl PublisherInner {
     /// A listener above the writers has changed.
     pub(crate) fn refresh(&self) {
         self.writers().into_iter().for_each(AnyWriter::refresh);
+    }
+}
+
+impl From<Arc<PublisherInner>> for Publisher {
+    fn from(inner: Arc<PublisherInner>) -> Self {
+        Self { inner }
     }
 }
 

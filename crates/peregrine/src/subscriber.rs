@@ -6,11 +6,11 @@ use std::task::Waker;
 use peregrine_rtps::history::Selector;
 use peregrine_rtps::qos::{DataReaderQos, SubscriberQos};
 
-use crate::condition::{StatusCondition, StatusSource};
+use crate::condition::{Entity, StatusCondition, StatusSource};
 use crate::driver::domain::Domain;
 use crate::driver::reader::ReaderCore;
 use crate::driver::topic::Listening;
-use crate::error::Error;
+use crate::error::{Error, Precondition};
 use crate::listener::SubscriberListener;
 use crate::participant::DomainParticipant;
 use crate::qos;
@@ -77,7 +77,11 @@ impl Subscriber {
             watch,
             state: Mutex::new(state),
         };
-        Self { inner: Arc::new(inner) }
+        let inner = Arc::new(inner);
+        let me = Arc::downgrade(&inner);
+        let find = move || me.upgrade().map(|inner| Entity::Subscriber(Self { inner }));
+        inner.condition.set_entity(find);
+        Self { inner }
     }
 
     /// Its participant.
@@ -163,8 +167,11 @@ impl Subscriber {
     /// Lets it take part in communication, and its readers unless ENTITY_FACTORY says otherwise.
     ///
     /// # Errors
-    /// Those of [`DataReader::enable`](crate::DataReader::enable).
+    /// [`Precondition::ParticipantNotEnabled`]; those of [`DataReader::enable`](crate::DataReader::enable).
     pub fn enable(&self) -> Result<(), Error> {
+        if !self.inner.participant.is_enabled() {
+            return Err(Precondition::ParticipantNotEnabled.into());
+        }
         let autoenable = {
             let mut state = self.inner.lock();
             state.is_enabled = true;
@@ -293,6 +300,12 @@ impl StatusSource for Watch {
 
     fn domain(&self) -> &Arc<Domain> {
         &self.domain
+    }
+}
+
+impl From<Arc<SubscriberInner>> for Subscriber {
+    fn from(inner: Arc<SubscriberInner>) -> Self {
+        Self { inner }
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use peregrine_rtps::discovery::data::NAME_OCTETS_MAX;
 use peregrine_rtps::qos::TopicQos;
 
-use crate::condition::StatusCondition;
+use crate::condition::{Entity, StatusCondition};
 use crate::driver::topic::{TopicCore, TopicHook};
 use crate::error::{BadParameter, Error};
 use crate::listener::TopicListener;
@@ -49,6 +49,11 @@ impl<T: TopicType> Topic<T> {
             participant.inner.core.topic(name, data_type.shared_name(), qos, default, participant.autoenables())?;
         participant.refresh_topic(&core);
         let condition = StatusCondition::of_topic(&core);
+        let (name, of) = (Arc::clone(&core.name), Arc::downgrade(&participant.inner));
+        condition.set_entity(move || {
+            let participant = DomainParticipant { inner: of.upgrade()? };
+            Some(Entity::Topic { participant, name: Arc::clone(&name) })
+        });
         Ok(Self { core, data_type, participant: participant.clone(), condition, marker: PhantomData })
     }
 

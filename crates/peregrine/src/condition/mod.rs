@@ -17,6 +17,34 @@ pub(crate) use status::{NoStatuses, StatusSource};
 pub use wait_set::WaitSet;
 
 use crate::driver::domain::Domain;
+use crate::participant::DomainParticipant;
+use crate::publisher::Publisher;
+use crate::reader::AnyDataReader;
+use crate::subscriber::Subscriber;
+use crate::writer::AnyDataWriter;
+
+/// An entity that has a [`StatusCondition`].
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Entity {
+    /// A participant.
+    DomainParticipant(DomainParticipant),
+    /// A topic of a participant.
+    Topic {
+        /// The participant.
+        participant: DomainParticipant,
+        /// The name of the topic.
+        name: Arc<str>,
+    },
+    /// A publisher.
+    Publisher(Publisher),
+    /// A subscriber.
+    Subscriber(Subscriber),
+    /// A writer.
+    DataWriter(AnyDataWriter),
+    /// A reader.
+    DataReader(AnyDataReader),
+}
 
 /// Any condition. Two are equal when they are the same one.
 #[derive(Clone)]

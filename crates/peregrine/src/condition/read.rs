@@ -1,7 +1,6 @@
 //! Conditions on the samples of a reader (DDS 1.4 §2.2.2.5.8, §2.2.2.5.9).
 
-use std::marker::PhantomData;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::task::Waker;
 
 use peregrine_rtps::history::{Peeked, Selector};
@@ -12,6 +11,7 @@ use peregrine_xtypes::{DdsType, decode};
 use super::Trigger;
 use crate::driver::domain::Domain;
 use crate::driver::reader::ReaderCore;
+use crate::reader::{AnyReader as _, DataReader, ReaderInner};
 use crate::status::StatusMask;
 use crate::topic_type::TopicType;
 use crate::writer::shared;
@@ -28,13 +28,13 @@ pub struct QueryCondition<T: DdsType> {
     pub(super) inner: Arc<Query<T>>,
 }
 
-pub(super) struct States<T> {
+pub(super) struct States<T: TopicType> {
     core: Arc<ReaderCore>,
+    reader: Weak<ReaderInner<T>>,
     selector: Selector,
-    marker: PhantomData<fn() -> T>,
 }
 
-pub(super) struct Query<T> {
+pub(super) struct Query<T: DdsType> {
     states: States<T>,
     accepts: Box<dyn Fn(&T) -> bool + Send + Sync>,
 }
@@ -61,8 +61,14 @@ pub(crate) mod sealed {
 }
 
 impl<T: TopicType> ReadCondition<T> {
-    pub(crate) fn new(core: Arc<ReaderCore>, selector: Selector) -> Self {
-        Self { inner: Arc::new(States { core, selector, marker: PhantomData }) }
+    pub(crate) fn new(reader: &Arc<ReaderInner<T>>, selector: Selector) -> Self {
+        Self { inner: Arc::new(States::new(reader, selector)) }
+    }
+
+    /// Its reader (`get_datareader`, DDS 1.4 §2.2.2.5.8.1); `None` when the last handle of the reader is gone.
+    #[must_use]
+    pub fn reader(&self) -> Option<DataReader<T>> {
+        self.inner.reader.upgrade().map(DataReader::from)
     }
 
     /// The states it asks for.
@@ -74,17 +80,29 @@ impl<T: TopicType> ReadCondition<T> {
 
 impl<T: DdsType> QueryCondition<T> {
     pub(crate) fn new(
-        core: Arc<ReaderCore>,
+        reader: &Arc<ReaderInner<T>>,
         selector: Selector,
         accepts: Box<dyn Fn(&T) -> bool + Send + Sync>,
     ) -> Self {
-        Self { inner: Arc::new(Query { states: States { core, selector, marker: PhantomData }, accepts }) }
+        Self { inner: Arc::new(Query { states: States::new(reader, selector), accepts }) }
+    }
+
+    /// Its reader (`get_datareader`, DDS 1.4 §2.2.2.5.8.1); `None` when the last handle of the reader is gone.
+    #[must_use]
+    pub fn reader(&self) -> Option<DataReader<T>> {
+        self.inner.states.reader.upgrade().map(DataReader::from)
     }
 
     /// The states it asks for.
     #[must_use]
     pub fn selector(&self) -> &Selector {
         &self.inner.states.selector
+    }
+}
+
+impl<T: TopicType> States<T> {
+    fn new(reader: &Arc<ReaderInner<T>>, selector: Selector) -> Self {
+        Self { core: Arc::clone(reader.core()), reader: Arc::downgrade(reader), selector }
     }
 }
 

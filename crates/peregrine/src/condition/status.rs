@@ -1,10 +1,10 @@
 //! Conditions on the communication statuses of an entity (DDS 1.4 §2.2.2.1.9).
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::Waker;
 
-use super::Trigger;
+use super::{Entity, Trigger};
 use crate::driver::domain::Domain;
 use crate::driver::topic::TopicCore;
 use crate::driver::waiting::{StatusState, Watched};
@@ -20,6 +20,8 @@ pub struct StatusCondition {
 pub(crate) struct Inner {
     source: Arc<dyn StatusSource>,
     enabled: AtomicU32,
+    /// Finds the entity while it has handles.
+    entity: OnceLock<Box<dyn Fn() -> Option<Entity> + Send + Sync>>,
     /// Wait sets that have the condition attached: they are woken when other statuses become enabled.
     watches: Mutex<Vec<Watch>>,
 }
@@ -52,7 +54,19 @@ impl StatusCondition {
     /// All statuses are enabled at first.
     pub(crate) fn new(source: Arc<dyn StatusSource>) -> Self {
         let enabled = AtomicU32::new(StatusMask::ALL.bits());
-        Self { inner: Arc::new(Inner { source, enabled, watches: Mutex::new(Vec::new()) }) }
+        Self { inner: Arc::new(Inner { source, enabled, entity: OnceLock::new(), watches: Mutex::new(Vec::new()) }) }
+    }
+
+    /// The entity has been created. A second call changes nothing.
+    pub(crate) fn set_entity(&self, find: impl Fn() -> Option<Entity> + Send + Sync + 'static) {
+        // The handles of a topic share a condition, and each of them is right.
+        let _ = self.inner.entity.set(Box::new(find));
+    }
+
+    /// The entity of this condition (`get_entity`, DDS 1.4 §2.2.2.1.9.3); `None` when the last handle of the entity is gone.
+    #[must_use]
+    pub fn entity(&self) -> Option<Entity> {
+        self.inner.entity.get().and_then(|find| find())
     }
 
     /// The statuses that make it true.

@@ -194,7 +194,22 @@ impl Domain {
                 return Err(error);
             }
         }
+        domain.log_start();
         Ok(domain)
+    }
+
+    fn log_start(&self) {
+        let announced = self.addresses();
+        let (data, discovery) = (&announced.default_unicast, &announced.metatraffic_unicast);
+        let (multicast, shared_memory) = (self.config.multicast, self.shared_memory.is_some());
+        tracing::info!(
+            domain = self.id.0,
+            ?data,
+            ?discovery,
+            multicast,
+            shared_memory,
+            "the process takes part in a domain"
+        );
     }
 
     /// Whether the application's threads do the receiving.

@@ -83,6 +83,8 @@ pub enum Precondition {
     ParticipantNotEnabled,
     /// The publisher of the writer is not enabled.
     PublisherNotEnabled,
+    /// Publications of the publisher are not suspended.
+    NotSuspended,
     /// The subscriber of the reader is not enabled.
     SubscriberNotEnabled,
     /// The topic has no keys, hence no instances to dispose or unregister.
@@ -297,6 +299,7 @@ impl fmt::Display for Precondition {
             }
             Self::ParticipantNotEnabled => f.write_str("the participant of this entity is not enabled; enable it first"),
             Self::PublisherNotEnabled => f.write_str("the publisher of this writer is not enabled; enable it first"),
+            Self::NotSuspended => f.write_str("publications are not suspended; call suspend_publications first"),
             Self::SubscriberNotEnabled => f.write_str("the subscriber of this reader is not enabled; enable it first"),
             Self::NoKeys { topic } => write!(f, "topic \"{topic}\" has no keys, hence no instances to dispose or unregister"),
             Self::NotRegistered(instance) => {

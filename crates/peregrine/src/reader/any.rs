@@ -64,7 +64,13 @@ impl<T: TopicType> AnyReader for ReaderInner<T> {
             return Ok(());
         }
         // Until now every policy could change, those of the subscriber too.
-        state.reader = Reader::new(reader_config(self.core.guid, self.topic.data_type.keys(), &qos, &presentation)?);
+        state.reader = Reader::new(reader_config(
+            self.core.guid,
+            &self.core.domain.config,
+            self.topic.data_type.keys(),
+            &qos,
+            &presentation,
+        )?);
         self.is_enabled.store(true, Ordering::Release);
         drop(state);
         drop(qos);

@@ -13,8 +13,8 @@ use peregrine_rtps::qos::{
 };
 use peregrine_rtps::reader::Reader;
 
-use super::{AnyReader, DataReader, ReaderInner};
-use crate::condition::StatusCondition;
+use super::{AnyDataReader, AnyReader, DataReader, ReaderInner};
+use crate::condition::{Entity, StatusCondition};
 use crate::driver::domain::Membership;
 use crate::driver::reader::ReaderCore;
 use crate::driver::topic::Listening;
@@ -66,25 +66,26 @@ impl<T: TopicType> DataReaderBuilder<T> {
         self
     }
 
-    /// Only the last samples of each instance are kept.
+    /// HISTORY KEEP_LAST: only the last samples of each instance are kept. The default, with a depth of 1.
     pub const fn keep_last(mut self, depth: u32) -> Self {
         self.qos.history = History::KeepLast { depth };
         self
     }
 
-    /// No sample is replaced before it was taken.
+    /// HISTORY KEEP_ALL: no sample is replaced before it was taken. The default is KEEP_LAST with a depth of 1.
     pub const fn keep_all(mut self) -> Self {
         self.qos.history = History::KeepAll;
         self
     }
 
-    /// How many samples may be kept.
+    /// RESOURCE_LIMITS: how many samples and instances may be kept. The default is unlimited; for the instances of a reader,
+    /// [`DomainConfig::max_instances_per_reader`](crate::DomainConfig::max_instances_per_reader) then holds.
     pub const fn resource_limits(mut self, limits: ResourceLimits) -> Self {
         self.qos.resource_limits = limits;
         self
     }
 
-    /// Gets what writers have kept from before.
+    /// DURABILITY TRANSIENT_LOCAL: gets what writers have kept from before. The default is VOLATILE.
     pub const fn transient_local(mut self) -> Self {
         self.qos.durability = Durability::TransientLocal;
         self
@@ -172,7 +173,13 @@ impl<T: TopicType> DataReaderBuilder<T> {
         let join = |group: &IpAddr| Membership::new(&participant.domain, *group);
         let groups = groups.iter().map(join).collect::<Result<_, _>>()?;
         let guid = Guid::new(participant.prefix, EntityId::user_reader(participant.next_key(), topic.has_key()));
-        let reader = Reader::new(reader_config(guid, topic.data_type.keys(), &qos, &subscriber_qos.presentation)?);
+        let reader = Reader::new(reader_config(
+            guid,
+            &participant.domain.config,
+            topic.data_type.keys(),
+            &qos,
+            &subscriber_qos.presentation,
+        )?);
         let (domain, type_id) = (Arc::clone(&participant.domain), TypeId::of::<T>());
         let core = Arc::new(ReaderCore::new(domain, Arc::clone(&topic.core), type_id, reader));
         let inner = Arc::new(ReaderInner {
@@ -187,6 +194,8 @@ impl<T: TopicType> DataReaderBuilder<T> {
         });
         Arc::clone(&inner).refresh();
         let member: Weak<dyn AnyReader> = Arc::downgrade(&inner) as _;
+        let me = Weak::clone(&member);
+        inner.condition.set_entity(move || me.upgrade().map(AnyDataReader::new).map(Entity::DataReader));
         if inner.subscriber.adopt(&inner.core, member) {
             inner.enable()?;
         }

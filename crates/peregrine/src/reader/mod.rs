@@ -177,7 +177,7 @@ impl<T: TopicType> DataReader<T> {
     /// A condition that is true while there are samples in these states.
     #[must_use]
     pub fn read_condition(&self, states: Selector) -> ReadCondition<T> {
-        ReadCondition::new(Arc::clone(&self.inner.core), states)
+        ReadCondition::new(&self.inner, states)
     }
 
     /// The condition on its statuses.
@@ -442,6 +442,12 @@ impl<T: TopicType> ReaderInner<T> {
         data.topic_data = topic.qos().topic_data;
         data.multicast = self.groups.iter().map(Membership::locator).collect();
         data
+    }
+}
+
+impl<T: TopicType> From<Arc<ReaderInner<T>>> for DataReader<T> {
+    fn from(inner: Arc<ReaderInner<T>>) -> Self {
+        Self { inner }
     }
 }
 

@@ -188,7 +188,7 @@ impl<T: DdsType> DataReader<T> {
         states: Selector,
         query: impl Fn(&T) -> bool + Send + Sync + 'static,
     ) -> QueryCondition<T> {
-        QueryCondition::new(Arc::clone(&self.inner.core), states, Box::new(query))
+        QueryCondition::new(&self.inner, states, Box::new(query))
     }
 
     /// Waits for a sample and takes it.

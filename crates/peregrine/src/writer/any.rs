@@ -1,6 +1,7 @@
 //! Writers whatever their type, and who is told of their news.
 
 use std::any::Any;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use peregrine_rtps::qos::Limit;
 
 use super::builder::machine;
 use super::{DataWriter, Enabled, WriterInner};
+use crate::driver::clock::now;
 use crate::driver::listener_gate::Deferring;
 use crate::driver::topic::Listening;
 use crate::driver::writer::{WriterCore, WriterHook};
@@ -33,6 +35,8 @@ pub(crate) trait AnyWriter: Any + Send + Sync {
     fn announce(&self);
     fn delete(&self);
     fn wait_for_acknowledgments(&self, timeout: Duration) -> Result<(), Error>;
+    /// Gathers samples into messages until its publisher resumes publications.
+    fn suspend(&self, is_suspended: bool);
     /// What it announces.
     fn data(&self) -> PublicationData;
     /// Its listener, or one above it, has changed.
@@ -65,7 +69,7 @@ impl<T: TopicType> AnyWriter for WriterInner<T> {
             return Ok(());
         }
         // Until now every policy could change.
-        state.writer = machine(&self.core.domain, self.core.guid, &qos, self.batching, &self.publish_mode)?;
+        state.writer = machine(&self.core.domain, self.core.guid, &qos, self.batching(), &self.publish_mode)?;
         self.enabled.get_or_init(|| Enabled {
             representation: representation(&qos.data_representation),
             max_blocking_time: qos.reliability.max_blocking_time,
@@ -93,6 +97,13 @@ impl<T: TopicType> AnyWriter for WriterInner<T> {
 
     fn wait_for_acknowledgments(&self, timeout: Duration) -> Result<(), Error> {
         Self::wait_for_acknowledgments(self, timeout)
+    }
+
+    fn suspend(&self, is_suspended: bool) {
+        self.is_suspended.store(is_suspended, Ordering::SeqCst);
+        let mut state = self.core.lock();
+        state.writer.set_batching(now(), self.batching());
+        self.core.transmit(state);
     }
 
     fn data(&self) -> PublicationData {

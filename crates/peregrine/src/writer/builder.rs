@@ -2,6 +2,7 @@
 
 use std::any::TypeId;
 use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
@@ -13,8 +14,8 @@ use peregrine_rtps::qos::{
 };
 use peregrine_rtps::writer::{Batching, Writer};
 
-use super::{AnyWriter, DataWriter, PublishMode, WriterInner};
-use crate::condition::StatusCondition;
+use super::{AnyDataWriter, AnyWriter, DataWriter, PublishMode, WriterInner};
+use crate::condition::{Entity, StatusCondition};
 use crate::driver::domain::Domain;
 use crate::driver::topic::Listening;
 use crate::driver::writer::WriterCore;
@@ -73,37 +74,37 @@ impl<T: TopicType> DataWriterBuilder<T> {
         self
     }
 
-    /// What is lost is lost.
+    /// RELIABILITY BEST_EFFORT: what is lost is lost. The default is RELIABLE.
     pub const fn best_effort(mut self) -> Self {
         self.qos.reliability.kind = Reliability::BEST_EFFORT.kind;
         self
     }
 
-    /// How long [`DataWriter::write`] waits for room.
+    /// How long [`DataWriter::write`] waits for room. The default is 100 ms.
     pub fn max_blocking_time(mut self, time: Duration) -> Self {
         self.qos.reliability.max_blocking_time = time.into();
         self
     }
 
-    /// Only the last samples of each instance are kept.
+    /// HISTORY KEEP_LAST: only the last samples of each instance are kept. The default, with a depth of 1.
     pub const fn keep_last(mut self, depth: u32) -> Self {
         self.qos.history = History::KeepLast { depth };
         self
     }
 
-    /// No sample is replaced before it was acknowledged.
+    /// HISTORY KEEP_ALL: no sample is replaced before it was acknowledged. The default is KEEP_LAST with a depth of 1.
     pub const fn keep_all(mut self) -> Self {
         self.qos.history = History::KeepAll;
         self
     }
 
-    /// How many samples may be kept.
+    /// RESOURCE_LIMITS: how many samples and instances may be kept. The default is unlimited.
     pub const fn resource_limits(mut self, limits: ResourceLimits) -> Self {
         self.qos.resource_limits = limits;
         self
     }
 
-    /// Readers that come late get what is kept.
+    /// DURABILITY TRANSIENT_LOCAL: readers that come late get what is kept. The default is VOLATILE.
     pub const fn transient_local(mut self) -> Self {
         self.qos.durability = Durability::TransientLocal;
         self
@@ -169,13 +170,13 @@ impl<T: TopicType> DataWriterBuilder<T> {
     }
 
     /// Gathers samples into messages until their payloads reach `max_bytes`, for at most `max_delay`.
-    /// [`DataWriter::flush`] sends what was gathered. A LATENCY_BUDGET other than zero, the default, shortens the delay.
+    /// The default is no batching: each sample leaves at once. [`DataWriter::flush`] sends what was gathered. A LATENCY_BUDGET other than zero, the default, shortens the delay.
     pub fn batching(mut self, max_bytes: usize, max_delay: Duration) -> Self {
         self.batching = Some(Batching { max_bytes, max_delay: max_delay.into() });
         self
     }
 
-    /// Who sends what is written, and how fast. It concerns this writer alone and cannot change.
+    /// Who sends what is written, and how fast. The default is [`PublishMode::Synchronous`]. It concerns this writer alone and cannot change.
     pub fn publish_mode(mut self, mode: PublishMode) -> Self {
         self.publish_mode = mode;
         self
@@ -229,13 +230,19 @@ impl<T: TopicType> DataWriterBuilder<T> {
             keys: Mutex::new(HashMap::new()),
             listener: Mutex::new(listener),
             batching,
+            is_suspended: AtomicBool::new(false),
             publish_mode,
             enabled: OnceLock::new(),
         });
         Arc::clone(&inner).refresh();
         let member: Weak<dyn AnyWriter> = Arc::downgrade(&inner) as _;
+        let me = Weak::clone(&member);
+        inner.condition.set_entity(move || me.upgrade().map(AnyDataWriter::new).map(Entity::DataWriter));
         if inner.publisher.adopt(member) {
             inner.enable()?;
+        }
+        if inner.publisher.is_suspended() {
+            inner.suspend(true);
         }
         Ok(DataWriter { inner })
     }
@@ -251,7 +258,7 @@ pub(super) fn machine(
 ) -> Result<Writer, Error> {
     // Kept samples may have to go anywhere some day, so they are cut for the narrowest way out.
     let narrowest = domain.addresses().paths.multicast_message_bytes().min(MESSAGE_BYTES_MAX);
-    Ok(Writer::new(writer_config(guid, qos, batching, mode.flow().is_some(), narrowest)?))
+    Ok(Writer::new(writer_config(guid, qos, batching, mode.flow().is_some(), &domain.config, narrowest)?))
 }
 
 /// A writer that does not say writes XCDR version 1; of flat samples, version 2, which they are in.

@@ -13,12 +13,14 @@ mod values;
 
 use std::cell::Cell;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use peregrine_rtps::discovery::data::{PublicationData, SubscriptionData};
 use peregrine_rtps::history::{Change, ChangeKind, Full};
 use peregrine_rtps::id::{Guid, KeyHash};
+use peregrine_rtps::limits::MESSAGE_BYTES_MAX;
 use peregrine_rtps::payload::Payload;
 use peregrine_rtps::qos::{DataWriterQos, LivelinessKind, NonMatch};
 use peregrine_rtps::seq::SequenceNumber;
@@ -57,6 +59,9 @@ use crate::{InstanceHandle, qos};
 /// readers of this process see it in place.
 const ALIGNING: usize = 4;
 
+/// Bytes of samples in a message while publications are suspended: as many as any message takes.
+const SUSPENDED_BYTES: usize = MESSAGE_BYTES_MAX;
+
 /// Representation identifier and options.
 const ENCAPSULATION_OCTETS: usize = 4;
 
@@ -77,6 +82,8 @@ pub(crate) struct WriterInner<T: TopicType> {
     listener: Mutex<Listening<dyn DataWriterListener<T>>>,
     condition: StatusCondition,
     batching: Option<Batching>,
+    /// Its publisher has suspended publications.
+    is_suspended: AtomicBool,
     publish_mode: PublishMode,
     enabled: OnceLock<Enabled>,
 }
@@ -331,6 +338,15 @@ impl<T: TopicType> DataWriter<T> {
 }
 
 impl<T: TopicType> WriterInner<T> {
+    /// How it gathers samples into messages now.
+    fn batching(&self) -> Option<Batching> {
+        if !self.is_suspended.load(Ordering::SeqCst) {
+            return self.batching;
+        }
+        let max_bytes = self.batching.map_or(SUSPENDED_BYTES, |batching| batching.max_bytes.max(SUSPENDED_BYTES));
+        Some(Batching { max_bytes, max_delay: Span::INFINITE })
+    }
+
     fn participant(&self) -> &Arc<ParticipantCore> {
         &self.publisher.participant().inner.core
     }

@@ -314,7 +314,11 @@ impl Participant {
     }
 
     fn take_publication(&mut self, sample: &Selected) {
-        let Some((remote, data)) = self.take_endpoint(sample, PublicationData::parse, |data| data.guid) else { return };
+        let Some((remote, data)) =
+            self.take_endpoint(sample, PublicationData::parse, |data| (data.guid, &data.topic_name))
+        else {
+            return;
+        };
         let guid = data.guid;
         remote.publications.insert(guid.entity, data);
         self.events.push_back(ParticipantEvent::PublicationFound(guid));
@@ -322,7 +326,9 @@ impl Participant {
     }
 
     fn take_subscription(&mut self, sample: &Selected) {
-        let Some((remote, data)) = self.take_endpoint(sample, SubscriptionData::parse, |data| data.guid) else {
+        let Some((remote, data)) =
+            self.take_endpoint(sample, SubscriptionData::parse, |data| (data.guid, &data.topic_name))
+        else {
             return;
         };
         let guid = data.guid;
@@ -336,7 +342,7 @@ impl Participant {
         &mut self,
         sample: &Selected,
         parse: impl FnOnce(&[u8], VendorId) -> Result<D, DiscoveryDataError>,
-        guid: impl FnOnce(&D) -> Guid,
+        name: impl for<'d> FnOnce(&'d D) -> (Guid, &'d str),
     ) -> Option<(&mut RemoteParticipant, D)> {
         let sender = sample.info.writer.prefix;
         let remote = self.remotes.get_mut(&sender)?;
@@ -344,12 +350,12 @@ impl Participant {
             *remote.drops.of(Fault::DiscoveryMalformed) += 1;
             return None;
         };
-        let guid = guid(&data);
+        let (guid, topic) = name(&data);
         if guid.prefix != sender {
             *remote.drops.of(Fault::Forged) += 1;
             return None;
         }
-        if self.ignored.contains(&guid) {
+        if self.ignored.contains(&guid) || self.ignored_topics.contains(topic) {
             return None;
         }
         if !remote.has_room(guid.entity, sample.payload.len()) {

@@ -185,6 +185,8 @@ pub struct Participant {
     /// For each writer that matches local readers: which.
     routes: HashMap<Guid, Vec<EntityId>, foldhash::quality::FixedState>,
     ignored: BTreeSet<Guid>,
+    /// As many as the application names.
+    ignored_topics: BTreeSet<String>,
     next_lease_check: Option<Instant>,
     next_liveliness: Option<Instant>,
     manual_liveliness_asserted: bool,
@@ -214,6 +216,7 @@ impl Participant {
             remotes: BTreeMap::new(),
             routes,
             ignored: BTreeSet::new(),
+            ignored_topics: BTreeSet::new(),
             next_lease_check: None,
             next_liveliness: None,
             manual_liveliness_asserted: false,
@@ -327,6 +330,16 @@ impl Participant {
         if guid.entity == EntityId::PARTICIPANT {
             self.remove_participant(now, wall, guid.prefix, LostReason::Ignored);
         } else {
+            self.remove_remote_endpoint(now, wall, guid);
+        }
+    }
+
+    /// Never again hears of endpoints of other participants with a topic of this name, and forgets the known ones.
+    pub fn ignore_topic(&mut self, now: Instant, wall: Timestamp, topic: &str) {
+        self.ignored_topics.insert(String::from(topic));
+        let written = self.remote_publications().filter(|data| data.topic_name == topic).map(|data| data.guid);
+        let read = self.remote_subscriptions().filter(|data| data.topic_name == topic).map(|data| data.guid);
+        for guid in written.chain(read).collect::<Vec<_>>() {
             self.remove_remote_endpoint(now, wall, guid);
         }
     }

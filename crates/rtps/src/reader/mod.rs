@@ -161,6 +161,8 @@ pub enum SampleLostReason {
     InTransit,
     /// A part of them has come, as above.
     Incomplete,
+    /// They are longer than the reader accepts.
+    TooLong,
 }
 
 /// Why a reader wants to be called at an instant.
@@ -435,6 +437,10 @@ impl Reader {
             WirePayload::None => &[],
             WirePayload::Data(bytes) | WirePayload::Key(bytes) => bytes,
         };
+        if self.is_too_long(bytes.len()) {
+            self.refuse_too_long(rx, index, data.sequence_number);
+            return;
+        }
         let payload = if self.opens_payloads {
             let Some(payload) = self.open_payload(writer, bytes) else { return };
             payload
@@ -472,6 +478,10 @@ impl Reader {
         let number = frag.sequence_number;
         self.renew_liveliness(rx.now, index);
         if !self.is_wanted(index, number) {
+            return;
+        }
+        if self.is_too_long(frag.sample_size as usize) {
+            self.refuse_too_long(rx, index, number);
             return;
         }
         let is_begun = self.writers.get(index).is_some_and(|w| w.reassembly.has(number));
@@ -889,6 +899,23 @@ impl Reader {
         self.drain(rx.now, rx.wall, index);
     }
 
+    const fn is_too_long(&self, bytes: usize) -> bool {
+        bytes > self.config.max_sample_bytes as usize
+    }
+
+    /// A sample that is longer than the reader accepts: it is lost, and not asked for again.
+    pub(super) fn refuse_too_long(&mut self, rx: &Reception<'_>, index: usize, number: SequenceNumber) {
+        self.report_lost(1, SampleLostReason::TooLong);
+        if let Some(proxy) = self.writers.get_mut(index) {
+            if proxy.info.reliable {
+                proxy.mark_irrelevant(number, number);
+            } else {
+                proxy.next = proxy.next.max(number.next());
+            }
+        }
+        self.drain(rx.now, rx.wall, index);
+    }
+
     /// What came too soon was stored when it was due.
     fn count_released(&mut self, released: Released) {
         self.counters.samples += released.samples;
@@ -903,7 +930,7 @@ impl Reader {
         }
         self.counters.lost = self.counters.lost.saturating_add(samples);
         match reason {
-            SampleLostReason::NoLongerHeld => {}
+            SampleLostReason::NoLongerHeld | SampleLostReason::TooLong => {}
             SampleLostReason::InTransit => {
                 self.counters.lost_in_transit = self.counters.lost_in_transit.saturating_add(samples);
             }

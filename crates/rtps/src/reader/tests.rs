@@ -215,7 +215,10 @@ fn oversized_samples_cost_no_memory() {
     pair.write(0, &[0; 5000]);
     pair.run(Span::from_millis(200));
     assert!(pair.take(0).is_empty());
-    assert!(pair.readers[0].counters().no_room > 0);
+    assert_eq!((pair.readers[0].counters().lost, pair.readers[0].waiting().bytes), (1, 0));
+    let lost = ReaderEvent::SampleLost(1, SampleLostReason::TooLong);
+    assert_eq!(pair.reader_events[0].iter().filter(|event| **event == lost).count(), 1, "not once for each fragment");
+    assert!(pair.writer.is_acknowledged(pair.writer.last()), "it is not asked for again");
 }
 
 #[test]

@@ -15,7 +15,6 @@ use alloc::vec::Vec;
 
 use crate::history::{CacheChange, Change, ChangeKind, WriterHistory};
 use crate::id::{Guid, KeyHash};
-use crate::limits::UNANSWERED_HEARTBEATS_MAX;
 use crate::payload::{BufferPool, Payload};
 use crate::reader::{Reader, Reception, SampleMeta};
 use crate::seq::SequenceNumber;
@@ -344,7 +343,7 @@ impl Writer {
             return;
         };
         if reader.info.reliable && !reader.is_silent() {
-            reader.unanswered = UNANSWERED_HEARTBEATS_MAX;
+            reader.unanswered = reader.patience;
             let guid = reader.info.guid;
             self.counters.readers_inactive += 1;
             self.events.push_back(WriterEvent::ReaderInactive(guid));

@@ -31,7 +31,7 @@ use crate::history::{Change, Full, HistoryKind, ResourceLimits, WriterHistory};
 use crate::id::{EntityId, Guid, KeyHash};
 use crate::limits::{
     MATCHES_MAX, MESSAGE_BYTES_MAX, MESSAGE_BYTES_MIN, POOL_BYTES_MAX, SEND_QUEUE_BYTES_MAX, UNACKNOWLEDGED_KEEP,
-    UNACKNOWLEDGED_KEEP_BYTES,
+    UNACKNOWLEDGED_KEEP_BYTES, UNANSWERED_HEARTBEATS_MAX,
 };
 use crate::payload::BufferPool;
 use crate::protection::Protection;
@@ -61,6 +61,8 @@ pub struct WriterConfig {
     pub history: HistoryKind,
     /// How many (RESOURCE_LIMITS).
     pub limits: ResourceLimits,
+    /// How many acknowledgement requests in a row a reader may leave unanswered before the writer stops waiting for it. At least 1.
+    pub unanswered_heartbeats: u32,
     /// How long a sample is of interest (LIFESPAN).
     pub lifespan: Span,
     /// How often each instance has to be written (DEADLINE).
@@ -107,6 +109,7 @@ impl WriterConfig {
             deadline: Span::INFINITE,
             liveliness_lease: Span::INFINITE,
             latency_budget: Span::ZERO,
+            unanswered_heartbeats: UNANSWERED_HEARTBEATS_MAX,
             batching: None,
             asynchronous: false,
             max_message_bytes: MESSAGE_BYTES_MAX,
@@ -341,7 +344,7 @@ impl Writer {
         let history = self.config.durable && reader.wants_history;
         let next = if path == ReaderPath::Messages { self.next_to_send } else { self.next_new() };
         let first = if history { SequenceNumber::FIRST } else { next };
-        let mut proxy = ReaderProxy::new(reader, path, first);
+        let mut proxy = ReaderProxy::new(reader, path, first, self.config.unanswered_heartbeats);
         proxy.joined_at = next;
         if path == ReaderPath::HandOver {
             self.readers.push(guid, proxy);

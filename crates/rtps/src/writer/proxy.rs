@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 
 use crate::id::{EntityId, Guid};
-use crate::limits::{RETRY_MAX, RETRY_MIN, UNANSWERED_HEARTBEATS_MAX};
+use crate::limits::{RETRY_MAX, RETRY_MIN};
 use crate::locator::Locator;
 use crate::round_trip::RoundTrip;
 use crate::seq::{Count, SequenceNumber, SequenceNumberSet};
@@ -59,6 +59,8 @@ pub(super) struct ReaderProxy {
     /// It waits for a heartbeat of its own.
     pub(super) owed_heartbeat: bool,
     pub(super) unanswered: u32,
+    /// How many of them it may leave unanswered.
+    pub(super) patience: u32,
     pub(super) round_trip: RoundTrip,
     last_acknack: Option<Count>,
     last_nack_frag: Option<Count>,
@@ -75,7 +77,7 @@ pub(super) struct ReaderProxy {
 }
 
 impl ReaderProxy {
-    pub(super) fn new(info: MatchedReader, path: ReaderPath, first_relevant: SequenceNumber) -> Self {
+    pub(super) fn new(info: MatchedReader, path: ReaderPath, first_relevant: SequenceNumber, patience: u32) -> Self {
         Self {
             own_destination: own_destination(&info),
             info,
@@ -89,6 +91,7 @@ impl ReaderProxy {
             push_from: None,
             owed_heartbeat: false,
             unanswered: 0,
+            patience: patience.max(1),
             round_trip: RoundTrip::default(),
             is_current: false,
             asked_below: None,
@@ -129,7 +132,7 @@ impl ReaderProxy {
 
     /// Whether it has left too many questions unanswered.
     pub(super) const fn is_silent(&self) -> bool {
-        self.unanswered >= UNANSWERED_HEARTBEATS_MAX
+        self.unanswered >= self.patience
     }
 
     /// Whether samples are kept for it for a while, because it never acknowledges.

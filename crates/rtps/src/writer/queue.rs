@@ -3,7 +3,7 @@
 //! What is handed over may take its time to leave. Until it has, nothing else is put together, however often readers ask or
 //! timers run: what is under way to the network is one batch, and one that waits behind it.
 
-use super::Writer;
+use super::{Batching, Writer};
 use crate::history::HistoryKind;
 use crate::seq::SequenceNumber;
 use crate::time::Instant;
@@ -30,6 +30,12 @@ impl Backlog {
 }
 
 impl Writer {
+    /// Changes how samples are gathered into messages, and sends what has been gathered.
+    pub fn set_batching(&mut self, now: Instant, batching: Option<Batching>) {
+        self.config.batching = batching;
+        self.flush(now);
+    }
+
     /// Of an asynchronous writer: puts together what readers have asked for, and queued samples until they have so many
     /// bytes, one sample at least. [`Self::poll_transmit`] hands it over. To be called once what that handed over
     /// before has been [given back](Self::reclaim).

@@ -1,10 +1,7 @@
 //! What readers say, and what the writer does about it: repair, heartbeats of their own, history for late joiners.
 
 use crate::id::Guid;
-use crate::limits::{
-    HISTORY_PUSH_BYTES, HISTORY_PUSH_INTERVAL, REPAIR_BYTES_MAX, RETRY_MAX, UNACKNOWLEDGED_KEEP,
-    UNANSWERED_HEARTBEATS_MAX,
-};
+use crate::limits::{HISTORY_PUSH_BYTES, HISTORY_PUSH_INTERVAL, REPAIR_BYTES_MAX, RETRY_MAX, UNACKNOWLEDGED_KEEP};
 use crate::seq::{FragmentNumber, SequenceNumber, SequenceNumberSet};
 use crate::time::Instant;
 use crate::wire::{AckNack, NackFrag};
@@ -152,7 +149,7 @@ impl Writer {
             }
             reader.record_overdue();
             reader.record_loss(sent_below);
-            if reader.unanswered < UNANSWERED_HEARTBEATS_MAX {
+            if reader.unanswered < reader.patience {
                 reader.unanswered += 1;
                 if reader.is_silent() && !reader.retains_unacknowledged() {
                     let guid = reader.info.guid;

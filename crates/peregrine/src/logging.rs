@@ -1,0 +1,30 @@
+//! Shows the events of Peregrine in programs that do not subscribe to them.
+
+use std::str::FromStr as _;
+use std::sync::Once;
+
+use tracing_subscriber::filter::LevelFilter;
+
+use crate::error::{BadParameter, Error};
+
+/// Names the level of the events to show.
+const VARIABLE: &str = "PEREGRINE_LOG";
+
+/// Writes events to standard error if the environment asks for that and the program has no subscriber. Looks once for each process.
+///
+/// # Errors
+/// The variable has a value that is no level.
+pub(crate) fn start_from_environment() -> Result<(), Error> {
+    static STARTED: Once = Once::new();
+    let Ok(text) = std::env::var(VARIABLE) else { return Ok(()) };
+    let Ok(level) = LevelFilter::from_str(&text) else {
+        let text = format!("{VARIABLE} is \"{text}\"; permitted are off, error, warn, info, debug and trace");
+        return Err(BadParameter::Setting(text).into());
+    };
+    STARTED.call_once(|| {
+        // The program may have a subscriber already, which then sees the events.
+        let _ =
+            tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).with_ansi(false).try_init();
+    });
+    Ok(())
+}

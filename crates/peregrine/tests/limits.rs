@@ -1,0 +1,95 @@
+//! The limits of a domain configuration: each is enforced, and each excess is counted with its reason.
+
+mod common;
+
+use std::time::Duration;
+
+use common::{Block, PATIENCE, Reading, config, eventually, polled};
+use peregrine::qos::{Limit, ResourceLimits};
+use peregrine::status::{RejectReason, SampleLostReason};
+use peregrine::{DomainConfig, DomainParticipant, Error};
+
+fn with(domain: u32, config: DomainConfig) -> DomainParticipant {
+    DomainParticipant::builder(domain).config(config).build().unwrap()
+}
+
+#[test]
+fn limit_of_zero_is_refused() {
+    for config in [
+        config().with_unanswered_heartbeats(0_u32),
+        config().with_max_sample_bytes(0_u32),
+        config().with_max_sample_bytes(u32::MAX),
+        config().with_max_instances_per_reader(0_u32),
+    ] {
+        let refused = DomainParticipant::builder(79).config(config).build();
+        assert!(matches!(refused, Err(Error::BadParameter(_))), "{refused:?}");
+    }
+}
+
+#[test]
+fn reader_that_leaves_so_many_requests_unanswered_is_inactive() {
+    let a = with(80, config().with_unanswered_heartbeats(2_u32).with_shared_memory(false));
+    let silent = with(80, polled().with_shared_memory(false));
+    let writer = a.topic::<Reading>("readings").unwrap().writer_builder().reliable().keep_all();
+    let limits = ResourceLimits { max_samples: Limit::At(1), ..ResourceLimits::default() };
+    let writer = writer.resource_limits(limits).max_blocking_time(PATIENCE).build().unwrap();
+    let reader = silent.topic::<Reading>("readings").unwrap().reader_builder().reliable().build().unwrap();
+    eventually("both match", || {
+        silent.poll(Duration::ZERO);
+        writer.matched_subscriptions().len() == 1 && reader.matched_publications().len() == 1
+    });
+    // With the default of 20 requests, the second write would time out.
+    for value in 0..3 {
+        writer.write(&Reading::new(1, value)).unwrap();
+    }
+    assert_eq!(writer.counters().readers_inactive, 1);
+}
+
+#[test]
+fn sample_that_is_too_long_is_lost_with_a_reason_and_does_not_stop_others() {
+    for is_reliable in [true, false] {
+        let a = with(81, config().with_shared_memory(false));
+        let b = with(81, config().with_shared_memory(false).with_max_sample_bytes(10_000_u32));
+        let (to, from) = (a.topic::<Block>("blocks").unwrap(), b.topic::<Block>("blocks").unwrap());
+        let (writer, reader) = (to.writer_builder().keep_all(), from.reader_builder().keep_all());
+        let (writer, reader) = match is_reliable {
+            true => (writer.reliable().build().unwrap(), reader.reliable().build().unwrap()),
+            false => (writer.best_effort().build().unwrap(), reader.best_effort().build().unwrap()),
+        };
+        writer.wait_for_readers(1, PATIENCE).unwrap();
+        reader.wait_for_writers(1, PATIENCE).unwrap();
+        // In one message, and in fragments.
+        for (number, len) in [(1, 100), (2, 20_000), (3, 200_000), (4, 100)] {
+            writer.write(&Block::new(number, len)).unwrap();
+        }
+        for number in [1, 4] {
+            assert_eq!(reader.wait_and_take(PATIENCE).unwrap().into_value(), Some(Block::new(number, 100)));
+        }
+        let status = reader.sample_lost_status();
+        assert_eq!((status.total_count, status.last_reason), (2, Some(SampleLostReason::TooLong)), "{is_reliable}");
+        assert_eq!(reader.counters().lost, 2);
+        writer.wait_for_acknowledgments(PATIENCE).unwrap();
+    }
+}
+
+#[test]
+fn keep_last_reader_holds_so_many_instances_where_resource_limits_are_unlimited() {
+    let a = with(82, config());
+    let b = with(82, config().with_max_instances_per_reader(10_u32));
+    let writer = a.topic::<Reading>("readings").unwrap().writer_builder().best_effort().keep_last(1).build().unwrap();
+    let topic = b.topic::<Reading>("readings").unwrap();
+    let reader = topic.reader_builder().best_effort().keep_last(1).build().unwrap();
+    let limits = ResourceLimits { max_instances: Limit::At(20), ..ResourceLimits::default() };
+    let limited = topic.reader_builder().best_effort().keep_last(1).resource_limits(limits).build().unwrap();
+    writer.wait_for_readers(2, PATIENCE).unwrap();
+    reader.wait_for_writers(1, PATIENCE).unwrap();
+    limited.wait_for_writers(1, PATIENCE).unwrap();
+    for id in 0..30 {
+        writer.write(&Reading::new(id, id)).unwrap();
+    }
+    eventually("each reader has rejected what is too much", || {
+        reader.counters().rejected == 20 && limited.counters().rejected == 10
+    });
+    assert_eq!((reader.take().unwrap().len(), limited.take().unwrap().len()), (10, 20));
+    assert_eq!(reader.sample_rejected_status().last_reason, Some(RejectReason::Instances));
+}

@@ -21,7 +21,8 @@ use peregrine_transport::udp::{Datagram, Datagrams, Receiver, ReceiverOptions, S
 
 use polling::{PollState, PollingTurns};
 
-use super::clock::{NEVER, now, wall};
+use super::clock::{NEVER, now};
+use super::dirty_endpoints::DirtyEndpoints;
 use super::listener_gate::{self, Deferring};
 use super::listener_queue::{LISTENER_TIME_MAX, ListenerQueue, RunListener};
 use super::network::Network;
@@ -36,7 +37,6 @@ use super::shared_receiver::{Process, SharedReceiver};
 use super::shm::{self, SharedMemory};
 use super::socket_barrier::{DeferredMessage, SocketBarrier};
 use super::sync::lock;
-use super::topic::TopicCore;
 use super::waiting::Park;
 use super::writer::WriterCore;
 use crate::config::{DomainConfig, WaitStrategy};
@@ -593,12 +593,7 @@ impl Domain {
                 participant.handle_timeout(now);
             }
             participant.collect_due(now, &mut due);
-            for writer in due.writers.drain(..) {
-                writer.handle_timeout(now);
-            }
-            for reader in due.readers.drain(..) {
-                reader.handle_timeout(now, wall());
-            }
+            due.handle_timeouts(now);
             earliest = earliest.min(participant.earliest_deadline());
         }
         *lock(&self.due) = due;
@@ -840,61 +835,6 @@ impl Membership {
 impl Drop for Membership {
     fn drop(&mut self) {
         self.domain.leave(self.group);
-    }
-}
-
-/// The endpoints that some datagrams concerned, each once.
-#[derive(Default)]
-pub(crate) struct DirtyEndpoints {
-    readers: Vec<Arc<ReaderCore>>,
-    writers: Vec<Arc<WriterCore>>,
-    topics: Vec<Arc<TopicCore>>,
-}
-
-impl DirtyEndpoints {
-    pub(crate) fn topic(&mut self, core: &Arc<TopicCore>) {
-        if !self.topics.iter().any(|t| Arc::ptr_eq(t, core)) {
-            self.topics.push(Arc::clone(core));
-        }
-    }
-
-    pub(crate) fn reader(&mut self, core: &Arc<ReaderCore>) {
-        if !self.readers.iter().any(|r| Arc::ptr_eq(r, core)) {
-            self.readers.push(Arc::clone(core));
-        }
-    }
-
-    pub(crate) fn writer(&mut self, core: &Arc<WriterCore>) {
-        if !self.writers.iter().any(|w| Arc::ptr_eq(w, core)) {
-            self.writers.push(Arc::clone(core));
-        }
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.readers.is_empty() && self.writers.is_empty() && self.topics.is_empty()
-    }
-
-    /// Wakes waiters, sends answers, and runs listeners or queues them. To be called without any lock.
-    pub(crate) fn after(&mut self, now: Instant) {
-        self.notify(now);
-        self.run_listeners(now);
-    }
-
-    /// Whether [`Self::notify`] has left readers whose listeners are to be run.
-    pub(super) fn has_listeners(&self) -> bool {
-        !self.readers.is_empty()
-    }
-
-    /// Wakes waiters and sends answers. Readers whose listener is to be run stay.
-    pub(super) fn notify(&mut self, now: Instant) {
-        self.readers.retain(|reader| reader.process_events(now));
-        self.writers.drain(..).for_each(|writer| writer.after());
-        self.topics.drain(..).for_each(|topic| topic.after());
-    }
-
-    /// Runs the listeners of the readers that [`Self::notify`] has left, or queues them.
-    pub(super) fn run_listeners(&mut self, now: Instant) {
-        Domain::run_listeners(self.readers.drain(..), now);
     }
 }
 

@@ -18,6 +18,7 @@
 mod adaptive_spin;
 pub(crate) mod clock;
 mod deadline_cell;
+mod dirty_endpoints;
 pub(crate) mod domain;
 pub(crate) mod flow;
 mod groups;

@@ -18,7 +18,8 @@ use peregrine_transport::udp::Datagram;
 
 use super::clock::{now, wall, wall_at};
 use super::deadline_cell::DeadlineCell;
-use super::domain::{DirtyEndpoints, Domain};
+use super::dirty_endpoints::DirtyEndpoints;
+use super::domain::Domain;
 use super::observer::{DiscoveryEvent, Observer};
 use super::reader::{ReaderCore, ReaderState};
 use super::registry;

@@ -8,11 +8,13 @@ mod acknowledge;
 mod deferred_keys;
 mod fast_insert;
 mod hand_over;
+mod loss;
 mod memory;
 mod protected;
 mod proxy;
 mod reassembly;
 mod reordering;
+mod stall;
 #[cfg(test)]
 mod tests;
 mod timers;
@@ -30,8 +32,8 @@ pub use proxy::MatchedWriter;
 
 use crate::deadline::DeadlineTracker;
 use crate::history::{
-    Arrival, ChangeKind, FilterReason, Inserted, Peeked, ReaderHistory, ReaderHistoryConfig, RejectReason, Released,
-    Selected, Selector, WriterSlot,
+    Arrival, ChangeKind, FilterReason, Inserted, Peeked, ReaderHistory, ReaderHistoryConfig, RejectReason, Selected,
+    Selector, WriterSlot,
 };
 use crate::id::{Guid, KeyHash};
 use crate::limits::{
@@ -543,34 +545,6 @@ impl Reader {
         self.stalled
     }
 
-    /// The application has made room: goes on where it was lacking.
-    pub fn resume(&mut self, now: Instant, wall: Timestamp) {
-        self.stalled = false;
-        let released = self.cache.release_due(now, &mut self.pool);
-        self.count_released(released);
-        self.insert_keyed(now, wall);
-        let mut resuming = core::mem::replace(&mut self.stalled_writers, core::mem::take(&mut self.resuming));
-        for index in resuming.drain(..).map(|index| index as usize) {
-            if let Some(proxy) = self.writers.get_mut(index) {
-                proxy.is_listed_stalled = false;
-            }
-            self.drain(now, wall, index);
-            self.update_memory_charge(index);
-            self.file_timer(index);
-        }
-        self.resuming = resuming;
-    }
-
-    /// A sample of this writer waits because the cache has no room.
-    fn list_stalled(&mut self, index: usize) {
-        self.stalled = true;
-        if let Some(proxy) = self.writers.get_mut(index)
-            && !core::mem::replace(&mut proxy.is_listed_stalled, true)
-        {
-            self.stalled_writers.push(index as u32);
-        }
-    }
-
     /// Forgets an instance of which nothing is held, as if nobody had ever written it.
     pub fn forget_instance(&mut self, instance: &KeyHash) {
         self.cache.forget_instance(instance);
@@ -761,53 +735,6 @@ impl Reader {
         }
     }
 
-    /// Hands on what came early and is due now.
-    fn drain(&mut self, now: Instant, wall: Timestamp, index: usize) {
-        loop {
-            // Where it starts, what is there by then is due as well.
-            let Some(proxy) = self.writers.get_mut(index).filter(|proxy| proxy.started) else { return };
-            proxy.skip_irrelevant();
-            // Parts of a sample that was given up ahead of its turn.
-            proxy.reassembly.forget_below(proxy.next, &mut self.pool);
-            if proxy.out_of_order.is_empty() {
-                return;
-            }
-            let number = proxy.next;
-            let Some(sample) = proxy.take_out_of_order(number) else { return };
-            let result = self.deliver(now, wall, index, number, sample);
-            let Some(proxy) = self.writers.get_mut(index) else { return };
-            if let Err(refused) = result {
-                // It was accepted before: room for it is not looked for again, and may be wanted by others by now.
-                proxy.put_back(number, refused);
-                self.update_memory_charge(index);
-                self.list_stalled(index);
-                return;
-            }
-            proxy.next = number.next();
-        }
-    }
-
-    fn stall(&mut self, index: usize, number: SequenceNumber, sample: OutOfOrderSample) {
-        self.list_stalled(index);
-        self.insert_out_of_order(index, number, sample);
-    }
-
-    /// Keeps a sample until its turn, if there is room.
-    fn insert_out_of_order(&mut self, index: usize, number: SequenceNumber, sample: OutOfOrderSample) {
-        // What was just rebuilt is no longer charged for as such.
-        self.update_memory_charge(index);
-        if !self.make_room(index, number, sample.payload.held_bytes()) {
-            self.pool.recycle(sample.payload);
-            return;
-        }
-        let Some(proxy) = self.writers.get_mut(index) else { return };
-        if let Err(refused) = proxy.insert_out_of_order(number, sample, self.config.memory_per_writer) {
-            self.counters.no_room += 1;
-            self.pool.recycle(refused.payload);
-        }
-        self.update_memory_charge(index);
-    }
-
     /// Puts a sample into the cache; gives it back when there is no room.
     fn deliver(
         &mut self,
@@ -890,55 +817,8 @@ impl Reader {
         }
     }
 
-    /// A sample that arrived and is none of the application's business.
-    fn skip_sample(&mut self, rx: &Reception<'_>, index: usize, number: SequenceNumber) {
-        self.counters.filtered += 1;
-        if let Some(proxy) = self.writers.get_mut(index) {
-            proxy.mark_irrelevant(number, number);
-        }
-        self.drain(rx.now, rx.wall, index);
-    }
-
     const fn is_too_long(&self, bytes: usize) -> bool {
         bytes > self.config.max_sample_bytes as usize
-    }
-
-    /// A sample that is longer than the reader accepts: it is lost, and not asked for again.
-    pub(super) fn refuse_too_long(&mut self, rx: &Reception<'_>, index: usize, number: SequenceNumber) {
-        self.report_lost(1, SampleLostReason::TooLong);
-        if let Some(proxy) = self.writers.get_mut(index) {
-            if proxy.info.reliable {
-                proxy.mark_irrelevant(number, number);
-            } else {
-                proxy.next = proxy.next.max(number.next());
-            }
-        }
-        self.drain(rx.now, rx.wall, index);
-    }
-
-    /// What came too soon was stored when it was due.
-    fn count_released(&mut self, released: Released) {
-        self.counters.samples += released.samples;
-        self.counters.bytes += released.bytes;
-        self.data_available |= released.samples > 0;
-        self.stalled |= released.is_blocked;
-    }
-
-    fn report_lost(&mut self, samples: u64, reason: SampleLostReason) {
-        if samples == 0 {
-            return;
-        }
-        self.counters.lost = self.counters.lost.saturating_add(samples);
-        match reason {
-            SampleLostReason::NoLongerHeld | SampleLostReason::TooLong => {}
-            SampleLostReason::InTransit => {
-                self.counters.lost_in_transit = self.counters.lost_in_transit.saturating_add(samples);
-            }
-            SampleLostReason::Incomplete => {
-                self.counters.lost_incomplete = self.counters.lost_incomplete.saturating_add(samples);
-            }
-        }
-        self.events.push_back(ReaderEvent::SampleLost(samples, reason));
     }
 }
 

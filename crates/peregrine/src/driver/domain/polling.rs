@@ -10,8 +10,9 @@ use peregrine_transport::clock::MonotonicNs;
 use peregrine_transport::event::{Poller, Token};
 use peregrine_transport::udp::{Receiver, Socket};
 
-use super::{DirtyEndpoints, Domain, FIRST_SOCKET, WAKER, receiver_options};
+use super::{Domain, FIRST_SOCKET, WAKER, receiver_options};
 use crate::driver::clock::{NEVER, now};
+use crate::driver::dirty_endpoints::DirtyEndpoints;
 use crate::driver::listener_gate::{self, Deferring};
 use crate::driver::parker::Parker;
 use crate::driver::reader::ReaderCore;

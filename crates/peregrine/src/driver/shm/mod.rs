@@ -39,7 +39,8 @@ use peregrine_transport::event::{Poller, Token};
 use peregrine_transport::shm::{Address, Connecting, Gone, HostIdentity, Listener, Overflow, Refusal, Request, Trust};
 
 use super::clock::{NEVER, now};
-use super::domain::{DirtyEndpoints, Domain};
+use super::dirty_endpoints::DirtyEndpoints;
+use super::domain::Domain;
 use super::participant::ParticipantCore;
 use super::reader::ReaderCore;
 use super::socket_barrier::DeferredMessage;

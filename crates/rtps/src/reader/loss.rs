@@ -1,0 +1,54 @@
+//! Samples that the reader does not deliver, and why.
+
+use super::{Reader, ReaderEvent, Reception, SampleLostReason};
+use crate::history::Released;
+use crate::seq::SequenceNumber;
+
+impl Reader {
+    /// A sample that arrived and is none of the application's business.
+    pub(super) fn skip_sample(&mut self, rx: &Reception<'_>, index: usize, number: SequenceNumber) {
+        self.counters.filtered += 1;
+        if let Some(proxy) = self.writers.get_mut(index) {
+            proxy.mark_irrelevant(number, number);
+        }
+        self.drain(rx.now, rx.wall, index);
+    }
+
+    /// A sample that is longer than the reader accepts: it is lost, and not asked for again.
+    pub(super) fn refuse_too_long(&mut self, rx: &Reception<'_>, index: usize, number: SequenceNumber) {
+        self.report_lost(1, SampleLostReason::TooLong);
+        if let Some(proxy) = self.writers.get_mut(index) {
+            if proxy.info.reliable {
+                proxy.mark_irrelevant(number, number);
+            } else {
+                proxy.next = proxy.next.max(number.next());
+            }
+        }
+        self.drain(rx.now, rx.wall, index);
+    }
+
+    /// What came too soon was stored when it was due.
+    pub(super) fn count_released(&mut self, released: Released) {
+        self.counters.samples += released.samples;
+        self.counters.bytes += released.bytes;
+        self.data_available |= released.samples > 0;
+        self.stalled |= released.is_blocked;
+    }
+
+    pub(super) fn report_lost(&mut self, samples: u64, reason: SampleLostReason) {
+        if samples == 0 {
+            return;
+        }
+        self.counters.lost = self.counters.lost.saturating_add(samples);
+        match reason {
+            SampleLostReason::NoLongerHeld | SampleLostReason::TooLong => {}
+            SampleLostReason::InTransit => {
+                self.counters.lost_in_transit = self.counters.lost_in_transit.saturating_add(samples);
+            }
+            SampleLostReason::Incomplete => {
+                self.counters.lost_incomplete = self.counters.lost_incomplete.saturating_add(samples);
+            }
+        }
+        self.events.push_back(ReaderEvent::SampleLost(samples, reason));
+    }
+}

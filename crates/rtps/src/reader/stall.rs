@@ -1,0 +1,83 @@
+//! Samples that wait: for an earlier sample, or for room in the cache.
+
+use super::Reader;
+use super::proxy::OutOfOrderSample;
+use crate::seq::SequenceNumber;
+use crate::time::{Instant, Timestamp};
+
+impl Reader {
+    /// The application has made room: goes on where it was lacking.
+    pub fn resume(&mut self, now: Instant, wall: Timestamp) {
+        self.stalled = false;
+        let released = self.cache.release_due(now, &mut self.pool);
+        self.count_released(released);
+        self.insert_keyed(now, wall);
+        let mut resuming = core::mem::replace(&mut self.stalled_writers, core::mem::take(&mut self.resuming));
+        for index in resuming.drain(..).map(|index| index as usize) {
+            if let Some(proxy) = self.writers.get_mut(index) {
+                proxy.is_listed_stalled = false;
+            }
+            self.drain(now, wall, index);
+            self.update_memory_charge(index);
+            self.file_timer(index);
+        }
+        self.resuming = resuming;
+    }
+
+    /// A sample of this writer waits because the cache has no room.
+    pub(super) fn list_stalled(&mut self, index: usize) {
+        self.stalled = true;
+        if let Some(proxy) = self.writers.get_mut(index)
+            && !core::mem::replace(&mut proxy.is_listed_stalled, true)
+        {
+            self.stalled_writers.push(index as u32);
+        }
+    }
+
+    /// Hands on what came early and is due now.
+    pub(super) fn drain(&mut self, now: Instant, wall: Timestamp, index: usize) {
+        loop {
+            // Where it starts, what is there by then is due as well.
+            let Some(proxy) = self.writers.get_mut(index).filter(|proxy| proxy.started) else { return };
+            proxy.skip_irrelevant();
+            // Parts of a sample that was given up ahead of its turn.
+            proxy.reassembly.forget_below(proxy.next, &mut self.pool);
+            if proxy.out_of_order.is_empty() {
+                return;
+            }
+            let number = proxy.next;
+            let Some(sample) = proxy.take_out_of_order(number) else { return };
+            let result = self.deliver(now, wall, index, number, sample);
+            let Some(proxy) = self.writers.get_mut(index) else { return };
+            if let Err(refused) = result {
+                // It was accepted before: room for it is not looked for again, and may be wanted by others by now.
+                proxy.put_back(number, refused);
+                self.update_memory_charge(index);
+                self.list_stalled(index);
+                return;
+            }
+            proxy.next = number.next();
+        }
+    }
+
+    pub(super) fn stall(&mut self, index: usize, number: SequenceNumber, sample: OutOfOrderSample) {
+        self.list_stalled(index);
+        self.insert_out_of_order(index, number, sample);
+    }
+
+    /// Keeps a sample until its turn, if there is room.
+    pub(super) fn insert_out_of_order(&mut self, index: usize, number: SequenceNumber, sample: OutOfOrderSample) {
+        // What was just rebuilt is no longer charged for as such.
+        self.update_memory_charge(index);
+        if !self.make_room(index, number, sample.payload.held_bytes()) {
+            self.pool.recycle(sample.payload);
+            return;
+        }
+        let Some(proxy) = self.writers.get_mut(index) else { return };
+        if let Err(refused) = proxy.insert_out_of_order(number, sample, self.config.memory_per_writer) {
+            self.counters.no_room += 1;
+            self.pool.recycle(refused.payload);
+        }
+        self.update_memory_charge(index);
+    }
+}

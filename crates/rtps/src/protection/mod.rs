@@ -2,7 +2,7 @@
 //! §7.4.6, §10.5.2).
 //!
 //! A [`Protection`] knows keys and algorithms. This module knows the bytes around what is protected: it seals what an
-//! endpoint sends ([`seal`]), and opens what a participant receives ([`open`]). An endpoint without a [`Protection`] sends
+//! endpoint sends (`seal`), and opens what a participant receives (`open`). An endpoint without a [`Protection`] sends
 //! and receives as if this module did not exist.
 
 pub(crate) mod open;

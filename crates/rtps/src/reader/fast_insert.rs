@@ -123,7 +123,8 @@ impl FastInserter<'_> {
         payload: impl FnOnce(&mut BufferPool) -> Option<Payload>,
     ) -> Option<Selected> {
         let Reader { writers, cache, pool, counters, .. } = &mut *self.reader;
-        let proxy = writers.get_mut(self.index).filter(|proxy| proxy.next == number)?;
+        let proxy =
+            writers.get_mut(self.index).filter(|proxy| proxy.next == number && number <= SequenceNumber::LAST)?;
         let (writer, slot, reception_timestamp) = (proxy.info.guid, proxy.slot, rx.wall);
         let selected = cache.pass_through(rx.now, selector, || {
             let payload = payload(pool)?;

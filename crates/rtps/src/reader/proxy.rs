@@ -226,7 +226,10 @@ impl WriterProxy {
     /// Whether this number is the next, and nothing else is waiting or waited for: the usual case, and the simplest.
     #[inline]
     pub(super) fn is_just_due(&self, number: SequenceNumber) -> bool {
-        number == self.next && number > self.announced.newest() && self.is_undisturbed()
+        number == self.next
+            && number > self.announced.newest()
+            && number <= SequenceNumber::LAST
+            && self.is_undisturbed()
     }
 
     /// Whether nothing is waiting or waited for.

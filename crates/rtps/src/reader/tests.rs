@@ -5,7 +5,7 @@ use crate::pair::{PLAIN, Pair, matched_writer, reader_guid, rough, writer_guid};
 use crate::seq::SequenceNumberSet;
 use crate::transmit::TransmitBatch;
 use crate::vendor::VendorId;
-use crate::wire::{AckNack, Heartbeat};
+use crate::wire::{AckNack, Gap, Heartbeat};
 use crate::writer::WriterConfig;
 use proptest::prelude::*;
 use std::vec;
@@ -527,7 +527,7 @@ fn what_a_writer_cannot_have_is_asked_for_once_in_a_while_however_often_it_answe
 mod extremes {
     use super::*;
     use crate::seq::{FragmentNumber, SET_BITS_MAX};
-    use crate::wire::{Gap, HeartbeatFrag};
+    use crate::wire::HeartbeatFrag;
 
     #[derive(Clone, Debug)]
     enum Said {
@@ -632,7 +632,7 @@ mod extremes {
                 prop_assert!(proxy.next >= next, "it never goes back");
                 next = proxy.next;
             }
-            // Nothing new is delivered twice, at the end of all numbers neither.
+            // The largest number is none of a sample: no number follows it.
             let stored = fragments.reader.counters().samples;
             fragments.hear(&Said::Data(i64::MAX));
             prop_assert_eq!(fragments.reader.counters().samples, stored);
@@ -647,6 +647,32 @@ mod extremes {
             }
         }
     }
+}
+
+#[test]
+fn sample_with_the_largest_number_is_ignored() {
+    let mut reader = Reader::new(ReaderConfig { reliable: true, ..ReaderConfig::new(reader_guid(0)) });
+    assert!(reader.match_writer(Instant(0), matched_writer(writer_guid())));
+    let rx = Reception { now: Instant(1), wall: Timestamp::INVALID, buffer: None, source: crate::pair::NOWHERE };
+    let gap = Gap {
+        reader: reader_guid(0).entity,
+        writer: writer_guid().entity,
+        start: SequenceNumber::FIRST,
+        list: SequenceNumberSet::empty(SequenceNumber::MAX),
+        group: None,
+        filtered_count: None,
+    };
+    reader.handle_gap(&rx, writer_guid(), &gap);
+    let data = Data {
+        reader: gap.reader,
+        writer: gap.writer,
+        sequence_number: SequenceNumber::MAX,
+        inline_qos: None,
+        payload: crate::wire::Payload::Data(&[0, 1, 0, 0, 1, 0, 0, 0]),
+        non_standard_payload: false,
+    };
+    (0..2).for_each(|_| reader.handle_data(&rx, writer_guid(), PLAIN, &data));
+    assert_eq!(reader.counters().samples, 0);
 }
 
 #[test]

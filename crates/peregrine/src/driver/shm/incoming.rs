@@ -178,6 +178,7 @@ impl Incoming {
         };
         // The channel is dropped with the command: its writer sees that, and sends messages.
         if let Err(Command::Add(channel)) = sent {
+            shared.counters.writers.fetch_sub(1, Ordering::Relaxed);
             let text = format!("{COMMANDS_MAX} channels wait to be added");
             shared.fall_back(&channel.1, NoSharedMemory::NotConnected(text));
         }

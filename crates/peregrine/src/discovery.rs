@@ -79,7 +79,7 @@ impl Stream for DiscoveryEvents {
         if let Some(event) = take(&mut locked, *id) {
             return Poll::Ready(Some(event));
         }
-        *waiting = Some(locked.wakers.renew(*waiting, StatusMask::ALL, waker));
+        *waiting = Some(locked.wakers.renew(*waiting, StatusMask::ALL.into(), waker));
         Poll::Pending
     }
 }

@@ -266,7 +266,7 @@ impl Watch {
 impl Watcher {
     fn leave_with(&mut self, reader: &Arc<ReaderCore>) {
         self.left.retain(|(r, _)| r.strong_count() > 0);
-        let id = reader.lock().wakers.add(StatusMask::DATA_AVAILABLE, self.waker.clone());
+        let id = reader.lock().wakers.add(StatusMask::DATA_AVAILABLE.into(), self.waker.clone());
         self.left.push((Arc::downgrade(reader), id));
     }
 }

@@ -3,14 +3,20 @@
 #![cfg(target_os = "linux")]
 
 use std::io::{BufRead as _, BufReader};
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use peregrine::{DataReader, DdsType, DeliveryPath, DiscoveryEvent, DomainConfig, DomainParticipant};
+use peregrine::{
+    DataReader, DdsType, DeliveryPath, DiscoveryEvent, DomainConfig, DomainParticipant, InterfaceSelection,
+};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const ROLE: &str = "PEREGRINE_TEST_ROLE";
 const SAMPLES: u32 = 10;
+/// RTPS 2.5 §9.6.2.4.1.
+const SPDP_GROUP: Ipv4Addr = Ipv4Addr::new(239, 255, 0, 1);
+const SPDP_PORT: u16 = 7400;
 
 #[derive(Clone, Debug, PartialEq, DdsType)]
 #[dds(extensibility = "final")]
@@ -22,12 +28,16 @@ fn main() {
     match std::env::var(ROLE).as_deref() {
         Ok("writer") => roles::writer(),
         Ok("reader") => roles::reader(),
+        Ok("announcer") => roles::announcer(),
+        Ok("group member") => roles::group_member(),
         Ok(role) => panic!("{ROLE}={role} is no role"),
         Err(_) => {
             two_network_namespaces_get_messages();
             println!("test two network namespaces get messages ... ok");
             one_network_namespace_shares_memory();
             println!("test one network namespace shares memory ... ok");
+            loopback_without_the_multicast_flag_carries_discovery();
+            println!("test loopback without the multicast flag carries discovery ... ok");
         }
     }
 }
@@ -73,6 +83,32 @@ mod roles {
         }
     }
 
+    /// A participant on the loopback interface, until it is killed.
+    pub(super) fn announcer() {
+        let mut config = DomainConfig::default();
+        config.interfaces = InterfaceSelection::Only(vec!["lo".to_owned()]);
+        let participant = DomainParticipant::builder(0).config(config).build().unwrap();
+        println!("announces");
+        std::thread::park_timeout(2 * PATIENCE);
+        drop(participant);
+    }
+
+    /// Receives announcements by multicast only. Says when one has come.
+    pub(super) fn group_member() {
+        let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::DGRAM, None).unwrap();
+        socket.set_reuse_address(true).unwrap();
+        let address = SocketAddrV4::new(SPDP_GROUP, SPDP_PORT);
+        socket.bind(&address.into()).unwrap();
+        socket.join_multicast_v4(&SPDP_GROUP, &Ipv4Addr::LOCALHOST).unwrap();
+        println!("joined");
+        let socket = UdpSocket::from(socket);
+        socket.set_read_timeout(Some(PATIENCE)).unwrap();
+        let mut datagram = [0; 2048];
+        let len = socket.recv(&mut datagram).expect("an announcement comes to the group");
+        assert_eq!(datagram[..len].get(..4), Some(&b"RTPS"[..]));
+        println!("announcement by multicast");
+    }
+
     fn take_all(reader: &DataReader<Number>) -> Vec<u32> {
         let values = (0..SAMPLES).map(|_| reader.wait_and_take(PATIENCE).unwrap().into_value().unwrap().value);
         values.collect()
@@ -84,9 +120,16 @@ struct Host(String);
 
 impl Host {
     fn new(name: &str) -> Self {
+        let host = Self::stock(name);
+        ip(&["-n", &host.0, "link", "set", "lo", "multicast", "on"]);
+        host
+    }
+
+    /// The loopback interface does not have the flag MULTICAST, as on every Linux.
+    fn stock(name: &str) -> Self {
         let host = Self(format!("peregrine-shm-{}-{name}", std::process::id()));
         ip(&["netns", "add", &host.0]);
-        ip(&["-n", &host.0, "link", "set", "lo", "multicast", "on", "up"]);
+        ip(&["-n", &host.0, "link", "set", "lo", "up"]);
         host
     }
 
@@ -154,6 +197,16 @@ fn path(from: &Host, to: &Host) -> String {
 fn two_network_namespaces_get_messages() {
     let [a, b] = Host::pair();
     assert_eq!(path(&a, &b), "messages: the two processes are in different network namespaces");
+}
+
+/// Peers that are bound to the loopback interface send announcements to the group there, and receive them.
+fn loopback_without_the_multicast_flag_carries_discovery() {
+    let host = Host::stock("lo");
+    let mut member = host.start("group member");
+    assert_eq!(member.line(), "joined");
+    let mut announcer = host.start("announcer");
+    assert_eq!(announcer.line(), "announces");
+    assert_eq!(member.line(), "announcement by multicast");
 }
 
 /// So that it is not the namespaces as such.

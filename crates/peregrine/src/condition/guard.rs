@@ -43,7 +43,7 @@ impl Trigger for Inner {
     }
 
     fn watch(&self, waker: Waker) -> u64 {
-        StateGuard::lock(&self.wakers).add(crate::StatusMask::NONE, waker)
+        StateGuard::lock(&self.wakers).add(crate::StatusMask::NONE.into(), waker)
     }
 
     fn unwatch(&self, id: u64) {

@@ -161,7 +161,7 @@ impl<T: TopicType> Trigger for States<T> {
     }
 
     fn watch(&self, waker: Waker) -> u64 {
-        self.core.lock().wakers.add(StatusMask::DATA_AVAILABLE, waker)
+        self.core.lock().wakers.add(StatusMask::DATA_AVAILABLE.into(), waker)
     }
 
     fn unwatch(&self, id: u64) {

@@ -155,7 +155,7 @@ where
     }
 
     fn watch(&self, interest: StatusMask, waker: Waker) -> u64 {
-        self.state().wakers().add(interest, waker)
+        self.state().wakers().add(interest.into(), waker)
     }
 
     fn unwatch(&self, id: u64) {

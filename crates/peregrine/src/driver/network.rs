@@ -170,10 +170,8 @@ impl Network {
             if let Some(groups) = &mut family.user {
                 groups.follow(&interfaces);
             }
-            let is_capable = |i: &InterfaceIndex| used.iter().any(|u| u.index == *i && u.flags.multicast);
-            let capable: Vec<InterfaceIndex> = interfaces.into_iter().filter(is_capable).collect();
             if let Some(groups) = &mut family.discovery {
-                groups.follow(&capable);
+                groups.follow(&interfaces);
             }
         }
         sockets.set_multicast(senders);
@@ -207,8 +205,10 @@ impl Network {
                 addresses.default_multicast.extend(locators);
             }
         }
-        if self.config.peers.is_empty() && addresses.metatraffic_multicast.is_empty() {
-            // Without multicast and without peers at least the participants of this host find each other.
+        // The loopback interface carries multicast without having the flag, but not every middleware joins groups on it.
+        let has_group = used.iter().any(|interface| interface.flags.multicast);
+        if self.config.peers.is_empty() && (!has_group || addresses.metatraffic_multicast.is_empty()) {
+            // At least the participants of this host find each other.
             if let Some(own) = addresses.metatraffic_unicast.first().copied() {
                 let ports = (0..PEER_INDICES).filter_map(|i| Ports::of(self.id).metatraffic_unicast(i));
                 addresses.initial_peers.extend(ports.map(|port| Locator { port: port.into(), ..own }));

@@ -9,7 +9,7 @@ use peregrine_rtps::time::Instant;
 
 use super::clock::now;
 use super::parker::Parker;
-use super::wakers::{HasWakers, StateGuard};
+use super::wakers::{Awaited, HasWakers, StateGuard};
 use crate::status::StatusMask;
 
 /// A place for threads to sleep.
@@ -28,6 +28,9 @@ pub(crate) trait Watched {
     fn domain(&self) -> &Arc<Self::Domain>;
 
     fn state(&self) -> StateGuard<'_, Self::State>;
+
+    /// Asks others for what the waiters need now, and for nothing else. To be called whenever a waiter comes, goes or looks.
+    fn sync_demand(&self, _state: &mut Self::State) {}
 }
 
 /// What is under the lock of an entity that has statuses.
@@ -40,17 +43,17 @@ pub(crate) trait StatusState {
 pub(crate) fn wait_until<C: Watched, R>(
     core: &C,
     timeout: Duration,
-    interest: StatusMask,
+    awaited: impl Into<Awaited>,
     check: impl FnMut(&mut C::State) -> Option<R>,
 ) -> Option<R> {
-    wait_locked(core, now() + timeout.into(), interest, check).map(|(answer, _)| answer)
+    wait_locked(core, now() + timeout.into(), awaited.into(), check).map(|(answer, _)| answer)
 }
 
 /// The same, until `end`. The lock under which there was an answer is still held.
 pub(crate) fn wait_locked<C: Watched, R>(
     core: &C,
     end: Instant,
-    interest: StatusMask,
+    awaited: Awaited,
     mut check: impl FnMut(&mut C::State) -> Option<R>,
 ) -> Option<(R, StateGuard<'_, C::State>)> {
     let mut state = core.state();
@@ -58,31 +61,35 @@ pub(crate) fn wait_locked<C: Watched, R>(
         return Some((answer, state));
     }
     let parker = Parker::of_this_thread();
-    let id = state.wakers().add(interest, Waker::from(Arc::clone(&parker)));
+    let id = state.wakers().add(awaited, Waker::from(Arc::clone(&parker)));
+    core.sync_demand(&mut state);
+    let mut is_over = false;
     loop {
-        drop(state);
-        let is_over = now() >= end;
-        core.domain().park(&parker, end);
-        state = core.state();
         let answer = check(&mut state);
         if answer.is_some() || is_over {
             state.wakers().remove(id);
+            core.sync_demand(&mut state);
             return answer.map(|answer| (answer, state));
         }
+        drop(state);
+        is_over = now() >= end;
+        core.domain().park(&parker, end);
+        state = core.state();
+        core.sync_demand(&mut state);
     }
 }
 
 /// A future that is ready when `check` has an answer. Dropping it takes its waker back.
 pub(crate) struct Until<C: Watched, F> {
     core: Arc<C>,
-    interest: StatusMask,
+    awaited: Awaited,
     check: F,
     waiting: Option<u64>,
 }
 
 impl<C: Watched, F> Until<C, F> {
-    pub(crate) const fn new(core: Arc<C>, interest: StatusMask, check: F) -> Self {
-        Self { core, interest, check, waiting: None }
+    pub(crate) fn new(core: Arc<C>, awaited: impl Into<Awaited>, check: F) -> Self {
+        Self { core, awaited: awaited.into(), check, waiting: None }
     }
 }
 
@@ -90,14 +97,23 @@ impl<C: Watched, R, F: FnMut(&mut C::State) -> Option<R> + Unpin> Future for Unt
     type Output = R;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<R> {
-        let Self { core, interest, check, waiting } = &mut *self;
+        let Self { core, awaited, check, waiting } = &mut *self;
         // Cloned, and dropped if not needed, without the lock.
         let waker = context.waker().clone();
         let mut state = core.state();
+        core.sync_demand(&mut state);
         if let Some(answer) = check(&mut state) {
             return Poll::Ready(answer);
         }
-        *waiting = Some(state.wakers().renew(*waiting, *interest, waker));
+        let is_new = waiting.is_none();
+        *waiting = Some(state.wakers().renew(*waiting, *awaited, waker));
+        if is_new {
+            core.sync_demand(&mut state);
+            // What the waiter needs may be there already.
+            if let Some(answer) = check(&mut state) {
+                return Poll::Ready(answer);
+            }
+        }
         Poll::Pending
     }
 }
@@ -105,7 +121,9 @@ impl<C: Watched, R, F: FnMut(&mut C::State) -> Option<R> + Unpin> Future for Unt
 impl<C: Watched, F> Drop for Until<C, F> {
     fn drop(&mut self) {
         if let Some(id) = self.waiting {
-            self.core.state().wakers().remove(id);
+            let mut state = self.core.state();
+            state.wakers().remove(id);
+            self.core.sync_demand(&mut state);
         }
     }
 }

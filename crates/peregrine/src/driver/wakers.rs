@@ -7,6 +7,8 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Mutex, MutexGuard};
 use std::task::Waker;
 
+use peregrine_rtps::seq::SequenceNumber;
+
 use super::sync::{self, HeldLock};
 use crate::status::StatusMask;
 
@@ -34,8 +36,36 @@ struct Pending {
 #[derive(Debug)]
 struct Slot {
     id: u64,
-    interest: StatusMask,
+    awaited: Awaited,
     waker: SlotWaker,
+}
+
+/// The reason of a thread, task or condition to wait. What is asked of readers is derived from the waiters there are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Awaited {
+    /// A change of one of these statuses.
+    Status(StatusMask),
+    /// All readers have acknowledged the samples up to this one.
+    Acknowledged(SequenceNumber),
+    /// Room for one more sample, in the history or in the send queue.
+    Room,
+}
+
+impl From<StatusMask> for Awaited {
+    fn from(mask: StatusMask) -> Self {
+        Self::Status(mask)
+    }
+}
+
+impl Awaited {
+    fn is_concerned(self, news: StatusMask) -> bool {
+        let mask = match self {
+            Self::Status(mask) => mask,
+            Self::Acknowledged(_) => StatusMask::ACKNOWLEDGED,
+            Self::Room => StatusMask::ACKNOWLEDGED | StatusMask::PUBLICATION_MATCHED,
+        };
+        mask.intersects(news)
+    }
 }
 
 #[derive(Debug)]
@@ -49,14 +79,19 @@ enum SlotWaker {
 impl Wakers {
     /// Wakes `waker` at every piece of news of this kind from now on, until it is removed. For wakers of the driver itself,
     /// which are cloned under the lock.
-    pub(crate) fn add(&mut self, interest: StatusMask, waker: Waker) -> u64 {
-        self.push(interest, SlotWaker::Lasting(waker))
+    pub(crate) fn add(&mut self, awaited: Awaited, waker: Waker) -> u64 {
+        self.push(awaited, SlotWaker::Lasting(waker))
+    }
+
+    /// What is waited for, once for each waiter.
+    pub(crate) fn awaited(&self) -> impl Iterator<Item = Awaited> {
+        self.slots.iter().map(|slot| slot.awaited)
     }
 
     /// Wakes the waker of a task once, at the next piece of news of this kind. Replaces the waker that the task left before.
-    pub(crate) fn renew(&mut self, id: Option<u64>, interest: StatusMask, waker: Waker) -> u64 {
+    pub(crate) fn renew(&mut self, id: Option<u64>, awaited: Awaited, waker: Waker) -> u64 {
         let Some(slot) = self.slots.iter_mut().find(|slot| Some(slot.id) == id) else {
-            return self.push(interest, SlotWaker::Once(Some(waker)));
+            return self.push(awaited, SlotWaker::Once(Some(waker)));
         };
         let id = slot.id;
         let old = std::mem::replace(&mut slot.waker, SlotWaker::Once(Some(waker)));
@@ -74,7 +109,7 @@ impl Wakers {
 
     /// Wakes those that wait for news of these kinds, when the lock is released.
     pub(crate) fn wake(&mut self, news: StatusMask) {
-        self.wake_those(|interest| interest.intersects(news));
+        self.wake_those(|awaited| awaited.is_concerned(news));
     }
 
     /// Wakes all, when the lock is released.
@@ -92,14 +127,14 @@ impl Wakers {
         self.slots.len()
     }
 
-    fn push(&mut self, interest: StatusMask, waker: SlotWaker) -> u64 {
+    fn push(&mut self, awaited: Awaited, waker: SlotWaker) -> u64 {
         self.next += 1;
-        self.slots.push(Slot { id: self.next, interest, waker });
+        self.slots.push(Slot { id: self.next, awaited, waker });
         self.next
     }
 
-    fn wake_those(&mut self, is_meant: impl Fn(StatusMask) -> bool) {
-        for slot in self.slots.iter_mut().filter(|slot| is_meant(slot.interest)) {
+    fn wake_those(&mut self, is_meant: impl Fn(Awaited) -> bool) {
+        for slot in self.slots.iter_mut().filter(|slot| is_meant(slot.awaited)) {
             let waker = match &mut slot.waker {
                 SlotWaker::Lasting(waker) => Some(waker.clone()),
                 SlotWaker::Once(waker) => waker.take(),
@@ -258,8 +293,8 @@ mod tests {
         let (state, locks) = locks();
         let lasting = Arc::new(Locks { state: Arc::clone(&state), calls: AtomicUsize::new(0) });
         let mut guard = StateGuard::lock(&state);
-        guard.add(NEWS, Waker::from(Arc::clone(&lasting)));
-        guard.renew(None, NEWS, Waker::from(Arc::clone(&locks)));
+        guard.add(NEWS.into(), Waker::from(Arc::clone(&lasting)));
+        guard.renew(None, NEWS.into(), Waker::from(Arc::clone(&locks)));
         guard.wake(StatusMask::SAMPLE_LOST);
         guard.wake(NEWS);
         assert_eq!(locks.calls.load(Ordering::SeqCst), 0);
@@ -270,10 +305,10 @@ mod tests {
     #[test]
     fn waker_of_a_task_is_woken_once_until_renewed() {
         let (state, locks) = locks();
-        let id = StateGuard::lock(&state).renew(None, NEWS, Waker::from(Arc::clone(&locks)));
+        let id = StateGuard::lock(&state).renew(None, NEWS.into(), Waker::from(Arc::clone(&locks)));
         (0..2).for_each(|_| StateGuard::lock(&state).wake(NEWS));
         assert_eq!(locks.calls.load(Ordering::SeqCst), 1);
-        assert_eq!(StateGuard::lock(&state).renew(Some(id), NEWS, Waker::from(Arc::clone(&locks))), id);
+        assert_eq!(StateGuard::lock(&state).renew(Some(id), NEWS.into(), Waker::from(Arc::clone(&locks))), id);
         StateGuard::lock(&state).wake_all();
         assert_eq!((locks.calls.load(Ordering::SeqCst), StateGuard::lock(&state).len()), (2, 1));
     }
@@ -281,9 +316,9 @@ mod tests {
     #[test]
     fn replaced_and_removed_wakers_are_dropped_without_the_lock() {
         let (state, locks) = locks();
-        let id = StateGuard::lock(&state).renew(None, NEWS, Waker::from(locks));
+        let id = StateGuard::lock(&state).renew(None, NEWS.into(), Waker::from(locks));
         let other = Arc::new(Locks { state: Arc::clone(&state), calls: AtomicUsize::new(0) });
-        StateGuard::lock(&state).renew(Some(id), NEWS, Waker::from(other));
+        StateGuard::lock(&state).renew(Some(id), NEWS.into(), Waker::from(other));
         StateGuard::lock(&state).remove(id);
         assert!(StateGuard::lock(&state).is_empty());
     }

@@ -25,7 +25,7 @@ pub(crate) use super::shm::outgoing::PayloadSlot;
 use super::shm::outgoing::{ChannelEvents, Outgoing};
 use super::topic::TopicCore;
 use super::waiting::{StatusState, Watched, wait_locked};
-use super::wakers::{HasWakers, StateGuard, Wakers};
+use super::wakers::{Awaited, HasWakers, StateGuard, Wakers};
 use crate::shared_memory::SharedMemoryUse;
 use crate::status::{
     IncompatibleQosStatus, LivelinessLostStatus, MatchedStatus, OfferedDeadlineMissedStatus, StatusMask,
@@ -183,7 +183,7 @@ impl WriterCore {
                         deadline = give_up_at();
                     }
                     self.transmit(guard);
-                    guard = match self.wait_with(deadline, |s| s.closed || self.has_room(s, &change)) {
+                    guard = match self.wait(deadline, Awaited::Room, |s| s.closed || s.has_room(&change)) {
                         Some(guard) => guard,
                         None => return Err(WriteFailure::Full(full)),
                     };
@@ -208,11 +208,7 @@ impl WriterCore {
         if written.is_ok() {
             numbered();
         }
-        // Whoever is refused has asked for acknowledgement by that.
         self.transmit_in_flow(guard);
-        if written.is_err() {
-            self.ask_local_readers();
-        }
         written.map_err(|(full, change)| (WriteFailure::Full(full), change))
     }
 
@@ -220,37 +216,19 @@ impl WriterCore {
     pub(crate) fn wait(
         &self,
         deadline: Option<Instant>,
+        awaited: Awaited,
         ready: impl Fn(&WriterState) -> bool,
     ) -> Option<StateGuard<'_, WriterState>> {
-        self.wait_with(deadline, |state| ready(state))
-    }
-
-    fn wait_with(
-        &self,
-        deadline: Option<Instant>,
-        ready: impl Fn(&mut WriterState) -> bool,
-    ) -> Option<StateGuard<'_, WriterState>> {
-        self.ask_local_readers();
         let ready = |state: &mut WriterState| ready(state).then_some(());
         let end = deadline.unwrap_or(Instant(NEVER));
-        wait_locked(self, end, StatusMask::ACKNOWLEDGED, ready).map(|((), guard)| guard)
-    }
-
-    /// Whether there is room for a change. Where there is none, readers in other processes are asked to tell of more: what they have
-    /// told since somebody asked may have been for another who waits, and who has written since.
-    pub(crate) fn has_room(&self, state: &mut WriterState, change: &Change) -> bool {
-        if !state.writer.has_room_for(change) && self.outgoing.has_readers() {
-            let news = self.outgoing.acknowledged(state.writer.last(), true);
-            self.take_note(state, &news);
-        }
-        state.writer.has_room_for(change) && !state.writer.is_send_queue_full()
+        wait_locked(self, end, awaited, ready).map(|((), guard)| guard)
     }
 
     /// Waits for a moment until what was written has left.
     fn wait_for_readers(&self, deadline: Option<Instant>) {
         let end = now() + HELD_UP_MAX;
         let end = deadline.map_or(end, |at| at.min(end));
-        if self.wait(Some(end), |s| s.closed || !s.writer.is_held_up()).is_none() {
+        if self.wait(Some(end), Awaited::Room, |s| s.closed || !s.writer.is_held_up()).is_none() {
             self.lock().is_outpaced = true;
         }
     }
@@ -327,8 +305,8 @@ impl WriterCore {
     /// Looks after the readers in other processes: those that are ready get their samples by shared memory from now on, those
     /// that are gone by messages. To be followed by [`Self::after`].
     pub(super) fn poll_channels(&self) -> ChannelEvents {
-        // It may make room.
-        self.note_acknowledged(false);
+        // Acknowledgements may make room.
+        self.note_acknowledged();
         let looked = self.outgoing.poll_channels();
         self.domain.arm(self.outgoing.deadline());
         let mut guard = self.lock();
@@ -352,8 +330,8 @@ impl WriterCore {
             self.outgoing.end_if_without_readers();
         }
         drop(guard);
-        // Whoever waits for acknowledgements may have begun to before there was anyone to ask here.
-        self.note_acknowledged(!looked.ready.is_empty());
+        // Threads may have waited for acknowledgements before these readers could be asked.
+        self.note_acknowledged();
         looked
     }
 
@@ -400,12 +378,10 @@ impl WriterCore {
         slot
     }
 
-    /// Takes note of what readers in other processes have acknowledged, and wakes whoever waits for that; with `asks`, has
-    /// them tell of more.
-    fn note_acknowledged(&self, asks: bool) {
+    /// Takes note of what readers in other processes have acknowledged, and asks them for what the waiters need.
+    fn note_acknowledged(&self) {
         if self.outgoing.has_readers() {
-            let last = self.lock().writer.last();
-            self.acknowledge(&self.outgoing.acknowledged(last, asks));
+            self.sync_demand(&mut self.lock());
         }
     }
 
@@ -433,13 +409,8 @@ impl WriterCore {
         state.wakers.wake(StatusMask::ACKNOWLEDGED);
     }
 
-    /// Somebody is about to wait for acknowledgements: readers in other processes are asked to tell.
-    pub(crate) fn ask_local_readers(&self) {
-        self.note_acknowledged(true);
-    }
-
     pub(crate) fn handle_timeout(self: &Arc<Self>, now: Instant) {
-        self.note_acknowledged(false);
+        self.note_acknowledged();
         let mut guard = self.lock();
         guard.writer.handle_timeout(now);
         drop(guard);
@@ -577,7 +548,7 @@ impl WriterCore {
         drop(guard);
         // It may own entities, which then go.
         drop(listener);
-        self.ask_local_readers();
+        self.note_acknowledged();
         self.is_settled()
     }
 
@@ -617,6 +588,13 @@ impl HasWakers for WriterState {
 impl Watched for WriterCore {
     type State = WriterState;
     type Domain = Domain;
+
+    fn sync_demand(&self, state: &mut WriterState) {
+        if self.outgoing.has_readers() {
+            let news = self.outgoing.set_demand(state.writer.last(), state.demand());
+            self.take_note(state, &news);
+        }
+    }
 
     fn domain(&self) -> &Arc<Domain> {
         &self.domain
@@ -660,6 +638,25 @@ impl WriterState {
         let is_held_up = self.writer.is_held_up();
         self.is_outpaced &= is_held_up;
         is_held_up && !self.is_outpaced && !is_in_listener()
+    }
+
+    /// Up to which sample readers in other processes are asked to report their acknowledgements: derived from the waiters.
+    fn demand(&self) -> Option<SequenceNumber> {
+        let last = self.writer.last();
+        if self.closed && !self.is_settled() {
+            return Some(last);
+        }
+        let wanted = self.wakers.awaited().filter_map(|awaited| match awaited {
+            Awaited::Status(_) => None,
+            Awaited::Acknowledged(number) => Some(number),
+            Awaited::Room => Some(last),
+        });
+        wanted.max()
+    }
+
+    /// Whether there is room for a change.
+    pub(crate) fn has_room(&self, change: &Change) -> bool {
+        self.writer.has_room_for(change) && !self.writer.is_send_queue_full()
     }
 
     /// Whether some of the matched readers are in this process.

@@ -107,7 +107,7 @@ impl<T: DdsType> Stream for SampleStream<T> {
             let waker = context.waker().clone();
             let mut state = reader.inner.core.lock();
             if !state.closed && !state.reader.cache().has_any(&ONE) {
-                *waiting = Some(state.wakers.renew(*waiting, StatusMask::DATA_AVAILABLE, waker));
+                *waiting = Some(state.wakers.renew(*waiting, StatusMask::DATA_AVAILABLE.into(), waker));
                 return Poll::Pending;
             }
         }

@@ -9,6 +9,7 @@ use peregrine_xtypes::DdsType;
 use super::DataWriter;
 use crate::driver::clock::wall;
 use crate::driver::waiting::Until;
+use crate::driver::wakers::Awaited;
 use crate::driver::writer::{WriteFailure, WriterState};
 use crate::error::Error;
 use crate::reader::lock;
@@ -70,7 +71,7 @@ impl<T: TopicType> DataWriter<T> {
     /// [`Error::AlreadyDeleted`].
     pub fn wait_for_acknowledgments_async(&self) -> impl Future<Output = Result<(), Error>> + Send + use<T> {
         let last = self.inner.request_acknowledgement();
-        Until::new(Arc::clone(&self.inner.core), StatusMask::ACKNOWLEDGED, move |state: &mut WriterState| {
+        Until::new(Arc::clone(&self.inner.core), Awaited::Acknowledged(last), move |state: &mut WriterState| {
             if state.closed {
                 return Some(Err(Error::AlreadyDeleted));
             }
@@ -94,10 +95,8 @@ impl<T: TopicType> DataWriter<T> {
     /// Gives the change back when there is room for it, or nothing to wait for any more.
     fn room_for(&self, change: Change) -> impl Future<Output = Change> + Send + use<T> {
         let mut held = Some(change);
-        let interest = StatusMask::ACKNOWLEDGED | StatusMask::PUBLICATION_MATCHED;
-        let core = Arc::clone(&self.inner.core);
-        Until::new(Arc::clone(&core), interest, move |state: &mut WriterState| {
-            let has_room = held.as_ref().is_none_or(|change| core.has_room(state, change));
+        Until::new(Arc::clone(&self.inner.core), Awaited::Room, move |state: &mut WriterState| {
+            let has_room = held.as_ref().is_none_or(|change| state.has_room(change));
             if state.closed || has_room { held.take() } else { None }
         })
     }

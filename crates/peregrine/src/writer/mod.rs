@@ -41,7 +41,7 @@ use crate::driver::clock::{now, wall};
 use crate::driver::participant::{Abandoned, ParticipantCore};
 use crate::driver::topic::Listening;
 use crate::driver::waiting::wait_until;
-use crate::driver::wakers::StateGuard;
+use crate::driver::wakers::{Awaited, StateGuard};
 use crate::driver::writer::{PayloadSlot, WriteFailure, WriterCore, WriterState};
 use crate::endpoint::{flushed, why_unmatched};
 use crate::error::{BadParameter, Error, OutOfResources, Timeout};
@@ -506,7 +506,8 @@ impl<T: TopicType> WriterInner<T> {
         let blocking = self.enabled()?.max_blocking_time;
         let deadline = (!blocking.is_infinite()).then(|| now() + blocking);
         self.request_acknowledgement();
-        let waited = self.core.wait(deadline, |state| state.closed || state.writer.can_register_instance(&instance));
+        let ready = |state: &WriterState| state.closed || state.writer.can_register_instance(&instance);
+        let waited = self.core.wait(deadline, Awaited::Room, ready);
         let Some(mut state) = waited else {
             let (topic, held) = (Arc::clone(&self.core.topic.name), self.core.lock().writer.history().len());
             return Err(Timeout::NoRoom { topic, limit: Full::Instances, held, waited: blocking.into() }.into());
@@ -530,7 +531,8 @@ impl<T: TopicType> WriterInner<T> {
         let last = self.request_acknowledgement();
         let deadline = now() + timeout.into();
         self.enabled()?;
-        let acknowledged = self.core.wait(Some(deadline), |s| s.writer.is_acknowledged_by_all(last) || s.closed);
+        let ready = |state: &WriterState| state.closed || state.writer.is_acknowledged_by_all(last);
+        let acknowledged = self.core.wait(Some(deadline), Awaited::Acknowledged(last), ready);
         acknowledged.map(|mut state| self.check_usable(&mut state)).unwrap_or_else(|| {
             let readers = self.core.lock().matched.len();
             Err(Timeout::NotAcknowledged { readers, waited: timeout }.into())
@@ -543,7 +545,6 @@ impl<T: TopicType> WriterInner<T> {
         state.writer.request_acknowledgement(now());
         let last = state.writer.last();
         self.core.transmit(state);
-        self.core.ask_local_readers();
         last
     }
 

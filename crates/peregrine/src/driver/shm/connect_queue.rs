@@ -227,7 +227,7 @@ impl SharedMemory {
         if let Some(participant) = domain.participant(&wanted.reader_guid.prefix) {
             participant.observe_path(wanted.reader_guid, wanted.writer, DeliveryPath::SharedMemory);
         }
-        self.incoming.add(connection, wanted, count, domain);
+        self.incoming.add(connection, wanted, count, domain, self);
     }
 
     pub(super) fn fall_back(&self, wanted: &Wanted, reason: NoSharedMemory) {

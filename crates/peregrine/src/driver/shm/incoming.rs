@@ -161,7 +161,14 @@ impl Incoming {
     }
 
     /// A channel, which refers to `count` as long as it is there.
-    pub(super) fn add(&self, connection: Connection, wanted: Wanted, count: Arc<()>, domain: &Arc<Domain>) {
+    pub(super) fn add(
+        &self,
+        connection: Connection,
+        wanted: Wanted,
+        count: Arc<()>,
+        domain: &Arc<Domain>,
+        shared: &SharedMemory,
+    ) {
         let command = Command::Add(Box::new((connection, wanted, count)));
         let is_open = || !self.is_closing.load(Ordering::SeqCst);
         let sent = if domain.is_polled() {
@@ -169,9 +176,11 @@ impl Incoming {
         } else {
             self.commands.send_and_start(command, || is_open() && domain.start_taker(self.relief.current()))
         };
-        if sent.is_err() {
-            // The command is dropped and with it the channel: its writer sees that, and sends messages.
-            tracing::warn!(COMMANDS_MAX, "too many shared-memory channels wait to be added; one was closed");
+        // The channel is dropped with the command: its writer sees that, and sends messages.
+        if let Err(Command::Add(channel)) = sent {
+            shared.counters.writers.fetch_sub(1, Ordering::Relaxed);
+            let text = format!("{COMMANDS_MAX} channels wait to be added");
+            shared.fall_back(&channel.1, NoSharedMemory::NotConnected(text));
         }
     }
 

@@ -78,8 +78,8 @@ pub(super) struct Channels {
     pub(super) sent_below: SequenceNumber,
     /// The last number there is, as far as this was told.
     last: SequenceNumber,
-    /// Up to this number somebody waits for acknowledgements.
-    asked: Option<SequenceNumber>,
+    /// Readers report acknowledgements up to this number, because threads wait for them.
+    pub(super) demand: Option<SequenceNumber>,
     pub(super) room: RoomSpin,
     /// Changes that were published without the history.
     pub(super) kept: VecDeque<RetainedChange>,
@@ -267,7 +267,7 @@ impl Outgoing {
                 is_short: false,
                 sent_below: SequenceNumber::ZERO,
                 last: SequenceNumber::ZERO,
-                asked: None,
+                demand: None,
                 room: RoomSpin::default(),
                 kept: VecDeque::new(),
                 sent: 0,
@@ -339,10 +339,13 @@ impl Outgoing {
         self.has_ended.load(Ordering::Acquire)
     }
 
-    /// How far readers are of which there is news; and, with `asks`, asks them to tell when they are further.
-    pub(in crate::driver) fn acknowledged(&self, last: SequenceNumber, asks: bool) -> Acknowledged {
+    /// From here on readers are asked to report acknowledgements up to `demand`, or none. Returns how far readers are that have
+    /// acknowledged more. To be called under the lock of the writer, so that the last demand stays.
+    pub(in crate::driver) fn set_demand(&self, last: SequenceNumber, demand: Option<SequenceNumber>) -> Acknowledged {
         let mut channels = lock(&self.channels);
-        channels.as_mut().map_or_else(Acknowledged::new, |channels| channels.acknowledged(last, asks))
+        let Some(channels) = channels.as_mut() else { return Acknowledged::new() };
+        channels.demand = demand;
+        channels.acknowledged(last)
     }
 
     /// The same now and then, for a writer that writes on and on.
@@ -369,7 +372,7 @@ impl Outgoing {
             channels.writer.trim();
             self.note_ended(channels);
         }
-        channels.acknowledged(last, false)
+        channels.acknowledged(last)
     }
 
     /// Whether this reader had no room when it was last given something, and [`Self::poll_channels`] has not told otherwise.
@@ -660,24 +663,21 @@ impl Channels {
         is_any
     }
 
-    fn acknowledged(&mut self, last: SequenceNumber, asks: bool) -> Acknowledged {
+    fn acknowledged(&mut self, last: SequenceNumber) -> Acknowledged {
         self.count_sent();
         let mut news = Acknowledged::new();
-        // It was read under another lock. Who comes later may have read it before who came first, and is not to end what that waits for.
+        // `last` may be stale: it was read before this lock was taken.
         self.last = self.last.max(last);
-        if asks {
-            self.asked = self.asked.max(Some(last));
-        }
-        // What one has noted that gets messages still is not news: it is told with them, and here again when it is ready.
+        // A reader that still gets messages acknowledges by messages.
         for reader in self.readers.iter_mut().filter(|reader| reader.is_ready) {
             if news.is_full() {
                 break;
             }
-            let noted = match self.asked.filter(|asked| reader.below <= *asked) {
-                Some(asked) => {
-                    // Half of what is missing: so not every sample wakes the writer, and it does not run dry.
+            let noted = match self.demand.filter(|demand| reader.is_reliable && reader.below <= *demand) {
+                Some(demand) => {
+                    // Half of what is missing: not every sample wakes the writer, and the writer does not run dry.
                     let from = reader.below.0.max(1);
-                    let missing = asked.next().0.saturating_sub(from);
+                    let missing = demand.next().0.saturating_sub(from);
                     reader.ask_for_note(&mut self.writer, from.saturating_add((missing / 2).max(1)).cast_unsigned())
                 }
                 None => self.writer.ack_of(reader.id),
@@ -690,8 +690,6 @@ impl Channels {
                 news.push((reader.guid, below));
             }
         }
-        // Readers tell once; whoever waits may not be done by that.
-        self.asked = self.asked.filter(|asked| self.readers.iter().any(|reader| reader.below <= *asked));
         news
     }
 

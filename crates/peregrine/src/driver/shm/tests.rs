@@ -1,6 +1,7 @@
 //! What peers of another process leave behind that do not answer, ask again and again, or end at an awkward moment. The other
 //! process is another domain of this one, with sockets, threads and memory of its own.
 
+use std::task::Waker;
 use std::time::{Duration, Instant as Moment};
 
 use peregrine_rtps::history::{Change, ChangeKind};
@@ -12,11 +13,13 @@ use peregrine_transport::shm::{Connecting, Connection, ReaderConfig, ReaderKey, 
 use super::connect_queue::{ANSWER_TIMEOUT, UNANSWERED_MAX};
 use super::*;
 use crate::driver::reader::ReaderCore;
+use crate::driver::waiting::Watched;
+use crate::driver::wakers::Awaited;
 use crate::driver::writer::PayloadSlot;
 use crate::qos::{DataWriterQos, History, Lifespan, Limit, Reliability, ResourceLimits};
 use crate::{
     DataReader, DataWriter, DataWriterBuilder, DdsType, DiscoveryEvent, DomainConfig, DomainParticipant,
-    InterfaceSelection, Selector, Topic,
+    InterfaceSelection, Selector, StatusMask, Topic,
 };
 
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -302,16 +305,23 @@ fn write_four(writer: &DataWriter<Number>) -> SequenceNumber {
     writer.write(&Number { value: 3 }).unwrap()
 }
 
-/// Somebody waits for acknowledgements of four samples, of which one is there. What another thread then does must not keep the
-/// news of any of them from whoever waits.
+/// A waiter for the acknowledgement of samples up to this one.
+fn add_waiter(core: &WriterCore, awaited: Awaited) {
+    let mut state = core.lock();
+    state.wakers.add(awaited, Waker::noop().clone());
+    core.sync_demand(&mut state);
+}
+
+/// A thread waits for acknowledgements of four samples, of which one is there. The actions of another thread must not keep
+/// the acknowledgement of any of them from the waiter.
 fn await_one_after_the_other(domain: u32, meanwhile: impl FnOnce(&WriterCore)) {
     let sides = [participant(domain, "here"), participant(domain, "there")];
     let (writer, core, reader) = narrow_pair(&sides);
     let last = write_four(&writer);
     let is_acknowledged = |number| core.lock().writer.is_acknowledged_by_all(SequenceNumber(number));
-    let look = |last, asks| core.acknowledge(&core.outgoing.acknowledged(last, asks));
+    add_waiter(&core, Awaited::Acknowledged(last));
     eventually("one sample is there", || {
-        look(last, true);
+        core.sync_demand(&mut core.lock());
         is_acknowledged(1)
     });
     assert!(!is_acknowledged(2));
@@ -322,12 +332,31 @@ fn await_one_after_the_other(domain: u32, meanwhile: impl FnOnce(&WriterCore)) {
     }
 }
 
-/// It has read what the last number is before there were more, and comes afterwards.
+/// The other thread has read the last number before the later samples were written.
 #[test]
-fn who_waits_for_acknowledgements_is_told_whoever_looks_late() {
-    for asks in [false, true] {
-        await_one_after_the_other(39, |core| core.acknowledge(&core.outgoing.acknowledged(SequenceNumber(1), asks)));
-    }
+fn stale_look_does_not_cancel_the_demand_of_a_waiter() {
+    await_one_after_the_other(39, |core| core.acknowledge(&core.outgoing.acknowledged_now(SequenceNumber(1))));
+}
+
+#[test]
+fn waiter_for_fewer_samples_does_not_cancel_the_demand_of_another() {
+    await_one_after_the_other(48, |core| add_waiter(core, Awaited::Acknowledged(SequenceNumber(1))));
+}
+
+#[test]
+fn demand_ends_with_its_waiters() {
+    let sides = [participant(49, "here"), participant(49, "there")];
+    let (writer, core, reader) = narrow_pair(&sides);
+    let last = write_four(&writer);
+    let demand = || lock(&core.outgoing.channels).as_ref().unwrap().demand;
+    assert_eq!(demand(), None);
+    assert!(writer.wait_for_acknowledgments(Duration::from_millis(1)).is_err());
+    assert_eq!(demand(), None, "the thread waits no more");
+    add_waiter(&core, Awaited::Acknowledged(last));
+    assert_eq!(demand(), Some(last));
+    add_waiter(&core, Awaited::Status(StatusMask::ALL));
+    assert_eq!(demand(), Some(last));
+    drop(reader);
 }
 
 #[test]
@@ -337,10 +366,10 @@ fn who_looks_late_sees_what_has_been_acknowledged_since() {
     // Nobody else hears anything meanwhile.
     let connections = shared(&sides[0]).connections();
     let last = write_four(&writer);
-    core.acknowledge(&core.outgoing.acknowledged(last, true));
+    add_waiter(&core, Awaited::Acknowledged(last));
     (0..4).for_each(|value| assert_eq!(reader.wait_and_take(PATIENCE).unwrap().into_value(), Some(Number { value })));
     eventually("all of them are acknowledged", || {
-        core.acknowledge(&core.outgoing.acknowledged(SequenceNumber(1), false));
+        core.acknowledge(&core.outgoing.acknowledged_now(SequenceNumber(1)));
         core.lock().writer.is_acknowledged_by_all(last)
     });
     drop(connections);
@@ -399,7 +428,7 @@ fn what_readers_have_told_is_not_lost_when_another_is_refused() {
     let connections: Vec<_> = std::iter::from_fn(|| answer(stubborn.ask())).take(200).collect();
     assert!(connections.len() < 200, "no writer has so many");
     let last = write_four(&writer);
-    core.acknowledge(&core.outgoing.acknowledged(last, true));
+    add_waiter(&core, Awaited::Acknowledged(last));
     let shared = shared(&sides[0]);
     let mut connections = shared.connections();
     let refused = stubborn.ask();
@@ -513,10 +542,12 @@ fn a_writer_that_finds_the_room_taken_looks_for_more() {
     let payload = Payload::default();
     let change =
         Change { kind: ChangeKind::Alive, instance: KeyHash::NIL, source_timestamp: Timestamp::INVALID, payload };
+    add_waiter(&core, Awaited::Room);
     let has_room = || {
         let mut state = core.lock();
         core.spill_to_history(&mut state);
-        core.has_room(&mut state, &change)
+        core.sync_demand(&mut state);
+        state.has_room(&change)
     };
     // Nobody else hears anything meanwhile.
     let connections = shared(&sides[0]).connections();

@@ -50,10 +50,10 @@ pub(crate) struct WriterState {
     pub(crate) writer: Writer,
     pub(crate) statuses: WriterStatuses,
     pub(crate) matched: Vec<Guid>,
-    /// Those of them that are in this process.
+    /// The matched readers in this process.
     pub(super) local: Arc<[LocalReader]>,
     pub(crate) last_non_match: Option<(Guid, NonMatch)>,
-    /// Who is told, and of which statuses.
+    /// The listener hook, and the statuses that it handles.
     pub(crate) hook: Option<(Arc<dyn WriterHook>, StatusMask)>,
     pub(crate) wakers: Wakers,
     /// Which thread sends.
@@ -208,7 +208,7 @@ impl WriterCore {
         if written.is_ok() {
             numbered();
         }
-        // Whoever is refused has asked for acknowledgement by that.
+        // A refused write also requests acknowledgements.
         self.transmit_in_flow(guard);
         if written.is_err() {
             self.ask_local_readers();
@@ -270,7 +270,7 @@ impl WriterCore {
         }
     }
 
-    /// Gives readers in other processes what is for them. Those without room are in `halted` then.
+    /// Publishes the batch to readers in other processes. Adds readers without ring space to `halted`.
     #[inline]
     pub(super) fn share(&self, batch: &HandOverBatch, halted: &mut Vec<(Guid, SequenceNumber)>) {
         if self.outgoing.has_readers()
@@ -352,7 +352,7 @@ impl WriterCore {
             self.outgoing.end_if_without_readers();
         }
         drop(guard);
-        // Whoever waits for acknowledgements may have begun to before there was anyone to ask here.
+        // A thread may have begun to wait for acknowledgements before these readers were connected.
         self.note_acknowledged(!looked.ready.is_empty());
         looked
     }
@@ -433,7 +433,7 @@ impl WriterCore {
         state.wakers.wake(StatusMask::ACKNOWLEDGED);
     }
 
-    /// Somebody is about to wait for acknowledgements: readers in other processes are asked to tell.
+    /// Requests acknowledgements from readers in other processes. Called before a thread waits for acknowledgements.
     pub(crate) fn ask_local_readers(&self) {
         self.note_acknowledged(true);
     }

@@ -299,7 +299,7 @@ impl Incoming {
         self.interrupt.interrupt();
     }
 
-    /// Nobody takes any more: ends all channels.
+    /// Ends all channels, after the shared-memory thread has stopped.
     pub(super) fn clear(&self) {
         self.commands.clear();
         if let Some(mut hands) = self.try_hands() {
@@ -587,7 +587,7 @@ struct ProtocolViolation;
 /// What a reader has got the short way.
 struct Kept {
     samples: usize,
-    /// Somebody is to be told.
+    /// Waiting threads or a listener must be notified.
     is_news: bool,
 }
 

@@ -58,9 +58,9 @@ pub(in crate::driver) struct Outgoing {
 pub(super) struct Channels {
     pub(super) writer: Writer,
     pub(super) readers: Vec<LocalReader>,
-    /// Those that are gone and were not told of.
+    /// Readers whose channels have ended, until [`Outgoing`] reports them.
     ended: Vec<(Guid, Gone)>,
-    /// A slot without octets, for what is told without any.
+    /// An empty slot, for changes without a payload.
     nothing: Option<SharedSlot>,
     pub(super) since_look: u32,
     pub(super) bytes_since_look: usize,
@@ -316,8 +316,8 @@ impl Outgoing {
         PayloadSlot::new(loaned.ok()?)
     }
 
-    /// Hands changes over to those of the recipients that are in other processes. Those that have no room are in `halted`
-    /// then, each with the first number that it did not take.
+    /// Publishes changes to the recipients in other processes. Adds each reader without ring space to `halted`, with the
+    /// first sequence number that this reader did not take.
     pub(super) fn publish(&self, batch: &HandOverBatch, halted: &mut Vec<(Guid, SequenceNumber)>, counters: &Counters) {
         let mut channels = lock(&self.channels);
         let Some(channels) = channels.as_mut() else { return };
@@ -663,26 +663,28 @@ impl Channels {
     fn acknowledged(&mut self, last: SequenceNumber, asks: bool) -> Acknowledged {
         self.count_sent();
         let mut news = Acknowledged::new();
-        // It was read under another lock. Who comes later may have read it before who came first, and is not to end what that waits for.
+        // `last` may be stale: the caller read it before this lock was taken. Keep the maximum, or a stale caller would cancel a
+        // newer request.
         self.last = self.last.max(last);
         if asks {
             self.asked = self.asked.max(Some(last));
         }
-        // What one has noted that gets messages still is not news: it is told with them, and here again when it is ready.
+        // Skip a reader that still gets messages: its ACKNACKs report its progress until its channel is ready.
         for reader in self.readers.iter_mut().filter(|reader| reader.is_ready) {
             if news.is_full() {
                 break;
             }
             let noted = match self.asked.filter(|asked| reader.below <= *asked) {
                 Some(asked) => {
-                    // Half of what is missing: so not every sample wakes the writer, and it does not run dry.
+                    // Ask for half of the missing samples: the reader then wakes the writer less often than once per sample, but
+                    // before the writer runs out of work.
                     let from = reader.below.0.max(1);
                     let missing = asked.next().0.saturating_sub(from);
                     reader.ask_for_note(&mut self.writer, from.saturating_add((missing / 2).max(1)).cast_unsigned())
                 }
                 None => self.writer.ack_of(reader.id),
             };
-            // What lies past the last sample is not believed.
+            // The reader process is untrusted: clamp its acknowledgement to the last sample.
             let noted = noted.unwrap_or(0).min(self.last.next().0.cast_unsigned());
             let below = SequenceNumber(noted.cast_signed());
             if below > reader.below {
@@ -690,12 +692,13 @@ impl Channels {
                 news.push((reader.guid, below));
             }
         }
-        // Readers tell once; whoever waits may not be done by that.
+        // A reader notifies once per request. Keep the request until every reader has acknowledged `asked`.
         self.asked = self.asked.filter(|asked| self.readers.iter().any(|reader| reader.below <= *asked));
         news
     }
 
-    /// Those of which nothing can be seen at their descriptors any more, as those are closed.
+    /// Collects readers whose channels the writer has found closed. Their descriptors are closed too, so the poller reports
+    /// nothing for them.
     fn find_gone(&mut self) {
         while let Some(gone) = self.writer.poll_gone() {
             if let Some(place) = self.readers.iter().position(|reader| reader.id == gone.reader) {

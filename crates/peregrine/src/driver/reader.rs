@@ -65,7 +65,7 @@ pub(crate) struct ReaderState {
     pub(crate) wakers: Wakers,
     /// Collections that come back from the application, so that a steady state allocates nothing.
     collections: ArrayVec<Vec<Selected>, COLLECTIONS_MAX>,
-    /// Samples handed out whose octets were no value of the reader's type.
+    /// Number of samples handed out whose bytes do not decode to the reader's type.
     pub(crate) undecodable: u64,
     spare: TransmitBatch,
     pub(crate) closed: bool,

@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_connected_socket_refuses_leaves_by_the_ordinary_one() {
+    fn message_refused_by_connected_socket_leaves_by_ordinary_socket() {
         for count in [1, 5] {
             let sockets = senders();
             let (receiver, destination, to) = receiver();
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn a_route_connects_anew_after_a_failure() {
+    fn failed_route_reconnects() {
         let sockets = senders();
         let (receiver, _, to) = receiver();
         let (mut route, broken) = broken_route(&sockets, &receiver, &to);

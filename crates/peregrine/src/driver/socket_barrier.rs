@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_marker_is_a_message_that_means_nothing_to_anybody() {
+    fn marker_is_ignored_by_every_receiver() {
         let socket_barrier = SocketBarrier::new().unwrap();
         let message = marker(&socket_barrier, 5);
         let (_, rest) = Header::parse(&message).unwrap();
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_aside_is_bounded_and_only_news_of_an_end() {
+    fn deferred_messages_are_bounded_and_only_announce_ends() {
         let socket_barrier = SocketBarrier::new().unwrap();
         let plain = marker(&socket_barrier, 0);
         assert!(!socket_barrier.defer_behind_data(Instant(0), &datagram(&plain), &[]));

@@ -362,7 +362,7 @@ impl WriterCore {
         self.outgoing.has_channel(reader)
     }
 
-    /// Whether anyone needs the octets of what is written, and not only the value.
+    /// Whether the protocol writer or a reader process needs the serialized bytes, and not only the value.
     pub(crate) fn needs_octets(&self, state: &WriterState) -> bool {
         state.writer.needs_octets() || self.outgoing.has_readers()
     }
@@ -383,7 +383,7 @@ impl WriterCore {
         self.outgoing.has_lent(slot)
     }
 
-    /// Memory that readers in other processes see, for a payload of `len` octets; `None` if there are no such readers, or
+    /// Memory that readers in other processes see, for a payload of `len` bytes; `None` if there are no such readers, or
     /// there is none left.
     #[inline(always)]
     pub(crate) fn loan_slot(&self, len: usize) -> Option<PayloadSlot> {

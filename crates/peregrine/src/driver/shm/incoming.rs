@@ -37,7 +37,7 @@ use crate::shared_memory::NoSharedMemory;
 /// Samples taken before the readers are told of them.
 const BATCH: usize = 64;
 
-/// Samples up to so many octets are copied: that costs less than to hold their slot.
+/// Samples of up to this many bytes are copied: a copy costs less than holding their slot.
 const COPIED_MAX: usize = 4096;
 
 /// Samples of one channel that readers hold where they are. Past that they are copied, so that the slots of a writer do

@@ -41,7 +41,7 @@ pub(super) const TRIM_EVERY: Duration = Duration::from_secs(1);
 /// A writer's ends of the channels to readers in other processes. Its lock is taken last, and nothing is done under it that
 /// takes another.
 pub(in crate::driver) struct Outgoing {
-    /// The most memory for samples, in octets.
+    /// Maximum memory for samples, in bytes.
     bytes_max: usize,
     has_readers: AtomicBool,
     /// Readers were found gone that [`Self::poll_channels`] has not told of.
@@ -204,7 +204,7 @@ enum Unsent {
 }
 
 impl Outgoing {
-    /// Of a writer whose samples take so many octets of memory at most, and that lends slots by this.
+    /// The outgoing side of a writer whose samples use at most this many bytes of memory, with the lender of its slots.
     pub(in crate::driver) fn new(bytes_max: usize, lending: Arc<SlotLender>) -> Self {
         Self {
             bytes_max,
@@ -300,13 +300,13 @@ impl Outgoing {
         Ok(())
     }
 
-    /// A slot for a payload of `len` octets, without the lock; `None` where one has to be [looked for](Self::loan).
+    /// Takes a slot for a payload of `len` bytes without the lock. On `None`, call [`Self::loan`].
     #[inline(always)]
     pub(in crate::driver) fn loan_at_hand(&self, len: usize) -> Option<PayloadSlot> {
         PayloadSlot::new(self.lending.take(len.checked_add(ALIGNING)?)?)
     }
 
-    /// A slot for a payload of `len` octets; `None` where a buffer has to do.
+    /// Takes a slot for a payload of `len` bytes. On `None`, the caller uses a buffer.
     pub(in crate::driver) fn loan(&self, len: usize) -> Option<PayloadSlot> {
         let mut locked = lock(&self.channels);
         let channels = locked.as_mut().filter(|channels| !channels.is_short)?;
@@ -633,7 +633,7 @@ impl Channels {
         Ok(slot.share())
     }
 
-    /// A slot for so many octets. Where there is none, whoever could make room has been asked to tell.
+    /// Takes a slot for this many bytes. If there is none, requests a notification of room and retries once.
     fn loan(&mut self, len: usize) -> Result<Slot, Unsent> {
         let loaned = self.writer.loan(len).or_else(|_| {
             self.writer.request_room_notification(true);

@@ -190,7 +190,7 @@ fn exchange(writer: &DataWriter<Block>, reader: &DataReader<Block>, count: u8) {
     }
 }
 
-/// Waits until so many octets of large samples are left, and nobody is going to look at them again.
+/// Waits until the writer retains memory for only this many large samples and its trim timer has stopped.
 fn await_rest(core: &WriterCore, samples: usize) {
     let bytes = || core.shared_memory_use().bytes as usize;
     let as_many = || bytes() >= samples * LARGE && bytes() < (samples + 1) * LARGE;

@@ -124,7 +124,7 @@ fn send_back(shared_memory: bool) -> Result<(), Box<dyn Error>> {
         .on_data(move |reader: &DataReader<Blob>| {
             for blob in reader.take().into_iter().flatten().filter_map(|sample| sample.into_value()) {
                 if writer.write(&blob).is_err() {
-                    // Nobody waits for it any more.
+                    // The send fails only if the receiver no longer waits.
                     let _ = gone.try_send(());
                 }
             }

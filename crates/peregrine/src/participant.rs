@@ -406,7 +406,8 @@ impl DomainParticipant {
         &self.inner.condition
     }
 
-    /// Who is told of these statuses of everything in it from now on, where no other listener is; `None` for nobody.
+    /// Replaces the listener of the participant. The listener handles these statuses of all entities of the participant that no
+    /// listener of theirs handles. `None` removes the listener.
     pub fn set_listener(&self, listener: Option<Arc<dyn DomainParticipantListener>>, mask: StatusMask) {
         let listener = listener.map(|listener| (listener, mask));
         let gone = std::mem::replace(&mut self.inner.lock().listener, listener);

@@ -214,7 +214,8 @@ impl Publisher {
         &self.inner.condition
     }
 
-    /// Who is told of these statuses of its writers from now on, where their own listeners are not; `None` for nobody.
+    /// Replaces the listener of the publisher. The listener handles these statuses of the publisher's writers that their own
+    /// listeners do not handle. `None` removes the listener.
     pub fn set_listener(&self, listener: Option<Arc<dyn PublisherListener>>, mask: StatusMask) {
         let listener = listener.map(|listener| (listener, mask));
         let gone = std::mem::replace(&mut self.inner.lock().listener, listener);

@@ -15,7 +15,7 @@ use crate::{Guid, InstanceHandle};
 #[derive(Clone, Copy, Default)]
 pub struct StatusMask {
     bits: u32,
-    /// Those a listener has not been told of.
+    /// The statuses that no listener has been notified of yet.
     untold: u32,
 }
 

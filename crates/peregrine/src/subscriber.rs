@@ -206,7 +206,8 @@ impl Subscriber {
         &self.inner.condition
     }
 
-    /// Who is told of these statuses of its readers from now on, where their own listeners are not; `None` for nobody.
+    /// Replaces the listener of the subscriber. The listener handles these statuses of the subscriber's readers that their own
+    /// listeners do not handle. `None` removes the listener.
     pub fn set_listener(&self, listener: Option<Arc<dyn SubscriberListener>>, mask: StatusMask) {
         let listener = listener.map(|listener| (listener, mask));
         let gone = std::mem::replace(&mut self.inner.lock().listener, listener);

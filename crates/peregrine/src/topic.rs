@@ -166,7 +166,7 @@ impl<T: TopicType> Topic<T> {
         &self.condition
     }
 
-    /// Who is told of these statuses from now on; `None` for nobody.
+    /// Replaces the listener of the topic and its statuses. `None` removes the listener.
     pub fn set_listener(&self, listener: Option<Arc<dyn TopicListener>>, mask: StatusMask) {
         let listener = listener.map(|listener| (Told::hook(listener), mask));
         let gone = std::mem::replace(&mut self.core.lock().own, listener);

@@ -169,7 +169,7 @@ fn attack(victim: &DomainParticipant, seed: u64, packets: u64, forges: &[Forge],
 }
 
 fn forge(victim: &DomainParticipant, side: &Side, prefix: GuidPrefix, ids: (EntityId, EntityId)) -> (Forge, UdpSocket) {
-    // Nobody reads what is sent there.
+    // The test never reads from this socket.
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let mut sample = vec![0, 1, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0];
     sample.extend_from_slice(&7_u64.to_le_bytes());
@@ -191,7 +191,7 @@ fn forge(victim: &DomainParticipant, side: &Side, prefix: GuidPrefix, ids: (Enti
 }
 
 #[test]
-fn a_million_hostile_packets_change_nothing_for_others() {
+fn million_hostile_packets_leave_other_traffic_intact() {
     let (victim, partner) = (participant(96), participant(95));
     let at_victim = Side::new(&victim, "question", "answer");
     let at_partner = Side::new(&partner, "answer", "question");
@@ -252,7 +252,7 @@ fn a_million_hostile_packets_change_nothing_for_others() {
     ] {
         assert!(count > 0, "nothing was dropped for this reason: {reason}; {counters:?}");
     }
-    // Whoever invents identities gets one entry for all of them.
+    // All invented identities of a peer share one entry.
     let (drops, known) = (victim.drops(), victim.discovered_participants().len());
     assert!(drops.len() <= known + 1, "{} entries, {known} participants", drops.len());
     let malformed = |peers: &[PeerDrops]| peers.iter().map(|peer| peer.drops.malformed).sum::<u64>();
@@ -264,7 +264,7 @@ fn a_million_hostile_packets_change_nothing_for_others() {
 }
 
 #[test]
-fn a_reader_holds_what_its_limits_let_in_however_often_instances_are_disposed() {
+fn repeated_disposals_keep_reader_within_limits() {
     let (victim, attacker) = (participant(93), participant(92));
     let limits = ResourceLimits { max_samples: Limit::At(3), ..ResourceLimits::default() };
     let heard = victim.topic::<Counter>("disposed").unwrap();
@@ -291,7 +291,7 @@ fn a_reader_holds_what_its_limits_let_in_however_often_instances_are_disposed() 
     assert_eq!(reader.read().unwrap().len(), 3);
 }
 
-/// Whoever speaks in the name of the partner may end its exchange with the victim, but nobody else's, and not grow it.
+/// An impostor of the partner may end the partner's exchange with the victim, but no other exchange, and cannot grow the victim process.
 fn impostors(victim: &DomainParticipant, partner: &DomainParticipant, at_victim: &Side, at_partner: &Side) {
     let ids = (at_partner.writer.guid().entity, at_partner.reader.guid().entity);
     let (impostor, _socket) = forge(victim, at_victim, partner.guid().prefix, ids);

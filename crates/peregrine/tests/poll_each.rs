@@ -1,4 +1,4 @@
-//! Who polls for the samples of a reader: what it sees is what polling and taking shows, whatever way samples come.
+//! `poll_each` yields the same samples as polling and `take`, on every delivery path.
 #![cfg(target_os = "linux")]
 
 mod common;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use common::{Block, PATIENCE, polled};
 use peregrine::{DataReader, DataWriter, DomainParticipant, Selector, StatusMask, WaitStrategy};
 
-/// Those that are copied, held for a moment, and received in datagrams of their own.
+/// Payload lengths that are copied, held briefly, and received in separate datagrams.
 const LENGTHS: [usize; 6] = [0, 8, 100, 5000, 63_000, 1 << 20];
 
 struct Pair {
@@ -111,7 +111,7 @@ fn samples_of_every_length_are_shown_whole_and_in_order_by_either_way() {
 }
 
 #[test]
-fn what_the_reader_has_already_comes_first() {
+fn cached_samples_come_first() {
     let pair = Pair::new(42, true);
     for number in 0..3 {
         pair.writer.write(&Block::new(number, 100)).unwrap();
@@ -149,7 +149,7 @@ fn only_what_is_selected_is_shown() {
 }
 
 #[test]
-fn a_listener_hears_of_samples_that_somebody_else_polls_for() {
+fn polled_samples_notify_listener() {
     let pair = Pair::new(44, true);
     let heard = Arc::new(AtomicU64::new(0));
     let listener = {
@@ -170,7 +170,7 @@ fn a_listener_hears_of_samples_that_somebody_else_polls_for() {
 }
 
 #[test]
-fn who_is_shown_a_sample_may_write_and_poll_again() {
+fn callback_may_write_and_poll_again() {
     let pair = Pair::new(46, true);
     let echoes = pair.b.topic::<Block>("echoes").unwrap().writer_builder().reliable().keep_all().build().unwrap();
     let by_a = pair.a.topic::<Block>("echoes").unwrap().reader_builder().reliable().keep_all().build().unwrap();

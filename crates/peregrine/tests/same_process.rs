@@ -125,7 +125,7 @@ fn readers_see_the_memory_that_was_written() {
 }
 
 #[test]
-fn what_the_only_reader_has_is_acknowledged_and_waits_for_nobody() {
+fn sample_taken_by_only_reader_is_acknowledged_at_once() {
     let participant = participant(direct());
     let (writer, reader) = pair::<u64>(&participant, &participant, "only reader");
     let take = |reader: &DataReader<u64>| -> Vec<u64> {
@@ -176,7 +176,7 @@ fn threads_that_write_by_one_writer_are_read_in_the_order_of_its_numbers() {
 }
 
 #[test]
-fn a_loan_that_is_not_written_gives_its_buffer_back() {
+fn unwritten_loan_returns_its_buffer() {
     let a = participant(direct());
     let (writer, _reader) = pair::<Plain>(&a, &a, "unwritten");
     let place = |loan: &peregrine::WriteLoan<Plain>| std::ptr::from_ref(&**loan);
@@ -193,7 +193,7 @@ fn a_loan_that_is_not_written_gives_its_buffer_back() {
 }
 
 #[test]
-fn a_loan_arrives_over_sockets_too() {
+fn loan_without_shared_memory_arrives_over_sockets() {
     let (a, b) = (participant(common::config()), participant(common::config()));
     let (writer, reader) = pair::<Plain>(&a, &b, "loans over sockets");
     let mut loan = writer.loan().unwrap();
@@ -234,7 +234,7 @@ mod double {
 }
 
 #[test]
-fn a_reader_of_another_rust_type_gets_octets() {
+fn reader_of_another_rust_type_gets_bytes() {
     let (a, b) = (participant(direct()), participant(direct()));
     let writer = a.topic::<double::Written>("double").unwrap().writer_builder().reliable().build().unwrap();
     let reader = b.topic::<double::Read>("double").unwrap().reader_builder().reliable().build().unwrap();
@@ -272,7 +272,7 @@ fn writing(a: &DomainParticipant, topic: &str) -> DataWriter<Reading> {
 }
 
 #[test]
-fn a_listener_runs_on_the_thread_that_writes() {
+fn synchronous_write_runs_listener_on_writing_thread() {
     let a = participant(direct());
     let (told, calls) = sync_channel(100);
     let reader = listened(&a, "here", Here(told));
@@ -288,9 +288,9 @@ fn a_listener_runs_on_the_thread_that_writes() {
     }
 }
 
-/// Who writes only queues: the thread that takes from the queue hands over, and runs the listener.
+/// The writing thread only queues the sample. The publishing thread delivers the sample and runs the listener.
 #[test]
-fn a_listener_of_what_an_asynchronous_writer_queues_runs_on_another_thread() {
+fn asynchronous_write_runs_listener_on_another_thread() {
     let a = participant(direct());
     let (told, calls) = sync_channel(100);
     let reader = listened(&a, "queued", Here(told));
@@ -363,7 +363,7 @@ fn listeners_that_write_to_each_other_neither_dead_lock_nor_go_deeper_and_deeper
 }
 
 #[test]
-fn whoever_waits_is_woken() {
+fn waiting_thread_is_woken_by_local_write() {
     for wait in [WaitStrategy::Block, WaitStrategy::Poll] {
         let mut config = direct();
         config.wait = wait;
@@ -389,7 +389,7 @@ fn whoever_waits_is_woken() {
 }
 
 #[test]
-fn a_thread_that_polls_comes_back_when_something_is_handed_over() {
+fn polling_thread_returns_on_local_delivery() {
     let mut config = direct();
     config.wait = WaitStrategy::Poll;
     let a = participant(config);
@@ -447,7 +447,7 @@ fn listener_that_waits_for_an_asynchronous_writer_sees_its_acknowledgement() {
 
 /// By that the writer goes, and is to be taken from its reader.
 #[test]
-fn a_listener_may_own_the_writer_of_what_it_listens_to() {
+fn listener_may_own_writer_of_its_samples() {
     let here = participant(direct());
     let (writer, reader) = pair::<Reading>(&here, &here, "owned");
     let name_of_topic = writer.topic().name().to_owned();

@@ -100,7 +100,7 @@ fn samples_of_every_size_go_by_shared_memory_and_not_in_datagrams() {
 }
 
 #[test]
-fn what_is_lent_lies_where_readers_in_other_processes_read_it() {
+fn loan_lies_in_memory_of_other_processes() {
     let (a, b) = two(53);
     let (writer, reader) = reliable_pair::<[u64; 8192]>(&a, &b, "lent");
     drop(writer.loan().unwrap());
@@ -125,7 +125,7 @@ fn what_is_lent_lies_where_readers_in_other_processes_read_it() {
 
 /// The short way of samples begins and ends: while it is gone, others write, and readers come that get messages or references.
 #[test]
-fn what_is_written_while_other_readers_come_and_go_arrives_once_and_in_order() {
+fn changing_readers_receive_samples_once_and_in_order() {
     const EACH: u64 = 40;
     let mut of_writer = config();
     of_writer.same_process = true;
@@ -184,7 +184,7 @@ fn what_is_written_while_other_readers_come_and_go_arrives_once_and_in_order() {
 }
 
 #[test]
-fn what_is_held_is_consistent_until_its_writer_has_gone() {
+fn held_sample_is_consistent_until_writer_is_gone() {
     let (a, b) = two(55);
     let (writer, reader) = reliable_pair::<Block>(&a, &b, "held");
     // The first is copied out of shared memory, the second stays there.
@@ -217,7 +217,7 @@ fn mapped_bytes() -> u64 {
 }
 
 #[test]
-fn who_writes_large_samples_one_by_one_needs_memory_for_few() {
+fn large_samples_written_singly_need_memory_for_few() {
     let (a, b) = two(54);
     let (writer, reader) = reliable_pair::<Block>(&a, &b, "few");
     const LEN: usize = 64 << 20;
@@ -288,7 +288,7 @@ fn bounded(a: &DomainParticipant, topic: &str) -> DataWriterBuilder<Block> {
 }
 
 #[test]
-fn a_writer_with_little_memory_delivers_everything() {
+fn writer_with_little_memory_delivers_everything() {
     let (a, b) = two(26);
     let writer = bounded(&a, "little").build().unwrap();
     let topic = b.topic::<Block>("little").unwrap();
@@ -350,7 +350,7 @@ fn samples_that_no_memory_is_allowed_for_come_in_messages() {
 }
 
 #[test]
-fn a_history_that_takes_all_memory_does_not_keep_samples_from_readers() {
+fn history_filling_memory_does_not_block_delivery() {
     let (a, b) = two(28);
     let writer = bounded(&a, "history").transient_local().build().unwrap();
     let topic = b.topic::<Block>("history").unwrap();
@@ -367,7 +367,7 @@ fn a_history_that_takes_all_memory_does_not_keep_samples_from_readers() {
 }
 
 #[test]
-fn a_writer_without_memory_gets_samples_through_in_messages() {
+fn writer_without_memory_falls_back_to_messages() {
     let (a, b) = two(29);
     let mut events = a.discovery_events();
     let writer = bounded(&a, "none").shared_memory_bytes(0).build().unwrap();
@@ -379,7 +379,7 @@ fn a_writer_without_memory_gets_samples_through_in_messages() {
 }
 
 #[test]
-fn a_writer_in_full_flow_loses_nothing() {
+fn writer_at_full_rate_loses_nothing() {
     let (a, b) = two(101);
     let (writer, reader) = reliable_pair::<Block>(&a, &b, "flow");
     const SAMPLES: u64 = 20_000;
@@ -405,7 +405,7 @@ fn a_writer_in_full_flow_loses_nothing() {
 
 /// A reader without room makes the writer wait, and goes on where it was.
 #[test]
-fn a_reader_without_room_holds_the_writer_up_and_misses_nothing() {
+fn full_reader_blocks_writer_and_misses_nothing() {
     let (a, b) = two(42);
     let topic = b.topic::<Block>("stalled").unwrap();
     let mut qos = DataReaderQos { reliability: Reliability::RELIABLE, history: History::KeepAll, ..Default::default() };
@@ -423,7 +423,7 @@ fn a_reader_without_room_holds_the_writer_up_and_misses_nothing() {
 }
 
 #[test]
-fn who_comes_late_gets_the_history() {
+fn late_joiner_gets_history() {
     let (a, b) = two(43);
     let topic = a.topic::<Block>("late").unwrap();
     let writer = topic.writer_builder().reliable().transient_local().keep_last(5).build().unwrap();
@@ -464,7 +464,7 @@ fn instances_live_and_end_as_over_the_network() {
 }
 
 #[test]
-fn a_best_effort_reader_sees_whole_samples_in_order() {
+fn best_effort_reader_sees_whole_samples_in_order() {
     let (a, b) = two(45);
     let writer = a.topic::<Block>("best effort").unwrap().writer_builder().best_effort().build().unwrap();
     let reader = b.topic::<Block>("best effort").unwrap().reader_builder().best_effort().keep_last(4).build().unwrap();
@@ -506,7 +506,7 @@ fn readers_in_several_places_share_what_is_written() {
 }
 
 #[test]
-fn whoever_switches_it_off_gets_datagrams() {
+fn disabled_shared_memory_falls_back_to_datagrams() {
     let mut off = config();
     off.shared_memory = false;
     let (a, b) = (with(47, config()), with(47, off));
@@ -521,7 +521,7 @@ fn whoever_switches_it_off_gets_datagrams() {
 }
 
 #[test]
-fn who_polls_takes_from_shared_memory_without_any_thread() {
+fn polling_thread_takes_from_shared_memory_without_other_threads() {
     let (a, b) = (with(48, polled()), with(48, apart(polled())));
     let writer = a.topic::<Block>("polled").unwrap().writer_builder().reliable().keep_all().build().unwrap();
     let reader = b.topic::<Block>("polled").unwrap().reader_builder().reliable().keep_all().build().unwrap();
@@ -539,7 +539,7 @@ fn who_polls_takes_from_shared_memory_without_any_thread() {
 }
 
 #[test]
-fn who_polls_without_waiting_gets_samples_by_shared_memory_and_in_datagrams() {
+fn nonblocking_poll_gets_samples_from_shared_memory_and_datagrams() {
     let mut off = config();
     off.shared_memory = false;
     let (near, far, b) = (with(56, config()), with(56, off), with(56, apart(polled())));
@@ -570,7 +570,7 @@ fn who_polls_without_waiting_gets_samples_by_shared_memory_and_in_datagrams() {
 }
 
 #[test]
-fn who_spins_takes_from_shared_memory() {
+fn spinning_thread_takes_from_shared_memory() {
     let mut spinning = apart(config());
     spinning.wait = WaitStrategy::SpinThenBlock(Duration::from_micros(100));
     let (a, b) = (with(49, config()), with(49, spinning));

@@ -55,7 +55,7 @@ impl Pair<Plain> {
         taken
     }
 
-    /// Who writes on looks now and then what has come back.
+    /// Keeps writing: a writer checks periodically which slots readers have released.
     fn await_all_back(&self) {
         eventually("all slots are back", || {
             self.writer.write(&[0; 4]).unwrap();
@@ -83,7 +83,7 @@ fn write(writer: &DataWriter<Plain>, mut loan: WriteLoan<Plain>, number: u64) {
 }
 
 #[test]
-fn what_is_written_while_a_sample_is_being_filled_goes_before_it() {
+fn write_during_fill_precedes_filled_sample() {
     let pair = Pair::<Plain>::new(62);
     for round in 0..100 {
         let number = 4 * round;
@@ -103,7 +103,7 @@ fn every_sample_is_counted_when_it_is_written() {
     let pair = Pair::<Plain>::new(69);
     for number in 1..=70 {
         write(&pair.writer, pair.writer.loan().unwrap(), number);
-        // Who makes the reader ready may still be handing over, and hands over the first one too.
+        // The thread that makes the reader ready may still be delivering, the first sample included.
         eventually("it is counted, without another one", || pair.here.shared_memory_statistics().sent == number);
     }
     let Pair { here, there: _there, writer, reader } = pair;
@@ -114,7 +114,7 @@ fn every_sample_is_counted_when_it_is_written() {
 }
 
 #[test]
-fn a_sample_whose_filling_panics_is_not_written_and_leaves_nothing_behind() {
+fn panicking_fill_writes_nothing_and_leaks_nothing() {
     let pair = Pair::<Plain>::new(63);
     for number in 0..200 {
         let failed = catch_unwind(AssertUnwindSafe(|| pair.write_serialized([99; 4], || panic!("as expected"))));
@@ -143,7 +143,7 @@ fn loans_are_written_in_any_order_or_dropped() {
 }
 
 #[test]
-fn a_loan_outlives_its_writer_and_is_no_other_ones() {
+fn loan_outlives_writer_and_is_refused_by_others() {
     let Pair { here, there, writer, reader } = Pair::<Plain>::new(65);
     for number in 0..40 {
         write(&writer, writer.loan().unwrap(), number);
@@ -163,7 +163,7 @@ fn a_loan_outlives_its_writer_and_is_no_other_ones() {
 
 /// The channel of a loan ends before it is written: it goes to whoever reads then, in messages or by another channel.
 #[test]
-fn a_loan_of_a_channel_that_has_ended_is_written_all_the_same() {
+fn loan_of_ended_channel_is_still_written() {
     let pair = Pair::<Plain>::new(66);
     for number in 0..40 {
         write(&pair.writer, pair.writer.loan().unwrap(), number);

@@ -46,14 +46,14 @@ fn main() {
         ("samples of every size arrive from another process", samples_of_every_size_arrive),
         ("writers killed in mid-stream leave nothing behind", writers_killed_in_mid_stream_leave_nothing_behind),
         ("readers killed in mid-stream leave nothing behind", readers_killed_in_mid_stream_leave_nothing_behind),
-        ("a participant that ends leaves nothing behind", a_participant_that_ends_leaves_nothing_behind),
+        ("a participant that ends leaves nothing behind", ended_participant_leaves_nothing_behind),
         ("another IPC namespace gets messages", another_ipc_namespace_gets_messages),
         ("another user namespace gets messages", another_user_namespace_gets_messages),
         ("another PID namespace gets messages", another_pid_namespace_gets_messages),
         ("another user gets messages", another_user_gets_messages),
-        ("the user nobody gets messages even of itself", the_user_nobody_gets_messages_even_of_itself),
-        ("a peer that is no more is told of, and the next one is reached", a_peer_that_is_no_more_is_told_of),
-        ("a read-only /dev/shm does not matter", a_read_only_dev_shm_does_not_matter),
+        ("the user nobody gets messages even of itself", process_of_user_nobody_gets_messages),
+        ("a peer that is no more is told of, and the next one is reached", ended_peer_is_reported),
+        ("a read-only /dev/shm does not matter", read_only_dev_shm_is_no_obstacle),
     ];
     for (name, scenario) in scenarios {
         let start = Instant::now();
@@ -225,7 +225,7 @@ fn readers_killed_in_mid_stream_leave_nothing_behind() {
         assert_eq!(other.line(), "first");
         (0..20).for_each(|_| write());
         other.kill();
-        // Nobody has told it yet; it goes on.
+        // The writer has not noticed the end of the process yet and continues to write.
         (0..20).for_each(|_| write());
         eventually("the writer is done with it", || writer.publication_matched_status().current_count == 0);
         (0..20).for_each(|_| write());
@@ -234,7 +234,7 @@ fn readers_killed_in_mid_stream_leave_nothing_behind() {
 }
 
 /// In mid-stream, with channels both ways.
-fn a_participant_that_ends_leaves_nothing_behind() {
+fn ended_participant_leaves_nothing_behind() {
     let before = Holdings::now();
     for _ in 0..3 {
         let participant = participant();
@@ -299,7 +299,7 @@ fn another_user_gets_messages() {
 }
 
 /// What is not known in a user namespace is shown as nobody: two of them need not be the same.
-fn the_user_nobody_gets_messages_even_of_itself() {
+fn process_of_user_nobody_gets_messages() {
     let nobody = ["setpriv", "--reuid", "65534", "--clear-groups"];
     assert!(reason(&path_to(&nobody)).contains("different users"));
     let told = Other::start(&nobody, "teller of the path").line();
@@ -307,7 +307,7 @@ fn the_user_nobody_gets_messages_even_of_itself() {
 }
 
 /// Its announcement is still believed when a reader asks it for memory.
-fn a_peer_that_is_no_more_is_told_of() {
+fn ended_peer_is_reported() {
     let participant = participant();
     let mut events = participant.discovery_events();
     let other = Other::start(&["env"], "stale writer");
@@ -330,7 +330,7 @@ fn a_peer_that_is_no_more_is_told_of() {
     take_some(&reader, 10);
 }
 
-fn a_read_only_dev_shm_does_not_matter() {
+fn read_only_dev_shm_is_no_obstacle() {
     let mount = "mount -t tmpfs -o ro tmpfs /dev/shm && exec \"$0\"";
     assert_eq!(path_to(&["unshare", "--mount", "sh", "-c", mount]), DeliveryPath::SharedMemory);
 }

@@ -29,7 +29,7 @@ impl GuardCondition {
 
     /// Makes it true, or no longer true.
     pub fn set_trigger_value(&self, value: bool) {
-        // Whoever waits clears its signal, then looks here.
+        // A waiting thread clears its signal first and then reads `is_set`.
         self.inner.is_set.store(value, Ordering::SeqCst);
         if value {
             StateGuard::lock(&self.inner.wakers).wake_all();

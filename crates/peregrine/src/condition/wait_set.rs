@@ -35,7 +35,7 @@ struct Signal {
     sleeper: Mutex<Option<Sleeper>>,
 }
 
-/// Who waits, and how.
+/// The waiting thread, and how it waits.
 enum Sleeper {
     Parked(Arc<Parker>),
     /// This thread, which needs no waking by what it receives itself.

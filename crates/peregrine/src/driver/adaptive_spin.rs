@@ -30,25 +30,25 @@ impl AdaptiveSpin {
         Self { look: Span::from_micros(5), short_waits: 0 }
     }
 
-    /// Until when to look, for who begins to wait now; `None`: it is to sleep.
+    /// Deadline for spinning, or `None` to block at once.
     pub(super) fn until(&self, now: Instant) -> Option<Instant> {
         (self.short_waits >= STREAM).then(|| now + self.look)
     }
 
-    /// Nothing came while somebody looked.
+    /// Records that a thread spun until the deadline in vain.
     pub(super) const fn on_miss(&mut self) {
         self.short_waits = 0;
     }
 
-    /// Somebody has slept, from then until now.
+    /// Records that the waiting thread blocked from `from` to `to`.
     pub(super) fn on_sleep(&mut self, from: Instant, to: Instant) {
         self.short_waits = if to.since(from) < self.look { self.short_waits.saturating_add(1) } else { 0 };
     }
 }
 
-/// For how long a writer looks for room. To ask for it and to be woken takes several threads, and longer.
+/// How long a writer thread spins for ring space. A request and its wake-up involve several threads and take longer.
 const ROOM_LOOK: Span = Span::from_micros(20);
-/// After a look in vain, how often it is not tried.
+/// After a failed spin, one of this many waits spins again.
 const VAIN: u32 = 32;
 
 /// Whether readers of a writer that has no room left make some soon.
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_looked_for_room_in_vain_tries_it_now_and_then() {
+    fn failed_room_spins_are_retried_periodically() {
         let mut adaptive_spin = RoomSpin::default();
         let tries = |adaptive_spin: &RoomSpin| adaptive_spin.until(Instant(7)) > Instant(7);
         assert!(tries(&adaptive_spin));
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_looked_in_vain_sleeps_until_there_is_a_stream_again() {
+    fn failed_spin_blocks_until_next_stream() {
         let mut adaptive_spin = AdaptiveSpin::for_datagrams();
         sleep(&mut adaptive_spin, STREAM, Span::from_micros(1));
         assert!(adaptive_spin.until(Instant(7)).is_some());

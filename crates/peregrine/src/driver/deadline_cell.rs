@@ -28,7 +28,7 @@ impl DeadlineCell {
     #[inline]
     pub(crate) fn set(&self, at: Option<Instant>) -> u64 {
         let at = at.map_or(NEVER, |at| at.0);
-        // Nobody else sets it meanwhile, and usually it stays.
+        // The caller is the only thread that sets the deadline, and the deadline rarely changes.
         if self.0.load(Ordering::Relaxed) != at {
             self.0.store(at, Ordering::SeqCst);
         }

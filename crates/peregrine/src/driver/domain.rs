@@ -82,7 +82,7 @@ pub(crate) struct Domain {
     /// When to look whether listeners have waited for too long.
     listeners_due: AtomicU64,
     me: Weak<Self>,
-    /// Those that receive user data sent to groups; there are none before the first group.
+    /// Sockets that receive user data sent to multicast groups; empty before the first group.
     group_sockets: Mutex<Vec<Arc<Socket>>>,
     group_sockets_so_far: AtomicUsize,
     /// Asynchronous writers that have something to send.
@@ -267,7 +267,7 @@ impl Domain {
         *participants = participants.iter().filter(|p| p.prefix != participant.prefix).cloned().collect();
     }
 
-    /// Somebody wants to be called at `deadline`: makes sure the control thread is awake then.
+    /// Makes sure that the control thread wakes up no later than `deadline`.
     ///
     /// Costs one load as long as the control thread wakes up earlier anyway, which is nearly always.
     #[inline]
@@ -670,7 +670,7 @@ impl Domain {
     #[inline]
     pub(super) fn note_handed(&self) {
         if self.is_polled() {
-            // Whoever is going to sleep says so first, then looks here.
+            // A polling thread sets `is_poll_asleep` first and then reads `has_come`.
             self.has_come.store(true, Ordering::SeqCst);
             if self.is_poll_asleep.load(Ordering::SeqCst) {
                 self.waker.wake();

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_controller_that_lets_nothing_leave_is_refused() {
+    fn controller_without_throughput_is_refused() {
         assert!(matches!(FlowController::bits_per_second(0), Err(Error::BadParameter(_))));
         let period = Span::ZERO;
         let config = TokenBucketConfig { tokens_per_period: 1, tokens_max: 1, octets_per_token: 1, period };

@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entity_is_queued_once() {
+    fn repeated_events_queue_entity_once() {
         let gate = ListenerGate::default();
         assert!(gate.add(NEWS));
         assert!(gate.set_queued());
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_panicking_listener_is_counted_and_called_again() {
+    fn panicking_listener_is_counted_and_called_again() {
         let gate = ListenerGate::default();
         let _ = tell(&gate, NEWS, |_| panic!("on purpose"));
         assert_eq!(gate.panics(), 1);
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handle_that_is_not_the_last_does_not_wait() {
+    fn dropping_one_of_several_handles_does_not_wait() {
         let gate = ListenerGate::default();
         let ((begun, wait_until_begun), (end, wait_for_end)) = (sync_channel::<()>(1), sync_channel::<()>(1));
         thread::scope(|scope| {
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_that_drops_the_last_handle_does_not_wait_for_itself() {
+    fn listener_dropping_last_handle_does_not_wait_for_itself() {
         let gate = ListenerGate::default();
         let mut has_run = false;
         let _ = tell(&gate, NEWS, |_| {
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deferring_thread_says_so_until_the_guard_goes() {
+    fn thread_is_deferring_until_guard_is_dropped() {
         assert!(!must_defer());
         let outer = Deferring::begin();
         drop(Deferring::begin());

@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entity_with_endless_news_lets_others_have_their_turn() {
+    fn entity_with_endless_events_does_not_starve_others() {
         let queue = ListenerQueue::default();
         let entities: Vec<Arc<Entity>> = (0..3).map(|_| Arc::default()).collect();
         for entity in &entities {
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_queue_keeps_nothing() {
+    fn closed_queue_keeps_nothing() {
         let queue = ListenerQueue::default();
         let entity: Arc<Entity> = Arc::default();
         queue.push(Arc::clone(&entity) as _);

@@ -1,7 +1,7 @@
 //! From writers to readers of the same process: by reference, without sockets and threads.
 //!
-//! Whoever has the send token of a writer hands changes over, in their order, each reader under its own lock, and with no
-//! other lock held. Listeners run when the token has been passed on, so that none of them keeps other writing threads.
+//! The thread that holds a writer's send token delivers changes in order, under the lock of each reader in turn and with no
+//! other lock held. Listeners run after the thread has released the token, so that no listener delays other writer threads.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Weak};
@@ -283,7 +283,7 @@ impl ReaderState {
         let mut owed = Vec::new();
         for local in &mut self.local {
             let below = self.reader.acknowledged_below(local.guid).filter(|below| *below > local.told_below);
-            // Who was refused and waits behind others of its own samples would be refused again.
+            // A writer that was refused and waits behind its own earlier samples would be refused again.
             let is_new = local.told_below == SequenceNumber::ZERO;
             let was_refused = local.is_refused && (is_new || below.is_some() || !self.owes_acks);
             if below.is_none() && !was_refused {

@@ -121,7 +121,7 @@ impl Parker {
     /// Whether it was woken, which is over by that. If not, whoever wakes it from here on does so at the socket.
     pub(super) fn is_woken_before_sleep(&self) -> bool {
         self.receiving.store(true, Ordering::SeqCst);
-        // Whoever wakes says so first, then looks where.
+        // A waking thread sets `woken` first and then reads `receiving`.
         let is_woken = self.woken.swap(false, Ordering::SeqCst);
         if is_woken {
             self.is_awake();

@@ -37,7 +37,7 @@ pub(crate) struct Locked {
     pub(crate) readers: BTreeMap<EntityId, Arc<ReaderCore>>,
     /// PendingNotify of everything found or lost, and of writers that are gone for good.
     pub(crate) wakers: Wakers,
-    /// Who follows what is found and lost.
+    /// Observers of discovered and lost entities.
     pub(crate) observers: Vec<Observer>,
     observers_so_far: u64,
     topics: BTreeMap<String, Weak<TopicCore>>,

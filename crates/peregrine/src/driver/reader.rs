@@ -55,17 +55,17 @@ pub(crate) struct ReaderState {
     pub(crate) reader: Reader,
     pub(crate) statuses: ReaderStatuses,
     pub(crate) matched: Vec<Guid>,
-    /// Those of them that are in this process.
+    /// The matched writers in this process.
     pub(super) local: Vec<LocalWriter>,
-    /// Some of these are to hear how far the reader is when it makes room.
+    /// Some local writers wait for an acknowledgement when the reader makes room.
     pub(super) owes_acks: bool,
     pub(crate) last_non_match: Option<(Guid, NonMatch)>,
-    /// Who is told, and of which statuses.
+    /// The listener hook, and the statuses that it handles.
     pub(crate) hook: Option<(Arc<dyn ReaderHook>, StatusMask)>,
     pub(crate) wakers: Wakers,
     /// Collections that come back from the application, so that a steady state allocates nothing.
     collections: ArrayVec<Vec<Selected>, COLLECTIONS_MAX>,
-    /// Samples handed out whose octets were no value of the reader's type.
+    /// Number of samples handed out whose bytes do not decode to the reader's type.
     pub(crate) undecodable: u64,
     spare: TransmitBatch,
     pub(crate) closed: bool,
@@ -131,7 +131,7 @@ impl ReaderCore {
         take: bool,
     ) -> Vec<Selected> {
         if guard.reader.cache().is_empty() && !guard.reader.is_stalled() {
-            // Whoever looks again and again does it for next to nothing.
+            // Fast path for a thread that polls an empty reader.
             guard.statuses.changed.remove(StatusMask::DATA_AVAILABLE);
             return Vec::new();
         }

@@ -93,7 +93,7 @@ impl Route {
         }
     }
 
-    /// The connected socket has failed, perhaps because addresses have changed since. Nobody is given it any more.
+    /// Withdraws a connected socket that has failed, perhaps because addresses have changed. The table gives it to no later sender.
     #[cold]
     fn give_up(&mut self, table: &ConnectedSockets) {
         if let Some(socket) = self.socket.take() {
@@ -307,7 +307,7 @@ struct Train {
 }
 
 /// How many messages of this length to let leave as one train, of `messages` that are going to: as many as all others but
-/// the last. Whoever receives takes the first train in while the next is being sent; a long one before a short one would
+/// the last. The receiver takes in the first train while the sender sends the next; a long one before a short one would
 /// have it wait for both.
 fn even_train(message_bytes: usize, messages: usize) -> usize {
     let longest = (MAX_TRAIN_BYTES / message_bytes.max(1)).clamp(1, MAX_SEGMENTS);
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_connected_socket_refuses_leaves_by_the_ordinary_one() {
+    fn message_refused_by_connected_socket_leaves_by_ordinary_socket() {
         for count in [1, 5] {
             let sockets = senders();
             let (receiver, destination, to) = receiver();
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn a_route_connects_anew_after_a_failure() {
+    fn failed_route_reconnects() {
         let sockets = senders();
         let (receiver, _, to) = receiver();
         let (mut route, broken) = broken_route(&sockets, &receiver, &to);

@@ -305,7 +305,7 @@ impl<'c> SendTurn<'c> {
 }
 
 impl Drop for SendTurn<'_> {
-    /// Code of the application has panicked while it was handed samples. Those are lost; the writer goes on.
+    /// Runs when application code has panicked during the delivery of samples. These samples are lost; the writer continues.
     fn drop(&mut self) {
         tracing::error!(writer = %self.core.guid, "a panic while samples were sent: some may be lost");
         let mut guard = self.core.lock();

@@ -1,9 +1,9 @@
-//! Whoever says that an endpoint is gone says it at the socket for discovery. Samples written before lie at the socket for
-//! user data by then, and are to be received first.
+//! A peer announces the end of an endpoint at the socket for discovery. Samples that the endpoint wrote before may still be queued
+//! at the socket for user data, and must be received first.
 //!
-//! So such news does not take effect where it comes from: it is put aside, and a *marker* is sent to the socket for user data, where
-//! it queues up behind those samples. When the marker comes, the news is handled in its place. Nobody waits, and it works for whatever
-//! thread receives. A marker that does not come in time is not waited for: [`PATIENCE`].
+//! So the receiving thread defers such a message, and sends a *marker* to the socket for user data, where the marker queues up behind
+//! these samples. The thread that receives the marker handles the deferred message. No thread blocks, and any thread may receive the
+//! marker. After [`PATIENCE`] the message is handled without the marker.
 //!
 //! Samples in shared memory are behind no marker: where there are any, the news takes a second socket_barrier, by the thread that
 //! takes those. And the other way round, a channel in shared memory to a best-effort reader begins when its marker comes, so
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_marker_is_a_message_that_means_nothing_to_anybody() {
+    fn marker_is_ignored_by_every_receiver() {
         let socket_barrier = SocketBarrier::new().unwrap();
         let message = marker(&socket_barrier, 5);
         let (_, rest) = Header::parse(&message).unwrap();
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_put_aside_is_bounded_and_only_news_of_an_end() {
+    fn deferred_messages_are_bounded_and_only_announce_ends() {
         let socket_barrier = SocketBarrier::new().unwrap();
         let plain = marker(&socket_barrier, 0);
         assert!(!socket_barrier.defer_behind_data(Instant(0), &datagram(&plain), &[]));

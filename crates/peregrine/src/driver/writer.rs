@@ -50,10 +50,10 @@ pub(crate) struct WriterState {
     pub(crate) writer: Writer,
     pub(crate) statuses: WriterStatuses,
     pub(crate) matched: Vec<Guid>,
-    /// Those of them that are in this process.
+    /// The matched readers in this process.
     pub(super) local: Arc<[LocalReader]>,
     pub(crate) last_non_match: Option<(Guid, NonMatch)>,
-    /// Who is told, and of which statuses.
+    /// The listener hook, and the statuses that it handles.
     pub(crate) hook: Option<(Arc<dyn WriterHook>, StatusMask)>,
     pub(crate) wakers: Wakers,
     /// Which thread sends.
@@ -248,7 +248,7 @@ impl WriterCore {
         }
     }
 
-    /// Gives readers in other processes what is for them. Those without room are in `halted` then.
+    /// Publishes the batch to readers in other processes. Adds readers without ring space to `halted`.
     #[inline]
     pub(super) fn share(&self, batch: &HandOverBatch, halted: &mut Vec<(Guid, SequenceNumber)>) {
         if self.outgoing.has_readers()
@@ -340,7 +340,7 @@ impl WriterCore {
         self.outgoing.has_channel(reader)
     }
 
-    /// Whether anyone needs the octets of what is written, and not only the value.
+    /// Whether the protocol writer or a reader process needs the serialized bytes, and not only the value.
     pub(crate) fn needs_octets(&self, state: &WriterState) -> bool {
         state.writer.needs_octets() || self.outgoing.has_readers()
     }
@@ -361,7 +361,7 @@ impl WriterCore {
         self.outgoing.has_lent(slot)
     }
 
-    /// Memory that readers in other processes see, for a payload of `len` octets; `None` if there are no such readers, or
+    /// Memory that readers in other processes see, for a payload of `len` bytes; `None` if there are no such readers, or
     /// there is none left.
     #[inline(always)]
     pub(crate) fn loan_slot(&self, len: usize) -> Option<PayloadSlot> {

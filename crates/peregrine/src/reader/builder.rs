@@ -145,7 +145,7 @@ impl<T: TopicType> DataReaderBuilder<T> {
         self
     }
 
-    /// Who is told of these statuses.
+    /// Sets the listener and the statuses that it handles.
     pub fn listener(mut self, listener: impl DataReaderListener<T> + 'static, mask: StatusMask) -> Self {
         self.listener = Some((Arc::new(listener), mask));
         self

@@ -136,13 +136,15 @@ impl<T> LoanedSample<T> {
         &self.selected.info
     }
 
-    /// Whether what has been read of it until now is what was written: to be asked after reading.
+    /// Whether the bytes read so far are the bytes that the writer wrote. Call this after reading.
     ///
-    /// Nobody has to: readers hold the memory of a sample, by shared memory too, and a writer does not use it again before they let it go,
-    /// with KEEP_LAST neither, nor when they match no more. Nobody vouches for samples in
-    /// [shared memory](crate::config::DomainConfig::shared_memory) that are held on to after the writer has been deleted, or its process has ended, or
-    /// has found that this one breaks the protocol: from then on this is `false`, although the octets may be unchanged. What the reader has copied, received in messages, or shares within the process
-    /// is always consistent. For memory of other processes this is a system call.
+    /// Applications usually need no such check: a reader holds the memory of a sample, also in shared memory, and the writer does
+    /// not reuse this memory before the reader releases it, even with KEEP_LAST or after the endpoints no longer match. This
+    /// guarantee ends for samples in [shared memory](crate::config::DomainConfig::shared_memory) that the application still holds
+    /// when the writer has been deleted, when its process has ended, or when its process has found that this process violates
+    /// the protocol. From then on, the result is `false`, although the bytes may be unchanged. Samples that the reader copied,
+    /// received in messages, or shares within the process are always consistent. For memory of another process, the check is a
+    /// system call.
     #[must_use]
     pub fn is_consistent(&self) -> bool {
         self.selected.payload.is_consistent()

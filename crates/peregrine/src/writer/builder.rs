@@ -176,7 +176,8 @@ impl<T: TopicType> DataWriterBuilder<T> {
         self
     }
 
-    /// Who sends what is written, and how fast. The default is [`PublishMode::Synchronous`]. It concerns this writer alone and cannot change.
+    /// Sets which thread sends the samples, and how fast. The default is [`PublishMode::Synchronous`]. The mode is local to this writer
+    /// and cannot change.
     pub fn publish_mode(mut self, mode: PublishMode) -> Self {
         self.publish_mode = mode;
         self
@@ -194,7 +195,7 @@ impl<T: TopicType> DataWriterBuilder<T> {
         self
     }
 
-    /// Who is told of these statuses.
+    /// Sets the listener and the statuses that it handles.
     pub fn listener(mut self, listener: impl DataWriterListener<T> + 'static, mask: StatusMask) -> Self {
         self.listener = Some((Arc::new(listener), mask));
         self

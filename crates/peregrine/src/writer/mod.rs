@@ -168,7 +168,7 @@ impl<T: TopicType> DataWriter<T> {
         &self.inner.publisher
     }
 
-    /// Who sends what it writes.
+    /// The mode that selects the sending thread.
     #[must_use]
     pub fn publish_mode(&self) -> PublishMode {
         self.inner.publish_mode.clone()

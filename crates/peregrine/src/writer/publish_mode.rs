@@ -2,10 +2,11 @@
 
 pub use crate::driver::flow::FlowController;
 
-/// Who sends what a writer writes. It concerns this writer alone: readers are not told, and match either.
+/// The thread that sends the samples of a writer. The mode is local to the writer: discovery does not announce it, and readers
+/// match either mode.
 #[derive(Clone, Debug, Default)]
 pub enum PublishMode {
-    /// The thread that writes sends, before the write returns.
+    /// The writing thread sends each sample before the write returns.
     #[default]
     Synchronous,
     /// A write puts the sample into the writer's history and returns. A thread of the domain sends it, as soon as the flow

@@ -33,7 +33,7 @@ impl<T: DdsType + Send + Sync> Octets for SharedValue<T> {
             match encode(&*self.value, self.representation, Endianness::NATIVE, &mut octets) {
                 Ok(_) => octets,
                 Err(error) => {
-                    // Whoever wrote it is long gone. Readers find that there is no value.
+                    // The write call has already returned, so the error cannot reach its caller. Readers fail to decode the empty payload.
                     tracing::error!(%error, type_name = T::TYPE_NAME, "a shared value has no encoding");
                     Vec::new()
                 }

@@ -19,20 +19,20 @@ use peregrine_rtps::wire::{
 
 const ENDIANNESS: Endianness = Endianness::Little;
 
-/// Who speaks, and to whom.
+/// The forged sender, and the receiver of its messages.
 #[derive(Clone, Debug)]
 pub(crate) struct Forge {
-    /// In whose name.
+    /// The participant that the forged messages name as their source.
     pub(crate) prefix: GuidPrefix,
-    /// Whose ears.
+    /// The participant that receives the messages.
     pub(crate) victim: GuidPrefix,
     pub(crate) domain: DomainId,
-    /// Where the speaker claims to be.
+    /// The address that the forged participant announces.
     pub(crate) address: SocketAddr,
     /// The topics of the victim's reader and writer, and the name of their type.
     pub(crate) topics: [String; 2],
     pub(crate) type_name: String,
-    /// The speaker's user writer and reader.
+    /// The forged participant's user writer and reader.
     pub(crate) writer: EntityId,
     pub(crate) reader: EntityId,
     /// The victim's user reader and writer.

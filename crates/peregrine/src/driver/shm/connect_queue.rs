@@ -1,7 +1,7 @@
-//! What readers of this process ask of writers of others: to be admitted. Who is asked may be slow, or never answer.
+//! Connection requests from readers of this process to writers in other processes. A peer process may answer late or never.
 //!
-//! A question that is not answered in time is given up, and its reader gets messages. Of one process only so many are asked
-//! at a time: a process that has just begun is asked by all readers of a host at once, and its kernel keeps few for it.
+//! A request without an answer times out, and its reader gets messages. The number of concurrent requests to one process is
+//! bounded: all readers of a host connect to a new process at once, and the kernel's backlog for its socket is short.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -21,9 +21,9 @@ use crate::driver::registry;
 use crate::driver::sync::lock;
 use crate::shared_memory::{DeliveryPath, NoSharedMemory};
 
-/// How long a question may stay without an answer. Who is asked waits up to [`super::PATIENCE`] for its own discovery.
+/// Timeout of a connection request. The peer process waits up to [`super::PATIENCE`] for its own discovery.
 pub(super) const ANSWER_TIMEOUT: Span = Span::from_secs(15);
-/// How many connect_queue of this process one other may have before it; further ones wait. Half of what its kernel keeps for it.
+/// Maximum number of unanswered requests from this process to one peer process; further requests wait. Half of the kernel's backlog.
 pub(super) const UNANSWERED_MAX: usize = 32;
 
 /// A channel that the reader's side asks for.
@@ -54,8 +54,8 @@ pub(super) struct ConnectQueue {
 }
 
 impl SharedMemory {
-    /// A reader of this process matches a writer of another participant. Whether its samples could come by shared memory is
-    /// found out later, by whoever tends. Those of this process come by reference.
+    /// Queues a request for a reader that matches a writer of another participant. The next poll of the connections decides
+    /// whether shared memory is available. A writer in this process needs no request: its samples are passed by reference.
     pub(in crate::driver) fn request(&self, reader: &Arc<ReaderCore>, writer: Guid, data: &ParticipantData) {
         if reader.domain.config.same_process && registry::writer(writer).is_some() {
             return;
@@ -141,7 +141,7 @@ impl SharedMemory {
         }
     }
 
-    /// Whoever has not been answered in time gets messages.
+    /// Drops the requests that have timed out. Their readers get messages.
     pub(super) fn expire_unanswered(&self, connections: &mut ConnectionManager, now: Instant) {
         if connections.unanswered().all(|wanted| wanted.until > now) {
             return;

@@ -37,7 +37,7 @@ use crate::shared_memory::NoSharedMemory;
 /// Samples taken before the readers are told of them.
 const BATCH: usize = 64;
 
-/// Samples up to so many octets are copied: that costs less than to hold their slot.
+/// Samples of up to this many bytes are copied: a copy costs less than holding their slot.
 const COPIED_MAX: usize = 4096;
 
 /// Samples of one channel that readers hold where they are. Past that they are copied, so that the slots of a writer do
@@ -308,7 +308,7 @@ impl Incoming {
         self.interrupt.interrupt();
     }
 
-    /// Nobody takes any more: ends all channels.
+    /// Ends all channels, after the shared-memory thread has stopped.
     pub(super) fn clear(&self) {
         self.commands.clear();
         if let Some(mut hands) = self.try_hands() {
@@ -596,7 +596,7 @@ struct ProtocolViolation;
 /// What a reader has got the short way.
 struct Kept {
     samples: usize,
-    /// Somebody is to be told.
+    /// Waiting threads or a listener must be notified.
     is_news: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What is told beside the octets of a sample, and what is told without any.
+//! Metadata of a sample beside its payload, and entries without a payload.
 
 use peregrine_rtps::history::ChangeKind;
 use peregrine_rtps::id::KeyHash;

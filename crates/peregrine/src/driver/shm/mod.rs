@@ -89,7 +89,7 @@ pub(in crate::driver) struct Counters {
     fallbacks: AtomicU64,
 }
 
-/// Who looks for samples of a reader, to take those selected.
+/// A `take` of the application that polls the channels of one reader for selected samples.
 pub(super) struct DirectTake<'s> {
     pub(super) reader: &'s ReaderCore,
     pub(super) selector: &'s Selector,
@@ -107,7 +107,7 @@ pub(super) struct PollBudget<'l> {
 }
 
 impl Counters {
-    /// Samples have come. Whoever has the hands to take them counts them.
+    /// Counts received samples. Only the thread that holds the receiver's lock may call this: load and store are separate.
     #[inline]
     fn note_received(&self, samples: u64) {
         self.received.store(self.received.load(Ordering::Relaxed) + samples, Ordering::Relaxed);
@@ -206,7 +206,7 @@ impl SharedMemory {
     /// Has news take effect when all samples have been taken that have come.
     pub(super) fn defer_behind_samples(&self, news: DeferredMessage, domain: &Domain, now: Instant) {
         if let Some((reader, writer)) = news.channel() {
-            // Those samples wait for nothing else.
+            // The samples of this channel wait for this message only.
             self.begin(reader, writer);
         } else if let Some(news) = self.incoming.defer_behind_samples(news, domain.is_polled()) {
             domain.handle_deferred(&news, now);
@@ -266,8 +266,8 @@ impl SharedMemory {
         dirty.iter().for_each(WriterCore::after);
     }
 
-    /// ShmReceiver changes of a writer over to readers in other processes. Those that have no room are in `halted` then, each with
-    /// the first number that it did not take.
+    /// Publishes changes of a writer to readers in other processes. Adds each reader without ring space to `halted`, with the
+    /// first sequence number that this reader did not take.
     pub(super) fn publish(&self, by: &Outgoing, batch: &HandOverBatch, halted: &mut Vec<(Guid, SequenceNumber)>) {
         by.publish(batch, halted, &self.counters);
     }
@@ -277,9 +277,11 @@ impl SharedMemory {
         &self.counters
     }
 
-    /// A writer has found the channel of a reader at an end. Its descriptor is closed by that, and reports nothing any more.
+    /// Records that a writer found the channel of a reader closed. The writer thereby closed the descriptor, so the poller
+    /// reports nothing for this channel.
     pub(super) fn note_ended(&self) {
-        // Whoever has noted it before has woken who is still to look, and who looks then sees what was stored before this.
+        // The thread that set the flag has already woken the thread that polls connections. The polling thread clears the flag before
+        // it looks for ended channels, so it also sees the channel of this call.
         if !self.has_ended.swap(true, Ordering::SeqCst) {
             self.wake();
         }

@@ -41,7 +41,7 @@ pub(super) const TRIM_EVERY: Duration = Duration::from_secs(1);
 /// A writer's ends of the channels to readers in other processes. Its lock is taken last, and nothing is done under it that
 /// takes another.
 pub(in crate::driver) struct Outgoing {
-    /// The most memory for samples, in octets.
+    /// Maximum memory for samples, in bytes.
     bytes_max: usize,
     has_readers: AtomicBool,
     /// Readers were found gone that [`Self::poll_channels`] has not told of.
@@ -58,9 +58,9 @@ pub(in crate::driver) struct Outgoing {
 pub(super) struct Channels {
     pub(super) writer: Writer,
     pub(super) readers: Vec<LocalReader>,
-    /// Those that are gone and were not told of.
+    /// Readers whose channels have ended, until [`Outgoing`] reports them.
     ended: Vec<(Guid, Gone)>,
-    /// A slot without octets, for what is told without any.
+    /// An empty slot, for changes without a payload.
     nothing: Option<SharedSlot>,
     pub(super) since_look: u32,
     pub(super) bytes_since_look: usize,
@@ -204,7 +204,7 @@ enum Unsent {
 }
 
 impl Outgoing {
-    /// Of a writer whose samples take so many octets of memory at most, and that lends slots by this.
+    /// The outgoing side of a writer whose samples use at most this many bytes of memory, with the lender of its slots.
     pub(in crate::driver) fn new(bytes_max: usize, lending: Arc<SlotLender>) -> Self {
         Self {
             bytes_max,
@@ -300,13 +300,13 @@ impl Outgoing {
         Ok(())
     }
 
-    /// A slot for a payload of `len` octets, without the lock; `None` where one has to be [looked for](Self::loan).
+    /// Takes a slot for a payload of `len` bytes without the lock. On `None`, call [`Self::loan`].
     #[inline(always)]
     pub(in crate::driver) fn loan_at_hand(&self, len: usize) -> Option<PayloadSlot> {
         PayloadSlot::new(self.lending.take(len.checked_add(ALIGNING)?)?)
     }
 
-    /// A slot for a payload of `len` octets; `None` where a buffer has to do.
+    /// Takes a slot for a payload of `len` bytes. On `None`, the caller uses a buffer.
     pub(in crate::driver) fn loan(&self, len: usize) -> Option<PayloadSlot> {
         let mut locked = lock(&self.channels);
         let channels = locked.as_mut().filter(|channels| !channels.is_short)?;
@@ -316,8 +316,8 @@ impl Outgoing {
         PayloadSlot::new(loaned.ok()?)
     }
 
-    /// Hands changes over to those of the recipients that are in other processes. Those that have no room are in `halted`
-    /// then, each with the first number that it did not take.
+    /// Publishes changes to the recipients in other processes. Adds each reader without ring space to `halted`, with the
+    /// first sequence number that this reader did not take.
     pub(super) fn publish(&self, batch: &HandOverBatch, halted: &mut Vec<(Guid, SequenceNumber)>, counters: &Counters) {
         let mut channels = lock(&self.channels);
         let Some(channels) = channels.as_mut() else { return };
@@ -636,7 +636,7 @@ impl Channels {
         Ok(slot.share())
     }
 
-    /// A slot for so many octets. Where there is none, whoever could make room has been asked to tell.
+    /// Takes a slot for this many bytes. If there is none, requests a notification of room and retries once.
     fn loan(&mut self, len: usize) -> Result<Slot, Unsent> {
         let loaned = self.writer.loan(len).or_else(|_| {
             self.writer.request_room_notification(true);
@@ -682,7 +682,7 @@ impl Channels {
                 }
                 None => self.writer.ack_of(reader.id),
             };
-            // What lies past the last sample is not believed.
+            // The reader process is untrusted: clamp its acknowledgement to the last sample.
             let noted = noted.unwrap_or(0).min(self.last.next().0.cast_unsigned());
             let below = SequenceNumber(noted.cast_signed());
             if below > reader.below {
@@ -693,7 +693,8 @@ impl Channels {
         news
     }
 
-    /// Those of which nothing can be seen at their descriptors any more, as those are closed.
+    /// Collects readers whose channels the writer has found closed. Their descriptors are closed too, so the poller reports
+    /// nothing for them.
     fn find_gone(&mut self) {
         while let Some(gone) = self.writer.poll_gone() {
             if let Some(place) = self.readers.iter().position(|reader| reader.id == gone.reader) {

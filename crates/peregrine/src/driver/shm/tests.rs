@@ -78,7 +78,7 @@ fn asked(shared: &SharedMemory) -> usize {
 }
 
 #[test]
-fn who_does_not_answer_is_asked_little_at_a_time_and_given_up() {
+fn silent_process_gets_bounded_requests_until_timeout() {
     let participant = participant(90, "silent");
     let (reader, shared) = (reader(&participant), shared(&participant));
     let mut events = participant.discovery_events();
@@ -103,7 +103,7 @@ fn who_does_not_answer_is_asked_little_at_a_time_and_given_up() {
 }
 
 #[test]
-fn nobody_is_asked_for_who_does_not_match_any_more() {
+fn unmatched_reader_cancels_its_requests() {
     let participant = participant(91, "unmatched");
     let (reader, shared) = (reader(&participant), shared(&participant));
     let (_listener, at) = silent();
@@ -120,7 +120,7 @@ fn nobody_is_asked_for_who_does_not_match_any_more() {
 }
 
 #[test]
-fn a_reader_that_asks_again_and_again_has_one_channel() {
+fn repeated_requests_leave_one_channel() {
     let (here, there) = (participant(92, "here"), participant(92, "there"));
     let writer = topic(&here).writer_builder().reliable().keep_last(4).build().unwrap();
     let reader = reader(&there);
@@ -140,9 +140,9 @@ fn a_reader_that_asks_again_and_again_has_one_channel() {
     assert!(asked(shared(&here)) <= 2, "{} channels are looked after", asked(shared(&here)));
 }
 
-/// Who writes may be the first to see that a channel is closed. By that its descriptor is closed here too, and tells nobody.
+/// The writer thread may be the first to see that a channel is closed. It then closes its descriptor, so the poller reports nothing.
 #[test]
-fn a_channel_whose_end_the_writer_finds_is_replaced_by_messages() {
+fn channel_end_found_by_writer_falls_back_to_messages() {
     let (here, there) = (participant(93, "here"), participant(93, "there"));
     let writer = topic(&here).writer_builder().reliable().keep_last(4).build().unwrap();
     let reader = reader(&there);
@@ -193,7 +193,7 @@ fn exchange(writer: &DataWriter<Block>, reader: &DataReader<Block>, count: u8) {
     }
 }
 
-/// Waits until so many octets of large samples are left, and nobody is going to look at them again.
+/// Waits until the writer retains memory for only this many large samples and its trim timer has stopped.
 fn await_rest(core: &WriterCore, samples: usize) {
     let bytes = || core.shared_memory_use().bytes as usize;
     let as_many = || bytes() >= samples * LARGE && bytes() < (samples + 1) * LARGE;
@@ -201,7 +201,7 @@ fn await_rest(core: &WriterCore, samples: usize) {
 }
 
 #[test]
-fn a_writer_that_falls_silent_gives_its_memory_back_and_is_called_no_more() {
+fn idle_writer_frees_memory_and_stops_its_timer() {
     type Describe = fn(DataWriterBuilder<Block>) -> DataWriterBuilder<Block>;
     let histories: [(Describe, usize); 4] = [
         (|writer| writer.keep_all(), 0),
@@ -220,9 +220,9 @@ fn a_writer_that_falls_silent_gives_its_memory_back_and_is_called_no_more() {
     }
 }
 
-/// Who holds samples does not make the timer of their writer tick, and is heard when it lets go of them.
+/// A reader that holds samples does not keep the trim timer of the writer running. The reader notifies the writer on release.
 #[test]
-fn what_a_reader_holds_for_long_is_given_back_when_it_lets_go_of_it() {
+fn samples_held_by_reader_are_freed_on_release() {
     let sides = [participant(22, "here"), participant(22, "there")];
     let (writer, core, reader) = large_pair(&sides, |writer| writer.keep_all());
     writer.write(&Block { octets: vec![1; LARGE] }).unwrap();
@@ -237,7 +237,7 @@ fn what_a_reader_holds_for_long_is_given_back_when_it_lets_go_of_it() {
 
 /// Of what the application had on loan, nobody else hears.
 #[test]
-fn what_was_lent_and_not_written_is_given_back() {
+fn unpublished_loan_is_given_back() {
     let sides = [participant(33, "here"), participant(33, "there")];
     let name = format!("arrays of {}", std::process::id());
     let [here, there] = sides.each_ref().map(|side| side.topic::<[u64; LARGE / 8]>(&name).unwrap());
@@ -251,9 +251,9 @@ fn what_was_lent_and_not_written_is_given_back() {
     await_rest(&core, 0);
 }
 
-/// Who writes, or gives up memory, may hear before the control thread does that there is room again, which is then reported no more.
+/// A thread that writes or trims may notice ring space before the control thread, which then gets no notification of its own.
 #[test]
-fn a_reader_that_waits_goes_on_whoever_hears_of_room() {
+fn waiting_reader_resumes_when_any_thread_notices_room() {
     let sides = [participant(35, "here"), participant(35, "there")];
     let (writer, core, reader) =
         large_pair(&sides, |writer| writer.keep_all().transient_local().shared_memory_bytes(2 << 20));
@@ -265,7 +265,7 @@ fn a_reader_that_waits_goes_on_whoever_hears_of_room() {
     for value in 0..40 {
         writer.write(&block(value)).unwrap();
     }
-    // Who makes it ready may still be handing over.
+    // The control thread makes the reader ready and may still be delivering.
     eventually("there is no room", || core.is_without_room(reader.guid()));
     let sent = sides[0].shared_memory_statistics().sent as u8;
     assert!((1..40).contains(&sent), "{sent}");
@@ -277,7 +277,7 @@ fn a_reader_that_waits_goes_on_whoever_hears_of_room() {
 
 /// As when discovery tells of a reader's end before its process closes the channel: the descriptor is not left to report that for ever.
 #[test]
-fn a_channel_that_the_writer_has_ended_is_looked_after_until_it_is_closed() {
+fn channel_ended_by_writer_is_polled_until_closed() {
     let (here, there) = (participant(36, "here"), participant(36, "there"));
     let writer = topic(&here).writer_builder().reliable().keep_last(4).build().unwrap();
     let readers = [reader(&there), reader(&there)];
@@ -328,13 +328,13 @@ fn await_one_after_the_other(domain: u32, meanwhile: impl FnOnce(&WriterCore)) {
     meanwhile(&core);
     for number in 1..=4 {
         assert_eq!(reader.wait_and_take(PATIENCE).unwrap().into_value().unwrap().value, number as u64 - 1);
-        eventually("whoever waits is told of the next one", || is_acknowledged((number + 1).min(4)));
+        eventually("the writer sees the next acknowledgement", || is_acknowledged((number + 1).min(4)));
     }
 }
 
 /// The other thread has read the last number before the later samples were written.
 #[test]
-fn stale_look_does_not_cancel_the_demand_of_a_waiter() {
+fn stale_ack_poll_does_not_cancel_waiter() {
     await_one_after_the_other(39, |core| core.acknowledge(&core.outgoing.acknowledged_now(SequenceNumber(1))));
 }
 
@@ -360,10 +360,10 @@ fn demand_ends_with_its_waiters() {
 }
 
 #[test]
-fn who_looks_late_sees_what_has_been_acknowledged_since() {
+fn stale_ack_poll_sees_later_acknowledgements() {
     let sides = [participant(41, "here"), participant(41, "there")];
     let (writer, core, reader) = narrow_pair(&sides);
-    // Nobody else hears anything meanwhile.
+    // Holding this lock keeps the control thread from polling the connections.
     let connections = shared(&sides[0]).connections();
     let last = write_four(&writer);
     add_waiter(&core, Awaited::Acknowledged(last));
@@ -376,7 +376,7 @@ fn who_looks_late_sees_what_has_been_acknowledged_since() {
 }
 
 #[test]
-fn who_waits_for_acknowledgements_is_told_while_others_wait_for_more() {
+fn ack_waiter_is_notified_while_others_wait_for_more() {
     await_one_after_the_other(40, |core| {
         assert!(lock(&core.outgoing.channels).as_mut().unwrap().is_any_behind());
     });
@@ -419,7 +419,7 @@ fn answer(mut connecting: Connecting) -> Option<Connection> {
 
 /// What a reader has told is heard by whoever serves the writer's channels next, and told no more.
 #[test]
-fn what_readers_have_told_is_not_lost_when_another_is_refused() {
+fn refused_reader_keeps_acknowledgements_of_others() {
     let sides = [participant(42, "here"), participant(42, "there")];
     let (writer, core, narrow) = narrow_pair(&sides);
     let other = topic(&sides[1]).reader_builder().best_effort().build().unwrap();
@@ -448,7 +448,7 @@ fn what_readers_have_told_is_not_lost_when_another_is_refused() {
 
 /// Its descriptor would otherwise be reported for ever, and its memory stay where it is.
 #[test]
-fn a_channel_of_which_there_is_a_newer_one_is_looked_after_until_it_is_closed() {
+fn replaced_channel_is_polled_until_closed() {
     let sides = [participant(43, "here"), participant(43, "there")];
     let (writer, core, reader) = large_pair(&sides, |writer| writer.keep_all());
     // So little that no timer looks at it.
@@ -466,7 +466,7 @@ fn a_channel_of_which_there_is_a_newer_one_is_looked_after_until_it_is_closed() 
 
 /// What other readers hold, or the application has on loan, comes back without a word of the reader that waits for it.
 #[test]
-fn a_reader_that_waits_for_memory_gets_it_whoever_gives_it_back() {
+fn reader_waiting_for_memory_resumes_after_any_release() {
     let sides = [participant(44, "here"), participant(44, "there")];
     let (writer, core, reader) = large_pair(&sides, |writer| writer.keep_all().shared_memory_bytes(600_000));
     let block = |value| Block { octets: vec![value; 100_000] };
@@ -488,7 +488,7 @@ fn a_reader_that_waits_for_memory_gets_it_whoever_gives_it_back() {
 
 /// Samples that were gathered while it got messages come before those by shared memory.
 #[test]
-fn a_reader_that_becomes_ready_gets_first_what_was_gathered_for_it() {
+fn ready_reader_gets_gathered_samples_first() {
     let sides = [participant(45, "here"), participant(45, "there")];
     // The reader's side does not answer yet.
     let hands = lock(&shared(&sides[1]).incoming.hands);
@@ -511,7 +511,7 @@ fn a_reader_that_becomes_ready_gets_first_what_was_gathered_for_it() {
 
 /// It has room again without anybody having taken anything.
 #[test]
-fn a_reader_whose_samples_expire_acknowledges_what_waited_for_that() {
+fn expired_samples_release_waiting_acknowledgement() {
     let sides = [participant(46, "here"), participant(46, "there")];
     let limits = ResourceLimits { max_samples: Limit::At(1), ..ResourceLimits::default() };
     let qos = DataWriterQos {
@@ -527,9 +527,9 @@ fn a_reader_whose_samples_expire_acknowledges_what_waited_for_that() {
     writer.wait_for_acknowledgments(PATIENCE).unwrap();
 }
 
-/// It was told that there is room, and another took it. Nobody tells it again of what it has not asked for since.
+/// The writer was notified of room that an earlier write then took. The reader notifies once per request, so the writer must ask again.
 #[test]
-fn a_writer_that_finds_the_room_taken_looks_for_more() {
+fn writer_asks_again_when_room_is_taken() {
     let sides = [participant(47, "here"), participant(47, "there")];
     let limits = ResourceLimits { max_samples: Limit::At(1), ..ResourceLimits::default() };
     let writer = topic(&sides[0]).writer_builder().reliable().keep_all().resource_limits(limits).build().unwrap();
@@ -549,7 +549,7 @@ fn a_writer_that_finds_the_room_taken_looks_for_more() {
         core.sync_demand(&mut state);
         state.has_room(&change)
     };
-    // Nobody else hears anything meanwhile.
+    // Holding this lock keeps the control thread from polling the connections.
     let connections = shared(&sides[0]).connections();
     assert!(!has_room());
     assert_eq!(reader.wait_and_take(PATIENCE).unwrap().into_value(), Some(Number { value: 0 }));

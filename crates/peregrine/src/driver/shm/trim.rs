@@ -1,9 +1,9 @@
-//! What becomes of the memory of a writer that writes no more.
+//! Trimming the shared memory of an idle writer.
 //!
-//! Who writes on looks itself now and then what readers have let go of, and gives up what nobody uses. A writer that falls silent
-//! with much of it is called by a timer instead, for as long as each call finds that something may go by the next one, and
-//! then never again. What readers hold longer they are asked to tell of; what the writer's own side holds is looked at when it
-//! is acknowledged, expires or is given back.
+//! An active writer thread checks periodically which slots readers have released, and frees unused segments. For an idle writer
+//! that still holds much memory, a timer does so instead. The timer rearms while the next call may free
+//! something, and then stops. For slots that readers hold longer, the writer asks these readers for a notification. Slots that
+//! the writer's own process holds are checked when their samples are acknowledged, expire or are given back.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -16,16 +16,17 @@ use crate::driver::clock::{NEVER, now};
 use crate::driver::sync::lock;
 use crate::driver::writer::WriterCore;
 
-/// What a silent writer may keep, in octets: what small samples lie in is not worth a timer, and takes its time to be made again.
+/// Memory that an idle writer may keep, in bytes. The segments of small samples are not worth a timer, and creating them again
+/// takes time.
 const IDLE_MEMORY_MAX: usize = 1 << 20;
-/// After which time memory is looked for again for a reader that waits for it, at first; each time in vain it is twice as long.
-/// Other processes tell when they give some back. What lies in this one (on loan, with readers of it, in the history for those that
-/// get messages) comes back without a word.
+/// Initial interval between retries of an allocation that a reader waits for. Each failed retry doubles the interval. Other
+/// processes notify the writer when they release a slot. Slots in this process (loans, samples of local readers, the history
+/// for readers that get messages) are released without a notification.
 pub(super) const MEMORY_RETRY_AFTER: Duration = Duration::from_millis(10);
 const MEMORY_RETRY_AFTER_MAX: Duration = Duration::from_secs(1);
 
 impl WriterCore {
-    /// Something of its memory may have come back although nothing was written.
+    /// Arms the trim timer if needed. Called when slots may have been released without a write.
     #[inline]
     pub(in crate::driver) fn schedule_trim(&self) {
         if self.outgoing.needs_trim_timer() {
@@ -34,14 +35,14 @@ impl WriterCore {
         }
     }
 
-    /// A slot was let go of unpublished.
+    /// Arms the trim timer after the application has dropped an unpublished loan.
     #[cold]
     pub(in crate::driver) fn note_slot_given_back(&self) {
         self.outgoing.schedule_trim_locked();
         self.domain.arm(self.outgoing.deadline());
     }
 
-    /// Gives up memory, if it is time.
+    /// Frees unused memory if the trim deadline has passed.
     pub(in crate::driver) fn trim_idle_memory(&self, now: Instant) {
         if self.outgoing.deadline() <= now.0 {
             self.outgoing.trim_idle_memory(now);
@@ -51,7 +52,8 @@ impl WriterCore {
 }
 
 impl Outgoing {
-    /// When [`Self::trim_idle_memory`] is to be called. Whoever may have set it earlier tells [`Domain::arm`](crate::driver::domain::Domain::arm).
+    /// Deadline of the next [`Self::trim_idle_memory`]. A caller that may have moved the deadline forward must call
+    /// [`Domain::arm`](crate::driver::domain::Domain::arm).
     #[inline]
     pub(in crate::driver) fn deadline(&self) -> u64 {
         self.trim_due.get()
@@ -112,7 +114,7 @@ impl Channels {
     fn trim_idle_memory(&mut self, now: Instant) -> Option<Instant> {
         let again = |at: MonotonicNs| Some(Instant(at.0));
         if now.0 < self.trim_at.0 {
-            // Whoever writes has done it in the meantime.
+            // A writer thread has trimmed in the meantime.
             return again(self.trim_at);
         }
         self.trim_at = MonotonicNs(now.0).after(TRIM_EVERY);

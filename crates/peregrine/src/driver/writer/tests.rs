@@ -17,7 +17,7 @@ fn guid(prefix: u8) -> Guid {
 
 /// Readers that keep up are waited for, others once.
 #[test]
-fn a_reader_that_does_not_keep_up_is_not_waited_for_again() {
+fn slow_reader_is_not_waited_for_again() {
     let config = WriterConfig { history: HistoryKind::KeepAll, ..WriterConfig::new(guid(2)) };
     let mut state = WriterState::new(Writer::new(config));
     let reader = guid(7);
@@ -42,7 +42,7 @@ fn a_reader_that_does_not_keep_up_is_not_waited_for_again() {
 
 /// A reader's acknowledgements may come to the very thread that runs the listener.
 #[test]
-fn a_listener_does_not_wait_for_readers() {
+fn writing_listener_does_not_wait_for_readers() {
     let config = WriterConfig { history: HistoryKind::KeepAll, ..WriterConfig::new(guid(2)) };
     let mut state = WriterState::new(Writer::new(config));
     assert!(state.writer.match_reader(Instant(0), matched(guid(7))));

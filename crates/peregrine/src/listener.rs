@@ -1,4 +1,12 @@
-//! Listeners: told of news on the thread that received it, without any lock held (DDS 1.4 §2.2.4.2).
+//! Listeners: callbacks for changes of status (DDS 1.4 §2.2.4.2).
+//!
+//! The driver calls a listener without holding a lock, on a thread that keeps no timers: a receive thread, the thread that
+//! takes samples from shared memory, or the thread that writes to a reader of the same process. The listener of an entity
+//! runs on one thread at a time; a status that changes meanwhile is reported after the call returns.
+//!
+//! A listener that blocks delays its own entity only. Other entities wait for a thread that is in a listener for at most
+//! 50 ms; then another thread serves them. One exception: a write to a reader of the same process runs the reader's
+//! listener, and returns after it. A listener that panics is counted (`listener_panics`), logged, and called again.
 
 use crate::reader::{AnyDataReader, DataReader};
 use crate::status::{
@@ -9,49 +17,50 @@ use crate::subscriber::Subscriber;
 use crate::topic_type::TopicType;
 use crate::writer::{AnyDataWriter, DataWriter};
 
-/// Told of news of a reader. What takes long here delays everything else this process receives.
+/// Callbacks for the statuses of a reader.
 #[expect(unused_variables, reason = "the names document what each call is given")]
 pub trait DataReaderListener<T: TopicType>: Send + Sync {
-    /// There is something new to take.
+    /// The reader has samples that were not read yet.
     fn on_data_available(&self, reader: &DataReader<T>) {}
-    /// Writers match or match no longer.
+    /// A writer matches, or matches no longer.
     fn on_subscription_matched(&self, reader: &DataReader<T>, status: MatchedStatus) {}
-    /// A writer offers less than the reader wants.
+    /// A writer does not match because a policy of it offers less than the reader requests.
     fn on_requested_incompatible_qos(&self, reader: &DataReader<T>, status: IncompatibleQosStatus) {}
-    /// An instance was not heard of in time.
+    /// No sample of an instance has arrived within the period of DEADLINE.
     fn on_requested_deadline_missed(&self, reader: &DataReader<T>, status: RequestedDeadlineMissedStatus) {}
-    /// Writers have come to life or ceased to live.
+    /// A matched writer has become alive, or is not alive any more.
     fn on_liveliness_changed(&self, reader: &DataReader<T>, status: LivelinessChangedStatus) {}
-    /// Samples will never come.
+    /// Samples are lost. The status names the reason.
     fn on_sample_lost(&self, reader: &DataReader<T>, status: SampleLostStatus) {}
-    /// A sample found no room.
+    /// The reader has rejected a sample because a resource limit is reached.
     fn on_sample_rejected(&self, reader: &DataReader<T>, status: SampleRejectedStatus) {}
 }
 
-/// Told of news of a writer.
+/// Callbacks for the statuses of a writer.
 #[expect(unused_variables, reason = "the names document what each call is given")]
 pub trait DataWriterListener<T: TopicType>: Send + Sync {
-    /// Readers match or match no longer.
+    /// A reader matches, or matches no longer.
     fn on_publication_matched(&self, writer: &DataWriter<T>, status: MatchedStatus) {}
-    /// A reader wants more than the writer offers.
+    /// A reader does not match because it requests more than a policy of the writer offers.
     fn on_offered_incompatible_qos(&self, writer: &DataWriter<T>, status: IncompatibleQosStatus) {}
-    /// An instance was not written in time.
+    /// The application has not written an instance within the period of DEADLINE.
     fn on_offered_deadline_missed(&self, writer: &DataWriter<T>, status: OfferedDeadlineMissedStatus) {}
-    /// The application did not assert liveliness in time.
+    /// The application has not asserted the liveliness of the writer within its lease.
     fn on_liveliness_lost(&self, writer: &DataWriter<T>, status: LivelinessLostStatus) {}
 }
 
-/// Told of a topic of the same name with another type somewhere in the domain.
+/// Callback for a topic of the same name with another type in the domain.
 #[expect(unused_variables, reason = "the names document what each call is given")]
 pub trait TopicListener: Send + Sync {
-    /// An endpoint of another type was found.
+    /// The participant has discovered an endpoint of another type.
     fn on_inconsistent_topic(&self, topic_name: &str, status: InconsistentTopicStatus) {}
 }
 
-/// Told of news of a subscriber's readers that their own listeners are not told of (DDS 1.4 §2.2.4.2.3).
+/// Callbacks for the statuses of a subscriber's readers that are not in the masks of their own listeners (DDS 1.4
+/// §2.2.4.2.3).
 #[expect(unused_variables, reason = "the names document what each call is given")]
 pub trait SubscriberListener: Send + Sync {
-    /// Readers have something new to take: called instead of `on_data_available` of all listeners.
+    /// Readers have samples that were not read yet. Called instead of `on_data_available` of all listeners.
     fn on_data_on_readers(&self, subscriber: &Subscriber) {}
     /// See [`DataReaderListener::on_data_available`].
     fn on_data_available(&self, reader: &AnyDataReader) {}
@@ -69,7 +78,8 @@ pub trait SubscriberListener: Send + Sync {
     fn on_sample_rejected(&self, reader: &AnyDataReader, status: SampleRejectedStatus) {}
 }
 
-/// Told of news of a publisher's writers that their own listeners are not told of (DDS 1.4 §2.2.4.2.3).
+/// Callbacks for the statuses of a publisher's writers that are not in the masks of their own listeners (DDS 1.4
+/// §2.2.4.2.3).
 #[expect(unused_variables, reason = "the names document what each call is given")]
 pub trait PublisherListener: Send + Sync {
     /// See [`DataWriterListener::on_publication_matched`].
@@ -82,7 +92,7 @@ pub trait PublisherListener: Send + Sync {
     fn on_liveliness_lost(&self, writer: &AnyDataWriter, status: LivelinessLostStatus) {}
 }
 
-/// Told of news of everything in a participant that no other listener is told of.
+/// Callbacks for the statuses of all entities of a participant that are in the mask of no other listener.
 pub trait DomainParticipantListener: TopicListener + PublisherListener + SubscriberListener {}
 
 impl<L: TopicListener + PublisherListener + SubscriberListener> DomainParticipantListener for L {}

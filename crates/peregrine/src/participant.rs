@@ -503,7 +503,7 @@ impl DomainParticipant {
         self.inner.core.domain.poll(timeout);
     }
 
-    /// What this participant did not look at, and why.
+    /// Messages that this participant has dropped, counted by reason.
     #[must_use]
     pub fn counters(&self) -> ParticipantCounters {
         self.inner.core.lock().rtps.counters()

@@ -45,8 +45,8 @@ use crate::topic::Topic;
 use crate::topic_type::TopicType;
 use crate::{InstanceHandle, qos};
 
-/// Reads values of a topic. Clones are the same reader; it is deleted when the last of them is gone.
-/// That one waits for the listener to return, if it is running on another thread.
+/// Reads values of a topic. Clones are handles of the same reader. Dropping the last handle deletes the reader, and blocks
+/// until a listener that runs on another thread returns.
 pub struct DataReader<T: TopicType> {
     inner: Arc<ReaderInner<T>>,
 }

@@ -65,9 +65,9 @@ const SUSPENDED_BYTES: usize = MESSAGE_BYTES_MAX;
 /// Representation identifier and options.
 const ENCAPSULATION_OCTETS: usize = 4;
 
-/// Writes values of a topic. Clones are the same writer; it is deleted when the last of them is gone, which disposes the
-/// instances it has registered unless WRITER_DATA_LIFECYCLE says otherwise. That one waits for the listener to return, if it
-/// is running on another thread.
+/// Writes values of a topic. Clones are handles of the same writer. Dropping the last handle deletes the writer, which
+/// disposes the instances that the writer has registered unless WRITER_DATA_LIFECYCLE says otherwise; the drop blocks until
+/// a listener that runs on another thread returns.
 pub struct DataWriter<T: TopicType> {
     inner: Arc<WriterInner<T>>,
 }

@@ -1,4 +1,4 @@
-//! From writers to readers of the same process: by reference, without sockets and threads.
+//! Delivery from writers to readers of the same process: by reference, without sockets or a thread switch.
 //!
 //! The thread that holds a writer's send token delivers changes in order, under the lock of each reader in turn and with no
 //! other lock held. Listeners run after the thread has released the token, so that no listener delays other writer threads.
@@ -23,49 +23,49 @@ use super::wakers::StateGuard;
 use super::writer::{WriterCore, WriterState};
 use crate::status::StatusMask;
 
-/// Batches that a thread hands over before the publishing thread takes over: other threads may write as fast as this one
+/// Batches that a thread delivers before the publishing thread takes over: other threads may write as fast as this thread
 /// delivers.
 const BATCHES_MAX: usize = 64;
 
 /// Readers that a thread remembers without allocating.
 const FEW_READERS: usize = 8;
 
-/// What a writer hands over at a time, and how far its readers have got. Reused.
+/// One batch of changes of a writer, and the progress of its readers. Reused.
 #[derive(Debug, Default)]
 pub(super) struct HandOverScratch {
     batch: HandOverBatch,
     delivered: Vec<(Guid, Delivered)>,
-    /// Readers in other processes that had no room, and from which number on.
+    /// Readers in other processes without ring space, each with the first sequence number that the reader did not take.
     halted: Vec<(Guid, SequenceNumber)>,
 }
 
-/// The readers that are to be told of something, now that they have it.
+/// The readers whose listeners and waiting threads must be notified of delivered samples.
 #[derive(Default)]
 pub(super) struct PendingNotify {
     at: Option<Instant>,
     few: ArrayVec<Arc<ReaderCore>, FEW_READERS>,
     more: Vec<Arc<ReaderCore>>,
-    /// What the writer's own listener is to be told.
+    /// Status changes for the writer's own listener.
     news: StatusMask,
 }
 
-/// A matched writer of this process, as its reader knows it.
+/// A reader's view of a matched writer in this process.
 pub(super) struct LocalWriter {
     pub(super) guid: Guid,
     core: Weak<WriterCore>,
-    /// It was told that everything before this is here.
+    /// The reader has acknowledged all samples before this one to the writer.
     told_below: SequenceNumber,
     is_refused: bool,
 }
 
-/// Something that a writer of this process is to hear from a reader that has made room.
+/// An acknowledgement for a writer of this process from a reader that has made room.
 pub(super) struct PendingAck {
     writer: Arc<WriterCore>,
     below: Option<SequenceNumber>,
     was_refused: bool,
 }
 
-/// Where changes come from that come without messages.
+/// The source address of changes that arrive without messages.
 pub(super) const LOCAL_SOURCE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 impl WriterCore {
@@ -104,10 +104,11 @@ impl WriterCore {
         (guard, false)
     }
 
-    /// Writes a value without an instance whose only reader is in this process, the short way: the reader keeps it, and nobody else
-    /// has to. Its listener has returned then, if it runs on this thread. Where that is not possible now, nothing has happened.
+    /// Fast path for a keyless value whose only reader is in this process: the value goes into the reader's cache and not into the
+    /// writer's history. A listener that runs on this thread has returned before this function does. If the fast path is not
+    /// available now, returns the guard and the change.
     ///
-    /// The reader's lock is taken with the writer's held, which keeps the order of the samples: so it is only tried.
+    /// The writer's lock stays held to keep the order of samples, so the reader's lock is only tried.
     pub(super) fn write_locally<'c>(
         &'c self,
         mut guard: StateGuard<'c, WriterState>,
@@ -136,7 +137,7 @@ impl WriterCore {
         Ok(number)
     }
 
-    /// A reader of this process has made room: it has everything before `below`, and takes changes again.
+    /// A reader of this process has made room: the reader has all samples before `below`, and accepts changes again.
     fn on_reader_progress(&self, reader: Guid, below: Option<SequenceNumber>, was_refused: bool) -> PendingNotify {
         let now = now();
         let mut guard = self.lock();
@@ -152,7 +153,7 @@ impl WriterCore {
         told
     }
 
-    /// Tells the state machine how far its readers are.
+    /// Reports the progress of local readers to the writer's state machine.
     fn note_delivered(
         &self,
         now: Instant,
@@ -200,7 +201,7 @@ impl WriterCore {
 }
 
 impl WriterState {
-    /// The reader, if there is no other, it is in this process, and who writes a value without an instance may give it to it.
+    /// The only matched reader, if this reader is in this process and the writing thread may deliver keyless values to it directly.
     #[inline]
     fn only_local_reader(&self) -> Option<&Arc<ReaderCore>> {
         let [local] = &*self.local else { return None };
@@ -225,7 +226,7 @@ impl PendingNotify {
         }
     }
 
-    /// Tells them, and the writer's own listener. User code runs here, without any lock.
+    /// Notifies the readers and the writer's own listener. User code runs here, under no lock.
     #[inline]
     pub(super) fn tell(self, writer: &WriterCore) {
         if let Some(now) = self.at {
@@ -274,7 +275,7 @@ impl ReaderState {
         }
     }
 
-    /// What writers are to hear now. Asking for it costs nothing while no sample waits for room.
+    /// The acknowledgements that are due to writers now. The call costs nothing while no sample waits for room.
     pub(super) fn take_pending_acks(&mut self) -> Vec<PendingAck> {
         if !self.owes_acks {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! What a writer has put out and how it leaves. A thread that receives does not stay with it for long.
+//! The unsent messages of a writer, and how threads send them. A receiving thread sends for a bounded time only.
 
 use std::cell::Cell;
 
@@ -13,31 +13,31 @@ use super::listener_gate;
 use super::local_delivery::HandOverScratch;
 use super::send::Route;
 
-/// How long a thread that receives sends for one writer. Over a slow link a large sample takes seconds, in which what comes
-/// would overflow its socket's buffer.
+/// How long a receiving thread sends for one writer. Over a slow link a large sample takes seconds, and incoming datagrams would
+/// overflow the buffer of the thread's socket meanwhile.
 const SEND_TIME_MAX: Span = Span::from_millis(2);
 
-/// Octets that are sent between two looks at the clock: two trains of datagrams. A sample of less is never divided.
+/// Bytes sent between two readings of the clock: two trains of datagrams. A smaller sample is never divided.
 const PIECE_BYTES: usize = 1 << 17;
-/// Octets that are sent in one turn of a writer, before others have theirs.
+/// Bytes sent in one turn of a writer, before other writers have their turns.
 const TURN_BYTES: usize = 1 << 20;
 
 thread_local! {
-    /// This thread receives, or sends for others.
+    /// Whether this thread receives, or sends for other threads.
     static IS_IO_THREAD: Cell<bool> = const { Cell::new(false) };
 }
 
-/// What a writer sends by, while nobody is sending. Reused.
+/// The reusable send buffers of a writer. The thread that sends takes them out of the writer's state.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     pub(super) batch: TransmitBatch,
-    /// Messages of it that have left already.
+    /// Number of messages of `batch` that have been sent.
     sent: usize,
     route: Route,
     pub(super) handing: HandOverScratch,
 }
 
-/// Until the answer is dropped, the calling thread is one that others wait for, or is not although it was before.
+/// Marks the calling thread as an I/O thread, or removes the mark, until the returned guard is dropped.
 pub(super) fn mark_io_thread(is_io_thread: bool) -> IoThread {
     IoThread { was_io_thread: IS_IO_THREAD.replace(is_io_thread) }
 }
@@ -53,7 +53,7 @@ impl Drop for IoThread {
     }
 }
 
-/// Whether others wait for the calling thread: it receives, or keeps timers.
+/// Whether other threads depend on the calling thread: it receives, or keeps timers.
 fn is_io_thread() -> bool {
     IS_IO_THREAD.get() || listener_gate::must_defer()
 }

@@ -46,7 +46,7 @@ pub(in crate::driver) struct Outgoing {
     has_readers: AtomicBool,
     /// Readers were found gone that [`Self::poll_channels`] has not told of.
     has_ended: AtomicBool,
-    /// There was much memory when somebody last looked.
+    /// Whether the writer held much memory at the last check.
     pub(super) has_excess_memory: AtomicBool,
     /// When to look whether there still is. Set under the lock of the channels.
     pub(super) trim_due: DeadlineCell,
@@ -70,7 +70,7 @@ pub(super) struct Channels {
     pub(super) published_before: u64,
     /// Some reader is to be looked after, and nothing comes from it any more.
     pub(super) must_poll: bool,
-    /// How long until memory is looked for again that nobody may tell of.
+    /// Interval until the next retry of an allocation, for memory that is released without a notification.
     pub(super) memory_retry_after: Duration,
     /// There was no memory for a sample, and the next to come is for that.
     is_short: bool,
@@ -333,7 +333,7 @@ impl Outgoing {
         self.note_ended(channels);
     }
 
-    /// Whether readers were found gone meanwhile: somebody is to [look after them](Self::look_after).
+    /// Whether readers were found gone meanwhile: the control thread is to [poll the channels](Self::poll_channels).
     #[inline]
     pub(in crate::driver) fn has_ended(&self) -> bool {
         self.has_ended.load(Ordering::Acquire)

@@ -17,22 +17,20 @@ use peregrine::{
 };
 
 /// Two participants for each path by which samples go: messages, shared memory, within the process.
-fn paths(domain: u32) -> Vec<(&'static str, DomainParticipant, DomainParticipant)> {
-    let with = |config: DomainConfig| DomainParticipant::builder(domain).config(config).build().unwrap();
+fn paths(domain: u32) -> impl Iterator<Item = (&'static str, DomainParticipant, DomainParticipant)> {
     let apart = |mut config: DomainConfig| {
         config.threads.name_prefix = "b".to_owned();
         config
     };
     let messages = config().with_shared_memory(false);
     let within = config().with_same_process(true);
-    let mut paths = vec![
-        ("messages", with(messages.clone()), with(apart(messages))),
-        ("same process", with(within.clone()), with(within)),
-    ];
+    let mut paths = vec![("messages", messages.clone(), apart(messages)), ("same process", within.clone(), within)];
     if cfg!(target_os = "linux") {
-        paths.push(("shared memory", with(config()), with(apart(config()))));
+        paths.push(("shared memory", config(), apart(config())));
     }
-    paths
+    // One pair at a time: a writer would match readers of the pair before that are being deleted.
+    let with = move |config: DomainConfig| DomainParticipant::builder(domain).config(config).build().unwrap();
+    paths.into_iter().map(move |(path, a, b)| (path, with(a), with(b)))
 }
 
 /// Waits for the path to be the one that is meant, too.

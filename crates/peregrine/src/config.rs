@@ -30,7 +30,7 @@ pub enum WaitStrategy {
 /// The threads of a domain: those that receive, and that of asynchronous writers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ThreadSettings {
-    /// What their names begin with, as `pg`, the default, in `pg-data-0-0` and `pg-ctrl-0`. Linux shows 15 bytes of a name.
+    /// Prefix of the names of threads: `pg` by default, as in `pg-data-0-0` and `pg-ctrl-0`. Linux shows 15 bytes of a name.
     pub name_prefix: String,
     /// The processors they may run on; `None`, the default, for all. The application's own threads run where they did.
     pub affinity: Option<Vec<usize>>,

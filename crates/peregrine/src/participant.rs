@@ -735,7 +735,7 @@ impl ParticipantInner {
     fn join(&self) {
         let domain = &self.core.domain;
         domain.add(&self.core);
-        // They may have changed before it was among those that are told.
+        // The addresses of the host may have changed before the domain had this participant in its list.
         self.core.move_to(&domain.addresses());
         // The first announcement leaves at once.
         self.core.handle_timeout(now());

@@ -20,7 +20,7 @@ use crate::writer::{DataWriter, DataWriterBuilder};
 /// A name for values of type `T`. Topics of the same name of one participant are the same topic.
 pub struct Topic<T> {
     pub(crate) core: Arc<TopicCore>,
-    /// What is known of the type at run time.
+    /// The run-time description of the type.
     pub(crate) data_type: SerializedType,
     participant: DomainParticipant,
     condition: StatusCondition,

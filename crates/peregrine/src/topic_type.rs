@@ -1,4 +1,4 @@
-//! What an endpoint knows of the type of its topic: a Rust type, or what the application says of samples that stay serialized.
+//! The type of a topic, as its endpoints see it: a Rust type, or the description that the application gives of serialized samples.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use peregrine_xtypes::{
 use crate::InstanceHandle;
 use crate::error::{BadParameter, Error};
 
-/// What a [`Topic`](crate::Topic) is of: a [`DdsType`], or [`Serialized`]. No other type implements this.
+/// The type parameter of a [`Topic`](crate::Topic): a [`DdsType`], or [`Serialized`]. No other type implements this trait.
 pub trait TopicType: sealed::Sealed {}
 
 /// Samples that their endpoint neither encodes nor decodes, of a type that is named at run time
@@ -38,7 +38,7 @@ pub(crate) type FindInstance = dyn Fn(&[u8], PayloadKind) -> Option<InstanceHand
 /// How endpoints of a topic tell instances apart.
 #[derive(Clone)]
 pub(crate) enum Keys {
-    /// They do not: the type has no key.
+    /// The type has no key.
     None,
     /// By functions that this crate generates.
     Generated(KeyExtractor, KeyHolder),

@@ -43,7 +43,7 @@ pub(crate) struct Locked {
     topics: BTreeMap<String, Weak<TopicCore>>,
     /// Deleted writers whose last samples readers still have to acknowledge, and how long that is waited for.
     lingering: Vec<Lingering>,
-    /// It is being closed, and no more endpoints are taken in.
+    /// The application closes the participant, which admits no more endpoints.
     closing: Option<Span>,
 }
 
@@ -56,7 +56,7 @@ struct Lingering {
     is_abandoned: bool,
 }
 
-/// What readers miss of deleted writers.
+/// The samples of deleted writers that readers miss.
 #[derive(Debug, Default)]
 pub(crate) struct Abandoned {
     pub(crate) writers: AtomicUsize,
@@ -199,7 +199,7 @@ impl ParticipantCore {
         let over = locked.lingering.iter_mut().filter(|lingering| !lingering.is_abandoned && is_over(lingering));
         let over: Vec<_> = over
             .map(|lingering| {
-                // It stays in the list until its samples are counted: a thread that closes waits for that.
+                // The writer stays in the list until its samples are counted, because a thread in `close` waits for the count.
                 lingering.is_abandoned = true;
                 (Arc::clone(&lingering.writer), Arc::clone(&lingering.abandoned))
             })

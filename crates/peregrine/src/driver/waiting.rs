@@ -33,7 +33,7 @@ pub(crate) trait Watched {
     fn sync_demand(&self, _state: &mut Self::State) {}
 }
 
-/// What is under the lock of an entity that has statuses.
+/// The state, under its lock, of an entity that has statuses.
 pub(crate) trait StatusState {
     fn changed(&self) -> StatusMask;
 }
@@ -109,7 +109,7 @@ impl<C: Watched, R, F: FnMut(&mut C::State) -> Option<R> + Unpin> Future for Unt
         *waiting = Some(state.wakers().renew(*waiting, *awaited, waker));
         if is_new {
             core.sync_demand(&mut state);
-            // What the waiter needs may be there already.
+            // The condition may hold already.
             if let Some(answer) = check(&mut state) {
                 return Poll::Ready(answer);
             }

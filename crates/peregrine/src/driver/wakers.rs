@@ -83,7 +83,7 @@ impl Wakers {
         self.push(awaited, SlotWaker::Lasting(waker))
     }
 
-    /// What is waited for, once for each waiter.
+    /// The reasons of the waiters, one for each.
     pub(crate) fn awaited(&self) -> impl Iterator<Item = Awaited> {
         self.slots.iter().map(|slot| slot.awaited)
     }

@@ -360,7 +360,7 @@ impl Domain {
     }
 
     #[cold]
-    fn queue_listener(&self, entity: Arc<dyn RunListener>) {
+    pub(super) fn queue_listener(&self, entity: Arc<dyn RunListener>) {
         self.listeners.push(entity);
         self.wake_for_listeners();
     }

@@ -4,6 +4,7 @@
 //! from there; other threads hand the entity to the [`ListenerQueue`](super::listener_queue::ListenerQueue), in which an
 //! entity stands at most once.
 
+use std::any::Any;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -124,10 +125,36 @@ impl ListenerGate {
             return AfterRun::Nothing;
         }
         let _deeper = Nesting::enter();
+        self.run_rounds(&mut listener)
+    }
+
+    /// Begins a call of the listener if none is running or pending. The caller may hold the lock of the entity, and must end the
+    /// call with [`Self::run_begun`].
+    #[inline]
+    #[must_use]
+    pub(super) fn try_begin(&self) -> bool {
+        self.state.compare_exchange(0, BUSY, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// After [`Self::try_begin`]: runs `first` with the news, then `listener` with news that arrives meanwhile, as [`Self::run`]
+    /// does.
+    #[inline]
+    pub(super) fn run_begun(
+        &self,
+        news: StatusMask,
+        first: impl FnOnce(StatusMask),
+        mut listener: impl FnMut(StatusMask),
+    ) -> AfterRun {
+        let _deeper = Nesting::enter();
+        self.call(first, news);
+        if self.finish_round() { AfterRun::Nothing } else { self.run_rounds(&mut listener) }
+    }
+
+    fn run_rounds(&self, listener: &mut impl FnMut(StatusMask)) -> AfterRun {
         for _ in 0..ROUNDS_MAX {
             let pending = self.state.fetch_and(!PENDING, Ordering::AcqRel) & PENDING;
             if pending != 0 {
-                self.call(&mut listener, StatusMask::from_bits(pending as u32));
+                self.call(&mut *listener, StatusMask::from_bits(pending as u32));
             }
             if self.finish_round() {
                 return AfterRun::Nothing;
@@ -156,18 +183,24 @@ impl ListenerGate {
         self.panics.load(Ordering::Relaxed)
     }
 
-    fn call(&self, listener: &mut impl FnMut(StatusMask), news: StatusMask) {
+    #[inline]
+    fn call(&self, listener: impl FnOnce(StatusMask), news: StatusMask) {
         sync::assert_no_lock_is_held();
         // The listener's own state may be inconsistent after a panic; that is the application's to handle.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| listener(news))) {
-            self.panics.fetch_add(1, Ordering::Relaxed);
-            let text = panic.downcast_ref::<&str>().copied();
-            let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
-            tracing::error!(panic = text, statuses = ?news, "a listener has panicked; it stays in place");
-            // The payload is a value of the application, whose destructor may panic as well.
-            if catch_unwind(AssertUnwindSafe(|| drop(panic))).is_err() {
-                tracing::error!("the payload of a listener's panic has panicked when it was dropped");
-            }
+            self.note_panic(panic, news);
+        }
+    }
+
+    #[cold]
+    fn note_panic(&self, panic: Box<dyn Any + Send>, news: StatusMask) {
+        self.panics.fetch_add(1, Ordering::Relaxed);
+        let text = panic.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
+        tracing::error!(panic = text, statuses = ?news, "a listener has panicked; it stays in place");
+        // The payload is a value of the application, whose destructor may panic as well.
+        if catch_unwind(AssertUnwindSafe(|| drop(panic))).is_err() {
+            tracing::error!("the payload of a listener's panic has panicked when it was dropped");
         }
     }
 
@@ -296,6 +329,42 @@ mod tests {
         let mut told = StatusMask::NONE;
         assert_eq!(gate.run(|news| told |= news), AfterRun::Nothing);
         assert_eq!(told, NEWS, "the news has stayed in the gate");
+    }
+
+    #[test]
+    fn news_during_a_begun_call_is_told_after_it() {
+        let gate = ListenerGate::default();
+        assert!(gate.try_begin());
+        let mut later = StatusMask::NONE;
+        let first = |news| {
+            assert_eq!(news, NEWS);
+            assert!(!gate.add(StatusMask::SAMPLE_LOST), "the running call sees it");
+            assert!(!gate.try_begin(), "a call is running");
+        };
+        assert_eq!(gate.run_begun(NEWS, first, |news| later |= news), AfterRun::Nothing);
+        assert_eq!(later, StatusMask::SAMPLE_LOST);
+    }
+
+    #[test]
+    fn call_does_not_begin_before_news_is_told_or_after_the_gate_is_closed() {
+        let gate = ListenerGate::default();
+        assert!(gate.add(NEWS));
+        assert!(!gate.try_begin(), "older news comes first");
+        assert_eq!(gate.run(|_| {}), AfterRun::Nothing);
+        assert!(gate.set_queued());
+        assert!(!gate.try_begin(), "the entity has its turn in the queue");
+        gate.clear_queued();
+        gate.close_and_wait(|_| true);
+        assert!(!gate.try_begin(), "the listener is not run any more");
+    }
+
+    #[test]
+    fn panic_of_a_begun_call_is_counted_and_ends_the_call() {
+        let gate = ListenerGate::default();
+        assert!(gate.try_begin());
+        assert_eq!(gate.run_begun(NEWS, |_| panic!("in a begun call"), |_| {}), AfterRun::Nothing);
+        assert_eq!(gate.panics(), 1);
+        assert!(gate.try_begin(), "the next call may begin");
     }
 
     #[test]

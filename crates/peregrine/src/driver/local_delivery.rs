@@ -131,9 +131,7 @@ impl WriterCore {
         }
         guard.writer.record_delivered(at, change.payload);
         drop(guard);
-        let mut told = PendingNotify::default();
-        told.reader(at, &reader);
-        told.tell(self);
+        reader.after_hand_over(at);
         Ok(number)
     }
 
@@ -229,7 +227,9 @@ impl PendingNotify {
     /// Notifies the readers and the writer's own listener. User code runs here, under no lock.
     #[inline]
     pub(super) fn tell(self, writer: &WriterCore) {
-        if let Some(now) = self.at {
+        if let ([reader], [], Some(now)) = (&*self.few, &*self.more, self.at) {
+            reader.after_hand_over(now);
+        } else if let Some(now) = self.at {
             let mut readers = self.few.into_iter().chain(self.more);
             let with_listeners = readers.by_ref().filter(|reader| {
                 let has_listener = reader.process_events(now);

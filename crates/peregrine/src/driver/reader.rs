@@ -17,7 +17,7 @@ use peregrine_xtypes::PayloadKind;
 use super::clock::{now, wall};
 use super::deadline_cell::DeadlineCell;
 use super::domain::Domain;
-use super::listener_gate::{AfterRun, Deferring, ListenerGate};
+use super::listener_gate::{AfterRun, Deferring, ListenerGate, must_defer};
 use super::listener_queue::RunListener;
 use super::local_delivery::LocalWriter;
 use super::topic::TopicCore;
@@ -260,8 +260,37 @@ impl ReaderCore {
     ///
     /// The application comes first: an acknowledgement is never what a waiter needs most.
     pub(crate) fn after(self: &Arc<Self>, now: Instant) {
-        if self.process_events(now) {
+        self.after_with(now, || {});
+    }
+
+    /// [`Self::after`] for samples of a writer of this process. A thread that sleeps in a poll looks for them.
+    pub(super) fn after_hand_over(self: &Arc<Self>, now: Instant) {
+        self.after_with(now, || self.domain.note_handed());
+    }
+
+    /// `notify` runs without the lock, before the listener.
+    #[inline]
+    fn after_with(self: &Arc<Self>, now: Instant, notify: impl FnOnce()) {
+        let mut guard = self.lock();
+        let changed = guard.drain_events();
+        let has_listener = guard.has_hook_for(changed);
+        // Most calls begin and end here: one section under the lock before the listener, and one after.
+        if has_listener && !must_defer() && self.gate.try_begin() {
+            let hook = guard.begin_call(changed);
+            drop(guard);
+            notify();
+            let first = |news| hook.into_iter().for_each(|hook| hook.changed(news));
+            if self.gate.run_begun(changed, first, |news| self.call_hook(news)) == AfterRun::Queue {
+                self.domain.queue_listener(Arc::clone(self) as Arc<dyn RunListener>);
+            }
+            self.acknowledge_to_all(self.lock(), now);
+        } else if has_listener && self.gate.add(changed) {
+            drop(guard);
+            notify();
             self.run_listener_first(now);
+        } else {
+            self.acknowledge_to_all(guard, now);
+            notify();
         }
     }
 
@@ -269,16 +298,8 @@ impl ReaderCore {
     /// [`Self::run_listener_first`]; otherwise the reader has acknowledged.
     pub(super) fn process_events(&self, now: Instant) -> bool {
         let mut guard = self.lock();
-        while let Some(event) = guard.reader.poll_event() {
-            guard.note(event);
-        }
-        let mut changed = guard.statuses.changed.take_untold();
-        guard.wakers.wake(changed | StatusMask::HISTORY);
-        if guard.reader.has_unkeyed() {
-            changed |= StatusMask::UNKEYED;
-        }
-        let has_listener = guard.hook.as_ref().is_some_and(|(_, mask)| mask.intersects(changed));
-        if has_listener && self.gate.add(changed) {
+        let changed = guard.drain_events();
+        if guard.has_hook_for(changed) && self.gate.add(changed) {
             return true;
         }
         self.acknowledge_to_all(guard, now);
@@ -308,6 +329,12 @@ impl ReaderCore {
             let _no_user_code = Deferring::begin();
             self.domain.run_or_queue(self);
         }
+    }
+
+    /// Calls the listener, if there is one for this news. To be called without any lock, by a thread that has begun a call.
+    fn call_hook(&self, news: StatusMask) {
+        let hook = self.lock().begin_call(news);
+        hook.into_iter().for_each(|hook| hook.changed(news));
     }
 
     /// Acknowledges to remote writers and to those of this process.
@@ -353,18 +380,7 @@ impl RunListener for ReaderCore {
     }
 
     fn run_listener(&self) -> AfterRun {
-        self.gate.run(|news| {
-            let mut guard = self.lock();
-            let hook = guard.hook.as_ref().filter(|(_, mask)| mask.intersects(news)).cloned();
-            let Some((hook, mask)) = hook else { return };
-            // DDS 1.4 §2.2.4.2.2: what a listener is told of is no news any more. A subscriber's listener is told of
-            // DATA_ON_READERS instead, and may pass it on.
-            if !mask.intersects(StatusMask::DATA_ON_READERS) {
-                guard.statuses.changed.remove(mask & news & StatusMask::DATA_AVAILABLE);
-            }
-            drop(guard);
-            hook.changed(news);
-        })
+        self.gate.run(|news| self.call_hook(news))
     }
 }
 
@@ -395,6 +411,33 @@ impl StatusState for ReaderState {
 }
 
 impl ReaderState {
+    /// Moves events of the state machine into statuses and wakes waiters. Returns the statuses that have changed.
+    fn drain_events(&mut self) -> StatusMask {
+        while let Some(event) = self.reader.poll_event() {
+            self.note(event);
+        }
+        let mut changed = self.statuses.changed.take_untold();
+        self.wakers.wake(changed | StatusMask::HISTORY);
+        if self.reader.has_unkeyed() {
+            changed |= StatusMask::UNKEYED;
+        }
+        changed
+    }
+
+    fn has_hook_for(&self, news: StatusMask) -> bool {
+        self.hook.as_ref().is_some_and(|(_, mask)| mask.intersects(news))
+    }
+
+    /// The hook that is to be called with this news. DDS 1.4 §2.2.4.2.2: what a listener is told of is no news any more. A
+    /// subscriber's listener is told of DATA_ON_READERS instead, and may pass it on.
+    fn begin_call(&mut self, news: StatusMask) -> Option<Arc<dyn ReaderHook>> {
+        let (hook, mask) = self.hook.as_ref().filter(|(_, mask)| mask.intersects(news))?;
+        if !mask.intersects(StatusMask::DATA_ON_READERS) {
+            self.statuses.changed.remove(*mask & news & StatusMask::DATA_AVAILABLE);
+        }
+        Some(Arc::clone(hook))
+    }
+
     /// Whether there is a writer to have history from, and all of it has come.
     pub(crate) fn has_history(&self) -> bool {
         !self.matched.is_empty() && self.reader.has_history()
@@ -416,7 +459,7 @@ impl ReaderState {
     /// that was all there is to do.
     #[inline]
     pub(super) fn note_data_quietly(&mut self) -> bool {
-        let has_listener = self.hook.as_ref().is_some_and(|(_, mask)| mask.intersects(StatusMask::DATA_AVAILABLE));
+        let has_listener = self.has_hook_for(StatusMask::DATA_AVAILABLE);
         let is_quiet =
             !has_listener && self.wakers.is_empty() && !self.owes_acks && self.reader.take_data_available_alone();
         if is_quiet {
@@ -428,7 +471,7 @@ impl ReaderState {
     /// Whether nobody hears of a sample that comes, and who looks for one may have it at once.
     #[inline]
     pub(super) fn is_taken_unheard(&self) -> bool {
-        let has_listener = self.hook.as_ref().is_some_and(|(_, mask)| mask.intersects(StatusMask::DATA_AVAILABLE));
+        let has_listener = self.has_hook_for(StatusMask::DATA_AVAILABLE);
         !has_listener && !self.closed && self.wakers.is_empty() && !self.owes_acks
     }
 

@@ -394,6 +394,7 @@ impl<T: TopicType> ReaderInner<T> {
     }
 
     /// Its state, if it may be used.
+    #[inline]
     fn open(&self) -> Result<StateGuard<'_, ReaderState>, Error> {
         let state = self.core.lock();
         if state.closed {
@@ -413,6 +414,7 @@ impl<T: TopicType> ReaderInner<T> {
     }
 
     /// Its state, if it takes part in communication.
+    #[inline]
     fn open_enabled(&self) -> Result<StateGuard<'_, ReaderState>, Error> {
         let state = self.open()?;
         if !self.is_enabled.load(Ordering::Relaxed) {
@@ -425,6 +427,7 @@ impl<T: TopicType> ReaderInner<T> {
         self.open_enabled().map(drop)
     }
 
+    #[inline]
     fn collect(&self, selector: &Selector, take: bool) -> Result<Vec<Selected>, Error> {
         Ok(self.core.collect(self.open_enabled()?, selector, take))
     }

@@ -26,7 +26,7 @@ use crate::terminal::{message, print_text};
 /// Which plan to run, and how.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Options {
-    /// A file, or the name of a shipped plan: raspberry-pi, large-data, security, readme, tsc-2021
+    /// A file, or the name of a shipped plan: raspberry-pi, large-data, security, readme, periodic, tsc-2021
     plan: String,
     /// Write record.jsonl and report.html to this folder [default: perftest-results/ and the UTC time]
     #[arg(long, value_name = "DIR")]

@@ -65,7 +65,9 @@ pub(super) struct Flow {
     last_sent: Option<Instant>,
     /// The smoothed gap between samples.
     interval: Span,
-    /// Even gaps in a row.
+    /// The time for which the application was delayed and that it has not made up yet.
+    overdue: Span,
+    /// Even gaps in a row, at most twice [`STEADY_GAPS`]; a long gap takes [`STEADY_GAPS`] away.
     even_gaps: u32,
     /// Samples that have to be sent without loss before the flow counts as steady again.
     samples_to_prove: u32,
@@ -98,6 +100,7 @@ impl Flow {
             lifespan: config.lifespan,
             last_sent: None,
             interval: Span::ZERO,
+            overdue: Span::ZERO,
             even_gaps: 0,
             samples_to_prove: 0,
         }
@@ -158,17 +161,34 @@ impl Flow {
         let Some(last) = self.last_sent.replace(now) else { return };
         let gap = now.since(last);
         if gap <= self.steady_wait() && gap <= STEADY_GAP_MAX {
-            self.even_gaps = self.even_gaps.saturating_add(1);
-            self.interval = Span((self.interval.0 / 4).saturating_mul(3).saturating_add(gap.0 / 4));
+            self.even_gaps = (self.even_gaps + 1).min(STEADY_GAPS * 2);
+            let early = Span(self.interval.0.saturating_sub(gap.0));
+            if self.overdue > Span::ZERO {
+                // The application sends in a burst what became due while it was delayed.
+                self.overdue = Span(self.overdue.0.saturating_sub(early.0.max(self.interval.0 / 8)));
+            } else {
+                self.interval = Span((self.interval.0 / 4).saturating_mul(3).saturating_add(gap.0 / 4));
+            }
+            return;
+        }
+        // One long gap, such as one in which the scheduler ran other threads, does not end an established flow.
+        self.even_gaps = if gap <= STEADY_GAP_MAX { self.even_gaps.saturating_sub(STEADY_GAPS) } else { 0 };
+        if self.is_even() {
+            self.overdue = gap;
         } else {
             self.even_gaps = 0;
+            self.overdue = Span::ZERO;
             self.interval = gap.min(STEADY_GAP_MAX);
         }
     }
 
+    const fn is_even(&self) -> bool {
+        self.even_gaps >= STEADY_GAPS
+    }
+
     /// Whether the next sample is to be expected soon, and finds a loss while the history still holds the lost sample.
     fn is_steady(&self) -> bool {
-        self.even_gaps >= STEADY_GAPS
+        self.is_even()
             && self.samples_to_prove == 0
             && self.holds_long_enough
             && self.lifespan >= self.steady_wait().times(2)

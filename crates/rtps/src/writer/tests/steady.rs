@@ -68,6 +68,40 @@ fn steady_flow_costs_one_datagram_back_for_fifty_samples() {
 }
 
 #[test]
+fn delay_of_the_application_does_not_end_a_steady_flow() {
+    for interval in [Span::from_millis(1), Span::from_micros(2500), INTERVAL] {
+        let mut pair = steady_pair(keep_all(4096), 1, interval);
+        send(&mut pair, interval, 200);
+        pair.answered.clear();
+        for _ in 0..20 {
+            // Five samples are late; then all of them leave at once.
+            pair.run(interval.times(5));
+            send(&mut pair, Span::from_micros(10), 5);
+            send(&mut pair, interval, 45);
+        }
+        let answers = pair.answered.len();
+        // The timer asks once in each delay, and one sample of 64 does.
+        assert!((20..=40).contains(&answers), "{answers} answers to 1000 samples every {interval}");
+    }
+}
+
+#[test]
+fn lost_last_sample_of_a_burst_is_repaired_after_a_few_gaps_of_the_burst() {
+    let gap = Span::from_millis(1);
+    let mut pair = steady_pair(keep_all(4096), 1, gap);
+    for _ in 0..5 {
+        send(&mut pair, gap, 20);
+        pair.run(Span::from_millis(100));
+    }
+    send(&mut pair, gap, 19);
+    pair.fate = lost;
+    let last = pair.write(1, b"lost").0;
+    pair.fate = perfect;
+    pair.run(gap.times(u64::from(STEADY_INTERVALS) + 1));
+    assert_eq!(pair.taken_numbers(0), [last]);
+}
+
+#[test]
 fn lost_sample_of_a_steady_flow_is_repaired_when_the_next_arrives() {
     for interval in [INTERVAL, Span::from_millis(100)] {
         let mut pair = steady_pair(keep_all(4096), 1, interval);

@@ -37,7 +37,7 @@ macro_rules! endpoint_handles {
             /// The same with its type, if that is `T`.
             #[must_use]
             pub fn downcast<T: TopicType>(&self) -> Option<$typed<T>> {
-                let any: Arc<dyn Any + Send + Sync> = Arc::clone(&self.0) as _;
+                let any: Arc<dyn std::any::Any + Send + Sync> = Arc::clone(&self.0) as _;
                 any.downcast().ok().map(|inner| $typed { inner })
             }
         }

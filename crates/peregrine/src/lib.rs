@@ -21,32 +21,28 @@ mod endpoint;
 mod entity;
 pub mod error;
 mod factory;
-mod listener;
 mod logging;
-mod participant;
-mod publisher;
 pub mod qos;
 mod reader;
 mod shared_memory;
+mod state_machine;
 pub mod status;
-mod subscriber;
 mod time;
 mod topic;
 mod topic_type;
 mod writer;
 
 pub use condition::{
-    Condition, Entity, GuardCondition, QueryCondition, ReadCondition, SampleCondition, StatusCondition, WaitSet,
+    Condition, GuardCondition, QueryCondition, ReadCondition, SampleCondition, StatusCondition, WaitSet,
 };
 pub use config::{DomainConfig, InterfaceSelection, Peer, Scheduling, ThreadSettings, WaitStrategy};
 pub use discovery::{DiscoveredTopic, DiscoveryEvent, DiscoveryEvents};
+pub use entity::{
+    DomainParticipant, DomainParticipantListener, Entity, ParticipantBuilder, Publisher, PublisherListener, Subscriber,
+    SubscriberListener, TopicListener,
+};
 pub use error::Error;
 pub use factory::DomainParticipantFactory;
-pub use listener::{
-    DataReaderListener, DataWriterListener, DomainParticipantListener, PublisherListener, SubscriberListener,
-    TopicListener,
-};
-pub use participant::{DomainParticipant, ParticipantBuilder};
 pub use peregrine_rtps::discovery::data::{ParticipantData, PublicationData, SubscriptionData};
 pub use peregrine_rtps::history::{InstanceState, SampleInfo, Selector, ViewState};
 pub use peregrine_rtps::id::{DomainId, Guid, GuidPrefix};
@@ -59,15 +55,17 @@ pub use peregrine_rtps::writer::pace::TokenBucketConfig;
 pub use peregrine_xtypes as xtypes;
 #[doc(inline)]
 pub use peregrine_xtypes::facade::DdsType;
-pub use publisher::Publisher;
-pub use reader::{AnyDataReader, DataReader, DataReaderBuilder, Loan, LoanedSample, Sample, SampleStream};
+pub use reader::{
+    AnyDataReader, DataReader, DataReaderBuilder, DataReaderListener, Loan, LoanedSample, Sample, SampleStream,
+};
 pub use shared_memory::{DeliveryPath, NoSharedMemory, SharedMemoryStatistics, SharedMemoryUse};
 pub use status::StatusMask;
-pub use subscriber::Subscriber;
 pub use time::TimestampExt;
 pub use topic::Topic;
 pub use topic_type::{Serialized, SerializedType, TopicType};
-pub use writer::{AnyDataWriter, DataWriter, DataWriterBuilder, FlatLoan, FlowController, PublishMode, WriteLoan};
+pub use writer::{
+    AnyDataWriter, DataWriter, DataWriterBuilder, DataWriterListener, FlatLoan, FlowController, PublishMode, WriteLoan,
+};
 
 /// Names an instance of a topic with keys: its key hash (RTPS 2.5 §9.6.4.8), so that equal keys have equal handles everywhere in the domain.
 /// [`InstanceHandle::NIL`] is the only instance of a topic without keys.

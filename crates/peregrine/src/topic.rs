@@ -6,16 +6,13 @@ use std::sync::Arc;
 use peregrine_rtps::discovery::data::NAME_OCTETS_MAX;
 use peregrine_rtps::qos::TopicQos;
 
-use crate::condition::{Entity, StatusCondition};
+use crate::condition::StatusCondition;
 use crate::driver::topic::{TopicCore, TopicHook};
+use crate::entity::{DomainParticipant, Entity, TopicListener};
 use crate::error::{BadParameter, Error};
-use crate::listener::TopicListener;
-use crate::participant::DomainParticipant;
 use crate::qos;
-use crate::reader::{DataReader, DataReaderBuilder};
 use crate::status::{InconsistentTopicStatus, StatusMask};
 use crate::topic_type::{SerializedType, TopicType};
-use crate::writer::{DataWriter, DataWriterBuilder};
 
 /// A name for values of type `T`. Topics of the same name of one participant are the same topic.
 pub struct Topic<T> {
@@ -118,32 +115,6 @@ impl<T: TopicType> Topic<T> {
     #[must_use]
     pub fn is_enabled(&self) -> bool {
         self.core.lock().is_enabled
-    }
-
-    /// A writer with default policies.
-    ///
-    /// # Errors
-    /// See [`DataWriterBuilder::build`].
-    pub fn writer(&self) -> Result<DataWriter<T>, Error> {
-        self.writer_builder().build()
-    }
-
-    /// A writer to be described further.
-    pub fn writer_builder(&self) -> DataWriterBuilder<T> {
-        self.participant.checked_publisher(self.participant.default_publisher_qos()).writer(self)
-    }
-
-    /// A reader with default policies.
-    ///
-    /// # Errors
-    /// See [`DataReaderBuilder::build`].
-    pub fn reader(&self) -> Result<DataReader<T>, Error> {
-        self.reader_builder().build()
-    }
-
-    /// A reader to be described further.
-    pub fn reader_builder(&self) -> DataReaderBuilder<T> {
-        self.participant.checked_subscriber(self.participant.default_subscriber_qos()).reader(self)
     }
 
     /// INCONSISTENT_TOPIC.

@@ -8,7 +8,8 @@ use peregrine_rtps::history::KeyHolder;
 use peregrine_rtps::id::KeyHash;
 use peregrine_rtps::reader::KeyExtractor;
 use peregrine_xtypes::{
-    DdsType, PayloadKind, Representation, key_hash_of_payload, key_hash_of_serialized_key, serialized_key_of_payload,
+    DdsType, EncodeError, Endianness, PayloadKind, Representation, encode_key, encoded_key_len, key_hash,
+    key_hash_of_payload, key_hash_of_serialized_key, serialized_key_of_payload,
 };
 
 use crate::InstanceHandle;
@@ -179,6 +180,18 @@ impl Keys {
             Self::Application(find) => find(payload, kind),
         }
     }
+}
+
+/// The serialized key of a value, as [`decode_key_holder`](peregrine_xtypes::decode_key_holder) reads it.
+pub(crate) fn serialized_key<T: DdsType>(value: &T) -> Result<Vec<u8>, EncodeError> {
+    let mut bytes = vec![0; encoded_key_len(value, Representation::Xcdr2)];
+    encode_key(value, Representation::Xcdr2, Endianness::NATIVE, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// The instance a value belongs to.
+pub(crate) fn instance_of<T: DdsType>(value: &T) -> KeyHash {
+    if T::HAS_KEY { KeyHash(key_hash(value)) } else { KeyHash::NIL }
 }
 
 fn key_of_payload<T: DdsType>(payload: &[u8], is_key: bool) -> Option<KeyHash> {

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 
-use super::Trigger;
+use super::trigger::{Trigger, condition};
 use crate::driver::domain::Domain;
 use crate::driver::wakers::{StateGuard, Wakers};
 
@@ -27,7 +27,7 @@ impl GuardCondition {
         Self::default()
     }
 
-    /// Makes it true, or no longer true.
+    /// Makes the condition true or false.
     pub fn set_trigger_value(&self, value: bool) {
         // A waiting thread clears its signal first and then reads `is_set`.
         self.inner.is_set.store(value, Ordering::SeqCst);
@@ -36,6 +36,8 @@ impl GuardCondition {
         }
     }
 }
+
+condition!(GuardCondition);
 
 impl Trigger for Inner {
     fn is_triggered(&self) -> bool {

@@ -8,7 +8,8 @@ use peregrine_rtps::id::{Guid, KeyHash};
 use peregrine_rtps::payload::Payload;
 use peregrine_xtypes::{DdsType, decode};
 
-use super::Trigger;
+use super::selection::{Choose, SampleCondition};
+use super::trigger::{Trigger, condition};
 use crate::driver::domain::Domain;
 use crate::driver::reader::ReaderCore;
 use crate::reader::{AnyReader as _, DataReader, ReaderInner};
@@ -39,32 +40,28 @@ pub(super) struct Query<T: DdsType> {
     accepts: Box<dyn Fn(&T) -> bool + Send + Sync>,
 }
 
-/// A condition whose samples [`DataReader::take_w_condition`](crate::DataReader::take_w_condition) hands out:
-/// [`ReadCondition`] or [`QueryCondition`].
-pub trait SampleCondition<T: TopicType>: sealed::Choose {}
+impl<T: TopicType> DataReader<T> {
+    /// A condition that is true while there are samples in these states.
+    #[must_use]
+    pub fn read_condition(&self, states: Selector) -> ReadCondition<T> {
+        ReadCondition { inner: Arc::new(States::new(self.inner(), states)) }
+    }
+}
 
-impl<T: TopicType> SampleCondition<T> for ReadCondition<T> {}
-impl<T: DdsType> SampleCondition<T> for QueryCondition<T> {}
-
-pub(crate) mod sealed {
-    use super::{Guid, KeyHash, Peeked, Selector};
-
-    /// Which samples satisfy a condition.
-    pub trait Choose {
-        fn reader(&self) -> Guid;
-
-        fn selector(&self) -> Selector;
-
-        /// The samples, of one instance if so asked; `None` when the selector says it all.
-        fn choose(&self, instance: Option<KeyHash>) -> Option<Vec<Peeked>>;
+impl<T: DdsType> DataReader<T> {
+    /// A condition that is true while there are samples in these states with a value that `query` accepts.
+    #[must_use]
+    pub fn query_condition(
+        &self,
+        states: Selector,
+        query: impl Fn(&T) -> bool + Send + Sync + 'static,
+    ) -> QueryCondition<T> {
+        let states = States::new(self.inner(), states);
+        QueryCondition { inner: Arc::new(Query { states, accepts: Box::new(query) }) }
     }
 }
 
 impl<T: TopicType> ReadCondition<T> {
-    pub(crate) fn new(reader: &Arc<ReaderInner<T>>, selector: Selector) -> Self {
-        Self { inner: Arc::new(States::new(reader, selector)) }
-    }
-
     /// Its reader (`get_datareader`, DDS 1.4 §2.2.2.5.8.1); `None` when the last handle of the reader is gone.
     #[must_use]
     pub fn reader(&self) -> Option<DataReader<T>> {
@@ -79,14 +76,6 @@ impl<T: TopicType> ReadCondition<T> {
 }
 
 impl<T: DdsType> QueryCondition<T> {
-    pub(crate) fn new(
-        reader: &Arc<ReaderInner<T>>,
-        selector: Selector,
-        accepts: Box<dyn Fn(&T) -> bool + Send + Sync>,
-    ) -> Self {
-        Self { inner: Arc::new(Query { states: States::new(reader, selector), accepts }) }
-    }
-
     /// Its reader (`get_datareader`, DDS 1.4 §2.2.2.5.8.1); `None` when the last handle of the reader is gone.
     #[must_use]
     pub fn reader(&self) -> Option<DataReader<T>> {
@@ -127,7 +116,13 @@ fn is_accepted<T: DdsType>(payload: &Payload, accepts: &dyn Fn(&T) -> bool) -> b
     }
 }
 
-impl<T: TopicType> sealed::Choose for ReadCondition<T> {
+condition!(ReadCondition<T: TopicType>);
+condition!(QueryCondition<T: DdsType>);
+
+impl<T: TopicType> SampleCondition<T> for ReadCondition<T> {}
+impl<T: DdsType> SampleCondition<T> for QueryCondition<T> {}
+
+impl<T: TopicType> Choose for ReadCondition<T> {
     fn reader(&self) -> Guid {
         self.inner.core.guid
     }
@@ -141,7 +136,7 @@ impl<T: TopicType> sealed::Choose for ReadCondition<T> {
     }
 }
 
-impl<T: DdsType> sealed::Choose for QueryCondition<T> {
+impl<T: DdsType> Choose for QueryCondition<T> {
     fn reader(&self) -> Guid {
         self.inner.states.core.guid
     }

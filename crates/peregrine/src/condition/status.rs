@@ -1,11 +1,13 @@
 //! Conditions on the communication statuses of an entity (DDS 1.4 §2.2.2.1.9).
 
+use std::any::Any;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::task::Waker;
 
-use super::{Entity, Trigger};
+use super::trigger::{Trigger, condition};
 use crate::driver::domain::Domain;
+use crate::driver::sync::lock;
 use crate::driver::topic::TopicCore;
 use crate::driver::waiting::{StatusState, Watched};
 use crate::driver::wakers::HasWakers;
@@ -20,11 +22,13 @@ pub struct StatusCondition {
 pub(crate) struct Inner {
     source: Arc<dyn StatusSource>,
     enabled: AtomicU32,
-    /// Finds the entity while it has handles.
-    entity: OnceLock<Box<dyn Fn() -> Option<Entity> + Send + Sync>>,
+    /// Finds the entity while the entity has handles. The type of entities is defined above conditions.
+    entity: OnceLock<Box<FindEntity>>,
     /// Wait sets that have the condition attached: they are woken when other statuses become enabled.
     watches: Mutex<Vec<Watch>>,
 }
+
+type FindEntity = dyn Fn() -> Option<Box<dyn Any>> + Send + Sync;
 
 struct Watch {
     /// The number that the source has given to the waker.
@@ -46,7 +50,7 @@ pub(crate) trait StatusSource: Send + Sync {
 }
 
 impl StatusCondition {
-    /// The one condition of a topic, whichever handle asks.
+    /// The condition of a topic, which all handles of the topic share.
     pub(crate) fn of_topic(core: &Arc<TopicCore>) -> Self {
         Self { inner: core.shared(|| Self::new(Arc::clone(core) as Arc<_>).inner) }
     }
@@ -57,15 +61,14 @@ impl StatusCondition {
         Self { inner: Arc::new(Inner { source, enabled, entity: OnceLock::new(), watches: Mutex::new(Vec::new()) }) }
     }
 
-    /// The entity has been created. A second call changes nothing.
-    pub(crate) fn set_entity(&self, find: impl Fn() -> Option<Entity> + Send + Sync + 'static) {
-        // The handles of a topic share a condition, and each of them is right.
-        let _ = self.inner.entity.set(Box::new(find));
+    /// Sets the function that finds the entity. A second call changes nothing: the handles of a topic share one condition, and the
+    /// function of each handle finds the same topic.
+    pub(crate) fn set_find_entity(&self, find: Box<FindEntity>) {
+        let _ = self.inner.entity.set(find);
     }
 
-    /// The entity of this condition (`get_entity`, DDS 1.4 §2.2.2.1.9.3); `None` when the last handle of the entity is gone.
-    #[must_use]
-    pub fn entity(&self) -> Option<Entity> {
+    /// The entity, in the type that the function from [`Self::set_find_entity`] returns.
+    pub(crate) fn find_entity(&self) -> Option<Box<dyn Any>> {
         self.inner.entity.get().and_then(|find| find())
     }
 
@@ -89,9 +92,11 @@ impl StatusCondition {
 
 impl Inner {
     fn watches(&self) -> MutexGuard<'_, Vec<Watch>> {
-        self.watches.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.watches)
     }
 }
+
+condition!(StatusCondition);
 
 impl Trigger for Inner {
     fn is_triggered(&self) -> bool {

@@ -1,15 +1,16 @@
 //! Waiting for conditions (DDS 1.4 §2.2.2.1.6).
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Wake, Waker};
 use std::thread::ThreadId;
 use std::time::Duration;
 
-use super::Condition;
+use super::trigger::Condition;
 use crate::driver::clock::now;
 use crate::driver::domain::Domain;
 use crate::driver::parker::Parker;
+use crate::driver::sync::lock;
 use crate::driver::waiting::Park;
 use crate::error::{Error, Precondition, Timeout};
 
@@ -130,7 +131,7 @@ impl WaitSet {
                 || Sleeper::Parked(Arc::clone(&parker)),
                 |domain| Sleeper::Polling(Arc::clone(domain), std::thread::current().id()),
             );
-            *self.signal.sleeper.lock().unwrap_or_else(PoisonError::into_inner) = Some(sleeper);
+            *lock(&self.signal.sleeper) = Some(sleeper);
             // What becomes true from here on sets the signal again.
             self.signal.is_set.store(false, Ordering::SeqCst);
             active.clear();
@@ -149,7 +150,7 @@ impl WaitSet {
     }
 
     fn lock(&self) -> MutexGuard<'_, Arc<[Attached]>> {
-        self.attached.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.attached)
     }
 }
 
@@ -158,7 +159,7 @@ struct Waiting<'s>(&'s WaitSet);
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        *self.0.signal.sleeper.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *lock(&self.0.signal.sleeper) = None;
         self.0.is_waiting.store(false, Ordering::Release);
     }
 }
@@ -168,7 +169,7 @@ impl Signal {
         if self.is_set.swap(true, Ordering::SeqCst) {
             return;
         }
-        match &*self.sleeper.lock().unwrap_or_else(PoisonError::into_inner) {
+        match &*lock(&self.sleeper) {
             Some(Sleeper::Parked(parker)) => parker.unpark(),
             Some(Sleeper::Polling(domain, thread)) if *thread != std::thread::current().id() => domain.interrupt_poll(),
             Some(Sleeper::Polling(..)) | None => {}

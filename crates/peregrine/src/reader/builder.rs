@@ -8,22 +8,20 @@ use std::time::Duration;
 
 use peregrine_rtps::id::{EntityId, Guid};
 use peregrine_rtps::qos::{
-    DataReaderQos, DataRepresentation, DestinationOrder, Durability, History, Liveliness, LivelinessKind, Ownership,
-    Reliability, RepresentationId, ResourceLimits, UserData,
+    DataReaderQos, DestinationOrder, Durability, History, Liveliness, LivelinessKind, Ownership, Reliability,
+    ResourceLimits, UserData,
 };
-use peregrine_rtps::reader::Reader;
 
-use super::{AnyDataReader, AnyReader, DataReader, ReaderInner};
-use crate::condition::{Entity, StatusCondition};
+use super::{AnyDataReader, AnyReader, DataReader, DataReaderListener, ReaderInner};
+use crate::condition::StatusCondition;
 use crate::driver::domain::Membership;
 use crate::driver::reader::ReaderCore;
 use crate::driver::topic::Listening;
-use crate::entity::reader_config;
+use crate::entity::{Entity, Subscriber};
 use crate::error::Error;
-use crate::listener::DataReaderListener;
 use crate::qos;
+use crate::state_machine::{new_reader, normalized_reader_qos};
 use crate::status::StatusMask;
-use crate::subscriber::Subscriber;
 use crate::topic::Topic;
 use crate::topic_type::TopicType;
 
@@ -35,6 +33,22 @@ pub struct DataReaderBuilder<T: TopicType> {
     qos: DataReaderQos,
     groups: Vec<IpAddr>,
     listener: Listening<dyn DataReaderListener<T>>,
+}
+
+impl<T: TopicType> Topic<T> {
+    /// A reader with default policies.
+    ///
+    /// # Errors
+    /// See [`DataReaderBuilder::build`].
+    pub fn reader(&self) -> Result<DataReader<T>, Error> {
+        self.reader_builder().build()
+    }
+
+    /// A reader to be described further.
+    pub fn reader_builder(&self) -> DataReaderBuilder<T> {
+        let participant = self.participant();
+        participant.checked_subscriber(participant.default_subscriber_qos()).reader(self)
+    }
 }
 
 impl<T: TopicType> DataReaderBuilder<T> {
@@ -163,7 +177,7 @@ impl<T: TopicType> DataReaderBuilder<T> {
     /// included; a group is not one of a transport in use, or the port of groups is taken.
     pub fn build(self) -> Result<DataReader<T>, Error> {
         let Self { subscriber, topic, qos, groups, listener } = self;
-        let qos = normalized(qos);
+        let qos = normalized_reader_qos(qos);
         let subscriber_qos = subscriber.qos();
         qos::check_reader(&qos, &subscriber_qos)?;
         let participant = &subscriber.participant().inner.core;
@@ -173,13 +187,8 @@ impl<T: TopicType> DataReaderBuilder<T> {
         let join = |group: &IpAddr| Membership::new(&participant.domain, *group);
         let groups = groups.iter().map(join).collect::<Result<_, _>>()?;
         let guid = Guid::new(participant.prefix, EntityId::user_reader(participant.next_key(), topic.has_key()));
-        let reader = Reader::new(reader_config(
-            guid,
-            &participant.domain.config,
-            topic.data_type.keys(),
-            &qos,
-            &subscriber_qos.presentation,
-        )?);
+        let (config, keys) = (&participant.domain.config, topic.data_type.keys());
+        let reader = new_reader(config, guid, keys, &qos, &subscriber_qos.presentation)?;
         let (domain, type_id) = (Arc::clone(&participant.domain), TypeId::of::<T>());
         let core = Arc::new(ReaderCore::new(domain, Arc::clone(&topic.core), type_id, reader));
         let inner = Arc::new(ReaderInner {
@@ -201,12 +210,4 @@ impl<T: TopicType> DataReaderBuilder<T> {
         }
         Ok(DataReader { inner })
     }
-}
-
-/// A reader that does not say takes both versions of XCDR.
-pub(super) fn normalized(mut qos: DataReaderQos) -> DataReaderQos {
-    if qos.data_representation.0.is_empty() {
-        qos.data_representation = DataRepresentation(vec![RepresentationId::XCDR1, RepresentationId::XCDR2]);
-    }
-    qos
 }

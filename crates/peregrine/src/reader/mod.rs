@@ -2,6 +2,7 @@
 
 mod any;
 mod builder;
+mod erased;
 mod sample;
 mod stream;
 #[cfg(test)]
@@ -9,7 +10,7 @@ mod tests;
 mod values;
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use peregrine_rtps::discovery::data::{PublicationData, SubscriptionData};
@@ -25,22 +26,23 @@ use sample::Shown;
 pub use sample::{Loan, LoanedSample, Sample};
 pub use stream::SampleStream;
 
-use crate::condition::{Choose, ReadCondition, StatusCondition};
+use crate::condition::{Choose, StatusCondition};
 use crate::driver::clock::now;
 use crate::driver::domain::Membership;
 use crate::driver::participant::ParticipantCore;
 use crate::driver::reader::{ReaderCore, ReaderState};
+use crate::driver::sync::lock;
 use crate::driver::topic::Listening;
 use crate::driver::waiting::wait_until;
 use crate::driver::wakers::StateGuard;
-use crate::endpoint::why_unmatched;
+use crate::endpoint::{endpoint_handles, why_unmatched};
+use crate::entity::Subscriber;
 use crate::error::{Error, Precondition, Timeout};
-use crate::listener::DataReaderListener;
+use crate::state_machine::normalized_reader_qos;
 use crate::status::{
     IncompatibleQosStatus, LivelinessChangedStatus, MatchedStatus, RequestedDeadlineMissedStatus, SampleLostStatus,
     SampleRejectedStatus, StatusMask,
 };
-use crate::subscriber::Subscriber;
 use crate::topic::Topic;
 use crate::topic_type::TopicType;
 use crate::{InstanceHandle, qos};
@@ -62,6 +64,43 @@ pub(crate) struct ReaderInner<T: TopicType> {
     is_enabled: AtomicBool,
 }
 
+/// Callbacks for the statuses of a reader.
+///
+/// # When listeners run
+/// The rules hold for the listeners of all entities. A listener is called without a lock held, on a thread that keeps no timers: a
+/// receive thread, the thread that takes samples from shared memory, or a thread that writes to a reader of the same process. The
+/// listener of an entity runs on one thread at a time. A status that changes during a call is reported after the call returns.
+///
+/// A listener that blocks delays its own entity only: other entities wait for its thread for at most 50 ms, then another thread
+/// serves them. The exception is a write to a reader of the same process, which runs the listener of the reader before the write
+/// returns. The panic of a listener is counted (`listener_panics`) and logged, and the listener stays in place.
+#[expect(unused_variables, reason = "the names document what each call is given")]
+pub trait DataReaderListener<T: TopicType>: Send + Sync {
+    /// The reader has samples that were not read yet.
+    fn on_data_available(&self, reader: &DataReader<T>) {}
+    /// A writer matches, or matches no longer.
+    fn on_subscription_matched(&self, reader: &DataReader<T>, status: MatchedStatus) {}
+    /// A writer does not match because a policy of it offers less than the reader requests.
+    fn on_requested_incompatible_qos(&self, reader: &DataReader<T>, status: IncompatibleQosStatus) {}
+    /// No sample of an instance has arrived within the period of DEADLINE.
+    fn on_requested_deadline_missed(&self, reader: &DataReader<T>, status: RequestedDeadlineMissedStatus) {}
+    /// A matched writer has become alive, or is not alive any more.
+    fn on_liveliness_changed(&self, reader: &DataReader<T>, status: LivelinessChangedStatus) {}
+    /// Samples are lost. The status names the reason.
+    fn on_sample_lost(&self, reader: &DataReader<T>, status: SampleLostStatus) {}
+    /// The reader has rejected a sample because a resource limit is reached.
+    fn on_sample_rejected(&self, reader: &DataReader<T>, status: SampleRejectedStatus) {}
+}
+
+/// A closure is a listener for data.
+impl<T: TopicType, F: Fn(&DataReader<T>) + Send + Sync> DataReaderListener<T> for F {
+    fn on_data_available(&self, reader: &DataReader<T>) {
+        self(reader);
+    }
+}
+
+endpoint_handles!(DataReader, AnyDataReader);
+
 impl<T: TopicType> DataReader<T> {
     /// Its GUID.
     #[must_use]
@@ -81,7 +120,7 @@ impl<T: TopicType> DataReader<T> {
     /// [`Error::ImmutablePolicy`] names a policy that cannot change once the reader is enabled; others contradict each
     /// other or are not available.
     pub fn set_qos(&self, qos: DataReaderQos) -> Result<(), Error> {
-        let qos = builder::normalized(qos);
+        let qos = normalized_reader_qos(qos);
         qos::check_reader(&qos, &self.inner.subscriber.qos())?;
         let mut held = lock(&self.inner.qos);
         if let Some(policy) = held.immutable_change(&qos).filter(|_| self.is_enabled()) {
@@ -172,12 +211,6 @@ impl<T: TopicType> DataReader<T> {
     /// See [`Self::take`].
     pub fn read_loaned(&self, selector: &Selector) -> Result<Loan<T>, Error> {
         Ok(Loan::new(Arc::clone(&self.inner.core), self.inner.collect(selector, false)?))
-    }
-
-    /// A condition that is true while there are samples in these states.
-    #[must_use]
-    pub fn read_condition(&self, states: Selector) -> ReadCondition<T> {
-        ReadCondition::new(&self.inner, states)
     }
 
     /// The condition on its statuses.
@@ -344,6 +377,10 @@ impl<T: TopicType> DataReader<T> {
         self.inner.core.gate.wait_until_idle();
     }
 
+    pub(crate) const fn inner(&self) -> &Arc<ReaderInner<T>> {
+        &self.inner
+    }
+
     fn read_status<R>(&self, status: StatusMask, read: impl FnOnce(&mut ReaderState) -> R) -> R {
         let mut guard = self.inner.core.lock();
         guard.statuses.changed.remove(status);
@@ -452,10 +489,6 @@ impl<T: TopicType> From<Arc<ReaderInner<T>>> for DataReader<T> {
     fn from(inner: Arc<ReaderInner<T>>) -> Self {
         Self { inner }
     }
-}
-
-pub(crate) fn lock<V>(mutex: &Mutex<V>) -> MutexGuard<'_, V> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl<T: TopicType> Drop for ReaderInner<T> {

@@ -8,9 +8,9 @@ use peregrine_xtypes::{DdsType, decode_key_holder};
 
 use super::{DataReader, Sample};
 use crate::InstanceHandle;
-use crate::condition::{QueryCondition, SampleCondition};
-use crate::entity::instance_of;
+use crate::condition::SampleCondition;
 use crate::error::{BadParameter, Error, Timeout};
+use crate::topic_type::instance_of;
 
 impl<T: DdsType> DataReader<T> {
     /// Takes everything there is.
@@ -179,16 +179,6 @@ impl<T: DdsType> DataReader<T> {
     pub fn lookup_instance(&self, key_holder: &T) -> Option<InstanceHandle> {
         let instance = instance_of(key_holder);
         self.inner.core.lock().reader.cache().knows(&instance).then_some(instance)
-    }
-
-    /// A condition that is true while there are samples in these states with a value that `query` accepts.
-    #[must_use]
-    pub fn query_condition(
-        &self,
-        states: Selector,
-        query: impl Fn(&T) -> bool + Send + Sync + 'static,
-    ) -> QueryCondition<T> {
-        QueryCondition::new(&self.inner, states, Box::new(query))
     }
 
     /// Waits for a sample and takes it.

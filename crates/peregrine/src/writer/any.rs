@@ -1,31 +1,17 @@
-//! Writers whatever their type, and who is told of their news.
+//! Writers without their type.
 
 use std::any::Any;
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use peregrine_rtps::discovery::data::PublicationData;
-use peregrine_rtps::id::Guid;
-use peregrine_rtps::qos::Limit;
 
-use super::builder::machine;
-use super::{DataWriter, Enabled, WriterInner};
-use crate::driver::clock::now;
-use crate::driver::listener_gate::Deferring;
-use crate::driver::topic::Listening;
-use crate::driver::writer::{WriterCore, WriterHook};
-use crate::endpoint::{endpoint_handles, nearest, tell};
-use crate::entity::representation;
-use crate::error::{Error, Precondition};
-use crate::listener::{DataWriterListener, PublisherListener};
-use crate::reader::lock;
-use crate::status::StatusMask;
-use crate::topic_type::TopicType;
+use crate::driver::writer::WriterCore;
+use crate::error::Error;
 
 /// A writer of any type.
 #[derive(Clone)]
-pub struct AnyDataWriter(Arc<dyn AnyWriter>);
+pub struct AnyDataWriter(pub(super) Arc<dyn AnyWriter>);
 
 /// What can be done with a writer without knowing its type.
 pub(crate) trait AnyWriter: Any + Send + Sync {
@@ -43,120 +29,8 @@ pub(crate) trait AnyWriter: Any + Send + Sync {
     fn refresh(self: Arc<Self>);
 }
 
-endpoint_handles!(DataWriter, AnyDataWriter);
-
 impl AnyDataWriter {
     pub(crate) const fn new(writer: Arc<dyn AnyWriter>) -> Self {
         Self(writer)
-    }
-}
-
-impl<T: TopicType> AnyWriter for WriterInner<T> {
-    fn core(&self) -> &Arc<WriterCore> {
-        &self.core
-    }
-
-    fn enable(&self) -> Result<(), Error> {
-        if !self.publisher.is_enabled() {
-            return Err(Precondition::PublisherNotEnabled.into());
-        }
-        let qos = lock(&self.qos);
-        let mut state = self.core.lock();
-        if state.closed {
-            return Err(Error::AlreadyDeleted);
-        }
-        if self.enabled.get().is_some() {
-            return Ok(());
-        }
-        // Until now every policy could change.
-        state.writer = machine(&self.core.domain, self.core.guid, &qos, self.batching(), &self.publish_mode)?;
-        self.enabled.get_or_init(|| Enabled {
-            representation: representation(&qos.data_representation),
-            max_blocking_time: qos.reliability.max_blocking_time,
-            max_instances: match qos.resource_limits.max_instances {
-                Limit::At(n) => n as usize,
-                Limit::Unlimited => usize::MAX,
-            },
-            liveliness: qos.liveliness.kind,
-        });
-        drop(state);
-        drop(qos);
-        self.announce();
-        Ok(())
-    }
-
-    fn announce(&self) {
-        if self.enabled.get().is_some() {
-            self.participant().put_writer(&self.core, || self.announcement());
-        }
-    }
-
-    fn delete(&self) {
-        self.retire();
-    }
-
-    fn wait_for_acknowledgments(&self, timeout: Duration) -> Result<(), Error> {
-        Self::wait_for_acknowledgments(self, timeout)
-    }
-
-    fn suspend(&self, is_suspended: bool) {
-        self.is_suspended.store(is_suspended, Ordering::SeqCst);
-        let mut state = self.core.lock();
-        state.writer.set_batching(now(), self.batching());
-        self.core.transmit(state);
-    }
-
-    fn data(&self) -> PublicationData {
-        self.announcement()
-    }
-
-    fn refresh(self: Arc<Self>) {
-        let core = Arc::clone(&self.core);
-        let exchange = core.gate.begin_exchange();
-        let own = lock(&self.listener).clone();
-        let publisher = self.publisher.listener();
-        let participant = self.publisher.participant().listener();
-        let participant = participant.map(|(listener, mask)| (listener as Arc<dyn PublisherListener>, mask));
-        let upper = [publisher, participant];
-        let mut mask = own.as_ref().map_or(StatusMask::NONE, |(_, mask)| *mask);
-        upper.iter().flatten().for_each(|(_, upper)| mask |= *upper);
-        let hook = Hook { writer: Arc::downgrade(&self), own, upper };
-        let hook = (!mask.is_empty()).then(|| (Arc::new(hook) as _, mask));
-        let mut state = core.lock();
-        let mask_before = state.hook.as_ref().map_or(StatusMask::NONE, |(_, mask)| *mask);
-        // What has changed before, and nobody has read yet, is news for this listener.
-        state.statuses.changed.mark_untold(mask.without(mask_before));
-        let gone = if state.closed { hook } else { std::mem::replace(&mut state.hook, hook) };
-        let has_news = !state.closed && state.statuses.changed.has_untold();
-        drop(state);
-        drop(exchange);
-        // It may own entities, which then go.
-        drop(gone);
-        if has_news {
-            // The caller may hold locks that the listener wants.
-            let _no_user_code = Deferring::begin();
-            core.after();
-        }
-    }
-}
-
-/// The listeners of a writer, the nearest first.
-struct Hook<T: TopicType> {
-    writer: Weak<WriterInner<T>>,
-    own: Listening<dyn DataWriterListener<T>>,
-    upper: [Listening<dyn PublisherListener>; 2],
-}
-
-impl<T: TopicType> WriterHook for Hook<T> {
-    fn changed(&self, statuses: StatusMask) {
-        let Some(inner) = self.writer.upgrade() else { return };
-        let writer = DataWriter { inner };
-        tell!(
-            self, writer as AnyDataWriter, statuses:
-            PUBLICATION_MATCHED: on_publication_matched(publication_matched_status),
-            OFFERED_INCOMPATIBLE_QOS: on_offered_incompatible_qos(offered_incompatible_qos_status),
-            OFFERED_DEADLINE_MISSED: on_offered_deadline_missed(offered_deadline_missed_status),
-            LIVELINESS_LOST: on_liveliness_lost(liveliness_lost_status),
-        );
     }
 }

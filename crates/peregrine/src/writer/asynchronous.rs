@@ -8,11 +8,11 @@ use peregrine_xtypes::DdsType;
 
 use super::DataWriter;
 use crate::driver::clock::wall;
+use crate::driver::sync::lock;
 use crate::driver::waiting::Until;
 use crate::driver::wakers::Awaited;
 use crate::driver::writer::{WriteFailure, WriterState};
 use crate::error::Error;
-use crate::reader::lock;
 use crate::status::StatusMask;
 use crate::topic_type::TopicType;
 

@@ -7,23 +7,20 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 use peregrine_rtps::id::{EntityId, Guid};
-use peregrine_rtps::limits::MESSAGE_BYTES_MAX;
 use peregrine_rtps::qos::{
     DataRepresentation, DataWriterQos, DestinationOrder, Durability, History, Liveliness, LivelinessKind, Ownership,
     Reliability, RepresentationId, ResourceLimits, UserData,
 };
-use peregrine_rtps::writer::{Batching, Writer};
+use peregrine_rtps::writer::Batching;
 
-use super::{AnyDataWriter, AnyWriter, DataWriter, PublishMode, WriterInner};
-use crate::condition::{Entity, StatusCondition};
-use crate::driver::domain::Domain;
+use super::{AnyDataWriter, AnyWriter, DataWriter, DataWriterListener, PublishMode, WriterInner};
+use crate::condition::StatusCondition;
 use crate::driver::topic::Listening;
 use crate::driver::writer::WriterCore;
-use crate::entity::writer_config;
+use crate::entity::{Entity, Publisher};
 use crate::error::Error;
-use crate::listener::DataWriterListener;
-use crate::publisher::Publisher;
 use crate::qos;
+use crate::state_machine::{new_writer, normalized_writer_qos};
 use crate::status::StatusMask;
 use crate::topic::Topic;
 use crate::topic_type::TopicType;
@@ -40,8 +37,24 @@ pub struct DataWriterBuilder<T: TopicType> {
     listener: Listening<dyn DataWriterListener<T>>,
 }
 
-/// What the samples of a writer take of shared memory at most, in octets, unless it says otherwise.
+/// The default of [`DataWriterBuilder::shared_memory_bytes`].
 const SHARED_MEMORY_BYTES: usize = 1 << 30;
+
+impl<T: TopicType> Topic<T> {
+    /// A writer with default policies.
+    ///
+    /// # Errors
+    /// See [`DataWriterBuilder::build`].
+    pub fn writer(&self) -> Result<DataWriter<T>, Error> {
+        self.writer_builder().build()
+    }
+
+    /// A writer to be described further.
+    pub fn writer_builder(&self) -> DataWriterBuilder<T> {
+        let participant = self.participant();
+        participant.checked_publisher(participant.default_publisher_qos()).writer(self)
+    }
+}
 
 impl<T: TopicType> DataWriterBuilder<T> {
     pub(crate) fn new(publisher: Publisher, topic: Topic<T>, qos: DataWriterQos) -> Self {
@@ -207,7 +220,7 @@ impl<T: TopicType> DataWriterBuilder<T> {
     /// [`Error::AlreadyDeleted`] after the participant was closed. Policies contradict each other, are not available yet or too long to be announced, those of the publisher included.
     pub fn build(self) -> Result<DataWriter<T>, Error> {
         let Self { publisher, topic, qos, batching, publish_mode, shared_memory_bytes, listener } = self;
-        let qos = normalized::<T>(qos);
+        let qos = normalized_writer_qos::<T>(qos);
         qos::check_writer(&qos, &publisher.qos())?;
         let participant = &publisher.participant().inner.core;
         if participant.is_closing() {
@@ -215,8 +228,8 @@ impl<T: TopicType> DataWriterBuilder<T> {
         }
         let guid = Guid::new(participant.prefix, EntityId::user_writer(participant.next_key(), topic.has_key()));
         let domain = &participant.domain;
-        let writer = machine(domain, guid, &qos, batching, &publish_mode)?;
         let flow = publish_mode.flow().cloned();
+        let writer = new_writer(domain, guid, &qos, batching, flow.is_some())?;
         if flow.is_some() {
             domain.start_publishing()?;
         }
@@ -247,26 +260,4 @@ impl<T: TopicType> DataWriterBuilder<T> {
         }
         Ok(DataWriter { inner })
     }
-}
-
-/// The state machine of a writer with these policies.
-pub(super) fn machine(
-    domain: &Domain,
-    guid: Guid,
-    qos: &DataWriterQos,
-    batching: Option<Batching>,
-    mode: &PublishMode,
-) -> Result<Writer, Error> {
-    // Kept samples may have to go anywhere some day, so they are cut for the narrowest way out.
-    let narrowest = domain.addresses().paths.multicast_message_bytes().min(MESSAGE_BYTES_MAX);
-    Ok(Writer::new(writer_config(guid, qos, batching, mode.flow().is_some(), &domain.config, narrowest)?))
-}
-
-/// A writer that does not say writes XCDR version 1; of flat samples, version 2, which they are in.
-pub(super) fn normalized<T: TopicType>(mut qos: DataWriterQos) -> DataWriterQos {
-    if qos.data_representation.0.is_empty() {
-        let id = if T::WRITES_XCDR2 { RepresentationId::XCDR2 } else { RepresentationId::XCDR1 };
-        qos.data_representation = DataRepresentation(vec![id]);
-    }
-    qos
 }

@@ -4,11 +4,8 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use peregrine_rtps::payload::Payload;
-use peregrine_xtypes::{DdsType, plain};
 
-use super::WriterInner;
 use crate::driver::writer::{PayloadSlot, WriterCore};
-use crate::error::{Error, Precondition};
 
 /// Room for a payload, encapsulation header first. What is dropped unwritten goes back.
 pub(super) enum Lent {
@@ -31,7 +28,7 @@ pub(super) struct LentSlot(Option<PayloadSlot>);
 impl Lent {
     /// A slot for a payload which begins where `place` says, if that is the beginning: where readers look for it.
     #[inline]
-    fn in_slot(mut slot: PayloadSlot, place: impl FnOnce(&mut [u8]) -> Option<usize>) -> Option<Self> {
+    pub(super) fn in_slot(mut slot: PayloadSlot, place: impl FnOnce(&mut [u8]) -> Option<usize>) -> Option<Self> {
         if place(slot.octets_mut()) != Some(0) {
             return None;
         }
@@ -39,7 +36,7 @@ impl Lent {
     }
 
     /// The same of a payload of `len` octets, anywhere in a buffer.
-    fn in_buffer(
+    pub(super) fn in_buffer(
         core: &Arc<WriterCore>,
         mut buffer: Arc<Vec<u8>>,
         len: usize,
@@ -133,36 +130,5 @@ impl Drop for LentSlot {
         if let Some(slot) = self.0.take() {
             slot.give_back();
         }
-    }
-}
-
-impl<T: DdsType> WriterInner<T> {
-    /// Memory for a payload of `len` octets: such as readers in other processes of the host see, if there are any that do, else
-    /// a buffer. `place` prepares it and says where in the memory the payload begins.
-    #[inline]
-    pub(super) fn lend(&self, len: usize, place: impl Fn(&mut [u8]) -> Option<usize>) -> Result<Option<Lent>, Error> {
-        let core = &self.core;
-        if core.is_closed() {
-            return Err(Error::AlreadyDeleted);
-        }
-        self.enabled()?;
-        if let Some(slot) = core.loan_slot(len)
-            && let Some(lent) = Lent::in_slot(slot, &place)
-        {
-            return Ok(Some(lent));
-        }
-        let mut state = core.lock();
-        let buffer = state.writer.take_buffer(len.saturating_add(plain::ALIGNMENT_MAX));
-        drop(state);
-        Ok(Lent::in_buffer(core, buffer, len, place))
-    }
-
-    /// Whether it lies in memory of this writer.
-    #[inline]
-    pub(super) fn check_own(&self, sample: &Lent) -> Result<(), Error> {
-        if sample.is_of(&self.core) {
-            return Ok(());
-        }
-        Err(Precondition::ForeignLoan.into())
     }
 }

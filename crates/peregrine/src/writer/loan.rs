@@ -9,11 +9,11 @@ use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::{Instant, Timestamp};
 use peregrine_xtypes::{DdsType, plain};
 
-use super::DataWriter;
 use super::lent::{Filled, Lent};
+use super::{DataWriter, WriterInner};
 use crate::driver::clock::{now, wall_at};
-use crate::entity::instance_of;
 use crate::error::{Error, Precondition};
+use crate::topic_type::instance_of;
 
 /// A value of a plain type in a buffer of its writer, or in memory that readers in other processes see: what is assigned to
 /// it is what is sent. Dropped unwritten, it gives the memory back.
@@ -91,6 +91,37 @@ impl<T: DdsType> DataWriter<T> {
         inner.check_usable(&mut guard)?;
         let (guard, key) = inner.key_if_new(guard, instance, &*sample)?;
         inner.put_filled(guard, instance, source_timestamp, sample.lent.into_filled(), key, at)
+    }
+}
+
+impl<T: DdsType> WriterInner<T> {
+    /// Memory for a payload of `len` octets: such as readers in other processes of the host see, if there are any that do, else
+    /// a buffer. `place` prepares it and says where in the memory the payload begins.
+    #[inline]
+    pub(super) fn lend(&self, len: usize, place: impl Fn(&mut [u8]) -> Option<usize>) -> Result<Option<Lent>, Error> {
+        let core = &self.core;
+        if core.is_closed() {
+            return Err(Error::AlreadyDeleted);
+        }
+        self.enabled()?;
+        if let Some(slot) = core.loan_slot(len)
+            && let Some(lent) = Lent::in_slot(slot, &place)
+        {
+            return Ok(Some(lent));
+        }
+        let mut state = core.lock();
+        let buffer = state.writer.take_buffer(len.saturating_add(plain::ALIGNMENT_MAX));
+        drop(state);
+        Ok(Lent::in_buffer(core, buffer, len, place))
+    }
+
+    /// Whether it lies in memory of this writer.
+    #[inline]
+    pub(super) fn check_own(&self, sample: &Lent) -> Result<(), Error> {
+        if sample.is_of(&self.core) {
+            return Ok(());
+        }
+        Err(Precondition::ForeignLoan.into())
     }
 }
 

@@ -3,6 +3,7 @@
 mod any;
 mod asynchronous;
 mod builder;
+mod erased;
 mod flat;
 mod lent;
 mod loan;
@@ -39,15 +40,15 @@ pub use publish_mode::{FlowController, PublishMode};
 use crate::condition::StatusCondition;
 use crate::driver::clock::{now, wall};
 use crate::driver::participant::{Abandoned, ParticipantCore};
+use crate::driver::sync::lock;
 use crate::driver::topic::Listening;
 use crate::driver::waiting::wait_until;
 use crate::driver::wakers::{Awaited, StateGuard};
 use crate::driver::writer::{PayloadSlot, WriteFailure, WriterCore, WriterState};
-use crate::endpoint::{flushed, why_unmatched};
+use crate::endpoint::{endpoint_handles, flushed, why_unmatched};
+use crate::entity::Publisher;
 use crate::error::{BadParameter, Error, OutOfResources, Timeout};
-use crate::listener::DataWriterListener;
-use crate::publisher::Publisher;
-use crate::reader::lock;
+use crate::state_machine::normalized_writer_qos;
 use crate::status::{
     IncompatibleQosStatus, LivelinessLostStatus, MatchedStatus, OfferedDeadlineMissedStatus, StatusMask,
 };
@@ -96,6 +97,21 @@ struct Enabled {
     liveliness: LivelinessKind,
 }
 
+/// Callbacks for the statuses of a writer. [`DataReaderListener`](crate::DataReaderListener) documents when listeners run.
+#[expect(unused_variables, reason = "the names document what each call is given")]
+pub trait DataWriterListener<T: TopicType>: Send + Sync {
+    /// A reader matches, or matches no longer.
+    fn on_publication_matched(&self, writer: &DataWriter<T>, status: MatchedStatus) {}
+    /// A reader does not match because it requests more than a policy of the writer offers.
+    fn on_offered_incompatible_qos(&self, writer: &DataWriter<T>, status: IncompatibleQosStatus) {}
+    /// The application has not written an instance within the period of DEADLINE.
+    fn on_offered_deadline_missed(&self, writer: &DataWriter<T>, status: OfferedDeadlineMissedStatus) {}
+    /// The application has not asserted the liveliness of the writer within its lease.
+    fn on_liveliness_lost(&self, writer: &DataWriter<T>, status: LivelinessLostStatus) {}
+}
+
+endpoint_handles!(DataWriter, AnyDataWriter);
+
 impl<T: TopicType> DataWriter<T> {
     /// Its GUID.
     #[must_use]
@@ -115,7 +131,7 @@ impl<T: TopicType> DataWriter<T> {
     /// [`Error::ImmutablePolicy`] names a policy that cannot change once the writer is enabled; others contradict each
     /// other or are not available.
     pub fn set_qos(&self, qos: DataWriterQos) -> Result<(), Error> {
-        let qos = builder::normalized::<T>(qos);
+        let qos = normalized_writer_qos::<T>(qos);
         qos::check_writer(&qos, &self.inner.publisher.qos())?;
         let mut held = lock(&self.inner.qos);
         if let Some(policy) = held.immutable_change(&qos).filter(|_| self.is_enabled()) {

@@ -11,8 +11,8 @@ use peregrine_xtypes::{Encapsulation, PayloadKind};
 
 use super::{DataWriter, WriterInner, ending};
 use crate::driver::clock::{now, wall};
+use crate::driver::sync::lock;
 use crate::error::{BadParameter, Error, Precondition};
-use crate::reader::lock;
 use crate::topic_type::Serialized;
 
 /// Payloads begin with their encapsulation header (RTPS 2.5 §10.2) and have to be in the representation that the writer offers

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use peregrine_rtps::payload::{Octets, Payload};
 use peregrine_xtypes::{DdsType, Endianness, Representation, encode, encoded_len};
 
-use crate::entity::serialized_key;
+use crate::topic_type::serialized_key;
 
 /// A value on its way, and its octets if somebody has asked for them.
 struct SharedValue<T> {

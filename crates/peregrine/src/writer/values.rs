@@ -13,11 +13,11 @@ use super::lent::Filled;
 use super::{DataWriter, ENCAPSULATION_OCTETS, WriterInner, ending, shared};
 use crate::InstanceHandle;
 use crate::driver::clock::{now, wall, wall_at};
+use crate::driver::sync::lock;
 use crate::driver::wakers::StateGuard;
 use crate::driver::writer::WriterState;
-use crate::entity::{instance_of, serialized_key};
 use crate::error::{BadParameter, Error, Precondition};
-use crate::reader::lock;
+use crate::topic_type::{instance_of, serialized_key};
 
 impl<T: DdsType> DataWriter<T> {
     /// Writes a value. Blocks for at most `max_blocking_time` while KEEP_ALL or a resource limit leaves no room.

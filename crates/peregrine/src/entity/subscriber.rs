@@ -1,70 +1,27 @@
 //! Subscribers (DDS 1.4 §2.2.2.5.2).
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::task::Waker;
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use peregrine_rtps::history::Selector;
 use peregrine_rtps::qos::{DataReaderQos, SubscriberQos};
 
-use crate::condition::{Entity, StatusCondition, StatusSource};
-use crate::driver::domain::Domain;
+use super::data_on_readers::DataOnReaders;
+use super::{DomainParticipant, Entity, Subscriber, SubscriberInner, SubscriberListener, SubscriberState};
+use crate::condition::{StatusCondition, StatusSource as _};
 use crate::driver::reader::ReaderCore;
-use crate::driver::topic::Listening;
+use crate::driver::sync::lock;
 use crate::error::{Error, Precondition};
-use crate::listener::SubscriberListener;
-use crate::participant::DomainParticipant;
 use crate::qos;
 use crate::reader::{AnyDataReader, AnyReader, DataReaderBuilder};
 use crate::status::StatusMask;
 use crate::topic::Topic;
 use crate::topic_type::TopicType;
 
-/// Groups readers that share policies. Clones are the same subscriber.
-#[derive(Clone)]
-pub struct Subscriber {
-    inner: Arc<SubscriberInner>,
-}
-
-pub(crate) struct SubscriberInner {
-    participant: DomainParticipant,
-    condition: StatusCondition,
-    /// DATA_ON_READERS is what its readers report: it is looked up there, and costs nothing while nobody looks.
-    watch: Arc<Watch>,
-    state: Mutex<State>,
-}
-
-struct State {
-    qos: SubscriberQos,
-    default_reader_qos: DataReaderQos,
-    is_enabled: bool,
-    readers: Vec<Weak<dyn AnyReader>>,
-    listener: Listening<dyn SubscriberListener>,
-}
-
-struct Watch {
-    domain: Arc<Domain>,
-    state: Mutex<WatchState>,
-}
-
-#[derive(Default)]
-struct WatchState {
-    readers: Vec<Weak<ReaderCore>>,
-    watchers: Vec<Watcher>,
-    next: u64,
-}
-
-/// A waker left with every reader.
-struct Watcher {
-    id: u64,
-    waker: Waker,
-    left: Vec<(Weak<ReaderCore>, u64)>,
-}
-
 impl Subscriber {
     pub(crate) fn new(participant: &DomainParticipant, qos: SubscriberQos, is_enabled: bool) -> Self {
         let domain = Arc::clone(&participant.inner.core.domain);
-        let watch = Arc::new(Watch { domain, state: Mutex::new(WatchState::default()) });
-        let state = State {
+        let data_on_readers = Arc::new(DataOnReaders::new(domain));
+        let state = SubscriberState {
             qos,
             default_reader_qos: DataReaderQos::default(),
             is_enabled,
@@ -73,8 +30,8 @@ impl Subscriber {
         };
         let inner = SubscriberInner {
             participant: participant.clone(),
-            condition: StatusCondition::new(Arc::clone(&watch) as Arc<_>),
-            watch,
+            condition: StatusCondition::new(Arc::clone(&data_on_readers) as Arc<_>),
+            data_on_readers,
             state: Mutex::new(state),
         };
         let inner = Arc::new(inner);
@@ -197,7 +154,7 @@ impl Subscriber {
     /// The statuses that have changed since they were last read: DATA_ON_READERS or none.
     #[must_use]
     pub fn status_changes(&self) -> StatusMask {
-        self.inner.watch.changes()
+        self.inner.data_on_readers.changes()
     }
 
     /// The condition on its statuses: DATA_ON_READERS.
@@ -222,7 +179,7 @@ impl Subscriber {
 
     /// Takes a reader in. Says whether it is enabled from the start.
     pub(crate) fn adopt(&self, core: &Arc<ReaderCore>, reader: Weak<dyn AnyReader>) -> bool {
-        self.inner.watch.add(core);
+        self.inner.data_on_readers.add(core);
         let mut state = self.inner.lock();
         state.readers.retain(|r| r.strong_count() > 0);
         state.readers.push(reader);
@@ -231,8 +188,8 @@ impl Subscriber {
 }
 
 impl SubscriberInner {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, SubscriberState> {
+        lock(&self.state)
     }
 
     pub(crate) fn readers(&self) -> Vec<Arc<dyn AnyReader>> {
@@ -246,61 +203,6 @@ impl SubscriberInner {
     /// A listener above the readers has changed.
     pub(crate) fn refresh(&self) {
         self.readers().into_iter().for_each(AnyReader::refresh);
-    }
-}
-
-impl Watch {
-    fn lock(&self) -> MutexGuard<'_, WatchState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn add(&self, reader: &Arc<ReaderCore>) {
-        let mut state = self.lock();
-        state.readers.retain(|r| r.strong_count() > 0);
-        state.readers.push(Arc::downgrade(reader));
-        for watcher in &mut state.watchers {
-            watcher.leave_with(reader);
-        }
-    }
-}
-
-impl Watcher {
-    fn leave_with(&mut self, reader: &Arc<ReaderCore>) {
-        self.left.retain(|(r, _)| r.strong_count() > 0);
-        let id = reader.lock().wakers.add(StatusMask::DATA_AVAILABLE.into(), self.waker.clone());
-        self.left.push((Arc::downgrade(reader), id));
-    }
-}
-
-impl StatusSource for Watch {
-    fn changes(&self) -> StatusMask {
-        let has_news = |r: Arc<ReaderCore>| r.lock().statuses.changed.contains(StatusMask::DATA_AVAILABLE);
-        let any = self.lock().readers.iter().filter_map(Weak::upgrade).any(has_news);
-        if any { StatusMask::DATA_ON_READERS } else { StatusMask::NONE }
-    }
-
-    fn watch(&self, _: StatusMask, waker: Waker) -> u64 {
-        let mut state = self.lock();
-        state.next += 1;
-        let mut watcher = Watcher { id: state.next, waker, left: Vec::new() };
-        state.readers.iter().filter_map(Weak::upgrade).for_each(|reader| watcher.leave_with(&reader));
-        state.watchers.push(watcher);
-        state.next
-    }
-
-    fn unwatch(&self, id: u64) {
-        let mut state = self.lock();
-        for watcher in state.watchers.extract_if(.., |w| w.id == id) {
-            for (reader, id) in watcher.left {
-                if let Some(reader) = reader.upgrade() {
-                    reader.lock().wakers.remove(id);
-                }
-            }
-        }
-    }
-
-    fn domain(&self) -> &Arc<Domain> {
-        &self.domain
     }
 }
 

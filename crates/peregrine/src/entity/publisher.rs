@@ -1,47 +1,24 @@
 //! Publishers (DDS 1.4 §2.2.2.4.1).
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use peregrine_rtps::qos::{DataWriterQos, PublisherQos};
 
-use crate::condition::{Entity, NoStatuses, StatusCondition};
+use super::{DomainParticipant, Entity, Publisher, PublisherInner, PublisherListener, PublisherState};
+use crate::condition::{NoStatuses, StatusCondition};
 use crate::driver::clock::now;
-use crate::driver::topic::Listening;
+use crate::driver::sync::lock;
 use crate::error::{Error, Precondition};
-use crate::listener::PublisherListener;
-use crate::participant::DomainParticipant;
 use crate::qos;
 use crate::status::StatusMask;
 use crate::topic::Topic;
 use crate::topic_type::TopicType;
 use crate::writer::{AnyDataWriter, AnyWriter, DataWriterBuilder};
 
-/// Groups writers that share policies. Clones are the same publisher.
-#[derive(Clone)]
-pub struct Publisher {
-    inner: Arc<PublisherInner>,
-}
-
-pub(crate) struct PublisherInner {
-    participant: DomainParticipant,
-    condition: StatusCondition,
-    state: Mutex<State>,
-}
-
-struct State {
-    qos: PublisherQos,
-    default_writer_qos: DataWriterQos,
-    is_enabled: bool,
-    /// How many more times publications were suspended than resumed.
-    suspended: usize,
-    writers: Vec<Weak<dyn AnyWriter>>,
-    listener: Listening<dyn PublisherListener>,
-}
-
 impl Publisher {
     pub(crate) fn new(participant: &DomainParticipant, qos: PublisherQos, is_enabled: bool) -> Self {
-        let state = State {
+        let state = PublisherState {
             qos,
             default_writer_qos: DataWriterQos::default(),
             is_enabled,
@@ -238,8 +215,8 @@ impl Publisher {
 }
 
 impl PublisherInner {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, PublisherState> {
+        lock(&self.state)
     }
 
     pub(crate) fn writers(&self) -> Vec<Arc<dyn AnyWriter>> {

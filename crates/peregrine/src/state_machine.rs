@@ -1,38 +1,42 @@
-//! From policies to the configuration of the state machines.
+//! The state machines of writers and readers, configured from policies and settings.
 
 use peregrine_rtps::history::{HistoryKind, ReaderHistoryConfig, ResourceLimits};
-use peregrine_rtps::id::{Guid, KeyHash};
+use peregrine_rtps::id::Guid;
+use peregrine_rtps::limits::MESSAGE_BYTES_MAX;
 use peregrine_rtps::qos::{
     AccessScope, DataReaderQos, DataRepresentation, DataWriterQos, DestinationOrder, Durability, History, Limit,
     LivelinessKind, Ownership, Presentation, ReliabilityKind, RepresentationId, ResourceLimits as LimitsQos,
 };
-use peregrine_rtps::reader::ReaderConfig;
+use peregrine_rtps::reader::{Reader, ReaderConfig};
 use peregrine_rtps::time::Span;
-use peregrine_rtps::writer::{Batching, WriterConfig};
+use peregrine_rtps::writer::{Batching, Writer, WriterConfig};
 use peregrine_transport::random;
-use peregrine_xtypes::{DdsType, EncodeError, Endianness, Representation, encode_key, encoded_key_len, key_hash};
+use peregrine_xtypes::Representation;
 
 use crate::config::DomainConfig;
+use crate::driver::domain::Domain;
 use crate::error::Error;
-use crate::topic_type::Keys;
+use crate::topic_type::{Keys, TopicType};
 
-/// A number nobody can foretell.
+/// A number that peers cannot predict.
 pub(crate) fn random_u64() -> Result<u64, Error> {
     let mut bytes = [0; 8];
     random::fill(&mut bytes).map_err(Error::system)?;
     Ok(u64::from_ne_bytes(bytes))
 }
 
-pub(crate) fn writer_config(
+/// The state machine of a writer with these policies.
+pub(crate) fn new_writer(
+    domain: &Domain,
     guid: Guid,
     qos: &DataWriterQos,
     batching: Option<Batching>,
     asynchronous: bool,
-    domain: &DomainConfig,
-    default_message_bytes: usize,
-) -> Result<WriterConfig, Error> {
+) -> Result<Writer, Error> {
     let manual = qos.liveliness.kind != LivelinessKind::Automatic;
-    Ok(WriterConfig {
+    // A kept sample may leave through any interface later, so it is cut for the interface with the smallest messages.
+    let default_message_bytes = domain.addresses().paths.multicast_message_bytes().min(MESSAGE_BYTES_MAX);
+    Ok(Writer::new(WriterConfig {
         reliable: qos.reliability.kind == ReliabilityKind::Reliable,
         durable: qos.durability >= Durability::TransientLocal,
         history: history(qos.history),
@@ -44,19 +48,20 @@ pub(crate) fn writer_config(
         batching,
         asynchronous,
         default_message_bytes,
-        unanswered_heartbeats: domain.unanswered_heartbeats,
+        unanswered_heartbeats: domain.config.unanswered_heartbeats,
         seed: random_u64()?,
         ..WriterConfig::new(guid)
-    })
+    }))
 }
 
-pub(crate) fn reader_config(
-    guid: Guid,
+/// The state machine of a reader with these policies.
+pub(crate) fn new_reader(
     domain: &DomainConfig,
+    guid: Guid,
     keys: &Keys,
     qos: &DataReaderQos,
     presentation: &Presentation,
-) -> Result<ReaderConfig, Error> {
+) -> Result<Reader, Error> {
     let mut config = ReaderConfig::new(guid);
     config.reliable = qos.reliability.kind == ReliabilityKind::Reliable;
     config.wants_history = qos.durability >= Durability::TransientLocal;
@@ -89,27 +94,32 @@ pub(crate) fn reader_config(
         key_holder,
         seed: random_u64()?,
     };
-    Ok(config)
+    Ok(Reader::new(config))
 }
 
-/// What a writer writes: the first representation it names.
+/// A writer whose policies name no representation writes XCDR version 1; of flat samples, version 2, which is their form in memory.
+pub(crate) fn normalized_writer_qos<T: TopicType>(mut qos: DataWriterQos) -> DataWriterQos {
+    if qos.data_representation.0.is_empty() {
+        let id = if T::WRITES_XCDR2 { RepresentationId::XCDR2 } else { RepresentationId::XCDR1 };
+        qos.data_representation = DataRepresentation(vec![id]);
+    }
+    qos
+}
+
+/// A reader whose policies name no representation takes both versions of XCDR.
+pub(crate) fn normalized_reader_qos(mut qos: DataReaderQos) -> DataReaderQos {
+    if qos.data_representation.0.is_empty() {
+        qos.data_representation = DataRepresentation(vec![RepresentationId::XCDR1, RepresentationId::XCDR2]);
+    }
+    qos
+}
+
+/// The representation in which a writer encodes samples: the first of its policy.
 pub(crate) fn representation(qos: &DataRepresentation) -> Representation {
     match qos.effective().first() {
         Some(&RepresentationId::XCDR2) => Representation::Xcdr2,
         _ => Representation::Xcdr1,
     }
-}
-
-/// The serialized key of a value, as [`decode_key_holder`](peregrine_xtypes::decode_key_holder) reads it.
-pub(crate) fn serialized_key<T: DdsType>(value: &T) -> Result<Vec<u8>, EncodeError> {
-    let mut bytes = vec![0; encoded_key_len(value, Representation::Xcdr2)];
-    encode_key(value, Representation::Xcdr2, Endianness::NATIVE, &mut bytes)?;
-    Ok(bytes)
-}
-
-/// The instance a value belongs to.
-pub(crate) fn instance_of<T: DdsType>(value: &T) -> KeyHash {
-    if T::HAS_KEY { KeyHash(key_hash(value)) } else { KeyHash::NIL }
 }
 
 const fn history(qos: History) -> HistoryKind {

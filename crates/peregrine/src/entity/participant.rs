@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
@@ -16,22 +16,24 @@ use peregrine_transport::random;
 use peregrine_transport::udp::Statistics;
 use peregrine_xtypes::DdsType;
 
-use crate::condition::{Entity, NoStatuses, StatusCondition};
+use super::{
+    Defaults, DomainParticipant, DomainParticipantListener, Entity, ParticipantInner, ParticipantState, Publisher,
+    PublisherInner, Subscriber, SubscriberInner, TopicListener,
+};
+use crate::condition::{NoStatuses, StatusCondition};
 use crate::config::DomainConfig;
 use crate::discovery::{DiscoveredTopic, DiscoveryEvents};
 use crate::driver::clock::{now, wall};
 use crate::driver::domain::DomainHandle;
 use crate::driver::participant::{Abandoned, ParticipantCore};
-use crate::driver::topic::{Listening, TopicCore};
+use crate::driver::sync::lock;
+use crate::driver::topic::TopicCore;
 use crate::driver::waiting::wait_until;
 use crate::endpoint::flushed;
-use crate::entity::random_u64;
 use crate::error::{BadParameter, Error, Timeout, Unsupported};
-use crate::listener::{DomainParticipantListener, TopicListener};
-use crate::publisher::{Publisher, PublisherInner};
 use crate::shared_memory::SharedMemoryStatistics;
+use crate::state_machine::random_u64;
 use crate::status::StatusMask;
-use crate::subscriber::{Subscriber, SubscriberInner};
 use crate::topic::{Told, Topic};
 use crate::topic_type::{Serialized, SerializedType};
 use crate::{logging, qos};
@@ -42,22 +44,6 @@ const LEASE_DEFAULT: Duration = Duration::from_secs(20);
 /// Announcements per lease: two may be lost without harm.
 const ANNOUNCEMENTS_PER_LEASE: u64 = 3;
 
-/// A member of a domain. Clones are the same participant; it leaves the domain when the last of them, and of everything
-/// created from it, is gone.
-#[derive(Clone)]
-pub struct DomainParticipant {
-    pub(crate) inner: Arc<ParticipantInner>,
-}
-
-pub(crate) struct ParticipantInner {
-    pub(crate) core: Arc<ParticipantCore>,
-    /// `None` after the participant was closed.
-    handle: Mutex<Option<Arc<DomainHandle>>>,
-    condition: StatusCondition,
-    is_enabled: AtomicBool,
-    state: Mutex<State>,
-}
-
 /// The participants of this process.
 static PARTICIPANTS: Mutex<Vec<Weak<ParticipantInner>>> = Mutex::new(Vec::new());
 
@@ -66,22 +52,6 @@ static DEFAULT_QOS: Mutex<Option<ParticipantQos>> = Mutex::new(None);
 
 /// Whether participants are enabled from the start.
 static AUTOENABLES: AtomicBool = AtomicBool::new(true);
-
-struct State {
-    qos: ParticipantQos,
-    defaults: Defaults,
-    publishers: Vec<Weak<PublisherInner>>,
-    subscribers: Vec<Weak<SubscriberInner>>,
-    listener: Listening<dyn DomainParticipantListener>,
-}
-
-/// The policies of what is created without any.
-#[derive(Default)]
-struct Defaults {
-    publisher: PublisherQos,
-    subscriber: SubscriberQos,
-    topic: TopicQos,
-}
 
 /// Creates a participant that is not all defaults.
 #[derive(Clone, Debug)]
@@ -613,7 +583,7 @@ impl ParticipantBuilder {
         let rtps = Participant::new(now(), config);
         let core = Arc::new(ParticipantCore::new(Arc::clone(&domain), rtps));
         let defaults = Defaults::default();
-        let state = State { qos, defaults, publishers: Vec::new(), subscribers: Vec::new(), listener: None };
+        let state = ParticipantState { qos, defaults, publishers: Vec::new(), subscribers: Vec::new(), listener: None };
         let condition = StatusCondition::new(Arc::new(NoStatuses(domain)));
         let is_enabled = self.is_enabled.unwrap_or_else(autoenables);
         let handle = Mutex::new(Some(handle));
@@ -631,7 +601,7 @@ impl ParticipantBuilder {
         if is_enabled {
             inner.join();
         }
-        let mut participants = PARTICIPANTS.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut participants = lock(&PARTICIPANTS);
         participants.retain(|participant| participant.strong_count() > 0);
         participants.push(Arc::downgrade(&inner));
         drop(participants);
@@ -641,7 +611,7 @@ impl ParticipantBuilder {
 
 /// The oldest participant of this process in this domain.
 pub(crate) fn lookup(domain: u32) -> Option<DomainParticipant> {
-    let participants: Vec<_> = PARTICIPANTS.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let participants: Vec<_> = lock(&PARTICIPANTS).clone();
     // Without the lock: a handle that is dropped here may be the last one.
     let mut participants = participants.iter().filter_map(Weak::upgrade).map(|inner| DomainParticipant { inner });
     participants.find(|participant| participant.domain() == DomainId(domain))
@@ -656,12 +626,12 @@ pub(crate) fn set_autoenables(autoenables: bool) {
 }
 
 pub(crate) fn default_qos() -> ParticipantQos {
-    DEFAULT_QOS.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default()
+    lock(&DEFAULT_QOS).clone().unwrap_or_default()
 }
 
 pub(crate) fn set_default_qos(qos: ParticipantQos) -> Result<(), Error> {
     qos::check_participant(&qos)?;
-    *DEFAULT_QOS.lock().unwrap_or_else(PoisonError::into_inner) = Some(qos);
+    *lock(&DEFAULT_QOS) = Some(qos);
     Ok(())
 }
 
@@ -707,8 +677,8 @@ impl DomainParticipant {
 }
 
 impl ParticipantInner {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, ParticipantState> {
+        lock(&self.state)
     }
 
     fn publishers(&self) -> Vec<Arc<PublisherInner>> {
@@ -751,7 +721,7 @@ impl ParticipantInner {
     }
 
     fn take_handle(&self) -> Option<Arc<DomainHandle>> {
-        self.handle.lock().unwrap_or_else(PoisonError::into_inner).take()
+        lock(&self.handle).take()
     }
 }
 
@@ -761,7 +731,7 @@ fn end_elsewhere(handle: Arc<DomainHandle>) -> Result<impl Future<Output = ()> +
     let by_thread = Arc::clone(&ended);
     let end = move || {
         drop(handle);
-        let mut ended = by_thread.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ended = lock(&by_thread);
         ended.0 = true;
         let waker = ended.1.take();
         drop(ended);
@@ -769,7 +739,7 @@ fn end_elsewhere(handle: Arc<DomainHandle>) -> Result<impl Future<Output = ()> +
     };
     std::thread::Builder::new().name("pg-close".to_owned()).spawn(end).map_err(Error::system)?;
     Ok(std::future::poll_fn(move |context| {
-        let mut ended = ended.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ended = lock(&ended);
         if ended.0 {
             return Poll::Ready(());
         }

@@ -1,0 +1,71 @@
+//! What all kinds of conditions have in common.
+
+use std::fmt;
+use std::sync::Arc;
+use std::task::Waker;
+
+use crate::driver::domain::Domain;
+/// Any condition. Two are equal when they are the same one.
+#[derive(Clone)]
+pub struct Condition(pub(crate) Arc<dyn Trigger>);
+
+/// The part of a condition that a wait set uses.
+pub(crate) trait Trigger: Send + Sync {
+    fn is_triggered(&self) -> bool;
+
+    /// Wakes `waker` whenever the condition may have become true, from now on until `unwatch`.
+    fn watch(&self, waker: Waker) -> u64;
+
+    fn unwatch(&self, id: u64);
+
+    /// The domain whose threads can make the condition true; `None` if only the application can.
+    fn domain(&self) -> Option<&Arc<Domain>>;
+}
+
+impl Condition {
+    /// Whether the condition is true now.
+    #[must_use]
+    pub fn trigger_value(&self) -> bool {
+        self.0.is_triggered()
+    }
+}
+
+impl PartialEq for Condition {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::addr_eq(Arc::as_ptr(&self.0), Arc::as_ptr(&other.0))
+    }
+}
+
+impl Eq for Condition {}
+
+impl fmt::Debug for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Condition").field("trigger_value", &self.trigger_value()).finish_non_exhaustive()
+    }
+}
+
+/// Lets a kind of condition stand where any condition may, and be compared with one.
+macro_rules! condition {
+    ($name:ident $(<$type:ident: $bound:path>)?) => {
+        impl $(<$type: $bound>)? $name $(<$type>)? {
+            /// Whether the condition is true now.
+            #[must_use]
+            pub fn trigger_value(&self) -> bool {
+                self.inner.is_triggered()
+            }
+        }
+
+        impl $(<$type: $bound>)? From<&$name $(<$type>)?> for $crate::Condition {
+            fn from(condition: &$name $(<$type>)?) -> Self {
+                Self(std::sync::Arc::clone(&condition.inner) as _)
+            }
+        }
+
+        impl $(<$type: $bound>)? PartialEq<$name $(<$type>)?> for $crate::Condition {
+            fn eq(&self, other: &$name $(<$type>)?) -> bool {
+                std::ptr::addr_eq(std::sync::Arc::as_ptr(&self.0), std::sync::Arc::as_ptr(&other.inner))
+            }
+        }
+    };
+}
+pub(crate) use condition;

@@ -1,0 +1,169 @@
+//! What a reader does for its subscriber, and the calls of its listeners.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+
+use peregrine_rtps::discovery::data::SubscriptionData;
+
+use super::{AnyDataReader, AnyReader, DataReader, DataReaderListener, ReaderInner};
+use crate::driver::clock::now;
+use crate::driver::listener_gate::Deferring;
+use crate::driver::reader::{ReaderCore, ReaderHook};
+use crate::driver::sync::lock;
+use crate::driver::topic::Listening;
+use crate::endpoint::{nearest, tell};
+use crate::entity::SubscriberListener;
+use crate::error::{Error, Precondition};
+use crate::state_machine::new_reader;
+use crate::status::StatusMask;
+use crate::topic_type::{Keys, TopicType};
+
+impl<T: TopicType> AnyReader for ReaderInner<T> {
+    fn core(&self) -> &Arc<ReaderCore> {
+        &self.core
+    }
+
+    fn enable(&self) -> Result<(), Error> {
+        if !self.subscriber.is_enabled() {
+            return Err(Precondition::SubscriberNotEnabled.into());
+        }
+        let presentation = self.subscriber.qos().presentation;
+        let qos = lock(&self.qos);
+        let mut state = self.open()?;
+        if self.is_enabled.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        // Until now every policy could change, those of the subscriber too.
+        let keys = self.topic.data_type.keys();
+        state.reader = new_reader(&self.core.domain.config, self.core.guid, keys, &qos, &presentation)?;
+        self.is_enabled.store(true, Ordering::Release);
+        drop(state);
+        drop(qos);
+        self.announce();
+        Ok(())
+    }
+
+    fn announce(&self) {
+        if self.is_enabled.load(Ordering::Acquire) {
+            self.participant().put_reader(&self.core, || self.announcement());
+        }
+    }
+
+    fn delete(&self) {
+        self.participant().remove_reader(&self.core);
+    }
+
+    fn data(&self) -> SubscriptionData {
+        self.announcement()
+    }
+
+    fn notify(&self) {
+        let mut state = self.core.lock();
+        let hook = state.hook.clone().filter(|(_, mask)| mask.intersects(StatusMask::DATA_AVAILABLE));
+        if let Some((hook, _)) = hook {
+            state.statuses.changed.remove(StatusMask::DATA_AVAILABLE);
+            drop(state);
+            hook.notify();
+        }
+    }
+
+    fn refresh(self: Arc<Self>) {
+        let core = Arc::clone(&self.core);
+        let exchange = core.gate.begin_exchange();
+        let own = lock(&self.listener).clone();
+        let subscriber = self.subscriber.listener();
+        let participant = self.subscriber.participant().listener();
+        let participant = participant.map(|(listener, mask)| (listener as Arc<dyn SubscriberListener>, mask));
+        let upper = [subscriber, participant];
+        let mut mask = own.as_ref().map_or(StatusMask::NONE, |(_, mask)| *mask);
+        upper.iter().flatten().for_each(|(_, upper)| mask |= *upper);
+        if mask.intersects(StatusMask::DATA_ON_READERS) {
+            mask |= StatusMask::DATA_AVAILABLE;
+        }
+        if matches!(self.topic.data_type.keys(), Keys::Application(_)) {
+            mask |= StatusMask::UNKEYED;
+        }
+        let hook = Hook { reader: Arc::downgrade(&self), own, upper };
+        let hook = (!mask.is_empty()).then(|| (Arc::new(hook) as _, mask));
+        let mut state = core.lock();
+        let mask_before = state.hook.as_ref().map_or(StatusMask::NONE, |(_, mask)| *mask);
+        // What has changed before, and nobody has read yet, is news for this listener.
+        state.statuses.changed.mark_untold(mask.without(mask_before));
+        let gone = if state.closed { hook } else { std::mem::replace(&mut state.hook, hook) };
+        let has_news = !state.closed && state.statuses.changed.has_untold();
+        drop(state);
+        drop(exchange);
+        // It may own entities, which then go.
+        drop(gone);
+        if has_news {
+            // The caller may hold locks that the listener wants.
+            let _no_user_code = Deferring::begin();
+            core.after(now());
+        }
+    }
+}
+
+impl<T: TopicType> ReaderInner<T> {
+    /// Finds the instances of samples with code of the application. A panic in it counts as a sample without an instance.
+    fn find_instances(&self) {
+        let keys = self.topic.data_type.keys();
+        self.core.find_instances(|payload, kind| {
+            catch_unwind(AssertUnwindSafe(|| keys.instance_of(payload, kind))).unwrap_or_else(|_| {
+                tracing::error!(reader = %self.core.guid, "the key function of a serialized type has panicked");
+                None
+            })
+        });
+    }
+}
+
+/// The listeners of a reader, the nearest first.
+struct Hook<T: TopicType> {
+    reader: Weak<ReaderInner<T>>,
+    own: Listening<dyn DataReaderListener<T>>,
+    upper: [Listening<dyn SubscriberListener>; 2],
+}
+
+impl<T: TopicType> ReaderHook for Hook<T> {
+    fn changed(&self, statuses: StatusMask) {
+        let Some(inner) = self.reader.upgrade() else { return };
+        if statuses.contains(StatusMask::UNKEYED) {
+            inner.find_instances();
+        }
+        let reader = DataReader { inner };
+        tell!(
+            self, reader as AnyDataReader, statuses:
+            SUBSCRIPTION_MATCHED: on_subscription_matched(subscription_matched_status),
+        );
+        if statuses.contains(StatusMask::DATA_AVAILABLE) {
+            match nearest(StatusMask::DATA_ON_READERS, &self.upper) {
+                Some(listener) => listener.on_data_on_readers(reader.subscriber()),
+                None => self.tell_of_data(&reader),
+            }
+        }
+        tell!(
+            self, reader as AnyDataReader, statuses:
+            REQUESTED_INCOMPATIBLE_QOS: on_requested_incompatible_qos(requested_incompatible_qos_status),
+            REQUESTED_DEADLINE_MISSED: on_requested_deadline_missed(requested_deadline_missed_status),
+            LIVELINESS_CHANGED: on_liveliness_changed(liveliness_changed_status),
+            SAMPLE_LOST: on_sample_lost(sample_lost_status),
+            SAMPLE_REJECTED: on_sample_rejected(sample_rejected_status),
+        );
+    }
+
+    fn notify(&self) {
+        if let Some(inner) = self.reader.upgrade() {
+            self.tell_of_data(&DataReader { inner });
+        }
+    }
+}
+
+impl<T: TopicType> Hook<T> {
+    fn tell_of_data(&self, reader: &DataReader<T>) {
+        if let Some(own) = nearest(StatusMask::DATA_AVAILABLE, [&self.own]) {
+            own.on_data_available(reader);
+        } else if let Some(upper) = nearest(StatusMask::DATA_AVAILABLE, &self.upper) {
+            upper.on_data_available(&AnyDataReader::from(reader));
+        }
+    }
+}

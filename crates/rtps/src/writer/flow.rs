@@ -122,11 +122,18 @@ impl Flow {
         in_flight.octets > 0 && in_flight.octets.saturating_add(len) > self.window && !may_follow
     }
 
-    pub(super) fn count_sent(&mut self, now: Instant, len: usize, answers: Answers) {
+    /// Counts a sample that leaves. Says whether the caller has to call [`Self::plan_timer`].
+    #[must_use]
+    pub(super) fn count_sent(&mut self, now: Instant, len: usize) -> bool {
         self.samples_since_asked = self.samples_since_asked.saturating_add(1);
         self.bytes_since_asked = self.bytes_since_asked.saturating_add(len);
         self.samples_to_prove = self.samples_to_prove.saturating_sub(1);
         self.observe_gap(now);
+        self.next_heartbeat.is_none() || self.is_steady()
+    }
+
+    /// Plans when to ask for what no later sample asks for.
+    pub(super) fn plan_timer(&mut self, now: Instant, answers: Answers) {
         match answers {
             Answers::None => {}
             Answers::Settled if self.is_steady() => self.next_heartbeat = Some(now + self.steady_wait()),
@@ -167,7 +174,7 @@ impl Flow {
                 // The application sends in a burst what became due while it was delayed.
                 self.overdue = Span(self.overdue.0.saturating_sub(early.0.max(self.interval.0 / 8)));
             } else {
-                self.interval = Span((self.interval.0 / 4).saturating_mul(3).saturating_add(gap.0 / 4));
+                self.interval = Span(self.interval.0 / 4 * 3 + gap.0 / 4);
             }
             return;
         }
@@ -191,7 +198,7 @@ impl Flow {
         self.is_even()
             && self.samples_to_prove == 0
             && self.holds_long_enough
-            && self.lifespan >= self.steady_wait().times(2)
+            && self.lifespan.0 / 2 >= self.steady_wait().0
     }
 
     /// Whether the flow is steady, and the history has room for what is written until late answers come.
@@ -200,7 +207,9 @@ impl Flow {
     }
 
     fn steady_wait(&self) -> Span {
-        self.interval.times(u64::from(STEADY_INTERVALS)).clamp(self.retry_min(), RETRY_MAX)
+        const { assert!(STEADY_GAP_MAX.0 * STEADY_INTERVALS as u64 <= RETRY_MAX.0) };
+        debug_assert!(self.interval <= STEADY_GAP_MAX);
+        Span(self.interval.0 * STEADY_INTERVALS as u64).max(self.retry_min())
     }
 
     /// Whether a writer that waits for room has to ask although it sends nothing.

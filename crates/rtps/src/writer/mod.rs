@@ -667,7 +667,9 @@ impl Writer {
         self.counters.samples_sent += 1;
         self.counters.bytes_sent += len as u64;
         self.batch_bytes += len;
-        self.flow.count_sent(now, len, self.answers());
+        if self.flow.count_sent(now, len) {
+            self.flow.plan_timer(now, self.answers());
+        }
     }
 
     fn finish_group_if_due(&mut self, now: Instant, last_len: usize) {
@@ -740,19 +742,22 @@ impl Writer {
     /// How the readers stand that get messages and may ask for repair. One that no longer counts makes the writer ask with each
     /// sample, so that it is heard as soon as it answers again.
     fn answers(&self) -> Answers {
-        if !self.any_repairs() {
+        if !self.group.has_readers {
             return Answers::None;
         }
-        let mut answers = Answers::Settled;
+        let (mut answers, mut any) = (Answers::Settled, false);
         for reader in self.readers.iter().filter(|r| r.repairs()) {
+            any |= reader.counts() || reader.retains_unacknowledged();
             if !reader.is_current() {
-                return Answers::Behind;
-            }
-            if !reader.is_settled() {
+                answers = Answers::Behind;
+            } else if !reader.is_settled() && answers == Answers::Settled {
                 answers = Answers::Asked;
             }
+            if any && answers == Answers::Behind {
+                break;
+            }
         }
-        answers
+        if any { answers } else { Answers::None }
     }
 
     /// What is sent and not acknowledged, leaving aside history that late joiners still fetch.

@@ -14,7 +14,7 @@ use peregrine_transport::random;
 use peregrine_xtypes::Representation;
 
 use crate::config::DomainConfig;
-use crate::driver::domain::Domain;
+use crate::driver::host::Host;
 use crate::error::Error;
 use crate::topic_type::{Keys, TopicType};
 
@@ -27,7 +27,7 @@ pub(crate) fn random_u64() -> Result<u64, Error> {
 
 /// The state machine of a writer with these policies.
 pub(crate) fn new_writer(
-    domain: &Domain,
+    host: &dyn Host,
     guid: Guid,
     qos: &DataWriterQos,
     batching: Option<Batching>,
@@ -35,7 +35,7 @@ pub(crate) fn new_writer(
 ) -> Result<Writer, Error> {
     let manual = qos.liveliness.kind != LivelinessKind::Automatic;
     // A kept sample may leave through any interface later, so it is cut for the interface with the smallest messages.
-    let default_message_bytes = domain.addresses().paths.multicast_message_bytes().min(MESSAGE_BYTES_MAX);
+    let default_message_bytes = host.addresses().paths.multicast_message_bytes().min(MESSAGE_BYTES_MAX);
     Ok(Writer::new(WriterConfig {
         reliable: qos.reliability.kind == ReliabilityKind::Reliable,
         durable: qos.durability >= Durability::TransientLocal,
@@ -48,7 +48,7 @@ pub(crate) fn new_writer(
         batching,
         asynchronous,
         default_message_bytes,
-        unanswered_heartbeats: domain.config.unanswered_heartbeats,
+        unanswered_heartbeats: host.config().unanswered_heartbeats,
         seed: random_u64()?,
         ..WriterConfig::new(guid)
     }))

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Waker;
 
 use super::trigger::{Trigger, condition};
-use crate::driver::domain::Domain;
+use crate::driver::host::Host;
 use crate::driver::wakers::{StateGuard, Wakers};
 
 /// A condition that is true when the application says so. Clones are the same condition.
@@ -52,7 +52,7 @@ impl Trigger for Inner {
         StateGuard::lock(&self.wakers).remove(id);
     }
 
-    fn domain(&self) -> Option<&Arc<Domain>> {
+    fn host(&self) -> Option<&Arc<dyn Host>> {
         None
     }
 }

@@ -10,7 +10,7 @@ use peregrine_xtypes::{DdsType, decode};
 
 use super::selection::{Choose, SampleCondition};
 use super::trigger::{Trigger, condition};
-use crate::driver::domain::Domain;
+use crate::driver::host::Host;
 use crate::driver::reader::ReaderCore;
 use crate::reader::{AnyReader as _, DataReader, ReaderInner};
 use crate::status::StatusMask;
@@ -163,8 +163,8 @@ impl<T: TopicType> Trigger for States<T> {
         self.core.lock().wakers.remove(id);
     }
 
-    fn domain(&self) -> Option<&Arc<Domain>> {
-        Some(&self.core.domain)
+    fn host(&self) -> Option<&Arc<dyn Host>> {
+        Some(&self.core.host)
     }
 }
 
@@ -181,8 +181,8 @@ impl<T: DdsType> Trigger for Query<T> {
         self.states.unwatch(id);
     }
 
-    fn domain(&self) -> Option<&Arc<Domain>> {
-        self.states.domain()
+    fn host(&self) -> Option<&Arc<dyn Host>> {
+        self.states.host()
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::task::Waker;
 
 use super::trigger::{Trigger, condition};
-use crate::driver::domain::Domain;
+use crate::driver::host::Host;
 use crate::driver::sync::lock;
 use crate::driver::topic::TopicCore;
 use crate::driver::waiting::{StatusState, Watched};
@@ -46,7 +46,7 @@ pub(crate) trait StatusSource: Send + Sync {
 
     fn unwatch(&self, id: u64);
 
-    fn domain(&self) -> &Arc<Domain>;
+    fn host(&self) -> &Arc<dyn Host>;
 }
 
 impl StatusCondition {
@@ -120,8 +120,8 @@ impl Trigger for Inner {
         }
     }
 
-    fn domain(&self) -> Option<&Arc<Domain>> {
-        Some(self.source.domain())
+    fn host(&self) -> Option<&Arc<dyn Host>> {
+        Some(self.source.host())
     }
 }
 
@@ -132,7 +132,7 @@ impl std::fmt::Debug for StatusCondition {
 }
 
 /// An entity that has no statuses of its own.
-pub(crate) struct NoStatuses(pub(crate) Arc<Domain>);
+pub(crate) struct NoStatuses(pub(crate) Arc<dyn Host>);
 
 impl StatusSource for NoStatuses {
     fn changes(&self) -> StatusMask {
@@ -145,14 +145,14 @@ impl StatusSource for NoStatuses {
 
     fn unwatch(&self, _: u64) {}
 
-    fn domain(&self) -> &Arc<Domain> {
+    fn host(&self) -> &Arc<dyn Host> {
         &self.0
     }
 }
 
 impl<C> StatusSource for C
 where
-    C: Watched<Domain = Domain> + Send + Sync,
+    C: Watched + Send + Sync,
     C::State: StatusState,
 {
     fn changes(&self) -> StatusMask {
@@ -167,7 +167,7 @@ where
         self.state().wakers().remove(id);
     }
 
-    fn domain(&self) -> &Arc<Domain> {
-        Watched::domain(self)
+    fn host(&self) -> &Arc<dyn Host> {
+        Watched::host(self)
     }
 }

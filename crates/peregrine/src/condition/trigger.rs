@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::task::Waker;
 
-use crate::driver::domain::Domain;
+use crate::driver::host::Host;
 /// Any condition. Two are equal when they are the same one.
 #[derive(Clone)]
 pub struct Condition(pub(crate) Arc<dyn Trigger>);
@@ -18,8 +18,8 @@ pub(crate) trait Trigger: Send + Sync {
 
     fn unwatch(&self, id: u64);
 
-    /// The domain whose threads can make the condition true; `None` if only the application can.
-    fn domain(&self) -> Option<&Arc<Domain>>;
+    /// The host whose threads can make the condition true; `None` if only the application can.
+    fn host(&self) -> Option<&Arc<dyn Host>>;
 }
 
 impl Condition {

@@ -8,10 +8,9 @@ use std::time::Duration;
 
 use super::trigger::Condition;
 use crate::driver::clock::now;
-use crate::driver::domain::Domain;
+use crate::driver::host::Host;
 use crate::driver::parker::Parker;
 use crate::driver::sync::lock;
-use crate::driver::waiting::Park;
 use crate::error::{Error, Precondition, Timeout};
 
 /// Waits until one of the conditions attached to it is true.
@@ -40,7 +39,7 @@ struct Signal {
 enum Sleeper {
     Parked(Arc<Parker>),
     /// This thread, which needs no waking by what it receives itself.
-    Polling(Arc<Domain>, ThreadId),
+    Polling(Arc<dyn Host>, ThreadId),
 }
 
 impl WaitSet {
@@ -125,11 +124,11 @@ impl WaitSet {
         let parker = Parker::of_this_thread();
         loop {
             let attached = Arc::clone(&self.lock());
-            let domains = || attached.iter().filter_map(|a| a.condition.0.domain());
-            let polled = domains().find(|domain| domain.is_polled());
+            let hosts = || attached.iter().filter_map(|a| a.condition.0.host());
+            let polled = hosts().find(|host| host.is_polled());
             let sleeper = polled.map_or_else(
                 || Sleeper::Parked(Arc::clone(&parker)),
-                |domain| Sleeper::Polling(Arc::clone(domain), std::thread::current().id()),
+                |host| Sleeper::Polling(Arc::clone(host), std::thread::current().id()),
             );
             *lock(&self.signal.sleeper) = Some(sleeper);
             // What becomes true from here on sets the signal again.
@@ -142,8 +141,8 @@ impl WaitSet {
             if now() >= end {
                 return false;
             }
-            match polled.or_else(|| domains().next()) {
-                Some(domain) => domain.park(&parker, end),
+            match polled.or_else(|| hosts().next()) {
+                Some(host) => host.park(&parker, end),
                 None => parker.park_until(end),
             }
         }
@@ -171,7 +170,7 @@ impl Signal {
         }
         match &*lock(&self.sleeper) {
             Some(Sleeper::Parked(parker)) => parker.unpark(),
-            Some(Sleeper::Polling(domain, thread)) if *thread != std::thread::current().id() => domain.interrupt_poll(),
+            Some(Sleeper::Polling(host, thread)) if *thread != std::thread::current().id() => host.interrupt_poll(),
             Some(Sleeper::Polling(..)) | None => {}
         }
     }

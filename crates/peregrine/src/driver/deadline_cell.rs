@@ -9,10 +9,10 @@ use super::clock::NEVER;
 /// When a participant or an endpoint is to be called next, for the control thread to see without its lock.
 ///
 /// It is set while that lock is held: of two threads that have moved the state machine on, the later one has the last
-/// word. And it is set before the thread looks at when the control thread wakes up ([`Domain::arm`]), which does it the
+/// word. And it is set before the thread looks at when the control thread wakes up ([`Host::arm`]), which does it the
 /// other way round: hence the sequential consistency.
 ///
-/// [`Domain::arm`]: super::domain::Domain::arm
+/// [`Host::arm`]: super::host::Host::arm
 pub(crate) struct DeadlineCell(AtomicU64);
 
 impl DeadlineCell {
@@ -24,7 +24,7 @@ impl DeadlineCell {
         self.0.load(Ordering::SeqCst)
     }
 
-    /// To be followed by [`Domain::arm`](super::domain::Domain::arm) with what it returns.
+    /// To be followed by [`Host::arm`](super::host::Host::arm) with what it returns.
     #[inline]
     pub(crate) fn set(&self, at: Option<Instant>) -> u64 {
         let at = at.map_or(NEVER, |at| at.0);

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use peregrine_rtps::time::Instant;
 
 use super::clock::wall;
-use super::domain::Domain;
-use super::reader::ReaderCore;
+use super::reader::{self, ReaderCore};
 use super::topic::TopicCore;
 use super::writer::WriterCore;
 
@@ -67,6 +66,6 @@ impl DirtyEndpoints {
 
     /// Runs the listeners of the readers that [`Self::notify`] has left, or queues them.
     pub(super) fn run_listeners(&mut self, now: Instant) {
-        Domain::run_listeners(self.readers.drain(..), now);
+        reader::run_listeners(self.readers.drain(..), now);
     }
 }

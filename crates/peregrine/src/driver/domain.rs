@@ -8,11 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, Weak};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use peregrine_rtps::id::{DomainId, GuidPrefix};
+use peregrine_rtps::id::{DomainId, Guid, GuidPrefix};
 use peregrine_rtps::locator::Locator;
 use peregrine_rtps::participant::Addresses;
 use peregrine_rtps::time::{Instant, Span};
-use peregrine_rtps::transmit::{Message, TransmitBatch};
 use peregrine_transport::clock::MonotonicNs;
 use peregrine_transport::event::{Poller, Timer, Token, Waker};
 use peregrine_transport::interface::InterfaceWatcher;
@@ -23,22 +22,20 @@ use polling::{PollState, PollingTurns};
 
 use super::clock::{NEVER, now};
 use super::dirty_endpoints::DirtyEndpoints;
-use super::listener_gate::{self, Deferring};
+use super::host::{Host, SharedMemoryHost};
+use super::listener_gate::Deferring;
 use super::listener_queue::{LISTENER_TIME_MAX, ListenerQueue, RunListener};
 use super::network::Network;
 use super::open::{self, Opened};
 use super::outbox;
 use super::parker::Parker;
 use super::participant::ParticipantCore;
-use super::publishing::Publishing;
-use super::reader::ReaderCore;
-use super::send::{Route, SendSockets};
+use super::publishing::{Publish, Publishing};
+use super::send::SendSockets;
 use super::shared_receiver::{Process, SharedReceiver};
 use super::shm::{self, SharedMemory};
 use super::socket_barrier::{DeferredMessage, SocketBarrier};
 use super::sync::lock;
-use super::waiting::Park;
-use super::writer::WriterCore;
 use crate::config::{DomainConfig, WaitStrategy};
 use crate::error::Error;
 
@@ -212,51 +209,6 @@ impl Domain {
         );
     }
 
-    /// Whether the application's threads do the receiving.
-    pub(crate) fn is_polled(&self) -> bool {
-        self.config.wait == WaitStrategy::Poll
-    }
-
-    pub(crate) fn send(&self, batch: &TransmitBatch) {
-        self.sockets.send(batch, &mut Route::default());
-    }
-
-    /// The same for a sender who mostly sends to the same place.
-    pub(crate) fn send_by(&self, route: &mut Route, batch: &TransmitBatch) {
-        self.sockets.send(batch, route);
-    }
-
-    /// The same for messages that leave by and by.
-    pub(crate) fn send_messages<'m>(&self, route: &mut Route, messages: impl ExactSizeIterator<Item = Message<'m>>) {
-        self.sockets.send_messages(messages, route);
-    }
-
-    /// There is going to be something to publish: somebody has to do it.
-    pub(crate) fn start_publishing(self: &Arc<Self>) -> Result<(), Error> {
-        if self.is_polled() {
-            return Ok(());
-        }
-        self.publishing.start(|| {
-            let domain = Arc::clone(self);
-            let thread = self.spawn(format!("pub-{}", self.id), move || domain.publishing.run())?;
-            lock(&self.threads).push(thread);
-            Ok(())
-        })
-    }
-
-    /// An asynchronous writer has something to send, or another one that nobody stays with.
-    pub(crate) fn publish(&self, writer: Arc<WriterCore>) {
-        self.publishing.add(writer);
-        if self.is_polled() {
-            self.arm(now().0);
-        }
-    }
-
-    /// A writer is gone for good.
-    pub(crate) fn stop_publishing(&self, writer: &WriterCore) {
-        self.publishing.remove(writer);
-    }
-
     pub(crate) fn add(&self, participant: &Arc<ParticipantCore>) {
         let mut participants = self.participants.write().unwrap_or_else(PoisonError::into_inner);
         *participants = participants.iter().chain([participant]).cloned().collect();
@@ -265,16 +217,6 @@ impl Domain {
     pub(crate) fn remove(&self, participant: &ParticipantCore) {
         let mut participants = self.participants.write().unwrap_or_else(PoisonError::into_inner);
         *participants = participants.iter().filter(|p| p.prefix != participant.prefix).cloned().collect();
-    }
-
-    /// Makes sure that the control thread wakes up no later than `deadline`.
-    ///
-    /// Costs one load as long as the control thread wakes up earlier anyway, which is nearly always.
-    #[inline]
-    pub(crate) fn arm(&self, deadline: u64) {
-        if deadline < self.next_wake.load(Ordering::SeqCst) {
-            self.arm_earlier(deadline);
-        }
     }
 
     #[cold]
@@ -286,6 +228,11 @@ impl Domain {
 
     pub(super) fn snapshot(&self) -> Arc<[Arc<ParticipantCore>]> {
         Arc::clone(&self.participants.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Whether the application's threads do the receiving.
+    pub(super) fn is_polled(&self) -> bool {
+        self.config.wait == WaitStrategy::Poll
     }
 
     fn start_threads(self: &Arc<Self>) -> Result<(), Error> {
@@ -346,68 +293,11 @@ impl Domain {
         self.receiver.get().map(|receiver| Reception { domain: self, receiver })
     }
 
-    /// Runs the listener of an entity whose [gate](listener_gate::ListenerGate) has news, or queues the entity where the
-    /// calling thread must not run user code. To be called without any lock.
-    pub(super) fn run_or_queue<E: RunListener + 'static>(&self, entity: &Arc<E>) {
-        let must_queue = if listener_gate::must_defer() {
-            entity.gate().set_queued()
-        } else {
-            entity.run_listener() == listener_gate::AfterRun::Queue
-        };
-        if must_queue {
-            self.queue_listener(Arc::clone(entity) as Arc<dyn RunListener>);
-        }
-    }
-
-    #[cold]
-    pub(super) fn queue_listener(&self, entity: Arc<dyn RunListener>) {
-        self.listeners.push(entity);
-        self.wake_for_listeners();
-    }
-
     fn wake_for_listeners(&self) {
         match self.reception() {
             Some(reception) => reception.receiver.wake_for_listeners(&reception),
             None => self.note_handed(),
         }
-    }
-
-    /// Runs the listeners of readers whose [gates](listener_gate::ListenerGate) have news, then acknowledges; or queues them
-    /// where the calling thread must not run user code. To be called without any lock.
-    ///
-    /// All but the first wait in the queue: if the first listener lasts too long, another thread runs the rest.
-    pub(super) fn run_listeners(readers: impl Iterator<Item = Arc<ReaderCore>>, now: Instant) {
-        let mut readers = readers;
-        let Some(first) = readers.next() else { return };
-        let mut others = 0;
-        for reader in readers {
-            if !listener_gate::must_defer() && Arc::ptr_eq(&reader.domain, &first.domain) {
-                others += 1;
-                reader.queue_listener_and_acknowledge(now);
-            } else {
-                let _no_user_code = Deferring::begin();
-                reader.run_listener_first(now);
-            }
-        }
-        first.run_listener_first(now);
-        first.domain.run_queued(others);
-    }
-
-    /// Queues the entity for the calling thread, which is in another listener first.
-    pub(super) fn queue_behind_listener<E: RunListener + 'static>(&self, entity: &Arc<E>) {
-        if entity.gate().set_queued() {
-            self.listeners.push(Arc::clone(entity) as Arc<dyn RunListener>);
-        }
-        if self.listeners_due.load(Ordering::SeqCst) == NEVER {
-            let at = (now() + LISTENER_TIME_MAX).0;
-            self.listeners_due.store(at, Ordering::SeqCst);
-            self.arm(at);
-        }
-    }
-
-    fn run_queued(&self, most: usize) {
-        let mut rounds = 0..most;
-        while rounds.next().is_some() && self.listeners.run_next() {}
     }
 
     /// Has another thread run listeners that wait behind one that lasts too long.
@@ -616,11 +506,6 @@ impl Domain {
         }
     }
 
-    /// Where participants can be reached now.
-    pub(crate) fn addresses(&self) -> Arc<Addresses> {
-        self.network.addresses()
-    }
-
     /// Receives user data sent to this group, until as many have left it as have joined.
     pub(crate) fn join(self: &Arc<Self>, group: IpAddr) -> Result<Locator, Error> {
         let (locator, opened) = self.network.join(group)?;
@@ -657,30 +542,6 @@ impl Domain {
         for participant in self.snapshot().iter() {
             participant.move_to(&addresses);
         }
-    }
-
-    /// A writer has as much under way as if there was an acknowledgement to receive.
-    pub(crate) fn poll_socket_once(&self) {
-        if let Some(by) = self.reception() {
-            by.receiver.poll_socket_once(&by);
-        }
-    }
-
-    /// Something was handed over to one of the readers. Under `Poll`, a thread that sleeps at the sockets is to know.
-    #[inline]
-    pub(super) fn note_handed(&self) {
-        if self.is_polled() {
-            // A polling thread sets `is_poll_asleep` first and then reads `has_come`.
-            self.has_come.store(true, Ordering::SeqCst);
-            if self.is_poll_asleep.load(Ordering::SeqCst) {
-                self.waker.wake();
-            }
-        }
-    }
-
-    /// Under `Poll`: ends the sleep of the thread that is polling, if one is.
-    pub(crate) fn interrupt_poll(&self) {
-        self.waker.wake();
     }
 
     /// The participant of this process with this prefix.
@@ -755,8 +616,92 @@ impl Domain {
     }
 }
 
-impl Park for Domain {
-    /// Meanwhile the thread may do the receiving; under `Poll` it does.
+impl Host for Domain {
+    fn config(&self) -> &DomainConfig {
+        &self.config
+    }
+
+    fn addresses(&self) -> Arc<Addresses> {
+        self.network.addresses()
+    }
+
+    fn sockets(&self) -> &SendSockets {
+        &self.sockets
+    }
+
+    /// Costs one load as long as the control thread wakes up earlier anyway, which is nearly always.
+    #[inline]
+    fn arm(&self, deadline: u64) {
+        if deadline < self.next_wake.load(Ordering::SeqCst) {
+            self.arm_earlier(deadline);
+        }
+    }
+
+    fn poll_socket_once(&self) {
+        if let Some(by) = self.reception() {
+            by.receiver.poll_socket_once(&by);
+        }
+    }
+
+    #[inline]
+    fn note_handed(&self) {
+        if self.is_polled() {
+            // A polling thread sets `is_poll_asleep` first and then reads `has_come`.
+            self.has_come.store(true, Ordering::SeqCst);
+            if self.is_poll_asleep.load(Ordering::SeqCst) {
+                self.waker.wake();
+            }
+        }
+    }
+
+    fn interrupt_poll(&self) {
+        self.waker.wake();
+    }
+
+    fn start_publishing(&self) -> Result<(), Error> {
+        let Some(domain) = self.me.upgrade().filter(|_| !self.is_polled()) else { return Ok(()) };
+        self.publishing.start(|| {
+            let thread = self.spawn(format!("pub-{}", self.id), move || domain.publishing.run())?;
+            self.threads().push(thread);
+            Ok(())
+        })
+    }
+
+    fn publish(&self, writer: Arc<dyn Publish>) {
+        self.publishing.add(writer);
+        if self.is_polled() {
+            self.arm(now().0);
+        }
+    }
+
+    fn stop_publishing(&self, writer: Guid) {
+        self.publishing.remove(writer);
+    }
+
+    #[cold]
+    fn queue_listener(&self, entity: Arc<dyn RunListener>) {
+        self.listeners.push(entity);
+        self.wake_for_listeners();
+    }
+
+    fn queue_behind_listener(&self, entity: Arc<dyn RunListener>) {
+        self.listeners.push(entity);
+        if self.listeners_due.load(Ordering::SeqCst) == NEVER {
+            let at = (now() + LISTENER_TIME_MAX).0;
+            self.listeners_due.store(at, Ordering::SeqCst);
+            self.arm(at);
+        }
+    }
+
+    fn run_queued(&self, most: usize) {
+        let mut rounds = 0..most;
+        while rounds.next().is_some() && self.listeners.run_next() {}
+    }
+
+    fn shared_memory(&self) -> Option<&dyn SharedMemoryHost> {
+        self.shared_memory.as_ref().map(|shared| shared as _)
+    }
+
     fn park(&self, parker: &Arc<Parker>, end: Instant) {
         if self.is_polled() {
             self.poll_until(parker, end);

@@ -85,7 +85,7 @@ pub(crate) struct ListenerGate {
 /// The next step of the caller of [`ListenerGate::run`].
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum AfterRun {
+pub(crate) enum AfterRun {
     /// Nothing.
     Nothing,
     /// Put the entity into the listener queue.

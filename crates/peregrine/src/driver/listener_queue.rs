@@ -13,7 +13,7 @@ use super::sync::lock;
 pub(super) const LISTENER_TIME_MAX: Span = Span::from_millis(50);
 
 /// An entity with a listener.
-pub(super) trait RunListener: Send + Sync {
+pub(crate) trait RunListener: Send + Sync {
     fn gate(&self) -> &ListenerGate;
 
     /// Runs the listener with the news of the gate. To be called without any lock.

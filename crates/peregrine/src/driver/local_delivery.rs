@@ -4,7 +4,7 @@
 //! other lock held. Listeners run after the thread has released the token, so that no listener delays other writer threads.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use peregrine_rtps::history::Change;
@@ -12,13 +12,13 @@ use peregrine_rtps::id::Guid;
 use peregrine_rtps::reader::Reception;
 use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::Instant;
-use peregrine_rtps::writer::{Delivered, HandOverBatch};
+use peregrine_rtps::writer::Delivered;
 
 use super::clock::{now, wall_at};
-use super::domain::Domain;
 use super::listener_gate::Deferring;
-use super::reader::{ReaderCore, ReaderState};
-use super::registry;
+use super::local_writers::LocalWriterCore;
+use super::outbox::HandOverScratch;
+use super::reader::{self, ReaderCore};
 use super::wakers::StateGuard;
 use super::writer::{WriterCore, WriterState};
 use crate::status::StatusMask;
@@ -30,15 +30,6 @@ const BATCHES_MAX: usize = 64;
 /// Readers that a thread remembers without allocating.
 const FEW_READERS: usize = 8;
 
-/// One batch of changes of a writer, and the progress of its readers. Reused.
-#[derive(Debug, Default)]
-pub(super) struct HandOverScratch {
-    batch: HandOverBatch,
-    delivered: Vec<(Guid, Delivered)>,
-    /// Readers in other processes without ring space, each with the first sequence number that the reader did not take.
-    halted: Vec<(Guid, SequenceNumber)>,
-}
-
 /// The readers whose listeners and waiting threads must be notified of delivered samples.
 #[derive(Default)]
 pub(super) struct PendingNotify {
@@ -47,22 +38,6 @@ pub(super) struct PendingNotify {
     more: Vec<Arc<ReaderCore>>,
     /// Status changes for the writer's own listener.
     news: StatusMask,
-}
-
-/// A reader's view of a matched writer in this process.
-pub(super) struct LocalWriter {
-    pub(super) guid: Guid,
-    core: Weak<WriterCore>,
-    /// The reader has acknowledged all samples before this one to the writer.
-    told_below: SequenceNumber,
-    is_refused: bool,
-}
-
-/// An acknowledgement for a writer of this process from a reader that has made room.
-pub(super) struct PendingAck {
-    writer: Arc<WriterCore>,
-    below: Option<SequenceNumber>,
-    was_refused: bool,
 }
 
 /// The source address of changes that arrive without messages.
@@ -135,22 +110,6 @@ impl WriterCore {
         Ok(number)
     }
 
-    /// A reader of this process has made room: the reader has all samples before `below`, and accepts changes again.
-    fn on_reader_progress(&self, reader: Guid, below: Option<SequenceNumber>, was_refused: bool) -> PendingNotify {
-        let now = now();
-        let mut guard = self.lock();
-        if let Some(below) = below {
-            guard.writer.acknowledge(now, reader, below);
-        }
-        if was_refused {
-            guard.writer.resume_reader(reader);
-        }
-        let (guard, news) = self.note_events(guard);
-        let mut told = self.put_out(guard).unwrap_or_default();
-        told.news |= news;
-        told
-    }
-
     /// Reports the progress of local readers to the writer's state machine.
     fn note_delivered(
         &self,
@@ -189,12 +148,29 @@ impl WriterCore {
     ) -> StateGuard<'c, WriterState> {
         let Some(local) = guard.local.iter().find(|local| local.guid == reader).cloned() else { return guard };
         drop(guard);
-        let still_refuses = local.core.lock().refuses(self.guid);
+        let still_refuses = local.core.lock().local.refuses(self.guid);
         guard = self.lock();
         if !still_refuses {
             guard.writer.resume_reader(reader);
         }
         guard
+    }
+}
+
+impl LocalWriterCore for WriterCore {
+    fn note_reader_progress(&self, reader: Guid, below: Option<SequenceNumber>, was_refused: bool) {
+        let now = now();
+        let mut guard = self.lock();
+        if let Some(below) = below {
+            guard.writer.acknowledge(now, reader, below);
+        }
+        if was_refused {
+            guard.writer.resume_reader(reader);
+        }
+        let (guard, news) = self.note_events(guard);
+        let mut notify = self.put_out(guard).unwrap_or_default();
+        notify.news |= news;
+        notify.leave_to_timers(self);
     }
 }
 
@@ -233,10 +209,10 @@ impl PendingNotify {
             let mut readers = self.few.into_iter().chain(self.more);
             let with_listeners = readers.by_ref().filter(|reader| {
                 let has_listener = reader.process_events(now);
-                reader.domain.note_handed();
+                reader.host.note_handed();
                 has_listener
             });
-            Domain::run_listeners(with_listeners, now);
+            reader::run_listeners(with_listeners, now);
         }
         writer.tell_hook(self.news);
     }
@@ -246,71 +222,9 @@ impl PendingNotify {
         let now = now();
         for reader in self.few.iter().chain(&self.more) {
             reader.leave_events_to_timers(now);
-            reader.domain.note_handed();
+            reader.host.note_handed();
         }
         let _no_user_code = Deferring::begin();
         writer.tell_hook(self.news);
-    }
-}
-
-impl PendingAck {
-    /// To be called without any lock. Runs no listener: the caller may hold locks of the application.
-    pub(super) fn deliver(self, reader: Guid) {
-        let notify = self.writer.on_reader_progress(reader, self.below, self.was_refused);
-        notify.leave_to_timers(&self.writer);
-    }
-}
-
-impl ReaderState {
-    /// The writer has matched. If it is in this process, it is remembered as such.
-    pub(super) fn match_local(&mut self, guid: Guid) {
-        if self.local.iter().any(|local| local.guid == guid) {
-            return;
-        }
-        if let Some(core) = registry::writer(guid) {
-            // It may have written already, and been told that it is not known here.
-            let told_below = SequenceNumber::ZERO;
-            self.local.push(LocalWriter { guid, core, told_below, is_refused: true });
-            self.owes_acks = true;
-        }
-    }
-
-    /// The acknowledgements that are due to writers now. The call costs nothing while no sample waits for room.
-    pub(super) fn take_pending_acks(&mut self) -> Vec<PendingAck> {
-        if !self.owes_acks {
-            return Vec::new();
-        }
-        self.owes_acks = self.reader.is_stalled();
-        let mut owed = Vec::new();
-        for local in &mut self.local {
-            let below = self.reader.acknowledged_below(local.guid).filter(|below| *below > local.told_below);
-            // A writer that was refused and waits behind its own earlier samples would be refused again.
-            let is_new = local.told_below == SequenceNumber::ZERO;
-            let was_refused = local.is_refused && (is_new || below.is_some() || !self.owes_acks);
-            if below.is_none() && !was_refused {
-                continue;
-            }
-            let Some(writer) = local.core.upgrade() else { continue };
-            local.told_below = below.unwrap_or(local.told_below);
-            local.is_refused &= !was_refused;
-            owed.push(PendingAck { writer, below, was_refused });
-        }
-        owed
-    }
-
-    fn note_delivered(&mut self, writer: Guid, delivered: Delivered) {
-        if delivered.refused.is_none() && !self.reader.is_stalled() {
-            return;
-        }
-        self.owes_acks = true;
-        if let Some(local) = self.local.iter_mut().find(|local| local.guid == writer) {
-            local.is_refused |= delivered.refused.is_some();
-            local.told_below = delivered.acknowledged_below.unwrap_or(local.told_below);
-        }
-    }
-
-    /// Whether the writer was refused and has not been called since.
-    fn refuses(&self, writer: Guid) -> bool {
-        self.local.iter().find(|local| local.guid == writer).is_none_or(|local| local.is_refused)
     }
 }

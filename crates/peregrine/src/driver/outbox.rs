@@ -2,16 +2,16 @@
 
 use std::cell::Cell;
 
+use peregrine_rtps::id::Guid;
+use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::{Instant, Span};
 use peregrine_rtps::transmit::TransmitBatch;
-use peregrine_rtps::writer::Writer;
+use peregrine_rtps::writer::{Delivered, HandOverBatch, Writer};
 
 use super::clock::now;
-use super::domain::Domain;
 use super::flow::FlowController;
 use super::listener_gate;
-use super::local_delivery::HandOverScratch;
-use super::send::Route;
+use super::send::{Route, SendSockets};
 
 /// How long a receiving thread sends for one writer. Over a slow link a large sample takes seconds, and incoming datagrams would
 /// overflow the buffer of the thread's socket meanwhile.
@@ -35,6 +35,15 @@ pub(super) struct Outbox {
     sent: usize,
     route: Route,
     pub(super) handing: HandOverScratch,
+}
+
+/// One batch of changes of a writer, and the progress of its readers. Reused.
+#[derive(Debug, Default)]
+pub(super) struct HandOverScratch {
+    pub(super) batch: HandOverBatch,
+    pub(super) delivered: Vec<(Guid, Delivered)>,
+    /// Readers in other processes without ring space, each with the first sequence number that the reader did not take.
+    pub(super) halted: Vec<(Guid, SequenceNumber)>,
 }
 
 /// Marks the calling thread as an I/O thread, or removes the mark, until the returned guard is dropped.
@@ -61,13 +70,13 @@ fn is_io_thread() -> bool {
 impl Outbox {
     /// Sends the batch. Says whether all of it has left: if others wait for the calling thread, the rest is for
     /// [`Self::send_on`], on a thread that may stay longer.
-    pub(super) fn send(&mut self, domain: &Domain) -> bool {
+    pub(super) fn send(&mut self, sockets: &SendSockets) -> bool {
         if !is_io_thread() || self.batch.total_bytes() <= PIECE_BYTES {
-            domain.send_by(&mut self.route, &self.batch);
+            sockets.send(&self.batch, &mut self.route);
             return true;
         }
         let until = now() + SEND_TIME_MAX;
-        while !self.send_piece(domain, PIECE_BYTES) {
+        while !self.send_piece(sockets, PIECE_BYTES) {
             if now() >= until {
                 return false;
             }
@@ -76,14 +85,14 @@ impl Outbox {
     }
 
     /// Sends more of the batch. Says whether all of it has left now.
-    pub(super) fn send_on(&mut self, domain: &Domain) -> bool {
-        self.batch.is_empty() || self.send_piece(domain, TURN_BYTES)
+    pub(super) fn send_on(&mut self, sockets: &SendSockets) -> bool {
+        self.batch.is_empty() || self.send_piece(sockets, TURN_BYTES)
     }
 
     /// Sends as much as a flow controller lets leave; returns from when on it lets more.
-    pub(super) fn send_by_rate(&mut self, domain: &Domain, flow: &FlowController) -> Option<Instant> {
+    pub(super) fn send_by_rate(&mut self, sockets: &SendSockets, flow: &FlowController) -> Option<Instant> {
         let (allowed, next) = flow.allow(now(), self.batch.messages().skip(self.sent));
-        self.send_some(domain, allowed);
+        self.send_some(sockets, allowed);
         next
     }
 
@@ -98,7 +107,7 @@ impl Outbox {
         self.sent = 0;
     }
 
-    fn send_piece(&mut self, domain: &Domain, max_octets: usize) -> bool {
+    fn send_piece(&mut self, sockets: &SendSockets, max_octets: usize) -> bool {
         let mut octets = 0;
         let mut fits = |len: usize| {
             octets += len;
@@ -106,12 +115,12 @@ impl Outbox {
         };
         let left = self.batch.messages().skip(self.sent);
         let count = left.take_while(|message| fits(message.len())).count();
-        self.send_some(domain, count.max(1));
+        self.send_some(sockets, count.max(1));
         self.is_sent()
     }
 
-    fn send_some(&mut self, domain: &Domain, count: usize) {
-        domain.send_messages(&mut self.route, self.batch.messages().skip(self.sent).take(count));
+    fn send_some(&mut self, sockets: &SendSockets, count: usize) {
+        sockets.send_messages(self.batch.messages().skip(self.sent).take(count), &mut self.route);
         self.sent += count;
     }
 }

@@ -20,9 +20,12 @@ use super::clock::{now, wall, wall_at};
 use super::deadline_cell::DeadlineCell;
 use super::dirty_endpoints::DirtyEndpoints;
 use super::domain::Domain;
+use super::host::Host;
+use super::local_reader::READERS;
+use super::local_writers::WRITERS;
 use super::observer::{DiscoveryEvent, Observer};
 use super::reader::{ReaderCore, ReaderState};
-use super::registry;
+use super::shm::SharedMemory;
 use super::topic::TopicCore;
 use super::waiting::{Until, Watched, wait_until};
 use super::wakers::{HasWakers, StateGuard, Wakers};
@@ -66,6 +69,7 @@ pub(crate) struct Abandoned {
 /// One participant.
 pub(crate) struct ParticipantCore {
     pub(crate) domain: Arc<Domain>,
+    pub(crate) host: Arc<dyn Host>,
     pub(crate) prefix: GuidPrefix,
     locked: Mutex<Locked>,
     due: DeadlineCell,
@@ -86,7 +90,15 @@ impl ParticipantCore {
             lingering: Vec::new(),
             closing: None,
         };
-        Self { domain, prefix, locked: Mutex::new(locked), due: DeadlineCell::never(), next_key: AtomicU32::new(1) }
+        let host = Arc::clone(&domain) as Arc<dyn Host>;
+        Self {
+            domain,
+            host,
+            prefix,
+            locked: Mutex::new(locked),
+            due: DeadlineCell::never(),
+            next_key: AtomicU32::new(1),
+        }
     }
 
     pub(crate) fn lock(&self) -> StateGuard<'_, Locked> {
@@ -114,7 +126,9 @@ impl ParticipantCore {
         state.writer.set_inline_qos(now(), &data.inline_qos());
         drop(state);
         locked.writers.insert(core.guid.entity, Arc::clone(core));
-        registry::add_writer(core);
+        if self.host.config().same_process {
+            WRITERS.add(core.guid, Arc::downgrade(core) as _);
+        }
         locked.rtps.put_writer(now(), wall(), data);
         self.finish(locked);
     }
@@ -127,7 +141,9 @@ impl ParticipantCore {
             return;
         }
         locked.readers.insert(core.guid.entity, Arc::clone(core));
-        registry::add_reader(core);
+        if self.host.config().same_process {
+            READERS.add(core.guid, Arc::downgrade(core));
+        }
         locked.rtps.put_reader(now(), wall(), data);
         self.finish(locked);
     }
@@ -215,7 +231,7 @@ impl ParticipantCore {
     }
 
     fn remove_writer(&self, core: &WriterCore) {
-        registry::remove_writer(core.guid);
+        WRITERS.remove(core.guid);
         let mut locked = self.lock();
         locked.lingering.retain(|lingering| lingering.writer.guid != core.guid);
         locked.rtps.remove_writer(now(), wall(), core.guid.entity);
@@ -227,7 +243,7 @@ impl ParticipantCore {
 
     pub(crate) fn remove_reader(&self, core: &ReaderCore) {
         core.close();
-        registry::remove_reader(core.guid);
+        READERS.remove(core.guid);
         if let Some(shared) = self.domain.shared_memory() {
             shared.forget_reader(core.guid);
         }
@@ -260,9 +276,9 @@ impl ParticipantCore {
         let mut locked = self.lock();
         locked.topics.retain(|_, topic| topic.strong_count() > 0);
         let Some(known) = locked.topics.get(name).and_then(Weak::upgrade) else {
-            let domain = Arc::clone(&self.domain);
+            let host = Arc::clone(&self.host);
             let qos = qos.unwrap_or(default);
-            let topic = Arc::new(TopicCore::new(domain, name.to_owned(), Arc::clone(type_name), qos, is_enabled));
+            let topic = Arc::new(TopicCore::new(host, name.to_owned(), Arc::clone(type_name), qos, is_enabled));
             locked.topics.insert(name.to_owned(), Arc::downgrade(&topic));
             return Ok(topic);
         };
@@ -397,13 +413,13 @@ impl ParticipantCore {
         let mut batch = TransmitBatch::default();
         loop {
             while let Some(event) = locked.rtps.poll_event() {
-                locked.apply(now, &event, &mut dirty);
+                locked.apply(now, &event, self.domain.shared_memory(), &mut dirty);
             }
             if !locked.rtps.poll_transmit(now, &mut batch) {
                 break;
             }
             drop(locked);
-            self.domain.send(&batch);
+            self.host.send(&batch);
             batch.clear();
             locked = self.lock();
         }
@@ -411,7 +427,7 @@ impl ParticipantCore {
             locked.lingering.iter().filter(|lingering| !lingering.is_abandoned).map(|lingering| lingering.until);
         let deadline = self.due.set(lingering.chain(locked.rtps.poll_timeout()).min());
         drop(locked);
-        self.domain.arm(deadline);
+        self.host.arm(deadline);
         dirty.after(now);
     }
 }
@@ -434,10 +450,9 @@ impl HasWakers for Locked {
 
 impl Watched for ParticipantCore {
     type State = Locked;
-    type Domain = Domain;
 
-    fn domain(&self) -> &Arc<Domain> {
-        &self.domain
+    fn host(&self) -> &Arc<dyn Host> {
+        &self.host
     }
 
     fn state(&self) -> StateGuard<'_, Locked> {
@@ -500,13 +515,19 @@ impl Locked {
         self.observe(|_| Some(DiscoveryEvent::NotMatched { local, remote, reason: reason.clone() }));
     }
 
-    fn apply(&mut self, now: Instant, event: &ParticipantEvent, dirty: &mut DirtyEndpoints) {
+    fn apply(
+        &mut self,
+        now: Instant,
+        event: &ParticipantEvent,
+        shared: Option<&SharedMemory>,
+        dirty: &mut DirtyEndpoints,
+    ) {
         match event {
             ParticipantEvent::ReaderMatched { writer, reader } => {
                 let Some(core) = self.writers.get(writer) else { return };
                 tracing::debug!(writer = %core.guid, reader = %reader.guid, to = ?reader.to, "matched");
                 dirty.writer(core);
-                if let Some(shared) = core.domain.shared_memory() {
+                if let Some(shared) = shared {
                     shared.note_matched();
                 }
                 if !core.match_reader(now, reader.clone()) {
@@ -528,7 +549,7 @@ impl Locked {
                 let is_matched = core.match_writer(now, writer.clone());
                 if is_new
                     && is_matched
-                    && let Some(shared) = core.domain.shared_memory()
+                    && let Some(shared) = shared
                     && let Some(data) = self.rtps.remote_participant(&writer.guid.prefix)
                 {
                     shared.request(core, writer.guid, data);
@@ -542,7 +563,7 @@ impl Locked {
             ParticipantEvent::WriterUnmatched { reader, writer } => {
                 let Some(core) = self.readers.get(reader) else { return };
                 core.unmatch_writer(now, wall(), *writer);
-                if let Some(shared) = core.domain.shared_memory() {
+                if let Some(shared) = shared {
                     shared.cancel(core.guid, *writer);
                 }
                 dirty.reader(core);

@@ -6,13 +6,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
+use peregrine_rtps::id::Guid;
 use peregrine_rtps::time::Instant;
 
 use super::clock::{NEVER, now};
 use super::listener_gate::Deferring;
 use super::parker::Parker;
 use super::sync::lock;
-use super::writer::WriterCore;
 
 /// The writers that have something to send.
 #[derive(Default)]
@@ -26,13 +26,21 @@ pub(super) struct Publishing {
 #[derive(Default)]
 struct Turns {
     /// Each writer once, and from when on its flow controller lets it send.
-    queue: VecDeque<(Instant, Arc<WriterCore>)>,
+    queue: VecDeque<(Instant, Arc<dyn Publish>)>,
     is_closed: bool,
+}
+
+/// A writer in the queue of the publishing thread.
+pub(crate) trait Publish: Send + Sync {
+    fn guid(&self) -> Guid;
+
+    /// The turn of this writer.
+    fn publish(self: Arc<Self>) -> PublishOutcome;
 }
 
 /// How a writer's turn has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum PublishOutcome {
+pub(crate) enum PublishOutcome {
     /// More is to be sent, after the turns of other writers.
     Again,
     /// More is to be sent, from this moment on.
@@ -76,7 +84,7 @@ impl Publishing {
                 at
             } else {
                 // Samples are handed to readers of this process by code of the application.
-                let outcome = catch_unwind(AssertUnwindSafe(|| writer.publish()));
+                let outcome = catch_unwind(AssertUnwindSafe(|| Arc::clone(&writer).publish()));
                 match outcome.unwrap_or(PublishOutcome::Done) {
                     PublishOutcome::Again => Instant(0),
                     PublishOutcome::At(at) => at,
@@ -98,7 +106,7 @@ impl Publishing {
     }
 
     /// Queues a writer that is not queued.
-    pub(super) fn add(&self, writer: Arc<WriterCore>) {
+    pub(super) fn add(&self, writer: Arc<dyn Publish>) {
         self.put(Instant(0), writer);
         if let Some(thread) = self.thread.get() {
             thread.unpark();
@@ -106,8 +114,8 @@ impl Publishing {
     }
 
     /// Removes a deleted writer.
-    pub(super) fn remove(&self, writer: &WriterCore) {
-        self.turns().queue.retain(|(_, queued)| queued.guid != writer.guid);
+    pub(super) fn remove(&self, writer: Guid) {
+        self.turns().queue.retain(|(_, queued)| queued.guid() != writer);
     }
 
     /// Ends all turns.
@@ -122,7 +130,7 @@ impl Publishing {
         }
     }
 
-    fn put(&self, at: Instant, writer: Arc<WriterCore>) {
+    fn put(&self, at: Instant, writer: Arc<dyn Publish>) {
         let mut turns = self.turns();
         if !turns.is_closed {
             turns.queue.push_back((at, writer));

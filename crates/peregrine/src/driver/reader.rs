@@ -12,14 +12,15 @@ use peregrine_rtps::reader::{MatchedWriter, Reader, ReaderEvent, Reception};
 use peregrine_rtps::receiver::Input;
 use peregrine_rtps::time::{Instant, Timestamp};
 use peregrine_rtps::transmit::TransmitBatch;
+use peregrine_rtps::writer::Delivered;
 use peregrine_xtypes::PayloadKind;
 
 use super::clock::{now, wall};
 use super::deadline_cell::DeadlineCell;
-use super::domain::Domain;
+use super::host::Host;
 use super::listener_gate::{AfterRun, Deferring, ListenerGate, must_defer};
 use super::listener_queue::RunListener;
-use super::local_delivery::LocalWriter;
+use super::local_writers::{LocalWriters, PendingAck};
 use super::topic::TopicCore;
 use super::waiting::{StatusState, Watched};
 use super::wakers::{HasWakers, StateGuard, Wakers};
@@ -56,9 +57,7 @@ pub(crate) struct ReaderState {
     pub(crate) statuses: ReaderStatuses,
     pub(crate) matched: Vec<Guid>,
     /// The matched writers in this process.
-    pub(super) local: Vec<LocalWriter>,
-    /// Some local writers wait for an acknowledgement when the reader makes room.
-    pub(super) owes_acks: bool,
+    pub(super) local: LocalWriters,
     pub(crate) last_non_match: Option<(Guid, NonMatch)>,
     /// The listener hook, and the statuses that it handles.
     pub(crate) hook: Option<(Arc<dyn ReaderHook>, StatusMask)>,
@@ -75,7 +74,7 @@ pub(crate) struct ReaderState {
 pub(crate) struct ReaderCore {
     pub(crate) guid: Guid,
     pub(crate) topic: Arc<TopicCore>,
-    pub(crate) domain: Arc<Domain>,
+    pub(crate) host: Arc<dyn Host>,
     pub(crate) gate: ListenerGate,
     /// The Rust type it reads.
     pub(super) type_id: TypeId,
@@ -84,13 +83,12 @@ pub(crate) struct ReaderCore {
 }
 
 impl ReaderCore {
-    pub(crate) fn new(domain: Arc<Domain>, topic: Arc<TopicCore>, type_id: TypeId, reader: Reader) -> Self {
+    pub(crate) fn new(host: Arc<dyn Host>, topic: Arc<TopicCore>, type_id: TypeId, reader: Reader) -> Self {
         let state = ReaderState {
             reader,
             statuses: ReaderStatuses::default(),
             matched: Vec::new(),
-            local: Vec::new(),
-            owes_acks: false,
+            local: LocalWriters::default(),
             last_non_match: None,
             hook: None,
             wakers: Wakers::default(),
@@ -102,7 +100,7 @@ impl ReaderCore {
         Self {
             guid: state.reader.guid(),
             topic,
-            domain,
+            host,
             gate: ListenerGate::default(),
             type_id,
             state: Mutex::new(state),
@@ -167,7 +165,7 @@ impl ReaderCore {
             guard.reader.resume(now, wall());
             let owed = guard.take_pending_acks();
             self.acknowledge(guard, now);
-            if let Some(shared) = self.domain.shared_memory() {
+            if let Some(shared) = self.host.shared_memory() {
                 shared.resume(self.guid);
             }
             // It may be a listener that is taking, or hold locks that one wants.
@@ -191,7 +189,7 @@ impl ReaderCore {
         let mut guard = self.lock();
         let goes_on = guard.reader.handle_timeout(now, wall);
         drop(guard);
-        if goes_on && let Some(shared) = self.domain.shared_memory() {
+        if goes_on && let Some(shared) = self.host.shared_memory() {
             shared.resume(self.guid);
         }
         self.after(now);
@@ -221,8 +219,8 @@ impl ReaderCore {
             tracing::warn!(reader = %self.guid, writer = %guid, "no room for another matched writer");
             return false;
         }
-        if self.domain.config.same_process {
-            guard.match_local(guid);
+        if self.host.config().same_process {
+            guard.local.add(guid);
         }
         if !guard.matched.contains(&guid) {
             guard.matched.push(guid);
@@ -235,7 +233,7 @@ impl ReaderCore {
     pub(crate) fn unmatch_writer(&self, now: Instant, wall: Timestamp, writer: Guid) {
         let mut guard = self.lock();
         guard.reader.unmatch_writer(now, wall, writer);
-        guard.local.retain(|local| local.guid != writer);
+        guard.local.remove(writer);
         if guard.matched.contains(&writer) {
             guard.matched.retain(|w| *w != writer);
             guard.statuses.matched.lost(writer);
@@ -265,7 +263,7 @@ impl ReaderCore {
 
     /// [`Self::after`] for samples of a writer of this process. A thread that sleeps in a poll looks for them.
     pub(super) fn after_hand_over(self: &Arc<Self>, now: Instant) {
-        self.after_with(now, || self.domain.note_handed());
+        self.after_with(now, || self.host.note_handed());
     }
 
     /// `notify` runs without the lock, before the listener.
@@ -281,7 +279,7 @@ impl ReaderCore {
             notify();
             let first = |news| hook.into_iter().for_each(|hook| hook.changed(news));
             if self.gate.run_begun(changed, first, |news| self.call_hook(news)) == AfterRun::Queue {
-                self.domain.queue_listener(Arc::clone(self) as Arc<dyn RunListener>);
+                self.host.queue_listener(Arc::clone(self) as Arc<dyn RunListener>);
             }
             self.acknowledge_to_all(self.lock(), now);
         } else if has_listener && self.gate.add(changed) {
@@ -309,13 +307,15 @@ impl ReaderCore {
     /// Runs the listener, or queues it where the calling thread must not run user code; then acknowledges. To be called
     /// without any lock.
     pub(super) fn run_listener_first(self: &Arc<Self>, now: Instant) {
-        self.domain.run_or_queue(self);
+        self.host.run_or_queue(self);
         self.acknowledge_to_all(self.lock(), now);
     }
 
     /// Queues the listener behind another one that the calling thread runs first, then acknowledges.
     pub(super) fn queue_listener_and_acknowledge(self: &Arc<Self>, now: Instant) {
-        self.domain.queue_behind_listener(self);
+        if self.gate.set_queued() {
+            self.host.queue_behind_listener(Arc::clone(self) as Arc<dyn RunListener>);
+        }
         self.acknowledge_to_all(self.lock(), now);
     }
 
@@ -327,7 +327,7 @@ impl ReaderCore {
         self.acknowledge(guard, now);
         if must_find {
             let _no_user_code = Deferring::begin();
-            self.domain.run_or_queue(self);
+            self.host.run_or_queue(self);
         }
     }
 
@@ -339,7 +339,7 @@ impl ReaderCore {
 
     /// Acknowledges to remote writers and to those of this process.
     fn acknowledge_to_all<'c>(&'c self, mut guard: StateGuard<'c, ReaderState>, now: Instant) {
-        let pending = if guard.owes_acks { guard.take_pending_acks() } else { Vec::new() };
+        let pending = if guard.local.owes_acks() { guard.take_pending_acks() } else { Vec::new() };
         self.acknowledge(guard, now);
         pending.into_iter().for_each(|ack| ack.deliver(self.guid));
     }
@@ -360,7 +360,7 @@ impl ReaderCore {
             let mut batch = std::mem::take(&mut guard.spare);
             while guard.reader.poll_transmit(now, &mut batch) {
                 drop(guard);
-                self.domain.send(&batch);
+                self.host.send(&batch);
                 batch.clear();
                 guard = self.lock();
             }
@@ -370,8 +370,29 @@ impl ReaderCore {
         let next = if guard.reader.has_event() { Some(now) } else { guard.reader.poll_timeout().map(|(at, _)| at) };
         let deadline = self.due.set(next);
         drop(guard);
-        self.domain.arm(deadline);
+        self.host.arm(deadline);
     }
+}
+
+/// Runs the listeners of readers whose [gates](super::listener_gate::ListenerGate) have news, then acknowledges; or queues them
+/// where the calling thread must not run user code. To be called without any lock.
+///
+/// All but the first wait in the queue: if the first listener lasts too long, another thread runs the rest.
+pub(super) fn run_listeners(readers: impl Iterator<Item = Arc<ReaderCore>>, now: Instant) {
+    let mut readers = readers;
+    let Some(first) = readers.next() else { return };
+    let mut others = 0;
+    for reader in readers {
+        if !must_defer() && Arc::ptr_eq(&reader.host, &first.host) {
+            others += 1;
+            reader.queue_listener_and_acknowledge(now);
+        } else {
+            let _no_user_code = Deferring::begin();
+            reader.run_listener_first(now);
+        }
+    }
+    first.run_listener_first(now);
+    first.host.run_queued(others);
 }
 
 impl RunListener for ReaderCore {
@@ -393,10 +414,9 @@ impl HasWakers for ReaderState {
 
 impl Watched for ReaderCore {
     type State = ReaderState;
-    type Domain = Domain;
 
-    fn domain(&self) -> &Arc<Domain> {
-        &self.domain
+    fn host(&self) -> &Arc<dyn Host> {
+        &self.host
     }
 
     fn state(&self) -> StateGuard<'_, ReaderState> {
@@ -411,6 +431,10 @@ impl StatusState for ReaderState {
 }
 
 impl ReaderState {
+    fn take_pending_acks(&mut self) -> Vec<PendingAck> {
+        self.local.take_pending_acks(&mut self.reader)
+    }
+
     /// Moves events of the state machine into statuses and wakes waiters. Returns the statuses that have changed.
     fn drain_events(&mut self) -> StatusMask {
         while let Some(event) = self.reader.poll_event() {
@@ -438,6 +462,11 @@ impl ReaderState {
         Some(Arc::clone(hook))
     }
 
+    /// Samples of a writer of this process were delivered, or refused.
+    pub(super) fn note_delivered(&mut self, writer: Guid, delivered: Delivered) {
+        self.local.note_delivered(&self.reader, writer, delivered);
+    }
+
     /// Whether there is a writer to have history from, and all of it has come.
     pub(crate) fn has_history(&self) -> bool {
         !self.matched.is_empty() && self.reader.has_history()
@@ -460,8 +489,10 @@ impl ReaderState {
     #[inline]
     pub(super) fn note_data_quietly(&mut self) -> bool {
         let has_listener = self.has_hook_for(StatusMask::DATA_AVAILABLE);
-        let is_quiet =
-            !has_listener && self.wakers.is_empty() && !self.owes_acks && self.reader.take_data_available_alone();
+        let is_quiet = !has_listener
+            && self.wakers.is_empty()
+            && !self.local.owes_acks()
+            && self.reader.take_data_available_alone();
         if is_quiet {
             self.statuses.changed.insert_told(StatusMask::DATA_AVAILABLE);
         }
@@ -472,7 +503,7 @@ impl ReaderState {
     #[inline]
     pub(super) fn is_taken_unheard(&self) -> bool {
         let has_listener = self.has_hook_for(StatusMask::DATA_AVAILABLE);
-        !has_listener && !self.closed && self.wakers.is_empty() && !self.owes_acks
+        !has_listener && !self.closed && self.wakers.is_empty() && !self.local.owes_acks()
     }
 
     fn note(&mut self, event: ReaderEvent) {

@@ -1,24 +1,15 @@
-//! Sends the messages of a writer: one thread at a time, in the order of the samples.
-//!
-//! ```text
-//!            a thread has something to send                all has left
-//!   Idle ──────────────────────────────────────▶ Busy ──────────────────▶ Idle
-//!     │ asynchronous writer                       │ ▲
-//!     └─────────────▶ Parked ◀────────────────────┘ │ the publishing thread
-//!                        └── unsent rest ───────────┘ goes on
-//! ```
-//!
-//! The thread that finds the state `Idle` sends, and also sends what other threads add meanwhile, within bounds: then the
-//! publishing thread takes over.
+//! How threads send the messages of a writer: one thread at a time ([`Sending`](super::send_state::Sending)), in the order of
+//! the samples.
 
 use std::sync::Arc;
 
+use peregrine_rtps::id::Guid;
 use peregrine_rtps::time::{Instant, Span};
 
 use super::clock::now;
 use super::local_delivery::PendingNotify;
 use super::outbox::Outbox;
-use super::publishing::PublishOutcome;
+use super::publishing::{Publish, PublishOutcome};
 use super::wakers::StateGuard;
 use super::writer::{WriterCore, WriterState};
 use crate::status::StatusMask;
@@ -28,82 +19,6 @@ const SEND_FOR_OTHERS_MAX: Span = Span::from_millis(2);
 
 /// Bytes of samples that an asynchronous writer packs at once: one GSO train of datagrams.
 const PUBLISH_BYTES: usize = 1 << 16;
-
-/// Which thread sends the messages of a writer.
-#[derive(Debug)]
-pub(super) enum Sending {
-    /// None. The outbox is reused.
-    Idle(Option<Box<Outbox>>),
-    /// A thread sends, and has the outbox.
-    Busy,
-    /// The writer is in the queue of the publishing thread, which sends the rest of the outbox and of what is queued.
-    Parked(Box<Outbox>),
-    /// The writer is deleted: nothing leaves any more.
-    Ended,
-}
-
-impl Default for Sending {
-    fn default() -> Self {
-        Self::Idle(None)
-    }
-}
-
-impl Sending {
-    #[inline]
-    pub(super) const fn is_idle(&self) -> bool {
-        matches!(self, Self::Idle(_))
-    }
-
-    /// From here on the calling thread sends, unless another thread does.
-    fn begin(&mut self) -> Option<Box<Outbox>> {
-        let Self::Idle(outbox) = self else { return None };
-        let outbox = outbox.take().unwrap_or_default();
-        *self = Self::Busy;
-        Some(outbox)
-    }
-
-    /// The publishing thread goes on with a parked writer.
-    fn resume(&mut self) -> Option<Box<Outbox>> {
-        match std::mem::replace(self, Self::Busy) {
-            Self::Parked(outbox) => Some(outbox),
-            other => {
-                *self = other;
-                None
-            }
-        }
-    }
-
-    /// The thread that sends has sent everything.
-    fn finish(&mut self, outbox: Box<Outbox>) {
-        self.leave(Self::Idle(Some(outbox)));
-    }
-
-    /// The thread that sends leaves the rest to the publishing thread. Says whether there is anything to be done: not if the
-    /// writer was deleted.
-    fn park(&mut self, outbox: Box<Outbox>) -> bool {
-        self.leave(Self::Parked(outbox));
-        matches!(self, Self::Parked(_))
-    }
-
-    /// An asynchronous writer has something to send. Says whether it is to be put into the queue of the publishing thread.
-    fn queue(&mut self) -> bool {
-        match self.begin() {
-            Some(outbox) => self.park(outbox),
-            None => false,
-        }
-    }
-
-    pub(super) fn end(&mut self) {
-        *self = Self::Ended;
-    }
-
-    fn leave(&mut self, next: Self) {
-        debug_assert!(matches!(self, Self::Busy | Self::Ended), "two threads send for one writer");
-        if !matches!(self, Self::Ended) {
-            *self = next;
-        }
-    }
-}
 
 impl WriterCore {
     /// Sends the messages that the writer has put out, unless another thread sends for this writer, which then sends these
@@ -150,7 +65,7 @@ impl WriterCore {
             let is_over = turn.is_over(is_handed_over);
             if !is_over {
                 drop(state);
-                is_sent = outbox.send(&self.domain);
+                is_sent = outbox.send(self.host.sockets());
                 state = self.lock();
                 if is_sent {
                     outbox.give_back_to(&mut state.writer);
@@ -167,7 +82,7 @@ impl WriterCore {
     fn unlock_and_arm<'c>(&'c self, guard: StateGuard<'c, WriterState>) {
         let deadline = self.due.set(guard.writer.poll_timeout().map(|(at, _)| at));
         drop(guard);
-        self.domain.arm(deadline);
+        self.host.arm(deadline);
     }
 
     /// A deleted writer goes when all has left and its readers have acknowledged it.
@@ -183,7 +98,7 @@ impl WriterCore {
         let must_add = guard.writer.has_to_publish() && guard.sending.queue();
         self.unlock_and_arm(guard);
         if must_add && let Some(me) = self.me.upgrade() {
-            self.domain.publish(me);
+            self.host.publish(me);
         }
     }
 
@@ -194,23 +109,18 @@ impl WriterCore {
         let is_parked = guard.sending.park(outbox);
         self.unlock_and_arm(guard);
         let Some(me) = self.me.upgrade().filter(|_| is_parked) else { return };
-        if self.domain.start_publishing().is_ok() {
-            self.domain.publish(me);
+        if self.host.start_publishing().is_ok() {
+            self.host.publish(me);
         } else {
             // No other thread can.
             while me.send_backlog() == PublishOutcome::Again {}
         }
     }
 
-    /// The publishing thread: the turn of this writer.
-    pub(super) fn publish(self: &Arc<Self>) -> PublishOutcome {
-        if self.flow.is_some() { self.send_by_flow() } else { self.send_backlog() }
-    }
-
     /// Sends what was [handed off](Self::hand_off_backlog).
     fn send_backlog(self: &Arc<Self>) -> PublishOutcome {
         let Some(mut outbox) = self.lock().sending.resume() else { return PublishOutcome::Done };
-        let is_sent = outbox.send_on(&self.domain);
+        let is_sent = outbox.send_on(self.host.sockets());
         let mut guard = self.lock();
         if !is_sent {
             return if guard.sending.park(outbox) { PublishOutcome::Again } else { PublishOutcome::Done };
@@ -236,7 +146,7 @@ impl WriterCore {
         let (mut guard, is_handed_over) = self.hand_over(guard, &mut outbox.handing, &mut notify);
         guard.wake_for_queue_room();
         drop(guard);
-        let next = outbox.send_by_rate(&self.domain, flow);
+        let next = outbox.send_by_rate(self.host.sockets(), flow);
         let mut guard = self.lock();
         turn.end();
         if outbox.is_sent() {
@@ -262,6 +172,16 @@ impl WriterCore {
             self.note_all_has_left();
         }
         outcome
+    }
+}
+
+impl Publish for WriterCore {
+    fn guid(&self) -> Guid {
+        self.guid
+    }
+
+    fn publish(self: Arc<Self>) -> PublishOutcome {
+        if self.flow.is_some() { self.send_by_flow() } else { self.send_backlog() }
     }
 }
 
@@ -311,35 +231,5 @@ impl Drop for SendTurn<'_> {
         let mut guard = self.core.lock();
         guard.sending.finish(Box::default());
         guard.wakers.wake_all();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_thread_at_a_time_sends() {
-        let mut sending = Sending::default();
-        let outbox = sending.begin().expect("no thread sends");
-        assert!(sending.begin().is_none() && sending.resume().is_none() && !sending.queue());
-        assert!(sending.park(outbox));
-        assert!(sending.begin().is_none() && !sending.queue());
-        let outbox = sending.resume().expect("the publishing thread goes on");
-        assert!(sending.resume().is_none());
-        sending.finish(outbox);
-        assert!(sending.is_idle());
-        assert!(sending.queue() && !sending.queue(), "an asynchronous writer is queued once");
-    }
-
-    #[test]
-    fn deleted_writer_sends_nothing_more() {
-        let mut sending = Sending::default();
-        let outbox = sending.begin().unwrap();
-        sending.end();
-        assert!(!sending.park(outbox), "the thread that was sending notices");
-        assert!(sending.begin().is_none() && sending.resume().is_none() && !sending.queue());
-        sending.finish(Box::default());
-        assert!(sending.begin().is_none());
     }
 }

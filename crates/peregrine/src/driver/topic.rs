@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use peregrine_rtps::qos::TopicQos;
 
-use super::domain::Domain;
+use super::host::Host;
 use super::listener_gate::{AfterRun, ListenerGate};
 use super::listener_queue::RunListener;
 use super::sync::lock;
@@ -38,7 +38,7 @@ pub(crate) struct TopicState {
 pub(crate) struct TopicCore {
     pub(crate) name: Arc<str>,
     pub(crate) type_name: Arc<str>,
-    domain: Arc<Domain>,
+    host: Arc<dyn Host>,
     gate: ListenerGate,
     state: Mutex<TopicState>,
     /// What its handles have in common besides, as long as one of them exists.
@@ -46,7 +46,7 @@ pub(crate) struct TopicCore {
 }
 
 impl TopicCore {
-    pub(crate) fn new(domain: Arc<Domain>, name: String, type_name: Arc<str>, qos: TopicQos, is_enabled: bool) -> Self {
+    pub(crate) fn new(host: Arc<dyn Host>, name: String, type_name: Arc<str>, qos: TopicQos, is_enabled: bool) -> Self {
         let state = TopicState {
             qos,
             is_enabled,
@@ -59,7 +59,7 @@ impl TopicCore {
         Self {
             name: name.into(),
             type_name,
-            domain,
+            host,
             gate: ListenerGate::default(),
             state: Mutex::new(state),
             shared: Mutex::new(Weak::<()>::new()),
@@ -98,7 +98,7 @@ impl TopicCore {
         state.wakers.wake(news);
         drop(state);
         if self.gate.add(news) {
-            self.domain.run_or_queue(self);
+            self.host.run_or_queue(self);
         }
     }
 }
@@ -132,10 +132,9 @@ impl HasWakers for TopicState {
 
 impl Watched for TopicCore {
     type State = TopicState;
-    type Domain = Domain;
 
-    fn domain(&self) -> &Arc<Domain> {
-        &self.domain
+    fn host(&self) -> &Arc<dyn Host> {
+        &self.host
     }
 
     fn state(&self) -> StateGuard<'_, TopicState> {

@@ -8,24 +8,18 @@ use std::time::Duration;
 use peregrine_rtps::time::Instant;
 
 use super::clock::now;
+use super::host::Host;
 use super::parker::Parker;
 use super::wakers::{Awaited, HasWakers, StateGuard};
 use crate::status::StatusMask;
-
-/// A place for threads to sleep.
-pub(crate) trait Park {
-    /// Sleeps until `parker`, that of the calling thread, is woken, or until `end`; may return earlier.
-    fn park(&self, parker: &Arc<Parker>, end: Instant);
-}
 
 /// A part of an entity that somebody may wait for, with the lock that its news happen under.
 pub(crate) trait Watched {
     /// The state under the lock.
     type State: HasWakers;
-    /// Where a thread sleeps that waits.
-    type Domain: Park;
 
-    fn domain(&self) -> &Arc<Self::Domain>;
+    /// A thread that waits sleeps there.
+    fn host(&self) -> &Arc<dyn Host>;
 
     fn state(&self) -> StateGuard<'_, Self::State>;
 
@@ -73,7 +67,7 @@ pub(crate) fn wait_locked<C: Watched, R>(
         }
         drop(state);
         is_over = now() >= end;
-        core.domain().park(&parker, end);
+        core.host().park(&parker, end);
         state = core.state();
         core.sync_demand(&mut state);
     }

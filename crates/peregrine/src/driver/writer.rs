@@ -15,12 +15,12 @@ use peregrine_transport::shm::{Overflow, Request, SlotLender};
 
 use super::clock::{NEVER, now};
 use super::deadline_cell::DeadlineCell;
-use super::domain::Domain;
 use super::flow::FlowController;
+use super::host::Host;
 use super::listener_gate::{AfterRun, ListenerGate, is_in_listener};
 use super::listener_queue::RunListener;
-use super::registry::LocalReader;
-use super::sending::Sending;
+use super::local_reader::LocalReader;
+use super::send_state::Sending;
 pub(crate) use super::shm::outgoing::PayloadSlot;
 use super::shm::outgoing::{ChannelEvents, Outgoing};
 use super::topic::TopicCore;
@@ -77,7 +77,7 @@ const HELD_UP_MAX: Span = Span::from_millis(2);
 pub(crate) struct WriterCore {
     pub(crate) guid: Guid,
     pub(crate) topic: Arc<TopicCore>,
-    pub(crate) domain: Arc<Domain>,
+    pub(crate) host: Arc<dyn Host>,
     pub(crate) gate: ListenerGate,
     /// The Rust type it writes.
     type_id: TypeId,
@@ -105,7 +105,7 @@ impl WriterCore {
     /// Of a writer of values of this Rust type that has so many octets of shared memory at most; with a flow controller, of an
     /// asynchronous one.
     pub(crate) fn new(
-        domain: Arc<Domain>,
+        host: Arc<dyn Host>,
         topic: Arc<TopicCore>,
         type_id: TypeId,
         writer: Writer,
@@ -118,7 +118,7 @@ impl WriterCore {
         Arc::new_cyclic(|me| Self {
             guid: state.writer.guid(),
             topic,
-            domain,
+            host,
             gate: ListenerGate::default(),
             type_id,
             flow,
@@ -240,11 +240,11 @@ impl WriterCore {
         self.transmit(guard);
         if self.outgoing.has_readers() {
             self.acknowledge(&self.outgoing.acknowledged_meanwhile(last));
-            self.domain.arm(self.outgoing.deadline());
+            self.host.arm(self.outgoing.deadline());
             self.note_ended_channels();
         }
         if expects {
-            self.domain.poll_socket_once();
+            self.host.poll_socket_once();
         }
     }
 
@@ -252,10 +252,10 @@ impl WriterCore {
     #[inline]
     pub(super) fn share(&self, batch: &HandOverBatch, halted: &mut Vec<(Guid, SequenceNumber)>) {
         if self.outgoing.has_readers()
-            && let Some(shared) = self.domain.shared_memory()
+            && let Some(shared) = self.host.shared_memory()
         {
-            shared.publish(&self.outgoing, batch, halted);
-            self.domain.arm(self.outgoing.deadline());
+            self.outgoing.publish(batch, halted, shared.counters());
+            self.host.arm(self.outgoing.deadline());
             self.note_ended_channels();
         }
     }
@@ -270,7 +270,7 @@ impl WriterCore {
 
     #[cold]
     fn tell_of_ended_channels(&self) {
-        if let Some(shared) = self.domain.shared_memory() {
+        if let Some(shared) = self.host.shared_memory() {
             shared.note_ended();
         }
     }
@@ -298,7 +298,7 @@ impl WriterCore {
         self.spill_to_history(&mut guard);
         guard.writer.set_path(now(), reader, ReaderPath::Messages);
         drop(guard);
-        let Some(shared) = self.domain.shared_memory() else { return Err(std::io::ErrorKind::Unsupported.into()) };
+        let Some(shared) = self.host.shared_memory() else { return Err(std::io::ErrorKind::Unsupported.into()) };
         self.outgoing.admit(request, reader, overflow, poller, shared.counters())
     }
 
@@ -308,7 +308,7 @@ impl WriterCore {
         // Acknowledgements may make room.
         self.note_acknowledged();
         let looked = self.outgoing.poll_channels();
-        self.domain.arm(self.outgoing.deadline());
+        self.host.arm(self.outgoing.deadline());
         let mut guard = self.lock();
         let now = now();
         if !looked.is_empty() {
@@ -421,7 +421,7 @@ impl WriterCore {
     /// Says whether there was room for it.
     pub(crate) fn match_reader(&self, now: Instant, reader: MatchedReader) -> bool {
         let guid = reader.guid;
-        let local = if self.domain.config.same_process { LocalReader::find(guid, self.type_id) } else { None };
+        let local = if self.host.config().same_process { LocalReader::find(guid, self.type_id) } else { None };
         let path = if local.is_some() { ReaderPath::HandOver } else { ReaderPath::Messages };
         let mut guard = self.lock();
         self.spill_to_history(&mut guard);
@@ -529,7 +529,7 @@ impl WriterCore {
         } else if self.gate.add(news)
             && let Some(me) = self.me.upgrade()
         {
-            self.domain.run_or_queue(&me);
+            self.host.run_or_queue(&me);
         }
     }
 
@@ -555,7 +555,7 @@ impl WriterCore {
     /// The writer is deleted: unsent samples are dropped.
     pub(super) fn end(&self) {
         self.lock().sending.end();
-        self.domain.stop_publishing(self);
+        self.host.stop_publishing(self.guid);
     }
 
     /// Whether everything has left and the readers have acknowledged it.
@@ -587,7 +587,6 @@ impl HasWakers for WriterState {
 
 impl Watched for WriterCore {
     type State = WriterState;
-    type Domain = Domain;
 
     fn sync_demand(&self, state: &mut WriterState) {
         if self.outgoing.has_readers() {
@@ -596,8 +595,8 @@ impl Watched for WriterCore {
         }
     }
 
-    fn domain(&self) -> &Arc<Domain> {
-        &self.domain
+    fn host(&self) -> &Arc<dyn Host> {
+        &self.host
     }
 
     fn state(&self) -> StateGuard<'_, WriterState> {

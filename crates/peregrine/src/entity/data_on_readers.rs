@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::task::Waker;
 
 use crate::condition::StatusSource;
-use crate::driver::domain::Domain;
+use crate::driver::host::Host;
 use crate::driver::reader::ReaderCore;
 use crate::driver::sync::lock;
 use crate::status::StatusMask;
@@ -12,7 +12,7 @@ use crate::status::StatusMask;
 /// The status DATA_ON_READERS of a subscriber. Each query derives the status from the readers, so that a subscriber which is not
 /// observed costs nothing.
 pub(super) struct DataOnReaders {
-    domain: Arc<Domain>,
+    host: Arc<dyn Host>,
     state: Mutex<State>,
 }
 
@@ -31,8 +31,8 @@ struct Watcher {
 }
 
 impl DataOnReaders {
-    pub(super) fn new(domain: Arc<Domain>) -> Self {
-        Self { domain, state: Mutex::new(State::default()) }
+    pub(super) fn new(host: Arc<dyn Host>) -> Self {
+        Self { host, state: Mutex::new(State::default()) }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -84,7 +84,7 @@ impl StatusSource for DataOnReaders {
         }
     }
 
-    fn domain(&self) -> &Arc<Domain> {
-        &self.domain
+    fn host(&self) -> &Arc<dyn Host> {
+        &self.host
     }
 }

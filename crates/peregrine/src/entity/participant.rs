@@ -25,6 +25,7 @@ use crate::config::DomainConfig;
 use crate::discovery::{DiscoveredTopic, DiscoveryEvents};
 use crate::driver::clock::{now, wall};
 use crate::driver::domain::DomainHandle;
+use crate::driver::host::Host;
 use crate::driver::participant::{Abandoned, ParticipantCore};
 use crate::driver::sync::lock;
 use crate::driver::topic::TopicCore;

@@ -26,7 +26,7 @@ impl Publisher {
             writers: Vec::new(),
             listener: None,
         };
-        let condition = StatusCondition::new(Arc::new(NoStatuses(Arc::clone(&participant.inner.core.domain))));
+        let condition = StatusCondition::new(Arc::new(NoStatuses(Arc::clone(&participant.inner.core.host))));
         let inner = PublisherInner { participant: participant.clone(), condition, state: Mutex::new(state) };
         let inner = Arc::new(inner);
         let me = Arc::downgrade(&inner);

@@ -19,8 +19,8 @@ use crate::topic_type::TopicType;
 
 impl Subscriber {
     pub(crate) fn new(participant: &DomainParticipant, qos: SubscriberQos, is_enabled: bool) -> Self {
-        let domain = Arc::clone(&participant.inner.core.domain);
-        let data_on_readers = Arc::new(DataOnReaders::new(domain));
+        let host = Arc::clone(&participant.inner.core.host);
+        let data_on_readers = Arc::new(DataOnReaders::new(host));
         let state = SubscriberState {
             qos,
             default_reader_qos: DataReaderQos::default(),

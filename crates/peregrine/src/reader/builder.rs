@@ -189,8 +189,9 @@ impl<T: TopicType> DataReaderBuilder<T> {
         let guid = Guid::new(participant.prefix, EntityId::user_reader(participant.next_key(), topic.has_key()));
         let (config, keys) = (&participant.domain.config, topic.data_type.keys());
         let reader = new_reader(config, guid, keys, &qos, &subscriber_qos.presentation)?;
-        let (domain, type_id) = (Arc::clone(&participant.domain), TypeId::of::<T>());
-        let core = Arc::new(ReaderCore::new(domain, Arc::clone(&topic.core), type_id, reader));
+        let (domain, host, type_id) =
+            (Arc::clone(&participant.domain), Arc::clone(&participant.host), TypeId::of::<T>());
+        let core = Arc::new(ReaderCore::new(host, Arc::clone(&topic.core), type_id, reader));
         let inner = Arc::new(ReaderInner {
             condition: StatusCondition::new(Arc::clone(&core) as Arc<_>),
             core,
@@ -198,6 +199,7 @@ impl<T: TopicType> DataReaderBuilder<T> {
             topic,
             qos: Mutex::new(qos),
             groups,
+            domain,
             listener: Mutex::new(listener),
             is_enabled: AtomicBool::new(false),
         });

@@ -28,7 +28,7 @@ pub use stream::SampleStream;
 
 use crate::condition::{Choose, StatusCondition};
 use crate::driver::clock::now;
-use crate::driver::domain::Membership;
+use crate::driver::domain::{Domain, Membership};
 use crate::driver::participant::ParticipantCore;
 use crate::driver::reader::{ReaderCore, ReaderState};
 use crate::driver::sync::lock;
@@ -59,6 +59,7 @@ pub(crate) struct ReaderInner<T: TopicType> {
     topic: Topic<T>,
     qos: Mutex<DataReaderQos>,
     groups: Vec<Membership>,
+    domain: Arc<Domain>,
     listener: Mutex<Listening<dyn DataReaderListener<T>>>,
     condition: StatusCondition,
     is_enabled: AtomicBool,
@@ -191,7 +192,7 @@ impl<T: TopicType> DataReader<T> {
     /// See [`Self::take`].
     pub fn poll_each(&self, selector: &Selector, mut look: impl FnMut(&LoanedSample<T>)) -> Result<usize, Error> {
         let core = &*self.inner.core;
-        let Some(selected) = core.domain.poll_for(core, selector) else { return self.take_each(selector, look) };
+        let Some(selected) = self.inner.domain.poll_for(core, selector) else { return self.take_each(selector, look) };
         let sample = LoanedSample::new(selected);
         look(&sample);
         Ok(1)

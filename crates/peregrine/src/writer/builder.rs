@@ -227,14 +227,14 @@ impl<T: TopicType> DataWriterBuilder<T> {
             return Err(Error::AlreadyDeleted);
         }
         let guid = Guid::new(participant.prefix, EntityId::user_writer(participant.next_key(), topic.has_key()));
-        let domain = &participant.domain;
+        let host = &participant.host;
         let flow = publish_mode.flow().cloned();
-        let writer = new_writer(domain, guid, &qos, batching, flow.is_some())?;
+        let writer = new_writer(&**host, guid, &qos, batching, flow.is_some())?;
         if flow.is_some() {
-            domain.start_publishing()?;
+            host.start_publishing()?;
         }
-        let (domain, on_topic) = (Arc::clone(domain), Arc::clone(&topic.core));
-        let core = WriterCore::new(domain, on_topic, TypeId::of::<T>(), writer, flow, shared_memory_bytes);
+        let (host, on_topic) = (Arc::clone(host), Arc::clone(&topic.core));
+        let core = WriterCore::new(host, on_topic, TypeId::of::<T>(), writer, flow, shared_memory_bytes);
         let inner = Arc::new(WriterInner {
             condition: StatusCondition::new(Arc::clone(&core) as Arc<_>),
             core,

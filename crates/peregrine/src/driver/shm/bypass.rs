@@ -12,21 +12,14 @@ use peregrine_rtps::id::KeyHash;
 use peregrine_rtps::payload::Payload;
 use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::{Instant, Timestamp};
-use peregrine_transport::shm::{RetainedSlot, Slot, SpentSegment};
+use peregrine_transport::shm::{Slot, SpentSegment};
 
 use super::metadata::Entry;
-use super::outgoing::{Channels, Outgoing, PayloadSlot};
+use super::outgoing::{Channels, Outgoing, PayloadSlot, RetainedChange};
 use crate::driver::clock::now;
 use crate::driver::sync::lock;
 use crate::driver::wakers::StateGuard;
 use crate::driver::writer::{WriterCore, WriterState};
-
-/// A change that was published the short way, until it is acknowledged.
-pub(super) struct RetainedChange {
-    number: SequenceNumber,
-    source_timestamp: Timestamp,
-    slot: RetainedSlot,
-}
 
 impl WriterCore {
     /// Writes a value without an instance that lies in a slot, the short way. Where that is not possible now, everything is as
@@ -97,7 +90,7 @@ impl WriterCore {
         self.outgoing.schedule_trim(channels);
         self.outgoing.note_ended(channels);
         drop(locked);
-        self.domain.arm(self.outgoing.deadline());
+        self.host.arm(self.outgoing.deadline());
         if must_look {
             self.note_acknowledged_meanwhile(number);
         }

@@ -16,8 +16,8 @@ use peregrine_transport::shm::{Address, Connecting, Connection, HostIdentity, Pe
 use super::{ConnectionManager, SharedMemory, Source};
 use crate::driver::clock::now;
 use crate::driver::domain::Domain;
+use crate::driver::local_writers::WRITERS;
 use crate::driver::reader::ReaderCore;
-use crate::driver::registry;
 use crate::driver::sync::lock;
 use crate::shared_memory::{DeliveryPath, NoSharedMemory};
 
@@ -57,7 +57,7 @@ impl SharedMemory {
     /// Queues a request for a reader that matches a writer of another participant. The next poll of the connections decides
     /// whether shared memory is available. A writer in this process needs no request: its samples are passed by reference.
     pub(in crate::driver) fn request(&self, reader: &Arc<ReaderCore>, writer: Guid, data: &ParticipantData) {
-        if reader.domain.config.same_process && registry::writer(writer).is_some() {
+        if reader.host.config().same_process && WRITERS.find(writer).is_some() {
             return;
         }
         let Some(at) = data.shared_memory.as_deref().copied().filter(|at| at.address != self.address.0) else { return };

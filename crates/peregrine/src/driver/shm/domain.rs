@@ -10,6 +10,7 @@ use super::{SharedMemory, Taker};
 use crate::config::DomainConfig;
 use crate::driver::clock::now;
 use crate::driver::domain::Domain;
+use crate::driver::host::Host;
 use crate::driver::sync::lock;
 use crate::shared_memory::SharedMemoryStatistics;
 

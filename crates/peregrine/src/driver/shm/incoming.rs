@@ -27,6 +27,7 @@ use crate::driver::adaptive_spin::AdaptiveSpin;
 use crate::driver::clock::{NEVER, now, wall_at};
 use crate::driver::dirty_endpoints::DirtyEndpoints;
 use crate::driver::domain::Domain;
+use crate::driver::host::Host;
 use crate::driver::listener_gate::Deferring;
 use crate::driver::local_delivery::LOCAL_SOURCE;
 use crate::driver::reader::ReaderCore;

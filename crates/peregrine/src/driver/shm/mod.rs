@@ -15,6 +15,7 @@
 
 mod bypass;
 mod connect_queue;
+pub(super) mod counters;
 mod domain;
 mod incoming;
 mod metadata;
@@ -31,9 +32,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use peregrine_rtps::discovery::data::SharedMemoryAddress;
 use peregrine_rtps::history::{Selected, Selector};
 use peregrine_rtps::id::Guid;
-use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::{Instant, Span};
-use peregrine_rtps::writer::HandOverBatch;
 use peregrine_transport::clock::MonotonicNs;
 use peregrine_transport::event::{Poller, Token};
 use peregrine_transport::shm::{Address, Connecting, Gone, HostIdentity, Listener, Overflow, Refusal, Request, Trust};
@@ -41,6 +40,7 @@ use peregrine_transport::shm::{Address, Connecting, Gone, HostIdentity, Listener
 use super::clock::{NEVER, now};
 use super::dirty_endpoints::DirtyEndpoints;
 use super::domain::Domain;
+use super::host::{Host, SharedMemoryHost};
 use super::participant::ParticipantCore;
 use super::reader::ReaderCore;
 use super::socket_barrier::DeferredMessage;
@@ -48,9 +48,9 @@ use super::sync::lock;
 use super::writer::WriterCore;
 use crate::shared_memory::{DeliveryPath, NoSharedMemory, SharedMemoryStatistics};
 use connect_queue::{ConnectQueue, Wanted};
+use counters::Counters;
 pub(super) use domain::open;
 use incoming::Incoming;
-use outgoing::Outgoing;
 pub(super) use relief::Taker;
 
 /// How long a reader that asks may be unknown to the writer it asks for: discovery may be slower than it is.
@@ -80,15 +80,6 @@ pub(super) struct SharedMemory {
     domain: OnceLock<Weak<Domain>>,
 }
 
-#[derive(Default)]
-pub(in crate::driver) struct Counters {
-    writers: AtomicU64,
-    sent: AtomicU64,
-    received: AtomicU64,
-    copied_in: AtomicU64,
-    fallbacks: AtomicU64,
-}
-
 /// A `take` of the application that polls the channels of one reader for selected samples.
 pub(super) struct DirectTake<'s> {
     pub(super) reader: &'s ReaderCore,
@@ -104,14 +95,6 @@ pub(super) struct PollBudget<'l> {
     /// The clock, if it was read.
     pub(super) at: &'l mut Option<Instant>,
     pub(super) dirty: &'l mut DirtyEndpoints,
-}
-
-impl Counters {
-    /// Counts received samples. Only the thread that holds the receiver's lock may call this: load and store are separate.
-    #[inline]
-    fn note_received(&self, samples: u64) {
-        self.received.store(self.received.load(Ordering::Relaxed) + samples, Ordering::Relaxed);
-    }
 }
 
 /// What is waited for.
@@ -191,13 +174,6 @@ impl SharedMemory {
         }
     }
 
-    /// A reader has room again.
-    pub(super) fn resume(&self, reader: Guid) {
-        if self.has_writers() {
-            self.incoming.resume(reader);
-        }
-    }
-
     /// The channel from this writer to a best-effort reader may begin.
     pub(super) fn begin(&self, reader: Guid, writer: Guid) {
         self.incoming.begin(reader, writer);
@@ -264,27 +240,6 @@ impl SharedMemory {
         drop(connections);
         domain.arm(deadline);
         dirty.iter().for_each(WriterCore::after);
-    }
-
-    /// Publishes changes of a writer to readers in other processes. Adds each reader without ring space to `halted`, with the
-    /// first sequence number that this reader did not take.
-    pub(super) fn publish(&self, by: &Outgoing, batch: &HandOverBatch, halted: &mut Vec<(Guid, SequenceNumber)>) {
-        by.publish(batch, halted, &self.counters);
-    }
-
-    /// What is counted of what is sent and received.
-    pub(super) const fn counters(&self) -> &Arc<Counters> {
-        &self.counters
-    }
-
-    /// Records that a writer found the channel of a reader closed. The writer thereby closed the descriptor, so the poller
-    /// reports nothing for this channel.
-    pub(super) fn note_ended(&self) {
-        // The thread that set the flag has already woken the thread that polls connections. The polling thread clears the flag before
-        // it looks for ended channels, so it also sees the channel of this call.
-        if !self.has_ended.swap(true, Ordering::SeqCst) {
-            self.wake();
-        }
     }
 
     /// When to tend next at the latest.
@@ -526,6 +481,27 @@ impl SharedMemory {
 
     fn connections(&self) -> MutexGuard<'_, ConnectionManager> {
         lock(&self.connections)
+    }
+}
+
+impl SharedMemoryHost for SharedMemory {
+    fn counters(&self) -> &Arc<Counters> {
+        &self.counters
+    }
+
+    /// The writer thereby closed the descriptor, so the poller reports nothing for this channel.
+    fn note_ended(&self) {
+        // The thread that set the flag has already woken the thread that polls connections. The polling thread clears the flag before
+        // it looks for ended channels, so it also sees the channel of this call.
+        if !self.has_ended.swap(true, Ordering::SeqCst) {
+            self.wake();
+        }
+    }
+
+    fn resume(&self, reader: Guid) {
+        if self.has_writers() {
+            self.incoming.resume(reader);
+        }
     }
 }
 

@@ -11,18 +11,17 @@ use arrayvec::ArrayVec;
 use peregrine_rtps::id::Guid;
 use peregrine_rtps::payload::{Octets, Payload};
 use peregrine_rtps::seq::SequenceNumber;
+use peregrine_rtps::time::Timestamp;
 use peregrine_rtps::writer::{HandOverBatch, HandOverChange, Recipient};
 use peregrine_transport::clock::MonotonicNs;
 use peregrine_transport::event::{Poller, Token};
 use peregrine_transport::shm::{
-    Gone, LoanError, Overflow, ReaderId, Refusal, Request, SharedSlot, Slot, SlotLender, SpentSegment, Writer,
-    WriterConfig, WriterStatistics,
+    Gone, LoanError, Overflow, ReaderId, Refusal, Request, RetainedSlot, SharedSlot, Slot, SlotLender, SpentSegment,
+    Writer, WriterConfig, WriterStatistics,
 };
 
-use super::Counters;
-use super::bypass::RetainedChange;
+use super::counters::Counters;
 use super::metadata::{ALIGNING, Entry};
-use super::trim::MEMORY_RETRY_AFTER;
 use crate::driver::adaptive_spin::RoomSpin;
 use crate::driver::deadline_cell::DeadlineCell;
 use crate::driver::sync::lock;
@@ -37,6 +36,10 @@ const LOOK_EVERY: u32 = 32;
 const LOOK_EVERY_BYTES: usize = 8 << 20;
 /// How often memory is given up that was not in use meanwhile.
 pub(super) const TRIM_EVERY: Duration = Duration::from_secs(1);
+/// Initial interval between retries of an allocation that a reader waits for. Each failed retry doubles the interval. Other
+/// processes notify the writer when they release a slot. Slots in this process (loans, samples of local readers, the history
+/// for readers that get messages) are released without a notification.
+pub(super) const MEMORY_RETRY_AFTER: Duration = Duration::from_millis(10);
 
 /// A writer's ends of the channels to readers in other processes. Its lock is taken last, and nothing is done under it that
 /// takes another.
@@ -86,6 +89,13 @@ pub(super) struct Channels {
     /// Samples handed over the short way, once for each reader, that the counters do not have yet.
     sent: u64,
     counters: Arc<Counters>,
+}
+
+/// A change that was published on the fast path, until it is acknowledged.
+pub(super) struct RetainedChange {
+    pub(super) number: SequenceNumber,
+    pub(super) source_timestamp: Timestamp,
+    pub(super) slot: RetainedSlot,
 }
 
 pub(super) struct LocalReader {
@@ -318,7 +328,12 @@ impl Outgoing {
 
     /// Publishes changes to the recipients in other processes. Adds each reader without ring space to `halted`, with the
     /// first sequence number that this reader did not take.
-    pub(super) fn publish(&self, batch: &HandOverBatch, halted: &mut Vec<(Guid, SequenceNumber)>, counters: &Counters) {
+    pub(in crate::driver) fn publish(
+        &self,
+        batch: &HandOverBatch,
+        halted: &mut Vec<(Guid, SequenceNumber)>,
+        counters: &Counters,
+    ) {
         let mut channels = lock(&self.channels);
         let Some(channels) = channels.as_mut() else { return };
         // Of a batch for several readers, what is not in a slot yet is copied once.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant as Moment};
 use peregrine_rtps::history::{Change, ChangeKind};
 use peregrine_rtps::id::{EntityId, GuidPrefix, KeyHash};
 use peregrine_rtps::payload::Payload;
+use peregrine_rtps::seq::SequenceNumber;
 use peregrine_rtps::time::Timestamp;
 use peregrine_transport::shm::{Connecting, Connection, ReaderConfig, ReaderKey, WriterKey};
 

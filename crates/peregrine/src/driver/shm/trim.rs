@@ -11,7 +11,7 @@ use std::time::Duration;
 use peregrine_rtps::time::Instant;
 use peregrine_transport::clock::MonotonicNs;
 
-use super::outgoing::{Channels, Outgoing, TRIM_EVERY};
+use super::outgoing::{Channels, MEMORY_RETRY_AFTER, Outgoing, TRIM_EVERY};
 use crate::driver::clock::{NEVER, now};
 use crate::driver::sync::lock;
 use crate::driver::writer::WriterCore;
@@ -19,10 +19,6 @@ use crate::driver::writer::WriterCore;
 /// Memory that an idle writer may keep, in bytes. The segments of small samples are not worth a timer, and creating them again
 /// takes time.
 const IDLE_MEMORY_MAX: usize = 1 << 20;
-/// Initial interval between retries of an allocation that a reader waits for. Each failed retry doubles the interval. Other
-/// processes notify the writer when they release a slot. Slots in this process (loans, samples of local readers, the history
-/// for readers that get messages) are released without a notification.
-pub(super) const MEMORY_RETRY_AFTER: Duration = Duration::from_millis(10);
 const MEMORY_RETRY_AFTER_MAX: Duration = Duration::from_secs(1);
 
 impl WriterCore {
@@ -31,7 +27,7 @@ impl WriterCore {
     pub(in crate::driver) fn schedule_trim(&self) {
         if self.outgoing.needs_trim_timer() {
             self.outgoing.schedule_trim_locked();
-            self.domain.arm(self.outgoing.deadline());
+            self.host.arm(self.outgoing.deadline());
         }
     }
 
@@ -39,7 +35,7 @@ impl WriterCore {
     #[cold]
     pub(in crate::driver) fn note_slot_given_back(&self) {
         self.outgoing.schedule_trim_locked();
-        self.domain.arm(self.outgoing.deadline());
+        self.host.arm(self.outgoing.deadline());
     }
 
     /// Frees unused memory if the trim deadline has passed.
@@ -53,7 +49,7 @@ impl WriterCore {
 
 impl Outgoing {
     /// Deadline of the next [`Self::trim_idle_memory`]. A caller that may have moved the deadline forward must call
-    /// [`Domain::arm`](crate::driver::domain::Domain::arm).
+    /// [`Host::arm`](crate::driver::host::Host::arm).
     #[inline]
     pub(in crate::driver) fn deadline(&self) -> u64 {
         self.trim_due.get()

@@ -1,0 +1,120 @@
+//! Which thread sends the messages of a writer: one at a time, in the order of the samples.
+//!
+//! ```text
+//!            a thread has something to send                all has left
+//!   Idle ──────────────────────────────────────▶ Busy ──────────────────▶ Idle
+//!     │ asynchronous writer                       │ ▲
+//!     └─────────────▶ Parked ◀────────────────────┘ │ the publishing thread
+//!                        └── unsent rest ───────────┘ goes on
+//! ```
+//!
+//! The thread that finds the state `Idle` sends, and also sends what other threads add meanwhile, within bounds: then the
+//! publishing thread takes over.
+
+use super::outbox::Outbox;
+
+/// Which thread sends the messages of a writer.
+#[derive(Debug)]
+pub(super) enum Sending {
+    /// None. The outbox is reused.
+    Idle(Option<Box<Outbox>>),
+    /// A thread sends, and has the outbox.
+    Busy,
+    /// The writer is in the queue of the publishing thread, which sends the rest of the outbox and of what is queued.
+    Parked(Box<Outbox>),
+    /// The writer is deleted: nothing leaves any more.
+    Ended,
+}
+
+impl Default for Sending {
+    fn default() -> Self {
+        Self::Idle(None)
+    }
+}
+
+impl Sending {
+    #[inline]
+    pub(super) const fn is_idle(&self) -> bool {
+        matches!(self, Self::Idle(_))
+    }
+
+    /// From here on the calling thread sends, unless another thread does.
+    pub(super) fn begin(&mut self) -> Option<Box<Outbox>> {
+        let Self::Idle(outbox) = self else { return None };
+        let outbox = outbox.take().unwrap_or_default();
+        *self = Self::Busy;
+        Some(outbox)
+    }
+
+    /// The publishing thread goes on with a parked writer.
+    pub(super) fn resume(&mut self) -> Option<Box<Outbox>> {
+        match std::mem::replace(self, Self::Busy) {
+            Self::Parked(outbox) => Some(outbox),
+            other => {
+                *self = other;
+                None
+            }
+        }
+    }
+
+    /// The thread that sends has sent everything.
+    pub(super) fn finish(&mut self, outbox: Box<Outbox>) {
+        self.leave(Self::Idle(Some(outbox)));
+    }
+
+    /// The thread that sends leaves the rest to the publishing thread. Says whether there is anything to be done: not if the
+    /// writer was deleted.
+    pub(super) fn park(&mut self, outbox: Box<Outbox>) -> bool {
+        self.leave(Self::Parked(outbox));
+        matches!(self, Self::Parked(_))
+    }
+
+    /// An asynchronous writer has something to send. Says whether it is to be put into the queue of the publishing thread.
+    pub(super) fn queue(&mut self) -> bool {
+        match self.begin() {
+            Some(outbox) => self.park(outbox),
+            None => false,
+        }
+    }
+
+    pub(super) fn end(&mut self) {
+        *self = Self::Ended;
+    }
+
+    fn leave(&mut self, next: Self) {
+        debug_assert!(matches!(self, Self::Busy | Self::Ended), "two threads send for one writer");
+        if !matches!(self, Self::Ended) {
+            *self = next;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_thread_at_a_time_sends() {
+        let mut sending = Sending::default();
+        let outbox = sending.begin().expect("no thread sends");
+        assert!(sending.begin().is_none() && sending.resume().is_none() && !sending.queue());
+        assert!(sending.park(outbox));
+        assert!(sending.begin().is_none() && !sending.queue());
+        let outbox = sending.resume().expect("the publishing thread goes on");
+        assert!(sending.resume().is_none());
+        sending.finish(outbox);
+        assert!(sending.is_idle());
+        assert!(sending.queue() && !sending.queue(), "an asynchronous writer is queued once");
+    }
+
+    #[test]
+    fn deleted_writer_sends_nothing_more() {
+        let mut sending = Sending::default();
+        let outbox = sending.begin().unwrap();
+        sending.end();
+        assert!(!sending.park(outbox), "the thread that was sending notices");
+        assert!(sending.begin().is_none() && sending.resume().is_none() && !sending.queue());
+        sending.finish(Box::default());
+        assert!(sending.begin().is_none());
+    }
+}

@@ -1,0 +1,20 @@
+//! What is counted of the samples in shared memory.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub(super) writers: AtomicU64,
+    pub(super) sent: AtomicU64,
+    pub(super) received: AtomicU64,
+    pub(super) copied_in: AtomicU64,
+    pub(super) fallbacks: AtomicU64,
+}
+
+impl Counters {
+    /// Counts received samples. Only the thread that holds the receiver's lock may call this: load and store are separate.
+    #[inline]
+    pub(super) fn note_received(&self, samples: u64) {
+        self.received.store(self.received.load(Ordering::Relaxed) + samples, Ordering::Relaxed);
+    }
+}
